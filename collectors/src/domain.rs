@@ -1,0 +1,68 @@
+//! Which worker process a collector runs in, and with which rights. A test compares /proc/PID/status with this table.
+
+/// What may end a worker besides the end of its input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signals {
+    /// A signal is allowed: nothing in it can be inside a GPU driver.
+    Allowed,
+    /// Never: a signal into a GPU driver freezes the GPU (dcgm-exporter#84).
+    Never,
+}
+
+/// A Linux capability, by its bit in /proc/PID/status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Capability {
+    /// Open /dev/kmsg where kernel.dmesg_restrict is 1.
+    Syslog = 34,
+}
+
+impl Capability {
+    /// The capability's bit in the masks of /proc/PID/status.
+    pub const fn mask(self) -> u64 {
+        1 << self as u8
+    }
+}
+
+/// One worker process.
+#[derive(Debug)]
+pub struct Domain {
+    /// The name: argument of `nodewarden worker`, label of its series, name of its lock slots.
+    pub name: &'static str,
+    /// The passwd entry whose ids it runs with, where there is one.
+    pub user: &'static str,
+    /// The numeric uid and gid without a passwd entry.
+    pub uid: u32,
+    /// What it keeps when root started it.
+    pub capabilities: &'static [Capability],
+    /// Whether it may be signalled.
+    pub signals: Signals,
+}
+
+impl Domain {
+    /// The CapEff (and CapPrm, CapBnd) that it runs with.
+    pub fn capability_mask(&self) -> u64 {
+        self.capabilities.iter().fold(0, |mask, c| mask | c.mask())
+    }
+}
+
+/// The kernel's log.
+pub static KERNEL: Domain = Domain {
+    name: "kernel",
+    user: "nodewarden-kernel",
+    uid: 64191,
+    capabilities: &[Capability::Syslog],
+    signals: Signals::Allowed,
+};
+
+/// /proc, EDAC and PCI.
+pub static HOST: Domain = Domain {
+    name: "host",
+    user: "nodewarden-host",
+    uid: 64192,
+    capabilities: &[],
+    signals: Signals::Allowed,
+};
+
+/// Every worker there is.
+pub static DOMAINS: &[&Domain] = &[&KERNEL, &HOST];

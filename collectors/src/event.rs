@@ -1,0 +1,223 @@
+//! What a watcher saw happen. Watchers deliver at least once; the daemon drops duplicates by boot id and sequence.
+
+use std::sync::mpsc::SyncSender;
+
+use serde::{Deserialize, Serialize};
+
+/// The kernel's id of one boot, `/proc/sys/kernel/random/boot_id`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct BootId(pub String);
+
+/// Where a watcher is to go on: the last event that the daemon stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cursor {
+    /// The boot in which `seq` counts.
+    pub boot: BootId,
+    /// The sequence number of the last stored record, as the source numbers them.
+    pub seq: u64,
+}
+
+/// The address of a PCI function as sysfs writes it: `0000:3b:00.0`, lower case, function 0 where the source names none.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PciAddress(pub String);
+
+impl PciAddress {
+    /// Reads `3b:00.0`, `0000:3b:00`, `0000:3b:00.0` or NVML's `00000000:3B:00.0`. `None` for anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (rest, function) = match text.rsplit_once('.') {
+            Some((rest, function)) => (rest, function),
+            None => (text, "0"),
+        };
+        let mut parts = rest.rsplit(':');
+        let device = parts.next()?;
+        let bus = parts.next()?;
+        let domain = parts.next().unwrap_or("0");
+        if parts.next().is_some() || function.len() != 1 || device.len() != 2 || bus.len() != 2 {
+            return None;
+        }
+        if domain.is_empty() || domain.len() > 8 || !function.bytes().all(|b| b.is_ascii_digit()) {
+            return None;
+        }
+        // from_str_radix alone would take a sign.
+        let hex = |s: &str| {
+            s.bytes()
+                .all(|b| b.is_ascii_hexdigit())
+                .then(|| u32::from_str_radix(s, 16).ok())?
+        };
+        let (domain, bus, device) = (hex(domain)?, hex(bus)?, hex(device)?);
+        if device > 0x1f || function > "7" {
+            return None;
+        }
+        Some(Self(format!("{domain:04x}:{bus:02x}:{device:02x}.{function}")))
+    }
+}
+
+impl std::fmt::Display for PciAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One thing that happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// The boot in which it happened.
+    pub boot: BootId,
+    /// The sequence number of the (last) record behind it. Grows within one boot, never repeats for different records.
+    pub seq: u64,
+    /// When, in microseconds since boot, by the clock of the source (`/dev/kmsg`: CLOCK_MONOTONIC of the printing CPU).
+    pub at_us: u64,
+    /// It lies before the watcher's start, and no cursor of an earlier run was there: history.
+    pub history: bool,
+    /// How many records it stands for: 1, or more where a flood of equal lines was folded; 0 where nothing was read
+    /// (only [`EventBody::Progress`]), and `seq` is no cursor then.
+    pub count: u64,
+    /// The line or message as it was, cut at 512 bytes, control characters escaped.
+    pub text: String,
+    /// What it says.
+    pub body: EventBody,
+}
+
+/// What an event says.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum EventBody {
+    /// `NVRM: Xid (PCI:0000:3b:00): 79, ...`
+    Xid(Xid),
+    /// `nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 12028, ...`
+    Sxid(Sxid),
+    /// `NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.`: Xid 79's companion line, without a code.
+    FallenOffBus {
+        /// The GPU.
+        pci: PciAddress,
+    },
+    /// `NVRM: GPU at PCI:0000:3b:00: GPU-<uuid>`: which GPU sits there. The driver prints it before a GPU's first Xid.
+    Identity {
+        /// Where it sits.
+        pci: PciAddress,
+        /// Its UUID, `GPU-` included.
+        uuid: String,
+    },
+    /// Records were overwritten before they could be read (read(2) said EPIPE), or the watcher's own bound was reached.
+    Overrun {
+        /// How many, where the sequence numbers tell.
+        lost: Option<u64>,
+    },
+    /// Nothing of interest; moves the cursor on so that a restart does not read the same lines again. The first of a
+    /// watcher's run says that everything the source held at its start has been told.
+    Progress,
+}
+
+/// An Xid line of NVIDIA's driver.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Xid {
+    /// The GPU.
+    pub pci: PciAddress,
+    /// What the driver wrote inside the parentheses behind the address (MIG instance, ...), trimmed, else empty.
+    pub place: String,
+    /// The code.
+    pub code: u32,
+    /// `pid=`, where it is a number.
+    pub pid: Option<u32>,
+    /// `name=`, where it is not `<unknown>`.
+    pub process: Option<String>,
+    /// The unit word of an NVLink 5 error (144 to 150): `RLW_SRC_TRACK`, `TLW_RX/TLW_RX_PIPE0`, `NETIR`.
+    pub unit: Option<String>,
+    /// Fatal or Nonfatal in an NVLink 5 error.
+    pub fatal: Option<bool>,
+    /// `Link N` in an NVLink 5 error (-1 means that the driver names none), `on link N` in Xid 74.
+    pub link: Option<i32>,
+    /// The hexadecimal words in the last parentheses (Xid 74 registers, NVLink 5 intrInfo and errorStatus).
+    pub words: Vec<u64>,
+    /// Xid 154: the driver's verdict.
+    pub recovery: Option<Recovery>,
+}
+
+/// The recovery action that the driver asks for: Xid 154, or NVML field 230.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Recovery {
+    /// Nothing (any more).
+    None,
+    /// Reset this GPU.
+    GpuReset,
+    /// Reboot the node.
+    NodeReboot,
+    /// Stop peer-to-peer traffic.
+    DrainP2p,
+    /// Let the work end, then reset.
+    DrainAndReset,
+}
+
+/// An SXid line of an NVSwitch in this host.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Sxid {
+    /// The NVSwitch.
+    pub pci: PciAddress,
+    /// The code.
+    pub code: u32,
+    /// Fatal or Non-fatal, where the line says it.
+    pub fatal: Option<bool>,
+    /// `Link N`, where the line says it.
+    pub link: Option<u32>,
+}
+
+/// Where a watcher puts its events. Bounded: a slow daemon makes the watcher wait, and the kernel's ring count the loss.
+#[derive(Clone, Debug)]
+pub struct Events {
+    to: SyncSender<Event>,
+}
+
+/// The daemon has gone; the watcher is to return.
+#[derive(Debug, thiserror::Error)]
+#[error("nobody takes the events any more")]
+pub struct Closed;
+
+impl Events {
+    /// Wraps the sending side of a bounded channel.
+    pub fn new(to: SyncSender<Event>) -> Self {
+        Self { to }
+    }
+
+    /// Hands one event over, waiting while the channel is full.
+    ///
+    /// # Errors
+    /// When the receiving side is gone.
+    pub fn emit(&self, event: Event) -> Result<(), Closed> {
+        self.to.send(event).map_err(|_| Closed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PciAddress;
+
+    #[test]
+    fn every_spelling_of_an_address_becomes_the_one_of_sysfs() {
+        for (text, want) in [
+            ("0000:3b:00", "0000:3b:00.0"),
+            ("0000:3B:00.0", "0000:3b:00.0"),
+            ("00000000:3B:00.1", "0000:3b:00.1"),
+            ("3b:00.0", "0000:3b:00.0"),
+            ("0008:01:00", "0008:01:00.0"),
+            ("10000:01:1f.7", "10000:01:1f.7"),
+        ] {
+            assert_eq!(
+                PciAddress::parse(text).map(|a| a.0).as_deref(),
+                Some(want),
+                "{text}"
+            );
+        }
+        for text in [
+            "",
+            "3b",
+            "x:00.0",
+            "0000:3b:20.0",
+            "0000:3b:00.8",
+            "0000:3b:00.",
+            "1:2:3:4.0",
+            "+000:3b:00",
+            "0000:3b:000",
+        ] {
+            assert_eq!(PciAddress::parse(text), None, "{text}");
+        }
+    }
+}

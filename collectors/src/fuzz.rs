@@ -1,0 +1,14 @@
+//! Entry points for fuzzing: plain functions that take any bytes and panic where something that must hold does not.
+//! `fuzz/` runs them under libFuzzer, `tests/fuzz_corpus.rs` over their seeds with any compiler.
+
+use crate::kernel_log;
+
+/// One record of /dev/kmsg, prefix and message.
+pub fn kmsg_record(data: &[u8]) {
+    kernel_log::check_record(data);
+}
+
+/// One kernel message, escapes undone.
+pub fn xid_line(data: &[u8]) {
+    kernel_log::check_line(data);
+}

@@ -1,0 +1,114 @@
+//! What kind of PCI function one is: a GPU or something else. None of it changes while the function is there.
+
+use std::path::Path;
+
+use super::attribute;
+use crate::PciAddress;
+use crate::sys::root;
+
+/// Who made a GPU. Only these count: a display function of any other vendor is the console of a management controller
+/// (ASPEED, Matrox) or a virtual machine's screen, and other vendors' accelerators are no GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Vendor {
+    Nvidia,
+    Amd,
+    Intel,
+}
+
+impl Vendor {
+    pub(super) const ALL: [Self; 3] = [Self::Nvidia, Self::Amd, Self::Intel];
+
+    fn of(id: u32) -> Option<Self> {
+        match id {
+            0x10de => Some(Self::Nvidia),
+            0x1002 => Some(Self::Amd),
+            0x8086 => Some(Self::Intel),
+            _ => None,
+        }
+    }
+
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Nvidia => "nvidia",
+            Self::Amd => "amd",
+            Self::Intel => "intel",
+        }
+    }
+}
+
+/// A GPU's fixed facts, in sysfs's own spelling.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Gpu {
+    pub(super) vendor: Vendor,
+    pub(super) vendor_id: String,
+    pub(super) device_id: String,
+    pub(super) class: String,
+    /// A virtual function of SR-IOV: a share of another GPU, so it is listed but not counted.
+    pub(super) is_virtual: bool,
+}
+
+/// What a PCI function is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Function {
+    Gpu(Gpu),
+    /// Anything else: bridges (NVSwitch is one: class 0x0680), network, storage, consoles.
+    Other,
+    /// There, but it could not be found out. The number of GPUs is then not known either.
+    Unknown,
+}
+
+impl Function {
+    /// Looks at one folder of /sys/bus/pci/devices. `None`: the function has left.
+    pub(super) fn read(folder: &Path, address: &PciAddress) -> Option<Self> {
+        let class = identifier(&folder.join("class"))?;
+        // Base classes: 0x03 display controller, 0x12 processing accelerator (AMD Instinct).
+        if class
+            .as_ref()
+            .is_ok_and(|c| !matches!(c.value >> 16, 0x03 | 0x12))
+        {
+            return Some(Self::Other);
+        }
+        let id = identifier(&folder.join("vendor"))?;
+        let vendor = id.as_ref().map(|v| Vendor::of(v.value)).map_err(|e| *e);
+        // Intel's graphics and neural units on the root bus are a part of the processor.
+        let in_processor = vendor == Ok(Some(Vendor::Intel)) && address.0.split(':').nth(1) == Some("00");
+        if vendor == Ok(None) || in_processor {
+            return Some(Self::Other);
+        }
+        let device = identifier(&folder.join("device"))?;
+        let (Ok(class), Ok(id), Ok(Some(vendor))) = (class, id, vendor) else {
+            return Some(Self::Unknown);
+        };
+        Some(Self::Gpu(Gpu {
+            vendor,
+            vendor_id: id.text,
+            device_id: device.map_or_else(|Unreadable| String::new(), |d| d.text),
+            class: class.text,
+            is_virtual: !matches!(root::link_name(&folder.join("physfn")), Ok(None)),
+        }))
+    }
+}
+
+/// A hexadecimal attribute and its text.
+struct Identifier {
+    value: u32,
+    text: String,
+}
+
+/// The file is there and holds no identifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Unreadable;
+
+/// An identifier. `None`: the file is not there.
+fn identifier(path: &Path) -> Option<Result<Identifier, Unreadable>> {
+    match root::read_text(path) {
+        Ok(text) => text.map(|text| {
+            let value = attribute::hex(&text).ok_or(Unreadable)?;
+            Ok(Identifier { value, text })
+        }),
+        Err(error) => {
+            tracing::debug!(%error, "left out");
+            Some(Err(Unreadable))
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The host collector's metrics.
+
+use crate::metric::{Kind, Metric, Tier, Unit};
+
+/// Which boot this is.
+pub static BOOT_INFO: Metric = Metric {
+    name: "host_boot_info",
+    kind: Kind::Info,
+    unit: Unit::None,
+    labels: &["boot_id"],
+    help: "The kernel's identifier of the current boot.",
+    tier: Tier::Detail,
+    source: "/proc/sys/kernel/random/boot_id",
+};
+
+/// When the kernel was started, in seconds since the epoch.
+pub static BOOT_TIME: Metric = Metric {
+    name: "host_boot_time_seconds",
+    kind: Kind::Gauge,
+    unit: Unit::Seconds,
+    labels: &[],
+    help: "When the kernel was started, in Unix time, read at most once a minute.",
+    tier: Tier::Core,
+    source: "/proc/stat, btime",
+};
+
+/// Errors that ECC could not correct, of one memory controller, wherever they were.
+pub static EDAC_UNCORRECTED: Metric = Metric {
+    name: "host_edac_uncorrected_errors_total",
+    kind: Kind::Counter,
+    unit: Unit::None,
+    labels: &["controller"],
+    help: "Memory errors of a memory controller that ECC could not correct, attributed to a DIMM or not.",
+    tier: Tier::Core,
+    source: "/sys/devices/system/edac/mc/mc*/ue_count",
+};
+
+/// Errors that ECC corrected, of one memory controller, wherever they were.
+pub static EDAC_CORRECTED: Metric = Metric {
+    name: "host_edac_corrected_errors_total",
+    kind: Kind::Counter,
+    unit: Unit::None,
+    labels: &["controller"],
+    help: "Memory errors of a memory controller that ECC corrected, attributed to a DIMM or not.",
+    tier: Tier::Core,
+    source: "/sys/devices/system/edac/mc/mc*/ce_count",
+};
+
+/// Errors that ECC could not correct and that the controller could not place.
+pub static EDAC_UNATTRIBUTED_UNCORRECTED: Metric = Metric {
+    name: "host_edac_unattributed_uncorrected_errors_total",
+    kind: Kind::Counter,
+    unit: Unit::None,
+    labels: &["controller"],
+    help: "Uncorrected memory errors whose DIMM the memory controller could not name.",
+    tier: Tier::Detail,
+    source: "/sys/devices/system/edac/mc/mc*/ue_noinfo_count",
+};
+
+/// Errors that ECC corrected and that the controller could not place.
+pub static EDAC_UNATTRIBUTED_CORRECTED: Metric = Metric {
+    name: "host_edac_unattributed_corrected_errors_total",
+    kind: Kind::Counter,
+    unit: Unit::None,
+    labels: &["controller"],
+    help: "Corrected memory errors whose DIMM the memory controller could not name.",
+    tier: Tier::Detail,
+    source: "/sys/devices/system/edac/mc/mc*/ce_noinfo_count",
+};
+
+/// How long the counters of one memory controller have counted, in seconds.
+pub static EDAC_SINCE_RESET: Metric = Metric {
+    name: "host_edac_since_reset_seconds",
+    kind: Kind::Gauge,
+    unit: Unit::Seconds,
+    labels: &["controller"],
+    help: "Time since the error counters of a memory controller began to count from zero.",
+    tier: Tier::Detail,
+    source: "/sys/devices/system/edac/mc/mc*/seconds_since_reset",
+};
+
+/// Which memory controller an EDAC name stands for.
+pub static EDAC_CONTROLLER_INFO: Metric = Metric {
+    name: "host_edac_controller_info",
+    kind: Kind::Info,
+    unit: Unit::None,
+    labels: &["controller", "name"],
+    help: "The memory controller behind an EDAC name, as its driver calls it.",
+    tier: Tier::Detail,
+    source: "/sys/devices/system/edac/mc/mc*/mc_name",
+};
+
+/// Errors that ECC could not correct, of one DIMM or rank.
+pub static EDAC_DIMM_UNCORRECTED: Metric = Metric {
+    name: "host_edac_dimm_uncorrected_errors_total",
+    kind: Kind::Counter,
+    unit: Unit::None,
+    labels: &["controller", "dimm"],
+    help: "Memory errors of a DIMM, or of a rank where the controller tells ranks apart, that ECC could not correct.",
+    tier: Tier::Core,
+    source: "/sys/devices/system/edac/mc/mc*/{dimm,rank}*/dimm_ue_count",
+};
+
+/// Errors that ECC corrected, of one DIMM or rank.
+pub static EDAC_DIMM_CORRECTED: Metric = Metric {
+    name: "host_edac_dimm_corrected_errors_total",
+    kind: Kind::Counter,
+    unit: Unit::None,
+    labels: &["controller", "dimm"],
+    help: "Memory errors of a DIMM, or of a rank where the controller tells ranks apart, that ECC corrected.",
+    tier: Tier::Core,
+    source: "/sys/devices/system/edac/mc/mc*/{dimm,rank}*/dimm_ce_count",
+};
+
+/// Where a DIMM sits. A label of its own series: the site may set it at run time, which must not restart the counters.
+pub static EDAC_DIMM_INFO: Metric = Metric {
+    name: "host_edac_dimm_info",
+    kind: Kind::Info,
+    unit: Unit::None,
+    labels: &["controller", "dimm", "dimm_label"],
+    help: "Where a DIMM sits, as firmware or the site named the slot, read at most once a minute.",
+    tier: Tier::Detail,
+    source: "/sys/devices/system/edac/mc/mc*/{dimm,rank}*/dimm_label",
+};
+
+/// The capacity of a DIMM or rank, in bytes.
+pub static EDAC_DIMM_SIZE: Metric = Metric {
+    name: "host_edac_dimm_size_bytes",
+    kind: Kind::Gauge,
+    unit: Unit::Bytes,
+    labels: &["controller", "dimm"],
+    help: "Capacity of a DIMM or rank.",
+    tier: Tier::Detail,
+    source: "/sys/devices/system/edac/mc/mc*/{dimm,rank}*/size (MiB)",
+};
+
+/// How many GPUs the PCI bus shows, virtual functions left out, by vendor.
+pub static PCI_GPUS: Metric = Metric {
+    name: "host_pci_gpus",
+    kind: Kind::Gauge,
+    unit: Unit::None,
+    labels: &["vendor"],
+    help: "GPUs that the PCI bus shows, whether a driver is bound or not, without virtual functions.",
+    tier: Tier::Core,
+    source: "/sys/bus/pci/devices",
+};
+
+/// A GPU as the PCI bus shows it.
+pub static PCI_GPU_INFO: Metric = Metric {
+    name: "host_pci_gpu_info",
+    kind: Kind::Info,
+    unit: Unit::None,
+    labels: &[
+        "pci",
+        "vendor",
+        "vendor_id",
+        "device_id",
+        "class",
+        "function",
+        "driver",
+        "numa_node",
+    ],
+    help: "A GPU on the PCI bus with its bound driver (empty: none) and whether the function is physical or virtual.",
+    tier: Tier::Core,
+    source: "/sys/bus/pci/devices/*/{vendor,device,class,physfn,driver,numa_node}",
+};
+
+/// Whether a GPU answers a configuration read: 1, or 0 for all ones, which is what a bus without an answer gives.
+pub static PCI_FUNCTION_RESPONDING: Metric = Metric {
+    name: "host_pci_function_responding",
+    kind: Kind::Gauge,
+    unit: Unit::None,
+    labels: &["pci"],
+    help: "Whether a GPU answers a read of its PCI configuration space, 0 being off the bus.",
+    tier: Tier::Private,
+    source: "/sys/bus/pci/devices/*/config, first four bytes",
+};
+
+/// Every metric of this collector, in the order of the exposition.
+pub static METRICS: &[&Metric] = &[
+    &BOOT_INFO,
+    &BOOT_TIME,
+    &EDAC_UNCORRECTED,
+    &EDAC_CORRECTED,
+    &EDAC_UNATTRIBUTED_UNCORRECTED,
+    &EDAC_UNATTRIBUTED_CORRECTED,
+    &EDAC_SINCE_RESET,
+    &EDAC_CONTROLLER_INFO,
+    &EDAC_DIMM_UNCORRECTED,
+    &EDAC_DIMM_CORRECTED,
+    &EDAC_DIMM_INFO,
+    &EDAC_DIMM_SIZE,
+    &PCI_GPUS,
+    &PCI_GPU_INFO,
+    &PCI_FUNCTION_RESPONDING,
+];

@@ -1,0 +1,164 @@
+//! The GPUs that the PCI bus shows, whether a driver is bound or not, and whether each still answers.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::attribute;
+use super::function::{Function, Gpu, Vendor};
+use super::metrics::{PCI_FUNCTION_RESPONDING, PCI_GPU_INFO, PCI_GPUS};
+use crate::sys::root;
+use crate::{Block, Device, Env, Error, PciAddress, Subject, SubjectKind, Value};
+
+/// The PCI bus. Its folder is listed at every reading, so that a GPU that has left leaves the output too.
+pub(super) struct Pci {
+    subject: Subject,
+    folder: PathBuf,
+    known: BTreeMap<PciAddress, Known>,
+}
+
+/// What a function was found to be, and the inode under which it was found: another inode is another function.
+struct Known {
+    inode: u64,
+    function: Function,
+}
+
+impl Pci {
+    pub(super) fn new(env: &Env) -> Self {
+        Self {
+            subject: Subject::new(SubjectKind::Pci, "bus"),
+            folder: env.path("/sys/bus/pci/devices"),
+            known: BTreeMap::new(),
+        }
+    }
+
+    /// Lists the bus. A large node has hundreds of functions, so only those that are new are looked at. `Ok(false)`:
+    /// this node shows no PCI bus.
+    fn refresh(&mut self) -> Result<bool, Error> {
+        let Some(entries) = root::entries(&self.folder)? else {
+            self.known.clear();
+            return Ok(false);
+        };
+        let mut before = std::mem::take(&mut self.known);
+        for root::Entry { name, inode } in entries {
+            // The kernel writes each address in one way only; any other name is not from it.
+            let Some(address) = PciAddress::parse(&name).filter(|a| a.0 == name) else {
+                continue;
+            };
+            let known = before
+                .remove(&address)
+                .filter(|k| k.inode == inode && k.function != Function::Unknown)
+                .or_else(|| {
+                    let function = Function::read(&self.folder.join(&name), &address)?;
+                    Some(Known { inode, function })
+                });
+            if let Some(known) = known {
+                self.known.insert(address, known);
+            }
+        }
+        Ok(true)
+    }
+
+    fn gpus(&self) -> impl Iterator<Item = (&PciAddress, &Gpu)> {
+        self.known
+            .iter()
+            .filter_map(|(address, known)| match &known.function {
+                Function::Gpu(gpu) => Some((address, gpu)),
+                Function::Other | Function::Unknown => None,
+            })
+    }
+
+    /// How many GPUs of a vendor there are. `None` while any function could be one more.
+    fn count(&self, vendor: Vendor) -> Option<u64> {
+        if self.known.values().any(|k| k.function == Function::Unknown) {
+            return None;
+        }
+        let gpus = self
+            .gpus()
+            .filter(|(_, gpu)| gpu.vendor == vendor && !gpu.is_virtual);
+        u64::try_from(gpus.count()).ok()
+    }
+}
+
+impl Device for Pci {
+    fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    fn read(&mut self, out: &mut Block) -> Result<(), Error> {
+        let there = self.refresh()?;
+        for vendor in Vendor::ALL {
+            // No bus to list is not the same as a bus without GPUs.
+            let count = if there { self.count(vendor) } else { None };
+            out.maybe_u64(&PCI_GPUS, &[vendor.word()], count);
+        }
+        for (address, gpu) in self.gpus() {
+            let folder = self.folder.join(&address.0);
+            let driver = driver(&folder);
+            out.info(
+                &PCI_GPU_INFO,
+                &[
+                    &address.0,
+                    gpu.vendor.word(),
+                    &gpu.vendor_id,
+                    &gpu.device_id,
+                    &gpu.class,
+                    if gpu.is_virtual { "virtual" } else { "physical" },
+                    driver.as_deref().unwrap_or_default(),
+                    &numa_node(&folder),
+                ],
+            );
+            let answers = driver.is_some_and(|driver| may_be_asked(gpu, &driver, &folder));
+            let value = if answers {
+                responding(&folder)
+            } else {
+                Value::Absent
+            };
+            out.push(&PCI_FUNCTION_RESPONDING, &[&address.0], value);
+        }
+        Ok(())
+    }
+}
+
+/// The bound driver, empty where none is bound. `None`: not known.
+fn driver(folder: &Path) -> Option<String> {
+    match root::link_name(&folder.join("driver")) {
+        Ok(name) => Some(name.unwrap_or_default()),
+        Err(error) => {
+            tracing::debug!(%error, "left out");
+            None
+        }
+    }
+}
+
+/// The NUMA node as text, empty where the kernel knows none (-1).
+fn numa_node(folder: &Path) -> String {
+    attribute::number(&folder.join("numa_node")).map_or_else(String::new, |node| node.to_string())
+}
+
+/// Whether reading the configuration space of this function is harmless and would mean something.
+fn may_be_asked(gpu: &Gpu, driver: &str, folder: &Path) -> bool {
+    // A function handed to a virtual machine (vfio-pci) is not ours to touch, and a virtual function's vendor field is
+    // all ones by specification (SR-IOV 3.4.1.1).
+    if gpu.is_virtual || !matches!(driver, "" | "nvidia" | "amdgpu") {
+        return false;
+    }
+    // The kernel powers up the port above a suspended function, and out of D3cold the function too, to answer the
+    // read: seconds and watts at every scrape. One that sleeps without being woken reads as all ones, a false alarm.
+    let status = attribute::text(&folder.join("power/runtime_status"));
+    !matches!(status.as_deref(), Some("suspended" | "suspending" | "resuming"))
+}
+
+/// 1 or 0 by the first four bytes of the configuration space, vendor and device. A read that nobody answers ends as
+/// all ones. No file, a short read or a function that is still starting (vendor 0x0001, "retry") says nothing.
+fn responding(folder: &Path) -> Value {
+    let bytes = root::read_bytes(&folder.join("config"), 4)
+        .inspect_err(|error| tracing::debug!(%error, "left out"))
+        .ok()
+        .flatten();
+    match bytes.as_deref() {
+        Some([0xff, 0xff, 0xff, 0xff]) => Value::U64(0),
+        Some([0x01, 0x00, _, _]) => Value::Absent,
+        Some([_, _, _, _]) => Value::U64(1),
+        _ => Value::Absent,
+    }
+}

@@ -1,0 +1,303 @@
+//! Records to events: cursor, history, loss, floods.
+//!
+//! At least once: events leave with growing sequence numbers, so the number of the last one that the daemon stored is the
+//! cursor. A restart reads the ring from its start and passes over what is not behind the cursor. What was held back as
+//! part of a flood at a crash is read again, except for kinds whose tail lies before a tail that was stored: such a
+//! flood's count is short by them. The first event of a kind is always stored before anything behind it.
+
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use super::counts::Counts;
+use super::fold::Fold;
+use super::grammar::{self, Line};
+use super::lost::Parts;
+use super::record::Record;
+use super::text::{printable, unescape};
+use crate::event::Closed;
+use crate::sys::kmsg::Read;
+use crate::{BootId, Cursor, Error, Event, EventBody, Events};
+
+/// The most of a line that an event carries, in bytes.
+pub(super) const MAX_TEXT: usize = 512;
+/// A cursor that lags further behind than this is moved on, even where nothing of interest happened.
+const PROGRESS_RECORDS: u64 = 1000;
+/// As above, in time.
+const PROGRESS_TIME: Duration = Duration::from_secs(10);
+
+/// Where records come from.
+pub(super) trait Ring {
+    /// Reads one record into `record`.
+    fn read(&mut self, record: &mut Vec<u8>) -> Result<Read, Error>;
+    /// Waits for the next record. May return early.
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<(), Error>;
+    /// A clock that never goes back.
+    fn now(&self) -> Duration;
+}
+
+/// Where and when following begins.
+#[derive(Clone, Debug)]
+pub(super) struct Start {
+    /// This boot.
+    pub(super) boot: BootId,
+    /// The last event that was stored, of this boot or an earlier one.
+    pub(super) from: Option<Cursor>,
+    /// Without a cursor, what the ring held at the start and was stamped before this is history, in microseconds.
+    pub(super) before_us: u64,
+    /// Lines of programs count too.
+    pub(super) accept_user: bool,
+}
+
+/// Follows one log.
+pub(super) struct Follow<'a> {
+    start: Start,
+    counts: &'a Counts,
+    out: &'a Events,
+    fold: Fold,
+    parts: Parts,
+    ready: Vec<Event>,
+    /// The last stored record of this boot.
+    stored: Option<u64>,
+    /// The last record read, or known to be lost.
+    last: Option<Place>,
+    /// The kernel said that records before the next one are gone.
+    gap: bool,
+    /// No cursor, and the ring as it was at the start is not yet read through.
+    old: bool,
+    /// It was said that the log is read to its end.
+    at_end: bool,
+    unreported: u64,
+    unreported_since: Option<Duration>,
+}
+
+#[derive(Clone, Copy)]
+struct Place {
+    seq: u64,
+    at_us: u64,
+}
+
+impl<'a> Follow<'a> {
+    /// Follows a log from `start` on.
+    pub(super) fn new(start: Start, counts: &'a Counts, out: &'a Events) -> Self {
+        let stored = start
+            .from
+            .as_ref()
+            .filter(|c| c.boot == start.boot)
+            .map(|c| c.seq);
+        Self {
+            // A cursor of another boot proves an earlier run: this boot's records are news that nobody has seen.
+            old: start.from.is_none(),
+            start,
+            counts,
+            out,
+            fold: Fold::default(),
+            parts: Parts::default(),
+            ready: Vec::new(),
+            stored,
+            last: None,
+            gap: false,
+            at_end: false,
+            unreported: 0,
+            unreported_since: None,
+        }
+    }
+
+    /// Runs until the log ends or nobody takes the events any more.
+    pub(super) fn run(mut self, ring: &mut dyn Ring) -> Result<(), Error> {
+        let mut record = Vec::new();
+        loop {
+            let read = ring.read(&mut record)?;
+            let now = ring.now();
+            let step = match read {
+                Read::Record => self.record(&record, now).and_then(|()| self.tick(now)),
+                Read::Overrun => {
+                    self.gap = true;
+                    Ok(())
+                }
+                Read::Empty | Read::End => {
+                    self.old = false;
+                    self.end(now).and_then(|()| self.tick(now))
+                }
+            };
+            let step = step.and_then(|()| if read == Read::End { self.finish() } else { Ok(()) });
+            match (step, read) {
+                (Err(Closed), _) | (Ok(()), Read::End) => return Ok(()),
+                (Ok(()), Read::Empty) => ring.wait(self.due().map(|due| due.saturating_sub(now)))?,
+                (Ok(()), Read::Record | Read::Overrun) => {}
+            }
+        }
+    }
+
+    fn record(&mut self, bytes: &[u8], now: Duration) -> Result<(), Closed> {
+        Counts::add(&self.counts.records, 1);
+        let Ok(record) = Record::parse(bytes) else {
+            Counts::add(&self.counts.parse_errors, 1);
+            return Ok(());
+        };
+        self.lost_before(&record, now)?;
+        self.last = Some(Place {
+            seq: record.seq,
+            at_us: record.at_us,
+        });
+
+        let text = unescape(record.text);
+        let line = grammar::parse(&text, record.whole);
+        let forged = record.facility != 0 && !self.start.accept_user;
+        // Passed-over records still count as parts of a message that ends behind the cursor.
+        let line = if forged { line } else { self.parts.join(line) };
+        if self.stored.is_some_and(|stored| record.seq <= stored) {
+            return Ok(());
+        }
+        if self.unreported == 0 {
+            self.unreported_since = Some(now);
+        }
+        self.unreported += 1;
+        let ignored: &AtomicU64 = match line {
+            Line::Event(_) | Line::Malformed if forged => &self.counts.user_space,
+            Line::Event(body) => {
+                let history = self.old && record.at_us < self.start.before_us;
+                let event = self.event(
+                    body,
+                    record.seq,
+                    record.at_us,
+                    history,
+                    printable(&text, MAX_TEXT),
+                );
+                return self.push(event, now);
+            }
+            Line::Malformed => &self.counts.malformed,
+            _ => return Ok(()),
+        };
+        Counts::add(ignored, 1);
+        Ok(())
+    }
+
+    /// Says how many records before this one are gone: after the kernel said so, and between the cursor and the ring's
+    /// first record. Other gaps are not a loss: a recording may hold only the lines that matter.
+    fn lost_before(&mut self, record: &Record<'_>, now: Duration) -> Result<(), Closed> {
+        let first = self.last.is_none();
+        let before = self.last.map(|p| p.seq).max(self.stored);
+        let said = std::mem::take(&mut self.gap);
+        let lost = before.map(|before| record.seq.saturating_sub(before).saturating_sub(1));
+        if !(said || first) || lost == Some(0) || (lost.is_none() && !said) {
+            return Ok(());
+        }
+        // What was overwritten may hold the other half of a message.
+        self.parts = Parts::default();
+        Counts::add(&self.counts.lost, lost.unwrap_or(0));
+        // The loss takes the number of the last record lost, which no other event can have.
+        let Some(seq) = record.seq.checked_sub(1) else {
+            return Ok(());
+        };
+        if self.stored.is_some_and(|stored| seq <= stored) {
+            return Ok(());
+        }
+        self.last = Some(Place {
+            seq,
+            at_us: record.at_us,
+        });
+        let event = self.event(
+            EventBody::Overrun { lost },
+            seq,
+            record.at_us,
+            false,
+            String::new(),
+        );
+        self.push(event, now)
+    }
+
+    fn event(&self, body: EventBody, seq: u64, at_us: u64, history: bool, text: String) -> Event {
+        Event {
+            boot: self.start.boot.clone(),
+            seq,
+            at_us,
+            history,
+            count: 1,
+            text,
+            body,
+        }
+    }
+
+    fn push(&mut self, event: Event, now: Duration) -> Result<(), Closed> {
+        let mut ready = std::mem::take(&mut self.ready);
+        self.fold.push(event, now, &mut ready);
+        self.emit(ready, now)
+    }
+
+    fn flush(&mut self, now: Duration) -> Result<(), Closed> {
+        let mut ready = std::mem::take(&mut self.ready);
+        self.fold.flush(&mut ready);
+        self.emit(ready, now)
+    }
+
+    fn emit(&mut self, mut events: Vec<Event>, now: Duration) -> Result<(), Closed> {
+        for event in events.drain(..) {
+            let behind = self.last.is_some_and(|last| event.seq < last.seq);
+            self.unreported = u64::from(behind);
+            self.unreported_since = behind.then_some(now);
+            self.out.emit(event)?;
+        }
+        self.ready = events;
+        Ok(())
+    }
+
+    /// When [`Follow::tick`] has something to do. `None`: not before the next record.
+    fn due(&self) -> Option<Duration> {
+        self.fold
+            .due()
+            .or(self.unreported_since.map(|since| since + PROGRESS_TIME))
+    }
+
+    /// Says, once, that everything the log held has been told: what came before may be judged as a whole. No progress is
+    /// told before it, so the first one means this.
+    fn end(&mut self, now: Duration) -> Result<(), Closed> {
+        if std::mem::replace(&mut self.at_end, true) {
+            return Ok(());
+        }
+        self.flush(now)?;
+        if self.unreported > 0 {
+            return self.progress(now);
+        }
+        // No record stands behind it, so its number moves no cursor.
+        let (seq, at_us) = self.last.map_or((0, 0), |last| (last.seq, last.at_us));
+        let mut event = self.event(EventBody::Progress, seq, at_us, false, String::new());
+        event.count = 0;
+        self.emit(vec![event], now)
+    }
+
+    /// Does what is due: the end of a window, or a cursor that lags too far behind. While a flood is held back its own
+    /// end moves the cursor.
+    fn tick(&mut self, now: Duration) -> Result<(), Closed> {
+        if let Some(due) = self.fold.due() {
+            return if due <= now { self.flush(now) } else { Ok(()) };
+        }
+        if !self.at_end {
+            return Ok(());
+        }
+        let late = self
+            .unreported_since
+            .is_some_and(|since| since + PROGRESS_TIME <= now);
+        if late || self.unreported >= PROGRESS_RECORDS {
+            return self.progress(now);
+        }
+        Ok(())
+    }
+
+    fn progress(&mut self, now: Duration) -> Result<(), Closed> {
+        let Some(last) = self.last.filter(|_| self.unreported > 0) else {
+            return Ok(());
+        };
+        let event = self.event(EventBody::Progress, last.seq, last.at_us, false, String::new());
+        self.emit(vec![event], now)
+    }
+
+    /// Gives out what is held back, and where the log ended.
+    fn finish(&mut self) -> Result<(), Closed> {
+        self.flush(Duration::ZERO)?;
+        self.progress(Duration::ZERO)
+    }
+}
+
+#[cfg(test)]
+#[path = "follow_tests.rs"]
+mod tests;

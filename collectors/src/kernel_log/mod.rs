@@ -1,0 +1,97 @@
+//! The kernel's log: Xids, SXids and lost GPUs, from the boot's first record on, without a library that can hang.
+//!
+//! `sys::kmsg` reads, `record` takes the prefix apart, `grammar` says what a message means, `fold` counts floods and
+//! `follow` turns records into events.
+
+mod counts;
+mod fold;
+mod follow;
+mod grammar;
+mod identity;
+mod lost;
+pub mod metrics;
+mod record;
+#[cfg(test)]
+mod script;
+pub mod settings;
+mod sxid;
+mod text;
+mod watcher;
+mod xid;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::sys::kmsg;
+use crate::{Cadence, Env, Error, Settings, Source, Spec, domain};
+use counts::{Counts, Own};
+use settings::KernelLogSettings;
+use watcher::KernelLog;
+
+/// The collector.
+pub static SPEC: Spec = Spec {
+    name: "kernel_log",
+    domain: &domain::KERNEL,
+    metrics: metrics::ALL,
+    events: true,
+    cadence: Cadence::OnDemand {
+        fresh: Duration::from_secs(1),
+    },
+    slice: Duration::from_millis(500),
+    deadline: Duration::from_secs(5),
+    validate: |settings| settings.get::<KernelLogSettings>().map(drop),
+    open,
+};
+
+/// The log itself is opened by the watcher, so that a missing right is the watcher's reason and costs no metric.
+fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
+    let mut settings: KernelLogSettings = settings.get()?;
+    if let Some(dir) = &env.recorded {
+        settings.path = dir.join("kmsg");
+        if !kmsg::exists(&settings.path) {
+            return Ok(None);
+        }
+    }
+    let counts = Arc::new(Counts::default());
+    Ok(Some(Source {
+        devices: Box::new(Own(Arc::clone(&counts))),
+        watcher: Some(Box::new(KernelLog {
+            env: env.clone(),
+            settings,
+            counts,
+        })),
+    }))
+}
+
+/// Takes one record through the parsers and checks what must hold for any bytes. For fuzzing.
+pub(crate) fn check_record(bytes: &[u8]) {
+    if let Ok(record) = record::Record::parse(bytes) {
+        assert!(record.text.len() < bytes.len());
+        assert!(record.level < 8);
+        let text = text::unescape(record.text);
+        assert!(text.len() <= record.text.len());
+        check_line(&text);
+    }
+}
+
+/// Takes one message through the grammar and checks what must hold for any bytes. For fuzzing.
+pub(crate) fn check_line(bytes: &[u8]) {
+    let clean = |text: &str, max: usize| assert!(text.len() <= max && !text.contains(char::is_control));
+    clean(&text::printable(bytes, follow::MAX_TEXT), follow::MAX_TEXT);
+    for whole in [true, false] {
+        let grammar::Line::Event(body) = grammar::parse(bytes, whole) else {
+            continue;
+        };
+        let starts = ["NVRM:", "nvidia-nvswitch", "SXid", "The NVIDIA GPU "];
+        assert!(starts.iter().any(|s| bytes.starts_with(s.as_bytes())));
+        if let crate::EventBody::Xid(xid) = body {
+            clean(&xid.place, 64);
+            clean(xid.process.as_deref().unwrap_or_default(), 64);
+            clean(xid.unit.as_deref().unwrap_or_default(), 64);
+            assert!(xid.words.len() <= 32);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+//! Opens the log and follows it until it ends or nobody takes the events any more.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::counts::Counts;
+use super::follow::{Follow, Ring, Start};
+use super::settings::KernelLogSettings;
+use crate::sys::boot;
+use crate::sys::kmsg::{Kmsg, Read};
+use crate::{Cursor, Env, Error, Events, Watcher};
+
+/// The watcher.
+pub(super) struct KernelLog {
+    pub(super) env: Env,
+    pub(super) settings: KernelLogSettings,
+    pub(super) counts: Arc<Counts>,
+}
+
+impl Watcher for KernelLog {
+    fn run(&mut self, from: Option<Cursor>, out: &Events) -> Result<(), Error> {
+        let start = Start {
+            boot: boot::boot_id(&self.env)?,
+            from,
+            // A recording is replayed as it happened; its time stamps say nothing about this machine's uptime.
+            before_us: if self.env.is_live() {
+                micros(boot::monotonic())
+            } else {
+                0
+            },
+            accept_user: self.settings.accept_user,
+        };
+        let mut ring = Kmsg::open(&self.settings.path)?;
+        Follow::new(start, &self.counts, out).run(&mut ring)
+    }
+}
+
+/// Microseconds, as the kernel's log counts them.
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+impl Ring for Kmsg {
+    fn read(&mut self, record: &mut Vec<u8>) -> Result<Read, Error> {
+        Self::read(self, record)
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<(), Error> {
+        Self::wait(self, timeout)
+    }
+
+    fn now(&self) -> Duration {
+        boot::monotonic()
+    }
+}

@@ -1,0 +1,78 @@
+//! The metric table's row. A metric is declared once, as a `static`; help, documentation, dashboards, alerts and the
+//! compatibility pages are made from the declaration.
+
+/// What a value means over time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Only grows, except when its source restarts. Its name ends in `_total`.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Always 1; the facts are in the labels. Its name ends in `_info`.
+    Info,
+}
+
+/// The unit of a metric's value. Its word is the suffix of the name (before `_total`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A count or a state.
+    None,
+    /// Seconds.
+    Seconds,
+    /// Bytes.
+    Bytes,
+    /// A fraction from 0 to 1.
+    Ratio,
+}
+
+impl Unit {
+    /// The suffix that a metric's name must carry, empty for [`Unit::None`].
+    pub const fn suffix(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Seconds => "seconds",
+            Self::Bytes => "bytes",
+            Self::Ratio => "ratio",
+        }
+    }
+}
+
+/// How much a metric costs to store, and so whether it is served without being asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tier {
+    /// Served by default; dashboards and alerts need no more.
+    Core,
+    /// Served when asked for.
+    Detail,
+    /// For the people who write collectors.
+    Debug,
+    /// Never served: a fact for the health checks only.
+    Private,
+}
+
+/// One row of the metric table.
+#[derive(Debug)]
+pub struct Metric {
+    /// The name as Prometheus sees it.
+    pub name: &'static str,
+    /// What the value means over time.
+    pub kind: Kind,
+    /// The unit of the value.
+    pub unit: Unit,
+    /// Label names, in the order in which values are given to [`crate::Block`].
+    pub labels: &'static [&'static str],
+    /// One sentence for people, ending in a full stop.
+    pub help: &'static str,
+    /// Whether it is served by default.
+    pub tier: Tier,
+    /// Where the value comes from: kernel file, API call or specification.
+    pub source: &'static str,
+}
+
+impl PartialEq for Metric {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other) || self.name == other.name
+    }
+}
+
+impl Eq for Metric {}

@@ -1,0 +1,183 @@
+#![allow(clippy::disallowed_methods, reason = "tests look at the process from outside")]
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use super::*;
+use crate::metric::{Kind, Tier, Unit};
+use crate::{Cadence, Devices, Metric, domain};
+
+static VALUE: Metric = Metric {
+    name: "value",
+    kind: Kind::Gauge,
+    unit: Unit::None,
+    labels: &["device"],
+    help: "Value.",
+    tier: Tier::Core,
+    source: "test",
+};
+
+static METRICS: [&Metric; 1] = [&VALUE];
+
+const fn spec(name: &'static str, slice: Duration) -> Spec {
+    Spec {
+        name,
+        domain: &domain::HOST,
+        metrics: &METRICS,
+        events: false,
+        cadence: Cadence::Every(Duration::from_secs(1)),
+        slice,
+        deadline: Duration::from_secs(5),
+        validate: |_| Ok(()),
+        open: |_, _| Ok(None),
+    }
+}
+
+/// For devices that never answer. On a busy machine a good one may be late here too, so tests read until it answers.
+static HASTY: Spec = spec("hasty", Duration::from_millis(20));
+/// For devices that all answer.
+static PATIENT: Spec = spec("patient", Duration::from_secs(600));
+
+enum Behaviour {
+    Answers,
+    Panics,
+    /// Blocks in each reading until the test sends something.
+    Blocks(Receiver<()>),
+}
+
+struct Fake {
+    subject: Subject,
+    behaviour: Behaviour,
+}
+
+impl Device for Fake {
+    fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    fn read(&mut self, out: &mut Block) -> Result<(), Error> {
+        match &self.behaviour {
+            Behaviour::Answers => {}
+            Behaviour::Panics => panic!("a bug in a collector"),
+            Behaviour::Blocks(gate) => gate.recv().unwrap_or_default(),
+        }
+        out.u64(&VALUE, &[&self.subject.name], 1);
+        Ok(())
+    }
+}
+
+struct List(Vec<Box<dyn Device>>);
+
+impl Devices for List {
+    fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error> {
+        Ok(std::mem::take(&mut self.0))
+    }
+}
+
+fn runner(spec: &'static Spec, behaviours: Vec<Behaviour>) -> Runner {
+    let devices = behaviours
+        .into_iter()
+        .enumerate()
+        .map(|(i, behaviour)| {
+            Box::new(Fake {
+                subject: Subject::gpu(i.to_string()),
+                behaviour,
+            }) as Box<dyn Device>
+        })
+        .collect();
+    let mut source = Source {
+        devices: Box::new(List(devices)),
+        watcher: None,
+    };
+    Runner::new(spec, &mut source).unwrap()
+}
+
+fn read(runner: &mut Runner) -> Vec<(String, bool, usize)> {
+    let mut got = Vec::new();
+    runner.read(|r, b| got.push((r.subject.name, r.result.is_ok(), b.values().len())));
+    got.sort();
+    got
+}
+
+/// Reads until each of `names` has answered at least once.
+fn read_until(runner: &mut Runner, names: &[&str]) {
+    let mut missing: BTreeSet<String> = names.iter().map(|n| (*n).to_owned()).collect();
+    while !missing.is_empty() {
+        for (name, ok, _) in read(runner) {
+            assert!(ok);
+            missing.remove(&name);
+        }
+    }
+}
+
+fn busy(runner: &Runner) -> Vec<String> {
+    runner.busy().map(|b| b.subject.name.clone()).collect()
+}
+
+fn gate() -> (Sender<()>, Behaviour) {
+    let (open, gate) = channel();
+    (open, Behaviour::Blocks(gate))
+}
+
+fn threads_named(name: &str) -> usize {
+    std::fs::read_dir("/proc/self/task")
+        .unwrap()
+        .filter(|t| {
+            let path = t.as_ref().unwrap().path().join("comm");
+            std::fs::read_to_string(path).is_ok_and(|comm| comm.trim() == name)
+        })
+        .count()
+}
+
+#[test]
+fn a_stuck_device_costs_itself_only_and_comes_back() {
+    let (open, blocks) = gate();
+    let mut runner = runner(
+        &HASTY,
+        vec![Behaviour::Answers, blocks, Behaviour::Answers, Behaviour::Answers],
+    );
+    read_until(&mut runner, &["0", "2", "3"]);
+    while busy(&runner) != ["1"] {
+        read(&mut runner);
+    }
+    let tid = runner.busy().next().unwrap().tid;
+    assert_eq!(task::read(tid).unwrap().name, "r:hasty");
+
+    drop(open);
+    read_until(&mut runner, &["0", "1", "2", "3"]);
+}
+
+#[test]
+fn a_thousand_readings_beside_a_stuck_device_pile_up_no_threads() {
+    static LONG: Spec = spec("long", Duration::from_millis(20));
+    let (open, blocks) = gate();
+    let mut runner = runner(&LONG, vec![blocks, Behaviour::Answers]);
+    for _ in 0..1000 {
+        read(&mut runner);
+    }
+    read_until(&mut runner, &["1"]);
+    // The stuck one, the one that reads now, and at most one that is about to end.
+    assert!(threads_named("r:long") <= 3);
+    drop(open);
+}
+
+#[test]
+fn a_panic_is_an_error_of_its_own_device() {
+    let mut runner = runner(&PATIENT, vec![Behaviour::Panics, Behaviour::Answers]);
+    for _ in 0..3 {
+        assert_eq!(
+            read(&mut runner),
+            [("0".to_owned(), false, 0), ("1".to_owned(), true, 1)]
+        );
+    }
+}
+
+#[test]
+fn each_of_two_stuck_devices_keeps_one_thread() {
+    let ((open_a, a), (open_b, b)) = (gate(), gate());
+    let mut runner = runner(&HASTY, vec![a, b, Behaviour::Answers]);
+    read_until(&mut runner, &["2"]);
+    while busy(&runner) != ["0", "1"] {
+        read(&mut runner);
+    }
+    drop((open_a, open_b));
+}

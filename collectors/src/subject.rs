@@ -1,0 +1,80 @@
+//! What a reading, a finding or an incident is about.
+
+use serde::{Deserialize, Serialize};
+
+/// The kinds of things that can be broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SubjectKind {
+    /// The node as a whole.
+    Node,
+    /// A GPU, by `GPU-<uuid>`, or `pci:<address>` while no driver ever named it.
+    Gpu,
+    /// An NVSwitch, by `pci:<address>`.
+    Nvswitch,
+    /// A memory controller, by its EDAC name.
+    MemoryController,
+    /// A PCI function, by address.
+    Pci,
+    /// A part of nodewarden itself, by name.
+    Worker,
+}
+
+/// What a reading, a finding or an incident is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Subject {
+    /// Its kind.
+    pub kind: SubjectKind,
+    /// Its name within the kind; empty for the node.
+    pub name: String,
+}
+
+impl Subject {
+    /// The node.
+    pub fn node() -> Self {
+        Self {
+            kind: SubjectKind::Node,
+            name: String::new(),
+        }
+    }
+
+    /// A GPU, by its `gpu` label.
+    pub fn gpu(label: impl Into<String>) -> Self {
+        Self {
+            kind: SubjectKind::Gpu,
+            name: label.into(),
+        }
+    }
+
+    /// A subject of any kind.
+    pub fn new(kind: SubjectKind, name: impl Into<String>) -> Self {
+        Self {
+            kind,
+            name: name.into(),
+        }
+    }
+}
+
+impl SubjectKind {
+    /// The word used in labels and reasons.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Node => "node",
+            Self::Gpu => "gpu",
+            Self::Nvswitch => "nvswitch",
+            Self::MemoryController => "memory_controller",
+            Self::Pci => "pci",
+            Self::Worker => "worker",
+        }
+    }
+}
+
+impl std::fmt::Display for Subject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.kind.word())?;
+        if !self.name.is_empty() {
+            write!(f, " {}", self.name)?;
+        }
+        Ok(())
+    }
+}

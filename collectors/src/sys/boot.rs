@@ -1,0 +1,45 @@
+//! Which boot this is, and how long it lasts.
+
+use std::time::Duration;
+
+use nix::time::{ClockId, clock_gettime};
+
+use super::root;
+use crate::{BootId, Env, Error};
+
+/// The boot id: `/proc/sys/kernel/random/boot_id`, a lower-case UUID.
+///
+/// # Errors
+/// When the file is not there or holds something else.
+pub fn boot_id(env: &Env) -> Result<BootId, Error> {
+    if let Some(forced) = &env.boot_id {
+        return Ok(BootId(forced.clone()));
+    }
+    let path = env.path("/proc/sys/kernel/random/boot_id");
+    // A sysroot of /sys alone is common in tests and captures; the running kernel's own id is then the right one.
+    let text = match root::read_text(&path)? {
+        Some(text) => text,
+        None => root::read_text("/proc/sys/kernel/random/boot_id".as_ref())?.unwrap_or_default(),
+    };
+    let valid = text.len() == 36 && text.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
+    if valid {
+        Ok(BootId(text))
+    } else {
+        Err(Error::parse(path.display().to_string(), &text, "a UUID"))
+    }
+}
+
+fn clock(id: ClockId) -> Duration {
+    // The two clocks used here exist on every kernel that this program runs on.
+    clock_gettime(id).map_or(Duration::ZERO, Duration::from)
+}
+
+/// Time since boot, suspended time included (CLOCK_BOOTTIME).
+pub fn boottime() -> Duration {
+    clock(ClockId::CLOCK_BOOTTIME)
+}
+
+/// Time since boot, suspended time left out (CLOCK_MONOTONIC); the clock of /dev/kmsg's time stamps.
+pub fn monotonic() -> Duration {
+    clock(ClockId::CLOCK_MONOTONIC)
+}

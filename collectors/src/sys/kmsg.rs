@@ -1,0 +1,209 @@
+//! The kernel's log, `/dev/kmsg`: one read(2) gives one record. See Documentation/ABI/testing/dev-kmsg.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read as _};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::unistd::{Whence, lseek};
+
+use crate::Error;
+
+/// The kernel's own log.
+pub const DEV_KMSG: &str = "/dev/kmsg";
+
+/// The kernel formats a record into at most 8 KiB (`PRINTK_MESSAGE_MAX`); twice that leaves room for a larger one.
+const BUFFER: usize = 16 * 1024;
+/// The buffer never grows beyond this.
+const MAX_BUFFER: usize = 256 * 1024;
+
+/// What one read found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// One record, in the caller's buffer.
+    Record,
+    /// Nothing for now (`EAGAIN`).
+    Empty,
+    /// Records were lost before this place (`EPIPE`); the next read goes on behind them.
+    Overrun,
+    /// The source has ended: a file or a FIFO. The kernel's log never does.
+    End,
+}
+
+/// An open kernel log.
+#[derive(Debug)]
+pub struct Kmsg {
+    file: File,
+    path: PathBuf,
+    buffer: Vec<u8>,
+    /// A file or a FIFO gives bytes, not records: what was read of them and not yet handed out.
+    lines: Option<Lines>,
+}
+
+impl Kmsg {
+    /// Opens a kernel log at its oldest record. A file or a FIFO in its place holds one record per line.
+    ///
+    /// # Errors
+    /// [`Error::Denied`] where `CAP_SYSLOG` is missing, [`Error::Io`] for anything else.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
+            .open(path)
+            .map_err(|e| open_error(path, e))?;
+        let kind = file.metadata().map_err(|e| Error::io(path, e))?.file_type();
+        let lines = (!kind.is_char_device()).then(Lines::default);
+        if !kind.is_fifo() {
+            // Opening already stands at the first record; this says so whatever a later kernel makes of open.
+            lseek(&file, 0, Whence::SeekSet).map_err(|e| Error::io(path, e.into()))?;
+        }
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+            buffer: vec![0; BUFFER],
+            lines,
+        })
+    }
+
+    /// Reads one record into `record`, which is emptied first.
+    ///
+    /// # Errors
+    /// [`Error::Io`] for whatever read(2) says that is not a [`Read`].
+    pub fn read(&mut self, record: &mut Vec<u8>) -> Result<Read, Error> {
+        record.clear();
+        loop {
+            if let Some(lines) = &mut self.lines
+                && lines.take(record)
+            {
+                return Ok(Read::Record);
+            }
+            let end = match self.file.read(&mut self.buffer) {
+                Ok(0) => {
+                    if self.lines.as_mut().is_some_and(Lines::finish) {
+                        continue;
+                    }
+                    return Ok(Read::End);
+                }
+                Ok(end) => end,
+                Err(e) => match e.raw_os_error().map(Errno::from_raw) {
+                    Some(Errno::EINTR) => continue,
+                    Some(Errno::EAGAIN) => return Ok(Read::Empty),
+                    Some(Errno::EPIPE) => return Ok(Read::Overrun),
+                    Some(Errno::EINVAL) if self.buffer.len() < MAX_BUFFER => {
+                        // The kernel steps over a record that does not fit, so that one is lost.
+                        self.buffer.resize(self.buffer.len() * 2, 0);
+                        return Ok(Read::Overrun);
+                    }
+                    _ => return Err(Error::io(&self.path, e)),
+                },
+            };
+            let bytes = self.buffer.get(..end).unwrap_or_default();
+            match &mut self.lines {
+                Some(lines) => lines.add(bytes),
+                None => {
+                    record.extend_from_slice(bytes);
+                    return Ok(Read::Record);
+                }
+            }
+        }
+    }
+
+    /// Waits for the next record, at most for `timeout`. A signal ends the wait early.
+    ///
+    /// # Errors
+    /// [`Error::Io`] for whatever poll(2) says.
+    pub fn wait(&self, timeout: Option<Duration>) -> Result<(), Error> {
+        let timeout = match timeout {
+            None => PollTimeout::NONE,
+            // Rounded up: a wait of 0 ms for the last part of one would spin.
+            Some(time) => i32::try_from(time.as_millis().saturating_add(1))
+                .ok()
+                .and_then(|ms| PollTimeout::try_from(ms).ok())
+                .unwrap_or(PollTimeout::MAX),
+        };
+        let mut fds = [PollFd::new(self.file.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut fds, timeout) {
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
+            Err(e) => Err(Error::io(&self.path, e.into())),
+        }
+    }
+}
+
+/// Whether there is anything at `path`.
+pub fn exists(path: &Path) -> bool {
+    path.exists()
+}
+
+/// `/dev/kmsg` is readable by mode for everybody and refuses with EPERM under `kernel.dmesg_restrict`.
+fn open_error(path: &Path, e: std::io::Error) -> Error {
+    let denied = e.raw_os_error() == Some(libc::EPERM)
+        || (path == Path::new(DEV_KMSG) && e.kind() == ErrorKind::PermissionDenied);
+    if denied {
+        Error::Denied {
+            what: format!("open {}", path.display()),
+            missing: "CAP_SYSLOG",
+        }
+    } else {
+        Error::io(path, e)
+    }
+}
+
+/// Bytes to records: one per line. Continuation lines, which begin with a space, carry the record's dictionary; nothing
+/// here reads it, so they are left out.
+#[derive(Debug, Default)]
+struct Lines {
+    bytes: Vec<u8>,
+    /// Where in `bytes` the next line begins.
+    at: usize,
+    /// The rest of a line too long to be a record is being passed over.
+    skip: bool,
+}
+
+impl Lines {
+    fn add(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..self.at);
+        self.at = 0;
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    fn take(&mut self, record: &mut Vec<u8>) -> bool {
+        loop {
+            let rest = self.bytes.get(self.at..).unwrap_or_default();
+            let Some(end) = rest.iter().position(|b| *b == b'\n') else {
+                if rest.len() <= MAX_BUFFER {
+                    return false;
+                }
+                if !self.skip {
+                    record.extend_from_slice(rest.get(..BUFFER).unwrap_or_default());
+                }
+                self.at = self.bytes.len();
+                return !std::mem::replace(&mut self.skip, true);
+            };
+            let line = rest.get(..=end).unwrap_or_default();
+            let wanted = !std::mem::take(&mut self.skip) && line.len() > 1 && line.first() != Some(&b' ');
+            if wanted {
+                record.extend_from_slice(line);
+            }
+            self.at += end + 1;
+            if wanted {
+                return true;
+            }
+        }
+    }
+
+    /// At the end of the file: closes a last line that has no newline. False: there is none.
+    fn finish(&mut self) -> bool {
+        let open = self.at < self.bytes.len();
+        if open {
+            self.bytes.push(b'\n');
+        }
+        open
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,11 @@
+//! The edge: every file, descriptor and system call of the collectors, and all of their unsafe code.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is the place where files are opened"
+)]
+
+pub mod boot;
+pub mod kmsg;
+pub mod root;
+pub mod task;

@@ -1,0 +1,111 @@
+//! Bounded reads of files and folders. Nothing here follows a file that grows without end or blocks on a FIFO.
+
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::{DirEntryExt, OpenOptionsExt};
+use std::path::Path;
+
+use crate::Error;
+
+/// The most that [`read_text`] takes from one file, in bytes. sysfs gives one page, procfs files here are smaller.
+pub const MAX_FILE: u64 = 64 * 1024;
+
+/// Reads up to `max` bytes. `Ok(None)`: the file is not there.
+///
+/// # Errors
+/// Anything else that open(2) or read(2) say.
+pub fn read_bytes(path: &Path, max: u64) -> Result<Option<Vec<u8>>, Error> {
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
+        .open(path);
+    let file = match opened {
+        Ok(file) => file,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(Error::io(path, e)),
+    };
+    let mut bytes = Vec::new();
+    match file.take(max).read_to_end(&mut bytes) {
+        Ok(_) => Ok(Some(bytes)),
+        // A device that left between open and read.
+        Err(e) if e.raw_os_error() == Some(libc::ENODEV) => Ok(None),
+        Err(e) => Err(Error::io(path, e)),
+    }
+}
+
+/// Reads a text file, without the white space around it. `Ok(None)`: the file is not there.
+///
+/// # Errors
+/// Like [`read_bytes`], and [`Error::Parse`] where it is not UTF-8.
+pub fn read_text(path: &Path) -> Result<Option<String>, Error> {
+    let Some(bytes) = read_bytes(path, MAX_FILE + 1)? else {
+        return Ok(None);
+    };
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(Error::parse(
+            path.display().to_string(),
+            "more than 64 KiB",
+            "a short text",
+        ));
+    }
+    match std::str::from_utf8(&bytes) {
+        Ok(text) => Ok(Some(text.trim().to_owned())),
+        Err(_) => Err(Error::parse(
+            path.display().to_string(),
+            &String::from_utf8_lossy(&bytes),
+            "UTF-8 text",
+        )),
+    }
+}
+
+/// One name in a folder.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    /// The name.
+    pub name: String,
+    /// The inode number. sysfs gives a new one to whatever takes an old name, so it tells a device from its successor.
+    pub inode: u64,
+}
+
+/// What a folder holds, sorted by name. `Ok(None)`: the folder is not there.
+///
+/// # Errors
+/// Anything else that opendir(3) or readdir(3) say.
+pub fn entries(path: &Path) -> Result<Option<Vec<Entry>>, Error> {
+    let found = match fs::read_dir(path) {
+        Ok(found) => found,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(Error::io(path, e)),
+    };
+    let mut entries = Vec::new();
+    for entry in found {
+        let entry = entry.map_err(|e| Error::io(path, e))?;
+        // A name that is not UTF-8 is none that the kernel gives.
+        if let Ok(name) = entry.file_name().into_string() {
+            let inode = entry.ino();
+            entries.push(Entry { name, inode });
+        }
+    }
+    entries.sort_unstable();
+    Ok(Some(entries))
+}
+
+/// Names in a folder, sorted. `Ok(None)`: the folder is not there.
+///
+/// # Errors
+/// Like [`entries`].
+pub fn list(path: &Path) -> Result<Option<Vec<String>>, Error> {
+    Ok(entries(path)?.map(|found| found.into_iter().map(|e| e.name).collect()))
+}
+
+/// The last part of where a symbolic link points, such as the driver behind `.../driver`. `Ok(None)`: no such link.
+///
+/// # Errors
+/// Anything else that readlink(2) says.
+pub fn link_name(path: &Path) -> Result<Option<String>, Error> {
+    match fs::read_link(path) {
+        Ok(target) => Ok(target.file_name().and_then(|n| n.to_str()).map(str::to_owned)),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::io(path, e)),
+    }
+}

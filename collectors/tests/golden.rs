@@ -1,0 +1,244 @@
+//! Every fixture of every collector, read as the daemon's workers read it and compared with its `expected.prom`.
+//!
+//! A fixture is `fixtures/<collector>/<case>/`: `root/` in place of `/`, perhaps `steps/<n>/root/` laid over it before
+//! further readings, `expected.prom`, and `SOURCE`, which says whether it was captured or synthesised and from what.
+//! `UPDATE_GOLDEN=1 cargo test --test golden` writes the expectations anew; read the difference before committing it.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test reads and writes its own fixtures, and its helpers fail like it does"
+)]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use collectors::runner::Runner;
+use collectors::{Env, Kind, Metric, Settings, Spec, Tier, Value};
+
+/// Folders of fixtures/ that belong to no collector: fuzz corpora, Slurm's answers, whole nodes to show.
+const NOT_COLLECTORS: [&str; 3] = ["demo", "fuzz", "slurm"];
+
+fn collector_folders() -> Vec<PathBuf> {
+    let all = folders(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures"));
+    all.into_iter()
+        .filter(|f| !NOT_COLLECTORS.contains(&file_name(f).as_str()))
+        .collect()
+}
+
+#[test]
+fn every_fixture_reads_as_expected() {
+    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
+    let mut wrong = Vec::new();
+    let mut cases = 0;
+    for folder in collector_folders() {
+        let name = file_name(&folder);
+        let spec = collectors::collector(&name).unwrap_or_else(|| panic!("{name}: no such collector"));
+        for case in folders(&folder) {
+            cases += 1;
+            let found = read_case(spec, &case);
+            let expected_file = case.join("expected.prom");
+            let expected = fs::read_to_string(&expected_file).unwrap_or_default();
+            if found == expected {
+                continue;
+            }
+            if update {
+                fs::write(&expected_file, &found).unwrap();
+            } else {
+                wrong.push(format!(
+                    "{name}/{}:\n{}",
+                    file_name(&case),
+                    difference(&expected, &found)
+                ));
+            }
+        }
+    }
+    assert!(cases > 0, "no fixtures found");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_fixture_says_where_it_comes_from() {
+    for collector in collector_folders() {
+        for case in folders(&collector) {
+            let source = fs::read_to_string(case.join("SOURCE")).unwrap_or_default();
+            assert!(
+                source.starts_with("synthesised") || source.starts_with("captured"),
+                "{}: SOURCE begins with `synthesised` or `captured`",
+                case.display()
+            );
+            assert!(
+                source.trim().len() > 30,
+                "{}: SOURCE says from what",
+                case.display()
+            );
+        }
+    }
+}
+
+/// Reads a case, and again after each step is laid over its tree.
+fn read_case(spec: &'static Spec, case: &Path) -> String {
+    let steps = folders(&case.join("steps"));
+    // Only a case with steps changes its tree, and only then is a copy needed.
+    let copy = tempfile::tempdir().unwrap();
+    let dir = if steps.is_empty() {
+        case.to_owned()
+    } else {
+        lay_over(case, copy.path());
+        copy.path().to_owned()
+    };
+    let Some(mut source) = (spec.open)(&Env::recorded(&dir), &Settings::default()).unwrap() else {
+        return String::new();
+    };
+    let mut runner = Runner::new(spec, &mut source).unwrap();
+    let mut text = read(&mut runner);
+    for step in steps {
+        lay_over(&step.join("root"), &dir.join("root"));
+        writeln!(text, "\n# step {}", file_name(&step)).unwrap();
+        text.push_str(&read(&mut runner));
+    }
+    text
+}
+
+/// One reading as exposition text 0.0.4, in the order of the metric table, private metrics marked.
+fn read(runner: &mut Runner) -> String {
+    let mut lines: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut text = String::new();
+    runner.read(|reading, block| {
+        if let Err(error) = reading.result {
+            writeln!(text, "# error {}: {}", reading.subject, error.reason()).unwrap();
+        }
+        for (series, value) in block.iter() {
+            if let Some(value) = value_text(value) {
+                let labels = label_text(series.metric, &series.labels);
+                lines
+                    .entry(series.metric.name)
+                    .or_default()
+                    .push(format!("{}{labels} {value}", series.metric.name));
+            }
+        }
+    });
+    for metric in runner.spec().metrics {
+        let Some(mut samples) = lines.remove(metric.name) else {
+            continue;
+        };
+        samples.sort();
+        let total = samples.len();
+        samples.dedup_by(|a, b| a.rsplit_once(' ').unwrap().0 == b.rsplit_once(' ').unwrap().0);
+        assert_eq!(
+            total,
+            samples.len(),
+            "{}: a series stands there twice",
+            metric.name
+        );
+        if metric.tier == Tier::Private {
+            text.push_str("# private\n");
+        }
+        let kind = match metric.kind {
+            Kind::Counter => "counter",
+            Kind::Gauge | Kind::Info => "gauge",
+        };
+        let help = metric.help.replace('\\', "\\\\").replace('\n', "\\n");
+        writeln!(
+            text,
+            "# HELP {} {help}\n# TYPE {} {kind}",
+            metric.name, metric.name
+        )
+        .unwrap();
+        writeln!(text, "{}", samples.join("\n")).unwrap();
+    }
+    assert!(
+        lines.is_empty(),
+        "metrics that the collector's table does not hold: {lines:?}"
+    );
+    text
+}
+
+fn value_text(value: Value) -> Option<String> {
+    match value {
+        Value::U64(n) => Some(n.to_string()),
+        Value::F64(x) if x.is_infinite() => Some(if x > 0.0 { "+Inf" } else { "-Inf" }.to_owned()),
+        Value::F64(x) => Some(x.to_string()),
+        Value::Absent => None,
+    }
+}
+
+fn label_text(metric: &Metric, values: &[String]) -> String {
+    let pairs: Vec<String> = metric
+        .labels
+        .iter()
+        .zip(values)
+        .map(|(name, value)| {
+            let value = value
+                .replace('\\', "\\\\")
+                .replace('"', "\\\"")
+                .replace('\n', "\\n");
+            format!("{name}=\"{value}\"")
+        })
+        .collect();
+    if pairs.is_empty() {
+        String::new()
+    } else {
+        format!("{{{}}}", pairs.join(","))
+    }
+}
+
+/// Copies a tree over another one; symbolic links stay links.
+fn lay_over(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() {
+            lay_over(&entry.path(), &target);
+        } else if kind.is_symlink() {
+            if target.symlink_metadata().is_ok() {
+                fs::remove_file(&target).unwrap();
+            }
+            std::os::unix::fs::symlink(fs::read_link(entry.path()).unwrap(), &target).unwrap();
+        } else {
+            fs::copy(entry.path(), &target).unwrap();
+        }
+    }
+}
+
+/// The folders in a folder, by name, numbers in their own order. None where it is not there.
+fn folders(path: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = fs::read_dir(path)
+        .map(|entries| {
+            entries
+                .map(|e| e.unwrap().path())
+                .filter(|p| p.is_dir())
+                .collect()
+        })
+        .unwrap_or_default();
+    found.sort_by_key(|p| {
+        let name = file_name(p);
+        (name.parse::<u64>().ok(), name)
+    });
+    found
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap().to_str().unwrap().to_owned()
+}
+
+/// The lines that only one side has.
+fn difference(expected: &str, found: &str) -> String {
+    let only = |mark: char, these: &str, those: &str| {
+        these
+            .lines()
+            .filter(|line| !those.lines().any(|l| l == *line))
+            .fold(String::new(), |text, line| format!("{text}{mark} {line}\n"))
+    };
+    let text = only('-', expected, found) + &only('+', found, expected);
+    if text.is_empty() {
+        "the same lines in another order\n".to_owned()
+    } else {
+        text
+    }
+}

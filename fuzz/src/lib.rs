@@ -1,0 +1,33 @@
+//! Fuzz targets as plain functions. To add one: a function here, its line in [`TARGETS`], its two lines in
+//! `fuzz_targets/`, its `[[bin]]` in Cargo.toml, and at least one file below `fixtures/fuzz/<name>/`.
+
+use nodewarden::actions::{IncidentId, Reason};
+
+/// A target: it takes any bytes, and panics where a promise is broken.
+pub type Target = fn(&[u8]);
+
+/// Every target, by the name of its binary and of its corpus.
+pub static TARGETS: &[(&str, Target)] = &[
+    ("kmsg_record", collectors::fuzz::kmsg_record),
+    ("xid_line", collectors::fuzz::xid_line),
+    ("scontrol_show_node", nodewarden::actions::slurm::parse::fuzz),
+    ("reason", reason),
+];
+
+/// Whatever a check or a driver puts into a drain reason, the reason keeps its form and its end.
+pub fn reason(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let mut parts = text.splitn(3, '\n');
+    let mut part = || parts.next().unwrap_or_default();
+    let (check, subject, detail) = (part(), part(), part());
+    let Some(id) = IncidentId::parse("abcdefg7") else {
+        panic!("a good id was refused");
+    };
+    let made = Reason::compose(check, subject, detail, "reset-gpu", &id);
+    assert!(Reason::new(made.as_str()).is_some(), "{}", made.as_str());
+    assert!(
+        made.as_str().ends_with(" act=reset-gpu id=abcdefg7"),
+        "{}",
+        made.as_str()
+    );
+}
