@@ -1,0 +1,430 @@
+//! A small filesystem that stops answering: a program on a dead mount, a file whose read hangs.
+//!
+//! Frozen, every call that reaches it waits in state D and survives SIGKILL until the mount is dropped or thawed; how
+//! that comes about is told in [`crate::mount`]. Nothing is cached, so every path lookup reaches it.
+
+use std::any::Any;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use fuser::{
+    AccessFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
+    KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry,
+    ReplyOpen, ReplyStatfs, Request,
+};
+
+use crate::mount::{HUNG_FILE, HUNG_INO, Mount, attr, parallel_lookups};
+
+const FIRST_FILE: u64 = 10;
+const NO_CACHE: Duration = Duration::ZERO;
+
+#[derive(Debug)]
+struct Entry {
+    name: String,
+    bytes: Vec<u8>,
+    executable: bool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    files: Vec<Entry>,
+    all_frozen: bool,
+    frozen: BTreeSet<u64>,
+    /// Replies that nobody will get before the connection ends. One that is dropped answers EIO.
+    parked: Vec<Box<dyn Any + Send>>,
+    hung: Option<ReplyData>,
+}
+
+impl State {
+    fn file(&self, ino: INodeNo) -> Option<&Entry> {
+        self.files
+            .get(usize::try_from(ino.0.checked_sub(FIRST_FILE)?).ok()?)
+    }
+
+    fn attr(&self, ino: INodeNo) -> Option<FileAttr> {
+        if ino == INodeNo::ROOT {
+            return Some(attr(ino, FileType::Directory, 0o755, 0));
+        }
+        if ino == HUNG_INO {
+            return Some(attr(ino, FileType::RegularFile, 0o400, 0));
+        }
+        let file = self.file(ino)?;
+        let mode = if file.executable { 0o755 } else { 0o644 };
+        Some(attr(ino, FileType::RegularFile, mode, file.bytes.len() as u64))
+    }
+
+    fn find(&self, name: &OsStr) -> Option<INodeNo> {
+        if name == HUNG_FILE {
+            return Some(HUNG_INO);
+        }
+        let index = self.files.iter().position(|f| *name == *f.name)?;
+        Some(INodeNo(FIRST_FILE + index as u64))
+    }
+
+    fn is_frozen(&self, ino: INodeNo) -> bool {
+        self.all_frozen || self.frozen.contains(&ino.0)
+    }
+}
+
+/// A mounted filesystem with one folder. Dropping it ends every waiting call and unmounts.
+#[derive(Debug)]
+pub struct FuseHang {
+    mount: Mount,
+    state: Arc<Mutex<State>>,
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl FuseHang {
+    /// Mounts it, empty, on `dir`, which is made if need be.
+    pub fn mount(dir: impl AsRef<Path>) -> Result<Self> {
+        let state = Arc::new(Mutex::new(State::default()));
+        let mount = Mount::new(Files(Arc::clone(&state)), dir.as_ref(), "fuse-hang")?;
+        let hang = Self { mount, state };
+        let (is_read, release) = (
+            || lock(&hang.state).hung.is_some(),
+            || drop(lock(&hang.state).hung.take()),
+        );
+        hang.mount.teach_no_interrupts(is_read, release)?;
+        Ok(hang)
+    }
+
+    /// The mount point.
+    pub fn dir(&self) -> &Path {
+        self.mount.dir()
+    }
+
+    /// The mount below.
+    pub fn mounted(&self) -> &Mount {
+        &self.mount
+    }
+
+    /// Adds or replaces a file; gives its path.
+    pub fn add(&self, name: &str, bytes: impl Into<Vec<u8>>) -> PathBuf {
+        self.put(Entry {
+            name: name.into(),
+            bytes: bytes.into(),
+            executable: false,
+        })
+    }
+
+    /// Adds or replaces an executable file, such as a script; gives its path.
+    pub fn add_executable(&self, name: &str, bytes: impl Into<Vec<u8>>) -> PathBuf {
+        self.put(Entry {
+            name: name.into(),
+            bytes: bytes.into(),
+            executable: true,
+        })
+    }
+
+    /// Copies an executable file in, under its own name; gives its path.
+    pub fn copy_executable(&self, file: &Path) -> Result<PathBuf> {
+        let Some(name) = file.file_name().and_then(OsStr::to_str) else {
+            bail!("{}: no name", file.display())
+        };
+        Ok(self.add_executable(name, std::fs::read(file)?))
+    }
+
+    fn put(&self, entry: Entry) -> PathBuf {
+        let path = self.dir().join(&entry.name);
+        let mut state = lock(&self.state);
+        match state.files.iter_mut().find(|f| f.name == entry.name) {
+            Some(file) => *file = entry,
+            None => state.files.push(entry),
+        }
+        path
+    }
+
+    /// From now on nothing is answered, the listing of the folder and statfs included.
+    pub fn freeze(&self) {
+        lock(&self.state).all_frozen = true;
+    }
+
+    /// From now on nothing about this one file is answered.
+    pub fn freeze_file(&self, name: &str) -> Result<()> {
+        let mut state = lock(&self.state);
+        let Some(ino) = state.find(OsStr::new(name)) else {
+            bail!("no file {name}")
+        };
+        state.frozen.insert(ino.0);
+        Ok(())
+    }
+
+    /// Answers again. Calls that waited fail with EIO.
+    pub fn thaw(&self) {
+        let mut state = lock(&self.state);
+        state.all_frozen = false;
+        state.frozen.clear();
+        state.parked.clear();
+    }
+
+    /// How many calls wait for an answer. Wait for the one you mean before you send SIGKILL: until the server has
+    /// taken a call, its task can still be killed.
+    pub fn waiting(&self) -> usize {
+        lock(&self.state).parked.len()
+    }
+}
+
+struct Files(Arc<Mutex<State>>);
+
+impl Files {
+    /// The state, where this node answers; otherwise the reply is put away.
+    fn enter<R: Send + 'static>(&self, ino: INodeNo, reply: R) -> Option<(MutexGuard<'_, State>, R)> {
+        let mut state = lock(&self.0);
+        if state.is_frozen(ino) {
+            state.parked.push(Box::new(reply));
+            return None;
+        }
+        Some((state, reply))
+    }
+}
+
+impl Filesystem for Files {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
+        parallel_lookups(config);
+        Ok(())
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let ino = lock(&self.0).find(name).unwrap_or(parent);
+        let Some((state, reply)) = self.enter(ino, reply) else {
+            return;
+        };
+        match state.find(name).and_then(|ino| state.attr(ino)) {
+            Some(attr) => reply.entry(&NO_CACHE, &attr, Generation(0)),
+            None => reply.error(Errno::ENOENT),
+        }
+    }
+
+    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        let Some((state, reply)) = self.enter(ino, reply) else {
+            return;
+        };
+        match state.attr(ino) {
+            Some(attr) => reply.attr(&NO_CACHE, &attr),
+            None => reply.error(Errno::ENOENT),
+        }
+    }
+
+    fn open(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        let Some((state, reply)) = self.enter(ino, reply) else {
+            return;
+        };
+        // A program is mapped, which needs the page cache; reads of other files must reach us each time.
+        let cached = state.file(ino).is_some_and(|f| f.executable);
+        let flags = if cached {
+            FopenFlags::empty()
+        } else {
+            FopenFlags::FOPEN_DIRECT_IO
+        };
+        reply.opened(FileHandle(0), flags);
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let Some((mut state, reply)) = self.enter(ino, reply) else {
+            return;
+        };
+        if ino == HUNG_INO {
+            state.hung = Some(reply);
+            return;
+        }
+        let Some(file) = state.file(ino) else {
+            return reply.error(Errno::ENOENT);
+        };
+        let start = usize::try_from(offset)
+            .unwrap_or(usize::MAX)
+            .min(file.bytes.len());
+        let end = start.saturating_add(size as usize).min(file.bytes.len());
+        reply.data(&file.bytes[start..end]);
+    }
+
+    // ENOSYS once and the kernel never asks again: a closing file never waits.
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        let Some((_state, reply)) = self.enter(ino, reply) else {
+            return;
+        };
+        reply.opened(FileHandle(0), FopenFlags::empty());
+    }
+
+    fn readdir(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, reply: ReplyDirectory) {
+        let Some((state, mut reply)) = self.enter(ino, reply) else {
+            return;
+        };
+        let files = state
+            .files
+            .iter()
+            .map(|f| (FileType::RegularFile, f.name.as_str()));
+        let dots = [".", ".."].map(|name| (FileType::Directory, name));
+        for (next, (kind, name)) in (1_u64..).zip(dots.into_iter().chain(files)) {
+            let ino = state.find(OsStr::new(name)).unwrap_or(INodeNo::ROOT);
+            if next > offset && reply.add(ino, next, kind, name) {
+                break;
+            }
+        }
+        reply.ok();
+    }
+
+    fn statfs(&self, _: &Request, ino: INodeNo, reply: ReplyStatfs) {
+        let Some((_state, reply)) = self.enter(ino, reply) else {
+            return;
+        };
+        reply.statfs(1000, 500, 500, 100, 50, 4096, 255, 4096);
+    }
+
+    fn access(&self, _: &Request, ino: INodeNo, _: AccessFlags, reply: ReplyEmpty) {
+        let Some((_state, reply)) = self.enter(ino, reply) else {
+            return;
+        };
+        reply.ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::process::{Command, Stdio};
+
+    use nix::sys::signal::Signal;
+
+    use super::*;
+    use crate::proc::{self, Stat};
+    use crate::wait::{self, PATIENCE};
+
+    fn mounted() -> (tempfile::TempDir, FuseHang) {
+        let dir = tempfile::tempdir().unwrap();
+        let hang = FuseHang::mount(dir.path().join("m")).unwrap();
+        (dir, hang)
+    }
+
+    /// `calls`: how many wait by then. One that the server has not taken yet would still end with its task.
+    fn stays_in_d(hang: &FuseHang, calls: usize, pid: u32) {
+        wait::until_true("parked", PATIENCE, || hang.waiting() == calls).unwrap();
+        assert_eq!(proc::wait_for_state(pid, 'D', PATIENCE).unwrap(), pid);
+        proc::send(pid, Signal::SIGKILL).unwrap();
+        wait::until_true("SIGKILL to be pending", PATIENCE, || {
+            proc::Status::read(pid).unwrap().pending_signals().unwrap() & 1 << 8 != 0
+        })
+        .unwrap();
+        // No event tells that a task does not die; a while in state D with the signal pending is the evidence.
+        for _ in 0..20 {
+            std::thread::sleep(Duration::from_millis(10));
+            assert_eq!(Stat::read(pid).unwrap().state, 'D');
+        }
+        assert!(
+            proc::wchan(pid).unwrap().contains("request_wait"),
+            "{}",
+            proc::wchan(pid).unwrap()
+        );
+    }
+
+    #[test]
+    fn serves_files_and_programs() {
+        let (_dir, hang) = mounted();
+        let script = hang.add_executable("scontrol", "#!/bin/sh\necho ran $1\n");
+        let file = hang.add("big", vec![b'x'; 300_000]);
+        let output = Command::new(&script).arg("a").output().unwrap();
+        assert_eq!(output.stdout, b"ran a\n");
+        let echo = hang.copy_executable(Path::new("/bin/echo")).unwrap();
+        assert_eq!(Command::new(&echo).arg("b").output().unwrap().stdout, b"b\n");
+        assert_eq!(fs::read(&file).unwrap().len(), 300_000);
+        hang.add("big", "small now");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "small now");
+        assert_eq!(fs::read_dir(hang.dir()).unwrap().count(), 3);
+        assert!(fs::read(hang.dir().join("none")).is_err());
+        // Other users too.
+        let mut other = Command::new(exec_as_daemon());
+        let output = other
+            .args(["--reuid", "1", "--regid", "1", "--clear-groups"])
+            .arg(&script)
+            .arg("c");
+        assert_eq!(output.output().unwrap().stdout, b"ran c\n");
+    }
+
+    fn exec_as_daemon() -> PathBuf {
+        crate::exec::which("setpriv").unwrap()
+    }
+
+    #[test]
+    fn program_and_read_survive_sigkill_until_the_mount_goes() {
+        let (dir, hang) = mounted();
+        let script = hang.add_executable("scontrol", "#!/bin/sh\necho ran\n");
+        let file = hang.add("plain", "text");
+        hang.freeze();
+        let mut reader = Command::new("/bin/cat")
+            .arg(&file)
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        stays_in_d(&hang, 1, reader.id());
+        // A shell, because starting the program directly would block this thread.
+        let starter = format!("{} & echo up; wait", script.display());
+        let mut shell = Command::new("/bin/sh")
+            .arg("-c")
+            .arg(starter)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let child = wait::until("fork", PATIENCE, || Ok(proc::descendants(shell.id()).pop())).unwrap();
+        stays_in_d(&hang, 2, child.pid);
+        let path = hang.dir().to_owned();
+        drop(hang);
+        reader.wait().unwrap();
+        shell.wait().unwrap();
+        wait::until_true("child to end", PATIENCE, || !child.alive()).unwrap();
+        assert!(!file.exists() && path.exists());
+        let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        assert!(!table.contains(dir.path().to_str().unwrap()));
+    }
+
+    #[test]
+    fn one_file_can_hang_and_come_back() {
+        let (_dir, hang) = mounted();
+        let dead = hang.add("dead", "x");
+        let alive = hang.add("alive", "y");
+        hang.freeze_file("dead").unwrap();
+        let reader = std::thread::spawn(move || fs::read(dead));
+        wait::until_true("parked", PATIENCE, || hang.waiting() == 1).unwrap();
+        assert_eq!(fs::read_to_string(alive).unwrap(), "y");
+        hang.thaw();
+        assert_eq!(
+            reader.join().unwrap().unwrap_err().raw_os_error(),
+            Some(libc::EIO)
+        );
+        assert_eq!(fs::read_to_string(hang.dir().join("dead")).unwrap(), "x");
+        assert!(hang.freeze_file("none").is_err());
+    }
+
+    #[test]
+    fn an_open_file_hangs_too() {
+        let (_dir, hang) = mounted();
+        let path = hang.add("open", "text");
+        let mut file = fs::File::open(path).unwrap();
+        let mut two = [0; 2];
+        std::io::Read::read_exact(&mut file, &mut two).unwrap();
+        hang.freeze();
+        let reader = std::thread::spawn(move || std::io::Read::read(&mut file, &mut [0; 2]));
+        wait::until_true("parked", PATIENCE, || hang.waiting() == 1).unwrap();
+        drop(hang);
+        assert!(reader.join().unwrap().is_err());
+    }
+}

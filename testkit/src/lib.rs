@@ -1,0 +1,22 @@
+//! Stand-ins with the real interface, and harnesses that run the real programs, for integration tests.
+//!
+//! Everything here needs root and fails loudly without it: a test that cannot run is a failed test.
+//! Nothing here depends on the daemon, so that the daemon's tests meet an independent reading of every interface.
+
+pub mod daemon;
+pub mod exec;
+pub mod exposition;
+pub mod fuse_hang;
+mod guard;
+pub mod http;
+pub mod kmsg;
+pub mod mount;
+pub mod ports;
+pub mod proc;
+pub mod prometheus;
+pub mod promtool;
+pub mod scontrol_wrapper;
+pub mod slurm;
+pub mod strace;
+pub mod tmpfs;
+pub mod wait;

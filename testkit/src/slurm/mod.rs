@@ -1,0 +1,432 @@
+//! A real throw-away Slurm as root, without systemd: munged, slurmctld and one slurmd per node, loopback only.
+//!
+//! All nodes are this host, as Debian's slurmd allows with `-N`; GPUs are character devices that nobody drives.
+//! Several clusters run side by side: folder, key, sockets and ports are each cluster's own.
+
+mod config;
+mod node;
+mod process;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::Signal;
+use tempfile::TempDir;
+
+pub use node::Node;
+pub use process::steps;
+
+use crate::exec::{self, Output};
+use crate::guard::Guard;
+use crate::ports::Port;
+use crate::wait;
+use process::Daemon;
+
+/// What a cluster looks like.
+#[derive(Clone, Debug)]
+pub struct SlurmOptions {
+    /// Number of nodes, named `node_prefix` and 0, 1, ...
+    pub nodes: usize,
+    /// GPUs of each node.
+    pub gpus: usize,
+    /// How node names begin.
+    pub node_prefix: String,
+    /// CPUs of each node; more than this machine has are promised with `config_overrides`, and then Slurm no longer
+    /// drains a node that reports too little.
+    pub cpus: Option<usize>,
+    /// Lines for gres.conf in place of ours; `@DEV@` is the folder of the fake GPUs.
+    pub gres_conf: Option<String>,
+    /// The nodes' `Gres=` in place of `gpu:h100:<gpus>`.
+    pub node_gres: Option<String>,
+    /// More lines for slurm.conf; the last line with a key wins.
+    pub extra_conf: String,
+    /// Environment of every slurmd and so of what it starts.
+    pub slurmd_env: Vec<(String, String)>,
+}
+
+impl Default for SlurmOptions {
+    fn default() -> Self {
+        Self {
+            nodes: 1,
+            gpus: 8,
+            node_prefix: "n".into(),
+            cpus: None,
+            gres_conf: None,
+            node_gres: None,
+            extra_conf: String::new(),
+            slurmd_env: Vec::new(),
+        }
+    }
+}
+
+/// A running cluster. Dropping it ends its processes, job steps included, and removes its folder.
+#[derive(Debug)]
+pub struct Slurm {
+    base: TempDir,
+    options: SlurmOptions,
+    ports: Vec<Port>,
+    guard: Option<Guard>,
+    munged: Option<Daemon>,
+    slurmctld: Option<Daemon>,
+    slurmds: BTreeMap<String, Daemon>,
+    start_time: Duration,
+}
+
+impl Slurm {
+    /// Starts a cluster and returns when all its nodes are registered and idle.
+    pub fn start(options: SlurmOptions) -> Result<Self> {
+        let begin = Instant::now();
+        if !nix::unistd::geteuid().is_root() {
+            bail!("a throw-away Slurm needs root");
+        }
+        let base = config::folder()?;
+        let ports = (0..=options.nodes)
+            .map(|_| Port::reserve())
+            .collect::<Result<_>>()?;
+        let mut slurm = Self {
+            base,
+            options,
+            ports,
+            guard: None,
+            munged: None,
+            slurmctld: None,
+            slurmds: BTreeMap::new(),
+            start_time: Duration::ZERO,
+        };
+        slurm.launch().map_err(|error| error.context(slurm.log_tails()))?;
+        slurm.start_time = begin.elapsed();
+        Ok(slurm)
+    }
+
+    fn launch(&mut self) -> Result<()> {
+        let mark = format!("{}={}", process::MARK, self.base().display());
+        self.guard = Some(Guard::of_processes(&mark, self.base())?);
+        config::write(self)?;
+        self.munged = Some(process::munged(self.base())?);
+        self.start_controller()?;
+        for name in self.node_names() {
+            self.start_slurmd(&name)?;
+        }
+        for name in self.node_names() {
+            self.wait_registered(&name)?;
+        }
+        Ok(())
+    }
+
+    fn base(&self) -> &Path {
+        self.base.path()
+    }
+
+    /// Folder of everything, removed in the end.
+    pub fn dir(&self) -> &Path {
+        self.base()
+    }
+
+    /// How long [`Slurm::start`] took.
+    pub fn start_time(&self) -> Duration {
+        self.start_time
+    }
+
+    /// slurm.conf of the controller and of commands.
+    pub fn conf(&self) -> PathBuf {
+        self.base().join("etc/slurm.conf")
+    }
+
+    /// slurm.conf of one slurmd, in a folder with its own gres.conf.
+    pub fn node_conf(&self, name: &str) -> PathBuf {
+        self.base().join("etc-nodes").join(name).join("slurm.conf")
+    }
+
+    /// Environment with which Slurm's commands talk to this cluster.
+    pub fn env(&self) -> Vec<(String, String)> {
+        vec![("SLURM_CONF".into(), self.conf().display().to_string())]
+    }
+
+    /// Names of all nodes.
+    pub fn node_names(&self) -> Vec<String> {
+        (0..self.options.nodes)
+            .map(|i| format!("{}{i}", self.options.node_prefix))
+            .collect()
+    }
+
+    /// Runs one of Slurm's commands with a deadline, whatever its exit code.
+    pub fn command(&self, program: &str, args: &[&str]) -> Result<Output> {
+        let mut command = Command::new(exec::which(program)?);
+        // Jobs inherit the mark from here.
+        command
+            .args(args)
+            .envs(self.env())
+            .env(process::MARK, self.base())
+            .current_dir("/");
+        exec::run(command, b"", Duration::from_secs(60))
+    }
+
+    /// Runs scontrol; see [`Slurm::command`].
+    pub fn scontrol(&self, args: &[&str]) -> Result<Output> {
+        self.command("scontrol", args)
+    }
+
+    /// What `scontrol show node` says.
+    pub fn node(&self, name: &str) -> Result<Node> {
+        Node::parse(&self.scontrol(&["show", "node", name])?.ok()?.stdout)
+    }
+
+    /// The node's `State=`, such as `IDLE+DRAIN`.
+    pub fn state(&self, name: &str) -> Result<String> {
+        Ok(self.node(name)?.state().to_owned())
+    }
+
+    /// The node's reason, without who set it and when; `None` where there is none.
+    pub fn reason(&self, name: &str) -> Result<Option<String>> {
+        Ok(self.node(name)?.reason().map(str::to_owned))
+    }
+
+    fn update(&self, name: &str, assignments: &[&str]) -> Result<()> {
+        let node = format!("NodeName={name}");
+        let args: Vec<&str> = ["update", &node]
+            .into_iter()
+            .chain(assignments.iter().copied())
+            .collect();
+        self.scontrol(&args)?.ok().map(drop)
+    }
+
+    /// Drains as an admin would.
+    pub fn drain(&self, name: &str, reason: &str) -> Result<()> {
+        self.update(name, &["State=DRAIN", &format!("Reason={reason}")])
+    }
+
+    /// `State=DOWN` as an admin would.
+    pub fn down(&self, name: &str, reason: &str) -> Result<()> {
+        self.update(name, &["State=DOWN", &format!("Reason={reason}")])
+    }
+
+    /// `State=RESUME`.
+    pub fn resume(&self, name: &str) -> Result<()> {
+        self.update(name, &["State=RESUME"])
+    }
+
+    /// `State=UNDRAIN`.
+    pub fn undrain(&self, name: &str) -> Result<()> {
+        self.update(name, &["State=UNDRAIN"])
+    }
+
+    /// Replaces the reason and nothing else, as newer controllers do by themselves when a node registers badly.
+    pub fn set_reason(&self, name: &str, reason: &str) -> Result<()> {
+        self.update(name, &[&format!("Reason={reason}")])
+    }
+
+    /// Waits until the node's state satisfies `predicate`, and gives it. A controller that is away counts as no.
+    pub fn wait_state(
+        &self,
+        name: &str,
+        predicate: impl Fn(&str) -> bool,
+        timeout: Duration,
+    ) -> Result<String> {
+        let mut last = String::new();
+        wait::until(&format!("state of {name}"), timeout, || {
+            if let Ok(state) = self.state(name) {
+                last = state;
+            }
+            Ok(predicate(&last).then(|| last.clone()))
+        })
+        .with_context(|| format!("last state of {name}: {last}"))
+    }
+
+    fn wait_registered(&self, name: &str) -> Result<()> {
+        wait::until(&format!("{name} registered and idle"), wait::PATIENCE, || {
+            for daemon in self
+                .munged
+                .iter()
+                .chain(&self.slurmctld)
+                .chain(self.slurmds.values())
+            {
+                daemon.check()?;
+            }
+            let Ok(node) = self.node(name) else {
+                return Ok(None);
+            };
+            let registered = node.get("SlurmdStartTime").is_some_and(|t| t != "None");
+            Ok((registered && node.state() == "IDLE").then_some(()))
+        })
+    }
+
+    /// Freezes the controller: commands then hang.
+    pub fn stop_controller(&self) -> Result<()> {
+        self.controller()?.signal(Signal::SIGSTOP)
+    }
+
+    /// Thaws it.
+    pub fn cont_controller(&self) -> Result<()> {
+        self.controller()?.signal(Signal::SIGCONT)
+    }
+
+    fn controller(&self) -> Result<&Daemon> {
+        self.slurmctld.as_ref().context("slurmctld does not run")
+    }
+
+    /// Process id of the controller.
+    pub fn controller_pid(&self) -> Result<u32> {
+        Ok(self.controller()?.pid())
+    }
+
+    /// Ends the controller at once: commands then fail after a while.
+    pub fn kill_controller(&mut self) -> Result<()> {
+        self.slurmctld.take().context("slurmctld does not run")?.kill();
+        Ok(())
+    }
+
+    /// Starts the controller again, with the state that it has saved, and waits until it answers.
+    pub fn start_controller(&mut self) -> Result<()> {
+        if self.slurmctld.is_some() {
+            bail!("slurmctld runs");
+        }
+        let mut command = Command::new(exec::which("slurmctld")?);
+        command.args(["-D", "-i", "-f"]).arg(self.conf()).envs(self.env());
+        let daemon = self
+            .slurmctld
+            .insert(Daemon::start(command, self.base(), "slurmctld")?);
+        let address = (std::net::Ipv4Addr::LOCALHOST, self.ports[0].number());
+        wait::until("slurmctld listens", wait::PATIENCE, || {
+            daemon.check()?;
+            Ok(std::net::TcpStream::connect(address).ok().map(drop))
+        })
+    }
+
+    fn start_slurmd(&mut self, name: &str) -> Result<()> {
+        let mut command = Command::new(exec::which("slurmd")?);
+        command
+            .args(["-D", "-N", name, "-f"])
+            .arg(self.node_conf(name))
+            .envs(self.options.slurmd_env.clone());
+        let daemon = Daemon::start(command, self.base(), &format!("slurmd-{name}"))?;
+        self.slurmds.insert(name.to_owned(), daemon);
+        Ok(())
+    }
+
+    /// Process id of a node's slurmd.
+    pub fn slurmd_pid(&self, name: &str) -> Result<u32> {
+        Ok(self
+            .slurmds
+            .get(name)
+            .with_context(|| format!("no slurmd {name}"))?
+            .pid())
+    }
+
+    /// Ends a node's slurmd at once.
+    pub fn kill_slurmd(&mut self, name: &str) -> Result<()> {
+        self.slurmds
+            .remove(name)
+            .with_context(|| format!("no slurmd {name}"))?
+            .kill();
+        Ok(())
+    }
+
+    /// Starts a node's slurmd anew with so many GPUs in its own gres.conf, while the controller still expects the
+    /// configured number, and waits until it has registered. With fewer, slurmctld sets INVALID_REG and drains the
+    /// node with "gres/gpu count reported lower than configured"; 22.05 keeps the reason of a node that is already
+    /// drained or down.
+    pub fn restart_slurmd(&mut self, name: &str, gpus: usize) -> Result<()> {
+        if self.slurmds.contains_key(name) {
+            self.kill_slurmd(name)?;
+        }
+        fs::write(
+            self.node_conf(name).with_file_name("gres.conf"),
+            config::gres_conf(self, gpus),
+        )?;
+        let started = |node: &Node| node.get("SlurmdStartTime").map(str::to_owned);
+        let before = started(&self.node(name)?);
+        // The start time, in whole seconds, is what tells the new registration from the old one.
+        let second = || {
+            std::time::SystemTime::now()
+                .duration_since(std::time::UNIX_EPOCH)
+                .map(|t| t.as_secs())
+        };
+        let now = second()?;
+        wait::until("the next second", wait::PATIENCE, || {
+            Ok((second()? > now).then_some(()))
+        })?;
+        self.start_slurmd(name)?;
+        wait::until(&format!("registration of {name}"), wait::PATIENCE, || {
+            self.slurmds[name].check()?;
+            Ok(self
+                .node(name)
+                .ok()
+                .filter(|node| started(node) != before)
+                .map(drop))
+        })
+        .with_context(|| self.log_tails())
+    }
+
+    /// Submits a job of root's that runs `script`; `gres` such as `gpu:2`, or empty. Returns its id.
+    pub fn submit(&self, script: &str, gres: &str) -> Result<u32> {
+        let gres = format!("--gres={gres}");
+        let mut args = vec!["--parsable", "-D", "/", "-o", "/dev/null", "--wrap", script];
+        if gres != "--gres=" {
+            args.push(&gres);
+        }
+        let id = self.command("sbatch", &args)?.ok()?.stdout;
+        id.trim().parse().with_context(|| format!("sbatch said {id}"))
+    }
+
+    /// A job's state, such as `RUNNING`.
+    pub fn job_state(&self, id: u32) -> Result<String> {
+        let job = self.scontrol(&["show", "job", &id.to_string()])?.ok()?.stdout;
+        let state = job
+            .split_whitespace()
+            .find_map(|word| word.strip_prefix("JobState="));
+        state
+            .map(str::to_owned)
+            .with_context(|| format!("no state in {job}"))
+    }
+
+    /// Waits until a job's state is `state`.
+    pub fn wait_job(&self, id: u32, state: &str, timeout: Duration) -> Result<()> {
+        wait::until(&format!("job {id} {state}"), timeout, || {
+            Ok((self.job_state(id).is_ok_and(|s| s == state)).then_some(()))
+        })
+        .with_context(|| self.log_tails())
+    }
+
+    /// Cancels a job.
+    pub fn cancel(&self, id: u32) -> Result<()> {
+        self.command("scancel", &[&id.to_string()])?.ok().map(drop)
+    }
+
+    /// The last lines of every log, for error messages.
+    pub fn log_tails(&self) -> String {
+        let mut text = String::new();
+        let Ok(dir) = fs::read_dir(self.base().join("log")) else {
+            return text;
+        };
+        for file in dir.flatten() {
+            let log = fs::read(file.path()).unwrap_or_default();
+            let log = String::from_utf8_lossy(&log);
+            // What the daemons mumble would hide what they say.
+            let lines: Vec<&str> = log.lines().filter(|l| !l.contains(" debug:")).collect();
+            let tail = lines[lines.len().saturating_sub(8)..].join("\n  ");
+            text += &format!("{}:\n  {tail}\n", file.path().display());
+        }
+        text
+    }
+}
+
+impl Drop for Slurm {
+    fn drop(&mut self) {
+        // The daemons first, so that nothing new starts; each waits for its own end.
+        for daemon in self.slurmds.values().chain(&self.slurmctld) {
+            daemon.signal(Signal::SIGCONT).ok();
+            daemon.signal(Signal::SIGTERM).ok();
+        }
+        self.slurmds.clear();
+        self.slurmctld = None;
+        self.munged = None;
+        process::end_steps(self.base.path());
+        self.guard = None;
+    }
+}

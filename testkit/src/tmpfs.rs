@@ -1,0 +1,83 @@
+//! A small filesystem in memory that can be filled: what a full disk does to a program.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+
+/// A mounted tmpfs. Dropping it unmounts.
+#[derive(Debug)]
+pub struct Tmpfs {
+    dir: PathBuf,
+}
+
+impl Tmpfs {
+    /// Mounts one of `bytes` on an existing folder.
+    pub fn mount(dir: &Path, bytes: u64) -> Result<Self> {
+        let options = format!("size={bytes},mode=0755");
+        mount(
+            Some("tmpfs"),
+            dir,
+            Some("tmpfs"),
+            MsFlags::empty(),
+            Some(options.as_str()),
+        )
+        .with_context(|| format!("mount tmpfs on {}", dir.display()))?;
+        Ok(Self { dir: dir.to_owned() })
+    }
+
+    fn ballast(&self) -> PathBuf {
+        self.dir.join(".ballast")
+    }
+
+    /// Takes every byte that is left.
+    pub fn fill(&self) -> Result<()> {
+        let mut file = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.ballast())?;
+        let chunk = [0; 512];
+        while file.write_all(&chunk).is_ok() {}
+        Ok(())
+    }
+
+    /// Gives them back.
+    pub fn empty(&self) -> Result<()> {
+        fs::remove_file(self.ballast()).context("remove the ballast")
+    }
+
+    /// Makes it read-only, or writable again.
+    pub fn read_only(&self, on: bool) -> Result<()> {
+        let mut flags = MsFlags::MS_REMOUNT;
+        flags.set(MsFlags::MS_RDONLY, on);
+        mount(None::<&str>, &self.dir, None::<&str>, flags, None::<&str>).context("remount tmpfs")
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        umount2(&self.dir, MntFlags::MNT_DETACH).unwrap_or_default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_full_until_it_is_emptied() {
+        let dir = tempfile::tempdir().unwrap();
+        let fs_ = Tmpfs::mount(dir.path(), 64 * 1024).unwrap();
+        let file = dir.path().join("f");
+        fs_.fill().unwrap();
+        assert!(fs::write(&file, [1; 4096]).is_err());
+        fs_.empty().unwrap();
+        fs::write(&file, [1; 4096]).unwrap();
+        fs_.read_only(true).unwrap();
+        assert!(fs::write(&file, b"x").is_err());
+        fs_.read_only(false).unwrap();
+        fs::write(&file, b"x").unwrap();
+    }
+}

@@ -1,0 +1,48 @@
+//! Bounded waits for a condition.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+/// How long a wait lasts where the caller has no better idea: long enough for a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(90);
+
+const STEP: Duration = Duration::from_millis(10);
+
+/// Polls `probe` until it gives a value. After `timeout` the error names `what`; `probe` is asked at least twice.
+pub fn until<T>(what: &str, timeout: Duration, mut probe: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    let end = Instant::now() + timeout;
+    loop {
+        // The clock is read first, so that a long pause of this thread cannot end the wait without a last look.
+        let over = Instant::now() >= end;
+        if let Some(value) = probe()? {
+            return Ok(value);
+        }
+        if over {
+            bail!("{what}: not within {timeout:?}");
+        }
+        std::thread::sleep(STEP);
+    }
+}
+
+/// [`until`] for a plain condition.
+pub fn until_true(what: &str, timeout: Duration, mut probe: impl FnMut() -> bool) -> Result<()> {
+    until(what, timeout, || Ok(probe().then_some(())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gives_the_value_and_ends() {
+        let mut left = 3;
+        let value = until("countdown", PATIENCE, || {
+            left -= 1;
+            Ok((left == 0).then_some("done"))
+        });
+        assert_eq!(value.unwrap(), "done");
+        let error = until_true("never", Duration::from_millis(20), || false).unwrap_err();
+        assert!(error.to_string().starts_with("never: not within"), "{error}");
+    }
+}
