@@ -1,0 +1,17 @@
+//! Gives every build an id of its own, so that a worker started from a replaced binary is noticed.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+fn main() {
+    // A reproducible build sets SOURCE_DATE_EPOCH and is told apart by its version.
+    let stamp = std::env::var("SOURCE_DATE_EPOCH").unwrap_or_else(|_| {
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |d| d.as_secs())
+            .to_string()
+    });
+    println!("cargo:rustc-env=NODEWARDEN_BUILD={stamp}");
+    println!("cargo:rerun-if-env-changed=SOURCE_DATE_EPOCH");
+    println!("cargo:rerun-if-changed=src");
+    println!("cargo:rerun-if-changed=../collectors/src");
+}

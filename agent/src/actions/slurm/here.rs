@@ -1,0 +1,44 @@
+//! What tells this machine from others: its name, and when it booted. Read anew for every look: a clock that is set after
+//! boot, or a name that comes by DHCP, changes both.
+
+use std::path::Path;
+
+use collectors::sys::root;
+
+/// Every interrupt has a column in /proc/stat, and a machine can have many thousands.
+const MAX_STAT: u64 = 16 << 20;
+
+/// This machine's name, as slurmd reports it.
+pub fn hostname() -> String {
+    nix::unistd::gethostname()
+        .ok()
+        .and_then(|name| name.into_string().ok())
+        .unwrap_or_default()
+}
+
+/// When this machine booted, in seconds since the epoch: `btime` of /proc/stat. `None`: not to be read.
+pub fn boot_time() -> Option<i64> {
+    let bytes = root::read_bytes(Path::new("/proc/stat"), MAX_STAT).ok()??;
+    btime(&String::from_utf8_lossy(&bytes))
+}
+
+fn btime(stat: &str) -> Option<i64> {
+    stat.lines()
+        .find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_boot_time_is_found_behind_any_number_of_interrupts() {
+        let stat = format!(
+            "cpu 1 2\nintr {}\nctxt 1\nbtime 1795254388\nprocesses 1\n",
+            "0 ".repeat(100_000)
+        );
+        assert_eq!(btime(&stat), Some(1_795_254_388));
+        assert_eq!(btime("cpu 1\nbtime x\n"), None);
+        assert!(boot_time().is_some());
+    }
+}

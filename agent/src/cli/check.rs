@@ -1,0 +1,147 @@
+//! `nodewarden check`: the verdict, for health-check programs. One file is read, nothing is asked and nothing started, so
+//! that it takes no longer than a process does to start.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use collectors::Env;
+use collectors::sys::{boot, root};
+
+use super::{dirs, screen};
+use crate::health::verdict::{Health, Verdict};
+
+/// The verdict's name in the run directory.
+const FILE: &str = "verdict";
+
+/// The arguments of `nodewarden check`.
+#[derive(Debug, clap::Args)]
+pub(super) struct CheckArgs {
+    /// The daemon's run directory.
+    #[arg(long, value_name = "DIR")]
+    run_dir: Option<PathBuf>,
+    /// Take this for the boot id.
+    #[cfg(feature = "testing")]
+    #[arg(long, hide = true)]
+    boot_id: Option<String>,
+    /// Take this for the time since boot, in milliseconds.
+    #[cfg(feature = "testing")]
+    #[arg(long, hide = true)]
+    boottime_ms: Option<u64>,
+}
+
+impl CheckArgs {
+    #[cfg(feature = "testing")]
+    fn clock(&self) -> (Env, Duration) {
+        let env = Env {
+            boot_id: self.boot_id.clone(),
+            ..Env::default()
+        };
+        let now = self
+            .boottime_ms
+            .map_or_else(boot::boottime, Duration::from_millis);
+        (env, now)
+    }
+
+    #[cfg(not(feature = "testing"))]
+    fn clock(&self) -> (Env, Duration) {
+        (Env::default(), boot::boottime())
+    }
+}
+
+/// Prints the verdict and exits by it.
+pub(super) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    let path = dirs::to_read(args.run_dir.as_deref()).join(FILE);
+    let (env, now) = args.clock();
+    let (health, text) = match (root::read_text(&path), boot::boot_id(&env)) {
+        (Ok(Some(text)), Ok(boot)) => judge(&text, &boot.0, now),
+        (Ok(None), _) => {
+            let text = format!("no verdict in {}: the daemon is not running", path.display());
+            (Health::Unknown, text)
+        }
+        (Err(error), _) | (_, Err(error)) => (Health::Unknown, error.to_string()),
+    };
+    let (word, code) = match health {
+        Health::Healthy => ("healthy", 0),
+        Health::Unhealthy => ("unhealthy", 1),
+        Health::Unknown => ("unknown", 2),
+    };
+    // Not cut to the width: this line is for logs and for slurmctld's reason.
+    let text: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    screen::print(&format!("{word}: {text}\n"), ExitCode::from(code))
+}
+
+/// What the content of the verdict file means at this time of this boot.
+fn judge(text: &str, boot: &str, now: Duration) -> (Health, String) {
+    let verdict: Verdict = match serde_json::from_str(text) {
+        Ok(verdict) => verdict,
+        Err(error) => return (Health::Unknown, format!("the verdict cannot be read: {error}")),
+    };
+    let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+    let seconds = |millis: u64| millis / 1000;
+    if verdict.boot != boot {
+        return (
+            Health::Unknown,
+            "the verdict is from before the last boot".to_owned(),
+        );
+    }
+    if verdict.at_ms > now {
+        return (Health::Unknown, "the verdict is from the future".to_owned());
+    }
+    if now > verdict.valid_until_ms {
+        let age = seconds(now - verdict.at_ms);
+        let text = format!("the last verdict has expired, the daemon is down or stuck (age {age}s)");
+        return (Health::Unknown, text);
+    }
+    let age = seconds(now - verdict.at_ms);
+    (verdict.health, format!("{} (age {age}s)", verdict.text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(health: Health) -> String {
+        let verdict = Verdict {
+            health,
+            text: "all good".to_owned(),
+            boot: "b".to_owned(),
+            at_ms: 10_000,
+            valid_until_ms: 55_000,
+        };
+        serde_json::to_string(&verdict).unwrap()
+    }
+
+    fn at(text: &str, boot: &str, millis: u64) -> (Health, String) {
+        judge(text, boot, Duration::from_millis(millis))
+    }
+
+    #[test]
+    fn a_valid_verdict_is_passed_on_with_its_age() {
+        for health in [Health::Healthy, Health::Unhealthy, Health::Unknown] {
+            let (said, text) = at(&verdict(health), "b", 13_999);
+            assert_eq!((said, text.as_str()), (health, "all good (age 3s)"));
+        }
+        assert_eq!(at(&verdict(Health::Healthy), "b", 55_000).0, Health::Healthy);
+    }
+
+    #[test]
+    fn anything_else_is_unknown_and_says_why() {
+        let good = verdict(Health::Healthy);
+        for (text, boot, millis, why) in [
+            ("", "b", 11_000, "cannot be read"),
+            ("{}", "b", 11_000, "cannot be read"),
+            (&good[..20], "b", 11_000, "cannot be read"),
+            (&good, "other", 11_000, "before the last boot"),
+            (&good, "b", 9_999, "from the future"),
+            (&good, "b", 55_001, "expired"),
+        ] {
+            let (health, said) = at(text, boot, millis);
+            assert_eq!(health, Health::Unknown);
+            assert!(said.contains(why), "{said}");
+        }
+    }
+}

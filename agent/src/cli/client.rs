@@ -1,0 +1,63 @@
+//! Talks to the daemon's control socket.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::http::control::{Reply, Request, SOCKET};
+
+/// The most that a reply may hold, in bytes.
+const MAX_REPLY: u64 = 64 << 20;
+
+/// Longer than the daemon takes to give up on an order.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The daemon did not answer.
+#[derive(Debug, thiserror::Error)]
+#[error("the daemon does not answer on {path}: {reason}")]
+pub(super) struct Down {
+    path: String,
+    reason: String,
+}
+
+/// Sends one request and waits for its reply.
+pub(super) fn ask(run_dir: &Path, request: &Request) -> Result<Reply, Down> {
+    let path = run_dir.join(SOCKET);
+    exchange(&path, request).map_err(|e| Down {
+        path: path.display().to_string(),
+        reason: match e.kind() {
+            io::ErrorKind::NotFound => "there is no such socket".to_owned(),
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no reply in time".to_owned(),
+            _ => e.to_string(),
+        },
+    })
+}
+
+fn exchange(path: &Path, request: &Request) -> io::Result<Reply> {
+    let mut stream = UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut line = serde_json::to_string(request)?;
+    line.push('\n');
+    stream.write_all(line.as_bytes())?;
+    let mut reply = String::new();
+    BufReader::new(stream.take(MAX_REPLY)).read_line(&mut reply)?;
+    if !reply.ends_with('\n') {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(serde_json::from_str(&reply)?)
+}
+
+impl Down {
+    /// A reply of a kind that was not asked for: another version of the daemon.
+    pub(super) fn odd(run_dir: &Path) -> Self {
+        Self {
+            path: run_dir.join(SOCKET).display().to_string(),
+            reason: "the reply is of another kind; is the daemon of another version?".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

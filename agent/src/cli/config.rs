@@ -1,0 +1,88 @@
+//! `nodewarden config`: checks what the daemon would read, prints what could be written.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use super::{loading, screen};
+use crate::config::{DEFAULT_FILE, Loaded, render_default};
+use crate::health::Mode;
+
+/// What can be done.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum ConfigCommand {
+    /// Read the configuration as the daemon does; exit 1 with every problem.
+    Check {
+        /// The configuration file. Default: /etc/nodewarden/nodewarden.toml, where it is there.
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
+        /// Set one key, the value in TOML. May be given more than once.
+        #[arg(long, value_name = "KEY=VALUE")]
+        set: Vec<String>,
+    },
+    /// Print an example file: every key with what it is for and its default.
+    Example,
+}
+
+/// Does it.
+pub(super) fn config(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        ConfigCommand::Check { config, set } => match loading::read(config.as_deref(), set) {
+            Ok(read) => screen::print(&summary(&read.loaded), ExitCode::SUCCESS),
+            Err(problems) => {
+                screen::complain(&problems);
+                Ok(ExitCode::FAILURE)
+            }
+        },
+        ConfigCommand::Example => screen::print(&render_default(), ExitCode::SUCCESS),
+    }
+}
+
+fn summary(loaded: &Loaded) -> String {
+    let config = &loaded.config;
+    let mut out = String::from("the configuration is good\n");
+    if loaded.files.is_empty() {
+        out.push_str(&format!("no {DEFAULT_FILE}: everything is at its default\n"));
+    }
+    for file in &loaded.files {
+        out.push_str(&format!("read {}\n", file.display()));
+    }
+    let listen: Vec<String> = config.listen.iter().map(ToString::to_string).collect();
+    out.push_str(&format!("listen: {}\n", listen.join(", ")));
+    out.push_str(match config.health.mode {
+        Mode::Observe => "mode: observe; nothing is written to Slurm\n",
+        Mode::Comment => "mode: comment; the node's Comment is written\n",
+        Mode::Drain => "mode: drain; this node may be drained\n",
+    });
+    for (check, mode) in &config.health.checks {
+        let word = (*mode).min(config.health.mode).word();
+        let capped = if *mode > config.health.mode {
+            ", as health.mode allows no more"
+        } else {
+            ""
+        };
+        out.push_str(&format!("check {check}: {word}{capped}\n"));
+    }
+    for name in config.collectors.keys() {
+        out.push_str(&format!("collector {name}: configured\n"));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn the_summary_says_what_is_in_force() {
+        let mut config = Config::default();
+        config.health.checks.insert("gpu_xid".to_owned(), Mode::Drain);
+        let files = Vec::new();
+        let text = summary(&Loaded { config, files });
+        assert!(text.contains("mode: observe"), "{text}");
+        assert!(
+            text.contains("check gpu_xid: observe, as health.mode allows no more"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,108 @@
+//! Where the daemon keeps what: for root in /run and /var/lib, for others where the XDG conventions put it.
+
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The run directory of a daemon that root started.
+pub const SYSTEM_RUN: &str = "/run/nodewarden";
+
+/// The state directory of a daemon that root started.
+pub const SYSTEM_STATE: &str = "/var/lib/nodewarden";
+
+/// A daemon's directories.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dirs {
+    /// Sockets, locks, the verdict: gone after a reboot.
+    pub run: PathBuf,
+    /// What is kept over restarts and reboots.
+    pub state: PathBuf,
+}
+
+impl Dirs {
+    /// Those of a daemon that this user starts.
+    pub fn own() -> Self {
+        Self::of(nix::unistd::geteuid().as_raw(), |name| std::env::var_os(name))
+    }
+
+    fn of(uid: u32, env: impl Fn(&str) -> Option<OsString>) -> Self {
+        if uid == 0 {
+            return Self {
+                run: SYSTEM_RUN.into(),
+                state: SYSTEM_STATE.into(),
+            };
+        }
+        // The XDG specification has relative paths ignored.
+        let var = |name| env(name).map(PathBuf::from).filter(|p| p.is_absolute());
+        let run = var("XDG_RUNTIME_DIR").map_or_else(
+            || format!("/tmp/nodewarden-{uid}").into(),
+            |d| d.join("nodewarden"),
+        );
+        let state = var("XDG_STATE_HOME")
+            .or_else(|| var("HOME").map(|h| h.join(".local/state")))
+            .map_or_else(|| run.join("state"), |d| d.join("nodewarden"));
+        Self { run, state }
+    }
+}
+
+/// The run directory that a reading command looks into: the given one, this user's own where it has one, else the
+/// system's. A folder below /tmp that somebody else made is not this user's own.
+pub fn to_read(given: Option<&Path>) -> PathBuf {
+    if let Some(given) = given {
+        return given.to_owned();
+    }
+    let uid = nix::unistd::geteuid().as_raw();
+    let own = Dirs::own().run;
+    let exists = || own.symlink_metadata().is_ok_and(|m| m.is_dir() && m.uid() == uid);
+    if uid == 0 || exists() {
+        own
+    } else {
+        SYSTEM_RUN.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(uid: u32, vars: &[(&str, &str)]) -> (String, String) {
+        let dirs = Dirs::of(uid, |name| {
+            vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).into())
+        });
+        (dirs.run.display().to_string(), dirs.state.display().to_string())
+    }
+
+    fn pair(run: &str, state: &str) -> (String, String) {
+        (run.to_owned(), state.to_owned())
+    }
+
+    #[test]
+    fn roots_directories_do_not_depend_on_the_environment() {
+        let vars = [
+            ("XDG_RUNTIME_DIR", "/x"),
+            ("XDG_STATE_HOME", "/y"),
+            ("HOME", "/root"),
+        ];
+        assert_eq!(of(0, &vars), pair("/run/nodewarden", "/var/lib/nodewarden"));
+    }
+
+    #[test]
+    fn users_directories_follow_xdg() {
+        let all = [
+            ("XDG_RUNTIME_DIR", "/run/user/7"),
+            ("XDG_STATE_HOME", "/s"),
+            ("HOME", "/h"),
+        ];
+        assert_eq!(of(7, &all), pair("/run/user/7/nodewarden", "/s/nodewarden"));
+        assert_eq!(
+            of(7, &[("HOME", "/h"), ("XDG_RUNTIME_DIR", "relative")]),
+            pair("/tmp/nodewarden-7", "/h/.local/state/nodewarden")
+        );
+        assert_eq!(of(7, &[]), pair("/tmp/nodewarden-7", "/tmp/nodewarden-7/state"));
+    }
+
+    #[test]
+    fn a_given_directory_is_taken() {
+        assert_eq!(to_read(Some(Path::new("/x"))), Path::new("/x"));
+    }
+}

@@ -1,0 +1,88 @@
+use collectors::{Cadence, Device, Devices, Error, Kind, Metric, Source, Subject, Unit};
+
+use super::*;
+use crate::exposition::parse::parse;
+
+static ONE: Metric = Metric {
+    name: "one",
+    kind: Kind::Gauge,
+    unit: Unit::None,
+    labels: &["d"],
+    help: "One.",
+    tier: Tier::Core,
+    source: "test",
+};
+
+struct Fake(Subject, Duration);
+
+impl Device for Fake {
+    fn subject(&self) -> &Subject {
+        &self.0
+    }
+
+    fn read(&mut self, out: &mut Block) -> Result<(), Error> {
+        thread::sleep(self.1);
+        if self.0.name == "broken" {
+            return Err(Error::parse("x", "y", "z"));
+        }
+        out.u64(&ONE, &[&self.0.name], 1);
+        Ok(())
+    }
+}
+
+struct List;
+
+impl Devices for List {
+    fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error> {
+        let fake = |name: &str, millis| -> Box<dyn Device> {
+            Box::new(Fake(Subject::gpu(name), Duration::from_millis(millis)))
+        };
+        Ok(vec![
+            fake("good", 0),
+            fake("slow", 100),
+            fake("broken", 0),
+            fake("stuck", 60_000),
+        ])
+    }
+}
+
+static SPEC: Spec = Spec {
+    name: "fake",
+    domain: &collectors::domain::HOST,
+    metrics: &[&ONE],
+    events: false,
+    cadence: Cadence::Every(Duration::from_secs(15)),
+    slice: Duration::from_millis(20),
+    deadline: Duration::from_millis(400),
+    validate: |_| Ok(()),
+    open: |_, _| {
+        Ok(Some(Source {
+            devices: Box::new(List),
+            watcher: None,
+        }))
+    },
+};
+
+#[test]
+fn late_devices_are_waited_for_and_stuck_ones_reported() {
+    let snapshot = Snapshot {
+        collectors: vec![read(&SPEC, &Env::default())],
+        at: boot::boottime(),
+        workers: Vec::new(),
+    };
+    let mut out = String::new();
+    let dropped = Encoder::default().collectors(&snapshot, Tier::Core, &mut out);
+    own::render_collectors(&snapshot, &dropped, Tier::Core, &mut out);
+    let page = parse(&out).unwrap();
+    assert_eq!(page.value("one", &[("d", "good")]), Some("1"));
+    assert_eq!(page.value("one", &[("d", "slow")]), Some("1"));
+    assert_eq!(page.families["one"].1.len(), 2);
+    assert_eq!(
+        page.value("nodewarden_collector_up", &[("collector", "fake")]),
+        Some("0")
+    );
+    let (_, late) = &page.families["nodewarden_device_late_seconds"];
+    assert_eq!(late[0].0[2], ("subject".to_owned(), "stuck".to_owned()));
+    let (_, broken) = &page.families["nodewarden_device_error_info"];
+    assert_eq!(broken[0].0[2], ("subject".to_owned(), "broken".to_owned()));
+}

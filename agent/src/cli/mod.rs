@@ -1,0 +1,106 @@
+//! The command line: one file per subcommand.
+
+mod check;
+mod client;
+mod config;
+pub mod dirs;
+mod loading;
+mod metrics;
+mod order;
+pub mod run;
+pub mod run_args;
+pub(crate) mod screen;
+mod status;
+mod why;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use run_args::RunArgs;
+
+/// Watches a GPU cluster node: Prometheus metrics, health checks, and drains that can be trusted.
+#[derive(Debug, Parser)]
+#[command(name = "nodewarden", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the daemon.
+    Run(RunArgs),
+    /// Say whether the node is fit for work: exit 0 healthy, 1 unhealthy, 2 unknown.
+    Check(check::CheckArgs),
+    /// Show verdict, drain, incidents, collectors and workers.
+    Status(status::StatusArgs),
+    /// Show the evidence behind an incident, or behind all open ones.
+    Why(why::WhyArgs),
+    /// Say that somebody looks after an incident.
+    Ack(order::OrderArgs),
+    /// Say that an incident is repaired: it is closed and our drain is lifted.
+    Clear(order::OrderArgs),
+    /// Read the node once, without the daemon, and print the metrics.
+    Metrics(metrics::MetricsArgs),
+    /// Work on the configuration.
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+    #[command(hide = true)]
+    Worker(Passed),
+    #[command(hide = true)]
+    Daemon(Passed),
+}
+
+/// Arguments that the process's own main reads.
+#[derive(Debug, clap::Args)]
+struct Passed {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    args: Vec<String>,
+}
+
+/// Reads the command line and does what it says. The exit code of a command that fails otherwise is 1; of a command
+/// line that is not understood, 2.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let code = u8::try_from(error.exit_code()).unwrap_or(2);
+            // Where even that cannot be printed, the exit code is all there is.
+            return error.print().map_or(ExitCode::from(2), |()| ExitCode::from(code));
+        }
+    };
+    match perform(cli.command) {
+        Ok(code) => code,
+        Err(error) => {
+            screen::complain(&screen::chain(&error));
+            code(&error)
+        }
+    }
+}
+
+/// A daemon that does not answer is told apart from one that says no.
+fn code(error: &anyhow::Error) -> ExitCode {
+    match error.downcast_ref::<client::Down>() {
+        Some(_) => ExitCode::from(2),
+        None => ExitCode::FAILURE,
+    }
+}
+
+fn perform(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Run(args) => run::run(args),
+        Command::Check(args) => check::check(&args),
+        Command::Status(args) => status::status(&args),
+        Command::Why(args) => why::why(&args),
+        Command::Ack(args) => order::ack(args),
+        Command::Clear(args) => order::clear(args),
+        Command::Metrics(args) => metrics::metrics(&args),
+        Command::Config(command) => config::config(&command),
+        Command::Worker(passed) => crate::worker::main(passed.args),
+        Command::Daemon(passed) => crate::core::main(passed.args),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,42 @@
+//! `nodewarden ack` and `nodewarden clear`: a person's orders.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use super::client::{self, Down};
+use super::{dirs, screen};
+use crate::http::control::{Reply, Request};
+
+/// The arguments of both.
+#[derive(Debug, clap::Args)]
+pub(super) struct OrderArgs {
+    /// The incident.
+    id: String,
+    /// Why, in one line.
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+    /// The daemon's run directory.
+    #[arg(long, value_name = "DIR")]
+    run_dir: Option<PathBuf>,
+}
+
+/// Acknowledges an incident.
+pub(super) fn ack(args: OrderArgs) -> anyhow::Result<ExitCode> {
+    let (id, reason) = (args.id, args.reason);
+    give(args.run_dir, &Request::Ack { id, reason })
+}
+
+/// Closes an incident.
+pub(super) fn clear(args: OrderArgs) -> anyhow::Result<ExitCode> {
+    let (id, reason) = (args.id, args.reason);
+    give(args.run_dir, &Request::Clear { id, reason })
+}
+
+fn give(run_dir: Option<PathBuf>, request: &Request) -> anyhow::Result<ExitCode> {
+    let dir = dirs::to_read(run_dir.as_deref());
+    match client::ask(&dir, request)? {
+        Reply::Done(text) => screen::print(&format!("{}\n", screen::line(&text)), ExitCode::SUCCESS),
+        Reply::Refused(text) => anyhow::bail!(text),
+        _ => Err(Down::odd(&dir).into()),
+    }
+}

@@ -1,0 +1,100 @@
+use clap::CommandFactory;
+
+use super::*;
+use crate::http::fake::Fake;
+use crate::http::{bind_control, spawn};
+
+#[test]
+fn the_command_line_is_consistent() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn what_a_process_passes_to_itself_is_not_read_here() {
+    let cli = Cli::try_parse_from(["nodewarden", "worker", "kernel", "--build", "x", "-v"]).unwrap();
+    let Command::Worker(passed) = cli.command else {
+        panic!("not a worker");
+    };
+    assert_eq!(passed.args, ["kernel", "--build", "x", "-v"]);
+}
+
+#[test]
+fn listen_becomes_a_setting() {
+    let cli = Cli::try_parse_from([
+        "nodewarden",
+        "run",
+        "--listen",
+        "127.0.0.1:0",
+        "--listen",
+        "[::1]:1",
+        "--set",
+        "log.level=\"debug\"",
+    ])
+    .unwrap();
+    let Command::Run(args) = cli.command else {
+        panic!("not run");
+    };
+    assert_eq!(
+        args.sets(),
+        ["log.level=\"debug\"", "listen=[\"127.0.0.1:0\", \"[::1]:1\"]"]
+    );
+}
+
+#[test]
+fn orders_need_a_reason() {
+    assert!(Cli::try_parse_from(["nodewarden", "clear", "abcdefgh"]).is_err());
+    assert!(Cli::try_parse_from(["nodewarden", "ack", "abcdefgh", "--reason", "x"]).is_ok());
+}
+
+/// What a command line exits with, against the daemon of a run directory.
+fn exit(line: &[&str], run_dir: &std::path::Path) -> ExitCode {
+    let dir = run_dir.to_str().unwrap();
+    let line = [&["nodewarden"], line, &["--run-dir", dir]].concat();
+    perform(Cli::try_parse_from(line).unwrap().command).unwrap_or_else(|e| code(&e))
+}
+
+#[test]
+fn exit_codes_tell_done_refused_and_down_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let (good, refused, down) = (ExitCode::SUCCESS, ExitCode::FAILURE, ExitCode::from(2));
+    let lines: [(&[&str], ExitCode); 10] = [
+        (&["status"], good),
+        (&["status", "--json"], good),
+        (&["why"], good),
+        (&["why", "abcdefgh"], good),
+        (&["why", "--json"], good),
+        (&["why", "zzzzzzzz"], refused),
+        (&["ack", "abcdefgh", "--reason", "x"], good),
+        (&["clear", "abcdefgh", "--reason", "x"], good),
+        (&["clear", "zzzzzzzz", "--reason", "x"], refused),
+        (&["ack", "not an id", "--reason", "x"], refused),
+    ];
+    let control = bind_control(dir.path()).unwrap();
+    let server = spawn(Fake::new(), Vec::new(), Some(control)).unwrap();
+    for (line, expected) in lines {
+        assert_eq!(exit(line, dir.path()), expected, "{line:?}");
+    }
+    server.stop();
+    for (line, _) in lines {
+        assert_eq!(exit(line, dir.path()), down, "{line:?}");
+    }
+    assert_eq!(exit(&["check"], dir.path()), down);
+}
+
+#[test]
+fn a_configuration_with_problems_exits_1() {
+    let check = |set: &str| {
+        let line = [
+            "nodewarden",
+            "config",
+            "check",
+            "--config",
+            "/dev/null",
+            "--set",
+            set,
+        ];
+        perform(Cli::try_parse_from(line).unwrap().command).unwrap()
+    };
+    assert_eq!(check("health.settle=\"1m\""), ExitCode::SUCCESS);
+    assert_eq!(check("health.settle=1"), ExitCode::FAILURE);
+}

@@ -1,0 +1,237 @@
+use std::time::Duration;
+
+use collectors::{Cadence, PciAddress};
+use proptest::prelude::*;
+use serde::Deserialize;
+
+use super::*;
+use crate::health::Mode;
+use crate::sys::store;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "only its form counts")]
+struct Table {
+    #[serde(default)]
+    limit: u32,
+    #[serde(default)]
+    name: String,
+}
+
+static FAKE: Spec = Spec {
+    name: "fake",
+    domain: &collectors::domain::KERNEL,
+    metrics: &[],
+    events: false,
+    cadence: Cadence::Every(Duration::from_secs(15)),
+    slice: Duration::from_millis(500),
+    deadline: Duration::from_secs(5),
+    validate: |s| s.get::<Table>().map(|_| ()),
+    open: |_, _| Ok(None),
+};
+
+struct Files(tempfile::TempDir);
+
+impl Files {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("conf.d")).unwrap();
+        for (name, text) in files {
+            store::replace(&dir.path().join(name), text.as_bytes(), 0o644, false).unwrap();
+        }
+        Self(dir)
+    }
+
+    fn load(&self, sets: &[&str]) -> Result<Loaded, ConfigError> {
+        let sets: Vec<String> = sets.iter().map(|s| (*s).to_owned()).collect();
+        let file = self.0.path().join("n.toml");
+        load(Some(&file), &sets, &["gpu_xid", "gpu_missing"], &[&FAKE])
+    }
+
+    fn put(&self, text: impl AsRef<[u8]>) {
+        store::replace(&self.0.path().join("n.toml"), text.as_ref(), 0o644, false).unwrap();
+    }
+
+    /// Problems without the folder.
+    fn problems(&self, sets: &[&str]) -> Vec<String> {
+        let dir = format!("{}/", self.0.path().display());
+        let error = self.load(sets).unwrap_err().to_string();
+        error.lines().map(|l| l.replace(&dir, "")).collect()
+    }
+}
+
+#[test]
+fn what_comes_later_wins() {
+    let files = Files::new(&[
+        ("n.toml", "[health]\nmode = \"comment\"\nsettle = \"10s\"\n"),
+        (
+            "conf.d/10-a.toml",
+            "health.mode = \"drain\"\nhealth.checks.gpu_xid = \"observe\"\n",
+        ),
+        (
+            "conf.d/20-b.toml",
+            "slurm.poll = \"0\"\nhealth.checks.gpu_missing = \"drain\"\n",
+        ),
+        ("conf.d/README", "not = toml"),
+        ("conf.d/.hidden.toml", "not = toml"),
+    ]);
+    let loaded = files
+        .load(&[
+            "health.settle=\"2m\"",
+            "listen=[\"127.0.0.1:0\"]",
+            "slurm.undrain=false",
+        ])
+        .unwrap();
+    let config = loaded.config;
+    assert_eq!(config.health.mode, Mode::Drain);
+    assert_eq!(config.health.settle, Duration::from_secs(120));
+    assert_eq!(config.health.checks.len(), 2);
+    assert_eq!(config.slurm.poll, Duration::ZERO);
+    assert_eq!(config.listen, ["127.0.0.1:0".parse().unwrap()]);
+    assert!(!config.slurm.undrain);
+    assert_eq!(loaded.files.len(), 3);
+}
+
+#[test]
+fn every_problem_of_every_file_is_reported_with_its_place() {
+    let files = Files::new(&[
+        (
+            "n.toml",
+            "lisen = [\"127.0.0.1:1\"]\n[health]\nmode = \"drian\"\n  settel = \"1s\"\nsettle = \"0s\"\n[health.checks]\ngpu_xidd = \"drain\"\ngpu_xid = 3\n",
+        ),
+        (
+            "conf.d/a.toml",
+            "listen = [\"localhost:1\", \"1.2.3.4:5\", 7]\nslurm = 3\n[slurm2]\n",
+        ),
+    ]);
+    assert_eq!(
+        files.problems(&["health.gpu_addresses=[\"3b:00\", \"zz\"]"]),
+        [
+            "n.toml:1:1: unknown key lisen, did you mean listen?",
+            "n.toml:3:8: health.mode: found string \"drian\", expected \"observe\", \"comment\" or \"drain\"",
+            "n.toml:4:3: unknown key health.settel, did you mean health.settle?",
+            "n.toml:5:10: health.settle: found string \"0s\", expected a duration above 0, such as \"250ms\", \"15s\" or \"5m\"",
+            "n.toml:7:1: unknown check gpu_xidd, did you mean gpu_xid?",
+            "n.toml:8:11: health.checks: found integer 3, expected \"observe\", \"comment\" or \"drain\"",
+            "conf.d/a.toml:1:11: listen: found string \"localhost:1\", expected an IP address with a port, such as \
+             \"127.0.0.1:19190\" or \"[::]:19190\"",
+            "conf.d/a.toml:1:39: listen: found integer 7, expected an IP address with a port, such as \
+             \"127.0.0.1:19190\" or \"[::]:19190\"",
+            "conf.d/a.toml:2:9: slurm: found integer 3, expected a table",
+            "conf.d/a.toml:3:2: unknown key slurm2, did you mean slurm?",
+            "--set 'health.gpu_addresses=[\"3b:00\", \"zz\"]': health.gpu_addresses: found string \"zz\", expected a \
+             PCI address such as \"0000:3b:00.0\"",
+        ]
+    );
+}
+
+#[test]
+fn syntax_errors_do_not_hide_what_is_wrong_elsewhere() {
+    let files = Files::new(&[("n.toml", "[health]\nmode = drain\nsettle = 5\n[[\n")]);
+    let problems = files.problems(&[]);
+    assert!(problems[0].starts_with("n.toml:2:8: "), "{problems:?}");
+    assert!(
+        problems
+            .iter()
+            .any(|p| p.starts_with("n.toml:3:10: health.settle: found integer 5"))
+    );
+    assert!(
+        problems.iter().any(|p| p.starts_with("n.toml:4:")),
+        "{problems:?}"
+    );
+}
+
+#[test]
+fn a_bare_word_gets_a_hint_about_quotes() {
+    let files = Files::new(&[("n.toml", "")]);
+    let problems = files.problems(&["health.mode=drain"]);
+    assert_eq!(problems.len(), 1);
+    assert!(
+        problems[0].ends_with("strings need quotes: --set 'health.mode=\"drain\"'"),
+        "{problems:?}"
+    );
+    assert!(files.problems(&["health.mode"])[0].starts_with("--set 'health.mode': "));
+}
+
+#[test]
+fn a_quoted_key_is_not_a_path() {
+    let files = Files::new(&[("n.toml", "\"health.mode\" = \"drain\"\n")]);
+    assert_eq!(files.problems(&[]).len(), 1);
+}
+
+#[test]
+fn a_named_file_must_be_there_and_be_text() {
+    let files = Files::new(&[]);
+    assert_eq!(files.problems(&[]), ["n.toml: no such file"]);
+    files.put(b"a = 1\n  \xff");
+    assert!(files.problems(&[])[0].starts_with("n.toml:2:3: found a byte that is not UTF-8"));
+    files.put("#".repeat(1 << 20 | 1));
+    assert_eq!(files.problems(&[]), ["n.toml: larger than 1 MiB"]);
+}
+
+#[test]
+fn collector_tables_are_merged_and_checked_where_they_were_written() {
+    let files = Files::new(&[
+        ("n.toml", "[fake]\nlimit = 3\nname = \"a\"\n"),
+        ("conf.d/a.toml", "fake.name = \"b\\nc\"\n"),
+    ]);
+    let config = files.load(&[]).unwrap().config;
+    assert_eq!(config.collectors["fake"], "limit = 3\nname = \"b\\nc\"\n");
+
+    let files = Files::new(&[
+        ("n.toml", "[fake]\nlimit = 3\nnam = \"a\"\n"),
+        ("conf.d/a.toml", "\nfake.limit = \"x\"\n"),
+    ]);
+    let problems = files.problems(&[]);
+    assert_eq!(problems.len(), 2, "{problems:?}");
+    assert!(
+        problems
+            .iter()
+            .any(|p| p.starts_with("n.toml:3:1: fake.nam = \"a\": unknown field `nam`"))
+    );
+    assert!(
+        problems
+            .iter()
+            .any(|p| p.starts_with("conf.d/a.toml:2:6: fake.limit = \"x\": invalid type"))
+    );
+}
+
+#[test]
+fn a_bad_reload_keeps_the_last_good_configuration() {
+    let files = Files::new(&[("n.toml", "health.mode = \"comment\"\n")]);
+    let path = files.0.path().join("n.toml");
+    let good = Config::load(Some(&path), &[], &[]).unwrap().config;
+    files.put("health.mode = \"drain\"\nbad = 1\n");
+    let (kept, error) = reload(&good, Some(&path), &[], &[]);
+    assert_eq!(kept, good);
+    assert_eq!(error.unwrap().problems.len(), 1);
+    std::fs::remove_file(&path).unwrap();
+    let (kept, error) = reload(&good, Some(&path), &[], &[]);
+    assert_eq!(kept, good);
+    assert!(error.is_some());
+    files.put("health.mode = \"drain\"\n");
+    let (raised, error) = reload(&good, Some(&path), &[], &[]);
+    assert_eq!(raised.health.mode, Mode::Drain);
+    assert!(error.is_none());
+}
+
+#[test]
+fn addresses_are_kept_in_one_form() {
+    let files = Files::new(&[("n.toml", "health.gpu_addresses = [\"3B:00.0\"]\n")]);
+    let config = files.load(&[]).unwrap().config;
+    assert_eq!(
+        config.health.gpu_addresses,
+        [PciAddress("0000:3b:00.0".to_owned())]
+    );
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_taken_or_refused(key in "[a-z.\"]{0,12}", value in "\\PC{0,40}") {
+        let sets = [format!("{key}={value}"), format!("health.{value}"), value];
+        let null = Some(Path::new("/dev/null"));
+        if let Err(error) = load(null, &sets, &[], &[&FAKE]) {
+            prop_assert!(!error.problems.is_empty());
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The texts that a configuration is made of: the file, its drop-ins, and the `--set` options, in that order.
+
+use std::path::{Path, PathBuf};
+
+use collectors::sys::root;
+
+use super::error::{Place, Problem};
+use crate::sys::link;
+
+/// The file that is read when none is named.
+pub const DEFAULT_FILE: &str = "/etc/nodewarden/nodewarden.toml";
+
+/// The most that one file may hold, in bytes.
+const MAX_FILE: u64 = 1 << 20;
+
+/// One text.
+pub(super) struct Source {
+    /// The file, or the whole option.
+    name: String,
+    /// Its TOML.
+    pub(super) text: String,
+    /// Whether positions inside it mean anything to a person.
+    positions: bool,
+}
+
+impl Source {
+    fn file(path: &Path, text: String) -> Self {
+        Self {
+            name: path.display().to_string(),
+            text,
+            positions: true,
+        }
+    }
+
+    /// One `--set KEY=VALUE`.
+    pub(super) fn option(set: &str) -> Self {
+        Self {
+            name: format!("--set '{set}'"),
+            text: set.to_owned(),
+            positions: false,
+        }
+    }
+
+    /// Whether this is a `--set` option.
+    pub(super) fn is_option(&self) -> bool {
+        !self.positions
+    }
+
+    /// The position of a byte.
+    pub(super) fn place(&self, offset: usize) -> Place {
+        let (mut line, mut column) = (0, 0);
+        if self.positions {
+            let before = self.text.get(..offset).unwrap_or(&self.text);
+            line = before.matches('\n').count() + 1;
+            column = before.rsplit('\n').next().map_or(0, |l| l.chars().count()) + 1;
+        }
+        Place {
+            source: self.name.clone(),
+            line,
+            column,
+        }
+    }
+}
+
+/// Reads the file and its drop-ins. A file that was named must be there; the default one need not.
+pub(super) fn read(file: Option<&Path>, problems: &mut Vec<Problem>) -> (Vec<Source>, Vec<PathBuf>) {
+    let (mut sources, mut paths) = (Vec::new(), Vec::new());
+    let main = file.unwrap_or(Path::new(DEFAULT_FILE));
+    let mut take = |path: &Path, required: bool, problems: &mut Vec<Problem>| match one(path) {
+        Ok(Some(text)) => {
+            sources.push(Source::file(path, text));
+            paths.push(path.to_owned());
+        }
+        Ok(None) if !required => {}
+        Ok(None) => problems.push(whole(path, "no such file")),
+        Err(problem) => problems.push(problem),
+    };
+    take(main, file.is_some(), problems);
+    let folder = main.parent().unwrap_or(Path::new("")).join("conf.d");
+    // Not there means that there are no drop-ins; a link that leads nowhere, or a folder that cannot be listed, is an error.
+    if link::is_there(&folder) {
+        match root::list(&folder) {
+            Ok(None) => problems.push(whole(&folder, "the link leads nowhere")),
+            Ok(names) => {
+                for name in names.unwrap_or_default() {
+                    if name.ends_with(".toml") && !name.starts_with('.') {
+                        take(&folder.join(name), true, problems);
+                    }
+                }
+            }
+            Err(e) => problems.push(whole(&folder, &reason(&e))),
+        }
+    }
+    (sources, paths)
+}
+
+fn one(path: &Path) -> Result<Option<String>, Problem> {
+    let Some(bytes) = root::read_bytes(path, MAX_FILE + 1).map_err(|e| whole(path, &reason(&e)))? else {
+        return Ok(None);
+    };
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(whole(path, "larger than 1 MiB"));
+    }
+    String::from_utf8(bytes).map(Some).map_err(|e| {
+        let good = e.utf8_error().valid_up_to();
+        let text = String::from_utf8_lossy(e.as_bytes().get(..good).unwrap_or_default()).into_owned();
+        Problem {
+            place: Source::file(path, text).place(good),
+            message: "found a byte that is not UTF-8, expected UTF-8 text".to_owned(),
+        }
+    })
+}
+
+/// The path is in the place already.
+fn reason(error: &collectors::Error) -> String {
+    match error {
+        collectors::Error::Io { source, .. } => source.to_string(),
+        other => other.to_string(),
+    }
+}
+
+fn whole(path: &Path, message: &str) -> Problem {
+    Problem {
+        place: Place {
+            source: path.display().to_string(),
+            line: 0,
+            column: 0,
+        },
+        message: message.to_owned(),
+    }
+}

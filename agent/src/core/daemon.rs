@@ -1,0 +1,522 @@
+//! The daemon's loop. Its thread waits on sockets, timers and channels only: no file, no lock that another thread holds
+//! over I/O, no lookup.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use collectors::sys::boot;
+use collectors::{BootId, Cursor, DOMAINS};
+use tokio::sync::oneshot;
+
+use super::effects::{Effects, Step};
+use super::fleet::{Fleet, Told};
+use super::journal::Journal;
+use super::mailbox::{Mailbox, Message};
+use super::store::Publisher;
+use crate::cli::run::Loaded;
+use crate::exposition::{OwnFacts, Page};
+use crate::health::engine::Engine;
+use crate::health::policy::Policy;
+use crate::health::verdict::Verdict;
+use crate::health::{Effect, Input, Now, Order, Record};
+use crate::link::{ToDaemon, ToParent};
+use crate::sys::packet::{Packets, Received};
+use crate::sys::poll::{Poll, Waker};
+
+/// Health ticks come at multiples of this on the wall clock, so that a cluster's nodes look at the same moment.
+const TICK: Duration = Duration::from_secs(15);
+/// The first tick after a start, doubled until [`TICK`]: a verdict is not to wait for the clock.
+const FIRST_TICK: Duration = Duration::from_millis(250);
+/// How long a health tick waits for readings; what is late is judged as late.
+const TICK_PATIENCE: Duration = Duration::from_secs(3);
+
+const PARENT: u64 = u64::MAX;
+const MAILBOX: u64 = u64::MAX - 1;
+
+/// Somebody who waits for readings.
+struct Waiter {
+    waiting: Vec<u16>,
+    deadline: Duration,
+    reply: Option<oneshot::Sender<Arc<Page>>>,
+}
+
+/// Everything that the loop owns.
+pub struct Daemon {
+    poll: Poll,
+    parent: Packets,
+    to_parent: VecDeque<Vec<u8>>,
+    waker: Waker,
+    messages: Receiver<Message>,
+    mailbox: Mailbox,
+    store: Sender<Record>,
+    publisher: Publisher,
+    engine: Engine,
+    fleet: Fleet,
+    effects: Effects,
+    waiters: Vec<Waiter>,
+    orders: VecDeque<oneshot::Sender<Result<String, String>>>,
+    cursor: Option<Cursor>,
+    facts: OwnFacts,
+    store_failing: bool,
+    next_tick: Duration,
+    /// Until the first ticks are over: how long the next one waits.
+    early: Option<Duration>,
+    /// The engine may have changed since the last page.
+    changed: bool,
+    journal: Journal,
+    boot: BootId,
+    listen: Vec<SocketAddr>,
+    parent_gone: bool,
+}
+
+/// What [`Daemon::new`] is made of.
+pub struct Parts {
+    /// The socket to the parent.
+    pub parent: Packets,
+    /// What other threads have left.
+    pub messages: Receiver<Message>,
+    /// Where they leave it.
+    pub mailbox: Mailbox,
+    /// Wakes the loop.
+    pub waker: Waker,
+    /// The store thread.
+    pub store: Sender<Record>,
+    /// Publishes verdicts.
+    pub publisher: Publisher,
+    /// The engine, restored.
+    pub engine: Engine,
+    /// The workers.
+    pub fleet: Fleet,
+    /// What is known of configuration and store.
+    pub facts: OwnFacts,
+    /// The running kernel's boot.
+    pub boot: BootId,
+    /// Where it listens.
+    pub listen: Vec<SocketAddr>,
+}
+
+fn now() -> Now {
+    let wall = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |d| d.as_secs());
+    Now {
+        boottime: boot::boottime(),
+        wall: i64::try_from(wall).unwrap_or(i64::MAX),
+    }
+}
+
+/// The time since boot at which the wall clock next passes a multiple of [`TICK`].
+fn next_tick(boottime: Duration, wall: Duration) -> Duration {
+    let past = wall.as_nanos() % TICK.as_nanos();
+    let left = TICK.as_nanos() - past;
+    boottime + Duration::from_nanos(u64::try_from(left).unwrap_or(0))
+}
+
+fn wall_clock() -> Duration {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default()
+}
+
+impl Daemon {
+    /// # Errors
+    /// When the descriptors cannot be watched.
+    pub fn new(parts: Parts) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        poll.add(&parts.parent, PARENT)?;
+        poll.add(&parts.waker, MAILBOX)?;
+        let cursor = parts.engine.cursor();
+        Ok(Self {
+            poll,
+            parent: parts.parent,
+            to_parent: VecDeque::new(),
+            waker: parts.waker,
+            messages: parts.messages,
+            mailbox: parts.mailbox,
+            store: parts.store,
+            publisher: parts.publisher,
+            engine: parts.engine,
+            fleet: parts.fleet,
+            effects: Effects::default(),
+            waiters: Vec::new(),
+            orders: VecDeque::new(),
+            cursor,
+            facts: parts.facts,
+            store_failing: false,
+            next_tick: Duration::ZERO,
+            early: Some(FIRST_TICK),
+            changed: false,
+            journal: Journal::default(),
+            boot: parts.boot,
+            listen: parts.listen,
+            parent_gone: false,
+        })
+    }
+
+    /// Runs until the parent is gone and the last record is stored.
+    ///
+    /// # Errors
+    /// When epoll itself fails.
+    pub fn run(&mut self) -> io::Result<()> {
+        self.tell_parent(&ToParent::Ready);
+        self.next_tick = boot::boottime() + FIRST_TICK;
+        loop {
+            self.advance();
+            if self.parent_gone && self.effects.is_idle() {
+                return Ok(());
+            }
+            let timeout = self.deadline().map(|d| d.saturating_sub(boot::boottime()));
+            for token in self.poll.wait(timeout)? {
+                match token {
+                    PARENT => self.hear_parent()?,
+                    MAILBOX => self.waker.clear(),
+                    domain => {
+                        let domain = u16::try_from(domain).unwrap_or(u16::MAX);
+                        let mut told = self.fleet.writable(domain);
+                        told.extend(self.fleet.readable(domain));
+                        self.told(domain, told);
+                    }
+                }
+            }
+            while let Ok(message) = self.messages.try_recv() {
+                self.message(message);
+            }
+        }
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        let waiter = self.waiters.iter().map(|w| w.deadline).min();
+        [
+            Some(self.next_tick),
+            waiter,
+            self.effects.deadline(),
+            self.engine.next_deadline(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    fn step(&mut self, input: Input<'_>) {
+        let effects = self.engine.step(now(), input);
+        self.effects.push(effects);
+        self.changed = true;
+    }
+
+    /// Does everything whose time has come.
+    fn advance(&mut self) {
+        let time = boot::boottime();
+        if time >= self.next_tick {
+            self.next_tick = next_tick(time, wall_clock());
+            if let Some(wait) = self.early {
+                self.next_tick = self.next_tick.min(time + wait);
+                self.early = Some(wait * 2).filter(|w| *w < TICK);
+            }
+            self.ask(time + TICK_PATIENCE, None);
+        }
+        if let Some(number) = self.effects.overdue(time) {
+            tracing::error!(
+                number,
+                "a record has not reached the disk in time; going on without it"
+            );
+            self.facts.store_errors += 1;
+            self.step(Input::Stored(number, false));
+        }
+        self.answer_waiters(time);
+        if self.engine.next_deadline().is_some_and(|d| d <= time) {
+            self.step(Input::Tick);
+        }
+        while let Some(step) = self.effects.next(time) {
+            match step {
+                Ok(step) => self.carry_out(step),
+                Err(number) => {
+                    self.facts.store_errors += 1;
+                    self.step(Input::Stored(number, false));
+                }
+            }
+        }
+        if self.changed {
+            self.publish();
+        }
+        self.send_to_parent();
+    }
+
+    fn carry_out(&mut self, step: Step) {
+        match step {
+            // The thread lives as long as the process.
+            Step::Store(record) => crate::ignore(self.store.send(record)),
+            Step::Publish(verdict) => {
+                self.journal.verdict(&verdict);
+                // What `check` compares is the running kernel's boot, whatever the engine was told.
+                let verdict = Verdict {
+                    boot: self.boot.0.clone(),
+                    ..verdict
+                };
+                match serde_json::to_string(&verdict) {
+                    Ok(line) => self.publisher.publish(line + "\n"),
+                    Err(e) => tracing::error!(error = %e, "verdict not written"),
+                }
+            }
+            Step::Acknowledge(cursor) => self.cursor = Some(cursor),
+            Step::Look => self.tell_parent(&ToParent::Look),
+            Step::Act(id, action) => {
+                self.journal.act(&action);
+                self.tell_parent(&ToParent::Act(id, action));
+            }
+            Step::Answer(answer) => {
+                if let Some(reply) = self.orders.pop_front() {
+                    // The person may have gone.
+                    crate::ignore(reply.send(answer));
+                }
+                self.publish();
+            }
+        }
+    }
+
+    /// Asks the workers for fresh readings; whoever waits is answered when they are there or the time is over.
+    fn ask(&mut self, deadline: Duration, reply: Option<oneshot::Sender<Arc<Page>>>) {
+        let (waiting, told) = self.fleet.ask(boot::boottime());
+        self.waiters.push(Waiter {
+            waiting,
+            deadline,
+            reply,
+        });
+        for (domain, told) in told {
+            self.told(domain, told);
+        }
+    }
+
+    fn answer_waiters(&mut self, time: Duration) {
+        if !self
+            .waiters
+            .iter()
+            .any(|w| w.waiting.is_empty() || w.deadline <= time)
+        {
+            return;
+        }
+        let (done, left) = std::mem::take(&mut self.waiters)
+            .into_iter()
+            .partition(|w: &Waiter| w.waiting.is_empty() || w.deadline <= time);
+        self.waiters = left;
+        let done: Vec<Waiter> = done;
+        if done.iter().any(|w| w.reply.is_none()) {
+            let snapshot = self.fleet.snapshot(time);
+            self.step(Input::Snapshot(&snapshot));
+        }
+        let page = self.publish();
+        for reply in done.into_iter().filter_map(|w| w.reply) {
+            // The scraper may have gone.
+            crate::ignore(reply.send(Arc::clone(&page)));
+        }
+    }
+
+    fn publish(&mut self) -> Arc<Page> {
+        self.changed = false;
+        let page = Arc::new(Page {
+            snapshot: self.fleet.snapshot(boot::boottime()),
+            view: Arc::new(self.engine.view()),
+            facts: self.facts.clone(),
+        });
+        self.mailbox.publish(Arc::clone(&page));
+        page
+    }
+
+    fn told(&mut self, domain: u16, told: Vec<Told>) {
+        for told in told {
+            match told {
+                Told::Done(collector) => {
+                    for waiter in &mut self.waiters {
+                        waiter.waiting.retain(|c| *c != collector);
+                    }
+                }
+                Told::Event(event) => self.step(Input::Event(&event)),
+                Told::Write(wanted) => {
+                    if let Some(fd) = self.fleet.fd(domain) {
+                        crate::ignore(self.poll.want_write(fd, u64::from(domain), wanted));
+                    }
+                }
+                Told::Gone => self.release_waiters(domain),
+            }
+        }
+    }
+
+    /// Nobody waits for the collectors of a worker that is gone.
+    fn release_waiters(&mut self, domain: u16) {
+        let name = DOMAINS.get(usize::from(domain)).map_or("", |d| d.name);
+        for waiter in &mut self.waiters {
+            waiter.waiting.retain(|c| {
+                collectors::COLLECTORS
+                    .get(usize::from(*c))
+                    .is_some_and(|spec| spec.domain.name != name)
+            });
+        }
+    }
+
+    fn message(&mut self, message: Message) {
+        match message {
+            Message::Scrape(by, reply) => {
+                let left = by.saturating_duration_since(Instant::now());
+                self.ask(boot::boottime() + left, Some(reply));
+            }
+            Message::Order(order, reply) => self.order(order, reply),
+            Message::Stored(stored) => {
+                if !self.effects.stored(stored.number) {
+                    return;
+                }
+                let failed = stored.result.is_err();
+                if let Err(e) = &stored.result {
+                    self.facts.store_errors += 1;
+                    if !self.store_failing {
+                        tracing::error!("record not stored: {e}");
+                    }
+                } else if self.store_failing {
+                    tracing::info!("records are stored again");
+                }
+                self.store_failing = failed;
+                self.step(Input::Stored(stored.number, !failed));
+            }
+        }
+    }
+
+    fn order(&mut self, order: Order, reply: oneshot::Sender<Result<String, String>>) {
+        self.orders.push_back(reply);
+        let effects = self.engine.step(now(), Input::Operator(order));
+        // Every order is answered, so that replies and orders stay in step.
+        let answered = effects.iter().any(|e| matches!(e, Effect::Answer(_)));
+        self.effects.push(effects);
+        if !answered {
+            self.effects
+                .push(vec![Effect::Answer(Err("not answered".to_owned()))]);
+        }
+    }
+
+    fn tell_parent(&mut self, packet: &ToParent) {
+        self.to_parent
+            .push_back(postcard::to_stdvec(packet).unwrap_or_default());
+        self.send_to_parent();
+    }
+
+    fn send_to_parent(&mut self) {
+        while let Some(packet) = self.to_parent.front() {
+            match self.parent.send(packet, None) {
+                Ok(()) => {
+                    self.to_parent.pop_front();
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    crate::ignore(self.poll.want_write(&self.parent, PARENT, true));
+                    return;
+                }
+                // Its end is seen by receiving.
+                Err(_) => self.to_parent.clear(),
+            }
+        }
+        crate::ignore(self.poll.want_write(&self.parent, PARENT, false));
+    }
+
+    fn hear_parent(&mut self) -> io::Result<()> {
+        loop {
+            match self.parent.receive()? {
+                Received::Nothing => return Ok(()),
+                Received::Closed => {
+                    if !self.parent_gone {
+                        tracing::debug!("the parent is gone; leaving");
+                    }
+                    self.parent_gone = true;
+                    self.poll.remove(&self.parent);
+                    return Ok(());
+                }
+                Received::Packet(bytes, fd) => match postcard::from_bytes::<ToDaemon>(&bytes) {
+                    Ok(packet) => self.packet(packet, fd),
+                    Err(e) => tracing::error!(error = %e, "the parent sent garbage"),
+                },
+            }
+        }
+    }
+
+    fn packet(&mut self, packet: ToDaemon, fd: Option<std::os::fd::OwnedFd>) {
+        match packet {
+            ToDaemon::Init(_) => tracing::error!("the parent began twice"),
+            ToDaemon::Config { loaded, error } => self.configure(*loaded, error),
+            ToDaemon::Worker {
+                domain,
+                pid,
+                starts,
+                stuck_slots,
+            } => {
+                let Some(socket) = fd else {
+                    tracing::error!(domain, "a worker came without a socket");
+                    return;
+                };
+                self.release_waiters(domain);
+                match self
+                    .fleet
+                    .attach(domain, (pid, starts, stuck_slots), socket, self.cursor.clone())
+                {
+                    Ok(told) => {
+                        if let Some(fd) = self.fleet.fd(domain)
+                            && let Err(e) = self.poll.add(fd, u64::from(domain))
+                        {
+                            tracing::error!(domain, error = %e, "worker's socket cannot be watched");
+                        }
+                        self.told(domain, told);
+                    }
+                    Err(e) => tracing::error!(domain, error = %e, "worker's socket cannot be used"),
+                }
+            }
+            ToDaemon::WorkerDown {
+                domain,
+                why,
+                stuck_slots,
+            } => {
+                self.release_waiters(domain);
+                self.fleet.down(domain, why, stuck_slots);
+            }
+            ToDaemon::Looked(looked) => self.step(Input::Slurm(looked.as_ref())),
+            ToDaemon::Acted(id, outcome) => {
+                self.journal.outcome(&outcome);
+                self.step(Input::Done(id, &outcome));
+            }
+        }
+    }
+
+    fn configure(&mut self, loaded: Loaded, error: Option<String>) {
+        self.facts.config_error = error.is_some();
+        self.changed = true;
+        if error.is_some() {
+            return;
+        }
+        if loaded.config.listen != self.listen {
+            tracing::warn!("listen: the new addresses are in force after a restart");
+        }
+        match Policy::new(&loaded.config, loaded.xids.as_deref()) {
+            Ok(policy) => {
+                self.facts.mode = loaded.config.health.mode;
+                self.facts.operators = loaded.config.health.operators.into();
+                self.fleet.set_settings(loaded.config.collectors);
+                let effects = self.engine.set_policy(now(), policy);
+                self.effects.push(effects);
+                tracing::info!("configuration in force");
+            }
+            Err(e) => {
+                self.facts.config_error = true;
+                tracing::error!("configuration not taken over: {e}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_fall_on_multiples_of_the_wall_clock() {
+        let at = |ms| Duration::from_millis(ms);
+        assert_eq!(next_tick(at(100), at(15_000 * 7 + 1)), at(100 + 14_999));
+        assert_eq!(next_tick(at(100), at(15_000 * 7)), at(100 + 15_000));
+    }
+}

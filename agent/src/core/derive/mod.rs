@@ -1,0 +1,3 @@
+//! Facts that need two workers, computed by pure functions of snapshot and ledger.
+
+pub mod xid;

@@ -1,0 +1,245 @@
+use collectors::Subject;
+
+use super::*;
+
+/// A fleet whose host worker is the test itself.
+struct Rig {
+    fleet: Fleet,
+    worker: UnixStream,
+    host: u16,
+    collector: u16,
+}
+
+fn rig() -> Rig {
+    let host = u16::try_from(DOMAINS.iter().position(|d| d.name == "host").unwrap()).unwrap();
+    let collector = u16::try_from(COLLECTORS.iter().position(|c| c.name == "host").unwrap()).unwrap();
+    let (ours, worker) = UnixStream::pair().unwrap();
+    let mut fleet = Fleet::new(Env::default(), BTreeMap::new());
+    fleet.attach(host, (7, 1, 0), OwnedFd::from(ours), None).unwrap();
+    Rig {
+        fleet,
+        worker,
+        host,
+        collector,
+    }
+}
+
+impl Rig {
+    fn says(&mut self, frames: &[FromWorker]) -> Vec<Told> {
+        for frame in frames {
+            self.worker.write_all(&encode(frame)).unwrap();
+        }
+        self.fleet.readable(self.host)
+    }
+
+    fn hello(&mut self) {
+        let told = self.says(&[FromWorker::Hello {
+            build: crate::BUILD.to_owned(),
+        }]);
+        assert!(told.is_empty(), "{told:?}");
+    }
+
+    fn open(&mut self) {
+        self.hello();
+        let subjects = vec![Subject::node(), Subject::gpu("x")];
+        self.says(&[FromWorker::Opened(self.collector, Ok(Some(subjects)))]);
+    }
+
+    fn presence(&mut self) -> Presence {
+        self.fleet
+            .snapshot(Duration::from_secs(100))
+            .collector("host")
+            .unwrap()
+            .presence
+            .clone()
+    }
+}
+
+fn gone(told: &[Told]) -> bool {
+    matches!(told, [.., Told::Gone])
+}
+
+#[test]
+fn a_worker_of_another_build_is_closed() {
+    let mut rig = rig();
+    assert!(gone(&rig.says(&[FromWorker::Hello {
+        build: "0.0.0+other".to_owned()
+    }])));
+    let mut rest = Vec::new();
+    rig.worker.read_to_end(&mut rest).unwrap();
+}
+
+#[test]
+fn garbage_closes_the_worker_and_forgets_what_it_said() {
+    for garbage in [
+        &b"\xff\xff\xff\xff"[..],
+        b"\x02\0\0\0\xff\xff",
+        b"\0\0\0\0",
+        b"\x01\0\0\0\x09",
+    ] {
+        let mut rig = rig();
+        rig.open();
+        assert_eq!(rig.presence(), Presence::Open);
+        rig.worker.write_all(garbage).unwrap();
+        assert!(gone(&rig.fleet.readable(rig.host)), "{garbage:?}");
+        assert_eq!(rig.presence(), Presence::Unknown);
+    }
+}
+
+#[test]
+fn a_worker_may_speak_of_its_own_collectors_and_devices_only() {
+    let foreign = u16::try_from(COLLECTORS.iter().position(|c| c.name == "kernel_log").unwrap()).unwrap();
+    let why = || Failure {
+        reason: "io".to_owned(),
+        text: String::new(),
+    };
+    let own = rig().collector;
+    for frame in [
+        FromWorker::Opened(foreign, Ok(None)),
+        FromWorker::Opened(999, Ok(None)),
+        FromWorker::Failed {
+            collector: own,
+            device: 2,
+            took: 0,
+            why: why(),
+        },
+        FromWorker::Layout(own, 0, vec![(u16::MAX, Vec::new())]),
+        FromWorker::Layout(own, 0, vec![(0, vec!["too".to_owned(); 9])]),
+        FromWorker::Hello {
+            build: crate::BUILD.to_owned(),
+        },
+    ] {
+        let mut rig = rig();
+        rig.open();
+        assert!(gone(&rig.says(std::slice::from_ref(&frame))), "{frame:?}");
+    }
+}
+
+#[test]
+fn a_worker_that_ends_is_forgotten() {
+    let mut rig = rig();
+    rig.open();
+    rig.worker.shutdown(std::net::Shutdown::Both).unwrap();
+    assert!(gone(&rig.fleet.readable(rig.host)));
+    assert_eq!(rig.presence(), Presence::Unknown);
+    assert!(rig.fleet.fd(rig.host).is_none());
+}
+
+#[test]
+fn a_collector_that_does_not_answer_is_waited_for_once() {
+    let mut rig = rig();
+    rig.open();
+    let at = Duration::from_secs(100);
+    assert_eq!(rig.fleet.ask(at).0, [rig.collector]);
+    assert_eq!(
+        rig.fleet.ask(at + Duration::from_secs(1)).0,
+        [rig.collector],
+        "still in its time"
+    );
+    assert!(rig.fleet.ask(at + PATIENCE).0.is_empty(), "skipped at once");
+    rig.says(&[FromWorker::Done(rig.collector)]);
+    assert_eq!(
+        rig.fleet.ask(at + PATIENCE).0,
+        [rig.collector],
+        "asked anew after it has answered"
+    );
+}
+
+#[test]
+fn a_late_device_is_not_shown_and_its_late_reading_is() {
+    let mut rig = rig();
+    rig.open();
+    let at = |s| Duration::from_secs(s);
+    let (collector, device) = (rig.collector, 1);
+    let metric = collectors::metrics()
+        .position(|m| m.name == "host_boot_time_seconds")
+        .unwrap();
+    let layout = vec![(u16::try_from(metric).unwrap(), Vec::new())];
+    let block = |at| FromWorker::Block {
+        collector,
+        device,
+        at: crate::worker::monitor::nanos(at),
+        took: 1,
+        values: vec![crate::worker::proto::WireValue::U(5)],
+    };
+    rig.says(&[FromWorker::Layout(collector, device, layout), block(at(100))]);
+    let shown = |rig: &mut Rig, now| rig.fleet.snapshot(at(now)).all_samples().count();
+    assert_eq!(shown(&mut rig, 101), 1);
+    rig.says(&[FromWorker::Late(collector, vec![(device, 102_000_000_000, None)])]);
+    assert_eq!(shown(&mut rig, 103), 0);
+    rig.says(&[block(at(104))]);
+    assert_eq!(shown(&mut rig, 105), 1);
+    assert_eq!(shown(&mut rig, 1000), 0, "too old");
+}
+
+#[test]
+fn a_worker_that_falls_silent_is_not_up() {
+    let mut rig = rig();
+    rig.open();
+    let up = |rig: &mut Rig, now| {
+        let snapshot = rig.fleet.snapshot(Duration::from_secs(now));
+        snapshot.collector("host").unwrap().up(snapshot.at)
+    };
+    assert_eq!(up(&mut rig, 100), None, "nothing was heard yet");
+    let (collector, at) = (
+        rig.collector,
+        crate::worker::monitor::nanos(Duration::from_secs(100)),
+    );
+    for device in 0..2 {
+        rig.says(&[FromWorker::Block {
+            collector,
+            device,
+            at,
+            took: 1,
+            values: Vec::new(),
+        }]);
+    }
+    assert_eq!(up(&mut rig, 101), Some(true));
+    assert_eq!(up(&mut rig, 200), Some(false));
+}
+
+#[test]
+fn a_worker_may_not_speak_of_what_it_does_not_watch() {
+    let mut rig = rig();
+    rig.open();
+    let event = Event {
+        boot: collectors::BootId::default(),
+        seq: u64::MAX,
+        at_us: 0,
+        history: false,
+        count: 1,
+        text: String::new(),
+        body: collectors::EventBody::Progress,
+    };
+    let collector = rig.collector;
+    assert!(gone(&rig.says(&[FromWorker::Event(collector, event)])));
+}
+
+#[test]
+fn a_blocked_watcher_is_a_failure_until_it_moves_on() {
+    let mut rig = rig();
+    rig.open();
+    let collector = rig.collector;
+    rig.says(&[FromWorker::Watching(collector, Ok(()))]);
+    // Both devices have been read.
+    let at = crate::worker::monitor::nanos(Duration::from_secs(99));
+    for device in 0..2 {
+        rig.says(&[FromWorker::Block {
+            collector,
+            device,
+            at,
+            took: 1,
+            values: Vec::new(),
+        }]);
+    }
+    let up = |rig: &mut Rig| {
+        let snapshot = rig.fleet.snapshot(Duration::from_secs(100));
+        let state = snapshot.collector("host").unwrap();
+        state.up(snapshot.at)
+    };
+    assert_eq!(up(&mut rig), Some(true));
+    rig.says(&[FromWorker::Late(collector, vec![(WATCHER, 1, None)])]);
+    assert_eq!(up(&mut rig), Some(false));
+    rig.says(&[FromWorker::Late(collector, Vec::new())]);
+    assert_eq!(up(&mut rig), Some(true));
+}

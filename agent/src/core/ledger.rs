@@ -1,0 +1,93 @@
+//! What has happened: events counted. Kept over restarts together with the cursor of the last event.
+
+use std::collections::BTreeMap;
+
+use collectors::event::EventBody;
+use collectors::{Event, PciAddress};
+use serde::{Deserialize, Serialize};
+
+use super::derive::xid::{Inventory, gpu_label};
+
+/// How many devices, and how many codes of each, are told apart. Hardware has fewer; whoever can write to the kernel's
+/// log could name more.
+const MAX_DEVICES: usize = 128;
+const MAX_CODES: usize = 256;
+
+/// A count and the time of the last one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Count {
+    /// How many.
+    pub count: u64,
+    /// The wall-clock time of the last, in seconds since the epoch.
+    pub last: i64,
+}
+
+impl Count {
+    fn add(&mut self, count: u64, wall: i64) {
+        self.count = self.count.saturating_add(count);
+        self.last = wall;
+    }
+}
+
+/// Events counted since the state directory was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ledger {
+    /// Xids by `gpu` label and code.
+    pub xids: BTreeMap<String, BTreeMap<u32, Count>>,
+    /// SXids by `nvswitch` label and code.
+    pub sxids: BTreeMap<String, BTreeMap<u32, Count>>,
+    /// "Fallen off the bus" lines without a code, by `gpu` label.
+    pub fallen_off_bus: BTreeMap<String, Count>,
+    /// Kernel records lost before they could be read, where the number is known; and how often any were lost.
+    pub lost_records: u64,
+    /// How often records were lost.
+    pub overruns: u64,
+    /// Events of more devices or codes than are told apart.
+    pub uncounted: u64,
+}
+
+impl Ledger {
+    /// Counts one event.
+    pub fn count(&mut self, event: &Event, inventory: &Inventory, wall: i64) {
+        let n = event.count.max(1);
+        let counted = match &event.body {
+            EventBody::Xid(xid) => Self::slot(&mut self.xids, gpu_label(inventory, &xid.pci), xid.code),
+            EventBody::Sxid(sxid) => Self::slot(&mut self.sxids, nvswitch_label(&sxid.pci), sxid.code),
+            EventBody::FallenOffBus { pci } => {
+                bounded(&mut self.fallen_off_bus, gpu_label(inventory, pci), MAX_DEVICES)
+            }
+            EventBody::Overrun { lost } => {
+                self.overruns = self.overruns.saturating_add(1);
+                self.lost_records = self.lost_records.saturating_add(lost.unwrap_or(0));
+                return;
+            }
+            EventBody::Identity { .. } | EventBody::Progress => return,
+        };
+        match counted {
+            Some(count) => count.add(n, wall),
+            None => self.uncounted = self.uncounted.saturating_add(n),
+        }
+    }
+
+    fn slot(
+        devices: &mut BTreeMap<String, BTreeMap<u32, Count>>,
+        device: String,
+        code: u32,
+    ) -> Option<&mut Count> {
+        bounded(bounded(devices, device, MAX_DEVICES)?, code, MAX_CODES)
+    }
+}
+
+/// The `nvswitch` label.
+pub fn nvswitch_label(pci: &PciAddress) -> String {
+    format!("pci:{pci}")
+}
+
+/// The entry of `key`, made where there is room for it.
+fn bounded<K: Ord, V: Default>(map: &mut BTreeMap<K, V>, key: K, max: usize) -> Option<&mut V> {
+    if map.len() >= max && !map.contains_key(&key) {
+        return None;
+    }
+    Some(map.entry(key).or_default())
+}

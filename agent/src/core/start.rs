@@ -1,0 +1,191 @@
+//! The daemon's start: privileges first, then everything that touches files, then the loop.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use collectors::Env;
+use collectors::sys::boot;
+
+use super::daemon::{Daemon, Parts};
+use super::fleet::Fleet;
+use super::mailbox::{Mailbox, Message};
+use super::snapshot::Snapshot;
+use super::store::{self, Publisher};
+use crate::cli::screen::{chain, complain};
+use crate::exposition::{OwnFacts, Page};
+use crate::health::Now;
+use crate::health::engine::Engine;
+use crate::health::policy::Policy;
+use crate::http::{self, Server};
+use crate::link::{CANNOT_START, Init, ToDaemon};
+use crate::sys::packet::{Packets, Received};
+use crate::sys::poll::{Poll, Waker};
+use crate::sys::{self, privileges};
+
+/// `nodewarden daemon UID GID`, started by the parent only.
+///
+/// # Errors
+/// None: a daemon that cannot start says why and ends with [`CANNOT_START`], which its parent understands.
+pub fn main(args: Vec<String>) -> anyhow::Result<ExitCode> {
+    match start(&args) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(e) => {
+            complain(&chain(&e));
+            Ok(ExitCode::from(CANNOT_START))
+        }
+    }
+}
+
+fn start(args: &[String]) -> anyhow::Result<()> {
+    let [uid, gid] = args else {
+        anyhow::bail!("for the parent only: daemon UID GID")
+    };
+    privileges::drop_to(uid.parse()?, gid.parse()?, 0)?;
+    sys::set_process_name("nodewarden");
+    let mut parent = Packets::new(OwnedFd::from(sys::stdin_socket()?));
+    let Some(init) = first_packet(&mut parent)? else {
+        return Ok(());
+    };
+    anyhow::ensure!(
+        init.build == crate::BUILD,
+        "the parent is build {}, this daemon {}",
+        init.build,
+        crate::BUILD
+    );
+    sys::log::start(&init.loaded.config.log_level)?;
+
+    let engine = restore(&init)?;
+    #[expect(clippy::cast_precision_loss, reason = "seconds since the epoch fit")]
+    let facts = OwnFacts {
+        config_error: init.config_error.is_some(),
+        started: jiff::Timestamp::now().as_millisecond() as f64 / 1000.0,
+        mode: init.loaded.config.health.mode,
+        operators: init.loaded.config.health.operators.clone().into(),
+        ..OwnFacts::default()
+    };
+    let page = Arc::new(Page {
+        snapshot: Arc::new(Snapshot::empty(boot::boottime())),
+        view: Arc::new(engine.view()),
+        facts: facts.clone(),
+    });
+    let (to, messages) = channel();
+    let waker = Waker::new()?;
+    let mailbox = Mailbox::new(to, waker.clone(), page);
+    let answer = mailbox.clone();
+    let store = store::start(&init.state_dir, move |stored| {
+        answer.send(Message::Stored(stored));
+    })?;
+    let _servers = serve(&init, &mailbox)?;
+    let fleet = Fleet::new(init.env.clone(), init.loaded.config.collectors.clone());
+    let boot = boot::boot_id(&Env::default())?;
+    Ok(Daemon::new(Parts {
+        parent,
+        messages,
+        mailbox,
+        waker,
+        store,
+        publisher: Publisher::start(&init.run_dir)?,
+        engine,
+        fleet,
+        facts,
+        boot,
+        listen: init.loaded.config.listen.clone(),
+    })?
+    .run()?)
+}
+
+/// Starts to serve. An address in use ends the first start of a daemon; a restarted one, whose node has no other watch,
+/// goes on without and waits for it.
+fn serve(init: &Init, mailbox: &Mailbox) -> anyhow::Result<Server> {
+    let control = http::bind_control(&init.run_dir)?;
+    match http::bind(&init.loaded.config.listen) {
+        Ok(tcp) => Ok(http::spawn(mailbox.clone(), tcp, Some(control))?),
+        Err(e) if init.restarted => {
+            tracing::error!("{e}; trying again every second");
+            let (listen, core) = (init.loaded.config.listen.clone(), mailbox.clone());
+            thread::Builder::new()
+                .name("listen".to_owned())
+                .spawn(move || listen_later(&listen, core))?;
+            Ok(http::spawn(mailbox.clone(), Vec::new(), Some(control))?)
+        }
+        Err(e) => Err(e.into()),
+    }
+}
+
+fn listen_later(listen: &[SocketAddr], core: Mailbox) {
+    loop {
+        thread::sleep(Duration::from_secs(1));
+        let Ok(tcp) = http::bind(listen) else { continue };
+        match http::spawn(core, tcp, None) {
+            // Its server ends with the process.
+            Ok(server) => server.wait(),
+            Err(e) => tracing::error!(error = %e, "not serving"),
+        }
+        return;
+    }
+}
+
+fn first_packet(parent: &mut Packets) -> anyhow::Result<Option<Box<Init>>> {
+    let mut poll = Poll::new()?;
+    poll.add(&*parent, 0)?;
+    loop {
+        match parent.receive()? {
+            Received::Closed => return Ok(None),
+            Received::Nothing => {
+                poll.wait(None)?;
+            }
+            Received::Packet(bytes, _) => match postcard::from_bytes::<ToDaemon>(&bytes)? {
+                ToDaemon::Init(init) => return Ok(Some(init)),
+                _ => anyhow::bail!("the parent did not begin with Init"),
+            },
+        }
+    }
+}
+
+/// The engine with its record. A record that cannot be used is set aside, named in the log, and never undone from.
+fn restore(init: &Init) -> anyhow::Result<Engine> {
+    let policy = Policy::new(&init.loaded.config, init.loaded.xids.as_deref()).map_err(anyhow::Error::msg)?;
+    let boot = boot::boot_id(&init.env)?;
+    let wall = jiff::Timestamp::now().as_second();
+    let now = Now {
+        boottime: boot::boottime(),
+        wall,
+    };
+    let path = store::record_path(&init.state_dir);
+    let record = match sys::store::load(&path) {
+        Ok(record) => record,
+        Err(e) => {
+            // It may hold what only it can prove: it must not be overwritten.
+            set_aside(&path, wall, &e.to_string());
+            None
+        }
+    };
+    let engine = match Engine::new(policy.clone(), boot.clone(), record.as_deref(), now) {
+        Ok(engine) => engine,
+        Err(e) => {
+            set_aside(&path, wall, &e.to_string());
+            Engine::new(policy, boot, None, now)?
+        }
+    };
+    Ok(if init.env.is_live() {
+        engine
+    } else {
+        engine.replaying()
+    })
+}
+
+fn set_aside(path: &Path, wall: i64, why: &str) {
+    match sys::store::set_aside(path, wall) {
+        Ok(aside) => tracing::error!("record not usable, set aside as {}: {why}", aside.display()),
+        Err(io) => tracing::error!(
+            "record {} not usable ({why}) and not set aside: {io}",
+            path.display()
+        ),
+    }
+}

@@ -1,0 +1,333 @@
+//! The daemon's own families: what was counted, what health makes of it, and how the daemon itself does.
+
+mod metrics;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use collectors::{Metric, Tier, Value};
+
+use super::text::{self, Dropped};
+use super::{number, prefix};
+use crate::core::ledger::{Count, Ledger};
+use crate::core::snapshot::{CollectorState, Presence, Snapshot};
+use crate::health::Mode;
+use crate::health::checks::CHECKS;
+use crate::health::verdict::Health;
+use crate::health::view::View;
+
+pub use metrics::*;
+
+/// Facts about the daemon that neither snapshot nor view hold.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OwnFacts {
+    /// Whether the last reload was refused.
+    pub config_error: bool,
+    /// `health.mode` in force.
+    pub mode: Mode,
+    /// Records that did not reach the disk.
+    pub store_errors: u64,
+    /// When the daemon started, in seconds since the epoch.
+    pub started: f64,
+    /// Scrapes that were answered from an earlier reading because the core had not answered by the deadline.
+    pub late_scrapes: u64,
+    /// `health.operators`: who besides root may acknowledge and clear.
+    pub operators: Arc<[String]>,
+}
+
+/// One page: what is shown of one moment.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// The node.
+    pub snapshot: Arc<Snapshot>,
+    /// The engine.
+    pub view: Arc<View>,
+    /// The daemon.
+    pub facts: OwnFacts,
+}
+
+/// Appends the daemon's own families. `dropped` is what [`text::Encoder::collectors`] returned for the same snapshot.
+pub fn render(page: &Page, dropped: &[Dropped], tier: Tier, out: &mut String) {
+    let mut w = Writer {
+        out,
+        tier,
+        seen: HashSet::new(),
+    };
+    events(&page.view.ledger, &mut w);
+    health(&page.view, &mut w);
+    collectors(&page.snapshot, dropped, &mut w);
+    workers(&page.snapshot, &mut w);
+    let facts = &page.facts;
+    w.family(&BUILD_INFO, |f| f.u64(&[env!("CARGO_PKG_VERSION")], 1));
+    w.family(&START, |f| f.put(&[], Value::F64(facts.started)));
+    w.family(&MODE, |f| f.u64(&[facts.mode.word()], 1));
+    w.family(&CONFIG_ERROR, |f| f.u64(&[], facts.config_error.into()));
+    w.family(&STORE_ERRORS, |f| f.u64(&[], facts.store_errors));
+    w.family(&LATE_SCRAPES, |f| f.u64(&[], facts.late_scrapes));
+}
+
+/// Appends the families about collectors alone, for a reading without a daemon.
+pub fn render_collectors(snapshot: &Snapshot, dropped: &[Dropped], tier: Tier, out: &mut String) {
+    let seen = HashSet::new();
+    collectors(snapshot, dropped, &mut Writer { out, tier, seen });
+}
+
+fn events(ledger: &Ledger, w: &mut Writer<'_>) {
+    let xids = || {
+        ledger
+            .xids
+            .iter()
+            .flat_map(|(gpu, codes)| codes.iter().map(move |(code, n)| (gpu, code, n)))
+    };
+    w.family(&XIDS, |f| {
+        for (gpu, code, n) in xids() {
+            f.u64(&[gpu, &code.to_string()], n.count);
+        }
+    });
+    w.family(&XID_LAST, |f| {
+        for (gpu, code, n) in xids() {
+            f.time(&[gpu, &code.to_string()], n);
+        }
+    });
+    w.family(&SXIDS, |f| {
+        for (switch, codes) in &ledger.sxids {
+            for (code, n) in codes {
+                f.u64(&[switch, &code.to_string()], n.count);
+            }
+        }
+    });
+    w.family(&FALLEN_OFF, |f| {
+        for (gpu, n) in &ledger.fallen_off_bus {
+            f.u64(&[gpu], n.count);
+        }
+    });
+    w.family(&UNCOUNTED, |f| f.u64(&[], ledger.uncounted));
+    w.family(&OVERRUNS, |f| f.u64(&[], ledger.overruns));
+}
+
+fn health(view: &View, w: &mut Writer<'_>) {
+    w.family(&VERDICT, |f| {
+        for (word, health) in [
+            ("healthy", Health::Healthy),
+            ("unhealthy", Health::Unhealthy),
+            ("unknown", Health::Unknown),
+        ] {
+            f.u64(&[word], u64::from(view.verdict.health == health));
+        }
+    });
+    let open = || view.incidents.iter().filter(|i| i.closed.is_none());
+    w.family(&INCIDENTS_OPEN, |f| f.u64(&[], open().count() as u64));
+    w.family(&INCIDENT_INFO, |f| {
+        for i in open() {
+            let yes = |b: bool| if b { "true" } else { "false" };
+            let labels = [
+                i.id.as_str(),
+                &i.check,
+                &i.subject_kind,
+                &i.subject_name,
+                &i.detail,
+                &i.act,
+                i.mode.word(),
+                yes(i.drains),
+                yes(i.ack.is_some()),
+            ];
+            f.u64(&labels, 1);
+        }
+    });
+    w.family(&INCIDENT_START, |f| {
+        for i in open() {
+            f.put(&[&i.id], Value::F64(seconds(i.since)));
+        }
+    });
+    w.family(&DRAIN_STATE, |f| {
+        for state in DRAIN_STATES {
+            f.u64(&[state], u64::from(view.drain.state == *state));
+        }
+        // A state that the table does not know is still shown.
+        if !DRAIN_STATES.contains(&view.drain.state.as_str()) {
+            f.u64(&[&view.drain.state], 1);
+        }
+    });
+    w.family(&WOULD_DRAIN, |f| {
+        for (check, n) in per_check(&view.would_drain) {
+            f.u64(&[check], n);
+        }
+    });
+    w.family(&DRAINS, |f| {
+        for (check, n) in per_check(&view.drains) {
+            f.u64(&[check], n);
+        }
+    });
+    w.family(&UNDRAINS, |f| f.u64(&[], view.undrains));
+    w.family(&OVERRIDES, |f| f.u64(&[], view.overrides));
+}
+
+/// A count for every check there is, so that the first one is seen as an increase.
+fn per_check(counts: &[(String, u64)]) -> impl Iterator<Item = (&str, u64)> {
+    let count = |id: &str| {
+        counts
+            .iter()
+            .find(|(check, _)| check == id)
+            .map_or(0, |(_, n)| *n)
+    };
+    let known = CHECKS.iter().map(move |check| (check.id, count(check.id)));
+    let others = counts
+        .iter()
+        .filter(|(id, _)| CHECKS.iter().all(|check| check.id != id));
+    known.chain(others.map(|(id, n)| (id.as_str(), *n)))
+}
+
+/// State and reason of a collector, as labels.
+pub fn state(collector: &CollectorState, snapshot: &Snapshot) -> (&'static str, String) {
+    match (&collector.presence, collector.up(snapshot.at)) {
+        (Presence::NotHere, _) => ("absent", String::new()),
+        (Presence::Unknown, _) | (_, None) => ("unknown", String::new()),
+        (Presence::Failed(reason, _), _) => ("failed", reason.clone()),
+        (Presence::Open, Some(true)) => ("ok", String::new()),
+        (Presence::Open, Some(false)) => {
+            let watcher = match &collector.watcher {
+                Some(Err((reason, _))) => Some(reason),
+                _ => None,
+            };
+            let device = collector.devices.iter().find_map(|d| d.error.as_ref());
+            match watcher.or(device.map(|(reason, _)| reason)) {
+                Some(reason) => ("failed", reason.clone()),
+                None => ("late", "deadline".to_owned()),
+            }
+        }
+    }
+}
+
+fn collectors(snapshot: &Snapshot, dropped: &[Dropped], w: &mut Writer<'_>) {
+    let all = &snapshot.collectors;
+    w.family(&COLLECTOR_UP, |f| {
+        for c in all {
+            if let Some(up) = c.up(snapshot.at) {
+                f.u64(&[c.spec.name], up.into());
+            }
+        }
+    });
+    w.family(&COLLECTOR_STATE, |f| {
+        for c in all {
+            let (state, reason) = state(c, snapshot);
+            f.u64(&[c.spec.name, state, &reason], 1);
+        }
+    });
+    w.family(&COLLECTOR_DURATION, |f| {
+        for c in all.iter().filter(|c| !c.devices.is_empty()) {
+            let sum: f64 = c.devices.iter().map(|d| d.took.as_secs_f64()).sum();
+            f.put(&[c.spec.name], Value::F64(sum));
+        }
+    });
+    w.family(&DEVICE_ERROR, |f| {
+        for c in all {
+            for d in &c.devices {
+                if let Some((reason, _)) = &d.error {
+                    f.u64(&[c.spec.name, d.subject.kind.word(), &d.subject.name, reason], 1);
+                }
+            }
+        }
+    });
+    w.family(&DEVICE_LATE, |f| {
+        for c in all {
+            for d in &c.devices {
+                let Some(late) = &d.late else { continue };
+                let task = late.task.as_ref();
+                let state = task.map(|t| t.state.to_string()).unwrap_or_default();
+                let wchan = task.map_or("", |t| t.wchan.as_str());
+                let labels = [c.spec.name, d.subject.kind.word(), &d.subject.name, &state, wchan];
+                let since = snapshot.at.saturating_sub(late.since);
+                f.put(&labels, Value::F64(since.as_secs_f64()));
+            }
+        }
+    });
+    w.family(&SERIES_DROPPED, |f| {
+        for (c, d) in all.iter().zip(dropped) {
+            for (reason, n) in [("limit", d.over_limit), ("duplicate", d.duplicates)] {
+                f.u64(&[c.spec.name, reason], n);
+            }
+        }
+    });
+}
+
+fn workers(snapshot: &Snapshot, w: &mut Writer<'_>) {
+    let all = &snapshot.workers;
+    w.family(&WORKER_UP, |f| {
+        for worker in all {
+            f.u64(&[worker.domain], worker.pid.is_some().into());
+        }
+    });
+    w.family(&WORKER_STARTS, |f| {
+        for worker in all {
+            f.u64(&[worker.domain], worker.starts);
+        }
+    });
+    w.family(&WORKER_STUCK, |f| {
+        for worker in all {
+            f.u64(&[worker.domain], worker.stuck_slots.into());
+        }
+    });
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "seconds since the epoch are far below 2^53"
+)]
+fn seconds(at: i64) -> f64 {
+    at as f64
+}
+
+/// Writes families with their header once, and no series twice.
+struct Writer<'a> {
+    out: &'a mut String,
+    tier: Tier,
+    seen: HashSet<String>,
+}
+
+/// One family being written.
+struct Family<'a, 'b> {
+    writer: &'a mut Writer<'b>,
+    metric: &'static Metric,
+    headed: bool,
+}
+
+impl<'b> Writer<'b> {
+    fn family(&mut self, metric: &'static Metric, fill: impl FnOnce(&mut Family<'_, 'b>)) {
+        if metric.tier <= self.tier {
+            self.seen.clear();
+            fill(&mut Family {
+                writer: self,
+                metric,
+                headed: false,
+            });
+        }
+    }
+}
+
+impl Family<'_, '_> {
+    fn u64(&mut self, labels: &[&str], value: u64) {
+        self.put(labels, Value::U64(value));
+    }
+
+    fn time(&mut self, labels: &[&str], count: &Count) {
+        self.put(labels, Value::F64(seconds(count.last)));
+    }
+
+    fn put(&mut self, labels: &[&str], value: Value) {
+        let labels: Vec<String> = labels.iter().map(|l| (*l).to_owned()).collect();
+        let prefix = prefix::of(self.metric, &labels);
+        if !self.writer.seen.insert(prefix.clone()) {
+            return;
+        }
+        if !self.headed {
+            self.headed = true;
+            text::header(self.metric, self.writer.out);
+        }
+        self.writer.out.push_str(&prefix);
+        number::value(value, self.writer.out);
+        self.writer.out.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! The table of the daemon's own metrics.
+
+use collectors::{Kind, Metric, Tier, Unit};
+
+const fn row(
+    name: &'static str,
+    kind: Kind,
+    unit: Unit,
+    labels: &'static [&'static str],
+    help: &'static str,
+    source: &'static str,
+) -> Metric {
+    Metric {
+        name,
+        kind,
+        unit,
+        labels,
+        help,
+        tier: Tier::Core,
+        source,
+    }
+}
+
+macro_rules! own {
+    ($($id:ident $name:literal $kind:ident $unit:ident [$($label:literal)*] $help:literal $source:literal)*) => {
+        $(#[doc = concat!("`", $name, "`: ", $help)]
+        pub static $id: Metric = row($name, Kind::$kind, Unit::$unit, &[$($label),*], $help, $source);)*
+
+        /// Every metric of the daemon itself, in the order of the exposition.
+        pub static METRICS: &[&Metric] = &[$(&$id),*];
+    };
+}
+
+own! {
+    XIDS "gpu_xid_errors_total" Counter None ["gpu" "xid"]
+        "Xid errors that the NVIDIA driver reported in the kernel log." "kernel log, NVRM: Xid"
+    XID_LAST "gpu_xid_last_timestamp_seconds" Gauge Seconds ["gpu" "xid"]
+        "When this Xid was last reported." "kernel log, NVRM: Xid"
+    SXIDS "gpu_nvswitch_sxid_errors_total" Counter None ["nvswitch" "sxid"]
+        "SXid errors that the NVSwitch driver reported in the kernel log." "kernel log, nvidia-nvswitch: SXid"
+    FALLEN_OFF "gpu_fallen_off_bus_total" Counter None ["gpu"]
+        "Reports that a GPU has fallen off the bus, without an Xid." "kernel log, NVRM"
+    UNCOUNTED "nodewarden_events_uncounted_total" Counter None []
+        "Events of more devices or codes than are told apart; they were judged all the same." "ledger"
+    OVERRUNS "nodewarden_kernel_log_overruns_total" Counter None []
+        "How often kernel log records were lost." "/dev/kmsg, EPIPE"
+    VERDICT "nodewarden_verdict" Gauge None ["verdict"]
+        "The verdict on this node: 1 for the one that holds." "health engine"
+    INCIDENTS_OPEN "nodewarden_incidents_open" Gauge None []
+        "Open incidents." "health engine"
+    INCIDENT_INFO "nodewarden_incident_info" Info None
+        ["id" "check" "subject_kind" "subject" "detail" "act" "mode" "drains" "ack"]
+        "An open incident, what it is about and what repairs it." "health engine"
+    INCIDENT_START "nodewarden_incident_start_timestamp_seconds" Gauge Seconds ["id"]
+        "When an open incident began." "health engine"
+    DRAIN_STATE "nodewarden_drain_state" Gauge None ["state"]
+        "Our own drain of this node: 1 for the state that it is in." "health engine"
+    WOULD_DRAIN "nodewarden_would_drain_total" Counter None ["check"]
+        "How often a check would have drained this node had its mode been drain." "health engine"
+    DRAINS "nodewarden_drains_total" Counter None ["check"]
+        "How often a check drained this node." "health engine"
+    UNDRAINS "nodewarden_undrains_total" Counter None []
+        "How often our own drain was lifted, by us or by a person." "health engine"
+    OVERRIDES "nodewarden_drain_overrides_total" Counter None []
+        "How often a person lifted a drain of ours." "health engine"
+    COLLECTOR_UP "nodewarden_collector_up" Gauge None ["collector"]
+        "Whether everything that the collector found was read; not shown for a collector that has nothing here."
+        "workers"
+    COLLECTOR_STATE "nodewarden_collector_state_info" Info None ["collector" "state" "reason"]
+        "The collector's state: absent, unknown, ok, failed or late." "workers"
+    COLLECTOR_DURATION "nodewarden_collector_duration_seconds" Gauge Seconds ["collector"]
+        "How long the last reading of all the collector's devices took." "workers"
+    DEVICE_ERROR "nodewarden_device_error_info" Info None ["collector" "subject_kind" "subject" "reason"]
+        "A device whose last reading failed." "workers"
+    DEVICE_LATE "nodewarden_device_late_seconds" Gauge Seconds
+        ["collector" "subject_kind" "subject" "state" "wchan"]
+        "For how long a device has not answered, and what its thread waits for." "/proc/self/task"
+    SERIES_DROPPED "nodewarden_series_dropped" Gauge None ["collector" "reason"]
+        "Series that this exposition leaves out: beyond the limit of the collector, or shown already." "exposition"
+    WORKER_UP "nodewarden_worker_up" Gauge None ["worker"]
+        "Whether the worker process runs." "parent"
+    WORKER_STARTS "nodewarden_worker_starts_total" Counter None ["worker"]
+        "How often the worker process was started." "parent"
+    WORKER_STUCK "nodewarden_worker_stuck_slots" Gauge None ["worker"]
+        "Earlier processes of this worker that cannot end." "lock slots in the run directory"
+    BUILD_INFO "nodewarden_build_info" Info None ["version"]
+        "The version of nodewarden." "build"
+    START "nodewarden_start_timestamp_seconds" Gauge Seconds []
+        "When the daemon started." "daemon"
+    MODE "nodewarden_mode_info" Info None ["mode"]
+        "The most that any check may do: observe, comment or drain." "configuration, health.mode"
+    CONFIG_ERROR "nodewarden_config_error" Gauge None []
+        "Whether the last reload of the configuration was refused." "daemon"
+    STORE_ERRORS "nodewarden_store_errors_total" Counter None []
+        "Records that did not reach the disk." "daemon"
+    LATE_SCRAPES "nodewarden_late_scrapes_total" Counter None []
+        "Scrapes that were answered from an earlier reading, because no newer one was there by their deadline." "http"
+}
+
+/// The words of [`DRAIN_STATE`].
+pub static DRAIN_STATES: &[&str] = &[
+    "none",
+    "wanted",
+    "withheld",
+    "foreign",
+    "writing",
+    "drained",
+    "lifting",
+    "overridden",
+    "unproven",
+];

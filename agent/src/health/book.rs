@@ -1,0 +1,275 @@
+//! All incidents: which finding belongs to which, how many are kept, and what ends them.
+
+use std::time::Duration;
+
+use collectors::{BootId, Subject, SubjectKind};
+
+use super::checks::host::{Host, Place};
+use super::finding::{Clear, Finding, Joins};
+use super::id;
+use super::incident::{Incident, Seen, Status};
+
+/// Open or overridden incidents at a time.
+pub(super) const MAX_OPEN: usize = 256;
+/// Closed ones that are still shown.
+const MAX_CLOSED: usize = 50;
+/// Findings that may yet turn out to have followed from another.
+const MAX_LOOSE: usize = 64;
+
+/// What a finding has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// Nothing that is kept.
+    Nothing,
+    /// Counts only.
+    Counted,
+    /// An incident, or there is a new one.
+    Changed,
+}
+
+/// A finding that explains nothing by itself, kept for as long as an incident could begin that explains it.
+#[derive(Debug)]
+struct Loose {
+    at_ms: u64,
+    finding: Finding,
+}
+
+/// The time, place and bounds of a step.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame<'a> {
+    pub boot: &'a BootId,
+    pub now_ms: u64,
+    pub wall: i64,
+    pub settle: Duration,
+}
+
+/// All incidents, in the order in which they began.
+#[derive(Debug, Default)]
+pub(super) struct Book {
+    pub incidents: Vec<Incident>,
+    /// When the record was begun.
+    pub origin: i64,
+    /// Serial number of the next incident.
+    pub serial: u64,
+    /// Findings that found no room.
+    pub dropped: u64,
+    loose: Vec<Loose>,
+}
+
+impl Book {
+    pub(super) fn open(&self) -> impl Iterator<Item = &Incident> {
+        self.incidents.iter().filter(|i| i.status == Status::Open)
+    }
+
+    /// Whether any incident waits for its repair although a person put the node back.
+    pub(super) fn any_overridden(&self) -> bool {
+        self.incidents.iter().any(|i| i.status == Status::Overridden)
+    }
+
+    /// Takes a finding in.
+    pub(super) fn take(&mut self, finding: Finding, frame: Frame<'_>) -> Taken {
+        if let Some(at) = self.home(&finding, frame) {
+            let incident = &mut self.incidents[at];
+            let known = incident.says_as_much(&finding, frame.boot);
+            incident.add(finding, frame.boot, frame.wall);
+            return if known { Taken::Counted } else { Taken::Changed };
+        }
+        if finding.joins == Joins::Follows {
+            self.keep_loose(finding, frame);
+            return Taken::Nothing;
+        }
+        let standing = self.incidents.iter().filter(|i| i.status != Status::Cleared);
+        if standing.count() >= MAX_OPEN {
+            self.dropped = self.dropped.saturating_add(1);
+            return Taken::Counted;
+        }
+        self.begin(finding, frame);
+        Taken::Changed
+    }
+
+    /// A subject goes by another name from now on.
+    pub(super) fn rename(&mut self, from: &Subject, to: &Subject) {
+        for incident in self
+            .incidents
+            .iter_mut()
+            .filter(|i| i.status != Status::Cleared && i.subject == *from)
+        {
+            incident.subject = to.clone();
+        }
+        for loose in self.loose.iter_mut().filter(|l| l.finding.subject == *from) {
+            loose.finding.subject = to.clone();
+        }
+    }
+
+    /// The incident that a finding belongs to.
+    fn home(&self, finding: &Finding, frame: Frame<'_>) -> Option<usize> {
+        let open = |i: &Incident| i.status == Status::Open;
+        let same = |i: &Incident| i.subject == finding.subject;
+        let find = |wanted: &dyn Fn(&Incident) -> bool| self.incidents.iter().position(wanted);
+        find(&|i| open(i) && same(i) && i.has(finding))
+            .or_else(|| find(&|i| open(i) && same(i) && i.settling(frame.boot, frame.now_ms)))
+            .or_else(|| {
+                // Slurm's count says of the node what is said better of the GPU that is missing.
+                let about = |i: &Incident| {
+                    same(i)
+                        || (finding.subject.kind == SubjectKind::Node && i.subject.kind == SubjectKind::Gpu)
+                };
+                (finding.joins == Joins::Attaches)
+                    .then(|| find(&|i| open(i) && about(i)))
+                    .flatten()
+            })
+    }
+
+    fn begin(&mut self, finding: Finding, frame: Frame<'_>) {
+        let born = (self.origin, frame.now_ms);
+        let id = id::incident(frame.boot, born, self.serial, &finding.subject, finding.check);
+        self.serial += 1;
+        let settle = u64::try_from(frame.settle.as_millis()).unwrap_or(u64::MAX);
+        let settles_ms = frame.now_ms.saturating_add(settle);
+        let mut incident = Incident::open(id, finding, frame.boot, frame.wall, (frame.now_ms, settles_ms));
+        let (followed, rest) = std::mem::take(&mut self.loose)
+            .into_iter()
+            .filter(|l| l.at_ms.saturating_add(settle) >= frame.now_ms)
+            .partition(|l| l.finding.subject == incident.subject && !incident.has(&l.finding));
+        self.loose = rest;
+        for loose in Vec::into_iter(followed) {
+            incident.add(loose.finding, frame.boot, frame.wall);
+        }
+        self.incidents.push(incident);
+    }
+
+    fn keep_loose(&mut self, finding: Finding, frame: Frame<'_>) {
+        let known = self
+            .loose
+            .iter_mut()
+            .find(|l| l.finding.subject == finding.subject && l.finding.detail == finding.detail);
+        if let Some(loose) = known {
+            loose.at_ms = frame.now_ms;
+            loose.finding.count = loose.finding.count.saturating_add(finding.count);
+            return;
+        }
+        if self.loose.len() >= MAX_LOOSE {
+            self.loose.remove(0);
+        }
+        self.loose.push(Loose {
+            at_ms: frame.now_ms,
+            finding,
+        });
+    }
+
+    /// Ends findings: those for which `over` gives a reason. Closes incidents with nothing left to repair. Says whether
+    /// anything changed.
+    pub(super) fn resolve(&mut self, wall: i64, over: impl Fn(&Incident, &Seen) -> Option<String>) -> bool {
+        let mut changed = false;
+        for incident in self.incidents.iter_mut().filter(|i| i.status != Status::Cleared) {
+            let reasons: Vec<Option<String>> = incident
+                .findings
+                .iter()
+                .map(|seen| seen.resolved.is_none().then(|| over(incident, seen)).flatten())
+                .collect();
+            let mut last = None;
+            for (seen, reason) in incident.findings.iter_mut().zip(reasons) {
+                if let Some(reason) = reason {
+                    seen.resolved = Some(reason.clone());
+                    last = Some((seen.detail.clone(), reason));
+                }
+            }
+            let Some((detail, reason)) = last else {
+                continue;
+            };
+            changed = true;
+            incident.note(wall, format!("{detail} ended: {reason}"));
+            if incident.is_resolved() {
+                incident.close(wall, reason);
+            }
+        }
+        if changed {
+            self.forget_old();
+        }
+        changed
+    }
+
+    /// The driver says that a GPU needs nothing any more.
+    pub(super) fn verdict_none(&mut self, gpu: &Subject, wall: i64) -> bool {
+        self.loose.retain(|l| l.finding.subject != *gpu);
+        self.resolve(wall, |incident, seen| {
+            (incident.subject == *gpu && seen.clears.contains(&Clear::VerdictNone) && seen.needs.is_empty())
+                .then(|| "the driver's verdict is None".to_owned())
+        })
+    }
+
+    /// A snapshot of a later boot: what a reboot ends is over where its subject is well as far as can be seen.
+    pub(super) fn rebooted(&mut self, boot: &BootId, host: &Host, wall: i64) -> bool {
+        self.resolve(wall, |incident, seen| {
+            let ended = seen.boot != *boot
+                && seen.clears.contains(&Clear::Reboot)
+                && seen.needs.is_empty()
+                && is_well(incident, seen, host);
+            ended.then(|| "the node was rebooted and nothing of it is left".to_owned())
+        })
+    }
+
+    /// A condition is well again.
+    pub(super) fn condition(&mut self, check: &str, subject: &Subject, detail: &str, wall: i64) -> bool {
+        self.resolve(wall, |incident, seen| {
+            let here = incident.subject == *subject || subject.kind == SubjectKind::Node;
+            (here && seen.check == check && seen.detail == detail).then(|| "well again".to_owned())
+        })
+    }
+
+    /// Marks what a person put back into service: everything that the drain stood for and that had begun when it was last
+    /// seen to stand. What began after that is news. Gives the subjects, and whether each was said to be gone.
+    pub(super) fn override_by_person(
+        &mut self,
+        wall: i64,
+        is_news: impl Fn(&Incident) -> bool,
+        wants: impl Fn(&Incident) -> bool,
+    ) -> Vec<(Subject, bool)> {
+        let mut subjects = Vec::new();
+        for incident in &mut self.incidents {
+            if is_news(incident) {
+                incident.behind = false;
+            } else if incident.status == Status::Open && (incident.behind || wants(incident)) {
+                incident.status = Status::Overridden;
+                incident.behind = false;
+                incident.note(wall, "a person lifted the drain".to_owned());
+                subjects.push((incident.subject.clone(), incident.says_gone()));
+            }
+        }
+        subjects
+    }
+
+    /// Keeps the latest closed ones.
+    pub(super) fn forget_old(&mut self) {
+        let closed = |i: &Incident| i.status == Status::Cleared;
+        let mut surplus = self
+            .incidents
+            .iter()
+            .filter(|i| closed(i))
+            .count()
+            .saturating_sub(MAX_CLOSED);
+        while surplus > 0 {
+            let oldest = self
+                .incidents
+                .iter()
+                .enumerate()
+                .filter(|(_, i)| closed(i))
+                .min_by_key(|(_, i)| i.closed);
+            let Some((at, _)) = oldest else { break };
+            self.incidents.remove(at);
+            surplus -= 1;
+        }
+    }
+}
+
+/// Whether the subject is well in this boot, as far as can be seen without the driver's library.
+fn is_well(incident: &Incident, seen: &Seen, host: &Host) -> bool {
+    match incident.subject.kind {
+        SubjectKind::Gpu => match incident.pci.as_ref().map(|p| host.place(p)) {
+            Some(Place::Present(answered)) => answered || !seen.clears.contains(&Clear::GpuPresent),
+            _ => false,
+        },
+        SubjectKind::MemoryController => host.uncorrected.get(&incident.subject.name) == Some(&0),
+        _ => false,
+    }
+}

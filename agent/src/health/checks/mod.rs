@@ -1,0 +1,95 @@
+//! The checks: one row each, and a function from series or events to findings. To add one: a file and a row.
+
+pub mod edac_uncorrected;
+pub mod gpu_missing;
+pub mod host;
+pub mod xid;
+
+use collectors::SubjectKind;
+
+use super::Mode;
+
+/// Whether a fault is the node's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The node's own.
+    Node,
+    /// Of something that nodes share: when everyone has it, it is not the node.
+    Shared,
+}
+
+/// A release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version(pub u32, pub u32, pub u32);
+
+impl Version {
+    /// Reads `0.1.0`, `0.1` or `1`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split('.');
+        let mut next = || match parts.next() {
+            Some(part) if part.bytes().all(|b| b.is_ascii_digit()) => part.parse().ok(),
+            Some(_) => None,
+            None => Some(0),
+        };
+        let version = Self(next()?, next()?, next()?);
+        parts.next().is_none().then_some(version)
+    }
+}
+
+/// One check.
+#[derive(Debug)]
+pub struct Check {
+    /// Its id: key of `[health.checks]`, label of its counts, first word of its reasons.
+    pub id: &'static str,
+    /// What it looks at.
+    pub subject: SubjectKind,
+    /// When it finds something, for people.
+    pub condition: &'static str,
+    /// Whether it is the node's own fault.
+    pub scope: Scope,
+    /// The most that it does where the site says nothing about it.
+    pub ceiling: Mode,
+    /// The release that brought it.
+    pub since: Version,
+    /// What ends it, for people.
+    pub clears: &'static str,
+    /// The page about it.
+    pub runbook: &'static str,
+}
+
+/// Every check there is.
+pub static CHECKS: &[&Check] = &[&xid::CHECK, &gpu_missing::CHECK, &edac_uncorrected::CHECK];
+
+/// The check of that id.
+pub fn check(id: &str) -> Option<&'static Check> {
+    CHECKS.iter().copied().find(|c| c.id == id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_complete() {
+        for check in CHECKS {
+            assert_eq!(check.runbook, format!("docs/runbooks/{}.md", check.id));
+            assert!(
+                check.condition.ends_with('.') && check.clears.ends_with('.'),
+                "{}",
+                check.id
+            );
+            if check.scope == Scope::Shared {
+                assert!(check.ceiling < Mode::Drain, "{}", check.id);
+            }
+        }
+    }
+
+    #[test]
+    fn versions() {
+        assert_eq!(Version::parse("0.1"), Some(Version(0, 1, 0)));
+        assert!(Version::parse("0.10.0") > Version::parse("0.9.9"));
+        for text in ["", "a", "0.1.0.0", "-1", "0..1", "+1"] {
+            assert_eq!(Version::parse(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! What each input means.
+
+use collectors::event::{Recovery, Xid};
+use collectors::{Cursor, Event, EventBody, PciAddress, Subject};
+
+use super::{Engine, Status, xid};
+use crate::core::derive::xid::gpu_label;
+use crate::core::snapshot::Snapshot;
+use crate::health::checks::host::Host;
+use crate::health::checks::{edac_uncorrected, gpu_missing};
+use crate::health::condition::{Reading, Turn};
+use crate::health::incident::Ack;
+use crate::health::{Input, Order, OrderVerb};
+
+/// GPUs whose names are kept.
+const MAX_GPUS: usize = 128;
+
+/// The key of the condition about Slurm's count.
+const GRES: &str = "gres";
+
+impl Engine {
+    pub(super) fn take(&mut self, input: Input<'_>) {
+        match input {
+            Input::Snapshot(snapshot) => self.snapshot(snapshot),
+            Input::Event(event) => self.event(event),
+            Input::Slurm(seen) => {
+                if let Ok(node) = seen {
+                    self.gres = Some(node.gres.clone());
+                }
+                let facts = self.facts();
+                let open = facts.held || facts.want.is_some();
+                let happened = self.state.drain.looked(self.now, seen, open);
+                self.happened(happened);
+            }
+            Input::Done(id, outcome) => {
+                let happened = self.state.drain.done(self.now, id, outcome);
+                self.happened(happened);
+                self.state.comment.done(self.now.boottime, id, outcome);
+            }
+            Input::Stored(record, ok) => {
+                self.state.drain.stored(record, ok);
+                self.out.stored(ok, record == self.records, self.now.boottime);
+            }
+            Input::Operator(order) => {
+                let answer = self.order(&order);
+                self.out.answer = Some(answer);
+            }
+            Input::Tick => {}
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        if event.boot != self.boot {
+            return;
+        }
+        let now = self.now.boottime;
+        self.log.event(now);
+        if event.body == EventBody::Progress {
+            for gpu in self.log.ended(now) {
+                self.out.dirty |= self.book.verdict_none(&Subject::gpu(gpu), self.now.wall);
+            }
+        }
+        if event.count == 0 || self.is_known(event) {
+            return;
+        }
+        self.out.acknowledge = true;
+        self.state.cursor = Some(Cursor {
+            boot: event.boot.clone(),
+            seq: event.seq,
+        });
+        let wall = self.log.wall(event, now, self.now.wall);
+        self.state.ledger.count(event, &self.state.inventory, wall);
+        match &event.body {
+            EventBody::Progress | EventBody::Overrun { .. } => {
+                self.out.progress(now);
+                return;
+            }
+            EventBody::Sxid(_) => {}
+            EventBody::Xid(xid) => self.xid(event, xid),
+            EventBody::FallenOffBus { pci } => self.xid(event, &fallen_off_bus(pci)),
+            EventBody::Identity { pci, uuid } => self.named(pci, uuid),
+        }
+        self.out.counted(now);
+    }
+
+    /// A driver has named the GPU at an address. What stood under its address stands under its name from now on.
+    fn named(&mut self, pci: &PciAddress, uuid: &str) {
+        let inventory = &mut self.state.inventory;
+        if inventory.len() >= MAX_GPUS && !inventory.contains_key(pci) {
+            return;
+        }
+        let before = gpu_label(inventory, pci);
+        inventory.insert(pci.clone(), uuid.to_owned());
+        if before.starts_with("pci:") {
+            self.state.repeats.rename(&before, uuid);
+            self.book.rename(&Subject::gpu(before), &Subject::gpu(uuid));
+        }
+    }
+
+    fn is_known(&self, event: &Event) -> bool {
+        self.state
+            .cursor
+            .as_ref()
+            .is_some_and(|c| c.boot == event.boot && event.seq <= c.seq)
+    }
+
+    fn xid(&mut self, event: &Event, xid: &Xid) {
+        let gpu = gpu_label(&self.state.inventory, &xid.pci);
+        let Some(row) = self.policy.xids.row(xid.code) else {
+            return;
+        };
+        let stale = self.log.is_stale(event, self.now.boottime);
+        let well = row.by_verdict && xid.recovery == Some(Recovery::None);
+        if stale {
+            // What an old line ended may have begun again after it: that is known when all are read.
+            self.log.old_verdict(&gpu, well);
+        }
+        if well && stale {
+            self.state.pending.drop_of(Some(&xid.pci));
+            return;
+        }
+        if well {
+            self.state.pending.drop_of(Some(&xid.pci));
+            self.out.dirty |= self.book.verdict_none(&Subject::gpu(gpu), self.now.wall);
+            return;
+        }
+        let count = event.count.max(1);
+        if event.history || stale {
+            if row.confirm.is_some() {
+                self.state
+                    .pending
+                    .keep(xid, count, &event.text, self.now.boottime);
+            }
+            return;
+        }
+        let mut again = false;
+        for kind in row.kinds(&xid.words) {
+            again |= self.state.repeats.add(&gpu, &kind, count, self.now.wall);
+        }
+        let finding = xid::finding(&self.policy.xids, xid, &gpu, again, count, &event.text);
+        if let Some(finding) = finding {
+            self.find(finding);
+        }
+    }
+
+    fn snapshot(&mut self, snapshot: &Snapshot) {
+        self.out.tick = true;
+        let host = Host::of(snapshot);
+        // Two snapshots may hold one and the same reading.
+        let is_new = self.sight.take(snapshot, host.read_at);
+        if is_new {
+            self.confirm_history(&host);
+            self.look_for_gpus(&host);
+        }
+        for finding in edac_uncorrected::findings(&host, &mut self.state.judged) {
+            self.out.dirty = true;
+            self.find(finding);
+        }
+        let now = self.now.boottime;
+        self.log.snapshot(self.sight.log(), now);
+        // The new boot may have told of the same fault already: nothing is over before its log was read, and some time
+        // for the fault to show itself has passed.
+        if self.sight.unknown(now).is_none() && self.log.known_for(self.policy.settle, now) {
+            self.out.dirty |= self.book.rebooted(&self.boot, &host, self.now.wall);
+        }
+    }
+
+    fn confirm_history(&mut self, host: &Host) {
+        if self.state.pending.is_empty() || self.log.unfinished(self.now.boottime).is_some() {
+            return;
+        }
+        let confirmed = self.state.pending.judge(host);
+        self.out.dirty |= self.state.pending.is_empty();
+        for line in confirmed {
+            let gpu = gpu_label(&self.state.inventory, &line.xid.pci);
+            let text = format!("{} (old when it was read; the GPU is off the bus now)", line.text);
+            let finding = xid::finding(&self.policy.xids, &line.xid, &gpu, false, line.count, &text);
+            if let Some(finding) = finding {
+                self.find(finding);
+            }
+        }
+    }
+
+    fn look_for_gpus(&mut self, host: &Host) {
+        let wall = self.now.wall;
+        for address in self.policy.gpu_addresses.clone() {
+            let reading = gpu_missing::reading(host, &address);
+            let gpu = gpu_label(&self.state.inventory, &address);
+            let finding = gpu_missing::finding(host, &address, &gpu);
+            match self.turn(&address.0, reading) {
+                Some(Turn::Bad) => self.find(finding),
+                Some(Turn::Well) => {
+                    self.book
+                        .condition(finding.check, &finding.subject, &finding.detail, wall);
+                }
+                None => {}
+            }
+        }
+        let finding = gpu_missing::count_finding(host, self.gres.as_deref());
+        match self.turn(GRES, gpu_missing::count_reading(host, self.gres.as_deref())) {
+            Some(Turn::Bad) => self.find(finding),
+            Some(Turn::Well) => {
+                self.book
+                    .condition(finding.check, &finding.subject, &finding.detail, wall);
+            }
+            None => {}
+        }
+    }
+
+    fn turn(&mut self, key: &str, reading: Reading) -> Option<Turn> {
+        let turn = self
+            .streaks
+            .take(&mut self.state.bad, key, reading, self.now.boottime);
+        self.out.dirty |= turn.is_some();
+        turn
+    }
+
+    /// A person put the node back although this GPU is gone, or was `said_gone`: that it is gone is no news. Should it
+    /// come back and go again, that is.
+    pub(super) fn assume_missing(&mut self, subject: &Subject, said_gone: bool) {
+        for address in &self.policy.gpu_addresses {
+            let is_it = gpu_label(&self.state.inventory, address) == subject.name;
+            if is_it && !self.state.bad.contains(&address.0) && (said_gone || self.streaks.runs(&address.0)) {
+                self.state.bad.insert(address.0.clone());
+                self.streaks.forget(&address.0);
+            }
+        }
+    }
+
+    fn order(&mut self, order: &Order) -> Result<String, String> {
+        let wall = self.now.wall;
+        let incident = self
+            .book
+            .incidents
+            .iter_mut()
+            .find(|i| i.id == order.incident)
+            .ok_or_else(|| format!("no incident {}", order.incident))?;
+        if incident.status == Status::Cleared {
+            return Err(format!("{} is cleared already", order.incident));
+        }
+        self.out.dirty = true;
+        match order.verb {
+            OrderVerb::Ack => {
+                incident.note(wall, format!("acknowledged by {}: {}", order.by, order.reason));
+                incident.ack = Some(Ack {
+                    by: order.by.clone(),
+                    at: wall,
+                    reason: order.reason.clone(),
+                });
+                Ok(format!("{} acknowledged", order.incident))
+            }
+            OrderVerb::Clear => {
+                let behind = incident.behind;
+                let (subject, gone) = (incident.subject.clone(), incident.says_gone());
+                incident.close(wall, format!("by {}: {}", order.by, order.reason));
+                self.state.drain.ordered |= behind;
+                self.assume_missing(&subject, gone);
+                self.book.forget_old();
+                Ok(format!("{} cleared{}", order.incident, self.after_clear(behind)))
+            }
+        }
+    }
+
+    /// What a person has to know about the drain.
+    fn after_clear(&self, behind: bool) -> &'static str {
+        let held = self.book.open().any(|i| i.behind);
+        match (behind, held) {
+            (false, _) => "",
+            (true, true) => "; other incidents hold the drain",
+            (true, false) if !self.policy.undrain => "; the drain stands, because slurm.undrain is off",
+            (true, false) if !self.state.drain.is_recorded() => {
+                "; the drain stands, because no record proves it ours: lift it with scontrol"
+            }
+            (true, false) => "; the drain is being lifted",
+        }
+    }
+}
+
+/// The line without a code says the same as the code.
+fn fallen_off_bus(pci: &PciAddress) -> Xid {
+    Xid {
+        pci: pci.clone(),
+        place: String::new(),
+        code: xid::FALLEN_OFF_BUS,
+        pid: None,
+        process: None,
+        unit: None,
+        fatal: None,
+        link: None,
+        words: Vec::new(),
+        recovery: None,
+    }
+}

@@ -1,0 +1,17 @@
+//! The engine as a specification: one situation each, with Slurm and the disk played by a small model.
+
+mod host;
+mod sim;
+mod slurm;
+
+mod clearing;
+mod faults;
+mod findings;
+mod history;
+mod late;
+mod log;
+mod main_path;
+mod modes;
+mod people;
+mod properties;
+mod record;

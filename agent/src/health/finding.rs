@@ -1,0 +1,124 @@
+//! A finding: one thing that a check found wrong with one subject.
+
+use collectors::{PciAddress, Subject};
+use serde::{Deserialize, Serialize};
+
+use super::xids::Need;
+
+/// What ends a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Clear {
+    /// The driver says that nothing needs to be done any more.
+    VerdictNone,
+    /// Another boot, with the subject well in it as far as that can be seen.
+    Reboot,
+    /// A reset of the GPU.
+    GpuReset,
+    /// Only together with a reboot: the GPU is on the bus and answers.
+    GpuPresent,
+    /// A person says so. Ends everything, listed or not.
+    Person,
+    /// What the check looks at is well again, and has been for a while.
+    Condition,
+}
+
+impl Clear {
+    /// The word for people.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::VerdictNone => "the driver's verdict None",
+            Self::Reboot => "a reboot",
+            Self::GpuReset => "a GPU reset",
+            Self::GpuPresent => "the GPU on the bus again",
+            Self::Person => "a person",
+            Self::Condition => "the condition itself",
+        }
+    }
+}
+
+/// How something ends, in words, of all the ways that its row lists: those that can be seen today, and a person. `needs`:
+/// what would have to be known after a reboot, and is not.
+pub fn ends(clears: &[Clear], needs: &[Need]) -> String {
+    let ways: Vec<&str> = clears
+        .iter()
+        .filter(|c| match c {
+            // Not seen without the driver's library.
+            Clear::GpuReset | Clear::Person => false,
+            Clear::Reboot | Clear::GpuPresent | Clear::VerdictNone => needs.is_empty(),
+            Clear::Condition => true,
+        })
+        .map(|c| c.word())
+        .collect();
+    match ways.as_slice() {
+        [] => "a person".to_owned(),
+        ways if clears.contains(&Clear::GpuPresent) => format!("{}, or a person", ways.join(" with ")),
+        ways => format!("{}, or a person", ways.join(", ")),
+    }
+}
+
+/// What repairs it, from mild to strong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Remedy {
+    /// Nothing.
+    None,
+    /// A person looks.
+    Inspect,
+    /// A reset of the GPU.
+    ResetGpu,
+    /// A reboot or power cycle.
+    Reboot,
+}
+
+impl Remedy {
+    /// The word behind `act=`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Inspect => "inspect",
+            Self::ResetGpu => "reset-gpu",
+            Self::Reboot => "reboot",
+        }
+    }
+}
+
+/// One thing that a check found wrong with one subject.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// The check's id.
+    pub check: &'static str,
+    /// What is wrong.
+    pub subject: Subject,
+    /// Where it is on the PCI bus.
+    pub pci: Option<PciAddress>,
+    /// `xid79`, or a few words; equal findings have equal details.
+    pub detail: String,
+    /// The lowest of an incident names it.
+    pub rank: u8,
+    /// What repairs it.
+    pub remedy: Remedy,
+    /// Whether its policy takes the node out of service.
+    pub drains: bool,
+    /// How it comes into an incident.
+    pub joins: Joins,
+    /// What ends it.
+    pub clears: Vec<Clear>,
+    /// What must be known before a reboot or a verdict may end it, and is not.
+    pub needs: Vec<Need>,
+    /// How often it was seen.
+    pub count: u64,
+    /// The line or value behind it.
+    pub evidence: String,
+}
+
+/// How a finding comes into an incident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Joins {
+    /// Opens one, or joins one of its subject within the settle window.
+    Opens,
+    /// Only explains another: joins one of its subject within the settle window, opens none.
+    Follows,
+    /// Is seen later than the cause: joins any open one of its subject, else opens one.
+    Attaches,
+}

@@ -1,0 +1,102 @@
+//! What is known of the kernel's log in this run: whether what it held at the start has been told, and whether it is
+//! being read now. Nothing of it outlives the process.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use collectors::Event;
+
+/// A line that is older when it is read says nothing about now: it counts only where the node itself agrees.
+const STALE: Duration = Duration::from_secs(15 * 60);
+/// How long lines of a log that has not been read to its end wait for the rest.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The kernel's log.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    /// The first event of this run came.
+    begun: Option<Duration>,
+    /// It was read to its end.
+    read: Option<Duration>,
+    /// Since when every snapshot has shown its watcher at work.
+    seen: Option<Duration>,
+    blind: bool,
+    /// The node has none: a recording without one.
+    absent: bool,
+    /// Time stamps are of another machine.
+    replayed: bool,
+    /// GPUs that the driver declared well in lines that were old, with no fault after it so far.
+    well: BTreeSet<String>,
+}
+
+impl Log {
+    /// The events are those of a recording.
+    pub(super) fn replay(&mut self) {
+        self.replayed = true;
+    }
+
+    /// An event came.
+    pub(super) fn event(&mut self, now: Duration) {
+        self.begun.get_or_insert(now);
+    }
+
+    /// Everything that it held at the start was told. Gives the GPUs that old lines leave well.
+    pub(super) fn ended(&mut self, now: Duration) -> BTreeSet<String> {
+        self.read.get_or_insert(now);
+        std::mem::take(&mut self.well)
+    }
+
+    /// An old line says of a GPU that it is well, or that it is not.
+    pub(super) fn old_verdict(&mut self, gpu: &str, well: bool) {
+        if well {
+            self.well.insert(gpu.to_owned());
+        } else {
+            self.well.remove(gpu);
+        }
+    }
+
+    /// A snapshot shows whether it is being read; `None`: there is none on this node.
+    pub(super) fn snapshot(&mut self, seen: Option<bool>, now: Duration) {
+        self.absent = seen.is_none();
+        self.blind = seen == Some(false);
+        if self.blind {
+            self.seen = None;
+        } else {
+            self.seen.get_or_insert(now);
+        }
+    }
+
+    /// Whether nothing that it could say is missing, as far as is known.
+    pub(super) fn is_known(&self) -> bool {
+        self.absent || (self.read.is_some() && !self.blind)
+    }
+
+    /// Whether it has been known for so long.
+    pub(super) fn known_for(&self, hold: Duration, now: Duration) -> bool {
+        let since = |at: Option<Duration>| at.is_some_and(|at| at.saturating_add(hold) <= now);
+        self.is_known() && since(self.seen) && (self.absent || since(self.read))
+    }
+
+    /// Whether an event is too old to be news. A line that is followed as it is printed is not: suspended time is in our
+    /// clock and not in the line's.
+    pub(super) fn is_stale(&self, event: &Event, now: Duration) -> bool {
+        let live = self.replayed || (self.read.is_some() && !self.blind);
+        !live && now.saturating_sub(Duration::from_micros(event.at_us)) > STALE
+    }
+
+    /// When an event happened, by the wall clock: a line may be read long after it was printed. Time in which the node
+    /// was suspended is not known and counts as none.
+    pub(super) fn wall(&self, event: &Event, now: Duration, wall: i64) -> i64 {
+        if self.replayed {
+            return wall;
+        }
+        let age = now.saturating_sub(Duration::from_micros(event.at_us));
+        wall.saturating_sub(i64::try_from(age.as_secs()).unwrap_or(0))
+    }
+
+    /// Until when what was read so far must wait for the rest.
+    pub(super) fn unfinished(&self, now: Duration) -> Option<Duration> {
+        let until = self.begun?.saturating_add(PATIENCE);
+        (self.read.is_none() && now < until).then_some(until)
+    }
+}

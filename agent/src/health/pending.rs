@@ -1,0 +1,95 @@
+//! Lines from before the first start. They may be long repaired, so they count only where the node itself agrees.
+
+use std::time::Duration;
+
+use collectors::PciAddress;
+use collectors::event::Xid;
+use serde::{Deserialize, Serialize};
+
+use super::checks::host::Host;
+
+/// How long the node may take to show its PCI bus.
+const PATIENCE: Duration = Duration::from_secs(300);
+const MAX: usize = 64;
+
+/// One line.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Line {
+    pub xid: Xid,
+    pub count: u64,
+    pub text: String,
+    #[serde(skip)]
+    since: Option<Duration>,
+}
+
+/// The lines that nothing has confirmed or refuted yet.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Pending {
+    lines: Vec<Line>,
+}
+
+impl Pending {
+    /// Keeps a line, once per GPU and code.
+    pub(super) fn keep(&mut self, xid: &Xid, count: u64, text: &str, now: Duration) {
+        let same = |l: &&mut Line| l.xid.pci == xid.pci && l.xid.code == xid.code;
+        if let Some(line) = self.lines.iter_mut().find(same) {
+            line.count = line.count.saturating_add(count);
+        } else if self.lines.len() < MAX {
+            self.lines.push(Line {
+                xid: xid.clone(),
+                count,
+                text: text.to_owned(),
+                since: Some(now),
+            });
+        }
+    }
+
+    /// After a restart the wait begins anew.
+    pub(super) fn restored(&mut self, now: Duration) {
+        for line in &mut self.lines {
+            line.since = Some(now);
+        }
+    }
+
+    /// Drops the lines of another boot, or of a GPU that the driver declared well.
+    pub(super) fn drop_of(&mut self, pci: Option<&PciAddress>) {
+        match pci {
+            Some(pci) => self.lines.retain(|l| l.xid.pci != *pci),
+            None => self.lines.clear(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// Gives the lines that a good reading of the PCI bus confirms, and forgets those that it refutes.
+    pub(super) fn judge(&mut self, host: &Host) -> Vec<Line> {
+        if !host.is_complete() {
+            return Vec::new();
+        }
+        std::mem::take(&mut self.lines)
+            .into_iter()
+            .filter(|l| host.place(&l.xid.pci).is_absent())
+            .collect()
+    }
+
+    /// Forgets the lines that nothing confirmed in time. Says whether there were any.
+    pub(super) fn expire(&mut self, now: Duration) -> bool {
+        let before = self.lines.len();
+        self.lines.retain(|l| l.due().is_none_or(|due| due > now));
+        before != self.lines.len()
+    }
+
+    /// When the first is forgotten.
+    pub(super) fn deadline(&self) -> Option<Duration> {
+        self.lines.iter().filter_map(Line::due).min()
+    }
+}
+
+impl Line {
+    fn due(&self) -> Option<Duration> {
+        self.since.map(|s| s.saturating_add(PATIENCE))
+    }
+}

@@ -1,0 +1,30 @@
+//! The verdict: what `nodewarden check` reads.
+
+use serde::{Deserialize, Serialize};
+
+/// Three values, not two: unknown never drains and never undrains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Health {
+    /// Everything that is needed was read, and nothing is wrong.
+    Healthy,
+    /// An incident is open whose policy takes the node out of service.
+    Unhealthy,
+    /// What is needed could not be read.
+    Unknown,
+}
+
+/// The verdict file's content: one JSON object on one line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The verdict.
+    pub health: Health,
+    /// One line for people: `xid79 gpu GPU-... act=reboot id=...`, or why it is unknown.
+    pub text: String,
+    /// The boot in which it holds.
+    pub boot: String,
+    /// Time since boot (CLOCK_BOOTTIME, milliseconds) at which it was given.
+    pub at_ms: u64,
+    /// Time since boot (milliseconds) after which it holds no longer.
+    pub valid_until_ms: u64,
+}

@@ -1,0 +1,304 @@
+//! The Xid table: what each code means, what is done about it, and what ends it. Built in, with single rows replaced by
+//! the site.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+use super::finding::{Clear, Remedy};
+
+/// Whose fault a code is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// The user's program.
+    App,
+    /// One GPU.
+    Gpu,
+    /// NVLink or C2C.
+    Link,
+    /// Host, slot or power.
+    Node,
+    /// Nobody's: nothing to act on.
+    Info,
+}
+
+/// What is done about a code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Response {
+    /// Counted and shown.
+    Observe,
+    /// No new jobs; reset when those that run have ended.
+    DrainAtJobEnd,
+    /// No new jobs; a person decides on the repair.
+    DrainNow,
+    /// No new jobs; reset the GPU when the node is idle.
+    ResetGpu,
+    /// No new jobs; reboot or power cycle.
+    Reboot,
+}
+
+impl Response {
+    /// Whether it takes the node out of service.
+    pub const fn drains(self) -> bool {
+        !matches!(self, Self::Observe)
+    }
+
+    /// The remedy that it names.
+    pub const fn remedy(self) -> Remedy {
+        match self {
+            Self::Observe => Remedy::None,
+            Self::DrainNow => Remedy::Inspect,
+            Self::DrainAtJobEnd | Self::ResetGpu => Remedy::ResetGpu,
+            Self::Reboot => Remedy::Reboot,
+        }
+    }
+}
+
+/// What must be seen on the node before a line from before the first start counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Confirm {
+    /// The GPU is not on the PCI bus, or does not answer there.
+    GpuAbsent,
+}
+
+/// A fact that only the driver's library tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Need {
+    /// A row remap waits for a reset.
+    RemapPending,
+    /// A row remap failed.
+    RemapFailure,
+    /// The SRAM error threshold was passed.
+    SramThreshold,
+    /// Every NVLink is up.
+    LinksActive,
+    /// NVLinks are up or down as they were meant to be.
+    LinksAsIntended,
+}
+
+/// The GPU families that can log a code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[allow(missing_docs, reason = "NVIDIA's own names")]
+pub enum Family {
+    Ampere,
+    Hopper,
+    Blackwell,
+    GraceBlackwell,
+}
+
+/// How one register word of an Xid 74 is read. Bits that are not listed are events: they follow from another Xid, mean
+/// nothing, or are not known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Register {
+    /// Which word of the line, from 0.
+    pub word: usize,
+    /// Bits that are a fault of the link.
+    #[serde(default)]
+    pub serious: Vec<u32>,
+    /// Kinds of bits that are one from the third time within a day on.
+    #[serde(default)]
+    pub repeated: Vec<Vec<u32>>,
+}
+
+impl Register {
+    fn has(&self, words: &[u64], bits: &[u32]) -> bool {
+        let word = words.get(self.word).copied().unwrap_or(0);
+        bits.iter()
+            .any(|bit| word.checked_shr(*bit).unwrap_or(0) & 1 == 1)
+    }
+}
+
+/// One row.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// The code.
+    pub code: u32,
+    /// What it means.
+    pub meaning: String,
+    /// Whose fault it is.
+    pub class: Class,
+    /// What is done about it.
+    pub action: Response,
+    /// The driver's verdict in the line decides instead of `action`.
+    pub by_verdict: bool,
+    /// What ends it. A person always can.
+    pub clears: Vec<Clear>,
+    /// What is not known without the driver's library: neither a reboot nor a verdict clears a row that needs one.
+    pub needs: Vec<Need>,
+    /// What makes a line from before the first start count.
+    pub confirm: Option<Confirm>,
+    /// How its registers are read.
+    pub registers: Vec<Register>,
+    /// Which families can log it; empty: all.
+    pub families: Vec<Family>,
+    /// The lowest of an incident names it.
+    pub rank: u8,
+}
+
+impl Row {
+    /// Whether these register words are a fault of the link by themselves.
+    pub fn is_serious(&self, words: &[u64]) -> bool {
+        self.registers.iter().any(|r| r.has(words, &r.serious))
+    }
+
+    /// The kinds in these register words that count when they come again.
+    pub fn kinds(&self, words: &[u64]) -> Vec<String> {
+        let mut kinds = Vec::new();
+        for register in &self.registers {
+            for (at, bits) in register.repeated.iter().enumerate() {
+                if register.has(words, bits) {
+                    kinds.push(format!("{}.{}.{at}", self.code, register.word));
+                }
+            }
+        }
+        kinds
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    xid: Vec<RawRow>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct RawRow {
+    code: Spanned<u32>,
+    meaning: String,
+    class: Class,
+    action: Response,
+    #[serde(default)]
+    by_verdict: bool,
+    #[serde(default)]
+    clears: Vec<Spanned<Clear>>,
+    #[serde(default)]
+    needs: Vec<Need>,
+    confirm: Option<Confirm>,
+    #[serde(default)]
+    registers: Vec<Register>,
+    #[serde(default)]
+    families: Vec<Family>,
+    rank: Option<u8>,
+}
+
+impl RawRow {
+    fn check(self, file: &str, text: &str) -> Result<Row, Error> {
+        let code = *self.code.get_ref();
+        if let Some(bad) = self.clears.iter().find(|c| *c.get_ref() == Clear::Condition) {
+            return Err(Error::at(
+                file,
+                text,
+                Some(bad.span()),
+                "found `condition`, expected `verdict-none`, `reboot`, `gpu-reset`, `gpu-present` or `person`",
+            ));
+        }
+        let default_rank = if self.action.drains() { 50 } else { 80 };
+        Ok(Row {
+            code,
+            meaning: self.meaning,
+            class: self.class,
+            action: self.action,
+            by_verdict: self.by_verdict,
+            clears: self.clears.into_iter().map(Spanned::into_inner).collect(),
+            needs: self.needs,
+            confirm: self.confirm,
+            registers: self.registers,
+            families: self.families,
+            rank: self.rank.unwrap_or(default_rank),
+        })
+    }
+}
+
+/// Why a table was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}: {what}")]
+pub struct Error {
+    /// The file.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// What was found and what was expected.
+    pub what: String,
+}
+
+impl Error {
+    fn at(file: &str, text: &str, span: Option<Range<usize>>, what: impl Into<String>) -> Self {
+        let end = span.map_or(0, |s| s.start).min(text.len());
+        let before = text.as_bytes().get(..end).unwrap_or_default();
+        Self {
+            file: file.to_owned(),
+            line: before.iter().filter(|b| **b == b'\n').count() + 1,
+            what: what.into(),
+        }
+    }
+}
+
+/// The table in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    rows: BTreeMap<u32, Row>,
+}
+
+impl Table {
+    /// The rows that come with the program.
+    ///
+    /// # Errors
+    /// Never, as a test parses the built-in text.
+    pub fn built_in() -> Result<Self, Error> {
+        Ok(Self {
+            rows: parse("xids.toml", include_str!("xids.toml"))?,
+        })
+    }
+
+    /// Replaces whole rows by those of a site's file.
+    ///
+    /// # Errors
+    /// At an unknown key, a wrong value or a code that is there twice, with file and line.
+    pub fn overlay(&mut self, file: &str, text: &str) -> Result<(), Error> {
+        self.rows.extend(parse(file, text)?);
+        Ok(())
+    }
+
+    /// One code's row. `None`: a code that the table does not know is an event.
+    pub fn row(&self, code: u32) -> Option<&Row> {
+        self.rows.get(&code)
+    }
+
+    /// Every row, by code.
+    pub fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.rows.values()
+    }
+}
+
+fn parse(file: &str, text: &str) -> Result<BTreeMap<u32, Row>, Error> {
+    let raw: File = toml::from_str(text).map_err(|e| Error::at(file, text, e.span(), e.message()))?;
+    let mut rows = BTreeMap::new();
+    for row in raw.xid {
+        let span = row.code.span();
+        let row = row.check(file, text)?;
+        match rows.entry(row.code) {
+            Entry::Vacant(slot) => {
+                slot.insert(row);
+            }
+            Entry::Occupied(_) => {
+                let what = format!("found a second row for {}, expected one", row.code);
+                return Err(Error::at(file, text, Some(span), what));
+            }
+        }
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! `control.sock`: one JSON request per line, one JSON reply per line. Who asks is known from SO_PEERCRED: everybody may
+//! look; root, the daemon's own user and `health.operators` may give orders.
+
+mod proto;
+mod users;
+
+use std::os::unix::net::UnixListener;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::sync::oneshot;
+use tokio::task::spawn_local;
+use tokio::time::timeout;
+
+use super::Core;
+use super::server::{Slot, Slots};
+use crate::actions::IncidentId;
+use crate::health::{Order, OrderVerb};
+
+pub use proto::{CollectorView, DeviceView, Reply, Request, Status, WorkerView};
+
+/// The socket's name in the run directory.
+pub const SOCKET: &str = "control.sock";
+
+/// The longest request, in bytes.
+const MAX_LINE: u64 = 64 * 1024;
+
+/// The longest reason that a person may give, in bytes.
+const MAX_REASON: usize = 500;
+
+/// How long a request may take to come, and a reply to be taken.
+const TRANSFER: Duration = Duration::from_secs(10);
+
+/// How long the core may take over an order.
+const ORDER: Duration = Duration::from_secs(15);
+
+/// Connections of those who may only look; root and the daemon's own user always get in.
+const MAX_CONNECTIONS: usize = 32;
+
+/// Accepts until the server ends.
+pub(super) async fn accept<C: Core>(listener: UnixListener, core: C) {
+    let listener = match tokio::net::UnixListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => return tracing::error!(%error, "cannot accept on the control socket"),
+    };
+    let (free, owner) = (Slots::new(MAX_CONNECTIONS), nix::unistd::geteuid().as_raw());
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let Ok(peer) = stream.peer_cred() else { continue };
+                let uid = peer.uid();
+                let slot = free.take();
+                if slot.is_some() || uid == 0 || uid == owner {
+                    spawn_local(serve(stream, uid, core.clone(), slot));
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept on the control socket");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+}
+
+async fn serve<C: Core>(stream: UnixStream, uid: u32, core: C, _slot: Option<Slot>) {
+    let (read, mut write) = stream.into_split();
+    let mut read = BufReader::new(read);
+    loop {
+        let mut line = Vec::new();
+        let mut bounded = (&mut read).take(MAX_LINE);
+        let got = timeout(TRANSFER, bounded.read_until(b'\n', &mut line)).await;
+        if !matches!(got, Ok(Ok(1..))) {
+            return;
+        }
+        let whole = line.ends_with(b"\n");
+        let reply = match serde_json::from_slice::<Request>(&line) {
+            _ if !whole => Reply::Refused(format!("a request is one line of less than {MAX_LINE} bytes")),
+            Ok(request) => answer(request, uid, &core).await,
+            Err(error) => Reply::Refused(format!("not a request: {error}")),
+        };
+        let Ok(mut text) = serde_json::to_vec(&reply) else {
+            return;
+        };
+        text.push(b'\n');
+        let sent = timeout(TRANSFER, write.write_all(&text)).await;
+        if !whole || !matches!(sent, Ok(Ok(()))) {
+            return;
+        }
+    }
+}
+
+async fn answer<C: Core>(request: Request, uid: u32, core: &C) -> Reply {
+    match request {
+        Request::Status => Reply::Status(Box::new(Status::of(&core.page()))),
+        Request::Why { id: None } => {
+            let page = core.page();
+            let open = page.view.incidents.iter().filter(|i| i.closed.is_none());
+            Reply::Incidents(open.cloned().collect())
+        }
+        Request::Why { id: Some(id) } => match core.page().view.incidents.iter().find(|i| i.id == id) {
+            Some(incident) => Reply::Incidents(vec![incident.clone()]),
+            None => Reply::Refused(format!("no incident {id}")),
+        },
+        Request::Ack { id, reason } => order(OrderVerb::Ack, &id, &reason, uid, core).await,
+        Request::Clear { id, reason } => order(OrderVerb::Clear, &id, &reason, uid, core).await,
+    }
+}
+
+async fn order<C: Core>(verb: OrderVerb, id: &str, reason: &str, uid: u32, core: &C) -> Reply {
+    let own = nix::unistd::geteuid().as_raw();
+    let name = users::name(uid);
+    let operators = &core.page().facts.operators;
+    if uid != 0 && uid != own && !users::listed(uid, name.as_deref(), operators) {
+        return Reply::Refused(format!(
+            "not permitted: uid {uid} is neither root nor one of health.operators"
+        ));
+    }
+    let Some(incident) = IncidentId::parse(id) else {
+        return Reply::Refused(format!("{id:?} is no incident id"));
+    };
+    let reason = reason.trim();
+    if reason.is_empty() || reason.len() > MAX_REASON || reason.chars().any(char::is_control) {
+        return Reply::Refused(format!("a reason is one line of 1 to {MAX_REASON} bytes"));
+    }
+    let order = Order {
+        verb,
+        incident,
+        reason: reason.to_owned(),
+        by: name.unwrap_or_else(|| uid.to_string()),
+    };
+    tracing::info!(?order, uid, "order");
+    let (reply, done) = oneshot::channel();
+    core.order(order, reply);
+    match timeout(ORDER, done).await {
+        Ok(Ok(Ok(text))) => Reply::Done(text),
+        Ok(Ok(Err(text))) => Reply::Refused(text),
+        Ok(Err(_)) => Reply::Refused("the daemon is ending".to_owned()),
+        Err(_) => Reply::Refused("the daemon has not answered in time; it may still happen".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

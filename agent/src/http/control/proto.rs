@@ -1,0 +1,174 @@
+//! Requests and replies of the control socket.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::core::snapshot::{CollectorState, Presence, Snapshot, WorkerState};
+use crate::exposition::{Page, own};
+use crate::health::view::{IncidentView, View};
+
+/// A request, one line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "verb", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Request {
+    /// Everything there is to show.
+    Status,
+    /// One incident, or all open ones.
+    Why {
+        /// Its id.
+        #[serde(default)]
+        id: Option<String>,
+    },
+    /// Somebody looks after it.
+    Ack {
+        /// The incident.
+        id: String,
+        /// Why.
+        reason: String,
+    },
+    /// It is repaired.
+    Clear {
+        /// The incident.
+        id: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A reply, one line.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reply {
+    /// To `status`.
+    Status(Box<Status>),
+    /// To `why`.
+    Incidents(Vec<IncidentView>),
+    /// An order was carried out: one line.
+    Done(String),
+    /// It was not, and why.
+    Refused(String),
+}
+
+/// The daemon and its node.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Status {
+    /// The daemon's version.
+    pub version: String,
+    /// When it started, in seconds since the epoch.
+    pub started: f64,
+    /// Whether the last reload of the configuration was refused.
+    pub config_error: bool,
+    /// The engine.
+    pub view: View,
+    /// Collectors.
+    pub collectors: Vec<CollectorView>,
+    /// Worker processes.
+    pub workers: Vec<WorkerView>,
+}
+
+/// One collector.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CollectorView {
+    /// Its name.
+    pub name: String,
+    /// `absent`, `unknown`, `ok`, `failed`, `late`.
+    pub state: String,
+    /// A word for why; empty where nothing is wrong.
+    pub reason: String,
+    /// The error of its source or watcher in full; empty where there is none.
+    pub text: String,
+    /// How many devices it found.
+    pub devices: usize,
+    /// The devices that failed or are late.
+    pub troubled: Vec<DeviceView>,
+}
+
+/// A device that failed or is late.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceView {
+    /// The device.
+    pub subject: String,
+    /// What is wrong with it.
+    pub text: String,
+}
+
+/// One worker process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerView {
+    /// Its domain.
+    pub name: String,
+    /// Its process.
+    pub pid: Option<i32>,
+    /// How often it was started.
+    pub starts: u64,
+    /// Why none runs; empty where one does.
+    pub down: String,
+    /// Earlier processes that cannot end.
+    pub stuck_slots: u8,
+}
+
+impl Status {
+    /// What a page holds.
+    pub fn of(page: &Page) -> Self {
+        let snapshot = &page.snapshot;
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started: page.facts.started,
+            config_error: page.facts.config_error,
+            view: View::clone(&page.view),
+            collectors: snapshot
+                .collectors
+                .iter()
+                .map(|c| collector(c, snapshot))
+                .collect(),
+            workers: snapshot.workers.iter().map(worker).collect(),
+        }
+    }
+}
+
+fn collector(c: &CollectorState, snapshot: &Snapshot) -> CollectorView {
+    let (state, reason) = own::state(c, snapshot);
+    let troubled = c.devices.iter().filter_map(|d| {
+        let text = match (&d.late, &d.error) {
+            (Some(late), _) => {
+                let task = late.task.as_ref();
+                let waits = task.map_or(String::new(), |t| format!(", state {} in {}", t.state, t.wchan));
+                let since = snapshot.at.saturating_sub(late.since);
+                format!("no answer for {}{waits}", seconds(since))
+            }
+            (None, Some((_, text))) => text.clone(),
+            (None, None) => return None,
+        };
+        Some(DeviceView {
+            subject: d.subject.to_string(),
+            text,
+        })
+    });
+    let text = match (&c.presence, &c.watcher) {
+        (Presence::Failed(_, text), _) | (_, Some(Err((_, text)))) => text.clone(),
+        _ => String::new(),
+    };
+    CollectorView {
+        name: c.spec.name.to_owned(),
+        state: state.to_owned(),
+        reason,
+        text,
+        devices: c.devices.len(),
+        troubled: troubled.collect(),
+    }
+}
+
+fn worker(w: &WorkerState) -> WorkerView {
+    WorkerView {
+        name: w.domain.to_owned(),
+        pid: w.pid,
+        starts: w.starts,
+        down: w.down.unwrap_or_default().to_owned(),
+        stuck_slots: w.stuck_slots,
+    }
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{} s", time.as_secs())
+}

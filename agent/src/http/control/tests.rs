@@ -1,0 +1,119 @@
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use crate::exposition::{OwnFacts, Page, sample};
+use crate::http::fake::Fake;
+use crate::http::{Server, bind_control, spawn};
+
+struct Running {
+    server: Option<Server>,
+    dir: tempfile::TempDir,
+    fake: Fake,
+}
+
+impl Running {
+    fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let fake = Fake::new();
+        *fake.page.lock().unwrap() = Arc::new(Page {
+            facts: OwnFacts {
+                operators: Arc::from(["4000000000".to_owned()]),
+                ..OwnFacts::default()
+            },
+            ..sample::page()
+        });
+        let control = bind_control(dir.path()).unwrap();
+        let server = Some(spawn(fake.clone(), Vec::new(), Some(control)).unwrap());
+        Self { server, dir, fake }
+    }
+
+    fn ask(&self, lines: &[&str]) -> Vec<serde_json::Value> {
+        let mut stream = UnixStream::connect(self.dir.path().join(super::SOCKET)).unwrap();
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        lines
+            .iter()
+            .map(|line| {
+                stream.write_all(format!("{line}\n").as_bytes()).unwrap();
+                let mut reply = String::new();
+                reader.read_line(&mut reply).unwrap();
+                serde_json::from_str(&reply).unwrap()
+            })
+            .collect()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.server.take().unwrap().stop();
+    }
+}
+
+#[test]
+fn questions_and_orders() {
+    let running = Running::start();
+    let replies = running.ask(&[
+        r#"{"verb":"status"}"#,
+        r#"{"verb":"why"}"#,
+        r#"{"verb":"why","id":"abcdefgh"}"#,
+        r#"{"verb":"why","id":"zzzzzzzz"}"#,
+        r#"{"verb":"ack","id":"abcdefgh","reason":" board ordered "}"#,
+        r#"{"verb":"clear","id":"zzzzzzzz","reason":"x"}"#,
+        r#"{"verb":"clear","id":"../../etc","reason":"x"}"#,
+        r#"{"verb":"clear","id":"abcdefgh","reason":" "}"#,
+        r#"{"verb":"clear","id":"abcdefgh","reason":"a\nb"}"#,
+        r#"{"verb":"drain"}"#,
+        "nonsense",
+    ]);
+    assert_eq!(replies[0]["status"]["view"]["verdict"]["health"], "unhealthy");
+    assert_eq!(
+        replies[0]["status"]["collectors"][2]["troubled"][0]["subject"],
+        "pci c"
+    );
+    assert_eq!(replies[1]["incidents"][0]["id"], "abcdefgh");
+    assert_eq!(replies[2]["incidents"][0]["act"], "reboot");
+    assert_eq!(replies[3]["refused"], "no incident zzzzzzzz");
+    assert_eq!(replies[4]["done"], "acknowledged abcdefgh");
+    for refused in &replies[5..] {
+        assert!(refused["refused"].is_string(), "{refused}");
+    }
+    let orders = running.fake.orders.lock().unwrap();
+    assert_eq!(orders.len(), 2);
+    assert_eq!(orders[0].reason, "board ordered");
+    assert!(!orders[0].by.is_empty());
+}
+
+#[test]
+fn a_line_without_end_is_refused() {
+    let running = Running::start();
+    let mut stream = UnixStream::connect(running.dir.path().join(super::SOCKET)).unwrap();
+    stream.write_all(&vec![b' '; 64 * 1024]).unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    assert!(reply.contains("refused"), "{reply}");
+}
+
+#[tokio::test]
+async fn a_stranger_may_look_but_not_order() {
+    let fake = Fake::new();
+    let ask = |uid, json: &str| super::answer(serde_json::from_str(json).unwrap(), uid, &fake);
+    let stranger = 3_999_999_999;
+    let why = ask(stranger, r#"{"verb":"why"}"#).await;
+    assert!(matches!(why, super::Reply::Incidents(_)));
+    let clear = r#"{"verb":"clear","id":"abcdefgh","reason":"x"}"#;
+    let refused = ask(stranger, clear).await;
+    assert!(
+        matches!(&refused, super::Reply::Refused(t) if t.starts_with("not permitted")),
+        "{refused:?}"
+    );
+    assert!(fake.orders.lock().unwrap().is_empty());
+    *fake.page.lock().unwrap() = Arc::new(Page {
+        facts: OwnFacts {
+            operators: Arc::from([stranger.to_string()]),
+            ..OwnFacts::default()
+        },
+        ..sample::page()
+    });
+    assert!(matches!(ask(stranger, clear).await, super::Reply::Done(_)));
+    assert_eq!(fake.orders.lock().unwrap()[0].by, stranger.to_string());
+}

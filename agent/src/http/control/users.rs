@@ -1,0 +1,46 @@
+//! Who a uid is. /etc/passwd is read as text: NSS could ask a directory server and block.
+
+use collectors::sys::root;
+
+const PASSWD: &str = "/etc/passwd";
+const MAX: u64 = 4 << 20;
+
+/// The name of a uid, where /etc/passwd has one.
+pub(super) fn name(uid: u32) -> Option<String> {
+    let bytes = root::read_bytes(PASSWD.as_ref(), MAX).ok()??;
+    find(&String::from_utf8_lossy(&bytes), uid)
+}
+
+fn find(passwd: &str, uid: u32) -> Option<String> {
+    passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next().filter(|n| !n.is_empty() && !n.starts_with('#'))?;
+        let found: u32 = fields.nth(1)?.parse().ok()?;
+        (found == uid).then(|| name.to_owned())
+    })
+}
+
+/// Whether a user is one of the operators, by name or by uid.
+pub(super) fn listed(uid: u32, name: Option<&str>, operators: &[String]) -> bool {
+    operators
+        .iter()
+        .any(|o| Some(o.as_str()) == name || o.parse() == Ok(uid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_uids() {
+        let passwd = "root:x:0:0::/root:/bin/sh\nbroken\n#x:x:7:7\nana:x:1000:1000::/home/ana:/bin/sh\n";
+        assert_eq!(find(passwd, 1000).as_deref(), Some("ana"));
+        assert_eq!(find(passwd, 7), None);
+        assert_eq!(find(passwd, 1), None);
+        let operators = ["ana".to_owned(), "1001".to_owned()];
+        assert!(listed(1000, Some("ana"), &operators));
+        assert!(listed(1001, None, &operators));
+        assert!(!listed(1002, Some("bob"), &operators));
+        assert!(!listed(1002, None, &operators));
+    }
+}

@@ -1,0 +1,64 @@
+//! A core for tests.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use super::Core;
+use crate::exposition::{Page, sample};
+use crate::health::{Order, OrderVerb};
+
+#[derive(Clone)]
+pub(crate) struct Fake {
+    pub(crate) page: Arc<Mutex<Arc<Page>>>,
+    /// Whether scrapes are answered.
+    pub(crate) answers: bool,
+    pub(crate) deadlines: Arc<Mutex<Vec<Duration>>>,
+    pub(crate) orders: Arc<Mutex<Vec<Order>>>,
+    /// Replies that are never given.
+    held: Arc<Mutex<Vec<oneshot::Sender<Arc<Page>>>>>,
+}
+
+impl Fake {
+    pub(crate) fn new() -> Self {
+        Self {
+            page: Arc::new(Mutex::new(Arc::new(sample::page()))),
+            answers: true,
+            deadlines: Arc::default(),
+            orders: Arc::default(),
+            held: Arc::default(),
+        }
+    }
+}
+
+impl Core for Fake {
+    fn scrape(&self, deadline: Instant, reply: oneshot::Sender<Arc<Page>>) {
+        let left = deadline.saturating_duration_since(Instant::now());
+        self.deadlines.lock().unwrap().push(left);
+        if self.answers {
+            drop(reply.send(self.page()));
+        } else {
+            self.held.lock().unwrap().push(reply);
+        }
+    }
+
+    fn page(&self) -> Arc<Page> {
+        Arc::clone(&self.page.lock().unwrap())
+    }
+
+    fn order(&self, order: Order, reply: oneshot::Sender<Result<String, String>>) {
+        let known = order.incident.0 == "abcdefgh";
+        let text = match order.verb {
+            OrderVerb::Ack => format!("acknowledged {}", order.incident),
+            OrderVerb::Clear => format!("cleared {}", order.incident),
+        };
+        let refused = format!("no incident {}", order.incident);
+        self.orders.lock().unwrap().push(order);
+        drop(reply.send(if known { Ok(text) } else { Err(refused) }));
+    }
+
+    fn now(&self) -> Duration {
+        sample::AT + Duration::from_secs(100)
+    }
+}

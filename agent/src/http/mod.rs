@@ -1,0 +1,37 @@
+//! What the daemon serves: expositions over HTTP, and people's questions and orders on the control socket. One thread,
+//! so that no client can hold up the core; the core is reached through [`Core`] alone.
+
+mod bind;
+mod connection;
+pub mod control;
+mod routes;
+mod server;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use collectors::sys::boot;
+use tokio::sync::oneshot;
+
+use crate::exposition::Page;
+use crate::health::Order;
+
+pub use bind::{BindError, bind, bind_control};
+pub use server::{Server, spawn};
+
+/// The core as the server sees it. Calls return at once; answers come through `reply`, or never when it is dropped.
+pub trait Core: Clone + Send + 'static {
+    /// Asks for a page whose on-demand readings are fresh, as far as they come in before `deadline`.
+    fn scrape(&self, deadline: Instant, reply: oneshot::Sender<Arc<Page>>);
+    /// The last page.
+    fn page(&self) -> Arc<Page>;
+    /// Passes on an order of somebody who may give it.
+    fn order(&self, order: Order, reply: oneshot::Sender<Result<String, String>>);
+    /// Time since boot, in the clock of the snapshots.
+    fn now(&self) -> Duration {
+        boot::boottime()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod fake;

@@ -1,0 +1,102 @@
+//! Packets between parent and daemon, in postcard, one per packet of the socket that is the daemon's descriptor 0.
+
+use std::path::PathBuf;
+
+use collectors::Env;
+use serde::{Deserialize, Serialize};
+
+use crate::actions::{Action, ActionId, LookError, NodeState, Outcome};
+use crate::cli::run::Loaded;
+
+/// Parent to daemon.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum ToDaemon {
+    /// The first packet.
+    Init(Box<Init>),
+    /// The configuration was read again.
+    Config {
+        /// What is in force now: the new one, or the last good one.
+        loaded: Box<Loaded>,
+        /// Why the new one is not in force.
+        error: Option<String>,
+    },
+    /// A worker was started; its socket comes with the packet.
+    Worker {
+        /// Number in [`collectors::DOMAINS`].
+        domain: u16,
+        /// Its process.
+        pid: i32,
+        /// How often one was started for this domain since the parent's start.
+        starts: u64,
+        /// Lock slots held by earlier processes that have not ended.
+        stuck_slots: u8,
+    },
+    /// No worker runs for this domain now.
+    WorkerDown {
+        /// Number in [`collectors::DOMAINS`].
+        domain: u16,
+        /// Why.
+        why: Down,
+        /// Lock slots held by earlier processes that have not ended.
+        stuck_slots: u8,
+    },
+    /// The answer to [`ToParent::Look`].
+    Looked(Result<NodeState, LookError>),
+    /// What became of [`ToParent::Act`].
+    Acted(ActionId, Outcome),
+}
+
+/// What the daemon starts with.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Init {
+    /// The parent's build.
+    pub build: String,
+    /// The configuration.
+    pub loaded: Loaded,
+    /// Why it is not the one in the file, where it is not.
+    pub config_error: Option<String>,
+    /// What the workers may read, and where.
+    pub env: Env,
+    /// Where verdict and control socket go.
+    pub run_dir: PathBuf,
+    /// Where records go.
+    pub state_dir: PathBuf,
+    /// An earlier daemon of this parent was up: an address that is in use is waited for, not given up.
+    pub restarted: bool,
+}
+
+/// Why no worker runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Down {
+    /// It ended; the next start waits.
+    Backoff,
+    /// Both lock slots are held by processes that cannot end.
+    Stuck,
+    /// It could not be started.
+    Start,
+}
+
+impl Down {
+    /// The word for a label.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Backoff => "backoff",
+            Self::Stuck => "stuck",
+            Self::Start => "start",
+        }
+    }
+}
+
+/// Daemon to parent. Nothing here names a path, a node, an argument or a program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ToParent {
+    /// Listening, state loaded.
+    Ready,
+    /// Read the own node.
+    Look,
+    /// Do something to the own node.
+    Act(ActionId, Action),
+}
+
+/// The exit status of a daemon that cannot start and has said why: restarting it would not help.
+pub const CANNOT_START: u8 = 3;

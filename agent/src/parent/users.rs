@@ -1,0 +1,70 @@
+//! Which ids the processes run with: a passwd entry where there is one, else numbers that need none.
+
+use collectors::Domain;
+use collectors::sys::root;
+
+/// A user and a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ids {
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+}
+
+/// The daemon's passwd entry.
+const DAEMON_USER: &str = "nodewarden";
+/// The daemon's uid and gid where there is no such entry.
+pub const DAEMON_UID: u32 = 64190;
+
+/// Sites with local accounts have large ones.
+const MAX_PASSWD: u64 = 4 << 20;
+
+/// The daemon's ids.
+pub fn daemon() -> Ids {
+    lookup(DAEMON_USER).unwrap_or(Ids {
+        uid: DAEMON_UID,
+        gid: DAEMON_UID,
+    })
+}
+
+/// A worker's ids.
+pub fn worker(domain: &Domain) -> Ids {
+    lookup(domain.user).unwrap_or(Ids {
+        uid: domain.uid,
+        gid: domain.uid,
+    })
+}
+
+/// The file alone, not the name service: LDAP behind it may hang, and this is the process that must not.
+fn lookup(name: &str) -> Option<Ids> {
+    let bytes = root::read_bytes("/etc/passwd".as_ref(), MAX_PASSWD).ok()??;
+    find(&String::from_utf8_lossy(&bytes), name)
+}
+
+fn find(passwd: &str, name: &str) -> Option<Ids> {
+    let mut fields = passwd
+        .lines()
+        .find(|l| l.split(':').next() == Some(name))?
+        .split(':')
+        .skip(2);
+    let uid = fields.next()?.parse().ok()?;
+    let gid = fields.next()?.parse().ok()?;
+    // An entry that would mean root is a mistake, not a wish.
+    (uid != 0 && gid != 0).then_some(Ids { uid, gid })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_whole_entry_of_that_very_name_counts() {
+        let passwd = "root:x:0:0::/root:/bin/sh\nnodewarden-host:x:7:8::/:\nnodewarden:x:5:6::/:\nbad:x:a:1::/:\nzero:x:0:1:::\n";
+        assert_eq!(find(passwd, "nodewarden"), Some(Ids { uid: 5, gid: 6 }));
+        assert_eq!(find(passwd, "nodewarden-host"), Some(Ids { uid: 7, gid: 8 }));
+        for name in ["node", "bad", "zero", "root", ""] {
+            assert_eq!(find(passwd, name), None, "{name}");
+        }
+    }
+}

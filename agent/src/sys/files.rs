@@ -1,0 +1,50 @@
+//! Files and sockets that the agent makes.
+
+use std::fs::{self, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+/// Removes a file. That it is not there is no error.
+///
+/// # Errors
+/// What unlink(2) says.
+pub fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+/// Listens on a unix socket with these permissions, in the place of whatever socket was there: an earlier process that
+/// cannot end may hold it for ever. Whoever calls this holds the lock on the folder.
+///
+/// # Errors
+/// What unlink(2), bind(2) or chmod(2) say.
+pub fn listen_unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
+    remove(path)?;
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, Permissions::from_mode(mode))?;
+    Ok(listener)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn a_socket_that_an_earlier_process_still_holds_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let first = listen_unix(&path, 0o666).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o666);
+        let second = listen_unix(&path, 0o666).unwrap();
+        let _client = UnixStream::connect(&path).unwrap();
+        second.accept().unwrap();
+        first.set_nonblocking(true).unwrap();
+        assert!(first.accept().is_err());
+    }
+}

@@ -1,0 +1,52 @@
+//! The edge: descriptors, privileges, processes and files of the agent, and all of its unsafe code.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is the place where files are opened and programs started"
+)]
+
+pub mod dirs;
+pub mod files;
+pub mod fork;
+pub mod link;
+pub mod log;
+pub mod packet;
+pub mod poll;
+pub mod privileges;
+pub mod reap;
+pub mod signals;
+pub mod slots;
+pub mod spawn;
+pub mod store;
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+
+/// Descriptor 0 as the socket that the parent put there.
+///
+/// # Errors
+/// When it is no socket.
+pub fn stdin_socket() -> io::Result<UnixStream> {
+    let stdin = io::stdin();
+    let copy = stdin.as_fd().try_clone_to_owned()?;
+    nix::sys::socket::getsockopt(&copy, nix::sys::socket::sockopt::SockType)?;
+    // The copy alone is used from here on; descriptor 0 must not keep the socket open behind it.
+    replace_stdin()?;
+    Ok(UnixStream::from(copy))
+}
+
+/// Puts /dev/null in the place of descriptor 0.
+fn replace_stdin() -> io::Result<()> {
+    let null = std::fs::File::open("/dev/null")?;
+    nix::unistd::dup2_stdin(null.as_fd())?;
+    Ok(())
+}
+
+/// The name that ps and top show: `nodewarden`, `nw-kernel`.
+pub fn set_process_name(name: &str) {
+    if let Ok(name) = std::ffi::CString::new(name) {
+        // Only for the eye.
+        crate::ignore(nix::sys::prctl::set_name(&name));
+    }
+}

@@ -1,0 +1,156 @@
+//! The socket between parent and daemon: whole packets, each with at most one descriptor.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg, sendmsg,
+    setsockopt, socketpair, sockopt,
+};
+
+/// The largest packet, in bytes. The biggest is a configuration.
+pub const MAX_PACKET: usize = 512 * 1024;
+
+/// One end.
+#[derive(Debug)]
+pub struct Packets {
+    fd: OwnedFd,
+    buffer: Vec<u8>,
+}
+
+/// What [`Packets::receive`] found.
+#[derive(Debug)]
+pub enum Received {
+    /// A packet, and the descriptor that came with it.
+    Packet(Vec<u8>, Option<OwnedFd>),
+    /// Nothing now.
+    Nothing,
+    /// The other end is gone.
+    Closed,
+}
+
+/// Makes a connected pair, both ends non-blocking and closed on exec.
+///
+/// # Errors
+/// When socketpair(2) fails.
+pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let (a, b) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags)?;
+    for end in [&a, &b] {
+        // Root may go beyond net.core.wmem_max; others get what it allows.
+        if setsockopt(end, sockopt::SndBufForce, &MAX_PACKET).is_err() {
+            crate::ignore(setsockopt(end, sockopt::SndBuf, &MAX_PACKET));
+        }
+    }
+    Ok((a, b))
+}
+
+impl Packets {
+    /// Wraps one end.
+    pub fn new(fd: OwnedFd) -> Self {
+        Self {
+            fd,
+            buffer: vec![0; MAX_PACKET],
+        }
+    }
+
+    /// Sends one packet whole. `WouldBlock` when the other end does not keep up.
+    ///
+    /// # Errors
+    /// When sendmsg(2) fails, also with EPIPE after the other end has gone.
+    pub fn send(&self, packet: &[u8], fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let raw = fd.map(|fd| [fd.as_raw_fd()]);
+        let control: Vec<ControlMessage<'_>> = raw.iter().map(|fds| ControlMessage::ScmRights(fds)).collect();
+        let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+        loop {
+            match sendmsg::<()>(
+                self.fd.as_raw_fd(),
+                &[IoSlice::new(packet)],
+                &control,
+                flags,
+                None,
+            ) {
+                Ok(_) => return Ok(()),
+                Err(Errno::EINTR) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+
+    /// Receives one packet, without waiting.
+    ///
+    /// # Errors
+    /// When recvmsg(2) fails or the packet was cut.
+    #[allow(unsafe_code, reason = "takes ownership of a received descriptor")]
+    pub fn receive(&mut self) -> io::Result<Received> {
+        let mut space = nix::cmsg_space!([std::os::fd::RawFd; 4]);
+        let mut slices = [IoSliceMut::new(&mut self.buffer)];
+        let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;
+        let message = loop {
+            match recvmsg::<()>(self.fd.as_raw_fd(), &mut slices, Some(&mut space), flags) {
+                Ok(message) => break message,
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => return Ok(Received::Nothing),
+                Err(Errno::ECONNRESET) => return Ok(Received::Closed),
+                Err(e) => return Err(e.into()),
+            }
+        };
+        let mut first = None;
+        for control in message.cmsgs()? {
+            if let ControlMessageOwned::ScmRights(fds) = control {
+                for fd in fds {
+                    // SAFETY: the kernel has just installed this descriptor for us; nobody else owns it.
+                    let owned = unsafe { OwnedFd::from_raw_fd(fd) };
+                    first.get_or_insert(owned);
+                }
+            }
+        }
+        let (length, cut) = (message.bytes, message.flags.contains(MsgFlags::MSG_TRUNC));
+        if cut {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "packet larger than the buffer",
+            ));
+        }
+        if length == 0 {
+            return Ok(Received::Closed);
+        }
+        Ok(Received::Packet(
+            self.buffer.get(..length).unwrap_or_default().to_vec(),
+            first,
+        ))
+    }
+}
+
+impl AsFd for Packets {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn a_packet_arrives_whole_with_its_descriptor_and_the_end_is_seen() {
+        let (a, b) = pair().unwrap();
+        let (a, mut b) = (Packets::new(a), Packets::new(b));
+        assert!(matches!(b.receive().unwrap(), Received::Nothing));
+        let file = std::fs::File::open("/proc/self/comm").unwrap();
+        a.send(b"hello", Some(file.as_fd())).unwrap();
+        a.send(b"again", None).unwrap();
+        let Received::Packet(bytes, Some(fd)) = b.receive().unwrap() else {
+            panic!("no packet")
+        };
+        assert_eq!(bytes, b"hello");
+        let mut text = String::new();
+        std::fs::File::from(fd).read_to_string(&mut text).unwrap();
+        assert!(!text.is_empty());
+        assert!(matches!(b.receive().unwrap(), Received::Packet(p, None) if p == b"again"));
+        drop(a);
+        assert!(matches!(b.receive().unwrap(), Received::Closed));
+    }
+}

@@ -1,0 +1,102 @@
+//! Waiting for several descriptors at once, and being woken by another thread.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+/// An epoll instance whose descriptors are told apart by a number.
+#[derive(Debug)]
+pub struct Poll {
+    epoll: Epoll,
+    events: Vec<EpollEvent>,
+}
+
+impl Poll {
+    /// # Errors
+    /// When epoll_create1(2) fails.
+    pub fn new() -> io::Result<Self> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        Ok(Self {
+            epoll,
+            events: vec![EpollEvent::empty(); 64],
+        })
+    }
+
+    /// Watches a descriptor for input (and the end of it).
+    ///
+    /// # Errors
+    /// When epoll_ctl(2) fails.
+    pub fn add(&self, fd: impl AsFd, token: u64) -> io::Result<()> {
+        Ok(self.epoll.add(
+            fd,
+            EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP, token),
+        )?)
+    }
+
+    /// Watches it for room to write as well, or no longer.
+    ///
+    /// # Errors
+    /// When epoll_ctl(2) fails.
+    pub fn want_write(&self, fd: impl AsFd, token: u64, wanted: bool) -> io::Result<()> {
+        let mut flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP;
+        flags.set(EpollFlags::EPOLLOUT, wanted);
+        Ok(self.epoll.modify(fd, &mut EpollEvent::new(flags, token))?)
+    }
+
+    /// Watches it no longer.
+    pub fn remove(&self, fd: impl AsFd) {
+        // It may have been closed by its other end; epoll forgets it then by itself.
+        crate::ignore(self.epoll.delete(fd));
+    }
+
+    /// Waits until something is ready or the time is over, and returns the numbers of what is ready.
+    ///
+    /// # Errors
+    /// When epoll_wait(2) fails for another reason than a signal.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<Vec<u64>> {
+        let timeout = match timeout {
+            // Rounded up, so that a deadline is past when we wake for it.
+            Some(t) => EpollTimeout::try_from(t + Duration::from_micros(999)).unwrap_or(EpollTimeout::MAX),
+            None => EpollTimeout::NONE,
+        };
+        match self.epoll.wait(&mut self.events, timeout) {
+            Ok(n) => Ok(self.events.iter().take(n).map(EpollEvent::data).collect()),
+            Err(Errno::EINTR) => Ok(Vec::new()),
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
+/// Wakes a [`Poll`] from another thread.
+#[derive(Clone, Debug)]
+pub struct Waker(Arc<EventFd>);
+
+impl Waker {
+    /// # Errors
+    /// When eventfd(2) fails.
+    pub fn new() -> io::Result<Self> {
+        let fd = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
+        Ok(Self(Arc::new(fd)))
+    }
+
+    /// Wakes it. Never blocks: a full counter means that it is awake already.
+    pub fn wake(&self) {
+        crate::ignore(self.0.write(1));
+    }
+
+    /// Takes notice of having been woken.
+    pub fn clear(&self) {
+        crate::ignore(self.0.read());
+    }
+}
+
+impl AsFd for Waker {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,0 +1,92 @@
+//! Gives up root: groups, ids, capabilities, bounding set. First thing after exec, before any thread.
+
+#![allow(unsafe_code, reason = "capset and prctl have no safe wrapper here")]
+
+use std::io;
+
+use nix::sys::prctl;
+use nix::unistd::{Gid, Uid, geteuid, setgroups, setresgid, setresuid};
+
+/// `struct __user_cap_header_struct` of linux/capability.h.
+#[repr(C)]
+struct CapHeader {
+    version: u32,
+    pid: libc::c_int,
+}
+
+/// `struct __user_cap_data_struct` of linux/capability.h.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct CapData {
+    effective: u32,
+    permitted: u32,
+    inheritable: u32,
+}
+
+/// `_LINUX_CAPABILITY_VERSION_3`: two words of 32 bits per set.
+const VERSION_3: u32 = 0x2008_0522;
+
+/// Whether this process is root, and so has something to give up.
+pub fn is_root() -> bool {
+    geteuid().is_root()
+}
+
+/// Becomes `uid` and `gid` with the capabilities of `mask` and nothing else, for good. Without root only
+/// no_new_privs is set: the process keeps the rights of the user who started it.
+///
+/// # Errors
+/// Whatever the first refused system call says; the caller must not go on.
+pub fn drop_to(uid: u32, gid: u32, mask: u64) -> io::Result<()> {
+    if is_root() {
+        prctl::set_keepcaps(true)?;
+        setgroups(&[])?;
+        drop_bounding(mask)?;
+        let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+        setresgid(gid, gid, gid)?;
+        setresuid(uid, uid, uid)?;
+        set_capabilities(mask)?;
+        prctl::set_keepcaps(false)?;
+    }
+    prctl::set_no_new_privs()?;
+    Ok(())
+}
+
+fn drop_bounding(keep: u64) -> io::Result<()> {
+    for bit in 0..64 {
+        // SAFETY: PR_CAPBSET_READ and PR_CAPBSET_DROP take one integer and touch no memory.
+        let present = unsafe { libc::prctl(libc::PR_CAPBSET_READ, bit, 0, 0, 0) };
+        if present < 0 {
+            // Past the last capability that this kernel knows.
+            break;
+        }
+        if present == 1 && keep & (1 << bit) == 0 {
+            // SAFETY: as above.
+            if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, bit, 0, 0, 0) } != 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn set_capabilities(mask: u64) -> io::Result<()> {
+    let header = CapHeader {
+        version: VERSION_3,
+        pid: 0,
+    };
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves of the mask")]
+    let (low, high) = (mask as u32, (mask >> 32) as u32);
+    let word = |bits| CapData {
+        effective: bits,
+        permitted: bits,
+        inheritable: 0,
+    };
+    let data = [word(low), word(high)];
+    // SAFETY: header and data have the layout of linux/capability.h for version 3 and live over the call.
+    let result = unsafe { libc::syscall(libc::SYS_capset, &raw const header, data.as_ptr()) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}

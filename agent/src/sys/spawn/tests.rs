@@ -1,0 +1,174 @@
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt;
+
+use nix::fcntl::{FcntlArg, fcntl};
+
+use super::fork::start;
+use super::*;
+
+fn command(program: impl Into<PathBuf>, args: &[&str]) -> Command {
+    Command {
+        program: program.into(),
+        args: args.iter().map(|&a| a.to_owned()).collect(),
+        env: vec![("PATH".into(), "/usr/bin:/bin".into())],
+        deadline: Duration::from_secs(10),
+    }
+}
+
+fn shell(script: &str) -> Command {
+    command("/bin/sh", &["-c", script])
+}
+
+fn out(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+fn is_running(pid: &str) -> bool {
+    let stat = root::read_text(Path::new(&format!("/proc/{}/stat", pid.trim()))).unwrap();
+    stat.is_some_and(|s| !s.contains(") Z "))
+}
+
+#[test]
+fn code_and_output() {
+    let output = Runner::default()
+        .run(&shell("echo out; echo err >&2; exit 3"))
+        .unwrap();
+    assert_eq!(output.code, 3);
+    assert_eq!(out(&output), "out\n");
+    assert_eq!(output.stderr, b"err\n");
+    assert!(!output.truncated);
+}
+
+#[test]
+fn the_child_gets_nothing_of_ours() {
+    let file = tempfile::tempfile().unwrap();
+    // A descriptor without CLOEXEC, as a careless library leaves it.
+    let leaked = fcntl(&file, FcntlArg::F_DUPFD(50)).unwrap();
+    let script = "env; pwd; ls /proc/self/fd; read line; echo read $?; grep -E 'Sig(Blk|Ign|Cgt)' /proc/self/status; \
+                  ps -o pgid= -p $$ 2>/dev/null || cut -d' ' -f5 /proc/$$/stat; echo $$";
+    let output = Runner::default().run(&shell(script)).unwrap();
+    nix::unistd::close(leaked).unwrap();
+    let text = out(&output);
+    assert!(text.contains("PATH=/usr/bin:/bin\n"), "{text}");
+    for line in text.lines().filter(|l| l.contains('=')) {
+        let name = line.split_once('=').unwrap().0;
+        assert!(["PATH", "PWD", "OLDPWD", "SHLVL", "_"].contains(&name), "{line}");
+    }
+    assert!(text.contains("\n/\n"), "cwd: {text}");
+    // 3 is what ls reads the folder with; the pipe of the exec error was closed by exec.
+    assert!(text.contains("\n0\n1\n2\n3\nread 1\n"), "{text}");
+    assert!(text.contains("SigBlk:\t0000000000000000\n"), "{text}");
+    assert!(text.contains("SigIgn:\t0000000000000000\n"), "{text}");
+    let tail: Vec<&str> = text.lines().rev().take(2).map(str::trim).collect();
+    assert_eq!(tail.first(), tail.get(1), "leads its own process group");
+}
+
+#[test]
+fn missing_and_forbidden_programs() {
+    let mut runner = Runner::default();
+    for missing in ["/nonexistent/scontrol", "scontrol", "/etc/passwd/scontrol"] {
+        let error = runner.run(&command(missing, &[])).unwrap_err();
+        assert!(matches!(error, Error::NotFound(_)), "{error}");
+    }
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(b"not a program").unwrap();
+    let error = runner.run(&command(file.path(), &[])).unwrap_err();
+    assert!(matches!(error, Error::Denied(_)), "{error}");
+    file.as_file()
+        .set_permissions(PermissionsExt::from_mode(0o755))
+        .unwrap();
+    let path = file.into_temp_path();
+    let error = runner.run(&command(path.to_path_buf(), &[])).unwrap_err();
+    assert!(matches!(error, Error::Io { what: "exec", .. }), "{error}");
+}
+
+#[test]
+fn a_signal_is_told() {
+    let error = Runner::default().run(&shell("kill -ABRT $$")).unwrap_err();
+    assert!(matches!(error, Error::Signalled(Signal::SIGABRT)), "{error}");
+}
+
+#[test]
+fn the_whole_group_dies_at_the_deadline() {
+    let folder = tempfile::tempdir().unwrap();
+    let pids = folder.path().join("pids");
+    let script = format!(
+        "trap '' TERM; (trap '' TERM; exec sleep 300) & echo $! >> {0}; echo $$ >> {0}; while :; do sleep 300; done",
+        pids.display()
+    );
+    let mut slow = shell(&script);
+    slow.deadline = Duration::from_millis(300);
+    let begin = Instant::now();
+    let error = Runner::default().run(&slow).unwrap_err();
+    assert!(matches!(error, Error::TimedOut(_)), "{error}");
+    assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
+    let pids = root::read_text(&pids).unwrap().unwrap();
+    assert_eq!(pids.lines().count(), 2);
+    std::thread::sleep(Duration::from_millis(100));
+    for pid in pids.lines() {
+        assert!(!is_running(pid), "{pid}");
+    }
+}
+
+#[test]
+fn a_background_child_that_keeps_the_output_open_costs_half_a_second() {
+    let begin = Instant::now();
+    let output = Runner::default()
+        .run(&shell("sleep 300 & echo $!; exit 0"))
+        .unwrap();
+    assert!(begin.elapsed() < Duration::from_secs(3));
+    assert_eq!(output.code, 0);
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(!is_running(out(&output)));
+}
+
+#[test]
+fn endless_output_is_cut_and_counted() {
+    let output = Runner::default()
+        .run(&shell("head -c 10000000 /dev/zero; head -c 10 /dev/zero >&2"))
+        .unwrap();
+    assert_eq!((output.stdout.len(), output.stderr.len()), (MAX_OUTPUT, 10));
+    assert!(output.truncated);
+    let mut endless = shell("exec cat /dev/zero");
+    endless.deadline = Duration::from_millis(200);
+    let begin = Instant::now();
+    assert!(matches!(Runner::default().run(&endless), Err(Error::TimedOut(_))));
+    assert!(begin.elapsed() < Duration::from_secs(3));
+}
+
+/// A stopped-for-ever child stands in for one in D state: what matters is that nobody reaps it.
+#[test]
+fn while_one_is_stuck_nothing_else_is_started() {
+    let child = start(&shell("exec sleep 300")).unwrap();
+    let mut runner = Runner {
+        leftover: Some((child.pid, Instant::now())),
+    };
+    let error = runner.run(&shell("true")).unwrap_err();
+    assert!(
+        matches!(error, Error::Stuck { pid, .. } if pid == child.pid.as_raw()),
+        "{error}"
+    );
+    std::thread::sleep(Duration::from_millis(50));
+    child.signal(Signal::SIGKILL);
+    let until = Instant::now() + Duration::from_secs(5);
+    while runner.reap_leftover().is_err() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(runner.run(&shell("true")).unwrap().code, 0);
+}
+
+#[test]
+fn other_children_keep_their_exit_status() {
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "another child, which this module must leave alone"
+    )]
+    let mut other = std::process::Command::new("/bin/sh")
+        .args(["-c", "exit 7"])
+        .spawn()
+        .unwrap();
+    for _ in 0..3 {
+        Runner::default().run(&shell("true")).unwrap();
+    }
+    assert_eq!(other.wait().unwrap().code(), Some(7));
+}

@@ -1,0 +1,313 @@
+//! Frames between daemon and worker: a length (u32, little endian) and that many bytes of postcard.
+//!
+//! Both sides are the same build (they compare [`crate::BUILD`] first), so a metric travels as its number in
+//! [`collectors::metrics`].
+
+use std::collections::HashMap;
+use std::io::{self, Read};
+use std::sync::{Arc, LazyLock};
+
+use collectors::sys::task::Task;
+use collectors::{Cursor, Env, Event, Layout, Metric, Series, Subject, Value};
+use serde::{Deserialize, Serialize};
+
+/// The largest frame, in bytes. The biggest is a layout of a thousand series.
+pub const MAX_FRAME: usize = 8 * 1024 * 1024;
+
+/// Daemon to worker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ToWorker {
+    /// The first frame.
+    Start {
+        /// The daemon's build.
+        build: String,
+        /// What may be read, and where.
+        env: Env,
+        /// Collectors to open: number in [`collectors::COLLECTORS`], its settings, where its watcher goes on.
+        collectors: Vec<(u16, String, Option<Cursor>)>,
+    },
+    /// Read these collectors once.
+    Read(Vec<u16>),
+}
+
+/// Worker to daemon.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum FromWorker {
+    /// The first frame.
+    Hello {
+        /// The worker's build.
+        build: String,
+    },
+    /// A collector's source was opened: its devices. `None`: not on this node.
+    Opened(u16, Result<Option<Vec<Subject>>, Failure>),
+    /// A collector's watcher runs, or why it does not.
+    Watching(u16, Result<(), Failure>),
+    /// A device's series, before the first block that has them.
+    Layout(u16, u16, WireLayout),
+    /// A device's reading.
+    Block {
+        /// Number of the collector.
+        collector: u16,
+        /// Number of the device.
+        device: u16,
+        /// When it ended, in nanoseconds since boot (CLOCK_BOOTTIME).
+        at: u64,
+        /// How long it took, in nanoseconds.
+        took: u64,
+        /// Values in the order of the layout.
+        values: Vec<WireValue>,
+    },
+    /// A device's reading failed.
+    Failed {
+        /// Number of the collector.
+        collector: u16,
+        /// Number of the device.
+        device: u16,
+        /// How long it took, in nanoseconds.
+        took: u64,
+        /// Why.
+        why: Failure,
+    },
+    /// Every reading of this collector that has not come back: device, since when (nanoseconds since boot), its thread.
+    Late(u16, Vec<(u16, u64, Option<Task>)>),
+    /// A [`ToWorker::Read`] of this collector is done, but for what is late.
+    Done(u16),
+    /// Something happened.
+    Event(u16, Event),
+}
+
+/// A reason as a word for a label, and as text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The word.
+    pub reason: String,
+    /// The text.
+    pub text: String,
+}
+
+impl From<&collectors::Error> for Failure {
+    fn from(e: &collectors::Error) -> Self {
+        Self {
+            reason: e.reason().to_owned(),
+            text: e.to_string(),
+        }
+    }
+}
+
+/// A value on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum WireValue {
+    /// A whole number.
+    U(u64),
+    /// A real number.
+    F(f64),
+    /// Not read.
+    Absent,
+}
+
+impl From<Value> for WireValue {
+    fn from(value: Value) -> Self {
+        match value {
+            Value::U64(v) => Self::U(v),
+            Value::F64(v) => Self::F(v),
+            Value::Absent => Self::Absent,
+        }
+    }
+}
+
+impl From<WireValue> for Value {
+    fn from(value: WireValue) -> Self {
+        match value {
+            WireValue::U(v) => Self::U64(v),
+            WireValue::F(v) => Self::F64(v),
+            WireValue::Absent => Self::Absent,
+        }
+    }
+}
+
+/// Series by metric number and label values.
+pub type WireLayout = Vec<(u16, Vec<String>)>;
+
+static METRICS: LazyLock<Vec<&'static Metric>> = LazyLock::new(|| collectors::metrics().collect());
+
+static NUMBERS: LazyLock<HashMap<&'static str, u16>> = LazyLock::new(|| {
+    METRICS
+        .iter()
+        .enumerate()
+        .filter_map(|(i, m)| Some((m.name, u16::try_from(i).ok()?)))
+        .collect()
+});
+
+/// A layout as it travels. A metric that is in no table is a collector's bug, which a test of the tables finds.
+pub fn to_wire(layout: &Layout) -> WireLayout {
+    layout
+        .iter()
+        .map(|s| {
+            (
+                NUMBERS.get(s.metric.name).copied().unwrap_or(u16::MAX),
+                s.labels.clone(),
+            )
+        })
+        .collect()
+}
+
+/// A layout as it arrived.
+///
+/// # Errors
+/// When a metric number or a number of labels does not fit the table.
+pub fn from_wire(layout: WireLayout) -> Result<Layout, Garbage> {
+    layout
+        .into_iter()
+        .map(|(number, labels)| {
+            let metric = METRICS.get(usize::from(number)).ok_or(Garbage("metric number"))?;
+            if metric.labels.len() != labels.len() {
+                return Err(Garbage("number of labels"));
+            }
+            Ok(Series { metric, labels })
+        })
+        .collect()
+}
+
+/// Bytes that no worker of this build sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("garbage: {0}")]
+pub struct Garbage(pub &'static str);
+
+/// Encodes one frame, length included.
+pub fn encode<T: Serialize>(frame: &T) -> Vec<u8> {
+    // Serialising plain data into memory cannot fail; an empty frame would be refused by the other side as garbage.
+    let body = postcard::to_stdvec(frame).unwrap_or_default();
+    let mut bytes = Vec::with_capacity(body.len() + 4);
+    bytes.extend_from_slice(&u32::try_from(body.len()).unwrap_or(u32::MAX).to_le_bytes());
+    bytes.extend_from_slice(&body);
+    bytes
+}
+
+/// Takes frames out of a stream of bytes as they arrive.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+impl Decoder {
+    /// Adds what was read.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.at > 0 {
+            self.bytes.drain(..self.at);
+            self.at = 0;
+        }
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next whole frame. `Ok(None)`: not there yet.
+    ///
+    /// # Errors
+    /// When a length is impossible or the body is not a frame.
+    pub fn take<T: for<'de> Deserialize<'de>>(&mut self) -> Result<Option<T>, Garbage> {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let Some((length, rest)) = rest.split_first_chunk::<4>() else {
+            return Ok(None);
+        };
+        let length = u32::from_le_bytes(*length) as usize;
+        if length > MAX_FRAME {
+            return Err(Garbage("frame length"));
+        }
+        let Some(body) = rest.get(..length) else {
+            return Ok(None);
+        };
+        let (frame, left) = postcard::take_from_bytes(body).map_err(|_| Garbage("frame body"))?;
+        if !left.is_empty() {
+            return Err(Garbage("bytes behind the frame"));
+        }
+        self.at += 4 + length;
+        Ok(Some(frame))
+    }
+}
+
+/// Reads frames from a blocking stream until it has one. `Ok(None)`: the stream has ended.
+///
+/// # Errors
+/// When the stream fails or holds garbage.
+pub fn read_frame<T: for<'de> Deserialize<'de>>(
+    stream: &mut impl Read,
+    decoder: &mut Decoder,
+) -> io::Result<Option<T>> {
+    let mut bytes = [0; 4096];
+    loop {
+        if let Some(frame) = decoder
+            .take()
+            .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?
+        {
+            return Ok(Some(frame));
+        }
+        match stream.read(&mut bytes) {
+            Ok(0) => return Ok(None),
+            Ok(n) => decoder.push(bytes.get(..n).unwrap_or_default()),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// Remembers which layout the daemon already has.
+#[derive(Debug, Default)]
+pub struct SentLayouts(HashMap<(u16, u16), Arc<Layout>>);
+
+impl SentLayouts {
+    /// Whether this layout must be sent before the next block of that device.
+    pub fn is_new(&mut self, collector: u16, device: u16, layout: &Arc<Layout>) -> bool {
+        let known = self
+            .0
+            .get(&(collector, device))
+            .is_some_and(|sent| Arc::ptr_eq(sent, layout) || sent == layout);
+        if !known {
+            self.0.insert((collector, device), Arc::clone(layout));
+        }
+        !known
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn frames_survive_any_way_of_being_cut() {
+        let frames = [
+            FromWorker::Done(1),
+            FromWorker::Hello {
+                build: "x".repeat(300),
+            },
+            FromWorker::Done(2),
+        ];
+        let bytes: Vec<u8> = frames.iter().flat_map(encode).collect();
+        for size in 1..20 {
+            let (mut decoder, mut got) = (Decoder::default(), Vec::new());
+            for chunk in bytes.chunks(size) {
+                decoder.push(chunk);
+                while let Some(frame) = decoder.take::<FromWorker>().unwrap() {
+                    got.push(frame);
+                }
+            }
+            assert_eq!(got, frames);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_is_an_error_or_a_frame_never_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let mut decoder = Decoder::default();
+            decoder.push(&bytes);
+            while let Ok(Some(_)) = decoder.take::<FromWorker>() {}
+        }
+    }
+
+    #[test]
+    fn an_impossible_length_is_garbage_at_once() {
+        let mut decoder = Decoder::default();
+        decoder.push(&u32::MAX.to_le_bytes());
+        assert_eq!(decoder.take::<FromWorker>(), Err(Garbage("frame length")));
+    }
+}

@@ -1,0 +1,379 @@
+//! A node for tests: a tree of files in place of /sys, a stand-in for /dev/kmsg, and the daemon under test.
+
+#![allow(dead_code, reason = "each test program uses its part")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+use testkit::daemon::Daemon;
+use testkit::exposition::Sample;
+use testkit::kmsg::Kmsg;
+
+/// The longest that a test waits for anything. A test that needs it has failed; a busy machine needs a part of it.
+pub const LONG: Duration = Duration::from_secs(60);
+
+/// Facility kernel, level error: how NVIDIA's driver prints.
+pub const KERN_ERR: u32 = 3;
+
+/// The GPUs of `fixtures/host/h100`, in bus order.
+pub const GPUS: [&str; 8] = [
+    "0000:18:00.0",
+    "0000:2a:00.0",
+    "0000:3a:00.0",
+    "0000:5d:00.0",
+    "0000:9a:00.0",
+    "0000:ab:00.0",
+    "0000:ba:00.0",
+    "0000:db:00.0",
+];
+
+/// The program under test.
+pub fn program() -> &'static str {
+    env!("CARGO_BIN_EXE_nodewarden")
+}
+
+/// A node.
+pub struct Node {
+    pub dir: TempDir,
+    pub kmsg: Kmsg,
+    pub daemon: Option<Daemon>,
+    /// Further arguments of `run`.
+    pub args: Vec<String>,
+    /// The boot id that the daemon is told, where it is not the running kernel's.
+    pub boot_id: Option<String>,
+    /// A recording in place of the tree and the kernel log.
+    pub recorded: Option<PathBuf>,
+}
+
+impl Node {
+    /// A node with 8 GPUs and EDAC, its kernel log empty, nothing running.
+    pub fn new() -> Self {
+        let dir = tempfile::Builder::new().prefix("nw-").tempdir().unwrap();
+        open_to_all(dir.path());
+        let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/host/h100/root");
+        let status = Command::new("cp")
+            .arg("-r")
+            .arg(fixture)
+            .arg(dir.path().join("root"))
+            .status()
+            .unwrap();
+        assert!(status.success());
+        // Without its own boot id the tree takes the running kernel's.
+        fs::remove_dir_all(dir.path().join("root/proc/sys")).unwrap();
+        let mount = dir.path().join("dev");
+        fs::create_dir(&mount).unwrap();
+        let kmsg = Kmsg::mount(&mount).unwrap();
+        Self {
+            dir,
+            kmsg,
+            daemon: None,
+            args: Vec::new(),
+            boot_id: None,
+            recorded: None,
+        }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn run_dir(&self) -> PathBuf {
+        self.path("run")
+    }
+
+    pub fn state_dir(&self) -> PathBuf {
+        self.path("state")
+    }
+
+    pub fn set(&mut self, setting: &str) -> &mut Self {
+        self.args.extend(["--set".to_owned(), setting.to_owned()]);
+        self
+    }
+
+    pub fn arg(&mut self, args: &[&str]) -> &mut Self {
+        self.args.extend(args.iter().map(|a| (*a).to_owned()));
+        self
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(program());
+        command.arg("run");
+        match &self.recorded {
+            Some(recording) => command.arg("--recorded").arg(recording),
+            None => command.arg("--sysroot").arg(self.path("root")),
+        };
+        if !self.args.iter().any(|a| a == "--run-dir") {
+            command.arg("--run-dir").arg(self.run_dir());
+        }
+        command.arg("--state-dir").arg(self.state_dir());
+        command
+            .arg("--set")
+            .arg(format!("kernel_log.path={:?}", self.kmsg.path()));
+        // The machine that runs the tests may have a configuration of its own.
+        if !self.args.iter().any(|a| a == "--config") {
+            let empty = self.path("empty.toml");
+            fs::write(&empty, "").unwrap();
+            command.arg("--config").arg(empty);
+        }
+        if !self.args.iter().any(|a| a == "--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
+        if let Some(boot_id) = &self.boot_id {
+            command.arg("--test-boot-id").arg(boot_id);
+        }
+        command.args(&self.args);
+        command
+    }
+
+    /// Starts the daemon without waiting for anything.
+    pub fn spawn(&mut self) -> &mut Self {
+        self.daemon = Some(Daemon::start(self.command()).unwrap());
+        self
+    }
+
+    /// Starts the daemon and waits until it serves and its kernel log watcher runs.
+    pub fn start(&mut self) -> &mut Self {
+        self.spawn();
+        self.wait_ready();
+        self
+    }
+
+    pub fn wait_ready(&self) {
+        self.until("collectors are up", |node| {
+            let samples = node.try_metrics().unwrap_or_default();
+            ["kernel_log", "host"]
+                .iter()
+                .all(|c| value(&samples, "nodewarden_collector_up", &[("collector", c)]) == Some(1.0))
+        });
+    }
+
+    pub fn daemon(&self) -> &Daemon {
+        self.daemon.as_ref().expect("the daemon was started")
+    }
+
+    /// The pid of the unprivileged daemon (the parent's child).
+    pub fn core_pid(&self) -> u32 {
+        self.child("daemon")
+    }
+
+    /// The pid of a worker.
+    pub fn worker_pid(&self, domain: &str) -> u32 {
+        self.child(domain)
+    }
+
+    fn child(&self, word: &str) -> u32 {
+        self.daemon().wait_for_child(&["nodewarden", word], LONG).unwrap()
+    }
+
+    /// Ends the daemon as systemd does.
+    pub fn stop(&mut self) {
+        if let Some(daemon) = self.daemon.take() {
+            daemon.signal(Signal::SIGTERM).unwrap();
+            daemon.wait(LONG).unwrap();
+        }
+    }
+
+    /// Ends the parent without a chance to say anything; the others follow.
+    pub fn kill9(&mut self) {
+        if let Some(daemon) = self.daemon.take() {
+            daemon.kill9().unwrap();
+            testkit::wait::until_true("all processes have left", LONG, || daemon.children().is_empty())
+                .unwrap();
+        }
+    }
+
+    /// A reboot as the daemon sees it: everything ends, the kernel's ring is empty, and the boot id is another.
+    pub fn reboot(&mut self, boot_id: &str) {
+        self.kill9();
+        let mount = self.path(&format!("dev-{boot_id}"));
+        fs::create_dir(&mount).unwrap();
+        self.kmsg = Kmsg::mount(&mount).unwrap();
+        self.boot_id = Some(boot_id.to_owned());
+    }
+
+    /// Ends the parent alone; what is stuck stays behind.
+    pub fn kill9_parent(&mut self) {
+        if let Some(daemon) = self.daemon.take() {
+            daemon.kill9().unwrap();
+        }
+    }
+
+    /// The address that the daemon printed.
+    pub fn address(&self) -> Option<String> {
+        let stdout = self.daemon.as_ref()?.stdout();
+        let line = stdout
+            .lines()
+            .rev()
+            .find(|l| l.starts_with("listening on http://"))?;
+        Some(line.trim_start_matches("listening on http://").to_owned())
+    }
+
+    pub fn try_get(&self, path: &str) -> Option<testkit::http::Response> {
+        let address = self.address()?;
+        testkit::http::get(&address, path, &[], LONG).ok()
+    }
+
+    pub fn metrics_text(&self) -> String {
+        let response = self.try_get("/metrics").expect("the daemon serves");
+        assert_eq!(response.status, 200);
+        response.text().unwrap().to_owned()
+    }
+
+    pub fn try_metrics(&self) -> Option<Vec<Sample>> {
+        let response = self.try_get("/metrics")?;
+        Some(testkit::exposition::check(response.text().unwrap()).unwrap())
+    }
+
+    pub fn metrics(&self) -> Vec<Sample> {
+        testkit::exposition::check(&self.metrics_text()).unwrap()
+    }
+
+    pub fn metric(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+        value(&self.try_metrics()?, name, labels)
+    }
+
+    /// Waits for a condition; the error shows what the daemon has said.
+    pub fn until(&self, what: &str, mut condition: impl FnMut(&Self) -> bool) {
+        let end = Instant::now() + LONG;
+        while !condition(self) {
+            if Instant::now() > end {
+                let daemon = self.daemon.as_ref();
+                panic!(
+                    "{what}: not within {LONG:?}\nstderr:\n{}\nstatus:\n{:#}",
+                    daemon.map(Daemon::stderr).unwrap_or_default(),
+                    self.try_status().unwrap_or(Value::Null)
+                );
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Runs a subcommand against this node's run directory.
+    pub fn cli(&self, args: &[&str]) -> (Option<i32>, String, String) {
+        let mut command = Command::new(program());
+        command.args(args).arg("--run-dir").arg(self.run_dir());
+        let output = command.output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    }
+
+    pub fn try_status(&self) -> Option<Value> {
+        let (code, out, _) = self.cli(&["status", "--json"]);
+        if code == Some(2) && out.trim().is_empty() {
+            None
+        } else {
+            serde_json::from_str(&out).ok()
+        }
+    }
+
+    /// The engine's view.
+    pub fn view(&self) -> Value {
+        let status = self.try_status().expect("status answers");
+        status.get("view").cloned().unwrap_or(status)
+    }
+
+    pub fn try_view(&self) -> Value {
+        self.try_status()
+            .map_or(Value::Null, |s| s.get("view").cloned().unwrap_or(s))
+    }
+
+    pub fn incidents(&self) -> Vec<Value> {
+        self.try_view()["incidents"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    pub fn open_incidents(&self) -> Vec<Value> {
+        self.incidents()
+            .into_iter()
+            .filter(|i| i["state"] == "open")
+            .collect()
+    }
+
+    pub fn drain_state(&self) -> String {
+        self.try_view()["drain"]["state"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    }
+
+    pub fn wait_drain_state(&self, state: &str) {
+        self.until(&format!("drain state {state}"), |n| n.drain_state() == state);
+    }
+
+    /// The driver prints an Xid about GPU number `gpu`.
+    pub fn xid(&self, gpu: usize, code: u32) -> u64 {
+        self.kmsg.push(KERN_ERR, &xid_line(gpu, code))
+    }
+
+    pub fn gpu_dir(&self, gpu: usize) -> PathBuf {
+        self.path("root/sys/bus/pci/devices").join(GPUS[gpu])
+    }
+
+    /// GPU number `gpu` leaves the bus.
+    pub fn unplug(&self, gpu: usize) {
+        fs::rename(self.gpu_dir(gpu), self.path(GPUS[gpu])).unwrap();
+    }
+
+    /// It comes back.
+    pub fn plug(&self, gpu: usize) {
+        fs::rename(self.path(GPUS[gpu]), self.gpu_dir(gpu)).unwrap();
+    }
+
+    /// Waits until the daemon has taken in the kernel log up to a record that it counts.
+    pub fn wait_xids(&self, gpu: usize, code: u32, count: f64) {
+        let gpu = format!("pci:{}", GPUS[gpu]);
+        let labels = [("gpu", gpu.as_str()), ("xid", &code.to_string())].map(|(a, b)| (a, b.to_owned()));
+        let labels: Vec<(&str, &str)> = labels.iter().map(|(a, b)| (*a, b.as_str())).collect();
+        self.until("Xid counted", |n| {
+            n.metric("gpu_xid_errors_total", &labels) == Some(count)
+        });
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Some(daemon) = &self.daemon
+        {
+            eprintln!("--- stderr of the daemon\n{}", daemon.stderr());
+        }
+        // Before the mount that it reads.
+        self.daemon = None;
+    }
+}
+
+/// An Xid line as the driver prints it.
+pub fn xid_line(gpu: usize, code: u32) -> String {
+    let place = GPUS[gpu].trim_end_matches(".0");
+    match code {
+        79 => format!(
+            "NVRM: Xid (PCI:{place}): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+        ),
+        _ => format!("NVRM: Xid (PCI:{place}): {code}, pid=4711, name=python3, something went wrong"),
+    }
+}
+
+/// The value of the one sample with this name and these labels (others may be there as well).
+pub fn value(samples: &[Sample], name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+    samples
+        .iter()
+        .find(|s| {
+            s.name == name
+                && labels
+                    .iter()
+                    .all(|(k, v)| s.labels.get(*k).is_some_and(|have| have == v))
+        })
+        .map(|s| s.value)
+}
+
+pub fn open_to_all(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}

@@ -1,0 +1,117 @@
+//! A broken or vanished configuration.
+
+use std::fs;
+
+use nix::sys::signal::Signal;
+
+use crate::common::{LONG, Node, program};
+
+#[test]
+fn config_check_names_file_line_found_and_expected() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("n.toml");
+    fs::write(
+        &file,
+        "[health]\nmode = \"drian\"\n\n[slurm]\ntimeout = 5\ncolour = \"red\"\n",
+    )
+    .unwrap();
+    let output = std::process::Command::new(program())
+        .args(["config", "check", "--config"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    for part in ["n.toml:2", "drian", "observe", "n.toml:5", "n.toml:6", "colour"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn a_start_with_a_broken_configuration_is_refused() {
+    let mut node = Node::new();
+    let file = node.path("n.toml");
+    fs::write(&file, "[health]\nmode = 7\n").unwrap();
+    node.arg(&["--config", file.to_str().unwrap()]);
+    node.spawn();
+    assert_eq!(node.daemon().wait(LONG).unwrap().code(), Some(1));
+    assert!(
+        node.daemon().stderr().contains("n.toml:2"),
+        "{}",
+        node.daemon().stderr()
+    );
+}
+
+#[test]
+fn a_reload_keeps_the_last_good_one_on_a_bad_file_and_never_raises_a_mode() {
+    let mut node = Node::new();
+    let file = node.path("n.toml");
+    fs::write(&file, "[health]\nmode = \"observe\"\n").unwrap();
+    node.arg(&["--config", file.to_str().unwrap()]);
+    node.start();
+    let error = |n: &Node| n.metric("nodewarden_config_error", &[]);
+    assert_eq!(error(&node), Some(0.0));
+
+    for bad in ["[health]\nmode = \"drain\"\nnonsense = 1\n", "[health\n"] {
+        fs::write(&file, bad).unwrap();
+        node.daemon().signal(Signal::SIGHUP).unwrap();
+        node.until("the error shows", |n| error(n) == Some(1.0));
+        fs::write(&file, "[health]\nmode = \"observe\"\n").unwrap();
+        node.daemon().signal(Signal::SIGHUP).unwrap();
+        node.until("good again", |n| error(n) == Some(0.0));
+    }
+    fs::remove_file(&file).unwrap();
+    node.daemon().signal(Signal::SIGHUP).unwrap();
+    node.until("a vanished file is an error", |n| error(n) == Some(1.0));
+
+    // A restart with the file still gone: the last good one, and the error still shows.
+    node.kill9();
+    node.start();
+    assert_eq!(error(&node), Some(1.0));
+    node.xid(0, 79);
+    node.until("observed", |n| {
+        n.metric("nodewarden_would_drain_total", &[("check", "xid")]) == Some(1.0)
+    });
+}
+
+#[test]
+fn a_site_table_replaces_one_row_and_a_bad_one_names_its_line() {
+    let mut node = Node::new();
+    let table = node.path("site.toml");
+    fs::write(
+        &table,
+        "[[xid]]\ncode = 79\nmeaning = \"x\"\nclass = \"gpu\"\naction = \"explode\"\n",
+    )
+    .unwrap();
+    let output = std::process::Command::new(program())
+        .args(["config", "check", "--config"])
+        .arg({
+            let empty = node.path("e.toml");
+            fs::write(&empty, "").unwrap();
+            empty
+        })
+        .arg("--set")
+        .arg(format!("health.xids={table:?}"))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.contains("site.toml:5") && text.contains("explode"), "{text}");
+    node.set("health.mode=\"observe\"");
+    node.start();
+}
+
+#[test]
+fn a_wrong_option_is_an_error_even_where_a_good_configuration_is_kept() {
+    let mut node = Node::new();
+    node.start();
+    node.stop();
+    node.set("health.mode=observe");
+    node.spawn();
+    assert_eq!(node.daemon().wait(LONG).unwrap().code(), Some(1));
+    assert!(
+        node.daemon().stderr().contains("health.mode"),
+        "{}",
+        node.daemon().stderr()
+    );
+}

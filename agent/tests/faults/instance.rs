@@ -1,0 +1,154 @@
+//! Two daemons, a port in use, a daemon that is down.
+
+use std::net::TcpListener;
+use std::path::Path;
+
+use crate::common::{LONG, Node, program};
+
+/// Starts another instance on the node's state directory, which must not come up.
+fn refused_naming_the_holder(node: &Node, run_dir: &Path) {
+    let output = std::process::Command::new(program())
+        .args(["run", "--listen", "127.0.0.1:0"])
+        .arg("--config")
+        .arg(node.path("empty.toml"))
+        .arg("--run-dir")
+        .arg(run_dir)
+        .arg("--state-dir")
+        .arg(node.state_dir())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        stderr.contains(&format!("pid {}", node.daemon().pid())),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn a_second_instance_names_the_holder() {
+    let mut node = Node::new();
+    node.start();
+    refused_naming_the_holder(&node, &node.run_dir());
+    assert_eq!(node.cli(&["status"]).0, Some(0), "the first one goes on");
+}
+
+#[test]
+fn a_port_in_use_ends_the_start_and_names_the_address() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let mut node = Node::new();
+    node.arg(&["--listen", &address]);
+    node.spawn();
+    let status = node.daemon().wait(LONG).unwrap();
+    assert_eq!(status.code(), Some(1));
+    let stderr = node.daemon().stderr();
+    assert!(stderr.contains(&address) && stderr.contains("in use"), "{stderr}");
+}
+
+#[test]
+fn commands_say_that_the_daemon_is_down() {
+    let node = Node::new();
+    for args in [
+        &["status"][..],
+        &["why"],
+        &["ack", "abcdefgh", "--reason", "x"],
+        &["clear", "abcdefgh", "--reason", "x"],
+    ] {
+        let (code, _, stderr) = node.cli(args);
+        assert_eq!(code, Some(2), "{args:?}");
+        assert!(
+            stderr.contains("not running") || stderr.contains("control.sock"),
+            "{stderr}"
+        );
+    }
+    assert_eq!(node.cli(&["check"]).0, Some(2));
+}
+
+#[test]
+fn a_stopped_daemon_leaves_nothing_behind_and_its_verdict_expires() {
+    let mut node = Node::new();
+    node.start();
+    node.until("healthy", |n| n.cli(&["check"]).0 == Some(0));
+    let pids = node.daemon().children();
+    node.stop();
+    testkit::wait::until_true("no process is left", LONG, || {
+        pids.iter()
+            .all(|p| testkit::proc::Stat::read(*p).is_none_or(|s| !s.alive()))
+    })
+    .unwrap();
+    node.start();
+    node.until("healthy", |n| n.cli(&["check"]).0 == Some(0));
+}
+
+#[test]
+fn check_reads_the_verdict_and_needs_no_path() {
+    let mut node = Node::new();
+    node.start();
+    node.until("healthy", |n| n.cli(&["check"]).0 == Some(0));
+    let output = std::process::Command::new(program())
+        .env_clear()
+        .arg("check")
+        .arg("--run-dir")
+        .arg(node.run_dir())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 1);
+    std::fs::write(node.run_dir().join("verdict"), b"nonsense").unwrap();
+    let (code, line, _) = node.cli(&["check"]);
+    // The daemon may have written a new one meanwhile; what it says is then healthy again.
+    assert!(
+        code == Some(2) && line.starts_with("unknown") || code == Some(0),
+        "{line}"
+    );
+}
+
+#[test]
+fn folders_of_others_are_not_taken_over() {
+    let mut node = Node::new();
+    let foreign = node.path("foreign");
+    std::fs::create_dir(&foreign).unwrap();
+    std::fs::write(foreign.join("precious"), "x").unwrap();
+    node.arg(&["--run-dir", foreign.to_str().unwrap()]);
+    node.spawn();
+    assert_ne!(node.daemon().wait(LONG).unwrap().code(), Some(0));
+    assert!(
+        node.daemon().stderr().contains("foreign"),
+        "{}",
+        node.daemon().stderr()
+    );
+    use std::os::unix::fs::MetadataExt;
+    assert_eq!(std::fs::metadata(&foreign).unwrap().mode() & 0o7777, 0o755);
+}
+
+#[test]
+fn two_instances_do_not_share_a_state_directory() {
+    let mut node = Node::new();
+    node.start();
+    refused_naming_the_holder(&node, &node.path("run2"));
+}
+
+/// A recording speaks of another node: whatever it holds, this machine's Slurm is not even looked for.
+#[test]
+fn a_recording_never_reaches_slurm() {
+    let mut node = Node::new();
+    let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/demo");
+    let copy = node.path("demo");
+    assert!(
+        std::process::Command::new("cp")
+            .arg("-r")
+            .arg(demo)
+            .arg(&copy)
+            .status()
+            .unwrap()
+            .success()
+    );
+    node.recorded = Some(copy);
+    node.set("health.mode=\"drain\"").set("slurm.watch=\"250ms\"");
+    node.spawn();
+    node.until("judged", |n| n.open_incidents().len() == 1);
+    node.until("no Slurm", |n| {
+        n.try_view()["drain"]["why"].to_string().contains("recording")
+    });
+}

@@ -1,0 +1,207 @@
+//! A worker that hangs in uninterruptible sleep, crashes, or is flooded.
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::common::{LONG, Node};
+
+fn kill9(pid: u32) {
+    kill(Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGKILL).unwrap();
+}
+
+fn workers_of(node: &Node, word: &str) -> Vec<u32> {
+    let mut pids = Vec::new();
+    for pid in node.daemon().children() {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let args: Vec<&[u8]> = line.split(|b| *b == 0).collect();
+        if args.contains(&b"worker".as_slice()) && args.contains(&word.as_bytes()) {
+            pids.push(pid);
+        }
+    }
+    pids
+}
+
+#[test]
+fn a_crashed_worker_is_started_again_and_misses_nothing() {
+    let mut node = Node::new();
+    node.start();
+    let first = node.worker_pid("kernel");
+    node.xid(0, 31);
+    node.wait_xids(0, 31, 1.0);
+    kill9(first);
+    // While nobody reads.
+    node.xid(0, 31);
+    node.wait_xids(0, 31, 2.0);
+    assert_ne!(node.worker_pid("kernel"), first);
+    assert_eq!(
+        node.metric("nodewarden_worker_starts_total", &[("worker", "kernel")]),
+        Some(2.0)
+    );
+}
+
+#[test]
+fn a_worker_that_crashes_again_and_again_is_started_ever_more_slowly() {
+    let mut node = Node::new();
+    node.start();
+    for _ in 0..4 {
+        let pid = node.worker_pid("host");
+        kill9(pid);
+        node.until("another worker", |n| {
+            workers_of(n, "host").iter().any(|p| *p != pid)
+        });
+    }
+    let starts = node
+        .metric("nodewarden_worker_starts_total", &[("worker", "host")])
+        .unwrap();
+    assert!((4.0..=6.0).contains(&starts), "{starts}");
+    node.until("host reads again", |n| {
+        n.metric("nodewarden_collector_up", &[("collector", "host")]) == Some(1.0)
+    });
+}
+
+/// The watcher's read blocks in state D and survives SIGKILL. The rest of the node stays in view, the verdict is
+/// unknown with that as its reason, and a restart starts at most one more process.
+#[test]
+fn a_kernel_log_that_never_answers_is_unknown_and_costs_nothing_else() {
+    let mut node = Node::new();
+    node.start();
+    node.kmsg.hang_reads(true).unwrap();
+    node.kmsg.push(3, "something to read");
+    let stuck = node.worker_pid("kernel");
+    testkit::proc::wait_for_state(stuck, 'D', LONG).unwrap();
+
+    node.until("the collector is not up", |n| {
+        n.metric("nodewarden_collector_up", &[("collector", "kernel_log")]) == Some(0.0)
+    });
+    assert_eq!(
+        node.metric("nodewarden_collector_up", &[("collector", "host")]),
+        Some(1.0)
+    );
+    node.until("unknown", |n| n.cli(&["check"]).0 == Some(2));
+    let (_, line, _) = node.cli(&["check"]);
+    assert!(line.contains("kernel_log"), "{line}");
+
+    // A restart while it is stuck: the old process keeps its slot, a second one takes the other.
+    node.kill9_parent();
+    node.spawn();
+    node.until("one stuck slot", |n| {
+        n.metric("nodewarden_worker_stuck_slots", &[("worker", "kernel")]) == Some(1.0)
+    });
+    assert!(
+        testkit::proc::Stat::read(stuck).is_some(),
+        "the stuck process is still there"
+    );
+    let second = node.worker_pid("kernel");
+    testkit::proc::wait_for_state(second, 'D', LONG).unwrap();
+
+    // And once more: both slots are held, and nothing more is started.
+    node.kill9_parent();
+    node.spawn();
+    node.until("both slots stuck", |n| {
+        n.metric("nodewarden_worker_stuck_slots", &[("worker", "kernel")]) == Some(2.0)
+    });
+    assert!(workers_of(&node, "kernel").is_empty());
+    assert_eq!(
+        node.metric("nodewarden_worker_up", &[("worker", "kernel")]),
+        Some(0.0)
+    );
+    assert_eq!(
+        node.metric("nodewarden_collector_up", &[("collector", "host")]),
+        Some(1.0)
+    );
+
+    // The kernel lets go: a worker is started without anybody's help.
+    node.kmsg.hang_reads(false).unwrap();
+    node.wait_ready();
+}
+
+#[test]
+fn eight_hundred_thousand_lines_of_29_kinds_are_counted_and_cost_a_few_records() {
+    let mut node = Node::new();
+    node.start();
+    let lines = 800_000;
+    node.kmsg.set_ring(testkit::kmsg::Limit::None);
+    node.kmsg.flood(lines, |i| {
+        format!(
+            "NVRM: Xid (PCI:0000:18:00): 95, pid={}, name=python3, Uncontained: LTC TAG ({}, 0x1)",
+            1000 + i,
+            i % 29
+        )
+    });
+    node.until("all counted", |n| {
+        let lost = n
+            .metric("nodewarden_kernel_log_lost_records_total", &[])
+            .unwrap_or(0.0);
+        let seen = n.metric("gpu_xid_errors_total", &[("xid", "95")]).unwrap_or(0.0);
+        #[expect(clippy::cast_precision_loss, reason = "small")]
+        let all = lines as f64;
+        seen + lost >= all
+    });
+    let incidents = node.open_incidents();
+    assert_eq!(incidents.len(), 1, "one GPU, one incident");
+    let stored = std::fs::metadata(node.state_dir().join("state.json"))
+        .unwrap()
+        .len();
+    assert!(stored < 64 * 1024, "{stored} bytes");
+}
+
+#[test]
+fn threads_do_not_pile_up_over_a_thousand_scrapes() {
+    let mut node = Node::new();
+    node.start();
+    let threads = |n: &Node| -> usize {
+        n.daemon()
+            .children()
+            .iter()
+            .map(|p| testkit::proc::tasks(*p).map_or(0, |t| t.len()))
+            .sum()
+    };
+    node.metrics();
+    let before = threads(&node);
+    let address = node.address().unwrap();
+    for _ in 0..1000 {
+        testkit::http::get(&address, "/metrics", &[], LONG).unwrap();
+    }
+    assert!(
+        threads(&node) <= before,
+        "{} threads, {before} before",
+        threads(&node)
+    );
+}
+
+#[test]
+fn a_scraper_in_a_hurry_gets_an_answer_and_spoils_nothing() {
+    let mut node = Node::new();
+    node.start();
+    let address = node.address().unwrap();
+    for _ in 0..50 {
+        let headers = [("X-Prometheus-Scrape-Timeout-Seconds", "0.01")];
+        let response = testkit::http::get(&address, "/metrics", &headers, LONG).unwrap();
+        assert_eq!(response.status, 200);
+    }
+    for collector in ["kernel_log", "host"] {
+        assert_eq!(
+            node.metric("nodewarden_collector_up", &[("collector", collector)]),
+            Some(1.0)
+        );
+    }
+}
+
+#[test]
+fn a_worker_that_falls_silent_is_neither_up_nor_healthy() {
+    let mut node = Node::new();
+    node.start();
+    node.until("healthy", |n| n.cli(&["check"]).0 == Some(0));
+    let pid = Pid::from_raw(i32::try_from(node.worker_pid("host")).unwrap());
+    kill(pid, Signal::SIGSTOP).unwrap();
+    node.until("not up", |n| {
+        n.metric("nodewarden_collector_up", &[("collector", "host")]) == Some(0.0)
+    });
+    assert!(
+        node.metric("host_pci_gpus", &[("vendor", "nvidia")]).is_none(),
+        "no old values"
+    );
+    node.until("unknown", |n| n.cli(&["check"]).0 == Some(2));
+    kill(pid, Signal::SIGCONT).unwrap();
+    node.until("healthy again", |n| n.cli(&["check"]).0 == Some(0));
+}

@@ -1,0 +1,207 @@
+//! Whole fixtures through the collectors and the engine: what would happen on such a node.
+//!
+//! A case is `fixtures/<collector>/<case>/` or `fixtures/demo`: its tree, its kernel log, and perhaps `health.toml`.
+//! `expected.health` holds the verdict, the incidents and the acts in mode drain. `UPDATE_GOLDEN=1` writes it anew.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, and reads and writes its own fixtures"
+)]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use collectors::runner::{Reading, Runner};
+use collectors::{Block, COLLECTORS, Env, Event, Events, Settings};
+use nodewarden::config::Config;
+use nodewarden::core::snapshot::{DeviceState, Prepared, Presence, Snapshot};
+use nodewarden::health::engine::Engine;
+use nodewarden::health::policy::Policy;
+use nodewarden::health::{Effect, Input, Now};
+
+/// An arbitrary time, long after boot.
+const START: Duration = Duration::from_secs(100_000);
+
+fn now(after: Duration) -> Now {
+    let wall = 1_800_000_000 + i64::try_from(after.as_secs()).unwrap();
+    Now {
+        boottime: START + after,
+        wall,
+    }
+}
+
+/// Reads every collector once, as the workers would.
+fn snapshot(env: &Env, at: Duration) -> Snapshot {
+    let mut snapshot = Snapshot::empty(at);
+    for (state, spec) in snapshot.collectors.iter_mut().zip(COLLECTORS.iter().copied()) {
+        let opened = (spec.open)(env, &Settings::default()).unwrap();
+        let Some(mut source) = opened else {
+            state.presence = Presence::NotHere;
+            continue;
+        };
+        state.presence = Presence::Open;
+        state.watcher = source.watcher.is_some().then_some(Ok(()));
+        let mut runner = Runner::new(spec, &mut source).unwrap();
+        let devices = &mut state.devices;
+        let mut take = |reading: Reading, block: &Block| {
+            devices.push(DeviceState {
+                subject: reading.subject,
+                layout: Arc::new(Prepared::new(block.layout().to_vec())),
+                values: Arc::new(block.values().to_vec()),
+                at,
+                took: Duration::ZERO,
+                error: reading
+                    .result
+                    .err()
+                    .map(|e| (e.reason().to_owned(), e.to_string())),
+                late: None,
+            });
+        };
+        runner.read(&mut take);
+        // However slow the machine is: nothing of a fixture is late.
+        while runner.busy().next().is_some() {
+            std::thread::sleep(Duration::from_millis(1));
+            runner.take_late(&mut take);
+        }
+    }
+    snapshot
+}
+
+/// Every event of the recorded kernel log.
+fn events(env: &Env) -> Vec<Event> {
+    let opened = (collectors::kernel_log::SPEC.open)(env, &Settings::default()).unwrap();
+    let Some(mut watcher) = opened.and_then(|source| source.watcher) else {
+        return Vec::new();
+    };
+    let (to, from) = mpsc::sync_channel(100_000);
+    watcher.run(None, &Events::new(to)).unwrap();
+    drop(watcher);
+    from.try_iter().collect()
+}
+
+/// Lays the tree `from` over the tree `to`.
+fn lay_over(from: &Path, to: &Path) {
+    let status = std::process::Command::new("cp")
+        .arg("-rT")
+        .arg(from)
+        .arg(to)
+        .status()
+        .unwrap();
+    assert!(status.success(), "{}", from.display());
+}
+
+fn judge(case: &Path) -> String {
+    let copy = tempfile::tempdir().unwrap();
+    lay_over(case, copy.path());
+    let boot_id = Some("11111111-2222-3333-4444-555555555555".to_owned());
+    let env = Env {
+        boot_id,
+        ..Env::recorded(copy.path())
+    };
+    let file = case.join("health.toml");
+    let file = file.is_file().then_some(file);
+    let sets = ["health.mode=\"drain\"".to_owned()];
+    // No file of the machine that runs the test: an empty one in place of the default.
+    let empty = tempfile::NamedTempFile::with_suffix(".toml").unwrap();
+    let config = Config::load(Some(file.as_deref().unwrap_or(empty.path())), &sets, &[])
+        .unwrap()
+        .config;
+    let policy = Policy::new(&config, None).unwrap();
+    let boot = collectors::sys::boot::boot_id(&env).unwrap();
+
+    let mut engine = Engine::new(policy, boot, None, now(Duration::ZERO))
+        .unwrap()
+        .replaying();
+    let mut acts = Vec::new();
+    let mut take = |effects: Vec<Effect>| {
+        for effect in effects {
+            if let Effect::Act(_, action) = effect {
+                acts.push(format!("{action:?}"));
+            }
+        }
+    };
+    take(engine.step(now(Duration::ZERO), Input::Tick));
+    for event in events(&env) {
+        take(engine.step(now(Duration::ZERO), Input::Event(&event)));
+    }
+    // Two minutes of health ticks before the first step and after each.
+    let mut ticks = 0;
+    let mut step = 0;
+    loop {
+        for _ in 0..8 {
+            ticks += 1;
+            let time = now(Duration::from_secs(15 * ticks));
+            take(engine.step(time, Input::Snapshot(&snapshot(&env, time.boottime))));
+        }
+        step += 1;
+        let overlay = case.join(format!("steps/{step}/root"));
+        if !overlay.is_dir() {
+            break;
+        }
+        lay_over(&overlay, &env.sysroot);
+    }
+    let view = engine.view();
+    let mut out = format!("verdict {:?}: {}\n", view.verdict.health, view.verdict.text);
+    for incident in &view.incidents {
+        writeln!(
+            out,
+            "incident {} {}: {} act={} drains={}\n  ends by: {}",
+            incident.check, incident.subject, incident.detail, incident.act, incident.drains, incident.clears
+        )
+        .unwrap();
+        for finding in &incident.findings {
+            writeln!(out, "  finding {} x{}", finding.detail, finding.count).unwrap();
+            for line in &finding.evidence {
+                writeln!(out, "    {line}").unwrap();
+            }
+        }
+    }
+    for act in acts {
+        writeln!(out, "act {act}").unwrap();
+    }
+    for (gpu, codes) in &view.ledger.xids {
+        for (code, count) in codes {
+            writeln!(out, "counted xid {code} of {gpu}: {}", count.count).unwrap();
+        }
+    }
+    for (switch, codes) in &view.ledger.sxids {
+        for (code, count) in codes {
+            writeln!(out, "counted sxid {code} of {switch}: {}", count.count).unwrap();
+        }
+    }
+    out
+}
+
+fn cases() -> Vec<PathBuf> {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
+    let mut cases = vec![fixtures.join("demo")];
+    for spec in COLLECTORS {
+        for entry in fs::read_dir(fixtures.join(spec.name)).unwrap() {
+            cases.push(entry.unwrap().path());
+        }
+    }
+    cases.sort();
+    cases
+}
+
+#[test]
+fn every_fixture_is_judged_as_expected() {
+    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
+    let mut wrong = Vec::new();
+    for case in cases() {
+        let found = judge(&case);
+        let path = case.join("expected.health");
+        if update {
+            fs::write(&path, &found).unwrap();
+        } else if fs::read_to_string(&path).unwrap_or_default() != found {
+            wrong.push(format!("{}:\n{found}", case.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -1,0 +1,121 @@
+//! A node under test that belongs to a real Slurm of its own.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use testkit::scontrol_wrapper::ScontrolWrapper;
+use testkit::slurm::{Slurm, SlurmOptions};
+
+use crate::common::{LONG, Node};
+
+pub struct Cluster {
+    // Dropped first: the daemon must not see its Slurm go.
+    pub node: Node,
+    pub slurm: Slurm,
+    pub wrapper: ScontrolWrapper,
+    pub name: String,
+}
+
+/// Node names differ between tests that run at the same time: the daemon looks for slurmds on the whole machine.
+fn prefix() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!(
+        "nw{}x{}",
+        std::process::id(),
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    )
+}
+
+impl Cluster {
+    /// A registered, idle node; the daemon does not run yet. Its mode is drain.
+    pub fn new() -> Self {
+        Self::with(SlurmOptions::default())
+    }
+
+    pub fn with(options: SlurmOptions) -> Self {
+        let slurm = Slurm::start(SlurmOptions {
+            node_prefix: prefix(),
+            ..options
+        })
+        .unwrap();
+        let name = slurm.node_names()[0].clone();
+        let wrapper = ScontrolWrapper::new(testkit::exec::which("scontrol").unwrap()).unwrap();
+        let mut node = Node::new();
+        node.set("health.mode=\"drain\"");
+        node.set(&format!("slurm.node_name={name:?}"));
+        node.set(&format!("slurm.conf={:?}", slurm.conf()));
+        node.set(&format!("slurm.scontrol={:?}", wrapper.path()));
+        node.set("slurm.watch=\"250ms\"");
+        node.set("slurm.poll=\"250ms\"");
+        Self {
+            node,
+            slurm,
+            wrapper,
+            name,
+        }
+    }
+
+    pub fn state(&self) -> String {
+        self.slurm.state(&self.name).unwrap()
+    }
+
+    pub fn reason(&self) -> String {
+        self.slurm.reason(&self.name).unwrap().unwrap_or_default()
+    }
+
+    pub fn is_drained(&self) -> bool {
+        self.state().contains("DRAIN")
+    }
+
+    /// Waits until Slurm shows DRAIN with a reason of ours, and returns the reason.
+    pub fn wait_drained(&self) -> String {
+        self.node.until("drained by us", |_| {
+            self.is_drained() && self.reason().starts_with("nodewarden:")
+        });
+        self.reason()
+    }
+
+    pub fn wait_undrained(&self) {
+        self.slurm
+            .wait_state(&self.name, |s| !s.contains("DRAIN"), LONG)
+            .unwrap();
+    }
+
+    /// Number of `scontrol update` calls until now.
+    pub fn updates(&self) -> usize {
+        self.wrapper.updates().unwrap().len()
+    }
+
+    /// Waits until the daemon has looked at the node `n` more times: whatever it wanted to do, it has had the chance.
+    pub fn wait_looks(&self, n: usize) {
+        let before = self.wrapper.calls().unwrap().len();
+        self.node.until("more looks at the node", |_| {
+            self.wrapper.calls().unwrap().len() >= before + n
+        });
+    }
+
+    /// Lets two health ticks' worth of decisions pass: the daemon has counted another harmless Xid.
+    pub fn settle(&self) {
+        let gpu = format!("pci:{}", crate::common::GPUS[7]);
+        let labels = [("gpu", gpu.as_str()), ("xid", "14")];
+        let before = self.node.metric("gpu_xid_errors_total", &labels).unwrap_or(0.0);
+        self.node.xid(7, 14);
+        self.node.until("a later event is counted", |n| {
+            n.metric("gpu_xid_errors_total", &labels).unwrap_or(0.0) > before
+        });
+    }
+}
+
+impl Deref for Cluster {
+    type Target = Node;
+
+    fn deref(&self) -> &Node {
+        &self.node
+    }
+}
+
+impl DerefMut for Cluster {
+    fn deref_mut(&mut self) -> &mut Node {
+        &mut self.node
+    }
+}

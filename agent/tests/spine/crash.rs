@@ -1,0 +1,217 @@
+//! kill -9 at every step of a drain, a reboot in the middle of one, and a state directory that lets us down.
+
+use std::fs;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use testkit::scontrol_wrapper::{Fault, On};
+
+use crate::cluster::Cluster;
+use crate::common::LONG;
+
+fn kill9(pid: u32) {
+    kill(Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGKILL).unwrap();
+}
+
+/// Kills everything some time after the line, starts again, and expects exactly one drain of ours, recorded, with no
+/// second write that would repeat it.
+fn crash_after(delay: Duration) {
+    let mut c = Cluster::new();
+    c.start();
+    // The watcher is at work: what comes now is no history.
+    c.settle();
+    c.wrapper
+        .set(On::Show, Fault::Slow(Duration::from_millis(150)))
+        .unwrap();
+    c.wrapper
+        .set(On::Update, Fault::Slow(Duration::from_millis(150)))
+        .unwrap();
+    c.xid(3, 79);
+    std::thread::sleep(delay);
+    c.kill9();
+    c.wrapper.set(On::Show, Fault::None).unwrap();
+    c.wrapper.set(On::Update, Fault::None).unwrap();
+    c.start();
+    let reason = c.wait_drained();
+    c.wait_drain_state("drained");
+    assert!(reason.starts_with("nodewarden:xid gpu"), "{reason}");
+    assert_eq!(c.incidents().len(), 1, "one incident over the crash");
+    assert_eq!(c.view()["drain"]["recorded"], true);
+    c.wait_xids(3, 79, 1.0);
+    let id = c.open_incidents()[0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(c.cli(&["clear", &id, "--reason", "test"]).0, Some(0));
+    c.wait_undrained();
+}
+
+// The points are spread over line, record, first read, write, second read and result; the delays only choose among
+// them, and the outcome must be the same at each.
+#[test]
+fn killed_at_once() {
+    crash_after(Duration::ZERO);
+}
+
+#[test]
+fn killed_before_the_first_read_came_back() {
+    crash_after(Duration::from_millis(100));
+}
+
+#[test]
+fn killed_during_the_write() {
+    crash_after(Duration::from_millis(250));
+}
+
+#[test]
+fn killed_before_the_read_back() {
+    crash_after(Duration::from_millis(400));
+}
+
+#[test]
+fn killed_after_the_drain() {
+    crash_after(Duration::from_millis(700));
+}
+
+#[test]
+fn the_daemon_alone_is_killed_and_comes_back_with_its_record() {
+    let mut c = Cluster::new();
+    c.start();
+    c.xid(3, 79);
+    c.wait_drained();
+    c.wait_drain_state("drained");
+    let before = c.core_pid();
+    kill9(before);
+    c.until("a new daemon", |n| {
+        n.daemon().children().iter().all(|p| *p != before) && n.drain_state() == "drained"
+    });
+    c.wait_ready();
+    assert_eq!(c.updates(), 1);
+    assert_eq!(c.incidents().len(), 1);
+}
+
+#[test]
+fn a_reboot_during_a_drain_clears_only_when_the_gpu_is_back() {
+    let mut c = Cluster::new();
+    // The new boot's log must have been quiet for so long.
+    c.set("health.settle=\"1s\"");
+    c.boot_id = Some("11111111-1111-1111-1111-111111111111".to_owned());
+    c.start();
+    c.xid(3, 79);
+    c.wait_drained();
+    c.wait_drain_state("drained");
+
+    // Another boot, and the GPU is still gone.
+    c.reboot("22222222-2222-2222-2222-222222222222");
+    c.unplug(3);
+    c.start();
+    c.settle();
+    c.wait_looks(2);
+    assert!(c.is_drained(), "rebooted, but the GPU is not there");
+
+    // Another boot, and it is there.
+    c.reboot("33333333-3333-3333-3333-333333333333");
+    c.plug(3);
+    c.start();
+    c.wait_undrained();
+    c.wait_drain_state("none");
+}
+
+#[test]
+fn a_reboot_between_intent_and_write_ends_in_one_drain() {
+    let mut c = Cluster::new();
+    c.boot_id = Some("11111111-1111-1111-1111-111111111111".to_owned());
+    c.start();
+    c.wrapper
+        .set(On::Update, Fault::Slow(Duration::from_secs(30)))
+        .unwrap();
+    c.xid(3, 79);
+    c.until("the write has begun", |_| c.updates() == 1);
+    c.unplug(3);
+    c.reboot("22222222-2222-2222-2222-222222222222");
+    c.wrapper.set(On::Update, Fault::None).unwrap();
+    c.start();
+    c.wait_drained();
+    c.wait_drain_state("drained");
+    assert_eq!(c.incidents().len(), 1);
+}
+
+#[test]
+fn a_wiped_state_directory_leaves_the_drain_to_people() {
+    let mut c = Cluster::new();
+    c.start();
+    c.xid(3, 79);
+    c.wait_drained();
+    c.wait_drain_state("drained");
+    c.kill9();
+    fs::remove_dir_all(c.state_dir()).unwrap();
+    c.start();
+    c.until("recognised", |n| n.drain_state() == "drained");
+    assert_eq!(c.view()["drain"]["recorded"], false);
+    c.wait_looks(2);
+    assert!(c.is_drained());
+    assert_eq!(c.updates(), 1);
+}
+
+#[test]
+fn a_corrupt_record_is_set_aside_and_named() {
+    let mut c = Cluster::new();
+    c.start();
+    c.xid(3, 79);
+    c.wait_drained();
+    c.wait_drain_state("drained");
+    c.kill9();
+    fs::write(c.state_dir().join("state.json"), b"{\"schema\":1,").unwrap();
+    c.start();
+    c.daemon().wait_for_line("set aside", LONG).unwrap();
+    let aside = fs::read_dir(c.state_dir())
+        .unwrap()
+        .flatten()
+        .any(|e| e.file_name().to_string_lossy().contains(".bad-"));
+    assert!(aside);
+    c.wait_looks(2);
+    assert!(c.is_drained());
+}
+
+#[test]
+fn a_full_state_directory_drains_all_the_same_and_never_lifts_by_itself() {
+    let mut c = Cluster::new();
+    let state = c.state_dir();
+    fs::create_dir(&state).unwrap();
+    let full = testkit::tmpfs::Tmpfs::mount(&state, 64 * 1024).unwrap();
+    c.start();
+    full.fill().unwrap();
+    c.xid(3, 79);
+    c.wait_drained();
+    c.until("drained and unrecorded", |n| {
+        n.drain_state() == "drained" && n.try_view()["drain"]["recorded"] == false
+    });
+    c.until("counted", |n| {
+        n.metric("nodewarden_store_errors_total", &[])
+            .is_some_and(|v| v > 0.0)
+    });
+    let id = c.open_incidents()[0]["id"].as_str().unwrap().to_owned();
+    c.cli(&["clear", &id, "--reason", "test"]);
+    c.wait_looks(3);
+    assert!(c.is_drained(), "what no record proves to be ours is not undone");
+}
+
+#[test]
+fn a_read_only_state_directory_drains_all_the_same_and_records_again_when_it_can() {
+    let mut c = Cluster::new();
+    let state = c.state_dir();
+    fs::create_dir(&state).unwrap();
+    let disk = testkit::tmpfs::Tmpfs::mount(&state, 1 << 20).unwrap();
+    c.start();
+    disk.read_only(true).unwrap();
+    c.xid(3, 79);
+    c.wait_drained();
+    c.until("drained and unrecorded", |n| {
+        n.drain_state() == "drained" && n.try_view()["drain"]["recorded"] == false
+    });
+    disk.read_only(false).unwrap();
+    c.settle();
+    c.until("records are kept again", |n| {
+        let errors = n.metric("nodewarden_store_errors_total", &[]);
+        n.xid(6, 14);
+        n.state_dir().join("state.json").is_file() && errors == n.metric("nodewarden_store_errors_total", &[])
+    });
+}

@@ -1,0 +1,36 @@
+//! How long it takes from the line to the drained node. Printed, never asserted: machines differ.
+
+use std::time::{Duration, Instant};
+
+use crate::cluster::Cluster;
+
+#[test]
+fn fifty_drains() {
+    let mut c = Cluster::new();
+    c.start();
+    let mut times: Vec<Duration> = Vec::new();
+    // A line equal to one of the second before is folded into it; each of these is the first of its kind.
+    let codes = [79, 48, 62, 95, 109, 119, 120];
+    for round in 0..50 {
+        let start = Instant::now();
+        c.xid(round % 8, codes[round / 8]);
+        // One scontrol a look, so that the clock is not dominated by how often we ask.
+        while !c.is_drained() {
+            assert!(start.elapsed() < crate::common::LONG, "drain {round}");
+        }
+        times.push(start.elapsed());
+        c.wait_drain_state("drained");
+        for incident in c.open_incidents() {
+            let id = incident["id"].as_str().unwrap().to_owned();
+            assert_eq!(c.cli(&["clear", &id, "--reason", "next round"]).0, Some(0));
+        }
+        c.wait_undrained();
+        c.wait_drain_state("none");
+    }
+    times.sort_unstable();
+    println!(
+        "50 drains, kernel-log line to DRAIN as scontrol shows it: p50 {:?}, max {:?}",
+        times[25], times[49]
+    );
+    assert_eq!(c.updates(), 100);
+}

@@ -1,0 +1,96 @@
+//! People win.
+
+use testkit::scontrol_wrapper::{Fault, On};
+
+use crate::cluster::Cluster;
+
+#[test]
+fn an_admins_drain_is_left_alone() {
+    let mut c = Cluster::new();
+    c.slurm.drain(&c.name, "replacing a fan").unwrap();
+    c.start();
+    c.xid(3, 79);
+    c.wait_drain_state("foreign");
+    c.wait_looks(3);
+    assert_eq!(c.reason(), "replacing a fan");
+    assert_eq!(c.updates(), 0);
+    // Once it is lifted, the broken GPU is still broken.
+    c.slurm.resume(&c.name).unwrap();
+    let reason = c.wait_drained();
+    assert!(reason.starts_with("nodewarden:xid gpu"), "{reason}");
+}
+
+#[test]
+fn an_admins_drain_that_comes_between_what_we_knew_and_our_write_is_left_alone() {
+    let mut c = Cluster::new();
+    c.start();
+    c.wait_looks(0);
+    let admin = format!(
+        "SLURM_CONF={} scontrol update NodeName={} State=DRAIN Reason='admin was first'",
+        c.slurm.conf().display(),
+        c.name
+    );
+    // The act's own read is the last moment at which anything can be seen.
+    c.wrapper.set(On::Show, Fault::Before(admin)).unwrap();
+    c.xid(3, 79);
+    c.wait_drain_state("foreign");
+    c.wrapper.set(On::Show, Fault::None).unwrap();
+    c.wait_looks(3);
+    assert_eq!(c.reason(), "admin was first");
+    assert_eq!(c.updates(), 0);
+}
+
+#[test]
+fn a_person_who_lifts_our_drain_is_obeyed_until_there_is_new_evidence() {
+    let mut c = Cluster::new();
+    c.start();
+    c.xid(3, 79);
+    let first = c.wait_drained();
+    c.wait_drain_state("drained");
+    c.slurm.resume(&c.name).unwrap();
+    c.until("overridden", |n| {
+        n.incidents().iter().any(|i| i["state"] == "overridden")
+    });
+    c.settle();
+    c.wait_looks(2);
+    assert!(!c.is_drained(), "not drained again without new evidence");
+    assert_eq!(c.metric("nodewarden_drain_overrides_total", &[]), Some(1.0));
+
+    c.xid(3, 79);
+    let second = c.wait_drained();
+    assert_ne!(first, second, "a new incident with an id of its own");
+}
+
+#[test]
+fn an_override_survives_a_restart() {
+    let mut c = Cluster::new();
+    c.start();
+    c.xid(3, 79);
+    c.wait_drained();
+    c.wait_drain_state("drained");
+    c.slurm.resume(&c.name).unwrap();
+    c.until("overridden", |n| {
+        n.incidents().iter().any(|i| i["state"] == "overridden")
+    });
+    c.kill9();
+    c.start();
+    c.settle();
+    c.wait_looks(1);
+    assert!(!c.is_drained());
+}
+
+#[test]
+fn a_drain_that_a_person_took_over_is_never_lifted() {
+    let mut c = Cluster::new();
+    c.start();
+    c.xid(3, 79);
+    c.wait_drained();
+    c.wait_drain_state("drained");
+    c.slurm.drain(&c.name, "vendor called, keep off").unwrap();
+    c.wait_looks(3);
+    let id = c.incidents()[0]["id"].as_str().unwrap().to_owned();
+    c.cli(&["clear", &id, "--reason", "repaired"]);
+    c.wait_looks(3);
+    assert!(c.is_drained());
+    assert_eq!(c.reason(), "vendor called, keep off");
+}
