@@ -1,0 +1,32 @@
+//! docs/configuration.md, from the table of keys.
+
+const HEAD: &str = r#"# Configuration
+
+Made by `cargo xtask docs`; do not edit.
+
+nodewarden needs no configuration. Hardware is detected, and drains are observed, not done.
+
+The file is `/etc/nodewarden/nodewarden.toml`, then `/etc/nodewarden/conf.d/*.toml` in order of name; what comes later
+wins. A key that does not exist is an error with file and line. While the daemon runs, a file that is wrong changes
+nothing: the last good configuration stays. Each collector has a table of its own name, such as `[kernel_log]`.
+
+## Example: drain, but only comment on memory errors
+
+```toml
+[health]
+mode = "drain"
+baseline = "0.1"
+gpu_addresses = ["0000:1b:00.0", "0000:43:00.0"]
+
+[health.checks]
+edac-uncorrected = "comment"
+```
+
+## Every key with its default
+
+```toml
+"#;
+
+pub(crate) fn page() -> String {
+    format!("{HEAD}{}```\n", nodewarden::config::render_default())
+}

@@ -1,0 +1,59 @@
+//! Writes the documents that are made from nodewarden's tables. Run by `cargo xtask docs`, and a crate of its own so
+//! that xtask itself does not need the daemon to compile.
+
+mod checks;
+mod configuration;
+mod metrics;
+mod xids;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+
+/// One document: its name below docs/, and what makes its text.
+type Page = (&'static str, fn() -> Result<String>);
+
+const PAGES: &[Page] = &[
+    ("checks.md", || Ok(checks::page())),
+    ("configuration.md", || Ok(configuration::page())),
+    ("metrics.md", || Ok(metrics::page())),
+    ("xids.md", xids::page),
+];
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("docgen: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let mut args = std::env::args_os().skip(1);
+    let folder = PathBuf::from(args.next().context("usage: docgen FOLDER [--check]")?);
+    let check = args.next().is_some_and(|a| a == "--check");
+    let mut stale = Vec::new();
+    for (name, page) in PAGES {
+        let path = folder.join(name);
+        let text = page()?;
+        if check {
+            if std::fs::read_to_string(&path).ok().as_deref() != Some(text.as_str()) {
+                stale.push(*name);
+            }
+        } else {
+            std::fs::write(&path, text).with_context(|| path.display().to_string())?;
+        }
+    }
+    if !stale.is_empty() {
+        bail!("out of date: {}; run `cargo xtask docs`", stale.join(" "));
+    }
+    Ok(())
+}
+
+/// Text that does not end its table cell, and whose file name patterns are not taken for emphasis.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('*', "\\*").replace('_', "\\_")
+}

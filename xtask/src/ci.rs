@@ -1,0 +1,53 @@
+//! `cargo xtask ci`: what has to pass before a change is merged.
+
+use anyhow::Result;
+
+use crate::stage::Stages;
+use crate::{cmd, docs, e2e, fuzz, lint, test, vm};
+
+/// Runs everything; `full` adds what takes long or needs tools that are slow to install.
+pub(crate) fn run(full: bool) -> Result<()> {
+    let mut stages = Stages::default();
+    stages.run("tools", tools);
+    lint::stages(&mut stages);
+    stages.run("docs", || docs::run(true));
+    // As it is shipped: without the feature that lets tests forge a boot.
+    stages.run("build", || {
+        cmd::run(&mut cmd::cargo(&[
+            "build",
+            "--locked",
+            "--profile=ci",
+            "--package=nodewarden",
+        ]))
+    });
+    test::stages(&mut stages, None);
+    e2e::stages(&mut stages, None)?;
+    if full {
+        stages.run("cargo deny", deny);
+        stages.run("fuzz search", fuzz::search);
+        vm::stages(&mut stages, None)?;
+    }
+    stages.finish()
+}
+
+/// What every later stage takes for granted.
+fn tools() -> Result<()> {
+    for args in [
+        &["--version"][..],
+        &["fmt", "--version"],
+        &["clippy", "--version"],
+    ] {
+        cmd::run(&mut cmd::cargo(args))?;
+    }
+    cmd::run(&mut cmd::program("git", &["--version"]))
+}
+
+fn deny() -> Result<()> {
+    if !cmd::exists("cargo-deny") {
+        cmd::run(&mut cmd::cargo(&["install", "--locked", "cargo-deny"]))?;
+    }
+    // Advisories need the RustSec database from the network: whoever has it runs `cargo deny check advisories`.
+    cmd::run(&mut cmd::cargo(&[
+        "deny", "--locked", "check", "bans", "licenses", "sources",
+    ]))
+}

@@ -1,0 +1,100 @@
+//! Starting programs, and finding things in the repository.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+/// The repository's root: the folder above this crate. Not the current folder, so that every subcommand works from
+/// anywhere.
+pub(crate) fn root() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here)
+}
+
+/// A program, started in the root, that can never wait for a keyboard.
+pub(crate) fn program(name: &str, args: &[&str]) -> Command {
+    let mut command = Command::new(name);
+    command.args(args).current_dir(root()).stdin(Stdio::null());
+    command
+}
+
+/// The cargo that started us.
+pub(crate) fn cargo(args: &[&str]) -> Command {
+    program(
+        &std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()),
+        args,
+    )
+}
+
+/// Runs it with its output shown.
+///
+/// # Errors
+/// When it cannot be started or does not succeed.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    println!("$ {}", line(command));
+    let status = command
+        .status()
+        .with_context(|| format!("cannot start {}", line(command)))?;
+    if !status.success() {
+        bail!("`{}`: {status}", line(command));
+    }
+    Ok(())
+}
+
+/// Runs it and takes its standard output.
+///
+/// # Errors
+/// When it cannot be started, does not succeed or prints no UTF-8.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let out = command
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("cannot start {}", line(command)))?;
+    if !out.status.success() {
+        bail!("`{}`: {}", line(command), out.status);
+    }
+    Ok(String::from_utf8(out.stdout)?)
+}
+
+/// Whether a program of that name is in PATH.
+pub(crate) fn exists(name: &str) -> bool {
+    std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(name).is_file()))
+}
+
+/// The files of the repository, relative to its root: tracked ones, and new ones that git does not ignore.
+///
+/// # Errors
+/// When git fails.
+pub(crate) fn files() -> Result<Vec<PathBuf>> {
+    let args = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
+    let list = output(&mut program("git", &args))?;
+    // A file that was deleted and not yet committed is still listed.
+    Ok(list
+        .split_terminator('\0')
+        .map(PathBuf::from)
+        .filter(|p| root().join(p).symlink_metadata().is_ok())
+        .collect())
+}
+
+/// `cargo metadata`, with or without the packages that ours depend on.
+///
+/// # Errors
+/// When cargo fails.
+pub(crate) fn metadata(with_dependencies: bool) -> Result<Value> {
+    let mut command = cargo(&["metadata", "--format-version=1", "--locked"]);
+    if !with_dependencies {
+        command.arg("--no-deps");
+    }
+    Ok(serde_json::from_str(&output(&mut command)?)?)
+}
+
+fn line(command: &Command) -> String {
+    let name = Path::new(command.get_program())
+        .file_name()
+        .unwrap_or(command.get_program());
+    let args = command.get_args().map(|a| format!(" {}", a.to_string_lossy()));
+    format!("{}{}", name.to_string_lossy(), args.collect::<String>())
+}

@@ -1,0 +1,22 @@
+//! `cargo xtask docs`: runs the generator, `xtask/docgen`.
+
+use anyhow::{Context, Result};
+
+use crate::cmd;
+
+/// Writes the generated documents, or fails where one differs from what would be written.
+pub(crate) fn run(check: bool) -> Result<()> {
+    let mut command = cmd::cargo(&[
+        "run",
+        "--quiet",
+        "--locked",
+        "--profile=ci",
+        "--package=docgen",
+        "--",
+    ]);
+    command.arg(cmd::root().join("docs"));
+    if check {
+        command.arg("--check");
+    }
+    cmd::run(&mut command).context("the documents below docs/ are made by `cargo xtask docs`")
+}

@@ -1,0 +1,146 @@
+//! `cargo xtask e2e`: tests of the whole program against real programs, as root.
+//!
+//! They are the groups of test targets that [`GROUPS`] names. Those of `agent/tests/` have `required-features = ["testing"]` in
+//! agent/Cargo.toml, so that a plain `cargo test` neither builds nor runs them.
+
+use anyhow::{Result, bail};
+use nix::unistd::Uid;
+use serde_json::Value;
+
+use crate::stage::Stages;
+use crate::{cmd, deps};
+
+/// One group: the name that people give, its test targets, and the Debian packages that they need.
+struct Group {
+    name: &'static str,
+    package: &'static str,
+    targets: &'static [&'static str],
+    packages: &'static [&'static str],
+}
+
+const SLURM: [&str; 5] = [
+    "slurmctld",
+    "slurmd",
+    "slurm-client",
+    "slurm-wlm-basic-plugins",
+    "munge",
+];
+
+const GROUPS: &[Group] = &[
+    Group {
+        name: "spine",
+        package: "nodewarden",
+        targets: &["spine", "prometheus"],
+        packages: &[
+            SLURM[0],
+            SLURM[1],
+            SLURM[2],
+            SLURM[3],
+            SLURM[4],
+            "fuse3",
+            "prometheus",
+        ],
+    },
+    Group {
+        name: "faults",
+        package: "nodewarden",
+        targets: &["faults", "privileges"],
+        packages: &["fuse3", "strace"],
+    },
+    // The stand-ins against the real thing.
+    Group {
+        name: "testkit",
+        package: "nodewarden-testkit",
+        targets: &["killed"],
+        packages: &[
+            SLURM[0],
+            SLURM[1],
+            SLURM[2],
+            SLURM[3],
+            SLURM[4],
+            "fuse3",
+            "prometheus",
+            "strace",
+            "python3",
+        ],
+    },
+];
+
+/// Whether a test target is run by `e2e`, and so not by `test`.
+pub(crate) fn is_e2e(target: &str) -> bool {
+    GROUPS.iter().any(|g| g.targets.contains(&target))
+}
+
+/// Runs all of them, or one.
+///
+/// # Errors
+/// When there is none of that name.
+pub(crate) fn stages(stages: &mut Stages, name: Option<&str>) -> Result<()> {
+    let wanted: Vec<&Group> = GROUPS
+        .iter()
+        .filter(|g| name.is_none_or(|n| n == g.name))
+        .collect();
+    if wanted.is_empty() {
+        let names: Vec<&str> = GROUPS.iter().map(|g| g.name).collect();
+        bail!("there is no such group; there are: {}", names.join(" "));
+    }
+    for group in wanted {
+        let stage = format!("e2e {}", group.name);
+        if stages.run(&format!("{stage}: packages"), || deps::install(group.packages)) {
+            stages.run(&stage, || run(group));
+        } else {
+            stages.not_run(&stage, "its packages");
+        }
+    }
+    Ok(())
+}
+
+fn run(group: &Group) -> Result<()> {
+    if !Uid::effective().is_root() {
+        bail!("needs root: it starts the daemon with its real users and a Slurm of its own");
+    }
+    let package = format!("--package={}", group.package);
+    let mut command = cmd::cargo(&["test", &package, "--locked", "--profile=ci"]);
+    if group.package == "nodewarden" {
+        command.arg("--features=testing");
+        let metadata = cmd::metadata(false)?;
+        for target in group.targets {
+            check_declared(&metadata, target)?;
+            command.args(["--test", target]);
+        }
+    }
+    // They mostly wait for each other's processes, so that a few at a time use two cores better.
+    command.args(["--", "--nocapture", "--test-threads=3"]);
+    cmd::run(&mut command)
+}
+
+/// A group that is not there, or that a plain `cargo test` would start, is an error and not an empty success.
+fn check_declared(metadata: &Value, name: &str) -> Result<()> {
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let mut targets = packages.flat_map(|p| p["targets"].as_array().into_iter().flatten());
+    let Some(target) = targets.find(|t| t["name"] == name && t["kind"][0] == "test") else {
+        bail!("agent/tests/{name}.rs is not there");
+    };
+    let features = target["required-features"].as_array().into_iter().flatten();
+    if !features.into_iter().any(|f| f == "testing") {
+        bail!("agent/Cargo.toml must give the test target `{name}` required-features = [\"testing\"]");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_without_the_feature_or_without_a_file_is_refused() {
+        let of = |target: &str| -> Value {
+            serde_json::from_str(&format!(r#"{{"packages":[{{"targets":[{target}]}}]}}"#)).unwrap()
+        };
+        let good = r#"{"name":"spine","kind":["test"],"required-features":["testing"]}"#;
+        assert!(check_declared(&of(good), "spine").is_ok());
+        assert!(check_declared(&of(good), "faults").is_err());
+        assert!(check_declared(&of(r#"{"name":"spine","kind":["test"]}"#), "spine").is_err());
+        assert!(check_declared(&of(r#"{"name":"spine","kind":["lib"]}"#), "spine").is_err());
+    }
+}

@@ -1,0 +1,124 @@
+//! Rules about the tree: fixtures say where they come from, the changelog is kept, no file knows the machine it was
+//! written on.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::Report;
+use crate::cmd;
+
+/// What is never committed. In two halves, so that this list does not find itself.
+const FORBIDDEN: &[(&str, &str)] = &[("TO", "DO"), ("FIX", "ME"), ("<<<<", "<<< "), (">>>>", ">>> ")];
+
+pub(super) fn check() -> Result<Report> {
+    let files = cmd::files()?;
+    let mut report = Report::default();
+    report.problems.extend(cases_without_source(&files));
+    let changelog = std::fs::read_to_string(cmd::root().join("CHANGELOG.md")).context("CHANGELOG.md")?;
+    if !changelog.lines().any(|l| l == "## [Unreleased]") {
+        report
+            .problems
+            .push("CHANGELOG.md: no section `## [Unreleased]`".to_owned());
+    }
+    let mut words: Vec<String> = FORBIDDEN.iter().map(|(a, b)| format!("{a}{b}")).collect();
+    words.push(cmd::root().display().to_string());
+    // One folder below the root (/root) is a word that any path may hold.
+    words.extend(std::env::var("HOME").ok().filter(|h| h.matches('/').count() >= 2));
+    for file in &files {
+        // Binary recordings are not text and name nothing.
+        let path = cmd::root().join(file);
+        if !path.is_file() {
+            continue;
+        }
+        let Ok(text) = String::from_utf8(std::fs::read(&path).with_context(|| file.display().to_string())?)
+        else {
+            continue;
+        };
+        report.problems.extend(forbidden(file, &text, &words));
+    }
+    Ok(report)
+}
+
+fn forbidden(file: &Path, text: &str, words: &[String]) -> Vec<String> {
+    let mut found = Vec::new();
+    for (i, line) in text.lines().enumerate() {
+        for word in words.iter().filter(|w| line.contains(w.as_str())) {
+            found.push(format!(
+                "{}:{}: `{word}` does not belong here",
+                file.display(),
+                i + 1
+            ));
+        }
+    }
+    found
+}
+
+/// A case is the folder above a `root`, `events` or expected output: fixtures/<collector>/<case>, or fixtures/<case>.
+fn cases_without_source(files: &[PathBuf]) -> Vec<String> {
+    let mut cases = BTreeSet::new();
+    // A fuzzing corpus is input without meaning, found or made up.
+    let fixtures = files
+        .iter()
+        .filter(|f| f.starts_with("fixtures") && !f.starts_with("fixtures/fuzz"));
+    for file in fixtures {
+        let parts: Vec<_> = file
+            .components()
+            .map(|c| c.as_os_str().to_string_lossy())
+            .collect();
+        // The first folder called `root` or `steps` ends the name of the case.
+        let end = parts
+            .iter()
+            .position(|p| p == "root" || p == "steps")
+            .unwrap_or(parts.len() - 1);
+        // Files directly below fixtures/ or fixtures/<collector>/ are no case, such as a README.
+        if end >= 2 && file.file_name().is_some_and(|n| n != "README.md") {
+            cases.insert(parts[..end].join("/"));
+        }
+    }
+    // Recorded replies lie in folders of their own inside a case: only the outermost folder needs the file.
+    let has_source = |case: &str| {
+        let case = Path::new(case);
+        case.ancestors().any(|dir| files.contains(&dir.join("SOURCE")))
+    };
+    cases
+        .iter()
+        .filter(|c| !has_source(c))
+        .map(|c| format!("{c}: no file SOURCE that says where it comes from"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_without_source_is_named_once() {
+        let files: Vec<PathBuf> = [
+            "fixtures/README.md",
+            "fixtures/host/README.md",
+            "fixtures/host/good/SOURCE",
+            "fixtures/host/good/root/sys/a",
+            "fixtures/host/good/replies/a",
+            "fixtures/host/bad/root/sys/a",
+            "fixtures/host/bad/expected.prom",
+            "fixtures/host/bad/steps/1/root/sys/a",
+            "fixtures/demo/SOURCE",
+            "fixtures/demo/root/proc/stat",
+            "fixtures/demo/kmsg",
+        ]
+        .map(PathBuf::from)
+        .into();
+        assert_eq!(
+            cases_without_source(&files),
+            ["fixtures/host/bad: no file SOURCE that says where it comes from"]
+        );
+    }
+
+    #[test]
+    fn a_forbidden_word_is_found_with_its_line() {
+        let found = forbidden(Path::new("a.md"), "good\nbad word\n", &["bad".to_owned()]);
+        assert_eq!(found, ["a.md:2: `bad` does not belong here"]);
+    }
+}

@@ -1,0 +1,57 @@
+//! `cargo xtask lint`: formatting, clippy, and the rules that no ready-made tool knows.
+
+mod layout;
+mod licences;
+mod scan;
+mod source;
+
+use anyhow::{Result, bail};
+
+use crate::stage::Stages;
+use crate::{cmd, fuzz};
+
+/// Runs them all.
+pub(crate) fn stages(stages: &mut Stages) {
+    stages.run("lint: format", || {
+        cmd::run(&mut cmd::cargo(&["fmt", "--all", "--check"]))?;
+        cmd::run(&mut cmd::cargo(&[
+            "fmt",
+            "--check",
+            "--manifest-path",
+            fuzz::MANIFEST,
+        ]))
+    });
+    // Twice: what only tests use must be unused, and so reported, in the program that is shipped.
+    stages.run("lint: clippy", || {
+        clippy(&["--package=nodewarden"])?;
+        clippy(&["--workspace", "--all-targets", "--all-features"])
+    });
+    stages.run("lint: source", || report(source::check()?));
+    stages.run("lint: layout", || report(layout::check()?));
+    stages.run("lint: licences", || report(licences::check()?));
+}
+
+fn clippy(what: &[&str]) -> Result<()> {
+    let mut command = cmd::cargo(&["clippy", "--locked"]);
+    cmd::run(command.args(what).args(["--", "--deny=warnings"]))
+}
+
+/// What the rules found: problems fail, remarks do not.
+#[derive(Default)]
+struct Report {
+    problems: Vec<String>,
+    remarks: Vec<String>,
+}
+
+fn report(report: Report) -> Result<()> {
+    for remark in &report.remarks {
+        println!("remark: {remark}");
+    }
+    for problem in &report.problems {
+        println!("error: {problem}");
+    }
+    match report.problems.len() {
+        0 => Ok(()),
+        count => bail!("{count} problems"),
+    }
+}

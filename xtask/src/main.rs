@@ -1,0 +1,117 @@
+//! Everything a developer or CI runs, behind `cargo xtask`. One file per subcommand.
+//!
+//! This crate links nothing of ours: lint and ci must run, and say what is wrong, while the daemon does not compile.
+//! What needs our tables (the generated documents) is the separate crate `xtask/docgen`.
+
+mod bench;
+mod ci;
+mod cmd;
+mod demo;
+mod deps;
+mod docs;
+mod e2e;
+mod fuzz;
+mod lint;
+mod stage;
+mod test;
+mod vm;
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use stage::Stages;
+
+/// Runs, checks and shows nodewarden.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Args {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Every check there is, with a table of results and times at the end.
+    Ci {
+        /// Also the long ones: advisories, fuzzing, a virtual machine.
+        #[arg(long)]
+        full: bool,
+    },
+    /// Unit, property, golden and corpus tests: no root, no packages, no network.
+    Test {
+        /// Only tests whose name contains this.
+        name: Option<String>,
+    },
+    /// Formatting, clippy, and the rules of this repository.
+    Lint,
+    /// Writes the generated documents.
+    Docs {
+        /// Write nothing; fail where a document differs.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Tests of the whole program against real programs. Need root; install Debian packages that are missing.
+    E2e {
+        /// One group of them.
+        name: Option<String>,
+    },
+    /// The daemon in a virtual machine with Debian's kernel: its own kernel log, Slurm, reboots. Needs root, Debian.
+    Vm {
+        /// One group of them.
+        name: Option<String>,
+    },
+    /// Benchmarks.
+    Bench {
+        /// One benchmark.
+        name: Option<String>,
+    },
+    /// Runs the daemon on a recorded node that has a broken GPU.
+    Demo {
+        /// The recording: a folder below fixtures/.
+        #[arg(default_value = "demo")]
+        name: String,
+        /// Where metrics are served.
+        #[arg(long, default_value = "127.0.0.1:19190")]
+        listen: SocketAddr,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Args::parse().task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<()> {
+    match task {
+        Task::Ci { full } => ci::run(full),
+        Task::Test { name } => in_stages(|stages| test::stages(stages, name.as_deref())),
+        Task::Lint => in_stages(lint::stages),
+        Task::Docs { check } => docs::run(check),
+        Task::E2e { name } => {
+            let mut stages = Stages::default();
+            e2e::stages(&mut stages, name.as_deref())?;
+            stages.finish()
+        }
+        Task::Vm { name } => {
+            let mut stages = Stages::default();
+            vm::stages(&mut stages, name.as_deref())?;
+            stages.finish()
+        }
+        Task::Bench { name } => bench::run(name.as_deref()),
+        Task::Demo { name, listen } => demo::run(&name, listen),
+    }
+}
+
+fn in_stages(body: impl FnOnce(&mut Stages)) -> Result<()> {
+    let mut stages = Stages::default();
+    body(&mut stages);
+    stages.finish()
+}

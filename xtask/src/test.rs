@@ -1,0 +1,60 @@
+//! `cargo xtask test`: everything that needs no root, no package and no network.
+
+use anyhow::Result;
+use serde_json::Value;
+
+use crate::stage::Stages;
+use crate::{cmd, e2e, fuzz};
+
+/// Runs the tests, or those whose name contains `filter`.
+pub(crate) fn stages(stages: &mut Stages, filter: Option<&str>) {
+    stages.run("test", || workspace(filter));
+    if filter.is_none() {
+        stages.run("doc tests", || {
+            cmd::run(&mut cmd::cargo(&[
+                "test",
+                "--doc",
+                "--workspace",
+                "--exclude=nodewarden-testkit",
+                "--locked",
+                "--profile=ci",
+            ]))
+        });
+        stages.run("fuzz corpus", fuzz::corpus);
+    }
+}
+
+fn workspace(filter: Option<&str>) -> Result<()> {
+    let mut command = cmd::cargo(&["test", "--workspace", "--locked", "--profile=ci"]);
+    // testkit's own tests drive real daemons as root: they are a group of `e2e`.
+    command.args([
+        "--exclude=nodewarden-testkit",
+        "--features=nodewarden/testing",
+        "--lib",
+        "--bins",
+    ]);
+    // Named one by one, because the end-to-end targets share the feature: one build of the daemon serves both.
+    for target in test_targets(&cmd::metadata(false)?) {
+        if !e2e::is_e2e(&target) {
+            command.args(["--test", &target]);
+        }
+    }
+    if let Some(filter) = filter {
+        command.args(["--", filter]);
+    }
+    cmd::run(&mut command)
+}
+
+/// The names of all integration test targets of our packages.
+fn test_targets(metadata: &Value) -> Vec<String> {
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let targets = packages.flat_map(|p| p["targets"].as_array().into_iter().flatten());
+    targets
+        .filter(|t| {
+            t["kind"]
+                .as_array()
+                .is_some_and(|k| k.iter().any(|k| k == "test"))
+        })
+        .filter_map(|t| t["name"].as_str().map(str::to_owned))
+        .collect()
+}

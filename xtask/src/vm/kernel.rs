@@ -1,0 +1,172 @@
+//! Debian's kernel, downloaded and unpacked below target/vm; nothing of it is installed on the host.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::cmd;
+
+/// The package that always depends on the kernel that this Debian ships now.
+const NEWEST: &str = "linux-image-amd64";
+
+/// An unpacked kernel with what modules are built with.
+pub(super) struct Kernel {
+    /// As `uname -r` prints it.
+    pub(super) release: String,
+    /// Where it is unpacked.
+    root: PathBuf,
+}
+
+/// The newest kernel of this Debian, from the last run where that has it already.
+///
+/// # Errors
+/// When apt does not know it or cannot download it.
+pub(super) fn get(work: &Path) -> Result<Kernel> {
+    // Lists of packages may be missing, or older than the archive: then the download fails, and they are fetched once.
+    newest(work).or_else(|error| {
+        println!("{error:#}: fetching the lists of packages");
+        cmd::run(&mut cmd::program("apt-get", &["update", "-q"]))?;
+        newest(work)
+    })
+}
+
+fn newest(work: &Path) -> Result<Kernel> {
+    let image = depends(NEWEST)?
+        .into_iter()
+        .find(|p| p.starts_with("linux-image-"))
+        .context("linux-image-amd64 depends on no kernel")?;
+    let release = image.trim_start_matches("linux-image-").to_owned();
+    let headers = format!("linux-headers-{release}");
+    let mut packages = vec![image, headers.clone()];
+    // The headers of one kernel lie in three packages.
+    let parts = depends(&headers)?.into_iter();
+    packages.extend(parts.filter(|p| p.starts_with("linux-headers-") || p.starts_with("linux-kbuild-")));
+
+    // Named by versions, not by the release alone: security updates keep the release.
+    let versions = packages.iter().map(|p| version(p)).collect::<Result<Vec<_>>>()?;
+    let folder = format!("kernel-{release}-{}", versions[0].replace(['/', ':'], "_"));
+    let root = work.join(folder);
+    let kernel = Kernel { release, root };
+    if !kernel.root.is_dir() {
+        let named = packages.iter().zip(&versions).map(|(p, v)| format!("{p}={v}"));
+        unpack(&named.collect::<Vec<_>>(), &kernel, work)?;
+    }
+    println!("kernel {} ({})", kernel.release, versions[0]);
+    Ok(kernel)
+}
+
+fn unpack(packages: &[String], kernel: &Kernel, work: &Path) -> Result<()> {
+    let (debs, new) = (work.join("debs"), work.join("kernel.new"));
+    for dir in [&debs, &new] {
+        if dir.exists() {
+            fs::remove_dir_all(dir)?;
+        }
+        fs::create_dir_all(dir)?;
+    }
+    let mut download = cmd::program("apt-get", &["download", "-q"]);
+    // As root, so that apt does not complain that its own user may not write here.
+    download.args(["-o", "APT::Sandbox::User=root"]).args(packages);
+    cmd::run(download.current_dir(&debs))?;
+    for deb in fs::read_dir(&debs)? {
+        let deb = deb?.path();
+        cmd::run(cmd::program("dpkg", &["-x"]).arg(&deb).arg(&new))?;
+    }
+    cmd::run(cmd::program("depmod", &["-b"]).arg(&new).arg(&kernel.release))?;
+    fs::remove_dir_all(&debs)?;
+    // An unpacked kernel is half a gigabyte: only the newest is kept.
+    for old in fs::read_dir(work)? {
+        let old = old?;
+        if old.file_name().to_string_lossy().starts_with("kernel-") {
+            fs::remove_dir_all(old.path())?;
+        }
+    }
+    // Its name says that it is whole.
+    fs::rename(&new, &kernel.root)?;
+    Ok(())
+}
+
+impl Kernel {
+    /// The kernel's image.
+    pub(super) fn vmlinuz(&self) -> PathBuf {
+        self.root.join(format!("boot/vmlinuz-{}", self.release))
+    }
+
+    /// The files of these modules and of those that they need, in the order in which they are loaded.
+    ///
+    /// # Errors
+    /// When the kernel does not have one.
+    pub(super) fn modules(&self, names: &[&str]) -> Result<Vec<PathBuf>> {
+        let mut files = Vec::new();
+        for name in names {
+            let mut command = cmd::program("modprobe", &["--show-depends", "--set-version"]);
+            command.arg(&self.release).arg("-d").arg(&self.root).arg(name);
+            let plan = cmd::output(&mut command)?;
+            for line in plan.lines() {
+                let Some(file) = line.strip_prefix("insmod ") else {
+                    // Built into this kernel.
+                    continue;
+                };
+                let file = PathBuf::from(file.trim());
+                if !files.contains(&file) {
+                    files.push(file);
+                }
+            }
+        }
+        Ok(files)
+    }
+
+    /// Builds the one module whose source lies in `source`.
+    ///
+    /// # Errors
+    /// When it does not compile.
+    pub(super) fn build(&self, source: &Path, dir: &Path) -> Result<PathBuf> {
+        if dir.exists() {
+            fs::remove_dir_all(dir)?;
+        }
+        fs::create_dir_all(dir)?;
+        for file in fs::read_dir(source)? {
+            let file = file?;
+            fs::copy(file.path(), dir.join(file.file_name()))?;
+        }
+        let flavour = self
+            .root
+            .join("usr/src")
+            .join(format!("linux-headers-{}", self.release));
+        let common = self.release.trim_end_matches("-amd64");
+        let common = self
+            .root
+            .join(format!("usr/src/linux-headers-{common}-common/Makefile"));
+        // The flavour's own Makefile only includes the other, by the path that an installed package has.
+        let mut make = cmd::program("make", &["-s", "-C"]);
+        make.arg(&flavour).arg("-f").arg(&common);
+        make.arg(format!("M={}", dir.display())).arg("modules");
+        cmd::run(&mut make)?;
+        let mut built = fs::read_dir(dir)?.flatten().map(|entry| entry.path());
+        built
+            .find(|path| path.extension().is_some_and(|e| e == "ko"))
+            .context("make built no module")
+    }
+}
+
+/// What a package depends on, as far as its candidate says.
+fn depends(package: &str) -> Result<Vec<String>> {
+    let text = cmd::output(&mut cmd::program("apt-cache", &["depends", package]))?;
+    Ok(text
+        .lines()
+        .filter_map(|line| line.trim().trim_start_matches('|').strip_prefix("Depends: "))
+        .map(str::to_owned)
+        .collect())
+}
+
+/// The version that apt would install.
+fn version(package: &str) -> Result<String> {
+    let text = cmd::output(&mut cmd::program("apt-cache", &["policy", package]))?;
+    match text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("Candidate: "))
+    {
+        Some(version) if version != "(none)" => Ok(version.to_owned()),
+        _ => bail!("apt has no candidate for {package}"),
+    }
+}

@@ -1,0 +1,143 @@
+//! `cargo xtask vm`: the program in a virtual machine with Debian's own kernel, for what no test on a developer's
+//! machine can show: lines that the kernel itself prints, a kernel log that is closed to users, and real reboots.
+//!
+//! QEMU emulates the processor, so nothing is asked of the host's kernel, and no kernel is installed on the host. What
+//! runs in the guest lies in `xtask/vm/`; everything that is made lies in `target/vm/`.
+
+mod image;
+mod kernel;
+mod qemu;
+mod report;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use nix::unistd::Uid;
+
+use crate::stage::Stages;
+use crate::{cmd, deps};
+
+/// What the host needs: to emulate, to build a module and an image, and the programs that are copied into the guest.
+const PACKAGES: &[&str] = &[
+    "qemu-system-x86",
+    "busybox-static",
+    "cpio",
+    "e2fsprogs",
+    "gcc-12",
+    "kmod",
+    "libelf1",
+    "make",
+    "munge",
+    "slurm-client",
+    "slurm-wlm-basic-plugins",
+    "slurmctld",
+    "slurmd",
+];
+
+/// The whole of it, all boots together. A machine with two cores needs a fifth of it.
+const DEADLINE: Duration = Duration::from_secs(8 * 60);
+
+/// Every result that the guest must tell: one that is missing has failed.
+const RESULTS: &[&str] = &[
+    "kernel",
+    "defaults: up",
+    "defaults: rights of the worker",
+    "user space: not believed",
+    "user space: nothing is counted",
+    "kernel line: counted once",
+    "kernel line: an incident",
+    "kernel line: unhealthy",
+    "slurm: registered and idle",
+    "history: counted",
+    "history: healthy",
+    "drain",
+    "drain: reason",
+    "drain: recorded",
+    "reset: registered, still drained",
+    "gpu absent: unhealthy",
+    "gpu absent: known as ours",
+    "gpu absent: stays drained",
+    "gpu absent: reason",
+    "reboot: registered, still drained",
+    "gpu back: undrained",
+    "gpu back: idle",
+    "gpu back: by us",
+    "gpu back: healthy",
+    "gpu back: counters",
+];
+
+/// Runs all of them, or one. There is one, `spine`.
+///
+/// # Errors
+/// When there is none of that name.
+pub(crate) fn stages(stages: &mut Stages, name: Option<&str>) -> Result<()> {
+    if name.is_some_and(|n| n != "spine") {
+        bail!("there is no such group; there are: spine");
+    }
+    let work = cmd::root().join("target/vm");
+    let mut made = None;
+    if !stages.run("vm spine: packages", packages) {
+        stages.not_run("vm spine", "its packages");
+        return Ok(());
+    }
+    if !stages.run("vm spine: image", || {
+        made = Some(make(&work)?);
+        Ok(())
+    }) {
+        stages.not_run("vm spine", "its image");
+        return Ok(());
+    }
+    stages.run("vm spine", || match &made {
+        Some(machine) => boot(machine, &work),
+        None => bail!("there is no image"),
+    });
+    Ok(())
+}
+
+fn packages() -> Result<()> {
+    if std::env::consts::ARCH != "x86_64" {
+        bail!("the guest is made of this machine's own programs, and only x86_64 is set up");
+    }
+    if !Uid::effective().is_root() {
+        bail!("needs root: the files of the guest belong to root");
+    }
+    deps::install(PACKAGES)
+}
+
+/// What QEMU is started with.
+struct Machine {
+    vmlinuz: PathBuf,
+    initramfs: PathBuf,
+    disk: PathBuf,
+}
+
+fn make(work: &Path) -> Result<Machine> {
+    // As it is shipped: without the feature that lets tests forge a boot, which the end-to-end tests may have left.
+    cmd::run(&mut cmd::cargo(&[
+        "build",
+        "--locked",
+        "--profile=ci",
+        "--package=nodewarden",
+    ]))?;
+    std::fs::create_dir_all(work)?;
+    let kernel = kernel::get(work)?;
+    let module = kernel.build(&cmd::root().join("xtask/vm/module"), &work.join("module"))?;
+    Ok(Machine {
+        initramfs: image::initramfs(&kernel, work)?,
+        disk: image::disk(&kernel.release, &module, work)?,
+        vmlinuz: kernel.vmlinuz(),
+    })
+}
+
+fn boot(machine: &Machine, work: &Path) -> Result<()> {
+    let console = work.join("console.log");
+    let mut results = report::Report::default();
+    let ended = qemu::run(machine, &console, DEADLINE, |line| results.line(line));
+    let verdict = results.finish(RESULTS);
+    println!("console: {}", console.display());
+    match (verdict, ended) {
+        (Err(missing), Err(end)) => Err(end.context(missing)),
+        (verdict, ended) => verdict.and(ended),
+    }
+}
