@@ -117,6 +117,7 @@ mod tests {
         help: "M.",
         tier: Tier::Core,
         source: "test",
+        aliases: &[],
     };
 
     #[test]

@@ -13,6 +13,7 @@ pub mod fuzz;
 pub mod host;
 pub mod kernel_log;
 pub mod metric;
+pub mod rdma;
 pub mod runner;
 pub mod settings;
 pub mod subject;
@@ -25,7 +26,7 @@ pub use domain::{DOMAINS, Domain};
 pub use env::Env;
 pub use error::Error;
 pub use event::{BootId, Cursor, Event, EventBody, Events, PciAddress};
-pub use metric::{Kind, Metric, Tier, Unit};
+pub use metric::{Alias, Kind, Metric, Tier, Unit};
 pub use settings::Settings;
 pub use subject::{Subject, SubjectKind};
 

@@ -23,6 +23,10 @@ pub enum Unit {
     Bytes,
     /// A fraction from 0 to 1.
     Ratio,
+    /// Bytes in a second: what a link can carry.
+    BytesPerSecond,
+    /// Transfers in a second, as PCI Express counts its speed: 32 GT/s is 3.2e10.
+    TransfersPerSecond,
 }
 
 impl Unit {
@@ -33,6 +37,8 @@ impl Unit {
             Self::Seconds => "seconds",
             Self::Bytes => "bytes",
             Self::Ratio => "ratio",
+            Self::BytesPerSecond => "bytes_per_second",
+            Self::TransfersPerSecond => "transfers_per_second",
         }
     }
 }
@@ -48,6 +54,21 @@ pub enum Tier {
     Debug,
     /// Never served: a fact for the health checks only.
     Private,
+}
+
+/// How a compatibility page shows a metric: as another exporter names it, labels it and counts it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Alias {
+    /// The page: `node_exporter` is served at `/metrics/node_exporter`.
+    pub page: &'static str,
+    /// The other exporter's name.
+    pub name: &'static str,
+    /// What the other exporter says that it is.
+    pub kind: Kind,
+    /// Their label and ours, in their order. A label of ours that is not listed is left out.
+    pub labels: &'static [(&'static str, &'static str)],
+    /// What our value is multiplied by. 1 keeps whole numbers exact.
+    pub scale: f64,
 }
 
 /// One row of the metric table.
@@ -67,6 +88,8 @@ pub struct Metric {
     pub tier: Tier,
     /// Where the value comes from: kernel file, API call or specification.
     pub source: &'static str,
+    /// What it is called on compatibility pages.
+    pub aliases: &'static [Alias],
 }
 
 impl PartialEq for Metric {

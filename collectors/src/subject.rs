@@ -16,6 +16,10 @@ pub enum SubjectKind {
     MemoryController,
     /// A PCI function, by address.
     Pci,
+    /// An RDMA device, by the kernel's name (`mlx5_0`).
+    RdmaDevice,
+    /// A port of an RDMA device: `mlx5_0/1`.
+    RdmaPort,
     /// A part of nodewarden itself, by name.
     Worker,
 }
@@ -64,6 +68,8 @@ impl SubjectKind {
             Self::Nvswitch => "nvswitch",
             Self::MemoryController => "memory_controller",
             Self::Pci => "pci",
+            Self::RdmaDevice => "rdma_device",
+            Self::RdmaPort => "rdma_port",
             Self::Worker => "worker",
         }
     }

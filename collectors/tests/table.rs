@@ -112,6 +112,7 @@ fn the_rules_catch_what_they_are_for() {
         help: "Bytes that were read.",
         tier: Tier::Core,
         source: "a file",
+        aliases: &[],
     };
     assert!(faults(&GOOD).is_empty());
     for (bad, word) in [

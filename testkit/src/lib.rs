@@ -19,4 +19,5 @@ pub mod scontrol_wrapper;
 pub mod slurm;
 pub mod strace;
 pub mod tmpfs;
+pub mod tree;
 pub mod wait;

@@ -22,6 +22,7 @@ const fn metric(name: &'static str, kind: Kind, tier: Tier) -> Metric {
         help: "A \\ in help.",
         tier,
         source: "test",
+        aliases: &[],
     }
 }
 

@@ -1,29 +1,20 @@
 //! What is answered to which request.
 
-use std::cell::{Cell, RefCell};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+mod metrics;
 
-use collectors::Tier;
+use std::cell::{Cell, RefCell};
+
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
-use tokio::sync::oneshot;
-use tokio::time::timeout_at;
 
 use super::Core;
-use super::connection::LONGEST;
 use crate::core::snapshot::{Presence, Snapshot};
-use crate::exposition::{self, Encoder, Page};
+use crate::exposition::Encoder;
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
-const SCRAPE_TIMEOUT: &str = "x-prometheus-scrape-timeout-seconds";
-
-/// The deadline of a request that names none: Prometheus' default time-out less 10 %.
-const DEFAULT: Duration = Duration::from_secs(9);
-
 const LANDING: &str = "<!DOCTYPE html>\n<html lang=\"en\"><head><title>nodewarden</title></head><body>\n\
 <h1>nodewarden</h1>\n<ul>\n<li><a href=\"/metrics\">Metrics</a>\n\
 <li><a href=\"/metrics?tier=detail\">Metrics in detail</a>\n\
@@ -69,37 +60,6 @@ impl<C: Core> Routes<C> {
             _ => response(StatusCode::OK, HTML, LANDING),
         }
     }
-
-    async fn metrics(&self, query: Option<&str>, headers: &HeaderMap) -> Response<Full<Bytes>> {
-        let Some(tier) = tier(query) else {
-            return plain(StatusCode::BAD_REQUEST, "tier: expected core, detail or debug\n");
-        };
-        let page = self.page(Instant::now() + budget(headers)).await;
-        let mut out = String::with_capacity(self.size.get() + 1024);
-        self.encoder.borrow_mut().page(&page, tier, &mut out);
-        self.size.set(out.len());
-        response(StatusCode::OK, exposition::CONTENT_TYPE, out)
-    }
-
-    /// A fresh page, or the last one with what has become too old since taken out.
-    async fn page(&self, deadline: Instant) -> Page {
-        let (reply, answer) = oneshot::channel();
-        self.core.scrape(deadline, reply);
-        let mut page = match timeout_at(deadline.into(), answer).await {
-            Ok(Ok(page)) => Page::clone(&page),
-            Ok(Err(_)) | Err(_) => {
-                self.late.set(self.late.get() + 1);
-                let mut page = Page::clone(&self.core.page());
-                page.snapshot = Arc::new(Snapshot {
-                    at: self.core.now().max(page.snapshot.at),
-                    ..Snapshot::clone(&page.snapshot)
-                });
-                page
-            }
-        };
-        page.facts.late_scrapes = self.late.get();
-        page
-    }
 }
 
 /// Whether any worker has answered.
@@ -108,24 +68,6 @@ fn ready(snapshot: &Snapshot) -> bool {
         .collectors
         .iter()
         .any(|c| c.presence != Presence::Unknown)
-}
-
-fn tier(query: Option<&str>) -> Option<Tier> {
-    let asked = query
-        .unwrap_or_default()
-        .split('&')
-        .find_map(|pair| pair.strip_prefix("tier="));
-    asked.map_or(Some(Tier::Core), exposition::tier)
-}
-
-/// The time that the scraper leaves, less a tenth for the way back.
-fn budget(headers: &HeaderMap) -> Duration {
-    headers
-        .get(SCRAPE_TIMEOUT)
-        .and_then(|v| v.to_str().ok()?.trim().parse::<f64>().ok())
-        .filter(|seconds| *seconds > 0.0)
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds.min(1e6) * 0.9).ok())
-        .map_or(DEFAULT, |d| d.min(LONGEST))
 }
 
 fn plain(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
@@ -140,6 +82,3 @@ fn response(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> R
         .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response
 }
-
-#[cfg(test)]
-mod tests;

@@ -11,6 +11,7 @@ pub static BOOT_INFO: Metric = Metric {
     help: "The kernel's identifier of the current boot.",
     tier: Tier::Detail,
     source: "/proc/sys/kernel/random/boot_id",
+    aliases: &[],
 };
 
 /// When the kernel was started, in seconds since the epoch.
@@ -22,6 +23,7 @@ pub static BOOT_TIME: Metric = Metric {
     help: "When the kernel was started, in Unix time, read at most once a minute.",
     tier: Tier::Core,
     source: "/proc/stat, btime",
+    aliases: &[],
 };
 
 /// Errors that ECC could not correct, of one memory controller, wherever they were.
@@ -33,6 +35,7 @@ pub static EDAC_UNCORRECTED: Metric = Metric {
     help: "Memory errors of a memory controller that ECC could not correct, attributed to a DIMM or not.",
     tier: Tier::Core,
     source: "/sys/devices/system/edac/mc/mc*/ue_count",
+    aliases: &[],
 };
 
 /// Errors that ECC corrected, of one memory controller, wherever they were.
@@ -44,6 +47,7 @@ pub static EDAC_CORRECTED: Metric = Metric {
     help: "Memory errors of a memory controller that ECC corrected, attributed to a DIMM or not.",
     tier: Tier::Core,
     source: "/sys/devices/system/edac/mc/mc*/ce_count",
+    aliases: &[],
 };
 
 /// Errors that ECC could not correct and that the controller could not place.
@@ -55,6 +59,7 @@ pub static EDAC_UNATTRIBUTED_UNCORRECTED: Metric = Metric {
     help: "Uncorrected memory errors whose DIMM the memory controller could not name.",
     tier: Tier::Detail,
     source: "/sys/devices/system/edac/mc/mc*/ue_noinfo_count",
+    aliases: &[],
 };
 
 /// Errors that ECC corrected and that the controller could not place.
@@ -66,6 +71,7 @@ pub static EDAC_UNATTRIBUTED_CORRECTED: Metric = Metric {
     help: "Corrected memory errors whose DIMM the memory controller could not name.",
     tier: Tier::Detail,
     source: "/sys/devices/system/edac/mc/mc*/ce_noinfo_count",
+    aliases: &[],
 };
 
 /// How long the counters of one memory controller have counted, in seconds.
@@ -77,6 +83,7 @@ pub static EDAC_SINCE_RESET: Metric = Metric {
     help: "Time since the error counters of a memory controller began to count from zero.",
     tier: Tier::Detail,
     source: "/sys/devices/system/edac/mc/mc*/seconds_since_reset",
+    aliases: &[],
 };
 
 /// Which memory controller an EDAC name stands for.
@@ -88,6 +95,7 @@ pub static EDAC_CONTROLLER_INFO: Metric = Metric {
     help: "The memory controller behind an EDAC name, as its driver calls it.",
     tier: Tier::Detail,
     source: "/sys/devices/system/edac/mc/mc*/mc_name",
+    aliases: &[],
 };
 
 /// Errors that ECC could not correct, of one DIMM or rank.
@@ -99,6 +107,7 @@ pub static EDAC_DIMM_UNCORRECTED: Metric = Metric {
     help: "Memory errors of a DIMM, or of a rank where the controller tells ranks apart, that ECC could not correct.",
     tier: Tier::Core,
     source: "/sys/devices/system/edac/mc/mc*/{dimm,rank}*/dimm_ue_count",
+    aliases: &[],
 };
 
 /// Errors that ECC corrected, of one DIMM or rank.
@@ -110,6 +119,7 @@ pub static EDAC_DIMM_CORRECTED: Metric = Metric {
     help: "Memory errors of a DIMM, or of a rank where the controller tells ranks apart, that ECC corrected.",
     tier: Tier::Core,
     source: "/sys/devices/system/edac/mc/mc*/{dimm,rank}*/dimm_ce_count",
+    aliases: &[],
 };
 
 /// Where a DIMM sits. A label of its own series: the site may set it at run time, which must not restart the counters.
@@ -121,6 +131,7 @@ pub static EDAC_DIMM_INFO: Metric = Metric {
     help: "Where a DIMM sits, as firmware or the site named the slot, read at most once a minute.",
     tier: Tier::Detail,
     source: "/sys/devices/system/edac/mc/mc*/{dimm,rank}*/dimm_label",
+    aliases: &[],
 };
 
 /// The capacity of a DIMM or rank, in bytes.
@@ -132,6 +143,7 @@ pub static EDAC_DIMM_SIZE: Metric = Metric {
     help: "Capacity of a DIMM or rank.",
     tier: Tier::Detail,
     source: "/sys/devices/system/edac/mc/mc*/{dimm,rank}*/size (MiB)",
+    aliases: &[],
 };
 
 /// How many GPUs the PCI bus shows, virtual functions left out, by vendor.
@@ -143,6 +155,7 @@ pub static PCI_GPUS: Metric = Metric {
     help: "GPUs that the PCI bus shows, whether a driver is bound or not, without virtual functions.",
     tier: Tier::Core,
     source: "/sys/bus/pci/devices",
+    aliases: &[],
 };
 
 /// A GPU as the PCI bus shows it.
@@ -163,6 +176,7 @@ pub static PCI_GPU_INFO: Metric = Metric {
     help: "A GPU on the PCI bus with its bound driver (empty: none) and whether the function is physical or virtual.",
     tier: Tier::Core,
     source: "/sys/bus/pci/devices/*/{vendor,device,class,physfn,driver,numa_node}",
+    aliases: &[],
 };
 
 /// Whether a GPU answers a configuration read: 1, or 0 for all ones, which is what a bus without an answer gives.
@@ -174,6 +188,67 @@ pub static PCI_FUNCTION_RESPONDING: Metric = Metric {
     help: "Whether a GPU answers a read of its PCI configuration space, 0 being off the bus.",
     tier: Tier::Private,
     source: "/sys/bus/pci/devices/*/config, first four bytes",
+    aliases: &[],
+};
+
+/// A PCI function that is watched for its link, with what it is.
+pub static PCI_DEVICE_INFO: Metric = Metric {
+    name: "host_pci_device_info",
+    kind: Kind::Info,
+    unit: Unit::None,
+    labels: &["pci", "function", "driver", "parent"],
+    help: "A PCI function whose link is watched: what it serves (gpu, rdma), its driver and the port above it.",
+    tier: Tier::Detail,
+    source: "/sys/bus/pci/devices/*/{class,driver}",
+    aliases: &[],
+};
+
+/// The speed at which a PCI link runs, in transfers per second and lane.
+pub static PCI_LINK_SPEED: Metric = Metric {
+    name: "host_pci_link_speed_transfers_per_second",
+    kind: Kind::Gauge,
+    unit: Unit::TransfersPerSecond,
+    labels: &["pci"],
+    help: "Speed of a PCI link per lane, which GPUs lower while idle.",
+    tier: Tier::Core,
+    source: "/sys/bus/pci/devices/*/current_link_speed",
+    aliases: &[],
+};
+
+/// The speed at which a PCI link could run: the lower of the function and the port above it.
+pub static PCI_LINK_SPEED_MAX: Metric = Metric {
+    name: "host_pci_link_speed_max_transfers_per_second",
+    kind: Kind::Gauge,
+    unit: Unit::TransfersPerSecond,
+    labels: &["pci"],
+    help: "Highest speed per lane that both ends of a PCI link offer.",
+    tier: Tier::Core,
+    source: "/sys/bus/pci/devices/*/max_link_speed, and of the port above",
+    aliases: &[],
+};
+
+/// How many lanes a PCI link uses.
+pub static PCI_LINK_WIDTH: Metric = Metric {
+    name: "host_pci_link_width",
+    kind: Kind::Gauge,
+    unit: Unit::None,
+    labels: &["pci"],
+    help: "Lanes that a PCI link uses.",
+    tier: Tier::Core,
+    source: "/sys/bus/pci/devices/*/current_link_width",
+    aliases: &[],
+};
+
+/// How many lanes a PCI link could use: the lower of the function and the port above it.
+pub static PCI_LINK_WIDTH_MAX: Metric = Metric {
+    name: "host_pci_link_width_max",
+    kind: Kind::Gauge,
+    unit: Unit::None,
+    labels: &["pci"],
+    help: "Lanes that both ends of a PCI link offer.",
+    tier: Tier::Core,
+    source: "/sys/bus/pci/devices/*/max_link_width, and of the port above",
+    aliases: &[],
 };
 
 /// Every metric of this collector, in the order of the exposition.

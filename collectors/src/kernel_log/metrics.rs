@@ -18,6 +18,7 @@ const fn counter(
         help,
         tier,
         source: SOURCE,
+        aliases: &[],
     }
 }
 

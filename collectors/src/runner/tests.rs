@@ -14,6 +14,7 @@ static VALUE: Metric = Metric {
     help: "Value.",
     tier: Tier::Core,
     source: "test",
+    aliases: &[],
 };
 
 static METRICS: [&Metric; 1] = [&VALUE];

@@ -83,6 +83,7 @@ mod tests {
             help: "A|B.",
             tier: Tier::Core,
             source: "/sys/*/a",
+            aliases: &[],
         };
         let mut out = String::new();
         section(&mut out, "host", &[&M]);

@@ -11,6 +11,7 @@ static ONE: Metric = Metric {
     help: "One.",
     tier: Tier::Core,
     source: "test",
+    aliases: &[],
 };
 
 struct Fake(Subject, Duration);

@@ -18,6 +18,7 @@ const fn row(
         help,
         tier: Tier::Core,
         source,
+        aliases: &[],
     }
 }
 

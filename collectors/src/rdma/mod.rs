@@ -1,0 +1,3 @@
+//! Ports of InfiniBand, RoCE and other RDMA devices.
+
+pub mod metrics;
