@@ -24,6 +24,7 @@ use nodewarden::core::snapshot::{DeviceState, Prepared, Presence, Snapshot};
 use nodewarden::health::engine::Engine;
 use nodewarden::health::policy::Policy;
 use nodewarden::health::{Effect, Input, Now};
+use testkit::tree;
 
 /// An arbitrary time, long after boot.
 const START: Duration = Duration::from_secs(100_000);
@@ -85,20 +86,9 @@ fn events(env: &Env) -> Vec<Event> {
     from.try_iter().collect()
 }
 
-/// Lays the tree `from` over the tree `to`.
-fn lay_over(from: &Path, to: &Path) {
-    let status = std::process::Command::new("cp")
-        .arg("-rT")
-        .arg(from)
-        .arg(to)
-        .status()
-        .unwrap();
-    assert!(status.success(), "{}", from.display());
-}
-
 fn judge(case: &Path) -> String {
     let copy = tempfile::tempdir().unwrap();
-    lay_over(case, copy.path());
+    tree::unpack(case, copy.path()).unwrap();
     let boot_id = Some("11111111-2222-3333-4444-555555555555".to_owned());
     let env = Env {
         boot_id,
@@ -132,19 +122,15 @@ fn judge(case: &Path) -> String {
     }
     // Two minutes of health ticks before the first step and after each.
     let mut ticks = 0;
-    let mut step = 0;
+    let mut steps = tree::steps(case).unwrap().into_iter();
     loop {
         for _ in 0..8 {
             ticks += 1;
             let time = now(Duration::from_secs(15 * ticks));
             take(engine.step(time, Input::Snapshot(&snapshot(&env, time.boottime))));
         }
-        step += 1;
-        let overlay = case.join(format!("steps/{step}/root"));
-        if !overlay.is_dir() {
-            break;
-        }
-        lay_over(&overlay, &env.sysroot);
+        let Some(step) = steps.next() else { break };
+        tree::lay(&step, &env.sysroot).unwrap();
     }
     let view = engine.view();
     let mut out = format!("verdict {:?}: {}\n", view.verdict.health, view.verdict.text);

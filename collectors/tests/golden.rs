@@ -1,6 +1,6 @@
 //! Every fixture of every collector, read as the daemon's workers read it and compared with its `expected.prom`.
 //!
-//! A fixture is `fixtures/<collector>/<case>/`: `root/` in place of `/`, perhaps `steps/<n>/root/` laid over it before
+//! A fixture is `fixtures/<collector>/<case>/`: `root.tree` in place of `/`, perhaps `steps/<n>.tree` laid over it before
 //! further readings, `expected.prom`, and `SOURCE`, which says whether it was captured or synthesised and from what.
 //! `UPDATE_GOLDEN=1 cargo test --test golden` writes the expectations anew; read the difference before committing it.
 
@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 use collectors::runner::Runner;
 use collectors::{Env, Kind, Metric, Settings, Spec, Tier, Value};
+use testkit::tree;
 
 /// Folders of fixtures/ that belong to no collector: fuzz corpora, Slurm's answers, whole nodes to show.
 const NOT_COLLECTORS: [&str; 3] = ["demo", "fuzz", "slurm"];
@@ -81,23 +82,18 @@ fn every_fixture_says_where_it_comes_from() {
 
 /// Reads a case, and again after each step is laid over its tree.
 fn read_case(spec: &'static Spec, case: &Path) -> String {
-    let steps = folders(&case.join("steps"));
-    // Only a case with steps changes its tree, and only then is a copy needed.
     let copy = tempfile::tempdir().unwrap();
-    let dir = if steps.is_empty() {
-        case.to_owned()
-    } else {
-        lay_over(case, copy.path());
-        copy.path().to_owned()
-    };
-    let Some(mut source) = (spec.open)(&Env::recorded(&dir), &Settings::default()).unwrap() else {
+    let dir = copy.path();
+    tree::unpack(case, dir).unwrap();
+    let Some(mut source) = (spec.open)(&Env::recorded(dir), &Settings::default()).unwrap() else {
         return String::new();
     };
     let mut runner = Runner::new(spec, &mut source).unwrap();
     let mut text = read(&mut runner);
-    for step in steps {
-        lay_over(&step.join("root"), &dir.join("root"));
-        writeln!(text, "\n# step {}", file_name(&step)).unwrap();
+    for step in tree::steps(case).unwrap() {
+        tree::lay(&step, &dir.join("root")).unwrap();
+        let number = step.file_stem().unwrap().to_str().unwrap();
+        writeln!(text, "\n# step {number}").unwrap();
         text.push_str(&read(&mut runner));
     }
     text
@@ -186,27 +182,7 @@ fn label_text(metric: &Metric, values: &[String]) -> String {
     }
 }
 
-/// Copies a tree over another one; symbolic links stay links.
-fn lay_over(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        let kind = entry.file_type().unwrap();
-        if kind.is_dir() {
-            lay_over(&entry.path(), &target);
-        } else if kind.is_symlink() {
-            if target.symlink_metadata().is_ok() {
-                fs::remove_file(&target).unwrap();
-            }
-            std::os::unix::fs::symlink(fs::read_link(entry.path()).unwrap(), &target).unwrap();
-        } else {
-            fs::copy(entry.path(), &target).unwrap();
-        }
-    }
-}
-
-/// The folders in a folder, by name, numbers in their own order. None where it is not there.
+/// The folders in a folder, by name. None where it is not there.
 fn folders(path: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = fs::read_dir(path)
         .map(|entries| {
@@ -216,10 +192,7 @@ fn folders(path: &Path) -> Vec<PathBuf> {
                 .collect()
         })
         .unwrap_or_default();
-    found.sort_by_key(|p| {
-        let name = file_name(p);
-        (name.parse::<u64>().ok(), name)
-    });
+    found.sort();
     found
 }
 

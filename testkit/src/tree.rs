@@ -20,7 +20,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
@@ -111,6 +111,46 @@ pub fn lay(file: &Path, over: &Path) -> Result<()> {
         put(&over.join(&path), &entry).with_context(|| format!("{name}: {path}"))?;
     }
     Ok(())
+}
+
+/// Unpacks a case: its `root.tree` becomes the folder `root`, its other files are copied beside it. The steps stay.
+///
+/// # Errors
+/// A line that cannot be read, or a file that cannot be written.
+pub fn unpack(case: &Path, to: &Path) -> Result<()> {
+    folders(&to.join("root"))?;
+    for entry in fs::read_dir(case).with_context(|| case.display().to_string())? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default();
+        if name == "root.tree" {
+            lay(&path, &to.join("root"))?;
+        } else if path.is_file() {
+            put(&to.join(name), &Entry::File(fs::read(&path)?))?;
+        }
+    }
+    Ok(())
+}
+
+/// The files `steps/<n>.tree` of a case, by number. None where there is no such folder.
+///
+/// # Errors
+/// A folder that cannot be listed, or a file in it with another name.
+pub fn steps(case: &Path) -> Result<Vec<PathBuf>> {
+    let folder = case.join("steps");
+    if !folder.is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for entry in fs::read_dir(&folder)? {
+        let path = entry?.path();
+        let number = path.extension().filter(|e| *e == "tree").and(path.file_stem());
+        let number: u64 = number
+            .and_then(|n| n.to_str()?.parse().ok())
+            .with_context(|| format!("{}: expected `<number>.tree`", path.display()))?;
+        found.push((number, path));
+    }
+    found.sort();
+    Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
 /// Writes one entry. Everybody may read it, as with sysfs.

@@ -14,6 +14,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
+use testkit::tree;
 
 use crate::cmd;
 
@@ -23,8 +24,11 @@ const GRACE: Duration = Duration::from_secs(10);
 /// Runs until Ctrl-C.
 pub(crate) fn run(name: &str, listen: SocketAddr) -> Result<()> {
     let recording = cmd::root().join("fixtures").join(name);
-    if !recording.join("root").is_dir() {
-        bail!("{} is no recording: it has no folder `root`", recording.display());
+    if !recording.join("root.tree").is_file() {
+        bail!(
+            "{} is no recording: it has no file `root.tree`",
+            recording.display()
+        );
     }
     cmd::run(&mut cmd::cargo(&[
         "build",
@@ -38,7 +42,7 @@ pub(crate) fn run(name: &str, listen: SocketAddr) -> Result<()> {
     let temp = tempfile::Builder::new().prefix("nodewarden-demo-").tempdir()?;
     std::fs::set_permissions(temp.path(), Permissions::from_mode(0o755))?;
     let node = temp.path().join("node");
-    copy(&recording, &node)?;
+    tree::unpack(&recording, &node)?;
     let (state, run) = (temp.path().join("state"), temp.path().join("run"));
 
     // Blocked, so that Ctrl-C ends the wait and not the clean-up.
@@ -105,24 +109,4 @@ fn target_dir() -> Result<std::path::PathBuf> {
         .as_str()
         .context("cargo metadata names no target folder")?
         .into())
-}
-
-/// Copies a recording: folders, files, and symbolic links as links.
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    std::fs::create_dir_all(to)?;
-    std::fs::set_permissions(to, Permissions::from_mode(0o755))?;
-    for entry in std::fs::read_dir(from)? {
-        let entry = entry?;
-        let (source, target) = (entry.path(), to.join(entry.file_name()));
-        let kind = entry.file_type()?;
-        if kind.is_dir() {
-            copy(&source, &target)?;
-        } else if kind.is_symlink() {
-            std::os::unix::fs::symlink(std::fs::read_link(&source)?, &target)?;
-        } else {
-            std::fs::copy(&source, &target)?;
-            std::fs::set_permissions(&target, Permissions::from_mode(0o644))?;
-        }
-    }
-    Ok(())
 }

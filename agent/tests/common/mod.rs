@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use testkit::daemon::Daemon;
 use testkit::exposition::Sample;
 use testkit::kmsg::Kmsg;
+use testkit::tree;
 
 /// The longest that a test waits for anything. A test that needs it has failed; a busy machine needs a part of it.
 pub const LONG: Duration = Duration::from_secs(60);
@@ -55,14 +56,8 @@ impl Node {
     pub fn new() -> Self {
         let dir = tempfile::Builder::new().prefix("nw-").tempdir().unwrap();
         open_to_all(dir.path());
-        let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/host/h100/root");
-        let status = Command::new("cp")
-            .arg("-r")
-            .arg(fixture)
-            .arg(dir.path().join("root"))
-            .status()
-            .unwrap();
-        assert!(status.success());
+        let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/host/h100");
+        tree::unpack(&fixture, dir.path()).unwrap();
         // Without its own boot id the tree takes the running kernel's.
         fs::remove_dir_all(dir.path().join("root/proc/sys")).unwrap();
         let mount = dir.path().join("dev");

@@ -135,15 +135,7 @@ fn a_recording_never_reaches_slurm() {
     let mut node = Node::new();
     let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/demo");
     let copy = node.path("demo");
-    assert!(
-        std::process::Command::new("cp")
-            .arg("-r")
-            .arg(demo)
-            .arg(&copy)
-            .status()
-            .unwrap()
-            .success()
-    );
+    testkit::tree::unpack(&demo, &copy).unwrap();
     node.recorded = Some(copy);
     node.set("health.mode=\"drain\"").set("slurm.watch=\"250ms\"");
     node.spawn();

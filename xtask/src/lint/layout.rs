@@ -55,7 +55,7 @@ fn forbidden(file: &Path, text: &str, words: &[String]) -> Vec<String> {
     found
 }
 
-/// A case is the folder above a `root`, `events` or expected output: fixtures/<collector>/<case>, or fixtures/<case>.
+/// A case is the folder above `root.tree`, `steps` or expected output: fixtures/<collector>/<case>, or fixtures/<case>.
 fn cases_without_source(files: &[PathBuf]) -> Vec<String> {
     let mut cases = BTreeSet::new();
     // A fuzzing corpus is input without meaning, found or made up.
@@ -67,11 +67,8 @@ fn cases_without_source(files: &[PathBuf]) -> Vec<String> {
             .components()
             .map(|c| c.as_os_str().to_string_lossy())
             .collect();
-        // The first folder called `root` or `steps` ends the name of the case.
-        let end = parts
-            .iter()
-            .position(|p| p == "root" || p == "steps")
-            .unwrap_or(parts.len() - 1);
+        // The first folder called `steps` ends the name of the case.
+        let end = parts.iter().position(|p| p == "steps").unwrap_or(parts.len() - 1);
         // Files directly below fixtures/ or fixtures/<collector>/ are no case, such as a README.
         if end >= 2 && file.file_name().is_some_and(|n| n != "README.md") {
             cases.insert(parts[..end].join("/"));
@@ -99,13 +96,13 @@ mod tests {
             "fixtures/README.md",
             "fixtures/host/README.md",
             "fixtures/host/good/SOURCE",
-            "fixtures/host/good/root/sys/a",
+            "fixtures/host/good/root.tree",
             "fixtures/host/good/replies/a",
-            "fixtures/host/bad/root/sys/a",
+            "fixtures/host/bad/root.tree",
             "fixtures/host/bad/expected.prom",
-            "fixtures/host/bad/steps/1/root/sys/a",
+            "fixtures/host/bad/steps/1.tree",
             "fixtures/demo/SOURCE",
-            "fixtures/demo/root/proc/stat",
+            "fixtures/demo/root.tree",
             "fixtures/demo/kmsg",
         ]
         .map(PathBuf::from)
