@@ -30,6 +30,8 @@ pub struct Reading<'a> {
     pub result: Result<(), Error>,
     /// How long the reading took.
     pub took: Duration,
+    /// When it ended.
+    pub ended: Instant,
 }
 
 /// A device whose reading has not come back, or the list of devices itself.
@@ -231,7 +233,8 @@ impl Runner {
                 device: done.slot.number,
                 subject: done.slot.device.subject(),
                 result: std::mem::replace(&mut done.result, Ok(())),
-                took: done.took,
+                took: done.ended.saturating_duration_since(done.began),
+                ended: done.ended,
             };
             sink.reading(reading, &done.slot.block);
         }

@@ -94,6 +94,7 @@ fn read(mut slot: Slot, since: Instant) -> Done {
     Done {
         slot,
         result,
-        took: since.elapsed(),
+        began: since,
+        ended: Instant::now(),
     }
 }

@@ -1,7 +1,7 @@
 //! What reader and supervisor share: which devices there are, and where each one is at the moment.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::{Busy, Number};
 use crate::{Block, Device, Devices, Error, Subject};
@@ -62,7 +62,8 @@ pub(super) struct Looked {
 pub(super) struct Done {
     pub slot: Slot,
     pub result: Result<(), Error>,
-    pub took: Duration,
+    pub began: Instant,
+    pub ended: Instant,
 }
 
 /// What is to be handed out.
