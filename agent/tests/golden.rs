@@ -50,9 +50,9 @@ fn snapshot(env: &Env, at: Duration) -> Snapshot {
         state.watcher = source.watcher.is_some().then_some(Ok(()));
         let mut runner = Runner::new(spec, &mut source).unwrap();
         let devices = &mut state.devices;
-        let mut take = |reading: Reading, block: &Block| {
+        let mut take = |reading: Reading<'_>, block: &Block| {
             devices.push(DeviceState {
-                subject: reading.subject,
+                subject: reading.subject.clone(),
                 layout: Arc::new(Prepared::new(block.layout().to_vec())),
                 values: Arc::new(block.values().to_vec()),
                 at,

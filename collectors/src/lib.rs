@@ -80,6 +80,12 @@ pub trait Devices: Send {
     /// # Errors
     /// When the list itself could not be read.
     fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error>;
+
+    /// Whether the list of devices may differ from the last scan. Called before each reading, on the reading thread;
+    /// must not touch a driver.
+    fn changed(&mut self) -> bool {
+        false
+    }
 }
 
 /// A collector without devices, only with a watcher.
@@ -93,7 +99,8 @@ impl Devices for NoDevices {
 
 /// The smallest thing that blocks alone: a GPU, a port, a filesystem.
 pub trait Device: Send {
-    /// What it is. Its name is unique within the collector and stable over scans.
+    /// What it is. Its name is unique within the collector and stable over scans: a device whose subject was there
+    /// before stays the object that it was, unless its last reading failed; then the newly found one takes its place.
     fn subject(&self) -> &Subject;
     /// Reads it. What cannot be read is pushed as [`Value::Absent`].
     ///

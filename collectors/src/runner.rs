@@ -1,57 +1,82 @@
 //! Reads a collector's devices in turn. One that exceeds the slice keeps its thread, and a new thread takes the rest:
 //! threads exist only for stuck devices.
+//!
+//! A reading is one batch on one thread, the reader: it asks whether the list of devices is still right, scans where it
+//! is not, and reads each device. Nobody is woken between two devices; whoever supervises is told at the end, and looks
+//! by himself ([`Runner::check`]) when a slice has passed.
 
-use std::collections::{BTreeSet, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+mod reader;
+mod work;
+
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::sys::task;
-use crate::{Block, Device, Error, Source, Spec, Subject};
+use crate::{Block, Error, NoDevices, Source, Spec, Subject};
+use work::Work;
+
+/// A device's number within its runner. Given once and never again, so that what was said of it cannot be taken for
+/// something about its successor.
+pub type Number = u32;
 
 /// What became of one device in one reading.
 #[derive(Debug)]
-pub struct Reading {
-    /// The device's number within this runner; a device keeps it until the next scan.
-    pub device: usize,
+pub struct Reading<'a> {
+    /// The device's number.
+    pub device: Number,
     /// The device.
-    pub subject: Subject,
+    pub subject: &'a Subject,
     /// Why there is no reading, where there is none.
     pub result: Result<(), Error>,
     /// How long the reading took.
     pub took: Duration,
+    /// When it ended.
+    pub ended: Instant,
 }
 
-/// A device whose reading has not come back.
+/// A device whose reading has not come back, or the list of devices itself.
 #[derive(Clone, Debug)]
 pub struct Busy {
-    /// The device's number within this runner.
-    pub device: usize,
-    /// The device.
-    pub subject: Subject,
+    /// The device; `None`: the list of devices.
+    pub device: Option<(Number, Subject)>,
     /// Since when.
     pub since: Instant,
     /// The thread that is in it.
     pub tid: i32,
 }
 
-struct Slot {
-    number: usize,
-    device: Box<dyn Device>,
-    block: Block,
+/// Takes what a reading gives.
+pub trait Sink {
+    /// The list of devices has changed, or could not be read: then the old one stands. Told before the first reading
+    /// of a device that is new in it, and after the last of one that has left.
+    fn devices(&mut self, list: Result<Vec<(Number, Subject)>, Error>);
+    /// A device has answered.
+    fn reading(&mut self, reading: Reading<'_>, block: &Block);
 }
 
-struct Work {
-    slots: VecDeque<Slot>,
-    /// The reader that may take slots. A reader with another number ends once its device comes back.
-    reader: u64,
+/// Takes readings alone.
+struct Readings<F>(F);
+
+impl<F: FnMut(Reading<'_>, &Block)> Sink for Readings<F> {
+    fn devices(&mut self, list: Result<Vec<(Number, Subject)>, Error>) {
+        if let Err(error) = list {
+            tracing::warn!(%error, "devices cannot be listed");
+        }
+    }
+
+    fn reading(&mut self, reading: Reading<'_>, block: &Block) {
+        (self.0)(reading, block);
+    }
 }
 
 struct Shared {
     work: Mutex<Work>,
+    /// There is work for the reader, or it is to end.
     wake: Condvar,
+    /// A batch is over; for [`Runner::read`] alone.
+    over: Condvar,
+    /// Called at the end of a batch and when something late has come back, on the thread that did it.
+    notice: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Shared {
@@ -59,69 +84,73 @@ impl Shared {
         // A device's panic is caught outside the lock, so a poisoned one still holds whole slots.
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-enum Report {
-    Started {
-        number: usize,
-        tid: i32,
-        at: Instant,
-    },
-    Done {
-        slot: Slot,
-        result: Result<(), Error>,
-        took: Duration,
-    },
+    /// Waits for the end of the batch, or as long as that.
+    fn wait(&self, wait: Duration) {
+        let work = self.lock();
+        if work.running {
+            drop(self.over.wait_timeout(work, wait));
+        }
+    }
+
+    fn tell(&self) {
+        match &self.notice {
+            Some(notice) => notice(),
+            None => self.over.notify_all(),
+        }
+    }
 }
 
 /// Runs one collector's devices.
 pub struct Runner {
     spec: &'static Spec,
-    idle: Vec<Slot>,
-    subjects: Vec<Subject>,
-    busy: Vec<Option<Busy>>,
     shared: Arc<Shared>,
+    /// A reader waits for work, or is at it.
     reader_runs: bool,
-    from: Receiver<Report>,
-    to: Sender<Report>,
+    /// Kept for its memory.
+    spare: Vec<work::Done>,
 }
 
 impl Runner {
-    /// Scans the source's devices.
+    /// Scans the source's devices, and keeps the source's list to scan it again.
     ///
     /// # Errors
     /// When the scan fails.
     pub fn new(spec: &'static Spec, source: &mut Source) -> Result<Self, Error> {
-        let (to, from) = mpsc::channel();
-        let devices = source.devices.scan()?;
-        let subjects: Vec<Subject> = devices.iter().map(|d| d.subject().clone()).collect();
-        let idle = devices
-            .into_iter()
-            .enumerate()
-            .map(|(number, device)| Slot {
-                number,
-                device,
-                block: Block::default(),
-            })
-            .collect();
-        let busy = vec![None; subjects.len()];
-        let work = Mutex::new(Work {
-            slots: VecDeque::new(),
-            reader: 0,
-        });
-        let shared = Arc::new(Shared {
-            work,
+        Self::start(spec, source, None)
+    }
+
+    /// The same for a supervisor that does not wait: `notice` is called, on another thread, when there is something for
+    /// [`Runner::drain`].
+    ///
+    /// # Errors
+    /// When the scan fails.
+    pub fn with_notice(
+        spec: &'static Spec,
+        source: &mut Source,
+        notice: impl Fn() + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
+        Self::start(spec, source, Some(Box::new(notice)))
+    }
+
+    fn start(
+        spec: &'static Spec,
+        source: &mut Source,
+        notice: Option<Box<dyn Fn() + Send + Sync>>,
+    ) -> Result<Self, Error> {
+        let mut devices = std::mem::replace(&mut source.devices, Box::new(NoDevices));
+        let found = devices.scan()?;
+        let shared = Shared {
+            work: Mutex::new(Work::new(spec.name, devices, found)),
             wake: Condvar::new(),
-        });
+            over: Condvar::new(),
+            notice,
+        };
         Ok(Self {
             spec,
-            idle,
-            subjects,
-            busy,
-            shared,
+            shared: Arc::new(shared),
             reader_runs: false,
-            from,
-            to,
+            spare: Vec::new(),
         })
     }
 
@@ -131,178 +160,137 @@ impl Runner {
     }
 
     /// The devices, by number.
-    pub fn subjects(&self) -> &[Subject] {
-        &self.subjects
+    pub fn subjects(&self) -> Vec<(Number, Subject)> {
+        self.shared.lock().list()
     }
 
-    /// Devices whose reading has not come back.
-    pub fn busy(&self) -> impl Iterator<Item = &Busy> {
-        self.busy.iter().flatten()
+    /// What has not come back.
+    pub fn busy(&self) -> impl Iterator<Item = Busy> + use<> {
+        self.shared.lock().busy().into_iter()
     }
 
-    /// Reads every device that is not still busy from before; `emit` gets each reading as it comes. Returns when each
-    /// has answered or used up its slice. A late reading is handed out by [`Runner::take_late`] or the next call.
-    pub fn read(&mut self, mut emit: impl FnMut(Reading, &Block)) {
-        self.take_late(&mut emit);
-        let mut pending: BTreeSet<usize> = self.idle.iter().map(|s| s.number).collect();
-        if pending.is_empty() || !self.ensure_reader() {
-            return;
-        }
-        self.shared.lock().slots.extend(self.idle.drain(..));
-        self.shared.wake.notify_all();
+    /// Whether a reading is under way. What is stuck from an earlier one does not count.
+    pub fn is_reading(&self) -> bool {
+        self.shared.lock().running
+    }
 
-        let mut current: Option<(usize, Instant)> = None;
-        while !pending.is_empty() {
-            // Before a device has started there is nothing to be late: the thread has just not run yet.
-            let wait = match current {
-                Some((_, since)) => self.spec.slice.saturating_sub(since.elapsed()),
-                None => self.spec.deadline,
-            };
-            match self.from.recv_timeout(wait) {
-                Ok(Report::Started { number, tid, at }) => {
-                    self.start(number, tid, at);
-                    current = Some((number, at));
-                }
-                Ok(Report::Done { slot, result, took }) => {
-                    pending.remove(&slot.number);
-                    if current.is_some_and(|(number, _)| number == slot.number) {
-                        current = None;
-                    }
-                    self.finish(slot, result, took, &mut emit);
-                }
-                Err(RecvTimeoutError::Disconnected) => return,
-                Err(RecvTimeoutError::Timeout) => {
-                    if let Some((stuck, _)) = current.take() {
-                        pending.remove(&stuck);
-                    } else {
-                        continue;
-                    }
-                    self.reader_runs = false;
-                    if !self.ensure_reader() {
-                        let left = std::mem::take(&mut self.shared.lock().slots);
-                        self.idle.extend(left);
-                        return;
-                    }
-                }
+    /// Starts to read every device that is not still busy from before. False: there is nothing to read, or no thread.
+    pub fn begin(&mut self) -> bool {
+        {
+            let mut work = self.shared.lock();
+            if work.running {
+                return true;
+            }
+            if !work.submit() {
+                return false;
             }
         }
+        if !self.ensure_reader() {
+            return false;
+        }
+        self.shared.wake.notify_one();
+        true
+    }
+
+    /// Gives up what has used its slice; a new reader goes on behind it. How long to wait until the next look; `None`:
+    /// no reading is under way.
+    pub fn check(&mut self) -> Option<Duration> {
+        {
+            let mut work = self.shared.lock();
+            if !work.running {
+                return None;
+            }
+            // Before a device has started there is nothing to be late: the thread has just not run yet.
+            let left = work.current.as_ref().map_or(self.spec.slice, |c| {
+                self.spec.slice.saturating_sub(c.since.elapsed())
+            });
+            if !left.is_zero() {
+                return Some(left);
+            }
+            self.reader_runs = false;
+            if !work.give_up() {
+                return None;
+            }
+        }
+        self.ensure_reader().then_some(self.spec.slice)
+    }
+
+    /// Hands out what came back since the last call. Whether a reading was under way still.
+    pub fn drain(&mut self, sink: &mut dyn Sink) -> bool {
+        let work::Taken {
+            listed,
+            mut done,
+            left,
+            running,
+        } = self.shared.lock().take(std::mem::take(&mut self.spare));
+        // What has left is closed outside of the lock: a driver may take its time.
+        drop(left);
+        if let Some(list) = listed {
+            sink.devices(list);
+        }
+        for done in &mut done {
+            let reading = Reading {
+                device: done.slot.number,
+                subject: done.slot.device.subject(),
+                result: std::mem::replace(&mut done.result, Ok(())),
+                took: done.ended.saturating_duration_since(done.began),
+                ended: done.ended,
+            };
+            sink.reading(reading, &done.slot.block);
+        }
+        let left = self.shared.lock().put_back(&mut done);
+        drop(left);
+        self.spare = done;
+        running
+    }
+
+    /// Reads every device that is not still busy from before, and waits; `emit` gets each reading. Returns when each
+    /// has answered or used up its slice. A late reading is handed out by [`Runner::take_late`] or the next call.
+    pub fn read(&mut self, emit: impl FnMut(Reading<'_>, &Block)) {
+        let mut sink = Readings(emit);
+        self.drain(&mut sink);
+        if !self.begin() {
+            return;
+        }
+        while let Some(wait) = self.check() {
+            self.shared.wait(wait);
+            self.drain(&mut sink);
+        }
+        self.drain(&mut sink);
     }
 
     /// Hands out readings that came back since the last call, without starting any.
-    pub fn take_late(&mut self, emit: &mut impl FnMut(Reading, &Block)) {
-        while let Ok(report) = self.from.try_recv() {
-            match report {
-                Report::Done { slot, result, took } => self.finish(slot, result, took, emit),
-                Report::Started { number, tid, at } => self.start(number, tid, at),
-            }
-        }
+    pub fn take_late(&mut self, emit: impl FnMut(Reading<'_>, &Block)) {
+        self.drain(&mut Readings(emit));
     }
 
-    fn start(&mut self, number: usize, tid: i32, since: Instant) {
-        if let (Some(busy), Some(subject)) = (self.busy.get_mut(number), self.subjects.get(number)) {
-            *busy = Some(Busy {
-                device: number,
-                subject: subject.clone(),
-                since,
-                tid,
-            });
-        }
-    }
-
-    fn finish(
-        &mut self,
-        slot: Slot,
-        result: Result<(), Error>,
-        took: Duration,
-        emit: &mut impl FnMut(Reading, &Block),
-    ) {
-        if let Some(busy) = self.busy.get_mut(slot.number) {
-            *busy = None;
-        }
-        let subject = slot.device.subject().clone();
-        emit(
-            Reading {
-                device: slot.number,
-                subject,
-                result,
-                took,
-            },
-            &slot.block,
-        );
-        self.idle.push(slot);
-        self.idle.sort_unstable_by_key(|s| s.number);
-    }
-
-    /// Makes sure that a reader may take slots: a new one where the last is stuck. False: no thread is to be had.
+    /// Makes sure that a reader may take slots: a new one where the last is stuck. False: no thread is to be had, and
+    /// the batch is over.
     fn ensure_reader(&mut self) -> bool {
         if self.reader_runs {
             return true;
         }
-        let number = {
-            let mut work = self.shared.lock();
-            work.reader += 1;
-            work.reader
-        };
-        let (shared, to) = (Arc::clone(&self.shared), self.to.clone());
+        let number = self.shared.lock().next_reader();
+        let shared = Arc::clone(&self.shared);
         let name: String = format!("r:{}", self.spec.name).chars().take(15).collect();
-        self.reader_runs = thread::Builder::new()
+        let started = thread::Builder::new()
             .name(name)
-            .spawn(move || reader(number, &shared, &to))
-            .is_ok();
+            .spawn(move || reader::run(number, &shared));
+        match started {
+            Ok(_) => self.reader_runs = true,
+            Err(error) => {
+                tracing::error!(collector = self.spec.name, %error, "no thread to read with");
+                self.shared.lock().call_off();
+            }
+        }
         self.reader_runs
     }
 }
 
 impl Drop for Runner {
     fn drop(&mut self) {
-        self.shared.lock().reader += 1;
+        self.shared.lock().next_reader();
         self.shared.wake.notify_all();
-    }
-}
-
-fn reader(number: u64, shared: &Shared, to: &Sender<Report>) {
-    let tid = task::own_tid();
-    loop {
-        let mut work = shared.lock();
-        let mut slot = loop {
-            if work.reader != number {
-                return;
-            }
-            match work.slots.pop_front() {
-                Some(slot) => break slot,
-                None => work = shared.wake.wait(work).unwrap_or_else(PoisonError::into_inner),
-            }
-        };
-        drop(work);
-        let at = Instant::now();
-        if to
-            .send(Report::Started {
-                number: slot.number,
-                tid,
-                at,
-            })
-            .is_err()
-        {
-            return;
-        }
-        slot.block.clear();
-        // A collector's bug costs its own device only.
-        let result = catch_unwind(AssertUnwindSafe(|| slot.device.read(&mut slot.block)))
-            .unwrap_or_else(|_| Err(Error::Panic(slot.device.subject().to_string())));
-        if result.is_err() {
-            slot.block.clear();
-        }
-        slot.block.finish();
-        if to
-            .send(Report::Done {
-                slot,
-                result,
-                took: at.elapsed(),
-            })
-            .is_err()
-        {
-            return;
-        }
     }
 }
 

@@ -94,31 +94,33 @@ fn read(spec: &'static Spec, env: &Env) -> CollectorState {
     state.presence = Presence::Open;
     let until = Instant::now() + spec.deadline;
     let devices = &mut state.devices;
-    let mut take = |reading: Reading, block: &Block| devices.push(device(reading, block));
+    let mut take = |reading: Reading<'_>, block: &Block| devices.push(device(reading, block));
     runner.read(&mut take);
     while runner.busy().next().is_some() && Instant::now() < until {
         thread::sleep(LOOK);
         runner.take_late(&mut take);
     }
     let now = boot::boottime();
-    state.devices.extend(runner.busy().map(|busy| DeviceState {
-        subject: busy.subject.clone(),
-        layout: Arc::new(Prepared::new(Vec::new())),
-        values: Arc::default(),
-        at: now,
-        took: busy.since.elapsed(),
-        error: None,
-        late: Some(Late {
-            since: now.saturating_sub(busy.since.elapsed()),
-            task: task::read(busy.tid),
-        }),
+    state.devices.extend(runner.busy().filter_map(|busy| {
+        Some(DeviceState {
+            subject: busy.device?.1,
+            layout: Arc::new(Prepared::new(Vec::new())),
+            values: Arc::default(),
+            at: now,
+            took: busy.since.elapsed(),
+            error: None,
+            late: Some(Late {
+                since: now.saturating_sub(busy.since.elapsed()),
+                task: task::read(busy.tid),
+            }),
+        })
     }));
     state
 }
 
-fn device(reading: Reading, block: &Block) -> DeviceState {
+fn device(reading: Reading<'_>, block: &Block) -> DeviceState {
     DeviceState {
-        subject: reading.subject,
+        subject: reading.subject.clone(),
         layout: Arc::new(Prepared::new(block.layout().to_vec())),
         values: Arc::new(block.values().to_vec()),
         at: boot::boottime(),

@@ -22,6 +22,7 @@ use crate::exposition::{OwnFacts, Page};
 use crate::health::engine::Engine;
 use crate::health::policy::Policy;
 use crate::health::verdict::Verdict;
+use crate::health::view::View;
 use crate::health::{Effect, Input, Now, Order, Record};
 use crate::link::{ToDaemon, ToParent};
 use crate::sys::packet::{Packets, Received};
@@ -49,6 +50,8 @@ pub struct Daemon {
     poll: Poll,
     parent: Packets,
     to_parent: VecDeque<Vec<u8>>,
+    /// The parent's socket is watched for room to write.
+    parent_full: bool,
     waker: Waker,
     messages: Receiver<Message>,
     mailbox: Mailbox,
@@ -65,7 +68,9 @@ pub struct Daemon {
     next_tick: Duration,
     /// Until the first ticks are over: how long the next one waits.
     early: Option<Duration>,
-    /// The engine may have changed since the last page.
+    /// What is shown of the engine.
+    view: Arc<View>,
+    /// The engine may have changed since then.
     changed: bool,
     journal: Journal,
     boot: BootId,
@@ -130,10 +135,12 @@ impl Daemon {
         poll.add(&parts.parent, PARENT)?;
         poll.add(&parts.waker, MAILBOX)?;
         let cursor = parts.engine.cursor();
+        let view = Arc::new(parts.engine.view());
         Ok(Self {
             poll,
             parent: parts.parent,
             to_parent: VecDeque::new(),
+            parent_full: false,
             waker: parts.waker,
             messages: parts.messages,
             mailbox: parts.mailbox,
@@ -149,6 +156,7 @@ impl Daemon {
             store_failing: false,
             next_tick: Duration::ZERO,
             early: Some(FIRST_TICK),
+            view,
             changed: false,
             journal: Journal::default(),
             boot: parts.boot,
@@ -315,10 +323,12 @@ impl Daemon {
     }
 
     fn publish(&mut self) -> Arc<Page> {
-        self.changed = false;
+        if std::mem::take(&mut self.changed) {
+            self.view = Arc::new(self.engine.view());
+        }
         let page = Arc::new(Page {
             snapshot: self.fleet.snapshot(boot::boottime()),
-            view: Arc::new(self.engine.view()),
+            view: Arc::clone(&self.view),
             facts: self.facts.clone(),
         });
         self.mailbox.publish(Arc::clone(&page));
@@ -385,6 +395,7 @@ impl Daemon {
     fn order(&mut self, order: Order, reply: oneshot::Sender<Result<String, String>>) {
         self.orders.push_back(reply);
         let effects = self.engine.step(now(), Input::Operator(order));
+        self.changed = true;
         // Every order is answered, so that replies and orders stay in step.
         let answered = effects.iter().any(|e| matches!(e, Effect::Answer(_)));
         self.effects.push(effects);
@@ -401,20 +412,23 @@ impl Daemon {
     }
 
     fn send_to_parent(&mut self) {
+        let mut full = false;
         while let Some(packet) = self.to_parent.front() {
             match self.parent.send(packet, None) {
                 Ok(()) => {
                     self.to_parent.pop_front();
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    crate::ignore(self.poll.want_write(&self.parent, PARENT, true));
-                    return;
+                    full = true;
+                    break;
                 }
                 // Its end is seen by receiving.
                 Err(_) => self.to_parent.clear(),
             }
         }
-        crate::ignore(self.poll.want_write(&self.parent, PARENT, false));
+        if std::mem::replace(&mut self.parent_full, full) != full {
+            crate::ignore(self.poll.want_write(&self.parent, PARENT, full));
+        }
     }
 
     fn hear_parent(&mut self) -> io::Result<()> {

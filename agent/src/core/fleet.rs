@@ -7,11 +7,11 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use collectors::{COLLECTORS, Cadence, Cursor, DOMAINS, Env, Event};
+use collectors::{COLLECTORS, Cadence, Cursor, DOMAINS, Env, Event, Subject};
 
-use super::snapshot::{CollectorState, DeviceState, Late, Prepared, Presence, Snapshot};
+use super::snapshot::{self, CollectorState, DeviceState, Prepared, Presence, Snapshot};
 use crate::link::Down;
-use crate::worker::monitor::{SOURCE, WATCHER};
+use crate::worker::monitor::{Late, SOURCE, WATCHER};
 use crate::worker::proto::{Decoder, Failure, FromWorker, Garbage, ToWorker, encode, from_wire};
 
 /// How long a scrape waits for a collector that was asked earlier and has not answered: beyond, it is skipped at once.
@@ -35,6 +35,8 @@ struct Link {
     decoder: Decoder,
     unsent: Vec<u8>,
     greeted: bool,
+    /// The socket is watched for room to write.
+    blocked: bool,
     /// Collectors asked to read, and when.
     asked: BTreeMap<u16, Duration>,
 }
@@ -45,6 +47,8 @@ pub struct Fleet {
     settings: BTreeMap<String, String>,
     links: Vec<Option<Link>>,
     state: Snapshot,
+    /// The numbers of each collector's devices, in the order of the snapshot's.
+    devices: Vec<Vec<u32>>,
 }
 
 impl Fleet {
@@ -56,6 +60,7 @@ impl Fleet {
             settings,
             links,
             state: Snapshot::empty(Duration::ZERO),
+            devices: vec![Vec::new(); COLLECTORS.len()],
         }
     }
 
@@ -87,6 +92,7 @@ impl Fleet {
             decoder: Decoder::default(),
             unsent: Vec::new(),
             greeted: false,
+            blocked: false,
             asked: BTreeMap::new(),
         };
         let name = DOMAINS.get(usize::from(domain)).map_or("", |d| d.name);
@@ -200,7 +206,9 @@ impl Fleet {
     pub fn readable(&mut self, domain: u16) -> Vec<Told> {
         let mut told = Vec::new();
         let mut bytes = [0; 16 * 1024];
-        loop {
+        // A read that leaves room has taken all; what comes later is told by epoll.
+        let mut drained = false;
+        while !drained {
             let Some(Some(link)) = self.links.get_mut(usize::from(domain)) else {
                 return told;
             };
@@ -210,7 +218,10 @@ impl Fleet {
                     told.push(Told::Gone);
                     return told;
                 }
-                Ok(n) => link.decoder.push(bytes.get(..n).unwrap_or_default()),
+                Ok(n) => {
+                    link.decoder.push(bytes.get(..n).unwrap_or_default());
+                    drained = n < bytes.len();
+                }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return told,
                 Err(_) => {
@@ -227,6 +238,7 @@ impl Fleet {
                 return told;
             }
         }
+        told
     }
 
     fn frames(&mut self, domain: u16, told: &mut Vec<Told>) -> Result<(), Garbage> {
@@ -269,16 +281,30 @@ impl Fleet {
     fn note(&mut self, domain: u16, frame: FromWorker) -> Result<(), Garbage> {
         match frame {
             FromWorker::Opened(collector, opened) => {
+                self.owned(domain, collector)?.devices.clear();
+                let opened = opened
+                    .map(|there| there.map(|subjects| self.list(collector, (0..).zip(subjects).collect())));
                 let state = self.owned(domain, collector)?;
-                state.devices.clear();
                 state.presence = match opened {
-                    Ok(Some(subjects)) => {
-                        state.devices = subjects.into_iter().map(new_device).collect();
-                        Presence::Open
-                    }
+                    Ok(Some(())) => Presence::Open,
                     Ok(None) => Presence::NotHere,
                     Err(Failure { reason, text }) => Presence::Failed(reason, text),
                 };
+            }
+            FromWorker::Devices(collector, Ok(list)) => {
+                self.owned(domain, collector)?.presence = Presence::Open;
+                self.list(collector, list);
+            }
+            FromWorker::Devices(collector, Err(Failure { reason, text })) => {
+                let state = self.owned(domain, collector)?;
+                let presence = Presence::Failed(reason, text.clone());
+                if state.presence != presence {
+                    tracing::warn!(
+                        collector = state.spec.name,
+                        "devices not listed, the known ones are read on: {text}"
+                    );
+                }
+                state.presence = presence;
             }
             FromWorker::Watching(collector, watching) => {
                 let state = self.owned(domain, collector)?;
@@ -294,7 +320,7 @@ impl Fleet {
             }
             FromWorker::Layout(collector, device, layout) => {
                 let layout = from_wire(layout)?;
-                let device = device_of(self.owned(domain, collector)?, device)?;
+                let device = self.device(domain, collector, device)?;
                 device.layout = Arc::new(Prepared::new(layout));
                 device.values = Arc::new(Vec::new());
             }
@@ -305,7 +331,7 @@ impl Fleet {
                 took,
                 values,
             } => {
-                let device = device_of(self.owned(domain, collector)?, device)?;
+                let device = self.device(domain, collector, device)?;
                 let wanted = device.layout.series.len();
                 if values.len() < wanted {
                     return Err(Garbage("block shorter than its layout"));
@@ -322,9 +348,8 @@ impl Fleet {
                 took,
                 why,
             } => {
-                let state = self.owned(domain, collector)?;
-                let name = state.spec.name;
-                let device = device_of(state, device)?;
+                let name = self.owned(domain, collector)?.spec.name;
+                let device = self.device(domain, collector, device)?;
                 let error = Some((why.reason, why.text));
                 if device.error != error {
                     let text = error.as_ref().map_or("", |e| e.1.as_str());
@@ -341,12 +366,38 @@ impl Fleet {
         Ok(())
     }
 
-    fn late(
-        &mut self,
-        domain: u16,
-        collector: u16,
-        late: Vec<(u16, u64, Option<collectors::sys::task::Task>)>,
-    ) -> Result<(), Garbage> {
+    /// A device of a collector, which must belong to this worker.
+    fn device(&mut self, domain: u16, collector: u16, number: u32) -> Result<&mut DeviceState, Garbage> {
+        let numbers = self
+            .devices
+            .get(usize::from(collector))
+            .map_or(&[][..], Vec::as_slice);
+        let at = numbers.binary_search(&number).ok();
+        self.owned(domain, collector)?
+            .devices
+            .get_mut(at.ok_or(Garbage("device number"))?)
+            .ok_or(Garbage("device number"))
+    }
+
+    /// Takes over a list of devices. Those that were there keep what is known of them.
+    fn list(&mut self, collector: u16, mut list: Vec<(u32, Subject)>) {
+        let at = usize::from(collector);
+        let (Some(state), Some(numbers)) = (self.state.collectors.get_mut(at), self.devices.get_mut(at))
+        else {
+            return;
+        };
+        list.sort_unstable_by_key(|(number, _)| *number);
+        list.dedup_by_key(|(number, _)| *number);
+        let known = numbers.drain(..).zip(state.devices.drain(..));
+        let mut known: BTreeMap<u32, DeviceState> = known.collect();
+        for (number, subject) in list {
+            let old = known.remove(&number).filter(|d| d.subject == subject);
+            numbers.push(number);
+            state.devices.push(old.unwrap_or_else(|| new_device(subject)));
+        }
+    }
+
+    fn late(&mut self, domain: u16, collector: u16, late: Vec<Late>) -> Result<(), Garbage> {
         let state = self.owned(domain, collector)?;
         if late.is_empty() {
             // Only the monitor's list of blocked threads ended; a device that is still late says so in its next list.
@@ -356,6 +407,7 @@ impl Fleet {
             return Ok(());
         }
         for (device, since, task) in late {
+            let state = self.owned(domain, collector)?;
             let text = || {
                 let waits = task.as_ref().map_or("", |t| t.wchan.as_str());
                 let state = task.as_ref().map_or(' ', |t| t.state);
@@ -365,7 +417,7 @@ impl Fleet {
                 SOURCE => state.presence = Presence::Failed("blocked".to_owned(), text()),
                 WATCHER => state.watcher = Some(Err(("blocked".to_owned(), text()))),
                 device => {
-                    device_of(state, device)?.late = Some(Late {
+                    self.device(domain, collector, device)?.late = Some(snapshot::Late {
                         since: Duration::from_nanos(since),
                         task,
                     });
@@ -393,12 +445,16 @@ impl Fleet {
                     link.unsent.drain(..n);
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return vec![Told::Write(true)],
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                 // The end of it is seen by reading.
                 Err(_) => link.unsent.clear(),
             }
         }
-        vec![Told::Write(false)]
+        let blocked = !link.unsent.is_empty();
+        if std::mem::replace(&mut link.blocked, blocked) == blocked {
+            return Vec::new();
+        }
+        vec![Told::Write(blocked)]
     }
 }
 
@@ -414,14 +470,7 @@ fn is_fresh(collector: &CollectorState, now: Duration, fresh: Duration) -> bool 
             .all(|d| d.error.is_none() && now.saturating_sub(d.at) < fresh)
 }
 
-fn device_of(state: &mut CollectorState, device: u16) -> Result<&mut DeviceState, Garbage> {
-    state
-        .devices
-        .get_mut(usize::from(device))
-        .ok_or(Garbage("device number"))
-}
-
-fn new_device(subject: collectors::Subject) -> DeviceState {
+fn new_device(subject: Subject) -> DeviceState {
     DeviceState {
         subject,
         layout: Arc::new(Prepared::new(Vec::new())),

@@ -1,7 +1,10 @@
 //! A worker: one process per domain, which reads devices that may block for ever.
 
 pub mod child;
+mod job;
 pub mod monitor;
+mod out;
 pub mod proto;
+mod watch;
 
 pub use child::main;

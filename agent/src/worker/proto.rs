@@ -7,9 +7,11 @@ use std::collections::HashMap;
 use std::io::{self, Read};
 use std::sync::{Arc, LazyLock};
 
-use collectors::sys::task::Task;
 use collectors::{Cursor, Env, Event, Layout, Metric, Series, Subject, Value};
+use postcard::ser_flavors::Flavor;
 use serde::{Deserialize, Serialize};
+
+use super::monitor::Late;
 
 /// The largest frame, in bytes. The biggest is a layout of a thousand series.
 pub const MAX_FRAME: usize = 8 * 1024 * 1024;
@@ -38,18 +40,21 @@ pub enum FromWorker {
         /// The worker's build.
         build: String,
     },
-    /// A collector's source was opened: its devices. `None`: not on this node.
+    /// A collector's source was opened: its devices, numbered from 0. `None`: not on this node.
     Opened(u16, Result<Option<Vec<Subject>>, Failure>),
+    /// A collector's list of devices has changed: those that it has now, by number. Or why it could not be read; then
+    /// the old one stands.
+    Devices(u16, Result<Vec<(u32, Subject)>, Failure>),
     /// A collector's watcher runs, or why it does not.
     Watching(u16, Result<(), Failure>),
     /// A device's series, before the first block that has them.
-    Layout(u16, u16, WireLayout),
+    Layout(u16, u32, WireLayout),
     /// A device's reading.
     Block {
         /// Number of the collector.
         collector: u16,
         /// Number of the device.
-        device: u16,
+        device: u32,
         /// When it ended, in nanoseconds since boot (CLOCK_BOOTTIME).
         at: u64,
         /// How long it took, in nanoseconds.
@@ -62,14 +67,14 @@ pub enum FromWorker {
         /// Number of the collector.
         collector: u16,
         /// Number of the device.
-        device: u16,
+        device: u32,
         /// How long it took, in nanoseconds.
         took: u64,
         /// Why.
         why: Failure,
     },
     /// Every reading of this collector that has not come back: device, since when (nanoseconds since boot), its thread.
-    Late(u16, Vec<(u16, u64, Option<Task>)>),
+    Late(u16, Vec<Late>),
     /// A [`ToWorker::Read`] of this collector is done, but for what is late.
     Done(u16),
     /// Something happened.
@@ -175,12 +180,44 @@ pub struct Garbage(pub &'static str);
 
 /// Encodes one frame, length included.
 pub fn encode<T: Serialize>(frame: &T) -> Vec<u8> {
-    // Serialising plain data into memory cannot fail; an empty frame would be refused by the other side as garbage.
-    let body = postcard::to_stdvec(frame).unwrap_or_default();
-    let mut bytes = Vec::with_capacity(body.len() + 4);
-    bytes.extend_from_slice(&u32::try_from(body.len()).unwrap_or(u32::MAX).to_le_bytes());
-    bytes.extend_from_slice(&body);
+    let mut bytes = Vec::new();
+    append(frame, &mut bytes);
     bytes
+}
+
+/// Encodes one frame behind what is there already.
+pub fn append<T: Serialize>(frame: &T, bytes: &mut Vec<u8>) {
+    let start = bytes.len();
+    bytes.extend_from_slice(&[0; 4]);
+    // Serialising plain data into memory cannot fail; an empty frame would be refused by the other side as garbage.
+    if postcard::serialize_with_flavor(frame, Tail(bytes)).is_err() {
+        bytes.truncate(start + 4);
+    }
+    let length = u32::try_from(bytes.len() - start - 4).unwrap_or(u32::MAX);
+    if let Some(prefix) = bytes.get_mut(start..start + 4) {
+        prefix.copy_from_slice(&length.to_le_bytes());
+    }
+}
+
+/// Takes what is serialised at the end of a vector.
+struct Tail<'a>(&'a mut Vec<u8>);
+
+impl Flavor for Tail<'_> {
+    type Output = ();
+
+    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
+        self.0.push(byte);
+        Ok(())
+    }
+
+    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn finalize(self) -> postcard::Result<()> {
+        Ok(())
+    }
 }
 
 /// Takes frames out of a stream of bytes as they arrive.
@@ -252,11 +289,11 @@ pub fn read_frame<T: for<'de> Deserialize<'de>>(
 
 /// Remembers which layout the daemon already has.
 #[derive(Debug, Default)]
-pub struct SentLayouts(HashMap<(u16, u16), Arc<Layout>>);
+pub struct SentLayouts(HashMap<(u16, u32), Arc<Layout>>);
 
 impl SentLayouts {
     /// Whether this layout must be sent before the next block of that device.
-    pub fn is_new(&mut self, collector: u16, device: u16, layout: &Arc<Layout>) -> bool {
+    pub fn is_new(&mut self, collector: u16, device: u32, layout: &Arc<Layout>) -> bool {
         let known = self
             .0
             .get(&(collector, device))
@@ -265,6 +302,11 @@ impl SentLayouts {
             self.0.insert((collector, device), Arc::clone(layout));
         }
         !known
+    }
+
+    /// Forgets the devices of a collector that are gone.
+    pub fn keep(&mut self, collector: u16, is_there: impl Fn(u32) -> bool) {
+        self.0.retain(|(c, d), _| *c != collector || is_there(*d));
     }
 }
 

@@ -1,10 +1,14 @@
 #![allow(clippy::disallowed_methods, reason = "tests look at the process from outside")]
 
+use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::*;
 use crate::metric::{Kind, Tier, Unit};
-use crate::{Cadence, Devices, Metric, domain};
+use crate::sys::task;
+use crate::{Cadence, Device, Devices, Metric, domain};
+
+mod hotplug;
 
 static VALUE: Metric = Metric {
     name: "value",
@@ -94,7 +98,7 @@ fn runner(spec: &'static Spec, behaviours: Vec<Behaviour>) -> Runner {
 
 fn read(runner: &mut Runner) -> Vec<(String, bool, usize)> {
     let mut got = Vec::new();
-    runner.read(|r, b| got.push((r.subject.name, r.result.is_ok(), b.values().len())));
+    runner.read(|r, b| got.push((r.subject.name.clone(), r.result.is_ok(), b.values().len())));
     got.sort();
     got
 }
@@ -111,7 +115,10 @@ fn read_until(runner: &mut Runner, names: &[&str]) {
 }
 
 fn busy(runner: &Runner) -> Vec<String> {
-    runner.busy().map(|b| b.subject.name.clone()).collect()
+    runner
+        .busy()
+        .map(|b| b.device.map_or_else(|| "list".to_owned(), |(_, s)| s.name))
+        .collect()
 }
 
 fn gate() -> (Sender<()>, Behaviour) {

@@ -243,3 +243,111 @@ fn a_blocked_watcher_is_a_failure_until_it_moves_on() {
     rig.says(&[FromWorker::Late(collector, Vec::new())]);
     assert_eq!(up(&mut rig), Some(true));
 }
+
+/// A block of one device with one value.
+fn block(collector: u16, device: u32, value: u64) -> [FromWorker; 2] {
+    let metric = collectors::metrics()
+        .position(|m| m.name == "host_boot_time_seconds")
+        .unwrap();
+    [
+        FromWorker::Layout(
+            collector,
+            device,
+            vec![(u16::try_from(metric).unwrap(), Vec::new())],
+        ),
+        FromWorker::Block {
+            collector,
+            device,
+            at: crate::worker::monitor::nanos(Duration::from_secs(100)),
+            took: 1,
+            values: vec![crate::worker::proto::WireValue::U(value)],
+        },
+    ]
+}
+
+impl Rig {
+    fn list(&mut self, list: &[(u32, &str)]) {
+        let list = list.iter().map(|(n, name)| (*n, Subject::gpu(*name))).collect();
+        let told = self.says(&[FromWorker::Devices(self.collector, Ok(list))]);
+        assert!(told.is_empty(), "{told:?}");
+    }
+
+    fn shown(&mut self) -> Vec<(String, f64)> {
+        let snapshot = self.fleet.snapshot(Duration::from_secs(101));
+        snapshot
+            .all_samples()
+            .map(|(_, s)| (s.subject.name.clone(), s.as_f64()))
+            .collect()
+    }
+}
+
+fn shown(expected: &[(&str, f64)]) -> Vec<(String, f64)> {
+    expected.iter().map(|(n, v)| ((*n).to_owned(), *v)).collect()
+}
+
+#[test]
+fn a_device_that_leaves_or_comes_costs_the_others_nothing() {
+    let mut rig = rig();
+    rig.open();
+    let collector = rig.collector;
+    rig.says(&block(collector, 0, 10));
+    rig.says(&block(collector, 1, 11));
+    rig.list(&[(1, "x"), (2, "y")]);
+    assert_eq!(rig.shown(), shown(&[("x", 11.0)]), "the node left at once");
+    rig.says(&block(collector, 2, 12));
+    assert_eq!(rig.shown(), shown(&[("x", 11.0), ("y", 12.0)]));
+    // The layout that was sent before stands.
+    let [_, values] = block(collector, 1, 21);
+    assert!(rig.says(&[values]).is_empty());
+    assert_eq!(rig.shown(), shown(&[("x", 21.0), ("y", 12.0)]));
+}
+
+#[test]
+fn a_device_keeps_its_error_over_a_new_list() {
+    let mut rig = rig();
+    rig.open();
+    rig.says(&[FromWorker::Failed {
+        collector: rig.collector,
+        device: 1,
+        took: 1,
+        why: Failure {
+            reason: "io".to_owned(),
+            text: "broken".to_owned(),
+        },
+    }]);
+    rig.list(&[(1, "x"), (7, "y")]);
+    let snapshot = rig.fleet.snapshot(Duration::from_secs(100));
+    let devices = &snapshot.collector("host").unwrap().devices;
+    assert_eq!(devices[0].error.as_ref().unwrap().0, "io");
+    assert_eq!(devices[1].error, None);
+}
+
+#[test]
+fn a_number_that_left_the_list_is_nobodys() {
+    let mut rig = rig();
+    rig.open();
+    rig.list(&[(1, "x")]);
+    let [layout, _] = block(rig.collector, 0, 1);
+    assert!(gone(&rig.says(&[layout])));
+}
+
+#[test]
+fn a_list_that_cannot_be_read_is_a_failure_that_keeps_the_devices() {
+    let mut rig = rig();
+    rig.open();
+    let collector = rig.collector;
+    rig.says(&block(collector, 1, 11));
+    let why = Failure {
+        reason: "io".to_owned(),
+        text: "no list".to_owned(),
+    };
+    rig.says(&[FromWorker::Devices(collector, Err(why))]);
+    assert_eq!(
+        rig.presence(),
+        Presence::Failed("io".to_owned(), "no list".to_owned())
+    );
+    assert_eq!(rig.shown(), shown(&[("x", 11.0)]));
+    rig.list(&[(0, ""), (1, "x")]);
+    assert_eq!(rig.presence(), Presence::Open);
+    assert_eq!(rig.shown(), shown(&[("x", 11.0)]));
+}

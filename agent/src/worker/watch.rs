@@ -1,0 +1,113 @@
+//! A collector's watcher runs on two threads: it emits into a bounded channel, and a second one carries to the socket.
+//! One that fails is run again, ever more slowly: a node must not stay blind for one bad read.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use collectors::{Cursor, Error, Event, Events, Watcher};
+
+use super::child::thread_name;
+use super::job::Job;
+use super::proto::{Failure, FromWorker};
+
+/// Events that wait for the socket; a slow daemon then makes the watcher wait.
+const EVENTS_WAITING: usize = 256;
+/// The first wait before a watcher that failed is run again; doubled each time.
+const BACKOFF_MIN: Duration = Duration::from_secs(1);
+/// The longest.
+const BACKOFF_MAX: Duration = Duration::from_secs(60);
+
+/// What both threads know.
+struct Progress {
+    /// The last event that was carried: where a watcher that is run again goes on.
+    cursor: Mutex<Option<Cursor>>,
+    /// It has failed and told nothing since.
+    failing: AtomicBool,
+}
+
+/// Starts a collector's watcher.
+pub(super) fn start(job: &Arc<Job>, watcher: Box<dyn Watcher>) {
+    let progress = Arc::new(Progress {
+        cursor: Mutex::new(job.parts.cursor.clone()),
+        failing: AtomicBool::new(false),
+    });
+    let (to, events) = sync_channel(EVENTS_WAITING);
+    let (watches, watched) = (Arc::clone(job), Arc::clone(&progress));
+    let carries = Arc::clone(job);
+    let threads = thread::Builder::new()
+        .name(thread_name("w", job.parts.spec))
+        .spawn(move || watch(&watches, watcher, &watched, &to))
+        .and_then(|_| {
+            thread::Builder::new()
+                .name(thread_name("e", job.parts.spec))
+                .spawn(move || carry(&carries, &events, &progress))
+        });
+    if let Err(e) = threads {
+        let why = Failure {
+            reason: "thread".to_owned(),
+            text: e.to_string(),
+        };
+        job.parts
+            .out
+            .send(&FromWorker::Watching(job.parts.number, Err(why)));
+    }
+}
+
+fn watch(job: &Job, mut watcher: Box<dyn Watcher>, progress: &Progress, to: &SyncSender<Event>) {
+    let (number, out) = (job.parts.number, &job.parts.out);
+    let watched = || job.watched.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut wait = BACKOFF_MIN;
+    loop {
+        watched().begins();
+        // After a failure it counts as running only once it has told something.
+        if !progress.failing.load(Ordering::Acquire) {
+            out.send(&FromWorker::Watching(number, Ok(())));
+        }
+        let from = progress
+            .cursor
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let started = Instant::now();
+        let events = Events::new(to.clone());
+        let ended = catch_unwind(AssertUnwindSafe(|| watcher.run(from, &events)))
+            .unwrap_or_else(|_| Err(Error::Panic("watcher".to_owned())));
+        watched().ends();
+        let why = match ended {
+            // A recording has an end, and everything in it was seen.
+            Ok(()) if !job.parts.env.is_live() => return,
+            Ok(()) => Failure {
+                reason: "ended".to_owned(),
+                text: "its source has ended".to_owned(),
+            },
+            Err(e) => Failure::from(&e),
+        };
+        if !progress.failing.swap(true, Ordering::AcqRel) {
+            out.send(&FromWorker::Watching(number, Err(why)));
+        }
+        if started.elapsed() > BACKOFF_MAX {
+            wait = BACKOFF_MIN;
+        }
+        thread::sleep(wait);
+        wait = (wait * 2).min(BACKOFF_MAX);
+    }
+}
+
+fn carry(job: &Job, events: &Receiver<Event>, progress: &Progress) {
+    let (number, out) = (job.parts.number, &job.parts.out);
+    for event in events {
+        if progress.failing.swap(false, Ordering::AcqRel) {
+            out.send(&FromWorker::Watching(number, Ok(())));
+        }
+        let seen = Cursor {
+            boot: event.boot.clone(),
+            seq: event.seq,
+        };
+        out.send(&FromWorker::Event(number, event));
+        *progress.cursor.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
+    }
+}

@@ -1,0 +1,382 @@
+//! Devices that come and go, and lists that cannot be had.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+
+/// A bus that a test plugs devices into and takes them out of.
+#[derive(Clone, Default)]
+struct Bus(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    plugged: Vec<(&'static str, Arc<AtomicUsize>)>,
+    changed: bool,
+    scans: usize,
+    /// The next scans end like this.
+    fault: Option<Fault>,
+    /// Devices of these names wait for the other end.
+    gates: Vec<(&'static str, Receiver<()>)>,
+    failing: BTreeSet<&'static str>,
+}
+
+enum Fault {
+    Fails,
+    Panics,
+    Blocks(Receiver<()>),
+}
+
+impl Bus {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The readings of the object that the next scan makes for this name.
+    fn plug(&self, name: &'static str) -> Arc<AtomicUsize> {
+        let readings = Arc::new(AtomicUsize::new(0));
+        let mut state = self.state();
+        state.plugged.push((name, Arc::clone(&readings)));
+        state.changed = true;
+        readings
+    }
+
+    fn unplug(&self, name: &'static str) {
+        let mut state = self.state();
+        state.plugged.retain(|(n, _)| *n != name);
+        state.changed = true;
+    }
+
+    fn fault(&self, fault: Option<Fault>) {
+        let mut state = self.state();
+        state.fault = fault;
+        state.changed = true;
+    }
+
+    fn runner(&self, spec: &'static Spec) -> Runner {
+        let mut source = Source {
+            devices: Box::new(self.clone()),
+            watcher: None,
+        };
+        Runner::new(spec, &mut source).unwrap()
+    }
+}
+
+impl Devices for Bus {
+    fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error> {
+        let mut state = self.state();
+        state.scans += 1;
+        match state.fault.take() {
+            None => {}
+            Some(Fault::Fails) => {
+                state.fault = Some(Fault::Fails);
+                return Err(Error::Panic("no list".to_owned()));
+            }
+            Some(Fault::Panics) => {
+                drop(state);
+                panic!("a bug in a scan");
+            }
+            Some(Fault::Blocks(gate)) => {
+                drop(state);
+                gate.recv().unwrap_or_default();
+                state = self.state();
+            }
+        }
+        let mut devices: Vec<Box<dyn Device>> = Vec::new();
+        for (name, readings) in state.plugged.clone() {
+            let gate = state.gates.iter().position(|(n, _)| *n == name);
+            devices.push(Box::new(Plugged {
+                subject: Subject::gpu(name),
+                name,
+                readings,
+                gate: gate.map(|at| state.gates.remove(at).1),
+                bus: self.clone(),
+            }));
+        }
+        Ok(devices)
+    }
+
+    fn changed(&mut self) -> bool {
+        std::mem::take(&mut self.state().changed)
+    }
+}
+
+struct Plugged {
+    subject: Subject,
+    name: &'static str,
+    readings: Arc<AtomicUsize>,
+    gate: Option<Receiver<()>>,
+    bus: Bus,
+}
+
+impl Device for Plugged {
+    fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    fn read(&mut self, out: &mut Block) -> Result<(), Error> {
+        self.readings.fetch_add(1, Ordering::Relaxed);
+        if let Some(gate) = self.gate.take() {
+            gate.recv().unwrap_or_default();
+        }
+        if self.bus.state().failing.contains(self.name) {
+            return Err(Error::Panic("broken".to_owned()));
+        }
+        out.u64(&VALUE, &[self.name], 1);
+        Ok(())
+    }
+}
+
+/// What a reading tells: the lists, and which devices answered.
+#[derive(Debug, Default, PartialEq)]
+struct Told {
+    lists: Vec<Result<Vec<(Number, String)>, String>>,
+    read: Vec<(Number, String)>,
+}
+
+impl Sink for Told {
+    fn devices(&mut self, list: Result<Vec<(Number, Subject)>, Error>) {
+        self.lists.push(match list {
+            Ok(list) => Ok(list.into_iter().map(|(n, s)| (n, s.name)).collect()),
+            Err(e) => Err(e.reason().to_owned()),
+        });
+    }
+
+    fn reading(&mut self, reading: Reading<'_>, _: &Block) {
+        self.read.push((reading.device, reading.subject.name.clone()));
+    }
+}
+
+/// One whole reading, supervised as a worker does it.
+fn told(runner: &mut Runner) -> Told {
+    let mut told = Told::default();
+    runner.drain(&mut told);
+    runner.begin();
+    while let Some(wait) = runner.check() {
+        runner.shared.wait(wait);
+    }
+    runner.drain(&mut told);
+    told.read.sort();
+    told
+}
+
+fn names(list: &[(Number, &str)]) -> Vec<(Number, String)> {
+    list.iter().map(|(n, s)| (*n, (*s).to_owned())).collect()
+}
+
+#[test]
+fn a_device_that_is_plugged_in_gets_a_new_number_and_is_read_at_once() {
+    let bus = Bus::default();
+    bus.plug("a");
+    let mut runner = bus.runner(&PATIENT);
+    told(&mut runner);
+    bus.plug("b");
+    let told = told(&mut runner);
+    assert_eq!(told.lists, [Ok(names(&[(0, "a"), (1, "b")]))]);
+    assert_eq!(told.read, names(&[(0, "a"), (1, "b")]));
+}
+
+#[test]
+fn nothing_is_scanned_and_nothing_told_while_nothing_changes() {
+    let bus = Bus::default();
+    bus.plug("a");
+    let mut runner = bus.runner(&PATIENT);
+    told(&mut runner);
+    let scans = bus.state().scans;
+    for _ in 0..10 {
+        assert_eq!(told(&mut runner).lists, []);
+    }
+    assert_eq!(bus.state().scans, scans);
+}
+
+#[test]
+fn a_device_that_stays_is_the_same_object_with_the_same_number() {
+    let bus = Bus::default();
+    let before = bus.plug("a");
+    let mut runner = bus.runner(&PATIENT);
+    told(&mut runner);
+    bus.unplug("a");
+    // What the next scan finds under the name counts elsewhere.
+    let after = bus.plug("a");
+    assert_eq!(told(&mut runner).read, names(&[(0, "a")]));
+    assert!(before.load(Ordering::Relaxed) > 1);
+    assert_eq!(after.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn a_device_that_failed_is_replaced_by_what_a_scan_finds_under_its_name() {
+    let bus = Bus::default();
+    bus.plug("a");
+    let mut runner = bus.runner(&PATIENT);
+    bus.state().failing.insert("a");
+    told(&mut runner);
+    bus.unplug("a");
+    let after = bus.plug("a");
+    bus.state().failing.clear();
+    assert_eq!(told(&mut runner).read, names(&[(0, "a")]));
+    assert_eq!(after.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_number_is_never_given_twice() {
+    let bus = Bus::default();
+    bus.plug("a");
+    let mut runner = bus.runner(&PATIENT);
+    for number in 1..50 {
+        bus.plug("b");
+        assert!(told(&mut runner).read.contains(&(number, "b".to_owned())));
+        bus.unplug("b");
+        let told = told(&mut runner);
+        assert_eq!(told.lists, [Ok(names(&[(0, "a")]))]);
+        assert_eq!(told.read, names(&[(0, "a")]));
+    }
+}
+
+#[test]
+fn of_two_devices_with_one_name_the_first_is_read() {
+    let bus = Bus::default();
+    let first = bus.plug("a");
+    let second = bus.plug("a");
+    let mut runner = bus.runner(&PATIENT);
+    bus.state().changed = true;
+    assert_eq!(told(&mut runner).read, names(&[(0, "a")]));
+    assert_eq!(
+        (first.load(Ordering::Relaxed), second.load(Ordering::Relaxed)),
+        (1, 0)
+    );
+}
+
+#[test]
+fn a_stuck_device_that_is_gone_is_kept_until_it_comes_back_and_then_dropped() {
+    let bus = Bus::default();
+    let (open, gate) = channel();
+    bus.state().gates.push(("a", gate));
+    bus.plug("a");
+    bus.plug("b");
+    let mut runner = bus.runner(&HASTY);
+    while busy(&runner) != ["a"] {
+        told(&mut runner);
+    }
+    bus.unplug("a");
+    let all = told(&mut runner);
+    assert_eq!(all.lists.last(), Some(&Ok(names(&[(0, "a"), (1, "b")]))));
+    assert_eq!(busy(&runner), ["a"]);
+
+    drop(open);
+    loop {
+        let told = told(&mut runner);
+        assert!(
+            !told.read.contains(&(0, "a".to_owned())),
+            "it is not shown any more"
+        );
+        if told.lists.last() == Some(&Ok(names(&[(1, "b")]))) {
+            break;
+        }
+    }
+    assert!(busy(&runner).is_empty());
+}
+
+#[test]
+fn a_stuck_device_that_is_found_again_keeps_its_number() {
+    let bus = Bus::default();
+    let (open, gate) = channel();
+    bus.state().gates.push(("a", gate));
+    bus.plug("a");
+    let mut runner = bus.runner(&HASTY);
+    while busy(&runner) != ["a"] {
+        told(&mut runner);
+    }
+    bus.unplug("a");
+    told(&mut runner);
+    bus.plug("a");
+    told(&mut runner);
+    drop(open);
+    while told(&mut runner).read != names(&[(0, "a")]) {}
+    assert_eq!(runner.subjects().len(), 1);
+}
+
+#[test]
+fn a_scan_that_fails_leaves_the_old_devices_and_is_tried_again_at_each_reading() {
+    let bus = Bus::default();
+    bus.plug("a");
+    let mut runner = bus.runner(&PATIENT);
+    bus.fault(Some(Fault::Fails));
+    let scans = bus.state().scans;
+    for _ in 0..3 {
+        let told = told(&mut runner);
+        assert_eq!(told.lists, [Err("panic".to_owned())]);
+        assert_eq!(told.read, names(&[(0, "a")]));
+    }
+    assert_eq!(bus.state().scans, scans + 3);
+    bus.state().fault = None;
+    assert_eq!(
+        told(&mut runner).lists,
+        [Ok(names(&[(0, "a")]))],
+        "the end is told too"
+    );
+    assert_eq!(told(&mut runner).lists, []);
+}
+
+#[test]
+fn a_panic_in_a_scan_costs_the_scan_only() {
+    let bus = Bus::default();
+    bus.plug("a");
+    let mut runner = bus.runner(&PATIENT);
+    bus.fault(Some(Fault::Panics));
+    let told = told(&mut runner);
+    assert_eq!(told.lists, [Err("panic".to_owned())]);
+    assert_eq!(told.read, names(&[(0, "a")]));
+}
+
+#[test]
+fn a_scan_that_blocks_keeps_one_thread_and_the_old_devices_are_read() {
+    static SCANS: Spec = spec("scans", Duration::from_millis(20));
+    let bus = Bus::default();
+    bus.plug("a");
+    let mut runner = bus.runner(&SCANS);
+    let (open, gate) = channel();
+    bus.fault(Some(Fault::Blocks(gate)));
+    bus.plug("b");
+    while !busy(&runner).contains(&"list".to_owned()) {
+        told(&mut runner);
+    }
+    read_until(&mut runner, &["a"]);
+    for _ in 0..100 {
+        assert_eq!(told(&mut runner).lists, []);
+    }
+    // The stuck one, the one that reads now, and at most one that is about to end.
+    assert!(threads_named("r:scans") <= 3);
+
+    drop(open);
+    let both = Ok(names(&[(0, "a"), (1, "b")]));
+    while told(&mut runner).lists.last() != Some(&both) {}
+    assert!(busy(&runner).is_empty());
+    read_until(&mut runner, &["b"]);
+}
+
+#[test]
+fn a_reading_of_many_devices_wakes_its_supervisor_once() {
+    static MANY: Spec = spec("many", Duration::from_secs(600));
+    static TOLD: AtomicUsize = AtomicUsize::new(0);
+    let bus = Bus::default();
+    for name in ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"] {
+        bus.plug(name);
+    }
+    let mut source = Source {
+        devices: Box::new(bus),
+        watcher: None,
+    };
+    let (to, over) = channel();
+    let mut runner = Runner::with_notice(&MANY, &mut source, move || {
+        TOLD.fetch_add(1, Ordering::Relaxed);
+        to.send(()).unwrap_or_default();
+    })
+    .unwrap();
+    for reading in 1..=20 {
+        assert!(runner.begin());
+        over.recv().unwrap();
+        let mut told = Told::default();
+        assert!(!runner.drain(&mut told));
+        assert_eq!(told.read.len(), 10);
+        assert_eq!(TOLD.load(Ordering::Relaxed), reading);
+    }
+}

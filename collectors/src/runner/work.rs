@@ -1,0 +1,363 @@
+//! What reader and supervisor share: which devices there are, and where each one is at the moment.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Instant;
+
+use super::{Busy, Number};
+use crate::{Block, Device, Devices, Error, Subject};
+
+/// A device with what belongs to it.
+pub(super) struct Slot {
+    pub number: Number,
+    pub device: Box<dyn Device>,
+    pub block: Block,
+    /// Its last reading failed.
+    pub failed: bool,
+}
+
+/// A device of the list, wherever its slot is.
+struct Known {
+    subject: Subject,
+    /// Its reading used up its slice and has not come back.
+    stuck: Option<(Instant, i32)>,
+    /// The last scan did not find it; it is kept until its reading comes back.
+    gone: bool,
+}
+
+/// What the reader is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    List,
+    Device(Number),
+}
+
+pub(super) struct Current {
+    pub what: What,
+    pub since: Instant,
+    pub tid: i32,
+}
+
+/// What a reader does next.
+pub(super) enum Job {
+    Look { devices: Box<dyn Devices>, rescan: bool },
+    Read(Slot),
+}
+
+impl Job {
+    pub(super) fn what(&self) -> What {
+        match self {
+            Self::Look { .. } => What::List,
+            Self::Read(slot) => What::Device(slot.number),
+        }
+    }
+}
+
+/// What came of a look at the list. `Ok(None)`: it is still right.
+pub(super) struct Looked {
+    pub devices: Box<dyn Devices>,
+    pub found: Result<Option<Vec<Box<dyn Device>>>, Error>,
+}
+
+/// What came of a reading.
+pub(super) struct Done {
+    pub slot: Slot,
+    pub result: Result<(), Error>,
+    pub began: Instant,
+    pub ended: Instant,
+}
+
+/// What is to be handed out.
+pub(super) struct Taken {
+    /// A list to be told, or why there is none.
+    pub listed: Option<Result<Vec<(Number, Subject)>, Error>>,
+    /// Readings of devices that are in the list.
+    pub done: Vec<Done>,
+    /// Readings of devices that have left it meanwhile.
+    pub left: Vec<Done>,
+    /// Whether a batch is under way.
+    pub running: bool,
+}
+
+pub(super) struct Work {
+    collector: &'static str,
+    /// The source's list; not here while a reader is in it.
+    devices: Option<Box<dyn Devices>>,
+    known: BTreeMap<Number, Known>,
+    next_number: Number,
+    idle: Vec<Slot>,
+    queue: VecDeque<Slot>,
+    done: Vec<Done>,
+    /// The list is to be looked at before the queue is read.
+    look: bool,
+    /// The list is to be scanned whether it has changed or not: the last scan failed.
+    rescan: bool,
+    /// A look at the list is stuck: since when, on which thread.
+    list_stuck: Option<(Instant, i32)>,
+    /// What is to be told about the list.
+    relist: Option<Result<(), Error>>,
+    /// Trouble with the list was told, so its end must be told too.
+    trouble: bool,
+    /// Subjects that were found twice and logged.
+    twice: BTreeSet<Subject>,
+    /// What the present reader is in.
+    pub current: Option<Current>,
+    /// The present reader. Another one ends once it comes back.
+    pub reader: u64,
+    /// A batch is under way.
+    pub running: bool,
+}
+
+impl Work {
+    pub(super) fn new(
+        collector: &'static str,
+        devices: Box<dyn Devices>,
+        found: Vec<Box<dyn Device>>,
+    ) -> Self {
+        let mut work = Self {
+            collector,
+            devices: Some(devices),
+            known: BTreeMap::new(),
+            next_number: 0,
+            idle: Vec::new(),
+            queue: VecDeque::new(),
+            done: Vec::new(),
+            look: false,
+            rescan: false,
+            list_stuck: None,
+            relist: None,
+            trouble: false,
+            twice: BTreeSet::new(),
+            current: None,
+            reader: 0,
+            running: false,
+        };
+        drop(work.merge(found));
+        work.idle.extend(work.queue.drain(..));
+        work.relist = None;
+        work
+    }
+
+    pub(super) fn list(&self) -> Vec<(Number, Subject)> {
+        self.known.iter().map(|(n, k)| (*n, k.subject.clone())).collect()
+    }
+
+    pub(super) fn busy(&self) -> Vec<Busy> {
+        let list = self.list_stuck.map(|(since, tid)| Busy {
+            device: None,
+            since,
+            tid,
+        });
+        let devices = self.known.iter().filter_map(|(number, known)| {
+            let (since, tid) = known.stuck?;
+            Some(Busy {
+                device: Some((*number, known.subject.clone())),
+                since,
+                tid,
+            })
+        });
+        list.into_iter().chain(devices).collect()
+    }
+
+    /// Makes a batch of what is idle. False: there is nothing to do.
+    pub(super) fn submit(&mut self) -> bool {
+        self.idle.sort_unstable_by_key(|s| s.number);
+        self.queue.extend(self.idle.drain(..));
+        self.look = self.devices.is_some();
+        self.running = self.look || !self.queue.is_empty();
+        self.running
+    }
+
+    /// What the reader does next. `None`: the batch is over.
+    pub(super) fn next(&mut self) -> Option<Job> {
+        if std::mem::take(&mut self.look)
+            && let Some(devices) = self.devices.take()
+        {
+            let rescan = self.rescan;
+            return Some(Job::Look { devices, rescan });
+        }
+        self.queue.pop_front().map(Job::Read)
+    }
+
+    /// Another reader from now on; its number.
+    pub(super) fn next_reader(&mut self) -> u64 {
+        self.reader += 1;
+        self.reader
+    }
+
+    /// The reader is stuck in what it does. False: nothing is left to read, and the batch is over.
+    pub(super) fn give_up(&mut self) -> bool {
+        self.next_reader();
+        if let Some(Current { what, since, tid }) = self.current.take() {
+            match what {
+                What::List => {
+                    self.list_stuck = Some((since, tid));
+                    self.trouble = true;
+                }
+                What::Device(number) => {
+                    if let Some(known) = self.known.get_mut(&number) {
+                        known.stuck = Some((since, tid));
+                    }
+                }
+            }
+        }
+        self.running = self.look || !self.queue.is_empty();
+        self.running
+    }
+
+    /// No reader is to be had.
+    pub(super) fn call_off(&mut self) {
+        self.idle.extend(self.queue.drain(..));
+        self.look = false;
+        self.running = false;
+    }
+
+    pub(super) fn came_back(&mut self, done: Done) {
+        if let Some(known) = self.known.get_mut(&done.slot.number) {
+            known.stuck = None;
+        }
+        self.done.push(done);
+    }
+
+    /// Takes over what a look has found; what has left is returned, to be closed outside of the lock.
+    #[must_use]
+    pub(super) fn looked(&mut self, looked: Looked) -> Vec<Box<dyn Device>> {
+        self.devices = Some(looked.devices);
+        self.list_stuck = None;
+        match looked.found {
+            Ok(found) => {
+                self.rescan = false;
+                if std::mem::take(&mut self.trouble) {
+                    self.relist = Some(Ok(()));
+                }
+                found.map(|f| self.merge(f)).unwrap_or_default()
+            }
+            Err(error) => {
+                self.rescan = true;
+                self.trouble = true;
+                self.relist = Some(Err(error));
+                Vec::new()
+            }
+        }
+    }
+
+    /// Brings the list up to date: what was there keeps its slot, what is new gets a number, what has left goes, at
+    /// once or when its reading comes back.
+    fn merge(&mut self, found: Vec<Box<dyn Device>>) -> Vec<Box<dyn Device>> {
+        let mut left = Vec::new();
+        let mut numbers: BTreeMap<Subject, Number> = self
+            .known
+            .iter()
+            .map(|(number, known)| (known.subject.clone(), *number))
+            .collect();
+        let mut seen = BTreeSet::new();
+        for device in found {
+            let subject = device.subject().clone();
+            if !seen.insert(subject.clone()) {
+                if self.twice.insert(subject.clone()) {
+                    let collector = self.collector;
+                    tracing::warn!(collector, device = %subject, "found twice; the first one is read");
+                }
+                left.push(device);
+            } else if let Some(number) = numbers.remove(&subject) {
+                left.push(self.keep(number, device));
+            } else {
+                self.add(subject, device);
+            }
+        }
+        for number in numbers.into_values() {
+            self.relist = Some(Ok(()));
+            let at = |s: &Slot| s.number == number;
+            let slot = if let Some(at) = self.idle.iter().position(at) {
+                Some(self.idle.remove(at))
+            } else if let Some(at) = self.queue.iter().position(at) {
+                self.queue.remove(at)
+            } else {
+                None
+            };
+            match slot {
+                Some(slot) => {
+                    self.known.remove(&number);
+                    left.push(slot.device);
+                }
+                None => {
+                    if let Some(known) = self.known.get_mut(&number) {
+                        known.gone = true;
+                    }
+                }
+            }
+        }
+        left
+    }
+
+    /// A device that was there before; which of the two objects is not needed any more.
+    fn keep(&mut self, number: Number, found: Box<dyn Device>) -> Box<dyn Device> {
+        if let Some(known) = self.known.get_mut(&number) {
+            known.gone = false;
+        }
+        let mut slots = self.idle.iter_mut().chain(&mut self.queue);
+        match slots.find(|s| s.number == number && s.failed) {
+            Some(slot) => {
+                slot.failed = false;
+                std::mem::replace(&mut slot.device, found)
+            }
+            None => found,
+        }
+    }
+
+    fn add(&mut self, subject: Subject, device: Box<dyn Device>) {
+        let number = self.next_number;
+        self.next_number += 1;
+        self.relist = Some(Ok(()));
+        self.known.insert(
+            number,
+            Known {
+                subject,
+                stuck: None,
+                gone: false,
+            },
+        );
+        self.queue.push_back(Slot {
+            number,
+            device,
+            block: Block::default(),
+            failed: false,
+        });
+    }
+
+    /// What is to be handed out. `empty` takes the place of the list of readings.
+    pub(super) fn take(&mut self, empty: Vec<Done>) -> Taken {
+        let mut done = std::mem::replace(&mut self.done, empty);
+        let is_gone =
+            |known: &BTreeMap<Number, Known>, d: &Done| known.get(&d.slot.number).is_none_or(|k| k.gone);
+        let left: Vec<Done> = done.extract_if(.., |d| is_gone(&self.known, d)).collect();
+        for done in &left {
+            self.forget(done.slot.number);
+        }
+        let listed = self.relist.take().map(|r| r.map(|()| self.list()));
+        Taken {
+            listed,
+            done,
+            left,
+            running: self.running,
+        }
+    }
+
+    fn forget(&mut self, number: Number) {
+        self.known.remove(&number);
+        self.relist = self.relist.take().or(Some(Ok(())));
+    }
+
+    /// What was handed out is idle again, but for what has left meanwhile.
+    pub(super) fn put_back(&mut self, done: &mut Vec<Done>) -> Vec<Box<dyn Device>> {
+        let mut left = Vec::new();
+        for Done { slot, .. } in done.drain(..) {
+            if self.known.get(&slot.number).is_some_and(|k| !k.gone) {
+                self.idle.push(slot);
+            } else {
+                self.forget(slot.number);
+                left.push(slot.device);
+            }
+        }
+        left
+    }
+}
