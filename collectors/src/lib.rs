@@ -80,6 +80,11 @@ pub trait Devices: Send {
     /// # Errors
     /// When the list itself could not be read.
     fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error>;
+
+    /// Whether the list of devices may differ from the last scan. Called before each reading; must not touch a driver.
+    fn changed(&mut self) -> bool {
+        false
+    }
 }
 
 /// A collector without devices, only with a watcher.
@@ -112,7 +117,7 @@ pub trait Watcher: Send {
 }
 
 /// Every collector there is. Its order is the order of the exposition.
-pub static COLLECTORS: &[&Spec] = &[&kernel_log::SPEC, &host::SPEC];
+pub static COLLECTORS: &[&Spec] = &[&kernel_log::SPEC, &host::SPEC, &rdma::SPEC];
 
 /// The collector of that name.
 pub fn collector(name: &str) -> Option<&'static Spec> {
