@@ -64,5 +64,14 @@ pub static HOST: Domain = Domain {
     signals: Signals::Allowed,
 };
 
+/// RDMA devices, by sysfs: open to everybody.
+pub static RDMA: Domain = Domain {
+    name: "rdma",
+    user: "nodewarden-rdma",
+    uid: 64193,
+    capabilities: &[],
+    signals: Signals::Allowed,
+};
+
 /// Every worker there is.
-pub static DOMAINS: &[&Domain] = &[&KERNEL, &HOST];
+pub static DOMAINS: &[&Domain] = &[&KERNEL, &HOST, &RDMA];

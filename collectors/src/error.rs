@@ -64,6 +64,8 @@ impl Error {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => "denied",
+            // A device that left while it was read.
+            Self::Io { source, .. } if source.raw_os_error() == Some(libc::ENODEV) => "gone",
             Self::Io { .. } => "io",
             Self::Parse { .. } => "parse",
             Self::Denied { .. } => "denied",

@@ -1,7 +1,7 @@
 //! Entry points for fuzzing: plain functions that take any bytes and panic where something that must hold does not.
 //! `fuzz/` runs them under libFuzzer, `tests/fuzz_corpus.rs` over their seeds with any compiler.
 
-use crate::kernel_log;
+use crate::{kernel_log, rdma};
 
 /// One record of /dev/kmsg, prefix and message.
 pub fn kmsg_record(data: &[u8]) {
@@ -11,4 +11,9 @@ pub fn kmsg_record(data: &[u8]) {
 /// One kernel message, escapes undone.
 pub fn xid_line(data: &[u8]) {
     kernel_log::check_line(data);
+}
+
+/// One file of an RDMA port: a counter, a state or a rate.
+pub fn rdma_attribute(data: &[u8]) {
+    rdma::text::check(data);
 }

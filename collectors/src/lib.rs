@@ -119,7 +119,7 @@ pub trait Watcher: Send {
 }
 
 /// Every collector there is. Its order is the order of the exposition.
-pub static COLLECTORS: &[&Spec] = &[&kernel_log::SPEC, &host::SPEC];
+pub static COLLECTORS: &[&Spec] = &[&kernel_log::SPEC, &host::SPEC, &rdma::SPEC];
 
 /// The collector of that name.
 pub fn collector(name: &str) -> Option<&'static Spec> {

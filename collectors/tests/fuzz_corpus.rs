@@ -90,4 +90,9 @@ mod corpus {
     fn xid_line() {
         run("xid_line", fuzz::xid_line);
     }
+
+    #[test]
+    fn rdma_attribute() {
+        run("rdma_attribute", fuzz::rdma_attribute);
+    }
 }

@@ -10,6 +10,7 @@ pub type Target = fn(&[u8]);
 pub static TARGETS: &[(&str, Target)] = &[
     ("kmsg_record", collectors::fuzz::kmsg_record),
     ("xid_line", collectors::fuzz::xid_line),
+    ("rdma_attribute", collectors::fuzz::rdma_attribute),
     ("scontrol_show_node", nodewarden::actions::slurm::parse::fuzz),
     ("reason", reason),
 ];

@@ -1,9 +1,20 @@
-//! The rdma collector's metrics.
+//! The rdma collector's metrics: what each port and device is and does. The counters stand in [`pma`] and [`hw`].
 
-use crate::metric::{Kind, Metric, Tier, Unit};
+mod alias;
+pub mod hw;
+pub mod pma;
+mod row;
+
+use crate::metric::{Alias, Kind, Metric, Tier, Unit};
+
+pub use hw::*;
+pub use pma::*;
+pub(super) use row::{Row, Width};
 
 /// The labels of everything about a port.
 const PORT: &[&str] = &["device", "port"];
+/// The labels of a counter that is told by its file's name.
+const NAMED: &[&str] = &["device", "port", "counter"];
 
 /// The logical state of a port, by InfiniBand's numbers.
 pub static PORT_STATE: Metric = Metric {
@@ -14,7 +25,7 @@ pub static PORT_STATE: Metric = Metric {
     help: "Logical state of a port, 4 being active (1 down, 2 initialising, 3 armed, 5 active and deferring).",
     tier: Tier::Core,
     source: "/sys/class/infiniband/*/ports/*/state",
-    aliases: &[],
+    aliases: &[alias::port("node_infiniband_state_id", Kind::Gauge)],
 };
 
 /// The physical state of a port, by InfiniBand's numbers.
@@ -26,7 +37,7 @@ pub static PORT_PHYSICAL_STATE: Metric = Metric {
     help: "Physical state of a port, 5 being up (1 sleep, 2 polling, 3 disabled, 4 training, 6 recovering, 7 test).",
     tier: Tier::Core,
     source: "/sys/class/infiniband/*/ports/*/phys_state",
-    aliases: &[],
+    aliases: &[alias::port("node_infiniband_physical_state_id", Kind::Gauge)],
 };
 
 /// What a port is and where it sits.
@@ -59,19 +70,7 @@ pub static PORT_RATE: Metric = Metric {
     help: "What a port's link can carry in one direction, as negotiated.",
     tier: Tier::Core,
     source: "/sys/class/infiniband/*/ports/*/rate (Gb/s)",
-    aliases: &[],
-};
-
-/// How often a port's link went down (8 bits in hardware, clamps at 255).
-pub static LINK_DOWNED: Metric = Metric {
-    name: "rdma_link_downed_total",
-    kind: Kind::Counter,
-    unit: Unit::None,
-    labels: PORT,
-    help: "Times that a link could not be retrained and went down.",
-    tier: Tier::Core,
-    source: "/sys/class/infiniband/*/ports/*/counters/link_downed",
-    aliases: &[],
+    aliases: &[alias::port("node_infiniband_rate_bytes_per_second", Kind::Gauge)],
 };
 
 /// How often the network interface of a port lost its carrier. RoCE has no `link_downed`.
@@ -85,3 +84,144 @@ pub static CARRIER_DOWN: Metric = Metric {
     source: "/sys/class/net/*/carrier_down_count",
     aliases: &[],
 };
+
+/// How many lanes a port's link uses.
+pub static PORT_LANES: Metric = Metric {
+    name: "rdma_port_lanes",
+    kind: Kind::Gauge,
+    unit: Unit::None,
+    labels: PORT,
+    help: "Lanes that a port's link uses, as negotiated.",
+    tier: Tier::Core,
+    source: "/sys/class/infiniband/*/ports/*/rate (the number before X)",
+    aliases: &[],
+};
+
+/// How many of a port's narrow counters stand at their maximum, where they stay until somebody resets them.
+pub static PORT_SATURATED_COUNTERS: Metric = Metric {
+    name: "rdma_port_saturated_counters",
+    kind: Kind::Gauge,
+    unit: Unit::None,
+    labels: PORT,
+    help: "Counters of a port that have reached the largest number they can hold and count no more.",
+    tier: Tier::Core,
+    source: "widths of IBTA PortCounters, 4 to 32 bits",
+    aliases: &[],
+};
+
+/// 1 for a counter that stands at its maximum.
+pub static COUNTER_SATURATED: Metric = Metric {
+    name: "rdma_counter_saturated",
+    kind: Kind::Gauge,
+    unit: Unit::None,
+    labels: NAMED,
+    help: "Whether a counter has reached the largest number it can hold and counts no more, so that its rate of 0 means nothing; 1 or left out.",
+    tier: Tier::Core,
+    source: "widths of IBTA PortCounters, 4 to 32 bits",
+    aliases: &[],
+};
+
+/// How many of a port's files gave no value in the last reading, and why.
+pub static PORT_UNREADABLE_FILES: Metric = Metric {
+    name: "rdma_port_unreadable_files",
+    kind: Kind::Gauge,
+    unit: Unit::None,
+    labels: &["device", "port", "reason"],
+    help: "Files of a port that gave no value: denied, gone, rejected (EINVAL), unsupported, io, empty, malformed, or all_ones (a counter that the driver could not decode).",
+    tier: Tier::Detail,
+    source: "nodewarden",
+    aliases: &[],
+};
+
+/// A counter below `counters/` that has no metric of its own, in the driver's own unit.
+pub static PORT_COUNTER: Metric = Metric {
+    name: "rdma_port_counter",
+    kind: Kind::Gauge,
+    unit: Unit::None,
+    labels: NAMED,
+    help: "A port counter that has no metric of its own, in the driver's unit.",
+    tier: Tier::Detail,
+    source: "/sys/class/infiniband/*/ports/*/counters/*",
+    aliases: &[],
+};
+
+/// A counter or gauge below `hw_counters/` that has no metric of its own, in the driver's own unit.
+pub static HW_COUNTER: Metric = Metric {
+    name: "rdma_hw_counter",
+    kind: Kind::Gauge,
+    unit: Unit::None,
+    labels: NAMED,
+    help: "A counter or gauge of a port that only its driver knows, in the driver's unit.",
+    tier: Tier::Detail,
+    source: "/sys/class/infiniband/*/ports/*/hw_counters/*",
+    aliases: &[],
+};
+
+/// A counter or gauge of a device, not of one of its ports.
+pub static DEVICE_HW_COUNTER: Metric = Metric {
+    name: "rdma_device_hw_counter",
+    kind: Kind::Gauge,
+    unit: Unit::None,
+    labels: &["device", "counter"],
+    help: "A counter or gauge of a device as a whole that only its driver knows, in the driver's unit.",
+    tier: Tier::Detail,
+    source: "/sys/class/infiniband/*/hw_counters/*",
+    aliases: &[],
+};
+
+/// How old the kernel lets a port's `hw_counters` become before it asks the driver again.
+pub static HW_COUNTERS_LIFESPAN: Metric = Metric {
+    name: "rdma_hw_counters_lifespan_seconds",
+    kind: Kind::Gauge,
+    unit: Unit::Seconds,
+    labels: PORT,
+    help: "How old the kernel lets a port's hardware counters become before it asks the driver again.",
+    tier: Tier::Detail,
+    source: "/sys/class/infiniband/*/ports/*/hw_counters/lifespan (ms)",
+    aliases: &[alias::port("node_infiniband_lifespan_seconds", Kind::Gauge)],
+};
+
+/// What a device is. The GUID is its identity; names change.
+pub static DEVICE_INFO: Metric = Metric {
+    name: "rdma_device_info",
+    kind: Kind::Info,
+    unit: Unit::None,
+    labels: &["device", "board_id", "firmware_version", "hca_type", "node_guid"],
+    help: "A device with its board, firmware, type and GUID; what the driver does not tell is empty.",
+    tier: Tier::Core,
+    source: "/sys/class/infiniband/*/{board_id,fw_ver,hca_type,node_guid}",
+    aliases: &[Alias {
+        page: alias::PAGE,
+        name: "node_infiniband_info",
+        kind: Kind::Gauge,
+        labels: &[
+            ("device", "device"),
+            ("board_id", "board_id"),
+            ("firmware_version", "firmware_version"),
+            ("hca_type", "hca_type"),
+        ],
+        scale: 1.0,
+    }],
+};
+
+/// What has no table of its own.
+static SINGLE: &[&Metric] = &[
+    &PORT_STATE,
+    &PORT_PHYSICAL_STATE,
+    &PORT_INFO,
+    &PORT_RATE,
+    &PORT_LANES,
+    &CARRIER_DOWN,
+    &PORT_SATURATED_COUNTERS,
+    &COUNTER_SATURATED,
+    &PORT_UNREADABLE_FILES,
+    &DEVICE_INFO,
+    &HW_COUNTERS_LIFESPAN,
+    &PORT_COUNTER,
+    &HW_COUNTER,
+    &DEVICE_HW_COUNTER,
+];
+
+/// All of them.
+pub static METRICS: [&Metric; SINGLE.len() + pma::METRICS.len() + hw::METRICS.len()] =
+    row::join([SINGLE, pma::METRICS, hw::METRICS]);

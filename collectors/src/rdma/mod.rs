@@ -1,3 +1,51 @@
-//! Ports of InfiniBand, RoCE and other RDMA devices.
+//! Ports of InfiniBand, RoCE and other RDMA devices, by sysfs.
+//!
+//! A reading may block for a minute in the kernel while a driver waits for its firmware, so each port is a device of
+//! its own. What one file does not tell costs that value only.
 
+mod attribute;
+mod counter;
+mod facts;
+mod function;
 pub mod metrics;
+mod port;
+mod scan;
+mod settings;
+pub(crate) mod text;
+
+use std::time::Duration;
+
+use crate::sys::kept::Budget;
+use crate::{Cadence, Env, Error, Settings, Source, Spec, domain};
+
+/// The rdma collector.
+pub static SPEC: Spec = Spec {
+    name: "rdma",
+    domain: &domain::RDMA,
+    metrics: &metrics::METRICS,
+    events: false,
+    // As long as the kernel itself keeps the hardware's counters: two scrapers at once cost one reading.
+    cadence: Cadence::OnDemand {
+        fresh: Duration::from_millis(10),
+    },
+    slice: Duration::from_millis(500),
+    deadline: Duration::from_secs(5),
+    validate: |settings| settings.get::<settings::Table>().map(drop),
+    open,
+};
+
+/// Never absent: the modules may be loaded at any time, which [`crate::Devices::changed`] then sees.
+fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
+    let table = settings.get()?;
+    let files = attribute::Files {
+        budget: Budget::of_process(),
+        on_disk: !env.is_live(),
+    };
+    Ok(Some(Source {
+        devices: Box::new(scan::Rdma::new(env, table, files)),
+        watcher: None,
+    }))
+}
+
+#[cfg(test)]
+mod tests;

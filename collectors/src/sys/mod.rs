@@ -6,6 +6,7 @@
 )]
 
 pub mod boot;
+pub mod kept;
 pub mod kmsg;
 pub mod root;
 pub mod task;

@@ -3,7 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{DirEntryExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::Error;
 
@@ -108,4 +108,12 @@ pub fn link_name(path: &Path) -> Result<Option<String>, Error> {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         Err(e) => Err(Error::io(path, e)),
     }
+}
+
+/// Where a path leads once every symbolic link on it is followed.
+///
+/// # Errors
+/// What realpath(3) says; there is no such file among them.
+pub fn resolve(path: &Path) -> Result<PathBuf, Error> {
+    fs::canonicalize(path).map_err(|e| Error::io(path, e))
 }

@@ -1,0 +1,110 @@
+//! The counters in one folder, each with the metric that it becomes.
+
+use std::path::Path;
+use std::time::Instant;
+
+use super::attribute::{Attribute, Files};
+use super::metrics::{self, Row, Width};
+use super::text::{Reason, number};
+use crate::sys::root;
+use crate::{Metric, Value};
+
+/// One file of a folder of counters.
+pub(super) struct Counter {
+    file: Attribute,
+    /// Its file's name.
+    pub(super) name: String,
+    /// What it becomes.
+    pub(super) metric: &'static Metric,
+    /// Whether the metric has its name as third label.
+    pub(super) is_named: bool,
+    scale: u64,
+    /// The number at which it stops counting.
+    pub(super) maximum: Option<u64>,
+}
+
+/// What one counter said.
+pub(super) struct Reading {
+    pub(super) value: Value,
+    /// Whether it stands at its maximum; `None` where that is not known.
+    pub(super) is_saturated: Option<bool>,
+}
+
+impl Counter {
+    /// Reads it.
+    pub(super) fn read(&mut self, now: Instant) -> Result<Reading, Reason> {
+        let count = self.file.read(now, number)?;
+        let value = count.checked_mul(self.scale).ok_or(Reason::Malformed)?;
+        Ok(Reading {
+            value: Value::U64(value),
+            is_saturated: self.maximum.map(|maximum| count == maximum),
+        })
+    }
+}
+
+/// The counters of `counters/`, by name.
+pub(super) fn of_pma(folder: &Path, driver: &str, files: &Files) -> Vec<Counter> {
+    let rows = metrics::pma::ROWS;
+    names(folder)
+        .into_iter()
+        .filter_map(|name| {
+            let row = rows.iter().find(|r| r.file == name);
+            let row = match (driver, name.as_str()) {
+                // hfi1 counts flits there, whose size is not InfiniBand's four bytes, and has wired these to 0.
+                ("hfi1", "port_xmit_data" | "port_rcv_data") => None,
+                ("hfi1", "unicast_xmit_packets" | "unicast_rcv_packets") => return None,
+                _ => row,
+            };
+            Some(counter(folder, name, row, &metrics::PORT_COUNTER, files))
+        })
+        .collect()
+}
+
+/// The counters of `hw_counters/`, by name; the one first that makes mlx5 fill the kernel's cache of all of them. Read
+/// in another order, each of the ninety costs up to three commands of the firmware.
+pub(super) fn of_hw(
+    folder: &Path,
+    rows: &'static [Row],
+    other: &'static Metric,
+    files: &Files,
+) -> Vec<Counter> {
+    let mut counters: Vec<Counter> = names(folder)
+        .into_iter()
+        // A setting, not a counter.
+        .filter(|name| name != "lifespan")
+        .map(|name| {
+            let row = rows.iter().find(|r| r.file == name);
+            counter(folder, name, row, other, files)
+        })
+        .collect();
+    counters.sort_by_key(|c| c.name != "rx_write_requests");
+    counters
+}
+
+fn counter(
+    folder: &Path,
+    name: String,
+    row: Option<&'static Row>,
+    other: &'static Metric,
+    files: &Files,
+) -> Counter {
+    Counter {
+        file: files.attribute(folder.join(&name)),
+        metric: row.map_or(other, |r| r.metric),
+        is_named: row.is_none(),
+        scale: row.map_or(1, |r| r.scale),
+        maximum: row.map_or(Width::Wide, |r| r.width).maximum(),
+        name,
+    }
+}
+
+/// The files of a folder; none where the driver has no such folder.
+fn names(folder: &Path) -> Vec<String> {
+    let mut names = root::list(folder)
+        .inspect_err(|error| tracing::warn!(%error, "counters cannot be listed"))
+        .ok()
+        .flatten()
+        .unwrap_or_default();
+    names.retain(|n| n.len() <= 128 && !n.chars().any(char::is_control));
+    names
+}

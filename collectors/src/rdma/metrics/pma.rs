@@ -1,0 +1,53 @@
+//! Counters of a port's performance management agent (PMA), `counters/`: InfiniBand's own, for every driver that has
+//! one. Narrow ones clamp at their maximum.
+
+use super::row::{Row, Width, counters};
+use crate::metric::{Kind, Metric, Tier, Unit};
+
+counters! {
+    "counters";
+    SYMBOL_ERROR "symbol_error" "rdma_symbol_error_total" None Core Width::Bits(16), 1
+        ["node_infiniband_symbol_error_total"] "Minor link errors on one or more lanes.";
+    LINK_ERROR_RECOVERY "link_error_recovery" "rdma_link_error_recovery_total" None Core Width::Bits(8), 1
+        ["node_infiniband_link_error_recovery_total"] "Times that a link had to be retrained and recovered.";
+    LINK_DOWNED "link_downed" "rdma_link_downed_total" None Core Width::Bits(8), 1
+        ["node_infiniband_link_downed_total"] "Times that a link could not be retrained and went down.";
+    PORT_RCV_ERRORS "port_rcv_errors" "rdma_port_rcv_errors_total" None Core Width::Bits(16), 1
+        ["node_infiniband_port_errors_received_total"] "Packets received with an error.";
+    PORT_RCV_REMOTE_PHYSICAL_ERRORS "port_rcv_remote_physical_errors" "rdma_port_rcv_remote_physical_errors_total" None Detail Width::Bits(16), 1
+        ["node_infiniband_port_receive_remote_physical_errors_total"] "Packets received that another hop had marked as bad.";
+    PORT_RCV_SWITCH_RELAY_ERRORS "port_rcv_switch_relay_errors" "rdma_port_rcv_switch_relay_errors_total" None Detail Width::Bits(16), 1
+        ["node_infiniband_port_receive_switch_relay_errors_total"] "Packets received that a switch could not forward.";
+    PORT_XMIT_DISCARDS "port_xmit_discards" "rdma_port_xmit_discards_total" None Core Width::Bits(16), 1
+        ["node_infiniband_port_discards_transmitted_total"] "Packets not sent because the port was down or congested.";
+    PORT_XMIT_CONSTRAINT_ERRORS "port_xmit_constraint_errors" "rdma_port_xmit_constraint_errors_total" None Detail Width::Bits(8), 1
+        ["node_infiniband_port_constraint_errors_transmitted_total"] "Packets not sent because of a constraint of partition or version.";
+    PORT_RCV_CONSTRAINT_ERRORS "port_rcv_constraint_errors" "rdma_port_rcv_constraint_errors_total" None Detail Width::Bits(8), 1
+        ["node_infiniband_port_constraint_errors_received_total"] "Packets received and dropped because of a constraint of partition or version.";
+    LOCAL_LINK_INTEGRITY_ERRORS "local_link_integrity_errors" "rdma_local_link_integrity_errors_total" None Core Width::Bits(4), 1
+        ["node_infiniband_local_link_integrity_errors_total"] "Times that local physical errors exceeded their threshold.";
+    EXCESSIVE_BUFFER_OVERRUN_ERRORS "excessive_buffer_overrun_errors" "rdma_excessive_buffer_overrun_errors_total" None Core Width::Bits(4), 1
+        ["node_infiniband_excessive_buffer_overrun_errors_total"] "Times that flow control failed and buffers overran for several periods.";
+    VL15_DROPPED "VL15_dropped" "rdma_vl15_dropped_total" None Detail Width::Bits(16), 1
+        ["node_infiniband_vl15_dropped_total"] "Subnet management packets dropped for lack of buffers.";
+    PORT_XMIT_WAIT "port_xmit_wait" "rdma_port_xmit_wait_total" None Core Width::Bits(32), 1
+        ["node_infiniband_port_transmit_wait_total"] "Ticks in which a port had data and no credits to send it.";
+    PORT_XMIT_DATA "port_xmit_data" "rdma_port_xmit_data_bytes_total" Bytes Core Width::Extended, 4
+        ["node_infiniband_port_data_transmitted_bytes_total"] "Bytes sent, counted in words of four.";
+    PORT_RCV_DATA "port_rcv_data" "rdma_port_rcv_data_bytes_total" Bytes Core Width::Extended, 4
+        ["node_infiniband_port_data_received_bytes_total"] "Bytes received, counted in words of four.";
+    PORT_XMIT_PACKETS "port_xmit_packets" "rdma_port_xmit_packets_total" None Core Width::Extended, 1
+        ["node_infiniband_port_packets_transmitted_total"] "Packets sent.";
+    PORT_RCV_PACKETS "port_rcv_packets" "rdma_port_rcv_packets_total" None Core Width::Extended, 1
+        ["node_infiniband_port_packets_received_total"] "Packets received.";
+    UNICAST_XMIT_PACKETS "unicast_xmit_packets" "rdma_unicast_xmit_packets_total" None Detail Width::Wide, 1
+        ["node_infiniband_unicast_packets_transmitted_total"] "Unicast packets sent.";
+    UNICAST_RCV_PACKETS "unicast_rcv_packets" "rdma_unicast_rcv_packets_total" None Detail Width::Wide, 1
+        ["node_infiniband_unicast_packets_received_total"] "Unicast packets received.";
+    MULTICAST_XMIT_PACKETS "multicast_xmit_packets" "rdma_multicast_xmit_packets_total" None Detail Width::Wide, 1
+        ["node_infiniband_multicast_packets_transmitted_total"] "Multicast packets sent.";
+    MULTICAST_RCV_PACKETS "multicast_rcv_packets" "rdma_multicast_rcv_packets_total" None Detail Width::Wide, 1
+        ["node_infiniband_multicast_packets_received_total"] "Multicast packets received.";
+    PORT_RCV_DISCARDS "port_rcv_discards" "rdma_port_rcv_discards_total" None Detail Width::Wide, 1
+        ["node_infiniband_port_discards_received_total"] "Packets received and dropped, where the vendor counts them.";
+}

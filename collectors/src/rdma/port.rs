@@ -1,0 +1,235 @@
+//! One port: state, rate, what it is, and its counters.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use nix::errno::Errno;
+
+use super::attribute::{Attribute, Files};
+use super::counter::{self, Counter};
+use super::facts::{DeviceFacts, PortFacts};
+use super::function::Function;
+use super::metrics::{
+    self, CARRIER_DOWN, COUNTER_SATURATED, DEVICE_HW_COUNTER, DEVICE_INFO, HW_COUNTER, HW_COUNTERS_LIFESPAN,
+    PORT_INFO, PORT_LANES, PORT_PHYSICAL_STATE, PORT_RATE, PORT_SATURATED_COUNTERS, PORT_STATE,
+    PORT_UNREADABLE_FILES,
+};
+use super::text::{self, Reason};
+use crate::sys::root;
+use crate::{Block, Device, Error, Subject, SubjectKind, Value};
+
+/// Where a port is.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// The device's name.
+    pub(super) device: String,
+    /// The port's number, from 1.
+    pub(super) port: String,
+    /// How many ports the device has.
+    pub(super) of: usize,
+    /// `/sys/class/infiniband/<device>`.
+    pub(super) folder: PathBuf,
+    /// `/sys/class/net`.
+    pub(super) net: PathBuf,
+    /// What carries the device.
+    pub(super) function: Function,
+    /// Its NUMA node, empty where the kernel knows none.
+    pub(super) numa_node: String,
+    /// The first port also tells what is the device's.
+    pub(super) speaks_for_device: bool,
+}
+
+impl Place {
+    /// The port's folder.
+    pub(super) fn port_folder(&self) -> PathBuf {
+        self.folder.join("ports").join(&self.port)
+    }
+}
+
+/// One port.
+pub(super) struct Port {
+    subject: Subject,
+    place: Place,
+    files: Files,
+    facts: PortFacts,
+    device: Option<(DeviceFacts, Vec<Counter>)>,
+    state: Attribute,
+    physical_state: Attribute,
+    /// Not where the driver makes it up.
+    rate: Option<Attribute>,
+    carrier_down: Option<Attribute>,
+    hw_counters: Vec<Counter>,
+    counters: Vec<Counter>,
+}
+
+impl Port {
+    /// Lists the port's files without reading them.
+    pub(super) fn new(place: Place, files: &Files) -> Self {
+        let folder = place.port_folder();
+        let attribute = |name: &str| files.attribute(folder.join(name));
+        let hw_counters = counter::of_hw(&folder.join("hw_counters"), metrics::hw::ROWS, &HW_COUNTER, files);
+        let device = place.speaks_for_device.then(|| {
+            let counters = counter::of_hw(&place.folder.join("hw_counters"), &[], &DEVICE_HW_COUNTER, files);
+            (DeviceFacts::default(), counters)
+        });
+        Self {
+            subject: Subject::new(SubjectKind::RdmaPort, format!("{}/{}", place.device, place.port)),
+            facts: PortFacts::default(),
+            device,
+            state: attribute("state"),
+            physical_state: attribute("phys_state"),
+            // efa says 100 Gb/s whatever its link is (efa_verbs.c).
+            rate: (place.function.driver != "efa").then(|| attribute("rate")),
+            carrier_down: None,
+            hw_counters,
+            counters: counter::of_pma(&folder.join("counters"), &place.function.driver, files),
+            files: files.clone(),
+            place,
+        }
+    }
+
+    fn refresh(&mut self, now: Instant) {
+        let Self {
+            facts, place, files, ..
+        } = self;
+        if facts.refresh(now, place) {
+            // InfiniBand counts in link_downed; its interface loses the carrier for reasons of its own.
+            let counts = facts.link_layer == "Ethernet" && !facts.netdev.is_empty();
+            let file = place.net.join(&facts.netdev).join("carrier_down_count");
+            self.carrier_down = counts.then(|| files.attribute(file));
+        }
+        if let Some((facts, _)) = &mut self.device {
+            facts.refresh(now, &self.place.folder);
+        }
+    }
+
+    fn read_info(&self, out: &mut Block) {
+        let Place {
+            device,
+            port,
+            function,
+            numa_node,
+            ..
+        } = &self.place;
+        out.info(
+            &PORT_INFO,
+            &[
+                device,
+                port,
+                &self.facts.link_layer,
+                &self.facts.netdev,
+                &function.pci,
+                numa_node,
+                &function.driver,
+                function.word(),
+            ],
+        );
+        if let Some((facts, _)) = &self.device {
+            let DeviceFacts {
+                board_id,
+                firmware_version,
+                hca_type,
+                node_guid,
+                ..
+            } = facts;
+            out.info(
+                &DEVICE_INFO,
+                &[device, board_id, firmware_version, hca_type, node_guid],
+            );
+        }
+    }
+}
+
+/// How many files gave no value, by reason.
+#[derive(Default)]
+struct Unreadable([u64; Reason::ALL.len()]);
+
+impl Unreadable {
+    /// The value, or absent and counted.
+    fn note<T>(&mut self, read: Result<T, Reason>) -> Option<T> {
+        let reason = match read {
+            Ok(value) => return Some(value),
+            Err(reason) => reason,
+        };
+        if let Some(count) = self.0.get_mut(reason as usize) {
+            *count += 1;
+        }
+        None
+    }
+}
+
+impl Device for Port {
+    fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    fn read(&mut self, out: &mut Block) -> Result<(), Error> {
+        let now = Instant::now();
+        let mut unreadable = Unreadable::default();
+        let state = self.state.read(now, text::state);
+        if state == Err(Reason::Gone) {
+            let folder = self.place.port_folder();
+            if root::list(&folder)?.is_none() {
+                return Err(Error::io(&folder, Errno::ENODEV.into()));
+            }
+        }
+        self.refresh(now);
+        self.read_info(out);
+
+        let (device, number) = (self.place.device.as_str(), self.place.port.as_str());
+        let port = &[device, number];
+        out.maybe_u64(&PORT_STATE, port, unreadable.note(state));
+        let physical_state = self.physical_state.read(now, text::state);
+        out.maybe_u64(&PORT_PHYSICAL_STATE, port, unreadable.note(physical_state));
+        if let Some(rate) = &mut self.rate {
+            let rate = unreadable.note(rate.read(now, text::rate));
+            out.maybe_u64(&PORT_RATE, port, rate.map(|r| r.bytes_per_second));
+            out.maybe_u64(&PORT_LANES, port, rate.map(|r| r.lanes));
+        }
+        if let Some(file) = &mut self.carrier_down {
+            let count = file.read(now, text::number);
+            out.maybe_u64(&CARRIER_DOWN, port, unreadable.note(count));
+        }
+        if !self.hw_counters.is_empty() {
+            let lifespan = self.facts.lifespan.map(|ms| Value::F64(f64::from(ms) / 1000.0));
+            out.push(&HW_COUNTERS_LIFESPAN, port, lifespan.unwrap_or(Value::Absent));
+        }
+
+        let mut saturated: Option<u64> = None;
+        for counter in self.hw_counters.iter_mut().chain(&mut self.counters) {
+            let reading = unreadable.note(counter.read(now));
+            let value = reading.as_ref().map_or(Value::Absent, |r| r.value);
+            if counter.is_named {
+                out.push(counter.metric, &[device, number, &counter.name], value);
+            } else {
+                out.push(counter.metric, port, value);
+            }
+            if counter.maximum.is_some() {
+                let is_saturated = reading.and_then(|r| r.is_saturated);
+                let flag = if is_saturated == Some(true) {
+                    Value::U64(1)
+                } else {
+                    Value::Absent
+                };
+                out.push(&COUNTER_SATURATED, &[device, number, &counter.name], flag);
+                if let Some(is_saturated) = is_saturated {
+                    *saturated.get_or_insert(0) += u64::from(is_saturated);
+                }
+            }
+        }
+        out.maybe_u64(&PORT_SATURATED_COUNTERS, port, saturated);
+
+        if let Some((_, counters)) = &mut self.device {
+            for counter in counters {
+                let value = unreadable
+                    .note(counter.read(now))
+                    .map_or(Value::Absent, |r| r.value);
+                out.push(counter.metric, &[device, &counter.name], value);
+            }
+        }
+        for (reason, count) in Reason::ALL.iter().zip(unreadable.0) {
+            out.u64(&PORT_UNREADABLE_FILES, &[device, number, reason.word()], count);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,186 @@
+//! The `rdma` table of the configuration: which devices and ports are read. What is left out is never touched.
+
+use serde::Deserialize;
+
+/// The table.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Table {
+    /// Devices (`mlx5_0`) or ports (`mlx5_0/2`) to read; empty for all.
+    include: Vec<Pattern>,
+    /// Devices or ports not to read.
+    exclude: Vec<Pattern>,
+    /// Network interfaces whose ports are not to be read.
+    exclude_netdevs: Vec<Pattern>,
+    /// PCI addresses whose devices are not to be read.
+    exclude_pci: Vec<Pattern>,
+    /// Whether virtual functions are read whose physical function is on this node too. They show what the physical one
+    /// shows, belong to somebody else's container or machine, and there may be hundreds.
+    pub(super) virtual_functions: bool,
+}
+
+impl Table {
+    /// Whether this device may be looked at, by its name alone.
+    pub(super) fn takes_device(&self, device: &str) -> bool {
+        let listed = self.include.is_empty() || self.include.iter().any(|p| p.covers_device(device));
+        listed && !self.exclude.iter().any(|p| p.matches(device))
+    }
+
+    /// Whether this port of a device may be looked at, by its name (`mlx5_0/1`) alone.
+    pub(super) fn takes_port(&self, device: &str, port: &str) -> bool {
+        let listed =
+            self.include.is_empty() || self.include.iter().any(|p| p.matches(device) || p.matches(port));
+        listed && !self.exclude.iter().any(|p| p.matches(port))
+    }
+
+    /// Whether the device behind this PCI address may be looked at.
+    pub(super) fn takes_pci(&self, address: &str) -> bool {
+        !self.exclude_pci.iter().any(|p| p.matches(address))
+    }
+
+    /// Whether the port behind this network interface may be looked at.
+    pub(super) fn takes_netdev(&self, netdev: &str) -> bool {
+        !self.exclude_netdevs.iter().any(|p| p.matches(netdev))
+    }
+
+    /// Whether network interfaces decide about anything.
+    pub(super) fn asks_netdevs(&self) -> bool {
+        !self.exclude_netdevs.is_empty()
+    }
+}
+
+/// A name with `*` for any characters and `?` for one.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+struct Pattern(String);
+
+impl TryFrom<String> for Pattern {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let known = |c: char| c.is_ascii_alphanumeric() || "*?_-.:/@".contains(c);
+        if text.is_empty() || text.len() > 128 {
+            return Err(format!("found {text:?}, expected a name of 1 to 128 characters"));
+        }
+        match text.chars().find(|c| !known(*c)) {
+            Some(c) => Err(format!(
+                "found {c:?} in {text:?}, expected a name in which * stands for any characters and ? for one"
+            )),
+            None => Ok(Self(text)),
+        }
+    }
+}
+
+impl Pattern {
+    fn matches(&self, name: &str) -> bool {
+        matches(self.0.as_bytes(), name.as_bytes())
+    }
+
+    /// Whether it can match the device or one of its ports.
+    fn covers_device(&self, device: &str) -> bool {
+        let (pattern, _) = self.0.split_once('/').unwrap_or((&self.0, ""));
+        matches(pattern.as_bytes(), device.as_bytes())
+    }
+}
+
+/// Goes back to the last star only, so the effort is at most the product of both lengths.
+fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut p, mut n) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    loop {
+        match (pattern.get(p), name.get(n)) {
+            (None, None) => return true,
+            (Some(b'*'), _) => {
+                star = Some((p, n));
+                p += 1;
+            }
+            (Some(b'?'), Some(_)) => (p, n) = (p + 1, n + 1),
+            (Some(a), Some(b)) if a == b => (p, n) = (p + 1, n + 1),
+            _ => match star {
+                Some((at, from)) if from < name.len() => {
+                    star = Some((at, from + 1));
+                    (p, n) = (at + 1, from + 1);
+                }
+                _ => return false,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Settings;
+
+    fn table(text: &str) -> Table {
+        Settings::new(text).get().unwrap()
+    }
+
+    #[test]
+    fn without_a_table_everything_is_taken_but_virtual_functions() {
+        let table = table("");
+        assert!(table.takes_device("mlx5_0") && table.takes_port("mlx5_0", "mlx5_0/1"));
+        assert!(table.takes_pci("") && !table.asks_netdevs() && !table.virtual_functions);
+    }
+
+    #[test]
+    fn names_are_left_out_by_pattern() {
+        let table = table("exclude = [\"mlx5_1\", \"mlx5_bond_*\", \"mlx4_?/2\"]");
+        for (device, taken) in [
+            ("mlx5_0", true),
+            ("mlx5_1", false),
+            ("mlx5_10", true),
+            ("mlx5_bond_0", false),
+            ("mlx4_0", true),
+        ] {
+            assert_eq!(table.takes_device(device), taken, "{device}");
+        }
+        assert!(table.takes_port("mlx4_0", "mlx4_0/1"));
+        assert!(!table.takes_port("mlx4_0", "mlx4_0/2"));
+    }
+
+    #[test]
+    fn what_is_not_included_is_left_out_and_exclude_wins() {
+        let table = table("include = [\"mlx5_*\", \"mlx4_0/2\"]\nexclude = [\"mlx5_3\"]");
+        assert!(table.takes_device("mlx5_0") && table.takes_port("mlx5_0", "mlx5_0/1"));
+        assert!(table.takes_device("mlx4_0"));
+        assert!(!table.takes_port("mlx4_0", "mlx4_0/1") && table.takes_port("mlx4_0", "mlx4_0/2"));
+        assert!(!table.takes_device("irdma0") && !table.takes_device("mlx5_3"));
+    }
+
+    #[test]
+    fn a_bad_pattern_is_an_error_that_names_it() {
+        for (text, part) in [
+            ("exclude = [\"\"]", "expected a name"),
+            ("exclude_pci = [\"[0-9]\"]", "found '['"),
+            ("include = [\"mlx5 0\"]", "found ' '"),
+            ("exclude = \"mlx5_0\"", "expected a sequence"),
+            ("excludes = []", "excludes"),
+        ] {
+            let error = Settings::new(text).get::<Table>().unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    /// The same by definition, without regard for effort.
+    fn plain(pattern: &[u8], name: &[u8]) -> bool {
+        match (pattern, name) {
+            ([], []) => true,
+            ([b'*', rest @ ..], _) => {
+                plain(rest, name) || name.split_first().is_some_and(|(_, n)| plain(pattern, n))
+            }
+            ([b'?', p @ ..], [_, n @ ..]) => plain(p, n),
+            ([a, p @ ..], [b, n @ ..]) => a == b && plain(p, n),
+            _ => false,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn patterns_match_as_defined(pattern in "[ab*?]{0,8}", name in "[ab]{0,8}") {
+            prop_assert_eq!(matches(pattern.as_bytes(), name.as_bytes()), plain(pattern.as_bytes(), name.as_bytes()));
+        }
+    }
+}

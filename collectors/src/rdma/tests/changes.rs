@@ -1,0 +1,144 @@
+//! Ports that come, go, and come back as others.
+
+use super::*;
+
+/// A folder that takes another's name, so that its inode is another one for certain.
+fn replace(node: &Node, path: &str) {
+    let (old, new) = (format!("{path}.old"), format!("{path}.new"));
+    copy(&node.path(path), &node.path(&new));
+    fs::rename(node.path(path), node.path(&old)).unwrap();
+    fs::rename(node.path(&new), node.path(path)).unwrap();
+    node.remove(&old);
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+#[test]
+fn nothing_has_changed_until_something_does() {
+    let node = Node::with(&["mlx5_0", "mlx5_1"]);
+    let mut devices = node.devices("");
+    assert!(devices.changed(), "nobody has looked yet");
+    devices.scan().unwrap();
+    for _ in 0..3 {
+        assert!(!devices.changed());
+    }
+    // What a port says is no change of the list.
+    node.write("infiniband/mlx5_0/ports/1/state", "1: DOWN\n");
+    assert!(!devices.changed());
+
+    let mut scan = |expected: &[&str]| {
+        assert!(devices.changed(), "{expected:?}");
+        assert_eq!(names(&devices.scan().unwrap()), expected);
+        assert!(!devices.changed(), "{expected:?}");
+    };
+    node.add("mlx5_2", "1");
+    scan(&["mlx5_0/1", "mlx5_1/1", "mlx5_2/1"]);
+    node.add("mlx5_2", "2");
+    scan(&["mlx5_0/1", "mlx5_1/1", "mlx5_2/1", "mlx5_2/2"]);
+    node.remove("infiniband/mlx5_1");
+    scan(&["mlx5_0/1", "mlx5_2/1", "mlx5_2/2"]);
+    node.remove("infiniband/mlx5_2/ports/1");
+    scan(&["mlx5_0/1", "mlx5_2/2"]);
+    node.remove("infiniband");
+    scan(&[]);
+}
+
+#[test]
+fn a_device_that_comes_back_under_another_name_is_that_one() {
+    let node = Node::with(&["mlx5_0"]);
+    let mut devices = node.devices("");
+    devices.scan().unwrap();
+    fs::rename(node.path("infiniband/mlx5_0"), node.path("infiniband/rocep24s0")).unwrap();
+    assert!(devices.changed());
+    let mut ports = devices.scan().unwrap();
+    assert_eq!(names(&ports), ["rocep24s0/1"]);
+    assert_eq!(
+        value(&read(&mut *ports[0]), "rdma_link_downed_total rocep24s0 1"),
+        Some(1)
+    );
+}
+
+#[test]
+fn a_device_or_port_that_takes_an_old_name_is_another_one() {
+    for path in ["infiniband/mlx5_0", "infiniband/mlx5_0/ports/1"] {
+        let node = Node::with(&["mlx5_0"]);
+        let mut devices = node.devices("");
+        let mut ports = devices.scan().unwrap();
+        read(&mut *ports[0]);
+        replace(&node, path);
+        assert!(devices.changed(), "{path}");
+        node.write("infiniband/mlx5_0/ports/1/counters/link_downed", "0\n");
+        let mut ports = devices.scan().unwrap();
+        assert_eq!(
+            value(&read(&mut *ports[0]), "rdma_link_downed_total mlx5_0 1"),
+            Some(0)
+        );
+    }
+}
+
+#[test]
+fn two_names_for_one_device_are_one_device() {
+    let node = Node::with(&["mlx5_0"]);
+    node.link("infiniband/mlx5_9", "mlx5_0");
+    assert_eq!(names(&node.ports("")), ["mlx5_0/1"]);
+}
+
+#[test]
+fn two_devices_on_one_function_are_two() {
+    let node = Node::with(&["mlx5_0", "mlx5_bond_0"]);
+    node.write("0000:3b:00.0/vendor", "0x15b3\n");
+    for device in ["mlx5_0", "mlx5_bond_0"] {
+        node.link(&format!("infiniband/{device}/device"), "../../0000:3b:00.0");
+    }
+    let mut ports = node.ports("");
+    assert_eq!(names(&ports), ["mlx5_0/1", "mlx5_bond_0/1"]);
+    let mut seen = BTreeMap::new();
+    for port in &mut ports {
+        for (series, value) in read(&mut **port) {
+            assert_eq!(
+                seen.insert(series.clone(), value),
+                None,
+                "{series} stands there twice"
+            );
+        }
+    }
+    assert!(seen.keys().filter(|s| s.contains("0000:3b:00.0")).count() == 2);
+}
+
+#[test]
+fn ports_are_numbers_and_nothing_else() {
+    let node = Node::with(&["mlx5_0"]);
+    node.add("mlx5_0", "10");
+    node.add("mlx5_0", "2");
+    node.add("mlx5_0", "x");
+    assert_eq!(names(&node.ports("")), ["mlx5_0/1", "mlx5_0/2", "mlx5_0/10"]);
+}
+
+#[test]
+fn what_is_the_devices_is_told_once_however_many_ports_it_has() {
+    let node = Node::with(&["mlx4_0"]);
+    node.add("mlx4_0", "2");
+    node.write("infiniband/mlx4_0/node_guid", "0002:c903:0031:7d10\n");
+    node.write("infiniband/mlx4_0/hw_counters/num_cqovf", "5\n");
+    let ports = &mut node.ports("");
+    let told: Vec<bool> = ports
+        .iter_mut()
+        .map(|port| {
+            let readings = read(&mut **port);
+            value(&readings, "rdma_device_hw_counter mlx4_0 num_cqovf") == Some(5)
+                && readings.keys().any(|s| s.starts_with("rdma_device_info mlx4_0"))
+        })
+        .collect();
+    assert_eq!(told, [true, false]);
+}

@@ -1,0 +1,157 @@
+//! What is left out is not touched: the kernel itself tells which files were opened.
+
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+
+use super::*;
+
+/// Watches every folder below one.
+struct Watch(Inotify);
+
+impl Watch {
+    fn on(folder: &Path) -> Self {
+        let watch = Self(Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).unwrap());
+        watch.add(folder);
+        watch
+    }
+
+    fn add(&self, folder: &Path) {
+        let mask = AddWatchFlags::IN_OPEN | AddWatchFlags::IN_ACCESS;
+        self.0.add_watch(folder, mask).unwrap();
+        for entry in fs::read_dir(folder).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_type().unwrap().is_dir() {
+                self.add(&entry.path());
+            }
+        }
+        // The listing above.
+        self.opened();
+    }
+
+    /// Files (true) and folders (false) that were opened or read since the last call.
+    fn opened(&self) -> Vec<bool> {
+        let events = self.0.read_events().unwrap_or_default();
+        events
+            .iter()
+            .map(|e| !e.mask.contains(AddWatchFlags::IN_ISDIR))
+            .collect()
+    }
+}
+
+/// Scans and reads twice; whether any file, and whether any folder of the device was opened.
+fn touched(node: &Node, device: &str, settings: &str) -> (bool, bool) {
+    let folder = fs::canonicalize(node.path("infiniband").join(device)).unwrap();
+    let watch = Watch::on(&folder);
+    let mut devices = node.devices(settings);
+    for _ in 0..2 {
+        devices.changed();
+        let mut ports = devices.scan().unwrap();
+        for port in &mut ports {
+            read(&mut **port);
+        }
+    }
+    let opened = watch.opened();
+    (opened.contains(&true), opened.contains(&false))
+}
+
+#[test]
+fn the_watch_sees_what_is_read() {
+    let node = Node::of("h100-ndr");
+    assert_eq!(touched(&node, "mlx5_8", ""), (true, true));
+}
+
+#[test]
+fn a_device_left_out_by_name_is_not_even_listed() {
+    for settings in [
+        "exclude = [\"mlx5_8\"]",
+        "exclude = [\"mlx5_?\"]",
+        "include = [\"mlx5_3\"]",
+    ] {
+        let node = Node::of("h100-ndr");
+        assert_eq!(touched(&node, "mlx5_8", settings), (false, false), "{settings}");
+    }
+}
+
+#[test]
+fn a_device_left_out_by_pci_address_or_interface_is_listed_and_not_read() {
+    for settings in [
+        "exclude_pci = [\"0000:cb:*\"]",
+        "exclude_netdevs = [\"mgmt0\"]",
+        "exclude_netdevs = [\"ib*\", \"mgmt?\"]",
+        "exclude = [\"mlx5_8/1\"]",
+    ] {
+        let node = Node::of("h100-ndr");
+        let (files, _) = touched(&node, "mlx5_8", settings);
+        assert!(!files, "{settings}");
+    }
+}
+
+#[test]
+fn what_is_left_out_is_left_out_of_the_list_too() {
+    let node = Node::of("ib-roce-mix");
+    for (settings, expected) in [
+        (
+            "",
+            ["mlx4_0/1", "mlx4_0/2", "mlx5_0/1", "mlx5_1/1", "mlx5_bond_0/1"].as_slice(),
+        ),
+        ("exclude = [\"mlx5_*\"]", &["mlx4_0/1", "mlx4_0/2"]),
+        ("exclude = [\"mlx5_*\"]\ninclude = [\"mlx5_0\"]", &[]),
+        ("include = [\"mlx4_0/2\"]", &["mlx4_0/2"]),
+        // Only the port that the interface is on.
+        (
+            "exclude_netdevs = [\"ens9d1\"]\ninclude = [\"mlx4_0\"]",
+            &["mlx4_0/1"],
+        ),
+        ("exclude_netdevs = [\"bond0\"]\ninclude = [\"mlx5_bond_0\"]", &[]),
+        (
+            "exclude_pci = [\"0000:b1:00.0\", \"*:98:00.?\"]",
+            &["mlx5_0/1", "mlx5_1/1"],
+        ),
+    ] {
+        assert_eq!(names(&node.ports(settings)), expected, "{settings}");
+    }
+}
+
+#[test]
+fn an_interface_that_is_renamed_changes_the_list_where_interfaces_decide() {
+    let node = Node::of("h100-ndr");
+    let mut devices = node.devices("exclude_netdevs = [\"mgmt0\", \"lost0\"]");
+    assert_eq!(devices.scan().unwrap().len(), 9);
+    let device = fs::canonicalize(node.path("infiniband/mlx5_0/device/net")).unwrap();
+    fs::rename(device.join("ibp25s0"), device.join("lost0")).unwrap();
+    assert!(devices.changed());
+    assert_eq!(devices.scan().unwrap().len(), 8);
+}
+
+#[test]
+fn virtual_functions_are_left_out_unless_asked_for() {
+    let node = Node::of("sriov");
+    assert_eq!(names(&node.ports("")), ["mlx5_0/1"]);
+    assert_eq!(touched(&node, "mlx5_1", "").0, false);
+    let mut ports = node.ports("virtual_functions = true");
+    assert_eq!(names(&ports), ["mlx5_0/1", "mlx5_1/1", "mlx5_2/1", "mlx5_3/1"]);
+    let functions: Vec<String> = ports
+        .iter_mut()
+        .map(|port| {
+            let readings = read(&mut **port);
+            let info = readings
+                .keys()
+                .find(|s| s.starts_with("rdma_port_info "))
+                .unwrap();
+            format!(
+                "{} {}",
+                info.split(' ').nth(5).unwrap(),
+                info.rsplit(' ').next().unwrap()
+            )
+        })
+        .collect();
+    assert_eq!(
+        functions,
+        [
+            "0000:3b:00.0 physical",
+            "0000:3b:00.1 virtual",
+            "0000:3b:00.2 virtual",
+            // A subfunction has no address of its own.
+            "0000:3b:00.0 virtual",
+        ]
+    );
+}

@@ -1,0 +1,145 @@
+//! What a port's files hold. Any bytes give a value or the reason why not.
+
+/// No file of a port that holds one value is as long as this; what fills it is not one.
+pub(super) const LONGEST: usize = 128;
+
+/// Why a file gave no value: a word for the `reason` label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// EACCES or EPERM.
+    Denied,
+    /// Not there any more.
+    Gone,
+    /// EINVAL: the driver or its firmware refused.
+    Rejected,
+    /// EOPNOTSUPP, or `N/A (no PMA)` as older kernels say.
+    Unsupported,
+    /// Any other error.
+    Io,
+    /// Nothing in it.
+    Empty,
+    /// Not what it should be: binary, negative, hexadecimal, too long, too large.
+    Malformed,
+    /// All ones: the driver's firmware gave a counter that it could not decode.
+    AllOnes,
+}
+
+impl Reason {
+    pub(super) const ALL: [Self; 8] = [
+        Self::Denied,
+        Self::Gone,
+        Self::Rejected,
+        Self::Unsupported,
+        Self::Io,
+        Self::Empty,
+        Self::Malformed,
+        Self::AllOnes,
+    ];
+
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Denied => "denied",
+            Self::Gone => "gone",
+            Self::Rejected => "rejected",
+            Self::Unsupported => "unsupported",
+            Self::Io => "io",
+            Self::Empty => "empty",
+            Self::Malformed => "malformed",
+            Self::AllOnes => "all_ones",
+        }
+    }
+}
+
+/// The text without the white space around it.
+fn content(bytes: &[u8]) -> Result<&[u8], Reason> {
+    if bytes.len() >= LONGEST {
+        return Err(Reason::Malformed);
+    }
+    match bytes.trim_ascii() {
+        [] => Err(Reason::Empty),
+        b"N/A (no PMA)" => Err(Reason::Unsupported),
+        text => Ok(text),
+    }
+}
+
+/// The decimal digits at the beginning, and what follows them.
+fn digits(text: &[u8]) -> Result<(u64, &[u8]), Reason> {
+    let end = text
+        .iter()
+        .position(|b| !b.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (digits, rest) = text.split_at(end);
+    if digits.is_empty() || digits.len() > 20 {
+        return Err(Reason::Malformed);
+    }
+    let number = digits
+        .iter()
+        .try_fold(0_u64, |n, digit| {
+            n.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
+        })
+        .ok_or(Reason::Malformed)?;
+    Ok((number, rest))
+}
+
+/// A counter: decimal digits alone.
+pub(super) fn number(bytes: &[u8]) -> Result<u64, Reason> {
+    match digits(content(bytes)?)? {
+        (u64::MAX, []) => Err(Reason::AllOnes),
+        (number, []) => Ok(number),
+        _ => Err(Reason::Malformed),
+    }
+}
+
+/// A state such as `4: ACTIVE`: its number.
+pub(super) fn state(bytes: &[u8]) -> Result<u64, Reason> {
+    match digits(content(bytes)?)? {
+        (number, [b':', b' ', _, ..]) if number < 256 => Ok(number),
+        _ => Err(Reason::Malformed),
+    }
+}
+
+/// What a link can carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rate {
+    pub(super) bytes_per_second: u64,
+    pub(super) lanes: u64,
+}
+
+/// A rate such as `400 Gb/sec (4X NDR)` or `2.5 Gb/sec (1X SDR)`.
+pub(super) fn rate(bytes: &[u8]) -> Result<Rate, Reason> {
+    let (whole, rest) = digits(content(bytes)?)?;
+    let (tenths, rest) = match rest {
+        [b'.', tenths @ b'0'..=b'9', rest @ ..] => (u64::from(tenths - b'0'), rest),
+        _ => (0, rest),
+    };
+    let width = rest.strip_prefix(b" Gb/sec (").ok_or(Reason::Malformed)?;
+    let (lanes, rest) = digits(width)?;
+    if !(rest.starts_with(b"X") && rest.ends_with(b")")) || !(1..=64).contains(&lanes) || whole > 1_000_000 {
+        return Err(Reason::Malformed);
+    }
+    // A tenth of a gigabit is 12.5 megabytes.
+    let bytes_per_second = (whole * 10 + tenths) * 12_500_000;
+    Ok(Rate {
+        bytes_per_second,
+        lanes,
+    })
+}
+
+/// Takes bytes through every reader and checks what must hold for any bytes. For fuzzing.
+pub(crate) fn check(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Ok(n) = number(bytes) {
+        assert_eq!(text.trim().parse(), Ok(n));
+        assert_ne!(n, u64::MAX);
+    }
+    if let Ok(n) = state(bytes) {
+        assert!(n < 256 && text.contains(':'));
+    }
+    if let Ok(rate) = rate(bytes) {
+        assert!((1..=64).contains(&rate.lanes) && rate.bytes_per_second < 126_000_000_000_000);
+        assert!(text.contains(" Gb/sec ("));
+    }
+}
+
+#[cfg(test)]
+mod tests;

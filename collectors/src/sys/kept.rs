@@ -1,0 +1,173 @@
+//! Small files that are kept open and read again from their beginning: one pread for each value, no open, no allocation.
+//! Opening and closing a file of sysfs costs several times as much as reading it.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nix::errno::Errno;
+use nix::sys::resource::{Resource, getrlimit};
+
+/// Descriptors that are left to everybody else in the process.
+const RESERVED: u64 = 128;
+/// How often a read that a signal interrupts is begun anew.
+const INTERRUPTS: u32 = 8;
+
+/// How many descriptors may be kept. Ten adapters of 70 files need 700, which the usual limit of 1024 allows.
+#[derive(Debug)]
+pub struct Budget {
+    left: AtomicU64,
+}
+
+impl Budget {
+    /// A budget of so many descriptors.
+    pub fn new(descriptors: u64) -> Arc<Self> {
+        Arc::new(Self {
+            left: AtomicU64::new(descriptors),
+        })
+    }
+
+    /// What RLIMIT_NOFILE leaves to this process, less a reserve.
+    pub fn of_process() -> Arc<Self> {
+        let soft = getrlimit(Resource::RLIMIT_NOFILE).map_or(RESERVED, |(soft, _)| soft);
+        Self::new(soft.saturating_sub(RESERVED))
+    }
+
+    fn take(self: &Arc<Self>) -> Option<Permit> {
+        self.left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+            .ok()
+            .map(|_| Permit(Arc::clone(self)))
+    }
+}
+
+/// The right to keep one descriptor.
+#[derive(Debug)]
+struct Permit(Arc<Budget>);
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.left.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// One file, by its path. It is opened at the first reading.
+#[derive(Debug)]
+pub struct Kept {
+    path: PathBuf,
+    open: Option<(File, Permit)>,
+    budget: Arc<Budget>,
+    /// A tree on a disk: a file that was removed or replaced there lives on behind its descriptor. That of a device
+    /// that has left says ENODEV.
+    on_disk: bool,
+}
+
+impl Kept {
+    /// A file that may stay open as long as the budget allows. `on_disk`: not sysfs but a recording of it.
+    pub fn new(path: PathBuf, budget: &Arc<Budget>, on_disk: bool) -> Self {
+        Self {
+            path,
+            open: None,
+            budget: Arc::clone(budget),
+            on_disk,
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads from the beginning, as much as fits into `buffer`. What has become of the file is looked up once by its
+    /// path where its descriptor is dead.
+    ///
+    /// # Errors
+    /// What open(2) or pread(2) say: ENOENT or ENODEV where it is gone.
+    pub fn read<'b>(&mut self, buffer: &'b mut [u8]) -> Result<&'b [u8], Errno> {
+        let count = match self.read_kept(buffer) {
+            Some(count) => count?,
+            None => self.read_anew(buffer)?,
+        };
+        Ok(buffer.get(..count).unwrap_or_default())
+    }
+
+    /// Reads the kept descriptor. `None`: there is none, or it is dead.
+    fn read_kept(&mut self, buffer: &mut [u8]) -> Option<Result<usize, Errno>> {
+        let (file, _) = self.open.as_ref()?;
+        let removed = self.on_disk && file.metadata().map_or(true, |m| m.nlink() == 0);
+        let result = if removed {
+            Err(Errno::ENODEV)
+        } else {
+            pread(file, buffer)
+        };
+        if matches!(result, Err(Errno::ENODEV | Errno::ESTALE | Errno::ENOENT)) {
+            self.open = None;
+            return None;
+        }
+        Some(result)
+    }
+
+    fn read_anew(&mut self, buffer: &mut [u8]) -> Result<usize, Errno> {
+        count::open();
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
+            .open(&self.path)
+            .map_err(errno)?;
+        let result = pread(&file, buffer);
+        if !matches!(result, Err(Errno::ENODEV | Errno::ESTALE | Errno::ENOENT)) {
+            self.open = self.budget.take().map(|permit| (file, permit));
+        }
+        result
+    }
+}
+
+fn pread(file: &File, buffer: &mut [u8]) -> Result<usize, Errno> {
+    for _ in 0..INTERRUPTS {
+        count::read();
+        match file.read_at(buffer, 0).map_err(errno) {
+            Err(Errno::EINTR) => {}
+            result => return result,
+        }
+    }
+    Err(Errno::EINTR)
+}
+
+fn errno(error: std::io::Error) -> Errno {
+    error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
+}
+
+#[cfg(not(test))]
+mod count {
+    pub(super) const fn open() {}
+    pub(super) const fn read() {}
+}
+
+/// Calls of this thread, for tests that count them.
+#[cfg(test)]
+pub(crate) mod count {
+    use std::cell::Cell;
+
+    thread_local! {
+        static OPENS: Cell<usize> = const { Cell::new(0) };
+        static READS: Cell<usize> = const { Cell::new(0) };
+    }
+
+    pub(super) fn open() {
+        OPENS.set(OPENS.get() + 1);
+    }
+
+    pub(super) fn read() {
+        READS.set(READS.get() + 1);
+    }
+
+    /// Opens and reads since the last call.
+    pub(crate) fn take() -> (usize, usize) {
+        (OPENS.take(), READS.take())
+    }
+}
+
+#[cfg(test)]
+mod tests;

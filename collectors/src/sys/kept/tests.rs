@@ -1,0 +1,98 @@
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+fn text(kept: &mut Kept) -> Result<String, Errno> {
+    let mut buffer = [0; 32];
+    let bytes = kept.read(&mut buffer)?;
+    Ok(String::from_utf8_lossy(bytes).into_owned())
+}
+
+fn file(on_disk: bool) -> (tempfile::TempDir, Kept) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    fs::write(&path, "1\n").unwrap();
+    let kept = Kept::new(path, &Budget::new(10), on_disk);
+    (dir, kept)
+}
+
+#[test]
+fn the_second_reading_is_one_read_and_sees_the_new_text() {
+    let (_dir, mut kept) = file(false);
+    assert_eq!(text(&mut kept).unwrap(), "1\n");
+    assert_eq!(count::take(), (1, 1));
+    fs::write(kept.path(), "23\n").unwrap();
+    assert_eq!(text(&mut kept).unwrap(), "23\n");
+    assert_eq!(count::take(), (0, 1));
+}
+
+#[test]
+fn a_dead_descriptor_is_opened_anew_once() {
+    // Only a driver that leaves gives ENODEV; a removed file of a recorded tree is treated alike.
+    let (_dir, mut kept) = file(true);
+    text(&mut kept).unwrap();
+    fs::remove_file(kept.path()).unwrap();
+    count::take();
+    assert_eq!(text(&mut kept), Err(Errno::ENOENT));
+    assert_eq!(count::take(), (1, 0));
+    fs::write(kept.path(), "2\n").unwrap();
+    assert_eq!(text(&mut kept).unwrap(), "2\n");
+    assert_eq!(text(&mut kept).unwrap(), "2\n");
+    assert_eq!(count::take(), (1, 2));
+}
+
+#[test]
+fn a_file_that_was_replaced_is_read_by_its_path() {
+    let (dir, mut kept) = file(true);
+    text(&mut kept).unwrap();
+    let other = dir.path().join("other");
+    fs::write(&other, "new\n").unwrap();
+    fs::rename(other, kept.path()).unwrap();
+    assert_eq!(text(&mut kept).unwrap(), "new\n");
+}
+
+#[test]
+fn without_budget_a_file_is_opened_for_each_reading_and_closed() {
+    let budget = Budget::new(1);
+    let dir = tempfile::tempdir().unwrap();
+    let [mut first, mut second] = ["a", "b"].map(|name| {
+        fs::write(dir.path().join(name), name).unwrap();
+        Kept::new(dir.path().join(name), &budget, false)
+    });
+    for _ in 0..2 {
+        assert_eq!(text(&mut first).unwrap(), "a");
+        assert_eq!(text(&mut second).unwrap(), "b");
+    }
+    assert_eq!(count::take(), (3, 4));
+    drop(first);
+    text(&mut second).unwrap();
+    count::take();
+    text(&mut second).unwrap();
+    assert_eq!(count::take(), (0, 1), "what one file gives back another may use");
+}
+
+#[test]
+fn the_budget_stays_below_the_limit_of_the_process() {
+    let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    assert!(Budget::of_process().left.load(Ordering::Relaxed) + RESERVED <= soft.max(RESERVED));
+}
+
+#[test]
+fn what_the_kernel_refuses_stays_open_and_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    // The loopback interface has no speed: its driver answers EINVAL.
+    symlink("/sys/class/net/lo/speed", dir.path().join("speed")).unwrap();
+    let mut kept = Kept::new(dir.path().join("speed"), &Budget::new(1), false);
+    for _ in 0..2 {
+        assert_eq!(text(&mut kept), Err(Errno::EINVAL));
+    }
+    assert_eq!(count::take(), (1, 2));
+}
+
+#[test]
+fn a_long_file_fills_the_buffer_and_no_more() {
+    let (_dir, mut kept) = file(false);
+    fs::write(kept.path(), "9".repeat(100_000)).unwrap();
+    assert_eq!(text(&mut kept).unwrap().len(), 32);
+}
