@@ -8,6 +8,8 @@ pub mod xid;
 use collectors::SubjectKind;
 
 use super::Mode;
+use super::condition::Judged;
+use super::judge::Judge;
 
 /// Whether a fault is the node's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +57,12 @@ pub struct Check {
     pub clears: &'static str,
     /// The page about it.
     pub runbook: &'static str,
+    /// What it sees in a snapshot, where it looks at conditions and not at events.
+    pub conditions: Option<Conditions>,
 }
+
+/// From series to what is well, what is not, and what cannot be seen. A condition that is not mentioned is unknown.
+pub type Conditions = for<'a> fn(&mut Judge<'a>) -> Vec<Judged<'a>>;
 
 /// Every check there is.
 pub static CHECKS: &[&Check] = &[&xid::CHECK, &gpu_missing::CHECK, &edac_uncorrected::CHECK];
