@@ -105,7 +105,11 @@ impl Book {
     /// The incident that a finding belongs to.
     fn home(&self, finding: &Finding, frame: Frame<'_>) -> Option<usize> {
         let open = |i: &Incident| i.status == Status::Open;
-        let same = |i: &Incident| i.subject == finding.subject;
+        // Findings about the node as a whole have nothing in common but the node.
+        let kin = |i: &Incident| {
+            finding.subject.kind != SubjectKind::Node || i.root().is_some_and(|r| r.check == finding.check)
+        };
+        let same = |i: &Incident| i.subject == finding.subject && kin(i);
         let find = |wanted: &dyn Fn(&Incident) -> bool| self.incidents.iter().position(wanted);
         find(&|i| open(i) && same(i) && i.has(finding))
             .or_else(|| find(&|i| open(i) && same(i) && i.settling(frame.boot, frame.now_ms)))

@@ -200,7 +200,11 @@ impl Engine {
 
     /// The verdict as of now.
     fn verdict(&self) -> Verdict {
-        let (health, text) = match self.book.open().find(|i| i.drains()) {
+        let counts = |i: &&Incident| {
+            let mut standing = i.findings.iter().filter(|s| s.stands());
+            standing.any(|s| self.policy.own(&s.check) == Mode::Drain)
+        };
+        let (health, text) = match self.book.open().find(counts) {
             Some(incident) => (Health::Unhealthy, show::line(incident)),
             None => match self.sight.unknown(self.now.boottime) {
                 Some(why) => (Health::Unknown, why),

@@ -3,6 +3,10 @@
 pub mod edac_uncorrected;
 pub mod gpu_missing;
 pub mod host;
+pub mod pcie_degraded;
+mod rdma_port;
+pub mod rdma_port_down;
+pub mod rdma_port_flapping;
 pub mod xid;
 
 use collectors::SubjectKind;
@@ -65,7 +69,14 @@ pub struct Check {
 pub type Conditions = for<'a> fn(&mut Judge<'a>) -> Vec<Judged<'a>>;
 
 /// Every check there is.
-pub static CHECKS: &[&Check] = &[&xid::CHECK, &gpu_missing::CHECK, &edac_uncorrected::CHECK];
+pub static CHECKS: &[&Check] = &[
+    &xid::CHECK,
+    &gpu_missing::CHECK,
+    &edac_uncorrected::CHECK,
+    &rdma_port_down::CHECK,
+    &rdma_port_flapping::CHECK,
+    &pcie_degraded::CHECK,
+];
 
 /// The check of that id.
 pub fn check(id: &str) -> Option<&'static Check> {
