@@ -24,7 +24,7 @@ pub struct Memory {
     #[serde(skip)]
     counters: BTreeMap<String, u64>,
     #[serde(skip)]
-    levels: BTreeMap<String, bool>,
+    levels: BTreeMap<&'static str, BTreeMap<String, bool>>,
     /// It differs from what was stored last.
     #[serde(skip)]
     pub(super) dirty: bool,
@@ -51,16 +51,20 @@ impl Memory {
         }
     }
 
-    /// Takes a reading of something that is up or down. `true`: it was up at the last and is not now. `None` as reading:
-    /// it could not be seen, or begins anew.
-    pub fn fell(&mut self, name: &str, up: Option<bool>) -> bool {
-        match up {
-            Some(up) => put(&mut self.levels, name, up) == Some(true) && !up,
-            None => {
-                self.levels.remove(name);
-                false
-            }
+    /// Takes what a check sees up (`true`) or down, all of it, and gives what fell: what was up at its last look and is
+    /// down now. What it does not mention could not be seen, and begins anew.
+    pub fn fallen(&mut self, check: &'static str, now: BTreeMap<String, bool>) -> Vec<String> {
+        let before = self.levels.insert(check, now).unwrap_or_default();
+        let Some(now) = self.levels.get_mut(check) else {
+            return Vec::new();
+        };
+        while now.len() > MAX {
+            now.pop_last();
         }
+        now.iter()
+            .filter(|(name, up)| !**up && before.get(*name) == Some(&true))
+            .map(|(name, _)| name.clone())
+            .collect()
     }
 
     /// Notes that something happened so often, at this time since boot.
@@ -145,7 +149,14 @@ mod tests {
             None,
             Some(false),
         ];
-        let falls: Vec<bool> = readings.into_iter().map(|up| memory.fell("p", up)).collect();
+        let falls: Vec<bool> = readings
+            .into_iter()
+            .map(|up| {
+                let now = up.map(|up| ("p".to_owned(), up)).into_iter().collect();
+                memory.fallen("other", BTreeMap::new());
+                memory.fallen("check", now) == ["p"]
+            })
+            .collect();
         assert_eq!(falls, [false, false, true, false, false, false, false]);
     }
 
@@ -195,12 +206,12 @@ mod tests {
         for n in 0..2000_u64 {
             let name = format!("k{n} c");
             memory.growth(&name, n);
-            memory.fell(&name, Some(true));
             memory.note(&name, u64::MAX, n);
             memory.note("k0 c", 1, n);
             memory.in_use(&name, n);
         }
-        assert!(memory.counters.len() <= MAX && memory.levels.len() <= MAX);
+        memory.fallen("check", (0..2000).map(|n| (n.to_string(), true)).collect());
+        assert!(memory.counters.len() <= MAX && memory.levels["check"].len() <= MAX);
         assert!(memory.times.len() <= MAX && memory.ports.len() <= MAX);
         assert!(memory.times.values().all(|t| t.len() <= MAX_TIMES));
     }

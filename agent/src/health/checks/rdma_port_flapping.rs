@@ -1,5 +1,6 @@
 //! Check `rdma-port-flapping`: a link goes down again and again, and those of its peers do not.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use collectors::SubjectKind;
@@ -59,9 +60,7 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
     let ports = ports(judge);
     let now_ms = judge.now_ms();
     let settled = judge.since_boot >= BOOT_GRACE;
-    for port in &ports {
-        remember(judge.memory, port, settled.then_some(now_ms));
-    }
+    remember(judge.memory, &ports, settled.then_some(now_ms));
     let watched_ms = u64::try_from(judge.since_start.as_millis()).unwrap_or(u64::MAX);
     let mut judged = Vec::new();
     for group in groups(&ports, judge.memory) {
@@ -86,27 +85,32 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
     judged
 }
 
-/// Notes what a reading tells. `None`: too soon after boot to count.
-fn remember(memory: &mut Memory, port: &Port<'_>, now_ms: Option<u64>) {
-    let name = |source: &str| format!("{} {source}", key(port));
+/// Notes what the readings tell. `None`: too soon after boot to count.
+fn remember(memory: &mut Memory, ports: &[Port<'_>], now_ms: Option<u64>) {
     let mut falls = Vec::new();
-    for (source, sample) in [
-        ("link_downed", &port.link_downed),
-        ("carrier_down", &port.carrier_down),
-    ] {
-        if let Some(value) = number(sample.as_ref()) {
-            falls.push((source, memory.growth(&name(source), value)));
+    let mut levels = BTreeMap::new();
+    for port in ports {
+        for (source, sample) in [
+            ("link_downed", &port.link_downed),
+            ("carrier_down", &port.carrier_down),
+        ] {
+            if let Some(value) = number(sample.as_ref()) {
+                let name = format!("{} {source}", key(port));
+                let count = memory.growth(&name, value);
+                falls.push((name, count));
+            }
+        }
+        let name = format!("{} seen", key(port));
+        match port.link() {
+            Link::Up => drop(levels.insert(name, true)),
+            Link::Down => drop(levels.insert(name, false)),
+            Link::Disabled | Link::Unknown => {}
         }
     }
-    let up = match port.link() {
-        Link::Up => Some(true),
-        Link::Down => Some(false),
-        Link::Disabled | Link::Unknown => None,
-    };
-    falls.push(("seen", u64::from(memory.fell(&name("seen"), up))));
+    falls.extend(memory.fallen(CHECK.id, levels).into_iter().map(|name| (name, 1)));
     if let Some(now_ms) = now_ms {
-        for (source, count) in falls {
-            memory.note(&name(source), count, now_ms);
+        for (name, count) in falls {
+            memory.note(&name, count, now_ms);
         }
     }
 }
