@@ -5,6 +5,7 @@ use std::time::Duration;
 use collectors::{BootId, Subject, SubjectKind};
 
 use super::checks::host::{Host, Place};
+use super::engine::Known;
 use super::finding::{Clear, Finding, Joins};
 use super::id;
 use super::incident::{Incident, Seen, Status};
@@ -104,7 +105,11 @@ impl Book {
     /// The incident that a finding belongs to.
     fn home(&self, finding: &Finding, frame: Frame<'_>) -> Option<usize> {
         let open = |i: &Incident| i.status == Status::Open;
-        let same = |i: &Incident| i.subject == finding.subject;
+        // Findings about the node as a whole have nothing in common but the node.
+        let kin = |i: &Incident| {
+            finding.subject.kind != SubjectKind::Node || i.root().is_some_and(|r| r.check == finding.check)
+        };
+        let same = |i: &Incident| i.subject == finding.subject && kin(i);
         let find = |wanted: &dyn Fn(&Incident) -> bool| self.incidents.iter().position(wanted);
         find(&|i| open(i) && same(i) && i.has(finding))
             .or_else(|| find(&|i| open(i) && same(i) && i.settling(frame.boot, frame.now_ms)))
@@ -209,23 +214,30 @@ impl Book {
         })
     }
 
-    /// A condition is well again.
-    pub(super) fn condition(&mut self, check: &str, subject: &Subject, detail: &str, wall: i64) -> bool {
+    /// The condition `key` is well again. `finding` is what it would be: how one is known that a record of the first
+    /// release holds.
+    pub(super) fn well(&mut self, key: &str, finding: &Finding, wall: i64) -> bool {
         self.resolve(wall, |incident, seen| {
-            let here = incident.subject == *subject || subject.kind == SubjectKind::Node;
-            (here && seen.check == check && seen.detail == detail).then(|| "well again".to_owned())
+            let is_it = match &seen.key {
+                Some(of) => of == key,
+                None => {
+                    (incident.subject == finding.subject || finding.subject.kind == SubjectKind::Node)
+                        && seen.detail == finding.detail
+                }
+            };
+            (is_it && seen.check == finding.check).then(|| "well again".to_owned())
         })
     }
 
     /// Marks what a person put back into service: everything that the drain stood for and that had begun when it was last
-    /// seen to stand. What began after that is news. Gives the subjects, and whether each was said to be gone.
+    /// seen to stand. What began after that is news. Gives what the person knew of.
     pub(super) fn override_by_person(
         &mut self,
         wall: i64,
         is_news: impl Fn(&Incident) -> bool,
         wants: impl Fn(&Incident) -> bool,
-    ) -> Vec<(Subject, bool)> {
-        let mut subjects = Vec::new();
+    ) -> Vec<Known> {
+        let mut known = Vec::new();
         for incident in &mut self.incidents {
             if is_news(incident) {
                 incident.behind = false;
@@ -233,10 +245,10 @@ impl Book {
                 incident.status = Status::Overridden;
                 incident.behind = false;
                 incident.note(wall, "a person lifted the drain".to_owned());
-                subjects.push((incident.subject.clone(), incident.says_gone()));
+                known.push(Known::of(incident));
             }
         }
-        subjects
+        known
     }
 
     /// Keeps the latest closed ones.

@@ -3,14 +3,33 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Readings running that make a finding. One alone may fall into a reset or a rescan of the bus.
-const BAD_READINGS: u32 = 2;
-/// How long they must span: right after a start readings come within seconds.
-const BAD_SPAN: Duration = Duration::from_secs(10);
-/// Readings running that end it.
-const GOOD_READINGS: u32 = 3;
-/// How long they must span.
-const HOLD: Duration = Duration::from_secs(60);
+use collectors::Subject;
+
+use super::finding::Finding;
+
+/// Conditions that are kept: far more than a node has devices.
+const MAX: usize = 1024;
+
+/// How many readings running turn a condition, and how long they must span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Bad readings running that make a finding. One alone may fall into a reset or a rescan of the bus.
+    pub bad: u32,
+    /// How long they must span: right after a start readings come within seconds.
+    pub bad_span: Duration,
+    /// Good readings running that end it.
+    pub good: u32,
+    /// How long they must span.
+    pub hold: Duration,
+}
+
+/// The pace of a condition that is seen at a glance.
+pub const USUAL: Pace = Pace {
+    bad: 2,
+    bad_span: Duration::from_secs(10),
+    good: 3,
+    hold: Duration::from_secs(60),
+};
 
 /// What one reading says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,25 +42,63 @@ pub enum Reading {
     Unknown,
 }
 
+/// The readings running that turned a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// How many.
+    pub readings: u32,
+    /// From the first to the last.
+    pub span: Duration,
+}
+
+/// What a check says about one condition in one snapshot.
+pub struct Judged<'a> {
+    /// The condition: the check's id and the device, by an address that outlives a renaming. Records hold it.
+    pub key: String,
+    /// What it is about, by its name of today.
+    pub subject: Subject,
+    /// What the reading says.
+    pub reading: Reading,
+    /// When the reading ended, as time since boot: one reading seen in two snapshots is one.
+    pub at: Duration,
+    /// Its pace.
+    pub pace: &'static Pace,
+    /// The finding, should the condition turn now.
+    pub finding: Box<dyn FnOnce(Run) -> Finding + 'a>,
+}
+
 /// What a reading changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     /// It has become bad: new evidence.
-    Bad,
+    Bad(Run),
     /// It is well again.
-    Well,
+    Well(Run),
 }
 
-#[derive(Clone, Copy, Debug)]
+impl Turn {
+    pub(super) const fn run(self) -> Run {
+        match self {
+            Self::Bad(run) | Self::Well(run) => run,
+        }
+    }
+}
+
+#[derive(Debug)]
 struct Streak {
+    check: &'static str,
+    subject: Subject,
     readings: u32,
     since: Duration,
+    last: Duration,
+    round: u64,
 }
 
 /// Readings running against the state that holds.
 #[derive(Debug, Default)]
 pub(super) struct Streaks {
     running: BTreeMap<String, Streak>,
+    round: u64,
 }
 
 impl Streaks {
@@ -55,17 +112,37 @@ impl Streaks {
         self.running.remove(key);
     }
 
-    /// Takes one reading of the condition `key`. `bad` holds the conditions that are bad now.
+    /// The conditions of a subject whose readings go against the state that holds.
+    pub(super) fn of(&self, subject: &Subject) -> Vec<String> {
+        self.running
+            .iter()
+            .filter(|(_, s)| s.subject == *subject)
+            .map(|(key, _)| key.clone())
+            .collect()
+    }
+
+    /// A check begins to say what it sees.
+    pub(super) fn begin(&mut self) {
+        self.round += 1;
+    }
+
+    /// The check has said what it sees: what it did not mention could not be seen.
+    pub(super) fn end(&mut self, check: &str) {
+        let round = self.round;
+        self.running.retain(|_, s| s.check != check || s.round == round);
+    }
+
+    /// Takes one reading of a condition. `bad` holds the conditions that are bad now.
     pub(super) fn take(
         &mut self,
         bad: &mut BTreeSet<String>,
-        key: &str,
-        reading: Reading,
-        at: Duration,
+        check: &'static str,
+        judged: &Judged<'_>,
     ) -> Option<Turn> {
+        let key = judged.key.as_str();
         let is_bad = bad.contains(key);
-        let against = match reading {
-            Reading::Bad => !is_bad,
+        let against = match judged.reading {
+            Reading::Bad => !is_bad && bad.len() < MAX,
             Reading::Good => is_bad,
             Reading::Unknown => false,
         };
@@ -73,22 +150,39 @@ impl Streaks {
             self.running.remove(key);
             return None;
         }
-        let streak = self.running.entry(key.to_owned()).or_insert(Streak {
+        if self.running.len() >= MAX && !self.running.contains_key(key) {
+            return None;
+        }
+        let round = self.round;
+        let streak = self.running.entry(key.to_owned()).or_insert_with(|| Streak {
+            check,
+            subject: judged.subject.clone(),
             readings: 0,
-            since: at,
+            since: judged.at,
+            last: judged.at,
+            round,
         });
+        streak.round = round;
+        if streak.readings > 0 && judged.at <= streak.last {
+            return None;
+        }
         streak.readings += 1;
-        let (readings, span) = (streak.readings, at.saturating_sub(streak.since));
+        streak.last = judged.at;
+        let run = Run {
+            readings: streak.readings,
+            span: judged.at.saturating_sub(streak.since),
+        };
+        let pace = judged.pace;
         let turn = if is_bad {
-            (readings >= GOOD_READINGS && span >= HOLD).then_some(Turn::Well)
+            (run.readings >= pace.good && run.span >= pace.hold).then_some(Turn::Well(run))
         } else {
-            (readings >= BAD_READINGS && span >= BAD_SPAN).then_some(Turn::Bad)
+            (run.readings >= pace.bad && run.span >= pace.bad_span).then_some(Turn::Bad(run))
         };
         if let Some(turn) = turn {
             self.running.remove(key);
             match turn {
-                Turn::Bad => bad.insert(key.to_owned()),
-                Turn::Well => bad.remove(key),
+                Turn::Bad(_) => bad.insert(key.to_owned()),
+                Turn::Well(_) => bad.remove(key),
             };
         }
         turn
@@ -96,54 +190,4 @@ impl Streaks {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn run(readings: &[(u64, Reading)]) -> Vec<(u64, Turn)> {
-        let (mut streaks, mut bad) = (Streaks::default(), BTreeSet::new());
-        readings
-            .iter()
-            .filter_map(|(s, r)| {
-                let turn = streaks.take(&mut bad, "k", *r, Duration::from_secs(*s))?;
-                Some((*s, turn))
-            })
-            .collect()
-    }
-
-    #[test]
-    fn two_bad_readings_running_make_a_finding_once() {
-        use Reading::{Bad, Good, Unknown};
-        assert_eq!(
-            run(&[(0, Bad), (15, Bad), (30, Bad), (45, Bad)]),
-            [(15, Turn::Bad)]
-        );
-        assert_eq!(
-            run(&[(0, Bad), (15, Good), (30, Bad), (45, Unknown), (60, Bad)]),
-            []
-        );
-        // The early readings after a start.
-        assert_eq!(
-            run(&[(0, Bad), (1, Bad), (3, Bad), (7, Bad), (15, Bad)]),
-            [(15, Turn::Bad)]
-        );
-        assert_eq!(run(&[(0, Bad), (1, Bad), (3, Bad), (7, Good), (15, Bad)]), []);
-    }
-
-    #[test]
-    fn it_ends_after_three_good_readings_over_a_minute() {
-        use Reading::{Bad, Good, Unknown};
-        let mut readings = vec![(0, Bad), (15, Bad)];
-        readings.extend([(30, Good), (45, Good), (60, Good), (75, Good), (90, Good)]);
-        assert_eq!(run(&readings), [(15, Turn::Bad), (90, Turn::Well)]);
-        let interrupted = [
-            (0, Bad),
-            (15, Bad),
-            (30, Good),
-            (80, Unknown),
-            (95, Good),
-            (110, Good),
-            (125, Good),
-        ];
-        assert_eq!(run(&interrupted), [(15, Turn::Bad)]);
-    }
-}
+mod tests;

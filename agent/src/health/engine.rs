@@ -3,12 +3,15 @@
 
 mod effects;
 mod inputs;
+mod judging;
 
 use std::time::Duration;
 
 use collectors::{BootId, Cursor};
 
 pub use super::record::RestoreError;
+
+pub(super) use judging::Known;
 
 use super::book::{Book, Frame, Taken};
 use super::checks::xid;
@@ -34,6 +37,8 @@ pub struct Engine {
     policy: Policy,
     boot: BootId,
     now: Now,
+    /// When it was started.
+    started: Duration,
     state: State,
     book: Book,
     streaks: Streaks,
@@ -59,6 +64,7 @@ impl Engine {
         if state.boot != boot {
             // What was counted and not yet confirmed belongs to the boot that is gone.
             state.judged.clear();
+            state.memory.rebooted();
             state.pending.drop_of(None);
             state.boot = boot.clone();
         }
@@ -74,6 +80,7 @@ impl Engine {
             policy,
             boot,
             now,
+            started: now.boottime,
             state,
             book,
             streaks: Streaks::default(),
@@ -193,7 +200,11 @@ impl Engine {
 
     /// The verdict as of now.
     fn verdict(&self) -> Verdict {
-        let (health, text) = match self.book.open().find(|i| i.drains()) {
+        let counts = |i: &&Incident| {
+            let mut standing = i.findings.iter().filter(|s| s.stands());
+            standing.any(|s| self.policy.own(&s.check) == Mode::Drain)
+        };
+        let (health, text) = match self.book.open().find(counts) {
             Some(incident) => (Health::Unhealthy, show::line(incident)),
             None => match self.sight.unknown(self.now.boottime) {
                 Some(why) => (Health::Unknown, why),

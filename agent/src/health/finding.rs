@@ -108,6 +108,8 @@ pub struct Finding {
     pub needs: Vec<Need>,
     /// How often it was seen.
     pub count: u64,
+    /// The condition behind it, where there is one. Set by the engine.
+    pub key: Option<String>,
     /// The line or value behind it.
     pub evidence: String,
 }

@@ -74,6 +74,9 @@ pub struct Seen {
     pub evidence: Vec<String>,
     /// What ended it.
     pub resolved: Option<String>,
+    /// The condition behind it. Records of the first release have none.
+    #[serde(default)]
+    pub key: Option<String>,
 }
 
 impl Seen {
@@ -92,6 +95,7 @@ impl Seen {
             boot: boot.clone(),
             evidence: vec![cut(finding.evidence)],
             resolved: None,
+            key: finding.key,
         }
     }
 
@@ -103,6 +107,7 @@ impl Seen {
         self.rank = self.rank.min(finding.rank);
         self.remedy = self.remedy.max(finding.remedy);
         self.drains |= finding.drains;
+        self.key = finding.key.or(self.key.take());
         let line = cut(finding.evidence);
         match self.evidence.len() {
             0..4 => self.evidence.push(line),

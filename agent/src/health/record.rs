@@ -10,6 +10,7 @@ use super::checks::edac_uncorrected::Judged;
 use super::comment::Comment;
 use super::drain::Drain;
 use super::incident::Incident;
+use super::memory::Memory;
 use super::pending::Pending;
 use super::repeats::Repeats;
 use crate::core::derive::xid::Inventory;
@@ -64,6 +65,8 @@ pub(super) struct State {
     pub bad: BTreeSet<String>,
     /// Memory errors of this boot that were judged.
     pub judged: Judged,
+    /// What checks remember.
+    pub memory: Memory,
 }
 
 #[derive(Deserialize)]

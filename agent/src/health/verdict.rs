@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum Health {
     /// Everything that is needed was read, and nothing is wrong.
     Healthy,
-    /// An incident is open whose policy takes the node out of service.
+    /// An incident is open whose check takes the node out of service, or would if `health.mode` let it.
     Unhealthy,
     /// What is needed could not be read.
     Unknown,

@@ -19,6 +19,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By a reboot after which the controller counts none.",
     runbook: "docs/runbooks/edac-uncorrected.md",
+    conditions: None,
 };
 
 /// The counts that were already judged, by controller, of one boot.
@@ -54,6 +55,7 @@ fn finding(controller: &str, count: u64, new: u64) -> Finding {
         clears: vec![Clear::Reboot],
         needs: Vec::new(),
         count: new,
+        key: None,
         evidence: format!("host_edac_uncorrected_errors_total{{controller=\"{controller}\"}} {count} > 0"),
     }
 }

@@ -4,9 +4,14 @@ use collectors::{PciAddress, Subject, SubjectKind};
 
 use super::host::{Host, Place};
 use super::{Check, Scope, Version};
+use crate::core::derive::xid::gpu_label;
 use crate::health::Mode;
-use crate::health::condition::Reading;
+use crate::health::condition::{Judged, Reading, USUAL};
 use crate::health::finding::{Clear, Finding, Joins, Remedy};
+use crate::health::judge::Judge;
+
+/// The condition about Slurm's count. The others go by their address alone: so records of the first release have them.
+const GRES: &str = "gres";
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -18,7 +23,34 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show the GPU.",
     runbook: "docs/runbooks/gpu-missing.md",
+    conditions: Some(conditions),
 };
+
+fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+    let (host, gres, inventory) = (judge.host, judge.gres, judge.inventory);
+    let at = host.read_at.unwrap_or(judge.since_boot);
+    let mut judged: Vec<Judged<'a>> = Vec::new();
+    for address in &judge.policy.gpu_addresses {
+        let gpu = gpu_label(inventory, address);
+        judged.push(Judged {
+            key: address.0.clone(),
+            subject: Subject::gpu(gpu.as_str()),
+            reading: reading(host, address),
+            at,
+            pace: &USUAL,
+            finding: Box::new(move |_| finding(host, address, &gpu)),
+        });
+    }
+    judged.push(Judged {
+        key: GRES.to_owned(),
+        subject: Subject::node(),
+        reading: count_reading(host, gres),
+        at,
+        pace: &USUAL,
+        finding: Box::new(move |_| count_finding(host, gres)),
+    });
+    judged
+}
 
 /// What one configured address says.
 pub fn reading(host: &Host, address: &PciAddress) -> Reading {
@@ -47,6 +79,7 @@ pub fn finding(host: &Host, address: &PciAddress, gpu: &str) -> Finding {
         clears: vec![Clear::Condition],
         needs: Vec::new(),
         count: 1,
+        key: None,
         evidence,
     }
 }
@@ -115,6 +148,7 @@ pub fn count_finding(host: &Host, gres: Option<&str>) -> Finding {
         clears: vec![Clear::Condition],
         needs: Vec::new(),
         count: 1,
+        key: None,
         evidence: format!("host_pci_gpus {have} < {want} of Gres"),
     }
 }

@@ -3,11 +3,17 @@
 pub mod edac_uncorrected;
 pub mod gpu_missing;
 pub mod host;
+pub mod pcie_degraded;
+mod rdma_port;
+pub mod rdma_port_down;
+pub mod rdma_port_flapping;
 pub mod xid;
 
 use collectors::SubjectKind;
 
 use super::Mode;
+use super::condition::Judged;
+use super::judge::Judge;
 
 /// Whether a fault is the node's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,10 +61,22 @@ pub struct Check {
     pub clears: &'static str,
     /// The page about it.
     pub runbook: &'static str,
+    /// What it sees in a snapshot, where it looks at conditions and not at events.
+    pub conditions: Option<Conditions>,
 }
 
+/// From series to what is well, what is not, and what cannot be seen. A condition that is not mentioned is unknown.
+pub type Conditions = for<'a> fn(&mut Judge<'a>) -> Vec<Judged<'a>>;
+
 /// Every check there is.
-pub static CHECKS: &[&Check] = &[&xid::CHECK, &gpu_missing::CHECK, &edac_uncorrected::CHECK];
+pub static CHECKS: &[&Check] = &[
+    &xid::CHECK,
+    &gpu_missing::CHECK,
+    &edac_uncorrected::CHECK,
+    &rdma_port_down::CHECK,
+    &rdma_port_flapping::CHECK,
+    &pcie_degraded::CHECK,
+];
 
 /// The check of that id.
 pub fn check(id: &str) -> Option<&'static Check> {

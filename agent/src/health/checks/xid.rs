@@ -18,6 +18,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By what the row lists: the driver's verdict None, a reboot after which the GPU answers, or a person.",
     runbook: "docs/runbooks/xid.md",
+    conditions: None,
 };
 
 /// The code that the driver logs when a GPU does not answer any more.
@@ -67,6 +68,7 @@ fn from_row(row: &Row, response: Response, xid: &Xid, gpu: &str, count: u64, tex
         clears: row.clears.clone(),
         needs: row.needs.clone(),
         count,
+        key: None,
         evidence: text.to_owned(),
     }
 }

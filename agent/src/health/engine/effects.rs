@@ -90,9 +90,8 @@ impl Engine {
         let wants = |i: &crate::health::incident::Incident| mode_of(policy, i) == Some(Mode::Drain);
         let (boot, shown) = (&self.boot, millis(self.state.drain.shown()));
         let is_news = |i: &crate::health::incident::Incident| i.began_after(boot, shown);
-        let subjects = self.book.override_by_person(self.now.wall, is_news, wants);
-        for (subject, gone) in subjects {
-            self.assume_missing(&subject, gone);
+        for known in self.book.override_by_person(self.now.wall, is_news, wants) {
+            self.no_news(&known);
         }
         self.state.overrides = self.state.overrides.saturating_add(1);
         self.state.undrains = self.state.undrains.saturating_add(1);
@@ -235,7 +234,8 @@ impl Engine {
             .any(|by| by <= now);
         let dirty = std::mem::take(&mut self.out.dirty)
             | std::mem::take(&mut self.state.drain.dirty)
-            | std::mem::take(&mut self.state.comment.dirty);
+            | std::mem::take(&mut self.state.comment.dirty)
+            | std::mem::take(&mut self.state.memory.dirty);
         if !dirty && !due {
             return;
         }

@@ -3,20 +3,17 @@
 use collectors::event::{Recovery, Xid};
 use collectors::{Cursor, Event, EventBody, PciAddress, Subject};
 
+use super::judging::Known;
 use super::{Engine, Status, xid};
 use crate::core::derive::xid::gpu_label;
 use crate::core::snapshot::Snapshot;
+use crate::health::checks::edac_uncorrected;
 use crate::health::checks::host::Host;
-use crate::health::checks::{edac_uncorrected, gpu_missing};
-use crate::health::condition::{Reading, Turn};
 use crate::health::incident::Ack;
 use crate::health::{Input, Order, OrderVerb};
 
 /// GPUs whose names are kept.
 const MAX_GPUS: usize = 128;
-
-/// The key of the condition about Slurm's count.
-const GRES: &str = "gres";
 
 impl Engine {
     pub(super) fn take(&mut self, input: Input<'_>) {
@@ -150,8 +147,8 @@ impl Engine {
         let is_new = self.sight.take(snapshot, host.read_at);
         if is_new {
             self.confirm_history(&host);
-            self.look_for_gpus(&host);
         }
+        self.judge(snapshot, &host);
         for finding in edac_uncorrected::findings(&host, &mut self.state.judged) {
             self.out.dirty = true;
             self.find(finding);
@@ -181,52 +178,6 @@ impl Engine {
         }
     }
 
-    fn look_for_gpus(&mut self, host: &Host) {
-        let wall = self.now.wall;
-        for address in self.policy.gpu_addresses.clone() {
-            let reading = gpu_missing::reading(host, &address);
-            let gpu = gpu_label(&self.state.inventory, &address);
-            let finding = gpu_missing::finding(host, &address, &gpu);
-            match self.turn(&address.0, reading) {
-                Some(Turn::Bad) => self.find(finding),
-                Some(Turn::Well) => {
-                    self.book
-                        .condition(finding.check, &finding.subject, &finding.detail, wall);
-                }
-                None => {}
-            }
-        }
-        let finding = gpu_missing::count_finding(host, self.gres.as_deref());
-        match self.turn(GRES, gpu_missing::count_reading(host, self.gres.as_deref())) {
-            Some(Turn::Bad) => self.find(finding),
-            Some(Turn::Well) => {
-                self.book
-                    .condition(finding.check, &finding.subject, &finding.detail, wall);
-            }
-            None => {}
-        }
-    }
-
-    fn turn(&mut self, key: &str, reading: Reading) -> Option<Turn> {
-        let turn = self
-            .streaks
-            .take(&mut self.state.bad, key, reading, self.now.boottime);
-        self.out.dirty |= turn.is_some();
-        turn
-    }
-
-    /// A person put the node back although this GPU is gone, or was `said_gone`: that it is gone is no news. Should it
-    /// come back and go again, that is.
-    pub(super) fn assume_missing(&mut self, subject: &Subject, said_gone: bool) {
-        for address in &self.policy.gpu_addresses {
-            let is_it = gpu_label(&self.state.inventory, address) == subject.name;
-            if is_it && !self.state.bad.contains(&address.0) && (said_gone || self.streaks.runs(&address.0)) {
-                self.state.bad.insert(address.0.clone());
-                self.streaks.forget(&address.0);
-            }
-        }
-    }
-
     fn order(&mut self, order: &Order) -> Result<String, String> {
         let wall = self.now.wall;
         let incident = self
@@ -251,10 +202,10 @@ impl Engine {
             }
             OrderVerb::Clear => {
                 let behind = incident.behind;
-                let (subject, gone) = (incident.subject.clone(), incident.says_gone());
+                let known = Known::of(incident);
                 incident.close(wall, format!("by {}: {}", order.by, order.reason));
                 self.state.drain.ordered |= behind;
-                self.assume_missing(&subject, gone);
+                self.no_news(&known);
                 self.book.forget_old();
                 Ok(format!("{} cleared{}", order.incident, self.after_clear(behind)))
             }

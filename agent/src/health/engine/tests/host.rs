@@ -3,10 +3,80 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use collectors::host::metrics::{EDAC_UNCORRECTED, PCI_FUNCTION_RESPONDING, PCI_GPU_INFO, PCI_GPUS};
-use collectors::{Block, Subject, SubjectKind, Value};
+use collectors::host::metrics::{
+    EDAC_UNCORRECTED, PCI_DEVICE_INFO, PCI_FUNCTION_RESPONDING, PCI_GPU_INFO, PCI_GPUS, PCI_LINK_SPEED,
+    PCI_LINK_SPEED_MAX, PCI_LINK_WIDTH, PCI_LINK_WIDTH_MAX,
+};
+use collectors::rdma::metrics::{
+    CARRIER_DOWN, LINK_DOWNED, PORT_INFO, PORT_PHYSICAL_STATE, PORT_RATE, PORT_STATE,
+};
+use collectors::{Block, Cadence, Spec, Subject, SubjectKind, Value};
 
-use crate::core::snapshot::{DeviceState, Prepared, Presence, Snapshot};
+use crate::core::snapshot::{CollectorState, DeviceState, Late, Prepared, Presence, Snapshot};
+
+/// A port as the next snapshot shows it. What is `None` could not be read.
+#[derive(Clone, Debug)]
+pub(super) struct Port {
+    pub(super) device: String,
+    pub(super) pci: String,
+    pub(super) layer: &'static str,
+    pub(super) function: &'static str,
+    pub(super) state: Option<u64>,
+    pub(super) physical: Option<u64>,
+    pub(super) link_downed: Option<u64>,
+    pub(super) carrier_down: Option<u64>,
+    pub(super) late: bool,
+}
+
+impl Port {
+    /// An InfiniBand port in use.
+    pub(super) fn new(n: usize) -> Self {
+        Self {
+            device: format!("mlx5_{n}"),
+            pci: format!("0000:{:02x}:00.0", 0x10 + n),
+            layer: "InfiniBand",
+            function: "physical",
+            state: Some(4),
+            physical: Some(5),
+            link_downed: Some(0),
+            carrier_down: None,
+            late: false,
+        }
+    }
+
+    pub(super) fn up(&mut self) {
+        (self.state, self.physical) = (Some(4), Some(5));
+    }
+
+    /// Down, and looking for a partner.
+    pub(super) fn down(&mut self) {
+        (self.state, self.physical) = (Some(1), Some(2));
+    }
+}
+
+/// A PCI link as the next snapshot shows it.
+#[derive(Clone, Debug)]
+pub(super) struct Link {
+    pub(super) pci: String,
+    pub(super) function: &'static str,
+    pub(super) width: Option<u64>,
+    pub(super) width_max: u64,
+    pub(super) speed: Option<f64>,
+    pub(super) speed_max: f64,
+}
+
+/// Stands in for the rdma collector.
+static RDMA: Spec = Spec {
+    name: "ports of a test",
+    domain: &collectors::domain::HOST,
+    metrics: &[],
+    events: false,
+    cadence: Cadence::Every(Duration::from_secs(15)),
+    slice: Duration::from_millis(500),
+    deadline: Duration::from_secs(5),
+    validate: |_| Ok(()),
+    open: |_, _| Ok(None),
+};
 
 /// The node as the next snapshot shows it.
 #[derive(Clone, Debug)]
@@ -16,6 +86,8 @@ pub(super) struct Host {
     pub(super) readable: bool,
     pub(super) edac: Option<u64>,
     pub(super) kernel_log: bool,
+    pub(super) ports: Vec<Port>,
+    pub(super) links: Vec<Link>,
 }
 
 pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
@@ -42,7 +114,62 @@ pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
             _ => {}
         }
     }
+    snapshot.collectors.push(CollectorState {
+        spec: &RDMA,
+        presence: Presence::Open,
+        watcher: None,
+        devices: host.ports.iter().map(|p| port(p, at)).collect(),
+    });
     snapshot
+}
+
+fn port(port: &Port, at: Duration) -> DeviceState {
+    let mut block = Block::default();
+    let labels = [port.device.as_str(), "1"];
+    let driver = "mlx5_core";
+    let info = [
+        labels[0],
+        labels[1],
+        port.layer,
+        "",
+        &port.pci,
+        "0",
+        driver,
+        port.function,
+    ];
+    block.info(&PORT_INFO, &info);
+    block.maybe_u64(&PORT_STATE, &labels, port.state);
+    block.maybe_u64(&PORT_PHYSICAL_STATE, &labels, port.physical);
+    // A port that is down shows the lowest rate that there is.
+    let rate = if port.state == Some(4) { 50e9 } else { 312.5e6 };
+    block.f64(&PORT_RATE, &labels, rate);
+    block.maybe_u64(&LINK_DOWNED, &labels, port.link_downed);
+    block.maybe_u64(&CARRIER_DOWN, &labels, port.carrier_down);
+    let name = format!("{}/1", port.device);
+    let mut device = device(Subject::new(SubjectKind::RdmaPort, name), &block, at);
+    device.late = port.late.then_some(Late {
+        since: at,
+        task: None,
+    });
+    device
+}
+
+fn links(block: &mut Block, links: &[Link]) {
+    for link in links {
+        let pci = [link.pci.as_str()];
+        block.info(
+            &PCI_DEVICE_INFO,
+            &[pci[0], link.function, "driver", "0000:0f:01.0"],
+        );
+        block.maybe_u64(&PCI_LINK_WIDTH, &pci, link.width);
+        block.u64(&PCI_LINK_WIDTH_MAX, &pci, link.width_max);
+        block.push(
+            &PCI_LINK_SPEED,
+            &pci,
+            link.speed.map_or(Value::Absent, Value::F64),
+        );
+        block.f64(&PCI_LINK_SPEED_MAX, &pci, link.speed_max);
+    }
 }
 
 fn bus(host: &Host, at: Duration) -> DeviceState {
@@ -60,6 +187,7 @@ fn bus(host: &Host, at: Duration) -> DeviceState {
         let value = responding.map_or(Value::Absent, |r| Value::U64(u64::from(r)));
         block.push(&PCI_FUNCTION_RESPONDING, &[address], value);
     }
+    links(&mut block, &host.links);
     let mut device = device(Subject::new(SubjectKind::Pci, "bus"), &block, at);
     if !host.readable {
         device.error = Some(("io".to_owned(), "cannot be listed".to_owned()));

@@ -179,3 +179,31 @@ fn a_record_of_a_later_release_is_refused() {
     assert!(matches!(new("\0\0\0"), RestoreError::Broken(_)));
     assert!(matches!(new(""), RestoreError::Broken(_)));
 }
+
+#[test]
+fn a_record_of_the_first_release_keeps_its_conditions() {
+    let mut config = config(Mode::Drain);
+    config.health.gpu_addresses = vec![pci(GPU)];
+    let mut sim = Sim::with(config, None);
+    sim.remove_gpu(GPU);
+    sim.pass(60);
+    assert!(sim.slurm.is_drained());
+    let mut old: serde_json::Value = serde_json::from_str(sim.disk.as_deref().unwrap()).unwrap();
+    assert_eq!(old["bad"], serde_json::json!([GPU, "gres"]));
+    old.as_object_mut().unwrap().remove("memory");
+    for finding in old["incidents"][0]["findings"].as_array_mut().unwrap() {
+        assert!(finding.as_object_mut().unwrap().remove("key").is_some());
+    }
+    sim.disk = Some(old.to_string().into());
+    sim.restart();
+    sim.pass(600);
+    assert_eq!(sim.slurm.drains, 1);
+    sim.set_gpu(GPU, "nvidia", Some(true));
+    sim.pass(120);
+    assert!(!sim.slurm.is_drained());
+    assert!(
+        sim.incidents().iter().all(|i| i.ends_with(" cleared")),
+        "{:?}",
+        sim.incidents()
+    );
+}

@@ -103,6 +103,8 @@ impl Sim {
                 readable: true,
                 edac: Some(0),
                 kernel_log: true,
+                ports: Vec::new(),
+                links: Vec::new(),
             },
             boot: 0,
             now,

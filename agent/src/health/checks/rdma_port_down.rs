@@ -1,0 +1,156 @@
+//! Check `rdma-port-down`: a port that was in use carries nothing any more.
+
+use std::time::Duration;
+
+use collectors::{Subject, SubjectKind};
+
+use super::rdma_port::{Fault, Group, Link, Port, groups, ports};
+use super::{Check, Scope, Version};
+use crate::health::Mode;
+use crate::health::condition::{Judged, Pace, Reading, Run};
+use crate::health::finding::{Clear, Finding, Joins, Remedy};
+use crate::health::judge::{Judge, evidence};
+
+/// The row.
+pub static CHECK: Check = Check {
+    id: "rdma-port-down",
+    subject: SubjectKind::RdmaPort,
+    condition: "A port that was in use once is not active for four minutes while at least half of the ports like it are. With most of them down, or fewer than four in all, it never drains.",
+    scope: Scope::Node,
+    ceiling: Mode::Drain,
+    since: Version(0, 1, 0),
+    clears: "By itself: the port is active in three readings running, over ten minutes or more.",
+    runbook: "docs/runbooks/rdma-port-down.md",
+    conditions: Some(conditions),
+};
+
+/// Links train, and the subnet manager sweeps, for minutes after boot.
+const BOOT_GRACE: Duration = Duration::from_secs(600);
+/// Until then not every worker was heard, and peers may seem to be fewer than they are.
+const START_GRACE: Duration = Duration::from_secs(60);
+
+/// A driver that is loaded anew, a switch that restarts one line card and a cable that is reseated take less.
+static PACE: Pace = Pace {
+    bad: 8,
+    bad_span: Duration::from_secs(240),
+    good: 3,
+    hold: Duration::from_secs(600),
+};
+
+fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+    let ports = ports(judge);
+    let settled = judge.since_boot >= BOOT_GRACE && judge.since_start >= START_GRACE;
+    let mut judged = Vec::new();
+    for group in groups(&ports, judge.memory) {
+        judged.extend(together(&group, settled));
+        judged.extend(group.ports.iter().map(|port| alone(&group, port, settled)));
+    }
+    judged
+}
+
+/// One port.
+fn alone<'a>(group: &Group<'_, '_>, port: &Port<'_>, settled: bool) -> Judged<'a> {
+    let fault = group.fault();
+    let reading = match (port.link(), fault) {
+        _ if !settled => Reading::Unknown,
+        (Link::Up, _) => Reading::Good,
+        (Link::Down, Fault::Node | Fault::Untold) => Reading::Bad,
+        (Link::Down, Fault::Shared | Fault::Unknown) | (Link::Disabled | Link::Unknown, _) => {
+            Reading::Unknown
+        }
+    };
+    let what = if port.has_link() {
+        "not active"
+    } else {
+        "link down"
+    };
+    let whose = if fault == Fault::Node {
+        "the node's own: cable, transceiver or adapter"
+    } else {
+        "too few to tell whose fault it is, so it never drains"
+    };
+    let lines: Vec<String> = [
+        port.state.as_ref().map(|s| evidence(s, "4")),
+        port.physical.as_ref().map(|s| evidence(s, "5")),
+        Some(format!("{}: {whose}", group.words())),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let finding = Finding {
+        check: CHECK.id,
+        subject: port.subject(),
+        pci: port.pci.clone(),
+        detail: format!("{what}{}", port.place()),
+        rank: 55,
+        remedy: Remedy::Inspect,
+        drains: fault == Fault::Node,
+        joins: Joins::Opens,
+        clears: vec![Clear::Condition],
+        needs: Vec::new(),
+        count: 1,
+        key: None,
+        evidence: lines.join("; "),
+    };
+    judge_of(format!("{} {}", CHECK.id, port.id), reading, port.at, finding)
+}
+
+/// The group as a whole, where it is large enough to tell.
+fn together<'a>(group: &Group<'_, '_>, settled: bool) -> Option<Judged<'a>> {
+    let first = group.ports.first()?;
+    let reading = match group.fault() {
+        Fault::Untold => return None,
+        _ if !settled => Reading::Unknown,
+        Fault::Shared => Reading::Bad,
+        Fault::Node => Reading::Good,
+        Fault::Unknown => Reading::Unknown,
+    };
+    let down: Vec<&str> = group
+        .ports
+        .iter()
+        .filter(|p| p.link() == Link::Down)
+        .map(|p| p.name.as_str())
+        .collect();
+    let finding = Finding {
+        check: CHECK.id,
+        subject: Subject::node(),
+        pci: None,
+        detail: format!("most {} ports down together", first.link_layer),
+        rank: 65,
+        remedy: Remedy::Inspect,
+        drains: false,
+        joins: Joins::Opens,
+        clears: vec![Clear::Condition],
+        needs: Vec::new(),
+        count: 1,
+        key: None,
+        evidence: format!(
+            "rdma_port_state: {}: shared (switch, subnet manager, power), so it never drains; down: {}",
+            group.words(),
+            down.join(" ")
+        ),
+    };
+    // By its first port: rates and names of a group change.
+    let key = format!("{} together {}", CHECK.id, first.id);
+    let at = group.ports.iter().map(|p| p.at).min().unwrap_or(first.at);
+    Some(judge_of(key, reading, at, finding))
+}
+
+fn judge_of<'a>(key: String, reading: Reading, at: Duration, mut finding: Finding) -> Judged<'a> {
+    Judged {
+        key,
+        subject: finding.subject.clone(),
+        reading,
+        at,
+        pace: &PACE,
+        finding: Box::new(move |run: Run| {
+            finding.evidence = format!(
+                "{} readings over {} s: {}",
+                run.readings,
+                run.span.as_secs(),
+                finding.evidence
+            );
+            finding
+        }),
+    }
+}

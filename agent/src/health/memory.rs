@@ -1,0 +1,218 @@
+//! What checks remember from one snapshot to the next: when counters grew, and which ports were ever in use. All of it is
+//! bounded.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Names that are kept in each map.
+const MAX: usize = 512;
+/// Times that are kept of each counter, the latest; more than any check asks for.
+const MAX_TIMES: usize = 16;
+/// Older ones are forgotten (milliseconds).
+const WINDOW_MS: u64 = 24 * 3600 * 1000;
+
+/// What checks remember. The times survive a restart of this program, not one of the node. The last value of a counter is
+/// not stored: what it grew by while nobody looked has no time, and does not count.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Memory {
+    /// When something happened, in milliseconds since boot, by name, oldest first.
+    times: BTreeMap<String, Vec<u64>>,
+    /// Ports that were in use once, with the best rate at which they were, in bytes per second.
+    ports: BTreeMap<String, u64>,
+    #[serde(skip)]
+    counters: BTreeMap<String, u64>,
+    #[serde(skip)]
+    levels: BTreeMap<&'static str, BTreeMap<String, bool>>,
+    /// It differs from what was stored last.
+    #[serde(skip)]
+    pub(super) dirty: bool,
+}
+
+/// Puts a value in, where there is room.
+fn put<T>(map: &mut BTreeMap<String, T>, name: &str, value: T) -> Option<T> {
+    if let Some(slot) = map.get_mut(name) {
+        return Some(std::mem::replace(slot, value));
+    }
+    if map.len() < MAX {
+        map.insert(name.to_owned(), value);
+    }
+    None
+}
+
+impl Memory {
+    /// Takes a reading of a counter and gives what it has grown by since the last. One that went down began anew: what it
+    /// counted since then may be older than the reading before, so it says nothing yet.
+    pub fn growth(&mut self, name: &str, value: u64) -> u64 {
+        match put(&mut self.counters, name, value) {
+            Some(before) => value.saturating_sub(before),
+            None => 0,
+        }
+    }
+
+    /// Takes what a check sees up (`true`) or down, all of it, and gives what fell: what was up at its last look and is
+    /// down now. What it does not mention could not be seen, and begins anew.
+    pub fn fallen(&mut self, check: &'static str, now: BTreeMap<String, bool>) -> Vec<String> {
+        let before = self.levels.insert(check, now).unwrap_or_default();
+        let Some(now) = self.levels.get_mut(check) else {
+            return Vec::new();
+        };
+        while now.len() > MAX {
+            now.pop_last();
+        }
+        now.iter()
+            .filter(|(name, up)| !**up && before.get(*name) == Some(&true))
+            .map(|(name, _)| name.clone())
+            .collect()
+    }
+
+    /// Notes that something happened so often, at this time since boot.
+    pub fn note(&mut self, name: &str, count: u64, now_ms: u64) {
+        if count == 0 || (self.times.len() >= MAX && !self.times.contains_key(name)) {
+            return;
+        }
+        let times = self.times.entry(name.to_owned()).or_default();
+        let count = usize::try_from(count).unwrap_or(MAX_TIMES).min(MAX_TIMES);
+        times.extend(std::iter::repeat_n(now_ms, count));
+        times.drain(..times.len().saturating_sub(MAX_TIMES));
+        self.dirty = true;
+    }
+
+    /// When it happened within the last `window_ms`, at most a day; the latest few.
+    pub fn times(&self, name: &str, window_ms: u64, now_ms: u64) -> Vec<u64> {
+        let window = window_ms.min(WINDOW_MS);
+        let times = self.times.get(name).map(Vec::as_slice).unwrap_or_default();
+        times
+            .iter()
+            .copied()
+            .filter(|at| now_ms.saturating_sub(*at) <= window)
+            .collect()
+    }
+
+    /// A port is in use.
+    pub fn in_use(&mut self, port: &str, rate: u64) {
+        let best = self.ports.get(port).copied();
+        if best.is_none_or(|best| best < rate) && (best.is_some() || self.ports.len() < MAX) {
+            put(&mut self.ports, port, rate);
+            self.dirty = true;
+        }
+    }
+
+    /// The best rate at which a port ever was in use. `None`: it never was, since the record was begun.
+    pub fn best_rate(&self, port: &str) -> Option<u64> {
+        self.ports.get(port).copied()
+    }
+
+    /// A person looked at what was counted for the condition `key`: only what comes after is news. Says whether there was
+    /// anything.
+    pub(super) fn forget(&mut self, key: &str) -> bool {
+        let before = self.times.len();
+        self.times
+            .retain(|name, _| !name.strip_prefix(key).is_some_and(|rest| rest.starts_with(' ')));
+        self.dirty |= self.times.len() != before;
+        self.times.len() != before
+    }
+
+    /// Another boot: times since boot mean nothing any more.
+    pub(super) fn rebooted(&mut self) {
+        self.times.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: u64 = 3600 * 1000;
+
+    #[test]
+    fn a_counter_grows_by_the_difference_and_begins_anew_when_it_goes_down() {
+        let mut memory = Memory::default();
+        let grown: Vec<u64> = [7, 7, 9, 0, 2, u64::MAX, 0]
+            .into_iter()
+            .map(|v| memory.growth("c", v))
+            .collect();
+        assert_eq!(grown, [0, 0, 2, 0, 2, u64::MAX - 2, 0]);
+        assert_eq!(memory.growth("other", 1000), 0, "the first reading is no growth");
+    }
+
+    #[test]
+    fn a_fall_is_seen_between_two_readings_that_follow_each_other() {
+        let mut memory = Memory::default();
+        let readings = [
+            Some(false),
+            Some(true),
+            Some(false),
+            Some(false),
+            Some(true),
+            None,
+            Some(false),
+        ];
+        let falls: Vec<bool> = readings
+            .into_iter()
+            .map(|up| {
+                let now = up.map(|up| ("p".to_owned(), up)).into_iter().collect();
+                memory.fallen("other", BTreeMap::new());
+                memory.fallen("check", now) == ["p"]
+            })
+            .collect();
+        assert_eq!(falls, [false, false, true, false, false, false, false]);
+    }
+
+    #[test]
+    fn times_are_kept_for_a_day_and_over_a_restart() {
+        let mut memory = Memory::default();
+        memory.note("k c", 1, 0);
+        memory.note("k c", 2, 10 * HOUR);
+        memory.note("k c", 0, 11 * HOUR);
+        let memory: Memory = serde_json::from_str(&serde_json::to_string(&memory).unwrap()).unwrap();
+        assert_eq!(
+            memory.times("k c", 24 * HOUR, 11 * HOUR),
+            [0, 10 * HOUR, 10 * HOUR]
+        );
+        assert_eq!(memory.times("k c", 2 * HOUR, 11 * HOUR).len(), 2);
+        assert_eq!(memory.times("k c", 100 * HOUR, 30 * HOUR).len(), 2);
+        assert!(memory.times("k", HOUR, 0).is_empty());
+    }
+
+    #[test]
+    fn a_person_or_a_reboot_ends_what_was_counted() {
+        let mut memory = Memory::default();
+        memory.note("k 1 c", 1, 0);
+        memory.note("k 10 c", 1, 0);
+        assert!(memory.forget("k 1") && !memory.forget("k 1"));
+        assert_eq!(memory.times("k 10 c", HOUR, 0).len(), 1);
+        memory.rebooted();
+        assert!(memory.times("k 10 c", HOUR, 0).is_empty());
+    }
+
+    #[test]
+    fn a_port_keeps_its_best_rate() {
+        let mut memory = Memory::default();
+        assert_eq!(memory.best_rate("p"), None);
+        for (rate, best) in [(0, 0), (50, 50), (25, 50)] {
+            memory.in_use("p", rate);
+            assert_eq!(memory.best_rate("p"), Some(best));
+        }
+        memory.dirty = false;
+        memory.in_use("p", 50);
+        assert!(!memory.dirty, "nothing to store");
+    }
+
+    #[test]
+    fn nothing_grows_without_bound() {
+        let mut memory = Memory::default();
+        for n in 0..2000_u64 {
+            let name = format!("k{n} c");
+            memory.growth(&name, n);
+            memory.note(&name, u64::MAX, n);
+            memory.note("k0 c", 1, n);
+            memory.in_use(&name, n);
+        }
+        memory.fallen("check", (0..2000).map(|n| (n.to_string(), true)).collect());
+        assert!(memory.counters.len() <= MAX && memory.levels["check"].len() <= MAX);
+        assert!(memory.times.len() <= MAX && memory.ports.len() <= MAX);
+        assert!(memory.times.values().all(|t| t.len() <= MAX_TIMES));
+    }
+}
