@@ -4,6 +4,8 @@
 mod bind;
 mod connection;
 pub mod control;
+mod linger;
+mod places;
 mod routes;
 mod server;
 

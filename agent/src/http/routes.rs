@@ -6,12 +6,15 @@ use std::cell::{Cell, RefCell};
 
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode, Version};
 
 use super::Core;
 use crate::core::snapshot::{Presence, Snapshot};
 use crate::exposition::Encoder;
+
+/// The pages there are.
+const PAGES: [&str; 4] = ["/", "/metrics", "/-/healthy", "/-/ready"];
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
@@ -41,16 +44,8 @@ impl<C: Core> Routes<C> {
     }
 
     pub(super) async fn answer<B>(&self, request: Request<B>) -> Response<Full<Bytes>> {
-        let known = ["/", "/metrics", "/-/healthy", "/-/ready"].contains(&request.uri().path());
-        if !known {
-            return plain(StatusCode::NOT_FOUND, "not found\n");
-        }
-        if request.method() != Method::GET && request.method() != Method::HEAD {
-            let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n");
-            response
-                .headers_mut()
-                .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-            return response;
+        if let Some(refusal) = refuse(&request) {
+            return refusal;
         }
         match request.uri().path() {
             "/metrics" => self.metrics(request.uri().query(), request.headers()).await,
@@ -60,6 +55,40 @@ impl<C: Core> Routes<C> {
             _ => response(StatusCode::OK, HTML, LANDING),
         }
     }
+}
+
+/// The answer to a request that is wrong, whatever the page would say.
+fn refuse<B>(request: &Request<B>) -> Option<Response<Full<Bytes>>> {
+    let own = [Method::GET, Method::HEAD];
+    let standard = [
+        Method::POST,
+        Method::PUT,
+        Method::DELETE,
+        Method::OPTIONS,
+        Method::TRACE,
+        Method::CONNECT,
+        Method::PATCH,
+    ];
+    let path = request.uri().path();
+    if request.version() == Version::HTTP_11 && !request.headers().contains_key(HOST) {
+        return Some(plain(StatusCode::BAD_REQUEST, "a request needs a Host header\n"));
+    }
+    if !own.contains(request.method()) && !standard.contains(request.method()) {
+        return Some(plain(StatusCode::NOT_IMPLEMENTED, "unknown method\n"));
+    }
+    // `OPTIONS *` and `CONNECT host:port` name no page.
+    if !PAGES.contains(&path) && path.starts_with('/') {
+        return Some(plain(StatusCode::NOT_FOUND, "not found\n"));
+    }
+    if !own.contains(request.method()) {
+        let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n");
+        response
+            .headers_mut()
+            .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return Some(response);
+    }
+    // A target such as `GET *`.
+    (!PAGES.contains(&path)).then(|| plain(StatusCode::BAD_REQUEST, "expected a path\n"))
 }
 
 /// Whether any worker has answered.

@@ -14,7 +14,7 @@ use tokio::task::spawn_local;
 use tokio::time::timeout;
 
 use super::Core;
-use super::server::{Slot, Slots};
+use super::places::{Slot, Slots};
 use crate::actions::IncidentId;
 use crate::health::{Order, OrderVerb};
 
