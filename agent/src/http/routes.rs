@@ -6,23 +6,23 @@ use std::cell::{Cell, RefCell};
 
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderValue, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS,
+};
 use hyper::{Method, Request, Response, StatusCode, Version};
 
 use super::Core;
+use super::status::{self, Report};
 use crate::core::snapshot::{Presence, Snapshot};
 use crate::exposition::Encoder;
 
 /// The pages there are.
-const PAGES: [&str; 4] = ["/", "/metrics", "/-/healthy", "/-/ready"];
+const PAGES: [&str; 5] = ["/", "/api/v1/status", "/metrics", "/-/healthy", "/-/ready"];
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
-const LANDING: &str = "<!DOCTYPE html>\n<html lang=\"en\"><head><title>nodewarden</title></head><body>\n\
-<h1>nodewarden</h1>\n<ul>\n<li><a href=\"/metrics\">Metrics</a>\n\
-<li><a href=\"/metrics?tier=detail\">Metrics in detail</a>\n\
-<li><a href=\"/-/healthy\">The daemon runs</a>\n<li><a href=\"/-/ready\">The node has been read</a>\n\
-</ul>\n<p>The node's health: <code>nodewarden status</code></p>\n</body></html>\n";
+const JSON: &str = "application/json";
 
 /// What answers requests. One per server, on its thread.
 pub(super) struct Routes<C> {
@@ -52,7 +52,39 @@ impl<C: Core> Routes<C> {
             "/-/healthy" => plain(StatusCode::OK, "the daemon runs\n"),
             "/-/ready" if ready(&self.core.page().snapshot) => plain(StatusCode::OK, "ready\n"),
             "/-/ready" => plain(StatusCode::SERVICE_UNAVAILABLE, "no worker has answered yet\n"),
-            _ => response(StatusCode::OK, HTML, LANDING),
+            "/api/v1/status" => self.status_json(),
+            _ => self.status_page(),
+        }
+    }
+}
+
+impl<C: Core> Routes<C> {
+    fn report(&self) -> Report {
+        let host = nix::unistd::gethostname().ok().and_then(|h| h.into_string().ok());
+        let wall = jiff::Timestamp::now().as_second();
+        Report::of(&self.core.page(), self.core.now(), wall, host.unwrap_or_default())
+    }
+
+    fn status_page(&self) -> Response<Full<Bytes>> {
+        let mut page = response(StatusCode::OK, HTML, status::render(&self.report()));
+        for (name, value) in [
+            (CONTENT_SECURITY_POLICY, status::CONTENT_SECURITY_POLICY),
+            (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (REFERRER_POLICY, "no-referrer"),
+            (CACHE_CONTROL, "no-store"),
+        ] {
+            page.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        page
+    }
+
+    fn status_json(&self) -> Response<Full<Bytes>> {
+        match self.report().json() {
+            Ok(text) => response(StatusCode::OK, JSON, text),
+            Err(error) => {
+                tracing::error!(%error, "status as JSON");
+                plain(StatusCode::INTERNAL_SERVER_ERROR, "cannot be written as JSON\n")
+            }
         }
     }
 }
