@@ -1,9 +1,10 @@
 //! The thread `http`: it accepts, and gives every connection a task of its own.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::rc::Rc;
 use std::thread::{self, JoinHandle};
@@ -13,8 +14,8 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
-use tokio::sync::oneshot;
-use tokio::task::{LocalSet, spawn_local, yield_now};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{AbortHandle, LocalSet, spawn_local, yield_now};
 
 use super::connection::{End, Phase, Watch, Watched};
 use super::linger::{FULL, Lingering, TOO_SLOW};
@@ -49,7 +50,35 @@ impl<C> Clone for Shared<C> {
 #[derive(Debug)]
 pub struct Server {
     stop: oneshot::Sender<()>,
+    doors: Doors,
     thread: JoinHandle<()>,
+}
+
+/// Opens and closes listeners of a running server.
+#[derive(Clone, Debug)]
+pub struct Doors(mpsc::UnboundedSender<Door>);
+
+#[derive(Debug)]
+enum Door {
+    Open(TcpListener),
+    Close(SocketAddr),
+}
+
+impl Doors {
+    /// Listens there, too.
+    pub fn open(&self, listener: TcpListener) {
+        crate::ignore(self.0.send(Door::Open(listener)));
+    }
+
+    /// Listens there no longer. Open connections stay.
+    pub fn close(&self, address: SocketAddr) {
+        crate::ignore(self.0.send(Door::Close(address)));
+    }
+
+    /// Whether the server has ended.
+    pub fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
 }
 
 impl Server {
@@ -61,12 +90,9 @@ impl Server {
         }
     }
 
-    /// Waits as long as it serves.
-    pub fn wait(self) {
-        if self.thread.join().is_err() {
-            tracing::error!("the http thread panicked");
-        }
-        drop(self.stop);
+    /// Where listeners are opened and closed.
+    pub fn doors(&self) -> Doors {
+        self.doors.clone()
     }
 
     /// Whether the thread has ended by itself.
@@ -85,6 +111,9 @@ pub fn spawn<C: Core>(core: C, tcp: Vec<TcpListener>, control: Option<UnixListen
         .enable_time()
         .build()?;
     let (stop, stopped) = oneshot::channel::<()>();
+    let (open, asked) = mpsc::unbounded_channel();
+    let doors = Doors(open);
+    tcp.into_iter().for_each(|listener| doors.open(listener));
     let thread = thread::Builder::new().name("http".to_owned()).spawn(move || {
         LocalSet::new().block_on(&runtime, async move {
             let shared = Shared {
@@ -92,9 +121,7 @@ pub fn spawn<C: Core>(core: C, tcp: Vec<TcpListener>, control: Option<UnixListen
                 places: Places::new(),
                 lingering: Lingering::new(),
             };
-            for listener in tcp {
-                spawn_local(accept(listener, shared.clone()));
-            }
+            spawn_local(doorkeeper(asked, shared));
             if let Some(listener) = control {
                 spawn_local(control::accept(listener, core));
             }
@@ -102,7 +129,27 @@ pub fn spawn<C: Core>(core: C, tcp: Vec<TcpListener>, control: Option<UnixListen
             stopped.await.unwrap_or_default();
         });
     })?;
-    Ok(Server { stop, thread })
+    Ok(Server { stop, doors, thread })
+}
+
+async fn doorkeeper<C: Core>(mut asked: mpsc::UnboundedReceiver<Door>, shared: Shared<C>) {
+    let mut open: HashMap<SocketAddr, AbortHandle> = HashMap::new();
+    while let Some(door) = asked.recv().await {
+        match door {
+            Door::Open(listener) => {
+                let Ok(address) = listener.local_addr() else {
+                    continue;
+                };
+                let task = spawn_local(accept(listener, shared.clone()));
+                open.insert(address, task.abort_handle());
+            }
+            Door::Close(address) => {
+                if let Some(task) = open.remove(&address) {
+                    task.abort();
+                }
+            }
+        }
+    }
 }
 
 async fn accept<C: Core>(listener: TcpListener, shared: Shared<C>) {
