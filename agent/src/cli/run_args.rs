@@ -1,11 +1,11 @@
 //! The arguments of `nodewarden run`.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use collectors::Env;
 
 use super::dirs::Dirs;
+use crate::config::Listen;
 
 /// The arguments of `nodewarden run`.
 #[derive(Clone, Debug, clap::Args)]
@@ -13,9 +13,9 @@ pub struct RunArgs {
     /// The configuration file. Default: /etc/nodewarden/nodewarden.toml, where it is there.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Serve metrics here, whatever the configuration says. May be given more than once.
-    #[arg(long, value_name = "ADDR:PORT")]
-    pub listen: Vec<SocketAddr>,
+    /// Serve here, whatever the configuration says: an address, interface or network. May be given more than once.
+    #[arg(long, value_name = "WHERE:PORT")]
+    pub listen: Vec<Listen>,
     /// Read /sys and /proc below this folder.
     #[arg(long, value_name = "DIR")]
     pub sysroot: Option<PathBuf>,

@@ -3,7 +3,7 @@
 use toml::de::DeValue;
 
 use super::value::{Fits, Item, any_duration, boolean, list, misfit, path, positive, text};
-use super::{Config, duration};
+use super::{Config, duration, listen};
 use crate::health::Mode;
 
 /// One key.
@@ -113,11 +113,12 @@ fn time(value: std::time::Duration) -> Option<String> {
 pub(super) static KEYS: &[Key] = &[
     Key {
         path: "listen",
-        help: "Where /metrics is served: addresses with ports. Port 0 picks a free one.",
+        help: "Where pages are served: addresses (\"127.0.0.1:19190\", \"[::]:19190\"), interfaces (\"ib0:19190\": all its\n\
+               addresses) and networks (\"10.20.0.0/16:19190\", \"[fd00::]/8:19190\": every local address inside). What is\n\
+               not there yet is waited for; what another program holds ends the start. Port 0 picks a free one.",
         example: "",
         set: |c, v| {
-            let each = "an IP address with a port, such as \"127.0.0.1:19190\" or \"[::]:19190\"";
-            c.listen = list(v, "an array of addresses", each, |s| s.parse().ok())?;
+            c.listen = list(v, "an array of addresses", listen::EXPECTED, |s| s.parse().ok())?;
             if c.listen.is_empty() {
                 return misfit(v, "at least one address");
             }

@@ -5,6 +5,7 @@ pub mod duration;
 mod error;
 mod example;
 mod keys;
+mod listen;
 mod load;
 mod source;
 mod suggest;
@@ -23,6 +24,7 @@ use crate::health::Mode;
 
 pub use error::{ConfigError, Place, Problem};
 pub use example::render_default;
+pub use listen::{Listen, Network, NotListen};
 pub use load::{Loaded, reload};
 pub use source::DEFAULT_FILE;
 
@@ -30,7 +32,7 @@ pub use source::DEFAULT_FILE;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Config {
     /// `listen`: where /metrics is served. Default 127.0.0.1:19190; port 0 picks one.
-    pub listen: Vec<SocketAddr>,
+    pub listen: Vec<Listen>,
     /// `[health]`.
     pub health: Health,
     /// `[slurm]`.
@@ -82,7 +84,7 @@ pub struct Slurm {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            listen: vec![SocketAddr::from(([127, 0, 0, 1], 19190))],
+            listen: vec![Listen::Address(SocketAddr::from(([127, 0, 0, 1], 19190)))],
             health: Health::default(),
             slurm: Slurm::default(),
             log_level: "info".to_owned(),

@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
@@ -18,6 +17,7 @@ use super::journal::Journal;
 use super::mailbox::{Mailbox, Message};
 use super::store::Publisher;
 use crate::cli::run::Loaded;
+use crate::config::Listen;
 use crate::exposition::{OwnFacts, Page};
 use crate::health::engine::Engine;
 use crate::health::policy::Policy;
@@ -74,7 +74,7 @@ pub struct Daemon {
     changed: bool,
     journal: Journal,
     boot: BootId,
-    listen: Vec<SocketAddr>,
+    listen: Vec<Listen>,
     parent_gone: bool,
 }
 
@@ -101,7 +101,7 @@ pub struct Parts {
     /// The running kernel's boot.
     pub boot: BootId,
     /// Where it listens.
-    pub listen: Vec<SocketAddr>,
+    pub listen: Vec<Listen>,
 }
 
 fn now() -> Now {

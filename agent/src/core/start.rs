@@ -1,13 +1,11 @@
 //! The daemon's start: privileges first, then everything that touches files, then the loop.
 
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
-use std::time::Duration;
 
 use collectors::Env;
 use collectors::sys::boot;
@@ -22,7 +20,7 @@ use crate::exposition::{OwnFacts, Page};
 use crate::health::Now;
 use crate::health::engine::Engine;
 use crate::health::policy::Policy;
-use crate::http::{self, Server};
+use crate::http::{self, Plan, Server};
 use crate::link::{CANNOT_START, Init, ToDaemon};
 use crate::sys::packet::{Packets, Received};
 use crate::sys::poll::{Poll, Waker};
@@ -81,7 +79,7 @@ fn start(args: &[String]) -> anyhow::Result<()> {
     let store = store::start(&init.state_dir, move |stored| {
         answer.send(Message::Stored(stored));
     })?;
-    let _servers = serve(&init, &mailbox)?;
+    let _server = serve(&init, &mailbox)?;
     let fleet = Fleet::new(init.env.clone(), init.loaded.config.collectors.clone());
     let boot = boot::boot_id(&Env::default())?;
     Ok(Daemon::new(Parts {
@@ -101,34 +99,18 @@ fn start(args: &[String]) -> anyhow::Result<()> {
 }
 
 /// Starts to serve. An address in use ends the first start of a daemon; a restarted one, whose node has no other watch,
-/// goes on without and waits for it.
+/// goes on without and waits for it, as everybody does for an address that no interface has yet.
 fn serve(init: &Init, mailbox: &Mailbox) -> anyhow::Result<Server> {
     let control = http::bind_control(&init.run_dir)?;
-    match http::bind(&init.loaded.config.listen) {
-        Ok(tcp) => Ok(http::spawn(mailbox.clone(), tcp, Some(control))?),
-        Err(e) if init.restarted => {
-            tracing::error!("{e}; trying again every second");
-            let (listen, core) = (init.loaded.config.listen.clone(), mailbox.clone());
-            thread::Builder::new()
-                .name("listen".to_owned())
-                .spawn(move || listen_later(&listen, core))?;
-            Ok(http::spawn(mailbox.clone(), Vec::new(), Some(control))?)
-        }
-        Err(e) => Err(e.into()),
+    let mut plan = Plan::new(&init.loaded.config.listen);
+    let tcp = plan.first(!init.restarted)?;
+    let server = http::spawn(mailbox.clone(), tcp, Some(control))?;
+    if plan.goes_on() {
+        let doors = server.doors();
+        let thread = thread::Builder::new().name("listen".to_owned());
+        thread.spawn(move || plan.keep(&doors))?;
     }
-}
-
-fn listen_later(listen: &[SocketAddr], core: Mailbox) {
-    loop {
-        thread::sleep(Duration::from_secs(1));
-        let Ok(tcp) = http::bind(listen) else { continue };
-        match http::spawn(core, tcp, None) {
-            // Its server ends with the process.
-            Ok(server) => server.wait(),
-            Err(e) => tracing::error!(error = %e, "not serving"),
-        }
-        return;
-    }
+    Ok(server)
 }
 
 fn first_packet(parent: &mut Packets) -> anyhow::Result<Option<Box<Init>>> {

@@ -1,6 +1,6 @@
 //! Sockets to listen on.
 
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -17,30 +17,49 @@ pub struct BindError {
     pub source: io::Error,
 }
 
+impl BindError {
+    /// Whether no interface has that address, or not yet.
+    pub(super) fn is_not_there(&self) -> bool {
+        // A link-local address whose scope is gone: ENODEV, EINVAL.
+        self.source.kind() == ErrorKind::AddrNotAvailable
+            || matches!(self.source.raw_os_error(), Some(libc::ENODEV | libc::EINVAL))
+    }
+}
+
 /// Listens on every address, or on none. Where port 0 left the choice to the kernel, the address is also written to
 /// standard output, for scripts that start the daemon.
 ///
 /// # Errors
 /// The first address that could not be bound.
 pub fn bind(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>, BindError> {
-    let mut listeners = Vec::with_capacity(addresses.len());
-    for address in addresses {
-        let failed = |source| BindError {
-            address: address.to_string(),
-            source,
-        };
-        let listener = TcpListener::bind(address).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        let actual = listener.local_addr().map_err(failed)?;
-        listeners.push((listener, actual, address.port() == 0));
+    let listeners: Result<Vec<TcpListener>, BindError> = addresses.iter().map(bind_one).collect();
+    let listeners = listeners?;
+    for (listener, asked) in listeners.iter().zip(addresses) {
+        announce(listener, *asked);
     }
-    for (_, actual, chosen) in &listeners {
-        tracing::info!("listening on http://{actual}");
-        if *chosen && let Err(error) = writeln!(io::stdout(), "listening on http://{actual}") {
-            tracing::debug!(%error, "standard output is closed");
-        }
+    Ok(listeners)
+}
+
+/// Listens on one address.
+pub(super) fn bind_one(address: &SocketAddr) -> Result<TcpListener, BindError> {
+    let failed = |source| BindError {
+        address: address.to_string(),
+        source,
+    };
+    let listener = TcpListener::bind(address).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    Ok(listener)
+}
+
+/// Says where a listener listens.
+pub(super) fn announce(listener: &TcpListener, asked: SocketAddr) {
+    let Ok(actual) = listener.local_addr() else { return };
+    tracing::info!("listening on http://{actual}");
+    if asked.port() == 0
+        && let Err(error) = writeln!(io::stdout(), "listening on http://{actual}")
+    {
+        tracing::debug!(%error, "standard output is closed");
     }
-    Ok(listeners.into_iter().map(|(listener, ..)| listener).collect())
 }
 
 /// Listens on `control.sock` in the run directory. Everybody may connect; who may do what is decided by SO_PEERCRED.
@@ -66,10 +85,20 @@ mod tests {
     fn the_error_names_the_address() {
         let taken = bind(&["127.0.0.1:0".parse().unwrap()]).unwrap();
         let address = taken[0].local_addr().unwrap();
-        let error = bind(&[address]).unwrap_err().to_string();
+        let error = bind(&[address]).unwrap_err();
+        assert!(!error.is_not_there());
+        let text = error.to_string();
         assert!(
-            error.starts_with(&format!("cannot listen on {address}: ")),
-            "{error}"
+            text.starts_with(&format!("cannot listen on {address}: ")),
+            "{text}"
         );
+    }
+
+    #[test]
+    fn an_address_of_no_interface_is_not_there() {
+        // TEST-NET-1 and a scope that no interface has.
+        for address in ["192.0.2.1:0", "[fe80::1%4000000]:0"] {
+            assert!(bind(&[address.parse().unwrap()]).unwrap_err().is_not_there());
+        }
     }
 }

@@ -1,12 +1,12 @@
 //! One connection and its time limits. hyper's own header time-out also runs while a kept-alive connection is idle, so
 //! the two are told apart here.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -15,77 +15,141 @@ use tokio::time::{Instant, sleep_until};
 /// How long a request's head may take.
 pub(super) const HEAD: Duration = Duration::from_secs(5);
 
-/// How long nothing may move, neither a request nor an answer.
-pub(super) const QUIET: Duration = Duration::from_secs(30);
+/// How long a connection may be open without a request. Not a common scrape interval: a request that crosses with the
+/// close is lost.
+pub(super) const IDLE: Duration = Duration::from_secs(130);
+
+/// How long a client may take nothing of its answer.
+pub(super) const STALL: Duration = Duration::from_secs(10);
+
+/// How long it may take over the whole answer.
+pub(super) const ANSWER: Duration = Duration::from_secs(60);
 
 /// A request's own deadline is at most this, see [`super::routes`].
 pub(super) const LONGEST: Duration = Duration::from_secs(60);
 
 /// What a connection is doing, and since when.
-#[derive(Clone, Copy)]
-enum Phase {
-    /// Nothing, or sending an answer; since the last byte.
-    Quiet(Instant),
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Nothing: between requests, or before the first.
+    Idle(Instant),
     /// The first byte of a request has come, the last of its head has not.
     Head(Instant),
     /// A request is being answered.
     Busy(Instant),
+    /// Its answer is on its way: since when, and when the client last took some of it.
+    Answer(Instant, Instant),
 }
 
-/// The phase of one connection, shared by its stream and its service.
+impl Phase {
+    fn limit(self) -> Instant {
+        match self {
+            Self::Idle(since) => since + IDLE,
+            Self::Head(since) => since + HEAD,
+            Self::Busy(since) => since + LONGEST + HEAD,
+            Self::Answer(since, moved) => (since + ANSWER).min(moved + STALL),
+        }
+    }
+}
+
+/// How a connection came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// By itself.
+    Done,
+    /// It took too long over this.
+    Late(Phase),
+    /// Its place was needed.
+    Evicted,
+}
+
+struct Shared {
+    phase: Cell<Phase>,
+    evicted: Cell<bool>,
+    task: RefCell<Option<Waker>>,
+}
+
+/// The phase of one connection, shared by its stream, its service and the table of places.
 #[derive(Clone)]
-pub(super) struct Watch(Rc<Cell<Phase>>);
+pub(super) struct Watch(Rc<Shared>);
 
 impl Watch {
     pub(super) fn new() -> Self {
-        Self(Rc::new(Cell::new(Phase::Quiet(Instant::now()))))
+        Self(Rc::new(Shared {
+            phase: Cell::new(Phase::Idle(Instant::now())),
+            evicted: Cell::new(false),
+            task: RefCell::new(None),
+        }))
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        self.0.phase.get()
+    }
+
+    /// Ends the connection.
+    pub(super) fn evict(&self) {
+        self.0.evicted.set(true);
+        if let Some(task) = self.0.task.take() {
+            task.wake();
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_evicted(&self) -> bool {
+        self.0.evicted.get()
     }
 
     /// A whole head has come.
     pub(super) fn busy(&self) {
-        self.0.set(Phase::Busy(Instant::now()));
+        self.0.phase.set(Phase::Busy(Instant::now()));
     }
 
     /// Its answer begins.
     pub(super) fn answered(&self) {
-        self.0.set(Phase::Quiet(Instant::now()));
+        let now = Instant::now();
+        self.0.phase.set(Phase::Answer(now, now));
     }
 
     fn received(&self) {
-        if let Phase::Quiet(_) = self.0.get() {
-            self.0.set(Phase::Head(Instant::now()));
+        if let Phase::Idle(_) = self.phase() {
+            self.0.phase.set(Phase::Head(Instant::now()));
         }
     }
 
     fn sent(&self) {
-        if let Phase::Quiet(_) = self.0.get() {
-            self.answered();
+        if let Phase::Answer(since, _) = self.phase() {
+            self.0.phase.set(Phase::Answer(since, Instant::now()));
         }
     }
 
-    fn limit(&self) -> Instant {
-        match self.0.get() {
-            Phase::Quiet(since) => since + QUIET,
-            Phase::Head(since) => since + HEAD,
-            Phase::Busy(since) => since + LONGEST + HEAD,
+    /// hyper has nothing left to send.
+    fn flushed(&self) {
+        if let Phase::Answer(since, moved) = self.phase()
+            && moved > since
+        {
+            self.0.phase.set(Phase::Idle(Instant::now()));
         }
     }
 
-    /// Runs `work` to its end or to the limit of the phase it is in.
-    pub(super) async fn guard(&self, work: impl Future<Output = ()>) {
+    /// Runs `work` to its end, to the limit of the phase it is in, or until the place is needed.
+    pub(super) async fn guard(&self, work: impl Future<Output = ()>) -> End {
         let mut work = pin!(work);
-        let mut sleep = pin!(sleep_until(self.limit()));
+        let mut sleep = pin!(sleep_until(self.phase().limit()));
         poll_fn(|cx| {
-            if work.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(());
+            if self.0.evicted.get() {
+                return Poll::Ready(End::Evicted);
             }
-            let limit = self.limit();
+            self.0.task.replace(Some(cx.waker().clone()));
+            if work.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(End::Done);
+            }
+            let limit = self.phase().limit();
             if sleep.deadline() != limit {
                 sleep.as_mut().reset(limit);
             }
-            sleep.as_mut().poll(cx)
+            sleep.as_mut().poll(cx).map(|()| End::Late(self.phase()))
         })
-        .await;
+        .await
     }
 }
 
@@ -120,10 +184,58 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        let polled = Pin::new(&mut self.stream).poll_flush(cx);
+        if let Poll::Ready(Ok(())) = polled {
+            self.watch.flushed();
+        }
+        polled
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_phase_ends() {
+        let t = Instant::now();
+        let later = |s| t + Duration::from_secs(s);
+        assert_eq!(Phase::Idle(t).limit(), t + IDLE);
+        assert_eq!(Phase::Head(t).limit(), t + HEAD);
+        assert_eq!(Phase::Busy(t).limit(), t + LONGEST + HEAD);
+        assert_eq!(Phase::Answer(t, later(5)).limit(), later(5) + STALL);
+        // One byte now and then does not keep an answer going for ever.
+        assert_eq!(Phase::Answer(t, later(59)).limit(), t + ANSWER);
+    }
+
+    #[test]
+    fn phases_follow_the_bytes() {
+        let watch = Watch::new();
+        watch.received();
+        let Phase::Head(first) = watch.phase() else {
+            panic!("{:?}", watch.phase())
+        };
+        watch.received();
+        assert_eq!(
+            watch.phase(),
+            Phase::Head(first),
+            "a drip does not prolong the head"
+        );
+        watch.busy();
+        watch.received();
+        watch.sent();
+        assert!(matches!(watch.phase(), Phase::Busy(_)));
+        watch.answered();
+        watch.flushed();
+        assert!(matches!(watch.phase(), Phase::Answer(..)), "nothing was sent yet");
+        while !matches!(watch.phase(), Phase::Answer(a, b) if b > a) {
+            watch.sent();
+        }
+        watch.flushed();
+        assert!(matches!(watch.phase(), Phase::Idle(_)));
     }
 }

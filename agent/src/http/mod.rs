@@ -4,8 +4,12 @@
 mod bind;
 mod connection;
 pub mod control;
+mod linger;
+mod places;
+mod plan;
 mod routes;
 mod server;
+mod status;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +21,8 @@ use crate::exposition::Page;
 use crate::health::Order;
 
 pub use bind::{BindError, bind, bind_control};
-pub use server::{Server, spawn};
+pub use plan::Plan;
+pub use server::{Doors, Server, spawn};
 
 /// The core as the server sees it. Calls return at once; answers come through `reply`, or never when it is dropped.
 pub trait Core: Clone + Send + 'static {

@@ -6,20 +6,23 @@ use std::cell::{Cell, RefCell};
 
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderValue, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::{Method, Request, Response, StatusCode, Version};
 
 use super::Core;
+use super::status::{self, Report};
 use crate::core::snapshot::{Presence, Snapshot};
 use crate::exposition::Encoder;
 
+/// The pages there are.
+const PAGES: [&str; 5] = ["/", "/api/v1/status", "/metrics", "/-/healthy", "/-/ready"];
+
 const PLAIN: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
-const LANDING: &str = "<!DOCTYPE html>\n<html lang=\"en\"><head><title>nodewarden</title></head><body>\n\
-<h1>nodewarden</h1>\n<ul>\n<li><a href=\"/metrics\">Metrics</a>\n\
-<li><a href=\"/metrics?tier=detail\">Metrics in detail</a>\n\
-<li><a href=\"/-/healthy\">The daemon runs</a>\n<li><a href=\"/-/ready\">The node has been read</a>\n\
-</ul>\n<p>The node's health: <code>nodewarden status</code></p>\n</body></html>\n";
+const JSON: &str = "application/json";
 
 /// What answers requests. One per server, on its thread.
 pub(super) struct Routes<C> {
@@ -41,25 +44,83 @@ impl<C: Core> Routes<C> {
     }
 
     pub(super) async fn answer<B>(&self, request: Request<B>) -> Response<Full<Bytes>> {
-        let known = ["/", "/metrics", "/-/healthy", "/-/ready"].contains(&request.uri().path());
-        if !known {
-            return plain(StatusCode::NOT_FOUND, "not found\n");
-        }
-        if request.method() != Method::GET && request.method() != Method::HEAD {
-            let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n");
-            response
-                .headers_mut()
-                .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-            return response;
+        if let Some(refusal) = refuse(&request) {
+            return refusal;
         }
         match request.uri().path() {
             "/metrics" => self.metrics(request.uri().query(), request.headers()).await,
             "/-/healthy" => plain(StatusCode::OK, "the daemon runs\n"),
             "/-/ready" if ready(&self.core.page().snapshot) => plain(StatusCode::OK, "ready\n"),
             "/-/ready" => plain(StatusCode::SERVICE_UNAVAILABLE, "no worker has answered yet\n"),
-            _ => response(StatusCode::OK, HTML, LANDING),
+            "/api/v1/status" => self.status_json(),
+            _ => self.status_page(),
         }
     }
+}
+
+impl<C: Core> Routes<C> {
+    fn report(&self) -> Report {
+        let host = nix::unistd::gethostname().ok().and_then(|h| h.into_string().ok());
+        let wall = jiff::Timestamp::now().as_second();
+        Report::of(&self.core.page(), self.core.now(), wall, host.unwrap_or_default())
+    }
+
+    fn status_page(&self) -> Response<Full<Bytes>> {
+        let mut page = response(StatusCode::OK, HTML, status::render(&self.report()));
+        for (name, value) in [
+            (CONTENT_SECURITY_POLICY, status::CONTENT_SECURITY_POLICY),
+            (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (REFERRER_POLICY, "no-referrer"),
+            (CACHE_CONTROL, "no-store"),
+        ] {
+            page.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        page
+    }
+
+    fn status_json(&self) -> Response<Full<Bytes>> {
+        match self.report().json() {
+            Ok(text) => response(StatusCode::OK, JSON, text),
+            Err(error) => {
+                tracing::error!(%error, "status as JSON");
+                plain(StatusCode::INTERNAL_SERVER_ERROR, "cannot be written as JSON\n")
+            }
+        }
+    }
+}
+
+/// The answer to a request that is wrong, whatever the page would say.
+fn refuse<B>(request: &Request<B>) -> Option<Response<Full<Bytes>>> {
+    let own = [Method::GET, Method::HEAD];
+    let standard = [
+        Method::POST,
+        Method::PUT,
+        Method::DELETE,
+        Method::OPTIONS,
+        Method::TRACE,
+        Method::CONNECT,
+        Method::PATCH,
+    ];
+    let path = request.uri().path();
+    if request.version() == Version::HTTP_11 && !request.headers().contains_key(HOST) {
+        return Some(plain(StatusCode::BAD_REQUEST, "a request needs a Host header\n"));
+    }
+    if !own.contains(request.method()) && !standard.contains(request.method()) {
+        return Some(plain(StatusCode::NOT_IMPLEMENTED, "unknown method\n"));
+    }
+    // `OPTIONS *` and `CONNECT host:port` name no page.
+    if !PAGES.contains(&path) && path.starts_with('/') {
+        return Some(plain(StatusCode::NOT_FOUND, "not found\n"));
+    }
+    if !own.contains(request.method()) {
+        let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n");
+        response
+            .headers_mut()
+            .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return Some(response);
+    }
+    // A target such as `GET *`.
+    (!PAGES.contains(&path)).then(|| plain(StatusCode::BAD_REQUEST, "expected a path\n"))
 }
 
 /// Whether any worker has answered.

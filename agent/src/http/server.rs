@@ -1,9 +1,10 @@
 //! The thread `http`: it accepts, and gives every connection a task of its own.
 
-use std::cell::Cell;
+use std::collections::HashMap;
 use std::convert::Infallible;
-use std::io::{self, Write};
-use std::net::TcpListener;
+use std::future::poll_fn;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::rc::Rc;
 use std::thread::{self, JoinHandle};
@@ -12,24 +13,72 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::sync::oneshot;
-use tokio::task::{LocalSet, spawn_local};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{AbortHandle, LocalSet, spawn_local, yield_now};
 
-use super::connection::{Watch, Watched};
+use super::connection::{End, Phase, Watch, Watched};
+use super::linger::{FULL, Lingering, TOO_SLOW};
+use super::places::{Client, Place, Places};
 use super::routes::Routes;
 use super::{Core, control};
 
-/// The most connections at a time; whoever comes then is told 503.
-const MAX_CONNECTIONS: usize = 64;
-
 /// The most that a request's head may hold, in bytes.
 const MAX_HEAD: usize = 16 * 1024;
+
+/// The most headers of a request.
+const MAX_HEADERS: usize = 100;
+
+/// What all connections share.
+struct Shared<C> {
+    routes: Rc<Routes<C>>,
+    places: Places,
+    lingering: Lingering,
+}
+
+impl<C> Clone for Shared<C> {
+    fn clone(&self) -> Self {
+        Self {
+            routes: Rc::clone(&self.routes),
+            places: self.places.clone(),
+            lingering: self.lingering.clone(),
+        }
+    }
+}
 
 /// The running server.
 #[derive(Debug)]
 pub struct Server {
     stop: oneshot::Sender<()>,
+    doors: Doors,
     thread: JoinHandle<()>,
+}
+
+/// Opens and closes listeners of a running server.
+#[derive(Clone, Debug)]
+pub struct Doors(mpsc::UnboundedSender<Door>);
+
+#[derive(Debug)]
+enum Door {
+    Open(TcpListener),
+    Close(SocketAddr),
+}
+
+impl Doors {
+    /// Listens there, too.
+    pub fn open(&self, listener: TcpListener) {
+        crate::ignore(self.0.send(Door::Open(listener)));
+    }
+
+    /// Listens there no longer. Open connections stay.
+    pub fn close(&self, address: SocketAddr) {
+        crate::ignore(self.0.send(Door::Close(address)));
+    }
+
+    /// Whether the server has ended.
+    pub fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
 }
 
 impl Server {
@@ -41,12 +90,9 @@ impl Server {
         }
     }
 
-    /// Waits as long as it serves.
-    pub fn wait(self) {
-        if self.thread.join().is_err() {
-            tracing::error!("the http thread panicked");
-        }
-        drop(self.stop);
+    /// Where listeners are opened and closed.
+    pub fn doors(&self) -> Doors {
+        self.doors.clone()
     }
 
     /// Whether the thread has ended by itself.
@@ -65,13 +111,17 @@ pub fn spawn<C: Core>(core: C, tcp: Vec<TcpListener>, control: Option<UnixListen
         .enable_time()
         .build()?;
     let (stop, stopped) = oneshot::channel::<()>();
+    let (open, asked) = mpsc::unbounded_channel();
+    let doors = Doors(open);
+    tcp.into_iter().for_each(|listener| doors.open(listener));
     let thread = thread::Builder::new().name("http".to_owned()).spawn(move || {
         LocalSet::new().block_on(&runtime, async move {
-            let routes = Rc::new(Routes::new(core.clone()));
-            let open = Slots::new(MAX_CONNECTIONS);
-            for listener in tcp {
-                spawn_local(accept(listener, Rc::clone(&routes), open.clone()));
-            }
+            let shared = Shared {
+                routes: Rc::new(Routes::new(core.clone())),
+                places: Places::new(),
+                lingering: Lingering::new(),
+            };
+            spawn_local(doorkeeper(asked, shared));
             if let Some(listener) = control {
                 spawn_local(control::accept(listener, core));
             }
@@ -79,22 +129,46 @@ pub fn spawn<C: Core>(core: C, tcp: Vec<TcpListener>, control: Option<UnixListen
             stopped.await.unwrap_or_default();
         });
     })?;
-    Ok(Server { stop, thread })
+    Ok(Server { stop, doors, thread })
 }
 
-async fn accept<C: Core>(listener: TcpListener, routes: Rc<Routes<C>>, open: Slots) {
+async fn doorkeeper<C: Core>(mut asked: mpsc::UnboundedReceiver<Door>, shared: Shared<C>) {
+    let mut open: HashMap<SocketAddr, AbortHandle> = HashMap::new();
+    while let Some(door) = asked.recv().await {
+        match door {
+            Door::Open(listener) => {
+                let Ok(address) = listener.local_addr() else {
+                    continue;
+                };
+                let task = spawn_local(accept(listener, shared.clone()));
+                open.insert(address, task.abort_handle());
+            }
+            Door::Close(address) => {
+                if let Some(task) = open.remove(&address) {
+                    task.abort();
+                }
+            }
+        }
+    }
+}
+
+async fn accept<C: Core>(listener: TcpListener, shared: Shared<C>) {
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "cannot accept connections"),
     };
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => match open.take() {
-                Some(slot) => {
-                    spawn_local(serve(stream, Rc::clone(&routes), slot));
+            Ok((stream, from)) => {
+                let watch = Watch::new();
+                match shared.places.take(Client::of(from.ip()), &watch) {
+                    Some(place) => drop(spawn_local(serve(stream, watch, shared.clone(), place))),
+                    None => shared.lingering.close(stream, FULL),
                 }
-                None => refuse(stream),
-            },
+                // Who came before is read from before somebody else may push it out.
+                yield_now().await;
+            }
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
                 // Out of descriptors, most likely: they come back as connections end.
                 tracing::warn!(%error, "cannot accept a connection");
@@ -104,15 +178,7 @@ async fn accept<C: Core>(listener: TcpListener, routes: Rc<Routes<C>>, open: Slo
     }
 }
 
-fn refuse(stream: tokio::net::TcpStream) {
-    const FULL: &[u8] =
-        b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 5\r\nConnection: close\r\n\r\n";
-    let sent = stream.into_std().and_then(|mut s| s.write_all(FULL));
-    tracing::debug!(?sent, "too many connections");
-}
-
-async fn serve<C: Core>(stream: tokio::net::TcpStream, routes: Rc<Routes<C>>, _slot: Slot) {
-    let watch = Watch::new();
+async fn serve<C: Core>(stream: TcpStream, watch: Watch, shared: Shared<C>, place: Place) {
     // Else the last, short segment of an exposition waits for the scraper's delayed acknowledgement.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY");
@@ -122,50 +188,32 @@ async fn serve<C: Core>(stream: tokio::net::TcpStream, routes: Rc<Routes<C>>, _s
         watch: watch.clone(),
     });
     let service = service_fn(|request| {
-        let (routes, watch) = (Rc::clone(&routes), watch.clone());
-        async move {
+        let (routes, watch) = (Rc::clone(&shared.routes), watch.clone());
+        Box::pin(async move {
             watch.busy();
             let response = routes.answer(request).await;
             watch.answered();
             Ok::<_, Infallible>(response)
-        }
+        })
     });
-    let connection = http1::Builder::new()
+    let mut connection = http1::Builder::new()
         .header_read_timeout(None)
         .max_buf_size(MAX_HEAD)
+        .max_headers(MAX_HEADERS)
         // A client that has said everything may close its side and still wants the answer.
         .half_close(true)
         .serve_connection(io, service);
-    watch
-        .guard(async {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "connection");
-            }
-        })
-        .await;
-}
-
-/// A number of places, given back when dropped.
-#[derive(Clone)]
-pub(super) struct Slots(Rc<Cell<usize>>);
-
-/// One place.
-pub(super) struct Slot(Rc<Cell<usize>>);
-
-impl Slots {
-    pub(super) fn new(number: usize) -> Self {
-        Self(Rc::new(Cell::new(number)))
-    }
-
-    pub(super) fn take(&self) -> Option<Slot> {
-        self.0.set(self.0.get().checked_sub(1)?);
-        Some(Slot(Rc::clone(&self.0)))
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() + 1);
+    let work = poll_fn(|cx| {
+        let done = connection.poll_without_shutdown(cx);
+        done.map(|result| tracing::trace!(?result, "connection"))
+    });
+    let end = watch.guard(work).await;
+    let stream = connection.into_parts().io.into_inner().stream;
+    drop(place);
+    match end {
+        End::Done => shared.lingering.close(stream, b""),
+        End::Late(Phase::Head(_)) => shared.lingering.close(stream, TOO_SLOW),
+        End::Late(_) | End::Evicted => tracing::trace!(?end, "closed"),
     }
 }
 

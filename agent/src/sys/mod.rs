@@ -8,6 +8,7 @@
 pub mod dirs;
 pub mod files;
 pub mod fork;
+pub mod interfaces;
 pub mod link;
 pub mod log;
 pub mod packet;

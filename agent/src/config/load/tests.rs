@@ -113,10 +113,12 @@ fn every_problem_of_every_file_is_reported_with_its_place() {
             "n.toml:5:10: health.settle: found string \"0s\", expected a duration above 0, such as \"250ms\", \"15s\" or \"5m\"",
             "n.toml:7:1: unknown check gpu_xidd, did you mean gpu_xid?",
             "n.toml:8:11: health.checks: found integer 3, expected \"observe\", \"comment\" or \"drain\"",
-            "conf.d/a.toml:1:11: listen: found string \"localhost:1\", expected an IP address with a port, such as \
-             \"127.0.0.1:19190\" or \"[::]:19190\"",
-            "conf.d/a.toml:1:39: listen: found integer 7, expected an IP address with a port, such as \
-             \"127.0.0.1:19190\" or \"[::]:19190\"",
+            "conf.d/a.toml:1:11: listen: found string \"localhost:1\", expected an address, interface or \
+             network with a port, such as \"127.0.0.1:19190\", \"[::]:19190\", \"ib0:19190\", \
+             \"10.20.0.0/16:19190\" or \"[fd00::]/8:19190\"",
+            "conf.d/a.toml:1:39: listen: found integer 7, expected an address, interface or network with a port, \
+             such as \"127.0.0.1:19190\", \"[::]:19190\", \"ib0:19190\", \"10.20.0.0/16:19190\" or \
+             \"[fd00::]/8:19190\"",
             "conf.d/a.toml:2:9: slurm: found integer 3, expected a table",
             "conf.d/a.toml:3:2: unknown key slurm2, did you mean slurm?",
             "--set 'health.gpu_addresses=[\"3b:00\", \"zz\"]': health.gpu_addresses: found string \"zz\", expected a \

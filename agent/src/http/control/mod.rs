@@ -1,6 +1,7 @@
 //! `control.sock`: one JSON request per line, one JSON reply per line. Who asks is known from SO_PEERCRED: everybody may
 //! look; root, the daemon's own user and `health.operators` may give orders.
 
+mod places;
 mod proto;
 mod users;
 
@@ -13,8 +14,8 @@ use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 
+use self::places::{Place, Places};
 use super::Core;
-use super::server::{Slot, Slots};
 use crate::actions::IncidentId;
 use crate::health::{Order, OrderVerb};
 
@@ -35,24 +36,21 @@ const TRANSFER: Duration = Duration::from_secs(10);
 /// How long the core may take over an order.
 const ORDER: Duration = Duration::from_secs(15);
 
-/// Connections of those who may only look; root and the daemon's own user always get in.
-const MAX_CONNECTIONS: usize = 32;
-
 /// Accepts until the server ends.
 pub(super) async fn accept<C: Core>(listener: UnixListener, core: C) {
     let listener = match tokio::net::UnixListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "cannot accept on the control socket"),
     };
-    let (free, owner) = (Slots::new(MAX_CONNECTIONS), nix::unistd::geteuid().as_raw());
+    let places = Places::new();
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let Ok(peer) = stream.peer_cred() else { continue };
                 let uid = peer.uid();
-                let slot = free.take();
-                if slot.is_some() || uid == 0 || uid == owner {
-                    spawn_local(serve(stream, uid, core.clone(), slot));
+                match places.take(uid, may_order(uid, &core)) {
+                    Some(place) => drop(spawn_local(serve(stream, uid, core.clone(), place))),
+                    None => refuse(&stream),
                 }
             }
             Err(error) => {
@@ -63,7 +61,25 @@ pub(super) async fn accept<C: Core>(listener: UnixListener, core: C) {
     }
 }
 
-async fn serve<C: Core>(stream: UnixStream, uid: u32, core: C, _slot: Option<Slot>) {
+fn refuse(stream: &UnixStream) {
+    let reply = Reply::Refused("too many connections of people who may only look; try again".to_owned());
+    if let Ok(mut text) = serde_json::to_vec(&reply) {
+        text.push(b'\n');
+        // A new socket takes so few bytes at once.
+        crate::ignore(stream.try_write(&text));
+    }
+}
+
+/// Root, the daemon's own user, and the operators.
+fn may_order<C: Core>(uid: u32, core: &C) -> bool {
+    let operators = &core.page().facts.operators;
+    let own = nix::unistd::geteuid().as_raw();
+    uid == 0
+        || uid == own
+        || (!operators.is_empty() && users::listed(uid, users::name(uid).as_deref(), operators))
+}
+
+async fn serve<C: Core>(stream: UnixStream, uid: u32, core: C, _place: Place) {
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read);
     loop {
@@ -108,10 +124,7 @@ async fn answer<C: Core>(request: Request, uid: u32, core: &C) -> Reply {
 }
 
 async fn order<C: Core>(verb: OrderVerb, id: &str, reason: &str, uid: u32, core: &C) -> Reply {
-    let own = nix::unistd::geteuid().as_raw();
-    let name = users::name(uid);
-    let operators = &core.page().facts.operators;
-    if uid != 0 && uid != own && !users::listed(uid, name.as_deref(), operators) {
+    if !may_order(uid, core) {
         return Reply::Refused(format!(
             "not permitted: uid {uid} is neither root nor one of health.operators"
         ));
@@ -127,7 +140,7 @@ async fn order<C: Core>(verb: OrderVerb, id: &str, reason: &str, uid: u32, core:
         verb,
         incident,
         reason: reason.to_owned(),
-        by: name.unwrap_or_else(|| uid.to_string()),
+        by: users::name(uid).unwrap_or_else(|| uid.to_string()),
     };
     tracing::info!(?order, uid, "order");
     let (reply, done) = oneshot::channel();

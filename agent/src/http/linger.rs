@@ -1,0 +1,66 @@
+//! The end of a connection. To close with unread input makes the kernel send a reset, and the reset may overtake the
+//! last answer: so the own side is closed first, and what still comes is read and thrown away, for a while.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::spawn_local;
+use tokio::time::timeout;
+
+use super::places::{Slot, Slots};
+
+/// How many connections may linger. Beyond that they are closed at once, and some lose their answer.
+pub(super) const MAX_LINGERING: usize = 64;
+
+/// How long one may linger.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// The most that is thrown away, in bytes.
+const MAX_DRAIN: usize = 256 * 1024;
+
+/// No place was free.
+pub(super) const FULL: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 5\r\nConnection: close\r\n\r\n";
+
+/// The head of a request did not come to its end.
+pub(super) const TOO_SLOW: &[u8] =
+    b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+
+/// Where connections end.
+#[derive(Clone)]
+pub(super) struct Lingering(Slots);
+
+impl Lingering {
+    pub(super) fn new() -> Self {
+        Self(Slots::new(MAX_LINGERING))
+    }
+
+    /// Says these last words and closes.
+    pub(super) fn close(&self, stream: TcpStream, words: &'static [u8]) {
+        match self.0.take() {
+            Some(slot) => drop(spawn_local(linger(stream, words, slot))),
+            // A new socket takes so few bytes at once, or never.
+            None if !words.is_empty() => drop(stream.try_write(words)),
+            None => {}
+        }
+    }
+}
+
+async fn linger(mut stream: TcpStream, words: &[u8], _slot: Slot) {
+    let end = async {
+        stream.write_all(words).await?;
+        stream.shutdown().await?;
+        let (mut sink, mut left) = ([0; 4096], MAX_DRAIN);
+        while left > 0 {
+            match stream.read(&mut sink).await? {
+                0 => break,
+                n => left = left.saturating_sub(n),
+            }
+        }
+        Ok::<(), io::Error>(())
+    };
+    let ended = timeout(LINGER, end).await;
+    tracing::trace!(?ended, "lingered");
+}

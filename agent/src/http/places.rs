@@ -1,0 +1,203 @@
+//! Places: how many connections there may be, and who has to go when all are taken.
+
+use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use tokio::time::Instant;
+
+use super::connection::{Phase, Watch};
+
+/// The most connections at a time.
+pub(super) const MAX_CONNECTIONS: usize = 64;
+
+/// The most of one client, so that it cannot keep the others out by asking what takes long.
+pub(super) const PER_CLIENT: usize = 48;
+
+/// Who connections are counted for: an IPv4 address, or the /64 of an IPv6 address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Client(IpAddr);
+
+impl Client {
+    pub(super) fn of(address: IpAddr) -> Self {
+        Self(match address.to_canonical() {
+            IpAddr::V6(v6) if !v6.is_loopback() => IpAddr::V6((v6.to_bits() >> 64 << 64).into()),
+            other => other,
+        })
+    }
+}
+
+struct Held {
+    number: u64,
+    client: Client,
+    watch: Watch,
+}
+
+/// The table of connections.
+#[derive(Clone)]
+pub(super) struct Places(Rc<Table>);
+
+#[derive(Default)]
+struct Table {
+    held: RefCell<Vec<Held>>,
+    next: Cell<u64>,
+}
+
+/// A place in the table, given back when dropped.
+pub(super) struct Place {
+    number: u64,
+    table: Rc<Table>,
+}
+
+impl Places {
+    pub(super) fn new() -> Self {
+        Self(Rc::default())
+    }
+
+    /// A place for a new connection of this client. Where there is none, the connection that has been idle for longest
+    /// goes: one of the client's own, or of a client that holds more than it. `None`: all of those are being answered.
+    pub(super) fn take(&self, client: Client, watch: &Watch) -> Option<Place> {
+        let mut held = self.0.held.borrow_mut();
+        let count = |c: Client| held.iter().filter(|h| h.client == c).count();
+        let own = count(client);
+        if own >= PER_CLIENT || held.len() >= MAX_CONNECTIONS {
+            let may_go = |h: &Held| h.client == client || (own < PER_CLIENT && count(h.client) > own);
+            let (at, _) = held
+                .iter()
+                .enumerate()
+                .filter(|(_, h)| may_go(h))
+                .filter_map(|(at, h)| Some((at, (usize::MAX - count(h.client), rank(h.watch.phase())?))))
+                .min_by_key(|(_, order)| *order)?;
+            held.swap_remove(at).watch.evict();
+        }
+        let number = self.0.next.get();
+        self.0.next.set(number + 1);
+        held.push(Held {
+            number,
+            client,
+            watch: watch.clone(),
+        });
+        let table = Rc::clone(&self.0);
+        Some(Place { number, table })
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.0.held.borrow().len()
+    }
+}
+
+/// Who goes first: the idle, then those that have not asked yet, then those that do not read. Never who is being answered.
+fn rank(phase: Phase) -> Option<(u8, Instant)> {
+    match phase {
+        Phase::Idle(since) => Some((0, since)),
+        Phase::Head(since) => Some((1, since)),
+        Phase::Answer(_, moved) => Some((2, moved)),
+        Phase::Busy(_) => None,
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.table.held.borrow_mut().retain(|h| h.number != self.number);
+    }
+}
+
+/// A number of places that are all alike, given back when dropped.
+#[derive(Clone)]
+pub(super) struct Slots(Rc<Cell<usize>>);
+
+/// One of them.
+pub(super) struct Slot(Rc<Cell<usize>>);
+
+impl Slots {
+    pub(super) fn new(number: usize) -> Self {
+        Self(Rc::new(Cell::new(number)))
+    }
+
+    pub(super) fn take(&self) -> Option<Slot> {
+        self.0.set(self.0.get().checked_sub(1)?);
+        Some(Slot(Rc::clone(&self.0)))
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(last: u8) -> Client {
+        Client::of(IpAddr::from([10, 0, 0, last]))
+    }
+
+    fn fill(places: &Places, who: Client, number: usize) -> Vec<(Watch, Place)> {
+        let one = |_| {
+            let watch = Watch::new();
+            let place = places.take(who, &watch).unwrap();
+            (watch, place)
+        };
+        (0..number).map(one).collect()
+    }
+
+    fn gone(held: &[(Watch, Place)]) -> Vec<usize> {
+        let out = |(at, (watch, _)): (usize, &(Watch, Place))| watch.is_evicted().then_some(at);
+        held.iter().enumerate().filter_map(out).collect()
+    }
+
+    #[test]
+    fn the_idle_one_of_the_greediest_goes_first() {
+        let places = Places::new();
+        let greedy = fill(&places, client(1), PER_CLIENT);
+        let other = fill(&places, client(2), MAX_CONNECTIONS - PER_CLIENT);
+        greedy[0].0.busy();
+        let third = fill(&places, client(3), 1);
+        assert_eq!(
+            gone(&greedy),
+            [1],
+            "the first is being answered, the second the longest idle"
+        );
+        assert!(gone(&other).is_empty() && gone(&third).is_empty());
+        assert_eq!(places.len(), MAX_CONNECTIONS);
+    }
+
+    #[test]
+    fn one_client_pushes_out_only_itself() {
+        let places = Places::new();
+        let other = fill(&places, client(2), 1);
+        let greedy = fill(&places, client(1), PER_CLIENT * 10);
+        assert!(gone(&other).is_empty());
+        assert_eq!(gone(&greedy).len(), PER_CLIENT * 9);
+        assert_eq!(places.len(), PER_CLIENT + 1);
+        drop(greedy);
+        assert_eq!(places.len(), 1);
+    }
+
+    #[test]
+    fn what_is_being_answered_stays_and_others_still_get_in() {
+        let places = Places::new();
+        let greedy = fill(&places, client(1), PER_CLIENT);
+        greedy.iter().for_each(|(watch, _)| watch.busy());
+        assert!(places.take(client(1), &Watch::new()).is_none());
+        let other = fill(&places, client(2), MAX_CONNECTIONS - PER_CLIENT);
+        other.iter().for_each(|(watch, _)| watch.busy());
+        assert!(places.take(client(3), &Watch::new()).is_none());
+        assert!(gone(&greedy).is_empty() && gone(&other).is_empty());
+        drop(other);
+        assert!(places.take(client(3), &Watch::new()).is_some());
+    }
+
+    #[test]
+    fn a_prefix_of_ipv6_is_one_client() {
+        let of = |text: &str| Client::of(text.parse().unwrap());
+        assert_eq!(of("fd00::1"), of("fd00::2"));
+        assert_ne!(of("fd00::1"), of("fd00:0:0:1::1"));
+        assert_eq!(of("::ffff:10.0.0.1"), client(1));
+        assert_ne!(of("10.0.0.1"), of("10.0.0.2"));
+        assert_ne!(of("::1"), of("::2"));
+    }
+}

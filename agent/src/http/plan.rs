@@ -1,0 +1,277 @@
+//! From `listen` to listeners: what is there is bound at once, what is not yet is waited for. Only the daemon's start and
+//! the thread `listen` are here: to list interfaces may wait for the kernel, and the server must not.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::thread;
+use std::time::Duration;
+
+use super::bind::{BindError, announce, bind_one};
+use super::server::Doors;
+use crate::config::Listen;
+use crate::sys::interfaces::{self, Local};
+
+/// The first wait, and the longest.
+const WAITS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
+
+/// The entries of `listen` and what has come of them.
+#[derive(Debug)]
+pub struct Plan {
+    entries: Vec<Listen>,
+    list: fn() -> io::Result<Vec<Local>>,
+    /// Addresses as asked for and as bound (the port may have been chosen by the kernel).
+    bound: Vec<(SocketAddr, SocketAddr)>,
+    /// What was last said about what is not there.
+    said: Option<String>,
+}
+
+/// What one look has changed.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    pub(super) opened: Vec<TcpListener>,
+    /// Addresses that no interface has any more.
+    pub(super) closed: Vec<SocketAddr>,
+}
+
+impl Plan {
+    /// Nothing is bound yet.
+    pub fn new(entries: &[Listen]) -> Self {
+        Self {
+            entries: entries.to_vec(),
+            list: interfaces::addresses,
+            bound: Vec::new(),
+            said: None,
+        }
+    }
+
+    /// Binds what is there. With `strict`, an address that is there and cannot be bound, because another program listens
+    /// on it or the port is not for us, is an error, whichever form of entry it came from.
+    ///
+    /// # Errors
+    /// The first such address.
+    pub fn first(&mut self, strict: bool) -> Result<Vec<TcpListener>, BindError> {
+        Ok(self.look(strict)?.opened)
+    }
+
+    /// Whether there is anything left to wait for: interfaces and networks may always get another address.
+    pub fn goes_on(&self) -> bool {
+        self.said.is_some() || self.entries.iter().any(|e| !matches!(e, Listen::Address(_)))
+    }
+
+    /// Waits for what is not there yet, as long as the server runs.
+    pub fn keep(mut self, doors: &Doors) {
+        let [first, longest] = WAITS;
+        let mut wait = first;
+        while self.goes_on() && !doors.is_closed() {
+            thread::sleep(wait);
+            let said = self.said.clone();
+            let Ok(changes) = self.look(false) else { continue };
+            let is_new = self.said != said || !changes.opened.is_empty() || !changes.closed.is_empty();
+            wait = if is_new { first } else { (wait * 2).min(longest) };
+            changes.closed.into_iter().for_each(|a| doors.close(a));
+            changes.opened.into_iter().for_each(|l| doors.open(l));
+        }
+    }
+
+    /// Binds what is there and not bound yet, and gives up what is there no longer.
+    fn look(&mut self, strict: bool) -> Result<Changes, BindError> {
+        let mut changes = Changes::default();
+        let mut missing = Vec::new();
+        let fixed = |e: &Listen| matches!(e, Listen::Address(_));
+        let local = if self.entries.iter().all(fixed) {
+            Some(Vec::new())
+        } else {
+            (self.list)()
+                .inspect_err(|e| missing.push(format!("interfaces cannot be listed: {e}")))
+                .ok()
+        };
+        let mut wanted: Vec<SocketAddr> = Vec::new();
+        for entry in &self.entries {
+            let found = resolve(entry, local.as_deref().unwrap_or_default());
+            if found.is_empty() && local.is_some() {
+                missing.push(format!("{entry}: no such address"));
+            }
+            wanted.extend(found);
+        }
+        // Two entries may name the same address.
+        let all = wanted.clone();
+        let mut at = 0;
+        wanted.retain(|a| {
+            at += 1;
+            !all.iter().take(at - 1).any(|b| a == b) && !all.iter().any(|b| covers(*b, *a))
+        });
+        if local.is_some() {
+            self.bound.retain(|(asked, actual)| {
+                let stays = wanted.contains(asked);
+                if !stays {
+                    tracing::info!("no interface has {actual} any more: not listening there");
+                    changes.closed.push(*actual);
+                }
+                stays
+            });
+        }
+        for address in wanted {
+            if self.bound.iter().any(|(asked, _)| *asked == address) {
+                continue;
+            }
+            match bind_one(&address) {
+                Ok(listener) => {
+                    announce(&listener, address);
+                    self.bound
+                        .push((address, listener.local_addr().unwrap_or(address)));
+                    changes.opened.push(listener);
+                }
+                Err(e) if strict && !e.is_not_there() => return Err(e),
+                Err(e) => missing.push(e.to_string()),
+            }
+        }
+        self.say(&missing);
+        Ok(changes)
+    }
+
+    /// One line when it changes, not one per try.
+    fn say(&mut self, missing: &[String]) {
+        let now = (!missing.is_empty()).then(|| missing.join("; "));
+        if now == self.said {
+            return;
+        }
+        match &now {
+            Some(text) => tracing::warn!("listen: {text}; trying again"),
+            None => tracing::info!("listen: everything is there"),
+        }
+        self.said = now;
+    }
+}
+
+/// The addresses that an entry stands for now.
+fn resolve(entry: &Listen, local: &[Local]) -> Vec<SocketAddr> {
+    let with_port = |port: u16| {
+        move |l: &Local| {
+            let mut address = l.address;
+            address.set_port(port);
+            address
+        }
+    };
+    match entry {
+        Listen::Address(address) => vec![*address],
+        Listen::Interface(name, port) => {
+            let own = local.iter().filter(|l| l.interface == *name);
+            own.map(with_port(*port)).collect()
+        }
+        Listen::Network(network, port) => {
+            let inside = local.iter().filter(|l| network.contains(l.address.ip()));
+            inside.map(with_port(*port)).collect()
+        }
+    }
+}
+
+/// Whether listening on `all` is listening on `one` as well. Ports that the kernel chooses are never the same.
+fn covers(all: SocketAddr, one: SocketAddr) -> bool {
+    all.ip().is_unspecified()
+        && !one.ip().is_unspecified()
+        && all.port() == one.port()
+        && one.port() != 0
+        && (all.is_ipv6() || one.is_ipv4())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn local(interface: &str, address: &str) -> Local {
+        Local {
+            interface: interface.to_owned(),
+            address: address.parse().unwrap(),
+        }
+    }
+
+    fn resolved(entry: &str, all: &[Local]) -> Vec<String> {
+        let found = resolve(&entry.parse().unwrap(), all);
+        found.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn entries_become_addresses() {
+        let all = [
+            local("lo", "127.0.0.1:0"),
+            local("ib0", "10.20.3.4:0"),
+            local("ib0", "[fd00::4]:0"),
+            local("ib0", "[fe80::4%7]:0"),
+            local("ib1", "10.21.3.4:0"),
+        ];
+        assert_eq!(
+            resolved("ib0:1", &all),
+            ["10.20.3.4:1", "[fd00::4]:1", "[fe80::4%7]:1"]
+        );
+        assert_eq!(resolved("10.20.0.0/15:2", &all), ["10.20.3.4:2", "10.21.3.4:2"]);
+        assert_eq!(resolved("[fd00::]/8:3", &all), ["[fd00::4]:3"]);
+        assert_eq!(resolved("1.2.3.4:5", &[]), ["1.2.3.4:5"]);
+        assert!(resolved("ib2:1", &all).is_empty());
+    }
+
+    #[test]
+    fn a_wildcard_covers_the_others() {
+        let covers = |a: &str, b: &str| covers(a.parse().unwrap(), b.parse().unwrap());
+        assert!(covers("0.0.0.0:1", "10.0.0.1:1") && covers("[::]:1", "10.0.0.1:1"));
+        assert!(covers("[::]:1", "[fd00::1]:1"));
+        assert!(!covers("0.0.0.0:1", "[fd00::1]:1") && !covers("0.0.0.0:1", "10.0.0.1:2"));
+        assert!(!covers("0.0.0.0:0", "10.0.0.1:0") && !covers("10.0.0.1:1", "10.0.0.1:1"));
+    }
+
+    #[test]
+    fn an_interface_that_comes_and_goes() {
+        fn nothing() -> io::Result<Vec<Local>> {
+            Ok(Vec::new())
+        }
+        fn there() -> io::Result<Vec<Local>> {
+            Ok(vec![local("ib0", "127.0.0.1:0")])
+        }
+        fn broken() -> io::Result<Vec<Local>> {
+            Err(io::ErrorKind::OutOfMemory.into())
+        }
+        // Both entries stand for the same address.
+        let mut plan = Plan::new(&["ib0:0".parse().unwrap(), "127.0.0.0/8:0".parse().unwrap()]);
+        plan.list = nothing;
+        assert!(plan.first(true).unwrap().is_empty());
+        assert_eq!(
+            plan.said.as_deref(),
+            Some("ib0:0: no such address; 127.0.0.0/8:0: no such address")
+        );
+        plan.list = there;
+        let changes = plan.look(true).unwrap();
+        assert_eq!((changes.opened.len(), changes.closed.len()), (1, 0));
+        assert!(plan.said.is_none() && plan.goes_on());
+        assert!(plan.look(true).unwrap().opened.is_empty());
+        plan.list = broken;
+        let kept = plan.look(true).unwrap();
+        assert!(
+            kept.opened.is_empty() && kept.closed.is_empty(),
+            "nothing is known: nothing changes"
+        );
+        plan.list = nothing;
+        let gone = plan.look(true).unwrap();
+        assert_eq!(gone.closed, [changes.opened[0].local_addr().unwrap()]);
+    }
+
+    #[test]
+    fn what_another_program_holds_is_an_error_only_at_the_first_start() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap().to_string();
+        let entries = [address.parse().unwrap(), "192.0.2.1:0".parse().unwrap()];
+        let error = Plan::new(&entries).first(true).unwrap_err();
+        assert_eq!(error.address, address);
+        let mut plan = Plan::new(&entries);
+        assert!(plan.first(false).unwrap().is_empty());
+        assert!(plan.goes_on());
+        drop(taken);
+        assert_eq!(plan.look(false).unwrap().opened.len(), 1);
+        assert!(plan.said.unwrap().contains("192.0.2.1:0"));
+    }
+
+    #[test]
+    fn plain_addresses_that_are_bound_need_no_thread() {
+        let mut plan = Plan::new(&["127.0.0.1:0".parse().unwrap()]);
+        assert_eq!(plan.first(true).unwrap().len(), 1);
+        assert!(!plan.goes_on());
+    }
+}

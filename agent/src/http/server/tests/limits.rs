@@ -1,0 +1,128 @@
+//! Clients that are greedy, slow, or too many.
+
+use std::net::IpAddr;
+
+use super::super::super::linger::MAX_LINGERING;
+use super::super::super::places::{MAX_CONNECTIONS, PER_CLIENT};
+use super::*;
+
+const SLOW: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: x\r\nX-Prometheus-Scrape-Timeout-Seconds: 600\r\n\r\n";
+const QUICK: &[u8] = b"GET /-/healthy HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+
+impl Running {
+    /// A server whose scrapes are answered when [`Fake::release`] says so.
+    fn slow() -> Self {
+        let mut fake = Fake::new();
+        fake.answers = false;
+        Self::start(fake)
+    }
+
+    /// A connection from another address of this machine.
+    fn connect_from(&self, from: [u8; 4]) -> TcpStream {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let stream = runtime.block_on(async {
+            let socket = tokio::net::TcpSocket::new_v4().unwrap();
+            socket.bind((IpAddr::from(from), 0).into()).unwrap();
+            socket.connect(self.address).await.unwrap().into_std().unwrap()
+        });
+        stream.set_nonblocking(false).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        stream
+    }
+
+    fn wait_for_scrapes(&self, number: usize) {
+        while self.fake.deadlines.lock().unwrap().len() < number {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+fn quick(mut stream: TcpStream) -> String {
+    stream.write_all(QUICK).unwrap();
+    everything(stream)
+}
+
+#[test]
+fn beyond_the_limit_connections_are_refused_with_an_answer_and_places_come_back() {
+    let running = Running::slow();
+    let held: Vec<TcpStream> = (0..PER_CLIENT)
+        .map(|_| {
+            let mut stream = running.connect();
+            stream.write_all(SLOW).unwrap();
+            stream
+        })
+        .collect();
+    running.wait_for_scrapes(PER_CLIENT);
+    for _ in 0..MAX_LINGERING {
+        let text = running.say(&[QUICK, &[b'x'; 20_000]].concat());
+        assert!(text.starts_with("HTTP/1.1 503"), "{text:?}");
+    }
+    let other = quick(running.connect_from([127, 0, 0, 2]));
+    assert!(
+        other.starts_with("HTTP/1.1 200"),
+        "another client gets in: {other}"
+    );
+    running.fake.release();
+    for mut stream in held {
+        let mut status = [0; 12];
+        stream.read_exact(&mut status).unwrap();
+        assert_eq!(&status, b"HTTP/1.1 200");
+    }
+    let again = quick(running.connect());
+    assert!(again.starts_with("HTTP/1.1 200"), "{again}");
+}
+
+#[test]
+fn a_new_client_takes_the_place_of_who_was_idle_for_longest() {
+    let running = Running::start(Fake::new());
+    let held: Vec<TcpStream> = (0..4 * MAX_CONNECTIONS).map(|_| running.connect()).collect();
+    assert!(quick(running.connect()).starts_with("HTTP/1.1 200"));
+    assert!(quick(running.connect_from([127, 0, 0, 2])).starts_with("HTTP/1.1 200"));
+    // The first of them has lost its place, and is told by the end of its stream.
+    let mut first = held.into_iter().next().unwrap();
+    assert_eq!(first.read(&mut [0]).unwrap(), 0);
+}
+
+#[test]
+fn slow_heads_from_one_client_keep_nobody_out() {
+    let running = Running::start(Fake::new());
+    let _held: Vec<TcpStream> = (0..MAX_CONNECTIONS)
+        .map(|_| {
+            let mut stream = running.connect();
+            stream.write_all(b"GET /").unwrap();
+            stream
+        })
+        .collect();
+    assert!(quick(running.connect_from([127, 0, 0, 2])).starts_with("HTTP/1.1 200"));
+    assert!(quick(running.connect()).starts_with("HTTP/1.1 200"));
+}
+
+#[test]
+fn a_head_that_does_not_end_is_cut_off() {
+    let running = Running::start(Fake::new());
+    let text = running.say(b"GET / HTTP/1.1\r\n");
+    assert!(text.starts_with("HTTP/1.1 408"), "{text:?}");
+}
+
+/// The answers do not fit into the buffers of the kernel, and nobody takes them.
+#[test]
+fn a_client_that_does_not_read_is_cut_off() {
+    let running = Running::start(Fake::new());
+    let mut stream = running.connect();
+    stream.set_write_timeout(Some(LONG)).unwrap();
+    let many = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".repeat(1000);
+    // Written until the daemon reads no more of it either, and then closes.
+    let error = loop {
+        if let Err(error) = stream.write_all(&many) {
+            break error;
+        }
+    };
+    assert_ne!(
+        error.kind(),
+        io::ErrorKind::WouldBlock,
+        "closed, not only stalled"
+    );
+}

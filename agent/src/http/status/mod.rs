@@ -1,0 +1,254 @@
+//! What anybody may be told without a password: the same for the page `/` and for `/api/v1/status`. Whatever could hold
+//! a user name or a line of the log (evidence, history, acknowledgements, error texts, other people's reasons) is left
+//! out here, so that neither can show it.
+
+mod drain;
+mod html;
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::core::snapshot::{CollectorState, Presence, Snapshot, WorkerState};
+use crate::exposition::{Page, own};
+use crate::health::checks::CHECKS;
+use crate::health::verdict::Health;
+use crate::health::view::IncidentView;
+
+pub(super) use html::{CONTENT_SECURITY_POLICY, render};
+
+/// The version of the JSON: fields are added without a new one, and none is taken away or changes its meaning.
+const VERSION: u32 = 1;
+
+/// The node, for everybody.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    /// Of this format.
+    version: u32,
+    /// The daemon's version.
+    nodewarden: &'static str,
+    /// The kernel's host name; empty where it is not text.
+    host: String,
+    /// When this was said, in seconds since the epoch.
+    at: i64,
+    /// When the daemon started, in seconds since the epoch.
+    started: f64,
+    verdict: Verdict,
+    /// `health.mode`: `observe`, `comment`, `drain`.
+    mode: &'static str,
+    /// Whether the last reload of the configuration was refused.
+    config_error: bool,
+    drain: drain::Drain,
+    /// Open ones.
+    incidents: Vec<Incident>,
+    collectors: Vec<Collector>,
+    workers: Vec<Worker>,
+}
+
+#[derive(Debug, Serialize)]
+struct Verdict {
+    /// `healthy`, `unhealthy`, `unknown`.
+    health: Health,
+    /// One line.
+    text: String,
+    /// How old it is, in seconds.
+    age: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Incident {
+    id: String,
+    check: String,
+    subject: String,
+    detail: String,
+    /// `reboot`, `reset-gpu`, ...
+    remedy: String,
+    /// Whether it takes the node out of service where the mode allows.
+    drains: bool,
+    /// The mode in force for its check.
+    mode: &'static str,
+    /// When it began, in seconds since the epoch.
+    since: i64,
+    /// How long ago that is, in seconds.
+    age: i64,
+    /// Whether somebody looks after it.
+    acknowledged: bool,
+    /// What ends it.
+    ends: String,
+    /// The page about it in the documentation; empty for a check of another release.
+    runbook: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct Collector {
+    name: &'static str,
+    /// `absent`, `unknown`, `ok`, `failed`, `late`.
+    state: &'static str,
+    /// A word; empty where nothing is wrong.
+    reason: String,
+    /// How many devices it found.
+    devices: usize,
+    /// Devices whose last reading failed.
+    failed: Vec<Failed>,
+    /// Devices whose reading has not come back.
+    late: Vec<Late>,
+}
+
+#[derive(Debug, Serialize)]
+struct Failed {
+    device: String,
+    /// A word.
+    reason: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Late {
+    device: String,
+    /// For how long, in seconds.
+    age: u64,
+    /// The state letter of its thread, where one is known: `D` is uninterruptible.
+    task_state: Option<char>,
+    /// What it waits for; empty where the kernel does not say.
+    wait_channel: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Worker {
+    name: &'static str,
+    pid: Option<i32>,
+    /// How often it was started.
+    starts: u64,
+    /// Why none runs: `backoff`, `stuck`, `build`, `garbage`; empty where one does.
+    down: &'static str,
+    /// Earlier processes that cannot end.
+    stuck_slots: u8,
+}
+
+impl Report {
+    /// What is public of a page. `now`: time since boot; `wall`: seconds since the epoch.
+    pub(super) fn of(page: &Page, now: Duration, wall: i64, host: String) -> Self {
+        // As old as it is shown, not as old as it was taken.
+        let at = now.max(page.snapshot.at);
+        let snapshot = Snapshot {
+            at,
+            ..Snapshot::clone(&page.snapshot)
+        };
+        let open = page.view.incidents.iter().filter(|i| i.closed.is_none());
+        Self {
+            version: VERSION,
+            nodewarden: env!("CARGO_PKG_VERSION"),
+            host,
+            at: wall,
+            started: page.facts.started,
+            verdict: verdict(page, &snapshot, now),
+            mode: page.facts.mode.word(),
+            config_error: page.facts.config_error,
+            drain: drain::Drain::of(&page.view.drain, wall),
+            incidents: open.map(|i| incident(i, wall)).collect(),
+            collectors: snapshot
+                .collectors
+                .iter()
+                .map(|c| collector(c, &snapshot))
+                .collect(),
+            workers: snapshot.workers.iter().map(worker).collect(),
+        }
+    }
+
+    /// As JSON.
+    pub(super) fn json(&self) -> serde_json::Result<Vec<u8>> {
+        serde_json::to_vec(self)
+    }
+}
+
+fn verdict(page: &Page, snapshot: &Snapshot, now: Duration) -> Verdict {
+    let given = &page.view.verdict;
+    let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+    let (health, text) = if now_ms > given.valid_until_ms {
+        let text = "the daemon's core has not judged the node for some time";
+        (Health::Unknown, text.to_owned())
+    } else if given.health == Health::Unknown {
+        (Health::Unknown, unknown(&given.text, snapshot))
+    } else {
+        (given.health, given.text.clone())
+    };
+    Verdict {
+        health,
+        text,
+        age: now_ms.saturating_sub(given.at_ms) / 1000,
+    }
+}
+
+/// Why nothing is known, less what an error may quote: the verdict's own text begins with the collector.
+fn unknown(text: &str, snapshot: &Snapshot) -> String {
+    let name = text.split(':').next().unwrap_or_default();
+    match snapshot.collector(name) {
+        Some(blind) => match own::state(blind, snapshot) {
+            (state, reason) if reason.is_empty() => format!("collector {name} is {state}"),
+            (state, reason) => format!("collector {name} is {state}: {reason}"),
+        },
+        None => "the node has not been read yet".to_owned(),
+    }
+}
+
+fn incident(i: &IncidentView, wall: i64) -> Incident {
+    let check = CHECKS.iter().find(|c| c.id == i.check);
+    Incident {
+        id: i.id.clone(),
+        check: i.check.clone(),
+        subject: i.subject.clone(),
+        detail: i.detail.clone(),
+        remedy: i.act.clone(),
+        drains: i.drains,
+        mode: i.mode.word(),
+        since: i.since,
+        age: wall.saturating_sub(i.since).max(0),
+        acknowledged: i.ack.is_some(),
+        ends: i.clears.clone(),
+        runbook: check.map_or("", |c| c.runbook),
+    }
+}
+
+fn collector(c: &CollectorState, snapshot: &Snapshot) -> Collector {
+    let (state, reason) = own::state(c, snapshot);
+    let here = c.presence == Presence::Open;
+    let devices = || c.devices.iter().filter(|_| here);
+    Collector {
+        name: c.spec.name,
+        state,
+        reason,
+        devices: devices().count(),
+        failed: devices()
+            .filter_map(|d| {
+                let (reason, _) = d.error.as_ref().filter(|_| d.late.is_none())?;
+                Some(Failed {
+                    device: d.subject.to_string(),
+                    reason: reason.clone(),
+                })
+            })
+            .collect(),
+        late: devices()
+            .filter_map(|d| {
+                let late = d.late.as_ref()?;
+                Some(Late {
+                    device: d.subject.to_string(),
+                    age: snapshot.at.saturating_sub(late.since).as_secs(),
+                    task_state: late.task.as_ref().map(|t| t.state),
+                    wait_channel: late.task.as_ref().map_or_else(String::new, |t| t.wchan.clone()),
+                })
+            })
+            .collect(),
+    }
+}
+
+fn worker(w: &WorkerState) -> Worker {
+    Worker {
+        name: w.domain,
+        pid: w.pid,
+        starts: w.starts,
+        down: w.down.unwrap_or_default(),
+        stuck_slots: w.stuck_slots,
+    }
+}
+
+#[cfg(test)]
+mod tests;

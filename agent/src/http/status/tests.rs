@@ -1,0 +1,139 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::core::snapshot::DeviceState;
+use crate::exposition::sample;
+use crate::health::view::View;
+
+const WALL: i64 = 1_700_007_384;
+const NOW: Duration = Duration::from_secs(1010);
+
+fn report(page: &Page) -> Report {
+    Report::of(page, NOW, WALL, "gpu017".to_owned())
+}
+
+fn json(page: &Page) -> serde_json::Value {
+    serde_json::from_slice(&report(page).json().unwrap()).unwrap()
+}
+
+#[test]
+fn the_json_holds_its_fields() {
+    let json = json(&sample::page());
+    assert_eq!(json["version"], 1);
+    assert_eq!(json["host"], "gpu017");
+    assert_eq!(json["verdict"]["health"], "unhealthy");
+    assert_eq!(json["verdict"]["age"], 10);
+    let incident = &json["incidents"][0];
+    assert_eq!(incident["id"], "abcdefgh");
+    assert_eq!(incident["remedy"], "reboot");
+    assert_eq!(incident["mode"], "observe");
+    assert_eq!(incident["age"], 7384);
+    assert_eq!(incident["ends"], "a reboot");
+    assert_eq!(incident["acknowledged"], false);
+    assert_eq!(json["drain"]["state"], "none");
+    let all = json["collectors"].as_array().unwrap();
+    let collector = all.iter().find(|c| c["name"] == "test").unwrap();
+    assert_eq!(collector["devices"], 3);
+    let late = &collector["late"][0];
+    assert_eq!((&late["device"], &late["age"]), (&"pci c".into(), &20.into()));
+    assert_eq!(
+        (&late["task_state"], &late["wait_channel"]),
+        (&"D".into(), &"nv_wait".into())
+    );
+    assert_eq!(
+        json["workers"].as_array().unwrap().len(),
+        collectors::DOMAINS.len()
+    );
+}
+
+#[test]
+fn the_page_says_what_is_wrong_and_escapes_it() {
+    let page = render(&report(&sample::page()));
+    for part in [
+        "<p class=\"verdict\">unhealthy</p>",
+        "xid79 &quot;fell&quot;\u{fffd} on gpu GPU-1",
+        "2 h 3 min, since 2023-11-14 22:13:20 UTC",
+        "<b>reboot</b>",
+        "observe: would take the node out of service",
+        "pci c: no answer for 20 s, uninterruptible (D) in <code>nv_wait</code>",
+        "nodewarden why abcdefgh",
+        "href=\"/metrics?tier=detail\"",
+        "href=\"/api/v1/status\"",
+    ] {
+        assert!(page.contains(part), "{part} in\n{page}");
+    }
+    assert!(!page.contains("<script") && !page.contains("http://") && !page.contains("https://"));
+}
+
+/// Whatever people wrote and whatever the log said must be on neither page.
+#[test]
+fn no_user_names_and_no_log_lines() {
+    const SECRET: &str = "alice4711";
+    let mut view = sample::view();
+    let secret = || SECRET.to_owned();
+    let incident = view.incidents.first_mut().unwrap();
+    incident.ack = Some((secret(), 1, secret()));
+    incident.history = vec![(1, secret())];
+    let finding = incident.findings.first_mut().unwrap();
+    finding.evidence = vec![format!("NVRM: Xid (PCI:0000:3b:00): 79, pid=1, name={SECRET}")];
+    let mut closed = incident.clone();
+    closed.closed = Some(2);
+    closed.clears = format!("cleared by {SECRET}");
+    view.incidents.push(closed);
+    view.drain.state = "foreign".to_owned();
+    view.drain.why = secret();
+    view.drain.reason = Some(secret());
+    view.verdict.health = Health::Unknown;
+    view.verdict.text = format!("test: failed: {SECRET}");
+    let failed = DeviceState {
+        error: Some(("io".to_owned(), secret())),
+        ..sample::device("a", |_| {})
+    };
+    let mut snapshot = sample::snapshot(vec![failed]);
+    for c in &mut snapshot.collectors {
+        c.watcher = Some(Err(("parse".to_owned(), secret())));
+    }
+    snapshot.collectors.first_mut().unwrap().presence = Presence::Failed("io".to_owned(), secret());
+    let mut facts = sample::page().facts;
+    facts.operators = Arc::from([secret()]);
+    let page = Page {
+        snapshot: Arc::new(snapshot),
+        view: Arc::new(view),
+        facts,
+    };
+    let report = report(&page);
+    let (html, json) = (
+        render(&report),
+        String::from_utf8(report.json().unwrap()).unwrap(),
+    );
+    for text in [&html, &json] {
+        assert!(!text.contains(SECRET) && !text.contains("NVRM"), "{text}");
+        assert!(
+            text.contains("abcdefgh") && text.contains("collector test is failed: parse"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_verdict_that_is_too_old_is_none() {
+    let page = sample::page();
+    let late = Report::of(&page, Duration::from_secs(1046), WALL, String::new());
+    assert_eq!(late.verdict.health, Health::Unknown);
+    assert!(render(&late).contains("<p class=\"verdict\">unknown</p>"));
+}
+
+#[test]
+fn a_quiet_node_has_a_quiet_page() {
+    let mut view = View {
+        incidents: Vec::new(),
+        ..sample::view()
+    };
+    view.verdict.health = Health::Healthy;
+    let page = Page {
+        view: Arc::new(view),
+        ..sample::page()
+    };
+    let text = render(&report(&page));
+    assert!(text.contains("<p class=\"verdict\">healthy</p>") && text.contains("Open incidents: 0"));
+}
