@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::sys::task;
-use crate::{Block, Device, Error, Source, Spec, Subject};
+use crate::{Block, Budget, Device, Error, Source, Spec, Subject};
 
 /// What became of one device in one reading.
 #[derive(Debug)]
@@ -95,13 +95,14 @@ impl Runner {
         let (to, from) = mpsc::channel();
         let devices = source.devices.scan()?;
         let subjects: Vec<Subject> = devices.iter().map(|d| d.subject().clone()).collect();
+        let budget: Arc<Budget> = Arc::default();
         let idle = devices
             .into_iter()
             .enumerate()
             .map(|(number, device)| Slot {
                 number,
                 device,
-                block: Block::default(),
+                block: Block::within(&budget),
             })
             .collect();
         let busy = vec![None; subjects.len()];
