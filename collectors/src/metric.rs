@@ -1,6 +1,8 @@
 //! The metric table's row. A metric is declared once, as a `static`; help, documentation, dashboards, alerts and the
 //! compatibility pages are made from the declaration.
 
+use serde::{Deserialize, Serialize};
+
 /// What a value means over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -82,7 +84,7 @@ impl Unit {
 }
 
 /// How much a metric costs to store, and so whether it is served without being asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Tier {
     /// Served by default; dashboards and alerts need no more.
     Core,

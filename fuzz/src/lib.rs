@@ -12,6 +12,7 @@ pub static TARGETS: &[(&str, Target)] = &[
     ("xid_line", collectors::fuzz::xid_line),
     ("scontrol_show_node", nodewarden::actions::slurm::parse::fuzz),
     ("reason", reason),
+    ("scrape_request", nodewarden::exposition::select::fuzz),
 ];
 
 /// Whatever a check or a driver puts into a drain reason, the reason keeps its form and its end.

@@ -298,6 +298,15 @@ impl Fleet {
                 device.layout = Arc::new(Prepared::new(layout));
                 device.values = Arc::new(Vec::new());
             }
+            FromWorker::Refused(collector, device, series) => {
+                let state = self.owned(domain, collector)?;
+                let name = state.spec.name;
+                let device = device_of(state, device)?;
+                device.refused = series;
+                if series > 0 {
+                    tracing::warn!(collector = name, device = %device.subject, series, "too many series");
+                }
+            }
             FromWorker::Block {
                 collector,
                 device,
@@ -426,6 +435,7 @@ fn new_device(subject: collectors::Subject) -> DeviceState {
         subject,
         layout: Arc::new(Prepared::new(Vec::new())),
         values: Arc::new(Vec::new()),
+        refused: 0,
         at: Duration::ZERO,
         took: Duration::ZERO,
         error: None,

@@ -2,7 +2,7 @@
 
 mod metrics;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -11,7 +11,6 @@ use hyper::{Method, Request, Response, StatusCode};
 
 use super::Core;
 use crate::core::snapshot::{Presence, Snapshot};
-use crate::exposition::Encoder;
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
@@ -24,24 +23,21 @@ const LANDING: &str = "<!DOCTYPE html>\n<html lang=\"en\"><head><title>nodewarde
 /// What answers requests. One per server, on its thread.
 pub(super) struct Routes<C> {
     core: C,
-    encoder: RefCell<Encoder>,
-    /// The size of the last exposition: the next one is much the same.
-    size: Cell<usize>,
-    late: Cell<u64>,
+    scrapes: RefCell<metrics::Scrapes>,
 }
 
 impl<C: Core> Routes<C> {
     pub(super) fn new(core: C) -> Self {
         Self {
             core,
-            encoder: RefCell::default(),
-            size: Cell::new(4096),
-            late: Cell::new(0),
+            scrapes: RefCell::new(metrics::Scrapes::new()),
         }
     }
 
     pub(super) async fn answer<B>(&self, request: Request<B>) -> Response<Full<Bytes>> {
-        let known = ["/", "/metrics", "/-/healthy", "/-/ready"].contains(&request.uri().path());
+        let path = request.uri().path();
+        let known =
+            ["/", "/metrics", "/-/healthy", "/-/ready"].contains(&path) || path.starts_with("/metrics/");
         if !known {
             return plain(StatusCode::NOT_FOUND, "not found\n");
         }
@@ -52,8 +48,11 @@ impl<C: Core> Routes<C> {
                 .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return response;
         }
-        match request.uri().path() {
-            "/metrics" => self.metrics(request.uri().query(), request.headers()).await,
+        match path {
+            _ if path.starts_with("/metrics") => {
+                let (query, headers) = (request.uri().query(), request.headers());
+                self.metrics(path, query, headers).await
+            }
             "/-/healthy" => plain(StatusCode::OK, "the daemon runs\n"),
             "/-/ready" if ready(&self.core.page().snapshot) => plain(StatusCode::OK, "ready\n"),
             "/-/ready" => plain(StatusCode::SERVICE_UNAVAILABLE, "no worker has answered yet\n"),

@@ -355,6 +355,9 @@ fn send_reading(out: &Out, sent: &mut SentLayouts, collector: u16, reading: &Rea
             proto::to_wire(block.layout()),
         ));
     }
+    if let Some(refused) = sent.refused(collector, device, block.refused()) {
+        out.send(&FromWorker::Refused(collector, device, refused));
+    }
     let values = block.values().iter().map(|v| (*v).into()).collect();
     out.send(&FromWorker::Block {
         collector,
