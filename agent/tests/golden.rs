@@ -55,6 +55,7 @@ fn snapshot(env: &Env, at: Duration) -> Snapshot {
                 subject: reading.subject.clone(),
                 layout: Arc::new(Prepared::new(block.layout().to_vec())),
                 values: Arc::new(block.values().to_vec()),
+                refused: block.refused(),
                 at,
                 took: Duration::ZERO,
                 error: reading

@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::metric::Metric;
+use crate::budget::Share;
+use crate::metric::{Kind, Metric};
 
-/// One value. A value that could not be read is [`Value::Absent`], never 0.
+pub use crate::budget::{Budget, MAX_LABEL_BYTES, MAX_SERIES};
+
+/// One value. A value that could not be read is [`Value::Absent`], never 0. A histogram is several values: one for each
+/// [`Part`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
     /// A whole number.
@@ -15,6 +19,19 @@ pub enum Value {
     Absent,
 }
 
+/// Which part of a metric one series is. Everything but a histogram has one part only, so that a value stays a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// All of it.
+    Whole,
+    /// The bucket below this bound of a histogram, those of the lower ones included; one past the last bound is +Inf.
+    Bucket(u16),
+    /// The sum of what a histogram saw.
+    Sum,
+    /// How many it saw.
+    Count,
+}
+
 /// One series of a layout: a metric and its label values, in the order of [`Metric::labels`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Series {
@@ -22,6 +39,59 @@ pub struct Series {
     pub metric: &'static Metric,
     /// Label values.
     pub labels: Vec<String>,
+    /// Which part of it.
+    pub part: Part,
+}
+
+impl Series {
+    /// Everything that one set of label values takes in a layout, in order.
+    pub fn all(metric: &'static Metric, labels: Vec<String>) -> impl Iterator<Item = Self> {
+        parts(metric).map(move |part| Self {
+            metric,
+            labels: labels.clone(),
+            part,
+        })
+    }
+
+    /// Whether a set of label values begins here.
+    pub fn is_first(&self) -> bool {
+        matches!(self.part, Part::Whole | Part::Bucket(0))
+    }
+}
+
+/// The parts of a metric, in the order of a layout.
+fn parts(metric: &Metric) -> impl Iterator<Item = Part> + use<> {
+    let buckets = match metric.kind {
+        Kind::Histogram(buckets) => u16::try_from(buckets.bounds().len()).ok(),
+        Kind::Counter | Kind::Gauge | Kind::Info => None,
+    };
+    let histogram = buckets.into_iter().flat_map(|last| {
+        let ends = [Part::Sum, Part::Count];
+        (0..=last).map(Part::Bucket).chain(ends)
+    });
+    let whole = buckets.is_none().then_some(Part::Whole);
+    whole.into_iter().chain(histogram)
+}
+
+/// What a histogram has seen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Histogram<'a> {
+    /// For each bound of the metric, how many readings were at or below it. +Inf is [`Histogram::count`].
+    pub buckets: &'a [u64],
+    /// The sum of all readings, in the metric's unit.
+    pub sum: f64,
+    /// How many readings there were.
+    pub count: u64,
+}
+
+impl Histogram<'_> {
+    fn value(&self, part: Part) -> Value {
+        match part {
+            Part::Bucket(at) => Value::U64(self.buckets.get(usize::from(at)).copied().unwrap_or(self.count)),
+            Part::Sum => Value::F64(self.sum),
+            Part::Count | Part::Whole => Value::U64(self.count),
+        }
+    }
 }
 
 /// Which series a block holds, in order.
@@ -33,32 +103,66 @@ pub type Layout = Vec<Series>;
 pub struct Block {
     layout: Arc<Layout>,
     values: Vec<Value>,
+    /// What this block's layout takes of its collector's budget.
+    share: Share,
+    refused: u64,
 }
 
 impl Block {
+    /// An empty block that shares a limit with the other devices of its collector.
+    pub fn within(budget: &Arc<Budget>) -> Self {
+        Self {
+            share: Share::of(budget),
+            ..Self::default()
+        }
+    }
+
     /// Starts a new reading; the layout of the last one is kept for comparison.
     pub fn clear(&mut self) {
         self.values.clear();
+        self.refused = 0;
     }
 
     /// Adds one value.
     pub fn push(&mut self, metric: &'static Metric, labels: &[&str], value: Value) {
+        debug_assert_eq!(metric.slots(), 1, "{} is a histogram", metric.name);
+        self.put(metric, labels, 1, |_| value);
+    }
+
+    /// Adds a histogram, or that it was not read.
+    pub fn histogram(&mut self, metric: &'static Metric, labels: &[&str], seen: Option<Histogram<'_>>) {
+        debug_assert!(metric.slots() > 1, "{} is no histogram", metric.name);
+        self.put(metric, labels, metric.slots(), |part| {
+            seen.map_or(Value::Absent, |h| h.value(part))
+        });
+    }
+
+    fn put(&mut self, metric: &'static Metric, labels: &[&str], slots: usize, value: impl Fn(Part) -> Value) {
         debug_assert_eq!(metric.labels.len(), labels.len(), "{}", metric.name);
+        // After the first refusal all are refused: then the layout is the same at every reading.
+        if self.refused > 0 {
+            self.refused += slots as u64;
+            return;
+        }
         let at = self.values.len();
         let known = self.layout.get(at).is_some_and(|s| {
             s.metric == metric
+                && s.is_first()
                 && s.labels.len() == labels.len()
                 && s.labels.iter().zip(labels).all(|(have, want)| have == want)
         });
         if !known {
-            let layout = Arc::make_mut(&mut self.layout);
-            layout.truncate(at);
-            layout.push(Series {
-                metric,
-                labels: labels.iter().map(|l| (*l).to_owned()).collect(),
-            });
+            self.cut(at);
+            let bytes: usize = labels.iter().map(|l| l.len()).sum();
+            if !self.share.take(slots, bytes * slots) {
+                self.refused += slots as u64;
+                return;
+            }
+            let labels = labels.iter().map(|l| (*l).to_owned()).collect();
+            Arc::make_mut(&mut self.layout).extend(Series::all(metric, labels));
         }
-        self.values.push(value);
+        let layout = self.layout.get(at..at + slots).unwrap_or_default();
+        self.values.extend(layout.iter().map(|s| value(s.part)));
     }
 
     /// Adds a whole number.
@@ -83,9 +187,16 @@ impl Block {
 
     /// Ends a reading: series that the last reading had and this one did not name leave the layout.
     pub fn finish(&mut self) {
-        if self.layout.len() > self.values.len() {
-            Arc::make_mut(&mut self.layout).truncate(self.values.len());
-        }
+        self.cut(self.values.len());
+    }
+
+    fn cut(&mut self, at: usize) {
+        let Some(gone @ [_, ..]) = self.layout.get(at..) else {
+            return;
+        };
+        let bytes = gone.iter().flat_map(|s| &s.labels).map(String::len).sum();
+        self.share.give(gone.len(), bytes);
+        Arc::make_mut(&mut self.layout).truncate(at);
     }
 
     /// Which series this reading holds.
@@ -98,6 +209,12 @@ impl Block {
         &self.values
     }
 
+    /// How many series of this reading were refused, because the collector had reached [`MAX_SERIES`] or
+    /// [`MAX_LABEL_BYTES`].
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
     /// Series and values side by side.
     pub fn iter(&self) -> impl Iterator<Item = (&Series, Value)> {
         self.layout.iter().zip(self.values.iter().copied())
@@ -105,46 +222,4 @@ impl Block {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::metric::{Kind, Tier, Unit};
-
-    static M: Metric = Metric {
-        name: "m",
-        kind: Kind::Gauge,
-        unit: Unit::None,
-        labels: &["l"],
-        help: "M.",
-        tier: Tier::Core,
-        source: "test",
-        aliases: &[],
-    };
-
-    #[test]
-    fn an_unchanged_reading_keeps_the_layout_object() {
-        let mut block = Block::default();
-        block.u64(&M, &["a"], 1);
-        block.u64(&M, &["b"], 2);
-        block.finish();
-        let first = Arc::clone(block.layout());
-        block.clear();
-        block.u64(&M, &["a"], 3);
-        block.push(&M, &["b"], Value::Absent);
-        block.finish();
-        assert!(Arc::ptr_eq(&first, block.layout()));
-        assert_eq!(block.values(), [Value::U64(3), Value::Absent]);
-    }
-
-    #[test]
-    fn a_series_that_is_not_named_again_leaves_the_layout() {
-        let mut block = Block::default();
-        block.u64(&M, &["a"], 1);
-        block.u64(&M, &["b"], 2);
-        block.finish();
-        block.clear();
-        block.u64(&M, &["b"], 2);
-        block.finish();
-        assert_eq!(block.layout().len(), 1);
-        assert_eq!(block.layout()[0].labels, ["b"]);
-    }
-}
+mod tests;

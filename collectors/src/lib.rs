@@ -5,6 +5,7 @@
 //! To add one: a folder, a line in [`COLLECTORS`], a fixture.
 
 pub mod block;
+mod budget;
 pub mod domain;
 pub mod env;
 pub mod error;
@@ -21,12 +22,12 @@ pub mod sys;
 
 use std::time::Duration;
 
-pub use block::{Block, Layout, Series, Value};
+pub use block::{Block, Budget, Histogram, Layout, Part, Series, Value};
 pub use domain::{DOMAINS, Domain};
 pub use env::Env;
 pub use error::Error;
 pub use event::{BootId, Cursor, Event, EventBody, Events, PciAddress};
-pub use metric::{Alias, Kind, Metric, Tier, Unit};
+pub use metric::{Alias, Buckets, Kind, Metric, Tier, Unit};
 pub use settings::Settings;
 pub use subject::{Subject, SubjectKind};
 

@@ -1,6 +1,8 @@
 //! The metric table's row. A metric is declared once, as a `static`; help, documentation, dashboards, alerts and the
 //! compatibility pages are made from the declaration.
 
+use serde::{Deserialize, Serialize};
+
 /// What a value means over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -10,7 +12,45 @@ pub enum Kind {
     Gauge,
     /// Always 1; the facts are in the labels. Its name ends in `_info`.
     Info,
+    /// How many readings were at or below each of these bounds, their sum and their number.
+    Histogram(Buckets),
 }
+
+/// The upper bounds of a histogram's buckets, in the metric's unit. The last bucket, +Inf, is always there and not listed.
+#[derive(Clone, Copy, Debug)]
+pub struct Buckets(&'static [f64]);
+
+impl Buckets {
+    /// Bounds that ascend and are finite; anything else does not compile where the metric is a `static`.
+    ///
+    /// # Panics
+    /// When they do not ascend, or are as many as a layout cannot number.
+    pub const fn new(bounds: &'static [f64]) -> Self {
+        assert!(bounds.len() < 1000, "too many buckets");
+        let mut rest = bounds;
+        let mut last = f64::NEG_INFINITY;
+        while let [first, more @ ..] = rest {
+            assert!(*first > last && *first < f64::INFINITY, "bounds must ascend");
+            last = *first;
+            rest = more;
+        }
+        Self(bounds)
+    }
+
+    /// The bounds, ascending, without +Inf.
+    pub const fn bounds(self) -> &'static [f64] {
+        self.0
+    }
+}
+
+impl PartialEq for Buckets {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+// Bounds are finite, so that each is equal to itself.
+impl Eq for Buckets {}
 
 /// The unit of a metric's value. Its word is the suffix of the name (before `_total`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +84,7 @@ impl Unit {
 }
 
 /// How much a metric costs to store, and so whether it is served without being asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Tier {
     /// Served by default; dashboards and alerts need no more.
     Core,
@@ -90,6 +130,16 @@ pub struct Metric {
     pub source: &'static str,
     /// What it is called on compatibility pages.
     pub aliases: &'static [Alias],
+}
+
+impl Metric {
+    /// How many series of a layout one set of label values takes: more than one for a histogram.
+    pub const fn slots(&self) -> usize {
+        match self.kind {
+            Kind::Histogram(buckets) => buckets.bounds().len() + 3,
+            Kind::Counter | Kind::Gauge | Kind::Info => 1,
+        }
+    }
 }
 
 impl PartialEq for Metric {

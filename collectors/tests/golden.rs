@@ -17,7 +17,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use collectors::runner::Runner;
-use collectors::{Env, Kind, Metric, Settings, Spec, Tier, Value};
+use collectors::{Env, Kind, Part, Series, Settings, Spec, Tier, Value};
 use testkit::tree;
 
 /// Folders of fixtures/ that belong to no collector: fuzz corpora, Slurm's answers, whole nodes to show.
@@ -104,7 +104,7 @@ fn read_case(spec: &'static Spec, case: &Path) -> String {
 
 /// One reading as exposition text 0.0.4, in the order of the metric table, private metrics marked.
 fn read(runner: &mut Runner) -> String {
-    let mut lines: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut lines: BTreeMap<&str, Vec<(String, Part, String)>> = BTreeMap::new();
     let mut text = String::new();
     runner.read(|reading, block| {
         if let Err(error) = reading.result {
@@ -112,11 +112,12 @@ fn read(runner: &mut Runner) -> String {
         }
         for (series, value) in block.iter() {
             if let Some(value) = value_text(value) {
-                let labels = label_text(series.metric, &series.labels);
-                lines
-                    .entry(series.metric.name)
-                    .or_default()
-                    .push(format!("{}{labels} {value}", series.metric.name));
+                let line = format!("{} {value}", line_start(series));
+                lines.entry(series.metric.name).or_default().push((
+                    label_text(series, None),
+                    series.part,
+                    line,
+                ));
             }
         }
     });
@@ -126,7 +127,7 @@ fn read(runner: &mut Runner) -> String {
         };
         samples.sort();
         let total = samples.len();
-        samples.dedup_by(|a, b| a.rsplit_once(' ').unwrap().0 == b.rsplit_once(' ').unwrap().0);
+        samples.dedup_by(|a, b| (&a.0, a.1) == (&b.0, b.1));
         assert_eq!(
             total,
             samples.len(),
@@ -139,6 +140,7 @@ fn read(runner: &mut Runner) -> String {
         let kind = match metric.kind {
             Kind::Counter => "counter",
             Kind::Gauge | Kind::Info => "gauge",
+            Kind::Histogram(_) => "histogram",
         };
         let help = metric.help.replace('\\', "\\\\").replace('\n', "\\n");
         writeln!(
@@ -147,7 +149,9 @@ fn read(runner: &mut Runner) -> String {
             metric.name, metric.name
         )
         .unwrap();
-        writeln!(text, "{}", samples.join("\n")).unwrap();
+        for (_, _, line) in samples {
+            writeln!(text, "{line}").unwrap();
+        }
     }
     assert!(
         lines.is_empty(),
@@ -165,11 +169,26 @@ fn value_text(value: Value) -> Option<String> {
     }
 }
 
-fn label_text(metric: &Metric, values: &[String]) -> String {
-    let pairs: Vec<String> = metric
-        .labels
-        .iter()
-        .zip(values)
+fn line_start(series: &Series) -> String {
+    let name = series.metric.name;
+    match (series.part, series.metric.kind) {
+        (Part::Whole, _) => format!("{name}{}", label_text(series, None)),
+        (Part::Sum, _) => format!("{name}_sum{}", label_text(series, None)),
+        (Part::Count, _) => format!("{name}_count{}", label_text(series, None)),
+        (Part::Bucket(at), Kind::Histogram(buckets)) => {
+            let le = buckets.bounds().get(usize::from(at));
+            let le = le.map_or("+Inf".to_owned(), |bound| format!("{bound:?}"));
+            format!("{name}_bucket{}", label_text(series, Some(&le)))
+        }
+        (Part::Bucket(_), kind) => panic!("{name}: a bucket of a {kind:?}"),
+    }
+}
+
+fn label_text(series: &Series, le: Option<&str>) -> String {
+    let own = series.metric.labels.iter().copied();
+    let own = own.zip(series.labels.iter().map(String::as_str));
+    let pairs: Vec<String> = own
+        .chain(le.map(|bound| ("le", bound)))
         .map(|(name, value)| {
             let value = value
                 .replace('\\', "\\\\")

@@ -61,6 +61,11 @@ fn faults(metric: &Metric) -> Vec<String> {
         (metric.kind == Kind::Info) == name.ends_with("_info"),
         "info metrics end in _info, and only they".into(),
     );
+    let reserved = ["_bucket", "_sum", "_count", "_created"];
+    rule(
+        !reserved.iter().any(|r| name.ends_with(r)),
+        "the name ends as a part of a histogram does".into(),
+    );
     let stem = name.trim_end_matches("_total");
     for unit in UNITS {
         let suffix = format!("_{}", unit.suffix());
@@ -129,6 +134,13 @@ fn the_rules_catch_what_they_are_for() {
                 ..GOOD
             },
             "prefix",
+        ),
+        (
+            Metric {
+                name: "host_read_count",
+                ..GOOD
+            },
+            "histogram",
         ),
         (
             Metric {

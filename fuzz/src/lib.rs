@@ -13,6 +13,7 @@ pub static TARGETS: &[(&str, Target)] = &[
     ("rdma_attribute", collectors::fuzz::rdma_attribute),
     ("scontrol_show_node", nodewarden::actions::slurm::parse::fuzz),
     ("reason", reason),
+    ("scrape_request", nodewarden::exposition::select::fuzz),
 ];
 
 /// Whatever a check or a driver puts into a drain reason, the reason keeps its form and its end.

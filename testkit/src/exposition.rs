@@ -145,13 +145,13 @@ fn belongs(sample: &Sample, family: &Family) -> Result<bool> {
     })
 }
 
-fn is_name(name: &str, colon: bool) -> bool {
+pub(crate) fn is_name(name: &str, colon: bool) -> bool {
     let head = |c: char| c.is_ascii_alphabetic() || c == '_' || (colon && c == ':');
     let mut chars = name.chars();
     chars.next().is_some_and(head) && chars.all(|c| head(c) || c.is_ascii_digit())
 }
 
-fn parse(line: &str) -> Result<Sample> {
+pub(crate) fn parse(line: &str) -> Result<Sample> {
     let end = line.find(['{', ' ']).context("no value")?;
     let (name, mut rest) = line.split_at(end);
     ensure!(is_name(name, true), "bad name {name:?}");
@@ -205,7 +205,7 @@ fn closing_quote(text: &str) -> Option<usize> {
     })
 }
 
-fn unescape(text: &str, quotes: bool) -> Result<String> {
+pub(crate) fn unescape(text: &str, quotes: bool) -> Result<String> {
     let mut out = String::new();
     let mut chars = text.chars();
     while let Some(c) = chars.next() {

@@ -206,6 +206,17 @@ impl Prometheus {
         up.with_context(|| format!("{last:?}"))
     }
 
+    /// Type and unit of a family, as the last scrape told them.
+    pub fn metadata(&self, family: &str) -> Result<(String, String)> {
+        let data = self.api(&format!(
+            "/api/v1/targets/metadata?metric={}",
+            http::encode(family)
+        ))?;
+        let text = |key: &str| data[0][key].as_str().map(str::to_owned);
+        let kind = text("type").with_context(|| format!("{family}: {data}"))?;
+        Ok((kind, text("unit").unwrap_or_default()))
+    }
+
     /// Names of the alerts that fire now.
     pub fn firing(&self) -> Result<Vec<Labels>> {
         let data = self.api("/api/v1/alerts")?;

@@ -39,6 +39,7 @@ const GROUPS: &[Group] = &[
             SLURM[4],
             "fuse3",
             "prometheus",
+            "python3-venv",
         ],
     },
     Group {
@@ -61,7 +62,7 @@ const GROUPS: &[Group] = &[
             "fuse3",
             "prometheus",
             "strace",
-            "python3",
+            "python3-venv",
         ],
     },
 ];

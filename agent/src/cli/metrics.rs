@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use collectors::runner::{Reading, Runner};
 use collectors::sys::{boot, task};
-use collectors::{Block, COLLECTORS, Env, Settings, Spec, Tier};
+use collectors::{Block, COLLECTORS, Env, Settings, Spec};
 
 use super::screen;
 use crate::core::snapshot::{CollectorState, DeviceState, Late, Prepared, Presence, Snapshot};
-use crate::exposition::{self, Encoder, own};
+use crate::exposition::{self, Encoder, Filter, Format, Selection};
 
 /// How often late devices are looked after.
 const LOOK: Duration = Duration::from_millis(10);
@@ -26,14 +26,28 @@ pub(super) struct MetricsArgs {
     /// Only these collectors.
     #[arg(long, value_name = "COLLECTOR", value_delimiter = ',')]
     only: Vec<String>,
-    /// How much is shown.
-    #[arg(long, default_value = "core", value_parser = ["core", "detail", "debug"])]
-    tier: String,
+    /// All collectors but these.
+    #[arg(
+        long,
+        value_name = "COLLECTOR",
+        value_delimiter = ',',
+        conflicts_with = "only"
+    )]
+    exclude: Vec<String>,
+    /// How much is shown: core where nothing is said, everything that it maps on a page of another exporter.
+    #[arg(long, value_parser = ["core", "detail", "debug"])]
+    tier: Option<String>,
+    /// The text format: 0.0.4, or OpenMetrics 1.0.
+    #[arg(long, default_value = "text", value_parser = ["text", "openmetrics"])]
+    format: String,
+    /// Show a page of another exporter's names, such as node_exporter.
+    #[arg(long)]
+    page: Option<String>,
 }
 
 /// Reads and prints.
 pub(super) fn metrics(args: &MetricsArgs) -> anyhow::Result<ExitCode> {
-    for name in &args.only {
+    for name in args.only.iter().chain(&args.exclude) {
         if collectors::collector(name).is_none() {
             let known: Vec<&str> = COLLECTORS.iter().map(|s| s.name).collect();
             anyhow::bail!("unknown collector {name}, expected one of {}", known.join(", "));
@@ -43,10 +57,15 @@ pub(super) fn metrics(args: &MetricsArgs) -> anyhow::Result<ExitCode> {
     if !env.sysroot.is_dir() {
         anyhow::bail!("{}: no such directory", env.sysroot.display());
     }
-    let wanted = |s: &&&'static Spec| args.only.is_empty() || args.only.iter().any(|o| o == s.name);
+    let filter = match (args.only.is_empty(), args.exclude.is_empty()) {
+        (false, _) => Filter::Only(args.only.clone()),
+        (true, false) => Filter::Except(args.exclude.clone()),
+        (true, true) => Filter::All,
+    };
+    let page = args.page.as_deref().map(known_page).transpose()?;
     let states = COLLECTORS
         .iter()
-        .filter(wanted)
+        .filter(|s| filter.takes(s.name))
         .map(|spec| read(spec, &env))
         .collect();
     let snapshot = Snapshot {
@@ -54,11 +73,30 @@ pub(super) fn metrics(args: &MetricsArgs) -> anyhow::Result<ExitCode> {
         collectors: states,
         workers: Vec::new(),
     };
-    let tier = exposition::tier(&args.tier).unwrap_or(Tier::Core);
-    let mut out = String::new();
-    let dropped = Encoder::default().collectors(&snapshot, tier, &mut out);
-    own::render_collectors(&snapshot, &dropped, tier, &mut out);
-    screen::print(&out, ExitCode::SUCCESS)
+    let selection = Selection {
+        tier: args.tier.as_deref().and_then(exposition::tier),
+        filter,
+    };
+    let format = match args.format.as_str() {
+        "openmetrics" => Format::OpenMetrics,
+        _ => Format::Text,
+    };
+    let mut out = Vec::new();
+    Encoder::default().reading(page, &snapshot, &selection, format, &mut out);
+    screen::print(&String::from_utf8_lossy(&out), ExitCode::SUCCESS)
+}
+
+/// The page of that name.
+fn known_page(name: &str) -> anyhow::Result<&'static str> {
+    let pages = Encoder::pages(&Snapshot::empty(boot::boottime()));
+    pages.iter().copied().find(|p| *p == name).ok_or_else(|| {
+        let there = if pages.is_empty() {
+            "none".to_owned()
+        } else {
+            pages.join(", ")
+        };
+        anyhow::anyhow!("unknown page {name}, there are: {there}")
+    })
 }
 
 /// One reading of one collector; late devices are waited for until the collector's deadline.
@@ -106,6 +144,7 @@ fn read(spec: &'static Spec, env: &Env) -> CollectorState {
             subject: busy.device?.1,
             layout: Arc::new(Prepared::new(Vec::new())),
             values: Arc::default(),
+            refused: 0,
             at: now,
             took: busy.since.elapsed(),
             error: None,
@@ -123,6 +162,7 @@ fn device(reading: Reading<'_>, block: &Block) -> DeviceState {
         subject: reading.subject.clone(),
         layout: Arc::new(Prepared::new(block.layout().to_vec())),
         values: Arc::new(block.values().to_vec()),
+        refused: block.refused(),
         at: boot::boottime(),
         took: reading.took,
         error: reading

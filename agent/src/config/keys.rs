@@ -4,6 +4,7 @@ use toml::de::DeValue;
 
 use super::value::{Fits, Item, any_duration, boolean, list, misfit, path, positive, text};
 use super::{Config, duration, listen};
+use crate::exposition;
 use crate::health::Mode;
 
 /// One key.
@@ -21,7 +22,11 @@ pub(super) struct Key {
 }
 
 const MODES: &str = "\"observe\", \"comment\" or \"drain\"";
+const TIERS: &str = "\"core\", \"detail\" or \"debug\"";
 const LEVELS: &[&str] = &["error", "warn", "info", "debug", "trace"];
+
+/// The keys whose values are checked against the table of metrics.
+pub(super) const METRIC_LISTS: [&str; 2] = ["metrics.include", "metrics.exclude"];
 
 /// The key whose values are checked against the list of checks.
 pub(super) const CHECKS: &str = "health.checks";
@@ -61,6 +66,12 @@ fn node_name(text: &str) -> Option<String> {
             .all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b))
         && !text.starts_with('-');
     good.then(|| text.to_owned())
+}
+
+fn metric_list(item: &Item<'_>) -> Fits<Vec<String>> {
+    list(item, "an array of metric names", "a metric name", |s| {
+        Some(s.to_owned())
+    })
 }
 
 fn checks(config: &mut Config, item: &Item<'_>) -> Fits<()> {
@@ -202,6 +213,27 @@ pub(super) static KEYS: &[Key] = &[
             Ok(())
         },
         show: |c| Some(quoted(&c.health.operators)),
+    },
+    Key {
+        path: "metrics.tier",
+        help: "Which metrics /metrics serves by default: core, detail or debug. A request may ask for another.",
+        example: "",
+        set: |c, v| text(v, TIERS, exposition::tier).map(|t| c.metrics.tier = t),
+        show: |c| Some(quote(exposition::tier_word(c.metrics.tier))),
+    },
+    Key {
+        path: "metrics.include",
+        help: "Metrics that are served although their tier is higher, by name.",
+        example: "",
+        set: |c, v| metric_list(v).map(|names| c.metrics.include = names),
+        show: |c| Some(quoted(&c.metrics.include)),
+    },
+    Key {
+        path: "metrics.exclude",
+        help: "Metrics that are never served, by name. Health checks still read them.",
+        example: "",
+        set: |c, v| metric_list(v).map(|names| c.metrics.exclude = names),
+        show: |c| Some(quoted(&c.metrics.exclude)),
     },
     Key {
         path: "slurm.node_name",

@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use collectors::{COLLECTORS, Spec};
+use collectors::{COLLECTORS, Spec, Tier};
 use toml::de::{DeTable, DeValue};
 
 use super::Config;
 use super::error::{ConfigError, Problem};
-use super::keys::{CHECKS, KEYS};
+use super::keys::{CHECKS, KEYS, METRIC_LISTS};
 use super::source::{self, Source};
 use super::suggest::nearest;
 use super::tables::Leaves;
 use super::value::describe;
+use crate::exposition;
 
 /// A configuration and where it came from.
 #[derive(Clone, Debug)]
@@ -152,6 +153,9 @@ impl Reader<'_> {
                 if path == CHECKS {
                     self.checks(value.get_ref(), source);
                 }
+                if METRIC_LISTS.contains(&row.path) {
+                    self.metrics(row.path, value.get_ref(), source);
+                }
                 continue;
             }
             let inside = format!("{path}.");
@@ -226,6 +230,28 @@ impl Reader<'_> {
                 None => message.push_str(&format!(", expected one of {}", self.known_checks.join(", "))),
             }
             self.report(source, key.span().start, message);
+        }
+    }
+
+    fn metrics(&mut self, path: &str, value: &DeValue<'_>, source: &Source) {
+        let DeValue::Array(items) = value else { return };
+        for item in items.iter() {
+            let DeValue::String(name) = item.get_ref() else {
+                continue;
+            };
+            let known = || exposition::metrics().filter(|m| m.tier != Tier::Private);
+            if known().any(|m| m.name == name.as_ref()) {
+                continue;
+            }
+            let mut message = format!("{path}: unknown metric {name:?}");
+            if exposition::metrics().any(|m| m.name == name.as_ref()) {
+                message = format!("{path}: {name} is read by health checks only and never served");
+            } else if let Some(meant) = nearest(name, known().map(|m| m.name)) {
+                message.push_str(&format!(", did you mean {meant}?"));
+            } else {
+                message.push_str(", expected a name of docs/metrics.md");
+            }
+            self.report(source, item.span().start, message);
         }
     }
 

@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use collectors::PciAddress;
+use collectors::{PciAddress, Tier};
 use serde::{Deserialize, Serialize};
 
 use crate::health::Mode;
@@ -37,6 +37,8 @@ pub struct Config {
     pub health: Health,
     /// `[slurm]`.
     pub slurm: Slurm,
+    /// `[metrics]`.
+    pub metrics: Metrics,
     /// `log.level`: error, warn, info (default), debug, trace.
     pub log_level: String,
     /// Tables of collectors, as TOML text, by collector name; checked by each collector.
@@ -81,12 +83,34 @@ pub struct Slurm {
     pub undrain: bool,
 }
 
+/// `[metrics]`: what `/metrics` serves to whoever asks for nothing in particular.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Metrics {
+    /// `tier`: the highest tier. Default core.
+    pub tier: Tier,
+    /// `include`: metrics that are served although their tier is higher.
+    pub include: Vec<String>,
+    /// `exclude`: metrics that are never served.
+    pub exclude: Vec<String>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            tier: Tier::Core,
+            include: Vec::new(),
+            exclude: Vec::new(),
+        }
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
             listen: vec![Listen::Address(SocketAddr::from(([127, 0, 0, 1], 19190)))],
             health: Health::default(),
             slurm: Slurm::default(),
+            metrics: Metrics::default(),
             log_level: "info".to_owned(),
             collectors: BTreeMap::new(),
         }

@@ -509,6 +509,7 @@ impl Daemon {
         match Policy::new(&loaded.config, loaded.xids.as_deref()) {
             Ok(policy) => {
                 self.facts.mode = loaded.config.health.mode;
+                self.facts.metrics = Arc::new(loaded.config.metrics);
                 self.facts.operators = loaded.config.health.operators.into();
                 self.fleet.set_settings(loaded.config.collectors);
                 let effects = self.engine.set_policy(now(), policy);

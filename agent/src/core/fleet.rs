@@ -324,6 +324,14 @@ impl Fleet {
                 device.layout = Arc::new(Prepared::new(layout));
                 device.values = Arc::new(Vec::new());
             }
+            FromWorker::Refused(collector, device, series) => {
+                let name = self.owned(domain, collector)?.spec.name;
+                let device = self.device(domain, collector, device)?;
+                device.refused = series;
+                if series > 0 {
+                    tracing::warn!(collector = name, device = %device.subject, series, "too many series");
+                }
+            }
             FromWorker::Block {
                 collector,
                 device,
@@ -475,6 +483,7 @@ fn new_device(subject: Subject) -> DeviceState {
         subject,
         layout: Arc::new(Prepared::new(Vec::new())),
         values: Arc::new(Vec::new()),
+        refused: 0,
         at: Duration::ZERO,
         took: Duration::ZERO,
         error: None,

@@ -4,27 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use collectors::sys::task::Task;
-use collectors::{COLLECTORS, Cadence, Layout, Metric, Spec, Subject, Value};
+use collectors::{COLLECTORS, Cadence, Layout, Metric, Part, Spec, Subject, Value};
 
-use crate::exposition::prefix;
-
-/// A layout with the text that each of its series begins with, made once.
+/// A layout as it came, once: whoever wants to know whether it is still the same compares its address.
 #[derive(Debug)]
 pub struct Prepared {
     /// The series.
     pub series: Layout,
-    /// `name{label="value"} ` of each series, escaped.
-    pub prefixes: Vec<Box<str>>,
 }
 
 impl Prepared {
-    /// Formats the prefixes of a layout.
+    /// A new layout.
     pub fn new(series: Layout) -> Self {
-        let prefixes = series
-            .iter()
-            .map(|s| prefix::of(s.metric, &s.labels).into_boxed_str())
-            .collect();
-        Self { series, prefixes }
+        Self { series }
     }
 }
 
@@ -37,6 +29,8 @@ pub struct DeviceState {
     pub layout: Arc<Prepared>,
     /// The values, in the order of the layout.
     pub values: Arc<Vec<Value>>,
+    /// Series that its worker did not send, because the collector has too many.
+    pub refused: u64,
     /// When the reading ended, as time since boot (CLOCK_BOOTTIME).
     pub at: Duration,
     /// How long it took.
@@ -115,6 +109,8 @@ pub struct Sample<'a> {
     pub metric: &'static Metric,
     /// Label values, in the order of [`Metric::labels`].
     pub labels: &'a [String],
+    /// Which part of it: a histogram is several samples.
+    pub part: Part,
     /// The value; never [`Value::Absent`].
     pub value: Value,
     /// How old it is.
@@ -232,6 +228,7 @@ impl Snapshot {
                             let sample = Sample {
                                 metric: series.metric,
                                 labels: &series.labels,
+                                part: series.part,
                                 value: *value,
                                 age,
                                 subject: &d.subject,

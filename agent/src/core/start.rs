@@ -64,6 +64,7 @@ fn start(args: &[String]) -> anyhow::Result<()> {
         config_error: init.config_error.is_some(),
         started: jiff::Timestamp::now().as_millisecond() as f64 / 1000.0,
         mode: init.loaded.config.health.mode,
+        metrics: Arc::new(init.loaded.config.metrics.clone()),
         operators: init.loaded.config.health.operators.clone().into(),
         ..OwnFacts::default()
     };

@@ -1,9 +1,15 @@
-//! Text for Prometheus.
+//! Text for Prometheus: which format a scraper wants, what of the node it asks for, and the pages themselves.
 
+pub mod encoder;
+pub mod gzip;
+pub mod header;
+pub mod line;
+pub mod negotiate;
 pub mod number;
 pub mod own;
-pub mod prefix;
-pub mod text;
+mod plan;
+mod schema;
+pub mod select;
 
 #[cfg(test)]
 pub(crate) mod parse;
@@ -12,10 +18,12 @@ pub(crate) mod sample;
 
 use collectors::Tier;
 
+pub use encoder::{Dropped, Encoder};
+pub use negotiate::Format;
 pub use own::{OwnFacts, Page};
-pub use text::{CONTENT_TYPE, Encoder};
+pub use select::{Filter, Selection, Shown};
 
-/// The tier of that word, as a query or an option names it.
+/// The tier of that word, as a query, an option or the configuration names it.
 pub fn tier(word: &str) -> Option<Tier> {
     match word {
         "core" => Some(Tier::Core),
@@ -25,10 +33,17 @@ pub fn tier(word: &str) -> Option<Tier> {
     }
 }
 
-impl Encoder {
-    /// Writes one whole exposition: the collectors' families and the daemon's own.
-    pub fn page(&mut self, page: &Page, tier: Tier, out: &mut String) {
-        let dropped = self.collectors(&page.snapshot, tier, out);
-        own::render(page, &dropped, tier, out);
+/// The word of a tier.
+pub fn tier_word(tier: Tier) -> &'static str {
+    match tier {
+        Tier::Core => "core",
+        Tier::Detail => "detail",
+        Tier::Debug => "debug",
+        Tier::Private => "private",
     }
+}
+
+/// Every metric that there is: those of the collectors and the daemon's own.
+pub fn metrics() -> impl Iterator<Item = &'static collectors::Metric> {
+    collectors::metrics().chain(own::METRICS.iter().copied())
 }

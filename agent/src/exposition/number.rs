@@ -1,9 +1,28 @@
-//! Numbers as the text format wants them: exact, and without the formatting machinery for the common case.
+//! Numbers as the text formats want them: exact, and without the formatting machinery for the common case.
+
+use std::io::Write;
 
 use collectors::Value;
 
+/// Below this every whole `f64` is exact.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+const fn pairs() -> [[u8; 2]; 100] {
+    let mut pairs = [[b'0'; 2]; 100];
+    let mut n: u8 = 0;
+    while n < 100 {
+        pairs[n as usize] = [b'0' + n / 10, b'0' + n % 10];
+        n += 1;
+    }
+    pairs
+}
+
+/// `00` to `99`.
+static PAIRS: [[u8; 2]; 100] = pairs();
+
 /// Writes a value. [`Value::Absent`] writes nothing.
-pub fn value(value: Value, out: &mut String) {
+#[inline]
+pub fn value(value: Value, out: &mut Vec<u8>) {
     match value {
         Value::U64(v) => u64(v, out),
         Value::F64(v) => f64(v, out),
@@ -12,34 +31,47 @@ pub fn value(value: Value, out: &mut String) {
 }
 
 /// Writes every digit of a whole number.
-pub fn u64(mut v: u64, out: &mut String) {
-    let mut digits = [0_u8; 20];
-    let mut from = digits.len();
-    for (at, digit) in digits.iter_mut().enumerate().rev() {
-        *digit = b'0' + u8::try_from(v % 10).unwrap_or_default();
-        from = at;
-        v /= 10;
-        if v == 0 {
-            break;
-        }
+#[inline]
+pub fn u64(mut v: u64, out: &mut Vec<u8>) {
+    if v < 10 {
+        out.push(b'0' + u8::try_from(v).unwrap_or_default());
+        return;
     }
-    out.extend(digits.iter().skip(from).copied().map(char::from));
+    // u64::MAX has 20 digits, so that `at` cannot pass 0.
+    let mut digits = [0_u8; 20];
+    let mut at = digits.len();
+    while v >= 10 {
+        at -= 2;
+        digits[at..at + 2].copy_from_slice(&PAIRS[(v % 100) as usize]);
+        v /= 100;
+    }
+    if v > 0 {
+        at -= 1;
+        digits[at] = b'0' + u8::try_from(v).unwrap_or_default();
+    }
+    out.extend_from_slice(&digits[at..]);
 }
 
 /// Writes the shortest digits that read back as the same number; `NaN`, `+Inf`, `-Inf`.
-pub fn f64(v: f64, out: &mut String) {
-    use std::fmt::Write;
+pub fn f64(v: f64, out: &mut Vec<u8>) {
     let size = v.abs();
+    if size < EXACT && v.fract() == 0.0 {
+        if v < 0.0 {
+            out.push(b'-');
+        }
+        #[expect(clippy::cast_sign_loss, reason = "a size has no sign")]
+        return u64(size as u64, out);
+    }
     let done = if v.is_nan() {
-        out.write_str("NaN")
+        out.write_all(b"NaN")
     } else if v.is_infinite() {
-        out.write_str(if v > 0.0 { "+Inf" } else { "-Inf" })
-    } else if size != 0.0 && !(1e-5..1e17).contains(&size) {
-        write!(out, "{v:e}")
-    } else {
+        out.write_all(if v > 0.0 { b"+Inf" } else { b"-Inf" })
+    } else if (1e-5..1e17).contains(&size) {
         write!(out, "{v}")
+    } else {
+        write!(out, "{v:e}")
     };
-    debug_assert!(done.is_ok(), "writing into a String cannot fail");
+    debug_assert!(done.is_ok(), "writing into memory cannot fail");
 }
 
 #[cfg(test)]
@@ -49,9 +81,9 @@ mod tests {
     use super::*;
 
     fn text(v: Value) -> String {
-        let mut out = String::new();
+        let mut out = Vec::new();
         value(v, &mut out);
-        out
+        String::from_utf8(out).unwrap()
     }
 
     #[test]
@@ -60,6 +92,7 @@ mod tests {
         assert_eq!(text(Value::F64(f64::INFINITY)), "+Inf");
         assert_eq!(text(Value::F64(f64::NEG_INFINITY)), "-Inf");
         assert_eq!(text(Value::F64(0.0)), "0");
+        assert_eq!(text(Value::F64(-12.0)), "-12");
         assert_eq!(text(Value::F64(36.6)), "36.6");
         assert_eq!(text(Value::F64(1e300)), "1e300");
         assert_eq!(text(Value::U64(0)), "0");
@@ -75,9 +108,12 @@ mod tests {
         }
 
         #[test]
-        fn real_numbers_read_back(v in any::<f64>()) {
-            let back: f64 = text(Value::F64(v)).parse().unwrap();
-            prop_assert!(back == v || v.is_nan());
+        fn real_numbers_read_back(v in any::<f64>(), whole in any::<i64>()) {
+            #[expect(clippy::cast_precision_loss, reason = "any number will do")]
+            for v in [v, whole as f64] {
+                let back: f64 = text(Value::F64(v)).parse().unwrap();
+                prop_assert!(back == v || v.is_nan());
+            }
         }
     }
 }

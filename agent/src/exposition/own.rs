@@ -1,15 +1,19 @@
 //! The daemon's own families: what was counted, what health makes of it, and how the daemon itself does.
 
+pub mod live;
 mod metrics;
+pub(super) mod writer;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
-use collectors::{Metric, Tier, Value};
+use collectors::Value;
 
-use super::text::{self, Dropped};
-use super::{number, prefix};
-use crate::core::ledger::{Count, Ledger};
+use self::live::Live;
+use self::writer::Writer;
+use super::select::OWN;
+use super::{Dropped, Format, Shown};
+use crate::config;
+use crate::core::ledger::Ledger;
 use crate::core::snapshot::{CollectorState, Presence, Snapshot};
 use crate::health::Mode;
 use crate::health::checks::CHECKS;
@@ -29,8 +33,8 @@ pub struct OwnFacts {
     pub store_errors: u64,
     /// When the daemon started, in seconds since the epoch.
     pub started: f64,
-    /// Scrapes that were answered from an earlier reading because the core had not answered by the deadline.
-    pub late_scrapes: u64,
+    /// `[metrics]`: what is served by default.
+    pub metrics: Arc<config::Metrics>,
     /// `health.operators`: who besides root may acknowledge and clear.
     pub operators: Arc<[String]>,
 }
@@ -46,30 +50,48 @@ pub struct Page {
     pub facts: OwnFacts,
 }
 
-/// Appends the daemon's own families. `dropped` is what [`text::Encoder::collectors`] returned for the same snapshot.
-pub fn render(page: &Page, dropped: &[Dropped], tier: Tier, out: &mut String) {
-    let mut w = Writer {
-        out,
-        tier,
-        seen: HashSet::new(),
-    };
-    events(&page.view.ledger, &mut w);
-    health(&page.view, &mut w);
-    collectors(&page.snapshot, dropped, &mut w);
-    workers(&page.snapshot, &mut w);
-    let facts = &page.facts;
-    w.family(&BUILD_INFO, |f| f.u64(&[env!("CARGO_PKG_VERSION")], 1));
-    w.family(&START, |f| f.put(&[], Value::F64(facts.started)));
-    w.family(&MODE, |f| f.u64(&[facts.mode.word()], 1));
-    w.family(&CONFIG_ERROR, |f| f.u64(&[], facts.config_error.into()));
-    w.family(&STORE_ERRORS, |f| f.u64(&[], facts.store_errors));
-    w.family(&LATE_SCRAPES, |f| f.u64(&[], facts.late_scrapes));
+/// What every page left out, as [`super::Encoder::dropped`] tells.
+type Left<'a> = [(&'static str, &'a [Dropped])];
+
+/// Appends the daemon's own families.
+pub(super) fn render(
+    page: &Page,
+    dropped: &Left<'_>,
+    live: Option<&Live>,
+    shown: Shown<'_>,
+    format: Format,
+    out: &mut Vec<u8>,
+) {
+    let mut w = Writer::new(out, format, shown);
+    let own = shown.filter.takes(OWN);
+    if own {
+        events(&page.view.ledger, &mut w);
+        health(&page.view, &mut w);
+    }
+    collectors(&page.snapshot, dropped, shown, &mut w);
+    if own {
+        workers(&page.snapshot, &mut w);
+        let facts = &page.facts;
+        w.family(&BUILD_INFO, |f| f.u64(&[env!("CARGO_PKG_VERSION")], 1));
+        w.family(&START, |f| f.put(&[], Value::F64(facts.started)));
+        w.family(&MODE, |f| f.u64(&[facts.mode.word()], 1));
+        w.family(&CONFIG_ERROR, |f| f.u64(&[], facts.config_error.into()));
+        w.family(&STORE_ERRORS, |f| f.u64(&[], facts.store_errors));
+        if let Some(live) = live {
+            live.render(&mut w);
+        }
+    }
 }
 
 /// Appends the families about collectors alone, for a reading without a daemon.
-pub fn render_collectors(snapshot: &Snapshot, dropped: &[Dropped], tier: Tier, out: &mut String) {
-    let seen = HashSet::new();
-    collectors(snapshot, dropped, &mut Writer { out, tier, seen });
+pub(super) fn render_collectors(
+    snapshot: &Snapshot,
+    dropped: &Left<'_>,
+    shown: Shown<'_>,
+    format: Format,
+    out: &mut Vec<u8>,
+) {
+    collectors(snapshot, dropped, shown, &mut Writer::new(out, format, shown));
 }
 
 fn events(ledger: &Ledger, w: &mut Writer<'_>) {
@@ -86,7 +108,7 @@ fn events(ledger: &Ledger, w: &mut Writer<'_>) {
     });
     w.family(&XID_LAST, |f| {
         for (gpu, code, n) in xids() {
-            f.time(&[gpu, &code.to_string()], n);
+            f.put(&[gpu, &code.to_string()], Value::F64(seconds(n.last)));
         }
     });
     w.family(&SXIDS, |f| {
@@ -131,12 +153,12 @@ fn health(view: &View, w: &mut Writer<'_>) {
                 yes(i.drains),
                 yes(i.ack.is_some()),
             ];
-            f.u64(&labels, 1);
+            f.once(&labels, Value::U64(1));
         }
     });
     w.family(&INCIDENT_START, |f| {
         for i in open() {
-            f.put(&[&i.id], Value::F64(seconds(i.since)));
+            f.once(&[&i.id], Value::F64(seconds(i.since)));
         }
     });
     w.family(&DRAIN_STATE, |f| {
@@ -150,12 +172,12 @@ fn health(view: &View, w: &mut Writer<'_>) {
     });
     w.family(&WOULD_DRAIN, |f| {
         for (check, n) in per_check(&view.would_drain) {
-            f.u64(&[check], n);
+            f.once(&[check], Value::U64(n));
         }
     });
     w.family(&DRAINS, |f| {
         for (check, n) in per_check(&view.drains) {
-            f.u64(&[check], n);
+            f.once(&[check], Value::U64(n));
         }
     });
     w.family(&UNDRAINS, |f| f.u64(&[], view.undrains));
@@ -198,38 +220,43 @@ pub fn state(collector: &CollectorState, snapshot: &Snapshot) -> (&'static str, 
     }
 }
 
-fn collectors(snapshot: &Snapshot, dropped: &[Dropped], w: &mut Writer<'_>) {
-    let all = &snapshot.collectors;
+/// What there is to say of the collectors that are shown.
+fn collectors(snapshot: &Snapshot, dropped: &Left<'_>, shown: Shown<'_>, w: &mut Writer<'_>) {
+    let all = || {
+        let takes = |c: &&CollectorState| shown.filter.takes(c.spec.name);
+        snapshot.collectors.iter().filter(takes)
+    };
     w.family(&COLLECTOR_UP, |f| {
-        for c in all {
+        for c in all() {
             if let Some(up) = c.up(snapshot.at) {
                 f.u64(&[c.spec.name], up.into());
             }
         }
     });
     w.family(&COLLECTOR_STATE, |f| {
-        for c in all {
+        for c in all() {
             let (state, reason) = state(c, snapshot);
             f.u64(&[c.spec.name, state, &reason], 1);
         }
     });
     w.family(&COLLECTOR_DURATION, |f| {
-        for c in all.iter().filter(|c| !c.devices.is_empty()) {
+        for c in all().filter(|c| !c.devices.is_empty()) {
             let sum: f64 = c.devices.iter().map(|d| d.took.as_secs_f64()).sum();
             f.put(&[c.spec.name], Value::F64(sum));
         }
     });
     w.family(&DEVICE_ERROR, |f| {
-        for c in all {
+        for c in all() {
             for d in &c.devices {
                 if let Some((reason, _)) = &d.error {
-                    f.u64(&[c.spec.name, d.subject.kind.word(), &d.subject.name, reason], 1);
+                    let labels = [c.spec.name, d.subject.kind.word(), &d.subject.name, reason];
+                    f.once(&labels, Value::U64(1));
                 }
             }
         }
     });
     w.family(&DEVICE_LATE, |f| {
-        for c in all {
+        for c in all() {
             for d in &c.devices {
                 let Some(late) = &d.late else { continue };
                 let task = late.task.as_ref();
@@ -237,14 +264,17 @@ fn collectors(snapshot: &Snapshot, dropped: &[Dropped], w: &mut Writer<'_>) {
                 let wchan = task.map_or("", |t| t.wchan.as_str());
                 let labels = [c.spec.name, d.subject.kind.word(), &d.subject.name, &state, wchan];
                 let since = snapshot.at.saturating_sub(late.since);
-                f.put(&labels, Value::F64(since.as_secs_f64()));
+                f.once(&labels, Value::F64(since.as_secs_f64()));
             }
         }
     });
     w.family(&SERIES_DROPPED, |f| {
-        for (c, d) in all.iter().zip(dropped) {
-            for (reason, n) in [("limit", d.over_limit), ("duplicate", d.duplicates)] {
-                f.u64(&[c.spec.name, reason], n);
+        for (page, dropped) in dropped {
+            let takes = |(c, _): &(&CollectorState, &Dropped)| shown.filter.takes(c.spec.name);
+            for (c, d) in snapshot.collectors.iter().zip(*dropped).filter(takes) {
+                for (reason, n) in [("limit", d.over_limit), ("duplicate", d.duplicates)] {
+                    f.u64(&[page, c.spec.name, reason], n);
+                }
             }
         }
     });
@@ -275,58 +305,6 @@ fn workers(snapshot: &Snapshot, w: &mut Writer<'_>) {
 )]
 fn seconds(at: i64) -> f64 {
     at as f64
-}
-
-/// Writes families with their header once, and no series twice.
-struct Writer<'a> {
-    out: &'a mut String,
-    tier: Tier,
-    seen: HashSet<String>,
-}
-
-/// One family being written.
-struct Family<'a, 'b> {
-    writer: &'a mut Writer<'b>,
-    metric: &'static Metric,
-    headed: bool,
-}
-
-impl<'b> Writer<'b> {
-    fn family(&mut self, metric: &'static Metric, fill: impl FnOnce(&mut Family<'_, 'b>)) {
-        if metric.tier <= self.tier {
-            self.seen.clear();
-            fill(&mut Family {
-                writer: self,
-                metric,
-                headed: false,
-            });
-        }
-    }
-}
-
-impl Family<'_, '_> {
-    fn u64(&mut self, labels: &[&str], value: u64) {
-        self.put(labels, Value::U64(value));
-    }
-
-    fn time(&mut self, labels: &[&str], count: &Count) {
-        self.put(labels, Value::F64(seconds(count.last)));
-    }
-
-    fn put(&mut self, labels: &[&str], value: Value) {
-        let labels: Vec<String> = labels.iter().map(|l| (*l).to_owned()).collect();
-        let prefix = prefix::of(self.metric, &labels);
-        if !self.writer.seen.insert(prefix.clone()) {
-            return;
-        }
-        if !self.headed {
-            self.headed = true;
-            text::header(self.metric, self.writer.out);
-        }
-        self.writer.out.push_str(&prefix);
-        number::value(value, self.writer.out);
-        self.writer.out.push('\n');
-    }
 }
 
 #[cfg(test)]

@@ -55,7 +55,8 @@ pub(crate) fn parse(text: &str) -> Result<Exposition, String> {
             if help.take().as_deref() != Some(name) {
                 return offence("type without help before it");
             }
-            if (kind == "counter") != name.ends_with("_total") || !["counter", "gauge"].contains(&kind) {
+            let known = ["counter", "gauge", "histogram"].contains(&kind);
+            if (kind == "counter") != name.ends_with("_total") || !known {
                 return offence("type and name disagree");
             }
             if all
@@ -69,15 +70,15 @@ pub(crate) fn parse(text: &str) -> Result<Exposition, String> {
             current = Some(name.to_owned());
         } else {
             let (name, labels, value) = sample(line).ok_or_else(|| format!("not a sample: {line}"))?;
-            if current.as_deref() != Some(name.as_str()) {
+            let Some(family) = current.clone().filter(|f| belongs(&name, f, &all)) else {
                 return offence("sample outside its family");
-            }
+            };
             let mut sorted = labels.clone();
             sorted.sort();
             if !seen.insert((name.clone(), sorted)) {
                 return offence("duplicate");
             }
-            if let Some((_, samples)) = all.families.get_mut(&name) {
+            if let Some((_, samples)) = all.families.get_mut(&family) {
                 samples.push((labels, value));
             }
         }
@@ -86,6 +87,17 @@ pub(crate) fn parse(text: &str) -> Result<Exposition, String> {
         return Err("a family without samples".to_owned());
     }
     Ok(all)
+}
+
+fn belongs(name: &str, family: &str, all: &Exposition) -> bool {
+    let histogram = all
+        .families
+        .get(family)
+        .is_some_and(|(kind, _)| kind == "histogram");
+    name.strip_prefix(family).is_some_and(|suffix| match histogram {
+        true => ["_bucket", "_sum", "_count"].contains(&suffix),
+        false => suffix.is_empty(),
+    })
 }
 
 fn sample(line: &str) -> Option<(String, Labels, String)> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use collectors::sys::task::Task;
-use collectors::{Block, Cadence, Kind, Metric, Spec, Subject, SubjectKind, Tier, Unit};
+use collectors::{Alias, Block, Buckets, Cadence, Kind, Metric, Spec, Subject, SubjectKind, Tier, Unit};
 
 use super::own::{OwnFacts, Page};
 use crate::core::ledger::{Count, Ledger};
@@ -32,10 +32,74 @@ pub(crate) static FINE: Metric = metric("test_fine", Kind::Gauge, Tier::Detail);
 pub(crate) static DEEP: Metric = metric("test_deep", Kind::Gauge, Tier::Debug);
 pub(crate) static HIDDEN: Metric = metric("test_hidden", Kind::Gauge, Tier::Private);
 
+/// A histogram.
+pub(crate) static TOOK: Metric = Metric {
+    unit: Unit::Seconds,
+    ..metric(
+        "test_took_seconds",
+        Kind::Histogram(Buckets::new(&[0.5, 1.0])),
+        Tier::Detail,
+    )
+};
+
+/// What the two directions of another exporter's traffic are with us: one counter each, in words of four bytes.
+pub(crate) static RECEIVED: Metric = Metric {
+    labels: &["device", "port", "queue"],
+    aliases: &[traffic("rx", 4.0)],
+    ..metric("test_received_words_total", Kind::Counter, Tier::Core)
+};
+
+pub(crate) static SENT: Metric = Metric {
+    labels: &["device", "port", "queue"],
+    aliases: &[
+        traffic("tx", 0.25),
+        Alias {
+            page: "other",
+            name: "OTHER_SENT",
+            kind: Kind::Counter,
+            labels: &[],
+            scale: 0.1,
+        },
+    ],
+    ..metric("test_sent_words_total", Kind::Counter, Tier::Debug)
+};
+
+/// `their` has no label of ours; they call the port first.
+const fn traffic(their: &'static str, scale: f64) -> Alias {
+    Alias {
+        page: "other",
+        name: "other_bytes_total",
+        kind: Kind::Counter,
+        labels: match their.as_bytes() {
+            b"rx" => &[("port", "port"), ("hca", "device"), ("rx", "nothing")],
+            _ => &[("port", "port"), ("hca", "device")],
+        },
+        scale,
+    }
+}
+
+/// A second collector with the same family of the other exporter.
+pub(crate) static ELSEWHERE: Metric = Metric {
+    aliases: &[Alias {
+        page: "other",
+        name: "other_bytes_total",
+        kind: Kind::Counter,
+        labels: &[("hca", "device")],
+        scale: 1.0,
+    }],
+    ..metric("more_bytes_total", Kind::Counter, Tier::Core)
+};
+
+pub(crate) static MORE: Spec = Spec {
+    name: "more",
+    metrics: &[&ELSEWHERE],
+    ..SPEC
+};
+
 pub(crate) static SPEC: Spec = Spec {
     name: "test",
     domain: &collectors::domain::HOST,
-    metrics: &[&ERRORS, &LEVEL, &FINE, &DEEP, &HIDDEN],
+    metrics: &[&ERRORS, &LEVEL, &FINE, &DEEP, &HIDDEN, &TOOK, &RECEIVED, &SENT],
     events: false,
     cadence: Cadence::Every(Duration::from_secs(15)),
     slice: Duration::from_millis(500),
@@ -56,6 +120,7 @@ pub(crate) fn device(name: &str, fill: impl FnOnce(&mut Block)) -> DeviceState {
         subject: Subject::new(SubjectKind::Pci, name),
         layout: Arc::new(Prepared::new(block.layout().to_vec())),
         values: Arc::new(block.values().to_vec()),
+        refused: block.refused(),
         at: AT,
         took: Duration::from_millis(3),
         error: None,

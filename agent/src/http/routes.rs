@@ -2,7 +2,7 @@
 
 mod metrics;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -15,7 +15,6 @@ use hyper::{Method, Request, Response, StatusCode, Version};
 use super::Core;
 use super::status::{self, Report};
 use crate::core::snapshot::{Presence, Snapshot};
-use crate::exposition::Encoder;
 
 /// The pages there are.
 const PAGES: [&str; 5] = ["/", "/api/v1/status", "/metrics", "/-/healthy", "/-/ready"];
@@ -27,19 +26,14 @@ const JSON: &str = "application/json";
 /// What answers requests. One per server, on its thread.
 pub(super) struct Routes<C> {
     core: C,
-    encoder: RefCell<Encoder>,
-    /// The size of the last exposition: the next one is much the same.
-    size: Cell<usize>,
-    late: Cell<u64>,
+    scrapes: RefCell<metrics::Scrapes>,
 }
 
 impl<C: Core> Routes<C> {
     pub(super) fn new(core: C) -> Self {
         Self {
             core,
-            encoder: RefCell::default(),
-            size: Cell::new(4096),
-            late: Cell::new(0),
+            scrapes: RefCell::new(metrics::Scrapes::new()),
         }
     }
 
@@ -47,8 +41,12 @@ impl<C: Core> Routes<C> {
         if let Some(refusal) = refuse(&request) {
             return refusal;
         }
-        match request.uri().path() {
-            "/metrics" => self.metrics(request.uri().query(), request.headers()).await,
+        let path = request.uri().path();
+        match path {
+            _ if path == "/metrics" || path.starts_with("/metrics/") => {
+                let (query, headers) = (request.uri().query(), request.headers());
+                self.metrics(path, query, headers).await
+            }
             "/-/healthy" => plain(StatusCode::OK, "the daemon runs\n"),
             "/-/ready" if ready(&self.core.page().snapshot) => plain(StatusCode::OK, "ready\n"),
             "/-/ready" => plain(StatusCode::SERVICE_UNAVAILABLE, "no worker has answered yet\n"),
@@ -109,7 +107,7 @@ fn refuse<B>(request: &Request<B>) -> Option<Response<Full<Bytes>>> {
         return Some(plain(StatusCode::NOT_IMPLEMENTED, "unknown method\n"));
     }
     // `OPTIONS *` and `CONNECT host:port` name no page.
-    if !PAGES.contains(&path) && path.starts_with('/') {
+    if !is_page(path) && path.starts_with('/') {
         return Some(plain(StatusCode::NOT_FOUND, "not found\n"));
     }
     if !own.contains(request.method()) {
@@ -120,7 +118,12 @@ fn refuse<B>(request: &Request<B>) -> Option<Response<Full<Bytes>>> {
         return Some(response);
     }
     // A target such as `GET *`.
-    (!PAGES.contains(&path)).then(|| plain(StatusCode::BAD_REQUEST, "expected a path\n"))
+    (!is_page(path)).then(|| plain(StatusCode::BAD_REQUEST, "expected a path\n"))
+}
+
+/// Whether there is such a page; which pages of other exporters there are is known where they are written.
+fn is_page(path: &str) -> bool {
+    PAGES.contains(&path) || path.starts_with("/metrics/")
 }
 
 /// Whether any worker has answered.

@@ -313,6 +313,9 @@ impl Sink for Frames<'_> {
             let layout = proto::to_wire(block.layout());
             self.out.queue(&FromWorker::Layout(collector, device, layout));
         }
+        if let Some(refused) = self.sent.refused(collector, device, block.refused()) {
+            self.out.queue(&FromWorker::Refused(collector, device, refused));
+        }
         let mut values = std::mem::take(self.values);
         values.clear();
         values.extend(block.values().iter().map(|v| WireValue::from(*v)));

@@ -49,6 +49,8 @@ pub enum FromWorker {
     Watching(u16, Result<(), Failure>),
     /// A device's series, before the first block that has them.
     Layout(u16, u32, WireLayout),
+    /// How many series of a device are not sent because its collector has too many, whenever that changes.
+    Refused(u16, u32, u64),
     /// A device's reading.
     Block {
         /// Number of the collector.
@@ -130,7 +132,7 @@ impl From<WireValue> for Value {
     }
 }
 
-/// Series by metric number and label values.
+/// Series by metric number and label values; a histogram once, for all its parts.
 pub type WireLayout = Vec<(u16, Vec<String>)>;
 
 static METRICS: LazyLock<Vec<&'static Metric>> = LazyLock::new(|| collectors::metrics().collect());
@@ -147,6 +149,7 @@ static NUMBERS: LazyLock<HashMap<&'static str, u16>> = LazyLock::new(|| {
 pub fn to_wire(layout: &Layout) -> WireLayout {
     layout
         .iter()
+        .filter(|s| s.is_first())
         .map(|s| {
             (
                 NUMBERS.get(s.metric.name).copied().unwrap_or(u16::MAX),
@@ -161,16 +164,15 @@ pub fn to_wire(layout: &Layout) -> WireLayout {
 /// # Errors
 /// When a metric number or a number of labels does not fit the table.
 pub fn from_wire(layout: WireLayout) -> Result<Layout, Garbage> {
-    layout
-        .into_iter()
-        .map(|(number, labels)| {
-            let metric = METRICS.get(usize::from(number)).ok_or(Garbage("metric number"))?;
-            if metric.labels.len() != labels.len() {
-                return Err(Garbage("number of labels"));
-            }
-            Ok(Series { metric, labels })
-        })
-        .collect()
+    let mut series = Layout::with_capacity(layout.len());
+    for (number, labels) in layout {
+        let metric = METRICS.get(usize::from(number)).ok_or(Garbage("metric number"))?;
+        if metric.labels.len() != labels.len() {
+            return Err(Garbage("number of labels"));
+        }
+        series.extend(Series::all(metric, labels));
+    }
+    Ok(series)
 }
 
 /// Bytes that no worker of this build sends.
@@ -287,21 +289,31 @@ pub fn read_frame<T: for<'de> Deserialize<'de>>(
     }
 }
 
-/// Remembers which layout the daemon already has.
+/// Remembers what the daemon already has of each device.
 #[derive(Debug, Default)]
-pub struct SentLayouts(HashMap<(u16, u32), Arc<Layout>>);
+pub struct SentLayouts(HashMap<(u16, u32), (Arc<Layout>, u64)>);
 
 impl SentLayouts {
     /// Whether this layout must be sent before the next block of that device.
     pub fn is_new(&mut self, collector: u16, device: u32, layout: &Arc<Layout>) -> bool {
-        let known = self
-            .0
-            .get(&(collector, device))
-            .is_some_and(|sent| Arc::ptr_eq(sent, layout) || sent == layout);
-        if !known {
-            self.0.insert((collector, device), Arc::clone(layout));
+        let sent = self.0.get_mut(&(collector, device));
+        match sent {
+            Some((sent, _)) if Arc::ptr_eq(sent, layout) || sent == layout => false,
+            Some((sent, _)) => {
+                *sent = Arc::clone(layout);
+                true
+            }
+            None => {
+                self.0.insert((collector, device), (Arc::clone(layout), 0));
+                true
+            }
         }
-        !known
+    }
+
+    /// The number of refused series, where the daemon has another.
+    pub fn refused(&mut self, collector: u16, device: u32, now: u64) -> Option<u64> {
+        let (_, sent) = self.0.get_mut(&(collector, device))?;
+        (std::mem::replace(sent, now) != now).then_some(now)
     }
 
     /// Forgets the devices of a collector that are gone.
@@ -351,5 +363,26 @@ mod tests {
         let mut decoder = Decoder::default();
         decoder.push(&u32::MAX.to_le_bytes());
         assert_eq!(decoder.take::<FromWorker>(), Err(Garbage("frame length")));
+    }
+
+    #[test]
+    fn a_refusal_is_told_when_it_begins_changes_and_ends() {
+        let mut sent = SentLayouts::default();
+        let layout = Arc::new(Layout::new());
+        assert!(sent.is_new(1, 2, &layout) && !sent.is_new(1, 2, &layout));
+        let told: Vec<_> = [0, 5, 5, 7, 0, 0].map(|n| sent.refused(1, 2, n)).into();
+        assert_eq!(told, [None, Some(5), None, Some(7), Some(0), None]);
+    }
+
+    #[test]
+    fn a_layout_survives_the_way() {
+        let series = METRICS.iter().take(3).flat_map(|m| {
+            let labels = m.labels.iter().map(|l| format!("{l} \"x\"")).collect();
+            Series::all(m, labels)
+        });
+        let layout: Layout = series.collect();
+        assert_eq!(from_wire(to_wire(&layout)).unwrap(), layout);
+        assert!(from_wire(vec![(u16::MAX, Vec::new())]).is_err());
+        assert!(from_wire(vec![(0, vec![String::new(); 50])]).is_err());
     }
 }

@@ -1,6 +1,6 @@
-//! A real Prometheus scrapes, and promtool has nothing to say against the page.
+//! A real Prometheus scrapes; promtool and Prometheus' own Python parser have nothing to say against the pages.
 //!
-//! Needs Debian's prometheus.
+//! Needs Debian's prometheus and python3-venv.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,6 +14,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod formats;
+mod selection;
 
 use common::{GPUS, LONG, Node};
 use testkit::prometheus::{Prometheus, PrometheusOptions, Target};

@@ -1,10 +1,11 @@
 //! What reader and supervisor share: which devices there are, and where each one is at the moment.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::{Busy, Number};
-use crate::{Block, Device, Devices, Error, Subject};
+use crate::{Block, Budget, Device, Devices, Error, Subject};
 
 /// A device with what belongs to it.
 pub(super) struct Slot {
@@ -99,6 +100,8 @@ pub(super) struct Work {
     trouble: bool,
     /// Subjects that were found twice and logged.
     twice: BTreeSet<Subject>,
+    /// How many series the devices may have together.
+    budget: Arc<Budget>,
     /// What the present reader is in.
     pub current: Option<Current>,
     /// The present reader. Another one ends once it comes back.
@@ -127,6 +130,7 @@ impl Work {
             relist: None,
             trouble: false,
             twice: BTreeSet::new(),
+            budget: Arc::default(),
             current: None,
             reader: 0,
             running: false,
@@ -319,7 +323,7 @@ impl Work {
         self.queue.push_back(Slot {
             number,
             device,
-            block: Block::default(),
+            block: Block::within(&self.budget),
             failed: false,
         });
     }

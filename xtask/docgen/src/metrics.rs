@@ -50,6 +50,7 @@ fn kind(kind: Kind) -> &'static str {
         Kind::Counter => "counter",
         Kind::Gauge => "gauge",
         Kind::Info => "info",
+        Kind::Histogram(_) => "histogram",
     }
 }
 

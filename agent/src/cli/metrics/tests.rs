@@ -1,4 +1,4 @@
-use collectors::{Cadence, Device, Devices, Error, Kind, Metric, Source, Subject, Unit};
+use collectors::{Cadence, Device, Devices, Error, Kind, Metric, Source, Subject, Tier, Unit};
 
 use super::*;
 use crate::exposition::parse::parse;
@@ -71,10 +71,9 @@ fn late_devices_are_waited_for_and_stuck_ones_reported() {
         at: boot::boottime(),
         workers: Vec::new(),
     };
-    let mut out = String::new();
-    let dropped = Encoder::default().collectors(&snapshot, Tier::Core, &mut out);
-    own::render_collectors(&snapshot, &dropped, Tier::Core, &mut out);
-    let page = parse(&out).unwrap();
+    let (selection, mut out) = (Selection::default(), Vec::new());
+    Encoder::default().reading(None, &snapshot, &selection, Format::Text, &mut out);
+    let page = parse(&String::from_utf8(out).unwrap()).unwrap();
     assert_eq!(page.value("one", &[("d", "good")]), Some("1"));
     assert_eq!(page.value("one", &[("d", "slow")]), Some("1"));
     assert_eq!(page.families["one"].1.len(), 2);

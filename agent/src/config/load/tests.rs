@@ -237,3 +237,34 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn metrics_are_switched_by_name_and_a_wrong_name_is_found() {
+    let files = Files::new(&[(
+        "n.toml",
+        "[metrics]\ntier = \"detail\"\ninclude = [\"nodewarden_verdict\"]\nexclude = [\"nodewarden_mode_info\"]\n",
+    )]);
+    let metrics = files.load(&[]).unwrap().config.metrics;
+    assert_eq!(metrics.tier, Tier::Detail);
+    assert_eq!(metrics.include, ["nodewarden_verdict"]);
+    assert_eq!(metrics.exclude, ["nodewarden_mode_info"]);
+
+    let private = exposition::metrics().find(|m| m.tier == Tier::Private);
+    let private = private.unwrap().name;
+    files.put(format!(
+        "[metrics]\ntier = \"private\"\ninclude = [\n  \"nodewarden_verdict\",\n  \"nodewarden_verdikt\",\n]\n\
+         exclude = [\"zzz\", 1, {private:?}]\n"
+    ));
+    let problems = files.problems(&[]);
+    for line in [
+        "n.toml:2:8: metrics.tier: found string \"private\", expected \"core\", \"detail\" or \"debug\"",
+        "n.toml:5:3: metrics.include: unknown metric \"nodewarden_verdikt\", did you mean nodewarden_verdict?",
+        "n.toml:7:12: metrics.exclude: unknown metric \"zzz\", expected a name of docs/metrics.md",
+        "n.toml:7:19: metrics.exclude: found integer 1, expected a metric name",
+    ] {
+        assert!(problems.iter().any(|p| p == line), "{line}\n{problems:#?}");
+    }
+    let never = format!("metrics.exclude: {private} is read by health checks only and never served");
+    assert!(problems.iter().any(|p| p.ends_with(&never)), "{problems:#?}");
+    assert_eq!(problems.len(), 5, "{problems:#?}");
+}

@@ -1,6 +1,7 @@
 use collectors::Subject;
 
 use super::*;
+use crate::worker::proto::{MAX_FRAME, to_wire};
 
 /// A fleet whose host worker is the test itself.
 struct Rig {
@@ -350,4 +351,57 @@ fn a_list_that_cannot_be_read_is_a_failure_that_keeps_the_devices() {
     rig.list(&[(0, ""), (1, "x")]);
     assert_eq!(rig.presence(), Presence::Open);
     assert_eq!(rig.shown(), shown(&[("x", 11.0)]));
+}
+
+#[test]
+fn of_a_million_series_what_the_worker_lets_through_fits_one_frame_and_the_rest_is_counted() {
+    let metric = COLLECTORS
+        .iter()
+        .flat_map(|c| c.metrics)
+        .find(|m| m.labels.len() == 1)
+        .unwrap();
+    let mut block = collectors::Block::default();
+    for n in 0..1_000_000 {
+        block.u64(metric, &[&format!("{n:0200}")], n);
+    }
+    block.finish();
+    let shown = block.values().len();
+    assert!(shown >= collectors::block::MAX_SERIES, "{shown}");
+    let frame = encode(&FromWorker::Layout(0, 0, to_wire(block.layout())));
+    assert!(frame.len() < MAX_FRAME, "{}", frame.len());
+    let mut rig = rig();
+    rig.open();
+    let (collector, device) = (rig.collector, 0);
+    // More than the socket holds: the worker writes while the daemon reads.
+    let mut worker = rig.worker.try_clone().unwrap();
+    let frames = [
+        FromWorker::Layout(collector, device, to_wire(block.layout())),
+        FromWorker::Refused(collector, device, block.refused()),
+        FromWorker::Block {
+            collector,
+            device,
+            at: 90_000_000_000,
+            took: 1,
+            values: block.values().iter().map(|v| (*v).into()).collect(),
+        },
+    ];
+    let writer = std::thread::spawn(move || {
+        for frame in frames {
+            worker.write_all(&encode(&frame)).unwrap();
+        }
+    });
+    let began = std::time::Instant::now();
+    let state = loop {
+        assert!(!gone(&rig.fleet.readable(rig.host)));
+        let shot = rig.fleet.snapshot(Duration::from_secs(100));
+        let state = shot.collector("host").unwrap().devices[0].clone();
+        if !state.values.is_empty() {
+            break state;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60));
+        std::thread::yield_now();
+    };
+    writer.join().unwrap();
+    assert_eq!(state.layout.series.len(), shown);
+    assert_eq!(state.refused, 1_000_000 - shown as u64);
 }

@@ -1,6 +1,6 @@
 //! The table of the daemon's own metrics.
 
-use collectors::{Kind, Metric, Tier, Unit};
+use collectors::{Buckets, Kind, Metric, Tier, Unit};
 
 const fn row(
     name: &'static str,
@@ -23,14 +23,19 @@ const fn row(
 }
 
 macro_rules! own {
-    ($($id:ident $name:literal $kind:ident $unit:ident [$($label:literal)*] $help:literal $source:literal)*) => {
+    ($($id:ident $name:literal $kind:ident $(($buckets:expr))? $unit:ident [$($label:literal)*] $help:literal $source:literal)*) => {
         $(#[doc = concat!("`", $name, "`: ", $help)]
-        pub static $id: Metric = row($name, Kind::$kind, Unit::$unit, &[$($label),*], $help, $source);)*
+        pub static $id: Metric = row($name, Kind::$kind $(($buckets))?, Unit::$unit, &[$($label),*], $help, $source);)*
 
         /// Every metric of the daemon itself, in the order of the exposition.
         pub static METRICS: &[&Metric] = &[$(&$id),*];
     };
 }
+
+/// From what a page takes that only formats numbers to the time-outs of scrapers.
+const SCRAPE_BUCKETS: Buckets = Buckets::new(&[
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+]);
 
 own! {
     XIDS "gpu_xid_errors_total" Counter None ["gpu" "xid"]
@@ -76,8 +81,9 @@ own! {
     DEVICE_LATE "nodewarden_device_late_seconds" Gauge Seconds
         ["collector" "subject_kind" "subject" "state" "wchan"]
         "For how long a device has not answered, and what its thread waits for." "/proc/self/task"
-    SERIES_DROPPED "nodewarden_series_dropped" Gauge None ["collector" "reason"]
-        "Series that this exposition leaves out: beyond the limit of the collector, or shown already." "exposition"
+    SERIES_DROPPED "nodewarden_series_dropped" Gauge None ["page" "collector" "reason"]
+        "Series that a page left out when it was last written: beyond the limit of the collector, or shown already."
+        "exposition"
     WORKER_UP "nodewarden_worker_up" Gauge None ["worker"]
         "Whether the worker process runs." "parent"
     WORKER_STARTS "nodewarden_worker_starts_total" Counter None ["worker"]
@@ -94,6 +100,12 @@ own! {
         "Whether the last reload of the configuration was refused." "daemon"
     STORE_ERRORS "nodewarden_store_errors_total" Counter None []
         "Records that did not reach the disk." "daemon"
+    SCRAPES "nodewarden_scrapes_total" Counter None ["page" "code"]
+        "Requests for a page of metrics, by the HTTP status that they were answered with." "http"
+    SCRAPE_BYTES "nodewarden_scrape_bytes_total" Counter Bytes ["page"]
+        "Bytes of pages of metrics that were sent, as compressed." "http"
+    SCRAPE_DURATION "nodewarden_scrape_duration_seconds" Histogram(SCRAPE_BUCKETS) Seconds ["page"]
+        "How long it took to answer a request for a page of metrics, readings on demand included." "http"
     LATE_SCRAPES "nodewarden_late_scrapes_total" Counter None []
         "Scrapes that were answered from an earlier reading, because no newer one was there by their deadline." "http"
 }

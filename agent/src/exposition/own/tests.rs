@@ -1,12 +1,17 @@
+use std::time::Duration;
+
 use super::*;
 use crate::exposition::parse::parse;
-use crate::exposition::text::Encoder;
-use crate::exposition::{Page, sample};
+use crate::exposition::{Encoder, Page, Selection, sample};
+
+fn page_of(page: &Page, live: Option<&Live>, format: Format) -> String {
+    let mut out = Vec::new();
+    Encoder::default().page(page, live, &Selection::default(), format, &mut out);
+    String::from_utf8(out).unwrap()
+}
 
 fn text(page: &Page) -> String {
-    let mut out = String::new();
-    Encoder::default().page(page, Tier::Core, &mut out);
-    out
+    page_of(page, None, Format::Text)
 }
 
 #[test]
@@ -91,5 +96,42 @@ fn the_table_keeps_the_rules_of_names() {
         assert!(metric.help.ends_with('.'), "{}", metric.name);
         let info = metric.kind == collectors::Kind::Info;
         assert_eq!(metric.name.ends_with("_info"), info, "{}", metric.name);
+    }
+}
+
+#[test]
+fn live_metrics_are_shown_in_both_formats() {
+    let live = Live::new().unwrap();
+    live.answered("metrics", 200, Duration::from_millis(3), 1000);
+    live.answered("metrics", 200, Duration::from_secs(60), 500);
+    live.answered("node_exporter", 400, Duration::ZERO, 10);
+    live.late();
+    let both = [Format::Text, Format::OpenMetrics].map(|f| page_of(&sample::page(), Some(&live), f));
+    parse(&both[0]).unwrap();
+    testkit::openmetrics::check(&both[1]).unwrap();
+    for text in both {
+        for line in [
+            "nodewarden_scrapes_total{page=\"metrics\",code=\"200\"} 2\n",
+            "nodewarden_scrapes_total{page=\"node_exporter\",code=\"400\"} 1\n",
+            "nodewarden_scrape_bytes_total{page=\"metrics\"} 1500\n",
+            "nodewarden_scrape_duration_seconds_bucket{page=\"metrics\",le=\"0.0025\"} 0\n",
+            "nodewarden_scrape_duration_seconds_bucket{page=\"metrics\",le=\"0.005\"} 1\n",
+            "nodewarden_scrape_duration_seconds_bucket{page=\"metrics\",le=\"10.0\"} 1\n",
+            "nodewarden_scrape_duration_seconds_bucket{page=\"metrics\",le=\"+Inf\"} 2\n",
+            "nodewarden_scrape_duration_seconds_sum{page=\"metrics\"} 60.003\n",
+            "nodewarden_scrape_duration_seconds_count{page=\"metrics\"} 2\n",
+            "nodewarden_late_scrapes_total 1\n",
+        ] {
+            assert!(text.contains(line), "{line}{text}");
+        }
+    }
+}
+
+#[test]
+fn in_openmetrics_no_two_families_have_one_name() {
+    let mut names = std::collections::HashSet::new();
+    for metric in crate::exposition::metrics() {
+        let (name, _) = crate::exposition::header::Family::from(metric).openmetrics();
+        assert!(names.insert(name), "{name}");
     }
 }

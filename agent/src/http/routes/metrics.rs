@@ -1,19 +1,22 @@
-//! `/metrics`: which page, in which format, by when.
+//! `/metrics` and `/metrics/<page>`: which page, in which format, by when.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use collectors::Tier;
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::HeaderMap;
+use hyper::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap, HeaderName, HeaderValue, VARY};
 use hyper::{Response, StatusCode};
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
-use super::{Routes, plain, response};
+use super::{PLAIN, Routes, response};
 use crate::core::snapshot::Snapshot;
-use crate::exposition::{self, Page};
+use crate::exposition::encoder::METRICS;
+use crate::exposition::gzip::{self, Gzip};
+use crate::exposition::negotiate::gzip_accepted;
+use crate::exposition::own::live::Live;
+use crate::exposition::{Encoder, Format, Page, Selection};
 use crate::http::Core;
 use crate::http::connection::LONGEST;
 
@@ -22,45 +25,153 @@ const SCRAPE_TIMEOUT: &str = "x-prometheus-scrape-timeout-seconds";
 /// The deadline of a request that names none: Prometheus' default time-out less 10 %.
 const DEFAULT: Duration = Duration::from_secs(9);
 
-impl<C: Core> Routes<C> {
-    pub(super) async fn metrics(&self, query: Option<&str>, headers: &HeaderMap) -> Response<Full<Bytes>> {
-        let Some(tier) = tier(query) else {
-            return plain(StatusCode::BAD_REQUEST, "tier: expected core, detail or debug\n");
-        };
-        let page = self.page(Instant::now() + budget(headers)).await;
-        let mut out = String::with_capacity(self.size.get() + 1024);
-        self.encoder.borrow_mut().page(&page, tier, &mut out);
-        self.size.set(out.len());
-        response(StatusCode::OK, exposition::CONTENT_TYPE, out)
+/// What is counted for pages that there are not: their names are the client's words, and each would be a series.
+const UNKNOWN: &str = "unknown";
+
+/// The text buffer above this size is not kept when it was much too large for the last page, in bytes.
+const KEEP: usize = 1024 * 1024;
+
+/// What is kept between scrapes.
+pub(super) struct Scrapes {
+    encoder: Encoder,
+    gzip: Option<Gzip>,
+    text: Vec<u8>,
+    live: Option<Live>,
+}
+
+impl Scrapes {
+    pub(super) fn new() -> Self {
+        let live = Live::new().inspect_err(|error| tracing::error!(%error, "own metrics are not counted"));
+        Self {
+            encoder: Encoder::default(),
+            gzip: None,
+            text: Vec::new(),
+            live: live.ok(),
+        }
     }
 
-    /// A fresh page, or the last one with what has become too old since taken out.
-    async fn page(&self, deadline: Instant) -> Page {
-        let (reply, answer) = oneshot::channel();
-        self.core.scrape(deadline, reply);
-        let mut page = match timeout_at(deadline.into(), answer).await {
-            Ok(Ok(page)) => Page::clone(&page),
-            Ok(Err(_)) | Err(_) => {
-                self.late.set(self.late.get() + 1);
-                let mut page = Page::clone(&self.core.page());
-                page.snapshot = Arc::new(Snapshot {
-                    at: self.core.now().max(page.snapshot.at),
-                    ..Snapshot::clone(&page.snapshot)
-                });
-                page
+    /// Writes a page. `name`: one of the compatibility pages.
+    fn write(&mut self, page: &Page, name: Option<&'static str>, asked: &Asked) -> (Vec<u8>, bool) {
+        self.text.clear();
+        let (selection, format, out) = (&asked.selection, asked.format, &mut self.text);
+        match name {
+            None => self
+                .encoder
+                .page(page, self.live.as_ref(), selection, format, out),
+            Some(name) => self.encoder.compatible(name, page, selection, format, out),
+        }
+        if asked.gzip && self.text.len() >= gzip::WORTH {
+            let gzip = self.gzip.get_or_insert_with(Gzip::default);
+            if let Some(body) = gzip.gzip(&self.text) {
+                if self.text.capacity() > KEEP.max(self.text.len() * 4) {
+                    self.text.shrink_to(self.text.len());
+                }
+                return (body, true);
             }
-        };
-        page.facts.late_scrapes = self.late.get();
-        page
+        }
+        let next = Vec::with_capacity(self.text.len() + 1024);
+        (std::mem::replace(&mut self.text, next), false)
     }
 }
 
-fn tier(query: Option<&str>) -> Option<Tier> {
-    let asked = query
-        .unwrap_or_default()
-        .split('&')
-        .find_map(|pair| pair.strip_prefix("tier="));
-    asked.map_or(Some(Tier::Core), exposition::tier)
+/// What a request asks for.
+struct Asked {
+    selection: Selection,
+    format: Format,
+    gzip: bool,
+}
+
+impl<C: Core> Routes<C> {
+    /// `path` is `/metrics` or begins with `/metrics/`.
+    pub(super) async fn metrics(
+        &self,
+        path: &str,
+        query: Option<&str>,
+        headers: &HeaderMap,
+    ) -> Response<Full<Bytes>> {
+        let began = Instant::now();
+        let (name, answer) = match self.asked(path, query, headers) {
+            Ok((name, asked)) => {
+                let page = self.fresh(began + budget(headers)).await;
+                let (body, packed) = self.scrapes.borrow_mut().write(&page, name, &asked);
+                let mut answer = response(StatusCode::OK, asked.format.content_type(), body);
+                if packed {
+                    let gzip = HeaderValue::from_static("gzip");
+                    answer.headers_mut().insert(CONTENT_ENCODING, gzip);
+                }
+                // Else a cache between us would give one scraper what another had asked for.
+                let vary = HeaderValue::from_static("Accept, Accept-Encoding");
+                answer.headers_mut().insert(VARY, vary);
+                (name.unwrap_or(METRICS), answer)
+            }
+            Err((name, status, why)) => (name, response(status, PLAIN, format!("{why}\n"))),
+        };
+        if let Some(live) = &self.scrapes.borrow().live {
+            let bytes = hyper::body::Body::size_hint(answer.body()).exact().unwrap_or(0);
+            live.answered(name, answer.status().as_u16(), began.elapsed(), bytes);
+        }
+        answer
+    }
+
+    #[expect(
+        clippy::type_complexity,
+        reason = "a page and what is asked of it, or an answer"
+    )]
+    fn asked(
+        &self,
+        path: &str,
+        query: Option<&str>,
+        headers: &HeaderMap,
+    ) -> Result<(Option<&'static str>, Asked), (&'static str, StatusCode, String)> {
+        let last = self.core.page();
+        let name = match path.strip_prefix("/metrics/") {
+            None => None,
+            Some(wanted) => {
+                let pages = Encoder::pages(&last.snapshot);
+                let Some(page) = pages.iter().copied().find(|p| *p == wanted) else {
+                    let there = pages
+                        .iter()
+                        .fold("/metrics".to_owned(), |all, p| all + ", /metrics/" + p);
+                    let why = format!("no such page, expected one of {there}");
+                    return Err((UNKNOWN, StatusCode::NOT_FOUND, why));
+                };
+                Some(page)
+            }
+        };
+        let known: Vec<&str> = last.snapshot.collectors.iter().map(|c| c.spec.name).collect();
+        let selection = Selection::parse(query.unwrap_or_default(), &known)
+            .map_err(|why| (name.unwrap_or(METRICS), StatusCode::BAD_REQUEST, why))?;
+        let asked = Asked {
+            selection,
+            format: Format::accepted(&joined(headers, &ACCEPT)),
+            gzip: gzip_accepted(&joined(headers, &ACCEPT_ENCODING)),
+        };
+        Ok((name, asked))
+    }
+
+    /// A fresh page, or the last one with what has become too old since taken out.
+    async fn fresh(&self, deadline: Instant) -> Arc<Page> {
+        let (reply, answer) = oneshot::channel();
+        self.core.scrape(deadline, reply);
+        if let Ok(Ok(page)) = timeout_at(deadline.into(), answer).await {
+            return page;
+        }
+        if let Some(live) = &self.scrapes.borrow().live {
+            live.late();
+        }
+        let mut page = Page::clone(&self.core.page());
+        page.snapshot = Arc::new(Snapshot {
+            at: self.core.now().max(page.snapshot.at),
+            ..Snapshot::clone(&page.snapshot)
+        });
+        Arc::new(page)
+    }
+}
+
+/// All values of a header as one list (RFC 9110, 5.2). What is not text is not there.
+fn joined(headers: &HeaderMap, name: &HeaderName) -> String {
+    let values = headers.get_all(name).into_iter().filter_map(|v| v.to_str().ok());
+    values.collect::<Vec<&str>>().join(",")
 }
 
 /// The time that the scraper leaves, less a tenth for the way back.

@@ -81,6 +81,125 @@ fn metrics_are_served_fresh() {
     assert!(head.starts_with("http/1.1 200") && body.is_empty());
 }
 
+/// One answer with its body as bytes.
+fn raw(running: &Running, target: &str, headers: &str) -> (String, Vec<u8>) {
+    let mut stream = running.connect();
+    let request = format!("GET {target} HTTP/1.1\r\n{headers}Host: x\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    let end = bytes.windows(4).position(|w| w == b"\r\n\r\n").unwrap();
+    let body = bytes.split_off(end + 4);
+    (String::from_utf8(bytes).unwrap().to_lowercase(), body)
+}
+
+fn unpack(body: &[u8]) -> String {
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(body)
+        .read_to_string(&mut text)
+        .unwrap();
+    text
+}
+
+#[test]
+fn format_and_compression_are_what_the_scraper_prefers() {
+    const OPEN: &str = "Accept: application/openmetrics-text;version=1.0.0\r\n";
+    const GZIP: &str = "Accept-Encoding: gzip\r\n";
+    const NEVER: &str = "Accept-Encoding: gzip;q=0\r\n";
+    let running = Running::start(Fake::new());
+    for (headers, open, packed) in [
+        (String::new(), false, false),
+        (OPEN.to_owned(), true, false),
+        (format!("{OPEN}{GZIP}"), true, true),
+        (format!("{OPEN}{NEVER}"), true, false),
+        (GZIP.to_owned(), false, true),
+    ] {
+        let (head, body) = raw(&running, "/metrics", &headers);
+        assert!(head.starts_with("http/1.1 200"), "{head}");
+        assert!(head.contains("\r\nvary: accept, accept-encoding\r\n"), "{head}");
+        assert_eq!(head.contains("\r\ncontent-encoding: gzip\r\n"), packed, "{head}");
+        let text = if packed {
+            unpack(&body)
+        } else {
+            String::from_utf8(body).unwrap()
+        };
+        let kind = if open {
+            testkit::openmetrics::check(&text).unwrap();
+            "content-type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n"
+        } else {
+            parse::parse(&text).unwrap();
+            "content-type: text/plain; version=0.0.4; charset=utf-8\r\n"
+        };
+        assert!(head.contains(kind), "{head}");
+    }
+    let (head, body) = raw(&running, "/metrics/other", GZIP);
+    assert!(head.starts_with("http/1.1 200") && body.is_empty(), "{head}");
+    assert!(
+        !head.contains("content-encoding"),
+        "a small answer stays plain: {head}"
+    );
+    let left = running.fake.deadlines.lock().unwrap().len();
+    assert_eq!(left, 6, "a page of other names is read as fresh as ours");
+}
+
+#[test]
+fn what_is_not_understood_is_answered_with_what_was_found_and_expected() {
+    let running = Running::start(Fake::new());
+    for (target, status, words) in [
+        (
+            "/metrics?tier=all",
+            400,
+            "\"all\", expected core, detail or debug",
+        ),
+        (
+            "/metrics?collect[]=x",
+            400,
+            "unknown collector \"x\", expected one of ",
+        ),
+        (
+            "/metrics?debug=1",
+            400,
+            "unknown parameter \"debug\", expected tier, collect[] or exclude[]",
+        ),
+        (
+            "/metrics/nothing",
+            404,
+            "expected one of /metrics, /metrics/other",
+        ),
+        ("/metrics/", 404, "no such page"),
+        ("/metrics/other?tier=x", 400, "expected core"),
+        ("/metricsx", 404, "not found"),
+    ] {
+        let (head, body) = raw(&running, target, "");
+        assert!(
+            head.starts_with(&format!("http/1.1 {status}")),
+            "{target}: {head}"
+        );
+        let body = String::from_utf8(body).unwrap();
+        assert!(
+            body.contains(words) && body.lines().count() == 1,
+            "{target}: {body}"
+        );
+    }
+    assert!(
+        running.fake.deadlines.lock().unwrap().is_empty(),
+        "nothing was read for them"
+    );
+    let (_, body) = raw(&running, "/metrics", "");
+    let text = String::from_utf8(body).unwrap();
+    let page = parse::parse(&text).unwrap();
+    let count =
+        |page_name, code| page.value("nodewarden_scrapes_total", &[("page", page_name), ("code", code)]);
+    assert_eq!(count("metrics", "400"), Some("3"), "{text}");
+    assert_eq!(count("unknown", "404"), Some("2"));
+    assert_eq!(count("other", "400"), Some("1"));
+    assert!(
+        text.contains("nodewarden_scrape_duration_seconds_count{page=\"metrics\"} 3\n"),
+        "{text}"
+    );
+    assert!(!text.contains("nothing"), "a client's word is no label");
+}
+
 #[test]
 fn a_client_that_closes_its_side_still_gets_the_answer() {
     let running = Running::start(Fake::new());

@@ -200,6 +200,7 @@ fn device(subject: Subject, block: &Block, at: Duration) -> DeviceState {
         subject,
         layout: Arc::new(Prepared::new(block.layout().to_vec())),
         values: Arc::new(block.values().to_vec()),
+        refused: block.refused(),
         at,
         took: Duration::from_millis(1),
         error: None,

@@ -23,9 +23,24 @@ fn the_deadline_is_the_scrapers_less_a_tenth() {
 }
 
 #[test]
-fn tiers() {
-    assert_eq!(tier(None), Some(Tier::Core));
-    assert_eq!(tier(Some("a=b")), Some(Tier::Core));
-    assert_eq!(tier(Some("a=b&tier=debug")), Some(Tier::Debug));
-    assert_eq!(tier(Some("tier=private")), None);
+fn a_header_that_comes_twice_is_one_list() {
+    let mut headers = HeaderMap::new();
+    headers.append(ACCEPT_ENCODING, HeaderValue::from_static("br"));
+    headers.append(ACCEPT_ENCODING, HeaderValue::from_bytes(b"\xff").unwrap());
+    headers.append(ACCEPT_ENCODING, HeaderValue::from_static("gzip;q=0.5"));
+    assert_eq!(joined(&headers, &ACCEPT_ENCODING), "br,gzip;q=0.5");
+    assert_eq!(joined(&headers, &ACCEPT), "");
+}
+
+#[test]
+fn a_buffer_that_was_much_too_large_is_not_kept() {
+    let mut scrapes = Scrapes::new();
+    scrapes.text.reserve(64 * KEEP);
+    let asked = Asked {
+        selection: Selection::default(),
+        format: Format::Text,
+        gzip: true,
+    };
+    let (_, packed) = scrapes.write(&crate::exposition::sample::page(), None, &asked);
+    assert!(packed && scrapes.text.capacity() < KEEP);
 }

@@ -1,0 +1,210 @@
+//! Selections of our own page, and pages of another exporter's names.
+
+use super::*;
+
+fn page_of(devices: Vec<DeviceState>) -> Page {
+    Page {
+        snapshot: Arc::new(snapshot(devices)),
+        ..sample::page()
+    }
+}
+
+fn text(page: &Page, query: &str) -> String {
+    let known: Vec<&str> = page.snapshot.collectors.iter().map(|c| c.spec.name).collect();
+    let selection = Selection::parse(query, &known).unwrap();
+    let mut out = Vec::new();
+    Encoder::default().page(page, None, &selection, Format::Text, &mut out);
+    String::from_utf8(out).unwrap()
+}
+
+fn other(page: &Page, query: &str, format: Format) -> (String, Vec<Dropped>) {
+    let known: Vec<&str> = page.snapshot.collectors.iter().map(|c| c.spec.name).collect();
+    let selection = Selection::parse(query, &known).unwrap();
+    let (mut encoder, mut out) = (Encoder::default(), Vec::new());
+    encoder.compatible("other", page, &selection, format, &mut out);
+    let dropped = encoder.dropped()[0].1.to_vec();
+    (String::from_utf8(out).unwrap(), dropped)
+}
+
+#[test]
+fn collect_shows_the_named_collectors_and_what_is_known_of_them() {
+    let page = page_of(vec![full("a")]);
+    let only = parse(&text(&page, "collect[]=test")).unwrap();
+    assert!(only.families.contains_key("test_level"));
+    let up = &only.families["nodewarden_collector_up"].1;
+    assert_eq!(up.len(), 1, "{up:?}");
+    for gone in [
+        "nodewarden_verdict",
+        "gpu_xid_errors_total",
+        "nodewarden_worker_up",
+        "nodewarden_build_info",
+    ] {
+        assert!(!only.families.contains_key(gone), "{gone}");
+    }
+    let both = parse(&text(&page, "collect[]=test&collect[]=nodewarden")).unwrap();
+    assert!(both.families.contains_key("test_level") && both.families.contains_key("nodewarden_verdict"));
+}
+
+#[test]
+fn exclude_leaves_out_the_named_ones_and_what_is_known_of_them() {
+    let page = page_of(vec![full("a")]);
+    let less = text(&page, "exclude[]=test");
+    assert!(
+        !less.contains("test_level") && !less.contains("collector=\"test\""),
+        "{less}"
+    );
+    assert!(less.contains("nodewarden_verdict") && less.contains("collector=\"host\""));
+    let less = text(&page, "exclude[]=nodewarden");
+    assert!(less.contains("test_level") && !less.contains("nodewarden_verdict"));
+}
+
+#[test]
+fn collect_and_exclude_together_show_every_series_of_the_whole_page_once() {
+    let page = page_of(vec![full("a")]);
+    let lines = |query: &str| -> Vec<String> {
+        let text = text(&page, query);
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.retain(|l| !l.starts_with('#'));
+        lines.sort();
+        lines
+    };
+    let mut parts = lines("collect[]=test");
+    parts.extend(lines("exclude[]=test"));
+    parts.sort();
+    assert_eq!(parts, lines(""));
+}
+
+#[test]
+fn the_configuration_is_applied_as_soon_as_a_page_has_it() {
+    let mut page = page_of(vec![full("a")]);
+    let mut encoder = Encoder::default();
+    let mut families = |page: &Page, selection: &Selection| {
+        let mut out = Vec::new();
+        encoder.page(page, None, selection, Format::Text, &mut out);
+        let mut order = parse(&String::from_utf8(out).unwrap()).unwrap().order;
+        order.retain(|f| f.starts_with("test_") || f == "nodewarden_verdict");
+        order
+    };
+    let by_default = Selection::default();
+    assert_eq!(
+        families(&page, &by_default),
+        ["test_errors_total", "test_level", "nodewarden_verdict"]
+    );
+    let names = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect();
+    page.facts.metrics = Arc::new(config::Metrics {
+        tier: Tier::Detail,
+        include: names(&["test_deep", "test_hidden"]),
+        exclude: names(&["test_level", "nodewarden_verdict"]),
+    });
+    assert_eq!(
+        families(&page, &by_default),
+        ["test_errors_total", "test_fine", "test_deep", "test_took_seconds"]
+    );
+    let core = Selection {
+        tier: Some(Tier::Core),
+        ..Selection::default()
+    };
+    assert_eq!(families(&page, &core), ["test_errors_total", "test_deep"]);
+    page.facts.metrics = OwnFacts::default().metrics;
+    assert_eq!(families(&page, &by_default).len(), 3);
+}
+
+/// Two ports; of the first, two queues that the other exporter does not tell apart.
+fn traffic() -> DeviceState {
+    device("m0", |b| {
+        b.u64(&RECEIVED, &["m0", "1", "q0"], 10);
+        b.u64(&SENT, &["m0", "1", "q0"], 8);
+        b.u64(&SENT, &["m0", "1", "q1"], 99);
+        b.u64(&SENT, &["m0", "2", "q0"], 9);
+    })
+}
+
+#[test]
+fn metrics_of_one_name_share_a_header_and_the_first_of_two_that_become_alike_wins() {
+    let (text, dropped) = other(&page_of(vec![traffic()]), "", Format::Text);
+    assert_eq!(
+        text,
+        "# HELP other_bytes_total A \\\\ in help.\n# TYPE other_bytes_total counter\n\
+         other_bytes_total{port=\"1\",hca=\"m0\",rx=\"\"} 40\n\
+         other_bytes_total{port=\"1\",hca=\"m0\"} 2\n\
+         other_bytes_total{port=\"2\",hca=\"m0\"} 2.25\n\
+         # HELP OTHER_SENT A \\\\ in help.\n# TYPE OTHER_SENT counter\n\
+         OTHER_SENT 0.8\n"
+    );
+    assert_eq!(dropped.last().unwrap().duplicates, 1 + 2);
+}
+
+#[test]
+fn in_openmetrics_a_counter_that_is_not_named_like_one_keeps_its_name() {
+    let (text, _) = other(&page_of(vec![traffic()]), "", Format::OpenMetrics);
+    testkit::openmetrics::check(&text).unwrap();
+    assert!(text.contains("# TYPE other_bytes counter\n"), "{text}");
+    assert!(
+        text.contains("# TYPE OTHER_SENT unknown\n") && text.contains("\nOTHER_SENT 0.8\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_page_of_other_names_holds_every_tier_and_nothing_of_ours_unless_asked() {
+    let page = page_of(vec![full("a"), traffic()]);
+    let (text, _) = other(&page, "", Format::Text);
+    assert!(!text.contains("nodewarden_") && !text.contains("test_"), "{text}");
+    let (core, _) = other(&page, "tier=core", Format::Text);
+    assert_eq!(core.lines().count(), 3, "{core}");
+    let (none, _) = other(&page, "exclude[]=test", Format::Text);
+    assert_eq!(none, "");
+}
+
+#[test]
+fn two_collectors_fill_one_family_of_another_exporter() {
+    let mut shot = snapshot(vec![traffic()]);
+    let more = |name: &'static str| device(name, move |b| b.u64(&ELSEWHERE, &[name], 7));
+    shot.collectors.push(CollectorState {
+        spec: &MORE,
+        devices: vec![more("x"), more("y"), more("x")],
+        ..shot.collectors.last().unwrap().clone()
+    });
+    let page = Page {
+        snapshot: Arc::new(shot),
+        ..sample::page()
+    };
+    let (text, dropped) = other(&page, "", Format::OpenMetrics);
+    testkit::openmetrics::check(&text).unwrap();
+    assert_eq!(text.matches("# TYPE other_bytes counter\n").count(), 1);
+    assert!(
+        text.contains("other_bytes_total{hca=\"x\"} 7\nother_bytes_total{hca=\"y\"} 7\n"),
+        "{text}"
+    );
+    assert_eq!(dropped.last().unwrap().duplicates, 1);
+    let (less, _) = other(&page, "collect[]=more", Format::Text);
+    assert_eq!(less.lines().count(), 4, "{less}");
+}
+
+#[test]
+fn scaled_numbers_stay_whole_where_they_can() {
+    let scaled = |value, scale| {
+        let mut out = Vec::new();
+        plan::write_scaled(value, scale, &mut out);
+        String::from_utf8(out).unwrap()
+    };
+    let big = (1 << 60) + 4;
+    assert_eq!(scaled(Value::U64(big), 4.0), "4611686018427387920");
+    assert_eq!(scaled(Value::U64(big), 0.25), "288230376151711745");
+    assert_eq!(scaled(Value::U64(5), 1.0), "5");
+    assert_eq!(scaled(Value::U64(5), 0.001), "0.005");
+    assert_eq!(scaled(Value::F64(0.5), 100.0), "50");
+    assert_eq!(scaled(Value::U64(u64::MAX), 8.0), "1.4757395258967641e20");
+}
+
+#[test]
+fn the_pages_are_those_that_some_metric_names() {
+    let shot = snapshot(Vec::new());
+    assert!(Encoder::pages(&shot).contains(&"other"));
+    let aliases = COLLECTORS.iter().flat_map(|c| c.metrics).flat_map(|m| m.aliases);
+    for alias in aliases {
+        let word = |w: &str| w.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        assert!(word(alias.page) && alias.page != METRICS, "{}", alias.page);
+        assert!(word(alias.name), "{}", alias.name);
+    }
+}

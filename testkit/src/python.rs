@@ -1,0 +1,113 @@
+//! The OpenMetrics parser of Prometheus' own Python client, in a virtual environment below target/.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{exec, wait};
+
+/// What is installed. Another version is another environment.
+const PACKAGE: &str = "prometheus-client==0.26.0";
+
+/// Reads standard input, and says how many families and samples it has found.
+const SCRIPT: &str = "\
+import io, sys
+from prometheus_client.openmetrics.parser import text_fd_to_metric_families as parse
+families = list(parse(io.TextIOWrapper(sys.stdin.buffer, encoding='utf-8', newline='\\n')))
+print(len(families), sum(len(f.samples) for f in families))
+";
+
+/// How long the installation may take: it downloads.
+const INSTALL: Duration = Duration::from_secs(300);
+
+/// Reads `body` as OpenMetrics: how many families and how many samples it has.
+///
+/// # Errors
+/// When the parser refuses it, or cannot be had.
+pub fn check_openmetrics(body: &str) -> Result<(usize, usize)> {
+    let mut command = Command::new(interpreter()?);
+    command.args(["-I", "-c", SCRIPT]);
+    let said = exec::run(command, body.as_bytes(), wait::PATIENCE)?
+        .ok()
+        .context("prometheus_client.openmetrics.parser")?
+        .stdout;
+    let mut numbers = said.split_whitespace().map(str::parse);
+    let mut next = || {
+        numbers
+            .next()
+            .context("the parser said nothing")?
+            .context("not a number")
+    };
+    Ok((next()?, next()?))
+}
+
+/// The environment's Python. Made by the first test that needs it; others wait.
+fn interpreter() -> Result<PathBuf> {
+    let target = target();
+    fs::create_dir_all(&target)?;
+    let lock = File::create(target.join("python.lock"))?;
+    lock.lock()?;
+    let dir = target.join(format!("python-{}", PACKAGE.replace("==", "-")));
+    let python = dir.join("bin/python3");
+    let done = dir.join("installed");
+    if !done.is_file() {
+        // What an interrupted installation has left.
+        if dir.exists() {
+            fs::remove_dir_all(&dir)?;
+        }
+        let mut make = Command::new(exec::which("python3")?);
+        make.args(["-m", "venv"]).arg(&dir);
+        exec::run(make, b"", INSTALL)?
+            .ok()
+            .context("cannot make a virtual environment; Debian: apt-get install python3-venv")?;
+        let mut install = Command::new(&python);
+        install.args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            PACKAGE,
+        ]);
+        exec::run(install, b"", INSTALL)?
+            .ok()
+            .with_context(|| format!("cannot install {PACKAGE}"))?;
+        fs::write(&done, PACKAGE)?;
+    }
+    ensure!(python.exists(), "{} is not there", python.display());
+    Ok(python)
+}
+
+/// The folder of what is built: this program lies in it.
+fn target() -> PathBuf {
+    let program = std::env::current_exe().unwrap_or_default();
+    let target = program.ancestors().find(|p| p.join("CACHEDIR.TAG").is_file());
+    target.map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"),
+        Path::to_owned,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accepts_good_pages_and_names_what_is_wrong_with_others() {
+        let good = "# TYPE a counter\n# HELP a A.\na_total{b=\"c\"} 1\n# EOF\n";
+        assert_eq!(check_openmetrics(good).unwrap(), (1, 1));
+        for (bad, expected) in [
+            ("# TYPE a counter\n# HELP a A.\na_total 1\n", "EOF"),
+            (
+                "# TYPE a counter\n# HELP a A.\na_total -1\n# EOF\n",
+                "should not be negative",
+            ),
+        ] {
+            let error = format!("{:#}", check_openmetrics(bad).unwrap_err());
+            assert!(error.to_lowercase().contains(&expected.to_lowercase()), "{error}");
+        }
+    }
+}
