@@ -1,6 +1,6 @@
 //! The daemon's start: privileges first, then everything that touches files, then the loop.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,6 +16,7 @@ use super::daemon::{Daemon, Parts};
 use super::fleet::Fleet;
 use super::mailbox::{Mailbox, Message};
 use super::snapshot::Snapshot;
+use super::sockets;
 use super::store::{self, Publisher};
 use crate::cli::screen::{chain, complain};
 use crate::exposition::{OwnFacts, Page};
@@ -58,6 +59,9 @@ fn start(args: &[String]) -> anyhow::Result<()> {
         init.build,
         crate::BUILD
     );
+    let Some(sockets) = sockets::receive(&mut parent, init.sockets)? else {
+        return Ok(());
+    };
     sys::log::start(&init.loaded.config.log_level)?;
 
     let engine = restore(&init)?;
@@ -81,7 +85,7 @@ fn start(args: &[String]) -> anyhow::Result<()> {
     let store = store::start(&init.state_dir, move |stored| {
         answer.send(Message::Stored(stored));
     })?;
-    let _servers = serve(&init, &mailbox)?;
+    let _servers = serve(&init, sockets, &mailbox)?;
     let fleet = Fleet::new(init.env.clone(), init.loaded.config.collectors.clone());
     let boot = boot::boot_id(&Env::default())?;
     Ok(Daemon::new(Parts {
@@ -96,23 +100,30 @@ fn start(args: &[String]) -> anyhow::Result<()> {
         facts,
         boot,
         listen: init.loaded.config.listen.clone(),
+        heartbeat: init.heartbeat,
     })?
     .run()?)
 }
 
 /// Starts to serve. An address in use ends the first start of a daemon; a restarted one, whose node has no other watch,
 /// goes on without and waits for it.
-fn serve(init: &Init, mailbox: &Mailbox) -> anyhow::Result<Server> {
+///
+/// The manager's sockets are served in any case; of `listen` what they do not serve already.
+fn serve(init: &Init, mut sockets: Vec<TcpListener>, mailbox: &Mailbox) -> anyhow::Result<Server> {
+    let listen = sockets::not_served(&init.loaded.config.listen, &sockets);
     let control = http::bind_control(&init.run_dir)?;
-    match http::bind(&init.loaded.config.listen) {
-        Ok(tcp) => Ok(http::spawn(mailbox.clone(), tcp, Some(control))?),
+    match http::bind(&listen) {
+        Ok(tcp) => {
+            sockets.extend(tcp);
+            Ok(http::spawn(mailbox.clone(), sockets, Some(control))?)
+        }
         Err(e) if init.restarted => {
             tracing::error!("{e}; trying again every second");
-            let (listen, core) = (init.loaded.config.listen.clone(), mailbox.clone());
+            let core = mailbox.clone();
             thread::Builder::new()
                 .name("listen".to_owned())
                 .spawn(move || listen_later(&listen, core))?;
-            Ok(http::spawn(mailbox.clone(), Vec::new(), Some(control))?)
+            Ok(http::spawn(mailbox.clone(), sockets, Some(control))?)
         }
         Err(e) => Err(e.into()),
     }
@@ -132,6 +143,15 @@ fn listen_later(listen: &[SocketAddr], core: Mailbox) {
 }
 
 fn first_packet(parent: &mut Packets) -> anyhow::Result<Option<Box<Init>>> {
+    match next_packet(parent)? {
+        None => Ok(None),
+        Some((ToDaemon::Init(init), _)) => Ok(Some(init)),
+        Some(_) => anyhow::bail!("the parent did not begin with Init"),
+    }
+}
+
+/// Waits for one packet. `None`: the parent has gone.
+pub(super) fn next_packet(parent: &mut Packets) -> anyhow::Result<Option<(ToDaemon, Option<OwnedFd>)>> {
     let mut poll = Poll::new()?;
     poll.add(&*parent, 0)?;
     loop {
@@ -140,10 +160,7 @@ fn first_packet(parent: &mut Packets) -> anyhow::Result<Option<Box<Init>>> {
             Received::Nothing => {
                 poll.wait(None)?;
             }
-            Received::Packet(bytes, _) => match postcard::from_bytes::<ToDaemon>(&bytes)? {
-                ToDaemon::Init(init) => return Ok(Some(init)),
-                _ => anyhow::bail!("the parent did not begin with Init"),
-            },
+            Received::Packet(bytes, fd) => return Ok(Some((postcard::from_bytes(&bytes)?, fd))),
         }
     }
 }
