@@ -126,7 +126,9 @@ fn what_did_not_fit_is_sent_again_without_stale_heartbeats() {
 
 /// The part of a unit's value that follows `key=`.
 fn value<'a>(unit: &'a str, key: &str) -> Vec<&'a str> {
-    let lines = unit.lines().filter_map(|l| l.strip_prefix(key)?.strip_prefix('='));
+    let lines = unit
+        .lines()
+        .filter_map(|l| l.strip_prefix(key)?.strip_prefix('='));
     lines.flat_map(str::split_whitespace).collect()
 }
 
@@ -138,7 +140,9 @@ fn the_unit_leaves_every_capability_that_a_worker_is_given() {
         for capability in domain.capabilities {
             let name = format!("CAP_{}", format!("{capability:?}").to_uppercase());
             assert!(
-                bounding.iter().any(|b| b.replace('_', "") == name.replace('_', "")),
+                bounding
+                    .iter()
+                    .any(|b| b.replace('_', "") == name.replace('_', "")),
                 "{name} for {}",
                 domain.name
             );
