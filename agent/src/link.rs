@@ -1,18 +1,22 @@
 //! Packets between parent and daemon, in postcard, one per packet of the socket that is the daemon's descriptor 0.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use collectors::Env;
 use serde::{Deserialize, Serialize};
 
 use crate::actions::{Action, ActionId, LookError, NodeState, Outcome};
 use crate::cli::run::Loaded;
+use crate::health::verdict::Health;
 
 /// Parent to daemon.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ToDaemon {
     /// The first packet.
     Init(Box<Init>),
+    /// A listening socket of the service manager's comes with the packet. As many as [`Init::sockets`] says follow it.
+    Socket,
     /// The configuration was read again.
     Config {
         /// What is in force now: the new one, or the last good one.
@@ -63,6 +67,10 @@ pub struct Init {
     pub state_dir: PathBuf,
     /// An earlier daemon of this parent was up: an address that is in use is waited for, not given up.
     pub restarted: bool,
+    /// How many [`ToDaemon::Socket`] follow.
+    pub sockets: u16,
+    /// How often the daemon is to say [`ToParent::Alive`]; `None`: never.
+    pub heartbeat: Option<Duration>,
 }
 
 /// Why no worker runs.
@@ -92,10 +100,23 @@ impl Down {
 pub enum ToParent {
     /// Listening, state loaded.
     Ready,
+    /// The loop runs.
+    Alive,
+    /// The verdict is another.
+    Summary(Summary),
     /// Read the own node.
     Look,
     /// Do something to the own node.
     Act(ActionId, Action),
+}
+
+/// The verdict in numbers: what a service manager may show to everybody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The verdict.
+    pub health: Health,
+    /// Open incidents.
+    pub open: u32,
 }
 
 /// The exit status of a daemon that cannot start and has said why: restarting it would not help.

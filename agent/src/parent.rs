@@ -3,9 +3,11 @@
 
 pub mod act;
 pub mod children;
+pub mod service;
 pub mod users;
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -22,6 +24,7 @@ use crate::sys::poll::{Poll, Waker};
 use crate::sys::signals::{Signal, Signals};
 use act::{Answer, Runner};
 use children::Children;
+use service::Service;
 
 /// How long the daemon may take to finish its records after an order to stop.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
@@ -66,6 +69,9 @@ struct Parent {
     to_main: Sender<Reloaded>,
     reloads: Receiver<Reloaded>,
     stopping: Option<Instant>,
+    /// The watchdog has ended us: that is no success.
+    timed_out: bool,
+    service: Service,
 }
 
 /// What a reading of the configuration gave.
@@ -79,6 +85,7 @@ pub fn run(setup: Setup) -> anyhow::Result<ExitCode> {
     // Before any thread, so that every thread has the mask and signals arrive at the descriptor only.
     let signals = Signals::block()?;
     crate::sys::log::start(&setup.loaded.config.log_level)?;
+    let service = Service::take(setup.loaded.config.health.mode)?;
     let daemon_ids = users::daemon();
     dirs::prepare(&setup.run_dir, &setup.state_dir, daemon_ids.uid, daemon_ids.gid)?;
     let _run = dirs::lock(&setup.run_dir)?;
@@ -123,6 +130,8 @@ pub fn run(setup: Setup) -> anyhow::Result<ExitCode> {
         to_main,
         reloads,
         stopping: None,
+        timed_out: false,
+        service,
     };
     parent.run(&signals)
 }
@@ -134,10 +143,15 @@ impl Parent {
                 return Ok(code);
             }
             let stop = self.stopping.map(|since| since + STOP_PATIENCE);
-            let next = [self.children.next_deadline(), self.act.deadline(), stop]
-                .into_iter()
-                .flatten()
-                .min();
+            let next = [
+                self.children.next_deadline(),
+                self.act.deadline(),
+                self.service.deadline(),
+                stop,
+            ]
+            .into_iter()
+            .flatten()
+            .min();
             let timeout = next.map(|at| at.saturating_duration_since(Instant::now()));
             for token in self.poll.wait(timeout)? {
                 match token {
@@ -146,6 +160,7 @@ impl Parent {
                     _ => self.waker.clear(),
                 }
             }
+            self.service.retry();
             while let Ok(answer) = self.answers.try_recv() {
                 self.answer(answer);
             }
@@ -164,13 +179,14 @@ impl Parent {
         if let Some(status) = self.children.reap_daemon() {
             self.drop_link();
             if self.stopping.is_some() {
-                return Ok(Some(ExitCode::SUCCESS));
+                return Ok(Some(self.last_word()));
             }
             if !self.was_ready && status == Some(i32::from(CANNOT_START)) {
                 // It has said why on stderr.
                 return Ok(Some(ExitCode::FAILURE));
             }
             self.act.forget();
+            self.service.daemon_ended();
             match status {
                 Some(code) => tracing::error!(code, "the daemon has ended; it is started again"),
                 None => tracing::error!("the daemon was ended by a signal; it is started again"),
@@ -180,12 +196,12 @@ impl Parent {
         self.children.kill_overdue_daemon();
         if let Some(since) = self.stopping {
             if self.children.daemon_pid().is_none() {
-                return Ok(Some(ExitCode::SUCCESS));
+                return Ok(Some(self.last_word()));
             }
             if since.elapsed() >= STOP_PATIENCE {
                 tracing::error!("the daemon does not leave; killed");
                 self.children.kill_daemon();
-                return Ok(Some(ExitCode::SUCCESS));
+                return Ok(Some(self.last_word()));
             }
             return Ok(None);
         }
@@ -211,8 +227,12 @@ impl Parent {
             run_dir: self.setup.run_dir.clone(),
             state_dir: self.setup.state_dir.clone(),
             restarted: self.was_ready,
+            sockets: u16::try_from(self.service.sockets.len()).unwrap_or(u16::MAX),
+            heartbeat: self.service.heartbeat,
         };
-        if !send(&link, &ToDaemon::Init(Box::new(init))) {
+        let begun = send(&link, &ToDaemon::Init(Box::new(init)), None)
+            && (self.service.sockets.iter()).all(|s| send(&link, &ToDaemon::Socket, Some(s.as_fd())));
+        if !begun {
             self.children.kill_daemon();
         }
         self.link = Some(link);
@@ -234,13 +254,34 @@ impl Parent {
                 Signal::Reload => self.reload(),
                 Signal::Stop => {
                     tracing::info!("stopping");
-                    self.stopping.get_or_insert_with(Instant::now);
-                    // The end of its input is the daemon's order to stop, and the daemon's end is the workers'.
-                    self.drop_link();
+                    self.stop();
+                }
+                Signal::Watchdog => {
+                    tracing::error!("no heartbeat of the daemon in time; it is killed, and all start again");
+                    self.timed_out = true;
+                    // It may be stopped, and then it neither sees the end of its input nor lets go of its port. It runs
+                    // no driver, so it may be killed; the workers see its end.
+                    self.children.kill_daemon();
+                    self.stop();
                 }
             }
         }
         Ok(())
+    }
+
+    fn stop(&mut self) {
+        self.service.stopping();
+        self.stopping.get_or_insert_with(Instant::now);
+        // The end of its input is the daemon's order to stop, and the daemon's end is the workers'.
+        self.drop_link();
+    }
+
+    fn last_word(&self) -> ExitCode {
+        if self.timed_out {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
+        }
     }
 
     /// Reads the configuration on a thread of its own: a file of it may lie on a mount that hangs.
@@ -262,7 +303,10 @@ impl Parent {
             waker.wake();
         });
         match started {
-            Ok(_) => self.reloading = true,
+            Ok(_) => {
+                self.reloading = true;
+                self.service.reloading();
+            }
             Err(e) => tracing::error!(error = %e, "no thread to read the configuration"),
         }
     }
@@ -290,8 +334,10 @@ impl Parent {
                     loaded: Box::new(self.setup.loaded.clone()),
                     error,
                 },
+                None,
             );
         }
+        self.service.reloaded(self.setup.loaded.config.health.mode);
     }
 
     fn hear_daemon(&mut self) {
@@ -304,7 +350,10 @@ impl Parent {
                     Ok(ToParent::Ready) => {
                         self.was_ready = true;
                         self.children.daemon_is_ready();
+                        self.service.ready();
                     }
+                    Ok(ToParent::Alive) => self.service.alive(),
+                    Ok(ToParent::Summary(summary)) => self.service.summary(summary),
                     Ok(ToParent::Look) => self.act.look(),
                     Ok(ToParent::Act(id, action)) => self.act.act(id, action),
                     Err(e) => tracing::error!(error = %e, "the daemon sent what no daemon sends"),
@@ -324,15 +373,15 @@ impl Parent {
             Answer::Acted(id, outcome) => ToDaemon::Acted(id, outcome),
         };
         if let Some(link) = &self.link {
-            send(link, &packet);
+            send(link, &packet, None);
         }
     }
 }
 
 /// Whether the packet has left.
-fn send(link: &Packets, packet: &ToDaemon) -> bool {
+fn send(link: &Packets, packet: &ToDaemon, fd: Option<BorrowedFd<'_>>) -> bool {
     let bytes = postcard::to_stdvec(packet).unwrap_or_default();
-    if let Err(e) = link.send(&bytes, None) {
+    if let Err(e) = link.send(&bytes, fd) {
         // A daemon that is gone is seen elsewhere; one that does not keep up asks again by itself.
         tracing::warn!(error = %e, "packet to the daemon lost");
         return false;

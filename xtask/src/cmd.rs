@@ -91,6 +91,18 @@ pub(crate) fn metadata(with_dependencies: bool) -> Result<Value> {
     Ok(serde_json::from_str(&output(&mut command)?)?)
 }
 
+/// Where cargo puts what it builds.
+///
+/// # Errors
+/// When cargo fails.
+pub(crate) fn target_dir() -> Result<PathBuf> {
+    let metadata = metadata(false)?;
+    Ok(metadata["target_directory"]
+        .as_str()
+        .context("cargo metadata names no target folder")?
+        .into())
+}
+
 fn line(command: &Command) -> String {
     let name = Path::new(command.get_program())
         .file_name()

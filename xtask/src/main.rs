@@ -12,6 +12,7 @@ mod docs;
 mod e2e;
 mod fuzz;
 mod lint;
+mod package;
 mod stage;
 mod test;
 mod vm;
@@ -63,6 +64,8 @@ enum Task {
         /// One group of them.
         name: Option<String>,
     },
+    /// Builds the Debian package, with the release profile, and checks it with lintian.
+    Package,
     /// Benchmarks.
     Bench {
         /// One benchmark.
@@ -105,6 +108,7 @@ fn run(task: Task) -> Result<()> {
             vm::stages(&mut stages, name.as_deref())?;
             stages.finish()
         }
+        Task::Package => package::run(),
         Task::Bench { name } => bench::run(name.as_deref()),
         Task::Demo { name, listen } => demo::run(&name, listen),
     }

@@ -24,7 +24,7 @@ use crate::health::policy::Policy;
 use crate::health::verdict::Verdict;
 use crate::health::view::View;
 use crate::health::{Effect, Input, Now, Order, Record};
-use crate::link::{ToDaemon, ToParent};
+use crate::link::{Summary, ToDaemon, ToParent};
 use crate::sys::packet::{Packets, Received};
 use crate::sys::poll::{Poll, Waker};
 
@@ -76,6 +76,12 @@ pub struct Daemon {
     boot: BootId,
     listen: Vec<Listen>,
     parent_gone: bool,
+    /// How often the parent wants a sign of life.
+    heartbeat: Option<Duration>,
+    /// When the next one is due at the latest.
+    next_alive: Duration,
+    /// What the parent was told last.
+    summary: Option<Summary>,
 }
 
 /// What [`Daemon::new`] is made of.
@@ -102,6 +108,8 @@ pub struct Parts {
     pub boot: BootId,
     /// Where it listens.
     pub listen: Vec<Listen>,
+    /// How often the parent wants a sign of life.
+    pub heartbeat: Option<Duration>,
 }
 
 fn now() -> Now {
@@ -162,6 +170,9 @@ impl Daemon {
             boot: parts.boot,
             listen: parts.listen,
             parent_gone: false,
+            heartbeat: parts.heartbeat,
+            next_alive: Duration::ZERO,
+            summary: None,
         })
     }
 
@@ -200,6 +211,7 @@ impl Daemon {
         let waiter = self.waiters.iter().map(|w| w.deadline).min();
         [
             Some(self.next_tick),
+            (self.heartbeat.is_some() && self.to_parent.is_empty()).then_some(self.next_alive),
             waiter,
             self.effects.deadline(),
             self.engine.next_deadline(),
@@ -250,7 +262,18 @@ impl Daemon {
         if self.changed {
             self.publish();
         }
+        self.show_life(time);
         self.send_to_parent();
+    }
+
+    /// The sign of life rides on whatever else has woken the loop, so that it seldom needs a wakeup of its own.
+    fn show_life(&mut self, time: Duration) {
+        let Some(every) = self.heartbeat else { return };
+        // A parent that does not read is not to find thousands of them.
+        if time + every / 2 >= self.next_alive && self.to_parent.is_empty() {
+            self.next_alive = time + every;
+            self.tell_parent(&ToParent::Alive);
+        }
     }
 
     fn carry_out(&mut self, step: Step) {
@@ -325,6 +348,7 @@ impl Daemon {
     fn publish(&mut self) -> Arc<Page> {
         if std::mem::take(&mut self.changed) {
             self.view = Arc::new(self.engine.view());
+            self.summarize();
         }
         let page = Arc::new(Page {
             snapshot: self.fleet.snapshot(boot::boottime()),
@@ -333,6 +357,19 @@ impl Daemon {
         });
         self.mailbox.publish(Arc::clone(&page));
         page
+    }
+
+    fn summarize(&mut self) {
+        let view = &self.view;
+        let open = view.incidents.iter().filter(|i| i.state == "open").count();
+        let summary = Summary {
+            health: view.verdict.health,
+            open: u32::try_from(open).unwrap_or(u32::MAX),
+        };
+        if self.summary != Some(summary) {
+            self.summary = Some(summary);
+            self.tell_parent(&ToParent::Summary(summary));
+        }
     }
 
     fn told(&mut self, domain: u16, told: Vec<Told>) {
@@ -453,7 +490,7 @@ impl Daemon {
 
     fn packet(&mut self, packet: ToDaemon, fd: Option<std::os::fd::OwnedFd>) {
         match packet {
-            ToDaemon::Init(_) => tracing::error!("the parent began twice"),
+            ToDaemon::Init(_) | ToDaemon::Socket => tracing::error!("the parent began twice"),
             ToDaemon::Config { loaded, error } => self.configure(*loaded, error),
             ToDaemon::Worker {
                 domain,

@@ -8,6 +8,7 @@ pub mod journal;
 pub mod ledger;
 pub mod mailbox;
 pub mod snapshot;
+pub mod sockets;
 pub mod start;
 pub mod store;
 

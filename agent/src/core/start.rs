@@ -1,5 +1,6 @@
 //! The daemon's start: privileges first, then everything that touches files, then the loop.
 
+use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::ExitCode;
@@ -14,6 +15,7 @@ use super::daemon::{Daemon, Parts};
 use super::fleet::Fleet;
 use super::mailbox::{Mailbox, Message};
 use super::snapshot::Snapshot;
+use super::sockets;
 use super::store::{self, Publisher};
 use crate::cli::screen::{chain, complain};
 use crate::exposition::{OwnFacts, Page};
@@ -56,6 +58,9 @@ fn start(args: &[String]) -> anyhow::Result<()> {
         init.build,
         crate::BUILD
     );
+    let Some(sockets) = sockets::receive(&mut parent, init.sockets)? else {
+        return Ok(());
+    };
     sys::log::start(&init.loaded.config.log_level)?;
 
     let engine = restore(&init)?;
@@ -80,7 +85,7 @@ fn start(args: &[String]) -> anyhow::Result<()> {
     let store = store::start(&init.state_dir, move |stored| {
         answer.send(Message::Stored(stored));
     })?;
-    let _server = serve(&init, &mailbox)?;
+    let _server = serve(&init, sockets, &mailbox)?;
     let fleet = Fleet::new(init.env.clone(), init.loaded.config.collectors.clone());
     let boot = boot::boot_id(&Env::default())?;
     Ok(Daemon::new(Parts {
@@ -95,17 +100,20 @@ fn start(args: &[String]) -> anyhow::Result<()> {
         facts,
         boot,
         listen: init.loaded.config.listen.clone(),
+        heartbeat: init.heartbeat,
     })?
     .run()?)
 }
 
 /// Starts to serve. An address in use ends the first start of a daemon; a restarted one, whose node has no other watch,
 /// goes on without and waits for it, as everybody does for an address that no interface has yet.
-fn serve(init: &Init, mailbox: &Mailbox) -> anyhow::Result<Server> {
+///
+/// The manager's sockets are served in any case; of `listen` what they do not serve already.
+fn serve(init: &Init, mut sockets: Vec<TcpListener>, mailbox: &Mailbox) -> anyhow::Result<Server> {
     let control = http::bind_control(&init.run_dir)?;
-    let mut plan = Plan::new(&init.loaded.config.listen);
-    let tcp = plan.first(!init.restarted)?;
-    let server = http::spawn(mailbox.clone(), tcp, Some(control))?;
+    let mut plan = Plan::new(&init.loaded.config.listen).beside(&sockets);
+    sockets.extend(plan.first(!init.restarted)?);
+    let server = http::spawn(mailbox.clone(), sockets, Some(control))?;
     if plan.goes_on() {
         let doors = server.doors();
         let thread = thread::Builder::new().name("listen".to_owned());
@@ -115,6 +123,15 @@ fn serve(init: &Init, mailbox: &Mailbox) -> anyhow::Result<Server> {
 }
 
 fn first_packet(parent: &mut Packets) -> anyhow::Result<Option<Box<Init>>> {
+    match next_packet(parent)? {
+        None => Ok(None),
+        Some((ToDaemon::Init(init), _)) => Ok(Some(init)),
+        Some(_) => anyhow::bail!("the parent did not begin with Init"),
+    }
+}
+
+/// Waits for one packet. `None`: the parent has gone.
+pub(super) fn next_packet(parent: &mut Packets) -> anyhow::Result<Option<(ToDaemon, Option<OwnedFd>)>> {
     let mut poll = Poll::new()?;
     poll.add(&*parent, 0)?;
     loop {
@@ -123,10 +140,7 @@ fn first_packet(parent: &mut Packets) -> anyhow::Result<Option<Box<Init>>> {
             Received::Nothing => {
                 poll.wait(None)?;
             }
-            Received::Packet(bytes, _) => match postcard::from_bytes::<ToDaemon>(&bytes)? {
-                ToDaemon::Init(init) => return Ok(Some(init)),
-                _ => anyhow::bail!("the parent did not begin with Init"),
-            },
+            Received::Packet(bytes, fd) => return Ok(Some((postcard::from_bytes(&bytes)?, fd))),
         }
     }
 }

@@ -14,6 +14,17 @@ pub enum Health {
     Unknown,
 }
 
+impl Health {
+    /// The word for people.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Unhealthy => "unhealthy",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// The verdict file's content: one JSON object on one line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {

@@ -19,6 +19,8 @@ const WAITS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
 pub struct Plan {
     entries: Vec<Listen>,
     list: fn() -> io::Result<Vec<Local>>,
+    /// Addresses of sockets that somebody else has opened for us.
+    served: Vec<SocketAddr>,
     /// Addresses as asked for and as bound (the port may have been chosen by the kernel).
     bound: Vec<(SocketAddr, SocketAddr)>,
     /// What was last said about what is not there.
@@ -39,9 +41,17 @@ impl Plan {
         Self {
             entries: entries.to_vec(),
             list: interfaces::addresses,
+            served: Vec::new(),
             bound: Vec::new(),
             said: None,
         }
+    }
+
+    /// What these sockets serve already is not bound again.
+    #[must_use]
+    pub fn beside(mut self, sockets: &[TcpListener]) -> Self {
+        self.served = sockets.iter().filter_map(|s| s.local_addr().ok()).collect();
+        self
     }
 
     /// Binds what is there. With `strict`, an address that is there and cannot be bound, because another program listens
@@ -93,6 +103,7 @@ impl Plan {
             }
             wanted.extend(found);
         }
+        wanted.retain(|a| !self.served.iter().any(|s| s == a || covers(*s, *a)));
         // Two entries may name the same address.
         let all = wanted.clone();
         let mut at = 0;
@@ -266,6 +277,18 @@ mod tests {
         drop(taken);
         assert_eq!(plan.look(false).unwrap().opened.len(), 1);
         assert!(plan.said.unwrap().contains("192.0.2.1:0"));
+    }
+
+    #[test]
+    fn an_address_that_a_passed_socket_serves_is_not_bound_again() {
+        let passed = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = passed.local_addr().unwrap();
+        let entries = [address.to_string(), "127.0.0.1:0".to_owned()].map(|e| e.parse().unwrap());
+        let mut plan = Plan::new(&entries).beside(&[passed]);
+        let opened = plan.first(true).unwrap();
+        assert_eq!(opened.len(), 1);
+        assert_ne!(opened[0].local_addr().unwrap(), address);
+        assert!(!plan.goes_on());
     }
 
     #[test]

@@ -5,12 +5,14 @@
     reason = "this is the place where files are opened and programs started"
 )]
 
+pub mod activation;
 pub mod dirs;
 pub mod files;
 pub mod fork;
 pub mod interfaces;
 pub mod link;
 pub mod log;
+pub mod notify;
 pub mod packet;
 pub mod poll;
 pub mod privileges;

@@ -17,6 +17,8 @@ pub enum Signal {
     Reload,
     /// SIGTERM or SIGINT.
     Stop,
+    /// SIGABRT: systemd has waited too long for a heartbeat.
+    Watchdog,
 }
 
 /// Where they arrive.
@@ -30,7 +32,13 @@ impl Signals {
     /// When the mask or the descriptor is refused.
     pub fn block() -> io::Result<Self> {
         let mut set = SigSet::empty();
-        for number in [Number::SIGCHLD, Number::SIGHUP, Number::SIGTERM, Number::SIGINT] {
+        for number in [
+            Number::SIGCHLD,
+            Number::SIGHUP,
+            Number::SIGTERM,
+            Number::SIGINT,
+            Number::SIGABRT,
+        ] {
             set.add(number);
         }
         set.thread_block()?;
@@ -54,6 +62,7 @@ impl Signals {
         Ok(Some(match i32::try_from(info.ssi_signo).map(Number::try_from) {
             Ok(Ok(Number::SIGHUP)) => Signal::Reload,
             Ok(Ok(Number::SIGTERM | Number::SIGINT)) => Signal::Stop,
+            Ok(Ok(Number::SIGABRT)) => Signal::Watchdog,
             _ => Signal::Child,
         }))
     }

@@ -3,10 +3,13 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use std::fs;
+use std::net::TcpListener;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -49,6 +52,10 @@ pub struct Node {
     pub boot_id: Option<String>,
     /// A recording in place of the tree and the kernel log.
     pub recorded: Option<PathBuf>,
+    /// Further environment of `run`.
+    pub env: Vec<(String, String)>,
+    /// A socket that is passed on as systemd does.
+    pub socket: Option<TcpListener>,
 }
 
 impl Node {
@@ -70,6 +77,8 @@ impl Node {
             args: Vec::new(),
             boot_id: None,
             recorded: None,
+            env: Vec::new(),
+            socket: None,
         }
     }
 
@@ -127,7 +136,15 @@ impl Node {
 
     /// Starts the daemon without waiting for anything.
     pub fn spawn(&mut self) -> &mut Self {
-        self.daemon = Some(Daemon::start(self.command()).unwrap());
+        let mut command = self.command();
+        if let Some(socket) = &self.socket {
+            command = with_socket(&command, socket);
+        }
+        command.envs(self.env.iter().map(|(k, v)| (k, v)));
+        self.daemon = Some(Daemon::start(command).unwrap());
+        if let Some(socket) = &self.socket {
+            fcntl(socket, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
+        }
         self
     }
 
@@ -342,6 +359,23 @@ impl Drop for Node {
         // Before the mount that it reads.
         self.daemon = None;
     }
+}
+
+/// The command behind a shell that puts the socket where systemd would: descriptor 3, with its own pid in LISTEN_PID.
+fn with_socket(command: &Command, socket: &TcpListener) -> Command {
+    let fd = socket.as_raw_fd();
+    fcntl(socket, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
+    let mut shell = Command::new("bash");
+    let close = if fd == 3 {
+        String::new()
+    } else {
+        format!("exec 3<&{fd} {fd}<&-;")
+    };
+    shell.arg("-c").arg(format!(
+        "{close} LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=metrics exec \"$0\" \"$@\""
+    ));
+    shell.arg(command.get_program()).args(command.get_args());
+    shell
 }
 
 /// An Xid line as the driver prints it.

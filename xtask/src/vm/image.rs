@@ -51,18 +51,18 @@ const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\nmunge:x:101:101::/var/lib/m
                       nobody:x:65534:65534::/:/bin/false\n";
 const GROUP: &str = "root:x:0:\nmunge:x:101:\nnogroup:x:65534:\n";
 
-/// Makes the initramfs.
+/// Makes the initramfs; `more` are modules that the programs on the disk need.
 ///
 /// # Errors
 /// When something that goes into it is missing.
-pub(super) fn initramfs(kernel: &Kernel, work: &Path) -> Result<PathBuf> {
+pub(super) fn initramfs(kernel: &Kernel, more: &[&str], work: &Path) -> Result<PathBuf> {
     let root = empty(&work.join("initramfs"))?;
     for dir in ["bin", "dev", "disk", "modules"] {
         fs::create_dir(root.join(dir))?;
     }
     fs::copy("/usr/bin/busybox", root.join("bin/busybox")).context("busybox-static")?;
     program(&guest("initramfs"), &root.join("init"))?;
-    for (i, file) in kernel.modules(MODULES)?.iter().enumerate() {
+    for (i, file) in kernel.modules(&[MODULES, more].concat())?.iter().enumerate() {
         let name = file.file_name().context("a module without a name")?;
         if file.extension().is_none_or(|e| e != "ko") {
             bail!("{}: packed modules are not provided for", file.display());
@@ -117,13 +117,20 @@ pub(super) fn disk(release: &str, module: &Path, work: &Path) -> Result<PathBuf>
         fs::copy(guest(file), root.join("guest").join(file))?;
     }
 
-    let image = work.join("disk.img");
+    ext4(&root, &work.join("disk.img"), "512M")
+}
+
+/// Makes a disk that holds what is below `root`.
+///
+/// # Errors
+/// When it does not fit.
+pub(super) fn ext4(root: &Path, image: &Path, size: &str) -> Result<PathBuf> {
     if image.exists() {
-        fs::remove_file(&image)?;
+        fs::remove_file(image)?;
     }
     let mut mkfs = cmd::program("mkfs.ext4", &["-q", "-F", "-m", "0", "-d"]);
-    cmd::run(mkfs.arg(&root).arg(&image).arg("512M"))?;
-    Ok(image)
+    cmd::run(mkfs.arg(root).arg(image).arg(size))?;
+    Ok(image.to_owned())
 }
 
 /// nodewarden, Slurm, munge and all libraries that they need, at the paths that they have here.
@@ -200,17 +207,26 @@ fn node(root: &Path) -> Result<()> {
     Ok(())
 }
 
-fn guest(name: &str) -> PathBuf {
+/// A file of the guest's.
+pub(super) fn guest(name: &str) -> PathBuf {
     cmd::root().join("xtask/vm/guest").join(name)
 }
 
-fn program(from: &Path, to: &Path) -> Result<()> {
+/// Copies a program.
+///
+/// # Errors
+/// When it is not there.
+pub(super) fn program(from: &Path, to: &Path) -> Result<()> {
     fs::copy(from, to).with_context(|| from.display().to_string())?;
     fs::set_permissions(to, Permissions::from_mode(0o755))?;
     Ok(())
 }
 
-fn empty(dir: &Path) -> Result<PathBuf> {
+/// An empty folder.
+///
+/// # Errors
+/// When it cannot be made.
+pub(super) fn empty(dir: &Path) -> Result<PathBuf> {
     if dir.exists() {
         fs::remove_dir_all(dir)?;
     }

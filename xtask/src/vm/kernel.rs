@@ -160,7 +160,10 @@ fn depends(package: &str) -> Result<Vec<String>> {
 }
 
 /// The version that apt would install.
-fn version(package: &str) -> Result<String> {
+///
+/// # Errors
+/// When apt has none.
+pub(super) fn version(package: &str) -> Result<String> {
     let text = cmd::output(&mut cmd::program("apt-cache", &["policy", package]))?;
     match text
         .lines()

@@ -8,6 +8,8 @@ mod image;
 mod kernel;
 mod qemu;
 mod report;
+mod rootfs;
+mod systemd;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -67,42 +69,76 @@ const RESULTS: &[&str] = &[
     "gpu back: counters",
 ];
 
-/// Runs all of them, or one. There is one, `spine`.
+/// A guest: what it needs, what it is made of and what it must tell.
+struct Group {
+    name: &'static str,
+    packages: &'static [&'static str],
+    make: fn(&Path) -> Result<Machine>,
+    results: &'static [&'static str],
+    /// How long all its boots may take together: several times what two idle cores need.
+    deadline: Duration,
+}
+
+const GROUPS: &[Group] = &[
+    Group {
+        name: "spine",
+        packages: PACKAGES,
+        make,
+        results: RESULTS,
+        deadline: DEADLINE,
+    },
+    Group {
+        name: "systemd",
+        packages: systemd::PACKAGES,
+        make: systemd::make,
+        results: systemd::RESULTS,
+        deadline: systemd::DEADLINE,
+    },
+];
+
+/// Runs all of them, or one.
 ///
 /// # Errors
 /// When there is none of that name.
 pub(crate) fn stages(stages: &mut Stages, name: Option<&str>) -> Result<()> {
-    if name.is_some_and(|n| n != "spine") {
-        bail!("there is no such group; there are: spine");
+    let wanted: Vec<&Group> = (GROUPS.iter())
+        .filter(|g| name.is_none_or(|n| n == g.name))
+        .collect();
+    if wanted.is_empty() {
+        let names: Vec<&str> = GROUPS.iter().map(|g| g.name).collect();
+        bail!("there is no such group; there are: {}", names.join(" "));
     }
     let work = cmd::root().join("target/vm");
-    let mut made = None;
-    if !stages.run("vm spine: packages", packages) {
-        stages.not_run("vm spine", "its packages");
-        return Ok(());
+    for group in wanted {
+        let stage = format!("vm {}", group.name);
+        if !stages.run(&format!("{stage}: packages"), || packages(group)) {
+            stages.not_run(&stage, "its packages");
+            continue;
+        }
+        let mut made = None;
+        if !stages.run(&format!("{stage}: image"), || {
+            made = Some((group.make)(&work)?);
+            Ok(())
+        }) {
+            stages.not_run(&stage, "its image");
+            continue;
+        }
+        stages.run(&stage, || match &made {
+            Some(machine) => boot(machine, group, &work),
+            None => bail!("there is no image"),
+        });
     }
-    if !stages.run("vm spine: image", || {
-        made = Some(make(&work)?);
-        Ok(())
-    }) {
-        stages.not_run("vm spine", "its image");
-        return Ok(());
-    }
-    stages.run("vm spine", || match &made {
-        Some(machine) => boot(machine, &work),
-        None => bail!("there is no image"),
-    });
     Ok(())
 }
 
-fn packages() -> Result<()> {
+fn packages(group: &Group) -> Result<()> {
     if std::env::consts::ARCH != "x86_64" {
         bail!("the guest is made of this machine's own programs, and only x86_64 is set up");
     }
     if !Uid::effective().is_root() {
         bail!("needs root: the files of the guest belong to root");
     }
-    deps::install(PACKAGES)
+    deps::install(group.packages)
 }
 
 /// What QEMU is started with.
@@ -110,6 +146,8 @@ struct Machine {
     vmlinuz: PathBuf,
     initramfs: PathBuf,
     disk: PathBuf,
+    /// Further words for the kernel.
+    append: &'static str,
 }
 
 fn make(work: &Path) -> Result<Machine> {
@@ -124,17 +162,18 @@ fn make(work: &Path) -> Result<Machine> {
     let kernel = kernel::get(work)?;
     let module = kernel.build(&cmd::root().join("xtask/vm/module"), &work.join("module"))?;
     Ok(Machine {
-        initramfs: image::initramfs(&kernel, work)?,
+        initramfs: image::initramfs(&kernel, &[], work)?,
         disk: image::disk(&kernel.release, &module, work)?,
         vmlinuz: kernel.vmlinuz(),
+        append: "",
     })
 }
 
-fn boot(machine: &Machine, work: &Path) -> Result<()> {
-    let console = work.join("console.log");
+fn boot(machine: &Machine, group: &Group, work: &Path) -> Result<()> {
+    let console = work.join(format!("{}.log", group.name));
     let mut results = report::Report::default();
-    let ended = qemu::run(machine, &console, DEADLINE, |line| results.line(line));
-    let verdict = results.finish(RESULTS);
+    let ended = qemu::run(machine, &console, group.deadline, |line| results.line(line));
+    let verdict = results.finish(group.results);
     println!("console: {}", console.display());
     match (verdict, ended) {
         (Err(missing), Err(end)) => Err(end.context(missing)),

@@ -27,8 +27,11 @@ const ARGS: &[&str] = &[
     "-display=none",
     "-nic=none",
     "-serial=stdio",
-    "-append=console=ttyS0 loglevel=1 panic=0 mitigations=off tsc=reliable no_timer_check random.trust_cpu=on",
 ];
+
+/// What the kernel is told in every guest.
+const APPEND: &str =
+    "console=ttyS0 loglevel=1 panic=0 mitigations=off tsc=reliable no_timer_check random.trust_cpu=on";
 
 /// A QEMU that is ended with its value.
 struct Guest(Child);
@@ -58,6 +61,7 @@ pub(super) fn run(
         let (option, value) = arg.split_once('=').map_or((*arg, None), |(o, v)| (o, Some(v)));
         command.arg(option).args(value);
     }
+    command.args(["-append", &format!("{APPEND} {}", machine.append)]);
     command.arg("-kernel").arg(&machine.vmlinuz);
     command.arg("-initrd").arg(&machine.initramfs);
     // The host never loses power here, so its disk need not be waited for; a reset of the guest loses nothing.

@@ -1,0 +1,190 @@
+//! What a service manager hears and passes on. A datagram socket of the test's stands in for systemd.
+
+use std::net::TcpListener;
+use std::os::unix::net::UnixDatagram;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use testkit::proc;
+
+use crate::common::{LONG, Node};
+
+/// Short, so that a test sees several; a busy machine only makes them fewer.
+const WATCHDOG: Duration = Duration::from_secs(2);
+
+struct Systemd {
+    socket: UnixDatagram,
+}
+
+impl Systemd {
+    /// Makes the node's parent believe that systemd has started it.
+    fn of(node: &mut Node) -> Self {
+        let path = node.path("notify");
+        let socket = UnixDatagram::bind(&path).unwrap();
+        node.env
+            .push(("NOTIFY_SOCKET".into(), path.display().to_string()));
+        node.env
+            .push(("WATCHDOG_USEC".into(), WATCHDOG.as_micros().to_string()));
+        Self { socket }
+    }
+
+    /// What is heard within a time.
+    fn hear(&self, time: Duration) -> Option<String> {
+        self.socket.set_read_timeout(Some(time)).unwrap();
+        let mut buffer = [0; 4096];
+        let length = self.socket.recv(&mut buffer).ok()?;
+        Some(String::from_utf8(buffer[..length].to_vec()).unwrap())
+    }
+
+    /// Waits for a datagram with this line.
+    fn wait_for(&self, line: &str) -> String {
+        let end = Instant::now() + LONG;
+        loop {
+            let heard = self.hear(end.saturating_duration_since(Instant::now()) + Duration::from_millis(1));
+            let heard = heard.unwrap_or_else(|| panic!("{line}: never heard"));
+            if heard.lines().any(|l| l == line) {
+                return heard;
+            }
+        }
+    }
+
+    /// Takes what has been sent so far.
+    fn drain(&self) {
+        while self.hear(Duration::from_millis(1)).is_some() {}
+    }
+}
+
+fn signal(pid: u32, signal: Signal) {
+    kill(Pid::from_raw(i32::try_from(pid).unwrap()), signal).unwrap();
+}
+
+#[test]
+fn systemd_hears_of_the_start_a_reload_and_the_stop() {
+    let mut node = Node::new();
+    let systemd = Systemd::of(&mut node);
+    node.spawn();
+    let ready = systemd.wait_for("READY=1");
+    assert!(ready.contains("STATUS="), "{ready}");
+    assert!(node.try_get("/metrics").is_some(), "ready means that it serves");
+    systemd.wait_for("STATUS=healthy, 0 incidents open, mode observe");
+    node.xid(0, 79);
+    systemd.wait_for("STATUS=healthy, 1 incident open, mode observe");
+
+    node.daemon().signal(Signal::SIGHUP).unwrap();
+    let reloading = systemd.wait_for("RELOADING=1");
+    assert!(reloading.contains("MONOTONIC_USEC="), "{reloading}");
+    systemd.wait_for("READY=1");
+
+    node.daemon().signal(Signal::SIGTERM).unwrap();
+    systemd.wait_for("STOPPING=1");
+    assert!(node.daemon().wait(LONG).unwrap().success());
+}
+
+#[test]
+fn a_stopped_daemon_feeds_no_watchdog_and_is_killed_when_systemd_says_so() {
+    let mut node = Node::new();
+    let systemd = Systemd::of(&mut node);
+    node.start();
+    systemd.wait_for("WATCHDOG=1");
+    systemd.wait_for("WATCHDOG=1");
+    let core = node.core_pid();
+    signal(core, Signal::SIGSTOP);
+    proc::wait_for_state(core, 'T', LONG).unwrap();
+    // What it had said before is on its way.
+    std::thread::sleep(WATCHDOG);
+    systemd.drain();
+    let end = Instant::now() + WATCHDOG * 3;
+    while let Some(left) = end.checked_duration_since(Instant::now()) {
+        if let Some(heard) = systemd.hear(left + Duration::from_millis(1)) {
+            assert!(!heard.contains("WATCHDOG"), "{heard}");
+        }
+    }
+    // A daemon that goes on is heard again.
+    signal(core, Signal::SIGCONT);
+    systemd.wait_for("WATCHDOG=1");
+
+    signal(core, Signal::SIGSTOP);
+    proc::wait_for_state(core, 'T', LONG).unwrap();
+    let address = node.address().unwrap();
+    node.daemon().signal(Signal::SIGABRT).unwrap();
+    assert_eq!(node.daemon().wait(LONG).unwrap().code(), Some(1));
+    testkit::wait::until_true("the port is free", LONG, || TcpListener::bind(&address).is_ok()).unwrap();
+}
+
+#[test]
+fn a_worker_that_hangs_does_not_keep_the_watchdog_from_being_fed() {
+    let mut node = Node::new();
+    let systemd = Systemd::of(&mut node);
+    node.start();
+    node.kmsg.hang_reads(true).unwrap();
+    node.kmsg.push(3, "something to read");
+    proc::wait_for_state(node.worker_pid("kernel"), 'D', LONG).unwrap();
+    systemd.drain();
+    for _ in 0..4 {
+        systemd.wait_for("WATCHDOG=1");
+    }
+    node.kmsg.hang_reads(false).unwrap();
+}
+
+#[test]
+fn a_passed_socket_outlives_the_daemon_and_only_the_daemon_answers_on_it() {
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap().to_string();
+    let mut node = Node::new();
+    node.socket = Some(socket);
+    // The same address in the configuration is served already; bound again it would be an address in use.
+    node.arg(&["--listen", &address, "--listen", "127.0.0.1:0"]);
+    let get = |address: &str| testkit::http::get(address, "/metrics", &[], LONG).unwrap().status;
+    node.start();
+    assert_eq!(get(&address), 200);
+    let other = node.address().unwrap();
+    assert_ne!(other, address);
+    assert_eq!(get(&other), 200, "a different address is bound as well");
+
+    for _ in 0..2 {
+        let core = node.core_pid();
+        signal(core, Signal::SIGKILL);
+        // Nobody accepts now, and nobody is refused.
+        assert_eq!(get(&address), 200);
+        assert_ne!(node.core_pid(), core);
+    }
+}
+
+#[test]
+fn a_socket_of_another_kind_ends_the_start_and_is_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let mut node = Node::new();
+    node.socket = Some(TcpListener::from(std::os::fd::OwnedFd::from(stream)));
+    node.spawn();
+    assert_eq!(node.daemon().wait(LONG).unwrap().code(), Some(1));
+    let stderr = node.daemon().stderr();
+    assert!(
+        stderr.contains("descriptor 3 (\"metrics\")") && stderr.contains("expected a listening TCP socket"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn children_cannot_speak_to_systemd() {
+    let mut node = Node::new();
+    let _systemd = Systemd::of(&mut node);
+    node.start();
+    for pid in [
+        node.core_pid(),
+        node.worker_pid("kernel"),
+        node.worker_pid("host"),
+    ] {
+        let environ = proc::environ(pid).unwrap();
+        let told: Vec<_> = environ
+            .iter()
+            .filter(|e| {
+                ["NOTIFY_", "WATCHDOG_", "LISTEN_"]
+                    .iter()
+                    .any(|p| e.starts_with(p))
+            })
+            .collect();
+        assert!(told.is_empty(), "{told:?}");
+    }
+}

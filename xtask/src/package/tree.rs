@@ -1,0 +1,268 @@
+//! The files of the package, at the paths that they are installed to.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+
+use super::Plan;
+use crate::cmd;
+
+/// The program.
+pub(super) const BINARY: &str = "usr/bin/nodewarden";
+/// Its documents.
+const DOC: &str = "usr/share/doc/nodewarden";
+
+/// Files of the repository and where they go.
+const FILES: &[(&str, &str)] = &[
+    (
+        "systemd/nodewarden.service",
+        "usr/lib/systemd/system/nodewarden.service",
+    ),
+    (
+        "systemd/nodewarden.socket",
+        "usr/lib/systemd/system/nodewarden.socket",
+    ),
+    (
+        "systemd/nodewarden.sysusers",
+        "usr/lib/sysusers.d/nodewarden.conf",
+    ),
+    (
+        "packaging/nodewarden.toml.example",
+        "etc/nodewarden/nodewarden.toml",
+    ),
+    ("README.md", "usr/share/doc/nodewarden/README.md"),
+    (
+        "packaging/deb/lintian-overrides",
+        "usr/share/lintian/overrides/nodewarden",
+    ),
+];
+
+/// Folders below docs/ that are for those who run it, not for those who change it.
+const DOCUMENTS: &[&str] = &["", "operations", "runbooks"];
+
+/// Where shells look for completions.
+const COMPLETIONS: &[(&str, &str)] = &[
+    ("bash", "usr/share/bash-completion/completions/nodewarden"),
+    ("zsh", "usr/share/zsh/vendor-completions/_nodewarden"),
+    ("fish", "usr/share/fish/vendor_completions.d/nodewarden.fish"),
+];
+
+/// Makes the tree.
+///
+/// # Errors
+/// When a file is missing.
+pub(super) fn make(root: &Path, plan: &Plan) -> Result<()> {
+    for (from, to) in FILES {
+        let text = fs::read(cmd::root().join(from)).with_context(|| (*from).to_owned())?;
+        write(root, to, &text)?;
+    }
+    // Drop-ins go here.
+    fs::create_dir_all(root.join("etc/nodewarden/conf.d"))?;
+    documents(root)?;
+    let licence = fs::read_to_string(cmd::root().join("LICENSE-MIT"))?;
+    let copyright = fs::read_to_string(cmd::root().join("packaging/deb/copyright"))?;
+    write(
+        root,
+        &format!("{DOC}/copyright"),
+        (copyright + &paragraph(&licence)).as_bytes(),
+    )?;
+    write(root, &format!("{DOC}/third-party.md"), third_party()?.as_bytes())?;
+    let changes = fs::read(cmd::root().join("CHANGELOG.md"))?;
+    write(root, &format!("{DOC}/changelog"), &changes)?;
+    gzip(&root.join(DOC).join("changelog"))?;
+    write(
+        root,
+        &format!("{DOC}/changelog.Debian"),
+        changelog(plan)?.as_bytes(),
+    )?;
+    gzip(&root.join(DOC).join("changelog.Debian"))?;
+
+    let binary = root.join(BINARY);
+    fs::create_dir_all(binary.parent().context("a program without a folder")?)?;
+    let mut strip = cmd::program("strip", &["--strip-all", "--remove-section=.comment", "-o"]);
+    cmd::run(strip.arg(&binary).arg(&plan.binary))?;
+    own_words(root, &plan.binary)
+}
+
+fn documents(root: &Path) -> Result<()> {
+    for folder in DOCUMENTS {
+        for entry in
+            fs::read_dir(cmd::root().join("docs").join(folder)).with_context(|| format!("docs/{folder}"))?
+        {
+            let path = entry?.path();
+            if path.extension().is_some_and(|e| e == "md") {
+                let name = path
+                    .file_name()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned();
+                // Its operators' guide is found at the top.
+                let to = match *folder {
+                    "runbooks" => format!("{DOC}/runbooks/{name}"),
+                    _ => format!("{DOC}/{name}"),
+                };
+                write(root, &to, &fs::read(&path)?)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Manual pages and completions, from a program that can print them.
+fn own_words(root: &Path, binary: &Path) -> Result<()> {
+    if let Some(page) = printed(binary, &["man"])? {
+        // The page says itself which section it is of: `.TH nodewarden 8 ...`.
+        let section = (page.lines().find(|l| l.starts_with(".TH ")))
+            .and_then(|l| l.split_whitespace().nth(2))
+            .and_then(|s| s.trim_matches('"').parse::<u8>().ok())
+            .unwrap_or(1);
+        let to = format!("usr/share/man/man{section}/nodewarden.{section}");
+        write(root, &to, page.as_bytes())?;
+        gzip(&root.join(to))?;
+    }
+    for (shell, to) in COMPLETIONS {
+        if let Some(text) = printed(binary, &["completions", shell])? {
+            write(root, to, text.as_bytes())?;
+        }
+    }
+    Ok(())
+}
+
+/// What the program prints; `None` where it does not know the command.
+fn printed(binary: &Path, args: &[&str]) -> Result<Option<String>> {
+    let output = cmd::program(&binary.to_string_lossy(), args).output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !output.status.success() || text.trim().is_empty() {
+        println!("the program prints nothing for `{}`", args.join(" "));
+        return Ok(None);
+    }
+    Ok(Some(text))
+}
+
+/// A text as the continuation of a field of a control file.
+fn paragraph(text: &str) -> String {
+    let lines = text.trim_end().lines().skip(2);
+    lines.fold(String::new(), |all, line| {
+        let line = if line.is_empty() { "." } else { line };
+        all + " " + line + "\n"
+    })
+}
+
+/// Every library that is linked in, with its licence.
+fn third_party() -> Result<String> {
+    let metadata = cmd::metadata(true)?;
+    let mut lines = Vec::new();
+    for package in metadata["packages"].as_array().into_iter().flatten() {
+        if package["source"].is_null() {
+            continue;
+        }
+        let field = |name: &str| package[name].as_str().unwrap_or("not stated");
+        lines.push(format!(
+            "* {} {}: {}\n",
+            field("name"),
+            field("version"),
+            field("license")
+        ));
+    }
+    lines.sort();
+    Ok(format!(
+        "# Libraries\n\nRust libraries that the program or its tests are built from, and their licences.\n\n{}",
+        lines.concat()
+    ))
+}
+
+fn changelog(plan: &Plan) -> Result<String> {
+    let date = cmd::output(&mut cmd::program(
+        "date",
+        &["--utc", "--rfc-email", &format!("--date=@{}", plan.epoch)],
+    ))?;
+    Ok(format!(
+        "nodewarden ({}) unstable; urgency=medium\n\n  * See changelog.gz.\n\n -- {}  {}\n",
+        plan.version,
+        super::control::MAINTAINER,
+        date.trim()
+    ))
+}
+
+fn write(root: &Path, to: &str, bytes: &[u8]) -> Result<()> {
+    let path = root.join(to);
+    fs::create_dir_all(path.parent().context("a file without a folder")?)?;
+    fs::write(&path, bytes).with_context(|| path.display().to_string())
+}
+
+fn gzip(path: &Path) -> Result<()> {
+    cmd::run(cmd::program("gzip", &["-9", "--no-name"]).arg(path))
+}
+
+/// Every path of the tree, folders before what is in them, in an order that does not depend on the disk.
+///
+/// # Errors
+/// When a folder cannot be read.
+pub(super) fn walk(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    let mut folders = vec![dir.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path.clone());
+            }
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// Gives everything the modes that Debian wants, whatever the umask was, and one time.
+///
+/// # Errors
+/// When a file cannot be changed.
+pub(super) fn settle(root: &Path, epoch: i64) -> Result<()> {
+    let time = UNIX_EPOCH + Duration::from_secs(u64::try_from(epoch)?);
+    let scripts = root.join("DEBIAN");
+    for path in walk(root)?.iter().rev().chain([&root.to_owned()]) {
+        let script = path.starts_with(&scripts) && path.extension().is_none() && {
+            fs::read(path).is_ok_and(|b| b.starts_with(b"#!"))
+        };
+        let program = path.is_dir() || script || *path == root.join(BINARY);
+        let mode = if program { 0o755 } else { 0o644 };
+        fs::set_permissions(path, Permissions::from_mode(mode))?;
+        fs::File::open(path)?.set_modified(time)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_licence_becomes_lines_of_a_field() {
+        assert_eq!(
+            paragraph("Title\n\nCopyright\n\nText\n"),
+            " Copyright\n .\n Text\n"
+        );
+    }
+
+    #[test]
+    fn modes_and_times_do_not_depend_on_who_made_the_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("root");
+        write(&root, BINARY, b"x").unwrap();
+        write(&root, "DEBIAN/postinst", b"#!/bin/sh\n").unwrap();
+        write(&root, "DEBIAN/control", b"Package: x\n").unwrap();
+        fs::set_permissions(root.join(BINARY), Permissions::from_mode(0o600)).unwrap();
+        settle(&root, 1_700_000_000).unwrap();
+        let mode = |path: &str| fs::metadata(root.join(path)).unwrap().permissions().mode() & 0o7777;
+        assert_eq!(mode(BINARY), 0o755);
+        assert_eq!(mode("DEBIAN/postinst"), 0o755);
+        assert_eq!(mode("DEBIAN/control"), 0o644);
+        assert_eq!(mode("usr"), 0o755);
+        let time = fs::metadata(root.join("usr/bin")).unwrap().modified().unwrap();
+        assert_eq!(time, UNIX_EPOCH + Duration::from_secs(1_700_000_000));
+    }
+}
