@@ -6,8 +6,10 @@
 pub mod daemon;
 pub mod exec;
 pub mod exposition;
+pub mod footprint;
 pub mod fuse_hang;
 mod guard;
+pub mod hcas;
 pub mod http;
 pub mod kmsg;
 pub mod mount;
@@ -16,6 +18,7 @@ pub mod proc;
 pub mod prometheus;
 pub mod promtool;
 pub mod scontrol_wrapper;
+pub mod scrape;
 pub mod slurm;
 pub mod strace;
 pub mod tmpfs;
