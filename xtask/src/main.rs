@@ -63,11 +63,8 @@ enum Task {
         /// One group of them.
         name: Option<String>,
     },
-    /// Benchmarks.
-    Bench {
-        /// One benchmark.
-        name: Option<String>,
-    },
+    /// What a scrape costs, beside node_exporter and a floor program. Needs root, Debian.
+    Bench(bench::BenchArgs),
     /// Runs the daemon on a recorded node that has a broken GPU.
     Demo {
         /// The recording: a folder below fixtures/.
@@ -105,7 +102,7 @@ fn run(task: Task) -> Result<()> {
             vm::stages(&mut stages, name.as_deref())?;
             stages.finish()
         }
-        Task::Bench { name } => bench::run(name.as_deref()),
+        Task::Bench(args) => bench::run(&args),
         Task::Demo { name, listen } => demo::run(&name, listen),
     }
 }
