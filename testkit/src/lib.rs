@@ -6,8 +6,10 @@
 pub mod daemon;
 pub mod exec;
 pub mod exposition;
+pub mod footprint;
 pub mod fuse_hang;
 mod guard;
+pub mod hcas;
 pub mod http;
 pub mod kmsg;
 pub mod mount;
@@ -18,6 +20,7 @@ pub mod prometheus;
 pub mod promtool;
 pub mod python;
 pub mod scontrol_wrapper;
+pub mod scrape;
 pub mod slurm;
 pub mod strace;
 pub mod tmpfs;

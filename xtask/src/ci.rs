@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::stage::Stages;
-use crate::{cmd, docs, e2e, fuzz, lint, test, vm};
+use crate::{bench, cmd, deps, docs, e2e, fuzz, lint, test, vm};
 
 /// Runs everything; `full` adds what takes long or needs tools that are slow to install.
 pub(crate) fn run(full: bool) -> Result<()> {
@@ -24,10 +24,19 @@ pub(crate) fn run(full: bool) -> Result<()> {
     vm::stages(&mut stages, Some("systemd"))?;
     test::stages(&mut stages, None);
     e2e::stages(&mut stages, None)?;
+    stages.run("instructions", || {
+        deps::install(&["valgrind"])?;
+        bench::instructions()
+    });
     if full {
         stages.run("cargo deny", deny);
         stages.run("fuzz search", fuzz::search);
         vm::stages(&mut stages, Some("spine"))?;
+        stages.run("bench", || {
+            deps::install(&["strace", "linux-perf"])?;
+            bench::full()
+        });
+        stages.run("bench: soak", bench::soaked);
     }
     stages.finish()
 }

@@ -66,11 +66,8 @@ enum Task {
     },
     /// Builds the Debian package, with the release profile, and checks it with lintian.
     Package,
-    /// Benchmarks.
-    Bench {
-        /// One benchmark.
-        name: Option<String>,
-    },
+    /// What a scrape costs, beside node_exporter and a floor program. Needs root, Debian.
+    Bench(bench::BenchArgs),
     /// Runs the daemon on a recorded node that has a broken GPU.
     Demo {
         /// The recording: a folder below fixtures/.
@@ -109,7 +106,7 @@ fn run(task: Task) -> Result<()> {
             stages.finish()
         }
         Task::Package => package::run(),
-        Task::Bench { name } => bench::run(name.as_deref()),
+        Task::Bench(args) => bench::run(&args),
         Task::Demo { name, listen } => demo::run(&name, listen),
     }
 }

@@ -1,0 +1,111 @@
+//! What processes hold: memory, descriptors, threads.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use anyhow::{Context, Result};
+
+use crate::proc;
+
+/// One process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Footprint {
+    /// Its id.
+    pub pid: u32,
+    /// Its name and the words of its command line that are no options: `nodewarden worker host`.
+    pub name: String,
+    /// Resident set, KiB.
+    pub rss: u64,
+    /// Proportional set, KiB: a page that several processes map counts in parts.
+    pub pss: u64,
+    /// Open descriptors.
+    pub fds: usize,
+    /// Threads.
+    pub threads: usize,
+}
+
+impl Footprint {
+    /// Reads one process.
+    ///
+    /// # Errors
+    /// When it is gone or another user's.
+    pub fn read(pid: u32) -> Result<Self> {
+        let fds = fs::read_dir(format!("/proc/{pid}/fd"));
+        Ok(Self {
+            pid,
+            name: name(pid)?,
+            rss: kib(&format!("/proc/{pid}/status"), "VmRSS:")?,
+            pss: kib(&format!("/proc/{pid}/smaps_rollup"), "Pss:")?,
+            fds: fds.with_context(|| format!("descriptors of {pid}"))?.count(),
+            threads: proc::tasks(pid)?.len(),
+        })
+    }
+}
+
+fn name(pid: u32) -> Result<String> {
+    let words = proc::cmdline(pid)?;
+    let plain = words.iter().skip(1).take_while(|w| !w.starts_with('-'));
+    let mut name = proc::comm(pid)?;
+    for word in plain {
+        name += " ";
+        name += word;
+    }
+    Ok(name)
+}
+
+fn kib(file: &str, field: &str) -> Result<u64> {
+    let text = fs::read_to_string(file).with_context(|| file.to_owned())?;
+    let line = text.lines().find_map(|l| l.strip_prefix(field));
+    let number = line.and_then(|l| l.split_whitespace().next()?.parse().ok());
+    number.with_context(|| format!("{file}: no {field}"))
+}
+
+/// Context switches that the threads of these processes asked for, by process and thread.
+///
+/// # Errors
+/// When a process is gone.
+pub fn voluntary_switches(pids: &[u32]) -> Result<BTreeMap<(u32, u32), u64>> {
+    let mut switches = BTreeMap::new();
+    for pid in pids {
+        for tid in proc::tasks(*pid)? {
+            // A thread may end between the listing and this.
+            if let Ok(status) = proc::Status::read_task(*pid, tid) {
+                switches.insert((*pid, tid), status.get("voluntary_ctxt_switches")?.parse()?);
+            }
+        }
+    }
+    Ok(switches)
+}
+
+/// What was added between two readings. What a thread did that ended in between is not known.
+pub fn added(before: &BTreeMap<(u32, u32), u64>, after: &BTreeMap<(u32, u32), u64>) -> u64 {
+    let since = |(thread, now): (&(u32, u32), &u64)| now - before.get(thread).copied().unwrap_or(0).min(*now);
+    after.iter().map(since).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_descriptor_and_a_thread_more_are_seen() {
+        let pid = std::process::id();
+        // Other tests of this process open and close too, so a bound and not a number.
+        let before = Footprint::read(pid).unwrap();
+        let files: Vec<_> = (0..100).map(|_| fs::File::open("/dev/null").unwrap()).collect();
+        let after = Footprint::read(pid).unwrap();
+        assert!(after.fds >= before.fds + 50, "{before:?} {after:?}");
+        assert!(after.rss >= after.pss && after.threads >= 1);
+        drop(files);
+    }
+
+    #[test]
+    fn switches_of_a_sleeper_are_counted() {
+        let pid = std::process::id();
+        let before = voluntary_switches(&[pid]).unwrap();
+        for _ in 0..5 {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        assert!(added(&before, &voluntary_switches(&[pid]).unwrap()) >= 5);
+    }
+}

@@ -1,0 +1,127 @@
+//! How many instructions a page and a frame take, counted by callgrind: the same on every machine of one kind, however
+//! busy it is. Compared with xtask/instructions.toml.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use crate::cmd;
+
+const BASELINE: &str = "xtask/instructions.toml";
+
+/// What is counted: arguments of `agent/examples/instructions.rs`.
+const WORKS: &[&str] = &["page", "frame"];
+
+/// How often a work is done in the longer and in the shorter run. Their difference leaves out start and first time.
+const MANY: u64 = 60;
+const FEW: u64 = 10;
+
+/// How far a count may move, in percent: hash seeds and the C library's choice of routines move it a little.
+const MAY: u64 = 3;
+
+/// Counts, and compares or writes.
+///
+/// # Errors
+/// When a count has moved by more than it may, either way.
+pub(super) fn run(bless: bool) -> Result<()> {
+    // The profile of all other tests: one build serves both, and a page that takes more work takes it there too.
+    cmd::run(&mut cmd::cargo(&[
+        "build",
+        "--locked",
+        "--profile=ci",
+        "--package=nodewarden",
+        "--example=instructions",
+    ]))?;
+    let metadata = cmd::metadata(false)?;
+    let target = Path::new(
+        metadata["target_directory"]
+            .as_str()
+            .context("no target folder")?,
+    );
+    let program = target.join("ci/examples/instructions");
+    let dir = tempfile::tempdir()?;
+    let mut now = BTreeMap::new();
+    for work in WORKS {
+        let count = |rounds| count(&program, work, rounds, dir.path());
+        let each = (count(MANY)? - count(FEW)?) / (MANY - FEW);
+        println!("{work}: {each} instructions");
+        now.insert((*work).to_owned(), each);
+    }
+    let file = cmd::root().join(BASELINE);
+    let text = std::fs::read_to_string(&file).unwrap_or_default();
+    let mut all: BTreeMap<String, BTreeMap<String, u64>> = toml::from_str(&text).context(BASELINE)?;
+    let architecture = std::env::consts::ARCH.to_owned();
+    if bless {
+        all.insert(architecture, now);
+        std::fs::write(&file, written(&all)?)?;
+        return Ok(());
+    }
+    let then = all.get(&architecture).cloned().unwrap_or_default();
+    let moved = moved(&then, &now);
+    if !moved.is_empty() {
+        bail!(
+            "{}\nwhere that is meant: cargo xtask bench instructions --bless",
+            moved.join("\n")
+        );
+    }
+    Ok(())
+}
+
+fn count(program: &Path, work: &str, rounds: u64, dir: &Path) -> Result<u64> {
+    let out = dir.join("callgrind");
+    let mut command = cmd::program("valgrind", &["-q", "--tool=callgrind"]);
+    command.arg(format!("--callgrind-out-file={}", out.display()));
+    cmd::run(command.arg(program).args([work, &rounds.to_string()]))?;
+    let text = std::fs::read_to_string(&out).context("callgrind wrote nothing")?;
+    let total = text.lines().find_map(|l| l.strip_prefix("totals:"));
+    Ok(total.context("callgrind wrote no totals")?.trim().parse()?)
+}
+
+fn moved(then: &BTreeMap<String, u64>, now: &BTreeMap<String, u64>) -> Vec<String> {
+    let judge = |(work, now): (&String, &u64)| match then.get(work) {
+        None => Some(format!("{work}: {now} instructions, and {BASELINE} has none")),
+        Some(then) => (now.abs_diff(*then) * 100 > then * MAY)
+            .then(|| format!("{work}: {now} instructions, {then} expected, give or take {MAY} %")),
+    };
+    now.iter().filter_map(judge).collect()
+}
+
+fn written(all: &BTreeMap<String, BTreeMap<String, u64>>) -> Result<String> {
+    let mut text = "# Instructions that callgrind counts, profile ci, pinned toolchain, Debian 12.\n\
+                    # Written by `cargo xtask bench instructions --bless`.\n"
+        .to_owned();
+    for (architecture, works) in all {
+        writeln!(text, "\n[{architecture}]")?;
+        for (work, count) in works {
+            writeln!(text, "{work} = {count}")?;
+        }
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(page: u64) -> BTreeMap<String, u64> {
+        BTreeMap::from([("page".to_owned(), page)])
+    }
+
+    #[test]
+    fn a_count_may_move_three_percent_either_way() {
+        let then = counts(100_000);
+        for (now, faults) in [(100_000, 0), (103_000, 0), (103_001, 1), (97_000, 0), (96_999, 1)] {
+            assert_eq!(moved(&then, &counts(now)).len(), faults, "{now}");
+        }
+        assert_eq!(moved(&BTreeMap::new(), &then).len(), 1);
+    }
+
+    #[test]
+    fn what_is_blessed_is_read_back() {
+        let all = BTreeMap::from([("x86_64".to_owned(), counts(7))]);
+        let back: BTreeMap<String, BTreeMap<String, u64>> = toml::from_str(&written(&all).unwrap()).unwrap();
+        assert_eq!(back, all);
+    }
+}

@@ -1,0 +1,154 @@
+//! How much processor time the processes of a program took.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::{Pid, SysconfVar, sysconf};
+use testkit::proc;
+
+/// A cgroup of version 2. Its time is exact, and keeps what threads and processes took that have ended.
+pub(super) struct Cgroup {
+    path: PathBuf,
+}
+
+impl Cgroup {
+    /// Below the one we are in; `None` where none can be made.
+    pub(super) fn create(name: &str) -> Option<Self> {
+        let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+        let mount = mounts.lines().find_map(|line| {
+            let mut words = line.split(' ').skip(1);
+            let at = words.next()?;
+            (words.next()? == "cgroup2").then(|| at.to_owned())
+        })?;
+        let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+        let own = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
+        let word: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+        let path = Path::new(&mount)
+            .join(own)
+            .join(format!("nodewarden-bench-{}-{word}", std::process::id()));
+        fs::create_dir(&path).ok()?;
+        let cgroup = Self { path };
+        cgroup.used().ok()?;
+        Some(cgroup)
+    }
+
+    /// The file that takes processes.
+    pub(super) fn procs(&self) -> PathBuf {
+        self.path.join("cgroup.procs")
+    }
+
+    fn used(&self) -> Result<Duration> {
+        let file = self.path.join("cpu.stat");
+        let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+        let used = text.lines().find_map(|l| l.strip_prefix("usage_usec "));
+        Ok(Duration::from_micros(used.context("no usage_usec")?.parse()?))
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // Empty by now, or somebody will see it; nothing else can be done.
+        fs::remove_dir(&self.path).ok();
+    }
+}
+
+/// Reads the time of one program.
+pub(super) struct Meter {
+    cgroup: Option<Cgroup>,
+    pid: u32,
+}
+
+impl Meter {
+    pub(super) fn new(cgroup: Option<Cgroup>, pid: u32) -> Self {
+        Self { cgroup, pid }
+    }
+
+    /// How it is read, and how far off it may be.
+    pub(super) fn method(&self) -> &'static str {
+        match self.cgroup {
+            Some(_) => "cgroup v2 cpu.stat, exact to 1 us, with threads and processes that ended",
+            None => {
+                "utime and stime of /proc/PID/stat, in ticks of 10 ms for each process, without processes that ended"
+            }
+        }
+    }
+
+    /// Processor time of all its processes so far.
+    pub(super) fn used(&self) -> Result<Duration> {
+        let Some(cgroup) = &self.cgroup else {
+            let children = proc::descendants(self.pid);
+            let pids = std::iter::once(self.pid).chain(children.iter().map(|c| c.pid));
+            return pids.map(of_process).sum();
+        };
+        cgroup.used()
+    }
+}
+
+fn of_process(pid: u32) -> Result<Duration> {
+    let file = format!("/proc/{pid}/stat");
+    let text = fs::read_to_string(&file).with_context(|| file.clone())?;
+    // The name may hold spaces and brackets: it ends at the last bracket. utime and stime are fields 14 and 15.
+    let fields = text.rsplit_once(')').map(|(_, rest)| rest.split_whitespace());
+    let ticks = fields.into_iter().flatten().skip(11).take(2);
+    let ticks: u64 = ticks.map(str::parse::<u64>).sum::<Result<_, _>>()?;
+    let second = sysconf(SysconfVar::CLK_TCK)?.context("no CLK_TCK")?;
+    Ok(Duration::from_secs(ticks) / u32::try_from(second)?)
+}
+
+/// Who runs where.
+pub(super) struct Cores {
+    /// The core of the programs; `None` where there is one core only.
+    pub(super) program: Option<usize>,
+    /// How many cores we may use.
+    pub(super) count: usize,
+}
+
+impl Cores {
+    /// Gives this process, which writes and scrapes, one core and the programs another.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub(super) fn pin() -> Result<Self> {
+        let allowed = sched_getaffinity(Pid::from_raw(0))?;
+        let cores: Vec<usize> = (0..CpuSet::count())
+            .filter(|core| allowed.is_set(*core).unwrap_or(false))
+            .collect();
+        // The first core often serves the interrupts of all: neither side gets it where there is a choice.
+        let (program, own) = match cores.as_slice() {
+            [] => bail!("no core to run on"),
+            [_] => {
+                return Ok(Self {
+                    program: None,
+                    count: 1,
+                });
+            }
+            [first, second] => (*first, *second),
+            [.., own, program] => (*program, *own),
+        };
+        let mut set = CpuSet::new();
+        set.set(own)?;
+        sched_setaffinity(Pid::from_raw(0), &set)?;
+        Ok(Self {
+            program: Some(program),
+            count: cores.len(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_of_a_process_is_seen() {
+        let before = of_process(std::process::id()).unwrap();
+        let end = std::time::Instant::now() + Duration::from_secs(60);
+        // At least two ticks, however busy the machine is.
+        while of_process(std::process::id()).unwrap() < before + Duration::from_millis(20) {
+            assert!(std::time::Instant::now() < end);
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! `cargo xtask bench`: what a scrape costs, beside node_exporter and a floor program. docs/benchmarks.md has the method.
+
+mod burst;
+mod instructions;
+mod measure;
+mod meter;
+mod peers;
+mod program;
+mod report;
+mod soak;
+mod syscalls;
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use nix::unistd::Uid;
+use tempfile::TempDir;
+use testkit::hcas::Hcas;
+use testkit::tree;
+
+use crate::cmd;
+use measure::Figures;
+use meter::Cores;
+use program::{Program, Recipe};
+
+/// Names in the tables.
+const OURS: &str = "nodewarden";
+const OURS_WHOLE: &str = "nodewarden, whole node";
+const FLOOR: &str = "floor";
+
+/// What a real node of that kind has.
+const HCAS: usize = 10;
+
+/// The node that the adapters are added to for the whole node.
+const NODE: &str = "fixtures/host/h100";
+
+/// What is to be measured.
+#[derive(clap::Args)]
+pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    what: Option<What>,
+    /// Fewer and shorter rounds; no limit fails it, only pages without the values that they must show.
+    #[arg(long, conflicts_with_all = ["soak", "write"])]
+    quick: bool,
+    /// 20,000 scrapes in place of the comparison: nothing may grow.
+    #[arg(long, conflicts_with = "write")]
+    soak: bool,
+    /// Put the tables into docs/benchmarks.md.
+    #[arg(long)]
+    write: bool,
+    /// Leave nodewarden out.
+    #[arg(long, conflicts_with = "soak")]
+    peers: bool,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// Instructions of the encoder and of the workers' frames, compared with what is committed.
+    Instructions {
+        /// Commit to what they are now.
+        #[arg(long)]
+        bless: bool,
+    },
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When something cannot be measured, a page is stale, or a limit is passed.
+pub(crate) fn run(args: &BenchArgs) -> Result<()> {
+    match args.what {
+        Some(What::Instructions { bless }) => return instructions::run(bless),
+        None if args.soak => return soaked(),
+        None => {}
+    }
+    let plan = if args.quick { measure::QUICK } else { measure::FULL };
+    compare(plan, args)
+}
+
+/// The comparison with its limits, as CI runs it.
+///
+/// # Errors
+/// When something cannot be measured, a page is stale, or a limit is passed.
+pub(crate) fn full() -> Result<()> {
+    let args = BenchArgs {
+        what: None,
+        quick: false,
+        soak: false,
+        write: false,
+        peers: false,
+    };
+    compare(measure::FULL, &args)
+}
+
+/// The instruction counts, as CI compares them.
+///
+/// # Errors
+/// When one has moved.
+pub(crate) fn instructions() -> Result<()> {
+    instructions::run(false)
+}
+
+/// The long run, as CI runs it.
+///
+/// # Errors
+/// When anything grows.
+pub(crate) fn soaked() -> Result<()> {
+    let place = Place::new()?;
+    let cores = Cores::pin()?;
+    let mut hcas = place.adapters("ib")?;
+    let recipe = place.nodewarden(OURS, "ib", hcas.len())?;
+    let mut program = Program::start(recipe, &cores, &mut hcas)?;
+    soak::run(&mut program, &mut hcas)
+}
+
+fn compare(plan: measure::Plan, args: &BenchArgs) -> Result<()> {
+    let place = Place::new()?;
+    let peers = [&peers::NEW, &peers::OLD].map(|p| peers::get(p, &place.work).map(|program| (p, program)));
+    let cores = Cores::pin()?;
+    let mut hcas = place.adapters("ib")?;
+    let root = place.root("ib");
+
+    let mut recipes = Vec::new();
+    for peer in peers {
+        let (peer, program) = peer?;
+        let version = peers::version(&program)?;
+        recipes.push(program::node_exporter(
+            peer.name, &program, version, &root, peer.shows,
+        ));
+    }
+    recipes.push(program::floor(&place.program("floor"), &root, hcas.len()));
+    if !args.peers {
+        recipes.push(place.nodewarden(OURS, "ib", hcas.len())?);
+    }
+    let machine_before = |programs: &[Program]| {
+        let method = programs.first().context("nothing to measure")?.meter.method();
+        report::machine(cores.count, &root, method)
+    };
+    let mut programs = start(recipes, &cores, &mut hcas)?;
+    let machine = machine_before(&programs)?;
+    let mut figures = measure::all(&mut programs, &mut hcas, plan, &place.work)?;
+    drop(programs);
+
+    // By itself, so that each program is there once: PSS divides its pages among its instances.
+    if !args.peers {
+        tree::unpack(&cmd::root().join(NODE), &place.temp.path().join("whole"))?;
+        let mut hcas = place.adapters("whole")?;
+        let recipe = place.nodewarden(OURS_WHOLE, "whole", hcas.len())?;
+        let mut programs = start(vec![recipe], &cores, &mut hcas)?;
+        figures.extend(measure::all(&mut programs, &mut hcas, plan, &place.work)?);
+    }
+    show(&figures, &machine, &place.work, args)
+}
+
+fn start(recipes: Vec<Recipe>, cores: &Cores, hcas: &mut Hcas) -> Result<Vec<Program>> {
+    let mut programs = Vec::new();
+    for recipe in recipes {
+        let program = Program::start(recipe, cores, hcas)?;
+        println!(
+            "{} {}: shows {} of {} counters",
+            program.name,
+            program.version,
+            program.shows().0,
+            hcas.len()
+        );
+        programs.push(program);
+    }
+    Ok(programs)
+}
+
+fn show(figures: &[Figures], machine: &report::Machine, work: &Path, args: &BenchArgs) -> Result<()> {
+    let table = report::table(figures);
+    println!("\n{}\n\n{table}", machine.lines.join("\n"));
+    let file = work.join("result.json");
+    std::fs::write(
+        &file,
+        serde_json::to_string_pretty(&report::json(figures, machine))?,
+    )?;
+    println!("{}", file.display());
+    if args.write {
+        report::write(&cmd::root().join("docs/benchmarks.md"), machine, &table)?;
+    }
+    let mut faults: Vec<String> = figures.iter().flat_map(|f| f.faults.clone()).collect();
+    if !args.quick {
+        faults.extend(report::over_budget(figures));
+    }
+    if !faults.is_empty() {
+        bail!("{}", faults.join("\n"));
+    }
+    Ok(())
+}
+
+/// Where programs and trees are.
+struct Place {
+    /// target/bench: what is kept.
+    work: PathBuf,
+    built: PathBuf,
+    /// What is not.
+    temp: TempDir,
+}
+
+impl Place {
+    fn new() -> Result<Self> {
+        if !Uid::effective().is_root() {
+            bail!("needs root: the processes run as users of their own, and their memory is looked at");
+        }
+        // What is shipped: optimised, and without the feature for tests.
+        cmd::run(&mut cmd::cargo(&[
+            "build",
+            "--release",
+            "--locked",
+            "--package=nodewarden",
+            "--package=nodewarden-testkit",
+            "--bin=nodewarden",
+            "--bin=floor",
+        ]))?;
+        let metadata = cmd::metadata(false)?;
+        let target = metadata["target_directory"].as_str();
+        let target = PathBuf::from(target.context("cargo metadata names no target folder")?);
+        let work = target.join("bench");
+        std::fs::create_dir_all(&work)?;
+        // In memory where there is such a place: the writer must not keep a disk busy.
+        let memory = Path::new("/dev/shm");
+        let base = if memory.is_dir() {
+            memory.to_owned()
+        } else {
+            std::env::temp_dir()
+        };
+        let temp = tempfile::Builder::new()
+            .prefix("nodewarden-bench-")
+            .tempdir_in(base)?;
+        std::fs::set_permissions(temp.path(), Permissions::from_mode(0o755))?;
+        Ok(Self {
+            work,
+            built: target.join("release"),
+            temp,
+        })
+    }
+
+    fn root(&self, tree: &str) -> PathBuf {
+        self.temp.path().join(tree).join("root")
+    }
+
+    fn adapters(&self, tree: &str) -> Result<Hcas> {
+        Hcas::build(&self.root(tree), HCAS)
+    }
+
+    fn program(&self, name: &str) -> PathBuf {
+        self.built.join(name)
+    }
+
+    fn nodewarden(&self, name: &str, tree: &str, shows: usize) -> Result<Recipe> {
+        let state = self.temp.path().join(format!("{tree}.state"));
+        std::fs::create_dir_all(&state)?;
+        std::fs::set_permissions(&state, Permissions::from_mode(0o755))?;
+        program::nodewarden(name, &self.program("nodewarden"), &self.root(tree), &state, shows)
+    }
+}

@@ -1,0 +1,272 @@
+//! A program under measurement: started on its own core and in its own cgroup, and asked as Prometheus asks.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use testkit::daemon::Daemon;
+use testkit::hcas::Hcas;
+use testkit::scrape::{Scrape, Scraper};
+use testkit::wait::PATIENCE;
+
+use super::meter::{Cgroup, Cores, Meter};
+
+/// How old the youngest change is when a scrape begins. A reading of ours serves for 10 ms, and the kernel's own for as
+/// long (`lifespan`): what is older than that must be on the page.
+pub(super) const SETTLED: Duration = Duration::from_millis(12);
+
+/// How to start it.
+pub(super) struct Recipe {
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) command: Command,
+    /// Part of the line in which it says where it listens.
+    pub(super) says: &'static str,
+    /// What is asked for.
+    pub(super) target: &'static str,
+    /// The least counters that a page must show. What it shows at first it must always show.
+    pub(super) shows: usize,
+}
+
+/// A running one. The processes end before their cgroup is removed.
+pub(super) struct Program {
+    pub(super) name: String,
+    pub(super) version: String,
+    daemon: Daemon,
+    pub(super) meter: Meter,
+    scraper: Scraper,
+    required: usize,
+    /// Counters that its first page showed.
+    covered: Vec<bool>,
+    /// Scrapes that did not show what they had to: how many, and the first.
+    stale: (usize, Option<String>),
+    /// Answers that were not packed although that was asked for.
+    unpacked: usize,
+}
+
+impl Program {
+    /// Starts it, and waits until two pages in a row show the same counters as they stand.
+    pub(super) fn start(recipe: Recipe, cores: &Cores, hcas: &mut Hcas) -> Result<Self> {
+        let cgroup = Cgroup::create(&recipe.name);
+        let mut command = Command::new("/bin/sh");
+        // The shell moves itself, so that nothing the program does is missed.
+        command.args(["-c", "[ -z \"$1\" ] || echo $$ >\"$1\"; shift; exec \"$@\"", "sh"]);
+        command.arg(
+            cgroup
+                .as_ref()
+                .map(|c| c.procs().into_os_string())
+                .unwrap_or_default(),
+        );
+        if let Some(core) = cores.program {
+            command.args(["taskset", "-c", &core.to_string()]);
+        }
+        command
+            .arg(recipe.command.get_program())
+            .args(recipe.command.get_args());
+        let daemon = Daemon::start(command)?;
+        let line = daemon
+            .wait_for_line(recipe.says, PATIENCE)
+            .context(recipe.name.clone())?;
+        let address = address(&line).with_context(|| format!("no address in {line:?}"))?;
+        let mut program = Self {
+            scraper: Scraper::connect(address, recipe.target)?,
+            meter: Meter::new(cgroup, daemon.pid()),
+            name: recipe.name,
+            version: recipe.version,
+            daemon,
+            required: recipe.shows,
+            covered: Vec::new(),
+            stale: (0, None),
+            unpacked: 0,
+        };
+        program.learn(hcas)?;
+        Ok(program)
+    }
+
+    /// Workers may still be starting: what counts as shown is what two pages in a row show, after a while.
+    fn learn(&mut self, hcas: &mut Hcas) -> Result<()> {
+        let end = std::time::Instant::now() + Duration::from_secs(20);
+        loop {
+            hcas.advance()?;
+            std::thread::sleep(SETTLED);
+            let shown = hcas.shown(&self.scraper.scrape(true)?.page);
+            let count = shown.iter().filter(|s| **s).count();
+            if shown == self.covered && (count >= self.required || std::time::Instant::now() > end) {
+                return Ok(());
+            }
+            self.covered = shown;
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// How many counters its pages show, and how many they must.
+    pub(super) fn shows(&self) -> (usize, usize) {
+        (self.covered.iter().filter(|s| **s).count(), self.required)
+    }
+
+    /// Changes every counter, scrapes, and looks for the changes.
+    pub(super) fn scrape(&mut self, gzip: bool, hcas: &mut Hcas) -> Result<Scrape> {
+        hcas.advance()?;
+        std::thread::sleep(SETTLED);
+        let scrape = self.again(gzip)?;
+        self.check(&scrape, hcas);
+        Ok(scrape)
+    }
+
+    /// Scrapes without a look at the page.
+    pub(super) fn again(&mut self, gzip: bool) -> Result<Scrape> {
+        let scrape = self.scraper.scrape(gzip);
+        let scrape = scrape.with_context(|| format!("{}\n{}", self.name, self.daemon.stderr()))?;
+        self.unpacked += usize::from(gzip && !scrape.packed);
+        Ok(scrape)
+    }
+
+    fn check(&mut self, scrape: &Scrape, hcas: &Hcas) {
+        let shown = hcas.shown(&scrape.page);
+        let lacks = |(now, always): (&bool, &bool)| *always && !*now;
+        if let Some(first) = shown.iter().zip(&self.covered).position(lacks) {
+            self.stale.0 += 1;
+            self.stale.1.get_or_insert_with(|| hcas.name(first).to_owned());
+        }
+    }
+
+    /// Its processes: the one that was started first.
+    pub(super) fn pids(&self) -> Vec<u32> {
+        let mut pids = vec![self.daemon.pid()];
+        pids.extend(self.daemon.children());
+        pids
+    }
+
+    /// What is wrong with its pages.
+    pub(super) fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        let (shown, required) = self.shows();
+        if shown < required {
+            faults.push(format!(
+                "{}: shows {shown} of {} counters, and must show {required}",
+                self.name,
+                self.covered.len()
+            ));
+        }
+        if self.unpacked > 0 {
+            faults.push(format!(
+                "{}: {} pages came without gzip",
+                self.name, self.unpacked
+            ));
+        }
+        if let (stale @ 1.., Some(first)) = &self.stale {
+            faults.push(format!(
+                "{}: {stale} scrapes with stale values, such as {first}",
+                self.name
+            ));
+        }
+        faults
+    }
+}
+
+/// The loopback address that a line names.
+fn address(line: &str) -> Option<SocketAddr> {
+    let from = line.find("127.0.0.1:")?;
+    let rest = &line[from..];
+    let end = rest
+        .find(|c: char| !c.is_ascii_digit() && c != '.' && c != ':')
+        .unwrap_or(rest.len());
+    rest[..end].parse().ok()
+}
+
+/// node_exporter with its infiniband collector alone.
+pub(super) fn node_exporter(
+    name: &str,
+    program: &Path,
+    version: String,
+    root: &Path,
+    shows: usize,
+) -> Recipe {
+    let mut command = Command::new(program);
+    command
+        .args(["--web.listen-address=127.0.0.1:0", "--collector.disable-defaults"])
+        .arg("--collector.infiniband")
+        .arg(format!("--path.sysfs={}", root.join("sys").display()));
+    Recipe {
+        name: name.to_owned(),
+        version,
+        command,
+        says: "127.0.0.1:",
+        target: "/metrics",
+        shows,
+    }
+}
+
+/// The floor program.
+pub(super) fn floor(program: &Path, root: &Path, shows: usize) -> Recipe {
+    let mut command = Command::new(program);
+    command.arg(root);
+    Recipe {
+        name: "floor".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        command,
+        says: "serving",
+        target: "/metrics",
+        shows,
+    }
+}
+
+/// nodewarden with its defaults. `work` takes its state and its sockets.
+///
+/// # Errors
+/// When `work` cannot be written.
+pub(super) fn nodewarden(
+    name: &str,
+    program: &Path,
+    root: &Path,
+    work: &Path,
+    shows: usize,
+) -> Result<Recipe> {
+    let mut command = Command::new(program);
+    // The machine may have a configuration of its own.
+    let config = work.join("empty.toml");
+    std::fs::create_dir_all(work)?;
+    std::fs::write(&config, "")?;
+    command.args(["run", "--listen", "127.0.0.1:0"]);
+    for (option, path) in [
+        ("--config", config),
+        ("--sysroot", root.to_owned()),
+        ("--state-dir", work.join("state")),
+        ("--run-dir", work.join("run")),
+    ] {
+        command.arg(option).arg(path);
+    }
+    let version = Command::new(program).arg("--version").output()?;
+    let version = String::from_utf8_lossy(&version.stdout).trim().to_owned();
+    if version.is_empty() {
+        bail!("{}: says no version", program.display());
+    }
+    Ok(Recipe {
+        name: name.to_owned(),
+        version: version.trim_start_matches("nodewarden ").to_owned(),
+        command,
+        says: "listening on http://127.0.0.1:",
+        // The least tier that has every counter of the tree.
+        target: "/metrics?tier=detail",
+        shows,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_found_in_what_programs_say() {
+        let port = |line| address(line).map(|a| a.port());
+        assert_eq!(
+            port("level=info msg=\"Listening on\" address=127.0.0.1:4711"),
+            Some(4711)
+        );
+        assert_eq!(port("listening on http://127.0.0.1:80/metrics"), Some(80));
+        assert_eq!(port("serving 680 counters on 127.0.0.1:1"), Some(1));
+        assert_eq!(port("listening on [::]:9100"), None);
+    }
+}

@@ -1,0 +1,288 @@
+//! What was measured, as a table for people and as JSON, and what of it is too much.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+use super::measure::{Figures, Series};
+use super::{FLOOR, OURS, peers};
+use crate::cmd;
+
+const BEGIN: &str = "<!-- measured: begin -->";
+const END: &str = "<!-- measured: end -->";
+
+/// What the budget allows: CPU of a node_exporter scrape, KiB, switches a second.
+const RATIO: f64 = 0.25;
+const PSS: u64 = 20 * 1024;
+const SWITCHES: f64 = 2.0;
+
+/// Where it was measured.
+pub(super) struct Machine {
+    pub(super) lines: Vec<String>,
+}
+
+/// One line of the table: what it says of a program.
+type Row = (&'static str, fn(&Figures, &[Figures]) -> String);
+
+const ROWS: &[Row] = &[
+    ("version", |f, _| f.version.clone()),
+    ("counters shown", |f, _| f.shown.to_string()),
+    ("series of a page", |f, _| f.samples.to_string()),
+    ("bytes, gzip (plain)", |f, _| {
+        format!("{} ({})", f.bytes_gzip, f.bytes_plain)
+    }),
+    ("**CPU ms a scrape, gzip, 1/s**", |f, _| spread(&f.slow)),
+    ("ratio to node_exporter 1.11", |f, all| {
+        ratio(f, all, peers::NEW.name)
+    }),
+    ("ratio to the floor", |f, all| ratio(f, all, FLOOR)),
+    ("CPU us a series, gzip, 1/s", |f, _| per_series(f)),
+    ("p50 / p99 ms, gzip, 1/s", |f, _| latency(&f.slow)),
+    ("CPU ms a scrape, gzip, in a row", |f, _| spread(&f.gzip)),
+    ("p50 / p99 ms, gzip, in a row", |f, _| latency(&f.gzip)),
+    ("CPU ms a scrape, plain, in a row", |f, _| spread(&f.plain)),
+    ("p50 / p99 ms, plain, in a row", |f, _| latency(&f.plain)),
+    ("longest burst of a scrape, median / max ms", |f, _| {
+        f.burst
+            .map_or("-".to_owned(), |(median, max)| format!("{median:.2} / {max:.2}"))
+    }),
+    ("system calls a scrape", |f, _| {
+        f.syscalls.map_or("-".to_owned(), |n| format!("{n:.0}"))
+    }),
+    ("processes / threads / descriptors", |f, _| {
+        let sum = |of: fn(&testkit::footprint::Footprint) -> usize| f.processes.iter().map(of).sum::<usize>();
+        format!(
+            "{} / {} / {}",
+            f.processes.len(),
+            sum(|p| p.threads),
+            sum(|p| p.fds)
+        )
+    }),
+    ("RSS / PSS MiB, all processes", |f, _| {
+        let rss = f.processes.iter().map(|p| p.rss).sum();
+        format!("{} / {}", mib(rss), mib(pss(f)))
+    }),
+    ("idle: voluntary switches a second", |f, _| {
+        format!("{:.2}", f.idle_switches)
+    }),
+    ("idle: CPU us a second", |f, _| format!("{:.0}", f.idle_cpu)),
+];
+
+fn pss(f: &Figures) -> u64 {
+    f.processes.iter().map(|p| p.pss).sum()
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn mib(kib: u64) -> String {
+    format!("{:.1}", kib as f64 / 1024.0)
+}
+
+fn spread(series: &Series) -> String {
+    let Some(median) = series.median() else {
+        return "-".to_owned();
+    };
+    let low = series.cpu.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = series.cpu.iter().copied().fold(0.0, f64::max);
+    match series.cpu.len() {
+        1 => format!("{median:.2}"),
+        _ => format!("{median:.2} ({low:.2}..{high:.2})"),
+    }
+}
+
+fn latency(series: &Series) -> String {
+    let at = |share| {
+        series
+            .percentile(share)
+            .map_or("-".to_owned(), |v| format!("{v:.2}"))
+    };
+    format!("{} / {}", at(50), at(99))
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn per_series(f: &Figures) -> String {
+    f.slow.median().map_or("-".to_owned(), |ms| {
+        format!("{:.2}", ms * 1e3 / f.samples.max(1) as f64)
+    })
+}
+
+/// CPU at one scrape a second, in scrapes of another program.
+fn times(f: &Figures, all: &[Figures], other: &str) -> Option<f64> {
+    let other = all.iter().find(|o| o.name == other)?.slow.median()?;
+    Some(f.slow.median()? / other)
+}
+
+fn ratio(f: &Figures, all: &[Figures], other: &str) -> String {
+    times(f, all, other).map_or("-".to_owned(), |t| format!("{t:.2}"))
+}
+
+/// The table, in Markdown.
+pub(super) fn table(all: &[Figures]) -> String {
+    let mut text = String::from("| |");
+    for f in all {
+        let _ = write!(text, " {} |", f.name);
+    }
+    text += "\n|---|";
+    text += &"---|".repeat(all.len());
+    text += "\n";
+    for (what, cell) in ROWS {
+        let _ = write!(text, "| {what} |");
+        for f in all {
+            let _ = write!(text, " {} |", cell(f, all));
+        }
+        text += "\n";
+    }
+    text
+}
+
+/// Everything, for machines.
+pub(super) fn json(all: &[Figures], machine: &Machine) -> Value {
+    let series = |s: &Series| json!({ "cpu_ms_per_scrape": s.cpu, "p50_ms": s.percentile(50), "p99_ms": s.percentile(99), "scrapes": s.took.len() });
+    let programs = all.iter().map(|f| {
+        let process = |p: &testkit::footprint::Footprint| {
+            json!({ "name": p.name, "rss_kib": p.rss, "pss_kib": p.pss, "fds": p.fds, "threads": p.threads })
+        };
+        json!({
+            "name": f.name, "version": f.version, "faults": f.faults, "counters_shown": f.shown, "series": f.samples,
+            "bytes_gzip": f.bytes_gzip, "bytes_plain": f.bytes_plain,
+            "gzip_once_a_second": series(&f.slow), "gzip_in_a_row": series(&f.gzip), "plain_in_a_row": series(&f.plain),
+            "ratio_to_node_exporter": times(f, all, peers::NEW.name), "ratio_to_floor": times(f, all, FLOOR),
+            "burst_ms": f.burst, "syscalls_per_scrape": f.syscalls, "processes": f.processes.iter().map(process).collect::<Vec<_>>(),
+            "idle_switches_per_s": f.idle_switches, "idle_cpu_us_per_s": f.idle_cpu, "cpu_method": f.method,
+        })
+    });
+    json!({ "machine": machine.lines, "programs": programs.collect::<Vec<_>>() })
+}
+
+/// What is over the budget.
+pub(super) fn over_budget(all: &[Figures]) -> Vec<String> {
+    let mut over = Vec::new();
+    for f in all.iter().filter(|f| f.name.starts_with(OURS)) {
+        let mut say = |what: String| over.push(format!("{}: {what}", f.name));
+        match times(f, all, peers::NEW.name) {
+            // The whole node reads more than node_exporter does: its ratio is shown and not judged.
+            Some(times) if f.name == OURS && times > RATIO => {
+                say(format!(
+                    "{times:.2} of the CPU of {}, at most {RATIO}",
+                    peers::NEW.name
+                ));
+            }
+            None if f.name == OURS => say(format!("not compared with {}", peers::NEW.name)),
+            _ => {}
+        }
+        if pss(f) >= PSS {
+            say(format!("PSS {} MiB, less than {}", mib(pss(f)), mib(PSS)));
+        }
+        if f.idle_switches >= SWITCHES {
+            say(format!(
+                "{:.2} switches a second without a scrape, less than {SWITCHES}",
+                f.idle_switches
+            ));
+        }
+    }
+    over
+}
+
+/// The machine in words.
+///
+/// # Errors
+/// When it does not say.
+pub(super) fn machine(cores: usize, tree: &Path, method: &str) -> Result<Machine> {
+    let read = |file: &str| std::fs::read_to_string(file).with_context(|| file.to_owned());
+    let cpu = read("/proc/cpuinfo")?;
+    let model = cpu.lines().find_map(|l| {
+        l.strip_prefix("model name")?
+            .split_once(':')
+            .map(|(_, m)| m.trim().to_owned())
+    });
+    let load = read("/proc/loadavg")?;
+    let kind = cmd::output(cmd::program("stat", &["-f", "-c", "%T"]).arg(tree))?;
+    let date = cmd::output(&mut cmd::program("date", &["-u", "+%F"]))?;
+    let commit = cmd::output(&mut cmd::program("git", &["describe", "--always", "--dirty"]))?;
+    Ok(Machine {
+        lines: vec![
+            format!(
+                "{cores} cores of {}, Linux {}, load {} when it began",
+                model.unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
+                read("/proc/sys/kernel/osrelease")?.trim(),
+                load.split(' ').next().unwrap_or_default()
+            ),
+            format!(
+                "{}, commit {}, tree on {}",
+                date.trim(),
+                commit.trim(),
+                kind.trim()
+            ),
+            format!("CPU by {method}"),
+        ],
+    })
+}
+
+/// Puts the table between the marks of the document.
+///
+/// # Errors
+/// When the document has no marks.
+pub(super) fn write(document: &Path, machine: &Machine, table: &str) -> Result<()> {
+    let text = std::fs::read_to_string(document).with_context(|| document.display().to_string())?;
+    std::fs::write(document, inserted(&text, &machine.lines, table)?)?;
+    Ok(())
+}
+
+fn inserted(text: &str, machine: &[String], table: &str) -> Result<String> {
+    let (Some(begin), Some(end)) = (text.find(BEGIN), text.find(END)) else {
+        bail!("no {BEGIN} and {END}");
+    };
+    let machine: String = machine.iter().map(|l| format!("* {l}\n")).collect();
+    let head = &text[..begin + BEGIN.len()];
+    Ok(format!("{head}\n{machine}\n{table}{}", &text[end..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(name: &str, cpu: f64) -> Figures {
+        let mut f = Figures {
+            name: name.to_owned(),
+            samples: 100,
+            ..Figures::default()
+        };
+        f.slow.cpu = vec![cpu];
+        f
+    }
+
+    #[test]
+    fn what_is_over_the_budget_is_named_and_nothing_else() {
+        let mut all = vec![figures(peers::NEW.name, 10.0), figures(OURS, 2.5)];
+        assert_eq!(over_budget(&all), [""; 0]);
+        all[1].slow.cpu = vec![2.6];
+        all[1].idle_switches = 2.0;
+        all[1].processes = vec![testkit::footprint::Footprint {
+            pid: 1,
+            name: OURS.to_owned(),
+            rss: PSS,
+            pss: PSS,
+            fds: 1,
+            threads: 1,
+        }];
+        let over = over_budget(&all);
+        assert_eq!(over.len(), 3, "{over:?}");
+        assert_eq!(over_budget(&all[1..]).len(), 3, "a ratio to nothing is no pass");
+    }
+
+    #[test]
+    fn the_table_replaces_what_stood_between_the_marks() {
+        let all = [figures(peers::NEW.name, 10.0), figures(FLOOR, 1.0)];
+        let table = table(&all);
+        assert!(
+            table.contains("| ratio to node_exporter 1.11 | 1.00 | 0.10 |"),
+            "{table}"
+        );
+        let text = format!("a\n{BEGIN}\nold\n{END}\nb\n");
+        let once = inserted(&text, &["m".to_owned()], "t\n").unwrap();
+        assert_eq!(once, format!("a\n{BEGIN}\n* m\n\nt\n{END}\nb\n"));
+        assert_eq!(inserted(&once, &["m".to_owned()], "t\n").unwrap(), once);
+        assert!(inserted("a", &[], "t").is_err());
+    }
+}
