@@ -11,6 +11,7 @@ mod guard;
 pub mod http;
 pub mod kmsg;
 pub mod mount;
+pub mod play;
 pub mod ports;
 pub mod proc;
 pub mod prometheus;

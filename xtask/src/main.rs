@@ -16,7 +16,6 @@ mod stage;
 mod test;
 mod vm;
 
-use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -68,15 +67,8 @@ enum Task {
         /// One benchmark.
         name: Option<String>,
     },
-    /// Runs the daemon on a recorded node that has a broken GPU.
-    Demo {
-        /// The recording: a folder below fixtures/.
-        #[arg(default_value = "demo")]
-        name: String,
-        /// Where metrics are served.
-        #[arg(long, default_value = "127.0.0.1:19190")]
-        listen: SocketAddr,
-    },
+    /// Runs the daemon on a recorded node, one of whose GPUs breaks.
+    Demo(demo::DemoArgs),
 }
 
 fn main() -> ExitCode {
@@ -106,7 +98,7 @@ fn run(task: Task) -> Result<()> {
             stages.finish()
         }
         Task::Bench { name } => bench::run(name.as_deref()),
-        Task::Demo { name, listen } => demo::run(&name, listen),
+        Task::Demo(args) => demo::run(args),
     }
 }
 
