@@ -70,7 +70,10 @@ pub(super) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         Health::Unknown => ("unknown", 2),
     };
     // Not cut to the width: this line is for logs and for slurmctld's reason.
-    screen::print(&format!("{word}: {}\n", screen::clean(&text)), ExitCode::from(code))
+    screen::print(
+        &format!("{word}: {}\n", screen::clean(&text)),
+        ExitCode::from(code),
+    )
 }
 
 /// What the content of the verdict file means at this time of this boot.

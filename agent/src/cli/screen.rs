@@ -40,9 +40,7 @@ impl Screen {
         let is_terminal = out.is_terminal();
         let size = is_terminal.then(|| terminal::size(&out)).flatten();
         Self {
-            width: size.map_or(WIDTH, |(columns, _)| {
-                usize::from(columns).clamp(NARROWEST, WIDTH)
-            }),
+            width: size.map_or(WIDTH, |(columns, _)| usize::from(columns).clamp(NARROWEST, WIDTH)),
             height: size.map(|(_, lines)| usize::from(lines)),
             colour: colour.is_shown(is_terminal, |name| std::env::var_os(name)),
         }
@@ -153,7 +151,10 @@ mod tests {
             assert_eq!(span(seconds), text);
         }
         assert_eq!(ago(100, 40), "0 s ago");
-        assert_eq!(ago(i64::MIN, i64::MAX), format!("{} ago", span(u64::try_from(i64::MAX).unwrap())));
+        assert_eq!(
+            ago(i64::MIN, i64::MAX),
+            format!("{} ago", span(u64::try_from(i64::MAX).unwrap()))
+        );
     }
 
     #[test]

@@ -58,7 +58,10 @@ impl Place {
     /// The daemon's command. This machine's configuration is not the recorded node's.
     pub(super) fn command(&self) -> Command {
         let mut command = cmd::program(&self.program.to_string_lossy(), &["run", "--recorded"]);
-        command.arg(self.node()).arg("--listen").arg(self.listen.to_string());
+        command
+            .arg(self.node())
+            .arg("--listen")
+            .arg(self.listen.to_string());
         command.arg("--config").arg(self.dir.path().join("empty.toml"));
         command.arg("--state-dir").arg(self.dir.path().join("state"));
         command.arg("--run-dir").arg(self.run_dir());
@@ -68,7 +71,10 @@ impl Place {
     /// A subcommand on this daemon, as it is printed.
     pub(super) fn subcommand(&self, words: &str) -> Command {
         let mut command = cmd::program(&self.program.to_string_lossy(), &[]);
-        command.args(words.split(' ')).arg("--run-dir").arg(self.run_dir());
+        command
+            .args(words.split(' '))
+            .arg("--run-dir")
+            .arg(self.run_dir());
         command
     }
 

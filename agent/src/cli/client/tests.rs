@@ -30,7 +30,10 @@ fn a_daemon_that_is_down_or_talks_nonsense_is_down_and_the_error_says_where_and_
     let none = tempfile::tempdir().unwrap();
     let down = ask(none.path(), &Request::Status).unwrap_err().to_string();
     let socket = none.path().join(SOCKET).display().to_string();
-    assert!(down.contains(&format!("{socket}: there is no such socket")), "{down}");
+    assert!(
+        down.contains(&format!("{socket}: there is no such socket")),
+        "{down}"
+    );
     assert!(down.contains("systemctl start nodewarden"), "{down}");
     for nonsense in ["", "{\"done\":\"x\"}", "nonsense\n"] {
         assert!(ask(daemon(nonsense).path(), &Request::Status).is_err());
@@ -46,7 +49,9 @@ fn a_daemon_that_is_silent_is_given_up_and_the_error_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let listener = UnixListener::bind(dir.path().join(SOCKET)).unwrap();
     let patience = Duration::from_millis(20);
-    let down = ask_within(dir.path(), &Request::Status, patience).unwrap_err().to_string();
+    let down = ask_within(dir.path(), &Request::Status, patience)
+        .unwrap_err()
+        .to_string();
     assert!(down.contains("no reply in 0 s"), "{down}");
     drop(listener);
 }

@@ -18,7 +18,13 @@ pub(in crate::cli) enum Colour {
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(in crate::cli) struct ColourArgs {
     /// When to use colour; auto: on a terminal, unless NO_COLOR is set or TERM is "dumb".
-    #[arg(long = "color", value_name = "WHEN", value_enum, default_value_t, hide_possible_values = false)]
+    #[arg(
+        long = "color",
+        value_name = "WHEN",
+        value_enum,
+        default_value_t,
+        hide_possible_values = false
+    )]
     pub(in crate::cli) colour: Colour,
 }
 

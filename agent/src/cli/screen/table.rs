@@ -139,7 +139,12 @@ mod tests {
     #[test]
     fn columns_align_and_the_last_one_is_wrapped() {
         let narrow = Screen { width: 34, ..PLAIN };
-        let text = table(&[&["a", "b", "one two three four five six seven"], &["long", "", "c"], &["d"]]).shown(1, &narrow);
+        let text = table(&[
+            &["a", "b", "one two three four five six seven"],
+            &["long", "", "c"],
+            &["d"],
+        ])
+        .shown(1, &narrow);
         assert_eq!(
             text,
             " a     b  one two three four five\n          six seven\n long     c\n d\n"
@@ -156,10 +161,10 @@ mod tests {
 
     #[test]
     fn nothing_is_wider_than_the_screen() {
-        let long = "w".repeat(300);
+        let (long, wide) = ("w".repeat(300), "節".repeat(90));
         for width in [40, 41, 99, 100] {
             let screen = Screen { width, ..PLAIN };
-            let rows: &[&[&str]] = &[&[&long, &long, &long, &long], &["節".repeat(90).as_str(), "a b", "c", &long]];
+            let rows: &[&[&str]] = &[&[&long, &long, &long, &long], &[&wide, "a b", "c", &long]];
             let text = table(rows).shown(4, &screen);
             assert!(text.lines().all(|l| columns(l) <= width), "{width}\n{text}");
         }
@@ -167,7 +172,10 @@ mod tests {
 
     #[test]
     fn colour_takes_no_room() {
-        let colour = Screen { colour: true, ..PLAIN };
+        let colour = Screen {
+            colour: true,
+            ..PLAIN
+        };
         let mut table = Table::default();
         table.row(vec![Cell::painted(Paint::Bad, "failed"), Cell::new("x")]);
         table.row(vec![Cell::new("ok"), Cell::new("y")]);

@@ -3,16 +3,16 @@
 /// One line without anything that could drive a terminal: a space for each control character, and for those that turn
 /// the direction of writing or take no room.
 pub(in crate::cli) fn clean(text: &str) -> String {
-    let text: String = text
-        .chars()
-        .map(|c| if is_hidden(c) { ' ' } else { c })
-        .collect();
+    let text: String = text.chars().map(|c| if is_hidden(c) { ' ' } else { c }).collect();
     text.trim_end().to_owned()
 }
 
 fn is_hidden(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{feff}' | '\u{3164}')
+        || matches!(
+            c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{feff}' | '\u{3164}'
+        )
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
         || matches!(c, '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }

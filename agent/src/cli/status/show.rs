@@ -132,7 +132,11 @@ fn collectors(all: &[CollectorView], screen: &Screen) -> String {
         let there = c.state != "absent";
         let reason = [c.reason.as_str(), c.text.as_str()];
         let reason: Vec<&str> = reason.into_iter().filter(|t| !t.is_empty()).collect();
-        let note = if there { reason.join(": ") } else { "not on this node".to_owned() };
+        let note = if there {
+            reason.join(": ")
+        } else {
+            "not on this node".to_owned()
+        };
         table.row(vec![
             Cell::new(&c.name),
             Cell::painted(paint, &c.state),
@@ -174,14 +178,24 @@ fn workers(all: &[WorkerView], screen: &Screen) -> String {
 }
 
 fn foot(status: &Status, now: Now, screen: &Screen) -> String {
-    #[expect(clippy::cast_possible_truncation, reason = "seconds since the epoch are far below 2^53")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "seconds since the epoch are far below 2^53"
+    )]
     let up = now.wall.saturating_sub(status.started as i64);
     let up = screen::span(u64::try_from(up).unwrap_or(0));
-    let mut text = format!("nodewarden {}, up {up}, mode {}", status.version, status.mode.word());
+    let mut text = format!(
+        "nodewarden {}, up {up}, mode {}",
+        status.version,
+        status.mode.word()
+    );
     if status.view.incidents.iter().any(|i| i.closed.is_none()) {
         text.push_str("; `nodewarden why` shows evidence and what to do");
     }
-    format!("{}\n", screen.paint(Paint::Faint, &screen::cut(&text, screen.width)))
+    format!(
+        "{}\n",
+        screen.paint(Paint::Faint, &screen::cut(&text, screen.width))
+    )
 }
 
 #[cfg(test)]

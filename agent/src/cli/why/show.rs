@@ -7,7 +7,13 @@ use crate::health::checks;
 use crate::health::view::{DrainView, FindingView, IncidentView};
 
 /// The page.
-pub(super) fn show(i: &IncidentView, drain: &DrainView, caller: &Caller, now: i64, screen: &Screen) -> String {
+pub(super) fn show(
+    i: &IncidentView,
+    drain: &DrainView,
+    caller: &Caller,
+    now: i64,
+    screen: &Screen,
+) -> String {
     let title = format!("incident {}", screen::clean(&i.id));
     let mut out = format!("{}  {}\n", screen.paint(Paint::Heading, &title), state(i, screen));
     out.push_str(&facts(i, drain, now, screen));
@@ -55,18 +61,32 @@ fn lines(text: &str, indent: usize, paint: Paint, out: &mut String, screen: &Scr
 fn facts(i: &IncidentView, drain: &DrainView, now: i64, screen: &Screen) -> String {
     let check = checks::check(&i.check);
     let mut table = Table::default();
-    let mut fact = |name: &str, text: String| table.row(vec![Cell::painted(Paint::Faint, name), Cell::new(text)]);
+    let mut fact =
+        |name: &str, text: String| table.row(vec![Cell::painted(Paint::Faint, name), Cell::new(text)]);
     fact("what", format!("{}: {}", i.check, i.detail));
     if let Some(check) = check {
         fact("", check.condition.to_owned());
     }
     fact("subject", i.subject.clone());
-    fact("since", format!("{} ({})", screen::time(i.since), ago(i.since, now)));
+    fact(
+        "since",
+        format!("{} ({})", screen::time(i.since), ago(i.since, now)),
+    );
     fact("does", effect(i, drain));
     let remedy = steps::remedy(&i.act);
-    fact("remedy", if remedy.is_empty() { i.act.clone() } else { format!("{}: {remedy}", i.act) });
+    fact(
+        "remedy",
+        if remedy.is_empty() {
+            i.act.clone()
+        } else {
+            format!("{}: {remedy}", i.act)
+        },
+    );
     if let Some(closed) = i.closed {
-        fact("closed", format!("{} ({})", screen::time(closed), ago(closed, now)));
+        fact(
+            "closed",
+            format!("{} ({})", screen::time(closed), ago(closed, now)),
+        );
         fact("because", i.clears.clone());
     } else {
         fact("ends by", i.clears.clone());
@@ -92,8 +112,15 @@ fn effect(i: &IncidentView, drain: &DrainView) -> String {
         Mode::Observe => "would drain: mode observe counts it and writes nothing to Slurm".to_owned(),
         Mode::Comment => "written into the node's Comment; mode comment drains nothing".to_owned(),
         Mode::Drain if drain.incident.as_deref() == Some(&i.id) => {
-            let why = if drain.why.is_empty() { String::new() } else { format!(", {}", drain.why) };
-            let reason = drain.reason.as_ref().map_or_else(String::new, |r| format!(": {r}"));
+            let why = if drain.why.is_empty() {
+                String::new()
+            } else {
+                format!(", {}", drain.why)
+            };
+            let reason = drain
+                .reason
+                .as_ref()
+                .map_or_else(String::new, |r| format!(": {r}"));
             format!("drains the node; our drain: {}{why}{reason}", drain.state)
         }
         Mode::Drain => format!("drains the node; our drain: {}", drain.state),
@@ -107,7 +134,13 @@ fn evidence(f: &FindingView, now: i64, out: &mut String, screen: &Screen) {
         let (first, last) = (screen::time(f.first), screen::time(f.last));
         format!("{} times, {first} to {last} ({})", f.count, ago(f.last, now))
     };
-    lines(&format!("{} {}, {seen}", f.check, f.detail), 4, Paint::Plain, out, screen);
+    lines(
+        &format!("{} {}, {seen}", f.check, f.detail),
+        4,
+        Paint::Plain,
+        out,
+        screen,
+    );
     for line in &f.evidence {
         lines(line, 6, Paint::Plain, out, screen);
     }

@@ -22,7 +22,11 @@ impl Caller {
     /// As if it was called by this name.
     pub(super) fn called(program: &str, run_dir: Option<&Path>) -> Self {
         // Found through PATH, or by the name it was called by.
-        let program = if program.contains('/') { quoted(program) } else { "nodewarden".to_owned() };
+        let program = if program.contains('/') {
+            quoted(program)
+        } else {
+            "nodewarden".to_owned()
+        };
         let options = run_dir.map_or_else(String::new, |dir| {
             format!(" --run-dir {}", quoted(&dir.display().to_string()))
         });
@@ -60,7 +64,7 @@ pub(super) fn steps(i: &IncidentView, caller: &Caller) -> Vec<(String, &'static 
     match i.act.as_str() {
         "reboot" => steps.push((
             "scontrol reboot ASAP \"$(hostname -s)\"".to_owned(),
-            "the remedy: reboots when the jobs have ended; without nextstate=RESUME, which lifts every drain",
+            "the remedy, once jobs have ended; never with nextstate=RESUME, which lifts every drain",
         )),
         "reset-gpu" if i.subject_name.starts_with("GPU-") => steps.push((
             format!("nvidia-smi --gpu-reset -i {}", quoted(&i.subject_name)),

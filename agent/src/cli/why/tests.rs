@@ -60,14 +60,18 @@ incident abcdefgh  open
     {later}  joined by mc0
   what you can do
     scontrol reboot ASAP \"$(hostname -s)\"
-      the remedy: reboots when the jobs have ended; without nextstate=RESUME, which lifts every drain
+      the remedy, once jobs have ended; never with nextstate=RESUME, which lifts every drain
     nodewarden clear abcdefgh --reason 'TEXT' --run-dir /tmp/run
       it is repaired: closes the incident and lifts our drain
 "
     );
     let found = shown(&incident(), &sample::view().drain);
     // The words of the check are the table's, and may be of any length.
-    let condition: Vec<&str> = found.lines().skip(2).take_while(|l| l.starts_with("                ")).collect();
+    let condition: Vec<&str> = found
+        .lines()
+        .skip(2)
+        .take_while(|l| l.starts_with("                "))
+        .collect();
     assert!(!condition.is_empty(), "{found}");
     let expected = expected.replace("                CONDITION", &condition.join("\n"));
     assert_eq!(found, expected, "\n{found}");
@@ -88,25 +92,47 @@ fn what_it_does_depends_on_the_mode_and_on_our_drain() {
     assert!(shown(&i, &drain).contains("takes no node out of service in any mode"));
     (i.closed, i.state) = (Some(NOW), "cleared".to_owned());
     let text = shown(&i, &drain);
-    assert!(text.contains("nothing any more") && text.contains("because"), "{text}");
+    assert!(
+        text.contains("nothing any more") && text.contains("because"),
+        "{text}"
+    );
     assert!(!text.contains("what you can do"), "{text}");
 }
 
 #[test]
 fn hostile_content_stays_on_the_screen_and_drives_nothing() {
-    let evil = format!("\x1b]0;x\x07\u{202e}{}\r\n\u{9b}2J{}", "節".repeat(200), "w".repeat(200));
+    let evil = format!(
+        "\x1b]0;x\x07\u{202e}{}\r\n\u{9b}2J{}",
+        "節".repeat(200),
+        "w".repeat(200)
+    );
     let mut i = incident();
-    for text in [&mut i.subject, &mut i.check, &mut i.detail, &mut i.act, &mut i.clears, &mut i.state] {
+    for text in [
+        &mut i.subject,
+        &mut i.check,
+        &mut i.detail,
+        &mut i.act,
+        &mut i.clears,
+        &mut i.state,
+    ] {
         text.clone_from(&evil);
     }
     i.findings[0].evidence.push(evil.clone());
     i.history.push((0, evil.clone()));
     i.ack = Some((evil.clone(), 0, evil));
     for width in [40, 100] {
-        let text = show(&i, &sample::view().drain, &caller(), NOW, &Screen { width, ..PLAIN });
+        let text = show(
+            &i,
+            &sample::view().drain,
+            &caller(),
+            NOW,
+            &Screen { width, ..PLAIN },
+        );
         assert!(!text.chars().any(|c| c != '\n' && c.is_control()), "{text:?}");
         // Commands are not taken apart, or they could not be pasted; this one fits the wide screen.
-        let wide = text.lines().filter(|l| !l.starts_with("incident") && !l.contains("--reason"));
+        let wide = text
+            .lines()
+            .filter(|l| !l.starts_with("incident") && !l.contains("--reason"));
         assert!(wide.clone().all(|l| columns(l) <= width.max(60)), "{text}");
     }
 }
@@ -143,7 +169,10 @@ fn a_name_picks_by_id_subject_or_their_beginning() {
 #[test]
 fn where_nothing_is_wrong_it_says_so_and_where_closed_ones_are() {
     let mut view = sample::view();
-    assert_eq!(nothing(&view), "no open incidents; 1 closed: `nodewarden why --all`\n");
+    assert_eq!(
+        nothing(&view),
+        "no open incidents; 1 closed: `nodewarden why --all`\n"
+    );
     view.incidents.clear();
     assert_eq!(nothing(&view), "no open incidents\n");
 }
