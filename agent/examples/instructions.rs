@@ -7,7 +7,7 @@ use anyhow::{Context, bail, ensure};
 use collectors::{Block, Cadence, Kind, Metric, Spec, Subject, SubjectKind, Tier, Unit};
 use nodewarden::core::ledger::Ledger;
 use nodewarden::core::snapshot::{CollectorState, DeviceState, Prepared, Presence, Snapshot};
-use nodewarden::exposition::{Encoder, OwnFacts, Page};
+use nodewarden::exposition::{Encoder, Format, OwnFacts, Page, Selection};
 use nodewarden::health::verdict::{Health, Verdict};
 use nodewarden::health::view::{DrainView, View};
 use nodewarden::worker::proto::{self, Decoder, FromWorker};
@@ -34,11 +34,12 @@ fn main() -> anyhow::Result<()> {
 /// A page of a thousand series that the encoder has seen before.
 fn page(rounds: u64) -> anyhow::Result<()> {
     let (mut encoder, page) = (Encoder::default(), made_up());
-    let mut out = String::new();
+    let (selection, mut out) = (Selection::default(), Vec::new());
     for _ in 0..rounds {
         out.clear();
-        encoder.page(&page, Tier::Core, &mut out);
+        encoder.page(&page, None, &selection, Format::Text, &mut out);
     }
+    let out = String::from_utf8(out)?;
     let series = out.lines().filter(|l| l.starts_with("made_up_")).count();
     ensure!(series == DEVICES * METRICS, "{series} series");
     Ok(())
@@ -116,6 +117,7 @@ fn device(number: usize, metrics: &[&'static Metric]) -> DeviceState {
         subject: Subject::new(SubjectKind::Pci, name),
         layout: Arc::new(Prepared::new(block.layout().to_vec())),
         values: Arc::new(block.values().to_vec()),
+        refused: 0,
         at: AT,
         took: Duration::from_millis(1),
         error: None,

@@ -1,11 +1,12 @@
-//! `cargo xtask demo`: the daemon on a recorded node, in a folder that is gone afterwards.
+//! `cargo xtask demo`: the daemon on a recorded node that is played on a clock, in a folder that is gone afterwards.
 
-use std::fs::Permissions;
-use std::net::SocketAddr;
+mod check;
+mod place;
+
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -14,37 +15,51 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
-use testkit::tree;
+use testkit::play::Play;
+use testkit::ports::Port;
 
 use crate::cmd;
+use check::Check;
+use place::Place;
 
 /// How long the daemon may take to leave after it was asked to.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Runs until Ctrl-C.
-pub(crate) fn run(name: &str, listen: SocketAddr) -> Result<()> {
-    let recording = cmd::root().join("fixtures").join(name);
-    if !recording.join("root.tree").is_file() {
-        bail!(
-            "{} is no recording: it has no file `root.tree`",
-            recording.display()
-        );
+/// How long the daemon may take until it serves.
+const START: Duration = Duration::from_secs(60);
+
+/// How often the node moves on.
+const TICK: u16 = 250;
+
+/// The arguments of `cargo xtask demo`.
+#[derive(clap::Args)]
+pub(crate) struct DemoArgs {
+    /// The recording: a folder below fixtures/.
+    #[arg(default_value = "demo")]
+    name: String,
+    /// Where metrics are served. Port 0 picks a free one.
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:19190")]
+    listen: SocketAddr,
+    /// Look at everything the demo promises, and end: pages, moving counters, the incident, the commands.
+    #[arg(long)]
+    check: bool,
+    /// Show this nodewarden; nothing is built.
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+}
+
+/// Runs until Ctrl-C, or until everything was checked.
+pub(crate) fn run(args: DemoArgs) -> Result<()> {
+    let case = cmd::root().join("fixtures").join(&args.name);
+    if !case.join("root.tree").is_file() {
+        bail!("{} is no recording: it has no file `root.tree`", case.display());
     }
-    cmd::run(&mut cmd::cargo(&[
-        "build",
-        "--locked",
-        "--profile=ci",
-        "--package=nodewarden",
-    ]))?;
-    let binary = target_dir()?.join("ci/nodewarden");
-
-    // Under root the workers run as users of their own, which may not look into a checkout below somebody's home.
-    let temp = tempfile::Builder::new().prefix("nodewarden-demo-").tempdir()?;
-    std::fs::set_permissions(temp.path(), Permissions::from_mode(0o755))?;
-    let node = temp.path().join("node");
-    tree::unpack(&recording, &node)?;
-    let (state, run) = (temp.path().join("state"), temp.path().join("run"));
-
+    // Taken before the build: waiting a minute to hear that the port is taken helps nobody.
+    let (listen, _port) = free(args.listen)?;
+    let program = match args.program {
+        Some(program) => program,
+        None => build()?,
+    };
     // Blocked, so that Ctrl-C ends the wait and not the clean-up.
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGINT);
@@ -52,61 +67,101 @@ pub(crate) fn run(name: &str, listen: SocketAddr) -> Result<()> {
     signals.thread_block()?;
     let waker = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC)?;
 
-    let mut command = cmd::program(&binary.to_string_lossy(), &["run", "--recorded"]);
-    command.arg(&node).arg("--listen").arg(listen.to_string());
-    command.arg("--state-dir").arg(&state).arg("--run-dir").arg(&run);
-    // A process group of its own: Ctrl-C must not reach the workers, which only ever end with their input.
-    command.process_group(0);
-    let mut daemon = command
-        .spawn()
-        .with_context(|| format!("cannot start {}", binary.display()))?;
-    print_where_to_look(&binary, &run, listen);
-    wait(&mut daemon, &waker)
+    let place = Place::new(program, listen)?;
+    let play = Play::open(&case, &place.node())?;
+    let mut daemon = place.start()?;
+    let shown = show(&place, play, args.check, &mut daemon, &waker);
+    let ended = end(&mut daemon);
+    drop(place);
+    shown.and(ended)
 }
 
-fn print_where_to_look(binary: &Path, run: &Path, listen: SocketAddr) {
-    let (binary, run) = (binary.display(), run.display());
-    println!(
-        "
-A recorded node with a broken GPU. Nothing here touches this machine's hardware or its Slurm.
-
-  metrics    curl -s http://{listen}/metrics
-  status     {binary} status --run-dir {run}
-  why        {binary} why --run-dir {run}
-
-Ctrl-C ends it and removes its files.
-"
-    );
+/// The address to listen on: as asked, or with a port that stays ours.
+fn free(mut listen: SocketAddr) -> Result<(SocketAddr, Option<Port>)> {
+    if listen.port() == 0 {
+        let port = Port::reserve()?;
+        listen.set_port(port.number());
+        return Ok((listen, Some(port)));
+    }
+    TcpListener::bind(listen)
+        .with_context(|| format!("cannot listen on {listen}; `--listen 127.0.0.1:0` picks a free port"))?;
+    Ok((listen, None))
 }
 
-/// Waits for the daemon, passing on the wish to end. A daemon that ends unasked has failed, whatever it says.
-fn wait(daemon: &mut Child, waker: &SignalFd) -> Result<()> {
-    let mut asked: Option<Instant> = None;
+fn build() -> Result<PathBuf> {
+    cmd::run(&mut cmd::cargo(&[
+        "build",
+        "--locked",
+        "--profile=ci",
+        "--package=nodewarden",
+    ]))?;
+    let metadata = cmd::metadata(false)?;
+    let target = metadata["target_directory"]
+        .as_str()
+        .context("cargo metadata names no target folder")?;
+    Ok(PathBuf::from(target).join("ci/nodewarden"))
+}
+
+/// Plays until somebody wants it to end, or everything was checked.
+fn show(place: &Place, mut play: Play, check: bool, daemon: &mut Child, waker: &SignalFd) -> Result<()> {
+    let started = Instant::now();
+    let mut serving: Option<Instant> = None;
+    let mut check = check.then(|| Check::new(play.length()));
     loop {
         if let Some(status) = daemon.try_wait()? {
-            if asked.is_some() {
-                return Ok(());
-            }
             bail!("the daemon ended by itself: {status}");
         }
-        let mut fds = [PollFd::new(waker.as_fd(), PollFlags::POLLIN)];
-        if poll(&mut fds, PollTimeout::from(200_u8))? > 0 && waker.read_signal()?.is_some() && asked.is_none()
-        {
-            asked = Some(Instant::now());
-            kill(Pid::from_raw(i32::try_from(daemon.id())?), Signal::SIGTERM)?;
+        if let Some(since) = serving {
+            let at = since.elapsed();
+            for line in play.advance(at)? {
+                println!("{:4} s  {line}", at.as_secs());
+            }
+            if let Some(check) = &mut check
+                && check.look(place, at)?
+            {
+                return Ok(());
+            }
+        } else if place.serves() {
+            place.print_where_to_look();
+            serving = Some(Instant::now());
+        } else if started.elapsed() > START {
+            bail!("the daemon does not serve after {} s", START.as_secs());
         }
-        if asked.is_some_and(|at| at.elapsed() > GRACE) {
-            daemon.kill()?;
-            daemon.wait()?;
-            bail!("the daemon did not leave within {} s", GRACE.as_secs());
+        let mut fds = [PollFd::new(waker.as_fd(), PollFlags::POLLIN)];
+        if poll(&mut fds, PollTimeout::from(TICK))? > 0 && waker.read_signal()?.is_some() {
+            return match check {
+                Some(_) => bail!("interrupted before everything was checked"),
+                None => Ok(()),
+            };
         }
     }
 }
 
-fn target_dir() -> Result<std::path::PathBuf> {
-    let metadata = cmd::metadata(false)?;
-    Ok(metadata["target_directory"]
-        .as_str()
-        .context("cargo metadata names no target folder")?
-        .into())
+/// Asks the daemon to leave, and waits for it.
+fn end(daemon: &mut Child) -> Result<()> {
+    if daemon.try_wait()?.is_some() {
+        return Ok(());
+    }
+    kill(Pid::from_raw(i32::try_from(daemon.id())?), Signal::SIGTERM)?;
+    let asked = Instant::now();
+    while daemon.try_wait()?.is_none() {
+        if asked.elapsed() > GRACE {
+            daemon.kill()?;
+            daemon.wait()?;
+            bail!("the daemon did not leave within {} s", GRACE.as_secs());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+impl Place {
+    fn start(&self) -> Result<Child> {
+        let mut command = self.command();
+        // A process group of its own: Ctrl-C must not reach the workers, which only ever end with their input.
+        command.process_group(0);
+        command
+            .spawn()
+            .with_context(|| format!("cannot start {}", self.program().display()))
+    }
 }

@@ -17,7 +17,6 @@ mod stage;
 mod test;
 mod vm;
 
-use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -68,15 +67,8 @@ enum Task {
     Package,
     /// What a scrape costs, beside node_exporter and a floor program. Needs root, Debian.
     Bench(bench::BenchArgs),
-    /// Runs the daemon on a recorded node that has a broken GPU.
-    Demo {
-        /// The recording: a folder below fixtures/.
-        #[arg(default_value = "demo")]
-        name: String,
-        /// Where metrics are served.
-        #[arg(long, default_value = "127.0.0.1:19190")]
-        listen: SocketAddr,
-    },
+    /// Runs the daemon on a recorded node, one of whose GPUs breaks.
+    Demo(demo::DemoArgs),
 }
 
 fn main() -> ExitCode {
@@ -107,7 +99,7 @@ fn run(task: Task) -> Result<()> {
         }
         Task::Package => package::run(),
         Task::Bench(args) => bench::run(&args),
-        Task::Demo { name, listen } => demo::run(&name, listen),
+        Task::Demo(args) => demo::run(args),
     }
 }
 

@@ -22,6 +22,7 @@ pub mod slots;
 pub mod spawn;
 pub mod store;
 pub mod timer;
+pub mod terminal;
 
 use std::io;
 use std::os::fd::AsFd;

@@ -1,0 +1,275 @@
+//! Plays a recording on a clock, so that a program that reads it sees a node that lives.
+//!
+//! The steps of a case are laid one after the other. A file that every step names is one that moves: its whole numbers
+//! rise all the time, between two steps from the one to the other, and after the last step at the rate of the last two.
+//! Every other file changes when its step comes. Lines of the kernel log come when their time stamp has come; then the
+//! log is a FIFO, which a reader follows as it follows the kernel's own.
+//!
+//! `clock.toml` in the case says how fast: `step_seconds`, and the time stamp in microseconds at which the play begins,
+//! `kernel_log_begins`. Without the latter the whole log is there from the start.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+
+use crate::tree::{self, Entry};
+
+/// What a pipe may hold without a right of its own (/proc/sys/fs/pipe-max-size): a log that comes before its reader.
+const PIPE: i32 = 1 << 20;
+
+/// How long a step takes where the case does not say.
+const STEP: u64 = 10;
+
+/// A recording being played.
+#[derive(Debug)]
+pub struct Play {
+    root: PathBuf,
+    step: Duration,
+    steps: Vec<Step>,
+    /// How many steps were laid.
+    laid: usize,
+    /// Path to its text at the start and after each step.
+    moving: BTreeMap<String, Vec<String>>,
+    log: Option<Log>,
+}
+
+#[derive(Debug)]
+struct Step {
+    /// Its first comment.
+    title: Option<String>,
+    entries: Vec<(String, Entry)>,
+}
+
+#[derive(Debug)]
+struct Log {
+    pipe: File,
+    begins: Duration,
+    /// Records with their time stamps, the latest first.
+    waiting: Vec<(Duration, String)>,
+}
+
+impl Play {
+    /// Unpacks a case into the folder `to`, at its start.
+    ///
+    /// # Errors
+    /// A file of the case that cannot be read, or a file that cannot be written.
+    pub fn open(case: &Path, to: &Path) -> Result<Self> {
+        tree::unpack(case, to)?;
+        let clock = Clock::read(&case.join("clock.toml"))?;
+        let mut steps = Vec::new();
+        for file in tree::steps(case)? {
+            let text = fs::read_to_string(&file)?;
+            let title = text.lines().next().and_then(|l| l.strip_prefix("# "));
+            steps.push(Step {
+                title: title.map(str::to_owned),
+                entries: tree::parse(&file.display().to_string(), &text)?,
+            });
+        }
+        let root = case.join("root.tree");
+        let start = tree::parse(&root.display().to_string(), &fs::read_to_string(&root)?)?;
+        let log = match clock.begins {
+            Some(begins) => Some(Log::open(&to.join("kmsg"), begins)?),
+            None => None,
+        };
+        Ok(Self {
+            root: to.join("root"),
+            step: clock.step,
+            moving: moving(&start, &steps),
+            steps,
+            laid: 0,
+            log,
+        })
+    }
+
+    /// When everything has come that the recording holds; what moves goes on.
+    pub fn length(&self) -> Duration {
+        let last = self.log.as_ref().and_then(|l| l.waiting.first());
+        let log = last.map_or(Duration::ZERO, |(at, _)| *at);
+        log.max(self.step * u32::try_from(self.steps.len()).unwrap_or(u32::MAX))
+    }
+
+    /// Brings the node to its state at a time since the start, and says in lines for people what has happened.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub fn advance(&mut self, at: Duration) -> Result<Vec<String>> {
+        let mut said = Vec::new();
+        let position = usize::try_from(at.as_millis() / self.step.as_millis())?;
+        while self.laid < position.min(self.steps.len()) {
+            let step = &self.steps[self.laid];
+            for (path, entry) in &step.entries {
+                tree::put(&self.root.join(path), entry).with_context(|| path.clone())?;
+            }
+            said.extend(step.title.clone());
+            self.laid += 1;
+        }
+        if !self.steps.is_empty() {
+            // Behind the last step the line through the last two goes on.
+            let from = position.min(self.steps.len() - 1);
+            let since = at.saturating_sub(self.step * u32::try_from(from)?);
+            for (path, texts) in &self.moving {
+                let text = between(&texts[from], &texts[from + 1], since, self.step);
+                tree::put(&self.root.join(path), &Entry::File(text.into_bytes()))?;
+            }
+        }
+        if let Some(log) = &mut self.log {
+            said.extend(log.advance(at)?);
+        }
+        Ok(said)
+    }
+}
+
+/// The files that every step names, with their text at the start and after each step.
+fn moving(start: &[(String, Entry)], steps: &[Step]) -> BTreeMap<String, Vec<String>> {
+    let text = |entries: &[(String, Entry)], path: &str| {
+        entries
+            .iter()
+            .rev()
+            .find(|(p, _)| p == path)
+            .and_then(|(_, e)| match e {
+                Entry::File(bytes) => String::from_utf8(bytes.clone()).ok(),
+                _ => None,
+            })
+    };
+    let mut moving = BTreeMap::new();
+    for (path, _) in steps.first().map_or(&[][..], |s| &s.entries) {
+        let states = std::iter::once(start).chain(steps.iter().map(|s| s.entries.as_slice()));
+        if let Some(texts) = states.map(|entries| text(entries, path)).collect() {
+            moving.insert(path.clone(), texts);
+        }
+    }
+    moving
+}
+
+/// A text on the way from one to the other: whole numbers that rise have risen in proportion to the time.
+fn between(from: &str, to: &str, since: Duration, step: Duration) -> String {
+    let words = |text| str::split_inclusive(text, |c: char| c.is_ascii_whitespace());
+    // Before the end what does not rise is still as it was; behind it, it stays.
+    let still = if since < step { from } else { to };
+    if words(from).count() != words(to).count() {
+        return still.to_owned();
+    }
+    let number = |word: &str| word.trim_end().parse::<u64>().ok();
+    let mut out = String::new();
+    for ((from, to), still) in words(from).zip(words(to)).zip(words(still)) {
+        match (number(from), number(to)) {
+            (Some(low), Some(high)) if high > low => {
+                let risen = u128::from(high - low) * since.as_millis() / step.as_millis();
+                let value = u64::try_from(u128::from(low) + risen).unwrap_or(u64::MAX);
+                out.push_str(&value.to_string());
+                out.push_str(&to[to.trim_end().len()..]);
+            }
+            _ => out.push_str(still),
+        }
+    }
+    out
+}
+
+impl Log {
+    /// Puts a FIFO in the place of the log and tells it what was there when the play begins.
+    fn open(path: &Path, begins: Duration) -> Result<Self> {
+        let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        let mut waiting = records(&text).with_context(|| path.display().to_string())?;
+        waiting.reverse();
+        fs::remove_file(path)?;
+        mkfifo(path, Mode::S_IRUSR | Mode::S_IWUSR)?;
+        // Whatever the umask: the reader may be another user.
+        fs::set_permissions(path, fs::Permissions::from_mode(0o644))?;
+        // Open for reading too, so that it is there, and keeps what it holds, while nobody reads.
+        let pipe = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(nix::libc::O_NONBLOCK)
+            .open(path)?;
+        fcntl(&pipe, FcntlArg::F_SETPIPE_SZ(PIPE)).context("the log's pipe")?;
+        let mut log = Self {
+            pipe,
+            begins,
+            waiting,
+        };
+        log.advance(Duration::ZERO)?;
+        Ok(log)
+    }
+
+    /// Tells what has come, and gives the messages.
+    fn advance(&mut self, at: Duration) -> Result<Vec<String>> {
+        let mut said = Vec::new();
+        while self
+            .waiting
+            .last()
+            .is_some_and(|(stamp, _)| *stamp <= self.begins + at)
+        {
+            let Some((_, record)) = self.waiting.pop() else {
+                break;
+            };
+            self.pipe
+                .write_all(record.as_bytes())
+                .context("the log's reader has fallen behind")?;
+            let message = record.lines().next().and_then(|l| l.split_once(';'));
+            said.extend(message.map(|(_, text)| format!("kernel: {text}")));
+        }
+        Ok(said)
+    }
+}
+
+/// The records of a log with their time stamps. Lines that begin with a space belong to the record above.
+fn records(text: &str) -> Result<Vec<(Duration, String)>> {
+    let mut records: Vec<(Duration, String)> = Vec::new();
+    for (line, number) in text.lines().zip(1..) {
+        if let Some((_, record)) = records.last_mut().filter(|_| line.starts_with(' ')) {
+            record.push_str(&format!("{line}\n"));
+            continue;
+        }
+        let stamp = line.split(',').nth(2).and_then(|s| s.parse().ok());
+        let Some(stamp) = stamp else {
+            bail!("line {number}: {line:?}: expected `priority,sequence,microseconds,flags;text`");
+        };
+        records.push((Duration::from_micros(stamp), format!("{line}\n")));
+    }
+    Ok(records)
+}
+
+struct Clock {
+    step: Duration,
+    begins: Option<Duration>,
+}
+
+impl Clock {
+    fn read(path: &Path) -> Result<Self> {
+        let mut clock = Self {
+            step: Duration::from_secs(STEP),
+            begins: None,
+        };
+        if !path.is_file() {
+            return Ok(clock);
+        }
+        for line in fs::read_to_string(path)?.lines().map(str::trim) {
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let pair = line
+                .split_once('=')
+                .map(|(key, value)| (key.trim(), value.trim().parse()));
+            match pair {
+                Some(("step_seconds", Ok(n @ 1..=3600))) => clock.step = Duration::from_secs(n),
+                Some(("kernel_log_begins", Ok(n))) => clock.begins = Some(Duration::from_micros(n)),
+                _ => bail!(
+                    "{}: {line:?}: expected `step_seconds = 1..3600` or `kernel_log_begins = MICROSECONDS`",
+                    path.display()
+                ),
+            }
+        }
+        Ok(clock)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+use std::io::Read;
+
+use super::*;
+
+fn case(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = dir.path().join("case").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    dir
+}
+
+fn open(dir: &tempfile::TempDir) -> Result<Play> {
+    Play::open(&dir.path().join("case"), &dir.path().join("node"))
+}
+
+fn read(dir: &tempfile::TempDir, name: &str) -> String {
+    fs::read_to_string(dir.path().join("node/root").join(name)).unwrap()
+}
+
+fn seconds(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+#[test]
+fn what_every_step_names_moves_and_goes_on_and_the_rest_changes_at_its_step() {
+    let dir = case(&[
+        ("clock.toml", "# a comment\nstep_seconds = 10\n"),
+        (
+            "root.tree",
+            "count = 100\nrate = 5\nline = cpu 7 x 3\nwidth = 16\n",
+        ),
+        ("steps/1.tree", "count = 200\nrate = 5\nline = cpu 17 x 3\n"),
+        (
+            "steps/2.tree",
+            "# The link is broken.\ncount = 220\nrate = 4\nline = cpu 27 y 3\nwidth = 63\n",
+        ),
+    ]);
+    let mut play = open(&dir).unwrap();
+    let mut at = |time| {
+        let said = play.advance(seconds(time)).unwrap();
+        let files = ["count", "rate", "line", "width"].map(|f| read(&dir, f).trim_end().to_owned());
+        (files, said)
+    };
+    let quiet = Vec::<String>::new();
+    let row = |files: [&str; 4]| files.map(str::to_owned);
+    assert_eq!(at(0), (row(["100", "5", "cpu 7 x 3", "16"]), quiet.clone()));
+    assert_eq!(at(5), (row(["150", "5", "cpu 12 x 3", "16"]), quiet.clone()));
+    assert_eq!(at(10), (row(["200", "5", "cpu 17 x 3", "16"]), quiet.clone()));
+    assert_eq!(at(15), (row(["210", "5", "cpu 22 x 3", "16"]), quiet.clone()));
+    let broken = vec!["The link is broken.".to_owned()];
+    assert_eq!(at(20), (row(["220", "4", "cpu 27 y 3", "63"]), broken));
+    assert_eq!(at(120), (row(["420", "4", "cpu 127 y 3", "63"]), quiet));
+}
+
+#[test]
+fn steps_that_were_missed_are_all_laid() {
+    let dir = case(&[
+        ("root.tree", "a = 1\n"),
+        ("steps/1.tree", "b = 1\n"),
+        ("steps/2.tree", "c = 1\n"),
+    ]);
+    open(&dir).unwrap().advance(seconds(1000)).unwrap();
+    assert_eq!(
+        (read(&dir, "b"), read(&dir, "c")),
+        ("1\n".to_owned(), "1\n".to_owned())
+    );
+}
+
+#[test]
+fn lines_of_the_kernel_log_come_in_their_time_with_what_belongs_to_them() {
+    let dir = case(&[
+        ("clock.toml", "kernel_log_begins = 5000000\n"),
+        ("root.tree", ""),
+        (
+            "kmsg",
+            "6,1,1000,-;old\n3,2,7000000,-;first\n DEVICE=x\n3,3,7000001,-;second\n",
+        ),
+    ]);
+    let mut play = open(&dir).unwrap();
+    let mut reader = OpenOptions::new()
+        .read(true)
+        .custom_flags(nix::libc::O_NONBLOCK)
+        .open(dir.path().join("node/kmsg"))
+        .unwrap();
+    let mut told = || {
+        let mut bytes = [0; 4096];
+        let n = reader.read(&mut bytes).unwrap_or(0);
+        String::from_utf8_lossy(&bytes[..n]).into_owned()
+    };
+    assert_eq!(told(), "6,1,1000,-;old\n");
+    assert!(play.advance(seconds(1)).unwrap().is_empty());
+    assert_eq!(told(), "");
+    assert_eq!(play.advance(seconds(2)).unwrap(), ["kernel: first"]);
+    assert_eq!(told(), "3,2,7000000,-;first\n DEVICE=x\n");
+    assert_eq!(play.advance(seconds(9)).unwrap(), ["kernel: second"]);
+    assert_eq!(told(), "3,3,7000001,-;second\n");
+}
+
+#[test]
+fn a_case_without_clock_has_its_log_as_a_file() {
+    let dir = case(&[("root.tree", ""), ("kmsg", "6,1,1000,-;old\n")]);
+    open(&dir).unwrap().advance(seconds(1)).unwrap();
+    assert_eq!(
+        fs::read_to_string(dir.path().join("node/kmsg")).unwrap(),
+        "6,1,1000,-;old\n"
+    );
+}
+
+#[test]
+fn an_error_names_the_file_and_what_was_expected() {
+    for (name, text, part) in [
+        (
+            "clock.toml",
+            "step_seconds = 0",
+            "clock.toml: \"step_seconds = 0\": expected",
+        ),
+        ("clock.toml", "speed = 2", "expected `step_seconds"),
+        (
+            "kmsg",
+            "no record\n",
+            "kmsg: line 1: \"no record\": expected `priority",
+        ),
+        ("steps/x.tree", "", "expected `<number>.tree`"),
+    ] {
+        let files = [
+            ("root.tree", ""),
+            ("clock.toml", "kernel_log_begins = 0"),
+            ("kmsg", ""),
+            (name, text),
+        ];
+        let error = format!("{:#}", open(&case(&files)).unwrap_err());
+        assert!(error.contains(part), "{error}");
+    }
+}

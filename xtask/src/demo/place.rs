@@ -1,0 +1,108 @@
+//! Where the demo lives, and what can be looked at.
+
+use std::fs::{self, Permissions};
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Result;
+use tempfile::TempDir;
+use testkit::http;
+
+use crate::cmd;
+
+/// How long one answer may take.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// Pages worth a look, with what they are. Only those that answer are shown.
+const PAGES: &[(&str, &str)] = &[
+    ("status page", "/"),
+    ("status, JSON", "/api/v1/status"),
+    ("metrics", "/metrics"),
+    ("in detail", "/metrics?tier=detail"),
+];
+
+/// Commands worth a try, with what each exits with once the node is broken.
+pub(super) const COMMANDS: &[(&str, i32)] = &[("status", 0), ("status --watch", 0), ("why", 0), ("check", 1)];
+
+/// A folder with a node, and the daemon on it.
+pub(super) struct Place {
+    program: PathBuf,
+    listen: SocketAddr,
+    dir: TempDir,
+}
+
+impl Place {
+    pub(super) fn new(program: PathBuf, listen: SocketAddr) -> Result<Self> {
+        let dir = tempfile::Builder::new().prefix("nodewarden-demo-").tempdir()?;
+        // Under root the workers run as users of their own, which may not look into a checkout below somebody's home.
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o755))?;
+        fs::write(dir.path().join("empty.toml"), "")?;
+        Ok(Self { program, listen, dir })
+    }
+
+    pub(super) fn node(&self) -> PathBuf {
+        self.dir.path().join("node")
+    }
+
+    pub(super) fn run_dir(&self) -> PathBuf {
+        self.dir.path().join("run")
+    }
+
+    pub(super) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// The daemon's command. This machine's configuration is not the recorded node's.
+    pub(super) fn command(&self) -> Command {
+        let mut command = cmd::program(&self.program.to_string_lossy(), &["run", "--recorded"]);
+        command
+            .arg(self.node())
+            .arg("--listen")
+            .arg(self.listen.to_string());
+        command.arg("--config").arg(self.dir.path().join("empty.toml"));
+        command.arg("--state-dir").arg(self.dir.path().join("state"));
+        command.arg("--run-dir").arg(self.run_dir());
+        command
+    }
+
+    /// A subcommand on this daemon, as it is printed.
+    pub(super) fn subcommand(&self, words: &str) -> Command {
+        let mut command = cmd::program(&self.program.to_string_lossy(), &[]);
+        command
+            .args(words.split(' '))
+            .arg("--run-dir")
+            .arg(self.run_dir());
+        command
+    }
+
+    pub(super) fn get(&self, page: &str) -> Result<String> {
+        let answer = http::get(&self.listen.to_string(), page, &[], ANSWER)?;
+        Ok(answer.ok()?.to_owned())
+    }
+
+    /// Whether the daemon has read the node.
+    pub(super) fn serves(&self) -> bool {
+        self.get("/-/ready").is_ok()
+    }
+
+    /// The pages that answer.
+    pub(super) fn pages(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        PAGES.iter().copied().filter(|(_, page)| self.get(page).is_ok())
+    }
+
+    pub(super) fn print_where_to_look(&self) {
+        println!("\nA recorded node. Nothing here touches this machine's hardware or its Slurm.\n");
+        for (what, page) in self.pages() {
+            println!("  {what:14} http://{}{page}", self.listen);
+        }
+        println!();
+        for (words, _) in COMMANDS {
+            let (program, run) = (self.program.display(), self.run_dir());
+            println!("  {program} {words} --run-dir {}", run.display());
+        }
+        println!("\nIts time runs from now on. Ctrl-C ends it and removes its files.\n");
+    }
+}
