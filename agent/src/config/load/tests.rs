@@ -243,11 +243,11 @@ fn metrics_are_switched_by_name_and_a_wrong_name_is_found() {
         "[metrics]\ntier = \"detail\"\ninclude = [\"nodewarden_verdict\"]\nexclude = [\"nodewarden_mode_info\"]\n",
     )]);
     let metrics = files.load(&[]).unwrap().config.metrics;
-    assert_eq!(metrics.tier, collectors::Tier::Detail);
+    assert_eq!(metrics.tier, Tier::Detail);
     assert_eq!(metrics.include, ["nodewarden_verdict"]);
     assert_eq!(metrics.exclude, ["nodewarden_mode_info"]);
 
-    let private = crate::exposition::metrics().find(|m| m.tier == collectors::Tier::Private);
+    let private = exposition::metrics().find(|m| m.tier == Tier::Private);
     let private = private.unwrap().name;
     files.put(format!(
         "[metrics]\ntier = \"private\"\ninclude = [\n  \"nodewarden_verdict\",\n  \"nodewarden_verdikt\",\n]\n\

@@ -1,6 +1,7 @@
 use collectors::Subject;
 
 use super::*;
+use crate::worker::proto::{MAX_FRAME, to_wire};
 
 /// A fleet whose host worker is the test itself.
 struct Rig {
