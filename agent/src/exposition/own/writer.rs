@@ -75,11 +75,9 @@ impl Family<'_, '_> {
         sum: f64,
         count: u64,
     ) {
-        let mut at = 0;
-        for seen in buckets.chain([count]) {
+        for (at, seen) in (0..).zip(buckets.chain([count])) {
             self.start(labels, Part::Bucket(at));
             self.end(Value::U64(seen));
-            at += 1;
         }
         self.start(labels, Part::Sum);
         self.end(Value::F64(sum));

@@ -113,10 +113,6 @@ impl<C: Core> Routes<C> {
         answer
     }
 
-    #[expect(
-        clippy::type_complexity,
-        reason = "a page and what is asked of it, or an answer"
-    )]
     fn asked(
         &self,
         path: &str,
