@@ -11,7 +11,7 @@ const STYLE: &str = include_str!("page.css");
 
 /// Nothing may be loaded or sent, and only our own style (by its digest) applies.
 pub(in crate::http) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; \
-     style-src 'sha256-dN9YreodXlag1TAHzkEpWg3kGRmPuxf1i9m8z1IeygE='; \
+     style-src 'sha256-yCjQrNZuIA0mRpoq4IGZNidH+Ed91oIQF5SMue64zKM='; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Text in HTML. Characters that could hide or turn round what follows are shown as such.
