@@ -2,6 +2,7 @@
 //! `fuzz_targets/`, its `[[bin]]` in Cargo.toml, and at least one file below `fixtures/fuzz/<name>/`.
 
 use nodewarden::actions::{IncidentId, Reason};
+use nodewarden::config::Listen;
 
 /// A target: it takes any bytes, and panics where a promise is broken.
 pub type Target = fn(&[u8]);
@@ -14,6 +15,7 @@ pub static TARGETS: &[(&str, Target)] = &[
     ("scontrol_show_node", nodewarden::actions::slurm::parse::fuzz),
     ("reason", reason),
     ("scrape_request", nodewarden::exposition::select::fuzz),
+    ("listen", listen),
 ];
 
 /// Whatever a check or a driver puts into a drain reason, the reason keeps its form and its end.
@@ -32,4 +34,16 @@ pub fn reason(data: &[u8]) {
         "{}",
         made.as_str()
     );
+}
+
+/// What is taken as an entry of `listen` reads back as the same.
+pub fn listen(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    if let Ok(entry) = text.parse::<Listen>() {
+        assert_eq!(
+            entry.to_string().parse::<Listen>().ok().as_ref(),
+            Some(&entry),
+            "{text:?}"
+        );
+    }
 }

@@ -5,6 +5,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
+use nix::sys::socket::{Backlog, listen};
+
 use crate::sys::files;
 
 /// An address that could not be listened on.
@@ -48,6 +50,8 @@ pub(super) fn bind_one(address: &SocketAddr) -> Result<TcpListener, BindError> {
     };
     let listener = TcpListener::bind(address).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
+    // std's queue of 128 overflows in a flood of connections, and a scraper's SYN is then lost for a second.
+    listen(&listener, Backlog::MAXALLOWABLE).map_err(|e| failed(e.into()))?;
     Ok(listener)
 }
 

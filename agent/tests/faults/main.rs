@@ -16,6 +16,7 @@
 mod common;
 
 mod config;
+mod http;
 mod instance;
 mod kmsg;
 mod ownership;

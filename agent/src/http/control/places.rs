@@ -16,18 +16,21 @@ pub(super) const PER_USER: usize = 8;
 /// Connections of root, the daemon's own user and the operators.
 pub(super) const RESERVED: usize = 16;
 
+/// How many places each user holds.
+type Users = Rc<RefCell<HashMap<u32, usize>>>;
+
 /// The free places.
 #[derive(Clone)]
 pub(super) struct Places {
     shared: Slots,
     reserved: Slots,
-    users: Rc<RefCell<HashMap<u32, usize>>>,
+    users: Users,
 }
 
 /// A place, given back when dropped.
 pub(super) struct Place {
     _slot: Slot,
-    user: Option<(u32, Rc<RefCell<HashMap<u32, usize>>>)>,
+    user: Option<(u32, Users)>,
 }
 
 impl Places {

@@ -257,5 +257,26 @@ fn one_connection_serves_many_requests() {
     }
 }
 
+#[test]
+fn listeners_come_and_go_while_it_runs() {
+    let running = Running::start(Fake::new());
+    let doors = running.server.as_ref().unwrap().doors();
+    let listener = bind(&["127.0.0.1:0".parse().unwrap()]).unwrap().remove(0);
+    let address = listener.local_addr().unwrap();
+    doors.open(listener);
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    stream.write_all(b"GET /-/healthy HTTP/1.0\r\n\r\n").unwrap();
+    assert!(everything(stream).starts_with("HTTP/1.0 200"));
+    doors.close(address);
+    let end = std::time::Instant::now() + LONG;
+    while TcpStream::connect(address).is_ok() {
+        assert!(std::time::Instant::now() < end, "still listening");
+        thread::sleep(Duration::from_millis(5));
+    }
+    let (head, _) = running.ask("GET /-/healthy HTTP/1.1\r\n");
+    assert!(head.starts_with("http/1.1 200"), "the others stay");
+}
+
 mod limits;
 mod requests;

@@ -11,7 +11,7 @@ const STYLE: &str = include_str!("page.css");
 
 /// Nothing may be loaded or sent, and only our own style (by its digest) applies.
 pub(in crate::http) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; \
-     style-src 'sha256-4eNfaTyDwbDZh6DtHMCF/5/wi1GNm+Hv3xc4eMrOC7k='; \
+     style-src 'sha256-yCjQrNZuIA0mRpoq4IGZNidH+Ed91oIQF5SMue64zKM='; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Text in HTML. Characters that could hide or turn round what follows are shown as such.
@@ -118,7 +118,7 @@ fn incident(i: &Incident, out: &mut String) -> fmt::Result {
     let looked_after = if i.acknowledged { "yes" } else { "no" };
     write!(
         out,
-        "<dt>Acknowledged</dt><dd>{looked_after}</dd>\n\
+        "<dt>Ack</dt><dd>{looked_after}</dd>\n\
          <dt>Evidence</dt><dd><code>nodewarden why {}</code></dd>\n</dl>\n</article>\n",
         Text(&i.id)
     )

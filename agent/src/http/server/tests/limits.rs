@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use super::super::super::connection::STALL;
 use super::super::super::linger::MAX_LINGERING;
 use super::super::super::places::{MAX_CONNECTIONS, PER_CLIENT};
 use super::*;
@@ -125,4 +126,23 @@ fn a_client_that_does_not_read_is_cut_off() {
         io::ErrorKind::WouldBlock,
         "closed, not only stalled"
     );
+}
+
+/// Longer than a client may stall: an answer that was taken is over.
+#[test]
+fn a_kept_connection_is_there_for_the_next_scrape() {
+    let running = Running::start(Fake::new());
+    let mut stream = running.connect();
+    let mut ask = |request: &[u8]| {
+        stream.write_all(request).unwrap();
+        let mut text = Vec::new();
+        while !text.ends_with(b"runs\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            text.extend(byte);
+        }
+    };
+    ask(b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n");
+    thread::sleep(STALL + Duration::from_secs(2));
+    ask(QUICK);
 }
