@@ -19,4 +19,5 @@ mod config;
 mod instance;
 mod kmsg;
 mod ownership;
+mod rdma;
 mod worker;
