@@ -21,4 +21,5 @@ mod instance;
 mod kmsg;
 mod ownership;
 mod systemd;
+mod rdma;
 mod worker;

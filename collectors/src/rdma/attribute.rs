@@ -96,6 +96,7 @@ fn reason(error: Errno) -> Reason {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests make the files that they read")]
 mod tests {
     use super::*;
     use crate::rdma::text::number;

@@ -23,17 +23,17 @@ pub(super) struct PortFacts {
 }
 
 impl PortFacts {
-    /// Reads them where they are too old. True: the network interface is another one.
+    /// Reads them where they are too old. True: the network interface or the link layer is another one.
     pub(super) fn refresh(&mut self, now: Instant, place: &Place) -> bool {
         if !is_due(&mut self.read, now) {
             return false;
         }
         let port = place.port_folder();
-        self.link_layer = label(&port.join("link_layer"));
+        let link_layer = label(&port.join("link_layer"));
         self.lifespan = label(&port.join("hw_counters/lifespan")).parse().ok();
         let netdev = netdev(&port, place);
-        let changed = netdev != self.netdev;
-        self.netdev = netdev;
+        let changed = netdev != self.netdev || link_layer != self.link_layer;
+        (self.netdev, self.link_layer) = (netdev, link_layer);
         changed
     }
 }

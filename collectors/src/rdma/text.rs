@@ -114,7 +114,8 @@ pub(super) fn rate(bytes: &[u8]) -> Result<Rate, Reason> {
     };
     let width = rest.strip_prefix(b" Gb/sec (").ok_or(Reason::Malformed)?;
     let (lanes, rest) = digits(width)?;
-    if !(rest.starts_with(b"X") && rest.ends_with(b")")) || !(1..=64).contains(&lanes) || whole > 1_000_000 {
+    let is_width = rest.starts_with(b"X") && rest.ends_with(b")") && (1..=64).contains(&lanes);
+    if !is_width || whole > 1_000_000 {
         return Err(Reason::Malformed);
     }
     // A tenth of a gigabit is 12.5 megabytes.

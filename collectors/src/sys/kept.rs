@@ -15,7 +15,8 @@ const RESERVED: u64 = 128;
 /// How often a read that a signal interrupts is begun anew.
 const INTERRUPTS: u32 = 8;
 
-/// How many descriptors may be kept. Ten adapters of 70 files need 700, which the usual limit of 1024 allows.
+/// How many descriptors may be kept. Ten adapters of 70 files need 700, which the usual limit of 1024 allows. Each
+/// holds a page of the kernel's memory for its text.
 #[derive(Debug)]
 pub struct Budget {
     left: AtomicU64,

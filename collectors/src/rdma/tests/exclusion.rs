@@ -126,7 +126,7 @@ fn an_interface_that_is_renamed_changes_the_list_where_interfaces_decide() {
 fn virtual_functions_are_left_out_unless_asked_for() {
     let node = Node::of("sriov");
     assert_eq!(names(&node.ports("")), ["mlx5_0/1"]);
-    assert_eq!(touched(&node, "mlx5_1", "").0, false);
+    assert!(!touched(&node, "mlx5_1", "").0);
     let mut ports = node.ports("virtual_functions = true");
     assert_eq!(names(&ports), ["mlx5_0/1", "mlx5_1/1", "mlx5_2/1", "mlx5_3/1"]);
     let functions: Vec<String> = ports

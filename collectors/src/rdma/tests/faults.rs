@@ -92,7 +92,7 @@ fn a_rate_that_the_driver_refuses_costs_the_rate_alone() {
 #[test]
 fn what_may_not_be_read_is_absent() {
     let node = Node::with(&["mlx5_0", "mlx5_1"]);
-    fs::set_permissions(node.path(FILE), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(node.path(FILE), fs::Permissions::from_mode(0o000)).unwrap();
     let env = node.env();
     // Without this root may read everything. It holds for the one thread.
     let reader = std::thread::spawn(move || {
