@@ -83,6 +83,12 @@ must "watchdog: stopped daemon" "WatchdogSec=6s, restarted" 90 restarted "$resta
 must "watchdog: metrics again" "$(took $begin) after SIGSTOP, result was $(journalctl -b -u nodewarden --no-pager | grep -o "Failed with result '[a-z]*'" | command tail -n 1)" \
   60 kernel_log_up
 
+# Time for a daemon that is started again, which has no heartbeat until it listens.
+printf '[Service]\nWatchdogSec=60s\n' >/etc/systemd/system/nodewarden.service.d/watchdog.conf
+systemctl daemon-reload
+systemctl restart nodewarden
+within 60 answers || fail "killed: started again" "no answer after the restart"
+
 # killed
 parent=$(main)
 old=$(child daemon)
@@ -142,7 +148,7 @@ waits() { # a thread of the worker waits in the mount
 }
 must "stuck: worker in D" "started beside a dead mount" 60 waits
 before=$(fed_at)
-must "stuck: watchdog is fed" "although a worker hangs" 30 fed_after "$before"
+must "stuck: watchdog is fed" "although a worker hangs" 90 fed_after "$before"
 restarts=$(show NRestarts)
 begin=$(now)
 systemctl restart nodewarden || fail "stuck: restart" "no restart"
