@@ -20,14 +20,12 @@ pub(crate) fn run(full: bool) -> Result<()> {
             "--package=nodewarden",
         ]))
     });
-    // Here, while the program is built as it is shipped: the end-to-end tests build it with another feature.
-    vm::stages(&mut stages, Some("systemd"))?;
     test::stages(&mut stages, None);
     e2e::stages(&mut stages, None)?;
     if full {
         stages.run("cargo deny", deny);
         stages.run("fuzz search", fuzz::search);
-        vm::stages(&mut stages, Some("spine"))?;
+        vm::stages(&mut stages, None)?;
     }
     stages.finish()
 }
