@@ -20,8 +20,6 @@ pub(crate) fn run(full: bool) -> Result<()> {
             "--package=nodewarden",
         ]))
     });
-    // Here, while the program is built as it is shipped: the end-to-end tests build it with another feature.
-    vm::stages(&mut stages, Some("systemd"))?;
     test::stages(&mut stages, None);
     e2e::stages(&mut stages, None)?;
     stages.run("instructions", || {
@@ -31,7 +29,7 @@ pub(crate) fn run(full: bool) -> Result<()> {
     if full {
         stages.run("cargo deny", deny);
         stages.run("fuzz search", fuzz::search);
-        vm::stages(&mut stages, Some("spine"))?;
+        vm::stages(&mut stages, None)?;
         stages.run("bench", || {
             deps::install(&["strace", "linux-perf"])?;
             bench::full()

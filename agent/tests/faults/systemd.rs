@@ -69,7 +69,7 @@ fn systemd_hears_of_the_start_a_reload_and_the_stop() {
     assert!(node.try_get("/metrics").is_some(), "ready means that it serves");
     systemd.wait_for("STATUS=healthy, 0 incidents open, mode observe");
     node.xid(0, 79);
-    systemd.wait_for("STATUS=healthy, 1 incident open, mode observe");
+    systemd.wait_for("STATUS=unhealthy, 1 incident open, mode observe");
 
     node.daemon().signal(Signal::SIGHUP).unwrap();
     let reloading = systemd.wait_for("RELOADING=1");
