@@ -3,6 +3,7 @@
 use collectors::{BootId, PciAddress, Subject};
 use serde::{Deserialize, Serialize};
 
+use super::checks::gpu_missing;
 use super::finding::{Clear, Finding, Remedy};
 use super::xids::Need;
 use crate::actions::IncidentId;
@@ -264,7 +265,7 @@ impl Incident {
 
     /// Whether it says that its subject is not on the bus.
     pub(super) fn says_gone(&self) -> bool {
-        let gone = |s: &Seen| s.clears.contains(&Clear::GpuPresent) || s.clears.contains(&Clear::Condition);
+        let gone = |s: &Seen| s.clears.contains(&Clear::GpuPresent) || s.check == gpu_missing::CHECK.id;
         self.findings.iter().any(gone)
     }
 

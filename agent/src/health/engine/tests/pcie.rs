@@ -4,8 +4,8 @@ use collectors::EventBody;
 
 use super::host::Link;
 use super::sim::*;
-use crate::health::Mode;
 use crate::health::verdict::Health;
+use crate::health::{Mode, OrderVerb};
 
 const HCA: &str = "0000:19:00.0";
 
@@ -163,4 +163,19 @@ fn links_below_one_port_name_it_each() {
     let incidents = sim.incidents();
     assert_eq!(incidents.len(), 2);
     assert!(incidents.iter().all(|i| i.contains("below 0000:0f:01.0")));
+}
+
+#[test]
+fn a_person_who_clears_a_narrow_link_has_not_said_that_the_gpu_is_gone() {
+    let mut config = config(Mode::Drain);
+    config.health.gpu_addresses = vec![pci(GPU)];
+    let mut sim = Sim::with(config, None);
+    sim.host.links = vec![link(GPU, "gpu")];
+    sim.host.links[0].width = Some(8);
+    sim.pass(120);
+    let id = sim.engine.view().incidents[0].id.clone();
+    sim.order(OrderVerb::Clear, &id).unwrap();
+    sim.remove_gpu(GPU);
+    sim.pass(60);
+    assert_eq!(sim.slurm.drains, 1);
 }
