@@ -8,7 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::tree::{Entry, put};
 
@@ -91,8 +91,13 @@ const HW_COUNTERS: &[&str] = &[
 /// Counter files of one port.
 pub const PER_PORT: usize = COUNTERS.len() + HW_COUNTERS.len();
 
-/// Values begin here: all have ten digits, so that a file never changes its length, and fit 32 bits.
+/// Values begin here. All have ten digits, so that a file never changes its length, and fit 32 bits.
 const FIRST: u64 = 1_000_000_000;
+
+/// How far the counters are apart, and the rounds of one: four times a value is never the value of another counter,
+/// and the digits do not compress better than real ones.
+const APART: u64 = 4_000_037;
+const STEP: u64 = 137;
 
 struct Counter {
     /// Below the root, for messages.
@@ -115,6 +120,10 @@ impl Hcas {
     /// # Errors
     /// What the kernel says.
     pub fn build(root: &Path, count: usize) -> Result<Self> {
+        ensure!(
+            FIRST + (count * PER_PORT) as u64 * APART < 4 * FIRST,
+            "{count} adapters are too many for unique values"
+        );
         let mut counters = Vec::new();
         for hca in 0..count {
             let folder = adapter(root, hca)?;
@@ -160,8 +169,10 @@ impl Hcas {
     /// # Errors
     /// What the kernel says.
     pub fn advance(&mut self) -> Result<()> {
-        let base = FIRST + self.rounds * self.counters.len() as u64;
-        for (value, counter) in (base..).zip(&mut self.counters) {
+        let moved = self.rounds * STEP;
+        ensure!(moved < APART, "{} rounds: values would come again", self.rounds);
+        for (counter, base) in self.counters.iter_mut().zip((FIRST..).step_by(APART as usize)) {
+            let value = base + moved;
             counter.value = value;
             let text = format!("{value}\n");
             counter.file.write_all_at(text.as_bytes(), 0)?;
@@ -289,7 +300,7 @@ mod tests {
         };
         let first = read();
         hcas.advance().unwrap();
-        assert_eq!(read(), first + 136);
+        assert_eq!(read(), first + STEP);
         for path in [
             "mlx5_1/device/vendor",
             "../net/ib1/carrier_down_count",

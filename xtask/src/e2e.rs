@@ -47,6 +47,13 @@ const GROUPS: &[Group] = &[
         targets: &["faults", "privileges"],
         packages: &["fuse3", "strace"],
     },
+    // What a scrape costs, in things that can be counted.
+    Group {
+        name: "size",
+        package: "nodewarden",
+        targets: &["size"],
+        packages: &["fuse3", "strace"],
+    },
     // The stand-ins against the real thing.
     Group {
         name: "testkit",

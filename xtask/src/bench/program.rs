@@ -41,7 +41,9 @@ pub(super) struct Program {
     /// Counters that its first page showed.
     covered: Vec<bool>,
     /// Scrapes that did not show what they had to: how many, and the first.
-    pub(super) stale: (usize, Option<String>),
+    stale: (usize, Option<String>),
+    /// Answers that were not packed although that was asked for.
+    unpacked: usize,
 }
 
 impl Program {
@@ -77,6 +79,7 @@ impl Program {
             required: recipe.shows,
             covered: Vec::new(),
             stale: (0, None),
+            unpacked: 0,
         };
         program.learn(hcas)?;
         Ok(program)
@@ -115,7 +118,9 @@ impl Program {
     /// Scrapes without a look at the page.
     pub(super) fn again(&mut self, gzip: bool) -> Result<Scrape> {
         let scrape = self.scraper.scrape(gzip);
-        scrape.with_context(|| format!("{}\n{}", self.name, self.daemon.stderr()))
+        let scrape = scrape.with_context(|| format!("{}\n{}", self.name, self.daemon.stderr()))?;
+        self.unpacked += usize::from(gzip && !scrape.packed);
+        Ok(scrape)
     }
 
     fn check(&mut self, scrape: &Scrape, hcas: &Hcas) {
@@ -143,6 +148,12 @@ impl Program {
                 "{}: shows {shown} of {} counters, and must show {required}",
                 self.name,
                 self.covered.len()
+            ));
+        }
+        if self.unpacked > 0 {
+            faults.push(format!(
+                "{}: {} pages came without gzip",
+                self.name, self.unpacked
             ));
         }
         if let (stale @ 1.., Some(first)) = &self.stale {
