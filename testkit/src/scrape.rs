@@ -49,22 +49,31 @@ impl Scraper {
     /// # Errors
     /// When nobody listens there.
     pub fn connect(address: SocketAddr, target: &str) -> Result<Self> {
-        let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
         Ok(Self {
-            stream: BufReader::with_capacity(256 << 10, stream),
+            stream: connection(address)?,
             target: target.to_owned(),
             address,
         })
     }
 
-    /// Asks once. A server may pack the answer where `gzip` is asked for, and need not.
+    /// Whether the server has closed the connection, as servers do after a while without a request.
+    fn closed(&self) -> Result<bool> {
+        let stream = self.stream.get_ref();
+        stream.set_nonblocking(true)?;
+        let peeked = stream.peek(&mut [0]);
+        stream.set_nonblocking(false)?;
+        Ok(!peeked.is_err_and(|e| e.kind() == std::io::ErrorKind::WouldBlock))
+    }
+
+    /// Asks once. A server may pack the answer where `gzip` is asked for, and need not. It may close the connection
+    /// between two requests, and not with an answer.
     ///
     /// # Errors
-    /// Anything but a whole page with status 200 on this very connection.
+    /// Anything but a whole page with status 200.
     pub fn scrape(&mut self, gzip: bool) -> Result<Scrape> {
+        if self.closed()? {
+            self.stream = connection(self.address)?;
+        }
         let encoding = if gzip { "gzip" } else { "identity" };
         let request = format!(
             "GET {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: Prometheus/3\r\nAccept: {ACCEPT}\r\n\
@@ -147,29 +156,49 @@ impl Scraper {
     }
 }
 
+fn connection(address: SocketAddr) -> Result<BufReader<TcpStream>> {
+    let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(BufReader::with_capacity(256 << 10, stream))
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, TcpListener};
 
     use super::*;
 
-    /// Answers each request of one connection with the next of these.
-    fn server(answers: Vec<Vec<u8>>) -> SocketAddr {
+    /// Answers each request with the next of these; each list is for one connection, which is then closed.
+    fn server(connections: Vec<Vec<Vec<u8>>>) -> SocketAddr {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         std::thread::spawn(move || {
-            let (stream, _) = listener.accept().unwrap();
-            let mut stream = BufReader::new(stream);
-            for answer in answers {
-                let mut line = String::new();
-                while line != "\r\n" {
-                    line.clear();
-                    stream.read_line(&mut line).unwrap();
+            for answers in connections {
+                let (stream, _) = listener.accept().unwrap();
+                let mut stream = BufReader::new(stream);
+                for answer in answers {
+                    let mut line = String::new();
+                    while line != "\r\n" {
+                        line.clear();
+                        stream.read_line(&mut line).unwrap();
+                    }
+                    stream.get_mut().write_all(&answer).unwrap();
                 }
-                stream.get_mut().write_all(&answer).unwrap();
             }
         });
         address
+    }
+
+    #[test]
+    fn a_connection_that_was_closed_meanwhile_is_made_again() {
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\na 1\n".to_vec();
+        let address = server(vec![vec![answer.clone()], vec![answer]]);
+        let mut scraper = Scraper::connect(address, "/metrics").unwrap();
+        assert_eq!(scraper.scrape(false).unwrap().samples(), 1);
+        crate::wait::until_true("closed", PATIENCE, || scraper.closed().unwrap()).unwrap();
+        assert_eq!(scraper.scrape(false).unwrap().samples(), 1);
     }
 
     #[test]
@@ -182,13 +211,13 @@ mod tests {
             packed.len()
         );
         let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\na 1\r\n1\r\n\n\r\n0\r\n\r\n";
-        let address = server(vec![
+        let address = server(vec![vec![
             [head.as_bytes(), &packed].concat(),
             chunked.as_bytes().to_vec(),
             b"HTTP/1.1 503 No\r\nContent-Length: 3\r\n\r\nwhy".to_vec(),
             b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec(),
             b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 0\r\n\r\n".to_vec(),
-        ]);
+        ]]);
         let mut scraper = Scraper::connect(address, "/metrics").unwrap();
         let first = scraper.scrape(true).unwrap();
         assert_eq!(
