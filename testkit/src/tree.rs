@@ -93,7 +93,7 @@ pub fn parse(name: &str, text: &str) -> Result<Vec<(String, Entry)>> {
 
 fn bytes(hex: &str) -> Result<Vec<u8>> {
     let digits = hex.as_bytes();
-    if digits.len() % 2 != 0 {
+    if !digits.len().is_multiple_of(2) {
         bail!("expected an even number of hexadecimal digits");
     }
     let byte = |pair: &[u8]| Ok(u8::from_str_radix(std::str::from_utf8(pair)?, 16)?);
