@@ -58,11 +58,11 @@ fn two_thousand_scrapes_leave_processes_descriptors_and_threads_as_they_were() {
     let (node, mut hcas, mut scraper) = node();
     let mut scrape = |count: usize| {
         for number in 0..count {
-            if number % 50 == 0 {
+            if number.is_multiple_of(50) {
                 hcas.advance().unwrap();
             }
             sleep(APART);
-            assert!(scraper.scrape(number % 2 == 0).unwrap().samples() > 0);
+            assert!(scraper.scrape(number.is_multiple_of(2)).unwrap().samples() > 0);
         }
     };
     scrape(200);

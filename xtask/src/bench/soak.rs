@@ -51,7 +51,7 @@ pub(super) fn run(program: &mut Program, hcas: &mut Hcas) -> Result<()> {
 
 fn scrape(program: &mut Program, hcas: &mut Hcas, count: usize) -> Result<()> {
     for number in 0..count {
-        let gzip = number % 2 == 0;
+        let gzip = number.is_multiple_of(2);
         if number % LOOK < 2 {
             program.scrape(gzip, hcas)?;
         } else {
@@ -123,7 +123,7 @@ mod tests {
         let with = |change: fn(&mut Footprint)| {
             let mut other = one.clone();
             change(&mut other);
-            grown(&[one.clone()], &[other]).len()
+            grown(std::slice::from_ref(&one), &[other]).len()
         };
         assert_eq!(with(|p| p.rss += 2_000), 0);
         assert_eq!(with(|p| p.rss += 2_001), 1);

@@ -12,7 +12,7 @@ use testkit::wait::{self, PATIENCE};
 use super::program::Program;
 use crate::cmd;
 
-const SCRAPES: u32 = 50;
+const SCRAPES: u32 = 20;
 
 /// System calls of all processes for each scrape, what they do besides included. `None`: no strace here.
 pub(super) fn measure(program: &mut Program, hcas: &mut Hcas, work: &Path) -> Result<Option<f64>> {
