@@ -16,6 +16,8 @@
 mod common;
 
 mod config;
+mod hotplug;
+mod idle;
 mod instance;
 mod kmsg;
 mod ownership;
