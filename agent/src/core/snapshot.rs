@@ -7,6 +7,7 @@ use collectors::sys::task::Task;
 use collectors::{COLLECTORS, Cadence, Layout, Metric, Spec, Subject, Value};
 
 use crate::exposition::prefix;
+use crate::sys::process::Figures;
 
 /// A layout with the text that each of its series begins with, made once.
 #[derive(Debug)]
@@ -83,7 +84,7 @@ pub struct CollectorState {
 }
 
 /// One worker process.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct WorkerState {
     /// The domain.
     pub domain: &'static str,
@@ -95,6 +96,8 @@ pub struct WorkerState {
     pub down: Option<&'static str>,
     /// How many of the two lock slots are held by an earlier process that has not ended.
     pub stuck_slots: u8,
+    /// What its process costs, at most a minute and a health tick old.
+    pub figures: Option<Figures>,
 }
 
 /// The node at one moment. Immutable once built.
@@ -194,6 +197,7 @@ impl Snapshot {
                 starts: 0,
                 down: None,
                 stuck_slots: 0,
+                figures: None,
             })
             .collect();
         Self {

@@ -13,6 +13,7 @@ pub mod log;
 pub mod packet;
 pub mod poll;
 pub mod privileges;
+pub mod process;
 pub mod reap;
 pub mod signals;
 pub mod slots;
