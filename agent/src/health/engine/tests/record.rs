@@ -170,7 +170,7 @@ fn a_record_of_a_later_release_is_refused() {
         let engine = Engine::new(sim.policy(), BootId("b".to_owned()), Some(json), sim.now);
         engine.map(drop).unwrap_err()
     };
-    assert_eq!(new("{\"schema\": 2}"), RestoreError::Newer { found: 2, known: 1 });
+    assert_eq!(new("{\"schema\": 3}"), RestoreError::Newer { found: 3, known: 2 });
     assert!(matches!(new("{}"), RestoreError::Broken(_)));
     assert!(matches!(
         new("{\"schema\": 1, \"incidents\": 7}"),

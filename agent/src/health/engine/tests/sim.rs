@@ -412,7 +412,7 @@ fn check_order(effects: &[Effect]) {
             Effect::Store(record) => {
                 stored = true;
                 let value: serde_json::Value = serde_json::from_str(&record.json).unwrap();
-                assert_eq!(value["schema"], 1);
+                assert_eq!(value["schema"], 2);
             }
             Effect::Act(_, Action::Drain { .. } | Action::Undrain { .. }) | Effect::Acknowledge(..) => {
                 assert!(stored, "{effects:?}");
