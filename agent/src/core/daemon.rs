@@ -1,7 +1,7 @@
 //! The daemon's loop. Its thread waits on sockets, timers and channels only: no file, no lock that another thread holds
 //! over I/O, no lookup.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
@@ -27,6 +27,7 @@ use crate::health::{Effect, Input, Now, Order, Record};
 use crate::link::{Summary, ToDaemon, ToParent};
 use crate::sys::packet::{Packets, Received};
 use crate::sys::poll::{Poll, Waker};
+use crate::sys::process;
 
 /// Health ticks come at multiples of this on the wall clock, so that a cluster's nodes look at the same moment.
 const TICK: Duration = Duration::from_secs(15);
@@ -34,6 +35,9 @@ const TICK: Duration = Duration::from_secs(15);
 const FIRST_TICK: Duration = Duration::from_millis(250);
 /// How long a health tick waits for readings; what is late is judged as late.
 const TICK_PATIENCE: Duration = Duration::from_secs(3);
+
+/// How often the daemon weighs itself, at most.
+const WEIGH: Duration = Duration::from_secs(55);
 
 const PARENT: u64 = u64::MAX;
 const MAILBOX: u64 = u64::MAX - 1;
@@ -62,10 +66,12 @@ pub struct Daemon {
     effects: Effects,
     waiters: Vec<Waiter>,
     orders: VecDeque<oneshot::Sender<Result<String, String>>>,
-    cursor: Option<Cursor>,
+    /// What is stored of each collector's events: where its watcher goes on.
+    cursors: BTreeMap<String, Cursor>,
     facts: OwnFacts,
     store_failing: bool,
     next_tick: Duration,
+    weigh_at: Duration,
     /// Until the first ticks are over: how long the next one waits.
     early: Option<Duration>,
     /// What is shown of the engine.
@@ -142,7 +148,7 @@ impl Daemon {
         let poll = Poll::new()?;
         poll.add(&parts.parent, PARENT)?;
         poll.add(&parts.waker, MAILBOX)?;
-        let cursor = parts.engine.cursor();
+        let cursors = parts.engine.cursors().clone();
         let view = Arc::new(parts.engine.view());
         Ok(Self {
             poll,
@@ -159,10 +165,11 @@ impl Daemon {
             effects: Effects::default(),
             waiters: Vec::new(),
             orders: VecDeque::new(),
-            cursor,
+            cursors,
             facts: parts.facts,
             store_failing: false,
             next_tick: Duration::ZERO,
+            weigh_at: Duration::ZERO,
             early: Some(FIRST_TICK),
             view,
             changed: false,
@@ -236,6 +243,7 @@ impl Daemon {
                 self.next_tick = self.next_tick.min(time + wait);
                 self.early = Some(wait * 2).filter(|w| *w < TICK);
             }
+            self.weigh(time);
             self.ask(time + TICK_PATIENCE, None);
         }
         if let Some(number) = self.effects.overdue(time) {
@@ -276,6 +284,16 @@ impl Daemon {
         }
     }
 
+    /// Takes note of what the daemon and its parent cost.
+    fn weigh(&mut self, time: Duration) {
+        if self.weigh_at > time {
+            return;
+        }
+        self.weigh_at = time + WEIGH;
+        let all = [("parent", process::parent()), ("daemon", process::own())];
+        self.facts.processes = all.into_iter().filter_map(|(name, f)| Some((name, f?))).collect();
+    }
+
     fn carry_out(&mut self, step: Step) {
         match step {
             // The thread lives as long as the process.
@@ -292,7 +310,9 @@ impl Daemon {
                     Err(e) => tracing::error!(error = %e, "verdict not written"),
                 }
             }
-            Step::Acknowledge(cursor) => self.cursor = Some(cursor),
+            Step::Acknowledge(collector, cursor) => {
+                self.cursors.insert(collector, cursor);
+            }
             Step::Look => self.tell_parent(&ToParent::Look),
             Step::Act(id, action) => {
                 self.journal.act(&action);
@@ -380,7 +400,7 @@ impl Daemon {
                         waiter.waiting.retain(|c| *c != collector);
                     }
                 }
-                Told::Event(event) => self.step(Input::Event(&event)),
+                Told::Event(collector, event) => self.step(Input::EventOf(collector, &event)),
                 Told::Write(wanted) => {
                     if let Some(fd) = self.fleet.fd(domain) {
                         crate::ignore(self.poll.want_write(fd, u64::from(domain), wanted));
@@ -505,7 +525,7 @@ impl Daemon {
                 self.release_waiters(domain);
                 match self
                     .fleet
-                    .attach(domain, (pid, starts, stuck_slots), socket, self.cursor.clone())
+                    .attach(domain, (pid, starts, stuck_slots), socket, &self.cursors)
                 {
                     Ok(told) => {
                         if let Some(fd) = self.fleet.fd(domain)

@@ -18,7 +18,7 @@ pub enum Step {
     /// Hand this to the store thread.
     Store(Record),
     /// Remember that events up to here are stored.
-    Acknowledge(Cursor),
+    Acknowledge(String, Cursor),
     /// Ask the parent.
     Look,
     /// Ask the parent.
@@ -58,7 +58,7 @@ impl Effects {
         let mut at = 0;
         self.queue.retain(|e| {
             at += 1;
-            at <= after || !matches!(e, Effect::Store(_) | Effect::Acknowledge(_))
+            at <= after || !matches!(e, Effect::Store(_) | Effect::Acknowledge(..))
         });
     }
 
@@ -73,7 +73,7 @@ impl Effects {
                 self.storing = Some((record.number, now + STORE_PATIENCE));
                 Step::Store(record)
             }
-            Effect::Acknowledge(cursor) => Step::Acknowledge(cursor),
+            Effect::Acknowledge(collector, cursor) => Step::Acknowledge(collector, cursor),
             Effect::Look(Query::Node) => Step::Look,
             Effect::Act(id, action) => Step::Act(id, action),
             Effect::Publish(verdict) => Step::Publish(verdict),
@@ -145,7 +145,7 @@ mod tests {
     fn a_newer_record_takes_the_place_of_one_that_waits() {
         let ack = |seq| {
             let boot = collectors::BootId::default();
-            Effect::Acknowledge(Cursor { boot, seq })
+            Effect::Acknowledge("kernel_log".to_owned(), Cursor { boot, seq })
         };
         let mut effects = Effects::default();
         effects.push(vec![store(1)]);
@@ -165,7 +165,7 @@ mod tests {
                     assert!(effects.stored(record.number));
                     format!("store {}", record.number)
                 }
-                Step::Acknowledge(cursor) => format!("ack {}", cursor.seq),
+                Step::Acknowledge(_, cursor) => format!("ack {}", cursor.seq),
                 Step::Act(..) => "act".to_owned(),
                 _ => "other".to_owned(),
             });

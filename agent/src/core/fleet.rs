@@ -22,8 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub enum Told {
     /// A collector has answered a request.
     Done(u16),
-    /// Something happened.
-    Event(Box<Event>),
+    /// Something happened, of which the watcher of this collector tells.
+    Event(&'static str, Box<Event>),
     /// The socket must be watched for room to write, or no longer.
     Write(bool),
     /// The worker is gone or talks garbage; its socket was closed.
@@ -83,7 +83,7 @@ impl Fleet {
         domain: u16,
         (pid, starts, stuck_slots): (i32, u64, u8),
         socket: OwnedFd,
-        cursor: Option<Cursor>,
+        cursors: &BTreeMap<String, Cursor>,
     ) -> io::Result<Vec<Told>> {
         let stream = UnixStream::from(socket);
         stream.set_nonblocking(true)?;
@@ -102,7 +102,7 @@ impl Fleet {
                 (
                     n,
                     self.settings.get(spec.name).cloned().unwrap_or_default(),
-                    cursor.clone(),
+                    cursors.get(spec.name).cloned(),
                 )
             })
             .collect();
@@ -140,6 +140,7 @@ impl Fleet {
         }
         if let Some(worker) = self.state.workers.get_mut(usize::from(domain)) {
             worker.pid = None;
+            worker.figures = None;
         }
         let name = DOMAINS.get(usize::from(domain)).map_or("", |d| d.name);
         for collector in self
@@ -258,10 +259,11 @@ impl Fleet {
                     told.push(Told::Done(collector));
                 }
                 (FromWorker::Event(collector, event), true) => {
-                    if !self.owned(domain, collector)?.spec.events {
+                    let spec = self.owned(domain, collector)?.spec;
+                    if !spec.events {
                         return Err(Garbage("event of a collector that has none"));
                     }
-                    told.push(Told::Event(Box::new(event)));
+                    told.push(Told::Event(spec.name, Box::new(event)));
                 }
                 (frame, true) => self.note(domain, frame)?,
             }
@@ -367,6 +369,11 @@ impl Fleet {
                 device.at = collectors::sys::boot::boottime();
                 device.error = error;
                 device.late = None;
+            }
+            FromWorker::Process(figures) => {
+                if let Some(worker) = self.state.workers.get_mut(usize::from(domain)) {
+                    worker.figures = Some(figures);
+                }
             }
             FromWorker::Late(collector, late) => self.late(domain, collector, late)?,
             FromWorker::Hello { .. } | FromWorker::Done(_) | FromWorker::Event(..) => {}

@@ -6,6 +6,8 @@ use std::time::Duration;
 use collectors::sys::task::Task;
 use collectors::{COLLECTORS, Cadence, Layout, Metric, Part, Spec, Subject, Value};
 
+use crate::sys::process::Figures;
+
 /// A layout as it came, once: whoever wants to know whether it is still the same compares its address.
 #[derive(Debug)]
 pub struct Prepared {
@@ -77,7 +79,7 @@ pub struct CollectorState {
 }
 
 /// One worker process.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct WorkerState {
     /// The domain.
     pub domain: &'static str,
@@ -89,6 +91,8 @@ pub struct WorkerState {
     pub down: Option<&'static str>,
     /// How many of the two lock slots are held by an earlier process that has not ended.
     pub stuck_slots: u8,
+    /// What its process costs, at most a minute and a health tick old.
+    pub figures: Option<Figures>,
 }
 
 /// The node at one moment. Immutable once built.
@@ -190,6 +194,7 @@ impl Snapshot {
                 starts: 0,
                 down: None,
                 stuck_slots: 0,
+                figures: None,
             })
             .collect();
         Self {

@@ -19,6 +19,7 @@ use crate::health::Mode;
 use crate::health::checks::CHECKS;
 use crate::health::verdict::Health;
 use crate::health::view::View;
+use crate::sys::process::Figures;
 
 pub use metrics::*;
 
@@ -37,6 +38,8 @@ pub struct OwnFacts {
     pub metrics: Arc<config::Metrics>,
     /// `health.operators`: who besides root may acknowledge and clear.
     pub operators: Arc<[String]>,
+    /// What parent and daemon cost; the workers' figures are in the snapshot.
+    pub processes: Vec<(&'static str, Figures)>,
 }
 
 /// One page: what is shown of one moment.
@@ -71,6 +74,7 @@ pub(super) fn render(
     collectors(&page.snapshot, dropped, shown, &mut w);
     if own {
         workers(&page.snapshot, &mut w);
+        processes(page, &mut w);
         let facts = &page.facts;
         w.family(&BUILD_INFO, |f| f.u64(&[env!("CARGO_PKG_VERSION")], 1));
         w.family(&START, |f| f.put(&[], Value::F64(facts.started)));
@@ -278,6 +282,31 @@ fn collectors(snapshot: &Snapshot, dropped: &Left<'_>, shown: Shown<'_>, w: &mut
             }
         }
     });
+}
+
+fn processes(page: &Page, w: &mut Writer<'_>) {
+    let own = page.facts.processes.iter().map(|(n, f)| ((*n).to_owned(), *f));
+    let workers = page.snapshot.workers.iter();
+    let workers = workers.filter_map(|w| Some((format!("worker-{}", w.domain), w.figures?)));
+    let all: Vec<(String, Figures)> = own.chain(workers).collect();
+    w.family(&PROCESS_CPU, |f| {
+        for (name, figures) in &all {
+            f.put(&[name], Value::F64(figures.cpu));
+        }
+    });
+    let mut gauge = |metric, value: fn(&Figures) -> Option<u64>| {
+        w.family(metric, |f| {
+            for (name, figures) in &all {
+                if let Some(value) = value(figures) {
+                    f.u64(&[name], value);
+                }
+            }
+        });
+    };
+    gauge(&PROCESS_RESIDENT, |f| Some(f.resident));
+    gauge(&PROCESS_PROPORTIONAL, |f| f.proportional);
+    gauge(&PROCESS_DESCRIPTORS, |f| f.descriptors);
+    gauge(&PROCESS_THREADS, |f| Some(f.threads));
 }
 
 fn workers(snapshot: &Snapshot, w: &mut Writer<'_>) {

@@ -5,6 +5,7 @@ mod effects;
 mod inputs;
 mod judging;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use collectors::{BootId, Cursor};
@@ -142,9 +143,9 @@ impl Engine {
         })
     }
 
-    /// The last event that was taken: where the watcher is to go on.
-    pub fn cursor(&self) -> Option<Cursor> {
-        self.state.cursor.clone()
+    /// The last event that was taken of each collector, by its name: where its watcher is to go on.
+    pub fn cursors(&self) -> &BTreeMap<String, Cursor> {
+        &self.state.cursors
     }
 
     /// Takes a finding into the book.

@@ -70,8 +70,10 @@ impl Mode {
 pub enum Input<'a> {
     /// A health tick: the node as it looks now.
     Snapshot(&'a Snapshot),
-    /// Something happened.
+    /// Something happened, by the kernel's log.
     Event(&'a Event),
+    /// Something happened, by the watcher of the collector of that name.
+    EventOf(&'a str, &'a Event),
     /// The answer to [`Query::Node`].
     Slurm(Result<&'a NodeState, &'a LookError>),
     /// What became of an act.
@@ -112,8 +114,8 @@ pub enum OrderVerb {
 pub enum Effect {
     /// Keep this record.
     Store(Record),
-    /// Events up to here are stored: the watcher need not tell them again. Comes after the store that holds them.
-    Acknowledge(Cursor),
+    /// Events of this collector up to here are stored: its watcher need not tell them again. Comes after the store that holds them.
+    Acknowledge(String, Cursor),
     /// Read something of Slurm.
     Look(Query),
     /// Do something to the own node.

@@ -17,7 +17,7 @@ use crate::core::derive::xid::Inventory;
 use crate::core::ledger::Ledger;
 
 /// The form of the record. A newer one is refused: what it holds would be lost.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 /// Why a record cannot be used. The store sets it aside.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,7 +43,11 @@ pub(super) struct State {
     /// When it was begun, in seconds since the epoch.
     pub origin: i64,
     pub boot: BootId,
-    pub cursor: Option<Cursor>,
+    /// Where each collector's watcher is to go on, by the collector's name.
+    pub cursors: BTreeMap<String, Cursor>,
+    /// Form 1 knew one watcher, that of the kernel's log.
+    #[serde(skip_serializing)]
+    cursor: Option<Cursor>,
     pub ledger: Ledger,
     pub inventory: Inventory,
     pub incidents: Vec<Incident>,
@@ -94,7 +98,13 @@ impl State {
                 known: SCHEMA,
             });
         }
-        serde_json::from_str(json).map_err(broken)
+        let mut state: Self = serde_json::from_str(json).map_err(broken)?;
+        if let Some(cursor) = state.cursor.take() {
+            let name = collectors::kernel_log::SPEC.name.to_owned();
+            state.cursors.entry(name).or_insert(cursor);
+        }
+        state.schema = SCHEMA;
+        Ok(state)
     }
 
     /// Writes it.

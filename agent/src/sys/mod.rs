@@ -16,13 +16,14 @@ pub mod notify;
 pub mod packet;
 pub mod poll;
 pub mod privileges;
+pub mod process;
 pub mod reap;
 pub mod signals;
 pub mod slots;
 pub mod spawn;
 pub mod store;
-pub mod timer;
 pub mod terminal;
+pub mod timer;
 
 use std::io;
 use std::os::fd::AsFd;

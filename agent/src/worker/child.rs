@@ -19,6 +19,9 @@ use super::out::Out;
 use super::proto::{self, Decoder, FromWorker, ToWorker};
 use crate::sys::{self, privileges};
 
+/// How often a worker weighs itself, at most: adding up its memory costs more than a reading.
+const WEIGH: Duration = Duration::from_secs(60);
+
 /// `nodewarden worker DOMAIN UID GID`, started by the parent only.
 ///
 /// # Errors
@@ -85,7 +88,7 @@ fn run(domain: &'static Domain, socket: UnixStream) -> anyhow::Result<()> {
             .name(thread_name("o", spec))
             .spawn(move || job.open())?;
     }
-    serve(&mut input, &mut decoder, &jobs)?;
+    serve(&mut input, &mut decoder, &jobs, &out)?;
     // The end of a process is a signal to its threads: one inside a GPU driver is waited for, however long it takes.
     while jobs.iter().fold(false, |any, job| job.leave() || any) && domain.signals == Signals::Never {
         thread::sleep(Duration::from_millis(100));
@@ -94,16 +97,24 @@ fn run(domain: &'static Domain, socket: UnixStream) -> anyhow::Result<()> {
 }
 
 /// Serves until the end of the input.
-fn serve(input: &mut UnixStream, decoder: &mut Decoder, jobs: &[Arc<Job>]) -> anyhow::Result<()> {
+fn serve(input: &mut UnixStream, decoder: &mut Decoder, jobs: &[Arc<Job>], out: &Out) -> anyhow::Result<()> {
     let mut looked = Instant::now();
     // Every collector is being opened.
     let mut look_at = next_look(true, looked);
     let mut bytes = [0; 4096];
+    let mut weighed: Option<Instant> = None;
     loop {
         let mut asked = false;
         while let Some(frame) = decoder.take()? {
             if let ToWorker::Read(numbers) = frame {
                 asked = true;
+                if weighed.is_none_or(|at| at.elapsed() >= WEIGH) {
+                    weighed = Some(Instant::now());
+                    // Before the answer, which takes it along.
+                    if let Some(figures) = sys::process::own() {
+                        out.queue(&FromWorker::Process(figures));
+                    }
+                }
                 for job in jobs.iter().filter(|j| numbers.contains(&j.parts.number)) {
                     job.ask();
                 }

@@ -12,6 +12,7 @@ use postcard::ser_flavors::Flavor;
 use serde::{Deserialize, Serialize};
 
 use super::monitor::Late;
+use crate::sys::process::Figures;
 
 /// The largest frame, in bytes. The biggest is a layout of a thousand series.
 pub const MAX_FRAME: usize = 8 * 1024 * 1024;
@@ -77,6 +78,8 @@ pub enum FromWorker {
     },
     /// Every reading of this collector that has not come back: device, since when (nanoseconds since boot), its thread.
     Late(u16, Vec<Late>),
+    /// What the worker itself costs.
+    Process(Figures),
     /// A [`ToWorker::Read`] of this collector is done, but for what is late.
     Done(u16),
     /// Something happened.

@@ -16,10 +16,12 @@
 mod common;
 
 mod config;
+mod hotplug;
 mod http;
+mod idle;
 mod instance;
 mod kmsg;
 mod ownership;
-mod systemd;
 mod rdma;
+mod systemd;
 mod worker;

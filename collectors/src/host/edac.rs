@@ -19,6 +19,7 @@ const MIB: u64 = 1024 * 1024;
 pub(super) struct Controller {
     subject: Subject,
     folder: PathBuf,
+    inode: Option<u64>,
     name: Slow<String>,
     dimms: Vec<Dimm>,
 }
@@ -32,22 +33,49 @@ struct Dimm {
     size: Slow<u64>,
 }
 
-/// The memory controllers that EDAC knows: none where no EDAC driver is loaded.
-pub(super) fn controllers(env: &Env) -> Result<Vec<Controller>, Error> {
-    let base = env.path("/sys/devices/system/edac/mc");
-    let names = numbered(&base, &["mc"])?;
-    Ok(names
-        .into_iter()
-        .map(|name| {
-            let folder = base.join(&name);
+/// The folder of EDAC's memory controllers, which come and go with their driver.
+pub(super) struct Controllers {
+    base: PathBuf,
+    /// What the last scan found, with inodes: another inode is another controller under an old name.
+    found: Vec<root::Entry>,
+}
+
+impl Controllers {
+    pub(super) fn new(env: &Env) -> Self {
+        Self {
+            base: env.path("/sys/devices/system/edac/mc"),
+            found: Vec::new(),
+        }
+    }
+
+    /// The memory controllers that EDAC knows: none where no EDAC driver is loaded.
+    pub(super) fn scan(&mut self) -> Result<Vec<Controller>, Error> {
+        self.found = self.entries()?;
+        let names = self.found.iter().map(|e| e.name.clone()).collect();
+        let controllers = in_order(names, &["mc"]).into_iter().map(|name| {
+            let folder = self.base.join(&name);
             Controller {
                 dimms: dimms(&folder),
+                inode: self.found.iter().find(|e| e.name == name).map(|e| e.inode),
                 subject: Subject::new(SubjectKind::MemoryController, name),
                 folder,
                 name: Slow::new(),
             }
-        })
-        .collect())
+        });
+        Ok(controllers.collect())
+    }
+
+    /// Whether another scan would find something else: one listing of a small folder.
+    pub(super) fn changed(&self) -> bool {
+        // A folder that cannot be listed now is no reason to forget what is in it.
+        self.entries().is_ok_and(|now| now != self.found)
+    }
+
+    fn entries(&self) -> Result<Vec<root::Entry>, Error> {
+        let mut entries = root::entries(&self.base)?.unwrap_or_default();
+        entries.retain(|e| e.name.strip_prefix("mc").and_then(attribute::count).is_some());
+        Ok(entries)
+    }
 }
 
 fn dimms(controller: &Path) -> Vec<Dimm> {
@@ -68,7 +96,11 @@ fn dimms(controller: &Path) -> Vec<Dimm> {
 
 /// The names in a folder that are one of `words` and a number, ordered by that number. No folder, no names.
 fn numbered(folder: &Path, words: &[&str]) -> Result<Vec<String>, Error> {
-    let names = root::list(folder)?.unwrap_or_default();
+    Ok(in_order(root::list(folder)?.unwrap_or_default(), words))
+}
+
+/// Those of the names that are one of `words` and a number, ordered by that number.
+fn in_order(names: Vec<String>, words: &[&str]) -> Vec<String> {
     let mut found: Vec<(u64, String)> = names
         .into_iter()
         .filter_map(|name| {
@@ -79,7 +111,7 @@ fn numbered(folder: &Path, words: &[&str]) -> Result<Vec<String>, Error> {
         })
         .collect();
     found.sort_unstable();
-    Ok(found.into_iter().map(|(_, name)| name).collect())
+    found.into_iter().map(|(_, name)| name).collect()
 }
 
 impl Device for Controller {
@@ -89,6 +121,13 @@ impl Device for Controller {
 
     fn read(&mut self, out: &mut Block) -> Result<(), Error> {
         let now = Instant::now();
+        let inode = root::inode(&self.folder)?;
+        if inode != self.inode {
+            // Its driver was loaded again, perhaps with other DIMMs.
+            self.dimms = dimms(&self.folder);
+            self.name = Slow::new();
+            self.inode = inode;
+        }
         let controller = self.subject.name.as_str();
         for (metric, file) in [
             (&EDAC_UNCORRECTED, "ue_count"),

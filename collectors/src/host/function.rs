@@ -51,7 +51,9 @@ pub(super) struct Gpu {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Function {
     Gpu(Gpu),
-    /// Anything else: bridges (NVSwitch is one: class 0x0680), network, storage, consoles.
+    /// A physical network controller, which may be an RDMA device once its driver says so.
+    Network,
+    /// Anything else: bridges (NVSwitch is one: class 0x0680), storage, consoles, virtual network functions.
     Other,
     /// There, but it could not be found out. The number of GPUs is then not known either.
     Unknown,
@@ -61,6 +63,11 @@ impl Function {
     /// Looks at one folder of /sys/bus/pci/devices. `None`: the function has left.
     pub(super) fn read(folder: &Path, address: &PciAddress) -> Option<Self> {
         let class = identifier(&folder.join("class"))?;
+        if class.as_ref().is_ok_and(|c| c.value >> 16 == 0x02) {
+            // A virtual function has no link of its own.
+            let physical = matches!(root::link_name(&folder.join("physfn")), Ok(None));
+            return Some(if physical { Self::Network } else { Self::Other });
+        }
         // Base classes: 0x03 display controller, 0x12 processing accelerator (AMD Instinct).
         if class
             .as_ref()

@@ -209,7 +209,7 @@ pub static PCI_LINK_SPEED: Metric = Metric {
     kind: Kind::Gauge,
     unit: Unit::TransfersPerSecond,
     labels: &["pci"],
-    help: "Speed of a PCI link per lane, which GPUs lower while idle.",
+    help: "Speed of a PCI link per lane, which GPUs lower while idle, read at most every ten seconds.",
     tier: Tier::Core,
     source: "/sys/bus/pci/devices/*/current_link_speed",
     aliases: &[],
@@ -233,7 +233,7 @@ pub static PCI_LINK_WIDTH: Metric = Metric {
     kind: Kind::Gauge,
     unit: Unit::None,
     labels: &["pci"],
-    help: "Lanes that a PCI link uses.",
+    help: "Lanes that a PCI link uses, read at most every ten seconds.",
     tier: Tier::Core,
     source: "/sys/bus/pci/devices/*/current_link_width",
     aliases: &[],
@@ -251,10 +251,101 @@ pub static PCI_LINK_WIDTH_MAX: Metric = Metric {
     aliases: &[],
 };
 
+/// The running kernel.
+pub static KERNEL_INFO: Metric = Metric {
+    name: "host_kernel_info",
+    kind: Kind::Info,
+    unit: Unit::None,
+    labels: &["release"],
+    help: "The running kernel's release.",
+    tier: Tier::Core,
+    source: "/proc/sys/kernel/osrelease",
+    aliases: &[],
+};
+
+/// Processors in use.
+pub static CPUS_ONLINE: Metric = Metric {
+    name: "host_cpus_online",
+    kind: Kind::Gauge,
+    unit: Unit::None,
+    labels: &[],
+    help: "Logical processors that the kernel runs on.",
+    tier: Tier::Core,
+    source: "/sys/devices/system/cpu/online",
+    aliases: &[],
+};
+
+/// Processors in the machine.
+pub static CPUS_PRESENT: Metric = Metric {
+    name: "host_cpus_present",
+    kind: Kind::Gauge,
+    unit: Unit::None,
+    labels: &[],
+    help: "Logical processors that are in the machine, online or not.",
+    tier: Tier::Core,
+    source: "/sys/devices/system/cpu/present",
+    aliases: &[],
+};
+
+/// Memory that the kernel has.
+pub static MEMORY_TOTAL: Metric = Metric {
+    name: "host_memory_total_bytes",
+    kind: Kind::Gauge,
+    unit: Unit::Bytes,
+    labels: &[],
+    help: "Memory that the kernel manages, which is less where a DIMM is missing.",
+    tier: Tier::Core,
+    source: "/proc/meminfo, MemTotal",
+    aliases: &[],
+};
+
+/// Memory that can be had.
+pub static MEMORY_AVAILABLE: Metric = Metric {
+    name: "host_memory_available_bytes",
+    kind: Kind::Gauge,
+    unit: Unit::Bytes,
+    labels: &[],
+    help: "Memory that programs can get without swapping, as the kernel estimates it.",
+    tier: Tier::Core,
+    source: "/proc/meminfo, MemAvailable",
+    aliases: &[],
+};
+
+/// Memory that is out of use.
+pub static MEMORY_CORRUPTED: Metric = Metric {
+    name: "host_memory_hardware_corrupted_bytes",
+    kind: Kind::Gauge,
+    unit: Unit::Bytes,
+    labels: &[],
+    help: "Memory that the kernel has taken out of use because of uncorrectable errors.",
+    tier: Tier::Core,
+    source: "/proc/meminfo, HardwareCorrupted",
+    aliases: &[],
+};
+
+/// Processes killed for want of memory.
+pub static OOM_KILLS: Metric = Metric {
+    name: "host_oom_kills_total",
+    kind: Kind::Counter,
+    unit: Unit::None,
+    labels: &[],
+    help: "Processes that the kernel killed for want of memory, read at most every ten seconds.",
+    tier: Tier::Core,
+    source: "/proc/vmstat, oom_kill",
+    aliases: &[],
+};
+
 /// Every metric of this collector, in the order of the exposition.
 pub static METRICS: &[&Metric] = &[
     &BOOT_INFO,
     &BOOT_TIME,
+    &KERNEL_INFO,
+    &CPUS_ONLINE,
+    &CPUS_PRESENT,
+    &MEMORY_TOTAL,
+    &MEMORY_AVAILABLE,
+    &MEMORY_CORRUPTED,
+    &OOM_KILLS,
     &EDAC_UNCORRECTED,
     &EDAC_CORRECTED,
     &EDAC_UNATTRIBUTED_UNCORRECTED,
@@ -268,4 +359,9 @@ pub static METRICS: &[&Metric] = &[
     &PCI_GPUS,
     &PCI_GPU_INFO,
     &PCI_FUNCTION_RESPONDING,
+    &PCI_DEVICE_INFO,
+    &PCI_LINK_SPEED,
+    &PCI_LINK_SPEED_MAX,
+    &PCI_LINK_WIDTH,
+    &PCI_LINK_WIDTH_MAX,
 ];

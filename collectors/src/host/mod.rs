@@ -1,12 +1,15 @@
-//! The host itself: its boot, its memory controllers (EDAC) and the GPUs that its PCI bus shows, driver or not.
+//! The host itself: its boot, kernel, processors and memory, its memory controllers (EDAC), and what its PCI bus shows:
+//! GPUs, driver or not, and the links of GPUs and RDMA devices.
 
 mod attribute;
 mod boot;
 mod edac;
 mod function;
+mod link;
 pub mod metrics;
 mod pci;
 mod slow;
+mod system;
 
 use std::time::Duration;
 
@@ -37,25 +40,36 @@ struct Table {}
 fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
     settings.get::<Table>()?;
     Ok(Some(Source {
-        devices: Box::new(Host { env: env.clone() }),
+        devices: Box::new(Host {
+            controllers: edac::Controllers::new(env),
+            env: env.clone(),
+        }),
         watcher: None,
     }))
 }
 
 struct Host {
     env: Env,
+    controllers: edac::Controllers,
 }
 
 impl Devices for Host {
     fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error> {
-        let mut devices: Vec<Box<dyn Device>> = vec![Box::new(boot::Boot::new(&self.env))];
-        match edac::controllers(&self.env) {
+        let mut devices: Vec<Box<dyn Device>> = vec![
+            Box::new(boot::Boot::new(&self.env)),
+            Box::new(system::System::new(&self.env)),
+        ];
+        match self.controllers.scan() {
             Ok(found) => devices.extend(found.into_iter().map(|c| Box::new(c) as Box<dyn Device>)),
             // Boot and PCI do not depend on it.
             Err(error) => tracing::warn!(%error, "memory controllers cannot be listed"),
         }
         devices.push(Box::new(pci::Pci::new(&self.env)));
         Ok(devices)
+    }
+
+    fn changed(&mut self) -> bool {
+        self.controllers.changed()
     }
 }
 

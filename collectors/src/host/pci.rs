@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use super::attribute;
 use super::function::{Function, Gpu, Vendor};
+use super::link::{self, Link};
 use super::metrics::{PCI_FUNCTION_RESPONDING, PCI_GPU_INFO, PCI_GPUS};
+use super::slow::Slow;
 use crate::sys::root;
 use crate::{Block, Device, Env, Error, PciAddress, Subject, SubjectKind, Value};
 
@@ -20,6 +23,24 @@ pub(super) struct Pci {
 struct Known {
     inode: u64,
     function: Function,
+    link: Link,
+    /// A network function serves RDMA: its driver may be loaded later.
+    rdma: Slow<bool>,
+}
+
+impl Known {
+    /// What the function's link is watched for. `None`: it is not.
+    fn serves(&mut self, folder: &Path, now: Instant) -> Option<&'static str> {
+        match &self.function {
+            // Intel's accelerators report the link inside of the card, not that of the slot.
+            Function::Gpu(gpu) => (!gpu.is_virtual && gpu.vendor != Vendor::Intel).then_some("gpu"),
+            Function::Network => {
+                let has = || Some(matches!(root::inode(&folder.join("infiniband")), Ok(Some(_))));
+                self.rdma.get(now, has)?.then_some("rdma")
+            }
+            Function::Other | Function::Unknown => None,
+        }
+    }
 }
 
 impl Pci {
@@ -49,7 +70,12 @@ impl Pci {
                 .filter(|k| k.inode == inode && k.function != Function::Unknown)
                 .or_else(|| {
                     let function = Function::read(&self.folder.join(&name), &address)?;
-                    Some(Known { inode, function })
+                    Some(Known {
+                        inode,
+                        function,
+                        link: Link::new(),
+                        rdma: Slow::keeping(link::KEEP),
+                    })
                 });
             if let Some(known) = known {
                 self.known.insert(address, known);
@@ -63,7 +89,7 @@ impl Pci {
             .iter()
             .filter_map(|(address, known)| match &known.function {
                 Function::Gpu(gpu) => Some((address, gpu)),
-                Function::Other | Function::Unknown => None,
+                Function::Network | Function::Other | Function::Unknown => None,
             })
     }
 
@@ -115,6 +141,14 @@ impl Device for Pci {
             };
             out.push(&PCI_FUNCTION_RESPONDING, &[&address.0], value);
         }
+        let now = Instant::now();
+        for (address, known) in &mut self.known {
+            let folder = self.folder.join(&address.0);
+            if let Some(serves) = known.serves(&folder, now) {
+                let driver = driver(&folder).unwrap_or_default();
+                known.link.read(&self.folder, address, serves, &driver, out);
+            }
+        }
         Ok(())
     }
 }
@@ -144,8 +178,7 @@ fn may_be_asked(gpu: &Gpu, driver: &str, folder: &Path) -> bool {
     }
     // The kernel powers up the port above a suspended function, and out of D3cold the function too, to answer the
     // read: seconds and watts at every scrape. One that sleeps without being woken reads as all ones, a false alarm.
-    let status = attribute::text(&folder.join("power/runtime_status"));
-    !matches!(status.as_deref(), Some("suspended" | "suspending" | "resuming"))
+    !link::is_asleep(folder)
 }
 
 /// 1 or 0 by the first four bytes of the configuration space, vendor and device. A read that nobody answers ends as

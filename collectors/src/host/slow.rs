@@ -8,16 +8,22 @@ pub(super) const KEEP: Duration = Duration::from_secs(60);
 /// One fact and when it was read.
 pub(super) struct Slow<T> {
     read: Option<(Instant, T)>,
+    keep: Duration,
 }
 
 impl<T> Slow<T> {
     pub(super) const fn new() -> Self {
-        Self { read: None }
+        Self::keeping(KEEP)
     }
 
-    /// The fact, read again where it is older than [`KEEP`] or could not be read the last time.
+    /// A fact that may be as old as that.
+    pub(super) const fn keeping(keep: Duration) -> Self {
+        Self { read: None, keep }
+    }
+
+    /// The fact, read again where it is older than it may be or could not be read the last time.
     pub(super) fn get(&mut self, now: Instant, read: impl FnOnce() -> Option<T>) -> Option<&T> {
-        let fresh = matches!(&self.read, Some((at, _)) if now.saturating_duration_since(*at) < KEEP);
+        let fresh = matches!(&self.read, Some((at, _)) if now.saturating_duration_since(*at) < self.keep);
         if !fresh {
             self.read = read().map(|value| (now, value));
         }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Read};
-use std::os::unix::fs::{DirEntryExt, OpenOptionsExt};
+use std::os::unix::fs::{DirEntryExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::Error;
@@ -116,4 +116,31 @@ pub fn link_name(path: &Path) -> Result<Option<String>, Error> {
 /// What realpath(3) says; there is no such file among them.
 pub fn resolve(path: &Path) -> Result<PathBuf, Error> {
     fs::canonicalize(path).map_err(|e| Error::io(path, e))
+}
+
+/// The inode number behind a path. `Ok(None)`: nothing is there.
+///
+/// # Errors
+/// Anything else that stat(2) says.
+pub fn inode(path: &Path) -> Result<Option<u64>, Error> {
+    match fs::metadata(path) {
+        Ok(found) => Ok(Some(found.ino())),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::io(path, e)),
+    }
+}
+
+/// The name of the folder that holds what a symbolic link points to. `Ok(None)`: no link, or it names no folder.
+///
+/// # Errors
+/// Anything else that readlink(2) says.
+pub fn link_parent(path: &Path) -> Result<Option<String>, Error> {
+    match fs::read_link(path) {
+        Ok(target) => {
+            let parent = target.parent().and_then(Path::file_name);
+            Ok(parent.and_then(|n| n.to_str()).map(str::to_owned))
+        }
+        Err(e) if e.kind() == ErrorKind::NotFound || e.raw_os_error() == Some(libc::EINVAL) => Ok(None),
+        Err(e) => Err(Error::io(path, e)),
+    }
 }

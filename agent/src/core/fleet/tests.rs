@@ -16,7 +16,9 @@ fn rig() -> Rig {
     let collector = u16::try_from(COLLECTORS.iter().position(|c| c.name == "host").unwrap()).unwrap();
     let (ours, worker) = UnixStream::pair().unwrap();
     let mut fleet = Fleet::new(Env::default(), BTreeMap::new());
-    fleet.attach(host, (7, 1, 0), OwnedFd::from(ours), None).unwrap();
+    fleet
+        .attach(host, (7, 1, 0), OwnedFd::from(ours), &BTreeMap::new())
+        .unwrap();
     Rig {
         fleet,
         worker,

@@ -90,6 +90,17 @@ own! {
         "How often the worker process was started." "parent"
     WORKER_STUCK "nodewarden_worker_stuck_slots" Gauge None ["worker"]
         "Earlier processes of this worker that cannot end." "lock slots in the run directory"
+    PROCESS_CPU "nodewarden_process_cpu_seconds_total" Counter Seconds ["process"]
+        "Processor time that one of nodewarden's processes has used, read once a minute." "/proc/PID/stat"
+    PROCESS_RESIDENT "nodewarden_process_resident_memory_bytes" Gauge Bytes ["process"]
+        "Memory that one of nodewarden's processes has resident, read once a minute." "/proc/PID/stat"
+    PROCESS_PROPORTIONAL "nodewarden_process_proportional_memory_bytes" Gauge Bytes ["process"]
+        "Resident memory of one of nodewarden's processes, shared pages divided by who shares them."
+        "/proc/self/smaps_rollup"
+    PROCESS_DESCRIPTORS "nodewarden_process_open_descriptors" Gauge None ["process"]
+        "Descriptors that one of nodewarden's processes has open." "/proc/self/fd"
+    PROCESS_THREADS "nodewarden_process_threads" Gauge None ["process"]
+        "Threads of one of nodewarden's processes." "/proc/PID/stat"
     BUILD_INFO "nodewarden_build_info" Info None ["version"]
         "The version of nodewarden." "build"
     START "nodewarden_start_timestamp_seconds" Gauge Seconds []

@@ -255,10 +255,10 @@ impl Engine {
             number: self.records,
             json,
         }));
-        if std::mem::take(&mut self.out.acknowledge)
-            && let Some(cursor) = self.state.cursor.clone()
-        {
-            effects.push(Effect::Acknowledge(cursor));
+        if std::mem::take(&mut self.out.acknowledge) {
+            // All of them: this record may have taken the place of one that held another collector's events.
+            let cursors = self.state.cursors.iter();
+            effects.extend(cursors.map(|(name, cursor)| Effect::Acknowledge(name.clone(), cursor.clone())));
         }
     }
 

@@ -1,7 +1,7 @@
 //! What each input means.
 
 use collectors::event::{Recovery, Xid};
-use collectors::{Cursor, Event, EventBody, PciAddress, Subject};
+use collectors::{Cursor, Event, EventBody, PciAddress, Subject, kernel_log};
 
 use super::judging::Known;
 use super::{Engine, Status, xid};
@@ -19,7 +19,8 @@ impl Engine {
     pub(super) fn take(&mut self, input: Input<'_>) {
         match input {
             Input::Snapshot(snapshot) => self.snapshot(snapshot),
-            Input::Event(event) => self.event(event),
+            Input::Event(event) => self.event(kernel_log::SPEC.name, event),
+            Input::EventOf(collector, event) => self.event(collector, event),
             Input::Slurm(seen) => {
                 if let Ok(node) = seen {
                     self.gres = Some(node.gres.clone());
@@ -46,25 +47,29 @@ impl Engine {
         }
     }
 
-    fn event(&mut self, event: &Event) {
+    fn event(&mut self, collector: &str, event: &Event) {
         if event.boot != self.boot {
             return;
         }
         let now = self.now.boottime;
-        self.log.event(now);
-        if event.body == EventBody::Progress {
+        let of_log = collector == kernel_log::SPEC.name;
+        if of_log {
+            self.log.event(now);
+        }
+        if of_log && event.body == EventBody::Progress {
             for gpu in self.log.ended(now) {
                 self.out.dirty |= self.book.verdict_none(&Subject::gpu(gpu), self.now.wall);
             }
         }
-        if event.count == 0 || self.is_known(event) {
+        if event.count == 0 || self.is_known(collector, event) {
             return;
         }
-        self.out.acknowledge = true;
-        self.state.cursor = Some(Cursor {
+        let cursor = Cursor {
             boot: event.boot.clone(),
             seq: event.seq,
-        });
+        };
+        self.out.acknowledge = true;
+        self.state.cursors.insert(collector.to_owned(), cursor);
         let wall = self.log.wall(event, now, self.now.wall);
         self.state.ledger.count(event, &self.state.inventory, wall);
         match &event.body {
@@ -94,10 +99,11 @@ impl Engine {
         }
     }
 
-    fn is_known(&self, event: &Event) -> bool {
+    /// Each watcher counts by itself: one's number says nothing about another's.
+    fn is_known(&self, collector: &str, event: &Event) -> bool {
         self.state
-            .cursor
-            .as_ref()
+            .cursors
+            .get(collector)
             .is_some_and(|c| c.boot == event.boot && event.seq <= c.seq)
     }
 

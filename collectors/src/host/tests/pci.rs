@@ -141,3 +141,79 @@ fn a_gpu_that_must_not_be_asked_is_not() {
         assert_eq!(found["host_pci_gpus nvidia"], 2);
     }
 }
+
+const LINK: [(&str, &str); 4] = [
+    ("current_link_speed", "2.5 GT/s PCIe"),
+    ("current_link_width", "8"),
+    ("max_link_speed", "32.0 GT/s PCIe"),
+    ("max_link_width", "16"),
+];
+
+#[test]
+fn a_broken_link_file_costs_its_own_series_only() {
+    let node = Node::new();
+    for (file, text) in LINK {
+        node.write(&format!("{PCI}/{A}/{file}"), format!("{text}\n"));
+    }
+    let whole = node.read();
+    assert_eq!(whole[&format!("host_pci_link_width {A}")], 8);
+    for (name, fault) in FAULTS {
+        for (file, text) in LINK {
+            let path = node.path(&format!("{PCI}/{A}/{file}"));
+            break_file(&path, *fault);
+            let (gone, new) = change(&whole, &node.read());
+            assert_eq!(new, Vec::<String>::new(), "{file}: {name}");
+            assert_eq!(gone.len(), 1, "{file}: {name}: {gone:?}");
+            if path.is_dir() {
+                fs::remove_dir(&path).unwrap();
+            } else if fs::symlink_metadata(&path).is_ok() {
+                fs::remove_file(&path).unwrap();
+            }
+            fs::write(&path, text).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_function_that_sleeps_is_not_asked_for_its_link() {
+    let node = Node::new();
+    for (file, text) in LINK {
+        node.write(&format!("{PCI}/{A}/{file}"), format!("{text}\n"));
+    }
+    node.write(&format!("{PCI}/{A}/power/runtime_status"), "active\n");
+    let mut runner = node.runner();
+    let key = format!("host_pci_link_speed_transfers_per_second {A}");
+    assert_eq!(read(&mut runner)[&key], 2_500_000_000);
+    node.write(&format!("{PCI}/{A}/power/runtime_status"), "suspended\n");
+    assert!(!read(&mut runner).keys().any(|k| k.starts_with("host_pci_link")));
+    node.write(&format!("{PCI}/{A}/power/runtime_status"), "active\n");
+    assert_eq!(read(&mut runner)[&key], 2_500_000_000);
+}
+
+#[test]
+fn a_memory_controller_that_is_loaded_again_has_the_dimms_of_the_new_one() {
+    let node = Node::new();
+    let mut runner = node.runner();
+    let whole = read(&mut runner);
+    // Kept, so that its inode is not given to the next one.
+    fs::rename(node.path(&format!("{MC}/mc0")), node.path("old")).unwrap();
+    node.write(&format!("{MC}/mc0/ue_count"), "1\n");
+    node.write(&format!("{MC}/mc0/dimm7/dimm_ue_count"), "9\n");
+    let found = read(&mut runner);
+    assert_eq!(found["host_edac_dimm_uncorrected_errors_total mc0 dimm7"], 9);
+    assert!(!found.keys().any(|k| k.contains("dimm0")), "{found:?}");
+    assert!(whole.keys().any(|k| k.contains("dimm0")));
+}
+
+#[test]
+fn a_memory_controller_that_comes_or_goes_is_noticed_at_the_next_reading() {
+    let node = Node::new();
+    let mut runner = node.runner();
+    let whole = read(&mut runner);
+    node.write(&format!("{MC}/mc1/ue_count"), "4\n");
+    let (gone, new) = change(&whole, &read(&mut runner));
+    assert_eq!(gone, Vec::<String>::new());
+    assert_eq!(new, ["host_edac_uncorrected_errors_total mc1 = 4"]);
+    fs::remove_dir_all(node.path(&format!("{MC}/mc1"))).unwrap();
+    assert_eq!(read(&mut runner), whole);
+}

@@ -121,7 +121,7 @@ fn duplicates_and_other_boots_count_nothing() {
     other.boot = BootId("boot-9".to_owned());
     sim.input(Input::Event(&other));
     assert_eq!(sim.slurm.drains, 0);
-    assert_eq!(sim.engine.cursor().unwrap().seq, 1);
+    assert_eq!(sim.engine.cursors()["kernel_log"].seq, 1);
     assert!(!sim.engine.view().ledger.xids[&format!("pci:{GPU}")].contains_key(&79));
 }
 

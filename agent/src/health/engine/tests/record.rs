@@ -14,7 +14,7 @@ fn an_event_is_acknowledged_after_its_record() {
     let mut sim = Sim::new(Mode::Observe);
     let event = sim.event_of(EventBody::Xid(xid_of(79)));
     let effects = sim.engine.step(sim.now, Input::Event(&event));
-    let [Effect::Store(_), Effect::Acknowledge(cursor), ..] = effects.as_slice() else {
+    let [Effect::Store(_), Effect::Acknowledge(_, cursor), ..] = effects.as_slice() else {
         panic!("{effects:?}");
     };
     assert_eq!(cursor.seq, 1);
@@ -36,7 +36,7 @@ fn a_flood_of_lines_is_no_flood_of_records() {
         for effect in sim.engine.step(sim.now, Input::Event(&event)) {
             match effect {
                 Effect::Store(_) => stores += 1,
-                Effect::Acknowledge(cursor) => acknowledged = cursor.seq,
+                Effect::Acknowledge(_, cursor) => acknowledged = cursor.seq,
                 _ => {}
             }
         }
@@ -99,7 +99,7 @@ fn a_record_that_was_not_stored_is_stored_later() {
     // The person's lift is not forgotten, and the line is not told again.
     sim.restart();
     sim.pass(60);
-    assert_eq!(sim.engine.cursor().unwrap().seq, 1);
+    assert_eq!(sim.engine.cursors()["kernel_log"].seq, 1);
     assert_eq!((sim.drain_state().as_str(), sim.slurm.drains), ("overridden", 1));
 }
 
@@ -133,7 +133,7 @@ fn everything_comes_back() {
     for key in ["incidents", "drain", "drains", "ledger"] {
         assert_eq!(before[key], after[key], "{key}");
     }
-    assert_eq!(sim.engine.cursor().unwrap().seq, 2);
+    assert_eq!(sim.engine.cursors()["kernel_log"].seq, 2);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn a_record_of_a_later_release_is_refused() {
         let engine = Engine::new(sim.policy(), BootId("b".to_owned()), Some(json), sim.now);
         engine.map(drop).unwrap_err()
     };
-    assert_eq!(new("{\"schema\": 2}"), RestoreError::Newer { found: 2, known: 1 });
+    assert_eq!(new("{\"schema\": 3}"), RestoreError::Newer { found: 3, known: 2 });
     assert!(matches!(new("{}"), RestoreError::Broken(_)));
     assert!(matches!(
         new("{\"schema\": 1, \"incidents\": 7}"),
@@ -206,4 +206,63 @@ fn a_record_of_the_first_release_keeps_its_conditions() {
         "{:?}",
         sim.incidents()
     );
+}
+
+#[test]
+fn each_watcher_goes_on_where_it_was_itself() {
+    let mut sim = Sim::new(Mode::Observe);
+    sim.xid(79);
+    sim.xid(45);
+    let mut other = sim.event_of(EventBody::Overrun { lost: None });
+    other.seq = 1;
+    sim.input(Input::EventOf("other", &other));
+    // The same number was known of the kernel's log, and is now of the other too.
+    assert!(
+        sim.engine
+            .step(sim.now, Input::EventOf("other", &other))
+            .is_empty()
+    );
+    sim.pass(60);
+    sim.restart();
+    let cursors = sim.engine.cursors();
+    assert_eq!((cursors["kernel_log"].seq, cursors["other"].seq), (2, 1));
+}
+
+#[test]
+fn an_acknowledgement_names_every_watcher() {
+    let mut sim = Sim::new(Mode::Observe);
+    let mut other = sim.event_of(EventBody::Progress);
+    other.seq = 7;
+    sim.engine.step(sim.now, Input::EventOf("other", &other));
+    let event = sim.event_of(EventBody::Xid(xid_of(79)));
+    let effects = sim.engine.step(sim.now, Input::Event(&event));
+    let acknowledged: Vec<(&str, u64)> = effects
+        .iter()
+        .filter_map(|e| match e {
+            Effect::Acknowledge(name, cursor) => Some((name.as_str(), cursor.seq)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(acknowledged, [("kernel_log", event.seq), ("other", 7)]);
+}
+
+#[test]
+fn a_record_of_the_first_form_has_the_kernel_logs_cursor() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(95);
+    sim.pass(60);
+    let mut record: serde_json::Value = serde_json::from_str(sim.disk.as_deref().unwrap()).unwrap();
+    let object = record.as_object_mut().unwrap();
+    let cursors = object.remove("cursors").unwrap();
+    object.insert("cursor".to_owned(), cursors["kernel_log"].clone());
+    object.insert("schema".to_owned(), 1.into());
+    sim.disk = Some(record.to_string().into());
+    sim.restart();
+    assert_eq!(sim.engine.cursors()["kernel_log"].seq, 1);
+    sim.pass(60);
+    sim.xid(13);
+    sim.pass(60);
+    let record: serde_json::Value = serde_json::from_str(sim.disk.as_deref().unwrap()).unwrap();
+    assert_eq!(record["schema"], 2);
+    assert_eq!(record.get("cursor"), None);
 }

@@ -167,7 +167,7 @@ impl Sim {
                     self.engine
                         .step(self.now, Input::Stored(record.number, self.disk_works))
                 }
-                Effect::Acknowledge(cursor) => {
+                Effect::Acknowledge(_, cursor) => {
                     self.acknowledged = cursor.seq;
                     Vec::new()
                 }
@@ -414,9 +414,9 @@ fn check_order(effects: &[Effect]) {
             Effect::Store(record) => {
                 stored = true;
                 let value: serde_json::Value = serde_json::from_str(&record.json).unwrap();
-                assert_eq!(value["schema"], 1);
+                assert_eq!(value["schema"], 2);
             }
-            Effect::Act(_, Action::Drain { .. } | Action::Undrain { .. }) | Effect::Acknowledge(_) => {
+            Effect::Act(_, Action::Drain { .. } | Action::Undrain { .. }) | Effect::Acknowledge(..) => {
                 assert!(stored, "{effects:?}");
             }
             _ => {}

@@ -1,0 +1,60 @@
+//! What wakes a node that nobody looks at.
+
+use std::collections::BTreeSet;
+
+use testkit::strace::{Call, Strace};
+
+use crate::common::{LONG, Node};
+
+/// Calls that came back because a time was over, but for those that were under way when strace came: a worker looks once
+/// after its start whether everything could be opened.
+fn timed(calls: &[Call]) -> Vec<&str> {
+    let mut seen = BTreeSet::new();
+    calls
+        .iter()
+        .filter(|c| !seen.insert(c.tid) || !c.text.starts_with("<... "))
+        .filter(|c| c.text.contains("(Timeout)") || c.text.contains("ETIMEDOUT"))
+        .map(|c| c.text.as_str())
+        .collect()
+}
+
+/// How often a health tick came by: each brings one request to read.
+fn asked(calls: &[Call]) -> usize {
+    let reads = |c: &&Call| c.name == "write" || c.name == "sendto";
+    calls.iter().filter(reads).count()
+}
+
+/// Counts, not times: between two health ticks no worker may wake by a clock of its own.
+#[test]
+fn workers_that_nobody_asks_wake_by_no_clock() {
+    let mut node = Node::new();
+    node.start();
+    node.until("healthy", |n| n.cli(&["check"]).0 == Some(0));
+    // Ticks come ever more seldom at first; the last early one is less than 15 s away.
+    let kernel = Strace::attach(node.worker_pid("kernel")).unwrap();
+    let host = Strace::attach(node.worker_pid("host")).unwrap();
+    let patience = LONG + LONG;
+    for worker in [kernel, host] {
+        let calls = worker.finish_when(patience, |calls| asked(calls) >= 3).unwrap();
+        assert_eq!(timed(&calls), Vec::<&str>::new());
+        let answers = asked(&calls);
+        let polls = calls.iter().filter(|c| c.name == "poll").count();
+        // One wait for the socket for each answer, and those under way when strace came and left.
+        assert!(polls <= 2 * answers + 4, "{polls} polls for {answers} answers");
+    }
+}
+
+#[test]
+fn the_parent_wakes_by_no_clock() {
+    let mut node = Node::new();
+    node.start();
+    let host = Strace::attach(node.worker_pid("host")).unwrap();
+    let parent = Strace::attach(node.daemon().pid()).unwrap();
+    host.finish_when(LONG + LONG, |calls| asked(calls) >= 2).unwrap();
+    let calls = parent.finish().unwrap();
+    let woken = calls
+        .iter()
+        .filter(|c| c.name.starts_with("epoll_") && c.text.ends_with("= 0"))
+        .count();
+    assert_eq!(woken, 0, "{calls:?}");
+}

@@ -1,0 +1,193 @@
+//! The PCI link of one function: how fast and wide it runs, and how fast and wide it could.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::attribute;
+use super::metrics::{
+    PCI_DEVICE_INFO, PCI_LINK_SPEED, PCI_LINK_SPEED_MAX, PCI_LINK_WIDTH, PCI_LINK_WIDTH_MAX,
+};
+use super::slow::Slow;
+use crate::sys::root;
+use crate::{Block, PciAddress};
+
+/// How old the state of a link may be. Each file is a read of the configuration space, and a link that is retrained
+/// stays so for hours: one look for each health tick is enough, however often somebody scrapes.
+pub(super) const KEEP: Duration = Duration::from_secs(10);
+
+/// Speed in transfers per second and lane, and the number of lanes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Rate {
+    speed: Option<u64>,
+    width: Option<u64>,
+}
+
+/// What is known of one function's link.
+pub(super) struct Link {
+    /// The port above it; empty where it sits on a root bus.
+    parent: Slow<String>,
+    max: Slow<Rate>,
+    now: Slow<Rate>,
+}
+
+impl Link {
+    pub(super) const fn new() -> Self {
+        Self {
+            parent: Slow::new(),
+            max: Slow::new(),
+            now: Slow::keeping(KEEP),
+        }
+    }
+
+    /// Adds the link's series. `serves`: the word for what the function is; `driver`: empty where none is bound.
+    pub(super) fn read(
+        &mut self,
+        bus: &Path,
+        address: &PciAddress,
+        serves: &str,
+        driver: &str,
+        out: &mut Block,
+    ) {
+        let (time, folder) = (Instant::now(), bus.join(&address.0));
+        let parent = self.parent.get(time, || parent(&folder)).cloned();
+        // A function that sleeps would be woken by the read, and one in a virtual machine is not ours to touch.
+        let (max, now) = if driver == "vfio-pci" || is_asleep(&folder) {
+            *self = Self::new();
+            (None, None)
+        } else {
+            let max = self.max.get(time, || max(bus, &folder, parent.as_deref()?));
+            let now = self.now.get(time, || Some(rate(&folder, "current")));
+            (max.copied(), now.copied())
+        };
+        let pci = address.0.as_str();
+        let (now, max) = (now.unwrap_or_default(), max.unwrap_or_default());
+        out.info(
+            &PCI_DEVICE_INFO,
+            &[pci, serves, driver, parent.as_deref().unwrap_or_default()],
+        );
+        out.maybe_u64(&PCI_LINK_SPEED, &[pci], now.speed);
+        out.maybe_u64(&PCI_LINK_SPEED_MAX, &[pci], max.speed);
+        out.maybe_u64(&PCI_LINK_WIDTH, &[pci], now.width);
+        out.maybe_u64(&PCI_LINK_WIDTH_MAX, &[pci], max.width);
+    }
+}
+
+/// Whether a read of the configuration space would wake the function, which costs seconds and watts.
+pub(super) fn is_asleep(folder: &Path) -> bool {
+    let status = attribute::text(&folder.join("power/runtime_status"));
+    matches!(status.as_deref(), Some("suspended" | "suspending" | "resuming"))
+}
+
+/// The port above a function, as its place in /sys/devices tells. `None`: it could not be found out.
+fn parent(folder: &Path) -> Option<String> {
+    let name = root::link_parent(folder)
+        .inspect_err(|error| tracing::debug!(%error, "left out"))
+        .ok()?;
+    // Above a root bus stands a host bridge, `pci0000:16`, which is no function.
+    let port = name.filter(|n| PciAddress::parse(n).is_some_and(|a| a.0 == *n));
+    Some(port.unwrap_or_default())
+}
+
+/// What both ends offer. A card in a slot with fewer lanes is not degraded; a port that does not say what it can do
+/// leaves it open.
+fn max(bus: &Path, folder: &Path, parent: &str) -> Option<Rate> {
+    let own = rate(folder, "max");
+    if parent.is_empty() {
+        return Some(own);
+    }
+    let port = rate(&bus.join(parent), "max");
+    let lower = |a: Option<u64>, b: Option<u64>| Some(a?.min(b?));
+    Some(Rate {
+        speed: lower(own.speed, port.speed),
+        width: lower(own.width, port.width),
+    })
+}
+
+fn rate(folder: &Path, which: &str) -> Rate {
+    let file = |what: &str| attribute::text(&folder.join(format!("{which}_link_{what}")));
+    Rate {
+        speed: file("speed").as_deref().and_then(speed),
+        width: file("width").as_deref().and_then(width),
+    }
+}
+
+/// Reads `32.0 GT/s PCIe`, `16.0 GT/s`, `8 GT/s`, in transfers per second. `Unknown` and `Unknown speed` are none.
+pub(super) fn speed(text: &str) -> Option<u64> {
+    let number = text.strip_suffix(" PCIe").unwrap_or(text).strip_suffix(" GT/s")?;
+    let (whole, tenths) = number.split_once('.').unwrap_or((number, "0"));
+    if tenths.len() != 1 || whole.len() > 3 {
+        return None;
+    }
+    let tenths = attribute::count(whole)? * 10 + attribute::count(tenths)?;
+    (tenths > 0).then_some(tenths * 100_000_000)
+}
+
+/// Reads a number of lanes. 0 is a function without a link, and all ones (63, 255) one that does not answer.
+pub(super) fn width(text: &str) -> Option<u64> {
+    attribute::count(text).filter(|lanes| matches!(lanes, 1 | 2 | 4 | 8 | 12 | 16 | 32))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn every_spelling_of_a_speed_is_read() {
+        for (text, tenths) in [
+            ("2.5 GT/s PCIe", 25),
+            ("5.0 GT/s PCIe", 50),
+            ("8 GT/s", 80),
+            ("8.0 GT/s PCIe", 80),
+            ("16.0 GT/s", 160),
+            ("32.0 GT/s PCIe", 320),
+            ("64.0 GT/s PCIe", 640),
+        ] {
+            assert_eq!(speed(text), Some(tenths * 100_000_000), "{text}");
+        }
+        for text in [
+            "",
+            "Unknown",
+            "Unknown speed",
+            "32.0",
+            "GT/s",
+            " GT/s",
+            ". GT/s",
+            "-8 GT/s",
+            "0 GT/s",
+            "8,0 GT/s",
+            "8.00 GT/s",
+            "8. GT/s",
+            "8 GT/s PCIe PCIe",
+            "99999 GT/s",
+        ] {
+            assert_eq!(speed(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn only_widths_that_a_link_can_have_are_read() {
+        for lanes in [1, 2, 4, 8, 12, 16, 32] {
+            assert_eq!(width(&lanes.to_string()), Some(lanes));
+        }
+        for text in ["", "0", "63", "255", "x16", "-1", "Unknown"] {
+            assert_eq!(width(text), None, "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_speed_survives_printing(whole in 0_u64..1000, tenth in 0_u64..10) {
+            prop_assume!(whole + tenth > 0);
+            let want = Some((whole * 10 + tenth) * 100_000_000);
+            prop_assert_eq!(speed(&format!("{whole}.{tenth} GT/s PCIe")), want);
+        }
+
+        #[test]
+        fn no_text_breaks_the_parsers(text in ".{0,20}( GT/s)?( PCIe)?") {
+            speed(&text);
+            width(&text);
+        }
+    }
+}
