@@ -130,10 +130,14 @@ impl Play {
 /// The files that every step names, with their text at the start and after each step.
 fn moving(start: &[(String, Entry)], steps: &[Step]) -> BTreeMap<String, Vec<String>> {
     let text = |entries: &[(String, Entry)], path: &str| {
-        entries.iter().rev().find(|(p, _)| p == path).and_then(|(_, e)| match e {
-            Entry::File(bytes) => String::from_utf8(bytes.clone()).ok(),
-            _ => None,
-        })
+        entries
+            .iter()
+            .rev()
+            .find(|(p, _)| p == path)
+            .and_then(|(_, e)| match e {
+                Entry::File(bytes) => String::from_utf8(bytes.clone()).ok(),
+                _ => None,
+            })
     };
     let mut moving = BTreeMap::new();
     for (path, _) in steps.first().map_or(&[][..], |s| &s.entries) {
@@ -198,8 +202,14 @@ impl Log {
     /// Tells what has come, and gives the messages.
     fn advance(&mut self, at: Duration) -> Result<Vec<String>> {
         let mut said = Vec::new();
-        while self.waiting.last().is_some_and(|(stamp, _)| *stamp <= self.begins + at) {
-            let Some((_, record)) = self.waiting.pop() else { break };
+        while self
+            .waiting
+            .last()
+            .is_some_and(|(stamp, _)| *stamp <= self.begins + at)
+        {
+            let Some((_, record)) = self.waiting.pop() else {
+                break;
+            };
             self.pipe
                 .write_all(record.as_bytes())
                 .context("the log's reader has fallen behind")?;
@@ -245,7 +255,9 @@ impl Clock {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let pair = line.split_once('=').map(|(key, value)| (key.trim(), value.trim().parse()));
+            let pair = line
+                .split_once('=')
+                .map(|(key, value)| (key.trim(), value.trim().parse()));
             match pair {
                 Some(("step_seconds", Ok(n @ 1..=3600))) => clock.step = Duration::from_secs(n),
                 Some(("kernel_log_begins", Ok(n))) => clock.begins = Some(Duration::from_micros(n)),

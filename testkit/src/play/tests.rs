@@ -28,9 +28,15 @@ fn seconds(n: u64) -> Duration {
 fn what_every_step_names_moves_and_goes_on_and_the_rest_changes_at_its_step() {
     let dir = case(&[
         ("clock.toml", "# a comment\nstep_seconds = 10\n"),
-        ("root.tree", "count = 100\nrate = 5\nline = cpu 7 x 3\nwidth = 16\n"),
+        (
+            "root.tree",
+            "count = 100\nrate = 5\nline = cpu 7 x 3\nwidth = 16\n",
+        ),
         ("steps/1.tree", "count = 200\nrate = 5\nline = cpu 17 x 3\n"),
-        ("steps/2.tree", "# The link is broken.\ncount = 220\nrate = 4\nline = cpu 27 y 3\nwidth = 63\n"),
+        (
+            "steps/2.tree",
+            "# The link is broken.\ncount = 220\nrate = 4\nline = cpu 27 y 3\nwidth = 63\n",
+        ),
     ]);
     let mut play = open(&dir).unwrap();
     let mut at = |time| {
@@ -51,9 +57,16 @@ fn what_every_step_names_moves_and_goes_on_and_the_rest_changes_at_its_step() {
 
 #[test]
 fn steps_that_were_missed_are_all_laid() {
-    let dir = case(&[("root.tree", "a = 1\n"), ("steps/1.tree", "b = 1\n"), ("steps/2.tree", "c = 1\n")]);
+    let dir = case(&[
+        ("root.tree", "a = 1\n"),
+        ("steps/1.tree", "b = 1\n"),
+        ("steps/2.tree", "c = 1\n"),
+    ]);
     open(&dir).unwrap().advance(seconds(1000)).unwrap();
-    assert_eq!((read(&dir, "b"), read(&dir, "c")), ("1\n".to_owned(), "1\n".to_owned()));
+    assert_eq!(
+        (read(&dir, "b"), read(&dir, "c")),
+        ("1\n".to_owned(), "1\n".to_owned())
+    );
 }
 
 #[test]
@@ -61,7 +74,10 @@ fn lines_of_the_kernel_log_come_in_their_time_with_what_belongs_to_them() {
     let dir = case(&[
         ("clock.toml", "kernel_log_begins = 5000000\n"),
         ("root.tree", ""),
-        ("kmsg", "6,1,1000,-;old\n3,2,7000000,-;first\n DEVICE=x\n3,3,7000001,-;second\n"),
+        (
+            "kmsg",
+            "6,1,1000,-;old\n3,2,7000000,-;first\n DEVICE=x\n3,3,7000001,-;second\n",
+        ),
     ]);
     let mut play = open(&dir).unwrap();
     let mut reader = OpenOptions::new()
@@ -87,18 +103,34 @@ fn lines_of_the_kernel_log_come_in_their_time_with_what_belongs_to_them() {
 fn a_case_without_clock_has_its_log_as_a_file() {
     let dir = case(&[("root.tree", ""), ("kmsg", "6,1,1000,-;old\n")]);
     open(&dir).unwrap().advance(seconds(1)).unwrap();
-    assert_eq!(fs::read_to_string(dir.path().join("node/kmsg")).unwrap(), "6,1,1000,-;old\n");
+    assert_eq!(
+        fs::read_to_string(dir.path().join("node/kmsg")).unwrap(),
+        "6,1,1000,-;old\n"
+    );
 }
 
 #[test]
 fn an_error_names_the_file_and_what_was_expected() {
     for (name, text, part) in [
-        ("clock.toml", "step_seconds = 0", "clock.toml: \"step_seconds = 0\": expected"),
+        (
+            "clock.toml",
+            "step_seconds = 0",
+            "clock.toml: \"step_seconds = 0\": expected",
+        ),
         ("clock.toml", "speed = 2", "expected `step_seconds"),
-        ("kmsg", "no record\n", "kmsg: line 1: \"no record\": expected `priority"),
+        (
+            "kmsg",
+            "no record\n",
+            "kmsg: line 1: \"no record\": expected `priority",
+        ),
         ("steps/x.tree", "", "expected `<number>.tree`"),
     ] {
-        let files = [("root.tree", ""), ("clock.toml", "kernel_log_begins = 0"), ("kmsg", ""), (name, text)];
+        let files = [
+            ("root.tree", ""),
+            ("clock.toml", "kernel_log_begins = 0"),
+            ("kmsg", ""),
+            (name, text),
+        ];
         let error = format!("{:#}", open(&case(&files)).unwrap_err());
         assert!(error.contains(part), "{error}");
     }

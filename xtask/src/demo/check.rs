@@ -87,8 +87,14 @@ fn pages(place: &Place) -> Result<()> {
 /// Every command that ends by itself, as it was printed.
 fn commands(place: &Place) -> Result<()> {
     for (words, code) in COMMANDS.iter().filter(|(words, _)| !words.contains("--watch")) {
-        let output = place.subcommand(words).output().with_context(|| words.to_string())?;
-        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let output = place
+            .subcommand(words)
+            .output()
+            .with_context(|| words.to_string())?;
+        let (out, err) = (
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr),
+        );
         ensure!(
             output.status.code() == Some(*code) && !out.trim().is_empty(),
             "`nodewarden {words}`: {}, expected {code}\n{out}{err}",

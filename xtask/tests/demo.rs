@@ -1,0 +1,55 @@
+//! `cargo xtask demo`, as a person starts it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use testkit::daemon::Daemon;
+
+/// Long enough for a build on a busy machine.
+const LONG: Duration = Duration::from_secs(900);
+
+fn demo(args: &[&str]) -> Daemon {
+    let xtask = Path::new(env!("CARGO_BIN_EXE_xtask"));
+    let mut command = Command::new(xtask);
+    command.arg("demo").args(args).args(["--listen", "127.0.0.1:0"]);
+    // Whoever tests the workspace has built it already.
+    let built = xtask.with_file_name("nodewarden");
+    if built.is_file() {
+        command.arg("--program").arg(built);
+    }
+    Daemon::start(command).unwrap()
+}
+
+/// The folder that the demo says its commands look into.
+fn folder(output: &str) -> PathBuf {
+    let run = output
+        .split("--run-dir ")
+        .nth(1)
+        .and_then(|rest| rest.lines().next());
+    Path::new(run.unwrap()).parent().unwrap().to_owned()
+}
+
+#[test]
+fn it_does_what_it_promises_and_leaves_nothing_behind() {
+    let demo = demo(&["--check"]);
+    let status = demo.wait(LONG).unwrap();
+    let output = demo.stdout();
+    assert!(status.success(), "{output}\n{}", demo.stderr());
+    assert!(output.contains("checked: "), "{output}");
+    assert!(!folder(&output).exists());
+}
+
+#[test]
+fn ctrl_c_ends_the_daemon_and_removes_its_files() {
+    let demo = demo(&[]);
+    demo.wait_for_line("Ctrl-C ends it", LONG).unwrap();
+    let folder = folder(&demo.stdout());
+    assert!(folder.join("node/root/sys").is_dir());
+    demo.signal(Signal::SIGINT).unwrap();
+    let status = demo.wait(LONG).unwrap();
+    assert!(status.success(), "{}\n{}", demo.stdout(), demo.stderr());
+    assert!(!folder.exists(), "{} is left", folder.display());
+    testkit::wait::until_true("all processes have left", LONG, || demo.children().is_empty()).unwrap();
+}
