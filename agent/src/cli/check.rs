@@ -56,7 +56,10 @@ pub(super) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let (health, text) = match (root::read_text(&path), boot::boot_id(&env)) {
         (Ok(Some(text)), Ok(boot)) => judge(&text, &boot.0, now),
         (Ok(None), _) => {
-            let text = format!("no verdict in {}: the daemon is not running", path.display());
+            let text = format!(
+                "no verdict: {} is not there, so the daemon is not running (systemctl start nodewarden)",
+                path.display()
+            );
             (Health::Unknown, text)
         }
         (Err(error), _) | (_, Err(error)) => (Health::Unknown, error.to_string()),
@@ -67,11 +70,10 @@ pub(super) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         Health::Unknown => ("unknown", 2),
     };
     // Not cut to the width: this line is for logs and for slurmctld's reason.
-    let text: String = text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    screen::print(&format!("{word}: {text}\n"), ExitCode::from(code))
+    screen::print(
+        &format!("{word}: {}\n", screen::clean(&text)),
+        ExitCode::from(code),
+    )
 }
 
 /// What the content of the verdict file means at this time of this boot.
@@ -93,7 +95,9 @@ fn judge(text: &str, boot: &str, now: Duration) -> (Health, String) {
     }
     if now > verdict.valid_until_ms {
         let age = seconds(now - verdict.at_ms);
-        let text = format!("the last verdict has expired, the daemon is down or stuck (age {age}s)");
+        let text = format!(
+            "the last verdict has expired, the daemon is down or stuck (age {age}s; journalctl -u nodewarden)"
+        );
         return (Health::Unknown, text);
     }
     let age = seconds(now - verdict.at_ms);

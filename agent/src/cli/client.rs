@@ -23,21 +23,43 @@ pub(super) struct Down {
 
 /// Sends one request and waits for its reply.
 pub(super) fn ask(run_dir: &Path, request: &Request) -> Result<Reply, Down> {
+    ask_within(run_dir, request, PATIENCE)
+}
+
+/// The same, with a limit for each wait on the socket.
+pub(super) fn ask_within(run_dir: &Path, request: &Request, patience: Duration) -> Result<Reply, Down> {
     let path = run_dir.join(SOCKET);
-    exchange(&path, request).map_err(|e| Down {
+    exchange(&path, request, patience).map_err(|e| Down {
         path: path.display().to_string(),
-        reason: match e.kind() {
-            io::ErrorKind::NotFound => "there is no such socket".to_owned(),
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no reply in time".to_owned(),
-            _ => e.to_string(),
-        },
+        reason: reason(&e, patience),
     })
 }
 
-fn exchange(path: &Path, request: &Request) -> io::Result<Reply> {
+/// What is wrong, and what a person can do about it.
+fn reason(e: &io::Error, patience: Duration) -> String {
+    match e.kind() {
+        io::ErrorKind::NotFound => "there is no such socket. Start it with `systemctl start nodewarden`, or \
+             name the run directory of another one with --run-dir"
+            .to_owned(),
+        io::ErrorKind::ConnectionRefused => "nobody listens there, so it has ended without cleaning up. See \
+             `journalctl -u nodewarden`, then `systemctl restart nodewarden`"
+            .to_owned(),
+        io::ErrorKind::PermissionDenied => {
+            "no permission for the socket or a folder above it; try as root".to_owned()
+        }
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => format!(
+            "no reply in {} s. It runs and is stuck, or the machine is overloaded: see `journalctl -u nodewarden`",
+            patience.as_secs()
+        ),
+        io::ErrorKind::UnexpectedEof => "it hung up without a reply; it may be starting or ending".to_owned(),
+        _ => e.to_string(),
+    }
+}
+
+fn exchange(path: &Path, request: &Request, patience: Duration) -> io::Result<Reply> {
     let mut stream = UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))?;
     let mut line = serde_json::to_string(request)?;
     line.push('\n');
     stream.write_all(line.as_bytes())?;

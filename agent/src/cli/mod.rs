@@ -4,12 +4,14 @@ mod check;
 mod client;
 mod config;
 pub mod dirs;
+mod help;
 mod loading;
 mod metrics;
 mod order;
 pub mod run;
 pub mod run_args;
 pub(crate) mod screen;
+mod shell;
 mod status;
 mod why;
 
@@ -21,7 +23,7 @@ use run_args::RunArgs;
 
 /// Watches a GPU cluster node: Prometheus metrics, health checks, and drains that can be trusted.
 #[derive(Debug, Parser)]
-#[command(name = "nodewarden", version)]
+#[command(name = "nodewarden", version, after_long_help = help::PROGRAM)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -30,22 +32,35 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the daemon.
+    #[command(after_long_help = help::RUN)]
     Run(RunArgs),
     /// Say whether the node is fit for work: exit 0 healthy, 1 unhealthy, 2 unknown.
+    #[command(after_long_help = help::CHECK)]
     Check(check::CheckArgs),
     /// Show verdict, drain, incidents, collectors and workers.
+    #[command(after_long_help = help::STATUS)]
     Status(status::StatusArgs),
-    /// Show the evidence behind an incident, or behind all open ones.
+    /// Show what is wrong, the evidence, and what to do about it.
+    #[command(after_long_help = help::WHY)]
     Why(why::WhyArgs),
-    /// Say that somebody looks after an incident.
+    /// Say that somebody looks after an incident; nothing else changes.
+    #[command(after_long_help = help::ORDER)]
     Ack(order::OrderArgs),
     /// Say that an incident is repaired: it is closed and our drain is lifted.
+    #[command(after_long_help = help::ORDER)]
     Clear(order::OrderArgs),
     /// Read the node once, without the daemon, and print the metrics.
+    #[command(after_long_help = help::METRICS)]
     Metrics(metrics::MetricsArgs),
-    /// Work on the configuration.
-    #[command(subcommand)]
+    /// Check the configuration, or print an example.
+    #[command(subcommand, after_long_help = help::CONFIG)]
     Config(config::ConfigCommand),
+    /// Print a script that completes the command line in a shell.
+    #[command(after_long_help = help::COMPLETIONS)]
+    Completions(shell::CompletionsArgs),
+    /// Write the manual pages into a folder.
+    #[command(hide = true)]
+    Man(shell::ManArgs),
     #[command(hide = true)]
     Worker(Passed),
     #[command(hide = true)]
@@ -97,6 +112,8 @@ fn perform(command: Command) -> anyhow::Result<ExitCode> {
         Command::Clear(args) => order::clear(args),
         Command::Metrics(args) => metrics::metrics(&args),
         Command::Config(command) => config::config(&command),
+        Command::Completions(args) => shell::completions(&args),
+        Command::Man(args) => shell::man(&args),
         Command::Worker(passed) => crate::worker::main(passed.args),
         Command::Daemon(passed) => crate::core::main(passed.args),
     }

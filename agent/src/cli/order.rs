@@ -10,7 +10,7 @@ use crate::http::control::{Reply, Request};
 /// The arguments of both.
 #[derive(Debug, clap::Args)]
 pub(super) struct OrderArgs {
-    /// The incident.
+    /// The incident, as `nodewarden why` names it.
     id: String,
     /// Why, in one line.
     #[arg(long, value_name = "TEXT")]
@@ -35,7 +35,7 @@ pub(super) fn clear(args: OrderArgs) -> anyhow::Result<ExitCode> {
 fn give(run_dir: Option<PathBuf>, request: &Request) -> anyhow::Result<ExitCode> {
     let dir = dirs::to_read(run_dir.as_deref());
     match client::ask(&dir, request)? {
-        Reply::Done(text) => screen::print(&format!("{}\n", screen::line(&text)), ExitCode::SUCCESS),
+        Reply::Done(text) => screen::print(&format!("{}\n", screen::clean(&text)), ExitCode::SUCCESS),
         Reply::Refused(text) => anyhow::bail!(text),
         _ => Err(Down::odd(&dir).into()),
     }

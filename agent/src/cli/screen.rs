@@ -1,20 +1,74 @@
-//! Text for people: lines that fit, columns that align, times in local time.
+//! Text for people: lines that fit, columns that align, times in local time, colour where it can be seen.
 
-use std::io::{self, ErrorKind, Write};
+mod colour;
+mod table;
+mod text;
+
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use crate::sys::terminal;
+
+pub(super) use colour::{Colour, ColourArgs, Paint};
+pub(super) use table::{Cell, Table};
+pub(super) use text::{clean, columns, cut, wrapped};
+
 /// How many columns a line may have.
 pub(super) const WIDTH: usize = 100;
 
+/// A terminal that says it is narrower is not believed: nothing could be read on it.
+const NARROWEST: usize = 40;
+
+/// What is written to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Screen {
+    /// How many columns a line may have.
+    pub(super) width: usize,
+    /// How many lines there are; `None` where it is no terminal.
+    pub(super) height: Option<usize>,
+    /// Whether colour is shown.
+    pub(super) colour: bool,
+}
+
+impl Screen {
+    /// Standard output as it is now: a terminal may change its size.
+    pub(super) fn now(colour: Colour) -> Self {
+        let out = io::stdout();
+        let is_terminal = out.is_terminal();
+        let size = is_terminal.then(|| terminal::size(&out)).flatten();
+        Self {
+            width: size.map_or(WIDTH, |(columns, _)| usize::from(columns).clamp(NARROWEST, WIDTH)),
+            height: size.map(|(_, lines)| usize::from(lines)),
+            colour: colour.is_shown(is_terminal, |name| std::env::var_os(name)),
+        }
+    }
+
+    /// A text in one colour. Its control characters were taken out before.
+    pub(super) fn paint(&self, paint: Paint, text: &str) -> String {
+        if self.colour && !text.is_empty() {
+            paint.on(text)
+        } else {
+            text.to_owned()
+        }
+    }
+}
+
 /// Writes to standard output. A reader that has gone away is no error.
 pub(super) fn print(text: &str, code: ExitCode) -> anyhow::Result<ExitCode> {
+    write(text)?;
+    Ok(code)
+}
+
+/// Writes to standard output. `false`: nobody reads it any more.
+pub(super) fn write(text: &str) -> anyhow::Result<bool> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(e.into()),
-        _ => Ok(code),
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(e) => Err(anyhow::Error::new(e).context("cannot write to standard output")),
     }
 }
 
@@ -22,7 +76,7 @@ pub(super) fn print(text: &str, code: ExitCode) -> anyhow::Result<ExitCode> {
 pub(crate) fn complain(text: &str) {
     let mut err = io::stderr().lock();
     for line in text.lines() {
-        if writeln!(err, "nodewarden: {line}").is_err() {
+        if writeln!(err, "nodewarden: {}", clean(line)).is_err() {
             return;
         }
     }
@@ -43,6 +97,21 @@ fn local(at: i64, form: &str) -> String {
     zoned.map_or_else(|_| format!("@{at}"), |z| z.strftime(form).to_string())
 }
 
+/// A length of time in its largest unit, rounded down: `3 s`, `4 min`, `2 h`, `5 d`.
+pub(super) fn span(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+/// How long ago a time was. Clocks may disagree; then it was just now.
+pub(super) fn ago(at: i64, now: i64) -> String {
+    format!("{} ago", span(u64::try_from(now.saturating_sub(at)).unwrap_or(0)))
+}
+
 /// An error with its causes, each said once: many a message holds its cause already.
 pub(crate) fn chain(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
@@ -55,96 +124,41 @@ pub(crate) fn chain(error: &anyhow::Error) -> String {
     text
 }
 
-/// One line: control characters replaced, cut to the width.
-pub(super) fn line(text: &str) -> String {
-    let clean: String = text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    let clean = clean.trim_end();
-    if clean.chars().count() <= WIDTH {
-        return clean.to_owned();
-    }
-    let cut: String = clean.chars().take(WIDTH - 3).collect();
-    format!("{cut}...")
-}
-
-/// Lines of at most the width, broken between words where that is possible, each indented.
-pub(super) fn wrapped(text: &str, indent: usize) -> String {
-    let room = WIDTH - indent;
-    let (mut out, mut current) = (String::new(), String::new());
-    let mut flush = |current: &mut String| {
-        out.push_str(&format!("{:indent$}{current}\n", ""));
-        current.clear();
-    };
-    for word in text.split(|c: char| c.is_whitespace() || c.is_control()) {
-        let used = current.chars().count();
-        if used > 0 && used + 1 + word.chars().count() > room {
-            flush(&mut current);
-        }
-        if !current.is_empty() {
-            current.push(' ');
-        }
-        for c in word.chars() {
-            if current.chars().count() == room {
-                flush(&mut current);
-            }
-            current.push(c);
-        }
-    }
-    flush(&mut current);
-    out
-}
-
-/// Rows with aligned columns; the last column takes what room is left.
-pub(super) fn table(rows: &[Vec<String>], indent: usize) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
-    let widths: Vec<usize> = (0..columns)
-        .map(|c| {
-            let cells = rows.iter().filter_map(|r| r.get(c));
-            cells.map(|t| t.chars().count()).max().unwrap_or_default()
-        })
-        .collect();
-    let mut out = String::new();
-    for row in rows {
-        let mut text = " ".repeat(indent);
-        for (cell, width) in row.iter().zip(&widths) {
-            text.push_str(&format!("{cell:width$}  "));
-        }
-        out.push_str(&line(&text));
-        out.push('\n');
-    }
-    out
-}
+/// A page for tests: full width, no colour.
+#[cfg(test)]
+pub(super) const PLAIN: Screen = Screen {
+    width: WIDTH,
+    height: None,
+    colour: false,
+};
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_wider_than_the_screen() {
-        let long = "word ".repeat(60) + &"x".repeat(250);
-        for text in [
-            line(&long),
-            wrapped(&long, 4),
-            table(&[vec!["a".to_owned(), long.clone()]], 2),
+    fn a_span_is_in_its_largest_unit() {
+        for (seconds, text) in [
+            (0, "0 s"),
+            (119, "119 s"),
+            (120, "2 min"),
+            (7199, "119 min"),
+            (7200, "2 h"),
+            (172_799, "47 h"),
+            (172_800, "2 d"),
+            (u64::MAX, "213503982334601 d"),
         ] {
-            assert!(text.lines().all(|l| l.chars().count() <= WIDTH), "{text}");
+            assert_eq!(span(seconds), text);
         }
-        assert_eq!(wrapped(&long, 4).replace(['\n', ' '], ""), long.replace(' ', ""));
-    }
-
-    #[test]
-    fn columns_align() {
-        let row = |a: &str, b: &str| vec![a.to_owned(), b.to_owned()];
+        assert_eq!(ago(100, 40), "0 s ago");
         assert_eq!(
-            table(&[row("a", "b"), row("long", "c")], 1),
-            " a     b\n long  c\n"
+            ago(i64::MIN, i64::MAX),
+            format!("{} ago", span(u64::try_from(i64::MAX).unwrap()))
         );
     }
 
     #[test]
-    fn control_characters_do_not_reach_the_terminal() {
-        assert_eq!(line("a\x1b[31mb\n"), "a [31mb");
+    fn a_time_that_no_calendar_knows_is_a_number() {
+        assert_eq!(time(i64::MAX), format!("@{}", i64::MAX));
     }
 }

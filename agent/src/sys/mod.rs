@@ -18,6 +18,7 @@ pub mod signals;
 pub mod slots;
 pub mod spawn;
 pub mod store;
+pub mod terminal;
 
 use std::io;
 use std::os::fd::AsFd;

@@ -26,14 +26,38 @@ fn replies_are_passed_on() {
 }
 
 #[test]
-fn a_daemon_that_is_down_or_talks_nonsense_is_down() {
+fn a_daemon_that_is_down_or_talks_nonsense_is_down_and_the_error_says_where_and_what_to_do() {
     let none = tempfile::tempdir().unwrap();
     let down = ask(none.path(), &Request::Status).unwrap_err().to_string();
-    assert!(down.ends_with("control.sock: there is no such socket"), "{down}");
+    let socket = none.path().join(SOCKET).display().to_string();
+    assert!(
+        down.contains(&format!("{socket}: there is no such socket")),
+        "{down}"
+    );
+    assert!(down.contains("systemctl start nodewarden"), "{down}");
     for nonsense in ["", "{\"done\":\"x\"}", "nonsense\n"] {
         assert!(ask(daemon(nonsense).path(), &Request::Status).is_err());
     }
     let stale = tempfile::tempdir().unwrap();
     drop(UnixListener::bind(stale.path().join(SOCKET)).unwrap());
-    assert!(ask(stale.path(), &Request::Status).is_err());
+    let down = ask(stale.path(), &Request::Status).unwrap_err().to_string();
+    assert!(down.contains("nobody listens there"), "{down}");
+}
+
+#[test]
+fn a_daemon_that_is_silent_is_given_up_and_the_error_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let listener = UnixListener::bind(dir.path().join(SOCKET)).unwrap();
+    let patience = Duration::from_millis(20);
+    let down = ask_within(dir.path(), &Request::Status, patience)
+        .unwrap_err()
+        .to_string();
+    assert!(down.contains("no reply in 0 s"), "{down}");
+    drop(listener);
+}
+
+#[test]
+fn a_socket_behind_a_closed_door_is_said_to_be_one() {
+    let denied = io::Error::from(io::ErrorKind::PermissionDenied);
+    assert!(reason(&denied, PATIENCE).contains("no permission"));
 }

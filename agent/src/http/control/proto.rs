@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use collectors::Value;
 use serde::{Deserialize, Serialize};
 
 use crate::core::snapshot::{CollectorState, Presence, Snapshot, WorkerState};
 use crate::exposition::{Page, own};
+use crate::health::Mode;
 use crate::health::view::{IncidentView, View};
 
 /// A request, one line.
@@ -59,6 +61,9 @@ pub struct Status {
     pub started: f64,
     /// Whether the last reload of the configuration was refused.
     pub config_error: bool,
+    /// `health.mode` in force.
+    #[serde(default)]
+    pub mode: Mode,
     /// The engine.
     pub view: View,
     /// Collectors.
@@ -80,6 +85,12 @@ pub struct CollectorView {
     pub text: String,
     /// How many devices it found.
     pub devices: usize,
+    /// How many series it gives now; those that could not be read do not count.
+    #[serde(default)]
+    pub series: usize,
+    /// How old the oldest reading among them is, in milliseconds; `None` where there is none.
+    #[serde(default)]
+    pub age_ms: Option<u64>,
     /// The devices that failed or are late.
     pub troubled: Vec<DeviceView>,
 }
@@ -116,6 +127,7 @@ impl Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started: page.facts.started,
             config_error: page.facts.config_error,
+            mode: page.facts.mode,
             view: View::clone(&page.view),
             collectors: snapshot
                 .collectors
@@ -149,12 +161,20 @@ fn collector(c: &CollectorState, snapshot: &Snapshot) -> CollectorView {
         (Presence::Failed(_, text), _) | (_, Some(Err((_, text)))) => text.clone(),
         _ => String::new(),
     };
+    let shown = c.devices.iter().filter(|d| d.shown(snapshot.at, c.max_age()));
+    let (mut series, mut oldest) = (0, None);
+    for d in shown {
+        series += d.values.iter().filter(|v| **v != Value::Absent).count();
+        oldest = oldest.max(Some(snapshot.at.saturating_sub(d.at)));
+    }
     CollectorView {
         name: c.spec.name.to_owned(),
         state: state.to_owned(),
         reason,
         text,
         devices: c.devices.len(),
+        series,
+        age_ms: oldest.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
         troubled: troubled.collect(),
     }
 }

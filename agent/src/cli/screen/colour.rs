@@ -1,0 +1,100 @@
+//! When colour is shown, and which.
+
+use std::ffi::OsString;
+
+/// When colour is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(in crate::cli) enum Colour {
+    /// On a terminal, unless NO_COLOR is set or TERM is "dumb".
+    #[default]
+    Auto,
+    /// Always, for a pager that shows it.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// The option that asks for it.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(in crate::cli) struct ColourArgs {
+    /// When to use colour; auto: on a terminal, unless NO_COLOR is set or TERM is "dumb".
+    #[arg(
+        long = "color",
+        value_name = "WHEN",
+        value_enum,
+        default_value_t,
+        hide_possible_values = false
+    )]
+    pub(in crate::cli) colour: Colour,
+}
+
+impl Colour {
+    /// Whether to use it, on a terminal or not, in this environment.
+    pub(super) fn is_shown(self, is_terminal: bool, env: impl Fn(&str) -> Option<OsString>) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Never => false,
+            Self::Auto => {
+                // As https://no-color.org has it: set and not empty, whatever to.
+                let refused = env("NO_COLOR").is_some_and(|v| !v.is_empty());
+                is_terminal && !refused && env("TERM").is_some_and(|t| t != "dumb")
+            }
+        }
+    }
+}
+
+/// What a text stands for; the colour follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::cli) enum Paint {
+    /// As it is.
+    #[default]
+    Plain,
+    /// A heading.
+    Heading,
+    /// Less than the rest.
+    Faint,
+    /// Well.
+    Good,
+    /// Not known, or in need of attention.
+    Doubt,
+    /// Broken.
+    Bad,
+}
+
+impl Paint {
+    /// The text between the sequences that turn it on and off.
+    pub(super) fn on(self, text: &str) -> String {
+        let code = match self {
+            Self::Plain => return text.to_owned(),
+            Self::Heading => "1",
+            Self::Faint => "2",
+            Self::Good => "32",
+            Self::Doubt => "33",
+            Self::Bad => "1;31",
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colour_is_shown_on_a_terminal_that_can_and_that_nobody_told_not_to() {
+        let shown = |colour: Colour, terminal, vars: &[(&str, &str)]| {
+            colour.is_shown(terminal, |name| {
+                vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).into())
+            })
+        };
+        let xterm = ("TERM", "xterm-256color");
+        assert!(shown(Colour::Auto, true, &[xterm]));
+        assert!(shown(Colour::Auto, true, &[xterm, ("NO_COLOR", "")]));
+        assert!(!shown(Colour::Auto, true, &[xterm, ("NO_COLOR", "1")]));
+        assert!(!shown(Colour::Auto, true, &[("TERM", "dumb")]));
+        assert!(!shown(Colour::Auto, true, &[]));
+        assert!(!shown(Colour::Auto, false, &[xterm]));
+        assert!(shown(Colour::Always, false, &[("NO_COLOR", "1")]));
+        assert!(!shown(Colour::Never, true, &[xterm]));
+    }
+}

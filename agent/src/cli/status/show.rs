@@ -1,0 +1,202 @@
+//! The page of `nodewarden status`.
+
+use crate::cli::screen::{self, Cell, Paint, Screen, Table};
+use crate::cli::why;
+use crate::health::Mode;
+use crate::health::verdict::Health;
+use crate::health::view::DrainView;
+use crate::http::control::{CollectorView, Status, WorkerView};
+
+/// A moment by the clocks of a reply.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Now {
+    /// Time since boot, in milliseconds.
+    pub(super) boottime_ms: u64,
+    /// Seconds since the epoch.
+    pub(super) wall: i64,
+}
+
+/// The whole page.
+pub(super) fn show(status: &Status, now: Now, screen: &Screen) -> String {
+    let parts = [
+        head(status, now, screen),
+        incidents(status, screen),
+        collectors(&status.collectors, screen),
+        workers(&status.workers, screen),
+        foot(status, now, screen),
+    ];
+    parts.join("\n")
+}
+
+fn head(status: &Status, now: Now, screen: &Screen) -> String {
+    let verdict = &status.view.verdict;
+    let (word, paint) = match verdict.health {
+        Health::Healthy => ("healthy", Paint::Good),
+        Health::Unhealthy => ("unhealthy", Paint::Bad),
+        Health::Unknown => ("unknown", Paint::Doubt),
+    };
+    let age = screen::span(now.boottime_ms.saturating_sub(verdict.at_ms) / 1000);
+    let mut table = Table::default();
+    let mut line = |name: &str, paint, text: String| {
+        table.row(vec![
+            Cell::painted(Paint::Heading, name),
+            Cell::painted(paint, text),
+        ]);
+    };
+    if now.boottime_ms > verdict.valid_until_ms {
+        let text = format!("unknown: the last one, {word}, is {age} old and has expired");
+        line("verdict", Paint::Bad, text);
+        let text = "the daemon answers and judges no more; see `journalctl -u nodewarden`";
+        line("", Paint::Bad, text.to_owned());
+    } else {
+        line("verdict", paint, format!("{word}, {age} ago"));
+    }
+    line("", Paint::Plain, verdict.text.clone());
+    let (paint, text) = drain(&status.view.drain, status.mode);
+    line("drain", paint, text);
+    for text in drain_details(&status.view.drain) {
+        line("", Paint::Plain, text);
+    }
+    if status.config_error {
+        let text = "the last reload was refused, the one before is in force; see `nodewarden config check`";
+        line("configuration", Paint::Bad, text.to_owned());
+    }
+    table.shown(0, screen)
+}
+
+fn drain(drain: &DrainView, mode: Mode) -> (Paint, String) {
+    let paint = match drain.state.as_str() {
+        "none" => Paint::Plain,
+        "drained" => Paint::Bad,
+        _ => Paint::Doubt,
+    };
+    let text = match (drain.state.as_str(), mode) {
+        ("none", Mode::Observe) => "none; mode observe: drains are counted, not done".to_owned(),
+        ("none", Mode::Comment) => "none; mode comment: findings go into the node's Comment".to_owned(),
+        ("none", Mode::Drain) => "none".to_owned(),
+        (state, _) if drain.why.is_empty() => state.to_owned(),
+        (state, _) => format!("{state}: {}", drain.why),
+    };
+    (paint, text)
+}
+
+fn drain_details(drain: &DrainView) -> Vec<String> {
+    let mut details: Vec<String> = drain.reason.iter().cloned().collect();
+    if let Some(since) = drain.since {
+        details.push(format!("since {}", screen::time(since)));
+    }
+    if !drain.recorded && ["drained", "writing", "lifting"].contains(&drain.state.as_str()) {
+        details.push("not recorded on disk: it is never lifted automatically".to_owned());
+    }
+    details
+}
+
+fn incidents(status: &Status, screen: &Screen) -> String {
+    let (open, closed): (Vec<_>, Vec<_>) = status.view.incidents.iter().partition(|i| i.closed.is_none());
+    let mut text = format!("{} open", open.len());
+    if !closed.is_empty() {
+        text.push_str(&format!(", {} closed", closed.len()));
+    }
+    let mut out = format!("{}  {text}\n", screen.paint(Paint::Heading, "incidents"));
+    if open.is_empty() {
+        return out;
+    }
+    let mut table = Table::headed(["id", "since", "does", "what", "remedy", "subject"]);
+    for i in &open {
+        table.row(vec![
+            Cell::new(&i.id),
+            Cell::new(screen::short_time(i.since)),
+            Cell::painted(if i.drains { Paint::Bad } else { Paint::Doubt }, why::does(i)),
+            Cell::new(&i.detail),
+            Cell::new(&i.act),
+            Cell::new(if i.ack.is_some() {
+                format!("{} (acknowledged)", i.subject)
+            } else {
+                i.subject.clone()
+            }),
+        ]);
+    }
+    out.push_str(&table.shown(2, screen));
+    out
+}
+
+fn collectors(all: &[CollectorView], screen: &Screen) -> String {
+    let mut table = Table::headed(["collector", "state", "devices", "series", "age", ""]);
+    for c in all {
+        let paint = match c.state.as_str() {
+            "ok" => Paint::Good,
+            "absent" => Paint::Faint,
+            "failed" | "late" => Paint::Bad,
+            _ => Paint::Doubt,
+        };
+        let there = c.state != "absent";
+        let reason = [c.reason.as_str(), c.text.as_str()];
+        let reason: Vec<&str> = reason.into_iter().filter(|t| !t.is_empty()).collect();
+        let note = if there {
+            reason.join(": ")
+        } else {
+            "not on this node".to_owned()
+        };
+        table.row(vec![
+            Cell::new(&c.name),
+            Cell::painted(paint, &c.state),
+            Cell::number(there.then_some(c.devices)),
+            Cell::number(there.then_some(c.series)),
+            Cell::number(c.age_ms.map(|ms| screen::span(ms / 1000))),
+            Cell::new(note),
+        ]);
+        for d in &c.troubled {
+            let mut row = vec![Cell::default(); 5];
+            row.push(Cell::painted(Paint::Bad, format!("{}: {}", d.subject, d.text)));
+            table.row(row);
+        }
+    }
+    table.shown(0, screen)
+}
+
+fn workers(all: &[WorkerView], screen: &Screen) -> String {
+    let mut table = Table::headed(["worker", "pid", "starts", ""]);
+    for w in all {
+        let mut notes = Vec::new();
+        if w.pid.is_none() {
+            notes.push(match w.down.as_str() {
+                "" => "down".to_owned(),
+                why => format!("down: {why}"),
+            });
+        }
+        if w.stuck_slots > 0 {
+            notes.push(format!("{} earlier processes cannot end", w.stuck_slots));
+        }
+        table.row(vec![
+            Cell::new(&w.name),
+            Cell::number(w.pid),
+            Cell::number(Some(w.starts)),
+            Cell::painted(Paint::Bad, notes.join(", ")),
+        ]);
+    }
+    table.shown(0, screen)
+}
+
+fn foot(status: &Status, now: Now, screen: &Screen) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "seconds since the epoch are far below 2^53"
+    )]
+    let up = now.wall.saturating_sub(status.started as i64);
+    let up = screen::span(u64::try_from(up).unwrap_or(0));
+    let mut text = format!(
+        "nodewarden {}, up {up}, mode {}",
+        status.version,
+        status.mode.word()
+    );
+    if status.view.incidents.iter().any(|i| i.closed.is_none()) {
+        text.push_str("; `nodewarden why` shows evidence and what to do");
+    }
+    format!(
+        "{}\n",
+        screen.paint(Paint::Faint, &screen::cut(&text, screen.width))
+    )
+}
+
+#[cfg(test)]
+mod tests;

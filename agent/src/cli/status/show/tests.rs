@@ -1,0 +1,132 @@
+use super::*;
+use crate::cli::screen::{PLAIN, columns, short_time};
+use crate::exposition::sample;
+use crate::http::control::DeviceView;
+
+/// Three seconds after the verdict.
+const NOW: Now = Now {
+    boottime_ms: 1_003_000,
+    wall: 1_700_003_600,
+};
+
+fn status() -> Status {
+    Status::of(&sample::page())
+}
+
+#[test]
+fn the_page_says_everything_at_a_glance() {
+    let since = short_time(1_700_000_000);
+    let version = env!("CARGO_PKG_VERSION");
+    let mut status = status();
+    status.collectors.retain(|c| c.name == "test");
+    status.workers.truncate(1);
+    let expected = format!(
+        "\
+verdict  unhealthy, 3 s ago
+         xid79 gpu GPU-1 act=reboot id=abcdefgh
+drain    none; mode observe: drains are counted, not done
+
+incidents  1 open
+  id        since        does         what          remedy  subject
+  abcdefgh  {since}  would drain  xid79 \"fell\"  reboot  gpu GPU-1
+
+collector  state  devices  series  age
+test       late         3       4  0 s  deadline
+                                        pci c: no answer for 10 s, state D in nv_wait
+
+worker  pid  starts
+kernel            0  down
+
+nodewarden {version}, up 60 min, mode observe; `nodewarden why` shows evidence and what to do
+"
+    );
+    let found = show(&status, NOW, &PLAIN);
+    assert_eq!(found, expected, "\n{found}");
+}
+
+#[test]
+fn an_expired_verdict_is_no_verdict() {
+    let late = Now {
+        boottime_ms: 2_000_000,
+        ..NOW
+    };
+    let text = show(&status(), late, &PLAIN);
+    assert!(
+        text.starts_with("verdict  unknown: the last one, unhealthy, is 16 min old and has expired\n"),
+        "{text}"
+    );
+    assert!(text.contains("journalctl -u nodewarden"), "{text}");
+}
+
+#[test]
+fn a_drain_says_why_since_when_and_whether_it_is_recorded() {
+    let mut status = status();
+    status.mode = Mode::Drain;
+    status.view.drain = DrainView {
+        state: "drained".to_owned(),
+        why: "by us".to_owned(),
+        incident: Some("abcdefgh".to_owned()),
+        reason: Some("nodewarden:xid gpu GPU-1 xid79".to_owned()),
+        since: Some(1_700_000_000),
+        recorded: false,
+    };
+    status.config_error = true;
+    let text = show(&status, NOW, &PLAIN);
+    for part in [
+        "drained: by us",
+        "nodewarden:xid gpu GPU-1 xid79",
+        &screen::time(1_700_000_000),
+        "never lifted automatically",
+        "the last reload was refused",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+}
+
+#[test]
+fn hostile_content_stays_on_the_screen_and_drives_nothing() {
+    let evil = format!(
+        "\x1b]0;x\x07\u{202e}{}\r\n\u{9b}2J{}",
+        "節".repeat(200),
+        "w".repeat(200)
+    );
+    let mut status = status();
+    status.view.verdict.text = evil.clone();
+    status.view.drain.state = evil.clone();
+    status.view.drain.reason = Some(evil.clone());
+    for i in &mut status.view.incidents {
+        (i.id, i.subject, i.detail, i.act) = (evil.clone(), evil.clone(), evil.clone(), evil.clone());
+    }
+    for c in &mut status.collectors {
+        (c.name, c.state, c.reason, c.text) = (evil.clone(), evil.clone(), evil.clone(), evil.clone());
+        c.troubled.push(DeviceView {
+            subject: evil.clone(),
+            text: evil.clone(),
+        });
+    }
+    for w in &mut status.workers {
+        (w.name, w.down) = (evil.clone(), evil.clone());
+    }
+    status.version = evil;
+    for width in [40, 72, 100] {
+        let text = show(&status, NOW, &Screen { width, ..PLAIN });
+        for line in text.lines() {
+            assert!(columns(line) <= width, "{width}: {line}");
+            assert!(!line.chars().any(char::is_control), "{line:?}");
+        }
+    }
+}
+
+#[test]
+fn colour_changes_nothing_but_the_colour() {
+    let colour = Screen {
+        colour: true,
+        ..PLAIN
+    };
+    let mut text = show(&status(), NOW, &colour);
+    assert!(text.contains("\x1b[1;31munhealthy, 3 s ago\x1b[0m"), "{text:?}");
+    for code in ["0", "1", "2", "32", "33", "1;31"] {
+        text = text.replace(&format!("\x1b[{code}m"), "");
+    }
+    assert_eq!(text, show(&status(), NOW, &PLAIN));
+}

@@ -1,0 +1,147 @@
+//! One incident as a page.
+
+use super::steps::{self, Caller};
+use crate::cli::screen::{self, Cell, Paint, Screen, Table, ago};
+use crate::health::Mode;
+use crate::health::checks;
+use crate::health::view::{DrainView, FindingView, IncidentView};
+
+/// The page.
+pub(super) fn show(
+    i: &IncidentView,
+    drain: &DrainView,
+    caller: &Caller,
+    now: i64,
+    screen: &Screen,
+) -> String {
+    let title = format!("incident {}", screen::clean(&i.id));
+    let mut out = format!("{}  {}\n", screen.paint(Paint::Heading, &title), state(i, screen));
+    out.push_str(&facts(i, drain, now, screen));
+    section("evidence", &mut out, screen);
+    for finding in &i.findings {
+        evidence(finding, now, &mut out, screen);
+    }
+    section("history", &mut out, screen);
+    let mut history = Table::default();
+    for (at, line) in &i.history {
+        history.row(vec![Cell::new(screen::time(*at)), Cell::new(line)]);
+    }
+    out.push_str(&history.shown(4, screen));
+    let steps = steps::steps(i, caller);
+    if !steps.is_empty() {
+        section("what you can do", &mut out, screen);
+    }
+    for (command, why) in steps {
+        // Not wrapped: a command that is taken apart cannot be pasted.
+        out.push_str(&format!("    {}\n", screen::clean(&command)));
+        lines(why, 6, Paint::Faint, &mut out, screen);
+    }
+    out
+}
+
+fn state(i: &IncidentView, screen: &Screen) -> String {
+    let paint = match i.state.as_str() {
+        "open" if i.drains => Paint::Bad,
+        "cleared" => Paint::Good,
+        _ => Paint::Doubt,
+    };
+    screen.paint(paint, &screen::clean(&i.state))
+}
+
+fn section(title: &str, out: &mut String, screen: &Screen) {
+    out.push_str(&format!("  {}\n", screen.paint(Paint::Heading, title)));
+}
+
+fn lines(text: &str, indent: usize, paint: Paint, out: &mut String, screen: &Screen) {
+    for line in screen::wrapped(text, screen.width.saturating_sub(indent)) {
+        out.push_str(&format!("{:indent$}{}\n", "", screen.paint(paint, &line)));
+    }
+}
+
+fn facts(i: &IncidentView, drain: &DrainView, now: i64, screen: &Screen) -> String {
+    let check = checks::check(&i.check);
+    let mut table = Table::default();
+    let mut fact =
+        |name: &str, text: String| table.row(vec![Cell::painted(Paint::Faint, name), Cell::new(text)]);
+    fact("what", format!("{}: {}", i.check, i.detail));
+    if let Some(check) = check {
+        fact("", check.condition.to_owned());
+    }
+    fact("subject", i.subject.clone());
+    fact(
+        "since",
+        format!("{} ({})", screen::time(i.since), ago(i.since, now)),
+    );
+    fact("does", effect(i, drain));
+    let remedy = steps::remedy(&i.act);
+    fact(
+        "remedy",
+        if remedy.is_empty() {
+            i.act.clone()
+        } else {
+            format!("{}: {remedy}", i.act)
+        },
+    );
+    if let Some(closed) = i.closed {
+        fact(
+            "closed",
+            format!("{} ({})", screen::time(closed), ago(closed, now)),
+        );
+        fact("because", i.clears.clone());
+    } else {
+        fact("ends by", i.clears.clone());
+    }
+    if let Some((by, at, reason)) = &i.ack {
+        fact("acknowledged", format!("{} by {by}: {reason}", screen::time(*at)));
+    }
+    if let Some(check) = check {
+        fact("runbook", check.runbook.to_owned());
+    }
+    table.shown(2, screen)
+}
+
+/// What it does to the node, in a sentence.
+fn effect(i: &IncidentView, drain: &DrainView) -> String {
+    if i.closed.is_some() {
+        return "nothing any more".to_owned();
+    }
+    if !i.drains {
+        return "shown and counted; it takes no node out of service in any mode".to_owned();
+    }
+    match i.mode {
+        Mode::Observe => "would drain: mode observe counts it and writes nothing to Slurm".to_owned(),
+        Mode::Comment => "written into the node's Comment; mode comment drains nothing".to_owned(),
+        Mode::Drain if drain.incident.as_deref() == Some(&i.id) => {
+            let why = if drain.why.is_empty() {
+                String::new()
+            } else {
+                format!(", {}", drain.why)
+            };
+            let reason = drain
+                .reason
+                .as_ref()
+                .map_or_else(String::new, |r| format!(": {r}"));
+            format!("drains the node; our drain: {}{why}{reason}", drain.state)
+        }
+        Mode::Drain => format!("drains the node; our drain: {}", drain.state),
+    }
+}
+
+fn evidence(f: &FindingView, now: i64, out: &mut String, screen: &Screen) {
+    let seen = if f.count == 1 {
+        format!("{} ({})", screen::time(f.last), ago(f.last, now))
+    } else {
+        let (first, last) = (screen::time(f.first), screen::time(f.last));
+        format!("{} times, {first} to {last} ({})", f.count, ago(f.last, now))
+    };
+    lines(
+        &format!("{} {}, {seen}", f.check, f.detail),
+        4,
+        Paint::Plain,
+        out,
+        screen,
+    );
+    for line in &f.evidence {
+        lines(line, 6, Paint::Plain, out, screen);
+    }
+}

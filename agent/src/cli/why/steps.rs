@@ -1,0 +1,117 @@
+//! What a person can do about an incident: commands that can be pasted.
+
+use std::path::Path;
+
+use crate::cli::screen;
+use crate::health::view::IncidentView;
+
+/// How this program was called, so that the commands it names reach the same daemon.
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
+    program: String,
+    options: String,
+}
+
+impl Caller {
+    pub(super) fn new(run_dir: Option<&Path>) -> Self {
+        let program = std::env::args_os().next().unwrap_or_default();
+        let program = program.to_string_lossy();
+        Self::called(&program, run_dir)
+    }
+
+    /// As if it was called by this name.
+    pub(super) fn called(program: &str, run_dir: Option<&Path>) -> Self {
+        // Found through PATH, or by the name it was called by.
+        let program = if program.contains('/') {
+            quoted(program)
+        } else {
+            "nodewarden".to_owned()
+        };
+        let options = run_dir.map_or_else(String::new, |dir| {
+            format!(" --run-dir {}", quoted(&dir.display().to_string()))
+        });
+        Self { program, options }
+    }
+
+    fn order(&self, verb: &str, id: &str) -> String {
+        let Self { program, options } = self;
+        format!("{program} {verb} {} --reason 'TEXT'{options}", quoted(id))
+    }
+}
+
+/// A word for a shell.
+fn quoted(text: &str) -> String {
+    let text = screen::clean(text);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text;
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// Commands, each with what it is for.
+pub(super) fn steps(i: &IncidentView, caller: &Caller) -> Vec<(String, &'static str)> {
+    let mut steps = Vec::new();
+    if i.closed.is_some() {
+        return steps;
+    }
+    if i.ack.is_none() {
+        steps.push((
+            caller.order("ack", &i.id),
+            "somebody looks after it; nothing else changes",
+        ));
+    }
+    match i.act.as_str() {
+        "reboot" => steps.push((
+            "scontrol reboot ASAP \"$(hostname -s)\"".to_owned(),
+            "the remedy, once jobs have ended; never with nextstate=RESUME, which lifts every drain",
+        )),
+        "reset-gpu" if i.subject_name.starts_with("GPU-") => steps.push((
+            format!("nvidia-smi --gpu-reset -i {}", quoted(&i.subject_name)),
+            "the remedy, when no job is on it; GPUs joined by NVSwitches are reset together",
+        )),
+        _ => {}
+    }
+    steps.push((
+        caller.order("clear", &i.id),
+        "it is repaired: closes the incident and lifts our drain",
+    ));
+    steps
+}
+
+/// What the word behind `act=` asks for.
+pub(super) fn remedy(act: &str) -> &'static str {
+    match act {
+        "reboot" => "reboot the node, or power it off and on",
+        "reset-gpu" => "reset the GPU",
+        "inspect" => "a person looks; no reset or reboot repairs it",
+        "none" => "nothing needs to be done",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_a_shell_would_take_apart_are_quoted() {
+        assert_eq!(quoted("/run/node-warden_1.x"), "/run/node-warden_1.x");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's $(x)\n"), r"'it'\''s $(x)'");
+        assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
+    fn orders_reach_the_daemon_that_was_asked() {
+        let caller = Caller::called("./target/nodewarden", Some(Path::new("/tmp/a b/run")));
+        assert_eq!(
+            caller.order("ack", "abcdefgh"),
+            "./target/nodewarden ack abcdefgh --reason 'TEXT' --run-dir '/tmp/a b/run'"
+        );
+        assert_eq!(
+            Caller::called("nodewarden", None).order("clear", "abcdefgh"),
+            "nodewarden clear abcdefgh --reason 'TEXT'"
+        );
+    }
+}

@@ -1,0 +1,178 @@
+use std::path::Path;
+
+use super::show::show;
+use super::*;
+use crate::cli::screen::{PLAIN, columns, time};
+use crate::exposition::sample;
+use crate::health::view::{DrainView, FindingView};
+
+/// An hour after the incident of the sample began.
+const NOW: i64 = 1_700_003_600;
+
+fn caller() -> Caller {
+    Caller::called("nodewarden", Some(Path::new("/tmp/run")))
+}
+
+/// The sample's incident, as of a real check.
+fn incident() -> IncidentView {
+    let mut i = sample::view().incidents.remove(0);
+    i.check = "xid".to_owned();
+    i.detail = "xid79".to_owned();
+    i.findings.push(FindingView {
+        check: "edac-uncorrected".to_owned(),
+        detail: "mc0".to_owned(),
+        count: 1,
+        first: 1_700_000_060,
+        last: 1_700_000_060,
+        evidence: vec!["host_edac_uncorrected_errors_total{controller=\"mc0\"} 1 > 0".to_owned()],
+    });
+    i.history.push((1_700_000_060, "joined by mc0".to_owned()));
+    i.ack = Some(("ana".to_owned(), 1_700_000_100, "board ordered".to_owned()));
+    i
+}
+
+fn shown(i: &IncidentView, drain: &DrainView) -> String {
+    show(i, drain, &caller(), NOW, &PLAIN)
+}
+
+#[test]
+fn an_incident_is_told_from_evidence_to_what_can_be_done() {
+    let (at, later, ack) = (time(1_700_000_000), time(1_700_000_060), time(1_700_000_100));
+    let expected = format!(
+        "\
+incident abcdefgh  open
+  what          xid: xid79
+                CONDITION
+  subject       gpu GPU-1
+  since         {at} (60 min ago)
+  does          would drain: mode observe counts it and writes nothing to Slurm
+  remedy        reboot: reboot the node, or power it off and on
+  ends by       a reboot
+  acknowledged  {ack} by ana: board ordered
+  runbook       docs/runbooks/xid.md
+  evidence
+    gpu_xid xid79, 2 times, {at} to {at} (60 min ago)
+      NVRM: Xid (PCI:0000:3b:00): 79
+    edac-uncorrected mc0, {later} (59 min ago)
+      host_edac_uncorrected_errors_total{{controller=\"mc0\"}} 1 > 0
+  history
+    {at}  opened
+    {later}  joined by mc0
+  what you can do
+    scontrol reboot ASAP \"$(hostname -s)\"
+      the remedy, once jobs have ended; never with nextstate=RESUME, which lifts every drain
+    nodewarden clear abcdefgh --reason 'TEXT' --run-dir /tmp/run
+      it is repaired: closes the incident and lifts our drain
+"
+    );
+    let found = shown(&incident(), &sample::view().drain);
+    // The words of the check are the table's, and may be of any length.
+    let condition: Vec<&str> = found
+        .lines()
+        .skip(2)
+        .take_while(|l| l.starts_with("                "))
+        .collect();
+    assert!(!condition.is_empty(), "{found}");
+    let expected = expected.replace("                CONDITION", &condition.join("\n"));
+    assert_eq!(found, expected, "\n{found}");
+}
+
+#[test]
+fn what_it_does_depends_on_the_mode_and_on_our_drain() {
+    let mut drain = sample::view().drain;
+    let mut i = incident();
+    i.mode = Mode::Comment;
+    assert!(shown(&i, &drain).contains("written into the node's Comment"));
+    i.mode = Mode::Drain;
+    drain.state = "drained".to_owned();
+    drain.incident = Some(i.id.clone());
+    drain.reason = Some("nodewarden:xid x".to_owned());
+    assert!(shown(&i, &drain).contains("our drain: drained: nodewarden:xid x"));
+    i.drains = false;
+    assert!(shown(&i, &drain).contains("takes no node out of service in any mode"));
+    (i.closed, i.state) = (Some(NOW), "cleared".to_owned());
+    let text = shown(&i, &drain);
+    assert!(
+        text.contains("nothing any more") && text.contains("because"),
+        "{text}"
+    );
+    assert!(!text.contains("what you can do"), "{text}");
+}
+
+#[test]
+fn hostile_content_stays_on_the_screen_and_drives_nothing() {
+    let evil = format!(
+        "\x1b]0;x\x07\u{202e}{}\r\n\u{9b}2J{}",
+        "節".repeat(200),
+        "w".repeat(200)
+    );
+    let mut i = incident();
+    for text in [
+        &mut i.subject,
+        &mut i.check,
+        &mut i.detail,
+        &mut i.act,
+        &mut i.clears,
+        &mut i.state,
+    ] {
+        text.clone_from(&evil);
+    }
+    i.findings[0].evidence.push(evil.clone());
+    i.history.push((0, evil.clone()));
+    i.ack = Some((evil.clone(), 0, evil));
+    for width in [40, 100] {
+        let text = show(
+            &i,
+            &sample::view().drain,
+            &caller(),
+            NOW,
+            &Screen { width, ..PLAIN },
+        );
+        assert!(!text.chars().any(|c| c != '\n' && c.is_control()), "{text:?}");
+        // Commands are not taken apart, or they could not be pasted; this one fits the wide screen.
+        let wide = text
+            .lines()
+            .filter(|l| !l.starts_with("incident") && !l.contains("--reason"));
+        assert!(wide.clone().all(|l| columns(l) <= width.max(60)), "{text}");
+    }
+}
+
+#[test]
+fn a_name_picks_by_id_subject_or_their_beginning() {
+    let mut view = sample::view();
+    let mut closed = incident();
+    (closed.id, closed.closed, closed.subject_name) = ("zyxwvuts".to_owned(), Some(NOW), "GPU-2".to_owned());
+    closed.subject = "gpu GPU-2".to_owned();
+    view.incidents.push(closed);
+    let ids = |name: Option<&str>, all| {
+        select(&view, name, all).map(|found| found.iter().map(|i| i.id.clone()).collect::<Vec<_>>().join(" "))
+    };
+    for (name, all, found) in [
+        (None, false, "abcdefgh"),
+        (None, true, "abcdefgh zyxwvuts"),
+        (Some("abcdefgh"), false, "abcdefgh"),
+        (Some("zyxwvuts"), false, "zyxwvuts"),
+        (Some("GPU-1"), false, "abcdefgh"),
+        (Some("gpu GPU-"), false, "abcdefgh"),
+        (Some("GPU-"), true, "abcdefgh zyxwvuts"),
+        (Some("GPU-2"), false, "zyxwvuts"),
+        (Some("abc"), false, "abcdefgh"),
+    ] {
+        assert_eq!(ids(name, all).as_deref(), Ok(found), "{name:?}");
+    }
+    for name in ["GPU-3", ""] {
+        let error = ids(Some(name), true).unwrap_err();
+        assert!(error.contains("there are abcdefgh, zyxwvuts"), "{error}");
+    }
+}
+
+#[test]
+fn where_nothing_is_wrong_it_says_so_and_where_closed_ones_are() {
+    let mut view = sample::view();
+    assert_eq!(
+        nothing(&view),
+        "no open incidents; 1 closed: `nodewarden why --all`\n"
+    );
+    view.incidents.clear();
+    assert_eq!(nothing(&view), "no open incidents\n");
+}
