@@ -16,6 +16,7 @@ pub mod ports;
 pub mod proc;
 pub mod prometheus;
 pub mod promtool;
+pub mod pty;
 pub mod scontrol_wrapper;
 pub mod slurm;
 pub mod strace;
