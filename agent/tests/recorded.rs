@@ -138,7 +138,7 @@ fn open_incidents(samples: &[Sample]) -> f64 {
 fn a_node_lives_loses_a_gpu_and_lives_on() {
     let mut demo = Demo::start();
     let first = demo.until("a healthy node", |page| {
-        value(page, "nodewarden_health_verdict", "healthy") == Some(1.0)
+        value(page, "nodewarden_verdict", "healthy") == Some(1.0)
     });
     assert!(first.len() < 1500, "{} series in the core tier", first.len());
     assert!(open_incidents(&first) < 1.0);
@@ -220,7 +220,7 @@ fn a_watched_status_is_drawn_in_place_outlives_the_daemon_and_ends_with_ctrl_c()
     );
     assert!(!seen.contains("\x1b[2J"), "clearing the whole screen flickers");
     // Lines of 80 columns, without what moves the cursor or colours.
-    for line in seen.split("\r\n") {
+    for line in seen.split("\x1b[H").flat_map(|page| page.split("\r\n")) {
         let mut plain = line.to_owned();
         while let Some((before, rest)) = plain.split_once('\x1b') {
             let end = rest
