@@ -41,7 +41,6 @@ impl Demo {
         let dir = tempfile::Builder::new().prefix("nw-demo-").tempdir().unwrap();
         // Under root the workers are other users.
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        fs::write(dir.path().join("empty.toml"), "").unwrap();
         let case = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/demo");
         let play = Play::open(&case, &dir.path().join("node")).unwrap();
         let mut demo = Self {
@@ -59,7 +58,7 @@ impl Demo {
         let mut command = Command::new(env!("CARGO_BIN_EXE_nodewarden"));
         command.arg("run").arg("--recorded").arg(path("node"));
         command.arg("--listen").arg(self.address());
-        command.arg("--config").arg(path("empty.toml"));
+        command.arg("--config").arg(path("node/health.toml"));
         command.arg("--state-dir").arg(path("state"));
         command.arg("--run-dir").arg(self.run_dir());
         self.daemon = Some(Daemon::start(command).unwrap());
@@ -139,7 +138,7 @@ fn open_incidents(samples: &[Sample]) -> f64 {
 fn a_node_lives_loses_a_gpu_and_lives_on() {
     let mut demo = Demo::start();
     let first = demo.until("a healthy node", |page| {
-        value(page, "nodewarden_health_verdict", "healthy") == Some(1.0)
+        value(page, "nodewarden_verdict", "healthy") == Some(1.0)
     });
     assert!(first.len() < 1500, "{} series in the core tier", first.len());
     assert!(open_incidents(&first) < 1.0);
@@ -221,7 +220,7 @@ fn a_watched_status_is_drawn_in_place_outlives_the_daemon_and_ends_with_ctrl_c()
     );
     assert!(!seen.contains("\x1b[2J"), "clearing the whole screen flickers");
     // Lines of 80 columns, without what moves the cursor or colours.
-    for line in seen.split("\r\n") {
+    for line in seen.split("\x1b[H").flat_map(|page| page.split("\r\n")) {
         let mut plain = line.to_owned();
         while let Some((before, rest)) = plain.split_once('\x1b') {
             let end = rest

@@ -157,7 +157,7 @@ fn end(daemon: &mut Child) -> Result<()> {
 
 impl Place {
     fn start(&self) -> Result<Child> {
-        let mut command = self.command();
+        let mut command = self.command()?;
         // A process group of its own: Ctrl-C must not reach the workers, which only ever end with their input.
         command.process_group(0);
         command

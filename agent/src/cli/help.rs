@@ -42,7 +42,7 @@ Exit codes:
 
 Examples:
   nodewarden check
-  HealthCheckProgram=/usr/sbin/nodewarden     in slurm.conf, through a script that runs `nodewarden check`";
+  exec nodewarden check     as the last line of the script that HealthCheckProgram in slurm.conf names";
 
 /// Of `status`.
 pub(super) const STATUS: &str = "\

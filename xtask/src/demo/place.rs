@@ -39,7 +39,6 @@ impl Place {
         let dir = tempfile::Builder::new().prefix("nodewarden-demo-").tempdir()?;
         // Under root the workers run as users of their own, which may not look into a checkout below somebody's home.
         fs::set_permissions(dir.path(), Permissions::from_mode(0o755))?;
-        fs::write(dir.path().join("empty.toml"), "")?;
         Ok(Self { program, listen, dir })
     }
 
@@ -55,17 +54,26 @@ impl Place {
         &self.program
     }
 
-    /// The daemon's command. This machine's configuration is not the recorded node's.
-    pub(super) fn command(&self) -> Command {
+    /// The recorded node's configuration. This machine's is not its own.
+    fn config(&self) -> Result<PathBuf> {
+        let file = self.node().join("health.toml");
+        if !file.is_file() {
+            fs::write(&file, "")?;
+        }
+        Ok(file)
+    }
+
+    /// The daemon's command.
+    pub(super) fn command(&self) -> Result<Command> {
         let mut command = cmd::program(&self.program.to_string_lossy(), &["run", "--recorded"]);
         command
             .arg(self.node())
             .arg("--listen")
             .arg(self.listen.to_string());
-        command.arg("--config").arg(self.dir.path().join("empty.toml"));
+        command.arg("--config").arg(self.config()?);
         command.arg("--state-dir").arg(self.dir.path().join("state"));
         command.arg("--run-dir").arg(self.run_dir());
-        command
+        Ok(command)
     }
 
     /// A subcommand on this daemon, as it is printed.
