@@ -94,9 +94,6 @@ fn read_case(spec: &'static Spec, case: &Path) -> String {
         tree::lay(&step, &dir.join("root")).unwrap();
         let number = step.file_stem().unwrap().to_str().unwrap();
         writeln!(text, "\n# step {number}").unwrap();
-        if source.devices.changed() {
-            runner = Runner::new(spec, &mut source).unwrap();
-        }
         text.push_str(&read(&mut runner));
     }
     text

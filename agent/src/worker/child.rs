@@ -90,7 +90,7 @@ fn run(domain: &'static Domain, socket: UnixStream) -> anyhow::Result<()> {
     }
     serve(&mut input, &mut decoder, &jobs, &out)?;
     // The end of a process is a signal to its threads: one inside a GPU driver is waited for, however long it takes.
-    while jobs.iter().fold(false, |any, job| job.leave() || any) && domain.signals == Signals::Never {
+    while each(&jobs, Job::leave) && domain.signals == Signals::Never {
         thread::sleep(Duration::from_millis(100));
     }
     Ok(())
@@ -124,7 +124,7 @@ fn serve(input: &mut UnixStream, decoder: &mut Decoder, jobs: &[Arc<Job>], out: 
         // A watcher is looked at on the occasion of a reading: it blocks so rarely that no timer is worth it.
         if look_at.is_some_and(|at| at <= now) || (asked && now.duration_since(looked) >= PERIOD) {
             looked = now;
-            let again = jobs.iter().fold(false, |any, job| job.look() || any);
+            let again = each(jobs, Job::look);
             look_at = next_look(again, now);
         } else if look_at.is_none() {
             look_at = next_look(jobs.iter().any(|j| j.is_in_flight()), now);
@@ -158,6 +158,11 @@ fn serve(input: &mut UnixStream, decoder: &mut Decoder, jobs: &[Arc<Job>], out: 
             Err(_) => return Ok(()),
         }
     }
+}
+
+/// Asks every job; whether any has said yes.
+fn each(jobs: &[Arc<Job>], ask: impl Fn(&Job) -> bool) -> bool {
+    jobs.iter().filter(|job| ask(job)).count() > 0
 }
 
 /// The name of a collector's thread, as long as the kernel keeps it.

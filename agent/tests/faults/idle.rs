@@ -1,21 +1,13 @@
 //! What wakes a node that nobody looks at.
 
-use std::collections::BTreeSet;
-
 use testkit::strace::{Call, Strace};
 
 use crate::common::{LONG, Node};
 
-/// Calls that came back because a time was over, but for those that were under way when strace came: a worker looks once
-/// after its start whether everything could be opened.
-fn timed(calls: &[Call]) -> Vec<&str> {
-    let mut seen = BTreeSet::new();
-    calls
-        .iter()
-        .filter(|c| !seen.insert(c.tid) || !c.text.starts_with("<... "))
-        .filter(|c| c.text.contains("(Timeout)") || c.text.contains("ETIMEDOUT"))
-        .map(|c| c.text.as_str())
-        .collect()
+/// Calls that came back because a time was over.
+fn timed(calls: &[Call]) -> usize {
+    let over = |c: &&Call| c.text.contains("(Timeout)") || c.text.contains("ETIMEDOUT");
+    calls.iter().filter(over).count()
 }
 
 /// How often a health tick came by: each brings one request to read.
@@ -36,7 +28,8 @@ fn workers_that_nobody_asks_wake_by_no_clock() {
     let patience = LONG + LONG;
     for worker in [kernel, host] {
         let calls = worker.finish_when(patience, |calls| asked(calls) >= 3).unwrap();
-        assert_eq!(timed(&calls), Vec::<&str>::new());
+        // Once after its start a worker looks whether everything could be opened.
+        assert!(timed(&calls) <= 1, "{calls:?}");
         let answers = asked(&calls);
         let polls = calls.iter().filter(|c| c.name == "poll").count();
         // One wait for the socket for each answer, and those under way when strace came and left.

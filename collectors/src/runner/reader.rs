@@ -90,7 +90,6 @@ fn read(mut slot: Slot, since: Instant) -> Done {
         slot.block.clear();
     }
     slot.block.finish();
-    slot.failed = result.is_err();
     Done {
         slot,
         result,

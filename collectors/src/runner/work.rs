@@ -12,8 +12,6 @@ pub(super) struct Slot {
     pub number: Number,
     pub device: Box<dyn Device>,
     pub block: Block,
-    /// Its last reading failed.
-    pub failed: bool,
 }
 
 /// A device of the list, wherever its slot is.
@@ -293,17 +291,15 @@ impl Work {
         left
     }
 
-    /// A device that was there before; which of the two objects is not needed any more.
+    /// A device that was there before. The new object takes over where it can: what the old one remembers may be of
+    /// something else by the same name. Returns the one that is not needed any more.
     fn keep(&mut self, number: Number, found: Box<dyn Device>) -> Box<dyn Device> {
         if let Some(known) = self.known.get_mut(&number) {
             known.gone = false;
         }
         let mut slots = self.idle.iter_mut().chain(&mut self.queue);
-        match slots.find(|s| s.number == number && s.failed) {
-            Some(slot) => {
-                slot.failed = false;
-                std::mem::replace(&mut slot.device, found)
-            }
+        match slots.find(|s| s.number == number) {
+            Some(slot) => std::mem::replace(&mut slot.device, found),
             None => found,
         }
     }
@@ -324,7 +320,6 @@ impl Work {
             number,
             device,
             block: Block::within(&self.budget),
-            failed: false,
         });
     }
 
