@@ -27,7 +27,6 @@ use crate::health::{Effect, Input, Now, Order, Record};
 use crate::link::{Summary, ToDaemon, ToParent};
 use crate::sys::packet::{Packets, Received};
 use crate::sys::poll::{Poll, Waker};
-use crate::sys::process;
 
 /// Health ticks come at multiples of this on the wall clock, so that a cluster's nodes look at the same moment.
 const TICK: Duration = Duration::from_secs(15);
@@ -35,9 +34,6 @@ const TICK: Duration = Duration::from_secs(15);
 const FIRST_TICK: Duration = Duration::from_millis(250);
 /// How long a health tick waits for readings; what is late is judged as late.
 const TICK_PATIENCE: Duration = Duration::from_secs(3);
-
-/// How often the daemon weighs itself, at most.
-const WEIGH: Duration = Duration::from_secs(55);
 
 const PARENT: u64 = u64::MAX;
 const MAILBOX: u64 = u64::MAX - 1;
@@ -71,7 +67,6 @@ pub struct Daemon {
     facts: OwnFacts,
     store_failing: bool,
     next_tick: Duration,
-    weigh_at: Duration,
     /// Until the first ticks are over: how long the next one waits.
     early: Option<Duration>,
     /// What is shown of the engine.
@@ -169,7 +164,6 @@ impl Daemon {
             facts: parts.facts,
             store_failing: false,
             next_tick: Duration::ZERO,
-            weigh_at: Duration::ZERO,
             early: Some(FIRST_TICK),
             view,
             changed: false,
@@ -243,7 +237,6 @@ impl Daemon {
                 self.next_tick = self.next_tick.min(time + wait);
                 self.early = Some(wait * 2).filter(|w| *w < TICK);
             }
-            self.weigh(time);
             self.ask(time + TICK_PATIENCE, None);
         }
         if let Some(number) = self.effects.overdue(time) {
@@ -282,16 +275,6 @@ impl Daemon {
             self.next_alive = time + every;
             self.tell_parent(&ToParent::Alive);
         }
-    }
-
-    /// Takes note of what the daemon and its parent cost.
-    fn weigh(&mut self, time: Duration) {
-        if self.weigh_at > time {
-            return;
-        }
-        self.weigh_at = time + WEIGH;
-        let all = [("parent", process::parent()), ("daemon", process::own())];
-        self.facts.processes = all.into_iter().filter_map(|(name, f)| Some((name, f?))).collect();
     }
 
     fn carry_out(&mut self, step: Step) {

@@ -2,6 +2,7 @@
 
 pub mod live;
 mod metrics;
+mod weights;
 pub(super) mod writer;
 
 use std::sync::Arc;
@@ -38,8 +39,6 @@ pub struct OwnFacts {
     pub metrics: Arc<config::Metrics>,
     /// `health.operators`: who besides root may acknowledge and clear.
     pub operators: Arc<[String]>,
-    /// What parent and daemon cost; the workers' figures are in the snapshot.
-    pub processes: Vec<(&'static str, Figures)>,
 }
 
 /// One page: what is shown of one moment.
@@ -74,7 +73,7 @@ pub(super) fn render(
     collectors(&page.snapshot, dropped, shown, &mut w);
     if own {
         workers(&page.snapshot, &mut w);
-        processes(page, &mut w);
+        processes(page, live, &mut w);
         let facts = &page.facts;
         w.family(&BUILD_INFO, |f| f.u64(&[env!("CARGO_PKG_VERSION")], 1));
         w.family(&START, |f| f.put(&[], Value::F64(facts.started)));
@@ -284,8 +283,10 @@ fn collectors(snapshot: &Snapshot, dropped: &Left<'_>, shown: Shown<'_>, w: &mut
     });
 }
 
-fn processes(page: &Page, w: &mut Writer<'_>) {
-    let own = page.facts.processes.iter().map(|(n, f)| ((*n).to_owned(), *f));
+/// The workers weigh themselves: their figures are in the snapshot.
+fn processes(page: &Page, live: Option<&Live>, w: &mut Writer<'_>) {
+    let own = live.map(Live::weighed).unwrap_or_default();
+    let own = own.into_iter().map(|(n, f)| (n.to_owned(), f));
     let workers = page.snapshot.workers.iter();
     let workers = workers.filter_map(|w| Some((format!("worker-{}", w.domain), w.figures?)));
     let all: Vec<(String, Figures)> = own.chain(workers).collect();

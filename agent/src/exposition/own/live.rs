@@ -7,16 +7,18 @@ use prometheus::core::Collector;
 use prometheus::proto;
 use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts};
 
+use super::weights::{Weighed, Weights};
 use super::writer::Writer;
 use super::{LATE_SCRAPES, SCRAPE_BYTES, SCRAPE_DURATION, SCRAPES};
 
 /// The counts. They begin at 0 with the daemon.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Live {
     scrapes: IntCounterVec,
     bytes: IntCounterVec,
     duration: HistogramVec,
     late: IntCounter,
+    weights: Weights,
 }
 
 fn opts(metric: &Metric) -> Opts {
@@ -39,6 +41,7 @@ impl Live {
             bytes: IntCounterVec::new(opts(&SCRAPE_BYTES), SCRAPE_BYTES.labels)?,
             duration: HistogramVec::new(duration, SCRAPE_DURATION.labels)?,
             late: IntCounter::with_opts(opts(&LATE_SCRAPES))?,
+            weights: Weights::default(),
         })
     }
 
@@ -55,6 +58,11 @@ impl Live {
     /// A scrape was answered from an earlier reading.
     pub fn late(&self) {
         self.late.inc();
+    }
+
+    /// What parent and daemon cost.
+    pub(super) fn weighed(&self) -> Weighed {
+        self.weights.of_now()
     }
 
     pub(super) fn render(&self, w: &mut Writer<'_>) {

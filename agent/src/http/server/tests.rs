@@ -161,7 +161,11 @@ fn what_is_not_understood_is_answered_with_what_was_found_and_expected() {
             400,
             "unknown parameter \"debug\", expected tier, collect[] or exclude[]",
         ),
-        ("/metrics/qqq", 404, "expected one of /metrics, /metrics/other"),
+        (
+            "/metrics/qqq",
+            404,
+            "expected one of /metrics, /metrics/node_exporter, /metrics/other",
+        ),
         ("/metrics/", 404, "no such page"),
         ("/metrics/other?tier=x", 400, "expected core"),
         ("/metricsx", 404, "not found"),
