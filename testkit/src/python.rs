@@ -103,7 +103,7 @@ mod tests {
             ("# TYPE a counter\n# HELP a A.\na_total 1\n", "EOF"),
             (
                 "# TYPE a counter\n# HELP a A.\na_total -1\n# EOF\n",
-                "should not be negative",
+                "be negative",
             ),
         ] {
             let error = format!("{:#}", check_openmetrics(bad).unwrap_err());
