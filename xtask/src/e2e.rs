@@ -46,7 +46,7 @@ const GROUPS: &[Group] = &[
         name: "faults",
         package: "nodewarden",
         targets: &["faults", "privileges"],
-        packages: &["fuse3", "strace"],
+        packages: &["fuse3", "iproute2", "openssl", "perl-base", "strace"],
     },
     // What a scrape costs, in things that can be counted.
     Group {

@@ -43,7 +43,11 @@ pub(super) fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     if let Some(seconds) = args.watch {
         return watch::watch(&dir, seconds, args.colour.colour);
     }
-    let status = of(client::ask(&dir, &Request::Status)?).ok_or_else(|| Down::odd(&dir))?;
+    let status = match client::ask(&dir, &Request::Status)? {
+        Reply::Status(status) => status,
+        Reply::Refused(text) => anyhow::bail!(text),
+        _ => return Err(Down::odd(&dir).into()),
+    };
     let text = if args.json {
         serde_json::to_string_pretty(&status)? + "\n"
     } else {

@@ -18,7 +18,7 @@ use super::mailbox::{Mailbox, Message};
 use super::store::Publisher;
 use crate::cli::run::Loaded;
 use crate::config::Listen;
-use crate::exposition::{OwnFacts, Page};
+use crate::exposition::{Filter, OwnFacts, Page};
 use crate::health::engine::Engine;
 use crate::health::policy::Policy;
 use crate::health::verdict::Verdict;
@@ -237,7 +237,7 @@ impl Daemon {
                 self.next_tick = self.next_tick.min(time + wait);
                 self.early = Some(wait * 2).filter(|w| *w < TICK);
             }
-            self.ask(time + TICK_PATIENCE, None);
+            self.ask(time + TICK_PATIENCE, &Filter::All, None);
         }
         if let Some(number) = self.effects.overdue(time) {
             tracing::error!(
@@ -312,8 +312,8 @@ impl Daemon {
     }
 
     /// Asks the workers for fresh readings; whoever waits is answered when they are there or the time is over.
-    fn ask(&mut self, deadline: Duration, reply: Option<oneshot::Sender<Arc<Page>>>) {
-        let (waiting, told) = self.fleet.ask(boot::boottime());
+    fn ask(&mut self, deadline: Duration, filter: &Filter, reply: Option<oneshot::Sender<Arc<Page>>>) {
+        let (waiting, told) = self.fleet.ask(boot::boottime(), filter);
         self.waiters.push(Waiter {
             waiting,
             deadline,
@@ -408,9 +408,9 @@ impl Daemon {
 
     fn message(&mut self, message: Message) {
         match message {
-            Message::Scrape(by, reply) => {
+            Message::Scrape(by, filter, reply) => {
                 let left = by.saturating_duration_since(Instant::now());
-                self.ask(boot::boottime() + left, Some(reply));
+                self.ask(boot::boottime() + left, &filter, Some(reply));
             }
             Message::Order(order, reply) => self.order(order, reply),
             Message::Stored(stored) => {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use collectors::{COLLECTORS, Cadence, Cursor, DOMAINS, Env, Event, Subject};
 
 use super::snapshot::{self, CollectorState, DeviceState, Prepared, Presence, Snapshot};
+use crate::exposition::Filter;
 use crate::link::Down;
 use crate::worker::monitor::{Late, SOURCE, WATCHER};
 use crate::worker::proto::{Decoder, Failure, FromWorker, Garbage, ToWorker, encode, from_wire};
@@ -155,14 +156,14 @@ impl Fleet {
         }
     }
 
-    /// Asks collectors whose last reading is not fresh. Returns those that a requester has to wait for.
-    pub fn ask(&mut self, now: Duration) -> (Vec<u16>, Vec<(u16, Vec<Told>)>) {
+    /// Asks those collectors that `filter` takes and whose last reading is not fresh. Returns those that a requester has to wait for.
+    pub fn ask(&mut self, now: Duration, filter: &Filter) -> (Vec<u16>, Vec<(u16, Vec<Told>)>) {
         let (mut waiting, mut told) = (Vec::new(), Vec::new());
         for domain in 0..self.links.len() {
             let Ok(domain) = u16::try_from(domain) else {
                 continue;
             };
-            let wanted = self.wanted(domain, now, &mut waiting);
+            let wanted = self.wanted(domain, now, filter, &mut waiting);
             if !wanted.is_empty() {
                 told.push((domain, self.send(domain, &ToWorker::Read(wanted))));
             }
@@ -170,7 +171,7 @@ impl Fleet {
         (waiting, told)
     }
 
-    fn wanted(&mut self, domain: u16, now: Duration, waiting: &mut Vec<u16>) -> Vec<u16> {
+    fn wanted(&mut self, domain: u16, now: Duration, filter: &Filter, waiting: &mut Vec<u16>) -> Vec<u16> {
         let Some(Some(link)) = self.links.get_mut(usize::from(domain)) else {
             return Vec::new();
         };
@@ -178,6 +179,10 @@ impl Fleet {
         let mut wanted = Vec::new();
         for (number, collector) in numbers().zip(&self.state.collectors).map(|((n, _), c)| (n, c)) {
             if collector.spec.domain.name != name || matches!(collector.presence, Presence::NotHere) {
+                continue;
+            }
+            // Nobody is asked for what nobody will see.
+            if !filter.takes(collector.spec.name) {
                 continue;
             }
             let Cadence::OnDemand { fresh } = collector.spec.cadence else {

@@ -7,7 +7,7 @@ use std::time::Instant;
 use tokio::sync::oneshot;
 
 use super::store::Stored;
-use crate::exposition::Page;
+use crate::exposition::{Filter, Page};
 use crate::health::Order;
 use crate::http::Core;
 use crate::sys::poll::Waker;
@@ -15,8 +15,8 @@ use crate::sys::poll::Waker;
 /// What the core is told.
 #[derive(Debug)]
 pub enum Message {
-    /// Somebody wants a fresh snapshot by then.
-    Scrape(Instant, oneshot::Sender<Arc<Page>>),
+    /// Somebody wants a fresh snapshot of these collectors by then.
+    Scrape(Instant, Filter, oneshot::Sender<Arc<Page>>),
     /// A person's order.
     Order(Order, oneshot::Sender<Result<String, String>>),
     /// A record's fate.
@@ -55,8 +55,8 @@ impl Mailbox {
 }
 
 impl Core for Mailbox {
-    fn scrape(&self, deadline: Instant, reply: oneshot::Sender<Arc<Page>>) {
-        self.send(Message::Scrape(deadline, reply));
+    fn scrape(&self, deadline: Instant, filter: &Filter, reply: oneshot::Sender<Arc<Page>>) {
+        self.send(Message::Scrape(deadline, filter.clone(), reply));
     }
 
     fn page(&self) -> Arc<Page> {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::Core;
-use crate::exposition::{Page, sample};
+use crate::exposition::{Filter, Page, sample};
 use crate::health::{Order, OrderVerb};
 
 #[derive(Clone)]
@@ -38,7 +38,7 @@ impl Fake {
 }
 
 impl Core for Fake {
-    fn scrape(&self, deadline: Instant, reply: oneshot::Sender<Arc<Page>>) {
+    fn scrape(&self, deadline: Instant, _: &Filter, reply: oneshot::Sender<Arc<Page>>) {
         let left = deadline.saturating_duration_since(Instant::now());
         self.deadlines.lock().unwrap().push(left);
         if self.answers {

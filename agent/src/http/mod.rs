@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use collectors::sys::boot;
 use tokio::sync::oneshot;
 
-use crate::exposition::Page;
+use crate::exposition::{Filter, Page};
 use crate::health::Order;
 
 pub use bind::{BindError, bind, bind_control};
@@ -26,8 +26,8 @@ pub use server::{Doors, Server, spawn};
 
 /// The core as the server sees it. Calls return at once; answers come through `reply`, or never when it is dropped.
 pub trait Core: Clone + Send + 'static {
-    /// Asks for a page whose on-demand readings are fresh, as far as they come in before `deadline`.
-    fn scrape(&self, deadline: Instant, reply: oneshot::Sender<Arc<Page>>);
+    /// Asks for a page on which the on-demand readings that `filter` takes are fresh, as far as they come in before `deadline`.
+    fn scrape(&self, deadline: Instant, filter: &Filter, reply: oneshot::Sender<Arc<Page>>);
     /// The last page.
     fn page(&self) -> Arc<Page>;
     /// Passes on an order of somebody who may give it.

@@ -18,6 +18,7 @@ pub mod poll;
 pub mod privileges;
 pub mod process;
 pub mod reap;
+pub mod send;
 pub mod signals;
 pub mod slots;
 pub mod spawn;

@@ -322,7 +322,8 @@ impl Sink for Frames<'_> {
         let frame = FromWorker::Block {
             collector,
             device,
-            at: nanos(boot::boottime().saturating_sub(reading.ended.elapsed())),
+            // A reading is as old as its first value: one file of it may have blocked for a minute.
+            at: nanos(boot::boottime().saturating_sub(reading.ended.elapsed() + reading.took)),
             took,
             values,
         };

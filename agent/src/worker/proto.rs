@@ -301,10 +301,12 @@ impl SentLayouts {
     pub fn is_new(&mut self, collector: u16, device: u32, layout: &Arc<Layout>) -> bool {
         let sent = self.0.get_mut(&(collector, device));
         match sent {
-            Some((sent, _)) if Arc::ptr_eq(sent, layout) || sent == layout => false,
+            Some((sent, _)) if Arc::ptr_eq(sent, layout) => false,
             Some((sent, _)) => {
+                // The same series in another object need not be sent, nor compared again.
+                let is_new = sent != layout;
                 *sent = Arc::clone(layout);
-                true
+                is_new
             }
             None => {
                 self.0.insert((collector, device), (Arc::clone(layout), 0));

@@ -335,14 +335,16 @@ fn strangers_do_not_lock_root_and_operators_out() {
     let hold = "use IO::Socket::UNIX; my @s; for (1..300) { push @s, IO::Socket::UNIX->new(Peer => $ARGV[0]) } \
                 $| = 1; print \"held\\n\"; while (1) { my @n; for (1..20) { push @n, IO::Socket::UNIX->new(Peer => $ARGV[0]) } \
                 push @s, @n; splice(@s, 0, 20); select(undef, undef, undef, 0.05) }";
-    let mut strangers: Vec<std::process::Child> = [5, 6, 7, 8, 9]
-        .map(|uid| {
-            let mut command = Command::new("perl");
-            command.args(["-e", hold]).arg(&socket).uid(uid).gid(uid);
-            command.stdout(Stdio::piped()).spawn().unwrap()
-        })
-        .into();
-    for stranger in &mut strangers {
+    let mut strangers = Strangers(
+        [5, 6, 7, 8, 9]
+            .map(|uid| {
+                let mut command = Command::new("perl");
+                command.args(["-e", hold]).arg(&socket).uid(uid).gid(uid);
+                command.stdout(Stdio::piped()).spawn().unwrap()
+            })
+            .into(),
+    );
+    for stranger in &mut strangers.0 {
         let mut said = [0; 4];
         stranger.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
     }
@@ -361,8 +363,16 @@ fn strangers_do_not_lock_root_and_operators_out() {
     }
     let pid = node.core_pid();
     assert!(descriptors(pid) < 150, "{}", descriptors(pid));
-    for mut stranger in strangers {
-        stranger.kill().unwrap();
-        stranger.wait().unwrap();
+}
+
+/// Programs that end with the test, however it ends.
+struct Strangers(Vec<std::process::Child>);
+
+impl Drop for Strangers {
+    fn drop(&mut self) {
+        for stranger in &mut self.0 {
+            drop(stranger.kill());
+            drop(stranger.wait());
+        }
     }
 }

@@ -52,7 +52,11 @@ impl Program {
         let cgroup = Cgroup::create(&recipe.name);
         let mut command = Command::new("/bin/sh");
         // The shell moves itself, so that nothing the program does is missed.
-        command.args(["-c", "[ -z \"$1\" ] || echo $$ >\"$1\"; shift; exec \"$@\"", "sh"]);
+        command.args([
+            "-c",
+            "[ -z \"$1\" ] || echo $$ >\"$1\" || exit 1; shift; exec \"$@\"",
+            "sh",
+        ]);
         command.arg(
             cgroup
                 .as_ref()
@@ -248,8 +252,13 @@ pub(super) fn nodewarden(
         version: version.trim_start_matches("nodewarden ").to_owned(),
         command,
         says: "listening on http://127.0.0.1:",
-        // The least tier that has every counter of the tree.
-        target: "/metrics?tier=detail",
+        // The least tier that has every counter of the tree; beside node_exporter, whose other collectors are off, what
+        // it is compared in.
+        target: if name == super::OURS_WHOLE {
+            "/metrics?tier=detail"
+        } else {
+            "/metrics?tier=detail&collect[]=rdma"
+        },
         shows,
     })
 }

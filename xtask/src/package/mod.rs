@@ -102,10 +102,6 @@ fn lint(deb: &Path) -> Result<()> {
         "lintian",
         &["--allow-root", "--fail-on=error,warning", "--show-overrides"],
     );
-    if !deb.with_file_name("root").join("usr/share/man").is_dir() {
-        println!("no manual page: the program does not print one");
-        lintian.arg("--suppress-tags=no-manual-page");
-    }
     cmd::run(lintian.arg(deb))
         .context("lintian; an override needs its reason in packaging/deb/lintian-overrides")
 }

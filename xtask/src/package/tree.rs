@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use super::Plan;
 use crate::cmd;
@@ -111,35 +111,34 @@ fn documents(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Manual pages and completions, from a program that can print them.
+/// Manual pages and completions, as the program makes them.
 fn own_words(root: &Path, binary: &Path) -> Result<()> {
-    if let Some(page) = printed(binary, &["man"])? {
-        // The page says itself which section it is of: `.TH nodewarden 8 ...`.
-        let section = (page.lines().find(|l| l.starts_with(".TH ")))
-            .and_then(|l| l.split_whitespace().nth(2))
-            .and_then(|s| s.trim_matches('"').parse::<u8>().ok())
-            .unwrap_or(1);
-        let to = format!("usr/share/man/man{section}/nodewarden.{section}");
-        write(root, &to, page.as_bytes())?;
-        gzip(&root.join(to))?;
+    let folder = root.join("usr/share/man/man1");
+    fs::create_dir_all(&folder)?;
+    cmd::run(cmd::program(&binary.to_string_lossy(), &["man"]).arg(&folder))?;
+    let mut pages = 0;
+    for page in fs::read_dir(&folder)? {
+        gzip(&page?.path())?;
+        pages += 1;
     }
+    ensure!(pages > 0, "{} wrote no manual page", binary.display());
     for (shell, to) in COMPLETIONS {
-        if let Some(text) = printed(binary, &["completions", shell])? {
-            write(root, to, text.as_bytes())?;
-        }
+        write(root, to, printed(binary, &["completions", shell])?.as_bytes())?;
     }
     Ok(())
 }
 
-/// What the program prints; `None` where it does not know the command.
-fn printed(binary: &Path, args: &[&str]) -> Result<Option<String>> {
+/// What the program prints.
+fn printed(binary: &Path, args: &[&str]) -> Result<String> {
     let output = cmd::program(&binary.to_string_lossy(), args).output()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    if !output.status.success() || text.trim().is_empty() {
-        println!("the program prints nothing for `{}`", args.join(" "));
-        return Ok(None);
-    }
-    Ok(Some(text))
+    let text = String::from_utf8(output.stdout)?;
+    ensure!(
+        output.status.success() && !text.trim().is_empty(),
+        "{} prints nothing for `{}`",
+        binary.display(),
+        args.join(" ")
+    );
+    Ok(text)
 }
 
 /// A text as the continuation of a field of a control file.

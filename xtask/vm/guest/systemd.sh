@@ -55,7 +55,7 @@ pass_or_fail "start: users" \
   '[ "$(uid_of "$(child daemon)")" = 64190 ] && [ "$(uid_of "$(child kernel)")" = 64191 ] && id nodewarden-rdma | grep -q 64193' \
   "$(id nodewarden)"
 # Both can be opened only with what the unit leaves: CAP_SYSLOG to read the log, CAP_SYS_PTRACE to see another's program.
-sysctl -q kernel.dmesg_restrict=1
+echo 1 >/proc/sys/kernel/dmesg_restrict || fail "start: rights" "dmesg_restrict cannot be set"
 systemctl restart nodewarden || fail "start: rights" "no restart"
 bounding() { sed -n 's/^CapBnd:.//p' "/proc/$1/status"; }
 must "start: rights" "kernel.dmesg_restrict=1, bounding set of the parent $(bounding "$(main)"), of the daemon $(bounding "$(child daemon)")" \
@@ -175,10 +175,11 @@ rm /etc/nodewarden/conf.d/20-dead.toml
 systemctl start nodewarden
 within 60 answers
 echo '# changed by hand' >>/etc/nodewarden/nodewarden.toml
-before=$(ls -i $STATE | grep -v ' lock' | sort | head -n 1)
+within 60 [ -s $STATE/state.json ]
+before=$(sed -n 's/.*"origin": *\([0-9]*\).*/\1/p' $STATE/state.json)
 dpkg -i /guest/nodewarden.deb >/var/log/dpkg-upgrade.log 2>&1 </dev/null || fail "upgrade: state kept" "dpkg -i"
 within 60 ready || fail "upgrade: state kept" "not running afterwards"
-pass_or_fail "upgrade: state kept" '[ -s $STATE/lock ] && grep -q "changed by hand" /etc/nodewarden/nodewarden.toml' "$(ls $STATE | tr '\n' ' ')"
+pass_or_fail "upgrade: state kept" '[ -n "$before" ] && grep -q "\"origin\": *$before" $STATE/state.json && grep -q "changed by hand" /etc/nodewarden/nodewarden.toml' "$(ls $STATE | tr '\n' ' ')"
 dpkg -r nodewarden >/var/log/dpkg-remove.log 2>&1 || fail "remove: stopped" "dpkg -r"
 pass_or_fail "remove: stopped" '[ -z "$(child daemon)" ] && [ -e $STATE ] && [ -e /etc/nodewarden/nodewarden.toml ]' "state and configuration stay"
 rm -f /etc/nodewarden/conf.d/10-guest.toml

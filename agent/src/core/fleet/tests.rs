@@ -133,16 +133,21 @@ fn a_collector_that_does_not_answer_is_waited_for_once() {
     let mut rig = rig();
     rig.open();
     let at = Duration::from_secs(100);
-    assert_eq!(rig.fleet.ask(at).0, [rig.collector]);
+    let other = Filter::Only(vec!["rdma".to_owned()]);
+    assert!(rig.fleet.ask(at, &other).0.is_empty(), "nobody wants to see it");
+    assert_eq!(rig.fleet.ask(at, &Filter::All).0, [rig.collector]);
     assert_eq!(
-        rig.fleet.ask(at + Duration::from_secs(1)).0,
+        rig.fleet.ask(at + Duration::from_secs(1), &Filter::All).0,
         [rig.collector],
         "still in its time"
     );
-    assert!(rig.fleet.ask(at + PATIENCE).0.is_empty(), "skipped at once");
+    assert!(
+        rig.fleet.ask(at + PATIENCE, &Filter::All).0.is_empty(),
+        "skipped at once"
+    );
     rig.says(&[FromWorker::Done(rig.collector)]);
     assert_eq!(
-        rig.fleet.ask(at + PATIENCE).0,
+        rig.fleet.ask(at + PATIENCE, &Filter::All).0,
         [rig.collector],
         "asked anew after it has answered"
     );

@@ -18,6 +18,7 @@ use self::places::{Place, Places};
 use super::Core;
 use crate::actions::IncidentId;
 use crate::health::{Order, OrderVerb};
+use crate::sys::send;
 
 pub use proto::{CollectorView, DeviceView, Reply, Request, Status, WorkerView};
 
@@ -65,8 +66,7 @@ fn refuse(stream: &UnixStream) {
     let reply = Reply::Refused("too many connections of people who may only look; try again".to_owned());
     if let Ok(mut text) = serde_json::to_vec(&reply) {
         text.push(b'\n');
-        // A new socket takes so few bytes at once.
-        crate::ignore(stream.try_write(&text));
+        crate::ignore(send::now(stream, &text));
     }
 }
 

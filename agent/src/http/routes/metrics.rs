@@ -16,7 +16,7 @@ use crate::exposition::encoder::METRICS;
 use crate::exposition::gzip::{self, Gzip};
 use crate::exposition::negotiate::gzip_accepted;
 use crate::exposition::own::live::Live;
-use crate::exposition::{Encoder, Format, Page, Selection};
+use crate::exposition::{Encoder, Filter, Format, Page, Selection};
 use crate::http::Core;
 use crate::http::connection::LONGEST;
 
@@ -92,7 +92,7 @@ impl<C: Core> Routes<C> {
         let began = Instant::now();
         let (name, answer) = match self.asked(path, query, headers) {
             Ok((name, asked)) => {
-                let page = self.fresh(began + budget(headers)).await;
+                let page = self.fresh(began + budget(headers), &asked.selection.filter).await;
                 let (body, packed) = self.scrapes.borrow_mut().write(&page, name, &asked);
                 let mut answer = response(StatusCode::OK, asked.format.content_type(), body);
                 if packed {
@@ -146,9 +146,9 @@ impl<C: Core> Routes<C> {
     }
 
     /// A fresh page, or the last one with what has become too old since taken out.
-    async fn fresh(&self, deadline: Instant) -> Arc<Page> {
+    async fn fresh(&self, deadline: Instant, filter: &Filter) -> Arc<Page> {
         let (reply, answer) = oneshot::channel();
-        self.core.scrape(deadline, reply);
+        self.core.scrape(deadline, filter, reply);
         if let Ok(Ok(page)) = timeout_at(deadline.into(), answer).await {
             return page;
         }

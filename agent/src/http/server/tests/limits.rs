@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use super::super::super::connection::STALL;
 use super::super::super::linger::MAX_LINGERING;
 use super::super::super::places::{MAX_CONNECTIONS, PER_CLIENT};
+use std::time::Instant;
+
 use super::*;
 
 const SLOW: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: x\r\nX-Prometheus-Scrape-Timeout-Seconds: 600\r\n\r\n";
@@ -35,7 +37,9 @@ impl Running {
     }
 
     fn wait_for_scrapes(&self, number: usize) {
+        let began = Instant::now();
         while self.fake.deadlines.lock().unwrap().len() < number {
+            assert!(began.elapsed() < LONG, "not {number} scrapes");
             thread::sleep(Duration::from_millis(5));
         }
     }
