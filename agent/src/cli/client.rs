@@ -41,9 +41,11 @@ fn reason(e: &io::Error, patience: Duration) -> String {
         io::ErrorKind::NotFound => "there is no such socket. Start it with `systemctl start nodewarden`, or \
              name the run directory of another one with --run-dir"
             .to_owned(),
-        io::ErrorKind::ConnectionRefused => "nobody listens there, so it has ended without cleaning up. See \
-             `journalctl -u nodewarden`, then `systemctl restart nodewarden`"
-            .to_owned(),
+        io::ErrorKind::ConnectionRefused => {
+            "nobody listens there: the daemon is not running. See `journalctl -u \
+             nodewarden` for why, and start it with `systemctl start nodewarden`"
+                .to_owned()
+        }
         io::ErrorKind::PermissionDenied => {
             "no permission for the socket or a folder above it; try as root".to_owned()
         }

@@ -29,7 +29,7 @@ SIGHUP reads the configuration again. One with an error leaves the last good one
 Examples:
   nodewarden run
   nodewarden run --listen 0.0.0.0:19190 --set 'log.level=\"debug\"'
-  nodewarden run --recorded fixtures/demo     a recorded node; nothing of this machine is read or changed";
+  nodewarden run --recorded DIR     a recorded node, its tree in DIR/root; nothing of this machine is read";
 
 /// Of `check`.
 pub(super) const CHECK: &str = "\

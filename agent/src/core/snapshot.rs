@@ -157,6 +157,8 @@ impl CollectorState {
         match self.presence {
             Presence::Unknown | Presence::NotHere => None,
             Presence::Failed(..) => Some(false),
+            // Open so that it sees what comes later, and there is nothing yet.
+            Presence::Open if self.devices.is_empty() && self.watcher.is_none() => None,
             // Just opened: the first reading is on its way.
             Presence::Open if self.devices.iter().any(DeviceState::is_new) => None,
             Presence::Open => Some(

@@ -206,6 +206,7 @@ fn per_check(counts: &[(String, u64)]) -> impl Iterator<Item = (&str, u64)> {
 pub fn state(collector: &CollectorState, snapshot: &Snapshot) -> (&'static str, String) {
     match (&collector.presence, collector.up(snapshot.at)) {
         (Presence::NotHere, _) => ("absent", String::new()),
+        (Presence::Open, None) if collector.devices.is_empty() => ("absent", String::new()),
         (Presence::Unknown, _) | (_, None) => ("unknown", String::new()),
         (Presence::Failed(reason, _), _) => ("failed", reason.clone()),
         (Presence::Open, Some(true)) => ("ok", String::new()),

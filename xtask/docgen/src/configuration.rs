@@ -22,6 +22,23 @@ gpu_addresses = ["0000:1b:00.0", "0000:43:00.0"]
 edac-uncorrected = "comment"
 ```
 
+## Tables of collectors
+
+```toml
+[rdma]
+include = ["mlx5_*"]                  # these devices only; names, or name/port, with * and ?
+exclude = ["mlx5_bond_0", "mlx5_4/2"] # not these
+exclude_netdevs = ["eno*"]            # not those behind these network interfaces or their bonds
+exclude_pci = ["0000:c1:00.*"]        # not those at these PCI addresses
+virtual_functions = false             # virtual functions and subfunctions too
+
+[kernel_log]
+path = "/dev/kmsg"
+accept_user = false                   # believe lines that programs wrote; for tests only
+```
+
+What is excluded is not touched. All of it may be left out: every device is read, but virtual functions.
+
 ## Every key with its default
 
 ```toml

@@ -12,6 +12,8 @@ use crate::cmd;
 
 /// The program.
 pub(super) const BINARY: &str = "usr/bin/nodewarden";
+/// What Slurm starts.
+const HEALTHCHECK: &str = "usr/libexec/nodewarden/healthcheck";
 /// Its documents.
 const DOC: &str = "usr/share/doc/nodewarden";
 
@@ -33,7 +35,7 @@ const FILES: &[(&str, &str)] = &[
         "packaging/nodewarden.toml.example",
         "etc/nodewarden/nodewarden.toml",
     ),
-    ("README.md", "usr/share/doc/nodewarden/README.md"),
+    ("packaging/healthcheck", HEALTHCHECK),
     (
         "packaging/deb/lintian-overrides",
         "usr/share/lintian/overrides/nodewarden",
@@ -227,7 +229,8 @@ pub(super) fn settle(root: &Path, epoch: i64) -> Result<()> {
         let script = path.starts_with(&scripts) && path.extension().is_none() && {
             fs::read(path).is_ok_and(|b| b.starts_with(b"#!"))
         };
-        let program = path.is_dir() || script || *path == root.join(BINARY);
+        let program =
+            path.is_dir() || script || *path == root.join(BINARY) || *path == root.join(HEALTHCHECK);
         let mode = if program { 0o755 } else { 0o644 };
         fs::set_permissions(path, Permissions::from_mode(mode))?;
         fs::File::open(path)?.set_modified(time)?;

@@ -73,7 +73,8 @@ fn drain(drain: &DrainView, mode: Mode) -> (Paint, String) {
     let text = match (drain.state.as_str(), mode) {
         ("none", Mode::Observe) => "none; mode observe: drains are counted, not done".to_owned(),
         ("none", Mode::Comment) => "none; mode comment: findings go into the node's Comment".to_owned(),
-        ("none", Mode::Drain) => "none".to_owned(),
+        ("none", Mode::Drain) if drain.why.is_empty() => "none".to_owned(),
+        ("none", Mode::Drain) => format!("none; none can be written: {}", drain.why),
         (state, _) if drain.why.is_empty() => state.to_owned(),
         (state, _) => format!("{state}: {}", drain.why),
     };

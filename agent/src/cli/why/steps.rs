@@ -63,7 +63,7 @@ pub(super) fn steps(i: &IncidentView, caller: &Caller) -> Vec<(String, &'static 
     }
     match i.act.as_str() {
         "reboot" => steps.push((
-            "scontrol reboot ASAP \"$(hostname -s)\"".to_owned(),
+            "scontrol reboot ASAP NODENAME".to_owned(),
             "the remedy, once jobs have ended; never with nextstate=RESUME, which lifts every drain",
         )),
         "reset-gpu" if i.subject_name.starts_with("GPU-") => steps.push((

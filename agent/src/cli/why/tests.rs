@@ -59,7 +59,7 @@ incident abcdefgh  open
     {at}  opened
     {later}  joined by mc0
   what you can do
-    scontrol reboot ASAP \"$(hostname -s)\"
+    scontrol reboot ASAP NODENAME
       the remedy, once jobs have ended; never with nextstate=RESUME, which lifts every drain
     nodewarden clear abcdefgh --reason 'TEXT' --run-dir /tmp/run
       it is repaired: closes the incident and lifts our drain
