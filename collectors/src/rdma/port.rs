@@ -60,6 +60,7 @@ pub(super) struct Port {
     carrier_down: Option<Attribute>,
     hw_counters: Vec<Counter>,
     counters: Vec<Counter>,
+    is_whole: bool,
 }
 
 impl Port {
@@ -67,10 +68,24 @@ impl Port {
     pub(super) fn new(place: Place, files: &Files) -> Self {
         let folder = place.port_folder();
         let attribute = |name: &str| files.attribute(folder.join(name));
-        let hw_counters = counter::of_hw(&folder.join("hw_counters"), metrics::hw::ROWS, &HW_COUNTER, files);
+        let mut is_whole = true;
+        let mut listed = |found: Result<Vec<Counter>, Error>| {
+            found.unwrap_or_else(|error| {
+                tracing::warn!(%error, "counters cannot be listed");
+                is_whole = false;
+                Vec::new()
+            })
+        };
+        let hw = counter::of_hw(&folder.join("hw_counters"), metrics::hw::ROWS, &HW_COUNTER, files);
+        let hw_counters = listed(hw);
+        let counters = listed(counter::of_pma(
+            &folder.join("counters"),
+            &place.function.driver,
+            files,
+        ));
         let device = place.speaks_for_device.then(|| {
             let counters = counter::of_hw(&place.folder.join("hw_counters"), &[], &DEVICE_HW_COUNTER, files);
-            (DeviceFacts::default(), counters)
+            (DeviceFacts::default(), listed(counters))
         });
         Self {
             subject: Subject::new(SubjectKind::RdmaPort, format!("{}/{}", place.device, place.port)),
@@ -82,10 +97,16 @@ impl Port {
             rate: (place.function.driver != "efa").then(|| attribute("rate")),
             carrier_down: None,
             hw_counters,
-            counters: counter::of_pma(&folder.join("counters"), &place.function.driver, files),
+            counters,
+            is_whole,
             files: files.clone(),
             place,
         }
+    }
+
+    /// Whether each of its folders could be listed.
+    pub(super) const fn is_whole(&self) -> bool {
+        self.is_whole
     }
 
     fn refresh(&mut self, now: Instant) {
