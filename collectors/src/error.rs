@@ -1,6 +1,7 @@
 //! Why something that is there could not be read. The reason becomes a label.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// There and broken. "Not there" is `Ok(None)` or [`crate::Value::Absent`], not an error.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +38,14 @@ pub enum Error {
     /// The collector itself panicked.
     #[error("{0}: the collector panicked")]
     Panic(String),
+    /// What was read after so long would be shown as new and is not.
+    #[error("{}: took {} s", path.display(), took.as_secs())]
+    Slow {
+        /// What was read.
+        path: PathBuf,
+        /// For how long.
+        took: Duration,
+    },
     /// A recorded environment holds no answer for this live source.
     #[error("{0}: not in the recording")]
     NotRecorded(&'static str),
@@ -71,6 +80,7 @@ impl Error {
             Self::Denied { .. } => "denied",
             Self::Settings(_) => "settings",
             Self::Panic(_) => "panic",
+            Self::Slow { .. } => "slow",
             Self::NotRecorded(_) => "not_recorded",
         }
     }

@@ -36,82 +36,90 @@ struct Dimm {
 /// The folder of EDAC's memory controllers, which come and go with their driver.
 pub(super) struct Controllers {
     base: PathBuf,
-    /// What the last scan found, with inodes: another inode is another controller under an old name.
-    found: Vec<root::Entry>,
+    /// What the last scan that did not fail found; `None` before it.
+    found: Option<Vec<Listed>>,
+}
+
+/// What a controller is made from.
+#[derive(PartialEq, Eq)]
+struct Listed {
+    /// Another inode is another controller under an old name.
+    controller: root::Entry,
+    /// In order. The kernel adds them after the controller.
+    dimms: Vec<String>,
 }
 
 impl Controllers {
     pub(super) fn new(env: &Env) -> Self {
         Self {
             base: env.path("/sys/devices/system/edac/mc"),
-            found: Vec::new(),
+            found: None,
         }
     }
 
     /// The memory controllers that EDAC knows: none where no EDAC driver is loaded.
     pub(super) fn scan(&mut self) -> Result<Vec<Controller>, Error> {
-        self.found = self.entries()?;
-        let names = self.found.iter().map(|e| e.name.clone()).collect();
-        let controllers = in_order(names, &["mc"]).into_iter().map(|name| {
-            let folder = self.base.join(&name);
-            Controller {
-                dimms: dimms(&folder),
-                inode: self.found.iter().find(|e| e.name == name).map(|e| e.inode),
-                subject: Subject::new(SubjectKind::MemoryController, name),
-                folder,
-                name: Slow::new(),
-            }
-        });
-        Ok(controllers.collect())
+        let listed = self.list()?;
+        let controllers = listed
+            .iter()
+            .map(|Listed { controller, dimms }| {
+                let folder = self.base.join(&controller.name);
+                Controller {
+                    dimms: dimms.iter().map(|name| Dimm::new(&folder, name)).collect(),
+                    inode: Some(controller.inode),
+                    subject: Subject::new(SubjectKind::MemoryController, controller.name.clone()),
+                    folder,
+                    name: Slow::new(),
+                }
+            })
+            .collect();
+        self.found = Some(listed);
+        Ok(controllers)
     }
 
-    /// Whether another scan would find something else: one listing of a small folder.
+    /// Whether a scan has found anything out yet.
+    pub(super) const fn is_known(&self) -> bool {
+        self.found.is_some()
+    }
+
+    /// Whether another scan would find something else: a listing of a small folder, and of one for each controller.
     pub(super) fn changed(&self) -> bool {
         // A folder that cannot be listed now is no reason to forget what is in it.
-        self.entries().is_ok_and(|now| now != self.found)
+        self.list().is_ok_and(|now| self.found.as_ref() != Some(&now))
     }
 
-    fn entries(&self) -> Result<Vec<root::Entry>, Error> {
-        let mut entries = root::entries(&self.base)?.unwrap_or_default();
-        entries.retain(|e| e.name.strip_prefix("mc").and_then(attribute::count).is_some());
-        Ok(entries)
+    /// By number.
+    fn list(&self) -> Result<Vec<Listed>, Error> {
+        let entries = root::entries(&self.base)?.unwrap_or_default();
+        in_order(entries, |e| &e.name, &["mc"])
+            .into_iter()
+            .map(|controller| {
+                let dimms = dimms(&self.base.join(&controller.name))?;
+                Ok(Listed { controller, dimms })
+            })
+            .collect()
     }
 }
 
-fn dimms(controller: &Path) -> Vec<Dimm> {
-    let names = numbered(controller, &["dimm", "rank"]).unwrap_or_else(|error| {
-        tracing::warn!(%error, "DIMMs cannot be listed");
-        Vec::new()
-    });
-    names
-        .into_iter()
-        .map(|name| Dimm {
-            folder: controller.join(&name),
-            name,
-            label: Slow::new(),
-            size: Slow::new(),
-        })
-        .collect()
+/// The names of a controller's DIMMs or ranks, by number.
+fn dimms(controller: &Path) -> Result<Vec<String>, Error> {
+    let names = root::list(controller)?.unwrap_or_default();
+    Ok(in_order(names, |n| n, &["dimm", "rank"]))
 }
 
-/// The names in a folder that are one of `words` and a number, ordered by that number. No folder, no names.
-fn numbered(folder: &Path, words: &[&str]) -> Result<Vec<String>, Error> {
-    Ok(in_order(root::list(folder)?.unwrap_or_default(), words))
-}
-
-/// Those of the names that are one of `words` and a number, ordered by that number.
-fn in_order(names: Vec<String>, words: &[&str]) -> Vec<String> {
-    let mut found: Vec<(u64, String)> = names
+/// Those whose names are one of `words` and a number, ordered by that number.
+fn in_order<T: Ord>(all: Vec<T>, name: impl Fn(&T) -> &str, words: &[&str]) -> Vec<T> {
+    let mut found: Vec<(u64, T)> = all
         .into_iter()
-        .filter_map(|name| {
+        .filter_map(|one| {
             let number = words
                 .iter()
-                .find_map(|w| attribute::count(name.strip_prefix(w)?))?;
-            Some((number, name))
+                .find_map(|w| attribute::count(name(&one).strip_prefix(w)?))?;
+            Some((number, one))
         })
         .collect();
     found.sort_unstable();
-    found.into_iter().map(|(_, name)| name).collect()
+    found.into_iter().map(|(_, one)| one).collect()
 }
 
 impl Device for Controller {
@@ -124,7 +132,8 @@ impl Device for Controller {
         let inode = root::inode(&self.folder)?;
         if inode != self.inode {
             // Its driver was loaded again, perhaps with other DIMMs.
-            self.dimms = dimms(&self.folder);
+            let dimms = dimms(&self.folder)?;
+            self.dimms = dimms.iter().map(|name| Dimm::new(&self.folder, name)).collect();
             self.name = Slow::new();
             self.inode = inode;
         }
@@ -150,6 +159,15 @@ impl Device for Controller {
 }
 
 impl Dimm {
+    fn new(controller: &Path, name: &str) -> Self {
+        Self {
+            folder: controller.join(name),
+            name: name.to_owned(),
+            label: Slow::new(),
+            size: Slow::new(),
+        }
+    }
+
     fn read(&mut self, controller: &str, now: Instant, out: &mut Block) {
         let (name, folder) = (self.name.as_str(), &self.folder);
         for (metric, file) in [

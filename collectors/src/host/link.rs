@@ -55,9 +55,9 @@ impl Link {
             *self = Self::new();
             (None, None)
         } else {
-            let max = self.max.get(time, || max(bus, &folder, parent.as_deref()?));
-            let now = self.now.get(time, || Some(rate(&folder, "current")));
-            (max.copied(), now.copied())
+            let max = kept(&mut self.max, time, || max(bus, &folder, parent.as_deref()?));
+            let now = kept(&mut self.now, time, || Some(rate(&folder, "current")));
+            (max, now)
         };
         let pci = address.0.as_str();
         let (now, max) = (now.unwrap_or_default(), max.unwrap_or_default());
@@ -70,6 +70,16 @@ impl Link {
         out.maybe_u64(&PCI_LINK_WIDTH, &[pci], now.width);
         out.maybe_u64(&PCI_LINK_WIDTH_MAX, &[pci], max.width);
     }
+}
+
+/// The rate, kept only where both parts of it could be read. A part that could be is told all the same.
+fn kept(slow: &mut Slow<Rate>, now: Instant, read: impl FnOnce() -> Option<Rate>) -> Option<Rate> {
+    let mut part = None;
+    let whole = slow.get(now, || {
+        part = read();
+        part.filter(|r| r.speed.is_some() && r.width.is_some())
+    });
+    whole.copied().or(part)
 }
 
 /// Whether a read of the configuration space would wake the function, which costs seconds and watts.
@@ -174,6 +184,33 @@ mod tests {
         for text in ["", "0", "63", "255", "x16", "-1", "Unknown"] {
             assert_eq!(width(text), None, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_rate_of_which_a_part_could_not_be_read_is_told_and_not_kept() {
+        let (part, whole) = (
+            Rate {
+                speed: Some(1),
+                width: None,
+            },
+            Rate {
+                speed: Some(1),
+                width: Some(16),
+            },
+        );
+        let mut slow = Slow::new();
+        let now = Instant::now();
+        assert_eq!(
+            kept(&mut slow, now, || Some(Rate::default())),
+            Some(Rate::default())
+        );
+        assert_eq!(kept(&mut slow, now, || Some(part)), Some(part));
+        assert_eq!(kept(&mut slow, now, || Some(whole)), Some(whole));
+        assert_eq!(
+            kept(&mut slow, now, || Some(part)),
+            Some(whole),
+            "until its time is over"
+        );
     }
 
     proptest! {

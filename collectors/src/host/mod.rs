@@ -61,7 +61,9 @@ impl Devices for Host {
         ];
         match self.controllers.scan() {
             Ok(found) => devices.extend(found.into_iter().map(|c| Box::new(c) as Box<dyn Device>)),
-            // Boot and PCI do not depend on it.
+            // The controllers that are known are kept, and the scan is repeated.
+            Err(error) if self.controllers.is_known() => return Err(error),
+            // Boot and PCI do not depend on it, and `changed` tells when it can be listed.
             Err(error) => tracing::warn!(%error, "memory controllers cannot be listed"),
         }
         devices.push(Box::new(pci::Pci::new(&self.env)));

@@ -289,3 +289,44 @@ fn an_unknown_setting_is_an_error() {
     assert!(error.to_string().contains("gpu_adresses"), "{error}");
     assert!((SPEC.validate)(&Settings::default()).is_ok());
 }
+
+#[test]
+fn dimms_that_come_after_their_controller_are_read() {
+    let node = Node::new();
+    let whole = node.read();
+    let folder = node.path(&format!("{MC}/mc0"));
+    fs::rename(folder.join("dimm1"), node.path("later")).unwrap();
+    let mut runner = node.runner();
+    let before = read(&mut runner);
+    assert!(!before.contains_key("host_edac_dimm_uncorrected_errors_total mc0 dimm1"));
+    fs::rename(node.path("later"), folder.join("dimm1")).unwrap();
+    assert_eq!(read(&mut runner), whole);
+}
+
+#[test]
+fn controllers_that_cannot_be_listed_are_kept_and_told() {
+    let node = Node::new();
+    let env = Env::with_sysroot(node.root.path());
+    let mut devices = open(&env, &Settings::default()).unwrap().unwrap().devices;
+    let whole = devices.scan().unwrap().len();
+    fs::rename(node.path(MC), node.path("kept")).unwrap();
+    node.write(MC, "a file");
+    assert!(!devices.changed(), "no reason to forget them");
+    assert!(devices.scan().is_err());
+    fs::remove_file(node.path(MC)).unwrap();
+    fs::rename(node.path("kept"), node.path(MC)).unwrap();
+    assert_eq!(devices.scan().unwrap().len(), whole);
+}
+
+#[test]
+fn controllers_that_could_not_be_listed_at_first_are_found_when_they_can() {
+    let node = Node::new();
+    let whole = node.read();
+    fs::rename(node.path(MC), node.path("kept")).unwrap();
+    node.write(MC, "a file");
+    let mut runner = node.runner();
+    assert!(!read(&mut runner).contains_key("host_edac_uncorrected_errors_total mc0"));
+    fs::remove_file(node.path(MC)).unwrap();
+    fs::rename(node.path("kept"), node.path(MC)).unwrap();
+    assert_eq!(read(&mut runner), whole);
+}

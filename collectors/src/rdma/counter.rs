@@ -7,7 +7,7 @@ use super::attribute::{Attribute, Files};
 use super::metrics::{self, Row, Width};
 use super::text::{Reason, number};
 use crate::sys::root;
-use crate::{Metric, Value};
+use crate::{Error, Metric, Value};
 
 /// One file of a folder of counters.
 pub(super) struct Counter {
@@ -43,9 +43,9 @@ impl Counter {
 }
 
 /// The counters of `counters/`, by name.
-pub(super) fn of_pma(folder: &Path, driver: &str, files: &Files) -> Vec<Counter> {
+pub(super) fn of_pma(folder: &Path, driver: &str, files: &Files) -> Result<Vec<Counter>, Error> {
     let rows = metrics::pma::ROWS;
-    names(folder)
+    let counters = names(folder)?
         .into_iter()
         .filter_map(|name| {
             let row = rows.iter().find(|r| r.file == name);
@@ -57,7 +57,8 @@ pub(super) fn of_pma(folder: &Path, driver: &str, files: &Files) -> Vec<Counter>
             };
             Some(counter(folder, name, row, &metrics::PORT_COUNTER, files))
         })
-        .collect()
+        .collect();
+    Ok(counters)
 }
 
 /// The counters of `hw_counters/`, by name; the one first that makes mlx5 fill the kernel's cache of all of them. Read
@@ -67,8 +68,8 @@ pub(super) fn of_hw(
     rows: &'static [Row],
     other: &'static Metric,
     files: &Files,
-) -> Vec<Counter> {
-    let mut counters: Vec<Counter> = names(folder)
+) -> Result<Vec<Counter>, Error> {
+    let mut counters: Vec<Counter> = names(folder)?
         .into_iter()
         // A setting, not a counter.
         .filter(|name| name != "lifespan")
@@ -78,7 +79,7 @@ pub(super) fn of_hw(
         })
         .collect();
     counters.sort_by_key(|c| c.name != "rx_write_requests");
-    counters
+    Ok(counters)
 }
 
 fn counter(
@@ -99,12 +100,8 @@ fn counter(
 }
 
 /// The files of a folder; none where the driver has no such folder.
-fn names(folder: &Path) -> Vec<String> {
-    let mut names = root::list(folder)
-        .inspect_err(|error| tracing::warn!(%error, "counters cannot be listed"))
-        .ok()
-        .flatten()
-        .unwrap_or_default();
+fn names(folder: &Path) -> Result<Vec<String>, Error> {
+    let mut names = root::list(folder)?.unwrap_or_default();
     names.retain(|n| n.len() <= 128 && !n.chars().any(char::is_control));
-    names
+    Ok(names)
 }

@@ -1,10 +1,12 @@
 //! What hardly ever changes about a port and its device: the labels of their info series. Read once a minute.
 
+use std::io::ErrorKind::{InvalidInput, Unsupported};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::function;
 use super::port::Place;
+use crate::Error;
 use crate::sys::root;
 
 /// How old a fact may be: a renamed interface or new firmware shows after at most this long.
@@ -25,33 +27,40 @@ pub(super) struct PortFacts {
 impl PortFacts {
     /// Reads them where they are too old. True: the network interface or the link layer is another one.
     pub(super) fn refresh(&mut self, now: Instant, place: &Place) -> bool {
-        if !is_due(&mut self.read, now) {
+        if !is_due(self.read, now) {
             return false;
         }
         let port = place.port_folder();
-        let link_layer = label(&port.join("link_layer"));
-        self.lifespan = label(&port.join("hw_counters/lifespan")).parse().ok();
-        let netdev = netdev(&port, place);
-        let changed = netdev != self.netdev || link_layer != self.link_layer;
-        (self.netdev, self.link_layer) = (netdev, link_layer);
-        changed
+        let before = (self.link_layer.clone(), self.netdev.clone());
+        let lifespan = label(&port.join("hw_counters/lifespan")).map(|text| text.parse().ok());
+        let all = [
+            take(&mut self.link_layer, label(&port.join("link_layer"))),
+            take(&mut self.lifespan, lifespan),
+            take(&mut self.netdev, netdev(&port, place)),
+        ];
+        if all == [true; 3] {
+            self.read = Some(now);
+        }
+        before != (self.link_layer.clone(), self.netdev.clone())
     }
 }
 
 /// The first entry of the GID table names it. Where that is empty (InfiniBand), what the function carries.
-fn netdev(port: &Path, place: &Place) -> String {
-    let by_gid = label(&port.join("gid_attrs/ndevs/0"));
+fn netdev(port: &Path, place: &Place) -> Result<String, Error> {
+    let by_gid = label(&port.join("gid_attrs/ndevs/0"))?;
     if !by_gid.is_empty() {
-        return by_gid;
+        return Ok(by_gid);
     }
-    let on_function = function::netdevs(&place.folder, place.of);
-    match function::on_port(&on_function, &place.port, place.of).as_slice() {
-        // A software device (rxe) has no function; its parent is the interface.
-        [] => label(&place.folder.join("parent")),
-        [one] => one.name.clone(),
-        // None of several is the one.
-        _ => String::new(),
-    }
+    let on_function = function::netdevs(&place.folder, place.of)?;
+    Ok(
+        match function::on_port(&on_function, &place.port, place.of).as_slice() {
+            // A software device (rxe) has no function; its parent is the interface.
+            [] => label(&place.folder.join("parent"))?,
+            [one] => one.name.clone(),
+            // None of several is the one.
+            _ => String::new(),
+        },
+    )
 }
 
 /// The facts of a device.
@@ -67,16 +76,20 @@ pub(super) struct DeviceFacts {
 impl DeviceFacts {
     /// Reads them where they are too old.
     pub(super) fn refresh(&mut self, now: Instant, device: &Path) {
-        if !is_due(&mut self.read, now) {
+        if !is_due(self.read, now) {
             return;
         }
+        let mut all = true;
         for (fact, file) in [
             (&mut self.board_id, "board_id"),
             (&mut self.firmware_version, "fw_ver"),
             (&mut self.hca_type, "hca_type"),
             (&mut self.node_guid, "node_guid"),
         ] {
-            *fact = label(&device.join(file));
+            all &= take(fact, label(&device.join(file)));
+        }
+        if all {
+            self.read = Some(now);
         }
         // Some drivers (efa) have none and print this, which would make all of them one.
         if self.node_guid == "0000:0000:0000:0000" {
@@ -85,20 +98,76 @@ impl DeviceFacts {
     }
 }
 
-fn is_due(read: &mut Option<Instant>, now: Instant) -> bool {
-    let due = read.is_none_or(|at| now.saturating_duration_since(at) >= KEEP);
-    if due {
-        *read = Some(now);
+fn is_due(read: Option<Instant>, now: Instant) -> bool {
+    read.is_none_or(|at| now.saturating_duration_since(at) >= KEEP)
+}
+
+/// Takes over what was read. False: it could not be read, and the old fact stands until it can.
+fn take<T>(fact: &mut T, read: Result<T, Error>) -> bool {
+    match read {
+        Ok(new) => *fact = new,
+        Err(error) => {
+            tracing::debug!(%error, "not read");
+            return false;
+        }
     }
-    due
+    true
 }
 
 /// The text of a file as a label: empty where there is none, or it is none.
-fn label(path: &Path) -> String {
-    root::read_text(path)
-        .inspect_err(|error| tracing::debug!(%error, "left out"))
-        .ok()
-        .flatten()
-        .filter(|t| t.len() <= 128 && !t.chars().any(char::is_control))
-        .unwrap_or_default()
+fn label(path: &Path) -> Result<String, Error> {
+    let text = match root::read_text(path) {
+        Ok(text) => text,
+        // No text, and what a driver refuses for good: the interface of a GID that has none is EINVAL.
+        Err(Error::Parse { .. }) => None,
+        Err(Error::Io { source, .. }) if matches!(source.kind(), InvalidInput | Unsupported) => None,
+        Err(error) => return Err(error),
+    };
+    let text = text.filter(|t| t.len() <= 128 && !t.chars().any(char::is_control));
+    Ok(text.unwrap_or_default())
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests make the files that they read")]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_fact_that_cannot_be_read_stands_and_is_asked_for_again_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let (board, firmware) = (dir.path().join("board_id"), dir.path().join("fw_ver"));
+        fs::write(&board, "a\n").unwrap();
+        fs::write(&firmware, "1\n").unwrap();
+        let mut facts = DeviceFacts::default();
+        let start = Instant::now();
+        facts.refresh(start, dir.path());
+        fs::remove_file(&firmware).unwrap();
+        fs::create_dir(&firmware).unwrap();
+        fs::write(&board, "b\n").unwrap();
+        let due = start + KEEP;
+        facts.refresh(due, dir.path());
+        assert_eq!(
+            (facts.board_id.as_str(), facts.firmware_version.as_str()),
+            ("b", "1")
+        );
+        fs::remove_dir(&firmware).unwrap();
+        fs::write(&firmware, "2\n").unwrap();
+        facts.refresh(due, dir.path());
+        assert_eq!(facts.firmware_version, "2");
+        // What was read whole is not read again before its time.
+        fs::write(&firmware, "3\n").unwrap();
+        facts.refresh(due, dir.path());
+        assert_eq!(facts.firmware_version, "2");
+        // What has left is no error.
+        fs::remove_file(&firmware).unwrap();
+        facts.refresh(due + KEEP, dir.path());
+        assert_eq!(facts.firmware_version, "");
+    }
+
+    #[test]
+    fn what_a_driver_refuses_for_good_is_no_text() {
+        assert_eq!(label(Path::new("/sys/class/net/lo/speed")).unwrap(), "");
+    }
 }

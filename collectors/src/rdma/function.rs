@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use crate::PciAddress;
-use crate::sys::root;
+use crate::sys::root::{self, Entry};
+use crate::{Error, PciAddress};
 
 /// What carries a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,22 +19,31 @@ pub(super) struct Function {
 
 impl Function {
     /// Follows the links of `/sys/class/infiniband/<device>`.
-    pub(super) fn of(device: &Path) -> Self {
+    ///
+    /// # Errors
+    /// What a link says but that it is not there: an unknown function could be one that is left out.
+    pub(super) fn of(device: &Path) -> Result<Self, Error> {
         let parent = device.join("device");
-        // The link's text is enough for a PCI function. A subfunction is an auxiliary device below one.
-        let Some(target) = link(&parent) else {
-            return Self::default();
+        // The link's text is enough for a PCI function.
+        let Some(target) = root::link_name(&parent)? else {
+            return Ok(Self::default());
         };
         let address = PciAddress::parse(&target).filter(|a| a.0 == target);
         let (pci, is_subfunction) = match address {
             Some(address) => (address.0, false),
-            None => (ancestor(&parent), true),
+            None => {
+                // A subfunction is an auxiliary device below a function. A platform device, or one of virtio, is not.
+                let pci = ancestor(&parent)?;
+                let bus = root::link_name(&parent.join("subsystem"))?;
+                let is_subfunction = !pci.is_empty() && bus.as_deref() == Some("auxiliary");
+                (pci, is_subfunction)
+            }
         };
-        Self {
+        Ok(Self {
             pci,
-            driver: link(&parent.join("driver")).unwrap_or_default(),
-            is_virtual: is_subfunction || link(&parent.join("physfn")).is_some(),
-        }
+            driver: root::link_name(&parent.join("driver"))?.unwrap_or_default(),
+            is_virtual: is_subfunction || root::link_name(&parent.join("physfn"))?.is_some(),
+        })
     }
 
     /// The word of the `function` label.
@@ -63,21 +72,14 @@ fn text(path: &Path) -> String {
     root::read_text(path).ok().flatten().unwrap_or_default()
 }
 
-fn link(path: &Path) -> Option<String> {
-    root::link_name(path).ok().flatten()
-}
-
-/// The nearest PCI function above an auxiliary device, empty where there is none.
-fn ancestor(path: &Path) -> String {
-    let Ok(resolved) = root::resolve(path) else {
-        return String::new();
-    };
-    resolved
+/// The nearest PCI function above a device that is none, empty where there is none.
+fn ancestor(path: &Path) -> Result<String, Error> {
+    let resolved = root::resolve(path)?;
+    let name = resolved
         .ancestors()
         .filter_map(|p| p.file_name()?.to_str())
-        .find(|name| PciAddress::parse(name).is_some_and(|a| a.0 == *name))
-        .map(str::to_owned)
-        .unwrap_or_default()
+        .find(|name| PciAddress::parse(name).is_some_and(|a| a.0 == *name));
+    Ok(name.map(str::to_owned).unwrap_or_default())
 }
 
 /// A network interface on a device.
@@ -90,23 +92,41 @@ pub(super) struct Netdev {
     pub(super) dev_port: Option<u64>,
 }
 
-/// The network interfaces on the function of a device with so many ports.
-pub(super) fn netdevs(device: &Path, ports: usize) -> Vec<Netdev> {
+/// The network interfaces on the function of a device, each with its master. No file is read.
+///
+/// # Errors
+/// When the folder or a link cannot be read: what is not known could be left out.
+pub(super) fn masters(device: &Path) -> Result<Vec<(Entry, Option<String>)>, Error> {
     let folder = device.join("device/net");
-    let names = root::list(&folder).ok().flatten().unwrap_or_default();
-    names
+    let entries = root::entries(&folder)?.unwrap_or_default();
+    entries
         .into_iter()
-        .map(|name| {
-            let netdev = folder.join(&name);
-            Netdev {
-                master: link(&netdev.join("master")),
-                dev_port: (ports > 1)
-                    .then(|| text(&netdev.join("dev_port")).parse().ok())
-                    .flatten(),
-                name,
-            }
+        .map(|entry| {
+            let master = root::link_name(&folder.join(&entry.name).join("master"))?;
+            Ok((entry, master))
         })
         .collect()
+}
+
+/// The network interfaces on the function of a device with so many ports.
+///
+/// # Errors
+/// Like [`masters`], and when the file with the port of one cannot be read.
+pub(super) fn netdevs(device: &Path, ports: usize) -> Result<Vec<Netdev>, Error> {
+    let with_port = |(Entry { name, .. }, master)| {
+        let file = device.join("device/net").join(&name).join("dev_port");
+        let dev_port = if ports > 1 {
+            root::read_text(&file)?.and_then(|t| t.parse().ok())
+        } else {
+            None
+        };
+        Ok(Netdev {
+            name,
+            master,
+            dev_port,
+        })
+    };
+    masters(device)?.into_iter().map(with_port).collect()
 }
 
 /// Those of them that are on a port, from 1: the ones of that number where the function has several ports.

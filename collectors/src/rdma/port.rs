@@ -1,7 +1,7 @@
 //! One port: state, rate, what it is, and its counters.
 
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 
@@ -60,6 +60,7 @@ pub(super) struct Port {
     carrier_down: Option<Attribute>,
     hw_counters: Vec<Counter>,
     counters: Vec<Counter>,
+    is_whole: bool,
 }
 
 impl Port {
@@ -67,10 +68,24 @@ impl Port {
     pub(super) fn new(place: Place, files: &Files) -> Self {
         let folder = place.port_folder();
         let attribute = |name: &str| files.attribute(folder.join(name));
-        let hw_counters = counter::of_hw(&folder.join("hw_counters"), metrics::hw::ROWS, &HW_COUNTER, files);
+        let mut is_whole = true;
+        let mut listed = |found: Result<Vec<Counter>, Error>| {
+            found.unwrap_or_else(|error| {
+                tracing::warn!(%error, "counters cannot be listed");
+                is_whole = false;
+                Vec::new()
+            })
+        };
+        let hw = counter::of_hw(&folder.join("hw_counters"), metrics::hw::ROWS, &HW_COUNTER, files);
+        let hw_counters = listed(hw);
+        let counters = listed(counter::of_pma(
+            &folder.join("counters"),
+            &place.function.driver,
+            files,
+        ));
         let device = place.speaks_for_device.then(|| {
             let counters = counter::of_hw(&place.folder.join("hw_counters"), &[], &DEVICE_HW_COUNTER, files);
-            (DeviceFacts::default(), counters)
+            (DeviceFacts::default(), listed(counters))
         });
         Self {
             subject: Subject::new(SubjectKind::RdmaPort, format!("{}/{}", place.device, place.port)),
@@ -82,10 +97,16 @@ impl Port {
             rate: (place.function.driver != "efa").then(|| attribute("rate")),
             carrier_down: None,
             hw_counters,
-            counters: counter::of_pma(&folder.join("counters"), &place.function.driver, files),
+            counters,
+            is_whole,
             files: files.clone(),
             place,
         }
+    }
+
+    /// Whether each of its folders could be listed.
+    pub(super) const fn is_whole(&self) -> bool {
+        self.is_whole
     }
 
     fn refresh(&mut self, now: Instant) {
@@ -158,13 +179,17 @@ impl Unreadable {
     }
 }
 
-impl Device for Port {
-    fn subject(&self) -> &Subject {
-        &self.subject
-    }
-
-    fn read(&mut self, out: &mut Block) -> Result<(), Error> {
+impl Port {
+    /// Reads it. Each file may block for a minute: behind one that did, the others are not begun.
+    pub(super) fn read_within(&mut self, deadline: Duration, out: &mut Block) -> Result<(), Error> {
         let now = Instant::now();
+        let in_time = |place: &Place| match now.elapsed() {
+            took if took < deadline => Ok(()),
+            took => Err(Error::Slow {
+                path: place.port_folder(),
+                took,
+            }),
+        };
         let mut unreadable = Unreadable::default();
         let state = self.state.read(now, text::state);
         if state == Err(Reason::Gone) {
@@ -173,7 +198,9 @@ impl Device for Port {
                 return Err(Error::io(&folder, Errno::ENODEV.into()));
             }
         }
+        in_time(&self.place)?;
         self.refresh(now);
+        in_time(&self.place)?;
         self.read_info(out);
 
         let (device, number) = (self.place.device.as_str(), self.place.port.as_str());
@@ -197,6 +224,7 @@ impl Device for Port {
 
         let mut saturated: Option<u64> = None;
         for counter in self.hw_counters.iter_mut().chain(&mut self.counters) {
+            in_time(&self.place)?;
             let reading = unreadable.note(counter.read(now));
             let value = reading.as_ref().map_or(Value::Absent, |r| r.value);
             if counter.is_named {
@@ -221,6 +249,7 @@ impl Device for Port {
 
         if let Some((_, counters)) = &mut self.device {
             for counter in counters {
+                in_time(&self.place)?;
                 let value = unreadable
                     .note(counter.read(now))
                     .map_or(Value::Absent, |r| r.value);
@@ -230,6 +259,16 @@ impl Device for Port {
         for (reason, count) in Reason::ALL.iter().zip(unreadable.0) {
             out.u64(&PORT_UNREADABLE_FILES, &[device, number, reason.word()], count);
         }
-        Ok(())
+        in_time(&self.place)
+    }
+}
+
+impl Device for Port {
+    fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    fn read(&mut self, out: &mut Block) -> Result<(), Error> {
+        self.read_within(super::SPEC.deadline, out)
     }
 }

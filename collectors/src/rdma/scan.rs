@@ -19,16 +19,27 @@ pub(super) struct Rdma {
     seen: Option<Listing>,
 }
 
-/// What the list of ports is made from: a name that comes back has another inode.
+/// What the list of ports is made from.
 #[derive(Debug, PartialEq, Eq)]
 struct Listing(Vec<Listed>);
 
 #[derive(Debug, PartialEq, Eq)]
 struct Listed {
+    /// A name that comes back has another inode.
     device: Entry,
-    ports: Option<Vec<Entry>>,
-    /// Only where network interfaces decide: udev may rename one at any time.
-    netdevs: Option<Vec<Entry>>,
+    /// The numbers of its ports, ascending.
+    ports: Vec<u32>,
+    marks: Marks,
+}
+
+/// What tells, without a listing, that a device is not what it was. The kernel shows a device before its ports, and a
+/// port before its counters.
+#[derive(Debug, PartialEq, Eq)]
+struct Marks {
+    /// The inodes of the folders of counters and of the port that would come next, 0 where there is none.
+    inodes: Vec<u64>,
+    /// Only where network interfaces decide: udev may rename one at any time, and a bond may take one.
+    netdevs: Option<Vec<(Entry, Option<String>)>>,
 }
 
 impl Rdma {
@@ -42,49 +53,83 @@ impl Rdma {
         }
     }
 
+    /// The devices that are not left out by name.
+    fn devices(&self) -> Result<Vec<Entry>, Error> {
+        // No such class: the modules are not loaded yet.
+        let mut devices = root::entries(&self.class)?.unwrap_or_default();
+        devices.retain(|device| self.table.takes_device(&device.name));
+        Ok(devices)
+    }
+
     /// Lists folders only. No driver is asked, and nothing below a device that is left out by name.
     fn list(&self) -> Result<Listing, Error> {
-        // No such class: the modules are not loaded yet.
-        let devices = root::entries(&self.class)?.unwrap_or_default();
-        let listed = devices
-            .into_iter()
-            .filter(|device| self.table.takes_device(&device.name))
-            .map(|device| {
-                let folder = self.class.join(&device.name);
-                let netdevs = self.table.asks_netdevs().then(|| folder.join("device/net"));
-                Listed {
-                    ports: root::entries(&folder.join("ports")).unwrap_or_default(),
-                    netdevs: netdevs.and_then(|f| root::entries(&f).unwrap_or_default()),
-                    device,
-                }
-            });
-        Ok(Listing(listed.collect()))
+        let listed = self.devices()?.into_iter().map(|device| {
+            let folder = self.class.join(&device.name);
+            let ports = root::list(&folder.join("ports"))?.unwrap_or_default();
+            let mut ports: Vec<u32> = ports.iter().filter_map(|name| name.parse().ok()).collect();
+            ports.sort_unstable();
+            Ok(Listed {
+                marks: self.marks(&folder, &ports)?,
+                ports,
+                device,
+            })
+        });
+        Ok(Listing(listed.collect::<Result<_, Error>>()?))
+    }
+
+    /// Looks at the marks of a device with these ports: one stat(2) for each folder.
+    fn marks(&self, folder: &Path, ports: &[u32]) -> Result<Marks, Error> {
+        let inode = |path: &Path| Ok::<_, Error>(root::inode(path)?.unwrap_or_default());
+        let mut inodes = vec![inode(&folder.join("hw_counters"))?];
+        let all = folder.join("ports");
+        for port in ports {
+            let port = all.join(port.to_string());
+            let (hw, pma) = (inode(&port.join("hw_counters"))?, inode(&port.join("counters"))?);
+            inodes.extend([hw, pma]);
+            // Otherwise they tell whether the port is there.
+            if (hw, pma) == (0, 0) {
+                inodes.push(inode(&port)?);
+            }
+        }
+        // The kernel numbers ports without a gap, from 1.
+        let next = ports.last().map_or(1, |last| last.saturating_add(1));
+        inodes.push(inode(&all.join(next.to_string()))?);
+        let netdevs = self.table.asks_netdevs().then(|| function::masters(folder));
+        Ok(Marks {
+            inodes,
+            netdevs: netdevs.transpose()?,
+        })
+    }
+
+    fn has_changed(&self, seen: &Listing) -> Result<bool, Error> {
+        if !self.devices()?.iter().eq(seen.0.iter().map(|l| &l.device)) {
+            return Ok(true);
+        }
+        for Listed { device, ports, marks } in &seen.0 {
+            if self.marks(&self.class.join(&device.name), ports)? != *marks {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The ports of one device that are read.
-    fn ports(&self, listed: &Listed) -> Vec<Port> {
+    fn ports(&self, listed: &Listed) -> Result<Vec<Port>, Error> {
         let device = &listed.device.name;
         let folder = self.class.join(device);
-        let function = Function::of(&folder);
+        let function = Function::of(&folder)?;
         if !self.table.takes_pci(&function.pci) || (function.is_virtual && !self.table.virtual_functions) {
             tracing::debug!(device, pci = function.pci, "left out by its PCI function");
-            return Vec::new();
+            return Ok(Vec::new());
         }
-        let mut numbers: Vec<u32> = listed
-            .ports
-            .iter()
-            .flatten()
-            .filter_map(|p| p.name.parse().ok())
-            .collect();
-        numbers.sort_unstable();
-        let of = numbers.len();
+        let of = listed.ports.len();
         let netdevs = if self.table.asks_netdevs() {
-            function::netdevs(&folder, of)
+            function::netdevs(&folder, of)?
         } else {
             Vec::new()
         };
         let numa_node = function::numa_node(&folder);
-        let taken = numbers.into_iter().filter_map(|number| {
+        let taken = listed.ports.iter().filter_map(|number| {
             let number = number.to_string();
             let mut on_it = function::on_port(&netdevs, &number, of).into_iter();
             let by_netdev = on_it.all(|n| {
@@ -94,7 +139,7 @@ impl Rdma {
             let by_name = self.table.takes_port(device, &format!("{device}/{number}"));
             (by_netdev && by_name).then_some(number)
         });
-        taken
+        let ports = taken
             .enumerate()
             .map(|(at, number)| {
                 let place = Place {
@@ -109,7 +154,8 @@ impl Rdma {
                 };
                 Port::new(place, &self.files)
             })
-            .collect()
+            .collect();
+        Ok(ports)
     }
 }
 
@@ -118,6 +164,7 @@ impl Devices for Rdma {
         let listing = self.list()?;
         let mut found: Vec<Box<dyn Device>> = Vec::new();
         let mut folders = BTreeSet::new();
+        let mut is_whole = true;
         for listed in &listing.0 {
             // Two names for one device would count everything twice.
             if !folders.insert(resolved(&self.class.join(&listed.device.name))) {
@@ -127,19 +174,21 @@ impl Devices for Rdma {
                 );
                 continue;
             }
-            found.extend(
-                self.ports(listed)
-                    .into_iter()
-                    .map(|p| Box::new(p) as Box<dyn Device>),
-            );
+            for port in self.ports(listed)? {
+                is_whole &= port.is_whole();
+                found.push(Box::new(port));
+            }
         }
-        self.seen = Some(listing);
+        // What could not be listed is looked for again.
+        self.seen = is_whole.then_some(listing);
         Ok(found)
     }
 
     fn changed(&mut self) -> bool {
         // What cannot be listed is for the scan to say.
-        self.list().map_or(true, |now| self.seen.as_ref() != Some(&now))
+        self.seen
+            .as_ref()
+            .is_none_or(|seen| self.has_changed(seen).unwrap_or(true))
     }
 }
 

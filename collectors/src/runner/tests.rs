@@ -70,6 +70,18 @@ impl Device for Fake {
     }
 }
 
+/// How long a test waits for what must come.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Asks until it is so.
+#[track_caller]
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < LONG, "waited {LONG:?} for this: {what}");
+    }
+}
+
 struct List(Vec<Box<dyn Device>>);
 
 impl Devices for List {
@@ -106,12 +118,13 @@ fn read(runner: &mut Runner) -> Vec<(String, bool, usize)> {
 /// Reads until each of `names` has answered at least once.
 fn read_until(runner: &mut Runner, names: &[&str]) {
     let mut missing: BTreeSet<String> = names.iter().map(|n| (*n).to_owned()).collect();
-    while !missing.is_empty() {
+    until("each device answers", || {
         for (name, ok, _) in read(runner) {
             assert!(ok);
             missing.remove(&name);
         }
-    }
+        missing.is_empty()
+    });
 }
 
 fn busy(runner: &Runner) -> Vec<String> {
@@ -119,6 +132,14 @@ fn busy(runner: &Runner) -> Vec<String> {
         .busy()
         .map(|b| b.device.map_or_else(|| "list".to_owned(), |(_, s)| s.name))
         .collect()
+}
+
+/// Reads until only these have not come back.
+fn until_busy(runner: &mut Runner, names: &[&str]) {
+    until("only the stuck ones are busy", || {
+        read(runner);
+        busy(runner) == names
+    });
 }
 
 fn gate() -> (Sender<()>, Behaviour) {
@@ -144,9 +165,7 @@ fn a_stuck_device_costs_itself_only_and_comes_back() {
         vec![Behaviour::Answers, blocks, Behaviour::Answers, Behaviour::Answers],
     );
     read_until(&mut runner, &["0", "2", "3"]);
-    while busy(&runner) != ["1"] {
-        read(&mut runner);
-    }
+    until_busy(&mut runner, &["1"]);
     let tid = runner.busy().next().unwrap().tid;
     assert_eq!(task::read(tid).unwrap().name, "r:hasty");
 
@@ -184,8 +203,6 @@ fn each_of_two_stuck_devices_keeps_one_thread() {
     let ((open_a, a), (open_b, b)) = (gate(), gate());
     let mut runner = runner(&HASTY, vec![a, b, Behaviour::Answers]);
     read_until(&mut runner, &["2"]);
-    while busy(&runner) != ["0", "1"] {
-        read(&mut runner);
-    }
+    until_busy(&mut runner, &["0", "1"]);
     drop((open_a, open_b));
 }

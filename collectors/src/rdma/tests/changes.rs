@@ -142,3 +142,88 @@ fn what_is_the_devices_is_told_once_however_many_ports_it_has() {
         .collect();
     assert_eq!(told, [true, false]);
 }
+
+#[test]
+fn counters_that_come_after_their_port_are_read() {
+    const PORT: &str = "infiniband/mlx5_0/ports/1";
+    let node = Node::with(&["mlx5_0"]);
+    for folder in ["counters", "hw_counters"] {
+        node.remove(&format!("{PORT}/{folder}"));
+    }
+    let mut devices = node.devices("");
+    let mut first = read(&mut *devices.scan().unwrap()[0]);
+    first.retain(|series, _| series.contains("_total"));
+    assert_eq!(first, BTreeMap::new());
+    for (file, series) in [
+        ("1/counters/link_downed", "rdma_link_downed_total mlx5_0 1"),
+        ("1/hw_counters/out_of_buffer", "rdma_out_of_buffer_total mlx5_0 1"),
+        (
+            "../hw_counters/num_cqovf",
+            "rdma_device_hw_counter mlx5_0 num_cqovf",
+        ),
+    ] {
+        assert!(!devices.changed(), "{file}");
+        node.write(&format!("infiniband/mlx5_0/ports/{file}"), "6\n");
+        assert!(devices.changed(), "{file}");
+        let mut ports = devices.scan().unwrap();
+        assert_eq!(value(&read(&mut *ports[0]), series), Some(6));
+    }
+    assert!(!devices.changed());
+}
+
+#[test]
+fn a_port_that_comes_after_its_device_is_found() {
+    let node = Node::new();
+    node.write("infiniband/mlx5_0/node_guid", "0002:c903:0031:7d10\n");
+    let mut devices = node.devices("");
+    assert!(devices.scan().unwrap().is_empty());
+    assert!(!devices.changed());
+    // A software device may count nothing at all.
+    for port in ["1", "2"] {
+        node.write(&format!("infiniband/mlx5_0/ports/{port}/state"), "4: ACTIVE\n");
+        assert!(devices.changed());
+        assert_eq!(devices.scan().unwrap().len(), port.parse::<usize>().unwrap());
+        assert!(!devices.changed());
+    }
+    node.remove("infiniband/mlx5_0/ports/1");
+    assert!(devices.changed());
+}
+
+#[test]
+fn counters_that_cannot_be_listed_are_looked_for_until_they_can() {
+    let node = Node::with(&["mlx5_0"]);
+    let counters = "infiniband/mlx5_0/ports/1/counters";
+    node.remove(counters);
+    node.write(counters, "not a folder");
+    let mut devices = node.devices("");
+    for _ in 0..3 {
+        let mut ports = devices.scan().unwrap();
+        assert!(devices.changed());
+        let rest = value(&read(&mut *ports[0]), "rdma_out_of_buffer_total mlx5_0 1");
+        assert_eq!(rest, Some(3));
+    }
+    node.remove(counters);
+    node.add("mlx5_0", "1");
+    let mut ports = devices.scan().unwrap();
+    assert!(!devices.changed());
+    assert_eq!(
+        value(&read(&mut *ports[0]), "rdma_link_downed_total mlx5_0 1"),
+        Some(1)
+    );
+}
+
+#[test]
+fn ports_that_cannot_be_listed_are_an_error_and_not_none() {
+    let node = Node::with(&["mlx5_0", "mlx5_1"]);
+    let mut devices = node.devices("");
+    devices.scan().unwrap();
+    node.remove("infiniband/mlx5_1/ports");
+    node.link("infiniband/mlx5_1/ports", "ports");
+    assert!(devices.changed());
+    let error = devices.scan().map(|ports| ports.len()).unwrap_err();
+    assert!(error.to_string().contains("mlx5_1/ports"), "{error}");
+    node.remove("infiniband/mlx5_1/ports");
+    node.add("mlx5_1", "1");
+    assert!(devices.changed());
+    assert_eq!(devices.scan().unwrap().len(), 2);
+}

@@ -155,3 +155,52 @@ fn virtual_functions_are_left_out_unless_asked_for() {
         ]
     );
 }
+
+#[test]
+fn what_cannot_be_found_out_fails_the_scan_and_leaves_nothing_in() {
+    // A file where a link should be, so that it is there and cannot be followed.
+    for (settings, file) in [
+        ("exclude_pci = [\"0000:3b:*\"]", "infiniband/mlx5_0/device"),
+        ("", "0000:3b:00.0/physfn"),
+        ("exclude_netdevs = [\"bond0\"]", "0000:3b:00.0/net/ens3/master"),
+        ("exclude_netdevs = [\"bond0\"]", "0000:3b:00.0/net"),
+    ] {
+        let node = Node::with(&["mlx5_0"]);
+        node.write("0000:3b:00.0/net/ens3/dev_port", "0\n");
+        node.link("infiniband/mlx5_0/device", "../../0000:3b:00.0");
+        node.remove(file);
+        node.write(file, "not a link");
+        let error = node.devices(settings).scan().map(|ports| ports.len());
+        assert_eq!(error.unwrap_err().reason(), "io", "{file}");
+    }
+}
+
+#[test]
+fn an_interface_that_a_bond_takes_changes_the_list_where_interfaces_decide() {
+    let node = Node::with(&["mlx5_0"]);
+    node.write("0000:3b:00.0/net/ens3/dev_port", "0\n");
+    node.link("infiniband/mlx5_0/device", "../../0000:3b:00.0");
+    let mut devices = node.devices("exclude_netdevs = [\"bond0\"]");
+    assert_eq!(devices.scan().unwrap().len(), 1);
+    assert!(!devices.changed());
+    node.link("0000:3b:00.0/net/ens3/master", "../../../net/bond0");
+    assert!(devices.changed());
+    assert!(devices.scan().unwrap().is_empty());
+    assert!(!devices.changed());
+}
+
+#[test]
+fn only_an_auxiliary_device_below_a_function_is_a_subfunction() {
+    for (parent, bus, taken) in [
+        ("platform/HISI00D1:00", "platform", true),
+        ("0000:00:04.0/virtio1", "virtio", true),
+        ("0000:00:04.0/mlx5_core.sf.2", "auxiliary", false),
+        ("virtual/some.roce.0", "auxiliary", true),
+    ] {
+        let node = Node::with(&["rdma0"]);
+        node.link(&format!("{parent}/subsystem"), Path::new("/sys/bus").join(bus));
+        node.link("infiniband/rdma0/device", Path::new("../..").join(parent));
+        assert_eq!(node.ports("").len(), usize::from(taken), "{parent}");
+        assert_eq!(node.ports("virtual_functions = true").len(), 1, "{parent}");
+    }
+}

@@ -3,7 +3,11 @@
 use nix::unistd::{Uid, setfsuid};
 
 use super::*;
+use crate::rdma::attribute::Files;
+use crate::rdma::function::Function;
+use crate::rdma::port::{Place, Port};
 use crate::rdma::text::Reason;
+use crate::sys::kept::count;
 
 const FILE: &str = "infiniband/mlx5_0/ports/1/counters/symbol_error";
 const SERIES: &str = "rdma_symbol_error_total mlx5_0 1";
@@ -172,4 +176,33 @@ fn a_counter_at_its_maximum_is_flagged_and_its_neighbours_are_not() {
     }
     let readings = read(&mut *ports[0]);
     assert_eq!(value(&readings, "rdma_port_saturated_counters mlx5_0 1"), None);
+}
+
+#[test]
+fn behind_a_file_that_took_too_long_nothing_is_read_and_nothing_shown() {
+    let node = Node::with(&["mlx5_0"]);
+    let place = Place {
+        device: "mlx5_0".to_owned(),
+        port: "1".to_owned(),
+        of: 1,
+        folder: node.path("infiniband/mlx5_0"),
+        net: node.path("net"),
+        function: Function::default(),
+        numa_node: String::new(),
+        speaks_for_device: true,
+    };
+    let files = Files {
+        budget: Budget::new(100),
+        on_disk: true,
+    };
+    let mut port = Port::new(place, &files);
+    count::take();
+    let error = port
+        .read_within(Duration::ZERO, &mut Block::default())
+        .unwrap_err();
+    assert_eq!(count::take().1, 1, "the first file");
+    assert_eq!(error.reason(), "slow");
+    assert!(error.to_string().contains("infiniband/mlx5_0/ports/1"), "{error}");
+    let mut block = Block::default();
+    port.read_within(Duration::from_secs(3600), &mut block).unwrap();
 }

@@ -146,8 +146,10 @@ fn told(runner: &mut Runner) -> Told {
     let mut told = Told::default();
     runner.drain(&mut told);
     runner.begin();
+    let start = Instant::now();
     while let Some(wait) = runner.check() {
-        runner.shared.wait(wait);
+        assert!(start.elapsed() < LONG, "a reading does not end");
+        runner.shared.wait(wait.min(LONG));
     }
     runner.drain(&mut told);
     told.read.sort();
@@ -236,26 +238,26 @@ fn a_stuck_device_that_is_gone_is_kept_until_it_comes_back_and_then_dropped() {
     bus.plug("a");
     bus.plug("b");
     let mut runner = bus.runner(&HASTY);
-    while busy(&runner) != ["a"] {
-        told(&mut runner);
-    }
+    until_busy(&mut runner, &["a"]);
     bus.unplug("a");
-    let all = told(&mut runner);
-    assert_eq!(all.lists.last(), Some(&Ok(names(&[(0, "a"), (1, "b")]))));
-    assert_eq!(busy(&runner), ["a"]);
+    let scans = bus.state().scans;
+    until("a scan finds it gone", || {
+        told(&mut runner);
+        bus.state().scans > scans && !busy(&runner).contains(&"list".to_owned())
+    });
+    assert!(busy(&runner).contains(&"a".to_owned()));
+    assert!(runner.subjects().iter().any(|(_, s)| s.name == "a"), "it is kept");
 
     drop(open);
-    loop {
+    until("it is dropped", || {
         let told = told(&mut runner);
         assert!(
             !told.read.contains(&(0, "a".to_owned())),
             "it is not shown any more"
         );
-        if told.lists.last() == Some(&Ok(names(&[(1, "b")]))) {
-            break;
-        }
-    }
-    assert!(busy(&runner).is_empty());
+        told.lists.last() == Some(&Ok(names(&[(1, "b")])))
+    });
+    assert!(!busy(&runner).contains(&"a".to_owned()));
 }
 
 #[test]
@@ -265,15 +267,13 @@ fn a_stuck_device_that_is_found_again_keeps_its_number() {
     bus.state().gates.push(("a", gate));
     bus.plug("a");
     let mut runner = bus.runner(&HASTY);
-    while busy(&runner) != ["a"] {
-        told(&mut runner);
-    }
+    until_busy(&mut runner, &["a"]);
     bus.unplug("a");
     told(&mut runner);
     bus.plug("a");
     told(&mut runner);
     drop(open);
-    while told(&mut runner).read != names(&[(0, "a")]) {}
+    until("it answers", || told(&mut runner).read == names(&[(0, "a")]));
     assert_eq!(runner.subjects().len(), 1);
 }
 
@@ -319,9 +319,10 @@ fn a_scan_that_blocks_keeps_one_thread_and_the_old_devices_are_read() {
     let (open, gate) = channel();
     bus.fault(Some(Fault::Blocks(gate)));
     bus.plug("b");
-    while !busy(&runner).contains(&"list".to_owned()) {
+    until("the list is busy", || {
         told(&mut runner);
-    }
+        busy(&runner).contains(&"list".to_owned())
+    });
     read_until(&mut runner, &["a"]);
     for _ in 0..100 {
         assert_eq!(told(&mut runner).lists, []);
@@ -331,8 +332,8 @@ fn a_scan_that_blocks_keeps_one_thread_and_the_old_devices_are_read() {
 
     drop(open);
     let both = Ok(names(&[(0, "a"), (1, "b")]));
-    while told(&mut runner).lists.last() != Some(&both) {}
-    assert!(busy(&runner).is_empty());
+    until("both are told", || told(&mut runner).lists.last() == Some(&both));
+    assert!(!busy(&runner).contains(&"list".to_owned()));
     read_until(&mut runner, &["b"]);
 }
 
@@ -356,7 +357,7 @@ fn a_reading_of_many_devices_wakes_its_supervisor_once() {
     .unwrap();
     for reading in 1..=20 {
         assert!(runner.begin());
-        over.recv().unwrap();
+        over.recv_timeout(LONG).unwrap();
         let mut told = Told::default();
         assert!(!runner.drain(&mut told));
         assert_eq!(told.read.len(), 10);
