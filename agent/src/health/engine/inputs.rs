@@ -211,7 +211,7 @@ impl Engine {
                 let known = Known::of(incident);
                 incident.close(wall, format!("by {}: {}", order.by, order.reason));
                 self.state.drain.ordered |= behind;
-                self.no_news(&known);
+                self.repaired(&known);
                 self.book.forget_old();
                 Ok(format!("{} cleared{}", order.incident, self.after_clear(behind)))
             }

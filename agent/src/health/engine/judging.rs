@@ -70,18 +70,50 @@ impl Engine {
         }
     }
 
-    /// A person has spoken: what is bad about the subject now is no news. What was counted begins anew. Should something
-    /// come back and go again, that is news.
+    /// A person put the node back: what is bad about the subject now, told or not, is no news. Should something come back
+    /// and go again, that is news.
     pub(super) fn no_news(&mut self, known: &Known) {
         for key in self.streaks.of(&known.subject) {
             self.assume_bad(&key);
         }
-        for address in &self.policy.gpu_addresses.clone() {
-            let is_it = gpu_label(&self.state.inventory, address) == known.subject.name;
-            if is_it && (known.gone || self.streaks.runs(&address.0)) {
-                self.assume_bad(&address.0);
+        for address in self.addresses_of(known) {
+            if known.gone || self.streaks.runs(&address) {
+                self.assume_bad(&address);
             }
         }
+        self.count_anew(known);
+    }
+
+    /// A person declared an incident repaired: what it says is no news. They knew of nothing else, so what else seems bad
+    /// about its subject is counted anew and found if it lasts.
+    pub(super) fn repaired(&mut self, known: &Known) {
+        for key in self.streaks.of(&known.subject) {
+            if known.conditions.contains(&key) {
+                self.assume_bad(&key);
+            } else if !self.state.bad.contains(&key) {
+                self.streaks.forget(&key);
+            }
+        }
+        if known.gone {
+            for address in self.addresses_of(known) {
+                self.assume_bad(&address);
+            }
+        }
+        self.count_anew(known);
+    }
+
+    /// The configured addresses of the GPU that it is about: the keys of their conditions.
+    fn addresses_of(&self, known: &Known) -> Vec<String> {
+        self.policy
+            .gpu_addresses
+            .iter()
+            .filter(|address| gpu_label(&self.state.inventory, address) == known.subject.name)
+            .map(|address| address.0.clone())
+            .collect()
+    }
+
+    /// What was counted for its conditions begins anew.
+    fn count_anew(&mut self, known: &Known) {
         for key in &known.conditions {
             if self.state.memory.forget(key) {
                 self.state.bad.remove(key);

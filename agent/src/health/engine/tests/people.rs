@@ -2,6 +2,7 @@
 
 use collectors::EventBody;
 
+use super::host::Port;
 use super::sim::*;
 use crate::actions::slurm::state::Flag;
 use crate::health::{Mode, OrderVerb};
@@ -204,6 +205,31 @@ fn a_person_clears_and_acknowledges() {
     sim.pass(1);
     assert!(!sim.slurm.is_drained());
     assert!(sim.order(OrderVerb::Clear, &id).is_err());
+}
+
+#[test]
+fn a_clear_hides_no_condition_that_is_not_found_yet() {
+    let mut config = config(Mode::Drain);
+    let check = "rdma-port-down".to_owned();
+    config.health.checks.insert(check, Mode::Drain);
+    let mut sim = Sim::with(config, None);
+    sim.host.ports = (0..8).map(Port::new).collect();
+    sim.pass(2000);
+    for falls in 1..=5 {
+        sim.host.ports[3].link_downed = Some(falls);
+        sim.pass(60);
+    }
+    let incident = sim.engine.view().incidents[0].clone();
+    assert_eq!(incident.findings.len(), 1, "only that it flaps");
+    // Cleared while the port is down, but for less than four minutes.
+    sim.host.ports[3].down();
+    sim.pass(120);
+    sim.order(OrderVerb::Clear, &incident.id).unwrap();
+    sim.pass(225);
+    assert_eq!(sim.slurm.drains, 0, "counted anew");
+    sim.pass(60);
+    assert_eq!(sim.slurm.drains, 1);
+    assert_eq!(sim.incidents()[0], "link down at 0000:13:00.0 open");
 }
 
 #[test]

@@ -5,9 +5,19 @@ use super::sim::*;
 use crate::health::verdict::Health;
 use crate::health::{Mode, OrderVerb};
 
+/// A site that lets the check drain.
+fn drains() -> Sim {
+    let mut config = config(Mode::Drain);
+    config
+        .health
+        .checks
+        .insert("rdma-port-down".to_owned(), Mode::Drain);
+    Sim::with(config, None)
+}
+
 /// A node with so many InfiniBand ports, long after boot, that has seen all of them in use.
 pub(super) fn node(ports: usize) -> Sim {
-    let mut sim = Sim::new(Mode::Drain);
+    let mut sim = drains();
     sim.host.ports = (0..ports).map(Port::new).collect();
     sim.pass(2000);
     sim
@@ -40,6 +50,18 @@ fn one_port_of_eight_is_the_nodes_and_drains_after_four_minutes() {
         )]
     );
     assert_eq!(sim.engine.view().verdict.health, Health::Unhealthy);
+}
+
+#[test]
+fn it_comments_unless_the_site_lets_it_drain() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.host.ports = (0..8).map(Port::new).collect();
+    sim.pass(2000);
+    sim.host.ports[3].down();
+    sim.pass(300);
+    assert_eq!(sim.slurm.drains, 0);
+    assert!(sim.slurm.comment.clone().unwrap().contains("rdma-port-down"));
+    assert_eq!(sim.engine.view().verdict.health, Health::Healthy);
 }
 
 #[test]
@@ -122,7 +144,7 @@ fn fewer_than_four_ports_tell_nothing_about_whose_fault_it_is() {
 
 #[test]
 fn storage_ports_are_no_peers_of_the_fabric() {
-    let mut sim = Sim::new(Mode::Drain);
+    let mut sim = drains();
     sim.host.ports = (0..6).map(Port::new).collect();
     for port in &mut sim.host.ports[4..] {
         port.layer = "Ethernet";
@@ -175,7 +197,7 @@ fn a_restart_in_the_middle_begins_anew() {
 
 #[test]
 fn a_port_that_was_never_in_use_is_no_finding() {
-    let mut sim = Sim::new(Mode::Drain);
+    let mut sim = drains();
     sim.host.ports = (0..8).map(Port::new).collect();
     sim.host.ports[7].down();
     sim.pass(7200);
@@ -211,7 +233,7 @@ fn a_port_that_an_administrator_switched_off_is_no_finding() {
 
 #[test]
 fn an_ethernet_port_without_a_carrier_says_disabled() {
-    let mut sim = Sim::new(Mode::Drain);
+    let mut sim = drains();
     sim.host.ports = (0..8).map(Port::new).collect();
     for port in &mut sim.host.ports {
         port.layer = "Ethernet";
@@ -224,7 +246,7 @@ fn an_ethernet_port_without_a_carrier_says_disabled() {
 
 #[test]
 fn virtual_functions_are_no_finding_and_no_peers() {
-    let mut sim = Sim::new(Mode::Drain);
+    let mut sim = drains();
     sim.host.ports = (0..8).map(Port::new).collect();
     for port in &mut sim.host.ports[1..] {
         port.function = "virtual";
@@ -300,7 +322,7 @@ fn a_port_under_another_name_ends_its_own_finding() {
 
 #[test]
 fn devices_that_share_an_address_are_told_apart() {
-    let mut sim = Sim::new(Mode::Drain);
+    let mut sim = drains();
     sim.host.ports = (0..8).map(Port::new).collect();
     for port in &mut sim.host.ports {
         port.pci = "0000:10:00.0".to_owned();
@@ -344,7 +366,9 @@ fn a_port_that_a_person_cleared_stays_quiet() {
 fn an_observing_check_makes_no_node_unhealthy() {
     let set = |check: &str, mode: Mode, baseline: Option<&str>| {
         let mut config = config(Mode::Drain);
-        config.health.checks.insert(check.to_owned(), mode);
+        let checks = &mut config.health.checks;
+        checks.insert("rdma-port-down".to_owned(), Mode::Drain);
+        checks.insert(check.to_owned(), mode);
         config.health.baseline = baseline.map(str::to_owned);
         let mut sim = Sim::with(config, None);
         sim.host.ports = (0..8).map(Port::new).collect();

@@ -36,7 +36,7 @@ fn unseen() -> impl Strategy<Value = Vec<(Unseen, u64)>> {
 fn node() -> Sim {
     let mut config = config(Mode::Drain);
     config.health.gpu_addresses = vec![pci(GPU), pci(GPU2)];
-    for check in ["rdma-port-flapping", "pcie-degraded"] {
+    for check in ["rdma-port-down", "rdma-port-flapping", "pcie-degraded"] {
         config.health.checks.insert(check.to_owned(), Mode::Drain);
     }
     let mut sim = Sim::with(config, None);
