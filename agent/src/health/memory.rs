@@ -12,6 +12,20 @@ const MAX_TIMES: usize = 16;
 /// Older ones are forgotten (milliseconds).
 const WINDOW_MS: u64 = 24 * 3600 * 1000;
 
+/// What a port was when it was read last, also for while it cannot be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Role {
+    /// Device and port, by their names.
+    pub name: String,
+    /// Address of its PCI function, or empty.
+    pub pci: String,
+    /// Its link layer.
+    pub layer: String,
+    /// Its driver.
+    pub driver: String,
+}
+
 /// What checks remember. The times survive a restart of this program, not one of the node. The last value of a counter is
 /// not stored: what it grew by while nobody looked has no time, and does not count.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -21,6 +35,8 @@ pub struct Memory {
     times: BTreeMap<String, Vec<u64>>,
     /// Ports that were in use once, with the best rate at which they were, in bytes per second.
     ports: BTreeMap<String, u64>,
+    /// What those ports are, and those that share a PCI function with another device.
+    roles: BTreeMap<String, Role>,
     #[serde(skip)]
     counters: BTreeMap<String, u64>,
     #[serde(skip)]
@@ -102,6 +118,26 @@ impl Memory {
     /// The best rate at which a port ever was in use. `None`: it never was, since the record was begun.
     pub fn best_rate(&self, port: &str) -> Option<u64> {
         self.ports.get(port).copied()
+    }
+
+    /// What a port is now.
+    pub fn is(&mut self, port: &str, role: Role) {
+        let before = self.roles.get(port);
+        if before != Some(&role) && (before.is_some() || self.roles.len() < MAX) {
+            put(&mut self.roles, port, role);
+            self.dirty = true;
+        }
+    }
+
+    /// What a port was when it was read last.
+    pub fn role(&self, port: &str) -> Option<&Role> {
+        self.roles.get(port)
+    }
+
+    /// The ports that were in use once: what each was when it was read last, and its best rate.
+    pub fn once_in_use(&self) -> impl Iterator<Item = (&Role, u64)> {
+        let role = |(port, rate): (&String, &u64)| Some((self.roles.get(port)?, *rate));
+        self.ports.iter().filter_map(role)
     }
 
     /// A person looked at what was counted for the condition `key`: only what comes after is news. Says whether there was
@@ -201,6 +237,22 @@ mod tests {
     }
 
     #[test]
+    fn what_a_port_is_outlives_a_restart_and_is_stored_once() {
+        let mut memory = Memory::default();
+        let role = Role {
+            name: "mlx5_0/1".to_owned(),
+            ..Role::default()
+        };
+        memory.is("p", role.clone());
+        assert_eq!(memory.once_in_use().count(), 0, "seen, but never in use");
+        memory.in_use("p", 50);
+        let mut memory: Memory = serde_json::from_str(&serde_json::to_string(&memory).unwrap()).unwrap();
+        assert_eq!(memory.once_in_use().collect::<Vec<_>>(), [(&role, 50)]);
+        memory.is("p", role);
+        assert!(!memory.dirty, "nothing to store");
+    }
+
+    #[test]
     fn nothing_grows_without_bound() {
         let mut memory = Memory::default();
         for n in 0..2000_u64 {
@@ -209,10 +261,12 @@ mod tests {
             memory.note(&name, u64::MAX, n);
             memory.note("k0 c", 1, n);
             memory.in_use(&name, n);
+            memory.is(&name, Role::default());
         }
         memory.fallen("check", (0..2000).map(|n| (n.to_string(), true)).collect());
         assert!(memory.counters.len() <= MAX && memory.levels["check"].len() <= MAX);
         assert!(memory.times.len() <= MAX && memory.ports.len() <= MAX);
+        assert!(memory.roles.len() <= MAX);
         assert!(memory.times.values().all(|t| t.len() <= MAX_TIMES));
     }
 }

@@ -10,7 +10,7 @@ use collectors::{Metric, PciAddress, Subject, SubjectKind, Value};
 
 use crate::core::snapshot::Sample;
 use crate::health::judge::Judge;
-use crate::health::memory::Memory;
+use crate::health::memory::{Memory, Role};
 
 /// A group smaller than this says nothing about whose fault it is.
 const ENOUGH: usize = 4;
@@ -41,7 +41,7 @@ pub(super) struct Port<'a> {
     /// `mlx5_0/1`.
     pub name: String,
     pub pci: Option<PciAddress>,
-    pub link_layer: &'a str,
+    link_layer: &'a str,
     driver: &'a str,
     pub state: Option<Sample<'a>>,
     pub physical: Option<Sample<'a>>,
@@ -64,12 +64,30 @@ impl Port<'_> {
     /// What its states say. Drivers of Ethernet adapters report `disabled` for every port without a carrier, so there it is
     /// no administrator's act.
     pub(super) fn link(&self) -> Link {
+        if !self.is_told() {
+            return Link::Unknown;
+        }
         let physical = number(self.physical.as_ref()).filter(|p| *p != 0);
         match number(self.state.as_ref()) {
             None | Some(0) => Link::Unknown,
             Some(s) if ACTIVE.contains(&s) && physical.is_none_or(|p| p == LINK_UP) => Link::Up,
             Some(_) if physical == Some(DISABLED) && self.link_layer == "InfiniBand" => Link::Disabled,
             Some(_) => Link::Down,
+        }
+    }
+
+    /// Whether it is known what it is. Every port of a PCI function has a link layer and a driver: without, they could not be
+    /// read. Devices of software have neither for certain.
+    fn is_told(&self) -> bool {
+        self.pci.is_none() || !(self.link_layer.is_empty() || self.driver.is_empty())
+    }
+
+    fn role(&self) -> Role {
+        Role {
+            name: self.name.clone(),
+            pci: self.pci.as_ref().map(|pci| pci.0.clone()).unwrap_or_default(),
+            layer: self.link_layer.to_owned(),
+            driver: self.driver.to_owned(),
         }
     }
 
@@ -141,10 +159,17 @@ pub(super) fn ports<'a>(judge: &mut Judge<'a>) -> Vec<Port<'a>> {
         port.rate = rate;
     });
     let mut ports: Vec<Port<'a>> = found.into_values().collect();
-    name_apart(&mut ports);
+    name_apart(&mut ports, judge.memory);
     ports.sort_by(|a, b| a.id.cmp(&b.id));
-    for port in ports.iter().filter(|p| p.link() == Link::Up) {
-        judge.memory.in_use(&port.id, port.rate);
+    for port in &ports {
+        if port.link() == Link::Up {
+            judge.memory.in_use(&port.id, port.rate);
+        }
+        // One beside another device must be told from it also when it is seen alone, whether or not it is in use.
+        let beside = port.pci.is_some() && port.id == port.name;
+        if port.is_told() && (beside || judge.memory.best_rate(&port.id).is_some()) {
+            judge.memory.is(&port.id, port.role());
+        }
     }
     ports
 }
@@ -155,14 +180,22 @@ fn label_of<'a>(sample: &Sample<'a>, name: &str) -> &'a str {
     at.and_then(|at| sample.labels.get(at)).map_or("", String::as_str)
 }
 
-/// Several devices of one PCI function go by their names: their address tells nothing apart.
-fn name_apart(ports: &mut [Port<'_>]) {
-    let mut claims: BTreeMap<String, u32> = BTreeMap::new();
-    for port in ports.iter() {
-        *claims.entry(port.id.clone()).or_default() += 1;
+/// Of several devices of one PCI function one goes by the address, the one that did before; the others go by their names.
+/// So a port keeps its id when others come and go.
+fn name_apart(ports: &mut [Port<'_>], memory: &Memory) {
+    let by_name = |p: &Port<'_>| {
+        let pci = p.pci.as_ref().map(|pci| pci.0.as_str());
+        pci.is_some() && memory.role(&p.name).map(|r| r.pci.as_str()) == pci
+    };
+    let mut owners: BTreeMap<String, String> = BTreeMap::new();
+    for port in ports.iter().filter(|p| !by_name(p)) {
+        let owner = owners.entry(port.id.clone()).or_insert_with(|| port.name.clone());
+        if memory.role(&port.id).is_some_and(|r| r.name == port.name) {
+            owner.clone_from(&port.name);
+        }
     }
     for port in ports {
-        if claims.get(&port.id).is_some_and(|n| *n > 1) {
+        if owners.get(&port.id) != Some(&port.name) {
             port.id.clone_from(&port.name);
         }
     }
@@ -184,19 +217,45 @@ pub(super) enum Fault {
 /// Ports of one link layer, driver and rate that were in use once: what belongs to one fabric, as far as can be seen.
 #[derive(Debug)]
 pub(super) struct Group<'p, 'a> {
+    pub layer: String,
+    pub driver: String,
+    /// Those that the snapshot shows.
     pub ports: Vec<&'p Port<'a>>,
+    /// How many there are with those that it does not show.
+    members: usize,
 }
 
-/// The groups. Ports that were never in use and ports that are switched off belong to none.
+/// The groups, also those of which nothing can be seen now. Ports that were never in use and ports that are switched off
+/// belong to none.
 pub(super) fn groups<'p, 'a>(ports: &'p [Port<'a>], memory: &Memory) -> Vec<Group<'p, 'a>> {
-    let mut groups: BTreeMap<(&str, &str, u64), Vec<&'p Port<'a>>> = BTreeMap::new();
-    for port in ports.iter().filter(|p| p.link() != Link::Disabled) {
-        if let Some(rate) = memory.best_rate(&port.id) {
-            let role = (port.link_layer, port.driver, rate);
-            groups.entry(role).or_default().push(port);
-        }
+    let mut groups: BTreeMap<(String, String, u64), Group<'p, 'a>> = BTreeMap::new();
+    let mut of = |layer: &str, driver: &str, rate: u64, join: &mut dyn FnMut(&mut Group<'p, 'a>)| {
+        let role = (layer.to_owned(), driver.to_owned(), rate);
+        join(groups.entry(role).or_insert_with(|| Group {
+            layer: layer.to_owned(),
+            driver: driver.to_owned(),
+            ports: Vec::new(),
+            members: 0,
+        }));
+    };
+    for (role, rate) in memory.once_in_use() {
+        of(&role.layer, &role.driver, rate, &mut |group| group.members += 1);
     }
-    groups.into_values().map(|ports| Group { ports }).collect()
+    for port in ports {
+        let Some(rate) = memory.best_rate(&port.id) else {
+            continue;
+        };
+        let (layer, driver) = match memory.role(&port.id) {
+            Some(role) => (role.layer.as_str(), role.driver.as_str()),
+            None if port.is_told() => (port.link_layer, port.driver),
+            None => continue,
+        };
+        of(layer, driver, rate, &mut |group| match port.link() {
+            Link::Disabled => group.members = group.members.saturating_sub(1),
+            Link::Up | Link::Down | Link::Unknown => group.ports.push(port),
+        });
+    }
+    groups.into_values().collect()
 }
 
 impl Group<'_, '_> {
@@ -204,19 +263,28 @@ impl Group<'_, '_> {
         self.ports.iter().filter(|p| p.link() == link).count()
     }
 
+    /// Those that the snapshot shows may be more, where memory is full.
+    fn members(&self) -> usize {
+        self.members.max(self.ports.len())
+    }
+
     /// Whose fault it is that a port of it is down.
     pub(super) fn fault(&self) -> Fault {
-        fault(self.ports.len(), self.count(Link::Up), self.count(Link::Down))
+        fault(self.members(), self.count(Link::Up), self.count(Link::Down))
+    }
+
+    /// Whether at least half of it is up, whatever the ports do that cannot be seen.
+    pub(super) fn is_up(&self) -> bool {
+        self.count(Link::Up) * 2 >= self.members()
     }
 
     /// `7 of 8 InfiniBand ports of mlx5_core up`.
     pub(super) fn words(&self) -> String {
-        let (layer, driver) = self.ports.first().map_or(("", ""), |p| (p.link_layer, p.driver));
         let (up, known) = (
             self.count(Link::Up),
             self.count(Link::Up) + self.count(Link::Down),
         );
-        format!("{up} of {known} {layer} ports of {driver} up")
+        format!("{up} of {known} {} ports of {} up", self.layer, self.driver)
     }
 }
 

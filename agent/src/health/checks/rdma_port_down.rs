@@ -1,5 +1,6 @@
 //! Check `rdma-port-down`: a port that was in use carries nothing any more.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use collectors::{Subject, SubjectKind};
@@ -42,9 +43,15 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
     let ports = ports(judge);
     let settled = judge.since_boot >= BOOT_GRACE && judge.since_start >= START_GRACE;
     let mut judged = Vec::new();
-    for group in groups(&ports, judge.memory) {
-        judged.extend(together(&group, settled));
-        judged.extend(group.ports.iter().map(|port| alone(&group, port, settled)));
+    let groups = groups(&ports, judge.memory);
+    let mut fabrics: BTreeMap<(&str, &str), Vec<&Group<'_, '_>>> = BTreeMap::new();
+    for group in &groups {
+        judged.extend(group.ports.iter().map(|port| alone(group, port, settled)));
+        let fabric = (group.layer.as_str(), group.driver.as_str());
+        fabrics.entry(fabric).or_default().push(group);
+    }
+    for ((layer, driver), groups) in fabrics {
+        judged.extend(together(layer, driver, &groups, settled));
     }
     judged
 }
@@ -96,19 +103,22 @@ fn alone<'a>(group: &Group<'_, '_>, port: &Port<'_>, settled: bool) -> Judged<'a
     judge_of(format!("{} {}", CHECK.id, port.id), reading, port.at, finding)
 }
 
-/// The group as a whole, where it is large enough to tell.
-fn together<'a>(group: &Group<'_, '_>, settled: bool) -> Option<Judged<'a>> {
-    let first = group.ports.first()?;
-    let reading = match group.fault() {
-        Fault::Untold => return None,
-        _ if !settled => Reading::Unknown,
-        Fault::Shared => Reading::Bad,
-        Fault::Node => Reading::Good,
-        Fault::Unknown => Reading::Unknown,
+/// All groups of one link layer and driver as a whole. Rates, names and members change, so none of them is in its key.
+fn together<'a>(layer: &str, driver: &str, groups: &[&Group<'_, '_>], settled: bool) -> Option<Judged<'a>> {
+    // A port that cannot be read must not hold up those that can.
+    let seen = |p: &&&Port<'_>| matches!(p.link(), Link::Up | Link::Down);
+    let ports = groups.iter().flat_map(|g| &g.ports);
+    let at = ports.filter(seen).map(|p| p.at).min()?;
+    let of_fault = |fault: Fault| groups.iter().filter(move |g| g.fault() == fault);
+    let reading = match () {
+        () if !settled => Reading::Unknown,
+        () if of_fault(Fault::Shared).next().is_some() => Reading::Bad,
+        () if groups.iter().all(|g| g.fault() == Fault::Node || g.is_up()) => Reading::Good,
+        () => Reading::Unknown,
     };
-    let down: Vec<&str> = group
-        .ports
-        .iter()
+    let shared: Vec<String> = of_fault(Fault::Shared).map(|g| g.words()).collect();
+    let down: Vec<&str> = of_fault(Fault::Shared)
+        .flat_map(|g| &g.ports)
         .filter(|p| p.link() == Link::Down)
         .map(|p| p.name.as_str())
         .collect();
@@ -116,7 +126,7 @@ fn together<'a>(group: &Group<'_, '_>, settled: bool) -> Option<Judged<'a>> {
         check: CHECK.id,
         subject: Subject::node(),
         pci: None,
-        detail: format!("most {} ports down together", first.link_layer),
+        detail: format!("most {layer} ports down together"),
         rank: 65,
         remedy: Remedy::Inspect,
         drains: false,
@@ -127,13 +137,11 @@ fn together<'a>(group: &Group<'_, '_>, settled: bool) -> Option<Judged<'a>> {
         key: None,
         evidence: format!(
             "rdma_port_state: {}: shared (switch, subnet manager, power), so it never drains; down: {}",
-            group.words(),
+            shared.join(", "),
             down.join(" ")
         ),
     };
-    // By its first port: rates and names of a group change.
-    let key = format!("{} together {}", CHECK.id, first.id);
-    let at = group.ports.iter().map(|p| p.at).min().unwrap_or(first.at);
+    let key = format!("{} together {layer} {driver}", CHECK.id);
     Some(judge_of(key, reading, at, finding))
 }
 

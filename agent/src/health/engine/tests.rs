@@ -16,6 +16,7 @@ mod pcie;
 mod people;
 mod ports_down;
 mod ports_flapping;
+mod ports_seen;
 mod properties;
 mod record;
 mod unseen;
