@@ -1,7 +1,8 @@
 //! A made-up node with InfiniBand adapters whose counters move, and the question whether a page shows how they stand.
 //!
 //! Shape and size of ten ConnectX-7 ports; the values mean nothing. Every value is unique over all files and all
-//! rounds, so that a page can be checked without knowing what any exporter calls a counter.
+//! rounds, so that a page can be checked without knowing what any exporter calls a counter; but those of counters of 16
+//! bits and less, which stay below their maximum and only change each time.
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
@@ -36,6 +37,24 @@ const COUNTERS: &[&str] = &[
     "unicast_rcv_packets",
     "unicast_xmit_packets",
 ];
+
+/// The largest value of the narrow ones; the others have 32 bits or more (Linux, drivers/infiniband/core/sysfs.c).
+fn maximum(name: &str) -> Option<u64> {
+    match name {
+        "excessive_buffer_overrun_errors" | "local_link_integrity_errors" => Some(0xf),
+        "link_downed"
+        | "link_error_recovery"
+        | "port_rcv_constraint_errors"
+        | "port_xmit_constraint_errors" => Some(0xff),
+        "VL15_dropped"
+        | "port_rcv_errors"
+        | "port_rcv_remote_physical_errors"
+        | "port_rcv_switch_relay_errors"
+        | "port_xmit_discards"
+        | "symbol_error" => Some(0xffff),
+        _ => None,
+    }
+}
 
 /// `ports/1/hw_counters` of mlx5, and then names that no driver has, as a later one may bring them.
 const HW_COUNTERS: &[&str] = &[
@@ -105,6 +124,7 @@ struct Counter {
     file: File,
     /// Counted in words of four bytes; an exporter may show words or bytes.
     words: bool,
+    maximum: Option<u64>,
     value: u64,
 }
 
@@ -129,6 +149,7 @@ impl Hcas {
             let folder = adapter(root, hca)?;
             for (group, names) in [("counters", COUNTERS), ("hw_counters", HW_COUNTERS)] {
                 for name in names {
+                    let maximum = maximum(name);
                     let name = format!("{folder}/ports/1/{group}/{name}");
                     let path = root.join(&name);
                     put(&path, &text("0"))?;
@@ -137,6 +158,7 @@ impl Hcas {
                         words: name.ends_with("_data"),
                         file: file.with_context(|| path.display().to_string())?,
                         name,
+                        maximum,
                         value: 0,
                     });
                 }
@@ -173,6 +195,7 @@ impl Hcas {
         ensure!(moved < APART, "{} rounds: values would come again", self.rounds);
         for (counter, base) in self.counters.iter_mut().zip((FIRST..).step_by(APART as usize)) {
             let value = base + moved;
+            let value = counter.maximum.map_or(value, |most| value % most);
             counter.value = value;
             let text = format!("{value}\n");
             counter.file.write_all_at(text.as_bytes(), 0)?;

@@ -25,9 +25,9 @@ pub(super) struct Plan {
 
 pub(super) const FULL: Plan = Plan {
     rounds: 3,
-    seconds: 60,
-    row: 100,
-    idle: 60,
+    seconds: 20,
+    row: 40,
+    idle: 30,
 };
 
 pub(super) const QUICK: Plan = Plan {
