@@ -161,6 +161,8 @@ impl Rdma {
 
 impl Devices for Rdma {
     fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error> {
+        // A scan that fails is repeated, whatever comes to stand where it failed.
+        self.seen = None;
         let listing = self.list()?;
         let mut found: Vec<Box<dyn Device>> = Vec::new();
         let mut folders = BTreeSet::new();
