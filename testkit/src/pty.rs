@@ -37,11 +37,15 @@ impl Pty {
         let pty = openpty(Some(&size), None).context("openpty")?;
         let end = || pty.slave.try_clone().map(Stdio::from);
         command.stdin(end()?).stdout(end()?).stderr(end()?);
-        // SAFETY: both calls are async-signal-safe, and descriptor 0 is the terminal by then.
+        // SAFETY: every call is async-signal-safe, and descriptor 0 is the terminal by then.
         #[allow(unsafe_code)]
         unsafe {
             command.pre_exec(|| {
                 nix::unistd::setsid()?;
+                // A job in the background of a shell inherits these as ignored, and so would what runs here.
+                for key in [libc::SIGINT, libc::SIGQUIT] {
+                    libc::signal(key, libc::SIG_DFL);
+                }
                 match libc::ioctl(0, libc::TIOCSCTTY, 0) {
                     0 => Ok(()),
                     _ => Err(std::io::Error::last_os_error()),
