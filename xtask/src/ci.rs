@@ -11,15 +11,7 @@ pub(crate) fn run(full: bool) -> Result<()> {
     stages.run("tools", tools);
     lint::stages(&mut stages);
     stages.run("docs", || docs::run(true));
-    // As it is shipped: without the feature that lets tests forge a boot.
-    stages.run("build", || {
-        cmd::run(&mut cmd::cargo(&[
-            "build",
-            "--locked",
-            "--profile=ci",
-            "--package=nodewarden",
-        ]))
-    });
+    stages.run("build", || cmd::build_nodewarden().map(drop));
     test::stages(&mut stages, None);
     e2e::stages(&mut stages, None)?;
     stages.run("instructions", || {

@@ -103,6 +103,21 @@ pub(crate) fn target_dir() -> Result<PathBuf> {
         .into())
 }
 
+/// Builds the program as it is shipped, without the feature that lets tests forge a boot, in the profile that the tests
+/// share. Returns where it lies.
+///
+/// # Errors
+/// When cargo fails.
+pub(crate) fn build_nodewarden() -> Result<PathBuf> {
+    run(&mut cargo(&[
+        "build",
+        "--locked",
+        "--profile=ci",
+        "--package=nodewarden",
+    ]))?;
+    Ok(target_dir()?.join("ci/nodewarden"))
+}
+
 fn line(command: &Command) -> String {
     let name = Path::new(command.get_program())
         .file_name()

@@ -58,7 +58,7 @@ pub(crate) fn run(args: DemoArgs) -> Result<()> {
     let (listen, _port) = free(args.listen)?;
     let program = match args.program {
         Some(program) => program,
-        None => build()?,
+        None => cmd::build_nodewarden()?,
     };
     // Blocked, so that Ctrl-C ends the wait and not the clean-up.
     let mut signals = SigSet::empty();
@@ -86,20 +86,6 @@ fn free(mut listen: SocketAddr) -> Result<(SocketAddr, Option<Port>)> {
     TcpListener::bind(listen)
         .with_context(|| format!("cannot listen on {listen}; `--listen 127.0.0.1:0` picks a free port"))?;
     Ok((listen, None))
-}
-
-fn build() -> Result<PathBuf> {
-    cmd::run(&mut cmd::cargo(&[
-        "build",
-        "--locked",
-        "--profile=ci",
-        "--package=nodewarden",
-    ]))?;
-    let metadata = cmd::metadata(false)?;
-    let target = metadata["target_directory"]
-        .as_str()
-        .context("cargo metadata names no target folder")?;
-    Ok(PathBuf::from(target).join("ci/nodewarden"))
 }
 
 /// Plays until somebody wants it to end, or everything was checked.

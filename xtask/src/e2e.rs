@@ -15,10 +15,10 @@ struct Group {
     name: &'static str,
     package: &'static str,
     targets: &'static [&'static str],
-    packages: &'static [&'static str],
+    packages: &'static [&'static [&'static str]],
 }
 
-const SLURM: [&str; 5] = [
+const SLURM: &[&str] = &[
     "slurmctld",
     "slurmd",
     "slurm-client",
@@ -31,46 +31,27 @@ const GROUPS: &[Group] = &[
         name: "spine",
         package: "nodewarden",
         targets: &["spine", "prometheus"],
-        packages: &[
-            SLURM[0],
-            SLURM[1],
-            SLURM[2],
-            SLURM[3],
-            SLURM[4],
-            "fuse3",
-            "prometheus",
-            "python3-venv",
-        ],
+        packages: &[SLURM, &["fuse3", "prometheus", "python3-venv"]],
     },
     Group {
         name: "faults",
         package: "nodewarden",
         targets: &["faults", "privileges"],
-        packages: &["fuse3", "iproute2", "openssl", "perl-base", "strace"],
+        packages: &[&["fuse3", "iproute2", "openssl", "perl-base", "strace"]],
     },
     // What a scrape costs, in things that can be counted.
     Group {
         name: "size",
         package: "nodewarden",
         targets: &["size"],
-        packages: &["fuse3", "strace"],
+        packages: &[&["fuse3", "strace"]],
     },
     // The stand-ins against the real thing.
     Group {
         name: "testkit",
         package: "nodewarden-testkit",
         targets: &["killed"],
-        packages: &[
-            SLURM[0],
-            SLURM[1],
-            SLURM[2],
-            SLURM[3],
-            SLURM[4],
-            "fuse3",
-            "prometheus",
-            "strace",
-            "python3-venv",
-        ],
+        packages: &[SLURM, &["fuse3", "prometheus", "strace", "python3-venv"]],
     },
 ];
 
@@ -94,7 +75,9 @@ pub(crate) fn stages(stages: &mut Stages, name: Option<&str>) -> Result<()> {
     }
     for group in wanted {
         let stage = format!("e2e {}", group.name);
-        if stages.run(&format!("{stage}: packages"), || deps::install(group.packages)) {
+        if stages.run(&format!("{stage}: packages"), || {
+            deps::install(&group.packages.concat())
+        }) {
             stages.run(&stage, || run(group));
         } else {
             stages.not_run(&stage, "its packages");

@@ -114,6 +114,27 @@ pub struct Finding {
     pub evidence: String,
 }
 
+impl Finding {
+    /// One of a condition, which ends with it; the check says the rest.
+    pub(super) fn of_condition(check: &'static str, subject: Subject) -> Self {
+        Self {
+            check,
+            subject,
+            pci: None,
+            detail: String::new(),
+            rank: u8::MAX,
+            remedy: Remedy::None,
+            drains: false,
+            joins: Joins::Opens,
+            clears: vec![Clear::Condition],
+            needs: Vec::new(),
+            count: 1,
+            key: None,
+            evidence: String::new(),
+        }
+    }
+}
+
 /// How a finding comes into an incident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Joins {

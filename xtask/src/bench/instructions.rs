@@ -34,13 +34,7 @@ pub(super) fn run(bless: bool) -> Result<()> {
         "--package=nodewarden",
         "--example=instructions",
     ]))?;
-    let metadata = cmd::metadata(false)?;
-    let target = Path::new(
-        metadata["target_directory"]
-            .as_str()
-            .context("no target folder")?,
-    );
-    let program = target.join("ci/examples/instructions");
+    let program = cmd::target_dir()?.join("ci/examples/instructions");
     let dir = tempfile::tempdir()?;
     let mut now = BTreeMap::new();
     for work in WORKS {

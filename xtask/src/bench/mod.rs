@@ -216,9 +216,7 @@ impl Place {
             "--bin=nodewarden",
             "--bin=floor",
         ]))?;
-        let metadata = cmd::metadata(false)?;
-        let target = metadata["target_directory"].as_str();
-        let target = PathBuf::from(target.context("cargo metadata names no target folder")?);
+        let target = cmd::target_dir()?;
         let work = target.join("bench");
         std::fs::create_dir_all(&work)?;
         // In memory where there is such a place: the writer must not keep a disk busy.

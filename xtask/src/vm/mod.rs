@@ -151,13 +151,8 @@ struct Machine {
 }
 
 fn make(work: &Path) -> Result<Machine> {
-    // As it is shipped: without the feature that lets tests forge a boot, which the end-to-end tests may have left.
-    cmd::run(&mut cmd::cargo(&[
-        "build",
-        "--locked",
-        "--profile=ci",
-        "--package=nodewarden",
-    ]))?;
+    // The end-to-end tests may have left it with their feature.
+    cmd::build_nodewarden()?;
     std::fs::create_dir_all(work)?;
     let kernel = kernel::get(work)?;
     let module = kernel.build(&cmd::root().join("xtask/vm/module"), &work.join("module"))?;

@@ -7,7 +7,7 @@ use super::{Check, Scope, Version};
 use crate::core::derive::xid::gpu_label;
 use crate::health::Mode;
 use crate::health::condition::{Judged, Reading, USUAL};
-use crate::health::finding::{Clear, Finding, Joins, Remedy};
+use crate::health::finding::{Finding, Joins, Remedy};
 use crate::health::judge::Judge;
 
 /// The condition about Slurm's count. The others go by their address alone: so records of the first release have them.
@@ -68,19 +68,14 @@ pub fn finding(host: &Host, address: &PciAddress, gpu: &str) -> Finding {
         _ => format!("host_pci_gpu_info{{pci=\"{address}\"}} not in a complete PCI listing"),
     };
     Finding {
-        check: CHECK.id,
-        subject: Subject::gpu(gpu),
         pci: Some(address.clone()),
         detail: format!("{address} not on the PCI bus"),
         rank: 45,
         remedy: Remedy::Reboot,
         drains: true,
         joins: Joins::Attaches,
-        clears: vec![Clear::Condition],
-        needs: Vec::new(),
-        count: 1,
-        key: None,
         evidence,
+        ..Finding::of_condition(CHECK.id, Subject::gpu(gpu))
     }
 }
 
@@ -137,19 +132,13 @@ pub fn count_finding(host: &Host, gres: Option<&str>) -> Finding {
     let want = gres.and_then(expected).unwrap_or_default();
     let have = host.gpus_there().unwrap_or_default();
     Finding {
-        check: CHECK.id,
-        subject: Subject::node(),
-        pci: None,
         detail: "fewer GPUs on the PCI bus than Gres has".to_owned(),
         rank: 70,
         remedy: Remedy::None,
         drains: false,
         joins: Joins::Attaches,
-        clears: vec![Clear::Condition],
-        needs: Vec::new(),
-        count: 1,
-        key: None,
         evidence: format!("host_pci_gpus {have} < {want} of Gres"),
+        ..Finding::of_condition(CHECK.id, Subject::node())
     }
 }
 

@@ -14,7 +14,7 @@ use crate::core::derive::xid::gpu_label;
 use crate::core::snapshot::Sample;
 use crate::health::Mode;
 use crate::health::condition::{Judged, Pace, Reading};
-use crate::health::finding::{Clear, Finding, Joins, Remedy};
+use crate::health::finding::{Finding, Joins, Remedy};
 use crate::health::judge::{Judge, evidence};
 
 /// The row.
@@ -111,19 +111,14 @@ impl Function<'_> {
             detail.push_str(&format!(" below {parent}"));
         }
         Finding {
-            check: CHECK.id,
-            subject,
             pci: Some(address.clone()),
             detail,
             rank: 60,
             remedy: Remedy::Reboot,
             drains: true,
             joins: Joins::Opens,
-            clears: vec![Clear::Condition],
-            needs: Vec::new(),
-            count: 1,
-            key: None,
             evidence: lines.join("; "),
+            ..Finding::of_condition(CHECK.id, subject)
         }
     }
 }

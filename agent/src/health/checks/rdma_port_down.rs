@@ -9,7 +9,7 @@ use super::rdma_port::{Fault, Group, Link, Port, groups, ports};
 use super::{Check, Scope, Version};
 use crate::health::Mode;
 use crate::health::condition::{Judged, Pace, Reading, Run};
-use crate::health::finding::{Clear, Finding, Joins, Remedy};
+use crate::health::finding::{Finding, Joins, Remedy};
 use crate::health::judge::{Judge, evidence};
 
 /// The row.
@@ -86,19 +86,14 @@ fn alone<'a>(group: &Group<'_, '_>, port: &Port<'_>, settled: bool) -> Judged<'a
     .flatten()
     .collect();
     let finding = Finding {
-        check: CHECK.id,
-        subject: port.subject(),
         pci: port.pci.clone(),
         detail: format!("{what}{}", port.place()),
         rank: 55,
         remedy: Remedy::Inspect,
         drains: fault == Fault::Node,
         joins: Joins::Opens,
-        clears: vec![Clear::Condition],
-        needs: Vec::new(),
-        count: 1,
-        key: None,
         evidence: lines.join("; "),
+        ..Finding::of_condition(CHECK.id, port.subject())
     };
     judge_of(format!("{} {}", CHECK.id, port.id), reading, port.at, finding)
 }
@@ -123,23 +118,17 @@ fn together<'a>(layer: &str, driver: &str, groups: &[&Group<'_, '_>], settled: b
         .map(|p| p.name.as_str())
         .collect();
     let finding = Finding {
-        check: CHECK.id,
-        subject: Subject::node(),
-        pci: None,
         detail: format!("most {layer} ports down together"),
         rank: 65,
         remedy: Remedy::Inspect,
         drains: false,
         joins: Joins::Opens,
-        clears: vec![Clear::Condition],
-        needs: Vec::new(),
-        count: 1,
-        key: None,
         evidence: format!(
             "rdma_port_state: {}: shared (switch, subnet manager, power), so it never drains; down: {}",
             shared.join(", "),
             down.join(" ")
         ),
+        ..Finding::of_condition(CHECK.id, Subject::node())
     };
     let key = format!("{} together {layer} {driver}", CHECK.id);
     Some(judge_of(key, reading, at, finding))

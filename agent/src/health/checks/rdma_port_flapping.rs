@@ -10,7 +10,7 @@ use super::{Check, Scope, Version};
 use crate::core::snapshot::Sample;
 use crate::health::Mode;
 use crate::health::condition::{Judged, Pace, Reading};
-use crate::health::finding::{Clear, Finding, Joins, Remedy};
+use crate::health::finding::{Finding, Joins, Remedy};
 use crate::health::judge::{Judge, evidence};
 use crate::health::memory::Memory;
 
@@ -219,8 +219,6 @@ fn finding(port: &Port<'_>, group: &Group<'_, '_>, falls: &Falls) -> Finding {
     .flatten()
     .collect();
     Finding {
-        check: CHECK.id,
-        subject: port.subject(),
         pci: port.pci.clone(),
         detail: format!("link goes down again and again{}", port.place()),
         rank: 60,
@@ -228,10 +226,7 @@ fn finding(port: &Port<'_>, group: &Group<'_, '_>, falls: &Falls) -> Finding {
         // Alone or among few, a switch that restarts looks the same.
         drains: group.ports.len() > 3,
         joins: Joins::Attaches,
-        clears: vec![Clear::Condition],
-        needs: Vec::new(),
-        count: 1,
-        key: None,
         evidence: lines.join("; "),
+        ..Finding::of_condition(CHECK.id, port.subject())
     }
 }
