@@ -34,6 +34,8 @@ const TICK: Duration = Duration::from_secs(15);
 const FIRST_TICK: Duration = Duration::from_millis(250);
 /// How long a health tick waits for readings; what is late is judged as late.
 const TICK_PATIENCE: Duration = Duration::from_secs(3);
+/// How old a reading may be that a health tick judges: a scrape just before it serves both.
+const TICK_FRESH: Duration = Duration::from_secs(5);
 
 const PARENT: u64 = u64::MAX;
 const MAILBOX: u64 = u64::MAX - 1;
@@ -237,7 +239,7 @@ impl Daemon {
                 self.next_tick = self.next_tick.min(time + wait);
                 self.early = Some(wait * 2).filter(|w| *w < TICK);
             }
-            self.ask(time + TICK_PATIENCE, &Filter::All, None);
+            self.ask(time + TICK_PATIENCE, &Filter::All, TICK_FRESH, None);
         }
         if let Some(number) = self.effects.overdue(time) {
             tracing::error!(
@@ -312,8 +314,15 @@ impl Daemon {
     }
 
     /// Asks the workers for fresh readings; whoever waits is answered when they are there or the time is over.
-    fn ask(&mut self, deadline: Duration, filter: &Filter, reply: Option<oneshot::Sender<Arc<Page>>>) {
-        let (waiting, told) = self.fleet.ask(boot::boottime(), filter);
+    /// A reading younger than `young`, or than its collector calls fresh, is not asked for again.
+    fn ask(
+        &mut self,
+        deadline: Duration,
+        filter: &Filter,
+        young: Duration,
+        reply: Option<oneshot::Sender<Arc<Page>>>,
+    ) {
+        let (waiting, told) = self.fleet.ask(boot::boottime(), filter, young);
         self.waiters.push(Waiter {
             waiting,
             deadline,
@@ -410,7 +419,7 @@ impl Daemon {
         match message {
             Message::Scrape(by, filter, reply) => {
                 let left = by.saturating_duration_since(Instant::now());
-                self.ask(boot::boottime() + left, &filter, Some(reply));
+                self.ask(boot::boottime() + left, &filter, Duration::ZERO, Some(reply));
             }
             Message::Order(order, reply) => self.order(order, reply),
             Message::Stored(stored) => {

@@ -156,14 +156,20 @@ impl Fleet {
         }
     }
 
-    /// Asks those collectors that `filter` takes and whose last reading is not fresh. Returns those that a requester has to wait for.
-    pub fn ask(&mut self, now: Duration, filter: &Filter) -> (Vec<u16>, Vec<(u16, Vec<Told>)>) {
+    /// Asks those collectors that `filter` takes and whose last reading is neither fresh nor younger than `young`. Returns
+    /// those that a requester has to wait for.
+    pub fn ask(
+        &mut self,
+        now: Duration,
+        filter: &Filter,
+        young: Duration,
+    ) -> (Vec<u16>, Vec<(u16, Vec<Told>)>) {
         let (mut waiting, mut told) = (Vec::new(), Vec::new());
         for domain in 0..self.links.len() {
             let Ok(domain) = u16::try_from(domain) else {
                 continue;
             };
-            let wanted = self.wanted(domain, now, filter, &mut waiting);
+            let wanted = self.wanted(domain, now, (filter, young), &mut waiting);
             if !wanted.is_empty() {
                 told.push((domain, self.send(domain, &ToWorker::Read(wanted))));
             }
@@ -171,7 +177,13 @@ impl Fleet {
         (waiting, told)
     }
 
-    fn wanted(&mut self, domain: u16, now: Duration, filter: &Filter, waiting: &mut Vec<u16>) -> Vec<u16> {
+    fn wanted(
+        &mut self,
+        domain: u16,
+        now: Duration,
+        (filter, young): (&Filter, Duration),
+        waiting: &mut Vec<u16>,
+    ) -> Vec<u16> {
         let Some(Some(link)) = self.links.get_mut(usize::from(domain)) else {
             return Vec::new();
         };
@@ -191,7 +203,7 @@ impl Fleet {
             match link.asked.get(&number) {
                 Some(since) if now.saturating_sub(*since) < PATIENCE => waiting.push(number),
                 Some(_) => {}
-                None if is_fresh(collector, now, fresh) => {}
+                None if is_fresh(collector, now, fresh.max(young)) => {}
                 None => {
                     link.asked.insert(number, now);
                     wanted.push(number);

@@ -34,6 +34,9 @@ pub static SPEC: Spec = Spec {
     open,
 };
 
+/// How late a port or a folder of counters may be seen that comes to a device which is already there.
+const LOOK: Duration = Duration::from_secs(5);
+
 /// Never absent: the modules may be loaded at any time, which [`crate::Devices::changed`] then sees.
 fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
     let table = settings.get()?;
@@ -41,8 +44,10 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
         budget: Budget::of_process(),
         on_disk: !env.is_live(),
     };
+    // A recording's next step is there at once.
+    let pace = if env.is_live() { LOOK } else { Duration::ZERO };
     Ok(Some(Source {
-        devices: Box::new(scan::Rdma::new(env, table, files)),
+        devices: Box::new(scan::Rdma::new(env, table, files, pace)),
         watcher: None,
     }))
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use super::attribute::Files;
 use super::function::{self, Function};
@@ -16,7 +17,10 @@ pub(super) struct Rdma {
     net: PathBuf,
     table: Table,
     files: Files,
+    /// How often the marks of devices that are still there are looked at: to look costs a sixth of a reading.
+    pace: Duration,
     seen: Option<Listing>,
+    looked: Option<Instant>,
 }
 
 /// What the list of ports is made from.
@@ -43,13 +47,15 @@ struct Marks {
 }
 
 impl Rdma {
-    pub(super) fn new(env: &Env, table: Table, files: Files) -> Self {
+    pub(super) fn new(env: &Env, table: Table, files: Files, pace: Duration) -> Self {
         Self {
             class: env.path("/sys/class/infiniband"),
             net: env.path("/sys/class/net"),
             table,
             files,
+            pace,
             seen: None,
+            looked: None,
         }
     }
 
@@ -101,9 +107,14 @@ impl Rdma {
         })
     }
 
-    fn has_changed(&self, seen: &Listing) -> Result<bool, Error> {
+    /// Devices that come and go are seen at once, and so is what could make a port one that must not be read. What
+    /// comes late to a device that is there may wait.
+    fn has_changed(&self, seen: &Listing, look: bool) -> Result<bool, Error> {
         if !self.devices()?.iter().eq(seen.0.iter().map(|l| &l.device)) {
             return Ok(true);
+        }
+        if !look && !self.table.asks_netdevs() {
+            return Ok(false);
         }
         for Listed { device, ports, marks } in &seen.0 {
             if self.marks(&self.class.join(&device.name), ports)? != *marks {
@@ -163,6 +174,7 @@ impl Devices for Rdma {
     fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error> {
         // A scan that fails is repeated, whatever comes to stand where it failed.
         self.seen = None;
+        self.looked = Some(Instant::now());
         let listing = self.list()?;
         let mut found: Vec<Box<dyn Device>> = Vec::new();
         let mut folders = BTreeSet::new();
@@ -187,10 +199,14 @@ impl Devices for Rdma {
     }
 
     fn changed(&mut self) -> bool {
+        let look = self.looked.is_none_or(|at| at.elapsed() >= self.pace);
+        if look {
+            self.looked = Some(Instant::now());
+        }
         // What cannot be listed is for the scan to say.
         self.seen
             .as_ref()
-            .is_none_or(|seen| self.has_changed(seen).unwrap_or(true))
+            .is_none_or(|seen| self.has_changed(seen, look).unwrap_or(true))
     }
 }
 

@@ -92,8 +92,16 @@ impl Node {
     }
 
     fn devices(&self, settings: &str) -> Box<dyn Devices> {
-        let opened = open(&self.env(), &Settings::new(settings)).unwrap();
-        opened.unwrap().devices
+        self.devices_looked_at(settings, Duration::ZERO)
+    }
+
+    fn devices_looked_at(&self, settings: &str, pace: Duration) -> Box<dyn Devices> {
+        let files = attribute::Files {
+            budget: Budget::of_process(),
+            on_disk: false,
+        };
+        let table = Settings::new(settings).get().unwrap();
+        Box::new(scan::Rdma::new(&self.env(), table, files, pace))
     }
 
     fn ports(&self, settings: &str) -> Vec<Box<dyn Device>> {

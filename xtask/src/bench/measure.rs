@@ -11,6 +11,9 @@ use testkit::hcas::Hcas;
 use super::program::Program;
 use super::{burst, syscalls};
 
+/// Longer than the daemon's first, hurried health ticks.
+const SETTLE: Duration = Duration::from_secs(17);
+
 /// How much is measured.
 #[derive(Clone, Copy)]
 pub(super) struct Plan {
@@ -109,6 +112,9 @@ pub(super) fn all(
             ..Figures::default()
         })
         .collect();
+    // What a program does in its first seconds belongs to its start.
+    println!("{} s to settle", SETTLE.as_secs());
+    sleep(SETTLE);
     for round in 1..=plan.rounds {
         println!("round {round} of {}", plan.rounds);
         once_a_second(programs, &mut figures, hcas, plan.seconds)?;

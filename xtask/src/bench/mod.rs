@@ -53,6 +53,19 @@ pub(crate) struct BenchArgs {
     /// Leave nodewarden out.
     #[arg(long, conflicts_with = "soak")]
     peers: bool,
+    /// Leave the others out: for a profiler.
+    #[arg(long, conflicts_with_all = ["soak", "write", "peers"])]
+    ours: bool,
+    /// Another build of nodewarden in place of the others: what a change has brought.
+    #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["soak", "write", "peers", "ours"])]
+    against: Option<PathBuf>,
+}
+
+impl BenchArgs {
+    /// Whether this is about nodewarden alone.
+    fn is_ours(&self) -> bool {
+        self.ours || self.against.is_some()
+    }
 }
 
 #[derive(clap::Subcommand)]
@@ -90,6 +103,8 @@ pub(crate) fn full() -> Result<()> {
         soak: false,
         write: false,
         peers: false,
+        ours: false,
+        against: None,
     };
     compare(measure::FULL, &args)
 }
@@ -117,20 +132,30 @@ pub(crate) fn soaked() -> Result<()> {
 
 fn compare(plan: measure::Plan, args: &BenchArgs) -> Result<()> {
     let place = Place::new()?;
-    let peers = [&peers::NEW, &peers::OLD].map(|p| peers::get(p, &place.work).map(|program| (p, program)));
+    let others: &[&peers::Peer] = if args.is_ours() {
+        &[]
+    } else {
+        &[&peers::NEW, &peers::OLD]
+    };
     let cores = Cores::pin()?;
     let mut hcas = place.adapters("ib")?;
     let root = place.root("ib");
 
     let mut recipes = Vec::new();
-    for peer in peers {
-        let (peer, program) = peer?;
+    for peer in others {
+        let program = peers::get(peer, &place.work)?;
         let version = peers::version(&program)?;
         recipes.push(program::node_exporter(
             peer.name, &program, version, &root, peer.shows,
         ));
     }
-    recipes.push(program::floor(&place.program("floor"), &root, hcas.len()));
+    if !args.is_ours() {
+        recipes.push(program::floor(&place.program("floor"), &root, hcas.len()));
+    }
+    if let Some(program) = &args.against {
+        let program = std::path::absolute(program)?;
+        recipes.push(place.build("another build", &program, "other", "ib", hcas.len())?);
+    }
     if !args.peers {
         recipes.push(place.nodewarden(OURS, "ib", hcas.len())?);
     }
@@ -144,7 +169,7 @@ fn compare(plan: measure::Plan, args: &BenchArgs) -> Result<()> {
     drop(programs);
 
     // By itself, so that each program is there once: PSS divides its pages among its instances.
-    if !args.peers {
+    if !args.peers && !args.is_ours() {
         tree::unpack(&cmd::root().join(NODE), &place.temp.path().join("whole"))?;
         let mut hcas = place.adapters("whole")?;
         let recipe = place.nodewarden(OURS_WHOLE, "whole", hcas.len())?;
@@ -183,7 +208,7 @@ fn show(figures: &[Figures], machine: &report::Machine, work: &Path, args: &Benc
         report::write(&cmd::root().join("docs/benchmarks.md"), machine, &table)?;
     }
     let mut faults: Vec<String> = figures.iter().flat_map(|f| f.faults.clone()).collect();
-    if !args.quick {
+    if !args.quick && !args.is_ours() {
         faults.extend(report::over_budget(figures));
     }
     if !faults.is_empty() {
@@ -250,9 +275,14 @@ impl Place {
     }
 
     fn nodewarden(&self, name: &str, tree: &str, shows: usize) -> Result<Recipe> {
-        let state = self.temp.path().join(format!("{tree}.state"));
+        self.build(name, &self.program("nodewarden"), tree, tree, shows)
+    }
+
+    /// A build of nodewarden. `own`: the name of its own folder.
+    fn build(&self, name: &str, program: &Path, own: &str, tree: &str, shows: usize) -> Result<Recipe> {
+        let state = self.temp.path().join(format!("{own}.state"));
         std::fs::create_dir_all(&state)?;
         std::fs::set_permissions(&state, Permissions::from_mode(0o755))?;
-        program::nodewarden(name, &self.program("nodewarden"), &self.root(tree), &state, shows)
+        program::nodewarden(name, program, &self.root(tree), &state, shows)
     }
 }

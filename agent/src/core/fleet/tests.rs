@@ -134,23 +134,57 @@ fn a_collector_that_does_not_answer_is_waited_for_once() {
     rig.open();
     let at = Duration::from_secs(100);
     let other = Filter::Only(vec!["rdma".to_owned()]);
-    assert!(rig.fleet.ask(at, &other).0.is_empty(), "nobody wants to see it");
-    assert_eq!(rig.fleet.ask(at, &Filter::All).0, [rig.collector]);
+    assert!(
+        rig.fleet.ask(at, &other, Duration::ZERO).0.is_empty(),
+        "nobody wants to see it"
+    );
+    assert_eq!(rig.fleet.ask(at, &Filter::All, Duration::ZERO).0, [rig.collector]);
     assert_eq!(
-        rig.fleet.ask(at + Duration::from_secs(1), &Filter::All).0,
+        rig.fleet
+            .ask(at + Duration::from_secs(1), &Filter::All, Duration::ZERO)
+            .0,
         [rig.collector],
         "still in its time"
     );
     assert!(
-        rig.fleet.ask(at + PATIENCE, &Filter::All).0.is_empty(),
+        rig.fleet
+            .ask(at + PATIENCE, &Filter::All, Duration::ZERO)
+            .0
+            .is_empty(),
         "skipped at once"
     );
     rig.says(&[FromWorker::Done(rig.collector)]);
     assert_eq!(
-        rig.fleet.ask(at + PATIENCE, &Filter::All).0,
+        rig.fleet.ask(at + PATIENCE, &Filter::All, Duration::ZERO).0,
         [rig.collector],
         "asked anew after it has answered"
     );
+}
+
+#[test]
+fn a_reading_that_is_young_enough_is_not_asked_for_again() {
+    let at = Duration::from_secs;
+    let asked = |young: u64, now: u64| {
+        let mut rig = rig();
+        rig.open();
+        let collector = rig.collector;
+        for device in 0..2 {
+            rig.says(&[FromWorker::Block {
+                collector,
+                device,
+                at: crate::worker::monitor::nanos(at(100)),
+                took: 1,
+                values: Vec::new(),
+            }]);
+        }
+        !rig.fleet.ask(at(now), &Filter::All, at(young)).0.is_empty()
+    };
+    assert!(asked(0, 104), "a scrape wants what is fresh");
+    assert!(
+        !asked(5, 104),
+        "a health tick judges what the scrape before it brought"
+    );
+    assert!(asked(5, 105));
 }
 
 #[test]

@@ -55,6 +55,26 @@ fn nothing_has_changed_until_something_does() {
 }
 
 #[test]
+fn between_two_looks_devices_are_seen_to_come_and_go_and_ports_wait() {
+    let node = Node::with(&["mlx5_0"]);
+    for (settings, seen) in [("", false), ("exclude_netdevs = [\"mgmt0\"]", true)] {
+        let mut devices = node.devices_looked_at(settings, Duration::from_secs(3600));
+        devices.scan().unwrap();
+        node.add("mlx5_0", "2");
+        assert_eq!(devices.changed(), seen, "a second port; {settings}");
+        node.add("mlx5_1", "1");
+        assert!(devices.changed(), "a second device");
+        node.remove("infiniband/mlx5_1");
+        node.remove("infiniband/mlx5_0/ports/2");
+    }
+    let mut devices = node.devices_looked_at("", Duration::from_millis(1));
+    devices.scan().unwrap();
+    node.add("mlx5_0", "2");
+    std::thread::sleep(Duration::from_millis(2));
+    assert!(devices.changed());
+}
+
+#[test]
 fn a_device_that_comes_back_under_another_name_is_that_one() {
     let node = Node::with(&["mlx5_0"]);
     let mut devices = node.devices("");
