@@ -391,4 +391,8 @@ fn built() -> Result<PathBuf> {
 }
 
 #[cfg(test)]
+mod changes;
+#[cfg(test)]
+mod consumer;
+#[cfg(test)]
 mod tests;

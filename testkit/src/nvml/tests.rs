@@ -20,14 +20,14 @@ fn fixture(case: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../fixtures/nvidia/{case}/nvml.toml"))
 }
 
-struct Setting {
-    fake: FakeNvml,
-    nvml: NvmlLib,
+pub(super) struct Setting {
+    pub(super) fake: FakeNvml,
+    pub(super) nvml: NvmlLib,
     _dir: tempfile::TempDir,
 }
 
 impl Setting {
-    fn new(case: &str) -> Self {
+    pub(super) fn new(case: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let fake = FakeNvml::install(dir.path(), &fixture(case)).unwrap();
         let nvml = unsafe { NvmlLib::new(fake.library()) }.unwrap();
@@ -38,43 +38,43 @@ impl Setting {
         }
     }
 
-    fn ready(case: &str) -> Self {
+    pub(super) fn ready(case: &str) -> Self {
         let setting = Self::new(case);
         assert_eq!(setting.init(), 0);
         setting
     }
 
-    fn init(&self) -> u32 {
+    pub(super) fn init(&self) -> u32 {
         unsafe { self.nvml.nvmlInit_v2() }
     }
 
-    fn shutdown(&self) -> u32 {
+    pub(super) fn shutdown(&self) -> u32 {
         unsafe { self.nvml.nvmlShutdown() }
     }
 
-    fn count(&self) -> Result<u32, u32> {
+    pub(super) fn count(&self) -> Result<u32, u32> {
         get(|out| unsafe { self.nvml.nvmlDeviceGetCount_v2(out) })
     }
 
-    fn handle(&self, index: u32) -> Result<Device, u32> {
+    pub(super) fn handle(&self, index: u32) -> Result<Device, u32> {
         let mut device: nvmlDevice_t = std::ptr::null_mut();
         let code = unsafe { self.nvml.nvmlDeviceGetHandleByIndex_v2(index, &raw mut device) };
         if code == 0 { Ok(Device(device)) } else { Err(code) }
     }
 
-    fn power(&self, device: Device) -> Result<u32, u32> {
+    pub(super) fn power(&self, device: Device) -> Result<u32, u32> {
         get(|out| unsafe { self.nvml.nvmlDeviceGetPowerUsage(device.0, out) })
     }
 
-    fn temperature(&self, device: Device) -> Result<u32, u32> {
+    pub(super) fn temperature(&self, device: Device) -> Result<u32, u32> {
         get(|out| unsafe { self.nvml.nvmlDeviceGetTemperature(device.0, 0, out) })
     }
 
-    fn energy(&self, device: Device) -> Result<u64, u32> {
+    pub(super) fn energy(&self, device: Device) -> Result<u64, u32> {
         get(|out| unsafe { self.nvml.nvmlDeviceGetTotalEnergyConsumption(device.0, out) })
     }
 
-    fn uuid(&self, device: Device) -> Result<String, u32> {
+    pub(super) fn uuid(&self, device: Device) -> Result<String, u32> {
         let mut text = [0; 96];
         let code = unsafe { self.nvml.nvmlDeviceGetUUID(device.0, text.as_mut_ptr(), 96) };
         let text = unsafe { CStr::from_ptr(text.as_ptr()) };
@@ -85,7 +85,7 @@ impl Setting {
         }
     }
 
-    fn field(&self, device: Device, id: u32, scope: u32) -> nvmlFieldValue_t {
+    pub(super) fn field(&self, device: Device, id: u32, scope: u32) -> nvmlFieldValue_t {
         let mut value = nvmlFieldValue_t {
             fieldId: id,
             scopeId: scope,
@@ -102,11 +102,11 @@ impl Setting {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Device(nvmlDevice_t);
+pub(super) struct Device(pub(super) nvmlDevice_t);
 // SAFETY: a handle is a number to everybody but the library.
 unsafe impl Send for Device {}
 
-fn get<T: Default>(call: impl FnOnce(*mut T) -> u32) -> Result<T, u32> {
+pub(super) fn get<T: Default>(call: impl FnOnce(*mut T) -> u32) -> Result<T, u32> {
     let mut value = T::default();
     match call(&raw mut value) {
         0 => Ok(value),

@@ -8,70 +8,62 @@ use nvml_wrapper_sys::bindings::{
 
 use super::device;
 use super::identity::sixteen;
-use crate::call::{Reply, version};
+use crate::call::{code, version};
 use crate::scenario::keys::Key;
-use crate::state::View;
 
-/// NVML's nvmlUnrepairableMemoryStatus_v1_t, which is younger than the bindings.
+/// NVML's nvmlUnrepairableMemory_v1_t, which is younger than the bindings; from nvidia-ml-py.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct UnrepairableMemory {
-    /// Whether there is memory that cannot be repaired.
-    pub flag: c_uint,
+    version: c_uint,
+    unrepairable: c_uint,
+}
+
+/// Fills what all versions have. All of it is cleared first, behind the version: bindings differ in how wide the state
+/// is, so what pads it is read too.
+macro_rules! fill {
+    ($view:ident, $out:ident, $from:literal) => {{
+        let out = $out;
+        if out.is_null() {
+            return Err(code::INVALID_ARGUMENT);
+        }
+        let state = $view.num(Key::FabricState)? as c_uchar;
+        let uuid = $view.gpu.text(Key::FabricUuid).map_or(Ok([0; 16]), sixteen)?;
+        // SAFETY: the caller gives a place for such a struct.
+        unsafe {
+            let length = size_of_val(&*out) - $from;
+            std::ptr::write_bytes(out.cast::<u8>().add($from), 0, length);
+            $view.put(&raw mut (*out).clusterUuid, uuid)?;
+            let status = $view.or_zero(Key::FabricStatus) as nvmlReturn_t;
+            $view.put(&raw mut (*out).status, status)?;
+            $view.put(
+                &raw mut (*out).cliqueId,
+                $view.or_zero(Key::FabricClique) as c_uint,
+            )?;
+            $view.put(&raw mut (*out).state, state)
+        }
+    }};
 }
 
 device! {
-    nvmlDeviceGetGpuFabricInfo(out: *mut nvmlGpuFabricInfo_t) |view| {
-        let f = fabric(view)?;
-        view.put(out, nvmlGpuFabricInfo_t { clusterUuid: f.uuid, status: f.status, cliqueId: f.clique, state: f.state })
-    };
+    nvmlDeviceGetGpuFabricInfo(out: *mut nvmlGpuFabricInfo_t) |view| fill!(view, out, 0);
     nvmlDeviceGetGpuFabricInfoV(out: *mut nvmlGpuFabricInfo_v3_t) |view| {
         let second = out.cast::<nvmlGpuFabricInfo_v2_t>();
         if version(second, 2).is_ok() {
-            let f = fabric(view)?;
-            return view.put_versioned(second, nvmlGpuFabricInfo_v2_t {
-                version: 0,
-                clusterUuid: f.uuid,
-                status: f.status,
-                cliqueId: f.clique,
-                state: f.state,
-                healthMask: f.mask,
-            });
+            fill!(view, second, 4)?;
+            // SAFETY: it is such a struct: its version says so.
+            return view.put(unsafe { &raw mut (*second).healthMask }, view.or_zero(Key::FabricHealthMask) as c_uint);
         }
         version(out, 3)?;
-        let f = fabric(view)?;
-        view.put_versioned(out, nvmlGpuFabricInfo_v3_t {
-            version: 0,
-            clusterUuid: f.uuid,
-            status: f.status,
-            cliqueId: f.clique,
-            state: f.state,
-            healthMask: f.mask,
-            healthSummary: view.or_zero(Key::FabricHealthSummary) as c_uchar,
-        })
+        fill!(view, out, 4)?;
+        // SAFETY: as above.
+        let (mask, summary) = unsafe { (&raw mut (*out).healthMask, &raw mut (*out).healthSummary) };
+        view.put(mask, view.or_zero(Key::FabricHealthMask) as c_uint)?;
+        view.put(summary, view.or_zero(Key::FabricHealthSummary) as c_uchar)
     };
     nvmlDeviceGetUnrepairableMemoryFlag_v1(out: *mut UnrepairableMemory) |view| {
-        let flag = view.num(Key::Unrepairable)? as c_uint;
-        view.put(out, UnrepairableMemory { flag })
+        view.version(out, 1)?;
+        let unrepairable = view.num(Key::Unrepairable)? as c_uint;
+        view.put_versioned(out, UnrepairableMemory { version: 0, unrepairable })
     };
-}
-
-struct Fabric {
-    uuid: [c_uchar; 16],
-    status: nvmlReturn_t,
-    clique: c_uint,
-    state: c_uchar,
-    mask: c_uint,
-}
-
-fn fabric(view: &View) -> Reply<Fabric> {
-    let state = view.num(Key::FabricState)? as c_uchar;
-    let uuid = view.gpu.text(Key::FabricUuid).map_or(Ok([0; 16]), sixteen)?;
-    Ok(Fabric {
-        uuid,
-        status: view.or_zero(Key::FabricStatus) as nvmlReturn_t,
-        clique: view.or_zero(Key::FabricClique) as c_uint,
-        state,
-        mask: view.or_zero(Key::FabricHealthMask) as c_uint,
-    })
 }

@@ -132,7 +132,7 @@ pub extern "C" fn nvmlGpmMetricsGet(get: *mut nvmlGpmMetricsGet_t) -> nvmlReturn
             }
             // SAFETY: as above.
             let count = unsafe { (*get).numMetrics } as usize;
-            if count == 0 || count > MOST {
+            if count == 0 || count > gpm::MOST as usize {
                 return Err(code::INVALID_ARGUMENT);
             }
             // SAFETY: as above.
@@ -145,9 +145,6 @@ pub extern "C" fn nvmlGpmMetricsGet(get: *mut nvmlGpmMetricsGet_t) -> nvmlReturn
         },
     )
 }
-
-/// Above every header's list.
-const MOST: usize = 333;
 
 fn metric(view: &View, sample: Sample, out: &mut nvmlGpmMetric_t) {
     if let Some(name) = usize::try_from(out.metricId).ok().and_then(|i| NAMES.get(i)) {
@@ -180,7 +177,7 @@ fn metric(view: &View, sample: Sample, out: &mut nvmlGpmMetric_t) {
 }
 
 static NAMES: LazyLock<Vec<CString>> = LazyLock::new(|| {
-    let all = 0..u32::try_from(MOST).unwrap_or(0);
-    all.map(|i| CString::new(gpm::name(i)).unwrap_or_default())
+    (0..gpm::MOST)
+        .map(|i| CString::new(gpm::name(i)).unwrap_or_default())
         .collect()
 });

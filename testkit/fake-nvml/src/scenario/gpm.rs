@@ -51,10 +51,12 @@ const SERIES: &[(&str, &str, u32, u32, u32)] = &[
     ("NVENC_", "_UTIL", 166, 1, 4),
     ("NVLINK_L", "_RX_PER_SEC", 62, 2, 18),
     ("NVLINK_L", "_TX_PER_SEC", 63, 2, 18),
+    ("NVLINK_L", "_RX", 261, 2, 36),
+    ("NVLINK_L", "_TX", 262, 2, 36),
 ];
 
 /// Above every id that headers know so far.
-const MOST: u32 = 333;
+pub const MOST: u32 = 477;
 
 /// The id of a metric, by its name without `NVML_GPM_METRIC_` or by its number.
 #[must_use]
@@ -65,6 +67,12 @@ pub fn id(name: &str) -> Option<u32> {
     if let Some((id, _)) = NAMES.iter().find(|(_, n)| *n == name) {
         return Some(*id);
     }
+    if let Some(link) = later_link(name, "_RX_PER_SEC") {
+        return Some(212 + (link - 18) * 2);
+    }
+    if let Some(link) = later_link(name, "_TX_PER_SEC") {
+        return Some(213 + (link - 18) * 2);
+    }
     SERIES.iter().find_map(|(before, behind, first, apart, count)| {
         let middle = name.strip_prefix(before)?.strip_suffix(behind)?;
         let number: u32 = middle.parse().ok()?;
@@ -72,11 +80,25 @@ pub fn id(name: &str) -> Option<u32> {
     })
 }
 
+/// Links 18 to 35: their ids begin anew, so that a series would begin below zero.
+fn later_link(name: &str, behind: &str) -> Option<u32> {
+    let link = name
+        .strip_prefix("NVLINK_L")?
+        .strip_suffix(behind)?
+        .parse()
+        .ok()?;
+    (18..36).contains(&link).then_some(link)
+}
+
 /// The name of a metric, or its number.
 #[must_use]
 pub fn name(id: u32) -> String {
     if let Some((_, name)) = NAMES.iter().find(|(i, _)| *i == id) {
         return (*name).to_owned();
+    }
+    if (212..248).contains(&id) {
+        let way = if id.is_multiple_of(2) { "RX" } else { "TX" };
+        return format!("NVLINK_L{}_{way}_PER_SEC", (id - 212) / 2 + 18);
     }
     let series = SERIES.iter().find_map(|(before, behind, first, apart, count)| {
         let past = id.checked_sub(*first)?;
@@ -100,7 +122,10 @@ mod tests {
             id("NVOFA_1_UTIL"),
             Some(h::nvmlGpmMetricId_t_NVML_GPM_METRIC_NVOFA_1_UTIL)
         );
-        assert_eq!(id("NVLINK_L18_TX_PER_SEC"), None);
+        assert_eq!(id("NVLINK_L18_RX_PER_SEC"), Some(212));
+        assert_eq!(id("NVLINK_L35_TX_PER_SEC"), Some(247));
+        assert_eq!(id("NVLINK_L36_TX_PER_SEC"), None);
+        assert_eq!(id("NVLINK_L17_TX"), Some(296));
         assert_eq!(id("261"), Some(261));
         for i in 1..MOST {
             assert_eq!(id(&name(i)), Some(i));
