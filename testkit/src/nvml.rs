@@ -13,6 +13,7 @@ pub use fake_nvml::counts::Call;
 use fake_nvml::counts::Counts;
 use fake_nvml::place;
 pub use fake_nvml::scenario;
+pub use real::RealNvml;
 
 /// Return codes that tests break calls with.
 pub mod code {
@@ -389,6 +390,8 @@ fn built() -> Result<PathBuf> {
         name.display()
     )
 }
+
+mod real;
 
 #[cfg(test)]
 mod changes;

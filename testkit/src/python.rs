@@ -13,9 +13,6 @@ use crate::{exec, wait};
 /// What is installed. Another version is another environment.
 const PACKAGE: &str = "prometheus-client==0.26.0";
 
-/// What reads the stand-in for NVIDIA's library.
-pub(crate) const NVIDIA: &str = "nvidia-ml-py==13.615.71";
-
 /// Reads standard input, and says how many families and samples it has found.
 const SCRIPT: &str = "\
 import io, sys
@@ -86,7 +83,7 @@ pub(crate) fn interpreter(package: &str) -> Result<PathBuf> {
 }
 
 /// The folder of what is built: this program lies in it.
-fn target() -> PathBuf {
+pub(crate) fn target() -> PathBuf {
     let program = std::env::current_exe().unwrap_or_default();
     let target = program.ancestors().find(|p| p.join("CACHEDIR.TAG").is_file());
     target.map_or_else(

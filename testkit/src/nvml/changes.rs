@@ -222,7 +222,7 @@ fn an_older_driver_lacks_functions_and_has_other_field_ids() {
     let setting = Setting::ready("a100-mig");
     let gpu = setting.handle(3).unwrap();
     let mut out = unsafe { std::mem::zeroed() };
-    let code = unsafe { setting.nvml.nvmlDeviceGetSramEccErrorStatus(gpu.0, &raw mut out) };
+    let code = unsafe { setting.nvml.nvmlDeviceGetMarginTemperature(gpu.0, &raw mut out) };
     assert_eq!(code, 13);
     let newer = Setting::ready("gb200");
     let gpu = newer.handle(0).unwrap();

@@ -10,6 +10,9 @@ use anyhow::Context;
 use super::FakeNvml;
 use crate::{exec, python};
 
+/// Another version is another environment.
+const PACKAGE: &str = "nvidia-ml-py==13.615.71";
+
 /// Thousands of calls by way of an interpreter.
 const LONG: Duration = Duration::from_secs(300);
 
@@ -23,7 +26,7 @@ fn walk(case: &str, walked: &mut BTreeSet<String>, wrapped: &mut BTreeSet<String
     std::fs::write(&functions, fake_nvml::functions::NAMES.join("\n")).unwrap();
     let mut values = 0;
     for step in [0, 2] {
-        let mut command = Command::new(python::interpreter(python::NVIDIA).unwrap());
+        let mut command = Command::new(python::interpreter(PACKAGE).unwrap());
         command
             .args(["-c", include_str!("consumer.py")])
             .arg(&scenario)
