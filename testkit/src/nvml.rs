@@ -392,6 +392,7 @@ fn built() -> Result<PathBuf> {
 }
 
 mod real;
+pub mod record;
 
 #[cfg(test)]
 mod changes;

@@ -4,6 +4,7 @@ pub mod gpm;
 mod gpu;
 pub mod keys;
 mod part;
+pub mod same;
 #[cfg(test)]
 mod tests;
 pub mod value;
