@@ -26,6 +26,9 @@ const fn metric(name: &'static str, kind: Kind, tier: Tier) -> Metric {
     }
 }
 
+/// A row to make others of.
+pub(crate) const LEVEL_ROW: Metric = metric("test_level", Kind::Gauge, Tier::Core);
+
 pub(crate) static ERRORS: Metric = metric("test_errors_total", Kind::Counter, Tier::Core);
 pub(crate) static LEVEL: Metric = metric("test_level", Kind::Gauge, Tier::Core);
 pub(crate) static FINE: Metric = metric("test_fine", Kind::Gauge, Tier::Detail);

@@ -2,14 +2,20 @@
 //! function too, and other threads may still be in a call.
 
 mod code;
+mod device;
+pub mod gpm;
+mod instance;
+mod values;
 
 use std::collections::BTreeMap;
-use std::ffi::{CStr, OsString};
+use std::ffi::{CStr, CString, OsString};
 use std::sync::{Mutex, PoisonError};
 
 use nvml_wrapper_sys::bindings::{NvmlLib, nvmlDevice_t, nvmlReturn_t};
 
 pub use code::Code;
+pub use device::{Bar1, Fabric, Memory, Pci, Process, Remapped, Sram, Utilization};
+pub use values::{Batch, FieldValue, Wanted};
 
 /// A GPU as the library knows it, until the driver is loaded anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +67,32 @@ impl Library {
         Code::of(unsafe { call() })
     }
 
+    /// Closes the driver once. Only while no thread is inside of it.
+    ///
+    /// # Errors
+    /// The library's return code.
+    #[allow(unsafe_code, reason = "the library's own functions")]
+    pub fn shutdown(&self) -> Result<(), Code> {
+        let call = function(self.raw.nvmlShutdown.as_ref())?;
+        // SAFETY: as declared in nvml.h.
+        Code::of(unsafe { call() })
+    }
+
+    /// The GPU at that address of the PCI bus.
+    ///
+    /// # Errors
+    /// The library's return code.
+    #[allow(unsafe_code, reason = "the library's own functions")]
+    pub fn handle_by_pci(&self, address: &str) -> Result<Handle, Code> {
+        let call = function(self.raw.nvmlDeviceGetHandleByPciBusId_v2.as_ref())?;
+        let address = CString::new(address).map_err(|_| Code::INVALID_ARGUMENT)?;
+        // SAFETY: as declared in nvml.h; both pointers are valid for the call.
+        one(std::ptr::null_mut(), |device| unsafe {
+            call(address.as_ptr(), device)
+        })
+        .map(Handle)
+    }
+
     /// How many GPUs the driver counts, those that it cannot open included.
     ///
     /// # Errors
@@ -87,15 +119,15 @@ impl Library {
         Ok(Handle(device))
     }
 
-    /// The GPU's UUID, `GPU-...`.
+    /// The driver's version, `580.95.05`.
     ///
     /// # Errors
     /// The library's return code.
     #[allow(unsafe_code, reason = "the library's own functions")]
-    pub fn uuid(&self, device: Handle) -> Result<String, Code> {
-        let call = function(self.raw.nvmlDeviceGetUUID.as_ref())?;
+    pub fn driver_version(&self) -> Result<String, Code> {
+        let call = function(self.raw.nvmlSystemGetDriverVersion.as_ref())?;
         // SAFETY: as declared in nvml.h; the library writes at most the length that it is given.
-        text(|buffer, length| unsafe { call(device.0, buffer, length) })
+        text(|buffer, length| unsafe { call(buffer, length) })
     }
 }
 
@@ -108,6 +140,18 @@ impl std::fmt::Debug for Library {
 /// A function that this version of the library may not have.
 fn function<F: Copy, E>(symbol: Result<&F, E>) -> Result<F, Code> {
     symbol.copied().map_err(|_| Code::FUNCTION_NOT_FOUND)
+}
+
+/// A value that the library writes where it is told to.
+fn one<T>(start: T, call: impl FnOnce(*mut T) -> nvmlReturn_t) -> Result<T, Code> {
+    let mut value = start;
+    Code::of(call(&raw mut value))?;
+    Ok(value)
+}
+
+/// How the library wants the version of a structure: with its size.
+const fn version<T>(number: u32) -> u32 {
+    size_of::<T>() as u32 | number << 24
 }
 
 /// The longest text that the library writes.
