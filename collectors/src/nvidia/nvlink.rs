@@ -134,7 +134,7 @@ impl Links {
         for ((link, answers), state) in self.links.iter().zip(answers).zip(states) {
             let labels = [link.label.as_str()];
             let up = state.map(u64::from);
-            push(&n::NVLINK_LINK_UP, gpu, &labels, Scale::Whole(1), up, out);
+            push(&n::NVLINK_LINK_UP, gpu, &labels, Scale::Times(1), up, out);
             let info = [
                 gpu,
                 &link.label,

@@ -115,7 +115,7 @@ fn temperature(gpu: &str, caller: &mut Caller, out: &mut Block) {
         let old = caller.ask(("GetTemperature", 0), Library::temperature);
         degrees = old.and_then(|t| i32::try_from(t).ok());
     }
-    let degrees = degrees.filter(|t| (-100..HOTTEST.cast_signed()).contains(t));
+    let degrees = degrees.filter(|t| (0..HOTTEST.cast_signed()).contains(t));
     real(out, &m::TEMPERATURE, &[gpu], degrees.map(f64::from));
     let margin = caller
         .ask(("GetMarginTemperature", 0), Library::temperature_margin)
@@ -180,9 +180,9 @@ fn fabric(gpu: &str, caller: &mut Caller, out: &mut Block) {
         out.maybe_u64(&n::FABRIC_UNHEALTHY, &[gpu, aspect], wrong);
     }
     let configuration = match fabric.health >> 8 & 15 {
-        0 => None,
         1 => Some(0),
-        _ => Some(1),
+        2..=5 => Some(1),
+        _ => None,
     };
     out.maybe_u64(
         &n::FABRIC_UNHEALTHY,

@@ -5,21 +5,21 @@ use crate::gpu::metrics as m;
 use crate::sys::nvml::{FieldValue, Library};
 use crate::{Metric, Value};
 
-/// What a driver's number is multiplied by.
+/// What becomes of a driver's number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::nvidia) enum Scale {
-    /// Stays a whole number.
-    Whole(u64),
-    /// Becomes a real one.
-    Real(f64),
+    /// It is multiplied, and stays a whole number.
+    Times(u64),
+    /// It is divided: 642310 mW are the number that is written 642.31, which a multiplication would miss.
+    Per(f64),
 }
 
 impl Scale {
     #[expect(clippy::cast_precision_loss, reason = "the formats' numbers are real ones")]
     pub(in crate::nvidia) fn of(self, number: u64) -> Value {
         match self {
-            Self::Whole(factor) => number.checked_mul(factor).map_or(Value::Absent, Value::U64),
-            Self::Real(factor) => Value::F64(number as f64 * factor),
+            Self::Times(factor) => number.checked_mul(factor).map_or(Value::Absent, Value::U64),
+            Self::Per(divisor) => Value::F64(number as f64 / divisor),
         }
     }
 }
@@ -70,9 +70,9 @@ fn whole(number: f64) -> Option<u64> {
     (number.is_finite() && (0.0..9e15).contains(&number)).then_some(number as u64)
 }
 
-const MILLI: Scale = Scale::Real(1e-3);
-const NANO: Scale = Scale::Real(1e-9);
-const ONE: Scale = Scale::Whole(1);
+const MILLI: Scale = Scale::Per(1e3);
+const NANO: Scale = Scale::Per(1e9);
+const ONE: Scale = Scale::Times(1);
 
 const fn narrow(field: u32, metric: &'static Metric, labels: &'static [&'static str], scale: Scale) -> Row {
     Row {

@@ -45,15 +45,15 @@ impl C2c {
         for (link, label) in self.labels.iter().enumerate() {
             let at = link * FIELDS.len();
             let state = states.get(link).copied().flatten();
-            push(&n::C2C_LINK_UP, gpu, &[label], Scale::Whole(1), state, out);
-            let speed = Scale::Whole(1_000_000);
+            push(&n::C2C_LINK_UP, gpu, &[label], Scale::Times(1), state, out);
+            let speed = Scale::Times(1_000_000);
             push(&n::C2C_LINK_SPEED, gpu, &[label], speed, told(at + 1), out);
             for (kind, place) in KINDS.into_iter().zip(at + 2..) {
                 push(
                     &n::C2C_LINK_ERRORS,
                     gpu,
                     &[label, kind],
-                    Scale::Whole(1),
+                    Scale::Times(1),
                     told(place),
                     out,
                 );

@@ -5,9 +5,9 @@ use crate::nvidia::metrics as n;
 use crate::sys::nvml::{FieldValue, Wanted};
 use crate::{Block, Metric, Value};
 
-const KIB: Scale = Scale::Whole(1024);
-const MB: Scale = Scale::Whole(1_000_000);
-const ONE: Scale = Scale::Whole(1);
+const KIB: Scale = Scale::Times(1024);
+const MB: Scale = Scale::Times(1_000_000);
+const ONE: Scale = Scale::Times(1);
 
 /// How a field's number is found.
 #[derive(Clone, Copy, Debug)]
