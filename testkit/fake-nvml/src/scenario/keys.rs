@@ -45,8 +45,8 @@ keys! {
     Irq "irq" "interrupt number";
     MultiGpuBoard "multi_gpu_board" "0 or 1";
     PciBusId "pci.bus_id" "such as `00000000:1B:00.0` (text)";
-    PciDeviceId "pci.device_id" "device << 16 | vendor";
-    PciSubsystemId "pci.subsystem_id" "device << 16 | vendor";
+    PciDeviceId "pci.device_id" "device in the upper half, vendor in the lower";
+    PciSubsystemId "pci.subsystem_id" "device in the upper half, vendor in the lower";
     PcieGen "pcie.gen" "current generation";
     PcieWidth "pcie.width" "current lanes";
     PcieMaxGen "pcie.max_gen" "with this host";
