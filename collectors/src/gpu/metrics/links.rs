@@ -23,8 +23,8 @@ metrics! {
     PCIE_ERRORS "gpu_pcie_errors_total" Counter None Detail &["gpu", "kind"], "NVML_FI_DEV_PCIE_COUNT_*, NVML_FI_DEV_PCIE_L0_TO_RECOVERY_COUNTER",
         [counter("DCGM_FI_DEV_PCIE_COUNT_CORRECTABLE_ERRORS").only(&[("kind", "correctable")]).same()]
         "Errors of a GPU's PCI link: correctable, non_fatal, fatal, receiver, bad_tlp, bad_dllp, nak_received, nak_sent, unsupported_request, lcrc, lane, recovery.";
-    PCIE_TRANSMITTED "gpu_pcie_transmit_bytes_total" Counter Bytes Core GPU, "NVML_FI_DEV_PCIE_COUNT_TX_BYTES", []
+    PCIE_TRANSMITTED "gpu_pcie_transmit_bytes_total" Counter Bytes Core GPU, "NVML_GPM_METRIC_PCIE_TX (255)", []
         "Bytes that a GPU has sent over the PCI bus.";
-    PCIE_RECEIVED "gpu_pcie_receive_bytes_total" Counter Bytes Core GPU, "NVML_FI_DEV_PCIE_COUNT_RX_BYTES", []
+    PCIE_RECEIVED "gpu_pcie_receive_bytes_total" Counter Bytes Core GPU, "NVML_GPM_METRIC_PCIE_RX (256)", []
         "Bytes that a GPU has received over the PCI bus.";
 }

@@ -1,5 +1,6 @@
 //! Which GPM metric becomes which series.
 
+use crate::gpu::metrics as m;
 use crate::nvidia::metrics as n;
 use crate::{Block, Metric, Value};
 
@@ -43,6 +44,13 @@ const fn rate(id: u32, metric: &'static Metric) -> Row {
 const fn labelled(id: u32, metric: &'static Metric, label: &'static str) -> Row {
     Row {
         label: Some(label),
+        ..ratio(id, metric)
+    }
+}
+
+const fn counter(id: u32, metric: &'static Metric) -> Row {
+    Row {
+        unit: Unit::Counter,
         ..ratio(id, metric)
     }
 }
@@ -92,10 +100,9 @@ pub(super) static ROWS: &[Row] = &[
     rate(60, &n::NVLINK_RECEIVE_RATE),
     rate(100, &n::C2C_TRANSMIT_RATE),
     rate(101, &n::C2C_RECEIVE_RATE),
-    Row {
-        unit: Unit::Counter,
-        ..ratio(248, &n::SM_CYCLES)
-    },
+    counter(248, &n::SM_CYCLES),
+    counter(255, &m::PCIE_TRANSMITTED),
+    counter(256, &m::PCIE_RECEIVED),
     cycles(249, "sm"),
     cycles(250, "tensor"),
     cycles(251, "tensor_dmma"),
@@ -126,6 +133,12 @@ impl Row {
         });
         let value = value.map_or(Value::Absent, Value::F64);
         match self.label {
+            // What is told of whole GPUs alone.
+            None if self.metric.labels.len() == 1 => {
+                if part.is_empty() {
+                    out.push(self.metric, &[gpu], value);
+                }
+            }
             None => out.push(self.metric, &[gpu, part], value),
             Some(label) => out.push(self.metric, &[gpu, part, label], value),
         }
