@@ -128,7 +128,7 @@ impl Fields {
             }
         }
         let first = table::ROWS.len();
-        let links = std::mem::take(&mut self.links);
+        let mut links = std::mem::take(&mut self.links);
         links.push(gpu, caller, |at| self.get(first + at), out);
         self.links = links;
         self.sram(gpu, caller, ecc, out);
