@@ -80,11 +80,19 @@ impl FakeNvml {
     /// # Errors
     /// As there.
     pub fn install_text(dir: &Path, scenario: &str) -> Result<Self> {
+        Self::install_built(dir, scenario, &built()?)
+    }
+
+    /// As [`FakeNvml::install_text`], with a library that was built elsewhere, such as an optimised one.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn install_built(dir: &Path, scenario: &str, built: &Path) -> Result<Self> {
         // Loudly here, and not as a library that cannot be initialised.
         scenario::Scenario::parse(scenario)?;
         let library = dir.join("libnvidia-ml.so.1");
         // A copy and not a link: the linker takes two names of one file for one library.
-        std::fs::copy(built()?, &library).with_context(|| library.display().to_string())?;
+        std::fs::copy(built, &library).with_context(|| library.display().to_string())?;
         std::fs::write(place::beside(&library, ".toml"), scenario)?;
         let file = ControlFile::create(&place::beside(&library, place::CONTROL))?;
         let counts = Counts::create(&place::beside(&library, place::COUNTS))?;
