@@ -1,4 +1,5 @@
-//! The OpenMetrics parser of Prometheus' own Python client, in a virtual environment below target/.
+//! Python packages that have a say of their own, each in a virtual environment below target/: the OpenMetrics parser of
+//! Prometheus' client, and NVIDIA's wrapper of its management library.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ const INSTALL: Duration = Duration::from_secs(300);
 /// # Errors
 /// When the parser refuses it, or cannot be had.
 pub fn check_openmetrics(body: &str) -> Result<(usize, usize)> {
-    let mut command = Command::new(interpreter()?);
+    let mut command = Command::new(interpreter(PACKAGE)?);
     command.args(["-I", "-c", SCRIPT]);
     let said = exec::run(command, body.as_bytes(), wait::PATIENCE)?
         .ok()
@@ -44,13 +45,13 @@ pub fn check_openmetrics(body: &str) -> Result<(usize, usize)> {
     Ok((next()?, next()?))
 }
 
-/// The environment's Python. Made by the first test that needs it; others wait.
-fn interpreter() -> Result<PathBuf> {
+/// The Python of the environment that has a package. Made by the first test that needs it; others wait.
+pub(crate) fn interpreter(package: &str) -> Result<PathBuf> {
     let target = target();
     fs::create_dir_all(&target)?;
     let lock = File::create(target.join("python.lock"))?;
     lock.lock()?;
-    let dir = target.join(format!("python-{}", PACKAGE.replace("==", "-")));
+    let dir = target.join(format!("python-{}", package.replace("==", "-")));
     let python = dir.join("bin/python3");
     let done = dir.join("installed");
     if !done.is_file() {
@@ -70,19 +71,19 @@ fn interpreter() -> Result<PathBuf> {
             "install",
             "--quiet",
             "--disable-pip-version-check",
-            PACKAGE,
+            package,
         ]);
         exec::run(install, b"", INSTALL)?
             .ok()
-            .with_context(|| format!("cannot install {PACKAGE}"))?;
-        fs::write(&done, PACKAGE)?;
+            .with_context(|| format!("cannot install {package}"))?;
+        fs::write(&done, package)?;
     }
     ensure!(python.exists(), "{} is not there", python.display());
     Ok(python)
 }
 
 /// The folder of what is built: this program lies in it.
-fn target() -> PathBuf {
+pub(crate) fn target() -> PathBuf {
     let program = std::env::current_exe().unwrap_or_default();
     let target = program.ancestors().find(|p| p.join("CACHEDIR.TAG").is_file());
     target.map_or_else(

@@ -26,6 +26,7 @@ pub(crate) fn run(full: bool) -> Result<()> {
             deps::install(&["strace", "linux-perf"])?;
             bench::full()
         });
+        stages.run("bench: nvidia", bench::nvidia);
         stages.run("bench: soak", bench::soaked);
     }
     stages.finish()

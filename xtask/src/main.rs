@@ -11,6 +11,7 @@ mod deps;
 mod docs;
 mod e2e;
 mod fuzz;
+mod hw_nvidia;
 mod lint;
 mod package;
 mod stage;
@@ -67,6 +68,8 @@ enum Task {
     Package,
     /// What a scrape costs, beside node_exporter and a floor program. Needs root, Debian.
     Bench(bench::BenchArgs),
+    /// Asks this machine's NVIDIA driver everything that the stand-in has, and writes a scenario. Changes nothing.
+    HwNvidia(hw_nvidia::HwNvidiaArgs),
     /// Runs the daemon on a recorded node, one of whose GPUs breaks.
     Demo(demo::DemoArgs),
 }
@@ -99,6 +102,7 @@ fn run(task: Task) -> Result<()> {
         }
         Task::Package => package::run(),
         Task::Bench(args) => bench::run(&args),
+        Task::HwNvidia(args) => hw_nvidia::run(&args),
         Task::Demo(args) => demo::run(args),
     }
 }

@@ -4,6 +4,8 @@ mod burst;
 mod instructions;
 mod measure;
 mod meter;
+mod nvidia;
+mod nvidia_peer;
 mod peers;
 mod program;
 mod report;
@@ -70,6 +72,15 @@ impl BenchArgs {
 
 #[derive(clap::Subcommand)]
 enum What {
+    /// Eight H100s of the stand-in for NVIDIA's library, beside all-smi from crates.io.
+    Nvidia {
+        /// Fewer scrapes.
+        #[arg(long)]
+        quick: bool,
+        /// Leave nodewarden out.
+        #[arg(long)]
+        peers: bool,
+    },
     /// Instructions of the encoder and of the workers' frames, compared with what is committed.
     Instructions {
         /// Commit to what they are now.
@@ -85,6 +96,7 @@ enum What {
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     match args.what {
         Some(What::Instructions { bless }) => return instructions::run(bless),
+        Some(What::Nvidia { quick, peers }) => return nvidia::run(quick, !peers),
         None if args.soak => return soaked(),
         None => {}
     }
@@ -115,6 +127,14 @@ pub(crate) fn full() -> Result<()> {
 /// When one has moved.
 pub(crate) fn instructions() -> Result<()> {
     instructions::run(false)
+}
+
+/// The GPUs of the stand-in, as CI measures them.
+///
+/// # Errors
+/// When a program does not show them as they are, or ours calls anything more than once a reading.
+pub(crate) fn nvidia() -> Result<()> {
+    nvidia::run(false, true)
 }
 
 /// The long run, as CI runs it.

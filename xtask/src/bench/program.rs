@@ -50,25 +50,7 @@ impl Program {
     /// Starts it, and waits until two pages in a row show the same counters as they stand.
     pub(super) fn start(recipe: Recipe, cores: &Cores, hcas: &mut Hcas) -> Result<Self> {
         let cgroup = Cgroup::create(&recipe.name);
-        let mut command = Command::new("/bin/sh");
-        // The shell moves itself, so that nothing the program does is missed.
-        command.args([
-            "-c",
-            "[ -z \"$1\" ] || echo $$ >\"$1\" || exit 1; shift; exec \"$@\"",
-            "sh",
-        ]);
-        command.arg(
-            cgroup
-                .as_ref()
-                .map(|c| c.procs().into_os_string())
-                .unwrap_or_default(),
-        );
-        if let Some(core) = cores.program {
-            command.args(["taskset", "-c", &core.to_string()]);
-        }
-        command
-            .arg(recipe.command.get_program())
-            .args(recipe.command.get_args());
+        let command = placed(&recipe.command, cgroup.as_ref(), cores);
         let daemon = Daemon::start(command)?;
         let line = daemon
             .wait_for_line(recipe.says, PATIENCE)
@@ -170,8 +152,25 @@ impl Program {
     }
 }
 
+/// A program that runs in a cgroup and on a core of its own.
+pub(super) fn placed(program: &Command, cgroup: Option<&Cgroup>, cores: &Cores) -> Command {
+    let mut command = Command::new("/bin/sh");
+    // The shell moves itself, so that nothing the program does is missed.
+    command.args([
+        "-c",
+        "[ -z \"$1\" ] || echo $$ >\"$1\" || exit 1; shift; exec \"$@\"",
+        "sh",
+    ]);
+    command.arg(cgroup.map(|c| c.procs().into_os_string()).unwrap_or_default());
+    if let Some(core) = cores.program {
+        command.args(["taskset", "-c", &core.to_string()]);
+    }
+    command.arg(program.get_program()).args(program.get_args());
+    command
+}
+
 /// The loopback address that a line names.
-fn address(line: &str) -> Option<SocketAddr> {
+pub(super) fn address(line: &str) -> Option<SocketAddr> {
     let from = line.find("127.0.0.1:")?;
     let rest = &line[from..];
     let end = rest

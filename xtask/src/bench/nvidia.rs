@@ -1,0 +1,385 @@
+//! `cargo xtask bench nvidia`: eight H100s of the stand-in for NVIDIA's library, read by us and by all-smi.
+//!
+//! The stand-in answers in less than a microsecond where a driver takes many: these are the programs' own costs, and how
+//! often they call the driver says what a real one adds.
+
+use std::fs::{self, Permissions};
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::json;
+use testkit::daemon::Daemon;
+use testkit::footprint::Footprint;
+use testkit::nvml::scenario::Scenario;
+use testkit::nvml::scenario::keys::Key;
+use testkit::nvml::scenario::value::Time;
+use testkit::nvml::{Calls, FakeNvml};
+use testkit::scrape::Scraper;
+use testkit::wait::{self, PATIENCE};
+
+use super::meter::{Cgroup, Cores, Meter};
+use super::{nvidia_peer, program};
+use crate::cmd;
+
+const SCENARIO: &str = "fixtures/nvidia/h100/nvml.toml";
+
+/// How a program is asked.
+enum Asked {
+    Tcp(Scraper),
+    /// all-smi listens to everybody, or on a socket: here on a socket.
+    Socket(PathBuf),
+}
+
+/// A program under measurement, with a copy of the library to itself, so that its calls are its own.
+struct Watched {
+    name: String,
+    version: String,
+    daemon: Daemon,
+    meter: Meter,
+    asked: Asked,
+    library: FakeNvml,
+    /// How it calls what the two have in common, and what a unit of it is: utilisation, used memory, temperature, power.
+    names: [(&'static str, f64); 4],
+}
+
+/// What was measured of it.
+struct Figures {
+    name: String,
+    version: String,
+    cpu_ms: f64,
+    took_ms: Vec<f64>,
+    samples: usize,
+    pss_kib: u64,
+    processes: usize,
+    calls: f64,
+}
+
+/// Measures both; `ours` leaves us out where it is false.
+pub(super) fn run(quick: bool, ours: bool) -> Result<()> {
+    let mut build = cmd::cargo(&["build", "--release", "--locked", "--package=fake-nvml"]);
+    if ours {
+        build.arg("--package=nodewarden");
+    }
+    cmd::run(&mut build)?;
+    let target = cmd::target_dir()?;
+    let work = target.join("bench");
+    fs::create_dir_all(&work)?;
+    let all_smi = nvidia_peer::get(&work)?;
+    let temp = tempfile::Builder::new().prefix("nodewarden-bench-").tempdir()?;
+    fs::set_permissions(temp.path(), Permissions::from_mode(0o755))?;
+    let cores = Cores::pin()?;
+    let text = fs::read_to_string(cmd::root().join(SCENARIO)).context(SCENARIO)?;
+    let scenario = Scenario::parse(&text)?;
+    let built = target.join("release/libfake_nvml.so");
+    let place = |name: &str| -> Result<(PathBuf, FakeNvml)> {
+        let dir = temp.path().join(name);
+        fs::create_dir_all(&dir)?;
+        fs::set_permissions(&dir, Permissions::from_mode(0o755))?;
+        let library = FakeNvml::install_built(&dir, &text, &built)?;
+        Ok((dir, library))
+    };
+
+    let mut programs = Vec::new();
+    let (dir, library) = place("all-smi")?;
+    programs.push(all_smi_on(&all_smi, &dir, library, &cores)?);
+    if ours {
+        let (dir, library) = place("nodewarden")?;
+        programs.push(nodewarden_on(
+            &target.join("release/nodewarden"),
+            &dir,
+            library,
+            &cores,
+        )?);
+    }
+    for program in &mut programs {
+        program.wait_until_shown(&scenario)?;
+    }
+    let figures = measure(&mut programs, &scenario, if quick { 20 } else { 60 })?;
+    drop(programs);
+    println!("\n{}", table(&figures));
+    let file = work.join("nvidia.json");
+    let all: Vec<_> = figures.iter().map(Figures::json).collect();
+    fs::write(&file, serde_json::to_string_pretty(&all)?)?;
+    println!("{}", file.display());
+    Ok(())
+}
+
+fn started(command: &Command, name: &str, cores: &Cores) -> Result<(Daemon, Meter)> {
+    let cgroup = Cgroup::create(name);
+    let command = program::placed(command, cgroup.as_ref(), cores);
+    let daemon = Daemon::start(command)?;
+    let meter = Meter::new(cgroup, daemon.pid());
+    Ok((daemon, meter))
+}
+
+fn all_smi_on(program: &Path, dir: &Path, library: FakeNvml, cores: &Cores) -> Result<Watched> {
+    // It believes in GPUs only where this command lists them.
+    let lists = dir.join("nvidia-smi");
+    fs::write(
+        &lists,
+        "#!/bin/sh\necho 'GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-0)'\n",
+    )?;
+    fs::set_permissions(&lists, Permissions::from_mode(0o755))?;
+    let socket = dir.join("socket");
+    let path = format!("{}:/usr/bin:/bin", dir.display());
+    let mut command = Command::new("env");
+    command
+        .arg(format!("LD_LIBRARY_PATH={}", dir.display()))
+        .arg(format!("PATH={path}"))
+        .arg(format!("HOME={}", dir.display()))
+        .arg(program)
+        .args(["api", "--port", "0", "--interval", "1", "--socket"])
+        .arg(&socket);
+    let (daemon, meter) = started(&command, "all-smi", cores)?;
+    Ok(Watched {
+        name: "all-smi".to_owned(),
+        version: nvidia_peer::VERSION.to_owned(),
+        daemon,
+        meter,
+        asked: Asked::Socket(socket),
+        library,
+        names: [
+            ("all_smi_gpu_utilization", 1.0),
+            ("all_smi_gpu_memory_used_bytes", 1.0),
+            ("all_smi_gpu_temperature_celsius", 1.0),
+            ("all_smi_gpu_power_consumption_watts", 1.0),
+        ],
+    })
+}
+
+fn nodewarden_on(program: &Path, dir: &Path, library: FakeNvml, cores: &Cores) -> Result<Watched> {
+    let config = dir.join("config.toml");
+    fs::write(&config, format!("[nvidia]\nlibrary = {:?}\n", library.library()))?;
+    let root = dir.join("root");
+    fs::create_dir_all(&root)?;
+    let mut command = Command::new(program);
+    command.args(["run", "--listen", "127.0.0.1:0", "--config"]);
+    command.arg(&config).arg("--sysroot").arg(&root);
+    for (option, folder) in [("--state-dir", "state"), ("--run-dir", "run")] {
+        command.arg(option).arg(dir.join(folder));
+    }
+    let (daemon, meter) = started(&command, super::OURS, cores)?;
+    let line = daemon.wait_for_line("listening on http://127.0.0.1:", PATIENCE)?;
+    let address: SocketAddr = program::address(&line).with_context(|| line.clone())?;
+    Ok(Watched {
+        name: super::OURS.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        daemon,
+        meter,
+        asked: Asked::Tcp(Scraper::connect(address, "/metrics?collect[]=nvidia")?),
+        library,
+        names: [
+            ("gpu_utilization_ratio", 100.0),
+            ("gpu_memory_used_bytes", 1.0),
+            ("gpu_temperature_celsius", 1.0),
+            ("gpu_power_watts", 1.0),
+        ],
+    })
+}
+
+impl Watched {
+    /// A page, and how long it took.
+    fn scrape(&mut self) -> Result<(String, Duration)> {
+        let scraped = match &mut self.asked {
+            Asked::Tcp(scraper) => scraper.scrape(false).map(|s| (s.page, s.took)),
+            Asked::Socket(socket) => over_socket(socket),
+        };
+        scraped.with_context(|| format!("{}\n{}", self.name, self.daemon.stderr()))
+    }
+
+    fn wait_until_shown(&mut self, scenario: &Scenario) -> Result<()> {
+        let name = self.name.clone();
+        let mut last = String::new();
+        let shown = wait::until(&format!("eight GPUs of {name}"), PATIENCE, || {
+            let Ok((page, _)) = self.scrape() else {
+                return Ok(None);
+            };
+            let wrong = self.wrong(&page, scenario);
+            last = wrong.clone().unwrap_or_default();
+            Ok(wrong.is_none().then_some(()))
+        });
+        shown.with_context(|| format!("{last}\n{}", self.daemon.stderr()))
+    }
+
+    /// The first value that is not the scenario's.
+    fn wrong(&self, page: &str, scenario: &Scenario) -> Option<String> {
+        let at = Time::default();
+        for gpu in &scenario.gpus {
+            let uuid = gpu.text(Key::Uuid).unwrap_or_default();
+            let number = |key| gpu.value(key).and_then(|v| v.float(at)).unwrap_or(f64::NAN);
+            let wanted = [
+                vec![number(Key::UtilizationGpu)],
+                // The first version of the call counts what is reserved as used.
+                vec![
+                    number(Key::MemoryUsed),
+                    number(Key::MemoryUsed) + number(Key::MemoryReserved),
+                ],
+                vec![number(Key::TemperatureGpu)],
+                vec![number(Key::PowerUsage) / 1e3, number(Key::PowerInstant) / 1e3],
+            ];
+            for ((name, unit), wanted) in self.names.iter().zip(wanted) {
+                let found = values(page, name, uuid);
+                let close = |v: &f64| {
+                    wanted
+                        .iter()
+                        .any(|w| (v * unit - w).abs() <= w.abs() * 1e-6 + 1e-9)
+                };
+                if !found.iter().any(close) {
+                    return Some(format!(
+                        "{}: {name} of {uuid}: {found:?}, expected {wanted:?}",
+                        self.name
+                    ));
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Values of a family's series that name a GPU.
+fn values(page: &str, name: &str, uuid: &str) -> Vec<f64> {
+    let own = page
+        .lines()
+        .filter_map(|l| l.strip_prefix(name)?.strip_prefix('{'));
+    own.filter(|labels| labels.contains(uuid))
+        .filter_map(|labels| labels.rsplit_once("} ")?.1.split(' ').next()?.parse().ok())
+        .collect()
+}
+
+fn over_socket(socket: &Path) -> Result<(String, Duration)> {
+    let begin = Instant::now();
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let took = begin.elapsed();
+    ensure!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let (_, page) = answer.split_once("\r\n\r\n").context("no body")?;
+    Ok((page.to_owned(), took))
+}
+
+/// One scrape a second of each, in turn.
+fn measure(programs: &mut [Watched], scenario: &Scenario, scrapes: u32) -> Result<Vec<Figures>> {
+    let turn = Duration::from_secs(1) / u32::try_from(programs.len())?;
+    let used = |programs: &[Watched]| {
+        programs
+            .iter()
+            .map(|p| p.meter.used())
+            .collect::<Result<Vec<_>>>()
+    };
+    let called: Vec<Calls> = programs.iter().map(|p| p.library.calls()).collect();
+    let before = used(programs)?;
+    let mut took: Vec<Vec<f64>> = programs.iter().map(|_| Vec::new()).collect();
+    let mut samples = vec![0; programs.len()];
+    let mut next = Instant::now();
+    for _ in 0..scrapes {
+        for (i, program) in programs.iter_mut().enumerate() {
+            std::thread::sleep(next.saturating_duration_since(Instant::now()));
+            next += turn;
+            let (page, time) = program.scrape()?;
+            if let Some(wrong) = program.wrong(&page, scenario) {
+                bail!("{wrong}");
+            }
+            took[i].push(time.as_secs_f64() * 1e3);
+            samples[i] = page
+                .lines()
+                .filter(|l| !l.is_empty() && !l.starts_with('#'))
+                .count();
+        }
+    }
+    std::thread::sleep(turn);
+    let after = used(programs)?;
+    let mut figures = Vec::new();
+    for (i, program) in programs.iter().enumerate() {
+        let mut pids = vec![program.daemon.pid()];
+        pids.extend(program.daemon.children());
+        let feet: Vec<Footprint> = pids.into_iter().map(Footprint::read).collect::<Result<_>>()?;
+        let calls = program.library.calls().since(&called[i]);
+        #[allow(clippy::cast_precision_loss)]
+        figures.push(Figures {
+            name: program.name.clone(),
+            version: program.version.clone(),
+            cpu_ms: after[i].saturating_sub(before[i]).as_secs_f64() * 1e3 / f64::from(scrapes),
+            took_ms: took[i].clone(),
+            samples: samples[i],
+            pss_kib: feet.iter().map(|f| f.pss).sum(),
+            processes: feet.len(),
+            calls: calls.total() as f64 / f64::from(scrapes),
+        });
+        // A reading answers scrapes for a while, so that there is no more than one for each.
+        let above = calls.above(u64::from(scrapes) + 2);
+        if program.name == super::OURS && !above.is_empty() {
+            bail!("called more than once a reading: {above:?}");
+        }
+    }
+    Ok(figures)
+}
+
+impl Figures {
+    fn percentile(&self, share: usize) -> f64 {
+        let mut sorted = self.took_ms.clone();
+        sorted.sort_by(f64::total_cmp);
+        let index = (sorted.len() * share / 100).min(sorted.len().saturating_sub(1));
+        sorted.get(index).copied().unwrap_or(f64::NAN)
+    }
+
+    fn per_series(&self) -> f64 {
+        #[allow(clippy::cast_precision_loss)]
+        let samples = self.samples.max(1) as f64;
+        self.cpu_ms * 1e3 / samples
+    }
+
+    fn json(&self) -> serde_json::Value {
+        json!({
+            "name": self.name, "version": self.version, "cpu_ms_per_scrape": self.cpu_ms, "series": self.samples,
+            "cpu_us_per_series": self.per_series(), "p50_ms": self.percentile(50), "p99_ms": self.percentile(99),
+            "pss_kib": self.pss_kib, "processes": self.processes, "nvml_calls_per_second": self.calls,
+        })
+    }
+}
+
+/// The table, in Markdown.
+fn table(all: &[Figures]) -> String {
+    type Cell = fn(&Figures) -> String;
+    let rows: [(&str, Cell); 8] = [
+        ("version", |f| f.version.clone()),
+        ("CPU of all processes, ms a scrape at one a second", |f| {
+            format!("{:.2}", f.cpu_ms)
+        }),
+        ("series on the page", |f| f.samples.to_string()),
+        ("CPU, us a series", |f| format!("{:.2}", f.per_series())),
+        ("latency p50 / p99, ms", |f| {
+            format!("{:.2} / {:.2}", f.percentile(50), f.percentile(99))
+        }),
+        ("PSS of all processes, KiB", |f| f.pss_kib.to_string()),
+        ("processes", |f| f.processes.to_string()),
+        ("NVML calls a second", |f| format!("{:.0}", f.calls)),
+    ];
+    let names: Vec<&str> = all.iter().map(|f| f.name.as_str()).collect();
+    let mut text = format!("| | {} |\n|---|{}\n", names.join(" | "), "---|".repeat(all.len()));
+    for (what, cell) in rows {
+        let cells: Vec<String> = all.iter().map(cell).collect();
+        text += &format!("| {what} | {} |\n", cells.join(" | "));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_those_of_one_gpu_of_one_family() {
+        let page =
+            "# TYPE a gauge\na{x=\"1\",uuid=\"GPU-1\"} 5 1700\na{uuid=\"GPU-2\"} 6\nab{uuid=\"GPU-1\"} 7\n";
+        assert_eq!(values(page, "a", "GPU-1"), [5.0]);
+        assert_eq!(values(page, "b", "GPU-1"), [0.0; 0]);
+    }
+}
