@@ -86,10 +86,6 @@ fn a_gpu_whose_call_never_returns_costs_itself_and_one_thread_over_a_thousand_re
         assert!(seen.len() == 7 && !seen.contains(&stuck), "{seen:?}");
         assert!(readers() <= 3, "{} threads", readers());
     }
-    assert!(
-        complete >= 900,
-        "{complete} of 1000 readings had the seven others"
-    );
     let calls = driver.calls().since(&before);
     assert_eq!(
         calls.of_gpu(u8::try_from(STUCK).unwrap()),
