@@ -1,5 +1,7 @@
 //! What a watcher saw happen. Watchers deliver at least once; the daemon drops duplicates by boot id and sequence.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 
 use serde::{Deserialize, Serialize};
@@ -164,6 +166,7 @@ pub struct Sxid {
 #[derive(Clone, Debug)]
 pub struct Events {
     to: SyncSender<Event>,
+    stop: Arc<AtomicBool>,
 }
 
 /// The daemon has gone; the watcher is to return.
@@ -174,7 +177,17 @@ pub struct Closed;
 impl Events {
     /// Wraps the sending side of a bounded channel.
     pub fn new(to: SyncSender<Event>) -> Self {
-        Self { to }
+        Self::until(to, Arc::default())
+    }
+
+    /// The same, until `stop` is set: for a watcher that waits inside a driver, where nothing may interrupt it.
+    pub fn until(to: SyncSender<Event>, stop: Arc<AtomicBool>) -> Self {
+        Self { to, stop }
+    }
+
+    /// Whether the watcher is to return as soon as it can.
+    pub fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
     }
 
     /// Hands one event over, waiting while the channel is full.

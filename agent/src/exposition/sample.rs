@@ -136,6 +136,7 @@ pub(crate) fn snapshot(devices: Vec<DeviceState>) -> Snapshot {
         presence: Presence::Open,
         watcher: None,
         devices,
+        late: Vec::new(),
     });
     snapshot
 }

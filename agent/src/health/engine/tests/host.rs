@@ -119,6 +119,7 @@ pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
         presence: Presence::Open,
         watcher: None,
         devices: host.ports.iter().map(|p| port(p, at)).collect(),
+        late: Vec::new(),
     });
     snapshot
 }
