@@ -73,5 +73,14 @@ pub static RDMA: Domain = Domain {
     signals: Signals::Allowed,
 };
 
+/// NVIDIA's GPUs, by the driver's library. /dev/nvidia* is open to everybody.
+pub static NVIDIA: Domain = Domain {
+    name: "nvidia",
+    user: "nodewarden-nvidia",
+    uid: 64194,
+    capabilities: &[],
+    signals: Signals::Never,
+};
+
 /// Every worker there is.
-pub static DOMAINS: &[&Domain] = &[&KERNEL, &HOST, &RDMA];
+pub static DOMAINS: &[&Domain] = &[&KERNEL, &HOST, &RDMA, &NVIDIA];

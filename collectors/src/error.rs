@@ -46,6 +46,16 @@ pub enum Error {
         /// For how long.
         took: Duration,
     },
+    /// A driver does not work at all.
+    #[error("{what}; {advice}")]
+    Driver {
+        /// The driver, and what it said.
+        what: String,
+        /// The word for the `reason` label.
+        reason: &'static str,
+        /// What a person should do.
+        advice: &'static str,
+    },
     /// A recorded environment holds no answer for this live source.
     #[error("{0}: not in the recording")]
     NotRecorded(&'static str),
@@ -81,6 +91,7 @@ impl Error {
             Self::Settings(_) => "settings",
             Self::Panic(_) => "panic",
             Self::Slow { .. } => "slow",
+            Self::Driver { reason, .. } => reason,
             Self::NotRecorded(_) => "not_recorded",
         }
     }

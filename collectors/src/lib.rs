@@ -11,9 +11,11 @@ pub mod env;
 pub mod error;
 pub mod event;
 pub mod fuzz;
+pub mod gpu;
 pub mod host;
 pub mod kernel_log;
 pub mod metric;
+pub mod nvidia;
 pub mod rdma;
 pub mod runner;
 pub mod settings;
@@ -27,7 +29,7 @@ pub use domain::{DOMAINS, Domain};
 pub use env::Env;
 pub use error::Error;
 pub use event::{BootId, Cursor, Event, EventBody, Events, PciAddress};
-pub use metric::{Alias, Buckets, Kind, Metric, Tier, Unit};
+pub use metric::{Alias, Buckets, Join, Kind, Metric, Tier, Unit};
 pub use settings::Settings;
 pub use subject::{Subject, SubjectKind};
 
@@ -120,7 +122,7 @@ pub trait Watcher: Send {
 }
 
 /// Every collector there is. Its order is the order of the exposition.
-pub static COLLECTORS: &[&Spec] = &[&kernel_log::SPEC, &host::SPEC, &rdma::SPEC];
+pub static COLLECTORS: &[&Spec] = &[&kernel_log::SPEC, &host::SPEC, &rdma::SPEC, &nvidia::SPEC];
 
 /// The collector of that name.
 pub fn collector(name: &str) -> Option<&'static Spec> {

@@ -67,6 +67,14 @@ pub enum Unit {
     BytesPerSecond,
     /// Transfers in a second, as PCI Express counts its speed: 32 GT/s is 3.2e10.
     TransfersPerSecond,
+    /// Degrees Celsius.
+    Celsius,
+    /// Watts.
+    Watts,
+    /// Joules.
+    Joules,
+    /// Hertz.
+    Hertz,
 }
 
 impl Unit {
@@ -79,6 +87,10 @@ impl Unit {
             Self::Ratio => "ratio",
             Self::BytesPerSecond => "bytes_per_second",
             Self::TransfersPerSecond => "transfers_per_second",
+            Self::Celsius => "celsius",
+            Self::Watts => "watts",
+            Self::Joules => "joules",
+            Self::Hertz => "hertz",
         }
     }
 }
@@ -109,6 +121,50 @@ pub struct Alias {
     pub labels: &'static [(&'static str, &'static str)],
     /// What our value is multiplied by. 1 keeps whole numbers exact.
     pub scale: f64,
+    /// Their value is a whole number: ours is rounded after it was multiplied.
+    pub whole: bool,
+    /// Only series with these labels of ours are shown.
+    pub only: &'static [(&'static str, &'static str)],
+    /// Labels of theirs that stand on another series of ours.
+    pub join: Option<&'static Join>,
+}
+
+impl Alias {
+    /// The same name, labels as listed, and nothing else changed.
+    pub const fn new(
+        page: &'static str,
+        name: &'static str,
+        kind: Kind,
+        labels: &'static [(&'static str, &'static str)],
+    ) -> Self {
+        Self {
+            page,
+            name,
+            kind,
+            labels,
+            scale: 1.0,
+            whole: false,
+            only: &[],
+            join: None,
+        }
+    }
+}
+
+/// Labels that another exporter puts on every series and we on one info series of the same device.
+#[derive(Debug)]
+pub struct Join {
+    /// Our info metric.
+    pub info: &'static Metric,
+    /// The labels of ours in which both agree; one that the metric does not have counts as empty.
+    pub by: &'static [&'static str],
+    /// Their label and that of the info metric. They stand before [`Alias::labels`]; an empty one is left out.
+    pub labels: &'static [(&'static str, &'static str)],
+}
+
+impl PartialEq for Join {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
 }
 
 /// One row of the metric table.

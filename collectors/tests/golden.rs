@@ -11,13 +11,15 @@
     reason = "a test reads and writes its own fixtures, and its helpers fail like it does"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use collectors::runner::Runner;
-use collectors::{Env, Kind, Part, Series, Settings, Spec, Tier, Value};
+use collectors::runner::{Reading, Runner};
+use collectors::{Block, Env, Kind, Part, Series, Settings, Spec, Tier, Value};
+use testkit::nvml::FakeNvml;
 use testkit::tree;
 
 /// Folders of fixtures/ that belong to no collector: fuzz corpora, Slurm's answers, whole nodes to show.
@@ -80,12 +82,18 @@ fn every_fixture_says_where_it_comes_from() {
     }
 }
 
-/// Reads a case, and again after each step is laid over its tree.
+/// Reads a case, and again after each step is laid over its tree. A case with a driver is read once more after a step of
+/// the driver, in which its windows of measuring end; then the lines that have changed are enough.
 fn read_case(spec: &'static Spec, case: &Path) -> String {
     let copy = tempfile::tempdir().unwrap();
     let dir = copy.path();
     tree::unpack(case, dir).unwrap();
-    let Some(mut source) = (spec.open)(&Env::recorded(dir), &Settings::default()).unwrap() else {
+    let driver = case.join("nvml.toml");
+    let driver = driver.exists().then(|| FakeNvml::install(dir, &driver).unwrap());
+    let settings = driver.as_ref().map_or_else(Settings::default, |driver| {
+        Settings::new(format!("library = {:?}\nprocesses = true\n", driver.library()))
+    });
+    let Some(mut source) = (spec.open)(&Env::recorded(dir), &settings).unwrap() else {
         return String::new();
     };
     let mut runner = Runner::new(spec, &mut source).unwrap();
@@ -96,19 +104,36 @@ fn read_case(spec: &'static Spec, case: &Path) -> String {
         writeln!(text, "\n# step {number}").unwrap();
         text.push_str(&read(&mut runner));
     }
+    if let Some(driver) = driver {
+        driver.step(1).unwrap();
+        std::thread::sleep(A_WINDOW);
+        let again = read(&mut runner);
+        let before: HashSet<&str> = text.lines().collect();
+        let new = again.lines().filter(|line| !before.contains(line));
+        let new = new.fold(String::new(), |all, line| all + line + "\n");
+        write!(text, "\n# what is new in the next reading\n{new}").unwrap();
+    }
     text
 }
+
+/// Longer than the windows in which a driver measures.
+const A_WINDOW: Duration = Duration::from_millis(1100);
+
+/// What tells how long something took here: shown as 0.
+const MEASURED: [&str; 2] = ["gpu_driver_call_seconds", "gpu_profiling_window_seconds"];
 
 /// One reading as exposition text 0.0.4, in the order of the metric table, private metrics marked.
 fn read(runner: &mut Runner) -> String {
     let mut lines: BTreeMap<&str, Vec<(String, Part, String)>> = BTreeMap::new();
     let mut text = String::new();
-    runner.read(|reading, block| {
+    let mut take = |reading: Reading<'_>, block: &Block| {
         if let Err(error) = reading.result {
             writeln!(text, "# error {}: {}", reading.subject, error.reason()).unwrap();
         }
         for (series, value) in block.iter() {
             if let Some(value) = value_text(value) {
+                let measured = MEASURED.contains(&series.metric.name);
+                let value = if measured { "0".to_owned() } else { value };
                 let line = format!("{} {value}", line_start(series));
                 lines.entry(series.metric.name).or_default().push((
                     label_text(series, None),
@@ -117,7 +142,13 @@ fn read(runner: &mut Runner) -> String {
                 ));
             }
         }
-    });
+    };
+    runner.read(&mut take);
+    // However slow the machine is: nothing of a fixture is late.
+    while runner.busy().next().is_some() {
+        std::thread::sleep(Duration::from_millis(1));
+        runner.take_late(&mut take);
+    }
     for metric in runner.spec().metrics {
         let Some(mut samples) = lines.remove(metric.name) else {
             continue;

@@ -22,7 +22,15 @@ const PREFIXES: [&str; 8] = [
     "nodewarden_",
 ];
 
-const UNITS: [Unit; 3] = [Unit::Seconds, Unit::Bytes, Unit::Ratio];
+const UNITS: [Unit; 7] = [
+    Unit::Seconds,
+    Unit::Bytes,
+    Unit::Ratio,
+    Unit::Celsius,
+    Unit::Watts,
+    Unit::Joules,
+    Unit::Hertz,
+];
 
 /// Labels that a scrape configuration puts on every target (a metric's own would be renamed `exported_...`), words
 /// that the exposition format keeps for itself, and `type`, which says nothing beside a metric's name.

@@ -13,6 +13,7 @@ pub mod hcas;
 pub mod http;
 pub mod kmsg;
 pub mod mount;
+pub mod nvml;
 pub mod openmetrics;
 pub mod play;
 pub mod ports;

@@ -98,7 +98,9 @@ impl Plan {
                     plan.over_limit += 1;
                 }
                 for (slot, shape) in wanted.get(series.metric.name).into_iter().flatten() {
-                    plan.add((number, at), series, (*slot, *shape), &mut firsts);
+                    if let Some(joined) = joined(series, *shape, &device.layout.series) {
+                        plan.add((number, at), (series, joined), (*slot, *shape), &mut firsts);
+                    }
                 }
             }
         }
@@ -108,7 +110,7 @@ impl Plan {
     fn add(
         &mut self,
         (device, at): (usize, usize),
-        series: &Series,
+        (series, joined): (&Series, Option<&Series>),
         (slot, shape): (usize, Shape),
         firsts: &mut HashMap<Box<[u8]>, (usize, usize)>,
     ) {
@@ -116,7 +118,7 @@ impl Plan {
             return;
         };
         let begin = lines.text.len();
-        write_start(series, shape, &mut lines.text);
+        write_start(series, joined, shape, &mut lines.text);
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let start = lines.text.get(begin..).unwrap_or_default();
         let mut entry = Entry {
@@ -177,30 +179,63 @@ impl Plan {
     }
 }
 
-fn write_start(series: &Series, shape: Shape, out: &mut Vec<u8>) {
-    let metric = series.metric;
-    let ours = || {
-        let values = series.labels.iter().map(String::as_str);
-        metric.labels.iter().copied().zip(values)
+/// The labels of a series, with their names.
+fn labels(series: &Series) -> impl Iterator<Item = (&str, &str)> {
+    let values = series.labels.iter().map(String::as_str);
+    series.metric.labels.iter().copied().zip(values)
+}
+
+fn label<'a>(series: &'a Series, name: &str) -> &'a str {
+    labels(series)
+        .find(|(n, _)| *n == name)
+        .map_or("", |(_, value)| value)
+}
+
+/// The series that holds the other labels of this one, where the shape wants any. The outer `None`: this series is not
+/// shown in that shape.
+fn joined<'a>(series: &Series, shape: Shape, all: &'a [Series]) -> Option<Option<&'a Series>> {
+    let Shape::Other(alias) = shape else {
+        return Some(None);
     };
+    if !alias
+        .only
+        .iter()
+        .all(|(name, value)| label(series, name) == *value)
+    {
+        return None;
+    }
+    let found = alias.join.and_then(|join| {
+        let same = |other: &&Series| join.by.iter().all(|by| label(other, by) == label(series, by));
+        all.iter().filter(|other| other.metric == join.info).find(same)
+    });
+    Some(found)
+}
+
+fn write_start(series: &Series, joined: Option<&Series>, shape: Shape, out: &mut Vec<u8>) {
+    let metric = series.metric;
     let (name, kind, part) = (shape.name(metric), metric.kind, series.part);
     match shape {
-        Shape::Own => line::start(name, kind, part, 1.0, ours(), out),
+        Shape::Own => line::start(name, kind, part, 1.0, labels(series), out),
         Shape::Other(alias) => {
-            let theirs = alias.labels.iter().map(|(their, our)| {
-                let value = ours().find(|(label, _)| label == our);
-                (*their, value.map_or("", |(_, value)| value))
-            });
-            line::start(name, kind, part, alias.scale, theirs, out);
+            let others = alias.join.into_iter().flat_map(|join| join.labels);
+            let others = others
+                .map(|(their, our)| (*their, joined.map_or("", |info| label(info, our))))
+                .filter(|(_, value)| !value.is_empty());
+            let own = alias
+                .labels
+                .iter()
+                .map(|(their, our)| (*their, label(series, our)));
+            line::start(name, kind, part, alias.scale, others.chain(own), out);
         }
     }
 }
 
 /// Writes a value as another exporter counts it. Whole numbers stay whole and exact where that is possible.
-pub(super) fn write_scaled(value: Value, scale: f64, out: &mut Vec<u8>) {
+pub(super) fn write_scaled(value: Value, (scale, round): (f64, bool), out: &mut Vec<u8>) {
     if scale == 1.0 {
         return number::value(value, out);
     }
+    let rounded = |v: f64| if round { v.round() } else { v };
     match value {
         Value::U64(v) => {
             let whole = |x: f64| (x.fract() == 0.0 && (1.0..1e15).contains(&x)).then(|| to_u64(x));
@@ -208,10 +243,10 @@ pub(super) fn write_scaled(value: Value, scale: f64, out: &mut Vec<u8>) {
             let down = whole(1.0 / scale).and_then(|s| (v % s == 0).then_some(v / s));
             match up.or(down) {
                 Some(exact) => number::u64(exact, out),
-                None => number::f64(to_f64(v) * scale, out),
+                None => number::f64(rounded(to_f64(v) * scale), out),
             }
         }
-        Value::F64(v) => number::f64(v * scale, out),
+        Value::F64(v) => number::f64(rounded(v * scale), out),
         Value::Absent => {}
     }
 }

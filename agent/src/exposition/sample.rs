@@ -26,6 +26,9 @@ const fn metric(name: &'static str, kind: Kind, tier: Tier) -> Metric {
     }
 }
 
+/// A row to make others of.
+pub(crate) const LEVEL_ROW: Metric = metric("test_level", Kind::Gauge, Tier::Core);
+
 pub(crate) static ERRORS: Metric = metric("test_errors_total", Kind::Counter, Tier::Core);
 pub(crate) static LEVEL: Metric = metric("test_level", Kind::Gauge, Tier::Core);
 pub(crate) static FINE: Metric = metric("test_fine", Kind::Gauge, Tier::Detail);
@@ -54,11 +57,8 @@ pub(crate) static SENT: Metric = Metric {
     aliases: &[
         traffic("tx", 0.25),
         Alias {
-            page: "other",
-            name: "OTHER_SENT",
-            kind: Kind::Counter,
-            labels: &[],
             scale: 0.1,
+            ..Alias::new("other", "OTHER_SENT", Kind::Counter, &[])
         },
     ],
     ..metric("test_sent_words_total", Kind::Counter, Tier::Debug)
@@ -66,27 +66,24 @@ pub(crate) static SENT: Metric = Metric {
 
 /// `their` has no label of ours; they call the port first.
 const fn traffic(their: &'static str, scale: f64) -> Alias {
+    let labels: &[(&str, &str)] = match their.as_bytes() {
+        b"rx" => &[("port", "port"), ("hca", "device"), ("rx", "nothing")],
+        _ => &[("port", "port"), ("hca", "device")],
+    };
     Alias {
-        page: "other",
-        name: "other_bytes_total",
-        kind: Kind::Counter,
-        labels: match their.as_bytes() {
-            b"rx" => &[("port", "port"), ("hca", "device"), ("rx", "nothing")],
-            _ => &[("port", "port"), ("hca", "device")],
-        },
         scale,
+        ..Alias::new("other", "other_bytes_total", Kind::Counter, labels)
     }
 }
 
 /// A second collector with the same family of the other exporter.
 pub(crate) static ELSEWHERE: Metric = Metric {
-    aliases: &[Alias {
-        page: "other",
-        name: "other_bytes_total",
-        kind: Kind::Counter,
-        labels: &[("hca", "device")],
-        scale: 1.0,
-    }],
+    aliases: &[Alias::new(
+        "other",
+        "other_bytes_total",
+        Kind::Counter,
+        &[("hca", "device")],
+    )],
     ..metric("more_bytes_total", Kind::Counter, Tier::Core)
 };
 

@@ -26,10 +26,11 @@ impl Shape {
         }
     }
 
-    pub(super) fn scale(self) -> f64 {
+    /// What values are multiplied by, and whether they are rounded then.
+    pub(super) fn scale(self) -> (f64, bool) {
         match self {
-            Self::Own => 1.0,
-            Self::Other(alias) => alias.scale,
+            Self::Own => (1.0, false),
+            Self::Other(alias) => (alias.scale, alias.whole),
         }
     }
 }

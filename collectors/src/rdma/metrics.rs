@@ -190,18 +190,17 @@ pub static DEVICE_INFO: Metric = Metric {
     help: "A device with its board, firmware, type and GUID; what the driver does not tell is empty.",
     tier: Tier::Core,
     source: "/sys/class/infiniband/*/{board_id,fw_ver,hca_type,node_guid}",
-    aliases: &[Alias {
-        page: alias::PAGE,
-        name: "node_infiniband_info",
-        kind: Kind::Gauge,
-        labels: &[
+    aliases: &[Alias::new(
+        alias::PAGE,
+        "node_infiniband_info",
+        Kind::Gauge,
+        &[
             ("device", "device"),
             ("board_id", "board_id"),
             ("firmware_version", "firmware_version"),
             ("hca_type", "hca_type"),
         ],
-        scale: 1.0,
-    }],
+    )],
 };
 
 /// What has no table of its own.

@@ -8,5 +8,6 @@
 pub mod boot;
 pub mod kept;
 pub mod kmsg;
+pub mod nvml;
 pub mod root;
 pub mod task;

@@ -7,11 +7,5 @@ pub(super) const PAGE: &str = "node_exporter";
 
 /// A number of a port: the labels are the same, and so is the unit.
 pub(super) const fn port(name: &'static str, kind: Kind) -> Alias {
-    Alias {
-        page: PAGE,
-        name,
-        kind,
-        labels: &[("device", "device"), ("port", "port")],
-        scale: 1.0,
-    }
+    Alias::new(PAGE, name, kind, &[("device", "device"), ("port", "port")])
 }

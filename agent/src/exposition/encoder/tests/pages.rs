@@ -1,6 +1,7 @@
 //! Selections of our own page, and pages of another exporter's names.
 
 use super::*;
+use collectors::{Alias, Join, Kind, Metric, Spec, Tier};
 
 fn page_of(devices: Vec<DeviceState>) -> Page {
     Page {
@@ -185,7 +186,7 @@ fn two_collectors_fill_one_family_of_another_exporter() {
 fn scaled_numbers_stay_whole_where_they_can() {
     let scaled = |value, scale| {
         let mut out = Vec::new();
-        plan::write_scaled(value, scale, &mut out);
+        plan::write_scaled(value, (scale, false), &mut out);
         String::from_utf8(out).unwrap()
     };
     let big = (1 << 60) + 4;
@@ -195,6 +196,68 @@ fn scaled_numbers_stay_whole_where_they_can() {
     assert_eq!(scaled(Value::U64(5), 0.001), "0.005");
     assert_eq!(scaled(Value::F64(0.5), 100.0), "50");
     assert_eq!(scaled(Value::U64(u64::MAX), 8.0), "1.4757395258967641e20");
+}
+
+/// Where a device sits, which the other exporter says on each series.
+static PLACE: Metric = Metric {
+    name: "test_place_info",
+    kind: Kind::Info,
+    labels: &["device", "slot", "rack"],
+    tier: Tier::Private,
+    ..sample::LEVEL_ROW
+};
+
+static JOIN: Join = Join {
+    info: &PLACE,
+    by: &["device"],
+    labels: &[("SLOT", "slot"), ("RACK", "rack")],
+};
+
+/// A ratio that the other exporter tells in whole per cent, of busy devices alone.
+static BUSY: Metric = Metric {
+    name: "test_busy",
+    labels: &["device", "kind"],
+    aliases: &[Alias {
+        scale: 100.0,
+        whole: true,
+        only: &[("kind", "all")],
+        join: Some(&JOIN),
+        ..Alias::new("other", "OTHER_BUSY", Kind::Gauge, &[("d", "device")])
+    }],
+    ..sample::LEVEL_ROW
+};
+
+static JOINED: Spec = Spec {
+    name: "joined",
+    metrics: &[&PLACE, &BUSY],
+    ..sample::SPEC
+};
+
+#[test]
+fn labels_of_another_series_of_the_device_are_joined_and_only_what_is_asked_for_is_shown() {
+    let device = |name: &str, place: Option<&str>| {
+        device(name, |b| {
+            b.push(&BUSY, &[name, "all"], Value::F64(0.29));
+            b.push(&BUSY, &[name, "half"], Value::F64(0.5));
+            if let Some(place) = place {
+                b.info(&PLACE, &[name, place, ""]);
+            }
+        })
+    };
+    let mut page = page_of(vec![device("a", Some("3")), device("b", None)]);
+    let mut shot = Snapshot::clone(&page.snapshot);
+    shot.collectors[0].spec = &JOINED;
+    page.snapshot = Arc::new(shot);
+    let (text, _) = other(&page, "", Format::Text);
+    let samples: Vec<&str> = text.lines().filter(|l| !l.starts_with('#')).collect();
+    assert_eq!(
+        samples,
+        ["OTHER_BUSY{SLOT=\"3\",d=\"a\"} 29", "OTHER_BUSY{d=\"b\"} 29"]
+    );
+    assert!(
+        !self::text(&page, "").contains("test_place_info"),
+        "it is private"
+    );
 }
 
 #[test]

@@ -1,0 +1,90 @@
+//! What dcgm-exporter calls the same numbers: names as before DCGM 4.6, the labels of its every series, its units.
+
+use super::DCGM_INFO;
+use crate::metric::{Alias, Join, Kind};
+
+/// The page that speaks like dcgm-exporter.
+const PAGE: &str = "dcgm";
+
+/// The labels that dcgm-exporter puts on every series.
+static LABELS: Join = Join {
+    info: &DCGM_INFO,
+    by: &["gpu", "gpu_instance"],
+    labels: &[
+        ("gpu", "index"),
+        ("UUID", "gpu"),
+        ("pci_bus_id", "pci_bus_id"),
+        ("device", "device"),
+        ("modelName", "name"),
+        ("GPU_I_PROFILE", "profile"),
+        ("GPU_I_ID", "instance_id"),
+        ("Hostname", "hostname"),
+        ("DCGM_FI_DRIVER_VERSION", "driver"),
+    ],
+};
+
+/// An alias under construction.
+pub(crate) struct Theirs(Alias);
+
+const fn of(name: &'static str, kind: Kind) -> Theirs {
+    Theirs(Alias {
+        join: Some(&LABELS),
+        ..Alias::new(PAGE, name, kind, &[])
+    })
+}
+
+/// A gauge of theirs.
+pub(crate) const fn gauge(name: &'static str) -> Theirs {
+    of(name, Kind::Gauge)
+}
+
+/// What they call a counter.
+pub(crate) const fn counter(name: &'static str) -> Theirs {
+    of(name, Kind::Counter)
+}
+
+impl Theirs {
+    /// In their unit: ours multiplied by this, and rounded where `whole`.
+    const fn scaled(self, scale: f64, whole: bool) -> Alias {
+        Alias {
+            scale,
+            whole,
+            ..self.0
+        }
+    }
+
+    /// As it is.
+    pub(crate) const fn same(self) -> Alias {
+        self.0
+    }
+
+    /// Whole per cent instead of a ratio.
+    pub(crate) const fn percent(self) -> Alias {
+        self.scaled(100.0, true)
+    }
+
+    /// MiB, which they call MB.
+    pub(crate) const fn mebibytes(self) -> Alias {
+        self.scaled(1.0 / 1_048_576.0, true)
+    }
+
+    /// Megahertz.
+    pub(crate) const fn megahertz(self) -> Alias {
+        self.scaled(1e-6, true)
+    }
+
+    /// Millijoules.
+    pub(crate) const fn millijoules(self) -> Alias {
+        self.scaled(1e3, true)
+    }
+
+    /// Nanoseconds.
+    pub(crate) const fn nanoseconds(self) -> Alias {
+        self.scaled(1e9, true)
+    }
+
+    /// Only series with these labels of ours.
+    pub(crate) const fn only(self, only: &'static [(&'static str, &'static str)]) -> Self {
+        Self(Alias { only, ..self.0 })
+    }
+}

@@ -1,0 +1,146 @@
+//! Asking the driver about one GPU: each question at most once in a reading, none again that it does not understand, and
+//! none at all after it said that the GPU is gone.
+
+use std::time::Instant;
+
+use crate::Histogram;
+use crate::gpu::metrics::row::CALLS;
+use crate::sys::nvml::{Code, Handle, Library};
+
+/// A question: the function, and which of several things it is asked for.
+pub(super) type Question = (&'static str, u32);
+
+/// After so many answers in a row that say nothing, with no other before them, the GPU counts as unavailable. A driver
+/// whose firmware does not answer takes most of a minute for each.
+const GIVE_UP: u32 = 2;
+
+/// How long calls took, since the device is known.
+#[derive(Debug)]
+struct Took {
+    buckets: Vec<u64>,
+    sum: f64,
+    count: u64,
+}
+
+/// Asks about one GPU.
+pub(super) struct Caller {
+    pub(super) library: &'static Library,
+    pub(super) handle: Handle,
+    refused: Vec<Question>,
+    took: Took,
+    answered: bool,
+    failed: u32,
+    gone: Option<Code>,
+}
+
+impl Caller {
+    pub(super) fn new(library: &'static Library, handle: Handle) -> Self {
+        Self {
+            library,
+            handle,
+            refused: Vec::new(),
+            took: Took {
+                buckets: vec![0; CALLS.bounds().len()],
+                sum: 0.0,
+                count: 0,
+            },
+            answered: false,
+            failed: 0,
+            gone: None,
+        }
+    }
+
+    /// Goes on with another handle, as after a scan: everything may be asked again.
+    pub(super) fn renew(&mut self, handle: Handle) {
+        self.handle = handle;
+        self.forget();
+    }
+
+    /// Everything may be asked again.
+    pub(super) fn forget(&mut self) {
+        self.refused.clear();
+    }
+
+    /// Begins a reading.
+    pub(super) fn begin(&mut self) {
+        self.answered = false;
+        self.failed = 0;
+        self.gone = None;
+    }
+
+    /// Why the GPU is not available, where it is not.
+    pub(super) fn gone(&self) -> Option<Code> {
+        self.gone
+    }
+
+    /// Asks about the GPU. `None`: no answer, now or ever.
+    pub(super) fn ask<T>(
+        &mut self,
+        question: Question,
+        call: impl FnOnce(&Library, Handle) -> Result<T, Code>,
+    ) -> Option<T> {
+        let handle = self.handle;
+        self.ask_about(question, |library| call(library, handle)).ok()?
+    }
+
+    /// The same about an instance, whose end is not that of the GPU: its return code is handed on.
+    pub(super) fn ask_about<T>(
+        &mut self,
+        question: Question,
+        call: impl FnOnce(&Library) -> Result<T, Code>,
+    ) -> Result<Option<T>, Code> {
+        if self.gone.is_some() || self.refused.contains(&question) {
+            return Ok(None);
+        }
+        let began = Instant::now();
+        let answer = call(self.library);
+        self.took.add(began.elapsed().as_secs_f64());
+        match answer {
+            Ok(value) => {
+                self.answered = true;
+                Ok(Some(value))
+            }
+            Err(code) => {
+                self.note(question, code);
+                Err(code)
+            }
+        }
+    }
+
+    fn note(&mut self, question: Question, code: Code) {
+        if code.is_unsupported() {
+            self.refused.push(question);
+            return;
+        }
+        tracing::debug!(call = question.0, %code, "no answer");
+        self.failed += 1;
+        let hopeless = !self.answered && self.failed >= GIVE_UP;
+        if code.is_lost() || code.is_uninitialized() || code == Code::TIMEOUT || hopeless {
+            self.gone = Some(code);
+        }
+    }
+
+    /// Whether it was ever said that this cannot be answered.
+    pub(super) fn is_refused(&self, question: Question) -> bool {
+        self.refused.contains(&question)
+    }
+
+    /// How long calls took so far.
+    pub(super) fn took(&self) -> Histogram<'_> {
+        Histogram {
+            buckets: &self.took.buckets,
+            sum: self.took.sum,
+            count: self.took.count,
+        }
+    }
+}
+
+impl Took {
+    fn add(&mut self, seconds: f64) {
+        for (bucket, bound) in self.buckets.iter_mut().zip(CALLS.bounds()) {
+            *bucket += u64::from(seconds <= *bound);
+        }
+        self.sum += seconds;
+        self.count += 1;
+    }
+}

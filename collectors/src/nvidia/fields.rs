@@ -1,0 +1,223 @@
+//! What one call reads together: nvmlDeviceGetFieldValues. Each value has its own return code; what a GPU does not offer
+//! is left out of the next batch.
+
+mod table;
+
+use super::call::{Caller, Question};
+use super::nvlink::Links;
+use crate::gpu::metrics as m;
+use crate::sys::nvml::{Batch, Code, FieldValue, Handle, Library, Wanted};
+use crate::{Block, Metric, Value};
+
+pub(super) use table::{Scale, counter};
+
+/// All links of a GPU, where a field is told by link.
+pub(super) const ALL_LINKS: u32 = u32::MAX;
+
+/// The batch's own question.
+const BATCH: Question = ("GetFieldValues", 0);
+
+/// One value of the batch.
+#[derive(Debug)]
+struct Item {
+    wanted: Wanted,
+    /// Its place in the batch; `None`: not offered.
+    place: Option<usize>,
+}
+
+/// The batch of one GPU.
+pub(super) struct Fields {
+    items: Vec<Item>,
+    batch: Batch,
+    links: Links,
+    /// Nothing was left out yet.
+    fresh: bool,
+    answered: bool,
+}
+
+/// The numbers of the fields that were renumbered in driver 580.82 (CUDA 13.0 Update 1): 251 to 255 became 269 to 273.
+/// <https://docs.nvidia.com/deploy/nvml-api/known-issues.html>
+fn number(field: u32, driver: &str) -> u32 {
+    let mut parts = driver.split('.').map(|p| p.parse::<u32>().ok());
+    let (major, minor) = (parts.next().flatten(), parts.next().flatten());
+    let renumbered = (major, minor) >= (Some(580), Some(82));
+    match field {
+        251..=255 if renumbered => field + 18,
+        256..=273 if renumbered => field - 5,
+        _ => field,
+    }
+}
+
+impl Fields {
+    pub(super) fn new(caller: &mut Caller, driver: &str) -> Self {
+        let links = Links::new(caller);
+        let rows = table::ROWS.iter().map(|row| Wanted {
+            field: number(row.field, driver),
+            scope: row.scope,
+        });
+        let wanted: Vec<Wanted> = rows.chain(links.wanted()).collect();
+        let batch = Batch::new(&wanted);
+        let items = wanted.into_iter().enumerate().map(|(at, wanted)| Item {
+            wanted,
+            place: Some(at),
+        });
+        Self {
+            items: items.collect(),
+            batch,
+            links,
+            fresh: true,
+            answered: false,
+        }
+    }
+
+    /// Asks.
+    pub(super) fn read(&mut self, caller: &mut Caller) {
+        if self.batch.is_empty() {
+            self.answered = false;
+            return;
+        }
+        let batch = &mut self.batch;
+        let answer = caller.ask(BATCH, |library, device| library.fields(device, batch));
+        self.answered = answer.is_some();
+    }
+
+    /// The answer at that place of the list, or its return code.
+    fn get(&self, at: usize) -> Result<FieldValue, Code> {
+        if !self.answered {
+            return Err(Code::NOT_READY);
+        }
+        let place = self.items.get(at).and_then(|i| i.place);
+        self.batch.get(place.ok_or(Code::NOT_SUPPORTED)?)
+    }
+
+    /// Leaves out what is not offered.
+    fn shrink(&mut self) {
+        if !self.fresh || !self.answered {
+            return;
+        }
+        self.fresh = false;
+        let offered: Vec<bool> = (0..self.items.len())
+            .map(|at| !self.get(at).is_err_and(Code::is_unsupported))
+            .collect();
+        let mut wanted = Vec::new();
+        for (item, offered) in self.items.iter_mut().zip(offered) {
+            item.place = offered.then_some(wanted.len());
+            if offered {
+                wanted.push(item.wanted);
+            }
+        }
+        self.batch = Batch::new(&wanted);
+    }
+
+    /// `ecc`: whether the GPU counts memory errors now.
+    pub(super) fn push(&mut self, gpu: &str, caller: &mut Caller, ecc: Option<bool>, out: &mut Block) {
+        for (at, row) in table::ROWS.iter().enumerate() {
+            let answer = self.get(at);
+            let missing = answer.is_err_and(Code::is_unsupported);
+            let mut value = answer.ok().and_then(|v| row.number(v));
+            if row.ecc && ecc == Some(false) {
+                value = None;
+            }
+            if let (true, None, Some(other)) = (missing, value, &row.instead) {
+                let answer: Option<u32> = caller.ask((other.name, 0), other.call);
+                value = answer.and_then(|n| row.number(FieldValue::Unsigned(u64::from(n))));
+            }
+            push(row.metric, gpu, row.labels, row.scale, value, out);
+            if let Some((metric, labels)) = row.also {
+                push(metric, gpu, labels, row.scale, value, out);
+            }
+        }
+        let first = table::ROWS.len();
+        let links = std::mem::take(&mut self.links);
+        links.push(gpu, caller, |at| self.get(first + at), out);
+        self.links = links;
+        self.sram(gpu, caller, ecc, out);
+        self.shrink();
+    }
+
+    /// Errors of the SRAM stand in a structure of their own.
+    fn sram(&self, gpu: &str, caller: &mut Caller, ecc: Option<bool>, out: &mut Block) {
+        let sram = caller
+            .ask(("GetSramEccErrorStatus", 0), Library::sram)
+            .filter(|s| ecc != Some(false) && s.aggregateCor != u64::MAX);
+        let location = |kind, scope| [gpu, kind, scope, "sram"];
+        let both = |a: u64, b: u64| a.saturating_add(b);
+        let counts = [
+            (location("corrected", "volatile"), sram.map(|s| s.volatileCor)),
+            (
+                location("uncorrected", "volatile"),
+                sram.map(|s| both(s.volatileUncParity, s.volatileUncSecDed)),
+            ),
+            (location("corrected", "aggregate"), sram.map(|s| s.aggregateCor)),
+            (
+                location("uncorrected", "aggregate"),
+                sram.map(|s| both(s.aggregateUncParity, s.aggregateUncSecDed)),
+            ),
+        ];
+        for (labels, count) in counts {
+            out.maybe_u64(&m::ECC_LOCATION_ERRORS, &labels, count);
+        }
+        let mut code =
+            |scope, code, count| out.maybe_u64(&m::ECC_SRAM_UNCORRECTED, &[gpu, scope, code], count);
+        code("volatile", "parity", sram.map(|s| s.volatileUncParity));
+        code("volatile", "secded", sram.map(|s| s.volatileUncSecDed));
+        code("aggregate", "parity", sram.map(|s| s.aggregateUncParity));
+        code("aggregate", "secded", sram.map(|s| s.aggregateUncSecDed));
+        let mut bucket = |bucket, count| out.maybe_u64(&m::ECC_SRAM_BUCKET, &[gpu, bucket], count);
+        bucket("l2", sram.map(|s| s.aggregateUncBucketL2));
+        bucket("sm", sram.map(|s| s.aggregateUncBucketSm));
+        bucket("mcu", sram.map(|s| s.aggregateUncBucketMcu));
+        bucket("pcie", sram.map(|s| s.aggregateUncBucketPcie));
+        bucket("other", sram.map(|s| s.aggregateUncBucketOther));
+        let exceeded = sram.map(|s| u64::from(s.bThresholdExceeded)).filter(|v| *v <= 1);
+        out.maybe_u64(&m::ECC_SRAM_THRESHOLD, &[gpu], exceeded);
+    }
+}
+
+/// Pushes a value with the labels behind `gpu`.
+pub(super) fn push(
+    metric: &'static Metric,
+    gpu: &str,
+    labels: &[&str],
+    scale: Scale,
+    value: Option<u64>,
+    out: &mut Block,
+) {
+    let value = value.map_or(Value::Absent, |v| scale.of(v));
+    match labels {
+        [] => out.push(metric, &[gpu], value),
+        [a] => out.push(metric, &[gpu, a], value),
+        [a, b] => out.push(metric, &[gpu, a, b], value),
+        [a, b, c, ..] => out.push(metric, &[gpu, a, b, c], value),
+    }
+}
+
+/// A function that gives the same number on older GPUs.
+pub(super) struct Instead {
+    name: &'static str,
+    call: fn(&Library, Handle) -> Result<u32, Code>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_have_other_numbers_from_driver_580_82_on() {
+        for (driver, clock_event, smoothing) in [
+            ("535.230.02", 251, 256),
+            ("580.65.06", 251, 256),
+            ("580.82", 269, 251),
+            ("580.82.07", 269, 251),
+            ("580.105.08", 269, 251),
+            ("590.10", 269, 251),
+            ("", 251, 256),
+            ("nonsense", 251, 256),
+        ] {
+            assert_eq!(number(251, driver), clock_event, "{driver}");
+            assert_eq!(number(256, driver), smoothing, "{driver}");
+            assert_eq!((number(250, driver), number(83, driver)), (250, 83), "{driver}");
+        }
+        assert_eq!((number(255, "590.0"), number(273, "590.0")), (273, 268));
+    }
+}

@@ -1,0 +1,233 @@
+//! Which field becomes which series.
+
+use super::Instead;
+use crate::gpu::metrics as m;
+use crate::sys::nvml::{FieldValue, Library};
+use crate::{Metric, Value};
+
+/// What becomes of a driver's number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::nvidia) enum Scale {
+    /// It is multiplied, and stays a whole number.
+    Times(u64),
+    /// It is divided: 642310 mW are the number that is written 642.31, which a multiplication would miss.
+    Per(f64),
+}
+
+impl Scale {
+    #[expect(clippy::cast_precision_loss, reason = "the formats' numbers are real ones")]
+    pub(in crate::nvidia) fn of(self, number: u64) -> Value {
+        match self {
+            Self::Times(factor) => number.checked_mul(factor).map_or(Value::Absent, Value::U64),
+            Self::Per(divisor) => Value::F64(number as f64 / divisor),
+        }
+    }
+}
+
+/// One field.
+pub(in crate::nvidia) struct Row {
+    /// Its number before driver 580.82.
+    pub(super) field: u32,
+    pub(super) scope: u32,
+    pub(super) metric: &'static Metric,
+    /// The labels behind `gpu`.
+    pub(super) labels: &'static [&'static str],
+    pub(super) scale: Scale,
+    /// The driver gives 32 bits.
+    narrow: bool,
+    /// Says nothing while ECC is off.
+    pub(super) ecc: bool,
+    pub(super) instead: Option<Instead>,
+    /// The same number has another name too.
+    pub(super) also: Option<(&'static Metric, &'static [&'static str])>,
+}
+
+impl Row {
+    /// The number that was told. All bits set is what a driver leaves in a value that it did not read.
+    pub(super) fn number(&self, value: FieldValue) -> Option<u64> {
+        let most = if self.narrow {
+            u64::from(u32::MAX)
+        } else {
+            u64::MAX
+        };
+        counter(value).filter(|n| *n < most)
+    }
+}
+
+/// A number of 64 bits that was told.
+pub(in crate::nvidia) fn counter(value: FieldValue) -> Option<u64> {
+    let number = match value {
+        FieldValue::Unsigned(number) => Some(number),
+        FieldValue::Signed(number) => u64::try_from(number).ok(),
+        FieldValue::Real(number) => whole(number),
+    };
+    number.filter(|n| *n < u64::MAX)
+}
+
+/// A driver that tells a whole number as a real one.
+#[expect(clippy::cast_sign_loss, reason = "it was looked at")]
+fn whole(number: f64) -> Option<u64> {
+    (number.is_finite() && (0.0..9e15).contains(&number)).then_some(number as u64)
+}
+
+const MILLI: Scale = Scale::Per(1e3);
+const NANO: Scale = Scale::Per(1e9);
+const ONE: Scale = Scale::Times(1);
+
+const fn narrow(field: u32, metric: &'static Metric, labels: &'static [&'static str], scale: Scale) -> Row {
+    Row {
+        narrow: true,
+        ..wide(field, metric, labels, scale)
+    }
+}
+
+const fn wide(field: u32, metric: &'static Metric, labels: &'static [&'static str], scale: Scale) -> Row {
+    Row {
+        field,
+        scope: 0,
+        metric,
+        labels,
+        scale,
+        narrow: false,
+        ecc: false,
+        instead: None,
+        also: None,
+    }
+}
+
+const fn ecc(field: u32, labels: &'static [&'static str]) -> Row {
+    let metric = if labels.len() == 2 {
+        &m::ECC_ERRORS
+    } else {
+        &m::ECC_LOCATION_ERRORS
+    };
+    Row {
+        ecc: true,
+        ..wide(field, metric, labels, ONE)
+    }
+}
+
+/// What holds the clocks is a policy too.
+const fn policy(field: u32, reason: &'static [&'static str], policy: &'static [&'static str]) -> Row {
+    Row {
+        also: Some((&m::POLICY_SECONDS, policy)),
+        ..wide(field, &m::CLOCK_EVENT_SECONDS, reason, NANO)
+    }
+}
+
+/// On GPUs and drivers without the field a function tells the same.
+macro_rules! or {
+    ($row:expr, $name:literal, $call:ident) => {
+        Row {
+            instead: Some(Instead {
+                name: $name,
+                call: Library::$call,
+            }),
+            ..$row
+        }
+    };
+}
+
+/// Errors by where they were: corrected and uncorrected, volatile and aggregate.
+macro_rules! location {
+    ($location:literal: $cv:literal $uv:literal $ca:literal $ua:literal) => {
+        [
+            ecc($cv, &["corrected", "volatile", $location]),
+            ecc($uv, &["uncorrected", "volatile", $location]),
+            ecc($ca, &["corrected", "aggregate", $location]),
+            ecc($ua, &["uncorrected", "aggregate", $location]),
+        ]
+    };
+}
+
+const L1: [Row; 4] = location!("l1": 7 8 18 19);
+const L2: [Row; 4] = location!("l2": 9 10 20 21);
+const DRAM: [Row; 4] = location!("dram": 11 12 22 23);
+const REGISTERS: [Row; 4] = location!("register_file": 13 14 24 25);
+const TEXTURE: [Row; 4] = location!("texture": 15 16 26 27);
+
+const fn of(rows: &[Row; 4], at: usize) -> Row {
+    let Row { field, labels, .. } = rows[at];
+    ecc(field, labels)
+}
+
+/// All fields of the GPU as a whole, in the order of the exposition.
+pub(super) static ROWS: &[Row] = &[
+    narrow(82, &m::MEMORY_TEMPERATURE, &[], ONE),
+    or!(narrow(185, &m::POWER, &[], MILLI), "GetPowerUsage", power_usage),
+    narrow(186, &m::POWER_INSTANT, &[], MILLI),
+    or!(
+        narrow(190, &m::POWER_LIMIT, &[], MILLI),
+        "GetEnforcedPowerLimit",
+        enforced_power_limit
+    ),
+    or!(
+        narrow(192, &m::POWER_LIMIT_REQUESTED, &[], MILLI),
+        "GetPowerManagementLimit",
+        power_limit
+    ),
+    wide(83, &m::ENERGY, &[], MILLI),
+    policy(74, &["sw_power_cap"], &["power"]),
+    policy(76, &["sync_boost"], &["sync_boost"]),
+    wide(251, &m::CLOCK_EVENT_SECONDS, &["sw_thermal"], NANO),
+    wide(252, &m::CLOCK_EVENT_SECONDS, &["hw_thermal"], NANO),
+    wide(253, &m::CLOCK_EVENT_SECONDS, &["hw_power_brake"], NANO),
+    wide(75, &m::POLICY_SECONDS, &["thermal"], NANO),
+    wide(77, &m::POLICY_SECONDS, &["board_limit"], NANO),
+    wide(78, &m::POLICY_SECONDS, &["low_utilization"], NANO),
+    wide(79, &m::POLICY_SECONDS, &["reliability"], NANO),
+    wide(80, &m::POLICY_SECONDS, &["application_clocks"], NANO),
+    wide(81, &m::POLICY_SECONDS, &["base_clocks"], NANO),
+    narrow(230, &m::RECOVERY_ACTION, &[], ONE),
+    ecc(3, &["corrected", "volatile"]),
+    ecc(4, &["uncorrected", "volatile"]),
+    ecc(5, &["corrected", "aggregate"]),
+    ecc(6, &["uncorrected", "aggregate"]),
+    of(&DRAM, 0),
+    of(&DRAM, 1),
+    of(&DRAM, 2),
+    of(&DRAM, 3),
+    of(&L1, 0),
+    of(&L1, 1),
+    of(&L1, 2),
+    of(&L1, 3),
+    of(&L2, 0),
+    of(&L2, 1),
+    of(&L2, 2),
+    of(&L2, 3),
+    of(&REGISTERS, 0),
+    of(&REGISTERS, 1),
+    of(&REGISTERS, 2),
+    of(&REGISTERS, 3),
+    of(&TEXTURE, 0),
+    of(&TEXTURE, 1),
+    of(&TEXTURE, 2),
+    of(&TEXTURE, 3),
+    ecc(17, &["uncorrected", "volatile", "cbu"]),
+    ecc(28, &["uncorrected", "aggregate", "cbu"]),
+    narrow(142, &m::REMAPPED_ROWS, &["corrected"], ONE),
+    narrow(143, &m::REMAPPED_ROWS, &["uncorrected"], ONE),
+    narrow(144, &m::ROW_REMAP_PENDING, &[], ONE),
+    narrow(145, &m::ROW_REMAP_FAILURE, &[], ONE),
+    narrow(29, &m::RETIRED_PAGES, &["corrected"], ONE),
+    narrow(30, &m::RETIRED_PAGES, &["uncorrected"], ONE),
+    narrow(31, &m::RETIRED_PAGES_PENDING, &[], ONE),
+    or!(
+        narrow(94, &m::PCIE_REPLAYS, &[], ONE),
+        "GetPcieReplayCounter",
+        pcie_replays
+    ),
+    narrow(173, &m::PCIE_ERRORS, &["correctable"], ONE),
+    narrow(179, &m::PCIE_ERRORS, &["non_fatal"], ONE),
+    narrow(180, &m::PCIE_ERRORS, &["fatal"], ONE),
+    narrow(175, &m::PCIE_ERRORS, &["receiver"], ONE),
+    narrow(176, &m::PCIE_ERRORS, &["bad_tlp"], ONE),
+    narrow(178, &m::PCIE_ERRORS, &["bad_dllp"], ONE),
+    narrow(174, &m::PCIE_ERRORS, &["nak_received"], ONE),
+    narrow(177, &m::PCIE_ERRORS, &["nak_sent"], ONE),
+    narrow(181, &m::PCIE_ERRORS, &["unsupported_request"], ONE),
+    narrow(182, &m::PCIE_ERRORS, &["lcrc"], ONE),
+    narrow(183, &m::PCIE_ERRORS, &["lane"], ONE),
+    narrow(169, &m::PCIE_ERRORS, &["recovery"], ONE),
+    // 197 and 198, bytes over PCI Express, have 32 bits: they begin anew several times a second.
+];

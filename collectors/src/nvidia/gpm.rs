@@ -1,0 +1,172 @@
+//! What the parts of a GPU did between two samples of its own counters (GPM): Hopper and newer.
+//!
+//! The window belongs to us and not to whoever asks: it begins and ends with samples that we take, and lasts a second or
+//! longer, so that two scrapers see the same. One sample and one question for each GPU and window, or for each GPU
+//! instance of a divided one.
+
+mod table;
+
+use std::time::{Duration, Instant};
+
+use super::call::Caller;
+use super::instances::Instances;
+use super::metrics as n;
+use crate::Block;
+use crate::sys::nvml::gpm::Sample;
+use crate::sys::nvml::{Code, Library};
+use table::ROWS;
+
+/// A shorter window says little, and each costs two calls.
+const WINDOW: Duration = Duration::from_secs(1);
+/// What is older than this is shown no more: the next window has been due for long.
+const STALE: Duration = Duration::from_secs(120);
+
+/// The window of a GPU, or of one of its GPU instances.
+#[derive(Debug)]
+struct Window {
+    /// The GPU instance; `None`: all of the GPU.
+    instance: Option<u32>,
+    /// The beginning of the next window, where there is one.
+    begin: Option<(Sample, Instant)>,
+    /// Room for its end.
+    spare: Option<Sample>,
+    length: Option<Duration>,
+    values: Vec<Option<f64>>,
+}
+
+/// The windows of one GPU.
+#[derive(Debug)]
+pub(super) struct Profile {
+    windows: Vec<Window>,
+    wanted: Vec<u32>,
+    /// The driver knows the counters that only grow.
+    counters: bool,
+}
+
+impl Profile {
+    /// `None`: switched off, or the GPU cannot tell.
+    pub(super) fn new(caller: &mut Caller, on: bool, architecture: &str) -> Option<Self> {
+        // The library answers for every architecture; an old GPU need not be asked.
+        let old = ["kepler", "maxwell", "pascal", "volta", "turing", "ampere", "ada"];
+        if !on || old.contains(&architecture) {
+            return None;
+        }
+        caller
+            .ask(("GpmQueryDeviceSupport", 0), Library::gpm_supported)
+            .filter(|supported| *supported)?;
+        Some(Self {
+            windows: Vec::new(),
+            wanted: table::ids(true),
+            counters: true,
+        })
+    }
+
+    pub(super) fn read(&mut self, gpu: &str, caller: &mut Caller, instances: &Instances, out: &mut Block) {
+        let mut parts: Vec<Option<u32>> = instances.iter().map(|i| Some(i.gpu_instance)).collect();
+        parts.dedup();
+        if parts.is_empty() {
+            parts.push(None);
+        }
+        let same = |w: &Window, part: &Option<u32>| w.instance == *part;
+        if self.windows.len() != parts.len() || !self.windows.iter().zip(&parts).all(|(w, p)| same(w, p)) {
+            let mut before = std::mem::take(&mut self.windows);
+            self.windows = parts
+                .into_iter()
+                .map(|part| match before.iter().position(|w| same(w, &part)) {
+                    Some(at) => before.swap_remove(at),
+                    None => Window::new(part),
+                })
+                .collect();
+        }
+        for window in &mut self.windows {
+            let asked = window.take(caller, &self.wanted);
+            if asked == Err(Code::INVALID_ARGUMENT) && self.counters {
+                // A driver that does not know the newer numbers refuses all of them.
+                self.counters = false;
+                self.wanted = table::ids(false);
+            }
+            window.push(gpu, instances, out);
+        }
+    }
+}
+
+impl Window {
+    fn new(instance: Option<u32>) -> Self {
+        Self {
+            instance,
+            begin: None,
+            spare: None,
+            length: None,
+            values: Vec::new(),
+        }
+    }
+
+    /// Ends the window where it is long enough, and begins the next.
+    fn take(&mut self, caller: &mut Caller, wanted: &[u32]) -> Result<(), Code> {
+        let number = self.instance.map_or(0, |i| i + 1);
+        if self.begin.as_ref().is_some_and(|(_, at)| at.elapsed() < WINDOW) {
+            return Ok(());
+        }
+        let spare = match self.spare.take() {
+            Some(sample) => Some(sample),
+            None => caller.ask_about(("GpmSampleAlloc", number), Library::gpm_sample)?,
+        };
+        let Some(mut end) = spare else { return Ok(()) };
+        let (handle, instance) = (caller.handle, self.instance);
+        let took = caller.ask_about(("GpmSampleGet", number), |l| {
+            l.gpm_take(handle, instance, &mut end)
+        });
+        let now = Instant::now();
+        if !matches!(took, Ok(Some(()))) {
+            self.spare = Some(end);
+            self.length = None;
+            return took.map(drop);
+        }
+        let Some((begin, at)) = self.begin.replace((end, now)) else {
+            return Ok(());
+        };
+        let length = now.saturating_duration_since(at);
+        // Without the counters it is another question.
+        let question = (
+            "GpmMetricsGet",
+            number + u32::from(wanted.len() < ROWS.len()) * 1000,
+        );
+        let asked = match &self.begin {
+            Some((end, _)) if length <= STALE => {
+                caller.ask_about(question, |l| l.gpm_metrics(&begin, end, wanted, &mut self.values))
+            }
+            _ => Ok(None),
+        };
+        self.spare = Some(begin);
+        self.length = matches!(asked, Ok(Some(()))).then_some(length);
+        asked.map(drop)
+    }
+
+    fn push(&self, gpu: &str, instances: &Instances, out: &mut Block) {
+        let fresh = self.begin.as_ref().is_some_and(|(_, at)| at.elapsed() < STALE);
+        let length = self.length.filter(|_| fresh);
+        // A GPU instance's counters are those of all of its compute instances: they are told once, of the first.
+        let part = match self.instance {
+            None => "",
+            Some(number) => {
+                let first = instances.iter().find(|i| i.gpu_instance == number);
+                first.map_or("", |i| i.label.as_str())
+            }
+        };
+        super::simple::real(
+            out,
+            &n::PROFILING_WINDOW,
+            &[gpu, part],
+            length.map(|l| l.as_secs_f64()),
+        );
+        for (at, row) in ROWS.iter().enumerate() {
+            let value = self
+                .values
+                .get(at)
+                .copied()
+                .flatten()
+                .filter(|_| length.is_some());
+            row.push(gpu, part, value, out);
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! One GPU: what is read of it, and in which order.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::call::Caller;
+use super::fields::Fields;
+use super::gpm::Profile;
+use super::identity::{Identity, long_address};
+use super::instances::Instances;
+use super::inventory::Inventory;
+use super::limits::Limits;
+use super::simple;
+use crate::gpu::metrics as m;
+use crate::sys::nvml::Code;
+use crate::{Block, Device, Error, Subject};
+
+/// What a person sets and what a part is made for is read again after this.
+const SLOWLY: Duration = Duration::from_secs(60);
+
+/// One GPU.
+pub(super) struct Gpu {
+    subject: Subject,
+    hostname: String,
+    inventory: Arc<Inventory>,
+    identity: Arc<Identity>,
+    /// The scan that the handle is of.
+    generation: u64,
+    open: Option<Open>,
+}
+
+/// A GPU that the driver opened.
+struct Open {
+    caller: Caller,
+    fields: Fields,
+    limits: Limits,
+    limits_read: Instant,
+    instances: Instances,
+    profile: Option<Profile>,
+}
+
+impl Open {
+    fn new(mut caller: Caller, inventory: &Inventory, architecture: &str, driver: &str) -> Self {
+        caller.begin();
+        let limits = Limits::read(&mut caller);
+        let fields = Fields::new(&mut caller, driver);
+        let profile = Profile::new(&mut caller, inventory.table.gpm, architecture);
+        Self {
+            caller,
+            fields,
+            limits,
+            limits_read: Instant::now(),
+            instances: Instances::default(),
+            profile,
+        }
+    }
+}
+
+impl Gpu {
+    pub(super) fn new(gpu: &str, hostname: &str, inventory: Arc<Inventory>) -> Self {
+        Self {
+            subject: Subject::gpu(gpu),
+            hostname: hostname.to_owned(),
+            inventory,
+            identity: Arc::default(),
+            generation: u64::MAX,
+            open: None,
+        }
+    }
+
+    /// Takes over what the last scan found. Why there is nothing to ask, where there is not.
+    fn refresh(&mut self) -> Result<(), Code> {
+        let generation = self.inventory.generation();
+        let entry = self.inventory.get(&self.subject.name).ok_or(Code::NOT_FOUND)?;
+        self.identity = entry.identity;
+        let handle = entry.handle?;
+        if self.generation == generation && self.open.is_some() {
+            return Ok(());
+        }
+        // The counts of calls go on; everything else begins anew.
+        let caller = match self.open.take() {
+            Some(Open { mut caller, .. }) => {
+                caller.renew(handle);
+                caller
+            }
+            None => Caller::new(self.inventory.library, handle),
+        };
+        let identity = &self.identity;
+        self.open = Some(Open::new(
+            caller,
+            &self.inventory,
+            identity.architecture,
+            &identity.driver,
+        ));
+        self.generation = generation;
+        Ok(())
+    }
+
+    fn read_open(&mut self, out: &mut Block) -> Result<(), Code> {
+        let gpu = self.subject.name.as_str();
+        let Some(open) = &mut self.open else {
+            return Err(Code::NOT_FOUND);
+        };
+        let caller = &mut open.caller;
+        caller.begin();
+        let slowly = open.limits_read.elapsed() >= SLOWLY;
+        open.fields.read(caller);
+        if slowly && caller.gone().is_none() {
+            open.limits = Limits::read(caller);
+            open.limits_read = Instant::now();
+        }
+        out.u64(&m::UP, &[gpu], 1);
+        push_info(&self.identity, out);
+        let mig = open.instances.read(caller);
+        push_dcgm(&self.identity, &self.hostname, &open.instances, out);
+        open.instances.push_info(gpu, out);
+        simple::read(gpu, caller, &open.instances, out);
+        open.limits.push(gpu, out);
+        open.fields.push(gpu, caller, open.limits.ecc(), out);
+        simple::read_processes(gpu, caller, &open.instances, self.inventory.table.processes, out);
+        if let Some(profile) = &mut open.profile {
+            profile.read(gpu, caller, &open.instances, out);
+        }
+        out.histogram(&m::DRIVER_CALL, &[gpu], Some(caller.took()));
+        if mig.is_changed() {
+            // What a divided GPU does not offer, a whole one may.
+            caller.forget();
+            open.fields = Fields::new(caller, &self.identity.driver);
+        }
+        match caller.gone() {
+            Some(code) => Err(code),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Device for Gpu {
+    fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    fn read(&mut self, out: &mut Block) -> Result<(), Error> {
+        let inventory = Arc::clone(&self.inventory);
+        let inside = inventory.enter();
+        let read = self.refresh().and_then(|()| self.read_open(out));
+        drop(inside);
+        if let Err(code) = read {
+            if code.is_uninitialized() {
+                self.inventory.suspect();
+            }
+            // What was read before the GPU left says nothing.
+            out.clear();
+            let gpu = self.subject.name.as_str();
+            out.u64(&m::UP, &[gpu], 0);
+            out.info(&m::UNAVAILABLE_INFO, &[gpu, code.reason()]);
+            push_info(&self.identity, out);
+            push_dcgm(&self.identity, &self.hostname, &Instances::default(), out);
+            if let Some(open) = &self.open {
+                out.histogram(&m::DRIVER_CALL, &[gpu], Some(open.caller.took()));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn push_info(identity: &Identity, out: &mut Block) {
+    let i = identity;
+    out.info(
+        &m::INFO,
+        &[
+            &i.gpu,
+            "nvidia",
+            &i.name,
+            &i.pci,
+            &i.index,
+            &i.minor,
+            &i.serial,
+            &i.part,
+            &i.vbios,
+            &i.driver,
+            i.architecture,
+        ],
+    );
+}
+
+/// The labels as dcgm-exporter writes them, of the whole and of each part.
+fn push_dcgm(identity: &Identity, hostname: &str, instances: &Instances, out: &mut Block) {
+    let i = identity;
+    let device = if i.minor.is_empty() {
+        String::new()
+    } else {
+        format!("nvidia{}", i.minor)
+    };
+    let pci = long_address(&i.pci);
+    let mut push = |part: &str, profile: &str, instance: &str| {
+        let labels = [
+            &i.gpu, part, &i.index, &pci, &device, &i.name, profile, instance, hostname, &i.driver,
+        ];
+        out.info(&m::DCGM_INFO, &labels);
+    };
+    push("", "", "");
+    for part in instances.iter() {
+        push(&part.label, &part.profile, &part.gpu_instance.to_string());
+    }
+}

@@ -1,0 +1,99 @@
+//! Which GPUs there are, as of the last scan. Scans write it; the GPUs' own threads read it.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::identity::Identity;
+use super::settings::Table;
+use crate::sys::nvml::{Code, Handle, Library};
+
+/// One GPU.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) identity: Arc<Identity>,
+    /// How to ask about it, or why nobody can.
+    pub(super) handle: Result<Handle, Code>,
+}
+
+/// What the list and the GPUs share.
+pub(super) struct Inventory {
+    pub(super) library: &'static Library,
+    pub(super) table: Table,
+    /// By label.
+    entries: Mutex<BTreeMap<String, Entry>>,
+    /// Counts scans.
+    generation: AtomicU64,
+    /// A GPU found the driver in another state than the last scan did.
+    doubt: AtomicBool,
+    /// How many threads are inside of the driver now.
+    inside: AtomicU32,
+}
+
+/// Somebody is inside of the driver until this is dropped.
+pub(super) struct Inside<'a>(&'a AtomicU32);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Inventory {
+    pub(super) fn new(library: &'static Library, table: Table) -> Self {
+        Self {
+            library,
+            table,
+            entries: Mutex::default(),
+            generation: AtomicU64::new(0),
+            doubt: AtomicBool::new(false),
+            inside: AtomicU32::new(0),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The GPUs, by label.
+    pub(super) fn entries(&self) -> BTreeMap<String, Entry> {
+        self.lock().clone()
+    }
+
+    /// Replaces all of them.
+    pub(super) fn replace(&self, entries: BTreeMap<String, Entry>) {
+        *self.lock() = entries;
+        self.generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The number of the last scan.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// One of them.
+    pub(super) fn get(&self, gpu: &str) -> Option<Entry> {
+        self.lock().get(gpu).cloned()
+    }
+
+    /// Asks for a scan before the next reading.
+    pub(super) fn suspect(&self) {
+        self.doubt.store(true, Ordering::Release);
+    }
+
+    /// Whether somebody asked for a scan; asked once.
+    pub(super) fn take_doubt(&self) -> bool {
+        self.doubt.swap(false, Ordering::AcqRel)
+    }
+
+    /// Enters the driver.
+    pub(super) fn enter(&self) -> Inside<'_> {
+        self.inside.fetch_add(1, Ordering::AcqRel);
+        Inside(&self.inside)
+    }
+
+    /// Whether nobody is inside of the driver.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.inside.load(Ordering::Acquire) == 0
+    }
+}

@@ -1,0 +1,142 @@
+//! What a person sets and what a part is made for: read seldom, told at every reading.
+
+use super::call::Caller;
+use crate::gpu::metrics as m;
+use crate::sys::nvml::Library;
+use crate::{Block, Metric};
+
+/// The clocks that are told of, with the library's numbers.
+pub(super) const CLOCKS: [(&str, u32); 3] = [("sm", 1), ("memory", 2), ("video", 3)];
+
+/// Temperature limits, with the library's numbers.
+static TEMPERATURES: [(&Metric, u32); 4] = [
+    (&m::TEMPERATURE_SHUTDOWN, 0),
+    (&m::TEMPERATURE_SLOWDOWN, 1),
+    (&m::MEMORY_TEMPERATURE_MAX, 2),
+    (&m::TEMPERATURE_MAX, 3),
+];
+
+/// Classes of spare rows, in the library's order.
+const SPARES: [&str; 5] = ["max", "high", "partial", "low", "none"];
+
+/// Hotter than any part survives: an answer that means nothing.
+pub(super) const HOTTEST: u32 = 250;
+/// Faster than any clock, in MHz.
+pub(super) const FASTEST: u32 = 100_000;
+
+/// What was read. `None`: not told.
+#[derive(Debug, Default)]
+pub(super) struct Limits {
+    persistence: Option<u32>,
+    compute: Option<u32>,
+    ecc: Option<(u32, u32)>,
+    temperatures: [Option<u32>; 4],
+    clocks: [Option<u32>; 3],
+    power: [Option<u32>; 3],
+    pcie: [Option<u32>; 2],
+    banks: [Option<u32>; 5],
+    inforom_valid: Option<bool>,
+    inforom: Option<[String; 4]>,
+}
+
+impl Limits {
+    pub(super) fn read(caller: &mut Caller) -> Self {
+        let mut ask = |name, number, call: fn(&Library, _) -> _| caller.ask((name, number), call);
+        let mode = |v: &u32| *v <= 1;
+        let persistence = ask("GetPersistenceMode", 0, Library::persistence_mode).filter(mode);
+        let compute = ask("GetComputeMode", 0, Library::compute_mode).filter(|v| *v <= 3);
+        let default = ask("GetPowerManagementDefaultLimit", 0, Library::default_power_limit).filter(known);
+        let pcie = [
+            ask("GetMaxPcieLinkGeneration", 0, Library::pcie_generation_max).filter(small),
+            ask("GetMaxPcieLinkWidth", 0, Library::pcie_width_max).filter(small),
+        ];
+        let range = caller
+            .ask(
+                ("GetPowerManagementLimitConstraints", 0),
+                Library::power_limit_range,
+            )
+            .filter(|(low, high)| known(low) && known(high));
+        let ecc = caller
+            .ask(("GetEccMode", 0), Library::ecc_mode)
+            .filter(|(now, later)| mode(now) && mode(later));
+        let temperatures = TEMPERATURES.map(|(_, which)| {
+            caller
+                .ask(("GetTemperatureThreshold", which), |l, d| {
+                    l.temperature_threshold(d, which)
+                })
+                .filter(|t| (1..HOTTEST).contains(t))
+        });
+        let clocks = CLOCKS.map(|(_, which)| {
+            caller
+                .ask(("GetMaxClockInfo", which), |l, d| l.clock_max(d, which))
+                .filter(|mhz| *mhz < FASTEST)
+        });
+        let banks = caller.ask(("GetRowRemapperHistogram", 0), Library::remapped_banks);
+        let inforom_valid = caller.ask(("ValidateInforom", 0), Library::inforom_valid);
+        let image = caller.ask(("GetInforomImageVersion", 0), Library::inforom_image);
+        let objects = [0, 1, 2].map(|object| {
+            caller
+                .ask(("GetInforomVersion", object), |l, d| l.inforom(d, object))
+                .unwrap_or_default()
+        });
+        let [oem, errors, power] = objects;
+        Self {
+            persistence,
+            compute,
+            ecc,
+            temperatures,
+            clocks,
+            power: [default, range.map(|r| r.0), range.map(|r| r.1)],
+            pcie,
+            banks: banks.map_or([None; 5], |b| b.banks.map(|n| Some(n).filter(known))),
+            inforom_valid,
+            inforom: image.map(|image| [image, oem, errors, power]),
+        }
+    }
+
+    /// Whether the GPU counts memory errors: with ECC off the counters hold what was in memory. `None`: not known.
+    pub(super) fn ecc(&self) -> Option<bool> {
+        self.ecc.map(|(now, _)| now == 1)
+    }
+
+    pub(super) fn push(&self, gpu: &str, out: &mut Block) {
+        let mut number = |metric, value: Option<u32>| out.maybe_u64(metric, &[gpu], value.map(u64::from));
+        number(&m::PERSISTENCE_MODE, self.persistence);
+        number(&m::COMPUTE_MODE, self.compute);
+        number(&m::ECC_MODE, self.ecc.map(|(now, _)| now));
+        number(&m::ECC_MODE_PENDING, self.ecc.map(|(_, later)| later));
+        for ((metric, _), value) in TEMPERATURES.iter().zip(self.temperatures) {
+            number(metric, value);
+        }
+        number(&m::PCIE_GENERATION_MAX, self.pcie[0]);
+        number(&m::PCIE_WIDTH_MAX, self.pcie[1]);
+        number(&m::INFOROM_VALID, self.inforom_valid.map(u32::from));
+        let limits = [&m::POWER_LIMIT_DEFAULT, &m::POWER_LIMIT_MIN, &m::POWER_LIMIT_MAX];
+        for (metric, milliwatts) in limits.into_iter().zip(self.power) {
+            super::simple::real(out, metric, &[gpu], milliwatts.map(|mw| f64::from(mw) / 1e3));
+        }
+        for ((clock, _), mhz) in CLOCKS.iter().zip(self.clocks) {
+            out.maybe_u64(
+                &m::CLOCK_MAX,
+                &[gpu, clock],
+                mhz.map(|mhz| u64::from(mhz) * 1_000_000),
+            );
+        }
+        for (spares, banks) in SPARES.iter().zip(self.banks) {
+            out.maybe_u64(&m::ROW_REMAP_BANKS, &[gpu, spares], banks.map(u64::from));
+        }
+        if let Some([image, oem, errors, power]) = &self.inforom {
+            out.info(&m::INFOROM_INFO, &[gpu, image, oem, errors, power]);
+        }
+    }
+}
+
+/// All bits set is what a driver leaves in a value that it did not read.
+pub(super) fn known(value: &u32) -> bool {
+    *value != u32::MAX
+}
+
+/// A generation or a number of lanes.
+pub(super) fn small(value: &u32) -> bool {
+    (1..=64).contains(value)
+}

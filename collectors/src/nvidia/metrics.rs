@@ -1,0 +1,19 @@
+//! The metrics that only NVIDIA's GPUs have, and the list of all that the collector gives.
+
+mod c2c;
+mod fabric;
+mod nvlink;
+mod profiling;
+
+use crate::Metric;
+use crate::gpu::metrics::{THEMES, row};
+
+pub use c2c::*;
+pub use fabric::*;
+pub use nvlink::*;
+pub use profiling::*;
+
+const OWN: &[&[&Metric]] = &[ALL_NVLINK, ALL_C2C, ALL_FABRIC, ALL_PROFILING];
+
+/// All of them.
+pub static METRICS: [&Metric; row::count(&[THEMES, OWN])] = row::join(&[THEMES, OWN]);

@@ -1,0 +1,21 @@
+//! NVLink-C2C: the links between a GPU and the processor on its module.
+
+use crate::gpu::metrics::GPU;
+use crate::gpu::metrics::row::metrics;
+
+const LINK: &[&str] = &["gpu", "link"];
+
+metrics! {
+    ALL_C2C;
+    C2C_LINKS "gpu_c2c_links" Gauge None Core GPU, "NVML_FI_DEV_C2C_LINK_COUNT", []
+        "Links that a GPU has to the processor on its module.";
+    C2C_LINKS_UP "gpu_c2c_links_up" Gauge None Core GPU, "NVML_FI_DEV_C2C_LINK_GET_STATUS", []
+        "Links to the processor on its module that are up.";
+    C2C_LINK_UP "gpu_c2c_link_up" Gauge None Detail LINK, "NVML_FI_DEV_C2C_LINK_GET_STATUS", []
+        "Whether a link of a GPU to its processor is up.";
+    C2C_LINK_SPEED "gpu_c2c_link_speed_bytes_per_second" Gauge BytesPerSecond Detail LINK, "NVML_FI_DEV_C2C_LINK_GET_MAX_BW (MB/s)", []
+        "What a link of a GPU to its processor can carry.";
+    C2C_LINK_ERRORS "gpu_c2c_link_errors_total" Counter None Detail &["gpu", "link", "kind"],
+        "NVML_FI_DEV_C2C_LINK_ERROR_{INTR,REPLAY,REPLAY_B2B}", []
+        "Errors of a link of a GPU to its processor: interrupt, replay, replay_back_to_back.";
+}

@@ -1,0 +1,102 @@
+//! NVIDIA's GPUs, by the library of their driver (NVML).
+//!
+//! A call into the driver may take a minute, or never come back. So each GPU is a device of its own, the library stays
+//! open, and this worker process is never signalled. What a GPU does not offer is asked once and not again; a GPU that is
+//! lost or refused keeps its name and its place beside the others, with `gpu_up` 0.
+
+mod call;
+mod fields;
+mod gpm;
+mod gpu;
+mod identity;
+mod instances;
+mod inventory;
+mod kernel;
+mod limits;
+pub mod metrics;
+mod nvlink;
+mod scan;
+mod settings;
+mod simple;
+
+use std::time::Duration;
+
+use crate::sys::nvml::{Code, Library};
+use crate::sys::root;
+use crate::{Cadence, Env, Error, Settings, Source, Spec, domain};
+
+/// The nvidia collector.
+pub static SPEC: Spec = Spec {
+    name: "nvidia",
+    domain: &domain::NVIDIA,
+    metrics: &metrics::METRICS,
+    events: true,
+    // The driver's own samples are not younger than this; two scrapers at once cost one reading.
+    cadence: Cadence::OnDemand {
+        fresh: Duration::from_millis(500),
+    },
+    slice: Duration::from_millis(500),
+    deadline: Duration::from_secs(5),
+    validate: |settings| settings.get::<settings::Table>().map(drop),
+    open,
+};
+
+/// Absent where no GPU has NVIDIA's driver: without one, the library's own message says nothing new.
+fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
+    let table: settings::Table = settings.get()?;
+    let kernel = kernel::Kernel::new(env);
+    let (path, named) = table.library();
+    if !env.is_live() && !named {
+        // A recording has no driver; one whose driver is a stand-in names it.
+        return Ok(None);
+    }
+    if !named && !kernel.is_loaded() {
+        // The library would load the module by itself, in the middle of an upgrade too.
+        return Ok(None);
+    }
+    let library = Library::load(path).map_err(|error| Error::Driver {
+        what: format!("{path}: {error}"),
+        reason: "no_library",
+        advice: "install the library of the loaded driver (libnvidia-ml), or set nvidia.library",
+    })?;
+    match library.init() {
+        Ok(()) => {}
+        Err(Code::DRIVER_NOT_LOADED) if !named && kernel.bound().is_some_and(|gpus| gpus.is_empty()) => {
+            return Ok(None);
+        }
+        Err(code) => return Err(driver_error(code)),
+    }
+    let hostname = root::read_text(&env.path("/proc/sys/kernel/hostname"))
+        .ok()
+        .flatten()
+        .unwrap_or_default();
+    let inventory = inventory::Inventory::new(library, table);
+    Ok(Some(Source {
+        devices: Box::new(scan::Nvidia::new(kernel, hostname, inventory)),
+        watcher: None,
+    }))
+}
+
+/// What a person reads of a driver that does not work at all.
+fn driver_error(code: Code) -> Error {
+    let advice = match code {
+        Code::LIB_RM_VERSION_MISMATCH => {
+            "the library was updated and the kernel module was not: reboot, or unload and load the module"
+        }
+        Code::DRIVER_NOT_LOADED => "load the kernel module nvidia",
+        Code::NO_PERMISSION => "let the user nodewarden-nvidia open /dev/nvidiactl and /dev/nvidia*",
+        _ => "see the kernel log",
+    };
+    let reason = match code {
+        Code::LIB_RM_VERSION_MISMATCH => "version_mismatch",
+        code => code.reason(),
+    };
+    Error::Driver {
+        what: format!("NVIDIA's driver: {code}"),
+        reason,
+        advice,
+    }
+}
+
+#[cfg(test)]
+mod tests;

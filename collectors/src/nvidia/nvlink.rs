@@ -1,0 +1,231 @@
+//! Links: NVLink between GPUs and switches, and C2C between a GPU and the processor on its module. What is told by link
+//! is asked in the same batch as everything else.
+
+mod c2c;
+mod kinds;
+
+use super::call::Caller;
+use super::fields::{ALL_LINKS, Scale, counter, push};
+use super::identity::address;
+use super::metrics as n;
+use crate::sys::nvml::{Batch, Code, FieldValue, Library, Wanted};
+use crate::{Block, Value};
+use c2c::C2c;
+use kinds::{Kind, TOTALS, Version};
+
+/// The most links that are looked at.
+const MOST: u32 = 36;
+
+/// How many links there are.
+const LINK_COUNT: u32 = 91;
+const C2C_COUNT: u32 = 170;
+
+/// One link.
+#[derive(Debug)]
+struct Link {
+    number: u32,
+    label: String,
+    version: Option<u32>,
+    remote_kind: &'static str,
+    remote_pci: String,
+}
+
+/// The links of one GPU.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    links: Vec<Link>,
+    kinds: Vec<Kind>,
+    c2c: C2c,
+}
+
+/// What one link told, by the places of [`Links::kinds`].
+type Answers = Vec<Result<FieldValue, Code>>;
+
+impl Links {
+    pub(super) fn new(caller: &mut Caller) -> Self {
+        let mut batch = Batch::new(&[LINK_COUNT, C2C_COUNT].map(|field| Wanted { field, scope: 0 }));
+        let asked = caller.ask(("GetFieldValues", 1), |l, d| l.fields(d, &mut batch));
+        let told = |at| {
+            let answer = asked.and_then(|()| batch.get(at).ok()).and_then(counter);
+            answer.and_then(|n| u32::try_from(n).ok()).filter(|n| *n <= MOST)
+        };
+        let count = told(0).unwrap_or_else(|| count_by_state(caller));
+        let links: Vec<Link> = (0..count).map(|number| Link::new(caller, number)).collect();
+        let version = Version::of(links.first().and_then(|l| l.version));
+        Self {
+            kinds: if links.is_empty() {
+                Vec::new()
+            } else {
+                version.kinds()
+            },
+            links,
+            c2c: C2c::new(told(1).unwrap_or(0)),
+        }
+    }
+
+    /// What is asked: totals, then each link, then C2C.
+    pub(super) fn wanted(&self) -> Vec<Wanted> {
+        let mut wanted = Vec::new();
+        if !self.links.is_empty() {
+            wanted.extend(TOTALS.iter().map(|t| Wanted {
+                field: t.field,
+                scope: if t.by_scope { ALL_LINKS } else { 0 },
+            }));
+        }
+        for link in &self.links {
+            wanted.extend(self.kinds.iter().map(|kind| kind.wanted(link.number)));
+        }
+        wanted.extend(self.c2c.wanted());
+        wanted
+    }
+
+    pub(super) fn push(
+        &self,
+        gpu: &str,
+        caller: &mut Caller,
+        get: impl Fn(usize) -> Result<FieldValue, Code>,
+        out: &mut Block,
+    ) {
+        let mut behind = 0;
+        if !self.links.is_empty() {
+            let totals: Answers = (0..TOTALS.len()).map(&get).collect();
+            behind = TOTALS.len();
+            let mut answers = Vec::with_capacity(self.links.len());
+            for _ in &self.links {
+                let until = behind + self.kinds.len();
+                answers.push((behind..until).map(&get).collect::<Answers>());
+                behind = until;
+            }
+            self.push_all(gpu, caller, &totals, &answers, out);
+        }
+        self.c2c.push(gpu, |at| get(behind + at), out);
+    }
+
+    fn push_all(
+        &self,
+        gpu: &str,
+        caller: &mut Caller,
+        totals: &Answers,
+        answers: &[Answers],
+        out: &mut Block,
+    ) {
+        let states: Vec<Option<bool>> = self
+            .links
+            .iter()
+            .zip(answers)
+            .map(|(link, answers)| self.state(caller, link, answers))
+            .collect();
+        out.u64(&n::NVLINK_LINKS, &[gpu], self.links.len() as u64);
+        // A link that was not read could be up.
+        let known = states.iter().all(Option::is_some);
+        let up = states.iter().filter(|s| **s == Some(true)).count() as u64;
+        out.maybe_u64(&n::NVLINK_LINKS_UP, &[gpu], known.then_some(up));
+        for (at, total) in TOTALS.iter().enumerate() {
+            let answer = totals.get(at).copied().and_then(Result::ok).and_then(counter);
+            let value = answer
+                .map(|v| total.scale.of(v))
+                .or_else(|| self.sum(total.kind, answers));
+            out.push(total.metric, &total.labels(gpu), value.unwrap_or(Value::Absent));
+        }
+        for kind in self.kinds.iter().filter(|k| k.is_counted_only_by_link()) {
+            let sum = self.sum(kind.word, answers).unwrap_or(Value::Absent);
+            out.push(&n::NVLINK_ERRORS, &[gpu, kind.word], sum);
+        }
+        for ((link, answers), state) in self.links.iter().zip(answers).zip(states) {
+            let labels = [link.label.as_str()];
+            let up = state.map(u64::from);
+            push(&n::NVLINK_LINK_UP, gpu, &labels, Scale::Times(1), up, out);
+            let info = [
+                gpu,
+                &link.label,
+                version_text(link.version),
+                link.remote_kind,
+                &link.remote_pci,
+            ];
+            out.info(&n::NVLINK_LINK_INFO, &info);
+            for (kind, answer) in self.kinds.iter().zip(answers) {
+                kind.push(gpu, &link.label, answer.ok(), out);
+            }
+        }
+    }
+
+    /// Whether a link is up.
+    fn state(&self, caller: &mut Caller, link: &Link, answers: &Answers) -> Option<bool> {
+        let at = self.kinds.iter().position(Kind::is_state)?;
+        let answer = *answers.get(at)?;
+        let state = match answer {
+            Ok(value) => counter(value),
+            Err(code) if code.is_unsupported() => {
+                let number = link.number;
+                let answer = caller.ask(("GetNvLinkState", number), |l, d| l.nvlink_state(d, number));
+                answer.map(u64::from)
+            }
+            Err(_) => None,
+        };
+        // 2 is asleep: it wakes up by itself.
+        state.filter(|s| *s <= 2).map(|s| s != 0)
+    }
+
+    /// The sum over all links of what each tells. `None` where one does not.
+    fn sum(&self, word: &str, answers: &[Answers]) -> Option<Value> {
+        let at = self.kinds.iter().position(|k| k.word == word)?;
+        let scale = self.kinds.get(at)?.scale;
+        let mut sum = 0_u64;
+        for answers in answers {
+            sum = sum.checked_add(counter((*answers.get(at)?).ok()?)?)?;
+        }
+        Some(scale.of(sum))
+    }
+}
+
+impl Link {
+    fn new(caller: &mut Caller, number: u32) -> Self {
+        let version = caller.ask(("GetNvLinkVersion", number), |l, d| l.nvlink_version(d, number));
+        let kind = caller.ask(("GetNvLinkRemoteDeviceType", number), |l, d| {
+            l.nvlink_remote_kind(d, number)
+        });
+        let remote = caller.ask(("GetNvLinkRemotePciInfo", number), |l, d| {
+            l.nvlink_remote(d, number)
+        });
+        // A switch that the node cannot see has no address of its own.
+        let remote = remote.filter(|pci| pci.address != (0, 0, 0) && pci.address.0 <= 0xffff_fffe);
+        Self {
+            number,
+            label: number.to_string(),
+            version,
+            remote_kind: match kind {
+                Some(0) => "gpu",
+                Some(1) => "cpu",
+                Some(2) => "switch",
+                _ => "unknown",
+            },
+            remote_pci: remote.as_ref().and_then(address).unwrap_or_default(),
+        }
+    }
+}
+
+/// A version as people write it.
+fn version_text(number: Option<u32>) -> &'static str {
+    match number {
+        Some(1) => "1.0",
+        Some(2) => "2.0",
+        Some(3) => "2.2",
+        Some(4) => "3.0",
+        Some(5) => "3.1",
+        Some(6) => "4.0",
+        Some(7) => "5.0",
+        _ => "",
+    }
+}
+
+/// Links, on drivers that do not tell how many there are.
+fn count_by_state(caller: &mut Caller) -> u32 {
+    let has = |number: &u32| {
+        caller
+            .ask(("GetNvLinkState", *number), |l: &Library, d| {
+                l.nvlink_state(d, *number)
+            })
+            .is_some()
+    };
+    u32::try_from((0..MOST).take_while(has).count()).unwrap_or(0)
+}

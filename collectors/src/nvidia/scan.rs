@@ -1,0 +1,182 @@
+//! Finds the GPUs: those that the driver counts, and those that only the PCI bus still shows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::gpu::Gpu;
+use super::identity::Identity;
+use super::inventory::{Entry, Inventory};
+use super::kernel::{Kernel, Signs};
+use crate::sys::nvml::{Code, Handle};
+use crate::{Device, Devices, Error};
+
+/// A GPU that is not available is looked for again after this: a scan asks about every GPU.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// The list.
+pub(super) struct Nvidia {
+    kernel: Kernel,
+    hostname: String,
+    inventory: Arc<Inventory>,
+    signs: Signs,
+    /// When the last scan ended; `None`: it failed.
+    scanned: Option<Instant>,
+    /// The driver has to be opened anew.
+    reopen: bool,
+}
+
+impl Nvidia {
+    /// The library must have been opened.
+    pub(super) fn new(kernel: Kernel, hostname: String, inventory: Inventory) -> Self {
+        Self {
+            signs: kernel.signs(),
+            kernel,
+            hostname,
+            inventory: Arc::new(inventory),
+            scanned: None,
+            reopen: false,
+        }
+    }
+
+    /// Opens the driver anew where it was loaded anew. It is closed before only while no thread is inside of it: a stuck
+    /// driver would keep this one too.
+    fn reopen(&mut self) -> Result<(), Code> {
+        let library = self.inventory.library;
+        if self.inventory.is_quiet() {
+            // What was never opened, or lies in a driver that is gone, cannot be closed.
+            if let Err(code) = library.shutdown() {
+                tracing::debug!(%code, "not closed");
+            }
+        }
+        if !self.inventory.table.library().1 && !self.kernel.is_loaded() {
+            // The library would load the module by itself, in the middle of an upgrade too.
+            return Err(Code::DRIVER_NOT_LOADED);
+        }
+        library.init()?;
+        self.reopen = false;
+        Ok(())
+    }
+
+    /// The GPUs that the driver counts, by label, and those that it counts and does not open.
+    fn counted(&self) -> Result<(BTreeMap<String, Entry>, Vec<Code>), Code> {
+        let library = self.inventory.library;
+        let driver = library.driver_version().unwrap_or_default();
+        let (mut found, mut refused) = (BTreeMap::new(), Vec::new());
+        for index in 0..library.count()? {
+            let asked = library
+                .handle(index)
+                .and_then(|handle| Ok((handle, Identity::ask(library, handle, index, &driver)?)));
+            match asked {
+                Ok((handle, identity)) => {
+                    let entry = Entry {
+                        identity: Arc::new(identity),
+                        handle: Ok(handle),
+                    };
+                    found.insert(entry.identity.gpu.clone(), entry);
+                }
+                Err(code) => refused.push(code),
+            }
+        }
+        Ok((found, refused))
+    }
+
+    /// What is known of a GPU at that address that the driver does not open.
+    fn absent(&self, pci: &str, before: &BTreeMap<String, Entry>, code: Code) -> Entry {
+        let known = before.values().find(|e| e.identity.pci == pci);
+        let identity = known.map_or_else(
+            || Arc::new(Identity::at(pci, self.kernel.uuid(pci), "")),
+            |entry| Arc::clone(&entry.identity),
+        );
+        Entry {
+            identity,
+            handle: Err(code),
+        }
+    }
+
+    /// The handle of the GPU at that address, or why there is none.
+    fn ask_by_address(&self, pci: &str) -> Result<Handle, Code> {
+        self.inventory.library.handle_by_pci(pci)
+    }
+
+    fn find(&mut self) -> Result<BTreeMap<String, Entry>, Code> {
+        let inventory = Arc::clone(&self.inventory);
+        if self.reopen {
+            self.reopen()?;
+        }
+        let inside = inventory.enter();
+        let counted = match self.counted() {
+            Err(code) if code.is_uninitialized() => {
+                drop(inside);
+                self.reopen()?;
+                let _inside = inventory.enter();
+                self.counted()
+            }
+            counted => counted,
+        };
+        let (mut found, refused) = counted?;
+        let before = self.inventory.entries();
+        let mut refused = refused.into_iter();
+        for pci in self.kernel.bound().unwrap_or_default() {
+            if found.values().any(|e| e.identity.pci == pci) {
+                continue;
+            }
+            let code = match self.ask_by_address(&pci) {
+                Err(code) if !code.is_unsupported() => code,
+                // It opens by address and not by index: it has no name all the same.
+                _ => refused.next().unwrap_or(Code::NOT_FOUND),
+            };
+            let entry = self.absent(&pci, &before, code);
+            found.entry(entry.identity.gpu.clone()).or_insert(entry);
+        }
+        // What was there and left without a trace is lost; what somebody gave to another driver has left.
+        for (gpu, entry) in before {
+            let pci = &entry.identity.pci;
+            let given_away = !pci.is_empty() && self.kernel.bound().is_some() && self.kernel.is_there(pci);
+            if !found.contains_key(&gpu) && !given_away {
+                let code = entry.handle.err().unwrap_or(Code::GPU_IS_LOST);
+                let code = refused.next().unwrap_or(code);
+                found.insert(
+                    gpu,
+                    Entry {
+                        identity: entry.identity,
+                        handle: Err(code),
+                    },
+                );
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Devices for Nvidia {
+    fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error> {
+        self.scanned = None;
+        self.inventory.take_doubt();
+        let signs = self.kernel.signs();
+        self.reopen |= signs.is_reload(&self.signs);
+        self.signs = signs;
+        let found = self.find().map_err(super::driver_error)?;
+        let devices = found
+            .keys()
+            .map(|gpu| {
+                let gpu = Gpu::new(gpu, &self.hostname, Arc::clone(&self.inventory));
+                Box::new(gpu) as Box<dyn Device>
+            })
+            .collect();
+        self.inventory.replace(found);
+        self.scanned = Some(Instant::now());
+        Ok(devices)
+    }
+
+    fn changed(&mut self) -> bool {
+        let Some(scanned) = self.scanned else {
+            return true;
+        };
+        if self.inventory.take_doubt() || self.kernel.signs() != self.signs {
+            return true;
+        }
+        let missing = self.inventory.entries().values().any(|e| e.handle.is_err());
+        missing && scanned.elapsed() >= AGAIN
+    }
+}

@@ -1,0 +1,226 @@
+//! What has a function of its own in the library, each asked once in a reading.
+
+use super::call::Caller;
+use super::instances::{Instance, Instances};
+use super::limits::{CLOCKS, FASTEST, HOTTEST, small};
+use super::metrics as n;
+use crate::gpu::metrics as m;
+use crate::sys::nvml::{Library, Memory};
+use crate::{Block, Metric, Value};
+
+/// What may hold the clocks, by the driver's bits.
+const REASONS: [(u64, &str); 9] = [
+    (1, "idle"),
+    (1 << 1, "clocks_setting"),
+    (1 << 2, "sw_power_cap"),
+    (1 << 3, "hw_slowdown"),
+    (1 << 4, "sync_boost"),
+    (1 << 5, "sw_thermal"),
+    (1 << 6, "hw_thermal"),
+    (1 << 7, "hw_power_brake"),
+    (1 << 8, "display_clocks"),
+];
+
+/// Pushes a real number, or that there is none.
+pub(super) fn real(out: &mut Block, metric: &'static Metric, labels: &[&str], value: Option<f64>) {
+    out.push(metric, labels, value.map_or(Value::Absent, Value::F64));
+}
+
+fn percent(out: &mut Block, metric: &'static Metric, gpu: &str, value: Option<u32>) {
+    let ratio = value.filter(|v| *v <= 100).map(|v| f64::from(v) / 100.0);
+    real(out, metric, &[gpu], ratio);
+}
+
+pub(super) fn read(gpu: &str, caller: &mut Caller, instances: &Instances, out: &mut Block) {
+    let rates = caller.ask(("GetUtilizationRates", 0), Library::utilization);
+    percent(out, &m::UTILIZATION, gpu, rates.map(|r| r.gpu));
+    percent(out, &m::MEMORY_UTILIZATION, gpu, rates.map(|r| r.memory));
+    let engines: [(_, _, fn(&Library, _) -> _); 4] = [
+        (
+            &m::ENCODER_UTILIZATION,
+            "GetEncoderUtilization",
+            Library::encoder_utilization,
+        ),
+        (
+            &m::DECODER_UTILIZATION,
+            "GetDecoderUtilization",
+            Library::decoder_utilization,
+        ),
+        (
+            &m::JPEG_UTILIZATION,
+            "GetJpgUtilization",
+            Library::jpeg_utilization,
+        ),
+        (&m::OFA_UTILIZATION, "GetOfaUtilization", Library::ofa_utilization),
+    ];
+    for (metric, name, call) in engines {
+        percent(out, metric, gpu, caller.ask((name, 0), call));
+    }
+    percent(
+        out,
+        &m::FAN_SPEED,
+        gpu,
+        caller.ask(("GetFanSpeed", 0), Library::fan_speed),
+    );
+    memory(gpu, caller, instances, out);
+    temperature(gpu, caller, out);
+    clocks(gpu, caller, out);
+    let generation = caller.ask(("GetCurrPcieLinkGeneration", 0), Library::pcie_generation);
+    let width = caller.ask(("GetCurrPcieLinkWidth", 0), Library::pcie_width);
+    out.maybe_u64(
+        &m::PCIE_GENERATION,
+        &[gpu],
+        generation.filter(small).map(u64::from),
+    );
+    out.maybe_u64(&m::PCIE_WIDTH, &[gpu], width.filter(small).map(u64::from));
+    fabric(gpu, caller, out);
+}
+
+/// A divided GPU's memory is told by instance: a sum over all series is right.
+fn memory(gpu: &str, caller: &mut Caller, instances: &Instances, out: &mut Block) {
+    if instances.is_empty() {
+        let memory = caller.ask(("GetMemoryInfo", 0), Library::memory);
+        push_memory(gpu, "", memory, out);
+    } else {
+        for instance in instances.iter() {
+            let handle = instance.handle;
+            let memory = caller.ask_about(("GetMemoryInfo", instance.question()), |l| l.memory(handle));
+            if memory.is_err() {
+                instances.suspect();
+            }
+            push_memory(gpu, &instance.label, memory.ok().flatten(), out);
+        }
+    }
+    let bar1 = caller
+        .ask(("GetBAR1MemoryInfo", 0), Library::bar1)
+        .filter(|b| b.total != u64::MAX);
+    out.maybe_u64(&m::BAR1_TOTAL, &[gpu], bar1.map(|b| b.total));
+    out.maybe_u64(&m::BAR1_USED, &[gpu], bar1.map(|b| b.used));
+    out.maybe_u64(&m::BAR1_FREE, &[gpu], bar1.map(|b| b.free));
+}
+
+fn push_memory(gpu: &str, part: &str, memory: Option<Memory>, out: &mut Block) {
+    let memory = memory.filter(|m| m.total != u64::MAX);
+    let labels = &[gpu, part];
+    out.maybe_u64(&m::MEMORY_TOTAL, labels, memory.map(|m| m.total));
+    out.maybe_u64(&m::MEMORY_USED, labels, memory.map(|m| m.used));
+    out.maybe_u64(&m::MEMORY_FREE, labels, memory.map(|m| m.free));
+    out.maybe_u64(&m::MEMORY_RESERVED, labels, memory.map(|m| m.reserved));
+}
+
+fn temperature(gpu: &str, caller: &mut Caller, out: &mut Block) {
+    const NEW: (&str, u32) = ("GetTemperatureV", 0);
+    let mut degrees = caller.ask(NEW, Library::temperature_v);
+    if degrees.is_none() && caller.is_refused(NEW) {
+        let old = caller.ask(("GetTemperature", 0), Library::temperature);
+        degrees = old.and_then(|t| i32::try_from(t).ok());
+    }
+    let degrees = degrees.filter(|t| (0..HOTTEST.cast_signed()).contains(t));
+    real(out, &m::TEMPERATURE, &[gpu], degrees.map(f64::from));
+    let margin = caller
+        .ask(("GetMarginTemperature", 0), Library::temperature_margin)
+        .filter(|t| (-200..HOTTEST.cast_signed()).contains(t) && *t != -1);
+    real(out, &m::TEMPERATURE_MARGIN, &[gpu], margin.map(f64::from));
+}
+
+fn clocks(gpu: &str, caller: &mut Caller, out: &mut Block) {
+    let state = caller.ask(("GetPerformanceState", 0), Library::performance_state);
+    out.maybe_u64(
+        &m::PERFORMANCE_STATE,
+        &[gpu],
+        state.filter(|s| *s <= 15).map(u64::from),
+    );
+    for (clock, which) in CLOCKS {
+        let mhz = caller
+            .ask(("GetClockInfo", which), |l, d| l.clock(d, which))
+            .filter(|mhz| *mhz < FASTEST);
+        out.maybe_u64(
+            &m::CLOCK_SPEED,
+            &[gpu, clock],
+            mhz.map(|mhz| u64::from(mhz) * 1_000_000),
+        );
+    }
+    let reasons = caller
+        .ask(("GetCurrentClocksEventReasons", 0), Library::clock_event_reasons)
+        .filter(|bits| *bits != u64::MAX);
+    for (bit, reason) in REASONS {
+        let active = reasons.map(|bits| u64::from(bits & bit != 0));
+        out.maybe_u64(&m::CLOCK_EVENT, &[gpu, reason], active);
+    }
+    out.maybe_u64(&m::CLOCK_EVENTS_MASK, &[gpu], reasons);
+}
+
+/// What can be wrong with a fabric: where its bits begin, and those that mean that it is.
+const ASPECTS: [(&str, u32); 4] = [
+    ("degraded_bandwidth", 0),
+    ("route_recovery", 2),
+    ("route_unhealthy", 4),
+    ("access_timeout_recovery", 6),
+];
+
+fn fabric(gpu: &str, caller: &mut Caller, out: &mut Block) {
+    let Some(fabric) = caller.ask(("GetGpuFabricInfoV", 0), Library::fabric) else {
+        return;
+    };
+    // 0: this GPU joins no fabric. Then the rest says nothing.
+    if !(1..=3).contains(&fabric.state) {
+        return;
+    }
+    out.u64(&n::FABRIC_STATE, &[gpu], u64::from(fabric.state));
+    // How it ended is told once it has.
+    let ended = (fabric.state == 3).then_some(fabric);
+    out.maybe_u64(&n::FABRIC_STATUS, &[gpu], ended.map(|f| u64::from(f.status)));
+    for (aspect, shift) in ASPECTS {
+        // 1: so it is; 2: it is not; 0: not known.
+        let wrong = match fabric.health >> shift & 3 {
+            1 => Some(1),
+            2 => Some(0),
+            _ => None,
+        };
+        out.maybe_u64(&n::FABRIC_UNHEALTHY, &[gpu, aspect], wrong);
+    }
+    let configuration = match fabric.health >> 8 & 15 {
+        1 => Some(0),
+        2..=5 => Some(1),
+        _ => None,
+    };
+    out.maybe_u64(
+        &n::FABRIC_UNHEALTHY,
+        &[gpu, "incorrect_configuration"],
+        configuration,
+    );
+    out.u64(&n::FABRIC_HEALTH_MASK, &[gpu], u64::from(fabric.health));
+    let cluster: String = fabric.cluster.iter().map(|b| format!("{b:02x}")).collect();
+    out.info(&n::FABRIC_INFO, &[gpu, &cluster, &fabric.clique.to_string()]);
+}
+
+/// Who computes on it.
+pub(super) fn read_processes(
+    gpu: &str,
+    caller: &mut Caller,
+    instances: &Instances,
+    show: bool,
+    out: &mut Block,
+) {
+    let processes = caller.ask(("GetComputeRunningProcesses", 0), Library::processes);
+    let count = processes.as_ref().and_then(|p| u64::try_from(p.len()).ok());
+    out.maybe_u64(&m::PROCESSES, &[gpu], count);
+    for process in processes.into_iter().flatten() {
+        let label = process
+            .instance
+            .and_then(|ids| instances.label_of(ids))
+            .unwrap_or("");
+        let pid = process.pid.to_string();
+        out.maybe_u64(&m::PROCESS_OWNED, &[gpu, label, &pid], process.memory);
+        if show {
+            out.maybe_u64(&m::PROCESS_MEMORY, &[gpu, label, &pid], process.memory);
+        }
+    }
+}
+
+/// A number for what is asked of one instance.
+impl Instance {
+    fn question(&self) -> u32 {
+        self.gpu_instance << 8 | self.compute_instance
+    }
+}

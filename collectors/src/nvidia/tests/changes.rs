@@ -1,0 +1,90 @@
+//! The driver is loaded anew; GPUs are divided and joined.
+
+use super::*;
+
+#[test]
+fn a_driver_that_was_loaded_anew_is_opened_anew() {
+    let mut node = Node::of("h100");
+    node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    node.driver.reload().unwrap();
+    let seen = node.read();
+    assert_eq!(up(&seen), vec![0.0; 8]);
+    assert_eq!(
+        get(&seen, &m::UNAVAILABLE_INFO, &[&gpu(0), "no_driver"]),
+        Some(1.0)
+    );
+    let seen = node.read_until("all answer again", |seen| up(seen) == up_but(&[]));
+    assert!(get(&seen, &m::TEMPERATURE, &[&gpu(7)]).is_some());
+}
+
+#[test]
+fn the_list_is_read_again_where_the_kernel_shows_a_change() {
+    let mut node = Node::of("h100");
+    node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    let before = node.driver.calls();
+    node.write("proc/driver/nvidia/version", "NVRM version: 580.95.05\n");
+    node.read();
+    assert_eq!(node.driver.calls().since(&before).of("nvmlDeviceGetCount"), 1);
+    let before = node.driver.calls();
+    node.read();
+    assert_eq!(node.driver.calls().since(&before).of("nvmlDeviceGetCount"), 0);
+}
+
+/// The instances of a GPU, by their labels.
+fn instances(seen: &Seen, gpu: &str) -> Vec<String> {
+    let start = format!("{} {gpu}|", m::INSTANCE_INFO.name);
+    let labels = seen.keys().filter_map(|k| k.strip_prefix(&start));
+    labels
+        .filter_map(|l| l.split('|').next())
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn a_gpu_is_divided_and_joined_while_it_is_read() {
+    let mut node = Node::of("a100-mig");
+    let whole = "GPU-00000000-0000-4000-8000-000000000202";
+    node.read_until("it answers", |seen| get(seen, &m::UP, &[whole]) == Some(1.0));
+    node.driver.mig(2, "").unwrap();
+    let seen = node.read_until("it is whole", |seen| {
+        get(seen, &m::UTILIZATION, &[whole]).is_some()
+    });
+    assert_eq!(instances(&seen, whole), Vec::<String>::new());
+    assert_eq!(get(&seen, &m::MIG_MODE, &[whole]), Some(0.0));
+    assert!(get(&seen, &m::MEMORY_USED, &[whole, ""]).is_some());
+
+    node.driver.mig(2, "mixed").unwrap();
+    let seen = node.read_until("it is divided", |seen| !instances(seen, whole).is_empty());
+    assert_eq!(get(&seen, &m::UP, &[whole]), Some(1.0));
+    assert_eq!(get(&seen, &m::MIG_MODE, &[whole]), Some(1.0));
+    let parts = instances(&seen, whole);
+    assert!(parts.len() >= 2, "{parts:?}");
+    for part in &parts {
+        assert!(get(&seen, &m::MEMORY_USED, &[whole, part]).is_some(), "{part}");
+    }
+    assert_eq!(
+        get(&seen, &m::MEMORY_USED, &[whole, ""]),
+        None,
+        "it would count twice"
+    );
+    assert_eq!(get(&seen, &m::UTILIZATION, &[whole]), None);
+
+    // Other instances under the same mode: the old ones' handles end, and they are listed anew.
+    node.driver.mig(2, "seven").unwrap();
+    node.read_until("it is divided otherwise", |seen| {
+        let now = instances(seen, whole);
+        now.len() == 7
+            && now
+                .iter()
+                .all(|part| get(seen, &m::MEMORY_USED, &[whole, part]).is_some())
+    });
+
+    node.driver.mig(2, "").unwrap();
+    let seen = node.read_until("it is joined", |seen| {
+        instances(seen, whole).is_empty() && get(seen, &m::UTILIZATION, &[whole]).is_some()
+    });
+    assert!(get(&seen, &m::MEMORY_USED, &[whole, ""]).is_some());
+    // The others never noticed.
+    let other = "GPU-00000000-0000-4000-8000-000000000201";
+    assert_eq!(instances(&seen, other).len(), 7);
+}

@@ -1,0 +1,170 @@
+//! One GPU that is lost, refused, stuck or nonsensical.
+
+use super::*;
+
+#[test]
+fn a_lost_gpu_is_down_under_its_name_and_the_others_go_on() {
+    let mut node = Node::of("h100");
+    let before = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    node.driver.lose(2).unwrap();
+    let seen = node.read_until("it is lost", |seen| up(seen) == up_but(&[2]));
+    assert_eq!(get(&seen, &m::UNAVAILABLE_INFO, &[&gpu(2), "lost"]), Some(1.0));
+    // What it is stays known; what it does is not.
+    for label in [2, 3, 4, 6] {
+        let same = |seen| info(seen, &m::INFO, &gpu(2), label);
+        assert_eq!(same(&seen), same(&before));
+        assert!(same(&seen).is_some_and(|text| !text.is_empty()));
+    }
+    assert_eq!(get(&seen, &m::TEMPERATURE, &[&gpu(2)]), None);
+    for other in [0, 1, 3, 4, 5, 6, 7] {
+        assert!(get(&seen, &m::TEMPERATURE, &[&gpu(other)]).is_some(), "{other}");
+        let index = |seen| info(seen, &m::INFO, &gpu(other), 4);
+        assert_eq!(index(&seen), index(&before));
+    }
+
+    node.driver.lift().unwrap();
+    let seen = node.read_until("it is back", |seen| up(seen) == up_but(&[]));
+    assert_eq!(get(&seen, &m::UNAVAILABLE_INFO, &[&gpu(2), "lost"]), None);
+    assert!(get(&seen, &m::TEMPERATURE, &[&gpu(2)]).is_some());
+}
+
+#[test]
+fn a_gpu_that_is_lost_in_the_middle_of_a_reading_shows_nothing_of_it() {
+    let mut node = Node::of("h100");
+    node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    let lost = Fault::Code(code::GPU_IS_LOST);
+    node.driver
+        .break_call(5, "nvmlDeviceGetComputeRunningProcesses", lost)
+        .unwrap();
+    let seen = node.read_until("it is lost", |seen| up(seen) == up_but(&[5]));
+    assert_eq!(get(&seen, &m::UTILIZATION, &[&gpu(5)]), None);
+}
+
+#[test]
+fn a_lost_gpu_is_asked_one_question_in_a_reading() {
+    let mut node = Node::of("h100");
+    node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    node.driver.lose(2).unwrap();
+    node.read_until("it is lost", |seen| up(seen) == up_but(&[2]));
+    let before = node.driver.calls();
+    node.read();
+    let scan = node.driver.calls().since(&before).of("nvmlDeviceGetCount");
+    if scan == 0 {
+        assert_eq!(node.driver.calls().since(&before).of_gpu(2), 1);
+    }
+}
+
+#[test]
+fn a_gpu_that_answers_nothing_but_an_unknown_code_is_down() {
+    let mut node = Node::of("h100");
+    node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    node.driver
+        .inject(testkit::nvml::Rule {
+            gpu: Some(1),
+            call: None,
+            field: None,
+            fault: Fault::Code(code::UNHEARD_OF),
+        })
+        .unwrap();
+    let seen = node.read_until("it is down", |seen| up(seen) == up_but(&[1]));
+    assert_eq!(get(&seen, &m::UNAVAILABLE_INFO, &[&gpu(1), "unknown"]), Some(1.0));
+}
+
+#[test]
+fn one_question_without_an_answer_costs_its_own_value() {
+    let mut node = Node::of("h100");
+    node.driver
+        .break_call(3, "nvmlDeviceGetUtilizationRates", Fault::Code(code::UNKNOWN))
+        .unwrap();
+    node.driver
+        .break_field(3, "MEMORY_TEMP", Fault::Code(code::UNKNOWN))
+        .unwrap();
+    let seen = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    assert_eq!(get(&seen, &m::UTILIZATION, &[&gpu(3)]), None);
+    assert_eq!(get(&seen, &m::MEMORY_TEMPERATURE, &[&gpu(3)]), None);
+    assert!(get(&seen, &m::TEMPERATURE, &[&gpu(3)]).is_some());
+    // What was not refused for good is asked again.
+    node.driver.lift().unwrap();
+    node.read_until("it answers", |seen| {
+        get(seen, &m::UTILIZATION, &[&gpu(3)]).is_some()
+            && get(seen, &m::MEMORY_TEMPERATURE, &[&gpu(3)]).is_some()
+    });
+}
+
+#[test]
+fn a_gpu_that_never_answered_is_named_by_what_the_kernel_knows() {
+    let mut node = Node::of("h100");
+    node.add_pci("0000:1b:00.0", "nvidia");
+    node.add_pci("0000:43:00.0", "nvidia");
+    node.add_pci("0000:f1:00.0", "vfio-pci");
+    node.driver.refuse(1, code::INSUFFICIENT_POWER).unwrap();
+    let address = "pci:0000:43:00.0";
+    let seen = node.read_until("the others answer", |seen| {
+        get(seen, &m::UP, &[&gpu(0)]) == Some(1.0) && get(seen, &m::UP, &[&gpu(7)]) == Some(1.0)
+    });
+    assert_eq!(get(&seen, &m::UP, &[address]), Some(0.0), "{seen:?}");
+    assert_eq!(get(&seen, &m::UNAVAILABLE_INFO, &[address, "power"]), Some(1.0));
+    assert_eq!(
+        get(&seen, &m::UP, &["pci:0000:f1:00.0"]),
+        None,
+        "it is somebody else's"
+    );
+
+    // The driver's own file names it, also where its library does not.
+    let information = format!("Model: \t\t NVIDIA H100\nGPU UUID: \t {}\n", gpu(1));
+    node.write("proc/driver/nvidia/gpus/0000:43:00.0/information", &information);
+    node.runner = None;
+    let seen = node.read_until("the others answer", |seen| up(seen).len() == 8);
+    assert_eq!(up(&seen), up_but(&[1]));
+    assert_eq!(get(&seen, &m::UP, &[address]), None);
+}
+
+#[test]
+fn a_gpu_that_the_driver_no_longer_counts_keeps_its_name_and_is_down() {
+    let mut node = Node::of("h100");
+    node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    node.driver.remove(2).unwrap();
+    node.driver.lose(2).unwrap();
+    // The driver's files change with it.
+    node.write("proc/driver/nvidia/gpus/0000:1b:00.0/information", "");
+    let seen = node.read_until("it is gone", |seen| up(seen) == up_but(&[2]));
+    assert_eq!(get(&seen, &m::UNAVAILABLE_INFO, &[&gpu(2), "lost"]), Some(1.0));
+}
+
+#[test]
+fn all_bits_set_are_no_value() {
+    let mut node = Node::of("h100");
+    node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    for call in [
+        "nvmlDeviceGetUtilizationRates",
+        "nvmlDeviceGetTemperatureV",
+        "nvmlDeviceGetMemoryInfo",
+        "nvmlDeviceGetBAR1MemoryInfo",
+        "nvmlDeviceGetClockInfo",
+        "nvmlDeviceGetCurrentClocksEventReasons",
+        "nvmlDeviceGetPerformanceState",
+        "nvmlDeviceGetCurrPcieLinkGeneration",
+        "nvmlDeviceGetFieldValues",
+        "nvmlDeviceGetSramEccErrorStatus",
+        "nvmlDeviceGetEncoderUtilization",
+    ] {
+        node.driver.break_call(4, call, Fault::Garbage).unwrap();
+    }
+    let seen = node.read();
+    let big: Vec<_> = seen
+        .iter()
+        .filter(|(k, v)| k.contains(&gpu(4)) && (**v < 0.0 || **v >= 4_294_967_295.0))
+        .filter(|(k, _)| !k.contains("clock_max") && !k.contains("process"))
+        .collect();
+    assert!(big.is_empty(), "{big:?}");
+    for metric in [
+        &m::UTILIZATION,
+        &m::TEMPERATURE,
+        &m::POWER,
+        &m::ENERGY,
+        &m::PERFORMANCE_STATE,
+    ] {
+        assert_eq!(get(&seen, metric, &[&gpu(4)]), None, "{}", metric.name);
+    }
+    assert_eq!(get(&seen, &m::MEMORY_TOTAL, &[&gpu(4), ""]), None);
+}

@@ -1,0 +1,50 @@
+//! Whether there is anything to read, and why not.
+
+use super::*;
+
+fn refused(node: &Node) -> (&'static str, String) {
+    let error = node.open().err().expect("an error");
+    (error.reason(), error.to_string())
+}
+
+#[test]
+fn a_library_of_another_version_than_the_module_says_what_to_do() {
+    let node = Node::of("h100");
+    node.driver.refuse_init(code::LIB_RM_VERSION_MISMATCH).unwrap();
+    let (reason, text) = refused(&node);
+    assert_eq!(reason, "version_mismatch");
+    assert!(text.contains("reboot") && text.contains("code 18"), "{text}");
+}
+
+#[test]
+fn a_driver_that_is_not_loaded_is_an_error_where_somebody_named_its_library() {
+    let node = Node::of("h100");
+    node.driver.refuse_init(code::DRIVER_NOT_LOADED).unwrap();
+    assert_eq!(refused(&node).0, "no_driver");
+}
+
+#[test]
+fn a_library_that_is_not_there_is_an_error_that_names_it() {
+    let mut node = Node::of("h100");
+    node.settings = "library = \"/nowhere/libnvidia-ml.so.1\"".to_owned();
+    let (reason, text) = refused(&node);
+    assert_eq!(reason, "no_library");
+    assert!(text.contains("/nowhere/libnvidia-ml.so.1"), "{text}");
+}
+
+#[test]
+fn without_a_loaded_module_nothing_is_loaded_and_the_collector_is_absent() {
+    let dir = tempfile::tempdir().unwrap();
+    for env in [Env::recorded(dir.path()), Env::with_sysroot(dir.path())] {
+        let opened = (SPEC.open)(&env, &Settings::default()).unwrap();
+        assert!(opened.is_none());
+    }
+}
+
+#[test]
+fn settings_are_checked_without_a_driver() {
+    let bad = Settings::new("librery = \"x\"");
+    let error = (SPEC.validate)(&bad).unwrap_err().to_string();
+    assert!(error.contains("librery"), "{error}");
+    (SPEC.validate)(&Settings::new("gpm = false\nprocesses = true\nlibrary = \"x\"")).unwrap();
+}

@@ -1,0 +1,70 @@
+//! What the driver's numbers become.
+
+use super::*;
+
+#[test]
+fn clock_event_times_are_read_by_either_numbering_of_the_fields() {
+    let text = fs::read_to_string(scenario("h100")).unwrap();
+    let timed = text.replace(
+        "sw_thermal = 0\nhw_thermal = 0\nhw_power_brake = 0\n",
+        "sw_thermal = 1500000000\nhw_thermal = 2500000000\nhw_power_brake = 3500000000\n",
+    );
+    assert_ne!(text, timed);
+    for driver in ["535.230.02", "580.65.06", "580.95.05"] {
+        let mut node = Node::with(&timed.replace("580.95.05", driver));
+        let seen = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+        let seconds = |reason| get(&seen, &m::CLOCK_EVENT_SECONDS, &[&gpu(0), reason]);
+        assert_eq!(
+            [
+                seconds("sw_thermal"),
+                seconds("hw_thermal"),
+                seconds("hw_power_brake")
+            ],
+            [Some(1.5), Some(2.5), Some(3.5)],
+            "{driver}"
+        );
+    }
+}
+
+#[test]
+fn without_ecc_there_are_no_counts_of_errors() {
+    let text = fs::read_to_string(scenario("h100")).unwrap();
+    let off = text.replace("[gpu.ecc]\nmode = 1", "[gpu.ecc]\nmode = 0");
+    assert_ne!(text, off);
+    let mut node = Node::with(&off);
+    let seen = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    assert_eq!(get(&seen, &m::ECC_MODE, &[&gpu(0)]), Some(0.0));
+    let counts: Vec<_> = seen
+        .keys()
+        .filter(|k| k.starts_with("gpu_ecc_errors_total"))
+        .collect();
+    assert!(counts.is_empty(), "{counts:?}");
+}
+
+#[test]
+fn a_window_that_is_not_valid_is_absent_and_not_zero() {
+    let text = fs::read_to_string(scenario("h100")).unwrap();
+    let text = text.replace("SM_UTIL = { steps = [91.4, 90.2, 92.7] }", "SM_UTIL = nan");
+    let mut node = Node::with(&text);
+    let seen = node.read_until("a window has ended", |seen| {
+        get(seen, &metrics::SM_OCCUPANCY, &[&gpu(0), ""]).is_some()
+    });
+    assert_eq!(get(&seen, &metrics::SM_ACTIVE, &[&gpu(0), ""]), None);
+    assert!(get(&seen, &metrics::PROFILING_WINDOW, &[&gpu(0), ""]).is_some_and(|s| s >= 1.0));
+    assert!(get(&seen, &metrics::SM_CYCLES, &[&gpu(0), ""]).is_some_and(|c| c > 0.0));
+}
+
+#[test]
+fn a_link_that_is_down_is_counted_and_named() {
+    let text = fs::read_to_string(scenario("h100")).unwrap();
+    let text = text.replace(
+        "[gpu.nvlink.each]",
+        "[gpu.nvlink.link.5]\nstate = 0\n\n[gpu.nvlink.each]",
+    );
+    let mut node = Node::with(&text);
+    let seen = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    assert_eq!(get(&seen, &metrics::NVLINK_LINKS, &[&gpu(0)]), Some(18.0));
+    assert_eq!(get(&seen, &metrics::NVLINK_LINKS_UP, &[&gpu(0)]), Some(17.0));
+    assert_eq!(get(&seen, &metrics::NVLINK_LINK_UP, &[&gpu(0), "5"]), Some(0.0));
+    assert_eq!(get(&seen, &metrics::NVLINK_LINK_UP, &[&gpu(0), "6"]), Some(1.0));
+}

@@ -1,0 +1,130 @@
+//! Return codes. The newest drivers know codes that no header of ours names, so a code stays a number.
+
+use nvml_wrapper_sys::bindings::nvmlReturn_t;
+
+/// What a call answered that did not succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Code(pub u32);
+
+impl Code {
+    /// The library was not opened, or the driver was unloaded since.
+    pub const UNINITIALIZED: Self = Self(1);
+    /// An argument that this library does not know.
+    pub const INVALID_ARGUMENT: Self = Self(2);
+    /// This GPU does not have it.
+    pub const NOT_SUPPORTED: Self = Self(3);
+    /// This user may not.
+    pub const NO_PERMISSION: Self = Self(4);
+    /// There is no such thing.
+    pub const NOT_FOUND: Self = Self(6);
+    /// The buffer is too small.
+    pub const INSUFFICIENT_SIZE: Self = Self(7);
+    /// Power cables are not connected.
+    pub const INSUFFICIENT_POWER: Self = Self(8);
+    /// No driver is loaded.
+    pub const DRIVER_NOT_LOADED: Self = Self(9);
+    /// The call took too long.
+    pub const TIMEOUT: Self = Self(10);
+    /// The kernel found a problem with interrupts of a GPU.
+    pub const IRQ_ISSUE: Self = Self(11);
+    /// The library itself was not found.
+    pub const LIBRARY_NOT_FOUND: Self = Self(12);
+    /// This library, or this driver, has no such function.
+    pub const FUNCTION_NOT_FOUND: Self = Self(13);
+    /// The board's memory is corrupt.
+    pub const CORRUPTED_INFOROM: Self = Self(14);
+    /// The GPU has fallen off the bus or is otherwise gone.
+    pub const GPU_IS_LOST: Self = Self(15);
+    /// The GPU must be reset before it can be used.
+    pub const RESET_REQUIRED: Self = Self(16);
+    /// The operating system blocks the GPU.
+    pub const OPERATING_SYSTEM: Self = Self(17);
+    /// Library and kernel module are of different versions.
+    pub const LIB_RM_VERSION_MISMATCH: Self = Self(18);
+    /// The GPU is in use by somebody who excludes others.
+    pub const IN_USE: Self = Self(19);
+    /// Structures of this version are not understood.
+    pub const ARGUMENT_VERSION_MISMATCH: Self = Self(25);
+    /// Not understood any more.
+    pub const DEPRECATED: Self = Self(26);
+    /// The GPU is not ready yet.
+    pub const NOT_READY: Self = Self(27);
+    /// The driver's own unknown error.
+    pub const UNKNOWN: Self = Self(999);
+
+    /// Success, or the code.
+    pub(super) const fn of(answer: nvmlReturn_t) -> Result<(), Self> {
+        match answer {
+            0 => Ok(()),
+            code => Err(Self(code)),
+        }
+    }
+
+    /// The GPU will answer nothing any more.
+    pub const fn is_lost(self) -> bool {
+        matches!(self, Self::GPU_IS_LOST | Self::RESET_REQUIRED)
+    }
+
+    /// The GPU, or this library, does not offer it: asking again gives the same answer.
+    pub const fn is_unsupported(self) -> bool {
+        matches!(
+            self,
+            Self::NOT_SUPPORTED
+                | Self::FUNCTION_NOT_FOUND
+                | Self::INVALID_ARGUMENT
+                | Self::ARGUMENT_VERSION_MISMATCH
+                | Self::DEPRECATED
+                | Self::NO_PERMISSION
+        )
+    }
+
+    /// The library has to be opened anew.
+    pub const fn is_uninitialized(self) -> bool {
+        matches!(self, Self::UNINITIALIZED | Self::DRIVER_NOT_LOADED)
+    }
+
+    /// A word for the label `reason`: few, stable values.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::GPU_IS_LOST => "lost",
+            Self::RESET_REQUIRED => "reset_required",
+            Self::UNINITIALIZED | Self::DRIVER_NOT_LOADED => "no_driver",
+            Self::NO_PERMISSION => "no_permission",
+            Self::INSUFFICIENT_POWER => "power",
+            Self::IRQ_ISSUE => "interrupt",
+            Self::TIMEOUT => "timeout",
+            Self::NOT_SUPPORTED
+            | Self::NOT_FOUND
+            | Self::IN_USE
+            | Self::OPERATING_SYSTEM
+            | Self::NOT_READY => "refused",
+            _ => "unknown",
+        }
+    }
+}
+
+impl std::fmt::Display for Code {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let words = match *self {
+            Self::UNINITIALIZED => "not initialised",
+            Self::INVALID_ARGUMENT => "invalid argument",
+            Self::NOT_SUPPORTED => "not supported",
+            Self::NO_PERMISSION => "no permission",
+            Self::NOT_FOUND => "not found",
+            Self::INSUFFICIENT_POWER => "power cables are not connected",
+            Self::DRIVER_NOT_LOADED => "the driver is not loaded",
+            Self::TIMEOUT => "timed out",
+            Self::IRQ_ISSUE => "interrupts of a GPU do not arrive",
+            Self::FUNCTION_NOT_FOUND => "the library has no such function",
+            Self::GPU_IS_LOST => "the GPU is lost",
+            Self::RESET_REQUIRED => "the GPU must be reset",
+            Self::LIB_RM_VERSION_MISMATCH => "library and kernel module are of different versions",
+            _ => "",
+        };
+        if words.is_empty() {
+            write!(f, "NVML code {}", self.0)
+        } else {
+            write!(f, "{words} (NVML code {})", self.0)
+        }
+    }
+}

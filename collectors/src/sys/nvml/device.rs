@@ -1,0 +1,596 @@
+//! What is asked about one GPU, or about an instance of one: a method for each function of the library.
+
+#![allow(unsafe_code, reason = "the library's own functions")]
+
+use nvml_wrapper_sys::bindings as raw;
+
+use super::{Code, Handle, Library, function, one, text, version};
+
+/// Makes a method for each function that gives one number.
+macro_rules! numbers {
+    ($($(#[$doc:meta])* $name:ident $symbol:ident;)*) => {
+        impl Library {
+            $(
+                $(#[$doc])*
+                ///
+                /// # Errors
+                /// The library's return code.
+                pub fn $name(&self, device: Handle) -> Result<u32, Code> {
+                    let call = function(self.raw.$symbol.as_ref())?;
+                    // SAFETY: as declared in nvml.h; the pointer is valid for the call.
+                    one(0, |value| unsafe { call(device.0, value) })
+                }
+            )*
+        }
+    };
+}
+
+numbers! {
+    /// The index by which the library counts it.
+    index nvmlDeviceGetIndex;
+    /// The number of its device node: /dev/nvidiaN.
+    minor nvmlDeviceGetMinorNumber;
+    /// Its architecture, by the library's numbers: 5 Volta, 7 Ampere, 8 Ada, 9 Hopper, 10 Blackwell.
+    architecture nvmlDeviceGetArchitecture;
+    /// Performance state; 0 is the fastest, 32 unknown.
+    performance_state nvmlDeviceGetPerformanceState;
+    /// 1: the driver keeps the GPU initialised.
+    persistence_mode nvmlDeviceGetPersistenceMode;
+    /// Who may use it.
+    compute_mode nvmlDeviceGetComputeMode;
+    /// Power drawn, in milliwatts.
+    power_usage nvmlDeviceGetPowerUsage;
+    /// The limit in force, in milliwatts.
+    enforced_power_limit nvmlDeviceGetEnforcedPowerLimit;
+    /// The limit that was asked for, in milliwatts.
+    power_limit nvmlDeviceGetPowerManagementLimit;
+    /// The limit that it starts with, in milliwatts.
+    default_power_limit nvmlDeviceGetPowerManagementDefaultLimit;
+    /// Speed of its fan, in per cent.
+    fan_speed nvmlDeviceGetFanSpeed;
+    /// Generation of its PCI link.
+    pcie_generation nvmlDeviceGetCurrPcieLinkGeneration;
+    /// Highest generation of GPU and slot.
+    pcie_generation_max nvmlDeviceGetMaxPcieLinkGeneration;
+    /// Lanes in use.
+    pcie_width nvmlDeviceGetCurrPcieLinkWidth;
+    /// Most lanes of GPU and slot.
+    pcie_width_max nvmlDeviceGetMaxPcieLinkWidth;
+    /// Packets sent again.
+    pcie_replays nvmlDeviceGetPcieReplayCounter;
+    /// The number of the GPU instance behind a handle of a MIG device.
+    gpu_instance_id nvmlDeviceGetGpuInstanceId;
+    /// The number of the compute instance behind a handle of a MIG device.
+    compute_instance_id nvmlDeviceGetComputeInstanceId;
+    /// How many MIG devices there can be.
+    max_mig_devices nvmlDeviceGetMaxMigDeviceCount;
+}
+
+/// Makes a method for each function that gives a text.
+macro_rules! texts {
+    ($($(#[$doc:meta])* $name:ident $symbol:ident;)*) => {
+        impl Library {
+            $(
+                $(#[$doc])*
+                ///
+                /// # Errors
+                /// The library's return code.
+                pub fn $name(&self, device: Handle) -> Result<String, Code> {
+                    let call = function(self.raw.$symbol.as_ref())?;
+                    // SAFETY: as declared in nvml.h; the library writes at most the length that it is given.
+                    text(|buffer, length| unsafe { call(device.0, buffer, length) })
+                }
+            )*
+        }
+    };
+}
+
+texts! {
+    /// The UUID: `GPU-...`, or `MIG-...` for an instance.
+    uuid nvmlDeviceGetUUID;
+    /// What it is sold as.
+    name nvmlDeviceGetName;
+    /// The board's serial number.
+    serial nvmlDeviceGetSerial;
+    /// The board's part number.
+    part nvmlDeviceGetBoardPartNumber;
+    /// The version of its VBIOS.
+    vbios nvmlDeviceGetVbiosVersion;
+    /// The version of its InfoROM's image.
+    inforom_image nvmlDeviceGetInforomImageVersion;
+}
+
+/// Where a GPU sits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pci {
+    /// Domain, bus and device.
+    pub address: (u32, u32, u32),
+}
+
+/// How busy it was in the driver's last sample, in per cent.
+#[derive(Clone, Copy, Debug)]
+pub struct Utilization {
+    /// Kernels.
+    pub gpu: u32,
+    /// Its memory.
+    pub memory: u32,
+}
+
+/// Its memory, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Memory {
+    /// All of it.
+    pub total: u64,
+    /// What driver and firmware keep.
+    pub reserved: u64,
+    /// What is left.
+    pub free: u64,
+    /// What programs have.
+    pub used: u64,
+}
+
+/// The window to its memory, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Bar1 {
+    /// All of it.
+    pub total: u64,
+    /// What is left.
+    pub free: u64,
+    /// What is mapped.
+    pub used: u64,
+}
+
+/// Banks by how many spare rows they have left.
+#[derive(Clone, Copy, Debug)]
+pub struct Remapped {
+    /// In the order max, high, partial, low, none.
+    pub banks: [u32; 5],
+}
+
+/// Errors of the SRAM.
+pub type Sram = raw::nvmlEccSramErrorStatus_v1_t;
+
+/// What is known of the fabric.
+#[derive(Clone, Copy, Debug)]
+pub struct Fabric {
+    /// The cluster.
+    pub cluster: [u8; 16],
+    /// How joining ended, as a return code.
+    pub status: u32,
+    /// The clique within the cluster.
+    pub clique: u32,
+    /// How far it has joined.
+    pub state: u32,
+    /// Health, several bits for each aspect.
+    pub health: u32,
+}
+
+/// A process that computes on a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Process {
+    /// The process, as the driver's own namespace of processes has it.
+    pub pid: u32,
+    /// Bytes; `None` where the driver does not tell.
+    pub memory: Option<u64>,
+    /// The GPU instance and the compute instance, where it runs on one.
+    pub instance: Option<(u32, u32)>,
+}
+
+/// The most processes that are looked at on one GPU.
+const PROCESSES: usize = 1024;
+
+impl Library {
+    /// Where it sits.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn pci(&self, device: Handle) -> Result<Pci, Code> {
+        let call = function(self.raw.nvmlDeviceGetPciInfo_v3.as_ref())?;
+        let start = raw::nvmlPciInfo_t {
+            busIdLegacy: [0; 16],
+            domain: 0,
+            bus: 0,
+            device: 0,
+            pciDeviceId: 0,
+            pciSubSystemId: 0,
+            busId: [0; 32],
+        };
+        // SAFETY: as declared in nvml.h; the pointer is valid for the call.
+        let info = one(start, |info| unsafe { call(device.0, info) })?;
+        Ok(Pci {
+            address: (info.domain, info.bus, info.device),
+        })
+    }
+
+    /// How busy it was.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn utilization(&self, device: Handle) -> Result<Utilization, Code> {
+        let call = function(self.raw.nvmlDeviceGetUtilizationRates.as_ref())?;
+        let start = raw::nvmlUtilization_t { gpu: 0, memory: 0 };
+        // SAFETY: as declared in nvml.h; the pointer is valid for the call.
+        let raw::nvmlUtilization_t { gpu, memory } = one(start, |rates| unsafe { call(device.0, rates) })?;
+        Ok(Utilization { gpu, memory })
+    }
+
+    /// How busy its encoders were, in per cent.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn encoder_utilization(&self, device: Handle) -> Result<u32, Code> {
+        let call = function(self.raw.nvmlDeviceGetEncoderUtilization.as_ref())?;
+        let mut period = 0;
+        // SAFETY: as declared in nvml.h; both pointers are valid for the call.
+        one(0, |value| unsafe { call(device.0, value, &raw mut period) })
+    }
+
+    /// How busy its decoders were, in per cent.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn decoder_utilization(&self, device: Handle) -> Result<u32, Code> {
+        let call = function(self.raw.nvmlDeviceGetDecoderUtilization.as_ref())?;
+        let mut period = 0;
+        // SAFETY: as declared in nvml.h; both pointers are valid for the call.
+        one(0, |value| unsafe { call(device.0, value, &raw mut period) })
+    }
+
+    /// How busy its JPEG decoders were, in per cent.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn jpeg_utilization(&self, device: Handle) -> Result<u32, Code> {
+        let call = function(self.raw.nvmlDeviceGetJpgUtilization.as_ref())?;
+        let mut period = 0;
+        // SAFETY: as declared in nvml.h; both pointers are valid for the call.
+        one(0, |value| unsafe { call(device.0, value, &raw mut period) })
+    }
+
+    /// How busy its optical flow accelerator was, in per cent.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn ofa_utilization(&self, device: Handle) -> Result<u32, Code> {
+        let call = function(self.raw.nvmlDeviceGetOfaUtilization.as_ref())?;
+        let mut period = 0;
+        // SAFETY: as declared in nvml.h; both pointers are valid for the call.
+        one(0, |value| unsafe { call(device.0, value, &raw mut period) })
+    }
+
+    /// Its memory, or that of an instance.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn memory(&self, device: Handle) -> Result<Memory, Code> {
+        let call = function(self.raw.nvmlDeviceGetMemoryInfo_v2.as_ref())?;
+        let start = raw::nvmlMemory_v2_t {
+            version: version::<raw::nvmlMemory_v2_t>(2),
+            total: 0,
+            reserved: 0,
+            free: 0,
+            used: 0,
+        };
+        // SAFETY: as declared in nvml.h; the structure names its version and size.
+        let m = one(start, |memory| unsafe { call(device.0, memory) })?;
+        Ok(Memory {
+            total: m.total,
+            reserved: m.reserved,
+            free: m.free,
+            used: m.used,
+        })
+    }
+
+    /// The window to its memory.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn bar1(&self, device: Handle) -> Result<Bar1, Code> {
+        let call = function(self.raw.nvmlDeviceGetBAR1MemoryInfo.as_ref())?;
+        let start = raw::nvmlBAR1Memory_t {
+            bar1Total: 0,
+            bar1Free: 0,
+            bar1Used: 0,
+        };
+        // SAFETY: as declared in nvml.h; the pointer is valid for the call.
+        let m = one(start, |memory| unsafe { call(device.0, memory) })?;
+        Ok(Bar1 {
+            total: m.bar1Total,
+            free: m.bar1Free,
+            used: m.bar1Used,
+        })
+    }
+
+    /// Temperature of the die, in degrees Celsius, by the function of newer drivers.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn temperature_v(&self, device: Handle) -> Result<i32, Code> {
+        let call = function(self.raw.nvmlDeviceGetTemperatureV.as_ref())?;
+        let start = raw::nvmlTemperature_t {
+            version: version::<raw::nvmlTemperature_t>(1),
+            sensorType: 0,
+            temperature: 0,
+        };
+        // SAFETY: as declared in nvml.h; the structure names its version and size.
+        one(start, |t| unsafe { call(device.0, t) }).map(|t| t.temperature)
+    }
+
+    /// The same by the function of older drivers.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn temperature(&self, device: Handle) -> Result<u32, Code> {
+        let call = function(self.raw.nvmlDeviceGetTemperature.as_ref())?;
+        // SAFETY: as declared in nvml.h; the pointer is valid for the call.
+        one(0, |value| unsafe { call(device.0, 0, value) })
+    }
+
+    /// A limit in degrees Celsius: 0 shutdown, 1 slowdown, 2 highest of the memory, 3 highest of the GPU.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn temperature_threshold(&self, device: Handle, which: u32) -> Result<u32, Code> {
+        let call = function(self.raw.nvmlDeviceGetTemperatureThreshold.as_ref())?;
+        // SAFETY: as declared in nvml.h; the pointer is valid for the call.
+        one(0, |value| unsafe { call(device.0, which, value) })
+    }
+
+    /// How much hotter it may become, in degrees Celsius.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn temperature_margin(&self, device: Handle) -> Result<i32, Code> {
+        let call = function(self.raw.nvmlDeviceGetMarginTemperature.as_ref())?;
+        let start = raw::nvmlMarginTemperature_t {
+            version: version::<raw::nvmlMarginTemperature_t>(1),
+            marginTemperature: 0,
+        };
+        // SAFETY: as declared in nvml.h; the structure names its version and size.
+        one(start, |t| unsafe { call(device.0, t) }).map(|t| t.marginTemperature)
+    }
+
+    /// How fast a clock runs, in MHz: 1 multiprocessors, 2 memory, 3 video.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn clock(&self, device: Handle, which: u32) -> Result<u32, Code> {
+        let call = function(self.raw.nvmlDeviceGetClockInfo.as_ref())?;
+        // SAFETY: as declared in nvml.h; the pointer is valid for the call.
+        one(0, |value| unsafe { call(device.0, which, value) })
+    }
+
+    /// How fast a clock can run, in MHz.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn clock_max(&self, device: Handle, which: u32) -> Result<u32, Code> {
+        let call = function(self.raw.nvmlDeviceGetMaxClockInfo.as_ref())?;
+        // SAFETY: as declared in nvml.h; the pointer is valid for the call.
+        one(0, |value| unsafe { call(device.0, which, value) })
+    }
+
+    /// What holds its clocks, as bits.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn clock_event_reasons(&self, device: Handle) -> Result<u64, Code> {
+        let call = function(self.raw.nvmlDeviceGetCurrentClocksEventReasons.as_ref())
+            .or_else(|_| function(self.raw.nvmlDeviceGetCurrentClocksThrottleReasons.as_ref()))?;
+        // SAFETY: as declared in nvml.h; the pointer is valid for the call.
+        one(0, |value| unsafe { call(device.0, value) })
+    }
+
+    /// Lowest and highest power limit, in milliwatts.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn power_limit_range(&self, device: Handle) -> Result<(u32, u32), Code> {
+        let call = function(self.raw.nvmlDeviceGetPowerManagementLimitConstraints.as_ref())?;
+        let mut highest = 0;
+        // SAFETY: as declared in nvml.h; both pointers are valid for the call.
+        let lowest = one(0, |value| unsafe { call(device.0, value, &raw mut highest) })?;
+        Ok((lowest, highest))
+    }
+
+    /// Whether it corrects memory errors, now and after the next reset.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn ecc_mode(&self, device: Handle) -> Result<(u32, u32), Code> {
+        let call = function(self.raw.nvmlDeviceGetEccMode.as_ref())?;
+        let mut pending = 0;
+        // SAFETY: as declared in nvml.h; both pointers are valid for the call.
+        let now = one(0, |value| unsafe { call(device.0, value, &raw mut pending) })?;
+        Ok((now, pending))
+    }
+
+    /// Whether it can be divided, now and after the next reset.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn mig_mode(&self, device: Handle) -> Result<(u32, u32), Code> {
+        let call = function(self.raw.nvmlDeviceGetMigMode.as_ref())?;
+        let mut pending = 0;
+        // SAFETY: as declared in nvml.h; both pointers are valid for the call.
+        let now = one(0, |value| unsafe { call(device.0, value, &raw mut pending) })?;
+        Ok((now, pending))
+    }
+
+    /// Errors of its SRAM.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn sram(&self, device: Handle) -> Result<Sram, Code> {
+        let call = function(self.raw.nvmlDeviceGetSramEccErrorStatus.as_ref())?;
+        let start = Sram {
+            version: version::<Sram>(1),
+            aggregateUncParity: 0,
+            aggregateUncSecDed: 0,
+            aggregateCor: 0,
+            volatileUncParity: 0,
+            volatileUncSecDed: 0,
+            volatileCor: 0,
+            aggregateUncBucketL2: 0,
+            aggregateUncBucketSm: 0,
+            aggregateUncBucketPcie: 0,
+            aggregateUncBucketMcu: 0,
+            aggregateUncBucketOther: 0,
+            bThresholdExceeded: 0,
+        };
+        // SAFETY: as declared in nvml.h; the structure names its version and size.
+        one(start, |status| unsafe { call(device.0, status) })
+    }
+
+    /// Banks by spare rows.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn remapped_banks(&self, device: Handle) -> Result<Remapped, Code> {
+        let call = function(self.raw.nvmlDeviceGetRowRemapperHistogram.as_ref())?;
+        let start = raw::nvmlRowRemapperHistogramValues_t {
+            max: 0,
+            high: 0,
+            partial: 0,
+            low: 0,
+            none: 0,
+        };
+        // SAFETY: as declared in nvml.h; the pointer is valid for the call.
+        let v = one(start, |values| unsafe { call(device.0, values) })?;
+        Ok(Remapped {
+            banks: [v.max, v.high, v.partial, v.low, v.none],
+        })
+    }
+
+    /// The fabric.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn fabric(&self, device: Handle) -> Result<Fabric, Code> {
+        let call = function(self.raw.nvmlDeviceGetGpuFabricInfoV.as_ref())?;
+        // The second version: all drivers that have the function know it, and the third one adds only a summary.
+        let start = raw::nvmlGpuFabricInfo_v3_t {
+            version: version::<raw::nvmlGpuFabricInfo_v2_t>(2),
+            clusterUuid: [0; 16],
+            status: 0,
+            cliqueId: 0,
+            state: 0,
+            healthMask: 0,
+            healthSummary: 0,
+        };
+        // SAFETY: as declared in nvml.h; the structure names its version and size, and is larger than that.
+        let f = one(start, |info| unsafe { call(device.0, info) })?;
+        Ok(Fabric {
+            cluster: f.clusterUuid,
+            status: f.status,
+            clique: f.cliqueId,
+            state: u32::from(f.state),
+            health: f.healthMask,
+        })
+    }
+
+    /// The version of a part of its InfoROM: 0 OEM, 1 ECC, 2 power.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn inforom(&self, device: Handle, object: u32) -> Result<String, Code> {
+        let call = function(self.raw.nvmlDeviceGetInforomVersion.as_ref())?;
+        // SAFETY: as declared in nvml.h; the library writes at most the length that it is given.
+        text(|buffer, length| unsafe { call(device.0, object, buffer, length) })
+    }
+
+    /// Whether the checksums of its InfoROM are right.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn inforom_valid(&self, device: Handle) -> Result<bool, Code> {
+        let call = function(self.raw.nvmlDeviceValidateInforom.as_ref())?;
+        // SAFETY: as declared in nvml.h.
+        match Code::of(unsafe { call(device.0) }) {
+            Ok(()) => Ok(true),
+            Err(Code::CORRUPTED_INFOROM) => Ok(false),
+            Err(code) => Err(code),
+        }
+    }
+
+    /// Whether an NVLink is up.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn nvlink_state(&self, device: Handle, link: u32) -> Result<u32, Code> {
+        let call = function(self.raw.nvmlDeviceGetNvLinkState.as_ref())?;
+        // SAFETY: as declared in nvml.h; the pointer is valid for the call.
+        one(0, |value| unsafe { call(device.0, link, value) })
+    }
+
+    /// The version of an NVLink.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn nvlink_version(&self, device: Handle, link: u32) -> Result<u32, Code> {
+        let call = function(self.raw.nvmlDeviceGetNvLinkVersion.as_ref())?;
+        // SAFETY: as declared in nvml.h; the pointer is valid for the call.
+        one(0, |value| unsafe { call(device.0, link, value) })
+    }
+
+    /// What is at the other end of an NVLink: 0 GPU, 1 processor, 2 switch.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn nvlink_remote_kind(&self, device: Handle, link: u32) -> Result<u32, Code> {
+        let call = function(self.raw.nvmlDeviceGetNvLinkRemoteDeviceType.as_ref())?;
+        // SAFETY: as declared in nvml.h; the pointer is valid for the call.
+        one(0, |value| unsafe { call(device.0, link, value) })
+    }
+
+    /// Where the other end of an NVLink sits.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn nvlink_remote(&self, device: Handle, link: u32) -> Result<Pci, Code> {
+        let call = function(self.raw.nvmlDeviceGetNvLinkRemotePciInfo_v2.as_ref())?;
+        let start = raw::nvmlPciInfo_t {
+            busIdLegacy: [0; 16],
+            domain: 0,
+            bus: 0,
+            device: 0,
+            pciDeviceId: 0,
+            pciSubSystemId: 0,
+            busId: [0; 32],
+        };
+        // SAFETY: as declared in nvml.h; the pointer is valid for the call.
+        let info = one(start, |info| unsafe { call(device.0, link, info) })?;
+        Ok(Pci {
+            address: (info.domain, info.bus, info.device),
+        })
+    }
+
+    /// The processes that compute on it, at most 1,024.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn processes(&self, device: Handle) -> Result<Vec<Process>, Code> {
+        let call = function(self.raw.nvmlDeviceGetComputeRunningProcesses_v3.as_ref())?;
+        let empty = raw::nvmlProcessInfo_t {
+            pid: 0,
+            usedGpuMemory: u64::MAX,
+            gpuInstanceId: u32::MAX,
+            computeInstanceId: u32::MAX,
+        };
+        let mut infos = [empty; PROCESSES];
+        let mut count = PROCESSES as u32;
+        // SAFETY: as declared in nvml.h; the library writes at most `count` entries.
+        Code::of(unsafe { call(device.0, &raw mut count, infos.as_mut_ptr()) })?;
+        let told = |v: u32| (v != u32::MAX).then_some(v);
+        let infos = infos.iter().take(count as usize);
+        let mut processes: Vec<Process> = infos
+            .map(|info| Process {
+                pid: info.pid,
+                memory: (info.usedGpuMemory != u64::MAX).then_some(info.usedGpuMemory),
+                instance: told(info.gpuInstanceId).zip(told(info.computeInstanceId)),
+            })
+            .collect();
+        processes.sort_unstable();
+        Ok(processes)
+    }
+}

@@ -1,0 +1,246 @@
+//! nvmlDeviceGetFieldValues.
+
+use std::ffi::{c_int, c_uint, c_ulonglong};
+
+use nvml_wrapper_sys::bindings::{nvmlFieldValue_t, nvmlValue_t};
+
+use super::{device, link};
+use crate::call::{Reply, code};
+use crate::control::Fault;
+use crate::field_ids::{self, Field, Kind};
+use crate::scenario::keys::Key;
+use crate::scenario::{Of, link_field};
+use crate::state::View;
+
+device! {
+    nvmlDeviceGetFieldValues(count: c_int, values: *mut nvmlFieldValue_t) |view| {
+        if count <= 0 || values.is_null() {
+            return Err(code::INVALID_ARGUMENT);
+        }
+        let newer = field_ids::is_renumbered(&view.library.scenario.system.driver);
+        for i in 0..count as usize {
+            // SAFETY: the caller gives that many values, which only this call uses meanwhile.
+            answer(view, unsafe { &mut *values.add(i) }, newer);
+        }
+        Ok(())
+    };
+    nvmlDeviceClearFieldValues(count: c_int, values: *mut nvmlFieldValue_t) |_view| {
+        if count <= 0 || values.is_null() {
+            return Err(code::INVALID_ARGUMENT);
+        }
+        Err(code::NOT_SUPPORTED)
+    };
+}
+
+/// nvmlValueType_t.
+const DOUBLE: c_uint = 0;
+
+fn answer(view: &View, out: &mut nvmlFieldValue_t, newer: bool) {
+    out.timestamp = super::process::stamp(view) as i64;
+    out.latencyUsec = 0;
+    let found = field_ids::by_id(out.fieldId, newer).ok_or(code::INVALID_ARGUMENT);
+    let garbage = match found.map(|f| faults(view, f)) {
+        Ok(Ok(garbage)) => garbage,
+        Ok(Err(code)) => {
+            out.nvmlReturn = code;
+            return;
+        }
+        Err(_) => false,
+    };
+    if garbage {
+        out.nvmlReturn = code::SUCCESS;
+        out.valueType = DOUBLE;
+        out.value = nvmlValue_t { ullVal: u64::MAX };
+        return;
+    }
+    match found.and_then(|field| Ok((field, lookup(view, field, out.scopeId)?))) {
+        Ok((field, number)) => {
+            out.nvmlReturn = code::SUCCESS;
+            (out.valueType, out.value) = match field.kind {
+                Kind::Uint => (
+                    1,
+                    nvmlValue_t {
+                        uiVal: number as c_uint,
+                    },
+                ),
+                Kind::Ulonglong => (
+                    3,
+                    nvmlValue_t {
+                        ullVal: number as c_ulonglong,
+                    },
+                ),
+                Kind::Int => (
+                    5,
+                    nvmlValue_t {
+                        siVal: number as c_int,
+                    },
+                ),
+            };
+        }
+        // As with the real one the value stays what it was.
+        Err(code) => out.nvmlReturn = code,
+    }
+}
+
+/// Faults of one field: its code, or whether it is garbage.
+fn faults(view: &View, field: &Field) -> Reply<bool> {
+    let mut garbage = view.garbage;
+    for rule in &view.live.control.rules {
+        let Some(name) = &rule.field else { continue };
+        let mine = field_ids::by_name(name).is_some_and(|f| f.id == field.id)
+            && rule.gpu.is_none_or(|g| g as usize == view.index);
+        match rule.fault {
+            Fault::Code(code) if mine => return Err(code),
+            Fault::Garbage if mine => garbage = true,
+            _ => {}
+        }
+    }
+    Ok(garbage)
+}
+
+/// The value: as the scenario states it for the field, or where else it has the same thing.
+fn lookup(view: &View, field: &Field, scope: c_uint) -> Reply<i64> {
+    if view.mig.is_some() {
+        return Err(code::NOT_SUPPORTED);
+    }
+    if let Some(value) = view.gpu.fields.get(&field.id) {
+        return value.int(view.time).ok_or(code::NOT_SUPPORTED);
+    }
+    let name = field.name.strip_prefix("DEV_").unwrap_or(field.name);
+    match name {
+        "NVLINK_LINK_COUNT" => return view.num(Key::NvlinkLinks),
+        "RETIRED_SBE" | "RETIRED_DBE" => {
+            view.num(Key::RetiredPending)?;
+            let pages = if name == "RETIRED_SBE" {
+                &view.gpu.retired_sbe
+            } else {
+                &view.gpu.retired_dbe
+            };
+            return Ok(i64::try_from(pages.len()).unwrap_or(0));
+        }
+        _ => {}
+    }
+    if let Some(rest) = name.strip_prefix("NVLINK_") {
+        return of_links(view, rest, scope);
+    }
+    if let Some(rest) = name.strip_prefix("ECC_")
+        && let Some(path) = ecc_path(rest)
+    {
+        if view.num(Key::EccMode)? == 0 {
+            return Err(code::NOT_SUPPORTED);
+        }
+        return view.num(Key::find(&path).ok_or(code::NOT_SUPPORTED)?);
+    }
+    let same = SAME.iter().find(|(n, _)| *n == name);
+    view.num(same.ok_or(code::NOT_SUPPORTED)?.1)
+}
+
+/// `SBE_VOL_L1`.
+fn ecc_path(rest: &str) -> Option<String> {
+    let mut words = rest.split('_');
+    let error = match words.next()? {
+        "SBE" => "corrected",
+        "DBE" => "uncorrected",
+        _ => return None,
+    };
+    let counter = match words.next()? {
+        "VOL" => "volatile",
+        "AGG" => "aggregate",
+        _ => return None,
+    };
+    let location = match words.next()? {
+        "TOTAL" => "total",
+        "L1" => "l1",
+        "L2" => "l2",
+        "DEV" => "device",
+        "REG" => "register",
+        "TEX" => "texture",
+        "CBU" => "cbu",
+        _ => return None,
+    };
+    Some(format!("ecc.{counter}.{error}.{location}"))
+}
+
+fn of_links(view: &View, rest: &str, scope: c_uint) -> Reply<i64> {
+    let (base, of) = link_field(rest);
+    let base = base.to_ascii_lowercase();
+    let of = match (of, base.as_str()) {
+        (Some(of), _) => of,
+        (None, "speed_mbps_common") => Of::Link(0),
+        (None, _) if scope == c_uint::MAX => Of::All,
+        (None, _) => Of::Link(scope as usize),
+    };
+    let base = match base.as_str() {
+        "get_speed" | "speed_mbps_common" => "speed_mbps",
+        "get_state" => "state",
+        "get_version" => "version",
+        "get_power_state" => "power_state",
+        other => other,
+    };
+    let one = |link: usize| -> Reply<i64> {
+        let link = c_uint::try_from(link).map_err(|_| code::INVALID_ARGUMENT)?;
+        let value = link::value(view, link, base).or_else(|error| {
+            let older = match base {
+                "error_dl_replay" => "replay_error_count",
+                "error_dl_recovery" => "recovery_error_count",
+                "error_dl_crc" => "crc_flit_error_count",
+                _ => return Err(error),
+            };
+            link::value(view, link, older)
+        })?;
+        value.int(view.time).ok_or(code::NOT_SUPPORTED)
+    };
+    match of {
+        Of::Link(link) => one(link),
+        Of::All if view.gpu.links.is_empty() => Err(code::NOT_SUPPORTED),
+        Of::All => {
+            let all = (0..view.gpu.links.len()).map(one).collect::<Reply<Vec<i64>>>()?;
+            Ok(if base.ends_with("_ber") {
+                all.into_iter().max().unwrap_or(0)
+            } else {
+                all.into_iter().sum()
+            })
+        }
+    }
+}
+
+/// Fields that say the same as a function of their own.
+const SAME: &[(&str, Key)] = &[
+    ("ECC_CURRENT", Key::EccMode),
+    ("ECC_PENDING", Key::EccPending),
+    ("RETIRED_PENDING", Key::RetiredPending),
+    ("PERF_POLICY_POWER", Key::ViolationPower),
+    ("PERF_POLICY_THERMAL", Key::ViolationThermal),
+    ("PERF_POLICY_SYNC_BOOST", Key::ViolationSyncBoost),
+    ("PERF_POLICY_BOARD_LIMIT", Key::ViolationBoardLimit),
+    ("PERF_POLICY_LOW_UTILIZATION", Key::ViolationLowUtilization),
+    ("PERF_POLICY_RELIABILITY", Key::ViolationReliability),
+    ("PERF_POLICY_TOTAL_APP_CLOCKS", Key::ViolationAppClocks),
+    ("PERF_POLICY_TOTAL_BASE_CLOCKS", Key::ViolationBaseClocks),
+    ("MEMORY_TEMP", Key::TemperatureMemory),
+    ("TOTAL_ENERGY_CONSUMPTION", Key::Energy),
+    ("PCIE_REPLAY_COUNTER", Key::PcieReplay),
+    ("PCIE_REPLAY_ROLLOVER_COUNTER", Key::PcieReplayRollover),
+    ("REMAPPED_COR", Key::RemapCorrected),
+    ("REMAPPED_UNC", Key::RemapUncorrected),
+    ("REMAPPED_PENDING", Key::RemapPending),
+    ("REMAPPED_FAILURE", Key::RemapFailure),
+    ("POWER_AVERAGE", Key::PowerAverage),
+    ("POWER_INSTANT", Key::PowerInstant),
+    ("POWER_MIN_LIMIT", Key::PowerMin),
+    ("POWER_MAX_LIMIT", Key::PowerMax),
+    ("POWER_DEFAULT_LIMIT", Key::PowerDefault),
+    ("POWER_CURRENT_LIMIT", Key::PowerEnforced),
+    ("POWER_REQUESTED_LIMIT", Key::PowerLimit),
+    ("TEMPERATURE_SHUTDOWN_TLIMIT", Key::TlimitShutdown),
+    ("TEMPERATURE_SLOWDOWN_TLIMIT", Key::TlimitSlowdown),
+    ("TEMPERATURE_MEM_MAX_TLIMIT", Key::TlimitMemMax),
+    ("TEMPERATURE_GPU_MAX_TLIMIT", Key::TlimitGpuMax),
+    ("GET_GPU_RECOVERY_ACTION", Key::RecoveryAction),
+    ("CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN", Key::ReasonTimeSwThermal),
+    ("CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN", Key::ReasonTimeHwThermal),
+    (
+        "CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN",
+        Key::ReasonTimeHwPowerBrake,
+    ),
+];

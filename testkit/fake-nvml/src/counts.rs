@@ -1,0 +1,106 @@
+//! The counts: how often each function was called, for each GPU, and with which selecting argument.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use anyhow::{Context, Result};
+
+use crate::functions::{Function, NAMES};
+use crate::map::Map;
+
+/// Slots of 16 bytes: a key and its count. Many times what a node with 16 GPUs needs.
+const SLOTS: usize = 1 << 15;
+const SIZE: usize = SLOTS * 16;
+
+/// No GPU, or no MIG device.
+const NONE: u8 = u8::MAX;
+
+/// Who was asked what.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Call {
+    /// The function's name.
+    pub function: &'static str,
+    /// The GPU; `None` for a call about none, or with a handle that is none.
+    pub gpu: Option<u8>,
+    /// The MIG device on it.
+    pub mig: Option<u8>,
+    /// What tells calls of one function apart: the clock, the link, the location.
+    pub selector: u32,
+}
+
+/// The counts, opened by either side.
+#[derive(Debug)]
+pub struct Counts {
+    map: Map,
+}
+
+impl Counts {
+    /// Makes the file.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn create(path: &Path) -> Result<Self> {
+        let file = std::fs::File::create(path).with_context(|| path.display().to_string())?;
+        file.set_len(SIZE as u64)?;
+        // Workers run as users of their own, and count too.
+        file.set_permissions(std::fs::Permissions::from_mode(0o666))?;
+        Self::open(path)
+    }
+
+    /// Opens it.
+    ///
+    /// # Errors
+    /// When it is not there, or may not be written.
+    pub fn open(path: &Path) -> Result<Self> {
+        Ok(Self {
+            map: Map::open(path, SIZE, true)?,
+        })
+    }
+
+    pub(crate) fn add(&self, function: Function, gpu: Option<u8>, mig: Option<u8>, selector: u32) {
+        let key = ((function as u64 + 1) << 48)
+            | (u64::from(gpu.unwrap_or(NONE)) << 40)
+            | (u64::from(mig.unwrap_or(NONE)) << 32)
+            | u64::from(selector);
+        let first = usize::try_from(key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 49).unwrap_or(0);
+        for i in 0..SLOTS {
+            let at = ((first + i) % SLOTS) * 16;
+            let slot = self.map.u64(at);
+            let found = match slot.load(Ordering::Acquire) {
+                0 => slot
+                    .compare_exchange(0, key, Ordering::AcqRel, Ordering::Acquire)
+                    .map_or_else(|other| other, |_| key),
+                other => other,
+            };
+            if found == key {
+                self.map.u64(at + 8).fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+        }
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn read(&self) -> Vec<(Call, u64)> {
+        let mut all = Vec::new();
+        for at in (0..SIZE).step_by(16) {
+            let key = self.map.u64(at).load(Ordering::Acquire);
+            if key == 0 {
+                continue;
+            }
+            let byte = |shift: u32| Some((key >> shift) as u8).filter(|b| *b != NONE);
+            let function = usize::try_from((key >> 48) - 1).unwrap_or(usize::MAX);
+            #[expect(clippy::cast_possible_truncation, reason = "the lower half is the selector")]
+            let call = Call {
+                function: NAMES.get(function).copied().unwrap_or("?"),
+                gpu: byte(40),
+                mig: byte(32),
+                selector: key as u32,
+            };
+            all.push((call, self.map.u64(at + 8).load(Ordering::Relaxed)));
+        }
+        all.sort();
+        all
+    }
+}

@@ -1,0 +1,198 @@
+//! The functions that the library exports.
+
+macro_rules! functions {
+    ($($name:ident)*) => {
+        /// A function of NVML, by its name.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[expect(missing_docs, non_camel_case_types, reason = "NVML's own names, and its own documentation")]
+        #[repr(u16)]
+        pub enum Function {$($name,)*}
+
+        /// All names, in the order of the enumeration.
+        pub const NAMES: &[&str] = &[$(stringify!($name)),*];
+
+        impl Function {
+            /// Its name.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {$(Self::$name => stringify!($name),)*}
+            }
+        }
+    };
+}
+
+functions! {
+    nvmlComputeInstanceGetInfo
+    nvmlComputeInstanceGetInfo_v2
+    nvmlDeviceClearFieldValues
+    nvmlDeviceGetAccountingMode
+    nvmlDeviceGetAddressingMode
+    nvmlDeviceGetApplicationsClock
+    nvmlDeviceGetArchitecture
+    nvmlDeviceGetAttributes
+    nvmlDeviceGetAttributes_v2
+    nvmlDeviceGetBAR1MemoryInfo
+    nvmlDeviceGetBoardId
+    nvmlDeviceGetBoardPartNumber
+    nvmlDeviceGetBrand
+    nvmlDeviceGetBusType
+    nvmlDeviceGetC2cModeInfoV
+    nvmlDeviceGetClock
+    nvmlDeviceGetClockInfo
+    nvmlDeviceGetComputeInstanceId
+    nvmlDeviceGetComputeMode
+    nvmlDeviceGetComputeRunningProcesses
+    nvmlDeviceGetComputeRunningProcesses_v2
+    nvmlDeviceGetComputeRunningProcesses_v3
+    nvmlDeviceGetCount
+    nvmlDeviceGetCount_v2
+    nvmlDeviceGetCpuAffinity
+    nvmlDeviceGetCpuAffinityWithinScope
+    nvmlDeviceGetCudaComputeCapability
+    nvmlDeviceGetCurrPcieLinkGeneration
+    nvmlDeviceGetCurrPcieLinkWidth
+    nvmlDeviceGetCurrentClocksEventReasons
+    nvmlDeviceGetCurrentClocksThrottleReasons
+    nvmlDeviceGetDecoderUtilization
+    nvmlDeviceGetDefaultApplicationsClock
+    nvmlDeviceGetDefaultEccMode
+    nvmlDeviceGetDetailedEccErrors
+    nvmlDeviceGetDeviceHandleFromMigDeviceHandle
+    nvmlDeviceGetDisplayActive
+    nvmlDeviceGetDisplayMode
+    nvmlDeviceGetEccMode
+    nvmlDeviceGetEncoderUtilization
+    nvmlDeviceGetEnforcedPowerLimit
+    nvmlDeviceGetFanSpeed
+    nvmlDeviceGetFanSpeed_v2
+    nvmlDeviceGetFieldValues
+    nvmlDeviceGetGpuFabricInfo
+    nvmlDeviceGetGpuFabricInfoV
+    nvmlDeviceGetGpuInstanceById
+    nvmlDeviceGetGpuInstanceId
+    nvmlDeviceGetGpuInstanceProfileInfo
+    nvmlDeviceGetGpuInstanceProfileInfoV
+    nvmlDeviceGetGpuInstanceRemainingCapacity
+    nvmlDeviceGetGpuInstances
+    nvmlDeviceGetGpuMaxPcieLinkGeneration
+    nvmlDeviceGetGraphicsRunningProcesses
+    nvmlDeviceGetGraphicsRunningProcesses_v2
+    nvmlDeviceGetGraphicsRunningProcesses_v3
+    nvmlDeviceGetGspFirmwareMode
+    nvmlDeviceGetGspFirmwareVersion
+    nvmlDeviceGetHandleByIndex
+    nvmlDeviceGetHandleByIndex_v2
+    nvmlDeviceGetHandleByPciBusId
+    nvmlDeviceGetHandleByPciBusId_v2
+    nvmlDeviceGetHandleBySerial
+    nvmlDeviceGetHandleByUUID
+    nvmlDeviceGetIndex
+    nvmlDeviceGetInforomConfigurationChecksum
+    nvmlDeviceGetInforomImageVersion
+    nvmlDeviceGetInforomVersion
+    nvmlDeviceGetIrqNum
+    nvmlDeviceGetJpgUtilization
+    nvmlDeviceGetMPSComputeRunningProcesses
+    nvmlDeviceGetMPSComputeRunningProcesses_v2
+    nvmlDeviceGetMPSComputeRunningProcesses_v3
+    nvmlDeviceGetMarginTemperature
+    nvmlDeviceGetMaxClockInfo
+    nvmlDeviceGetMaxCustomerBoostClock
+    nvmlDeviceGetMaxMigDeviceCount
+    nvmlDeviceGetMaxPcieLinkGeneration
+    nvmlDeviceGetMaxPcieLinkWidth
+    nvmlDeviceGetMemoryAffinity
+    nvmlDeviceGetMemoryBusWidth
+    nvmlDeviceGetMemoryErrorCounter
+    nvmlDeviceGetMemoryInfo
+    nvmlDeviceGetMemoryInfo_v2
+    nvmlDeviceGetMigDeviceHandleByIndex
+    nvmlDeviceGetMigMode
+    nvmlDeviceGetMinorNumber
+    nvmlDeviceGetModuleId
+    nvmlDeviceGetMultiGpuBoard
+    nvmlDeviceGetName
+    nvmlDeviceGetNumFans
+    nvmlDeviceGetNumGpuCores
+    nvmlDeviceGetNumaNodeId
+    nvmlDeviceGetNvLinkCapability
+    nvmlDeviceGetNvLinkErrorCounter
+    nvmlDeviceGetNvLinkRemoteDeviceType
+    nvmlDeviceGetNvLinkRemotePciInfo
+    nvmlDeviceGetNvLinkRemotePciInfo_v2
+    nvmlDeviceGetNvLinkState
+    nvmlDeviceGetNvLinkVersion
+    nvmlDeviceGetOfaUtilization
+    nvmlDeviceGetP2PStatus
+    nvmlDeviceGetPciInfo
+    nvmlDeviceGetPciInfoExt
+    nvmlDeviceGetPciInfo_v2
+    nvmlDeviceGetPciInfo_v3
+    nvmlDeviceGetPcieLinkMaxSpeed
+    nvmlDeviceGetPcieReplayCounter
+    nvmlDeviceGetPcieSpeed
+    nvmlDeviceGetPcieThroughput
+    nvmlDeviceGetPerformanceState
+    nvmlDeviceGetPersistenceMode
+    nvmlDeviceGetPlatformInfo
+    nvmlDeviceGetPowerManagementDefaultLimit
+    nvmlDeviceGetPowerManagementLimit
+    nvmlDeviceGetPowerManagementLimitConstraints
+    nvmlDeviceGetPowerManagementMode
+    nvmlDeviceGetPowerSource
+    nvmlDeviceGetPowerState
+    nvmlDeviceGetPowerUsage
+    nvmlDeviceGetProcessUtilization
+    nvmlDeviceGetProcessesUtilizationInfo
+    nvmlDeviceGetRemappedRows
+    nvmlDeviceGetRepairStatus
+    nvmlDeviceGetRetiredPages
+    nvmlDeviceGetRetiredPagesPendingStatus
+    nvmlDeviceGetRetiredPages_v2
+    nvmlDeviceGetRowRemapperHistogram
+    nvmlDeviceGetSerial
+    nvmlDeviceGetSramEccErrorStatus
+    nvmlDeviceGetSupportedClocksEventReasons
+    nvmlDeviceGetSupportedClocksThrottleReasons
+    nvmlDeviceGetSupportedEventTypes
+    nvmlDeviceGetTemperature
+    nvmlDeviceGetTemperatureThreshold
+    nvmlDeviceGetTemperatureV
+    nvmlDeviceGetTopologyCommonAncestor
+    nvmlDeviceGetTotalEccErrors
+    nvmlDeviceGetTotalEnergyConsumption
+    nvmlDeviceGetUUID
+    nvmlDeviceGetUnrepairableMemoryFlag_v1
+    nvmlDeviceGetUtilizationRates
+    nvmlDeviceGetVbiosVersion
+    nvmlDeviceGetViolationStatus
+    nvmlDeviceGetVirtualizationMode
+    nvmlDeviceIsMigDeviceHandle
+    nvmlDeviceRegisterEvents
+    nvmlDeviceValidateInforom
+    nvmlErrorString
+    nvmlEventSetCreate
+    nvmlEventSetFree
+    nvmlEventSetWait
+    nvmlEventSetWait_v2
+    nvmlGpmMetricsGet
+    nvmlGpmMigSampleGet
+    nvmlGpmQueryDeviceSupport
+    nvmlGpmQueryIfStreamingEnabled
+    nvmlGpmSampleAlloc
+    nvmlGpmSampleFree
+    nvmlGpmSampleGet
+    nvmlGpuInstanceGetComputeInstanceById
+    nvmlGpuInstanceGetComputeInstances
+    nvmlGpuInstanceGetInfo
+    nvmlInit
+    nvmlInitWithFlags
+    nvmlInit_v2
+    nvmlShutdown
+    nvmlSystemGetCudaDriverVersion
+    nvmlSystemGetCudaDriverVersion_v2
+    nvmlSystemGetDriverBranch
+    nvmlSystemGetDriverVersion
+    nvmlSystemGetNVMLVersion
+    nvmlSystemGetProcessName
+}
