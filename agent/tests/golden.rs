@@ -24,6 +24,7 @@ use nodewarden::core::snapshot::{DeviceState, Prepared, Presence, Snapshot};
 use nodewarden::health::engine::Engine;
 use nodewarden::health::policy::Policy;
 use nodewarden::health::{Effect, Input, Now};
+use testkit::play::Driver;
 use testkit::tree;
 
 /// An arbitrary time, long after boot.
@@ -38,10 +39,14 @@ fn now(after: Duration) -> Now {
 }
 
 /// Reads every collector once, as the workers would.
-fn snapshot(env: &Env, at: Duration) -> Snapshot {
+fn snapshot(env: &Env, driver: Option<&Driver>, at: Duration) -> Snapshot {
     let mut snapshot = Snapshot::empty(at);
     for (state, spec) in snapshot.collectors.iter_mut().zip(COLLECTORS.iter().copied()) {
-        let opened = (spec.open)(env, &Settings::default()).unwrap();
+        let settings = match driver {
+            Some(driver) if spec.name == "nvidia" => Settings::new(driver.settings()),
+            _ => Settings::default(),
+        };
+        let opened = (spec.open)(env, &settings).unwrap();
         let Some(mut source) = opened else {
             state.presence = Presence::NotHere;
             continue;
@@ -90,6 +95,7 @@ fn events(env: &Env) -> Vec<Event> {
 fn judge(case: &Path) -> String {
     let copy = tempfile::tempdir().unwrap();
     tree::unpack(case, copy.path()).unwrap();
+    let mut driver = Driver::open(case, copy.path()).unwrap();
     let boot_id = Some("11111111-2222-3333-4444-555555555555".to_owned());
     let env = Env {
         boot_id,
@@ -122,16 +128,23 @@ fn judge(case: &Path) -> String {
         take(engine.step(now(Duration::ZERO), Input::Event(&event)));
     }
     // Two minutes of health ticks before the first step and after each.
-    let mut ticks = 0;
+    let (mut ticks, mut laid) = (0, 0);
     let mut steps = tree::steps(case).unwrap().into_iter();
     loop {
         for _ in 0..8 {
             ticks += 1;
             let time = now(Duration::from_secs(15 * ticks));
-            take(engine.step(time, Input::Snapshot(&snapshot(&env, time.boottime))));
+            take(engine.step(
+                time,
+                Input::Snapshot(&snapshot(&env, driver.as_ref(), time.boottime)),
+            ));
         }
         let Some(step) = steps.next() else { break };
         tree::lay(&step, &env.sysroot).unwrap();
+        laid += 1;
+        if let Some(driver) = &mut driver {
+            driver.advance(Duration::from_secs(15 * ticks), laid).unwrap();
+        }
     }
     let view = engine.view();
     let mut out = format!("verdict {:?}: {}\n", view.verdict.health, view.verdict.text);

@@ -7,6 +7,9 @@
 //!
 //! `clock.toml` in the case says how fast: `step_seconds`, and the time stamp in microseconds at which the play begins,
 //! `kernel_log_begins`. Without the latter the whole log is there from the start.
+//!
+//! A case with `nvml.toml` has NVIDIA's library too, which moves on by a step a second; `gpu_lost` and `gpu_lost_at_step`
+//! say which GPU it loses, and with which step of the case. The configuration beside the case names the library.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -20,6 +23,7 @@ use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
+use crate::nvml::FakeNvml;
 use crate::tree::{self, Entry};
 
 /// What a pipe may hold without a right of its own (/proc/sys/fs/pipe-max-size): a log that comes before its reader.
@@ -39,6 +43,59 @@ pub struct Play {
     /// Path to its text at the start and after each step.
     moving: BTreeMap<String, Vec<String>>,
     log: Option<Log>,
+    driver: Option<Driver>,
+}
+
+/// NVIDIA's library, as a case has it.
+#[derive(Debug)]
+pub struct Driver {
+    library: FakeNvml,
+    /// Seconds that it was moved on.
+    at: u64,
+    /// Which GPU it loses, and with which step.
+    lost: Option<(u32, u64)>,
+}
+
+impl Driver {
+    /// Installs the library in a folder beside an unpacked case. `None`: the case has none.
+    ///
+    /// # Errors
+    /// A file of the case that cannot be read, or a file that cannot be written.
+    pub fn open(case: &Path, to: &Path) -> Result<Option<Self>> {
+        let scenario = case.join("nvml.toml");
+        if !scenario.is_file() {
+            return Ok(None);
+        }
+        let folder = to.join("driver");
+        fs::create_dir_all(&folder)?;
+        let library = FakeNvml::install(&folder, &scenario)?;
+        let lost = Clock::read(&case.join("clock.toml"))?.lost;
+        Ok(Some(Self { library, at: 0, lost }))
+    }
+
+    /// The collector's table of the configuration.
+    pub fn settings(&self) -> String {
+        format!("library = {:?}\n", self.library.library())
+    }
+
+    /// Brings it to its state at a time since the start, after so many steps of the case.
+    ///
+    /// # Errors
+    /// When it cannot be told.
+    pub fn advance(&mut self, at: Duration, steps: usize) -> Result<()> {
+        let seconds = at.as_secs().saturating_sub(self.at);
+        if seconds > 0 {
+            self.library.step(seconds)?;
+            self.at += seconds;
+        }
+        if let Some((gpu, _)) = self
+            .lost
+            .take_if(|(_, with)| u64::try_from(steps).is_ok_and(|n| n >= *with))
+        {
+            self.library.lose(gpu)?;
+        }
+        Ok(())
+    }
 }
 
 #[derive(Debug)]
@@ -79,6 +136,12 @@ impl Play {
             Some(begins) => Some(Log::open(&to.join("kmsg"), begins)?),
             None => None,
         };
+        let driver = Driver::open(case, to)?;
+        if let Some(driver) = &driver {
+            let file = to.join("health.toml");
+            let mut config = File::options().create(true).append(true).open(file)?;
+            write!(config, "\n[nvidia]\n{}", driver.settings())?;
+        }
         Ok(Self {
             root: to.join("root"),
             step: clock.step,
@@ -86,6 +149,7 @@ impl Play {
             steps,
             laid: 0,
             log,
+            driver,
         })
     }
 
@@ -119,6 +183,9 @@ impl Play {
                 let text = between(&texts[from], &texts[from + 1], since, self.step);
                 tree::put(&self.root.join(path), &Entry::File(text.into_bytes()))?;
             }
+        }
+        if let Some(driver) = &mut self.driver {
+            driver.advance(at, self.laid)?;
         }
         if let Some(log) = &mut self.log {
             said.extend(log.advance(at)?);
@@ -240,6 +307,8 @@ fn records(text: &str) -> Result<Vec<(Duration, String)>> {
 struct Clock {
     step: Duration,
     begins: Option<Duration>,
+    /// Which GPU is lost, and with which step.
+    lost: Option<(u32, u64)>,
 }
 
 impl Clock {
@@ -247,7 +316,9 @@ impl Clock {
         let mut clock = Self {
             step: Duration::from_secs(STEP),
             begins: None,
+            lost: None,
         };
+        let (mut gpu, mut with) = (None, None);
         if !path.is_file() {
             return Ok(clock);
         }
@@ -261,12 +332,16 @@ impl Clock {
             match pair {
                 Some(("step_seconds", Ok(n @ 1..=3600))) => clock.step = Duration::from_secs(n),
                 Some(("kernel_log_begins", Ok(n))) => clock.begins = Some(Duration::from_micros(n)),
+                Some(("gpu_lost", Ok(n))) => gpu = Some(u32::try_from(n)?),
+                Some(("gpu_lost_at_step", Ok(n))) => with = Some(n),
                 _ => bail!(
-                    "{}: {line:?}: expected `step_seconds = 1..3600` or `kernel_log_begins = MICROSECONDS`",
+                    "{}: {line:?}: expected `step_seconds = 1..3600`, `kernel_log_begins = MICROSECONDS`, \
+                     `gpu_lost = NUMBER` or `gpu_lost_at_step = NUMBER`",
                     path.display()
                 ),
             }
         }
+        clock.lost = gpu.zip(with);
         Ok(clock)
     }
 }

@@ -9,7 +9,7 @@ use super::own::live::Live;
 use super::plan::{self, Plan};
 use super::schema::{self, Schema};
 use super::select::{Selection, Shown};
-use super::{Format, Page, number, own};
+use super::{Format, Page, dcgm, number, own};
 use crate::config;
 use crate::core::snapshot::{DeviceState, Snapshot};
 
@@ -77,6 +77,9 @@ impl Encoder {
         let switches = &page.facts.metrics;
         let shown = Shown::complete(selection, switches);
         self.families(name, &page.snapshot, switches, shown, format, out);
+        if name == dcgm::PAGE {
+            dcgm::last_xids(page, shown, format, out);
+        }
         end(format, out);
     }
 

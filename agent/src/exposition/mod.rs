@@ -1,5 +1,6 @@
 //! Text for Prometheus: which format a scraper wants, what of the node it asks for, and the pages themselves.
 
+mod dcgm;
 pub mod encoder;
 pub mod gzip;
 pub mod header;

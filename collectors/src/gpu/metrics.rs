@@ -13,6 +13,7 @@ pub(crate) mod row;
 use crate::Metric;
 
 pub use clocks::*;
+pub use dcgm::DCGM_LABELS;
 pub(crate) use dcgm::{Theirs, counter, gauge};
 pub use errors::*;
 pub use identity::*;

@@ -61,6 +61,17 @@ impl Caller {
         self.refused.clear();
     }
 
+    /// What was asked about instances may be asked again: another one may have taken the number of one that left.
+    pub(super) fn forget_instances(&mut self) {
+        let about_instances = ["GetMemoryInfo", "GpmSampleGet"];
+        self.refused.retain(|(name, _)| !about_instances.contains(name));
+    }
+
+    /// This may be asked again.
+    pub(super) fn retry(&mut self, question: Question) {
+        self.refused.retain(|refused| *refused != question);
+    }
+
     /// Begins a reading.
     pub(super) fn begin(&mut self) {
         self.answered = false;

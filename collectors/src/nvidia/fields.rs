@@ -79,6 +79,12 @@ impl Fields {
         let batch = &mut self.batch;
         let answer = caller.ask(BATCH, |library, device| library.fields(device, batch));
         self.answered = answer.is_some();
+        if !self.answered && caller.is_refused(BATCH) && self.items.len() > table::ROWS.len() {
+            // A driver that takes no batch of this length is asked without the links from the next reading on.
+            caller.retry(BATCH);
+            self.items.truncate(table::ROWS.len());
+            self.batch = Batch::new(&self.items.iter().map(|i| i.wanted).collect::<Vec<_>>());
+        }
     }
 
     /// The answer at that place of the list, or its return code.
@@ -128,7 +134,7 @@ impl Fields {
             }
         }
         let first = table::ROWS.len();
-        let links = std::mem::take(&mut self.links);
+        let mut links = std::mem::take(&mut self.links);
         links.push(gpu, caller, |at| self.get(first + at), out);
         self.links = links;
         self.sram(gpu, caller, ecc, out);

@@ -104,7 +104,13 @@ impl Window {
     /// Ends the window where it is long enough, and begins the next.
     fn take(&mut self, caller: &mut Caller, wanted: &[u32]) -> Result<(), Code> {
         let number = self.instance.map_or(0, |i| i + 1);
-        if self.begin.as_ref().is_some_and(|(_, at)| at.elapsed() < WINDOW) {
+        // Without the counters it is another question.
+        let question = (
+            "GpmMetricsGet",
+            number + u32::from(wanted.len() < ROWS.len()) * 1000,
+        );
+        let early = self.begin.as_ref().is_some_and(|(_, at)| at.elapsed() < WINDOW);
+        if early || caller.is_refused(question) {
             return Ok(());
         }
         let spare = match self.spare.take() {
@@ -126,11 +132,6 @@ impl Window {
             return Ok(());
         };
         let length = now.saturating_duration_since(at);
-        // Without the counters it is another question.
-        let question = (
-            "GpmMetricsGet",
-            number + u32::from(wanted.len() < ROWS.len()) * 1000,
-        );
         let asked = match &self.begin {
             Some((end, _)) if length <= STALE => {
                 caller.ask_about(question, |l| l.gpm_metrics(&begin, end, wanted, &mut self.values))

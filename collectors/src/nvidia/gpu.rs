@@ -1,6 +1,6 @@
 //! One GPU: what is read of it, and in which order.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::call::Caller;
@@ -23,9 +23,17 @@ pub(super) struct Gpu {
     subject: Subject,
     hostname: String,
     inventory: Arc<Inventory>,
+    state: Arc<Mutex<State>>,
+}
+
+/// What is remembered of a GPU.
+#[derive(Default)]
+pub(super) struct State {
     identity: Arc<Identity>,
-    /// The scan that the handle is of.
-    generation: u64,
+    /// The scan that was looked at last.
+    generation: Option<u64>,
+    /// How often the driver was opened when the handle was given.
+    opened: u64,
     open: Option<Open>,
 }
 
@@ -40,18 +48,22 @@ struct Open {
 }
 
 impl Open {
-    fn new(mut caller: Caller, inventory: &Inventory, architecture: &str, driver: &str) -> Self {
+    /// Reads what does not change. A GPU that left in the middle of it has not told everything.
+    fn new(mut caller: Caller, inventory: &Inventory, identity: &Identity) -> Result<Self, Code> {
         caller.begin();
         let limits = Limits::read(&mut caller);
-        let fields = Fields::new(&mut caller, driver);
-        let profile = Profile::new(&mut caller, inventory.table.gpm, architecture);
-        Self {
-            caller,
-            fields,
-            limits,
-            limits_read: Instant::now(),
-            instances: Instances::default(),
-            profile,
+        let fields = Fields::new(&mut caller, &identity.driver);
+        let profile = Profile::new(&mut caller, inventory.table.gpm, identity.architecture);
+        match caller.gone() {
+            Some(code) => Err(code),
+            None => Ok(Self {
+                caller,
+                fields,
+                limits,
+                limits_read: Instant::now(),
+                instances: Instances::default(),
+                profile,
+            }),
         }
     }
 }
@@ -61,20 +73,29 @@ impl Gpu {
         Self {
             subject: Subject::gpu(gpu),
             hostname: hostname.to_owned(),
+            state: inventory.state(gpu),
             inventory,
-            identity: Arc::default(),
-            generation: u64::MAX,
-            open: None,
         }
     }
+}
 
+impl State {
     /// Takes over what the last scan found. Why there is nothing to ask, where there is not.
-    fn refresh(&mut self) -> Result<(), Code> {
-        let generation = self.inventory.generation();
-        let entry = self.inventory.get(&self.subject.name).ok_or(Code::NOT_FOUND)?;
+    fn refresh(&mut self, gpu: &str, inventory: &Inventory) -> Result<(), Code> {
+        let generation = Some(inventory.generation());
+        let entry = inventory.get(gpu).ok_or(Code::NOT_FOUND)?;
         self.identity = entry.identity;
         let handle = entry.handle?;
-        if self.generation == generation && self.open.is_some() {
+        let scanned = self.generation != generation;
+        self.generation = generation;
+        if let Some(open) = &self.open
+            && open.caller.handle == handle
+            && self.opened == entry.opened
+        {
+            if scanned {
+                // Something has changed, perhaps its instances.
+                open.instances.suspect();
+            }
             return Ok(());
         }
         // The counts of calls go on; everything else begins anew.
@@ -83,21 +104,21 @@ impl Gpu {
                 caller.renew(handle);
                 caller
             }
-            None => Caller::new(self.inventory.library, handle),
+            None => Caller::new(inventory.library, handle),
         };
-        let identity = &self.identity;
-        self.open = Some(Open::new(
-            caller,
-            &self.inventory,
-            identity.architecture,
-            &identity.driver,
-        ));
-        self.generation = generation;
+        self.open = Some(Open::new(caller, inventory, &self.identity)?);
+        self.opened = entry.opened;
         Ok(())
     }
 
-    fn read_open(&mut self, out: &mut Block) -> Result<(), Code> {
-        let gpu = self.subject.name.as_str();
+    fn read(
+        &mut self,
+        gpu: &str,
+        hostname: &str,
+        inventory: &Inventory,
+        out: &mut Block,
+    ) -> Result<(), Code> {
+        self.refresh(gpu, inventory)?;
         let Some(open) = &mut self.open else {
             return Err(Code::NOT_FOUND);
         };
@@ -112,12 +133,12 @@ impl Gpu {
         out.u64(&m::UP, &[gpu], 1);
         push_info(&self.identity, out);
         let mig = open.instances.read(caller);
-        push_dcgm(&self.identity, &self.hostname, &open.instances, out);
+        push_dcgm(&self.identity, hostname, &open.instances, out);
         open.instances.push_info(gpu, out);
         simple::read(gpu, caller, &open.instances, out);
         open.limits.push(gpu, out);
         open.fields.push(gpu, caller, open.limits.ecc(), out);
-        simple::read_processes(gpu, caller, &open.instances, self.inventory.table.processes, out);
+        simple::read_processes(gpu, caller, &open.instances, inventory.table.processes, out);
         if let Some(profile) = &mut open.profile {
             profile.read(gpu, caller, &open.instances, out);
         }
@@ -140,22 +161,21 @@ impl Device for Gpu {
     }
 
     fn read(&mut self, out: &mut Block) -> Result<(), Error> {
-        let inventory = Arc::clone(&self.inventory);
-        let inside = inventory.enter();
-        let read = self.refresh().and_then(|()| self.read_open(out));
-        drop(inside);
-        if let Err(code) = read {
+        let gpu = self.subject.name.as_str();
+        let _inside = self.inventory.enter();
+        // Nobody else holds it: a device that is stuck is read by nobody, also not by its successor.
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(code) = state.read(gpu, &self.hostname, &self.inventory, out) {
             if code.is_uninitialized() {
                 self.inventory.suspect();
             }
             // What was read before the GPU left says nothing.
             out.clear();
-            let gpu = self.subject.name.as_str();
             out.u64(&m::UP, &[gpu], 0);
             out.info(&m::UNAVAILABLE_INFO, &[gpu, code.reason()]);
-            push_info(&self.identity, out);
-            push_dcgm(&self.identity, &self.hostname, &Instances::default(), out);
-            if let Some(open) = &self.open {
+            push_info(&state.identity, out);
+            push_dcgm(&state.identity, &self.hostname, &Instances::default(), out);
+            if let Some(open) = &state.open {
                 out.histogram(&m::DRIVER_CALL, &[gpu], Some(open.caller.took()));
             }
         }

@@ -68,6 +68,7 @@ impl Instances {
 
     fn list(&mut self, caller: &mut Caller) {
         self.list.clear();
+        caller.forget_instances();
         let most = caller
             .ask(("GetMaxMigDeviceCount", 0), Library::max_mig_devices)
             .filter(|n| *n <= MOST);

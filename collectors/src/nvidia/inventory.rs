@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::gpu::State;
 use super::identity::Identity;
 use super::settings::Table;
 use crate::sys::nvml::{Code, Handle, Library};
@@ -14,6 +15,8 @@ pub(super) struct Entry {
     pub(super) identity: Arc<Identity>,
     /// How to ask about it, or why nobody can.
     pub(super) handle: Result<Handle, Code>,
+    /// How often the driver was opened when the handle was given: an earlier one is of no use.
+    pub(super) opened: u64,
 }
 
 /// What the list and the GPUs share.
@@ -22,6 +25,8 @@ pub(super) struct Inventory {
     pub(super) table: Table,
     /// By label.
     entries: Mutex<BTreeMap<String, Entry>>,
+    /// What is remembered of each GPU that was ever there: a scan makes new devices, and those go on with it.
+    states: Mutex<BTreeMap<String, Arc<Mutex<State>>>>,
     /// Counts scans.
     generation: AtomicU64,
     /// A GPU found the driver in another state than the last scan did.
@@ -45,6 +50,7 @@ impl Inventory {
             library,
             table,
             entries: Mutex::default(),
+            states: Mutex::default(),
             generation: AtomicU64::new(0),
             doubt: AtomicBool::new(false),
             inside: AtomicU32::new(0),
@@ -58,6 +64,12 @@ impl Inventory {
     /// The GPUs, by label.
     pub(super) fn entries(&self) -> BTreeMap<String, Entry> {
         self.lock().clone()
+    }
+
+    /// What is remembered of that GPU.
+    pub(super) fn state(&self, gpu: &str) -> Arc<Mutex<State>> {
+        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(states.entry(gpu.to_owned()).or_default())
     }
 
     /// Replaces all of them.

@@ -4,10 +4,13 @@
 mod c2c;
 mod kinds;
 
+use std::time::{Duration, Instant};
+
 use super::call::Caller;
 use super::fields::{ALL_LINKS, Scale, counter, push};
 use super::identity::address;
 use super::metrics as n;
+use super::simple::real;
 use crate::sys::nvml::{Batch, Code, FieldValue, Library, Wanted};
 use crate::{Block, Value};
 use c2c::C2c;
@@ -36,6 +39,39 @@ pub(super) struct Links {
     links: Vec<Link>,
     kinds: Vec<Kind>,
     c2c: C2c,
+    rate: Rate,
+}
+
+/// Bytes per second over all links, between two readings that are a second or more apart.
+#[derive(Debug, Default)]
+struct Rate {
+    from: Option<(u64, Instant)>,
+    last: Option<f64>,
+}
+
+/// A shorter time says little.
+const APART: Duration = Duration::from_secs(1);
+
+impl Rate {
+    #[expect(clippy::cast_precision_loss, reason = "a rate is a real number")]
+    fn next(&mut self, bytes: Option<u64>) -> Option<f64> {
+        let now = Instant::now();
+        let Some(bytes) = bytes else {
+            *self = Self::default();
+            return None;
+        };
+        match self.from {
+            Some((_, at)) if now.saturating_duration_since(at) < APART => {}
+            Some((before, at)) => {
+                // The counters begin anew with the driver.
+                let grown = bytes.checked_sub(before);
+                self.last = grown.map(|b| b as f64 / now.saturating_duration_since(at).as_secs_f64());
+                self.from = Some((bytes, now));
+            }
+            None => self.from = Some((bytes, now)),
+        }
+        self.last
+    }
 }
 
 /// What one link told, by the places of [`Links::kinds`].
@@ -60,6 +96,7 @@ impl Links {
             },
             links,
             c2c: C2c::new(told(1).unwrap_or(0)),
+            rate: Rate::default(),
         }
     }
 
@@ -80,7 +117,7 @@ impl Links {
     }
 
     pub(super) fn push(
-        &self,
+        &mut self,
         gpu: &str,
         caller: &mut Caller,
         get: impl Fn(usize) -> Result<FieldValue, Code>,
@@ -102,7 +139,7 @@ impl Links {
     }
 
     fn push_all(
-        &self,
+        &mut self,
         gpu: &str,
         caller: &mut Caller,
         totals: &Answers,
@@ -120,13 +157,21 @@ impl Links {
         let known = states.iter().all(Option::is_some);
         let up = states.iter().filter(|s| **s == Some(true)).count() as u64;
         out.maybe_u64(&n::NVLINK_LINKS_UP, &[gpu], known.then_some(up));
+        let mut bytes = Some(0_u64);
         for (at, total) in TOTALS.iter().enumerate() {
             let answer = totals.get(at).copied().and_then(Result::ok).and_then(counter);
             let value = answer
                 .map(|v| total.scale.of(v))
                 .or_else(|| self.sum(total.kind, answers));
+            if total.by_scope {
+                bytes = match value {
+                    Some(Value::U64(more)) => bytes.and_then(|b| b.checked_add(more)),
+                    _ => None,
+                };
+            }
             out.push(total.metric, &total.labels(gpu), value.unwrap_or(Value::Absent));
         }
+        real(out, &n::NVLINK_THROUGHPUT, &[gpu], self.rate.next(bytes));
         for kind in self.kinds.iter().filter(|k| k.is_counted_only_by_link()) {
             let sum = self.sum(kind.word, answers).unwrap_or(Value::Absent);
             out.push(&n::NVLINK_ERRORS, &[gpu, kind.word], sum);

@@ -24,6 +24,8 @@ pub(super) struct Nvidia {
     scanned: Option<Instant>,
     /// The driver has to be opened anew.
     reopen: bool,
+    /// How often it was opened.
+    opened: u64,
 }
 
 impl Nvidia {
@@ -36,6 +38,7 @@ impl Nvidia {
             inventory,
             scanned: None,
             reopen: false,
+            opened: 1,
         }
     }
 
@@ -55,6 +58,7 @@ impl Nvidia {
         }
         library.init()?;
         self.reopen = false;
+        self.opened += 1;
         Ok(())
     }
 
@@ -72,6 +76,7 @@ impl Nvidia {
                     let entry = Entry {
                         identity: Arc::new(identity),
                         handle: Ok(handle),
+                        opened: self.opened,
                     };
                     found.insert(entry.identity.gpu.clone(), entry);
                 }
@@ -91,6 +96,7 @@ impl Nvidia {
         Entry {
             identity,
             handle: Err(code),
+            opened: self.opened,
         }
     }
 
@@ -141,6 +147,7 @@ impl Nvidia {
                     Entry {
                         identity: entry.identity,
                         handle: Err(code),
+                        opened: self.opened,
                     },
                 );
             }

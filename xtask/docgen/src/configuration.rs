@@ -32,6 +32,11 @@ exclude_netdevs = ["eno*"]            # not those behind these network interface
 exclude_pci = ["0000:c1:00.*"]        # not those at these PCI addresses
 virtual_functions = false             # virtual functions and subfunctions too
 
+[nvidia]
+library = "libnvidia-ml.so.1"         # the driver's library, by name or path
+gpm = true                            # what the parts of a GPU do; Hopper and newer
+processes = false                     # a series for each process on a GPU
+
 [kernel_log]
 path = "/dev/kmsg"
 accept_user = false                   # believe lines that programs wrote; for tests only

@@ -1,5 +1,7 @@
 //! The page of `nodewarden status`.
 
+mod gpus;
+
 use crate::cli::screen::{self, Cell, Paint, Screen, Table};
 use crate::cli::why;
 use crate::health::Mode;
@@ -21,10 +23,12 @@ pub(super) fn show(status: &Status, now: Now, screen: &Screen) -> String {
     let parts = [
         head(status, now, screen),
         incidents(status, screen),
+        gpus::table(&status.gpus, screen),
         collectors(&status.collectors, screen),
         workers(&status.workers, screen),
         foot(status, now, screen),
     ];
+    let parts: Vec<String> = parts.into_iter().filter(|p| !p.is_empty()).collect();
     parts.join("\n")
 }
 

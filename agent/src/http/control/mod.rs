@@ -1,6 +1,7 @@
 //! `control.sock`: one JSON request per line, one JSON reply per line. Who asks is known from SO_PEERCRED: everybody may
 //! look; root, the daemon's own user and `health.operators` may give orders.
 
+mod gpus;
 mod places;
 mod proto;
 mod users;
@@ -20,6 +21,7 @@ use crate::actions::IncidentId;
 use crate::health::{Order, OrderVerb};
 use crate::sys::send;
 
+pub use gpus::GpuView;
 pub use proto::{CollectorView, DeviceView, Reply, Request, Status, WorkerView};
 
 /// The socket's name in the run directory.

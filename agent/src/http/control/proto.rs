@@ -5,6 +5,7 @@ use std::time::Duration;
 use collectors::Value;
 use serde::{Deserialize, Serialize};
 
+use super::gpus::GpuView;
 use crate::core::snapshot::{CollectorState, Presence, Snapshot, WorkerState};
 use crate::exposition::{Page, own};
 use crate::health::Mode;
@@ -66,6 +67,9 @@ pub struct Status {
     pub mode: Mode,
     /// The engine.
     pub view: View,
+    /// GPUs, by the index of their driver.
+    #[serde(default)]
+    pub gpus: Vec<GpuView>,
     /// Collectors.
     pub collectors: Vec<CollectorView>,
     /// Worker processes.
@@ -129,6 +133,7 @@ impl Status {
             config_error: page.facts.config_error,
             mode: page.facts.mode,
             view: View::clone(&page.view),
+            gpus: super::gpus::of(page),
             collectors: snapshot
                 .collectors
                 .iter()

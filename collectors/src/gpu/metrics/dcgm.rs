@@ -7,7 +7,7 @@ use crate::metric::{Alias, Join, Kind};
 const PAGE: &str = "dcgm";
 
 /// The labels that dcgm-exporter puts on every series.
-static LABELS: Join = Join {
+pub static DCGM_LABELS: Join = Join {
     info: &DCGM_INFO,
     by: &["gpu", "gpu_instance"],
     labels: &[
@@ -28,7 +28,7 @@ pub(crate) struct Theirs(Alias);
 
 const fn of(name: &'static str, kind: Kind) -> Theirs {
     Theirs(Alias {
-        join: Some(&LABELS),
+        join: Some(&DCGM_LABELS),
         ..Alias::new(PAGE, name, kind, &[])
     })
 }
@@ -66,6 +66,11 @@ impl Theirs {
     /// MiB, which they call MB.
     pub(crate) const fn mebibytes(self) -> Alias {
         self.scaled(1.0 / 1_048_576.0, true)
+    }
+
+    /// Thousands of KiB, which they call MB.
+    pub(crate) const fn thousand_kibibytes(self) -> Alias {
+        self.scaled(1.0 / 1_024_000.0, true)
     }
 
     /// Megahertz.

@@ -17,6 +17,10 @@ metrics! {
         "Bytes that a GPU has sent over all its NVLinks.";
     NVLINK_RECEIVED "gpu_nvlink_receive_bytes_total" Counter Bytes Core GPU, "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX (KiB), NVML_FI_DEV_NVLINK_COUNT_RCV_BYTES", []
         "Bytes that a GPU has received over all its NVLinks.";
+    NVLINK_THROUGHPUT "gpu_nvlink_throughput_bytes_per_second" Gauge BytesPerSecond Debug GPU,
+        "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_{TX,RX} of two readings",
+        [counter("DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL").thousand_kibibytes()]
+        "Bytes per second that a GPU sent and received over all its NVLinks between two readings, for a page that has no counters of them.";
     NVLINK_ERRORS "gpu_nvlink_errors_total" Counter None Core KIND,
         "NVML_FI_DEV_NVLINK_{CRC_FLIT,CRC_DATA,REPLAY,RECOVERY,ECC_DATA}_ERROR_COUNT_TOTAL, NVML_FI_DEV_NVLINK_COUNT_*",
         [

@@ -88,3 +88,26 @@ fn a_gpu_is_divided_and_joined_while_it_is_read() {
     let other = "GPU-00000000-0000-4000-8000-000000000201";
     assert_eq!(instances(&seen, other).len(), 7);
 }
+
+#[test]
+fn a_scan_leaves_the_other_gpus_what_they_remember() {
+    let mut node = Node::of("h100");
+    node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    let calls = |seen: &Seen| {
+        let count = format!("{} {}", m::DRIVER_CALL.name, gpu(0));
+        seen.get(&count).copied().unwrap_or(0.0)
+    };
+    let before = node.driver.calls();
+    let earlier = calls(&node.read());
+    node.write("proc/driver/nvidia/gpus/0000:1b:00.0/information", "");
+    node.driver.lose(2).unwrap();
+    let seen = node.read_until("it is lost", |seen| up(seen) == up_but(&[2]));
+    let asked = node.driver.calls().since(&before);
+    assert!(asked.of("nvmlDeviceGetCount") >= 1, "there was a scan");
+    assert_eq!(
+        asked.of("nvmlDeviceGetNvLinkVersion"),
+        0,
+        "what is known is not asked again"
+    );
+    assert!(calls(&seen) >= earlier);
+}

@@ -246,7 +246,7 @@ fn labels_of_another_series_of_the_device_are_joined_and_only_what_is_asked_for_
     };
     let mut page = page_of(vec![device("a", Some("3")), device("b", None)]);
     let mut shot = Snapshot::clone(&page.snapshot);
-    shot.collectors[0].spec = &JOINED;
+    shot.collectors.last_mut().unwrap().spec = &JOINED;
     page.snapshot = Arc::new(shot);
     let (text, _) = other(&page, "", Format::Text);
     let samples: Vec<&str> = text.lines().filter(|l| !l.starts_with('#')).collect();

@@ -1,0 +1,154 @@
+//! The GPUs as `nodewarden status` shows them: one line each.
+
+use collectors::gpu::metrics as m;
+use collectors::{Metric, SubjectKind, Value};
+use serde::{Deserialize, Serialize};
+
+use crate::core::snapshot::{CollectorState, DeviceState, Snapshot};
+use crate::exposition::Page;
+
+/// One GPU.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GpuView {
+    /// `GPU-<uuid>`, or `pci:<address>`.
+    pub gpu: String,
+    /// The driver's index; empty where it is not known.
+    pub index: String,
+    /// What it is sold as.
+    pub name: String,
+    /// Share of time with work, 0 to 1.
+    pub utilization: Option<f64>,
+    /// Bytes that programs have, of all instances together.
+    pub memory_used: Option<f64>,
+    /// All bytes.
+    pub memory_total: Option<f64>,
+    /// Of the die, in degrees Celsius.
+    pub temperature: Option<f64>,
+    /// In watts.
+    pub power: Option<f64>,
+    /// The limit in force, in watts.
+    pub power_limit: Option<f64>,
+    /// How many instances it is divided into.
+    pub instances: usize,
+    /// Whether the driver answers for it; `None`: not known.
+    pub up: Option<bool>,
+    /// What is wrong with it, in few words; empty where nothing is.
+    pub trouble: Vec<String>,
+}
+
+/// All of them.
+pub(super) fn of(page: &Page) -> Vec<GpuView> {
+    let snapshot = &page.snapshot;
+    let devices = snapshot
+        .collectors
+        .iter()
+        .flat_map(|c| c.devices.iter().map(move |d| (c, d)));
+    let mut gpus: Vec<GpuView> = devices
+        .filter(|(_, d)| d.subject.kind == SubjectKind::Gpu)
+        .map(|(c, d)| gpu(c, d, snapshot, page))
+        .collect();
+    // Those of which the index is not known come last.
+    gpus.sort_by_key(|g| (g.index.parse().unwrap_or(u64::MAX), g.gpu.clone()));
+    gpus
+}
+
+/// What one device told, while it may be shown.
+struct Told<'a>(Option<&'a DeviceState>);
+
+impl Told<'_> {
+    fn all(&self, metric: &'static Metric) -> impl Iterator<Item = (&[String], f64)> {
+        let told = self.0.into_iter();
+        let series = told.flat_map(|d| d.layout.series.iter().zip(d.values.iter()));
+        series.filter_map(move |(series, value)| {
+            #[expect(clippy::cast_precision_loss, reason = "for people")]
+            let value = match value {
+                Value::U64(v) => *v as f64,
+                Value::F64(v) => *v,
+                Value::Absent => return None,
+            };
+            (series.metric == metric).then_some((series.labels.as_slice(), value))
+        })
+    }
+
+    fn sum(&self, metric: &'static Metric) -> Option<f64> {
+        self.all(metric).map(|(_, v)| v).reduce(|a, b| a + b)
+    }
+
+    fn is(&self, metric: &'static Metric) -> bool {
+        self.sum(metric).is_some_and(|v| v > 0.0)
+    }
+
+    fn label(&self, metric: &'static Metric, label: &str) -> Option<String> {
+        let at = metric.labels.iter().position(|l| *l == label)?;
+        self.all(metric).next()?.0.get(at).cloned()
+    }
+}
+
+fn gpu(collector: &CollectorState, device: &DeviceState, snapshot: &Snapshot, page: &Page) -> GpuView {
+    let told = Told(Some(device).filter(|d| d.shown(snapshot.at, collector.max_age())));
+    // What it is stays known while it does not answer.
+    let known = Told(Some(device));
+    let label = |name| known.label(&m::INFO, name).unwrap_or_default();
+    let up = told.sum(&m::UP).map(|v| v > 0.0);
+    GpuView {
+        gpu: device.subject.name.clone(),
+        index: label("index"),
+        name: label("name"),
+        utilization: told.sum(&m::UTILIZATION),
+        memory_used: told.sum(&m::MEMORY_USED),
+        memory_total: told.sum(&m::MEMORY_TOTAL),
+        temperature: told.sum(&m::TEMPERATURE),
+        power: told.sum(&m::POWER),
+        power_limit: told.sum(&m::POWER_LIMIT),
+        instances: told.all(&m::INSTANCE_INFO).count(),
+        up,
+        trouble: trouble(device, &told, up, page),
+    }
+}
+
+fn trouble(device: &DeviceState, told: &Told<'_>, up: Option<bool>, page: &Page) -> Vec<String> {
+    let mut trouble = Vec::new();
+    match up {
+        Some(true) => {}
+        Some(false) => trouble.push(
+            told.label(&m::UNAVAILABLE_INFO, "reason")
+                .unwrap_or_else(|| "down".to_owned()),
+        ),
+        None if device.late.is_some() => trouble.push("no answer".to_owned()),
+        None => trouble.push("not read".to_owned()),
+    }
+    let action = told.sum(&m::RECOVERY_ACTION).unwrap_or(0.0);
+    let actions = [
+        (1.0, "reset"),
+        (2.0, "reboot"),
+        (3.0, "drain peers"),
+        (4.0, "drain, reset"),
+        (5.0, "recover IMEX"),
+        (6.0, "reset bus"),
+        (7.0, "reboot"),
+    ];
+    if let Some((_, word)) = actions.iter().find(|(number, _)| *number == action) {
+        trouble.push(format!("wants {word}"));
+    }
+    if told.is(&m::ROW_REMAP_FAILURE) {
+        trouble.push("remap failed".to_owned());
+    } else if told.is(&m::ROW_REMAP_PENDING) {
+        trouble.push("remap pending".to_owned());
+    }
+    let uncorrected = told
+        .all(&m::ECC_ERRORS)
+        .filter(|(labels, _)| {
+            let has = |word: &str| labels.iter().any(|l| l == word);
+            has("uncorrected") && has("volatile")
+        })
+        .map(|(_, v)| v)
+        .sum::<f64>();
+    if uncorrected > 0.0 {
+        trouble.push(format!("ecc {uncorrected}"));
+    }
+    let codes = page.view.ledger.xids.get(&device.subject.name);
+    if let Some((code, _)) = codes.and_then(|c| c.iter().max_by_key(|(_, count)| count.last)) {
+        trouble.push(format!("xid {code}"));
+    }
+    trouble
+}

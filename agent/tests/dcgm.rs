@@ -1,0 +1,165 @@
+//! The page `/metrics/dcgm` of eight H100s, against what dcgm-exporter shows by default.
+//!
+//! `UPDATE_GOLDEN=1` writes `fixtures/nvidia/h100/expected.dcgm` anew.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, and reads and writes its own fixtures"
+)]
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use collectors::runner::{Reading, Runner};
+use collectors::{Block, BootId, Env, Settings, nvidia};
+use nodewarden::config::Config;
+use nodewarden::core::ledger::Count;
+use nodewarden::core::snapshot::{DeviceState, Prepared, Presence, Snapshot};
+use nodewarden::exposition::own::OwnFacts;
+use nodewarden::exposition::{Encoder, Format, Page, Selection};
+use nodewarden::health::Now;
+use nodewarden::health::engine::Engine;
+use nodewarden::health::policy::Policy;
+use nodewarden::health::view::View;
+use testkit::nvml::FakeNvml;
+
+/// The metrics that dcgm-exporter shows without being told to, less what no driver's library tells: the licence of a
+/// virtual GPU.
+const DEFAULT: &[(&str, &str)] = &[
+    ("DCGM_FI_DEV_SM_CLOCK", "gauge"),
+    ("DCGM_FI_DEV_MEM_CLOCK", "gauge"),
+    ("DCGM_FI_DEV_MEMORY_TEMP", "gauge"),
+    ("DCGM_FI_DEV_GPU_TEMP", "gauge"),
+    ("DCGM_FI_DEV_POWER_USAGE", "gauge"),
+    ("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "counter"),
+    ("DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "counter"),
+    ("DCGM_FI_DEV_GPU_UTIL", "gauge"),
+    ("DCGM_FI_DEV_MEM_COPY_UTIL", "gauge"),
+    ("DCGM_FI_DEV_ENC_UTIL", "gauge"),
+    ("DCGM_FI_DEV_DEC_UTIL", "gauge"),
+    ("DCGM_FI_DEV_XID_ERRORS", "gauge"),
+    ("DCGM_FI_DEV_FB_FREE", "gauge"),
+    ("DCGM_FI_DEV_FB_USED", "gauge"),
+    ("DCGM_FI_DEV_FB_RESERVED", "gauge"),
+    ("DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", "counter"),
+    ("DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", "counter"),
+    ("DCGM_FI_DEV_ROW_REMAP_FAILURE", "gauge"),
+    ("DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", "counter"),
+    ("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "gauge"),
+    ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "gauge"),
+    ("DCGM_FI_PROF_DRAM_ACTIVE", "gauge"),
+    ("DCGM_FI_PROF_PCIE_TX_BYTES", "gauge"),
+    ("DCGM_FI_PROF_PCIE_RX_BYTES", "gauge"),
+];
+
+/// Reads the GPUs twice, with a window of measuring between.
+fn devices(case: &Path, at: Duration) -> Vec<DeviceState> {
+    let dir = tempfile::tempdir().unwrap();
+    let driver = FakeNvml::install(dir.path(), &case.join("nvml.toml")).unwrap();
+    let settings = Settings::new(format!("library = {:?}", driver.library()));
+    let opened = (nvidia::SPEC.open)(&Env::recorded(dir.path()), &settings).unwrap();
+    let mut runner = Runner::new(&nvidia::SPEC, &mut opened.unwrap()).unwrap();
+    let mut read = || {
+        let mut devices = Vec::new();
+        let mut take = |reading: Reading<'_>, block: &Block| {
+            devices.push(DeviceState {
+                subject: reading.subject.clone(),
+                layout: Arc::new(Prepared::new(block.layout().to_vec())),
+                values: Arc::new(block.values().to_vec()),
+                refused: block.refused(),
+                at,
+                took: Duration::ZERO,
+                error: None,
+                late: None,
+            });
+        };
+        runner.read(&mut take);
+        while runner.busy().next().is_some() {
+            std::thread::sleep(Duration::from_millis(1));
+            runner.take_late(&mut take);
+        }
+        devices.sort_by(|a, b| a.subject.cmp(&b.subject));
+        devices
+    };
+    read();
+    driver.step(1).unwrap();
+    std::thread::sleep(Duration::from_millis(1100));
+    read()
+}
+
+/// Of an engine that has seen nothing.
+fn view() -> View {
+    let empty = tempfile::NamedTempFile::with_suffix(".toml").unwrap();
+    let config = Config::load(Some(empty.path()), &[], &[]).unwrap().config;
+    let policy = Policy::new(&config, None).unwrap();
+    let now = Now {
+        boottime: Duration::from_secs(1000),
+        wall: 1_800_000_000,
+    };
+    Engine::new(policy, BootId("boot".to_owned()), None, now)
+        .unwrap()
+        .view()
+}
+
+fn page(case: &Path) -> String {
+    let at = Duration::from_secs(1000);
+    let mut snapshot = Snapshot::empty(at);
+    let collector = snapshot
+        .collectors
+        .iter_mut()
+        .find(|c| c.spec.name == "nvidia")
+        .unwrap();
+    collector.presence = Presence::Open;
+    collector.devices = devices(case, at);
+    let mut view = view();
+    let gpu = "GPU-00000000-0000-4000-8000-000000000102".to_owned();
+    let codes = view.ledger.xids.entry(gpu).or_default();
+    for (code, last) in [(79, 1_700_000_000), (45, 1_700_000_005)] {
+        codes.insert(code, Count { count: 1, last });
+    }
+    let page = Page {
+        snapshot: Arc::new(snapshot),
+        view: Arc::new(view),
+        facts: OwnFacts::default(),
+    };
+    let mut out = Vec::new();
+    Encoder::default().compatible("dcgm", &page, &Selection::default(), Format::Text, &mut out);
+    String::from_utf8(out).unwrap()
+}
+
+/// What was measured here differs each time.
+fn is_measured(line: &str) -> bool {
+    line.starts_with("DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL{")
+}
+
+#[test]
+fn eight_h100s_look_as_dcgm_exporter_shows_them() {
+    let case = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/nvidia/h100");
+    let found = page(&case);
+    for (name, kind) in DEFAULT {
+        assert!(found.contains(&format!("# TYPE {name} {kind}\n")), "{name}");
+        let samples = found.lines().filter(|l| l.starts_with(&format!("{name}{{")));
+        assert_eq!(samples.count(), 8, "{name}");
+    }
+    let labels = "gpu=\"2\",UUID=\"GPU-00000000-0000-4000-8000-000000000102\",pci_bus_id=\"00000000:52:00.0\",\
+                  device=\"nvidia2\",modelName=\"NVIDIA H100 80GB HBM3\",DCGM_FI_DRIVER_VERSION=\"580.95.05\"";
+    for line in [
+        format!("DCGM_FI_DEV_GPU_UTIL{{{labels}}} 97"),
+        format!("DCGM_FI_DEV_FB_USED{{{labels}}} 68764"),
+        format!("DCGM_FI_DEV_SM_CLOCK{{{labels}}} 1740"),
+        format!("DCGM_FI_DEV_XID_ERRORS{{{labels},err_code=\"45\"}} 45"),
+    ] {
+        assert!(found.lines().any(|l| l == line), "{line}\n{found}");
+    }
+    let lines = found.lines().filter(|l| !is_measured(l));
+    let found: String = lines.map(|l| format!("{l}\n")).collect();
+    let path = case.join("expected.dcgm");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(&path, &found).unwrap();
+    }
+    assert_eq!(found, fs::read_to_string(&path).unwrap_or_default());
+}
