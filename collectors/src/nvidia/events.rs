@@ -1,10 +1,10 @@
 //! Waits for what the driver tells by itself: Xids, and what else needs no reading to be known. The driver keeps no
 //! history: what happens while nobody waits is in the kernel's log only.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::inventory::{Entry, Inventory};
 use crate::event::{DriverEvent, Xid, XidSource};
@@ -50,6 +50,8 @@ pub(super) struct DriverEvents {
     boot: BootId,
     /// The number of the last event. Time since boot, so that those of the next run are higher.
     seq: u64,
+    /// Addresses and names that were told.
+    named: BTreeSet<(PciAddress, String)>,
 }
 
 /// A set and the GPUs in it.
@@ -58,7 +60,12 @@ struct Registered {
     gpus: Vec<(Handle, Arc<super::identity::Identity>)>,
     /// The scan that they come from.
     generation: u64,
+    /// Everything that this scan found.
+    found: Vec<Found>,
 }
+
+/// A GPU's name, how to ask about it, and how often the driver was opened when that was given.
+type Found = (String, Option<Handle>, u64);
 
 /// How a set ended.
 enum End {
@@ -74,6 +81,7 @@ impl DriverEvents {
             inventory,
             boot,
             seq: 0,
+            named: BTreeSet::new(),
         }
     }
 
@@ -95,10 +103,11 @@ impl DriverEvents {
     fn register(&self) -> Result<Registered, Code> {
         let library = self.inventory.library;
         let generation = self.inventory.generation();
+        let found = self.found();
         let _inside = self.inventory.enter();
         let set = library.event_set()?;
         let mut gpus = Vec::new();
-        for Entry { identity, handle } in self.inventory.entries().into_values() {
+        for Entry { identity, handle, .. } in self.inventory.entries().into_values() {
             let Ok(handle) = handle else { continue };
             let kinds = library.event_kinds(handle).map(|kinds| kinds & wanted());
             let registered = kinds.and_then(|kinds| match kinds {
@@ -114,16 +123,25 @@ impl DriverEvents {
             set,
             gpus,
             generation,
+            found,
         })
+    }
+
+    /// The GPUs by name, and how to ask about them.
+    fn found(&self) -> Vec<Found> {
+        let entries = self.inventory.entries().into_iter();
+        entries.map(|(gpu, entry)| (gpu, entry.handle.ok(), entry.opened)).collect()
     }
 
     /// Says which GPU sits where: what the kernel's log tells names addresses only.
     fn identify(&mut self, out: &Events) -> Result<(), crate::event::Closed> {
-        let entries: BTreeMap<String, Entry> = self.inventory.entries();
-        for (gpu, entry) in entries {
+        for (gpu, entry) in self.inventory.entries() {
             let Some(pci) = PciAddress::parse(&entry.identity.pci).filter(|_| gpu.starts_with("GPU-")) else {
                 continue;
             };
+            if !self.named.insert((pci.clone(), gpu.clone())) {
+                continue;
+            }
             let text = format!("NVML: {gpu} is at {pci}");
             let body = EventBody::Identity { pci, uuid: gpu };
             out.emit(self.event(1, text, body))?;
@@ -132,14 +150,19 @@ impl DriverEvents {
     }
 
     /// Takes events until the GPUs change.
-    fn follow(&mut self, registered: &Registered, out: &Events) -> Result<End, Code> {
+    fn follow(&mut self, registered: &mut Registered, out: &Events) -> Result<End, Code> {
         let library = self.inventory.library;
         loop {
             if out.is_over() {
                 return Ok(End::Over);
             }
-            if self.inventory.generation() != registered.generation {
-                return Ok(End::Rescanned);
+            let generation = self.inventory.generation();
+            if generation != registered.generation {
+                // While one is missing there is a scan every few seconds, and what happens between two sets is not told.
+                if self.found() != registered.found {
+                    return Ok(End::Rescanned);
+                }
+                registered.generation = generation;
             }
             if registered.gpus.is_empty() {
                 thread::sleep(Duration::from_millis(WAIT_MS.into()));
@@ -208,8 +231,9 @@ impl Watcher for DriverEvents {
             if self.identify(out).is_err() {
                 return Ok(());
             }
-            let followed = self.register().and_then(|registered| {
-                let followed = self.follow(&registered, out);
+            let started = Instant::now();
+            let followed = self.register().and_then(|mut registered| {
+                let followed = self.follow(&mut registered, out);
                 // After a failure the driver may be another one, and the set was its predecessor's: a set that is not
                 // given back costs less.
                 if followed.is_ok() {
@@ -224,6 +248,9 @@ impl Watcher for DriverEvents {
                 Err(code) => {
                     // Whatever has happened to the driver, the next scan finds it.
                     self.inventory.suspect();
+                    if started.elapsed() > BACKOFF_MAX {
+                        (failures, wait) = (0, BACKOFF_MIN);
+                    }
                     failures += 1;
                     if failures >= MOST_FAILURES {
                         return Err(super::driver_error(code));

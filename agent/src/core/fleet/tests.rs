@@ -263,9 +263,15 @@ fn a_watcher_that_is_blocked_no_more_is_seen_beside_a_device_that_is_late() {
         (state.watcher.as_ref().map(Result::is_ok), state.late.len())
     };
     rig.says(&[FromWorker::Watching(collector, Ok(()))]);
-    rig.says(&[FromWorker::Late(collector, vec![(0, 1, None), (WATCHER, 1, None)])]);
+    rig.says(&[FromWorker::Late(
+        collector,
+        vec![(0, 1, None), (WATCHER, 1, None)],
+    )]);
     assert_eq!(watcher(&mut rig), (Some(false), 1));
-    rig.says(&[FromWorker::Late(collector, vec![(0, 1, None), (CLOSING, 1, None)])]);
+    rig.says(&[FromWorker::Late(
+        collector,
+        vec![(0, 1, None), (CLOSING, 1, None)],
+    )]);
     assert_eq!(watcher(&mut rig), (Some(true), 1));
 
     // One that has failed otherwise is not well for being awake.
