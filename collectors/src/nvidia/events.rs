@@ -130,7 +130,9 @@ impl DriverEvents {
     /// The GPUs by name, and how to ask about them.
     fn found(&self) -> Vec<Found> {
         let entries = self.inventory.entries().into_iter();
-        entries.map(|(gpu, entry)| (gpu, entry.handle.ok(), entry.opened)).collect()
+        entries
+            .map(|(gpu, entry)| (gpu, entry.handle.ok(), entry.opened))
+            .collect()
     }
 
     /// Says which GPU sits where: what the kernel's log tells names addresses only.

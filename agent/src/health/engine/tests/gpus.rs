@@ -234,6 +234,9 @@ fn a_recovery_action_that_nobody_knows_is_no_reason_to_act() {
     assert!(sim.incidents().is_empty());
 }
 
+/// A counter's series, by how often it has grown.
+type Counted = fn(u64) -> Vec<Series>;
+
 fn ecc(kind: &'static str, count: u64) -> Vec<Series> {
     vec![(&m::ECC_ERRORS, vec![kind, "volatile"], count)]
 }
@@ -255,7 +258,7 @@ fn uncorrected_errors_are_found_when_they_grow_and_end_when_a_reset_takes_them_b
 
 #[test]
 fn corrected_errors_and_replays_are_found_in_bursts_only() {
-    let burst: [(fn(u64) -> Vec<Series>, &str); 2] = [
+    let burst: [(Counted, &str); 2] = [
         (
             |count| ecc("corrected", count * 1000),
             "many corrected memory errors",
