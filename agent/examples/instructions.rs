@@ -85,6 +85,7 @@ fn made_up() -> Page {
         presence: Presence::Open,
         watcher: None,
         devices: (0..DEVICES).map(|n| device(n, metrics)).collect(),
+        late: Vec::new(),
     });
     Page {
         snapshot: Arc::new(snapshot),

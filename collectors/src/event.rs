@@ -1,5 +1,7 @@
 //! What a watcher saw happen. Watchers deliver at least once; the daemon drops duplicates by boot id and sequence.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 
 use serde::{Deserialize, Serialize};
@@ -18,7 +20,7 @@ pub struct Cursor {
 }
 
 /// The address of a PCI function as sysfs writes it: `0000:3b:00.0`, lower case, function 0 where the source names none.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PciAddress(pub String);
 
 impl PciAddress {
@@ -97,6 +99,13 @@ pub enum EventBody {
         /// Its UUID, `GPU-` included.
         uuid: String,
     },
+    /// What a GPU's driver tells through its library and is no Xid.
+    Driver {
+        /// Where the GPU sits.
+        pci: PciAddress,
+        /// What happened.
+        what: DriverEvent,
+    },
     /// Records were overwritten before they could be read (read(2) said EPIPE), or the watcher's own bound was reached.
     Overrun {
         /// How many, where the sequence numbers tell.
@@ -107,9 +116,75 @@ pub enum EventBody {
     Progress,
 }
 
-/// An Xid line of NVIDIA's driver.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// Who told of an Xid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum XidSource {
+    /// The kernel's log: with everything that the driver printed.
+    #[default]
+    KernelLog,
+    /// The driver's library (NVML): the code alone, and which part of the GPU it is about.
+    Nvml,
+}
+
+impl XidSource {
+    /// The word used in labels.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::KernelLog => "kernel_log",
+            Self::Nvml => "nvml",
+        }
+    }
+}
+
+/// What NVML's event set tells besides Xids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum DriverEvent {
+    /// An ECC error that could not be corrected.
+    DoubleBitError,
+    /// Too many corrected ECC errors at once.
+    SingleBitStorm,
+    /// A row of memory was taken out of use.
+    MemoryRetired,
+    /// A row of memory could not be taken out of use.
+    MemoryNotRetired,
+    /// Wrong data was used, and contained.
+    Poison,
+    /// Wrong data was used, and not contained.
+    FatalPoison,
+    /// The GPU cannot be used.
+    Unavailable,
+    /// The driver asks for another recovery action.
+    RecoveryAction,
+    /// The node's power source changed.
+    PowerSource,
+    /// The GPU was divided into instances, or put together again.
+    MigConfig,
+}
+
+impl DriverEvent {
+    /// The word used in labels.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::DoubleBitError => "double_bit_error",
+            Self::SingleBitStorm => "single_bit_storm",
+            Self::MemoryRetired => "memory_retired",
+            Self::MemoryNotRetired => "memory_not_retired",
+            Self::Poison => "poison",
+            Self::FatalPoison => "fatal_poison",
+            Self::Unavailable => "unavailable",
+            Self::RecoveryAction => "recovery_action",
+            Self::PowerSource => "power_source",
+            Self::MigConfig => "mig_config",
+        }
+    }
+}
+
+/// An Xid of NVIDIA's driver.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Xid {
+    /// Who told of it.
+    #[serde(default)]
+    pub source: XidSource,
     /// The GPU.
     pub pci: PciAddress,
     /// What the driver wrote inside the parentheses behind the address (MIG instance, ...), trimmed, else empty.
@@ -130,6 +205,25 @@ pub struct Xid {
     pub words: Vec<u64>,
     /// Xid 154: the driver's verdict.
     pub recovery: Option<Recovery>,
+    /// The number of the GPU instance that it is about, where the library told one.
+    #[serde(default)]
+    pub gpu_instance: Option<u32>,
+    /// The number of the compute instance.
+    #[serde(default)]
+    pub compute_instance: Option<u32>,
+}
+
+impl Xid {
+    /// The number of the GPU instance that it is about: as the library told it, or by the driver's words behind the
+    /// address (`GPU-I:05`). `None`: the GPU as a whole, or not known.
+    pub fn instance(&self) -> Option<u32> {
+        let by_words = || {
+            let (_, rest) = self.place.split_once("GPU-I:")?;
+            let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+            digits.parse().ok()
+        };
+        self.gpu_instance.or_else(by_words)
+    }
 }
 
 /// The recovery action that the driver asks for: Xid 154, or NVML field 230.
@@ -164,6 +258,7 @@ pub struct Sxid {
 #[derive(Clone, Debug)]
 pub struct Events {
     to: SyncSender<Event>,
+    stop: Arc<AtomicBool>,
 }
 
 /// The daemon has gone; the watcher is to return.
@@ -174,7 +269,17 @@ pub struct Closed;
 impl Events {
     /// Wraps the sending side of a bounded channel.
     pub fn new(to: SyncSender<Event>) -> Self {
-        Self { to }
+        Self::until(to, Arc::default())
+    }
+
+    /// The same, until `stop` is set: for a watcher that waits inside a driver, where nothing may interrupt it.
+    pub fn until(to: SyncSender<Event>, stop: Arc<AtomicBool>) -> Self {
+        Self { to, stop }
+    }
+
+    /// Whether the watcher is to return as soon as it can.
+    pub fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
     }
 
     /// Hands one event over, waiting while the channel is full.
@@ -188,7 +293,26 @@ impl Events {
 
 #[cfg(test)]
 mod tests {
-    use super::PciAddress;
+    use super::{PciAddress, Xid};
+
+    #[test]
+    fn the_instance_is_told_or_read_in_the_words_behind_the_address() {
+        let xid = |place: &str, gpu_instance| Xid {
+            place: place.to_owned(),
+            gpu_instance,
+            ..Xid::default()
+        };
+        for (xid, want) in [
+            (xid("", None), None),
+            (xid("", Some(7)), Some(7)),
+            (xid("GPU-I:05", None), Some(5)),
+            (xid("GPU-I:05, GPU-CI:00", None), Some(5)),
+            (xid("GPU-I:", None), None),
+            (xid("elsewhere", None), None),
+        ] {
+            assert_eq!(xid.instance(), want, "{xid:?}");
+        }
+    }
 
     #[test]
     fn every_spelling_of_an_address_becomes_the_one_of_sysfs() {

@@ -5,14 +5,17 @@
 //! is not, and reads each device. Nobody is woken between two devices; whoever supervises is told at the end, and looks
 //! by himself ([`Runner::check`]) when a slice has passed.
 
+mod disposal;
 mod reader;
 mod work;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::{Block, Error, NoDevices, Source, Spec, Subject};
+use disposal::Disposal;
 use work::Work;
 
 /// A device's number within its runner. Given once and never again, so that what was said of it cannot be taken for
@@ -34,11 +37,22 @@ pub struct Reading<'a> {
     pub ended: Instant,
 }
 
-/// A device whose reading has not come back, or the list of devices itself.
+/// What a call that has not come back was for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// The list of devices.
+    List,
+    /// The reading of a device.
+    Device(Number, Subject),
+    /// The end of a device that has left the list, or was found anew.
+    Closing,
+}
+
+/// A call that has not come back within its slice.
 #[derive(Clone, Debug)]
 pub struct Busy {
-    /// The device; `None`: the list of devices.
-    pub device: Option<(Number, Subject)>,
+    /// What it was for.
+    pub what: What,
     /// Since when.
     pub since: Instant,
     /// The thread that is in it.
@@ -75,6 +89,8 @@ struct Shared {
     wake: Condvar,
     /// A batch is over; for [`Runner::read`] alone.
     over: Condvar,
+    /// Closes what has left.
+    disposal: Arc<Disposal>,
     /// Called at the end of a batch and when something late has come back, on the thread that did it.
     notice: Option<Box<dyn Fn() + Send + Sync>>,
 }
@@ -139,11 +155,16 @@ impl Runner {
         notice: Option<Box<dyn Fn() + Send + Sync>>,
     ) -> Result<Self, Error> {
         let mut devices = std::mem::replace(&mut source.devices, Box::new(NoDevices));
-        let found = devices.scan()?;
+        let found = catch_unwind(AssertUnwindSafe(|| devices.scan()))
+            .unwrap_or_else(|_| Err(Error::Panic("list of devices".to_owned())))?;
+        let (work, left) = Work::new(spec.name, devices, found);
+        let disposal = Disposal::new(spec.name);
+        disposal.take(left);
         let shared = Shared {
-            work: Mutex::new(Work::new(spec.name, devices, found)),
+            work: Mutex::new(work),
             wake: Condvar::new(),
             over: Condvar::new(),
+            disposal,
             notice,
         };
         Ok(Self {
@@ -166,7 +187,25 @@ impl Runner {
 
     /// What has not come back.
     pub fn busy(&self) -> impl Iterator<Item = Busy> + use<> {
-        self.shared.lock().busy().into_iter()
+        let busy = self.shared.lock().busy();
+        let closing = self.shared.disposal.closing();
+        let late = closing.filter(|(since, _)| since.elapsed() >= self.spec.slice);
+        let closing = late.map(|(since, tid)| Busy {
+            what: What::Closing,
+            since,
+            tid,
+        });
+        busy.into_iter().chain(closing)
+    }
+
+    /// Whether a device is being closed, or waits for it.
+    pub fn is_closing(&self) -> bool {
+        self.shared.disposal.is_busy()
+    }
+
+    /// How many devices were left open for good, because the closing of an earlier one is stuck.
+    pub fn left_open(&self) -> u64 {
+        self.shared.disposal.leaked()
     }
 
     /// Whether a reading is under way. What is stuck from an earlier one does not count.
@@ -223,8 +262,7 @@ impl Runner {
             left,
             running,
         } = self.shared.lock().take(std::mem::take(&mut self.spare));
-        // What has left is closed outside of the lock: a driver may take its time.
-        drop(left);
+        self.shared.disposal.take(left);
         if let Some(list) = listed {
             sink.devices(list);
         }
@@ -239,7 +277,7 @@ impl Runner {
             sink.reading(reading, &done.slot.block);
         }
         let left = self.shared.lock().put_back(&mut done);
-        drop(left);
+        self.shared.disposal.take(left);
         self.spare = done;
         running
     }

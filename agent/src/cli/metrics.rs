@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use collectors::runner::{Reading, Runner};
+use collectors::runner::{Reading, Runner, What};
 use collectors::sys::{boot, task};
 use collectors::{Block, COLLECTORS, Env, Settings, Spec};
 
@@ -106,6 +106,7 @@ fn read(spec: &'static Spec, env: &Env) -> CollectorState {
         presence: Presence::NotHere,
         watcher: None,
         devices: Vec::new(),
+        late: Vec::new(),
     };
     let failed = |e: collectors::Error| Presence::Failed(e.reason().to_owned(), e.to_string());
     let mut source = match (spec.open)(env, &Settings::default()) {
@@ -124,7 +125,7 @@ fn read(spec: &'static Spec, env: &Env) -> CollectorState {
         }
     };
     // What a watcher counts is not there without it: 0 would be a lie.
-    if source.watcher.is_some() {
+    if source.watcher.is_some() && runner.subjects().is_empty() {
         let text = "only the daemon watches it".to_owned();
         state.presence = Presence::Failed("watcher".to_owned(), text);
         return state;
@@ -141,7 +142,10 @@ fn read(spec: &'static Spec, env: &Env) -> CollectorState {
     let now = boot::boottime();
     state.devices.extend(runner.busy().filter_map(|busy| {
         Some(DeviceState {
-            subject: busy.device?.1,
+            subject: match busy.what {
+                What::Device(_, subject) => subject,
+                What::List | What::Closing => return None,
+            },
             layout: Arc::new(Prepared::new(Vec::new())),
             values: Arc::default(),
             refused: 0,

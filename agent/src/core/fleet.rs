@@ -12,7 +12,7 @@ use collectors::{COLLECTORS, Cadence, Cursor, DOMAINS, Env, Event, Subject};
 use super::snapshot::{self, CollectorState, DeviceState, Prepared, Presence, Snapshot};
 use crate::exposition::Filter;
 use crate::link::Down;
-use crate::worker::monitor::{Late, SOURCE, WATCHER};
+use crate::worker::monitor::{CLOSING, Late, SOURCE, WATCHER};
 use crate::worker::proto::{Decoder, Failure, FromWorker, Garbage, ToWorker, encode, from_wire};
 
 /// How long a scrape waits for a collector that was asked earlier and has not answered: beyond, it is skipped at once.
@@ -153,6 +153,7 @@ impl Fleet {
             collector.presence = Presence::Unknown;
             collector.watcher = None;
             collector.devices.clear();
+            collector.late.clear();
         }
     }
 
@@ -429,31 +430,37 @@ impl Fleet {
         }
     }
 
+    /// Takes over all that has not come back of a collector. A device that is still late says so in its next list, or
+    /// answers.
     fn late(&mut self, domain: u16, collector: u16, late: Vec<Late>) -> Result<(), Garbage> {
         let state = self.owned(domain, collector)?;
-        if late.is_empty() {
-            // Only the monitor's list of blocked threads ended; a device that is still late says so in its next list.
-            if matches!(&state.watcher, Some(Err((reason, _))) if reason == "blocked") {
-                state.watcher = Some(Ok(()));
-            }
-            return Ok(());
+        state.late.clear();
+        let is_blocked = |w: &Option<Result<(), (String, String)>>| matches!(w, Some(Err((reason, _))) if reason == "blocked");
+        if is_blocked(&state.watcher) && !late.iter().any(|(part, ..)| *part == WATCHER) {
+            state.watcher = Some(Ok(()));
         }
-        for (device, since, task) in late {
-            let state = self.owned(domain, collector)?;
+        for (part, since, task) in late {
             let text = || {
                 let waits = task.as_ref().map_or("", |t| t.wchan.as_str());
                 let state = task.as_ref().map_or(' ', |t| t.state);
                 format!("blocked in state {state}, waiting in {waits:?}")
             };
-            match device {
+            let state = self.owned(domain, collector)?;
+            match part {
                 SOURCE => state.presence = Presence::Failed("blocked".to_owned(), text()),
-                WATCHER => state.watcher = Some(Err(("blocked".to_owned(), text()))),
-                device => {
-                    self.device(domain, collector, device)?.late = Some(snapshot::Late {
-                        since: Duration::from_nanos(since),
-                        task,
-                    });
+                // One that has failed is no better for being blocked while it is tried again.
+                WATCHER if is_blocked(&state.watcher) || !matches!(state.watcher, Some(Err(_))) => {
+                    state.watcher = Some(Err(("blocked".to_owned(), text())));
                 }
+                _ => {}
+            }
+            let late = snapshot::Late {
+                since: Duration::from_nanos(since),
+                task,
+            };
+            match part {
+                SOURCE | WATCHER | CLOSING => state.late.push(late),
+                device => self.device(domain, collector, device)?.late = Some(late),
             }
         }
         Ok(())

@@ -35,6 +35,10 @@ impl Count {
 pub struct Ledger {
     /// Xids by `gpu` label and code.
     pub xids: BTreeMap<String, BTreeMap<u32, Count>>,
+    /// How many reports of an Xid each source gave, by `gpu` label, code and the source's word.
+    pub xid_reports: BTreeMap<String, BTreeMap<u32, BTreeMap<String, u64>>>,
+    /// What a GPU's driver told besides Xids, by `gpu` label and word.
+    pub driver_events: BTreeMap<String, BTreeMap<String, Count>>,
     /// SXids by `nvswitch` label and code.
     pub sxids: BTreeMap<String, BTreeMap<u32, Count>>,
     /// "Fallen off the bus" lines without a code, by `gpu` label.
@@ -48,11 +52,27 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Counts one event.
-    pub fn count(&mut self, event: &Event, inventory: &Inventory, wall: i64) {
+    /// Counts one event, which tells of `new` faults that nobody told of before.
+    pub fn count(&mut self, event: &Event, inventory: &Inventory, new: u64, wall: i64) {
         let n = event.count.max(1);
         let counted = match &event.body {
-            EventBody::Xid(xid) => Self::slot(&mut self.xids, gpu_label(inventory, &xid.pci), xid.code),
+            EventBody::Xid(xid) => {
+                let gpu = gpu_label(inventory, &xid.pci);
+                let reports = bounded(&mut self.xid_reports, gpu.clone(), MAX_DEVICES)
+                    .and_then(|codes| bounded(codes, xid.code, MAX_CODES));
+                if let Some(reports) = reports {
+                    let reports = reports.entry(xid.source.word().to_owned()).or_default();
+                    *reports = reports.saturating_add(n);
+                }
+                if new == 0 {
+                    return;
+                }
+                Self::slot(&mut self.xids, gpu, xid.code)
+            }
+            EventBody::Driver { pci, what } => {
+                bounded(&mut self.driver_events, gpu_label(inventory, pci), MAX_DEVICES)
+                    .map(|events| events.entry(what.word().to_owned()).or_default())
+            }
             EventBody::Sxid(sxid) => Self::slot(&mut self.sxids, nvswitch_label(&sxid.pci), sxid.code),
             EventBody::FallenOffBus { pci } => {
                 bounded(&mut self.fallen_off_bus, gpu_label(inventory, pci), MAX_DEVICES)
@@ -65,8 +85,8 @@ impl Ledger {
             EventBody::Identity { .. } | EventBody::Progress => return,
         };
         match counted {
-            Some(count) => count.add(n, wall),
-            None => self.uncounted = self.uncounted.saturating_add(n),
+            Some(count) => count.add(new, wall),
+            None => self.uncounted = self.uncounted.saturating_add(new),
         }
     }
 

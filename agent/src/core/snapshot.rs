@@ -76,6 +76,9 @@ pub struct CollectorState {
     pub watcher: Option<Result<(), (String, String)>>,
     /// Its devices, by number.
     pub devices: Vec<DeviceState>,
+    /// What else of it has not come back: the opening of its source or the list of its devices, its watcher, the closing
+    /// of a device.
+    pub late: Vec<Late>,
 }
 
 /// One worker process.
@@ -186,6 +189,7 @@ impl Snapshot {
                 presence: Presence::Unknown,
                 watcher: None,
                 devices: Vec::new(),
+                late: Vec::new(),
             })
             .collect();
         let workers = collectors::DOMAINS

@@ -114,6 +114,22 @@ fn events(ledger: &Ledger, w: &mut Writer<'_>) {
             f.put(&[gpu, &code.to_string()], Value::F64(seconds(n.last)));
         }
     });
+    w.family(&XID_REPORTS, |f| {
+        for (gpu, codes) in &ledger.xid_reports {
+            for (code, sources) in codes {
+                for (source, n) in sources {
+                    f.u64(&[gpu, &code.to_string(), source], *n);
+                }
+            }
+        }
+    });
+    w.family(&DRIVER_EVENTS, |f| {
+        for (gpu, events) in &ledger.driver_events {
+            for (event, n) in events {
+                f.u64(&[gpu, event], n.count);
+            }
+        }
+    });
     w.family(&SXIDS, |f| {
         for (switch, codes) in &ledger.sxids {
             for (code, n) in codes {

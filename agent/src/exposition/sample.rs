@@ -133,6 +133,7 @@ pub(crate) fn snapshot(devices: Vec<DeviceState>) -> Snapshot {
         presence: Presence::Open,
         watcher: None,
         devices,
+        late: Vec::new(),
     });
     snapshot
 }
@@ -164,6 +165,11 @@ pub(crate) fn view() -> View {
         .entry("GPU-1".to_owned())
         .or_default()
         .insert(79, count);
+    let reports = ledger.xid_reports.entry("GPU-1".to_owned()).or_default();
+    let sources = ["kernel_log", "nvml"].map(|source| (source.to_owned(), 2));
+    reports.insert(79, sources.into());
+    let events = ledger.driver_events.entry("GPU-1".to_owned()).or_default();
+    events.insert("mig_config".to_owned(), count);
     ledger
         .sxids
         .entry("pci:0000:05:00.0".to_owned())

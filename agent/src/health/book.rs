@@ -9,6 +9,7 @@ use super::engine::Known;
 use super::finding::{Clear, Finding, Joins};
 use super::id;
 use super::incident::{Incident, Seen, Status};
+use super::xids::Need;
 
 /// Open or overridden incidents at a time.
 pub(super) const MAX_OPEN: usize = 256;
@@ -211,6 +212,24 @@ impl Book {
                 && seen.needs.is_empty()
                 && is_well(incident, seen, host);
             ended.then(|| "the node was rebooted and nothing of it is left".to_owned())
+        })
+    }
+
+    /// A GPU was reset after `before`, by the wall clock, and answers. What was found before is over, where all that must be
+    /// known of it is well.
+    pub(super) fn reset(
+        &mut self,
+        gpu: &Subject,
+        before: i64,
+        is_well: impl Fn(Need) -> bool,
+        wall: i64,
+    ) -> bool {
+        self.resolve(wall, |incident, seen| {
+            let ended = incident.subject == *gpu
+                && seen.clears.contains(&Clear::GpuReset)
+                && seen.last <= before
+                && seen.needs.iter().all(|need| is_well(*need));
+            ended.then(|| "the GPU was reset".to_owned())
         })
     }
 

@@ -23,11 +23,13 @@ use super::incident::{Incident, Seen, Status};
 use super::log::Log;
 use super::policy::Policy;
 use super::record::State;
+use super::resets::Resets;
 use super::sight::Sight;
 use super::verdict::{Health, Verdict};
 use super::view::View;
 use super::{Effect, Input, Mode, Now, show};
 use crate::actions::Reason;
+use crate::core::derive::xid::Faults;
 
 /// Requests of an earlier run of this program may still be answered; their numbers are not given again.
 const ACTIONS_OF_A_RUN: u64 = 1 << 20;
@@ -43,6 +45,7 @@ pub struct Engine {
     state: State,
     book: Book,
     streaks: Streaks,
+    resets: Resets,
     sight: Sight,
     log: Log,
     /// Gres as configured, of the last look at the node.
@@ -65,6 +68,7 @@ impl Engine {
         if state.boot != boot {
             // What was counted and not yet confirmed belongs to the boot that is gone.
             state.judged.clear();
+            state.faults = Faults::default();
             state.memory.rebooted();
             state.pending.drop_of(None);
             state.boot = boot.clone();
@@ -85,6 +89,7 @@ impl Engine {
             state,
             book,
             streaks: Streaks::default(),
+            resets: Resets::default(),
             sight: Sight::default(),
             log: Log::default(),
             gres: None,
@@ -207,7 +212,11 @@ impl Engine {
         };
         let (health, text) = match self.book.open().find(counts) {
             Some(incident) => (Health::Unhealthy, show::line(incident)),
-            None => match self.sight.unknown(self.now.boottime) {
+            None => match self
+                .sight
+                .unknown(self.now.boottime)
+                .or_else(|| self.declared_well())
+            {
                 Some(why) => (Health::Unknown, why),
                 None => (Health::Healthy, "nothing is wrong".to_owned()),
             },

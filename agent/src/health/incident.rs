@@ -90,7 +90,8 @@ impl Seen {
             drains: finding.drains,
             clears: finding.clears,
             needs: finding.needs,
-            count: finding.count,
+            // Counted elsewhere already, it is one here all the same.
+            count: finding.count.max(1),
             first: wall,
             last: wall,
             boot: boot.clone(),

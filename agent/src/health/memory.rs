@@ -2,6 +2,7 @@
 //! bounded.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +40,9 @@ pub struct Memory {
     roles: BTreeMap<String, Role>,
     #[serde(skip)]
     counters: BTreeMap<String, u64>,
+    /// What something has been like, and since when.
+    #[serde(skip)]
+    states: BTreeMap<String, (String, Duration)>,
     #[serde(skip)]
     levels: BTreeMap<&'static str, BTreeMap<String, bool>>,
     /// It differs from what was stored last.
@@ -81,6 +85,21 @@ impl Memory {
             .filter(|(name, up)| !**up && before.get(*name) == Some(&true))
             .map(|(name, _)| name.clone())
             .collect()
+    }
+
+    /// Takes what something is like and gives for how long it has been so. `None`: it is like nothing.
+    pub fn unchanged(&mut self, name: &str, state: Option<&str>, now: Duration) -> Option<Duration> {
+        let Some(state) = state else {
+            self.states.remove(name);
+            return None;
+        };
+        match self.states.get(name) {
+            Some((before, since)) if before == state => Some(now.saturating_sub(*since)),
+            _ => {
+                put(&mut self.states, name, (state.to_owned(), now));
+                Some(Duration::ZERO)
+            }
+        }
     }
 
     /// Notes that something happened so often, at this time since boot.
@@ -171,6 +190,29 @@ mod tests {
             .collect();
         assert_eq!(grown, [0, 0, 2, 0, 2, u64::MAX - 2, 0]);
         assert_eq!(memory.growth("other", 1000), 0, "the first reading is no growth");
+    }
+
+    #[test]
+    fn a_state_lasts_until_it_is_another_or_none() {
+        let mut memory = Memory::default();
+        let states = [
+            Some("a"),
+            Some("a"),
+            Some("b"),
+            Some("b"),
+            None,
+            Some("b"),
+            Some("b"),
+        ];
+        let lasted: Vec<_> = (0..)
+            .zip(states)
+            .map(|(at, state)| memory.unchanged("k", state, Duration::from_secs(at)))
+            .map(|lasted| lasted.map(|l| l.as_secs()))
+            .collect();
+        assert_eq!(
+            lasted,
+            [Some(0), Some(1), Some(0), Some(1), None, Some(0), Some(1)]
+        );
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod pending;
 pub mod policy;
 mod record;
 mod repeats;
+mod resets;
 mod show;
 mod sight;
 pub mod verdict;

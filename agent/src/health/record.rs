@@ -13,7 +13,7 @@ use super::incident::Incident;
 use super::memory::Memory;
 use super::pending::Pending;
 use super::repeats::Repeats;
-use crate::core::derive::xid::Inventory;
+use crate::core::derive::xid::{Faults, Inventory};
 use crate::core::ledger::Ledger;
 
 /// The form of the record. A newer one is refused: what it holds would be lost.
@@ -49,6 +49,8 @@ pub(super) struct State {
     #[serde(skip_serializing)]
     cursor: Option<Cursor>,
     pub ledger: Ledger,
+    /// Xids of which one source has told and the other has not, of this boot.
+    pub faults: Faults,
     pub inventory: Inventory,
     pub incidents: Vec<Incident>,
     pub serial: u64,

@@ -83,14 +83,12 @@ fn run(domain: &'static Domain, socket: UnixStream) -> anyhow::Result<()> {
             cursor,
             out: out.clone(),
         })?);
-        jobs.push(Arc::clone(&job));
-        thread::Builder::new()
-            .name(thread_name("o", spec))
-            .spawn(move || job.open())?;
+        job.start_open()?;
+        jobs.push(job);
     }
     serve(&mut input, &mut decoder, &jobs, &out)?;
     // The end of a process is a signal to its threads: one inside a GPU driver is waited for, however long it takes.
-    while each(&jobs, Job::leave) && domain.signals == Signals::Never {
+    while each(&jobs, |job| job.leave()) && domain.signals == Signals::Never {
         thread::sleep(Duration::from_millis(100));
     }
     Ok(())
@@ -124,7 +122,7 @@ fn serve(input: &mut UnixStream, decoder: &mut Decoder, jobs: &[Arc<Job>], out: 
         // A watcher is looked at on the occasion of a reading: it blocks so rarely that no timer is worth it.
         if look_at.is_some_and(|at| at <= now) || (asked && now.duration_since(looked) >= PERIOD) {
             looked = now;
-            let again = each(jobs, Job::look);
+            let again = each(jobs, |job| job.look());
             look_at = next_look(again, now);
         } else if look_at.is_none() {
             look_at = next_look(jobs.iter().any(|j| j.is_in_flight()), now);
@@ -161,7 +159,7 @@ fn serve(input: &mut UnixStream, decoder: &mut Decoder, jobs: &[Arc<Job>], out: 
 }
 
 /// Asks every job; whether any has said yes.
-fn each(jobs: &[Arc<Job>], ask: impl Fn(&Job) -> bool) -> bool {
+fn each(jobs: &[Arc<Job>], ask: impl Fn(&Arc<Job>) -> bool) -> bool {
     jobs.iter().filter(|job| ask(job)).count() > 0
 }
 

@@ -3,14 +3,18 @@
 //! The main thread starts a reading and goes back to its socket; the reader answers the daemon itself at the end, and
 //! calls off the timer that would have woken the main thread to look after it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use collectors::runner::{Busy, Number, Reading, Runner, Sink};
+use collectors::runner::{Busy, Number, Reading, Runner, Sink, What};
 use collectors::sys::{boot, task};
-use collectors::{Block, Cadence, Cursor, Env, Error, Settings, Spec, Subject};
+use collectors::{Block, Cadence, Cursor, Env, Error, Settings, Spec, Subject, Watcher};
 
-use super::monitor::{Late, PERIOD, SOURCE, Watched, nanos};
+use super::child::thread_name;
+use super::monitor::{CLOSING, Late, PERIOD, SOURCE, Watched, nanos};
 use super::out::Out;
 use super::proto::{self, Failure, FromWorker, SentLayouts, WireValue};
 use super::watch;
@@ -32,14 +36,32 @@ pub(super) struct Job {
     /// When the main thread is to come back to it.
     pub(super) timer: Timer,
     pub(super) watched: Mutex<Watched>,
+    /// The watcher is to return.
+    pub(super) stop: Arc<AtomicBool>,
     state: Mutex<State>,
 }
 
 enum Phase {
-    Opening { since: Instant, tid: i32 },
-    NotOpen,
+    Opening {
+        since: Instant,
+        tid: i32,
+    },
+    /// Opened again at that time: a driver may be loaded long after the boot.
+    NotOpen {
+        again: Instant,
+    },
     Open(Runner),
 }
+
+/// The first wait before a source that failed is opened again; doubled each time.
+const BACKOFF_MIN: Duration = Duration::from_secs(1);
+/// The longest.
+const BACKOFF_MAX: Duration = Duration::from_secs(60);
+/// How often a source is looked for that is not on this node.
+const ABSENT: Duration = Duration::from_secs(60);
+
+/// An opened source.
+type Opened = (Runner, Option<Box<dyn Watcher>>);
 
 struct State {
     phase: Phase,
@@ -53,6 +75,10 @@ struct State {
     due: Option<Instant>,
     /// The last look found something late.
     reported: bool,
+    /// How long to wait after the next failure to open the source.
+    backoff: Duration,
+    /// What the daemon was told of the last attempt to open it. `None`: nothing, or that it is open.
+    told: Option<Option<Failure>>,
     sent: SentLayouts,
     /// Kept for its memory.
     values: Vec<WireValue>,
@@ -73,6 +99,8 @@ impl Job {
             leaving: false,
             due: None,
             reported: false,
+            backoff: BACKOFF_MIN,
+            told: None,
             sent: SentLayouts::default(),
             values: Vec::new(),
         };
@@ -80,6 +108,7 @@ impl Job {
             parts,
             timer: Timer::new()?,
             watched: Mutex::default(),
+            stop: Arc::default(),
             state: Mutex::new(state),
         })
     }
@@ -88,53 +117,79 @@ impl Job {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens the source, on the calling thread.
-    pub(super) fn open(self: &Arc<Self>) {
-        let Parts {
-            number,
-            spec,
-            ref out,
-            ..
-        } = self.parts;
+    /// Opens the source, on a thread of its own.
+    ///
+    /// # Errors
+    /// When there is no thread.
+    pub(super) fn start_open(self: &Arc<Self>) -> std::io::Result<()> {
+        let job = Arc::clone(self);
+        let name = thread_name("o", self.parts.spec);
+        thread::Builder::new().name(name).spawn(move || job.open())?;
+        Ok(())
+    }
+
+    fn open(self: &Arc<Self>) {
         self.lock().phase = Phase::Opening {
             since: Instant::now(),
             tid: task::own_tid(),
         };
-        let opened = (spec.open)(&self.parts.env, &self.parts.settings).and_then(|source| {
-            let Some(mut source) = source else { return Ok(None) };
-            let job = Arc::downgrade(self);
-            let notice = move || {
-                if let Some(job) = job.upgrade() {
-                    job.settle(&mut job.lock());
-                }
-            };
-            let runner = Runner::with_notice(spec, &mut source, notice)?;
-            Ok(Some((runner, source.watcher)))
-        });
+        // A collector's bug costs its own source only.
+        let opened = catch_unwind(AssertUnwindSafe(|| self.try_open()))
+            .unwrap_or_else(|_| Err(Error::Panic(self.parts.spec.name.to_owned())));
         let mut state = self.lock();
         let state = &mut *state;
-        state.phase = match opened {
-            Ok(Some((runner, watcher))) => {
-                let subjects = runner.subjects().into_iter().map(|(_, s)| s).collect();
-                out.send(&FromWorker::Opened(number, Ok(Some(subjects))));
-                if let Some(watcher) = watcher {
-                    watch::start(self, watcher);
-                }
-                Phase::Open(runner)
-            }
-            Ok(None) => {
-                out.send(&FromWorker::Opened(number, Ok(None)));
-                Phase::NotOpen
-            }
+        match opened {
+            Ok(Some((runner, watcher))) => self.is_open(state, runner, watcher),
+            Ok(None) => self.not_open(state, None, ABSENT),
             Err(e) => {
-                out.send(&FromWorker::Opened(number, Err(Failure::from(&e))));
-                Phase::NotOpen
+                let wait = state.backoff;
+                state.backoff = (wait * 2).min(BACKOFF_MAX);
+                self.not_open(state, Some(Failure::from(&e)), wait);
             }
-        };
+        }
         if state.asked {
             self.start(state);
         } else {
             self.set_due(state);
+        }
+    }
+
+    fn try_open(self: &Arc<Self>) -> Result<Option<Opened>, Error> {
+        let spec = self.parts.spec;
+        let Some(mut source) = (spec.open)(&self.parts.env, &self.parts.settings)? else {
+            return Ok(None);
+        };
+        let job = Arc::downgrade(self);
+        let notice = move || {
+            if let Some(job) = job.upgrade() {
+                job.settle(&mut job.lock());
+            }
+        };
+        let runner = Runner::with_notice(spec, &mut source, notice)?;
+        Ok(Some((runner, source.watcher)))
+    }
+
+    fn is_open(self: &Arc<Self>, state: &mut State, runner: Runner, watcher: Option<Box<dyn Watcher>>) {
+        let subjects = runner.subjects().into_iter().map(|(_, s)| s).collect();
+        let opened = FromWorker::Opened(self.parts.number, Ok(Some(subjects)));
+        self.parts.out.send(&opened);
+        state.told = None;
+        if let Some(watcher) = watcher {
+            watch::start(self, watcher);
+        }
+        state.phase = Phase::Open(runner);
+    }
+
+    fn not_open(&self, state: &mut State, why: Option<Failure>, wait: Duration) {
+        state.phase = Phase::NotOpen {
+            again: Instant::now() + wait,
+        };
+        if state.told.as_ref() != Some(&why) {
+            let opened = why.clone().map_or(Ok(None), Err);
+            self.parts
+                .out
+                .send(&FromWorker::Opened(self.parts.number, opened));
+            state.told = Some(why);
         }
     }
 
@@ -147,12 +202,17 @@ impl Job {
         }
     }
 
-    /// The timer has gone off: a slice is over, or the collector's own time has come.
-    pub(super) fn timer(&self) {
+    /// The timer has gone off: a slice is over, the collector's own time has come, or that to open its source again.
+    pub(super) fn timer(self: &Arc<Self>) {
         let mut state = self.lock();
         let state = &mut *state;
         self.timer.unset();
-        if state.reading {
+        if let Phase::NotOpen { again } = &state.phase
+            && *again <= Instant::now()
+            && !state.leaving
+        {
+            self.open_again(state);
+        } else if state.reading {
             let Phase::Open(runner) = &mut state.phase else {
                 return;
             };
@@ -167,6 +227,22 @@ impl Job {
         }
     }
 
+    fn open_again(self: &Arc<Self>, state: &mut State) {
+        // The thread itself says which one it is.
+        state.phase = Phase::Opening {
+            since: Instant::now(),
+            tid: 0,
+        };
+        if let Err(e) = self.start_open() {
+            let why = Failure {
+                reason: "thread".to_owned(),
+                text: e.to_string(),
+            };
+            self.not_open(state, Some(why), BACKOFF_MAX);
+            self.set_due(state);
+        }
+    }
+
     fn start(&self, state: &mut State) {
         self.settle(state);
         if state.reading || state.leaving {
@@ -174,7 +250,7 @@ impl Job {
         }
         state.reading = match &mut state.phase {
             Phase::Open(runner) => runner.begin(),
-            Phase::NotOpen | Phase::Opening { .. } => false,
+            Phase::NotOpen { .. } | Phase::Opening { .. } => false,
         };
         if state.reading {
             // A reading that is over by now waits for our lock, and calls it off after us.
@@ -205,11 +281,10 @@ impl Job {
 
     fn finish(&self, state: &mut State) {
         let (number, out) = (self.parts.number, &self.parts.out);
-        if let Phase::Open(runner) = &state.phase {
-            let late: Vec<Late> = runner.busy().map(|b| late(&b)).collect();
-            if !late.is_empty() {
-                out.queue(&FromWorker::Late(number, late));
-            }
+        let late = self.late(state, self.watched().blocked());
+        if !late.is_empty() || state.reported {
+            state.reported = !late.is_empty();
+            out.queue(&FromWorker::Late(number, late));
         }
         if std::mem::take(&mut state.asked) {
             out.send(&FromWorker::Done(number));
@@ -218,29 +293,43 @@ impl Job {
     }
 
     fn set_due(&self, state: &mut State) {
+        let now = Instant::now();
+        if let Phase::NotOpen { again } = &state.phase {
+            self.timer.set(again.saturating_duration_since(now));
+            return;
+        }
         let Cadence::Every(period) = self.parts.spec.cadence else {
             self.timer.unset();
             return;
         };
-        let now = Instant::now();
         let due = state.due.filter(|at| *at > now).unwrap_or(now + period);
         state.due = Some(due);
         self.timer.set(due - now);
     }
 
+    /// Everything that has not come back. Always all of it, so that what is missing has come back.
+    fn late(&self, state: &State, watcher: Option<Late>) -> Vec<Late> {
+        let mut found: Vec<Late> = match &state.phase {
+            Phase::Opening { since, tid } if since.elapsed() >= PERIOD => {
+                vec![(SOURCE, since_boot(*since), task::read(*tid))]
+            }
+            Phase::Open(runner) => runner.busy().map(|b| late(&b)).collect(),
+            Phase::Opening { .. } | Phase::NotOpen { .. } => Vec::new(),
+        };
+        found.extend(watcher);
+        found
+    }
+
+    fn watched(&self) -> MutexGuard<'_, Watched> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Looks at every thread in question, and tells what has been late for a while. Whether to look again soon.
     pub(super) fn look(&self) -> bool {
         let mut state = self.lock();
-        let old = |since: Instant| since.elapsed() >= PERIOD;
-        let mut found: Vec<Late> = match &state.phase {
-            Phase::Opening { since, tid } if old(*since) => {
-                vec![(SOURCE, since_boot(*since), task::read(*tid))]
-            }
-            Phase::Open(runner) => runner.busy().filter(|b| old(b.since)).map(|b| late(&b)).collect(),
-            Phase::Opening { .. } | Phase::NotOpen => Vec::new(),
-        };
-        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-        found.extend(watched.look());
+        let mut watched = self.watched();
+        let watcher = watched.look();
+        let found = self.late(&state, watcher);
         let over = found.is_empty() && state.reported;
         state.reported = !found.is_empty();
         if over || state.reported {
@@ -258,15 +347,16 @@ impl Job {
     pub(super) fn leave(&self) -> bool {
         let mut state = self.lock();
         state.leaving = true;
-        state.reading || in_flight(&state)
+        self.stop.store(true, Ordering::Release);
+        state.reading || in_flight(&state) || self.watched().runs()
     }
 }
 
 fn in_flight(state: &State) -> bool {
     match &state.phase {
         Phase::Opening { .. } => true,
-        Phase::NotOpen => false,
-        Phase::Open(runner) => runner.busy().next().is_some(),
+        Phase::NotOpen { .. } => false,
+        Phase::Open(runner) => runner.busy().next().is_some() || runner.is_closing(),
     }
 }
 
@@ -275,7 +365,11 @@ fn since_boot(at: Instant) -> u64 {
 }
 
 fn late(busy: &Busy) -> Late {
-    let device = busy.device.as_ref().map_or(SOURCE, |(number, _)| *number);
+    let device = match &busy.what {
+        What::List => SOURCE,
+        What::Device(number, _) => *number,
+        What::Closing => CLOSING,
+    };
     (device, since_boot(busy.since), task::read(busy.tid))
 }
 
@@ -343,3 +437,6 @@ pub(super) fn next_look(again: bool, now: Instant) -> Option<Instant> {
 pub(super) fn until(at: Instant) -> Duration {
     at.saturating_duration_since(Instant::now()) + Duration::from_millis(1)
 }
+
+#[cfg(test)]
+mod tests;

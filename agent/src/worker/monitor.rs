@@ -11,6 +11,8 @@ pub const PERIOD: Duration = Duration::from_secs(5);
 pub const SOURCE: u32 = u32::MAX;
 /// The device number that stands for a collector's watcher.
 pub const WATCHER: u32 = u32::MAX - 1;
+/// The device number that stands for the closing of devices that have left.
+pub const CLOSING: u32 = u32::MAX - 2;
 
 /// What has not come back: device, since when (nanoseconds since boot), its thread.
 pub type Late = (u32, u64, Option<task::Task>);
@@ -19,14 +21,19 @@ pub type Late = (u32, u64, Option<task::Task>);
 #[derive(Debug, Default)]
 pub(super) struct Watched {
     tid: Option<i32>,
-    blocked: Option<Duration>,
+    /// Since when every look has found it asleep, and in what.
+    asleep: Option<(Duration, task::Task)>,
+    /// More than one look has.
+    again: bool,
 }
 
 impl Watched {
     /// It runs on the calling thread.
     pub(super) fn begins(&mut self) {
-        self.tid = Some(task::own_tid());
-        self.blocked = None;
+        *self = Self {
+            tid: Some(task::own_tid()),
+            ..Self::default()
+        };
     }
 
     /// It has ended.
@@ -34,24 +41,70 @@ impl Watched {
         *self = Self::default();
     }
 
+    /// Whether it is running.
+    pub(super) fn runs(&self) -> bool {
+        self.tid.is_some()
+    }
+
     /// Whether the last look found it in uninterruptible sleep.
     pub(super) fn is_suspect(&self) -> bool {
-        self.blocked.is_some()
+        self.asleep.is_some()
+    }
+
+    /// What the looks so far say.
+    pub(super) fn blocked(&self) -> Option<Late> {
+        let (since, task) = self.asleep.as_ref().filter(|_| self.again)?;
+        Some((WATCHER, nanos(*since), Some(task.clone())))
     }
 
     pub(super) fn look(&mut self) -> Option<Late> {
-        let asleep = task::read(self.tid?).filter(|t| t.state == 'D');
-        let Some(task) = asleep else {
-            self.blocked = None;
-            return None;
-        };
-        let first = self.blocked.is_none();
-        let since = *self.blocked.get_or_insert_with(boot::boottime);
-        (!first).then(|| (WATCHER, nanos(since), Some(task)))
+        let found = self.tid.and_then(task::read);
+        self.found(found.filter(|t| t.state == 'D'), boot::boottime());
+        self.blocked()
+    }
+
+    fn found(&mut self, asleep: Option<task::Task>, now: Duration) {
+        let since = self.asleep.as_ref().map(|(since, _)| *since);
+        self.again = asleep.is_some() && since.is_some();
+        self.asleep = asleep.map(|task| (since.unwrap_or(now), task));
     }
 }
 
 /// A time since boot, on the wire.
 pub fn nanos(t: Duration) -> u64 {
     u64::try_from(t.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watcher_is_blocked_from_the_second_look_on_that_finds_it_asleep_until_one_does_not() {
+        let asleep = || {
+            Some(task::Task {
+                state: 'D',
+                ..task::Task::default()
+            })
+        };
+        let mut watched = Watched::default();
+        let mut since = Vec::new();
+        for (at, found) in (10..).zip([
+            asleep(),
+            asleep(),
+            asleep(),
+            None,
+            asleep(),
+            None,
+            asleep(),
+            asleep(),
+        ]) {
+            watched.found(found, Duration::from_secs(at));
+            since.push(watched.blocked().map(|(_, since, _)| since / 1_000_000_000));
+        }
+        let blocked = [None, Some(10), Some(10), None, None, None, None, Some(16)];
+        assert_eq!(since, blocked);
+        watched.ends();
+        assert!(watched.blocked().is_none() && !watched.is_suspect());
+    }
 }

@@ -63,6 +63,11 @@ fn watch(job: &Job, mut watcher: Box<dyn Watcher>, progress: &Progress, to: &Syn
     let mut wait = BACKOFF_MIN;
     loop {
         watched().begins();
+        // Whoever leaves sets this first, and then asks whether it runs.
+        if job.stop.load(Ordering::Acquire) {
+            watched().ends();
+            return;
+        }
         // After a failure it counts as running only once it has told something.
         if !progress.failing.load(Ordering::Acquire) {
             out.send(&FromWorker::Watching(number, Ok(())));
@@ -73,7 +78,7 @@ fn watch(job: &Job, mut watcher: Box<dyn Watcher>, progress: &Progress, to: &Syn
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
         let started = Instant::now();
-        let events = Events::new(to.clone());
+        let events = Events::until(to.clone(), Arc::clone(&job.stop));
         let ended = catch_unwind(AssertUnwindSafe(|| watcher.run(from, &events)))
             .unwrap_or_else(|_| Err(Error::Panic("watcher".to_owned())));
         watched().ends();

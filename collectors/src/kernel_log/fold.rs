@@ -101,6 +101,7 @@ fn kind(event: &Event) -> Kind {
         EventBody::Sxid(_)
         | EventBody::FallenOffBus { .. }
         | EventBody::Identity { .. }
+        | EventBody::Driver { .. }
         | EventBody::Progress => {}
     }
     (event.history, body)

@@ -29,11 +29,7 @@ pub(super) fn parse(text: &str, whole: bool) -> Option<Xid> {
         code: head.code,
         pid,
         process,
-        unit: None,
-        fatal: None,
-        link: None,
-        words: Vec::new(),
-        recovery: None,
+        ..Xid::default()
     };
     match head.code {
         NVLINK => {

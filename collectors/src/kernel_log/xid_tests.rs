@@ -9,15 +9,8 @@ use crate::{EventBody, PciAddress};
 fn blank(pci: &str, code: u32) -> Xid {
     Xid {
         pci: PciAddress::parse(pci).unwrap(),
-        place: String::new(),
         code,
-        pid: None,
-        process: None,
-        unit: None,
-        fatal: None,
-        link: None,
-        words: Vec::new(),
-        recovery: None,
+        ..Xid::default()
     }
 }
 

@@ -5,6 +5,7 @@
 //! lost or refused keeps its name and its place beside the others, with `gpu_up` 0.
 
 mod call;
+mod events;
 mod fields;
 mod gpm;
 mod gpu;
@@ -19,10 +20,11 @@ mod scan;
 mod settings;
 mod simple;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::sys::nvml::{Code, Library};
-use crate::sys::root;
+use crate::sys::{boot, root};
 use crate::{Cadence, Env, Error, Settings, Source, Spec, domain};
 
 /// The nvidia collector.
@@ -70,10 +72,11 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
         .ok()
         .flatten()
         .unwrap_or_default();
-    let inventory = inventory::Inventory::new(library, table);
+    let inventory = Arc::new(inventory::Inventory::new(library, table));
+    let watcher = events::DriverEvents::new(Arc::clone(&inventory), boot::boot_id(env)?);
     Ok(Some(Source {
         devices: Box::new(scan::Nvidia::new(kernel, hostname, inventory)),
-        watcher: None,
+        watcher: Some(Box::new(watcher)),
     }))
 }
 

@@ -30,12 +30,12 @@ pub(super) struct Nvidia {
 
 impl Nvidia {
     /// The library must have been opened.
-    pub(super) fn new(kernel: Kernel, hostname: String, inventory: Inventory) -> Self {
+    pub(super) fn new(kernel: Kernel, hostname: String, inventory: Arc<Inventory>) -> Self {
         Self {
             signs: kernel.signs(),
             kernel,
             hostname,
-            inventory: Arc::new(inventory),
+            inventory,
             scanned: None,
             reopen: false,
             opened: 1,

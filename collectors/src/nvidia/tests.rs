@@ -4,6 +4,7 @@
 
 mod changes;
 mod cost;
+mod events;
 mod faults;
 mod opening;
 mod values;

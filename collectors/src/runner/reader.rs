@@ -47,12 +47,7 @@ pub(super) fn run(number: u64, shared: &Shared) {
             Came::Read(done) => work.came_back(done),
             Came::Looked(looked) => {
                 let left = work.looked(looked);
-                if !left.is_empty() {
-                    // Closing may take a driver's time, and the supervisor must not wait for the lock.
-                    drop(work);
-                    drop(left);
-                    work = shared.lock();
-                }
+                shared.disposal.take(left);
             }
         }
         if late {

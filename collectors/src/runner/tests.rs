@@ -8,6 +8,7 @@ use crate::metric::{Kind, Tier, Unit};
 use crate::sys::task;
 use crate::{Cadence, Device, Devices, Metric, domain};
 
+mod closing;
 mod hotplug;
 
 static VALUE: Metric = Metric {
@@ -130,7 +131,11 @@ fn read_until(runner: &mut Runner, names: &[&str]) {
 fn busy(runner: &Runner) -> Vec<String> {
     runner
         .busy()
-        .map(|b| b.device.map_or_else(|| "list".to_owned(), |(_, s)| s.name))
+        .map(|b| match b.what {
+            What::List => "list".to_owned(),
+            What::Device(_, subject) => subject.name,
+            What::Closing => "closing".to_owned(),
+        })
         .collect()
 }
 

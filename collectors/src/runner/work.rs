@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Busy, Number};
+use super::{Busy, Number, What as Late};
 use crate::{Block, Budget, Device, Devices, Error, Subject};
 
 /// A device with what belongs to it.
@@ -21,6 +21,8 @@ struct Known {
     stuck: Option<(Instant, i32)>,
     /// The last scan did not find it; it is kept until its reading comes back.
     gone: bool,
+    /// What the last scan found in its place, while its reading has not come back.
+    next: Option<Box<dyn Device>>,
 }
 
 /// What the reader is in.
@@ -71,8 +73,8 @@ pub(super) struct Taken {
     pub listed: Option<Result<Vec<(Number, Subject)>, Error>>,
     /// Readings of devices that are in the list.
     pub done: Vec<Done>,
-    /// Readings of devices that have left it meanwhile.
-    pub left: Vec<Done>,
+    /// Devices that have left it meanwhile, to be closed.
+    pub left: Vec<Box<dyn Device>>,
     /// Whether a batch is under way.
     pub running: bool,
 }
@@ -109,11 +111,12 @@ pub(super) struct Work {
 }
 
 impl Work {
+    /// With what was found twice, to be closed.
     pub(super) fn new(
         collector: &'static str,
         devices: Box<dyn Devices>,
         found: Vec<Box<dyn Device>>,
-    ) -> Self {
+    ) -> (Self, Vec<Box<dyn Device>>) {
         let mut work = Self {
             collector,
             devices: Some(devices),
@@ -133,10 +136,10 @@ impl Work {
             reader: 0,
             running: false,
         };
-        drop(work.merge(found));
+        let left = work.merge(found);
         work.idle.extend(work.queue.drain(..));
         work.relist = None;
-        work
+        (work, left)
     }
 
     pub(super) fn list(&self) -> Vec<(Number, Subject)> {
@@ -145,14 +148,14 @@ impl Work {
 
     pub(super) fn busy(&self) -> Vec<Busy> {
         let list = self.list_stuck.map(|(since, tid)| Busy {
-            device: None,
+            what: Late::List,
             since,
             tid,
         });
         let devices = self.known.iter().filter_map(|(number, known)| {
             let (since, tid) = known.stuck?;
             Some(Busy {
-                device: Some((*number, known.subject.clone())),
+                what: Late::Device(*number, known.subject.clone()),
                 since,
                 tid,
             })
@@ -261,7 +264,7 @@ impl Work {
                 }
                 left.push(device);
             } else if let Some(number) = numbers.remove(&subject) {
-                left.push(self.keep(number, device));
+                left.extend(self.keep(number, device));
             } else {
                 self.add(subject, device);
             }
@@ -284,6 +287,7 @@ impl Work {
                 None => {
                     if let Some(known) = self.known.get_mut(&number) {
                         known.gone = true;
+                        left.extend(known.next.take());
                     }
                 }
             }
@@ -291,16 +295,19 @@ impl Work {
         left
     }
 
-    /// A device that was there before. The new object takes over where it can: what the old one remembers may be of
-    /// something else by the same name. Returns the one that is not needed any more.
-    fn keep(&mut self, number: Number, found: Box<dyn Device>) -> Box<dyn Device> {
-        if let Some(known) = self.known.get_mut(&number) {
-            known.gone = false;
-        }
+    /// A device that was there before. The new object takes over, at once or when the old one has come back: what the old
+    /// one remembers may be of something else by the same name. Returns the one that is not needed any more.
+    fn keep(&mut self, number: Number, found: Box<dyn Device>) -> Option<Box<dyn Device>> {
         let mut slots = self.idle.iter_mut().chain(&mut self.queue);
-        match slots.find(|s| s.number == number) {
-            Some(slot) => std::mem::replace(&mut slot.device, found),
-            None => found,
+        let slot = slots.find(|s| s.number == number);
+        let known = self.known.get_mut(&number);
+        match (slot, known) {
+            (Some(slot), _) => Some(std::mem::replace(&mut slot.device, found)),
+            (None, Some(known)) => {
+                known.gone = false;
+                known.next.replace(found)
+            }
+            (None, None) => Some(found),
         }
     }
 
@@ -314,6 +321,7 @@ impl Work {
                 subject,
                 stuck: None,
                 gone: false,
+                next: None,
             },
         );
         self.queue.push_back(Slot {
@@ -328,9 +336,11 @@ impl Work {
         let mut done = std::mem::replace(&mut self.done, empty);
         let is_gone =
             |known: &BTreeMap<Number, Known>, d: &Done| known.get(&d.slot.number).is_none_or(|k| k.gone);
-        let left: Vec<Done> = done.extract_if(.., |d| is_gone(&self.known, d)).collect();
-        for done in &left {
-            self.forget(done.slot.number);
+        let mut left = Vec::new();
+        let gone: Vec<Done> = done.extract_if(.., |d| is_gone(&self.known, d)).collect();
+        for Done { slot, .. } in gone {
+            left.extend(self.forget(slot.number));
+            left.push(slot.device);
         }
         let listed = self.relist.take().map(|r| r.map(|()| self.list()));
         Taken {
@@ -341,20 +351,29 @@ impl Work {
         }
     }
 
-    fn forget(&mut self, number: Number) {
-        self.known.remove(&number);
+    /// Takes a device off the list; what was to take its place is returned.
+    #[must_use]
+    fn forget(&mut self, number: Number) -> Option<Box<dyn Device>> {
         self.relist = self.relist.take().or(Some(Ok(())));
+        self.known.remove(&number)?.next
     }
 
-    /// What was handed out is idle again, but for what has left meanwhile.
+    /// What was handed out is idle again, but for what has left meanwhile, and what a newly found one takes over from.
+    #[must_use]
     pub(super) fn put_back(&mut self, done: &mut Vec<Done>) -> Vec<Box<dyn Device>> {
         let mut left = Vec::new();
-        for Done { slot, .. } in done.drain(..) {
-            if self.known.get(&slot.number).is_some_and(|k| !k.gone) {
-                self.idle.push(slot);
-            } else {
-                self.forget(slot.number);
-                left.push(slot.device);
+        for Done { mut slot, .. } in done.drain(..) {
+            match self.known.get_mut(&slot.number).filter(|k| !k.gone) {
+                Some(known) => {
+                    if let Some(next) = known.next.take() {
+                        left.push(std::mem::replace(&mut slot.device, next));
+                    }
+                    self.idle.push(slot);
+                }
+                None => {
+                    left.extend(self.forget(slot.number));
+                    left.push(slot.device);
+                }
             }
         }
         left

@@ -3,6 +3,7 @@
 
 mod code;
 mod device;
+mod events;
 pub mod gpm;
 mod instance;
 mod values;
@@ -15,6 +16,7 @@ use nvml_wrapper_sys::bindings::{NvmlLib, nvmlDevice_t, nvmlReturn_t};
 
 pub use code::Code;
 pub use device::{Bar1, Fabric, Memory, Pci, Process, Remapped, Sram, Utilization};
+pub use events::{EventSet, Told};
 pub use values::{Batch, FieldValue, Wanted};
 
 /// A GPU as the library knows it, until the driver is loaded anew.

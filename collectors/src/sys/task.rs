@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::root;
 
 /// One thread as `/proc/self/task/TID` shows it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
     /// Thread id.
     pub tid: i32,

@@ -286,6 +286,39 @@ fn a_blocked_watcher_is_a_failure_until_it_moves_on() {
     assert_eq!(up(&mut rig), Some(true));
 }
 
+#[test]
+fn a_watcher_that_is_blocked_no_more_is_seen_beside_a_device_that_is_late() {
+    let mut rig = rig();
+    rig.open();
+    let collector = rig.collector;
+    let watcher = |rig: &mut Rig| {
+        let snapshot = rig.fleet.snapshot(Duration::from_secs(100));
+        let state = snapshot.collector("host").unwrap();
+        (state.watcher.as_ref().map(Result::is_ok), state.late.len())
+    };
+    rig.says(&[FromWorker::Watching(collector, Ok(()))]);
+    rig.says(&[FromWorker::Late(
+        collector,
+        vec![(0, 1, None), (WATCHER, 1, None)],
+    )]);
+    assert_eq!(watcher(&mut rig), (Some(false), 1));
+    rig.says(&[FromWorker::Late(
+        collector,
+        vec![(0, 1, None), (CLOSING, 1, None)],
+    )]);
+    assert_eq!(watcher(&mut rig), (Some(true), 1));
+
+    // One that has failed otherwise is not well for being awake.
+    let why = Failure {
+        reason: "io".to_owned(),
+        text: String::new(),
+    };
+    rig.says(&[FromWorker::Watching(collector, Err(why))]);
+    rig.says(&[FromWorker::Late(collector, vec![(WATCHER, 1, None)])]);
+    rig.says(&[FromWorker::Late(collector, Vec::new())]);
+    assert_eq!(watcher(&mut rig), (Some(false), 0));
+}
+
 /// A block of one device with one value.
 fn block(collector: u16, device: u32, value: u64) -> [FromWorker; 2] {
     let metric = collectors::metrics()

@@ -39,9 +39,13 @@ const SCRAPE_BUCKETS: Buckets = Buckets::new(&[
 
 own! {
     XIDS "gpu_xid_errors_total" Counter None ["gpu" "xid"]
-        "Xid errors that the NVIDIA driver reported in the kernel log." "kernel log, NVRM: Xid"
+        "Xid errors that the NVIDIA driver reported, in the kernel log or by its library; one that both told of counts once." "kernel log, NVRM: Xid; nvmlEventSetWait_v2"
     XID_LAST "gpu_xid_last_timestamp_seconds" Gauge Seconds ["gpu" "xid"]
-        "When this Xid was last reported." "kernel log, NVRM: Xid"
+        "When this Xid was last reported." "kernel log, NVRM: Xid; nvmlEventSetWait_v2"
+    XID_REPORTS "gpu_xid_reports_total" Counter None ["gpu" "xid" "source"]
+        "Reports of Xid errors by who told of them: kernel_log or nvml." "kernel log, NVRM: Xid; nvmlEventSetWait_v2"
+    DRIVER_EVENTS "gpu_driver_events_total" Counter None ["gpu" "event"]
+        "What the driver told of a GPU besides Xids: double_bit_error, single_bit_storm, memory_retired, memory_not_retired, poison, fatal_poison, unavailable, recovery_action, power_source, mig_config." "nvmlEventSetWait_v2"
     SXIDS "gpu_nvswitch_sxid_errors_total" Counter None ["nvswitch" "sxid"]
         "SXid errors that the NVSwitch driver reported in the kernel log." "kernel log, nvidia-nvswitch: SXid"
     FALLEN_OFF "gpu_fallen_off_bus_total" Counter None ["gpu"]

@@ -1,7 +1,17 @@
 //! The checks: one row each, and a function from series or events to findings. To add one: a file and a row.
 
 pub mod edac_uncorrected;
+pub mod gpu;
+pub mod gpu_down;
+pub mod gpu_driver_blocked;
+pub mod gpu_ecc;
+pub mod gpu_heat;
 pub mod gpu_missing;
+pub mod gpu_nvlink;
+pub mod gpu_pcie;
+pub mod gpu_recovery_action;
+pub mod gpu_row_remap;
+pub mod gpu_setup;
 pub mod host;
 pub mod pcie_degraded;
 mod rdma_port;
@@ -76,6 +86,20 @@ pub static CHECKS: &[&Check] = &[
     &rdma_port_down::CHECK,
     &rdma_port_flapping::CHECK,
     &pcie_degraded::CHECK,
+    &gpu_down::CHECK,
+    &gpu_recovery_action::CHECK,
+    &gpu_row_remap::CHECK,
+    &gpu_ecc::UNCORRECTED,
+    &gpu_ecc::CORRECTED,
+    &gpu_ecc::SRAM,
+    &gpu_nvlink::CHECK,
+    &gpu_heat::SLOWDOWN,
+    &gpu_heat::TEMPERATURE,
+    &gpu_pcie::SLOW_LINK,
+    &gpu_pcie::REPLAYS,
+    &gpu_setup::PERSISTENCE,
+    &gpu_setup::FABRIC,
+    &gpu_driver_blocked::CHECK,
 ];
 
 /// The check of that id.

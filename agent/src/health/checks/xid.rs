@@ -1,6 +1,6 @@
 //! Check `xid`: what NVIDIA's driver reported, judged by the Xid table, with the driver's own verdict first.
 
-use collectors::event::{Recovery, Xid};
+use collectors::event::{Recovery, Xid, XidSource};
 use collectors::{Subject, SubjectKind};
 
 use super::{Check, Scope, Version};
@@ -39,6 +39,10 @@ fn response(row: &Row, xid: &Xid, again: bool) -> Response {
     if row.by_verdict {
         // A verdict in words that are not known is an event, like an unknown code.
         return xid.recovery.and_then(response_to).unwrap_or(Response::Observe);
+    }
+    // The library tells the code alone. What the registers in the kernel's line mean decides, once that has come.
+    if xid.source == XidSource::Nvml && !row.registers.is_empty() {
+        return Response::Observe;
     }
     let is_read = !row.registers.is_empty() && !xid.words.is_empty();
     if is_read && !again && !row.is_serious(&xid.words) {

@@ -1,6 +1,7 @@
 //! What each input means.
 
-use collectors::event::{Recovery, Xid};
+use collectors::event::{Recovery, Xid, XidSource};
+use collectors::gpu::metrics as gpu;
 use collectors::{Cursor, Event, EventBody, PciAddress, Subject, kernel_log};
 
 use super::judging::Known;
@@ -71,15 +72,21 @@ impl Engine {
         self.out.acknowledge = true;
         self.state.cursors.insert(collector.to_owned(), cursor);
         let wall = self.log.wall(event, now, self.now.wall);
-        self.state.ledger.count(event, &self.state.inventory, wall);
+        let count = event.count.max(1);
+        let new = match &event.body {
+            EventBody::Xid(xid) => self.state.faults.take(xid, event.at_us, count),
+            _ => count,
+        };
+        let inventory = &self.state.inventory;
+        self.state.ledger.count(event, inventory, new, wall);
         match &event.body {
             EventBody::Progress | EventBody::Overrun { .. } => {
                 self.out.progress(now);
                 return;
             }
-            EventBody::Sxid(_) => {}
-            EventBody::Xid(xid) => self.xid(event, xid),
-            EventBody::FallenOffBus { pci } => self.xid(event, &fallen_off_bus(pci)),
+            EventBody::Sxid(_) | EventBody::Driver { .. } => {}
+            EventBody::Xid(xid) => self.xid(event, xid, new),
+            EventBody::FallenOffBus { pci } => self.xid(event, &fallen_off_bus(pci), new),
             EventBody::Identity { pci, uuid } => self.named(pci, uuid),
         }
         self.out.counted(now);
@@ -107,7 +114,12 @@ impl Engine {
             .is_some_and(|c| c.boot == event.boot && event.seq <= c.seq)
     }
 
-    fn xid(&mut self, event: &Event, xid: &Xid) {
+    /// `new`: how many faults it tells of that nobody told of before.
+    fn xid(&mut self, event: &Event, xid: &Xid, new: u64) {
+        // What the kernel's log tells of the same fault says more, and is judged whether it comes first or last.
+        if new == 0 && xid.source == XidSource::Nvml {
+            return;
+        }
         let gpu = gpu_label(&self.state.inventory, &xid.pci);
         let Some(row) = self.policy.xids.row(xid.code) else {
             return;
@@ -140,14 +152,29 @@ impl Engine {
         for kind in row.kinds(&xid.words) {
             again |= self.state.repeats.add(&gpu, &kind, count, self.now.wall);
         }
-        let finding = xid::finding(&self.policy.xids, xid, &gpu, again, count, &event.text);
+        let finding = xid::finding(&self.policy.xids, xid, &gpu, again, new, &event.text);
         if let Some(finding) = finding {
             self.find(finding);
         }
     }
 
+    /// Takes over which GPU sits where, as its driver says.
+    fn name_gpus(&mut self, snapshot: &Snapshot) {
+        for sample in snapshot.samples(&gpu::INFO) {
+            let uuid = sample.label("gpu").filter(|gpu| gpu.starts_with("GPU-"));
+            let pci = sample.label("pci").and_then(PciAddress::parse);
+            if let (Some(uuid), Some(pci)) = (uuid, pci)
+                && self.state.inventory.get(&pci).map(String::as_str) != Some(uuid)
+            {
+                self.named(&pci, uuid);
+                self.out.dirty = true;
+            }
+        }
+    }
+
     fn snapshot(&mut self, snapshot: &Snapshot) {
         self.out.tick = true;
+        self.name_gpus(snapshot);
         let host = Host::of(snapshot);
         // Two snapshots may hold one and the same reading.
         let is_new = self.sight.take(snapshot, host.read_at);
@@ -155,6 +182,7 @@ impl Engine {
             self.confirm_history(&host);
         }
         self.judge(snapshot, &host);
+        self.see_resets(snapshot);
         for finding in edac_uncorrected::findings(&host, &mut self.state.judged) {
             self.out.dirty = true;
             self.find(finding);
@@ -237,14 +265,7 @@ impl Engine {
 fn fallen_off_bus(pci: &PciAddress) -> Xid {
     Xid {
         pci: pci.clone(),
-        place: String::new(),
         code: xid::FALLEN_OFF_BUS,
-        pid: None,
-        process: None,
-        unit: None,
-        fatal: None,
-        link: None,
-        words: Vec::new(),
-        recovery: None,
+        ..Xid::default()
     }
 }

@@ -1,15 +1,21 @@
 //! From conditions to findings, and what a person's word means for them.
 
 use collectors::Subject;
+use collectors::gpu::metrics as m;
+use collectors::nvidia::metrics as n;
 
 use super::Engine;
 use crate::core::derive::xid::gpu_label;
 use crate::core::snapshot::Snapshot;
 use crate::health::checks::CHECKS;
+use crate::health::checks::gpu::{Gpu, gpus, whole};
 use crate::health::checks::host::Host;
 use crate::health::condition::Turn;
 use crate::health::incident::Incident;
+use crate::health::incident::Status;
 use crate::health::judge::Judge;
+use crate::health::resets::Counters;
+use crate::health::xids::Need;
 
 /// What a person knew of when they put the node back, or declared it repaired.
 #[derive(Debug)]
@@ -70,6 +76,34 @@ impl Engine {
         }
     }
 
+    /// Ends what a reset of a GPU ends.
+    pub(super) fn see_resets(&mut self, snapshot: &Snapshot) {
+        for gpu in gpus(snapshot) {
+            // A driver that still asks for something has not been given it.
+            if gpu.is_up() != Some(true) || gpu.value(&m::RECOVERY_ACTION).is_some_and(|a| a > 0.0) {
+                continue;
+            }
+            let Some(before) = self.resets.take(gpu.label, counters(&gpu), self.now.wall) else {
+                continue;
+            };
+            let well = |need| is_met(need, &gpu);
+            self.out.dirty |= self.book.reset(&gpu.subject(), before, well, self.now.wall);
+        }
+    }
+
+    /// A configured GPU that is not there although a person has declared that repaired. Nobody may call the node healthy
+    /// for it: either it comes back, or the configuration says that it is not expected.
+    pub(super) fn declared_well(&self) -> Option<String> {
+        let address = self.policy.gpu_addresses.iter().find(|address| {
+            let gpu = gpu_label(&self.state.inventory, address);
+            let mut known = self.book.incidents.iter().filter(|i| i.status != Status::Cleared);
+            self.state.bad.contains(&address.0) && !known.any(|i| i.subject.name == gpu)
+        })?;
+        Some(format!(
+            "the GPU at {address} is not on the PCI bus, and a person has cleared that"
+        ))
+    }
+
     /// A person put the node back: what is bad about the subject now, told or not, is no news. Should something come back
     /// and go again, that is news.
     pub(super) fn no_news(&mut self, known: &Known) {
@@ -126,5 +160,30 @@ impl Engine {
         if self.state.bad.insert(key.to_owned()) {
             self.streaks.forget(key);
         }
+    }
+}
+
+fn counters(gpu: &Gpu<'_>) -> Counters {
+    let volatile = |kind| whole(gpu.with(&m::ECC_ERRORS, &[("kind", kind), ("scope", "volatile")]));
+    Counters {
+        energy: gpu.value(&m::ENERGY),
+        errors: volatile("corrected")
+            .zip(volatile("uncorrected"))
+            .map(|(c, u)| c.saturating_add(u)),
+    }
+}
+
+/// Whether what must be known of a GPU is known, and well.
+fn is_met(need: Need, gpu: &Gpu<'_>) -> bool {
+    match need {
+        Need::RemapPending => gpu.value(&m::ROW_REMAP_PENDING) == Some(0.0),
+        Need::RemapFailure => gpu.value(&m::ROW_REMAP_FAILURE) == Some(0.0),
+        Need::SramThreshold => gpu.value(&m::ECC_SRAM_THRESHOLD) == Some(0.0),
+        Need::LinksActive => {
+            let links = gpu.value(&n::NVLINK_LINKS).filter(|all| *all > 0.0);
+            links.is_some() && gpu.value(&n::NVLINK_LINKS_UP) == links
+        }
+        // Nobody says how they were meant to be.
+        Need::LinksAsIntended => false,
     }
 }

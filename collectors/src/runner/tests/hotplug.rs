@@ -6,17 +6,27 @@ use super::*;
 
 /// A bus that a test plugs devices into and takes them out of.
 #[derive(Clone, Default)]
-struct Bus(Arc<Mutex<State>>);
+pub(super) struct Bus(Arc<Mutex<State>>);
 
 #[derive(Default)]
-struct State {
+pub(super) struct State {
     plugged: Vec<(&'static str, Arc<AtomicUsize>)>,
-    changed: bool,
-    scans: usize,
+    pub changed: bool,
+    pub scans: usize,
     /// The next scans end like this.
     fault: Option<Fault>,
     /// Devices of these names wait for the other end.
-    gates: Vec<(&'static str, Receiver<()>)>,
+    pub gates: Vec<(&'static str, Receiver<()>)>,
+    /// The next objects of these names wait for the other end when they are closed.
+    pub ends: Vec<(&'static str, End)>,
+    /// How many objects were closed.
+    pub closed: usize,
+}
+
+/// How a device closes that does not simply close.
+pub(super) enum End {
+    Blocks(Receiver<()>),
+    Panics,
 }
 
 enum Fault {
@@ -26,12 +36,12 @@ enum Fault {
 }
 
 impl Bus {
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The readings of the object that the next scan makes for this name.
-    fn plug(&self, name: &'static str) -> Arc<AtomicUsize> {
+    pub(super) fn plug(&self, name: &'static str) -> Arc<AtomicUsize> {
         let readings = Arc::new(AtomicUsize::new(0));
         let mut state = self.state();
         state.plugged.push((name, Arc::clone(&readings)));
@@ -39,7 +49,7 @@ impl Bus {
         readings
     }
 
-    fn unplug(&self, name: &'static str) {
+    pub(super) fn unplug(&self, name: &'static str) {
         let mut state = self.state();
         state.plugged.retain(|(n, _)| *n != name);
         state.changed = true;
@@ -51,7 +61,7 @@ impl Bus {
         state.changed = true;
     }
 
-    fn runner(&self, spec: &'static Spec) -> Runner {
+    pub(super) fn runner(&self, spec: &'static Spec) -> Runner {
         let mut source = Source {
             devices: Box::new(self.clone()),
             watcher: None,
@@ -83,7 +93,10 @@ impl Devices for Bus {
         let mut devices: Vec<Box<dyn Device>> = Vec::new();
         for (name, readings) in state.plugged.clone() {
             let gate = state.gates.iter().position(|(n, _)| *n == name);
+            let end = state.ends.iter().position(|(n, _)| *n == name);
             devices.push(Box::new(Plugged {
+                bus: self.clone(),
+                end: end.map(|at| state.ends.remove(at).1),
                 subject: Subject::gpu(name),
                 name,
                 readings,
@@ -100,6 +113,8 @@ impl Devices for Bus {
 }
 
 struct Plugged {
+    bus: Bus,
+    end: Option<End>,
     subject: Subject,
     name: &'static str,
     readings: Arc<AtomicUsize>,
@@ -121,11 +136,25 @@ impl Device for Plugged {
     }
 }
 
+impl Drop for Plugged {
+    fn drop(&mut self) {
+        match self.end.take() {
+            None => {}
+            Some(End::Blocks(gate)) => gate.recv().unwrap_or_default(),
+            Some(End::Panics) => {
+                self.bus.state().closed += 1;
+                panic!("a bug in the end of a device");
+            }
+        }
+        self.bus.state().closed += 1;
+    }
+}
+
 /// What a reading tells: the lists, and which devices answered.
 #[derive(Debug, Default, PartialEq)]
-struct Told {
-    lists: Vec<Result<Vec<(Number, String)>, String>>,
-    read: Vec<(Number, String)>,
+pub(super) struct Told {
+    pub lists: Vec<Result<Vec<(Number, String)>, String>>,
+    pub read: Vec<(Number, String)>,
 }
 
 impl Sink for Told {
@@ -142,7 +171,7 @@ impl Sink for Told {
 }
 
 /// One whole reading, supervised as a worker does it.
-fn told(runner: &mut Runner) -> Told {
+pub(super) fn told(runner: &mut Runner) -> Told {
     let mut told = Told::default();
     runner.drain(&mut told);
     runner.begin();
@@ -156,7 +185,7 @@ fn told(runner: &mut Runner) -> Told {
     told
 }
 
-fn names(list: &[(Number, &str)]) -> Vec<(Number, String)> {
+pub(super) fn names(list: &[(Number, &str)]) -> Vec<(Number, String)> {
     list.iter().map(|(n, s)| (*n, (*s).to_owned())).collect()
 }
 
@@ -275,6 +304,61 @@ fn a_stuck_device_that_is_found_again_keeps_its_number() {
     drop(open);
     until("it answers", || told(&mut runner).read == names(&[(0, "a")]));
     assert_eq!(runner.subjects().len(), 1);
+}
+
+#[test]
+fn a_stuck_device_that_is_found_anew_is_read_through_the_new_object_once_it_comes_back() {
+    let bus = Bus::default();
+    let (open, gate) = channel();
+    bus.state().gates.push(("a", gate));
+    let old = bus.plug("a");
+    let mut runner = bus.runner(&HASTY);
+    until_busy(&mut runner, &["a"]);
+    bus.unplug("a");
+    let new = bus.plug("a");
+    until("a scan finds it anew", || {
+        told(&mut runner);
+        !bus.state().changed && !busy(&runner).contains(&"list".to_owned())
+    });
+    assert!(busy(&runner).contains(&"a".to_owned()), "it keeps its place");
+    assert_eq!(
+        new.load(Ordering::Relaxed),
+        0,
+        "it is not read while the old one is stuck"
+    );
+
+    drop(open);
+    until("the new one is read", || {
+        told(&mut runner);
+        new.load(Ordering::Relaxed) > 0
+    });
+    assert_eq!(old.load(Ordering::Relaxed), 1);
+    assert_eq!(runner.subjects(), [(0, Subject::gpu("a"))]);
+    until("the old one is closed", || bus.state().closed == 1);
+}
+
+#[test]
+fn of_all_that_was_found_beside_a_stuck_device_only_the_last_is_kept() {
+    static AGAIN: Spec = spec("again", Duration::from_millis(20));
+    let bus = Bus::default();
+    let (open, gate) = channel();
+    bus.state().gates.push(("a", gate));
+    bus.plug("a");
+    let mut runner = bus.runner(&AGAIN);
+    until_busy(&mut runner, &["a"]);
+    for _ in 0..1000 {
+        bus.state().changed = true;
+        told(&mut runner);
+    }
+    assert!(threads_named("r:again") <= 3 && threads_named("d:again") <= 1);
+    let scans = bus.state().scans;
+    assert!(scans > 2, "{scans}");
+    // The first scan made the stuck one, the last the one that waits.
+    until("the others are closed", || {
+        let state = bus.state();
+        state.closed + 2 == state.scans
+    });
+    drop(open);
 }
 
 #[test]

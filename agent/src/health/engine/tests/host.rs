@@ -10,7 +10,8 @@ use collectors::host::metrics::{
 use collectors::rdma::metrics::{
     CARRIER_DOWN, LINK_DOWNED, PORT_INFO, PORT_PHYSICAL_STATE, PORT_RATE, PORT_STATE,
 };
-use collectors::{Block, Cadence, Spec, Subject, SubjectKind, Value};
+use collectors::sys::task::Task;
+use collectors::{Block, Cadence, Metric, Spec, Subject, SubjectKind, Value};
 
 use crate::core::snapshot::{CollectorState, DeviceState, Late, Prepared, Presence, Snapshot};
 
@@ -65,6 +66,37 @@ pub(super) struct Link {
     pub(super) speed_max: f64,
 }
 
+/// A GPU as the next snapshot shows it by its driver.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Driven {
+    pub(super) label: String,
+    /// Metric, labels behind the GPU's own, value.
+    pub(super) series: Vec<(&'static Metric, Vec<&'static str>, u64)>,
+    /// The state and the wait channel of the thread that has not come back, and since when.
+    pub(super) late: Option<(char, &'static str, Duration)>,
+}
+
+fn driven(gpu: &Driven, at: Duration) -> DeviceState {
+    let mut block = Block::default();
+    for (metric, labels, value) in &gpu.series {
+        let labels: Vec<&str> = std::iter::once(gpu.label.as_str())
+            .chain(labels.iter().copied())
+            .collect();
+        block.u64(metric, &labels, *value);
+    }
+    let mut state = device(Subject::gpu(gpu.label.as_str()), &block, at);
+    state.late = gpu.late.map(|(state, wchan, since)| Late {
+        since,
+        task: Some(Task {
+            tid: 7,
+            state,
+            wchan: wchan.to_owned(),
+            ..Task::default()
+        }),
+    });
+    state
+}
+
 /// Stands in for the rdma collector.
 static RDMA: Spec = Spec {
     name: "ports of a test",
@@ -88,6 +120,7 @@ pub(super) struct Host {
     pub(super) kernel_log: bool,
     pub(super) ports: Vec<Port>,
     pub(super) links: Vec<Link>,
+    pub(super) driven: Vec<Driven>,
 }
 
 pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
@@ -102,6 +135,9 @@ pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
                     Err(("denied".to_owned(), "no CAP_SYSLOG".to_owned()))
                 });
             }
+            "nvidia" => collector
+                .devices
+                .extend(host.driven.iter().map(|g| driven(g, at))),
             "host" => {
                 collector.devices.push(bus(host, at));
                 if let Some(count) = host.edac {
@@ -119,6 +155,7 @@ pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
         presence: Presence::Open,
         watcher: None,
         devices: host.ports.iter().map(|p| port(p, at)).collect(),
+        late: Vec::new(),
     });
     snapshot
 }

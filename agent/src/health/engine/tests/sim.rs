@@ -33,15 +33,8 @@ pub(super) fn config(mode: Mode) -> Config {
 pub(super) fn xid_of(code: u32) -> Xid {
     Xid {
         pci: pci(GPU),
-        place: String::new(),
         code,
-        pid: None,
-        process: None,
-        unit: None,
-        fatal: None,
-        link: None,
-        words: Vec::new(),
-        recovery: None,
+        ..Xid::default()
     }
 }
 
@@ -105,6 +98,7 @@ impl Sim {
                 kernel_log: true,
                 ports: Vec::new(),
                 links: Vec::new(),
+                driven: Vec::new(),
             },
             boot: 0,
             now,

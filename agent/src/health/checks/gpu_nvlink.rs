@@ -1,0 +1,96 @@
+//! Check `gpu-nvlink-down`: a GPU has fewer NVLinks up than it had, or than its peers have.
+
+use std::time::Duration;
+
+use collectors::SubjectKind;
+use collectors::nvidia::metrics as n;
+
+use super::gpu::{Gpu, SLOW, gpus, key, line, whole};
+use super::{Check, Scope, Version};
+use crate::health::Mode;
+use crate::health::condition::{Judged, Reading};
+use crate::health::finding::{Finding, Remedy};
+use crate::health::judge::Judge;
+
+/// The row.
+pub static CHECK: Check = Check {
+    id: "gpu-nvlink-down",
+    subject: SubjectKind::Gpu,
+    condition: "A GPU has fewer NVLinks up than it had since it was first seen, or than three peers or more that all have the same number, in four readings running, over a minute or more, not in the first ten minutes after boot. Where most GPUs have, it is the fabric, and only observed.",
+    scope: Scope::Shared,
+    ceiling: Mode::Comment,
+    since: Version(0, 1, 0),
+    clears: "By itself: as many are up as are expected in three readings running, over a minute or more.",
+    runbook: "docs/runbooks/gpu-nvlink-down.md",
+    conditions: Some(conditions),
+};
+
+/// The fabric is trained after the driver is loaded.
+const BOOT_GRACE: Duration = Duration::from_secs(600);
+
+/// Links up and links there are. A part without NVLink, or whose links lead nowhere, has no opinion.
+fn links(gpu: &Gpu<'_>) -> Option<(u64, u64)> {
+    let up = whole(gpu.one(&n::NVLINK_LINKS_UP))?;
+    let all = whole(gpu.one(&n::NVLINK_LINKS))?;
+    (gpu.is_up() == Some(true) && all > 0 && up <= all).then_some((up, all))
+}
+
+fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+    let gpus = gpus(judge.snapshot);
+    let settled = judge.since_boot >= BOOT_GRACE;
+    let ups: Vec<Option<u64>> = gpus.iter().map(|g| links(g).map(|(up, _)| up)).collect();
+    let mut expected = Vec::new();
+    for (at, gpu) in gpus.iter().enumerate() {
+        let Some((up, all)) = links(gpu) else {
+            expected.push(None);
+            continue;
+        };
+        let name = key(CHECK.id, gpu, "");
+        judge.memory.in_use(&name, up);
+        let best = judge.memory.best_rate(&name).unwrap_or(up).min(all);
+        let peers: Vec<u64> = ups
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| *other != at)
+            .filter_map(|(_, up)| *up)
+            .collect();
+        let common = peers.first().copied().filter(|first| {
+            // One peer that differs makes the peers no measure.
+            peers.len() >= 3 && peers.iter().all(|p| p == first)
+        });
+        expected.push(Some((up, best.max(common.unwrap_or(0)).min(all))));
+    }
+    let seen = expected.iter().flatten().count();
+    let down = expected.iter().flatten().filter(|(up, want)| up < want).count();
+    let is_own = down * 2 <= seen;
+    let mut judged = Vec::new();
+    for (gpu, expected) in gpus.iter().zip(expected) {
+        let Some((up, want)) = expected else { continue };
+        let reading = match up < want {
+            true if settled => Reading::Bad,
+            true => Reading::Unknown,
+            false if up > 0 => Reading::Good,
+            false => Reading::Unknown,
+        };
+        let finding = Finding {
+            detail: format!("{up} of {want} NVLinks up"),
+            rank: 58,
+            remedy: Remedy::ResetGpu,
+            drains: is_own,
+            evidence: format!(
+                "{}; {down} of {seen} GPUs have links down",
+                line(gpu.one(&n::NVLINK_LINKS_UP), &want.to_string())
+            ),
+            ..gpu.finding(CHECK.id)
+        };
+        judged.push(Judged {
+            key: key(CHECK.id, gpu, ""),
+            subject: gpu.subject(),
+            reading,
+            at: gpu.at,
+            pace: &SLOW,
+            finding: Box::new(move |_| finding),
+        });
+    }
+    judged
+}

@@ -1,0 +1,267 @@
+//! Waits for what the driver tells by itself: Xids, and what else needs no reading to be known. The driver keeps no
+//! history: what happens while nobody waits is in the kernel's log only.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::inventory::{Entry, Inventory};
+use crate::event::{DriverEvent, Xid, XidSource};
+use crate::sys::boot;
+use crate::sys::nvml::{Code, EventSet, Handle, Told};
+use crate::{BootId, Cursor, Error, Event, EventBody, Events, PciAddress, Watcher};
+
+/// How long one wait lasts: so often, and no more, an idle node wakes for it. Nothing may interrupt a thread that is
+/// inside of the driver, so the end of the worker waits for it too.
+const WAIT_MS: u32 = 5000;
+/// The first wait after a failure, doubled each time.
+const BACKOFF_MIN: Duration = Duration::from_millis(200);
+/// The longest.
+const BACKOFF_MAX: Duration = Duration::from_secs(60);
+/// Failures running after which the watcher counts as failed.
+const MOST_FAILURES: u32 = 5;
+/// nvmlEventTypeXidCriticalError.
+const XID: u64 = 0x8;
+
+/// Events besides Xids. Those of clocks and of single corrected errors are left out: they come as often as the load
+/// changes, and counters say the same.
+const KINDS: [(u64, DriverEvent); 10] = [
+    (0x2, DriverEvent::DoubleBitError),
+    (0x80, DriverEvent::PowerSource),
+    (0x100, DriverEvent::MigConfig),
+    (0x200, DriverEvent::SingleBitStorm),
+    (0x400, DriverEvent::MemoryRetired),
+    (0x800, DriverEvent::MemoryNotRetired),
+    (0x1000, DriverEvent::Poison),
+    (0x2000, DriverEvent::FatalPoison),
+    (0x4000, DriverEvent::Unavailable),
+    (0x8000, DriverEvent::RecoveryAction),
+];
+
+/// All that is asked for.
+fn wanted() -> u64 {
+    KINDS.iter().fold(XID, |bits, (bit, _)| bits | bit)
+}
+
+/// The watcher of all GPUs.
+pub(super) struct DriverEvents {
+    inventory: Arc<Inventory>,
+    boot: BootId,
+    /// The number of the last event. Time since boot, so that those of the next run are higher.
+    seq: u64,
+    /// Addresses and names that were told.
+    named: BTreeSet<(PciAddress, String)>,
+}
+
+/// A set and the GPUs in it.
+struct Registered {
+    set: EventSet,
+    gpus: Vec<(Handle, Arc<super::identity::Identity>)>,
+    /// The scan that they come from.
+    generation: u64,
+    /// Everything that this scan found.
+    found: Vec<Found>,
+}
+
+/// A GPU's name, how to ask about it, and how often the driver was opened when that was given.
+type Found = (String, Option<Handle>, u64);
+
+/// How a set ended.
+enum End {
+    /// The GPUs are others now.
+    Rescanned,
+    /// The watcher is to return.
+    Over,
+}
+
+impl DriverEvents {
+    pub(super) fn new(inventory: Arc<Inventory>, boot: BootId) -> Self {
+        Self {
+            inventory,
+            boot,
+            seq: 0,
+            named: BTreeSet::new(),
+        }
+    }
+
+    fn event(&mut self, count: u64, text: String, body: EventBody) -> Event {
+        let now = boot::boottime().as_micros();
+        self.seq = u64::try_from(now).unwrap_or(u64::MAX).max(self.seq + 1);
+        Event {
+            boot: self.boot.clone(),
+            seq: self.seq,
+            at_us: u64::try_from(boot::monotonic().as_micros()).unwrap_or(u64::MAX),
+            history: false,
+            count,
+            text,
+            body,
+        }
+    }
+
+    /// Registers every GPU that answers. One that offers no events, or is lost, costs its own only.
+    fn register(&self) -> Result<Registered, Code> {
+        let library = self.inventory.library;
+        let generation = self.inventory.generation();
+        let found = self.found();
+        let _inside = self.inventory.enter();
+        let set = library.event_set()?;
+        let mut gpus = Vec::new();
+        for Entry { identity, handle, .. } in self.inventory.entries().into_values() {
+            let Ok(handle) = handle else { continue };
+            let kinds = library.event_kinds(handle).map(|kinds| kinds & wanted());
+            let registered = kinds.and_then(|kinds| match kinds {
+                0 => Err(Code::NOT_SUPPORTED),
+                kinds => library.register(handle, kinds, &set),
+            });
+            match registered {
+                Ok(()) => gpus.push((handle, identity)),
+                Err(code) => tracing::debug!(gpu = identity.gpu, %code, "tells no events"),
+            }
+        }
+        Ok(Registered {
+            set,
+            gpus,
+            generation,
+            found,
+        })
+    }
+
+    /// The GPUs by name, and how to ask about them.
+    fn found(&self) -> Vec<Found> {
+        let entries = self.inventory.entries().into_iter();
+        entries
+            .map(|(gpu, entry)| (gpu, entry.handle.ok(), entry.opened))
+            .collect()
+    }
+
+    /// Says which GPU sits where: what the kernel's log tells names addresses only.
+    fn identify(&mut self, out: &Events) -> Result<(), crate::event::Closed> {
+        for (gpu, entry) in self.inventory.entries() {
+            let Some(pci) = PciAddress::parse(&entry.identity.pci).filter(|_| gpu.starts_with("GPU-")) else {
+                continue;
+            };
+            if !self.named.insert((pci.clone(), gpu.clone())) {
+                continue;
+            }
+            let text = format!("NVML: {gpu} is at {pci}");
+            let body = EventBody::Identity { pci, uuid: gpu };
+            out.emit(self.event(1, text, body))?;
+        }
+        Ok(())
+    }
+
+    /// Takes events until the GPUs change.
+    fn follow(&mut self, registered: &mut Registered, out: &Events) -> Result<End, Code> {
+        let library = self.inventory.library;
+        loop {
+            if out.is_over() {
+                return Ok(End::Over);
+            }
+            let generation = self.inventory.generation();
+            if generation != registered.generation {
+                // While one is missing there is a scan every few seconds, and what happens between two sets is not told.
+                if self.found() != registered.found {
+                    return Ok(End::Rescanned);
+                }
+                registered.generation = generation;
+            }
+            if registered.gpus.is_empty() {
+                thread::sleep(Duration::from_millis(WAIT_MS.into()));
+                continue;
+            }
+            let Some(told) = library.wait(&registered.set, WAIT_MS)? else {
+                continue;
+            };
+            let identity = registered.gpus.iter().find(|(handle, _)| *handle == told.device);
+            let Some((_, identity)) = identity else {
+                tracing::debug!(?told, "an event of a GPU that is not registered");
+                continue;
+            };
+            let Some((text, body)) = body(&told, &identity.gpu, &identity.pci) else {
+                continue;
+            };
+            if let EventBody::Driver {
+                what: DriverEvent::MigConfig | DriverEvent::Unavailable,
+                ..
+            } = body
+            {
+                self.inventory.suspect();
+            }
+            if out.emit(self.event(1, text, body)).is_err() {
+                return Ok(End::Over);
+            }
+        }
+    }
+}
+
+/// What an event says. `None`: it was not asked for.
+fn body(told: &Told, gpu: &str, pci: &str) -> Option<(String, EventBody)> {
+    let pci = PciAddress::parse(pci)?;
+    if told.kind != XID {
+        let (_, what) = KINDS.iter().find(|(kind, _)| *kind == told.kind)?;
+        let text = format!("NVML: {} on {gpu} at {pci}", what.word());
+        return Some((text, EventBody::Driver { pci, what: *what }));
+    }
+    let code = u32::try_from(told.data).ok()?;
+    // The library has told of an Xid 0, which is none.
+    if code == 0 {
+        return None;
+    }
+    let (gpu_instance, compute_instance) = told.instance;
+    let part = match (gpu_instance, compute_instance) {
+        (None, _) => String::new(),
+        (Some(gi), None) => format!(", GPU instance {gi}"),
+        (Some(gi), Some(ci)) => format!(", GPU instance {gi}, compute instance {ci}"),
+    };
+    let text = format!("NVML: Xid {code} on {gpu} at {pci}{part}");
+    let xid = Xid {
+        source: XidSource::Nvml,
+        pci,
+        code,
+        gpu_instance,
+        compute_instance,
+        ..Xid::default()
+    };
+    Some((text, EventBody::Xid(xid)))
+}
+
+impl Watcher for DriverEvents {
+    fn run(&mut self, _: Option<Cursor>, out: &Events) -> Result<(), Error> {
+        let (mut failures, mut wait) = (0, BACKOFF_MIN);
+        while !out.is_over() {
+            if self.identify(out).is_err() {
+                return Ok(());
+            }
+            let started = Instant::now();
+            let followed = self.register().and_then(|mut registered| {
+                let followed = self.follow(&mut registered, out);
+                // After a failure the driver may be another one, and the set was its predecessor's: a set that is not
+                // given back costs less.
+                if followed.is_ok() {
+                    let _inside = self.inventory.enter();
+                    self.inventory.library.free(registered.set).ok();
+                }
+                followed
+            });
+            match followed {
+                Ok(End::Over) => return Ok(()),
+                Ok(End::Rescanned) => (failures, wait) = (0, BACKOFF_MIN),
+                Err(code) => {
+                    // Whatever has happened to the driver, the next scan finds it.
+                    self.inventory.suspect();
+                    if started.elapsed() > BACKOFF_MAX {
+                        (failures, wait) = (0, BACKOFF_MIN);
+                    }
+                    failures += 1;
+                    if failures >= MOST_FAILURES {
+                        return Err(super::driver_error(code));
+                    }
+                    thread::sleep(wait);
+                    wait = (wait * 2).min(BACKOFF_MAX);
+                }
+            }
+        }
+        Ok(())
+    }
+}
