@@ -1,4 +1,4 @@
-//! The driver's library kills the process that it is loaded in: that costs one worker, and one start of it.
+//! The driver's library kills the process that it is loaded in: that worker is started again, and no other notices.
 
 #![allow(
     clippy::unwrap_used,
@@ -39,7 +39,7 @@ fn gpus_up(page: &[Sample]) -> usize {
 }
 
 #[test]
-fn a_library_that_kills_its_process_costs_one_start_of_one_worker() {
+fn a_library_that_kills_its_process_costs_its_own_worker_alone() {
     let dir = tempfile::Builder::new().prefix("nw-segv-").tempdir().unwrap();
     // Under root the workers are other users.
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
