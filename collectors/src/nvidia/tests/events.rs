@@ -224,18 +224,3 @@ fn gpus_that_offer_no_events_are_not_asked_again_and_are_no_error() {
     thread.join().unwrap().unwrap();
     assert_eq!(node.driver.calls().of("nvmlDeviceRegisterEvents"), 8);
 }
-
-#[test]
-fn a_gpu_that_is_lost_leaves_the_events_of_the_others() {
-    let mut watched = Watched::of("h100");
-    watched.registered(8);
-    let before = watched.node.driver.calls().of("nvmlDeviceGetCount");
-    watched.node.driver.lose(2).unwrap();
-    until("it is scanned", || {
-        watched.runner.read(|_, _| {});
-        watched.node.driver.calls().of("nvmlDeviceGetCount") > before
-    });
-    watched.node.driver.xid(4, 48).unwrap();
-    let event = watched.next_told();
-    assert!(matches!(event.body, EventBody::Xid(xid) if xid.code == 48));
-}
