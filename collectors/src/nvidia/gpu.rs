@@ -169,6 +169,7 @@ impl Device for Gpu {
             if code.is_uninitialized() {
                 self.inventory.suspect();
             }
+            self.inventory.lose();
             // What was read before the GPU left says nothing.
             out.clear();
             out.u64(&m::UP, &[gpu], 0);

@@ -31,6 +31,8 @@ pub(super) struct Inventory {
     generation: AtomicU64,
     /// A GPU found the driver in another state than the last scan did.
     doubt: AtomicBool,
+    /// A GPU that the last scan found has not answered since.
+    lost: AtomicBool,
     /// How many threads are inside of the driver now.
     inside: AtomicU32,
 }
@@ -53,6 +55,7 @@ impl Inventory {
             states: Mutex::default(),
             generation: AtomicU64::new(0),
             doubt: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
             inside: AtomicU32::new(0),
         }
     }
@@ -74,6 +77,7 @@ impl Inventory {
 
     /// Replaces all of them.
     pub(super) fn replace(&self, entries: BTreeMap<String, Entry>) {
+        self.lost.store(false, Ordering::Release);
         *self.lock() = entries;
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
@@ -96,6 +100,16 @@ impl Inventory {
     /// Whether somebody asked for a scan; asked once.
     pub(super) fn take_doubt(&self) -> bool {
         self.doubt.swap(false, Ordering::AcqRel)
+    }
+
+    /// Says that a GPU has not answered.
+    pub(super) fn lose(&self) {
+        self.lost.store(true, Ordering::Release);
+    }
+
+    /// Whether one is to be looked for.
+    pub(super) fn is_one_missing(&self) -> bool {
+        self.lost.load(Ordering::Acquire) || self.lock().values().any(|e| e.handle.is_err())
     }
 
     /// Enters the driver.

@@ -183,7 +183,6 @@ impl Devices for Nvidia {
         if self.inventory.take_doubt() || self.kernel.signs() != self.signs {
             return true;
         }
-        let missing = self.inventory.entries().values().any(|e| e.handle.is_err());
-        missing && scanned.elapsed() >= AGAIN
+        scanned.elapsed() >= AGAIN && self.inventory.is_one_missing()
     }
 }

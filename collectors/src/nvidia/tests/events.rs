@@ -224,3 +224,21 @@ fn gpus_that_offer_no_events_are_not_asked_again_and_are_no_error() {
     thread.join().unwrap().unwrap();
     assert_eq!(node.driver.calls().of("nvmlDeviceRegisterEvents"), 8);
 }
+
+#[test]
+fn a_gpu_that_is_lost_leaves_the_events_of_the_others() {
+    let mut watched = Watched::of("h100");
+    watched.registered(8);
+    let before = watched.node.driver.calls().of("nvmlDeviceGetCount");
+    watched.node.driver.lose(2).unwrap();
+    until("it is looked for", || {
+        watched.runner.read(|_, _| {});
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        watched.node.driver.calls().of("nvmlDeviceGetCount") > before
+    });
+    // Seven are registered anew once the wait that is under way is over.
+    watched.registered(15);
+    watched.node.driver.xid(4, 48).unwrap();
+    let event = watched.next_told();
+    assert!(matches!(event.body, EventBody::Xid(xid) if xid.code == 48));
+}
