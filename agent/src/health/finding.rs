@@ -43,10 +43,10 @@ pub fn ends(clears: &[Clear], needs: &[Need]) -> String {
     let ways: Vec<&str> = clears
         .iter()
         .filter(|c| match c {
-            // Not seen without the driver's library.
-            Clear::GpuReset | Clear::Person => false,
+            Clear::Person => false,
             Clear::Reboot | Clear::GpuPresent | Clear::VerdictNone => needs.is_empty(),
-            Clear::Condition => true,
+            // What is needed is read from the driver that answers again.
+            Clear::GpuReset | Clear::Condition => true,
         })
         .map(|c| c.word())
         .collect();

@@ -3,7 +3,7 @@
 use super::book::Book;
 use super::drain::State as DrainState;
 use super::engine::mode_of;
-use super::finding::Clear;
+use super::finding;
 use super::incident::{Incident, Seen, Status};
 use super::policy::Policy;
 use super::record::State;
@@ -100,30 +100,10 @@ fn will_clear(incident: &Incident) -> String {
         .findings
         .iter()
         .filter(|s| s.stands() || (!incident.drains() && s.resolved.is_none()))
-        .map(|s| format!("{}: {}", s.detail, ends(s)))
+        .map(|s| format!("{}: {}", s.detail, finding::ends(&s.clears, &s.needs)))
         .collect();
     parts.dedup();
     parts.join("; ")
-}
-
-fn ends(seen: &Seen) -> String {
-    let ways: Vec<&str> = seen
-        .clears
-        .iter()
-        .filter(|c| match c {
-            // Not seen without the driver's library.
-            Clear::GpuReset => false,
-            Clear::VerdictNone | Clear::Reboot | Clear::GpuPresent => seen.needs.is_empty(),
-            Clear::Condition => true,
-            Clear::Person => false,
-        })
-        .map(|c| c.word())
-        .collect();
-    match ways.as_slice() {
-        [] => "a person".to_owned(),
-        ways if seen.clears.contains(&Clear::GpuPresent) => format!("{}, or a person", ways.join(" with ")),
-        ways => format!("{}, or a person", ways.join(", ")),
-    }
 }
 
 fn drain(state: &State) -> DrainView {

@@ -60,6 +60,8 @@ struct Registered {
     gpus: Vec<(Handle, Arc<super::identity::Identity>)>,
     /// The scan that they come from.
     generation: u64,
+    /// The session that the set belongs to.
+    session: u64,
     /// Everything that this scan found.
     found: Vec<Found>,
 }
@@ -100,11 +102,15 @@ impl DriverEvents {
     }
 
     /// Registers every GPU that answers. One that offers no events, or is lost, costs its own only.
-    fn register(&self) -> Result<Registered, Code> {
+    /// `None`: the driver is being opened anew.
+    fn register(&self) -> Result<Option<Registered>, Code> {
         let library = self.inventory.library;
         let generation = self.inventory.generation();
         let found = self.found();
-        let _inside = self.inventory.enter();
+        let Some(_inside) = self.inventory.enter() else {
+            return Ok(None);
+        };
+        let session = self.inventory.session();
         let set = library.event_set()?;
         let mut gpus = Vec::new();
         for Entry { identity, handle, .. } in self.inventory.entries().into_values() {
@@ -119,12 +125,13 @@ impl DriverEvents {
                 Err(code) => tracing::debug!(gpu = identity.gpu, %code, "tells no events"),
             }
         }
-        Ok(Registered {
+        Ok(Some(Registered {
             set,
             gpus,
             generation,
+            session,
             found,
-        })
+        }))
     }
 
     /// The GPUs by name, and how to ask about them.
@@ -151,6 +158,22 @@ impl DriverEvents {
         Ok(())
     }
 
+    /// Registers, follows, and gives the set back.
+    fn attempt(&mut self, out: &Events) -> Result<End, Code> {
+        let Some(mut registered) = self.register()? else {
+            return Ok(End::Rescanned);
+        };
+        let followed = self.follow(&mut registered, out);
+        // The set of a session that is over went with it.
+        if let Some(_inside) = self.inventory.enter()
+            && self.inventory.session() == registered.session
+            && !followed.as_ref().is_err_and(|code| code.is_uninitialized())
+        {
+            self.inventory.library.free(registered.set).ok();
+        }
+        followed
+    }
+
     /// Takes events until the GPUs change.
     fn follow(&mut self, registered: &mut Registered, out: &Events) -> Result<End, Code> {
         let library = self.inventory.library;
@@ -170,9 +193,13 @@ impl DriverEvents {
                 thread::sleep(Duration::from_millis(WAIT_MS.into()));
                 continue;
             }
-            let Some(told) = library.wait(&registered.set, WAIT_MS)? else {
-                continue;
+            let told = match self.inventory.enter() {
+                Some(_inside) if self.inventory.session() == registered.session => {
+                    library.wait(&registered.set, WAIT_MS)?
+                }
+                _ => return Ok(End::Rescanned),
             };
+            let Some(told) = told else { continue };
             let identity = registered.gpus.iter().find(|(handle, _)| *handle == told.device);
             let Some((_, identity)) = identity else {
                 tracing::debug!(?told, "an event of a GPU that is not registered");
@@ -234,19 +261,15 @@ impl Watcher for DriverEvents {
                 return Ok(());
             }
             let started = Instant::now();
-            let followed = self.register().and_then(|mut registered| {
-                let followed = self.follow(&mut registered, out);
-                // After a failure the driver may be another one, and the set was its predecessor's: a set that is not
-                // given back costs less.
-                if followed.is_ok() {
-                    let _inside = self.inventory.enter();
-                    self.inventory.library.free(registered.set).ok();
-                }
-                followed
-            });
+            let followed = self.attempt(out);
             match followed {
                 Ok(End::Over) => return Ok(()),
-                Ok(End::Rescanned) => (failures, wait) = (0, BACKOFF_MIN),
+                Ok(End::Rescanned) => {
+                    (failures, wait) = (0, BACKOFF_MIN);
+                    if self.inventory.is_closed() {
+                        thread::sleep(BACKOFF_MIN);
+                    }
+                }
                 Err(code) => {
                     // Whatever has happened to the driver, the next scan finds it.
                     self.inventory.suspect();

@@ -127,8 +127,12 @@ impl State {
         let slowly = open.limits_read.elapsed() >= SLOWLY;
         open.fields.read(caller);
         if slowly && caller.gone().is_none() {
-            open.limits = Limits::read(caller);
-            open.limits_read = Instant::now();
+            let limits = Limits::read(caller);
+            // Half of an answer is none.
+            if caller.gone().is_none() {
+                open.limits = limits;
+                open.limits_read = Instant::now();
+            }
         }
         out.u64(&m::UP, &[gpu], 1);
         push_info(&self.identity, out);
@@ -143,7 +147,7 @@ impl State {
             profile.read(gpu, caller, &open.instances, out);
         }
         out.histogram(&m::DRIVER_CALL, &[gpu], Some(caller.took()));
-        if mig.is_changed() {
+        if mig.is_changed() && caller.gone().is_none() {
             // What a divided GPU does not offer, a whole one may.
             caller.forget();
             open.fields = Fields::new(caller, &self.identity.driver);
@@ -162,10 +166,14 @@ impl Device for Gpu {
 
     fn read(&mut self, out: &mut Block) -> Result<(), Error> {
         let gpu = self.subject.name.as_str();
-        let _inside = self.inventory.enter();
+        let inside = self.inventory.enter();
         // Nobody else holds it: a device that is stuck is read by nobody, also not by its successor.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(code) = state.read(gpu, &self.hostname, &self.inventory, out) {
+        let read = match inside {
+            Some(_) => state.read(gpu, &self.hostname, &self.inventory, out),
+            None => Err(Code::UNINITIALIZED),
+        };
+        if let Err(code) = read {
             if code.is_uninitialized() {
                 self.inventory.suspect();
             }

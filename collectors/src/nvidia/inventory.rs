@@ -35,6 +35,10 @@ pub(super) struct Inventory {
     lost: AtomicBool,
     /// How many threads are inside of the driver now.
     inside: AtomicU32,
+    /// The driver is being closed and opened anew: nobody may enter.
+    closed: AtomicBool,
+    /// How often it was opened: what the library gave before belongs to a session that is over.
+    session: AtomicU64,
 }
 
 /// Somebody is inside of the driver until this is dropped.
@@ -42,7 +46,7 @@ pub(super) struct Inside<'a>(&'a AtomicU32);
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -57,6 +61,8 @@ impl Inventory {
             doubt: AtomicBool::new(false),
             lost: AtomicBool::new(false),
             inside: AtomicU32::new(0),
+            closed: AtomicBool::new(false),
+            session: AtomicU64::new(1),
         }
     }
 
@@ -112,14 +118,33 @@ impl Inventory {
         self.lost.load(Ordering::Acquire) || self.lock().values().any(|e| e.handle.is_err())
     }
 
-    /// Enters the driver.
-    pub(super) fn enter(&self) -> Inside<'_> {
-        self.inside.fetch_add(1, Ordering::AcqRel);
-        Inside(&self.inside)
+    /// Enters the driver. `None`: it is being opened anew.
+    pub(super) fn enter(&self) -> Option<Inside<'_>> {
+        // Whoever closes it sets the flag first and counts then: one of the two sees the other.
+        self.inside.fetch_add(1, Ordering::SeqCst);
+        let inside = Inside(&self.inside);
+        (!self.is_closed()).then_some(inside)
     }
 
-    /// Whether nobody is inside of the driver.
-    pub(super) fn is_quiet(&self) -> bool {
-        self.inside.load(Ordering::Acquire) == 0
+    /// Whether it is being opened anew.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// Lets nobody enter any more. Whether nobody is inside.
+    pub(super) fn close(&self) -> bool {
+        self.closed.store(true, Ordering::SeqCst);
+        self.inside.load(Ordering::SeqCst) == 0
+    }
+
+    /// A new session has begun.
+    pub(super) fn opened(&self) {
+        self.session.fetch_add(1, Ordering::SeqCst);
+        self.closed.store(false, Ordering::SeqCst);
+    }
+
+    /// The number of the session.
+    pub(super) fn session(&self) -> u64 {
+        self.session.load(Ordering::SeqCst)
     }
 }

@@ -45,8 +45,23 @@ impl Kernel {
         let addresses = names
             .into_iter()
             .filter(|name| PciAddress::parse(name).is_some_and(|a| a.0 == *name))
-            .filter(|name| self.is_gpu(name) && self.driver(name).as_deref() == Some("nvidia"));
+            .filter(|name| self.is_gpu(name) && self.driver(name).as_deref() == Some("nvidia"))
+            .filter(|name| !self.is_excluded(name));
         Some(addresses.collect())
+    }
+
+    /// Whether an administrator has told the driver to leave it alone (NVreg_ExcludedGpus): it stays bound and is not
+    /// counted.
+    fn is_excluded(&self, address: &str) -> bool {
+        let word = self.information(address, "GPU Excluded:");
+        word.is_some_and(|word| word.eq_ignore_ascii_case("yes"))
+    }
+
+    /// A line of what the driver tells the kernel of a GPU.
+    fn information(&self, address: &str, key: &str) -> Option<String> {
+        let text = root::read_text(&self.gpus.join(address).join("information")).ok()??;
+        let value = text.lines().find_map(|line| line.strip_prefix(key))?;
+        Some(value.trim().to_owned())
     }
 
     /// Whether there is a function at that address, of whatever kind.
@@ -71,12 +86,8 @@ impl Kernel {
 
     /// The UUID that the driver told the kernel of, which outlives the GPU.
     pub(super) fn uuid(&self, address: &str) -> Option<String> {
-        let text = root::read_text(&self.gpus.join(address).join("information")).ok()??;
-        let uuid = text
-            .lines()
-            .find_map(|line| line.strip_prefix("GPU UUID:"))?
-            .trim();
-        is_uuid(uuid).then(|| uuid.to_owned())
+        let uuid = self.information(address, "GPU UUID:")?;
+        is_uuid(&uuid).then_some(uuid)
     }
 
     /// The signs of now. What cannot be read is as if it were not there.

@@ -61,7 +61,9 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
         reason: "no_library",
         advice: "install the library of the loaded driver (libnvidia-ml), or set nvidia.library",
     })?;
-    match library.init() {
+    // A source that failed later on was opened before.
+    let opened = if library.is_open() { Ok(()) } else { library.init() };
+    match opened {
         Ok(()) => {}
         Err(Code::DRIVER_NOT_LOADED) if !named && kernel.bound().is_some_and(|gpus| gpus.is_empty()) => {
             return Ok(None);

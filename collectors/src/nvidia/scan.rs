@@ -14,6 +14,9 @@ use crate::{Device, Devices, Error};
 /// A GPU that is not available is looked for again after this: a scan asks about every GPU.
 const AGAIN: Duration = Duration::from_secs(10);
 
+/// More GPUs than any node has: a count beyond it is garbage.
+const MOST: u32 = 256;
+
 /// The list.
 pub(super) struct Nvidia {
     kernel: Kernel,
@@ -24,8 +27,6 @@ pub(super) struct Nvidia {
     scanned: Option<Instant>,
     /// The driver has to be opened anew.
     reopen: bool,
-    /// How often it was opened.
-    opened: u64,
 }
 
 impl Nvidia {
@@ -38,18 +39,22 @@ impl Nvidia {
             inventory,
             scanned: None,
             reopen: false,
-            opened: 1,
         }
     }
 
-    /// Opens the driver anew where it was loaded anew. It is closed before only while no thread is inside of it: a stuck
-    /// driver would keep this one too.
+    /// Opens the driver anew where it was loaded anew. Only while no thread is inside of it: a stuck driver would keep
+    /// this one too, and what others still use would be gone. Those that wait for events leave within seconds.
     fn reopen(&mut self) -> Result<(), Code> {
         let library = self.inventory.library;
-        if self.inventory.is_quiet() {
-            // What was never opened, or lies in a driver that is gone, cannot be closed.
+        self.reopen = true;
+        if !self.inventory.close() {
+            return Err(Code::NOT_READY);
+        }
+        while library.is_open() {
+            // What lies in a driver that is gone cannot be closed.
             if let Err(code) = library.shutdown() {
                 tracing::debug!(%code, "not closed");
+                break;
             }
         }
         if !self.inventory.table.library().1 && !self.kernel.is_loaded() {
@@ -57,8 +62,8 @@ impl Nvidia {
             return Err(Code::DRIVER_NOT_LOADED);
         }
         library.init()?;
+        self.inventory.opened();
         self.reopen = false;
-        self.opened += 1;
         Ok(())
     }
 
@@ -67,7 +72,7 @@ impl Nvidia {
         let library = self.inventory.library;
         let driver = library.driver_version().unwrap_or_default();
         let (mut found, mut refused) = (BTreeMap::new(), Vec::new());
-        for index in 0..library.count()? {
+        for index in 0..library.count()?.min(MOST) {
             let asked = library
                 .handle(index)
                 .and_then(|handle| Ok((handle, Identity::ask(library, handle, index, &driver)?)));
@@ -76,7 +81,7 @@ impl Nvidia {
                     let entry = Entry {
                         identity: Arc::new(identity),
                         handle: Ok(handle),
-                        opened: self.opened,
+                        opened: self.inventory.session(),
                     };
                     found.insert(entry.identity.gpu.clone(), entry);
                 }
@@ -96,7 +101,7 @@ impl Nvidia {
         Entry {
             identity,
             handle: Err(code),
-            opened: self.opened,
+            opened: self.inventory.session(),
         }
     }
 
@@ -110,12 +115,12 @@ impl Nvidia {
         if self.reopen {
             self.reopen()?;
         }
-        let inside = inventory.enter();
+        let mut inside = inventory.enter().ok_or(Code::NOT_READY)?;
         let counted = match self.counted() {
             Err(code) if code.is_uninitialized() => {
                 drop(inside);
                 self.reopen()?;
-                let _inside = inventory.enter();
+                inside = inventory.enter().ok_or(Code::NOT_READY)?;
                 self.counted()
             }
             counted => counted,
@@ -147,11 +152,12 @@ impl Nvidia {
                     Entry {
                         identity: entry.identity,
                         handle: Err(code),
-                        opened: self.opened,
+                        opened: self.inventory.session(),
                     },
                 );
             }
         }
+        drop(inside);
         Ok(found)
     }
 }

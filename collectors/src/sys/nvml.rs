@@ -10,6 +10,7 @@ mod values;
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, OsString};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use nvml_wrapper_sys::bindings::{NvmlLib, nvmlDevice_t, nvmlReturn_t};
@@ -30,6 +31,8 @@ unsafe impl Send for Handle {}
 /// The library.
 pub struct Library {
     raw: NvmlLib,
+    /// How often the driver was opened and not closed.
+    inits: AtomicU32,
 }
 
 /// The library could not be loaded: the loader's own words.
@@ -53,7 +56,10 @@ impl Library {
         }
         // SAFETY: the path is the administrator's; what the library does when it is loaded is the driver's own doing.
         let raw = unsafe { NvmlLib::new(path) }.map_err(|e| LoadError(e.to_string()))?;
-        let library: &'static Self = Box::leak(Box::new(Self { raw }));
+        let library: &'static Self = Box::leak(Box::new(Self {
+            raw,
+            inits: AtomicU32::new(0),
+        }));
         loaded.insert(path.into(), library);
         Ok(library)
     }
@@ -66,10 +72,17 @@ impl Library {
     pub fn init(&self) -> Result<(), Code> {
         let call = function(self.raw.nvmlInit_v2.as_ref())?;
         // SAFETY: as declared in nvml.h.
-        Code::of(unsafe { call() })
+        Code::of(unsafe { call() })?;
+        self.inits.fetch_add(1, Ordering::AcqRel);
+        Ok(())
     }
 
-    /// Closes the driver once. Only while no thread is inside of it.
+    /// Whether the driver was opened and not closed since.
+    pub fn is_open(&self) -> bool {
+        self.inits.load(Ordering::Acquire) > 0
+    }
+
+    /// Closes the driver once: the library counts how often it was opened. Only while no thread is inside of it.
     ///
     /// # Errors
     /// The library's return code.
@@ -77,7 +90,12 @@ impl Library {
     pub fn shutdown(&self) -> Result<(), Code> {
         let call = function(self.raw.nvmlShutdown.as_ref())?;
         // SAFETY: as declared in nvml.h.
-        Code::of(unsafe { call() })
+        Code::of(unsafe { call() })?;
+        let one_less = |inits: u32| inits.checked_sub(1);
+        self.inits
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less)
+            .ok();
+        Ok(())
     }
 
     /// The GPU at that address of the PCI bus.

@@ -7,6 +7,7 @@ use collectors::gpu::metrics as m;
 use collectors::{Metric, PciAddress, Subject, SubjectKind};
 
 use super::Check;
+use crate::core::derive::xid::{Inventory, gpu_label};
 use crate::core::snapshot::{Sample, Snapshot};
 use crate::health::condition::{Judged, Pace, Reading};
 use crate::health::finding::{Finding, Joins};
@@ -30,8 +31,8 @@ pub static LASTING: Pace = Pace {
 
 /// One GPU, with every series of its last reading. One that is late or could not be read has none.
 pub struct Gpu<'a> {
-    /// Its label.
-    pub label: &'a str,
+    /// Its label: what the driver once called it, also where its series only have its address.
+    pub label: String,
     /// Where it sits.
     pub pci: Option<PciAddress>,
     /// When it was read, as time since boot.
@@ -63,7 +64,7 @@ impl<'a> Gpu<'a> {
 
     /// What it is about.
     pub fn subject(&self) -> Subject {
-        Subject::gpu(self.label)
+        Subject::gpu(&self.label)
     }
 
     /// Whether its driver answers for it.
@@ -88,7 +89,7 @@ impl<'a> Gpu<'a> {
 }
 
 /// Every GPU of which a driver told in this snapshot.
-pub fn gpus(snapshot: &Snapshot) -> Vec<Gpu<'_>> {
+pub fn gpus<'a>(snapshot: &'a Snapshot, inventory: &Inventory) -> Vec<Gpu<'a>> {
     let mut gpus: BTreeMap<&str, Gpu<'_>> = BTreeMap::new();
     for (_, sample) in snapshot.all_samples() {
         if sample.subject.kind != SubjectKind::Gpu || sample.metric.labels.first() != Some(&"gpu") {
@@ -98,7 +99,10 @@ pub fn gpus(snapshot: &Snapshot) -> Vec<Gpu<'_>> {
             continue;
         };
         let gpu = gpus.entry(label).or_insert_with(|| Gpu {
-            label,
+            label: match label.strip_prefix("pci:").and_then(PciAddress::parse) {
+                Some(pci) => gpu_label(inventory, &pci),
+                None => label.clone(),
+            },
             pci: None,
             at: snapshot.at.saturating_sub(sample.age),
             samples: Vec::new(),
@@ -129,7 +133,7 @@ pub fn each<'a>(
     opinions: impl Fn(&mut Judge<'a>, &Gpu<'a>) -> Vec<Opinion>,
 ) -> Vec<Judged<'a>> {
     let mut judged = Vec::new();
-    for gpu in gpus(judge.snapshot) {
+    for gpu in gpus(judge.snapshot, judge.inventory) {
         for Opinion { of, reading, finding } in opinions(judge, &gpu) {
             judged.push(Judged {
                 key: key(check.id, &gpu, of),
@@ -146,7 +150,7 @@ pub fn each<'a>(
 
 /// The condition's key, by an address that outlives a renaming where there is one.
 pub fn key(check: &str, gpu: &Gpu<'_>, of: &str) -> String {
-    let place = gpu.pci.as_ref().map_or(gpu.label, |pci| pci.0.as_str());
+    let place = gpu.pci.as_ref().map_or(gpu.label.as_str(), |pci| pci.0.as_str());
     let key = format!("{check} {place} {of}");
     key.trim_end().to_owned()
 }

@@ -36,7 +36,7 @@ fn links(gpu: &Gpu<'_>) -> Option<(u64, u64)> {
 }
 
 fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    let gpus = gpus(judge.snapshot);
+    let gpus = gpus(judge.snapshot, judge.inventory);
     let settled = judge.since_boot >= BOOT_GRACE;
     let ups: Vec<Option<u64>> = gpus.iter().map(|g| links(g).map(|(up, _)| up)).collect();
     let mut expected = Vec::new();

@@ -78,12 +78,12 @@ impl Engine {
 
     /// Ends what a reset of a GPU ends.
     pub(super) fn see_resets(&mut self, snapshot: &Snapshot) {
-        for gpu in gpus(snapshot) {
+        for gpu in gpus(snapshot, &self.state.inventory) {
             // A driver that still asks for something has not been given it.
             if gpu.is_up() != Some(true) || gpu.value(&m::RECOVERY_ACTION).is_some_and(|a| a > 0.0) {
                 continue;
             }
-            let Some(before) = self.resets.take(gpu.label, counters(&gpu), self.now.wall) else {
+            let Some(before) = self.resets.take(&gpu.label, counters(&gpu), self.now.wall) else {
                 continue;
             };
             let well = |need| is_met(need, &gpu);

@@ -233,7 +233,7 @@ fn a_gpu_that_is_lost_leaves_the_events_of_the_others() {
     watched.node.driver.lose(2).unwrap();
     until("it is looked for", || {
         watched.runner.read(|_, _| {});
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(20));
         watched.node.driver.calls().of("nvmlDeviceGetCount") > before
     });
     // Seven are registered anew once the wait that is under way is over.

@@ -95,9 +95,8 @@ impl Code {
             Self::TIMEOUT => "timeout",
             Self::NOT_SUPPORTED
             | Self::NOT_FOUND
-            | Self::IN_USE
-            | Self::OPERATING_SYSTEM
-            | Self::NOT_READY => "refused",
+            | Self::OPERATING_SYSTEM => "refused",
+            Self::IN_USE | Self::NOT_READY => "busy",
             _ => "unknown",
         }
     }
