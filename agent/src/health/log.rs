@@ -80,8 +80,17 @@ impl Log {
     /// Whether an event is too old to be news. A line that is followed as it is printed is not: suspended time is in our
     /// clock and not in the line's.
     pub(super) fn is_stale(&self, event: &Event, now: Duration) -> bool {
-        let live = self.replayed || (self.read.is_some() && !self.blind);
-        !live && now.saturating_sub(Duration::from_micros(event.at_us)) > STALE
+        !(self.replayed || self.is_followed())
+            && now.saturating_sub(Duration::from_micros(event.at_us)) > STALE
+    }
+
+    fn is_followed(&self) -> bool {
+        self.read.is_some() && !self.blind
+    }
+
+    /// Whether lines come as they are printed, so that an event happens when it comes.
+    pub(super) fn is_live(&self) -> bool {
+        !self.replayed && self.is_followed()
     }
 
     /// When an event happened, by the wall clock: a line may be read long after it was printed. Time in which the node

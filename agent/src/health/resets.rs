@@ -2,6 +2,7 @@
 //! driver counts energy and volatile memory errors since it took the GPU over; both only ever grow until then.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// GPUs that are told apart.
 const MAX_GPUS: usize = 128;
@@ -23,22 +24,54 @@ impl Counters {
     }
 }
 
+/// What is remembered of one GPU.
+#[derive(Debug)]
+struct Seen {
+    counters: Counters,
+    /// When they were read: since boot, and by the wall clock.
+    read: Duration,
+    wall: i64,
+    /// The reading in which they had gone back, which one that follows must confirm.
+    doubt: Option<Duration>,
+    /// The last reset: nothing that was found after this moment is older than it.
+    reset: Option<i64>,
+}
+
 /// The last reading of each GPU, over times in which it could not be read. Nothing of it outlives the process: what
 /// happened while nobody looked is not seen.
 #[derive(Debug, Default)]
 pub(super) struct Resets {
-    last: BTreeMap<String, (Counters, i64)>,
+    seen: BTreeMap<String, Seen>,
 }
 
 impl Resets {
-    /// Takes a reading of a GPU that answers. Where it was reset since the last one: when that was, by the wall clock. What
-    /// was found before then is older than the reset.
-    pub(super) fn take(&mut self, gpu: &str, now: Counters, wall: i64) -> Option<i64> {
-        if now == Counters::default() || (self.last.len() >= MAX_GPUS && !self.last.contains_key(gpu)) {
-            return None;
+    /// Takes a reading of a GPU that answers, made at `read`. When it was reset last, by the wall clock: what was found
+    /// before then is older than the reset. One reading that has gone back is none yet: the next one must have, too.
+    pub(super) fn take(&mut self, gpu: &str, now: Counters, read: Duration, wall: i64) -> Option<i64> {
+        if let Some(seen) = self.seen.get_mut(gpu) {
+            if now == Counters::default() || read <= seen.doubt.unwrap_or(seen.read) {
+                return seen.reset;
+            }
+            if now.went_back(&seen.counters) {
+                if seen.doubt.replace(read).is_none() {
+                    return seen.reset;
+                }
+                seen.reset = Some(seen.wall);
+            }
+            (seen.counters, seen.read, seen.wall, seen.doubt) = (now, read, wall, None);
+            return seen.reset;
         }
-        let (before, at) = self.last.insert(gpu.to_owned(), (now, wall))?;
-        now.went_back(&before).then_some(at)
+        if now != Counters::default() && self.seen.len() < MAX_GPUS {
+            let seen = Seen {
+                counters: now,
+                read,
+                wall,
+                doubt: None,
+                reset: None,
+            };
+            self.seen.insert(gpu.to_owned(), seen);
+        }
+        None
     }
 }
 
@@ -56,15 +89,27 @@ mod tests {
             (of(Some(2e6), Some(4)), None),
             // Nothing was read: nothing is known.
             (of(None, None), None),
-            (of(Some(10.0), Some(4)), Some(2)),
-            (of(Some(20.0), None), None),
-            (of(None, Some(0)), None),
-            (of(None, Some(7)), None),
-            (of(None, Some(0)), Some(7)),
+            // One reading may be garbage.
+            (of(Some(0.0), Some(4)), None),
+            (of(Some(3e6), Some(4)), None),
+            (of(Some(10.0), Some(4)), None),
+            (of(Some(20.0), None), Some(5)),
+            (of(None, Some(0)), Some(5)),
+            (of(None, Some(7)), Some(5)),
+            (of(None, Some(0)), Some(5)),
+            (of(None, Some(0)), Some(9)),
         ];
         for (at, (reading, want)) in (0..).zip(readings) {
-            assert_eq!(resets.take("g", reading, at), want, "{reading:?}");
-            assert_eq!(resets.take("other", of(Some(5.0), Some(0)), at), None);
+            let read = Duration::from_secs(100 + at);
+            let wall = i64::try_from(at).unwrap();
+            assert_eq!(resets.take("g", reading, read, wall), want, "{at}: {reading:?}");
+            // The same reading in another snapshot says nothing new.
+            assert_eq!(
+                resets.take("g", reading, read, wall + 1),
+                want,
+                "{at}: {reading:?}"
+            );
+            assert_eq!(resets.take("other", of(Some(5.0), Some(0)), read, wall), None);
         }
     }
 
@@ -76,8 +121,8 @@ mod tests {
                 energy: Some(1.0),
                 errors: None,
             };
-            resets.take(&n.to_string(), now, n);
+            resets.take(&n.to_string(), now, Duration::from_secs(1), n);
         }
-        assert_eq!(resets.last.len(), MAX_GPUS);
+        assert_eq!(resets.seen.len(), MAX_GPUS);
     }
 }

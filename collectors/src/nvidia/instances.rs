@@ -54,6 +54,10 @@ impl Instances {
         let mode = caller
             .ask(("GetMigMode", 0), Library::mig_mode)
             .filter(|(now, later)| *now <= 1 && *later <= 1);
+        if mode.is_none() && is_on(self.mode) && !caller.is_refused(("GetMigMode", 0)) {
+            // No answer is no joining.
+            return Layout { changed: false };
+        }
         let changed = self.listed.is_some() && is_on(mode) != is_on(self.mode);
         self.mode = mode;
         let due = self.suspect.take() || changed || self.listed.is_none_or(|at| at.elapsed() >= AGAIN);

@@ -1,5 +1,7 @@
 //! What has a function of its own in the library, each asked once in a reading.
 
+use std::collections::BTreeSet;
+
 use super::call::Caller;
 use super::instances::{Instance, Instances};
 use super::limits::{CLOCKS, FASTEST, HOTTEST, small};
@@ -82,7 +84,9 @@ fn memory(gpu: &str, caller: &mut Caller, instances: &Instances, out: &mut Block
         let memory = caller.ask(("GetMemoryInfo", 0), Library::memory);
         push_memory(gpu, "", memory, out);
     } else {
-        for instance in instances.iter() {
+        // Compute instances of one GPU instance share its memory.
+        let mut told = BTreeSet::new();
+        for instance in instances.iter().filter(|i| told.insert(i.gpu_instance)) {
             let handle = instance.handle;
             let memory = caller.ask_about(("GetMemoryInfo", instance.question()), |l| l.memory(handle));
             if memory.is_err() {

@@ -53,7 +53,9 @@ fn reading(gpu: &Gpu<'_>) -> Reading {
     match (gpu.is_up(), why(gpu)) {
         (Some(true), _) => Reading::Good,
         // Without the driver, or the right to ask it, or while a diagnostic has it, nothing is known of the GPU.
-        (Some(false), "no_driver" | "no_permission" | "unknown" | "timeout" | "busy") | (None, _) => Reading::Unknown,
+        (Some(false), "no_driver" | "no_permission" | "unknown" | "timeout" | "busy") | (None, _) => {
+            Reading::Unknown
+        }
         (Some(false), _) => Reading::Bad,
     }
 }

@@ -16,7 +16,7 @@ use crate::health::judge::Judge;
 pub static CHECK: Check = Check {
     id: "gpu-driver-blocked",
     subject: SubjectKind::Gpu,
-    condition: "A thread has been inside of a GPU's driver for five minutes or more in uninterruptible sleep, in the same place of the kernel. One that is merely late, as on a busy node, is not.",
+    condition: "A thread has been inside of a GPU's driver for five minutes or more in uninterruptible sleep, in the same place of the kernel, which is known and none of a filesystem. One that is merely late, as on a busy node, is not.",
     scope: Scope::Node,
     ceiling: Mode::Drain,
     since: Version(0, 1, 0),
@@ -55,6 +55,32 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
     judged
 }
 
+/// Where a page of a program or a library is waited for: what is slow then is a filesystem, often the same for all nodes.
+const STORAGE: [&str; 17] = [
+    "nfs",
+    "rpc_",
+    "folio_",
+    "wait_on_page",
+    "__lock_page",
+    "filemap_",
+    "io_schedule",
+    "fuse_",
+    "request_wait",
+    "ll_",
+    "cl_",
+    "osc_",
+    "ldlm_",
+    "ptlrpc_",
+    "mem_cgroup",
+    "do_swap",
+    "swap_",
+];
+
+/// Whether a place in the kernel says that it is the driver that blocks. A place that is not shown says nothing.
+fn is_telling(wchan: &str) -> bool {
+    !wchan.is_empty() && !STORAGE.iter().any(|place| wchan.starts_with(place))
+}
+
 fn one<'a>(
     judge: &mut Judge<'a>,
     collector: &CollectorState,
@@ -63,7 +89,9 @@ fn one<'a>(
     answered: bool,
 ) -> Judged<'a> {
     let key = format!("{} {} {subject}", CHECK.id, collector.spec.name);
-    let task = late.and_then(|l| l.task.as_ref()).filter(|t| t.state == 'D');
+    let task = late
+        .and_then(|l| l.task.as_ref())
+        .filter(|t| t.state == 'D' && is_telling(&t.wchan));
     let wchan = task.map(|t| t.wchan.clone());
     // Awake, or somewhere else, is a driver that moves.
     let place = task.map(|t| format!("{} {}", t.tid, t.wchan));

@@ -26,19 +26,47 @@ pub static CHECK: Check = Check {
 fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
     each(judge, &CHECK, &USUAL, |_, gpu| {
         let action = gpu.value(&m::RECOVERY_ACTION);
-        let reading = match action.map(meaning) {
-            Some(Some(_)) => Reading::Bad,
-            None => Reading::Unknown,
-            // An action that no release of ours knows is no reason to act.
-            Some(None) if action == Some(0.0) => Reading::Good,
-            Some(None) => Reading::Unknown,
-        };
-        vec![Opinion {
-            of: "",
-            reading,
+        // Each by itself, so that a stronger wish is not taken for more of a milder one.
+        [
+            ("", Kind::Reset),
+            ("reboot", Kind::Reboot),
+            ("shared", Kind::Shared),
+        ]
+        .into_iter()
+        .map(|(of, kind)| Opinion {
+            of,
+            reading: reading(action, kind),
             finding: finding(gpu, action.and_then(meaning)),
-        }]
+        })
+        .collect()
     })
+}
+
+/// How far a wish of the driver goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Reset,
+    Reboot,
+    Shared,
+}
+
+fn reading(action: Option<f64>, kind: Kind) -> Reading {
+    let Some(action) = action else {
+        return Reading::Unknown;
+    };
+    match meaning(action) {
+        Some((_, remedy, drains)) => {
+            let is = match (remedy, drains) {
+                (_, false) => Kind::Shared,
+                (Remedy::Reboot, true) => Kind::Reboot,
+                (_, true) => Kind::Reset,
+            };
+            if is == kind { Reading::Bad } else { Reading::Good }
+        }
+        None if action == 0.0 => Reading::Good,
+        // An action that no release of ours knows is no reason to act.
+        None => Reading::Unknown,
+    }
 }
 
 /// What the driver asks for, what repairs it, and whether it is this node's own matter.

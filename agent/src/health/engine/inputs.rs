@@ -73,8 +73,14 @@ impl Engine {
         self.state.cursors.insert(collector.to_owned(), cursor);
         let wall = self.log.wall(event, now, self.now.wall);
         let count = event.count.max(1);
+        // The clock of the kernel's log is not the one of the other source: over weeks they drift apart by minutes.
+        let at_us = if self.log.is_live() {
+            u64::try_from(now.as_micros()).unwrap_or(u64::MAX)
+        } else {
+            event.at_us
+        };
         let new = match &event.body {
-            EventBody::Xid(xid) => self.state.faults.take(xid, event.at_us, count),
+            EventBody::Xid(xid) => self.state.faults.take(xid, at_us, count),
             _ => count,
         };
         let inventory = &self.state.inventory;

@@ -83,7 +83,14 @@ impl Engine {
             if gpu.is_up() != Some(true) || gpu.value(&m::RECOVERY_ACTION).is_some_and(|a| a > 0.0) {
                 continue;
             }
-            let Some(before) = self.resets.take(&gpu.label, counters(&gpu), self.now.wall) else {
+            // Without persistence the driver lets go of a GPU that nobody has open, and forgets its counters.
+            if gpu.value(&m::PERSISTENCE_MODE) == Some(0.0) {
+                continue;
+            }
+            let Some(before) = self
+                .resets
+                .take(&gpu.label, counters(&gpu), gpu.at, self.now.wall)
+            else {
                 continue;
             };
             let well = |need| is_met(need, &gpu);

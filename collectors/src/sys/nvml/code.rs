@@ -93,9 +93,7 @@ impl Code {
             Self::INSUFFICIENT_POWER => "power",
             Self::IRQ_ISSUE => "interrupt",
             Self::TIMEOUT => "timeout",
-            Self::NOT_SUPPORTED
-            | Self::NOT_FOUND
-            | Self::OPERATING_SYSTEM => "refused",
+            Self::NOT_SUPPORTED | Self::NOT_FOUND | Self::OPERATING_SYSTEM => "refused",
             Self::IN_USE | Self::NOT_READY => "busy",
             _ => "unknown",
         }
