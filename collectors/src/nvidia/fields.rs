@@ -9,7 +9,7 @@ use crate::gpu::metrics as m;
 use crate::sys::nvml::{Batch, Code, FieldValue, Handle, Library, Wanted};
 use crate::{Block, Metric, Value};
 
-pub(super) use table::{Scale, counter};
+pub(super) use table::{Scale, counter, narrow_counter};
 
 /// All links of a GPU, where a field is told by link.
 pub(super) const ALL_LINKS: u32 = u32::MAX;

@@ -7,7 +7,7 @@ mod kinds;
 use std::time::{Duration, Instant};
 
 use super::call::Caller;
-use super::fields::{ALL_LINKS, Scale, counter, push};
+use super::fields::{ALL_LINKS, Scale, counter, narrow_counter, push};
 use super::identity::address;
 use super::metrics as n;
 use super::simple::real;
@@ -82,7 +82,7 @@ impl Links {
         let mut batch = Batch::new(&[LINK_COUNT, C2C_COUNT].map(|field| Wanted { field, scope: 0 }));
         let asked = caller.ask(("GetFieldValues", 1), |l, d| l.fields(d, &mut batch));
         let told = |at| {
-            let answer = asked.and_then(|()| batch.get(at).ok()).and_then(counter);
+            let answer = asked.and_then(|()| batch.get(at).ok()).and_then(narrow_counter);
             answer.and_then(|n| u32::try_from(n).ok()).filter(|n| *n <= MOST)
         };
         let count = told(0).unwrap_or_else(|| count_by_state(caller));

@@ -45,13 +45,22 @@ pub(in crate::nvidia) struct Row {
 impl Row {
     /// The number that was told. All bits set is what a driver leaves in a value that it did not read.
     pub(super) fn number(&self, value: FieldValue) -> Option<u64> {
-        let most = if self.narrow {
-            u64::from(u32::MAX)
+        if self.narrow {
+            narrow_counter(value)
         } else {
-            u64::MAX
-        };
-        counter(value).filter(|n| *n < most)
+            counter(value)
+        }
     }
+}
+
+/// A number of 32 bits that was told. The type is the one that we know, not the one that is told: drivers have named the
+/// wrong one, and left the rest of the value unwritten.
+pub(in crate::nvidia) fn narrow_counter(value: FieldValue) -> Option<u64> {
+    let low = match value {
+        FieldValue::Unsigned(number) => FieldValue::Unsigned(number & u64::from(u32::MAX)),
+        other => other,
+    };
+    counter(low).filter(|n| *n < u64::from(u32::MAX))
 }
 
 /// A number of 64 bits that was told.
@@ -231,3 +240,24 @@ pub(super) static ROWS: &[Row] = &[
     narrow(169, &m::PCIE_ERRORS, &["recovery"], ONE),
     // 197 and 198, bytes over PCI Express, have 32 bits: they begin anew several times a second.
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_number_of_32_bits_the_rest_is_chance() {
+        let chance = 0xa5a5_a5a5_0000_0000;
+        for (told, want) in [
+            (650_000, Some(650_000)),
+            (chance | 650_000, Some(650_000)),
+            (0, Some(0)),
+            (u64::from(u32::MAX), None),
+            (u64::MAX, None),
+        ] {
+            assert_eq!(narrow_counter(FieldValue::Unsigned(told)), want, "{told:#x}");
+        }
+        assert_eq!(counter(FieldValue::Unsigned(chance)), Some(chance));
+        assert_eq!(narrow_counter(FieldValue::Signed(-1)), None);
+    }
+}

@@ -58,10 +58,11 @@ fn answer(view: &View, out: &mut nvmlFieldValue_t, newer: bool) {
         Ok((field, number)) => {
             out.nvmlReturn = code::SUCCESS;
             (out.valueType, out.value) = match field.kind {
+                // The whole of it, so that no byte is left to chance.
                 Kind::Uint => (
                     1,
                     nvmlValue_t {
-                        uiVal: number as c_uint,
+                        ullVal: c_ulonglong::from(number as c_uint),
                     },
                 ),
                 Kind::Ulonglong => (
@@ -73,7 +74,7 @@ fn answer(view: &View, out: &mut nvmlFieldValue_t, newer: bool) {
                 Kind::Int => (
                     5,
                     nvmlValue_t {
-                        siVal: number as c_int,
+                        ullVal: c_ulonglong::from((number as c_int).cast_unsigned()),
                     },
                 ),
             };
