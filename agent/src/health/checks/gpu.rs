@@ -9,8 +9,8 @@ use collectors::{Metric, PciAddress, Subject, SubjectKind};
 use super::Check;
 use crate::core::derive::xid::{Inventory, gpu_label};
 use crate::core::snapshot::{Sample, Snapshot};
-use crate::health::condition::{Judged, Pace, Reading};
-use crate::health::finding::{Finding, Joins};
+use crate::health::condition::{Judged, Pace, Reading, USUAL};
+use crate::health::finding::{Finding, Joins, Remedy};
 use crate::health::judge::{Judge, evidence};
 
 /// A driver that is loaded anew, a reset and a division into instances take GPUs away for a while.
@@ -146,6 +146,60 @@ pub fn each<'a>(
         }
     }
     judged
+}
+
+/// What a counter must not do often: grow by so much from one reading to the next.
+pub struct Bursts {
+    /// The check.
+    pub check: &'static Check,
+    /// The counter.
+    pub counter: for<'g, 'a> fn(&'g Gpu<'a>) -> Option<&'g Sample<'a>>,
+    /// Growth that is a burst.
+    pub burst: u64,
+    /// What is found.
+    pub detail: &'static str,
+    /// Its place among findings.
+    pub rank: u8,
+}
+
+/// Bursts in an hour that are too many.
+const BURSTS: usize = 3;
+const HOUR_MS: u64 = 3600 * 1000;
+
+/// Judges by how often each GPU's counter has leapt in the last hour. An hour without a leap is well, once it was watched.
+pub fn each_by_bursts<'a>(judge: &mut Judge<'a>, row: &'static Bursts) -> Vec<Judged<'a>> {
+    let now_ms = judge.now_ms();
+    let watched_ms = u64::try_from(judge.since_start.as_millis()).unwrap_or(u64::MAX);
+    each(judge, row.check, &USUAL, move |judge, gpu| {
+        let sample = (row.counter)(gpu);
+        let Some(count) = whole(sample) else {
+            return Vec::new();
+        };
+        let name = format!("{} bursts", key(row.check.id, gpu, ""));
+        let grown = judge.memory.growth(&name, count);
+        judge.memory.note(&name, u64::from(grown >= row.burst), now_ms);
+        let bursts = judge.memory.times(&name, HOUR_MS, now_ms).len();
+        let reading = match bursts {
+            BURSTS.. => Reading::Bad,
+            0 if watched_ms >= HOUR_MS => Reading::Good,
+            _ => Reading::Unknown,
+        };
+        let expected = format!(
+            "fewer than {BURSTS} bursts of {} an hour, had {bursts}",
+            row.burst
+        );
+        vec![Opinion {
+            of: "",
+            reading,
+            finding: Finding {
+                detail: row.detail.to_owned(),
+                rank: row.rank,
+                remedy: Remedy::Inspect,
+                evidence: line(sample, &expected),
+                ..gpu.finding(row.check.id)
+            },
+        }]
+    })
 }
 
 /// The condition's key, by an address that outlives a renaming where there is one.

@@ -3,7 +3,7 @@
 use collectors::SubjectKind;
 use collectors::gpu::metrics as m;
 
-use super::gpu::{Gpu, Opinion, each, flag, key, line, whole};
+use super::gpu::{Bursts, Gpu, Opinion, each, each_by_bursts, flag, key, line, whole};
 use super::{Check, Scope, Version};
 use crate::core::snapshot::Sample;
 use crate::health::Mode;
@@ -58,11 +58,8 @@ static ONCE: Pace = Pace {
     ..USUAL
 };
 
-const HOUR_MS: u64 = 3600 * 1000;
 /// So many corrected errors from one reading to the next are a burst.
 const BURST: u64 = 1000;
-/// So many bursts within an hour count.
-const BURSTS: usize = 3;
 
 fn volatile<'g, 'a>(gpu: &'g Gpu<'a>, kind: &str) -> Option<&'g Sample<'a>> {
     gpu.with(&m::ECC_ERRORS, &[("kind", kind), ("scope", "volatile")])
@@ -99,38 +96,14 @@ fn uncorrected<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
 }
 
 fn corrected<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    let now_ms = judge.now_ms();
-    let watched_ms = u64::try_from(judge.since_start.as_millis()).unwrap_or(u64::MAX);
-    each(judge, &CORRECTED, &USUAL, move |judge, gpu| {
-        let sample = volatile(gpu, "corrected");
-        let Some(count) = whole(sample) else {
-            return Vec::new();
-        };
-        let name = format!("{} bursts", key(CORRECTED.id, gpu, ""));
-        let grown = judge.memory.growth(&name, count);
-        judge.memory.note(&name, u64::from(grown >= BURST), now_ms);
-        let bursts = judge.memory.times(&name, HOUR_MS, now_ms).len();
-        let reading = match bursts {
-            BURSTS.. => Reading::Bad,
-            0 if watched_ms >= HOUR_MS => Reading::Good,
-            _ => Reading::Unknown,
-        };
-        let finding = Finding {
-            detail: "many corrected memory errors".to_owned(),
-            rank: 75,
-            remedy: Remedy::Inspect,
-            evidence: line(
-                sample,
-                &format!("fewer than {BURSTS} bursts of {BURST} an hour, had {bursts}"),
-            ),
-            ..gpu.finding(CORRECTED.id)
-        };
-        vec![Opinion {
-            of: "",
-            reading,
-            finding,
-        }]
-    })
+    static ROW: Bursts = Bursts {
+        check: &CORRECTED,
+        counter: |gpu| volatile(gpu, "corrected"),
+        burst: BURST,
+        detail: "many corrected memory errors",
+        rank: 75,
+    };
+    each_by_bursts(judge, &ROW)
 }
 
 fn sram<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {

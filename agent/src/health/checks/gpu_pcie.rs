@@ -3,10 +3,10 @@
 use collectors::SubjectKind;
 use collectors::gpu::metrics as m;
 
-use super::gpu::{Gpu, LASTING, Opinion, each, key, line, whole};
+use super::gpu::{Bursts, Gpu, LASTING, Opinion, each, each_by_bursts, line};
 use super::{Check, Scope, Version};
 use crate::health::Mode;
-use crate::health::condition::{Judged, Reading, USUAL};
+use crate::health::condition::{Judged, Reading};
 use crate::health::finding::{Finding, Remedy};
 use crate::health::judge::Judge;
 
@@ -36,10 +36,8 @@ pub static REPLAYS: Check = Check {
     conditions: Some(replays),
 };
 
-const HOUR_MS: u64 = 3600 * 1000;
 /// The error rate that the PCI standard allows gives up to 31 a minute on the fastest links.
 const BURST: u64 = 100;
-const BURSTS: usize = 3;
 
 /// Whether the link is the best that both ends offer, in generation and lanes.
 fn is_full(gpu: &Gpu<'_>) -> Option<bool> {
@@ -84,35 +82,12 @@ fn slow<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
 }
 
 fn replays<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    let now_ms = judge.now_ms();
-    let watched_ms = u64::try_from(judge.since_start.as_millis()).unwrap_or(u64::MAX);
-    each(judge, &REPLAYS, &USUAL, move |judge, gpu| {
-        let sample = gpu.one(&m::PCIE_REPLAYS);
-        let Some(count) = whole(sample) else {
-            return Vec::new();
-        };
-        let name = format!("{} bursts", key(REPLAYS.id, gpu, ""));
-        let grown = judge.memory.growth(&name, count);
-        judge.memory.note(&name, u64::from(grown >= BURST), now_ms);
-        let bursts = judge.memory.times(&name, HOUR_MS, now_ms).len();
-        let reading = match bursts {
-            BURSTS.. => Reading::Bad,
-            0 if watched_ms >= HOUR_MS => Reading::Good,
-            _ => Reading::Unknown,
-        };
-        vec![Opinion {
-            of: "",
-            reading,
-            finding: Finding {
-                detail: "many PCIe replays".to_owned(),
-                rank: 76,
-                remedy: Remedy::Inspect,
-                evidence: line(
-                    sample,
-                    &format!("fewer than {BURSTS} bursts of {BURST} an hour, had {bursts}"),
-                ),
-                ..gpu.finding(REPLAYS.id)
-            },
-        }]
-    })
+    static ROW: Bursts = Bursts {
+        check: &REPLAYS,
+        counter: |gpu| gpu.one(&m::PCIE_REPLAYS),
+        burst: BURST,
+        detail: "many PCIe replays",
+        rank: 76,
+    };
+    each_by_bursts(judge, &ROW)
 }

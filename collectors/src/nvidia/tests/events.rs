@@ -20,7 +20,10 @@ struct Watched {
 
 impl Watched {
     fn of(case: &str) -> Self {
-        let node = Node::of(case);
+        Self::on(Node::of(case))
+    }
+
+    fn on(node: Node) -> Self {
         let mut source = node.open().unwrap().unwrap();
         let runner = Runner::new(&SPEC, &mut source).unwrap();
         let mut watcher = source.watcher.take().unwrap();
@@ -203,26 +206,19 @@ fn a_wait_that_fails_for_ever_is_an_error_of_the_watcher_and_no_busy_loop() {
 
 #[test]
 fn gpus_that_offer_no_events_are_not_asked_again_and_are_no_error() {
-    let watched = Watched::of("h100");
-    watched.registered(8);
     let node = Node::of("h100");
     node.driver
         .break_everywhere("nvmlDeviceRegisterEvents", Fault::Code(code::NOT_SUPPORTED))
         .unwrap();
-    let mut source = node.open().unwrap().unwrap();
-    let _runner = Runner::new(&SPEC, &mut source).unwrap();
-    let mut watcher = source.watcher.take().unwrap();
-    let (to, events) = sync_channel(64);
-    let stop = Arc::new(AtomicBool::new(false));
-    let out = Events::until(to, Arc::clone(&stop));
-    let thread = std::thread::spawn(move || watcher.run(None, &out));
+    let mut watched = Watched::on(node);
     until("each was asked", || {
-        node.driver.calls().of("nvmlDeviceRegisterEvents") >= 8
+        watched.node.driver.calls().of("nvmlDeviceRegisterEvents") >= 8
     });
-    assert!(events.recv_timeout(LONG).is_ok(), "they are named all the same");
-    stop.store(true, Ordering::Release);
-    thread.join().unwrap().unwrap();
-    assert_eq!(node.driver.calls().of("nvmlDeviceRegisterEvents"), 8);
+    watched.next();
+    watched.stop.store(true, Ordering::Release);
+    let thread = watched.thread.replace(std::thread::spawn(|| Ok(())));
+    thread.unwrap().join().unwrap().unwrap();
+    assert_eq!(watched.node.driver.calls().of("nvmlDeviceRegisterEvents"), 8);
 }
 
 #[test]

@@ -9,7 +9,13 @@ use super::{Code, Handle, Library, function, one, text, version};
 /// Makes a method for each function that gives one number.
 macro_rules! numbers {
     ($($(#[$doc:meta])* $name:ident $symbol:ident;)*) => {
-        impl Library {
+        /// A share, behind which the library also tells how long it sampled.
+fn sampled(call: impl FnOnce(*mut u32, *mut u32) -> raw::nvmlReturn_t) -> Result<u32, Code> {
+    let mut period = 0;
+    one(0, |value| call(value, &raw mut period))
+}
+
+impl Library {
             $(
                 $(#[$doc])*
                 ///
@@ -220,9 +226,8 @@ impl Library {
     /// The library's return code.
     pub fn encoder_utilization(&self, device: Handle) -> Result<u32, Code> {
         let call = function(self.raw.nvmlDeviceGetEncoderUtilization.as_ref())?;
-        let mut period = 0;
         // SAFETY: as declared in nvml.h; both pointers are valid for the call.
-        one(0, |value| unsafe { call(device.0, value, &raw mut period) })
+        sampled(|value, period| unsafe { call(device.0, value, period) })
     }
 
     /// How busy its decoders were, in per cent.
@@ -231,9 +236,8 @@ impl Library {
     /// The library's return code.
     pub fn decoder_utilization(&self, device: Handle) -> Result<u32, Code> {
         let call = function(self.raw.nvmlDeviceGetDecoderUtilization.as_ref())?;
-        let mut period = 0;
         // SAFETY: as declared in nvml.h; both pointers are valid for the call.
-        one(0, |value| unsafe { call(device.0, value, &raw mut period) })
+        sampled(|value, period| unsafe { call(device.0, value, period) })
     }
 
     /// How busy its JPEG decoders were, in per cent.
@@ -242,9 +246,8 @@ impl Library {
     /// The library's return code.
     pub fn jpeg_utilization(&self, device: Handle) -> Result<u32, Code> {
         let call = function(self.raw.nvmlDeviceGetJpgUtilization.as_ref())?;
-        let mut period = 0;
         // SAFETY: as declared in nvml.h; both pointers are valid for the call.
-        one(0, |value| unsafe { call(device.0, value, &raw mut period) })
+        sampled(|value, period| unsafe { call(device.0, value, period) })
     }
 
     /// How busy its optical flow accelerator was, in per cent.
@@ -253,9 +256,8 @@ impl Library {
     /// The library's return code.
     pub fn ofa_utilization(&self, device: Handle) -> Result<u32, Code> {
         let call = function(self.raw.nvmlDeviceGetOfaUtilization.as_ref())?;
-        let mut period = 0;
         // SAFETY: as declared in nvml.h; both pointers are valid for the call.
-        one(0, |value| unsafe { call(device.0, value, &raw mut period) })
+        sampled(|value, period| unsafe { call(device.0, value, period) })
     }
 
     /// Its memory, or that of an instance.
