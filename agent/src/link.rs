@@ -48,6 +48,8 @@ pub enum ToDaemon {
     Looked(Result<NodeState, LookError>),
     /// What became of [`ToParent::Act`].
     Acted(ActionId, Outcome),
+    /// Nothing of ours runs for a domain that [`ToParent::Hold`] named; its number comes back.
+    Held(u16, u64),
 }
 
 /// What the daemon starts with.
@@ -82,6 +84,8 @@ pub enum Down {
     Stuck,
     /// It could not be started.
     Start,
+    /// A person has released its driver for a while.
+    Released,
 }
 
 impl Down {
@@ -91,6 +95,7 @@ impl Down {
             Self::Backoff => "backoff",
             Self::Stuck => "stuck",
             Self::Start => "start",
+            Self::Released => "released",
         }
     }
 }
@@ -108,6 +113,11 @@ pub enum ToParent {
     Look,
     /// Do something to the own node.
     Act(ActionId, Action),
+    /// Start no worker for this domain until [`ToParent::Free`], and say when none is left. With a number that tells
+    /// one such order from the next.
+    Hold(u16, u64),
+    /// Start workers for it again.
+    Free(u16),
 }
 
 /// The verdict in numbers: what a service manager may show to everybody.

@@ -356,6 +356,8 @@ impl Parent {
                     Ok(ToParent::Summary(summary)) => self.service.summary(summary),
                     Ok(ToParent::Look) => self.act.look(),
                     Ok(ToParent::Act(id, action)) => self.act.act(id, action),
+                    Ok(ToParent::Hold(domain, number)) => self.children.hold(domain, number),
+                    Ok(ToParent::Free(domain)) => self.children.free(domain),
                     Err(e) => tracing::error!(error = %e, "the daemon sent what no daemon sends"),
                 },
                 // Its exit status tells the rest.

@@ -1,4 +1,4 @@
-//! The driver's library kills the process that it is loaded in: that worker is started again, and no other notices.
+//! The worker of NVIDIA's driver: it is ended by the driver's library, and by a person who works on the driver.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,7 +10,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use testkit::daemon::Daemon;
@@ -38,43 +38,162 @@ fn gpus_up(page: &[Sample]) -> usize {
         .count()
 }
 
+/// A node of eight H100s whose daemon runs.
+struct Node {
+    driver: FakeNvml,
+    address: String,
+    daemon: Daemon,
+    dir: tempfile::TempDir,
+}
+
+impl Node {
+    fn start() -> Self {
+        let dir = tempfile::Builder::new().prefix("nw-nvidia-").tempdir().unwrap();
+        // Under root the workers are other users.
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
+        tree::unpack(&fixtures.join("host/h100"), dir.path()).unwrap();
+        let driver = FakeNvml::install(dir.path(), &fixtures.join("nvidia/h100/nvml.toml")).unwrap();
+        let config = dir.path().join("site.toml");
+        fs::write(&config, format!("[nvidia]\nlibrary = {:?}\n", driver.library())).unwrap();
+        let port = Port::reserve().unwrap();
+        let address = format!("127.0.0.1:{}", port.number());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nodewarden"));
+        command.arg("run").arg("--recorded").arg(dir.path());
+        command.args(["--listen", &address]).arg("--config").arg(&config);
+        command.arg("--state-dir").arg(dir.path().join("state"));
+        command.arg("--run-dir").arg(dir.path().join("run"));
+        let node = Self {
+            driver,
+            address,
+            daemon: Daemon::start(command).unwrap(),
+            dir,
+        };
+        let seen = node.until("all GPUs are up", &|page| gpus_up(page) == 8);
+        assert_eq!(starts(&seen, "nvidia"), Some(1.0));
+        node
+    }
+
+    fn until(&self, what: &str, holds: &dyn Fn(&[Sample]) -> bool) -> Vec<Sample> {
+        let found = wait::until(what, LONG, || Ok(page(&self.address).filter(|p| holds(p))));
+        found
+            .map_err(|e| format!("{e:#}\n{}", self.daemon.stderr()))
+            .unwrap()
+    }
+
+    fn release(&self, script: &str) -> Command {
+        self.release_within("1h", script)
+    }
+
+    /// `nodewarden release nvidia -- sh -c SCRIPT LIBRARY`.
+    fn release_within(&self, limit: &str, script: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nodewarden"));
+        command.args(["release", "nvidia", "--limit", limit, "--run-dir"]);
+        command.arg(self.dir.path().join("run"));
+        command
+            .args(["--", "sh", "-c", script])
+            .arg(self.driver.library());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+}
+
+fn starts(page: &[Sample], worker: &str) -> Option<f64> {
+    value(page, "nodewarden_worker_starts_total", ("worker", worker))
+}
+
+fn text(output: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
 #[test]
 fn a_library_that_kills_its_process_costs_its_own_worker_alone() {
-    let dir = tempfile::Builder::new().prefix("nw-segv-").tempdir().unwrap();
-    // Under root the workers are other users.
-    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
-    tree::unpack(&fixtures.join("host/h100"), dir.path()).unwrap();
-    let driver = FakeNvml::install(dir.path(), &fixtures.join("nvidia/h100/nvml.toml")).unwrap();
-    let config = dir.path().join("site.toml");
-    fs::write(&config, format!("[nvidia]\nlibrary = {:?}\n", driver.library())).unwrap();
-    let port = Port::reserve().unwrap();
-    let address = format!("127.0.0.1:{}", port.number());
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nodewarden"));
-    command.arg("run").arg("--recorded").arg(dir.path());
-    command.args(["--listen", &address]).arg("--config").arg(&config);
-    command.arg("--state-dir").arg(dir.path().join("state"));
-    command.arg("--run-dir").arg(dir.path().join("run"));
-    let daemon = Daemon::start(command).unwrap();
-    let until = |what: &str, holds: &dyn Fn(&[Sample]) -> bool| {
-        let found = wait::until(what, LONG, || Ok(page(&address).filter(|p| holds(p))));
-        found.map_err(|e| format!("{e:#}\n{}", daemon.stderr())).unwrap()
-    };
-    let starts = |page: &[Sample], worker| value(page, "nodewarden_worker_starts_total", ("worker", worker));
-    let seen = until("all GPUs are up", &|page| gpus_up(page) == 8);
-    assert_eq!(starts(&seen, "nvidia"), Some(1.0));
-
-    driver
+    let node = Node::start();
+    node.driver
         .break_call(3, "nvmlDeviceGetTemperatureV", Fault::Segv)
         .unwrap();
-    until("the worker was started again", &|page| {
+    node.until("the worker was started again", &|page| {
         starts(page, "nvidia").is_some_and(|n| n >= 2.0)
     });
-    driver.lift().unwrap();
-    let seen = until("all GPUs are up again", &|page| gpus_up(page) == 8);
+    node.driver.lift().unwrap();
+    let seen = node.until("all GPUs are up again", &|page| gpus_up(page) == 8);
     assert_eq!(starts(&seen, "host"), Some(1.0));
     assert_eq!(
         value(&seen, "nodewarden_collector_up", ("collector", "host")),
         Some(1.0)
     );
+}
+
+#[test]
+fn a_command_works_on_a_driver_that_nothing_of_ours_is_inside_of_and_then_it_is_read_again() {
+    let node = Node::start();
+    let begun = node.dir.path().join("begun");
+    let over = node.dir.path().join("over");
+    let script = format!(
+        "grep -ls \"$0\" /proc/[0-9]*/maps; : > {begun:?}; while ! [ -e {over:?} ]; do sleep 0.05; done; exit 7"
+    );
+    let first = node.release(&script).spawn().unwrap();
+    wait::until_true("the command runs", LONG, || begun.exists()).unwrap();
+
+    // No worker is started meanwhile, no old value is shown, and the page says why.
+    let seen = node.until("a page", &|_| true);
+    assert_eq!((gpus_up(&seen), starts(&seen, "nvidia")), (0, Some(1.0)));
+    assert_eq!(
+        value(&seen, "nodewarden_worker_up", ("worker", "nvidia")),
+        Some(0.0)
+    );
+    assert_eq!(starts(&seen, "host"), Some(1.0));
+    assert!(seen.iter().any(|s| s.name == "nodewarden_collector_state_info"
+        && s.label("collector") == Some("nvidia")
+        && s.label("reason") == Some("released")));
+    let status = Command::new(env!("CARGO_BIN_EXE_nodewarden"))
+        .args(["status", "--run-dir"])
+        .arg(node.dir.path().join("run"))
+        .output()
+        .unwrap();
+    assert!(text(&status).0.contains("released"), "{}", text(&status).0);
+
+    // One person at a time; what is refused runs nothing.
+    let second = node.release("echo it ran").output().unwrap();
+    let (out, err) = text(&second);
+    assert_eq!((second.status.code(), out.as_str()), (Some(125), ""));
+    assert!(err.contains("released already"), "{err}");
+
+    // What was changed meanwhile is seen.
+    node.driver.remove(5).unwrap();
+    fs::write(&over, "").unwrap();
+    let first = first.wait_with_output().unwrap();
+    let (out, err) = text(&first);
+    // The stand-in is steered from here.
+    let own = format!("/proc/{}/maps", std::process::id());
+    let others: Vec<&str> = out.lines().filter(|l| *l != own).collect();
+    assert_eq!((first.status.code(), others), (Some(7), Vec::new()), "{err}");
+    assert!(err.contains("taken back: nvidia has"), "{err}");
+    let seen = node.until("the GPUs are up again", &|page| gpus_up(page) == 7);
+    assert_eq!(starts(&seen, "nvidia"), Some(2.0));
+}
+
+#[test]
+fn a_driver_is_taken_back_from_one_who_is_killed_or_over_the_time() {
+    let node = Node::start();
+    let begun = node.dir.path().join("begun");
+    let script = format!(": > {begun:?}; exec sleep 600");
+    let mut killed = node.release(&script).spawn().unwrap();
+    wait::until_true("the command runs", LONG, || begun.exists()).unwrap();
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    node.until("all GPUs are up again", &|page| gpus_up(page) == 8);
+
+    let seen = node.dir.path().join("seen");
+    let script = format!("while ! [ -e {seen:?} ]; do sleep 0.05; done");
+    let late = node.release_within("1s", &script).spawn().unwrap();
+    node.until("its time is over, and the GPUs are read", &|page| {
+        gpus_up(page) == 8 && starts(page, "nvidia").is_some_and(|n| n >= 3.0)
+    });
+    fs::write(&seen, "").unwrap();
+    let late = late.wait_with_output().unwrap();
+    let (_, err) = text(&late);
+    assert_eq!(late.status.code(), Some(0), "{err}");
+    assert!(err.contains("has ended the release before"), "{err}");
 }

@@ -37,6 +37,8 @@ pub struct Domain {
     pub capabilities: &'static [Capability],
     /// Whether it may be signalled.
     pub signals: Signals,
+    /// What the device files of its drivers begin with: a process that has one open keeps the driver from being reset.
+    pub devices: &'static [&'static str],
 }
 
 impl Domain {
@@ -53,6 +55,7 @@ pub static KERNEL: Domain = Domain {
     uid: 64191,
     capabilities: &[Capability::Syslog],
     signals: Signals::Allowed,
+    devices: &[],
 };
 
 /// /proc, EDAC and PCI.
@@ -62,6 +65,7 @@ pub static HOST: Domain = Domain {
     uid: 64192,
     capabilities: &[],
     signals: Signals::Allowed,
+    devices: &[],
 };
 
 /// RDMA devices, by sysfs: open to everybody.
@@ -71,6 +75,7 @@ pub static RDMA: Domain = Domain {
     uid: 64193,
     capabilities: &[],
     signals: Signals::Allowed,
+    devices: &["/dev/infiniband/"],
 };
 
 /// NVIDIA's GPUs, by the driver's library. /dev/nvidia* is open to everybody.
@@ -80,6 +85,7 @@ pub static NVIDIA: Domain = Domain {
     uid: 64194,
     capabilities: &[],
     signals: Signals::Never,
+    devices: &["/dev/nvidia"],
 };
 
 /// Every worker there is.

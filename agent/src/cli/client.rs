@@ -28,11 +28,47 @@ pub(super) fn ask(run_dir: &Path, request: &Request) -> Result<Reply, Down> {
 
 /// The same, with a limit for each wait on the socket.
 pub(super) fn ask_within(run_dir: &Path, request: &Request, patience: Duration) -> Result<Reply, Down> {
-    let path = run_dir.join(SOCKET);
-    exchange(&path, request, patience).map_err(|e| Down {
-        path: path.display().to_string(),
-        reason: reason(&e, patience),
-    })
+    Connection::open(run_dir, patience)?.ask(request)
+}
+
+/// A connection, for more than one request.
+pub(super) struct Connection {
+    path: String,
+    patience: Duration,
+    stream: BufReader<UnixStream>,
+}
+
+impl Connection {
+    /// Connects, with a limit for each wait on the socket.
+    pub(super) fn open(run_dir: &Path, patience: Duration) -> Result<Self, Down> {
+        let path = run_dir.join(SOCKET);
+        let connect = || {
+            let stream = UnixStream::connect(&path)?;
+            stream.set_read_timeout(Some(patience))?;
+            stream.set_write_timeout(Some(patience))?;
+            Ok(stream)
+        };
+        let path = path.display().to_string();
+        match connect() {
+            Ok(stream) => Ok(Self {
+                path,
+                patience,
+                stream: BufReader::new(stream),
+            }),
+            Err(e) => Err(Down {
+                path,
+                reason: reason(&e, patience),
+            }),
+        }
+    }
+
+    /// Sends one request and waits for its reply.
+    pub(super) fn ask(&mut self, request: &Request) -> Result<Reply, Down> {
+        exchange(&mut self.stream, request).map_err(|e| Down {
+            path: self.path.clone(),
+            reason: reason(&e, self.patience),
+        })
+    }
 }
 
 /// What is wrong, and what a person can do about it.
@@ -58,19 +94,16 @@ fn reason(e: &io::Error, patience: Duration) -> String {
     }
 }
 
-fn exchange(path: &Path, request: &Request, patience: Duration) -> io::Result<Reply> {
-    let mut stream = UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(patience))?;
-    stream.set_write_timeout(Some(patience))?;
+fn exchange(stream: &mut BufReader<UnixStream>, request: &Request) -> io::Result<Reply> {
     let mut line = serde_json::to_string(request)?;
     line.push('\n');
-    match stream.write_all(line.as_bytes()) {
+    match stream.get_mut().write_all(line.as_bytes()) {
         // One that has no place for us says so and hangs up without having heard us.
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => {}
         written => written?,
     }
     let mut reply = String::new();
-    BufReader::new(stream.take(MAX_REPLY)).read_line(&mut reply)?;
+    stream.take(MAX_REPLY).read_line(&mut reply)?;
     if !reply.ends_with('\n') {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }

@@ -81,6 +81,24 @@ Examples:
   nodewarden ack k3v7qzpa --reason 'board ordered, ticket 4711'
   nodewarden clear k3v7qzpa --reason 'board replaced'";
 
+/// Of `release`.
+pub(super) const RELEASE: &str = "\
+The worker leaves its driver, so that nothing of ours keeps a GPU from being reset, a driver from being
+unloaded, or MIG from being changed. Who else has the driver open is listed. Then the command runs; after
+it the driver is opened and its devices are listed anew. Checks that need the driver know nothing meanwhile.
+For root and the users in health.operators.
+
+Exit codes:
+  0..124     the command's own
+  125        refused, or the daemon did not answer: the command was not run
+  126, 127   the command cannot be run; there is no such command
+  128 and more  a signal ended the command, or its own
+
+Examples:
+  nodewarden release nvidia -- nvidia-smi --gpu-reset -i 3
+  nodewarden release nvidia -- nvidia-smi mig -i 0 -cgi 9,9 -C
+  nodewarden release --limit 10m nvidia -- sh -c 'modprobe -r nvidia_uvm nvidia && modprobe nvidia'";
+
 /// Of `metrics`.
 pub(super) const METRICS: &str = "\
 Exit codes:

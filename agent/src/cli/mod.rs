@@ -8,6 +8,7 @@ mod help;
 mod loading;
 mod metrics;
 mod order;
+mod release;
 pub mod run;
 pub mod run_args;
 pub(crate) mod screen;
@@ -49,6 +50,9 @@ enum Command {
     /// Say that an incident is repaired: it is closed and our drain is lifted.
     #[command(after_long_help = help::ORDER)]
     Clear(order::OrderArgs),
+    /// Let go of a driver while a command resets, unloads or divides it.
+    #[command(after_long_help = help::RELEASE)]
+    Release(release::ReleaseArgs),
     /// Read the node once, without the daemon, and print the metrics.
     #[command(after_long_help = help::METRICS)]
     Metrics(metrics::MetricsArgs),
@@ -110,6 +114,7 @@ fn perform(command: Command) -> anyhow::Result<ExitCode> {
         Command::Why(args) => why::why(&args),
         Command::Ack(args) => order::ack(args),
         Command::Clear(args) => order::clear(args),
+        Command::Release(args) => Ok(release::release(&args)),
         Command::Metrics(args) => metrics::metrics(&args),
         Command::Config(command) => config::config(&command),
         Command::Completions(args) => shell::completions(&args),

@@ -15,6 +15,7 @@ use super::effects::{Effects, Step};
 use super::fleet::{Fleet, Told};
 use super::journal::Journal;
 use super::mailbox::{Mailbox, Message};
+use super::release::Releases;
 use super::store::Publisher;
 use crate::cli::run::Loaded;
 use crate::config::Listen;
@@ -64,6 +65,7 @@ pub struct Daemon {
     effects: Effects,
     waiters: Vec<Waiter>,
     orders: VecDeque<oneshot::Sender<Result<String, String>>>,
+    releases: Releases,
     /// What is stored of each collector's events: where its watcher goes on.
     cursors: BTreeMap<String, Cursor>,
     facts: OwnFacts,
@@ -162,6 +164,7 @@ impl Daemon {
             effects: Effects::default(),
             waiters: Vec::new(),
             orders: VecDeque::new(),
+            releases: Releases::default(),
             cursors,
             facts: parts.facts,
             store_failing: false,
@@ -422,6 +425,19 @@ impl Daemon {
                 self.ask(boot::boottime() + left, &filter, Duration::ZERO, Some(reply));
             }
             Message::Order(order, reply) => self.order(order, reply),
+            Message::Release(release) => {
+                if let Some((domain, number)) = self.releases.begin(release) {
+                    // Before its socket is closed: no new one is to come between.
+                    self.tell_parent(&ToParent::Hold(domain, number));
+                    self.release_waiters(domain);
+                    self.fleet.release(domain);
+                }
+            }
+            Message::Resume(number) => {
+                if let Some(domain) = self.releases.end(number) {
+                    self.tell_parent(&ToParent::Free(domain));
+                }
+            }
             Message::Stored(stored) => {
                 if !self.effects.stored(stored.number) {
                     return;
@@ -510,6 +526,10 @@ impl Daemon {
                 starts,
                 stuck_slots,
             } => {
+                if self.releases.is_held(domain) {
+                    // Started before the parent knew. Its socket is dropped, and so it leaves.
+                    return;
+                }
                 let Some(socket) = fd else {
                     tracing::error!(domain, "a worker came without a socket");
                     return;
@@ -535,9 +555,12 @@ impl Daemon {
                 why,
                 stuck_slots,
             } => {
-                self.release_waiters(domain);
-                self.fleet.down(domain, why, stuck_slots);
+                if !self.releases.is_held(domain) {
+                    self.release_waiters(domain);
+                    self.fleet.down(domain, why, stuck_slots);
+                }
             }
+            ToDaemon::Held(domain, number) => self.releases.is_free(domain, number),
             ToDaemon::Looked(looked) => self.step(Input::Slurm(looked.as_ref())),
             ToDaemon::Acted(id, outcome) => {
                 self.journal.outcome(&outcome);

@@ -134,6 +134,16 @@ impl Fleet {
         }
     }
 
+    /// Lets a driver go: its worker leaves, and what it said is no longer shown.
+    pub fn release(&mut self, domain: u16) {
+        let stuck = self
+            .state
+            .workers
+            .get(usize::from(domain))
+            .map_or(0, |w| w.stuck_slots);
+        self.down(domain, Down::Released, stuck);
+    }
+
     /// Closes a worker's socket, which ends the worker, and forgets what it said: old values are not shown.
     fn forget(&mut self, domain: u16) {
         if let Some(slot) = self.links.get_mut(usize::from(domain)) {

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use super::store::Stored;
 use crate::exposition::{Filter, Page};
 use crate::health::Order;
-use crate::http::Core;
+use crate::http::{Core, Release};
 use crate::sys::poll::Waker;
 
 /// What the core is told.
@@ -19,6 +19,10 @@ pub enum Message {
     Scrape(Instant, Filter, oneshot::Sender<Arc<Page>>),
     /// A person's order.
     Order(Order, oneshot::Sender<Result<String, String>>),
+    /// Let go of this domain's driver.
+    Release(Release),
+    /// Take it back: the release of this number is over.
+    Resume(u64),
     /// A record's fate.
     Stored(Stored),
 }
@@ -65,5 +69,13 @@ impl Core for Mailbox {
 
     fn order(&self, order: Order, reply: oneshot::Sender<Result<String, String>>) {
         self.send(Message::Order(order, reply));
+    }
+
+    fn release(&self, release: Release) {
+        self.send(Message::Release(release));
+    }
+
+    fn resume(&self, number: u64) {
+        self.send(Message::Resume(number));
     }
 }

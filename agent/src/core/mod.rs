@@ -7,6 +7,7 @@ pub mod fleet;
 pub mod journal;
 pub mod ledger;
 pub mod mailbox;
+pub mod release;
 pub mod snapshot;
 pub mod sockets;
 pub mod start;

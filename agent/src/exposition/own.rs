@@ -223,7 +223,16 @@ pub fn state(collector: &CollectorState, snapshot: &Snapshot) -> (&'static str, 
     match (&collector.presence, collector.up(snapshot.at)) {
         (Presence::NotHere, _) => ("absent", String::new()),
         (Presence::Open, None) if collector.devices.is_empty() => ("absent", String::new()),
-        (Presence::Unknown, _) | (_, None) => ("unknown", String::new()),
+        (Presence::Unknown, _) | (_, None) => {
+            let worker = snapshot
+                .workers
+                .iter()
+                .find(|w| w.domain == collector.spec.domain.name);
+            (
+                "unknown",
+                worker.and_then(|w| w.down).unwrap_or_default().to_owned(),
+            )
+        }
         (Presence::Failed(reason, _), _) => ("failed", reason.clone()),
         (Presence::Open, Some(true)) => ("ok", String::new()),
         (Presence::Open, Some(false)) => {

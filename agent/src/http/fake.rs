@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use super::Core;
+use super::{Core, Release};
 use crate::exposition::{Filter, Page, sample};
 use crate::health::{Order, OrderVerb};
 
@@ -16,6 +16,8 @@ pub(crate) struct Fake {
     pub(crate) answers: bool,
     pub(crate) deadlines: Arc<Mutex<Vec<Duration>>>,
     pub(crate) orders: Arc<Mutex<Vec<Order>>>,
+    /// Releases that are not over.
+    pub(crate) released: Arc<Mutex<Vec<u64>>>,
     /// Replies that are never given.
     held: Arc<Mutex<Vec<oneshot::Sender<Arc<Page>>>>>,
 }
@@ -27,6 +29,7 @@ impl Fake {
             answers: true,
             deadlines: Arc::default(),
             orders: Arc::default(),
+            released: Arc::default(),
             held: Arc::default(),
         }
     }
@@ -61,6 +64,15 @@ impl Core for Fake {
         let refused = format!("no incident {}", order.incident);
         self.orders.lock().unwrap().push(order);
         drop(reply.send(if known { Ok(text) } else { Err(refused) }));
+    }
+
+    fn release(&self, release: Release) {
+        self.released.lock().unwrap().push(release.number);
+        drop(release.reply.send(Ok(())));
+    }
+
+    fn resume(&self, number: u64) {
+        self.released.lock().unwrap().retain(|n| *n != number);
     }
 
     fn now(&self) -> Duration {

@@ -24,6 +24,19 @@ pub use bind::{BindError, bind, bind_control};
 pub use plan::Plan;
 pub use server::{Doors, Server, spawn};
 
+/// An order to let go of a driver.
+#[derive(Debug)]
+pub struct Release {
+    /// Tells it from every other.
+    pub number: u64,
+    /// The position in [`collectors::DOMAINS`].
+    pub domain: u16,
+    /// Who wants it.
+    pub by: String,
+    /// Told once nothing of ours is inside of the driver, or why that will not be.
+    pub reply: oneshot::Sender<Result<(), String>>,
+}
+
 /// The core as the server sees it. Calls return at once; answers come through `reply`, or never when it is dropped.
 pub trait Core: Clone + Send + 'static {
     /// Asks for a page on which the on-demand readings that `filter` takes are fresh, as far as they come in before `deadline`.
@@ -32,6 +45,10 @@ pub trait Core: Clone + Send + 'static {
     fn page(&self) -> Arc<Page>;
     /// Passes on an order of somebody who may give it.
     fn order(&self, order: Order, reply: oneshot::Sender<Result<String, String>>);
+    /// Lets go of a driver: its worker leaves and none is started until [`Core::resume`].
+    fn release(&self, release: Release);
+    /// The release of this number is over.
+    fn resume(&self, number: u64);
     /// Time since boot, in the clock of the snapshots.
     fn now(&self) -> Duration {
         boot::boottime()

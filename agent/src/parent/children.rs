@@ -66,6 +66,17 @@ struct Worker {
     /// Slots that were held by others at the last look.
     held: u8,
     told_down: Option<(Down, u8)>,
+    /// A person has it released.
+    paused: Option<Hold>,
+}
+
+/// No worker is started, by order of the daemon's.
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    /// The order's number.
+    number: u64,
+    /// The daemon knows that none is left.
+    told: bool,
 }
 
 /// The daemon and the workers.
@@ -94,6 +105,7 @@ impl Children {
                 starts: 0,
                 held: 0,
                 told_down: None,
+                paused: None,
             })
             .collect();
         Self {
@@ -152,7 +164,7 @@ impl Children {
         let workers = self
             .workers
             .iter()
-            .filter(|w| may_start && w.running.is_none())
+            .filter(|w| may_start && w.running.is_none() && w.paused.is_none())
             .map(|w| w.backoff.due)
             .min();
         [workers, self.daemon_deadline()].into_iter().flatten().min()
@@ -193,8 +205,27 @@ impl Children {
                 worker.backoff.due = worker.backoff.due.max(Instant::now() + Duration::from_secs(1));
             }
             worker.told_down = None;
+            // Whoever it was released for has lost the daemon too.
+            worker.paused = None;
         }
         Some(status)
+    }
+
+    /// Starts no worker for a domain. The one that runs leaves when the daemon closes its socket.
+    pub fn hold(&mut self, domain: u16, number: u64) {
+        if let Some(worker) = self.workers.get_mut(usize::from(domain)) {
+            worker.paused = Some(Hold { number, told: false });
+        }
+    }
+
+    /// Starts workers for it again.
+    pub fn free(&mut self, domain: u16) {
+        if let Some(worker) = self.workers.get_mut(usize::from(domain)) {
+            worker.paused = None;
+            // It left because it was told to.
+            worker.backoff = Backoff::new();
+            worker.told_down = None;
+        }
     }
 
     /// Kills a daemon that does not leave. It never runs a driver.
@@ -236,6 +267,14 @@ impl Children {
         }
         for worker in &mut self.workers {
             if worker.running.is_some() {
+                continue;
+            }
+            if let Some(hold) = worker.paused {
+                if !hold.told && worker.leaving.is_empty() {
+                    worker.paused = Some(Hold { told: true, ..hold });
+                    let packet = ToDaemon::Held(worker.number, hold.number);
+                    crate::ignore(link.send(&postcard::to_stdvec(&packet).unwrap_or_default(), None));
+                }
                 continue;
             }
             if worker.backoff.is_due() {

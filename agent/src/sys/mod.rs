@@ -8,7 +8,9 @@
 pub mod activation;
 pub mod dirs;
 pub mod files;
+pub mod foreground;
 pub mod fork;
+pub mod holders;
 pub mod interfaces;
 pub mod link;
 pub mod log;

@@ -37,6 +37,12 @@ impl Caller {
         let Self { program, options } = self;
         format!("{program} {verb} {} --reason 'TEXT'{options}", quoted(id))
     }
+
+    /// A command that works on the driver of a GPU, which we have open.
+    fn release(&self, command: &str) -> String {
+        let Self { program, options } = self;
+        format!("{program} release nvidia{options} -- {command}")
+    }
 }
 
 /// A word for a shell.
@@ -67,7 +73,7 @@ pub(super) fn steps(i: &IncidentView, caller: &Caller) -> Vec<(String, &'static 
             "the remedy, once jobs have ended; never with nextstate=RESUME, which lifts every drain",
         )),
         "reset-gpu" if i.subject_name.starts_with("GPU-") => steps.push((
-            format!("nvidia-smi --gpu-reset -i {}", quoted(&i.subject_name)),
+            caller.release(&format!("nvidia-smi --gpu-reset -i {}", quoted(&i.subject_name))),
             "the remedy, when no job is on it; GPUs joined by NVSwitches are reset together",
         )),
         _ => {}
@@ -112,6 +118,10 @@ mod tests {
         assert_eq!(
             Caller::called("nodewarden", None).order("clear", "abcdefgh"),
             "nodewarden clear abcdefgh --reason 'TEXT'"
+        );
+        assert_eq!(
+            caller.release("nvidia-smi"),
+            "./target/nodewarden release nvidia --run-dir '/tmp/a b/run' -- nvidia-smi"
         );
     }
 }

@@ -4,6 +4,7 @@
 mod gpus;
 mod places;
 mod proto;
+pub mod release;
 mod users;
 
 use std::os::unix::net::UnixListener;
@@ -16,6 +17,7 @@ use tokio::task::spawn_local;
 use tokio::time::timeout;
 
 use self::places::{Place, Places};
+use self::release::{Lease, release};
 use super::Core;
 use crate::actions::IncidentId;
 use crate::health::{Order, OrderVerb};
@@ -84,16 +86,34 @@ fn may_order<C: Core>(uid: u32, core: &C) -> bool {
 async fn serve<C: Core>(stream: UnixStream, uid: u32, core: C, _place: Place) {
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read);
+    let mut lease: Option<Lease<C>> = None;
     loop {
         let mut line = Vec::new();
         let mut bounded = (&mut read).take(MAX_LINE);
-        let got = timeout(TRANSFER, bounded.read_until(b'\n', &mut line)).await;
+        // Whoever has a driver released is silent while they work on it.
+        let wait = lease.as_ref().map_or(TRANSFER, Lease::left);
+        let got = timeout(wait, bounded.read_until(b'\n', &mut line)).await;
         if !matches!(got, Ok(Ok(1..))) {
             return;
         }
         let whole = line.ends_with(b"\n");
         let reply = match serde_json::from_slice::<Request>(&line) {
             _ if !whole => Reply::Refused(format!("a request is one line of less than {MAX_LINE} bytes")),
+            Ok(Request::Release { .. }) if lease.is_some() => {
+                Reply::Refused("one release at a time".to_owned())
+            }
+            Ok(Request::Release { domain, seconds }) => {
+                let (reply, granted) = release(&domain, seconds, uid, &core).await;
+                lease = granted;
+                reply
+            }
+            Ok(Request::Resume) => match lease.take() {
+                Some(lease) => {
+                    drop(lease);
+                    Reply::Done("taken back".to_owned())
+                }
+                None => Reply::Refused("nothing is released on this connection".to_owned()),
+            },
             Ok(request) => answer(request, uid, &core).await,
             Err(error) => Reply::Refused(format!("not a request: {error}")),
         };
@@ -122,14 +142,18 @@ async fn answer<C: Core>(request: Request, uid: u32, core: &C) -> Reply {
         },
         Request::Ack { id, reason } => order(OrderVerb::Ack, &id, &reason, uid, core).await,
         Request::Clear { id, reason } => order(OrderVerb::Clear, &id, &reason, uid, core).await,
+        // They belong to a connection, not to a request.
+        Request::Release { .. } | Request::Resume => Reply::Refused("not here".to_owned()),
     }
+}
+
+fn not_permitted(uid: u32) -> String {
+    format!("not permitted: uid {uid} is neither root nor one of health.operators")
 }
 
 async fn order<C: Core>(verb: OrderVerb, id: &str, reason: &str, uid: u32, core: &C) -> Reply {
     if !may_order(uid, core) {
-        return Reply::Refused(format!(
-            "not permitted: uid {uid} is neither root nor one of health.operators"
-        ));
+        return Reply::Refused(not_permitted(uid));
     }
     let Some(incident) = IncidentId::parse(id) else {
         return Reply::Refused(format!("{id:?} is no incident id"));

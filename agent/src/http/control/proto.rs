@@ -37,6 +37,15 @@ pub enum Request {
         /// Why.
         reason: String,
     },
+    /// Let go of a driver until [`Request::Resume`], the end of this connection or that of the time.
+    Release {
+        /// The worker, by the name of its domain.
+        domain: String,
+        /// How long at most, in seconds.
+        seconds: u64,
+    },
+    /// Take it back.
+    Resume,
 }
 
 /// A reply, one line.

@@ -1,6 +1,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::exposition::{OwnFacts, Page, sample};
 use crate::http::fake::Fake;
@@ -115,4 +116,56 @@ async fn a_stranger_may_look_but_not_order() {
     });
     assert!(matches!(ask(stranger, clear).await, super::Reply::Done(_)));
     assert_eq!(fake.orders.lock().unwrap()[0].by, stranger.to_string());
+}
+
+#[test]
+fn a_release_lasts_as_long_as_its_connection() {
+    let running = Running::start();
+    let released = || running.fake.released.lock().unwrap().len();
+    let until =
+        |count| testkit::wait::until_true("releases", Duration::from_secs(60), || released() == count);
+    let ask = |stream: &mut BufReader<UnixStream>, line: &str| {
+        stream
+            .get_mut()
+            .write_all(format!("{line}\n").as_bytes())
+            .unwrap();
+        let mut reply = String::new();
+        stream.read_line(&mut reply).unwrap();
+        reply
+    };
+    let connect = || BufReader::new(UnixStream::connect(running.dir.path().join(super::SOCKET)).unwrap());
+    let order = r#"{"verb":"release","domain":"nvidia","seconds":600}"#;
+
+    let mut first = connect();
+    assert!(ask(&mut first, r#"{"verb":"resume"}"#).contains("nothing is released"));
+    assert!(ask(&mut first, r#"{"verb":"release","domain":"tpu","seconds":600}"#).contains("none of kernel"));
+    assert!(ask(&mut first, r#"{"verb":"release","domain":"nvidia","seconds":0}"#).contains("not between"));
+    assert_eq!(released(), 0);
+    assert!(ask(&mut first, order).contains("nvidia is released"));
+    assert_eq!(released(), 1);
+    assert!(ask(&mut first, order).contains("one release at a time"));
+    assert!(ask(&mut first, r#"{"verb":"status"}"#).contains("status"));
+    assert!(ask(&mut first, r#"{"verb":"resume"}"#).contains("taken back"));
+    assert_eq!(released(), 0);
+
+    // Whoever leaves without a word gives it back, and so does whoever is over their time.
+    assert!(ask(&mut first, order).contains("nvidia is released"));
+    drop(first);
+    until(0).unwrap();
+    let mut late = connect();
+    assert!(ask(&mut late, r#"{"verb":"release","domain":"nvidia","seconds":1}"#).contains("is released"));
+    until(0).unwrap();
+    let mut rest = String::new();
+    assert_eq!(late.read_line(&mut rest).unwrap(), 0, "{rest}");
+}
+
+#[tokio::test]
+async fn a_stranger_may_not_release() {
+    let fake = Fake::new();
+    let (reply, lease) = super::release::release("nvidia", 600, 3_999_999_999, &fake).await;
+    assert!(
+        matches!(&reply, super::Reply::Refused(t) if t.starts_with("not permitted")),
+        "{reply:?}"
+    );
+    assert!(lease.is_none() && fake.released.lock().unwrap().is_empty());
 }
