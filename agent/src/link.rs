@@ -84,8 +84,6 @@ pub enum Down {
     Stuck,
     /// It could not be started.
     Start,
-    /// A person has released its driver for a while.
-    Released,
 }
 
 impl Down {
@@ -95,7 +93,6 @@ impl Down {
             Self::Backoff => "backoff",
             Self::Stuck => "stuck",
             Self::Start => "start",
-            Self::Released => "released",
         }
     }
 }

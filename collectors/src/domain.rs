@@ -37,7 +37,8 @@ pub struct Domain {
     pub capabilities: &'static [Capability],
     /// Whether it may be signalled.
     pub signals: Signals,
-    /// What the device files of its drivers begin with: a process that has one open keeps the driver from being reset.
+    /// What the device files of its driver begin with: whoever has one open keeps the driver from being reset. Empty
+    /// where there is no driver to let go of.
     pub devices: &'static [&'static str],
 }
 
@@ -75,7 +76,7 @@ pub static RDMA: Domain = Domain {
     uid: 64193,
     capabilities: &[],
     signals: Signals::Allowed,
-    devices: &["/dev/infiniband/"],
+    devices: &[],
 };
 
 /// NVIDIA's GPUs, by the driver's library. /dev/nvidia* is open to everybody.

@@ -1,6 +1,7 @@
 //! Talks to the daemon's control socket.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -62,6 +63,11 @@ impl Connection {
         }
     }
 
+    /// Another descriptor of it.
+    pub(super) fn copy(&self) -> io::Result<UnixStream> {
+        self.stream.get_ref().try_clone()
+    }
+
     /// Sends one request and waits for its reply.
     pub(super) fn ask(&mut self, request: &Request) -> Result<Reply, Down> {
         exchange(&mut self.stream, request).map_err(|e| Down {
@@ -108,6 +114,12 @@ fn exchange(stream: &mut BufReader<UnixStream>, request: &Request) -> io::Result
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     Ok(serde_json::from_str(&reply)?)
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.get_ref().as_fd()
+    }
 }
 
 impl Down {

@@ -84,7 +84,11 @@ pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            let code = u8::try_from(error.exit_code()).unwrap_or(2);
+            let code = match u8::try_from(error.exit_code()).unwrap_or(2) {
+                // There the lower ones are the command's own.
+                1.. if std::env::args_os().nth(1).is_some_and(|verb| verb == "release") => release::FAILED,
+                code => code,
+            };
             // Where even that cannot be printed, the exit code is all there is.
             return error.print().map_or(ExitCode::from(2), |()| ExitCode::from(code));
         }

@@ -5,26 +5,28 @@ use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use collectors::{DOMAINS, Domain};
+use collectors::{COLLECTORS, Domain};
 
 use super::client::{Connection, Down};
 use super::{dirs, screen};
 use crate::config::duration;
-use crate::http::control::release::MOST_SECONDS;
+use crate::http::control::release::{LEAVE, MOST_SECONDS, releasable};
 use crate::http::control::{Reply, Request, Status};
-use crate::sys::{foreground, holders};
-
-/// Longer than the daemon takes over a worker that does not leave.
-const PATIENCE: Duration = Duration::from_secs(75);
+use crate::sys::{foreground, holders, poll};
 
 /// How long the driver may take to be opened again before we say that it is not.
 const REOPEN: Duration = Duration::from_secs(60);
 
+/// How long it may take to see who else has the driver open.
+const LOOK: Duration = Duration::from_secs(5);
+
 /// Our own failures, told apart from the command's exit codes as env(1) and timeout(1) do.
-const FAILED: u8 = 125;
+pub(super) const FAILED: u8 = 125;
 const CANNOT_RUN: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
@@ -35,8 +37,8 @@ const SHOWN: usize = 20;
 #[derive(Debug, clap::Args)]
 pub(super) struct ReleaseArgs {
     /// Whose driver, by the name of its worker.
-    #[arg(value_parser = clap::builder::PossibleValuesParser::new(DOMAINS.iter().map(|d| d.name)))]
-    worker: String,
+    #[arg(value_name = "WORKER", value_parser = worker)]
+    worker: &'static Domain,
     /// Take it back after this time, even if the command still runs.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = limit)]
     limit: Duration,
@@ -46,6 +48,13 @@ pub(super) struct ReleaseArgs {
     /// What works on the driver, with its arguments.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+fn worker(text: &str) -> Result<&'static Domain, String> {
+    let names: Vec<&str> = releasable().map(|d| d.name).collect();
+    releasable()
+        .find(|d| d.name == text)
+        .ok_or_else(|| format!("expected {}", names.join(" or ")))
 }
 
 fn limit(text: &str) -> Result<Duration, String> {
@@ -77,22 +86,14 @@ fn perform(args: &ReleaseArgs) -> anyhow::Result<ExitCode> {
     let Some((program, rest)) = args.command.split_first() else {
         anyhow::bail!("no command")
     };
-    let domain = DOMAINS.iter().copied().find(|d| d.name == args.worker);
-    let domain = domain.ok_or_else(|| anyhow::anyhow!("{:?} is no worker", args.worker))?;
-    let mut daemon = Connection::open(&dir, PATIENCE)?;
-    match daemon.ask(&Request::Release {
-        domain: args.worker.clone(),
-        seconds: args.limit.as_secs(),
-    })? {
-        Reply::Done(text) => note(&text),
-        Reply::Refused(text) => anyhow::bail!(text),
-        _ => return Err(Down::odd(&dir).into()),
-    }
-    show_holders(domain);
-    let ended = foreground::run(program, rest);
-    // Taken back whatever came of the command: the connection ends with this process too.
-    if let Err(error) = resume(&mut daemon, domain) {
-        screen::complain(&format!("{error:#}"));
+    let mut driver = Driver::release(&dir, args)?;
+    show_holders(args.worker);
+    let over = driver.watch();
+    // The command keeps the connection open too: should this process be killed, it is not disturbed.
+    let ended = foreground::run(program, rest, &driver.daemon);
+    over.store(true, Ordering::Release);
+    if let Err(error) = driver.take_back() {
+        screen::complain(&screen::chain(&error));
     }
     Ok(match ended {
         Ok(status) => ExitCode::from(code(status)),
@@ -111,23 +112,13 @@ fn code(status: ExitStatus) -> u8 {
     u8::try_from(code).unwrap_or(FAILED)
 }
 
-/// On stderr, so that the command's output stays its own.
-fn note(text: &str) {
-    screen::complain(text);
-}
-
-/// Says who else is inside of the driver: a reset or an unload fails while there is one.
+/// Says who else is inside of the driver: a reset or an unload fails while there is one. On stderr, so that the command's
+/// output stays its own.
 fn show_holders(domain: &Domain) {
-    if domain.devices.is_empty() {
-        return;
-    }
-    let holders = match holders::of(Path::new("/proc"), domain.devices) {
-        Ok(holders) => holders,
-        Err(error) => return note(&format!("who else holds the driver is not known: {error}")),
-    };
+    let holders = holders::of(Path::new("/proc"), domain.devices, LOOK);
     for holder in holders.found.iter().take(SHOWN) {
         let files: Vec<String> = holder.files.iter().map(|f| f.display().to_string()).collect();
-        note(&format!(
+        screen::complain(&format!(
             "still open by {} (pid {}): {}",
             holder.name,
             holder.pid,
@@ -135,61 +126,126 @@ fn show_holders(domain: &Domain) {
         ));
     }
     if let Some(more) = holders.found.len().checked_sub(SHOWN).filter(|n| *n > 0) {
-        note(&format!("and by {more} more"));
+        screen::complain(&format!("and by {more} more"));
     }
     if holders.hidden > 0 {
-        note(&format!(
-            "{} processes of others were not looked at: run it as root",
-            holders.hidden
+        let hidden = holders.hidden;
+        screen::complain(&format!("{hidden} processes were not looked at: run it as root"));
+    }
+    if !holders.unfinished.is_empty() {
+        screen::complain(&format!(
+            "who else has it open is not all known: {}",
+            holders.unfinished
         ));
     }
 }
 
-/// Has the driver taken back, and waits until it is read again.
-fn resume(daemon: &mut Connection, domain: &Domain) -> anyhow::Result<()> {
-    let taken = daemon.ask(&Request::Resume);
-    match taken {
-        Ok(Reply::Done(_)) => {}
-        Ok(Reply::Refused(text)) => anyhow::bail!(text),
-        Ok(_) => anyhow::bail!("the daemon's reply is of another kind"),
-        Err(_) => anyhow::bail!(
-            "the daemon has ended the release before the command was over: its time was over, or the daemon was restarted"
-        ),
-    }
-    let until = Instant::now() + REOPEN;
-    loop {
-        let Reply::Status(status) = daemon.ask(&Request::Status)? else {
-            anyhow::bail!("the daemon's reply is of another kind")
+/// A driver that the daemon has let go of.
+struct Driver<'a> {
+    dir: &'a Path,
+    domain: &'static Domain,
+    daemon: Connection,
+    /// How often its worker had been started before.
+    starts: u64,
+}
+
+impl<'a> Driver<'a> {
+    fn release(dir: &'a Path, args: &ReleaseArgs) -> anyhow::Result<Self> {
+        // Longer than the daemon waits for its worker.
+        let daemon = Connection::open(dir, LEAVE + Duration::from_secs(15))?;
+        let mut driver = Self {
+            dir,
+            domain: args.worker,
+            daemon,
+            starts: 0,
         };
-        match read_again(&status, domain) {
-            Some(text) => {
-                note(&text);
-                return Ok(());
+        driver.starts = driver.status()?.1;
+        let name = driver.domain.name;
+        match driver.daemon.ask(&Request::Release {
+            domain: name.to_owned(),
+            seconds: args.limit.as_secs(),
+        })? {
+            Reply::Done(text) => screen::complain(&text),
+            Reply::Refused(text) => anyhow::bail!(text),
+            _ => return Err(Down::odd(dir).into()),
+        }
+        Ok(driver)
+    }
+
+    /// What there is to show, and how often the worker was started.
+    fn status(&mut self) -> anyhow::Result<(Box<Status>, u64)> {
+        match self.daemon.ask(&Request::Status)? {
+            Reply::Status(status) => {
+                let worker = status.workers.iter().find(|w| w.name == self.domain.name);
+                let starts = worker.map_or(0, |w| w.starts);
+                Ok((status, starts))
             }
-            None if Instant::now() >= until => anyhow::bail!(
-                "{} is taken back, and is not read again after {} s: see `nodewarden status`",
-                domain.name,
-                REOPEN.as_secs()
-            ),
-            None => thread::sleep(Duration::from_millis(200)),
+            Reply::Refused(text) => anyhow::bail!(text),
+            _ => Err(Down::odd(self.dir).into()),
+        }
+    }
+
+    /// Says at once if the daemon ends the release, until what is returned is set.
+    fn watch(&self) -> Arc<AtomicBool> {
+        let over = Arc::new(AtomicBool::new(false));
+        let (is_over, name) = (Arc::clone(&over), self.domain.name);
+        // Without a copy or a thread it is said at the end of the command.
+        if let Ok(copy) = self.daemon.copy() {
+            let watch = move || {
+                poll::until_input(&copy);
+                if !is_over.load(Ordering::Acquire) {
+                    screen::complain(&format!(
+                        "the daemon opens {name} again while the command still runs: its time is over, or the daemon was restarted"
+                    ));
+                }
+            };
+            crate::ignore(thread::Builder::new().name("watch".to_owned()).spawn(watch));
+        }
+        over
+    }
+
+    /// Has the driver opened again, and waits until its devices are listed.
+    fn take_back(&mut self) -> anyhow::Result<()> {
+        match self.daemon.ask(&Request::Resume) {
+            Ok(Reply::Done(_)) => {}
+            Ok(Reply::Refused(text)) => anyhow::bail!(text),
+            Ok(_) => return Err(Down::odd(self.dir).into()),
+            Err(error) => return Err(anyhow::Error::from(error).context("the release had ended before")),
+        }
+        let until = Instant::now() + REOPEN;
+        loop {
+            let (status, starts) = self.status()?;
+            let over = Instant::now() >= until;
+            match found(&status, self.domain).filter(|(_, well)| starts > self.starts && (*well || over)) {
+                Some((text, _)) => {
+                    screen::complain(&format!("taken back: {text}"));
+                    return Ok(());
+                }
+                None if over => anyhow::bail!(
+                    "{} is taken back, and is not read again after {} s: see `nodewarden status`",
+                    self.domain.name,
+                    REOPEN.as_secs()
+                ),
+                None => thread::sleep(Duration::from_millis(200)),
+            }
         }
     }
 }
 
-/// What is found now; `None`: a collector has not said it yet.
-fn read_again(status: &Status, domain: &Domain) -> Option<String> {
-    let names = collectors::COLLECTORS
-        .iter()
-        .filter(|s| s.domain.name == domain.name);
-    let mut parts = Vec::new();
-    for spec in names {
+/// What is found now, and whether all of it is well; `None`: a collector has not said it yet.
+fn found(status: &Status, domain: &Domain) -> Option<(String, bool)> {
+    let (mut parts, mut well) = (Vec::new(), true);
+    for spec in COLLECTORS.iter().filter(|s| s.domain.name == domain.name) {
         let view = status.collectors.iter().find(|c| c.name == spec.name)?;
         parts.push(match view.state.as_str() {
             "unknown" => return None,
             "absent" => format!("{} is not on this node", view.name),
-            "failed" => format!("{} has failed: {}", view.name, view.text),
+            "failed" => {
+                well = false;
+                format!("{} has failed: {}", view.name, view.text)
+            }
             _ => format!("{} has {} devices", view.name, view.devices),
         });
     }
-    Some(format!("taken back: {}", parts.join(", ")))
+    Some((parts.join(", "), well))
 }

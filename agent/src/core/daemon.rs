@@ -401,6 +401,7 @@ impl Daemon {
                         crate::ignore(self.poll.want_write(fd, u64::from(domain), wanted));
                     }
                 }
+                Told::Opened => self.changed = true,
                 Told::Gone => self.release_waiters(domain),
             }
         }
@@ -431,6 +432,7 @@ impl Daemon {
                     self.tell_parent(&ToParent::Hold(domain, number));
                     self.release_waiters(domain);
                     self.fleet.release(domain);
+                    self.changed = true;
                 }
             }
             Message::Resume(number) => {
@@ -535,6 +537,7 @@ impl Daemon {
                     return;
                 };
                 self.release_waiters(domain);
+                self.changed = true;
                 match self
                     .fleet
                     .attach(domain, (pid, starts, stuck_slots), socket, &self.cursors)

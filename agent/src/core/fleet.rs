@@ -25,6 +25,8 @@ pub enum Told {
     Done(u16),
     /// Something happened, of which the watcher of this collector tells.
     Event(&'static str, Box<Event>),
+    /// A collector's source was opened, or could not be.
+    Opened,
     /// The socket must be watched for room to write, or no longer.
     Write(bool),
     /// The worker is gone or talks garbage; its socket was closed.
@@ -136,12 +138,10 @@ impl Fleet {
 
     /// Lets a driver go: its worker leaves, and what it said is no longer shown.
     pub fn release(&mut self, domain: u16) {
-        let stuck = self
-            .state
-            .workers
-            .get(usize::from(domain))
-            .map_or(0, |w| w.stuck_slots);
-        self.down(domain, Down::Released, stuck);
+        self.forget(domain);
+        if let Some(worker) = self.state.workers.get_mut(usize::from(domain)) {
+            worker.down = Some("released");
+        }
     }
 
     /// Closes a worker's socket, which ends the worker, and forgets what it said: old values are not shown.
@@ -293,7 +293,12 @@ impl Fleet {
                     }
                     told.push(Told::Event(spec.name, Box::new(event)));
                 }
-                (frame, true) => self.note(domain, frame)?,
+                (frame, true) => {
+                    if matches!(frame, FromWorker::Opened(..)) {
+                        told.push(Told::Opened);
+                    }
+                    self.note(domain, frame)?;
+                }
             }
         }
     }

@@ -203,7 +203,7 @@ impl Kept {
                     out.extend_from_slice(found.start);
                     // Of a histogram only the sum has a unit; how many there were is never scaled.
                     let counts = column.metric.slots() > 1 && matches!(found.value, Value::U64(_));
-                    if scale.0 == 1.0 || counts {
+                    if counts {
                         number::value(found.value, out);
                     } else {
                         plan::write_scaled(found.value, scale, out);

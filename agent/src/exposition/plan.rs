@@ -232,7 +232,7 @@ fn write_start(series: &Series, joined: Option<&Series>, shape: Shape, out: &mut
 
 /// Writes a value as another exporter counts it. Whole numbers stay whole and exact where that is possible.
 pub(super) fn write_scaled(value: Value, (scale, round): (f64, bool), out: &mut Vec<u8>) {
-    if scale == 1.0 {
+    if scale == 1.0 && !round {
         return number::value(value, out);
     }
     let rounded = |v: f64| if round { v.round() } else { v };

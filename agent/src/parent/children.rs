@@ -24,6 +24,8 @@ const SETTLED: Duration = Duration::from_secs(60);
 const READY_PATIENCE: Duration = Duration::from_secs(120);
 /// How long a daemon may live on after it has closed its socket: it finishes its records.
 const UNLINKED_PATIENCE: Duration = Duration::from_secs(10);
+/// How often it is looked whether a process that a driver has to be free of has left.
+const HELD_RETRY: Duration = Duration::from_millis(250);
 /// How often it is looked whether a stuck process has let go of its slot.
 const STUCK_RETRY: Duration = Duration::from_secs(5);
 
@@ -75,8 +77,8 @@ struct Worker {
 struct Hold {
     /// The order's number.
     number: u64,
-    /// The daemon knows that none is left.
-    told: bool,
+    /// When it is looked again whether one is left; `None`: the daemon knows that none is.
+    look: Option<Instant>,
 }
 
 /// The daemon and the workers.
@@ -164,8 +166,8 @@ impl Children {
         let workers = self
             .workers
             .iter()
-            .filter(|w| may_start && w.running.is_none() && w.paused.is_none())
-            .map(|w| w.backoff.due)
+            .filter(|w| may_start && w.running.is_none())
+            .filter_map(|w| w.paused.map_or(Some(w.backoff.due), |hold| hold.look))
             .min();
         [workers, self.daemon_deadline()].into_iter().flatten().min()
     }
@@ -214,7 +216,10 @@ impl Children {
     /// Starts no worker for a domain. The one that runs leaves when the daemon closes its socket.
     pub fn hold(&mut self, domain: u16, number: u64) {
         if let Some(worker) = self.workers.get_mut(usize::from(domain)) {
-            worker.paused = Some(Hold { number, told: false });
+            // One that never leaves is no reason to start none later on.
+            worker.leaving.extend(worker.running.take().map(|(pid, _)| pid));
+            let look = Some(Instant::now());
+            worker.paused = Some(Hold { number, look });
         }
     }
 
@@ -224,6 +229,10 @@ impl Children {
             worker.paused = None;
             // It left because it was told to.
             worker.backoff = Backoff::new();
+            if !worker.leaving.is_empty() {
+                // It is given a moment before the second slot is taken.
+                worker.backoff.due += Duration::from_secs(1);
+            }
             worker.told_down = None;
         }
     }
@@ -269,12 +278,8 @@ impl Children {
             if worker.running.is_some() {
                 continue;
             }
-            if let Some(hold) = worker.paused {
-                if !hold.told && worker.leaving.is_empty() {
-                    worker.paused = Some(Hold { told: true, ..hold });
-                    let packet = ToDaemon::Held(worker.number, hold.number);
-                    crate::ignore(link.send(&postcard::to_stdvec(&packet).unwrap_or_default(), None));
-                }
+            if worker.paused.is_some() {
+                worker.tell_held(&self.slots, link);
                 continue;
             }
             if worker.backoff.is_due() {
@@ -318,6 +323,24 @@ impl Worker {
             &postcard::to_stdvec(&packet).unwrap_or_default(),
             Some(ours.as_fd()),
         )
+    }
+
+    /// Tells the daemon once that no process of ours is left, also none of an earlier parent's.
+    fn tell_held(&mut self, dir: &std::path::Path, link: &Packets) {
+        let Some(hold) = self.paused.as_mut() else { return };
+        if hold.look.is_none_or(|at| at > Instant::now()) {
+            return;
+        }
+        let is_free = match slots::take(dir, self.domain.name) {
+            Ok(slots) => slots.held == 0 && self.leaving.is_empty(),
+            Err(e) => {
+                tracing::error!(worker = self.domain.name, error = %e, "lock slots cannot be looked at");
+                false
+            }
+        };
+        let packet = ToDaemon::Held(self.number, hold.number);
+        let told = is_free && (link.send(&postcard::to_stdvec(&packet).unwrap_or_default(), None)).is_ok();
+        hold.look = (!told).then(|| Instant::now() + HELD_RETRY);
     }
 
     fn tell_down(&mut self, link: &Packets, why: Down) {

@@ -4,34 +4,45 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus};
 
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::{SigHandler, Signal, signal};
 
 /// What the keys of a terminal send to all that runs in its foreground.
 const KEYS: [Signal; 2] = [Signal::SIGINT, Signal::SIGQUIT];
 
-/// Runs it to its end. Ctrl-C reaches the command alone: whoever called this has something to do after it.
+/// Runs it to its end, with a descriptor that stays open for as long as it or this process lives. Ctrl-C reaches the
+/// command alone: whoever called this has something to do after it.
 ///
 /// # Errors
 /// When the program cannot be started.
-pub fn run(program: &OsString, args: &[OsString]) -> io::Result<ExitStatus> {
-    let set = |to| {
-        for key in KEYS {
-            // SAFETY: neither of the two is a handler of ours, so nothing runs in signal context.
-            unsafe { signal(key, to) }?;
+pub fn run(program: &OsString, args: &[OsString], open: impl AsFd) -> io::Result<ExitStatus> {
+    let kept: OwnedFd = open.as_fd().try_clone_to_owned()?;
+    let mut before = [SigHandler::SigDfl; 2];
+    for (key, before) in KEYS.into_iter().zip(&mut before) {
+        // SAFETY: it is ignored, so no handler runs in signal context.
+        *before = unsafe { signal(key, SigHandler::SigIgn) }?;
+    }
+    let restore = move || {
+        for (key, before) in KEYS.into_iter().zip(before) {
+            // SAFETY: what was there before this function is put back.
+            unsafe { signal(key, before) }?;
         }
         Ok(())
     };
     let mut command = Command::new(program);
     command.args(args);
-    // SAFETY: between fork and exec only sigaction(2) is called, which is async-signal-safe.
+    // SAFETY: between fork and exec only fcntl(2) and sigaction(2) are called, which are async-signal-safe.
     unsafe {
-        command.pre_exec(move || set(SigHandler::SigDfl));
+        command.pre_exec(move || {
+            fcntl(&kept, FcntlArg::F_SETFD(FdFlag::empty()))?;
+            restore()
+        });
     }
-    set(SigHandler::SigIgn)?;
     let ended = command.status();
-    set(SigHandler::SigDfl)?;
+    restore()?;
     ended
 }

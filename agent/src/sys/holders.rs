@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use collectors::sys::root;
 
@@ -28,61 +31,110 @@ pub struct Holders {
     pub found: Vec<Holder>,
     /// How many could not be looked at: those of other users, for a caller who is not root.
     pub hidden: usize,
+    /// Why not every process was looked at; empty where all were.
+    pub unfinished: String,
 }
 
-/// Looks at every process of `proc` for files whose path begins with one of these.
-///
-/// # Errors
-/// When the folder itself cannot be read.
-pub fn of(proc: &Path, prefixes: &[&str]) -> std::io::Result<Holders> {
+enum Look {
+    Found(Holder),
+    Hidden,
+    Failed(std::io::Error),
+}
+
+/// Looks at every process of `proc` for files whose path begins with one of these, for so long at most: a process that is
+/// stuck in a driver may block whoever looks at its memory.
+pub fn of(proc: &Path, prefixes: &'static [&'static str], patience: Duration) -> Holders {
+    let (to, looks) = channel();
+    let proc = proc.to_owned();
+    let started = thread::Builder::new()
+        .name("holders".to_owned())
+        .spawn(move || look(&proc, prefixes, &to));
     let mut holders = Holders::default();
-    for entry in fs::read_dir(proc)? {
-        // One that has ended meanwhile holds nothing.
-        let Ok(entry) = entry else { continue };
-        let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse().ok()) else {
-            continue;
-        };
-        let process = entry.path();
-        match files(&process, prefixes) {
-            Ok(files) if files.is_empty() => {}
-            Ok(files) => holders.found.push(Holder {
-                pid,
-                name: name(&process),
-                files,
-            }),
-            Err(e) if e.kind() == ErrorKind::PermissionDenied => holders.hidden += 1,
-            Err(_) => {}
+    if let Err(e) = started {
+        holders.unfinished = e.to_string();
+    }
+    let until = Instant::now() + patience;
+    loop {
+        match looks.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(Look::Found(holder)) => match holders.found.iter_mut().find(|h| h.pid == holder.pid) {
+                Some(known) => known.files.extend(holder.files),
+                None => holders.found.push(holder),
+            },
+            Ok(Look::Hidden) => holders.hidden += 1,
+            Ok(Look::Failed(e)) => holders.unfinished = e.to_string(),
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                holders.unfinished = format!("no answer within {} s", patience.as_secs());
+                break;
+            }
         }
     }
     holders.found.sort_by_key(|h| h.pid);
-    Ok(holders)
+    holders
 }
 
-fn files(process: &Path, prefixes: &[&str]) -> std::io::Result<BTreeSet<PathBuf>> {
+fn look(proc: &Path, prefixes: &[&str], to: &Sender<Look>) {
+    // Whoever asked has given up where this cannot be sent.
+    let tell = |look| crate::ignore(to.send(look));
     let is_one = |path: &Path| {
         path.to_str()
-            .is_some_and(|p| prefixes.iter().any(|x| p.starts_with(x)))
+            .is_some_and(|p| prefixes.iter().any(|prefix| p.starts_with(prefix)))
     };
-    let mut files = BTreeSet::new();
-    for entry in fs::read_dir(process.join("fd"))? {
-        let Ok(entry) = entry else { continue };
-        // A descriptor may be closed between the list and the look.
-        if let Ok(path) = fs::read_link(entry.path())
-            && is_one(&path)
-        {
-            files.insert(path);
+    let entries = match fs::read_dir(proc) {
+        Ok(entries) => entries,
+        Err(e) => return tell(Look::Failed(e)),
+    };
+    let pid = |entry: &fs::DirEntry| entry.file_name().to_str().and_then(|n| n.parse::<i32>().ok());
+    let processes: Vec<(i32, PathBuf)> = entries
+        .flatten()
+        .filter_map(|entry| Some((pid(&entry)?, entry.path())))
+        .collect();
+    let found = |pid, process: &Path, files: BTreeSet<PathBuf>| {
+        if !files.is_empty() {
+            let name = name(process);
+            tell(Look::Found(Holder { pid, name, files }));
+        }
+    };
+    for (pid, process) in &processes {
+        match open(process) {
+            Ok(files) => found(*pid, process, files.into_iter().filter(|f| is_one(f)).collect()),
+            Err(e) if e.kind() == ErrorKind::PermissionDenied => tell(Look::Hidden),
+            // One that has ended meanwhile holds nothing.
+            Err(_) => {}
         }
     }
-    // A mapping holds the device when its descriptor is closed.
-    if let Ok(Some(maps)) = root::read_bytes(&process.join("maps"), MAX_MAPS) {
-        let maps = String::from_utf8_lossy(&maps);
-        // Columns as in proc_pid_maps(5): the path is the sixth and begins with a slash.
-        let mapped = maps
-            .lines()
-            .filter_map(|l| l.find('/').and_then(|at| l.get(at..)));
-        files.extend(mapped.map(PathBuf::from).filter(|p| is_one(p)));
+    // A mapping holds the device when its descriptor is closed. Last, because this is what may block.
+    for (pid, process) in &processes {
+        let mapped = mapped(process).into_iter().filter(|f| is_one(f)).collect();
+        found(*pid, process, mapped);
     }
-    Ok(files)
+}
+
+/// What a process has open. Where its first thread has ended, another one knows.
+fn open(process: &Path) -> std::io::Result<BTreeSet<PathBuf>> {
+    let of = |folder: &Path| -> std::io::Result<BTreeSet<PathBuf>> {
+        let entries = fs::read_dir(folder.join("fd"))?.flatten();
+        // A descriptor may be closed between the list and the look.
+        Ok(entries.filter_map(|e| fs::read_link(e.path()).ok()).collect())
+    };
+    let files = of(process)?;
+    if !files.is_empty() {
+        return Ok(files);
+    }
+    let threads = fs::read_dir(process.join("task")).into_iter().flatten().flatten();
+    Ok(threads.filter_map(|t| of(&t.path()).ok()).flatten().collect())
+}
+
+/// What it has mapped: in proc_pid_maps(5) the path is the last column and begins with a slash.
+fn mapped(process: &Path) -> BTreeSet<PathBuf> {
+    let Ok(Some(maps)) = root::read_bytes(&process.join("maps"), MAX_MAPS) else {
+        return BTreeSet::new();
+    };
+    let maps = String::from_utf8_lossy(&maps);
+    let paths = maps
+        .lines()
+        .filter_map(|l| l.find('/').and_then(|at| l.get(at..)));
+    paths.map(PathBuf::from).collect()
 }
 
 fn name(process: &Path) -> String {
@@ -96,45 +148,57 @@ fn name(process: &Path) -> String {
 mod tests {
     use super::*;
 
+    const LONG: Duration = Duration::from_secs(60);
+
     #[test]
     fn a_process_holds_what_it_has_open_and_nothing_else() {
-        let dir = tempfile::tempdir().unwrap();
-        let (device, other) = (dir.path().join("gpu0"), dir.path().join("other"));
-        for path in [&device, &other] {
-            fs::write(path, "").unwrap();
-        }
-        let open = [fs::File::open(&device).unwrap(), fs::File::open(&other).unwrap()];
-        let prefix = dir.path().join("gpu");
-        let look = || of(Path::new("/proc"), &[prefix.to_str().unwrap()]).unwrap().found;
+        let look = || of(Path::new("/proc"), &["/dev/ptmx", "/dev/pts/ptmx"], LONG);
         let me = i32::try_from(std::process::id()).unwrap();
-        let mine = look().into_iter().find(|h| h.pid == me).unwrap();
-        assert_eq!(mine.files, BTreeSet::from([device]));
-        assert!(!mine.name.is_empty());
+        let mine = |holders: &Holders| holders.found.iter().find(|h| h.pid == me).cloned();
+        let open = fs::File::open("/dev/ptmx").unwrap();
+        let holder = mine(&look()).unwrap();
+        assert!(holder.files.iter().all(|f| f.ends_with("ptmx")), "{holder:?}");
+        assert!(!holder.name.is_empty());
         drop(open);
-        assert!(!look().iter().any(|h| h.pid == me));
+        // Another test of this program may have a terminal, too.
+        let holders = look();
+        assert_eq!(holders.unfinished, "");
+        assert!(mine(&holders).is_none_or(|h| h.files == holder.files));
     }
 
     #[test]
-    fn a_mapping_holds_and_a_process_of_somebody_else_is_counted() {
+    fn a_mapping_holds_and_so_does_a_thread_whose_first_one_has_ended() {
         let proc = tempfile::tempdir().unwrap();
-        let write = |path: &str, text: &str| {
-            let path = proc.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
+        let process = |pid: &str| {
+            let path = proc.path().join(pid);
+            fs::create_dir_all(path.join("fd")).unwrap();
+            path
         };
         let maps = "7f00-7f01 rw-s 00000000 00:05 9 /dev/nvidiactl\n7f02-7f03 r--p 0 00:00 0 [vdso]\n";
-        write("17/maps", maps);
-        write("17/comm", "python3\n");
-        fs::create_dir(proc.path().join("17/fd")).unwrap();
-        write("9/maps", "");
-        fs::create_dir(proc.path().join("9/fd")).unwrap();
-        write("meminfo", "");
-        let holders = of(proc.path(), &["/dev/nvidia"]).unwrap();
-        let [holder] = holders.found.as_slice() else {
-            panic!("{holders:?}")
-        };
-        assert_eq!((holder.pid, holder.name.as_str()), (17, "python3"));
-        assert_eq!(holder.files, BTreeSet::from(["/dev/nvidiactl".into()]));
-        assert_eq!(holders.hidden, 0);
+        fs::write(process("17").join("maps"), maps).unwrap();
+        fs::write(process("17").join("comm"), "python3\n").unwrap();
+        let task = process("18").join("task/19/fd");
+        fs::create_dir_all(&task).unwrap();
+        std::os::unix::fs::symlink("/dev/nvidia0", task.join("7")).unwrap();
+        process("9");
+        fs::write(proc.path().join("meminfo"), "").unwrap();
+        let holders = of(proc.path(), &["/dev/nvidia"], LONG);
+        let found: Vec<_> = holders.found.iter().map(|h| (h.pid, h.name.as_str())).collect();
+        assert_eq!(found, [(17, "python3"), (18, "?")]);
+        assert_eq!(holders.found[0].files, BTreeSet::from(["/dev/nvidiactl".into()]));
+        assert_eq!((holders.hidden, holders.unfinished.as_str()), (0, ""));
+    }
+
+    #[test]
+    fn a_look_that_blocks_is_given_up_with_what_was_found() {
+        let proc = tempfile::tempdir().unwrap();
+        let process = proc.path().join("17");
+        fs::create_dir_all(process.join("fd")).unwrap();
+        std::os::unix::fs::symlink("/dev/nvidia0", process.join("fd/3")).unwrap();
+        // It takes no time at all where there is none.
+        let holders = of(proc.path(), &["/dev/nvidia"], Duration::ZERO);
+        assert!(!holders.unfinished.is_empty() || holders.found.len() == 1);
+        let gone = of(&proc.path().join("gone"), &["/dev/nvidia"], LONG);
+        assert!(!gone.unfinished.is_empty());
     }
 }

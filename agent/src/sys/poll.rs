@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
@@ -70,6 +71,12 @@ impl Poll {
             Err(e) => Err(e.into()),
         }
     }
+}
+
+/// Waits until there is something to read, or will never be again.
+pub fn until_input(fd: impl AsFd) {
+    let mut fds = [PollFd::new(fd.as_fd(), PollFlags::POLLIN)];
+    while poll(&mut fds, PollTimeout::NONE) == Err(Errno::EINTR) {}
 }
 
 /// Wakes a [`Poll`] from another thread.

@@ -63,7 +63,13 @@ impl Caller {
 
     /// What was asked about instances may be asked again: another one may have taken the number of one that left.
     pub(super) fn forget_instances(&mut self) {
-        let about_instances = ["GetMemoryInfo", "GpmSampleGet"];
+        let about_instances = [
+            "GetMemoryInfo",
+            "GetMigDeviceHandleByIndex",
+            "GpmSampleAlloc",
+            "GpmSampleGet",
+            "GpmMetricsGet",
+        ];
         self.refused.retain(|(name, _)| !about_instances.contains(name));
     }
 

@@ -8,7 +8,7 @@ mod table;
 
 use std::time::{Duration, Instant};
 
-use super::call::Caller;
+use super::call::{Caller, Question};
 use super::instances::Instances;
 use super::metrics as n;
 use crate::Block;
@@ -32,12 +32,16 @@ struct Window {
     spare: Option<Sample>,
     length: Option<Duration>,
     values: Vec<Option<f64>>,
+    /// The driver refused the question once: an instance that has left looks like that, too.
+    refused: bool,
 }
 
 /// The windows of one GPU.
 #[derive(Debug)]
 pub(super) struct Profile {
     windows: Vec<Window>,
+    /// Samples of instances that have left. They are used again, as their memory is the library's.
+    spares: Vec<Sample>,
     wanted: Vec<u32>,
     /// The driver knows the counters that only grow.
     counters: bool,
@@ -56,6 +60,7 @@ impl Profile {
             .filter(|supported| *supported)?;
         Some(Self {
             windows: Vec::new(),
+            spares: Vec::new(),
             wanted: table::ids(true),
             counters: true,
         })
@@ -77,13 +82,22 @@ impl Profile {
                     None => Window::new(part),
                 })
                 .collect();
+            let left = before
+                .into_iter()
+                .flat_map(|w| w.begin.map(|(s, _)| s).into_iter().chain(w.spare));
+            self.spares.extend(left);
         }
         for window in &mut self.windows {
-            let asked = window.take(caller, &self.wanted);
-            if asked == Err(Code::INVALID_ARGUMENT) && self.counters {
-                // A driver that does not know the newer numbers refuses all of them.
-                self.counters = false;
-                self.wanted = table::ids(false);
+            if window.take(caller, &self.wanted, &mut self.spares) && self.counters {
+                if window.instance.is_none() || window.refused {
+                    // A driver that does not know the newer numbers refuses all of them.
+                    self.counters = false;
+                    self.wanted = table::ids(false);
+                } else {
+                    window.refused = true;
+                    caller.retry(window.question(&self.wanted));
+                    instances.suspect();
+                }
             }
             window.push(gpu, instances, out);
         }
@@ -98,26 +112,34 @@ impl Window {
             spare: None,
             length: None,
             values: Vec::new(),
+            refused: false,
         }
     }
 
-    /// Ends the window where it is long enough, and begins the next.
-    fn take(&mut self, caller: &mut Caller, wanted: &[u32]) -> Result<(), Code> {
-        let number = self.instance.map_or(0, |i| i + 1);
-        // Without the counters it is another question.
-        let question = (
-            "GpmMetricsGet",
-            number + u32::from(wanted.len() < ROWS.len()) * 1000,
-        );
+    /// Which of the questions about windows this is.
+    fn number(&self) -> u32 {
+        self.instance.map_or(0, |i| i + 1)
+    }
+
+    /// What is asked of the driver. Without the counters it is another question.
+    fn question(&self, wanted: &[u32]) -> Question {
+        let kind = u32::from(wanted.len() < ROWS.len()) * 1000;
+        ("GpmMetricsGet", self.number() + kind)
+    }
+
+    /// Ends the window where it is long enough, and begins the next. Whether the driver refused what was asked.
+    fn take(&mut self, caller: &mut Caller, wanted: &[u32], spares: &mut Vec<Sample>) -> bool {
+        let (number, question) = (self.number(), self.question(wanted));
         let early = self.begin.as_ref().is_some_and(|(_, at)| at.elapsed() < WINDOW);
         if early || caller.is_refused(question) {
-            return Ok(());
+            return false;
         }
-        let spare = match self.spare.take() {
-            Some(sample) => Some(sample),
-            None => caller.ask_about(("GpmSampleAlloc", number), Library::gpm_sample)?,
-        };
-        let Some(mut end) = spare else { return Ok(()) };
+        let spare = self.spare.take().or_else(|| spares.pop());
+        let spare = spare.or_else(|| {
+            let room = caller.ask_about(("GpmSampleAlloc", number), Library::gpm_sample);
+            room.ok().flatten()
+        });
+        let Some(mut end) = spare else { return false };
         let (handle, instance) = (caller.handle, self.instance);
         let took = caller.ask_about(("GpmSampleGet", number), |l| {
             l.gpm_take(handle, instance, &mut end)
@@ -126,10 +148,10 @@ impl Window {
         if !matches!(took, Ok(Some(()))) {
             self.spare = Some(end);
             self.length = None;
-            return took.map(drop);
+            return false;
         }
         let Some((begin, at)) = self.begin.replace((end, now)) else {
-            return Ok(());
+            return false;
         };
         let length = now.saturating_duration_since(at);
         let asked = match &self.begin {
@@ -140,7 +162,8 @@ impl Window {
         };
         self.spare = Some(begin);
         self.length = matches!(asked, Ok(Some(()))).then_some(length);
-        asked.map(drop)
+        self.refused &= self.length.is_none();
+        asked == Err(Code::INVALID_ARGUMENT)
     }
 
     fn push(&self, gpu: &str, instances: &Instances, out: &mut Block) {

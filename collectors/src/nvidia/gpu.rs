@@ -17,6 +17,8 @@ use crate::{Block, Device, Error, Subject};
 
 /// What a person sets and what a part is made for is read again after this.
 const SLOWLY: Duration = Duration::from_secs(60);
+/// What was not offered is asked for again after this: the links of a fabric come up after the driver.
+const ANEW: Duration = Duration::from_secs(600);
 
 /// One GPU.
 pub(super) struct Gpu {
@@ -41,6 +43,7 @@ pub(super) struct State {
 struct Open {
     caller: Caller,
     fields: Fields,
+    fields_made: Instant,
     limits: Limits,
     limits_read: Instant,
     instances: Instances,
@@ -51,7 +54,7 @@ impl Open {
     /// Reads what does not change. A GPU that left in the middle of it has not told everything.
     fn new(mut caller: Caller, inventory: &Inventory, identity: &Identity) -> Result<Self, Code> {
         caller.begin();
-        let limits = Limits::read(&mut caller);
+        let limits = Limits::read(&mut caller, &Limits::default());
         let fields = Fields::new(&mut caller, &identity.driver);
         let profile = Profile::new(&mut caller, inventory.table.gpm, identity.architecture);
         match caller.gone() {
@@ -59,6 +62,7 @@ impl Open {
             None => Ok(Self {
                 caller,
                 fields,
+                fields_made: Instant::now(),
                 limits,
                 limits_read: Instant::now(),
                 instances: Instances::default(),
@@ -127,7 +131,7 @@ impl State {
         let slowly = open.limits_read.elapsed() >= SLOWLY;
         open.fields.read(caller);
         if slowly && caller.gone().is_none() {
-            let limits = Limits::read(caller);
+            let limits = Limits::read(caller, &open.limits);
             // Half of an answer is none.
             if caller.gone().is_none() {
                 open.limits = limits;
@@ -147,10 +151,11 @@ impl State {
             profile.read(gpu, caller, &open.instances, out);
         }
         out.histogram(&m::DRIVER_CALL, &[gpu], Some(caller.took()));
-        if mig.is_changed() && caller.gone().is_none() {
-            // What a divided GPU does not offer, a whole one may.
+        // What a divided GPU does not offer, a whole one may.
+        if (mig.is_changed() || open.fields_made.elapsed() >= ANEW) && caller.gone().is_none() {
             caller.forget();
             open.fields = Fields::new(caller, &self.identity.driver);
+            open.fields_made = Instant::now();
         }
         match caller.gone() {
             Some(code) => Err(code),

@@ -1,5 +1,7 @@
 //! What a person sets and what a part is made for: read seldom, told at every reading.
 
+use std::time::{Duration, Instant};
+
 use super::call::Caller;
 use crate::gpu::metrics as m;
 use crate::sys::nvml::Library;
@@ -19,6 +21,9 @@ static TEMPERATURES: [(&Metric, u32); 4] = [
 /// Classes of spare rows, in the library's order.
 const SPARES: [&str; 5] = ["max", "high", "partial", "low", "none"];
 
+/// The checksums of the InfoROM are looked at again after this: that takes the driver longer than anything else here.
+const INFOROM: Duration = Duration::from_secs(3600);
+
 /// Hotter than any part survives: an answer that means nothing.
 pub(super) const HOTTEST: u32 = 250;
 /// Faster than any clock, in MHz.
@@ -36,11 +41,13 @@ pub(super) struct Limits {
     pcie: [Option<u32>; 2],
     banks: [Option<u32>; 5],
     inforom_valid: Option<bool>,
+    inforom_asked: Option<Instant>,
     inforom: Option<[String; 4]>,
 }
 
 impl Limits {
-    pub(super) fn read(caller: &mut Caller) -> Self {
+    /// `before`: what was read last.
+    pub(super) fn read(caller: &mut Caller, before: &Self) -> Self {
         let mut ask = |name, number, call: fn(&Library, _) -> _| caller.ask((name, number), call);
         let mode = |v: &u32| *v <= 1;
         let persistence = ask("GetPersistenceMode", 0, Library::persistence_mode).filter(mode);
@@ -72,7 +79,14 @@ impl Limits {
                 .filter(|mhz| *mhz < FASTEST)
         });
         let banks = caller.ask(("GetRowRemapperHistogram", 0), Library::remapped_banks);
-        let inforom_valid = caller.ask(("ValidateInforom", 0), Library::inforom_valid);
+        let recent = before.inforom_asked.filter(|at| at.elapsed() < INFOROM);
+        let (inforom_valid, inforom_asked) = match recent {
+            Some(at) => (before.inforom_valid, at),
+            None => {
+                let valid = caller.ask(("ValidateInforom", 0), Library::inforom_valid);
+                (valid, Instant::now())
+            }
+        };
         let image = caller.ask(("GetInforomImageVersion", 0), Library::inforom_image);
         let objects = [0, 1, 2].map(|object| {
             caller
@@ -90,6 +104,7 @@ impl Limits {
             pcie,
             banks: banks.map_or([None; 5], |b| b.banks.map(|n| Some(n).filter(known))),
             inforom_valid,
+            inforom_asked: Some(inforom_asked),
             inforom: image.map(|image| [image, oem, errors, power]),
         }
     }

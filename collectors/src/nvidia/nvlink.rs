@@ -87,7 +87,8 @@ impl Links {
         };
         let count = told(0).unwrap_or_else(|| count_by_state(caller));
         let links: Vec<Link> = (0..count).map(|number| Link::new(caller, number)).collect();
-        let version = Version::of(links.first().and_then(|l| l.version));
+        // They are all of one version; a link that is down may not tell its own.
+        let version = Version::of(links.iter().find_map(|l| l.version));
         Self {
             kinds: if links.is_empty() {
                 Vec::new()

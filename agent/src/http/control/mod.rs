@@ -10,7 +10,7 @@ mod users;
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
@@ -52,9 +52,9 @@ pub(super) async fn accept<C: Core>(listener: UnixListener, core: C) {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let Ok(peer) = stream.peer_cred() else { continue };
-                let uid = peer.uid();
+                let (uid, pid) = (peer.uid(), peer.pid());
                 match places.take(uid, may_order(uid, &core)) {
-                    Some(place) => drop(spawn_local(serve(stream, uid, core.clone(), place))),
+                    Some(place) => drop(spawn_local(serve(stream, (uid, pid), core.clone(), place))),
                     None => refuse(&stream),
                 }
             }
@@ -83,13 +83,16 @@ fn may_order<C: Core>(uid: u32, core: &C) -> bool {
         || (!operators.is_empty() && users::listed(uid, users::name(uid).as_deref(), operators))
 }
 
-async fn serve<C: Core>(stream: UnixStream, uid: u32, core: C, _place: Place) {
+async fn serve<C: Core>(stream: UnixStream, (uid, pid): (u32, Option<i32>), core: C, _place: Place) {
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read);
     let mut lease: Option<Lease<C>> = None;
     loop {
         let mut line = Vec::new();
         let mut bounded = (&mut read).take(MAX_LINE);
+        if lease.as_ref().is_some_and(|l| l.left().is_zero()) {
+            return;
+        }
         // Whoever has a driver released is silent while they work on it.
         let wait = lease.as_ref().map_or(TRANSFER, Lease::left);
         let got = timeout(wait, bounded.read_until(b'\n', &mut line)).await;
@@ -103,7 +106,12 @@ async fn serve<C: Core>(stream: UnixStream, uid: u32, core: C, _place: Place) {
                 Reply::Refused("one release at a time".to_owned())
             }
             Ok(Request::Release { domain, seconds }) => {
-                let (reply, granted) = release(&domain, seconds, uid, &core).await;
+                let released = release(&domain, seconds, (uid, pid), &core);
+                let (reply, granted) = tokio::select! {
+                    released = released => released,
+                    // Whoever has gone has nothing to wait for.
+                    () = gone(&mut read) => return,
+                };
                 lease = granted;
                 reply
             }
@@ -125,6 +133,13 @@ async fn serve<C: Core>(stream: UnixStream, uid: u32, core: C, _place: Place) {
         if !whole || !matches!(sent, Ok(Ok(()))) {
             return;
         }
+    }
+}
+
+/// Waits until the other side has hung up. What it may have sent is left where it is.
+async fn gone(read: &mut (impl AsyncBufRead + Unpin)) {
+    if read.fill_buf().await.is_ok_and(|bytes| !bytes.is_empty()) {
+        std::future::pending::<()>().await;
     }
 }
 

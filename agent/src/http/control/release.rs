@@ -3,15 +3,16 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use collectors::DOMAINS;
+use collectors::{DOMAINS, Domain};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
 use super::super::{Core, Release};
 use super::{Reply, may_order, users};
 
-/// How long a worker may take to leave its driver. One that waits for a driver's events leaves within five seconds.
-const LEAVE: Duration = Duration::from_secs(60);
+/// How long a worker may take to leave its driver. One that waits for events leaves within five seconds; a call into a
+/// driver whose firmware does not answer fails after a minute.
+pub const LEAVE: Duration = Duration::from_secs(120);
 
 /// The longest that a driver may be let go, in seconds: beyond, a forgotten shell would leave a node unwatched.
 pub const MOST_SECONDS: u64 = 24 * 3600;
@@ -23,6 +24,8 @@ pub(super) struct Lease<C: Core> {
     domain: &'static str,
     by: String,
     until: Instant,
+    /// It was not refused.
+    granted: bool,
 }
 
 impl<C: Core> Lease<C> {
@@ -34,15 +37,9 @@ impl<C: Core> Lease<C> {
 
 impl<C: Core> Drop for Lease<C> {
     fn drop(&mut self) {
-        let (domain, by) = (self.domain, &self.by);
-        if self.left().is_zero() {
-            tracing::warn!(
-                domain,
-                by,
-                "the time of a release is over; the driver is taken back"
-            );
-        } else {
-            tracing::info!(domain, by, "a release is over");
+        if self.granted {
+            let (domain, by, over) = (self.domain, &self.by, self.left().is_zero());
+            tracing::info!(domain, by, over, "the driver is taken back");
         }
         self.core.resume(self.number);
     }
@@ -52,7 +49,7 @@ impl<C: Core> Drop for Lease<C> {
 pub(super) async fn release<C: Core>(
     domain: &str,
     seconds: u64,
-    uid: u32,
+    (uid, pid): (u32, Option<i32>),
     core: &C,
 ) -> (Reply, Option<Lease<C>>) {
     static NUMBERS: AtomicU64 = AtomicU64::new(1);
@@ -62,14 +59,15 @@ pub(super) async fn release<C: Core>(
         return refused(super::not_permitted(uid));
     }
     let found = DOMAINS.iter().zip(0_u16..).find(|(d, _)| d.name == domain);
-    let Some((domain, position)) = found else {
-        let names: Vec<&str> = DOMAINS.iter().map(|d| d.name).collect();
+    let Some((domain, position)) = found.filter(|(d, _)| !d.devices.is_empty()) else {
+        let names: Vec<&str> = releasable().map(|d| d.name).collect();
         return refused(format!("{domain:?} is none of {}", names.join(", ")));
     };
     if !(1..=MOST_SECONDS).contains(&seconds) {
         return refused(format!("{seconds} s is not between 1 s and {MOST_SECONDS} s"));
     }
-    let by = users::name(uid).unwrap_or_else(|| uid.to_string());
+    let name = users::name(uid).unwrap_or_else(|| uid.to_string());
+    let by = pid.map_or_else(|| name.clone(), |pid| format!("{name} (pid {pid})"));
     let (reply, answer) = oneshot::channel();
     let mut lease = Lease {
         core: core.clone(),
@@ -77,8 +75,9 @@ pub(super) async fn release<C: Core>(
         domain: domain.name,
         by: by.clone(),
         until: Instant::now() + LEAVE + Duration::from_secs(seconds),
+        granted: false,
     };
-    tracing::info!(domain = domain.name, by, uid, seconds, "release");
+    tracing::info!(domain = domain.name, by, seconds, "a driver is to be released");
     core.release(Release {
         number: lease.number,
         domain: position,
@@ -87,14 +86,20 @@ pub(super) async fn release<C: Core>(
     });
     match timeout(LEAVE, answer).await {
         Ok(Ok(Ok(()))) => {
+            lease.granted = true;
             lease.until = Instant::now() + Duration::from_secs(seconds);
             (Reply::Done(format!("{} is released", domain.name)), Some(lease))
         }
         Ok(Ok(Err(text))) => refused(format!("{}: {text}", domain.name)),
         Ok(Err(_)) => refused("the daemon is ending".to_owned()),
         Err(_) => refused(format!(
-            "its worker has not left the driver within {} s; `nodewarden status` tells what it waits for",
+            "a call of ours into the driver has not come back within {} s; the driver is not free",
             LEAVE.as_secs()
         )),
     }
+}
+
+/// Those that have a driver to let go of.
+pub fn releasable() -> impl Iterator<Item = &'static Domain> {
+    DOMAINS.iter().copied().filter(|d| !d.devices.is_empty())
 }

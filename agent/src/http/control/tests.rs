@@ -138,7 +138,7 @@ fn a_release_lasts_as_long_as_its_connection() {
 
     let mut first = connect();
     assert!(ask(&mut first, r#"{"verb":"resume"}"#).contains("nothing is released"));
-    assert!(ask(&mut first, r#"{"verb":"release","domain":"tpu","seconds":600}"#).contains("none of kernel"));
+    assert!(ask(&mut first, r#"{"verb":"release","domain":"tpu","seconds":600}"#).contains("none of nvidia"));
     assert!(ask(&mut first, r#"{"verb":"release","domain":"nvidia","seconds":0}"#).contains("not between"));
     assert_eq!(released(), 0);
     assert!(ask(&mut first, order).contains("nvidia is released"));
@@ -162,7 +162,7 @@ fn a_release_lasts_as_long_as_its_connection() {
 #[tokio::test]
 async fn a_stranger_may_not_release() {
     let fake = Fake::new();
-    let (reply, lease) = super::release::release("nvidia", 600, 3_999_999_999, &fake).await;
+    let (reply, lease) = super::release::release("nvidia", 600, (3_999_999_999, None), &fake).await;
     assert!(
         matches!(&reply, super::Reply::Refused(t) if t.starts_with("not permitted")),
         "{reply:?}"

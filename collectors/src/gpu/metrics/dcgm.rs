@@ -58,6 +58,11 @@ impl Theirs {
         self.0
     }
 
+    /// Whole bytes a second, which are a mean of ours.
+    pub(crate) const fn whole(self) -> Alias {
+        self.scaled(1.0, true)
+    }
+
     /// Whole per cent instead of a ratio.
     pub(crate) const fn percent(self) -> Alias {
         self.scaled(100.0, true)

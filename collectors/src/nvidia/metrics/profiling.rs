@@ -45,16 +45,16 @@ metrics! {
         "NVML_GPM_METRIC_{NVDEC,NVJPG,NVOFA}_*_UTIL", []
         "Share of time in which a fixed-function engine worked: nvdec0 to 7, nvjpg0 to 7, nvofa0 and 1.";
     PCIE_TRANSMIT_RATE "gpu_pcie_transmit_bytes_per_second" Gauge BytesPerSecond Detail PART, "NVML_GPM_METRIC_PCIE_TX_PER_SEC (MiB/s)",
-        [gauge("DCGM_FI_PROF_PCIE_TX_BYTES").same()]
+        [gauge("DCGM_FI_PROF_PCIE_TX_BYTES").whole()]
         "Bytes per second that a GPU sent over the PCI bus in the window.";
     PCIE_RECEIVE_RATE "gpu_pcie_receive_bytes_per_second" Gauge BytesPerSecond Detail PART, "NVML_GPM_METRIC_PCIE_RX_PER_SEC (MiB/s)",
-        [gauge("DCGM_FI_PROF_PCIE_RX_BYTES").same()]
+        [gauge("DCGM_FI_PROF_PCIE_RX_BYTES").whole()]
         "Bytes per second that a GPU received over the PCI bus in the window.";
     NVLINK_TRANSMIT_RATE "gpu_nvlink_transmit_bytes_per_second" Gauge BytesPerSecond Detail PART, "NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC (MiB/s)",
-        [gauge("DCGM_FI_PROF_NVLINK_TX_BYTES").same()]
+        [gauge("DCGM_FI_PROF_NVLINK_TX_BYTES").whole()]
         "Bytes per second that a GPU sent over its NVLinks in the window.";
     NVLINK_RECEIVE_RATE "gpu_nvlink_receive_bytes_per_second" Gauge BytesPerSecond Detail PART, "NVML_GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC (MiB/s)",
-        [gauge("DCGM_FI_PROF_NVLINK_RX_BYTES").same()]
+        [gauge("DCGM_FI_PROF_NVLINK_RX_BYTES").whole()]
         "Bytes per second that a GPU received over its NVLinks in the window.";
     C2C_TRANSMIT_RATE "gpu_c2c_transmit_bytes_per_second" Gauge BytesPerSecond Detail PART, "NVML_GPM_METRIC_C2C_TOTAL_TX_PER_SEC (MiB/s)", []
         "Bytes per second that a GPU sent to the processor on its module in the window.";

@@ -111,3 +111,30 @@ fn a_scan_leaves_the_other_gpus_what_they_remember() {
     );
     assert!(calls(&seen) >= earlier);
 }
+
+#[test]
+fn an_instance_that_leaves_while_it_is_asked_about_takes_no_counters_along() {
+    let text = fs::read_to_string(scenario("h100")).unwrap();
+    let counting = text.replace(
+        "gpm = { GRAPHICS_UTIL",
+        "gpm = { SM_CYCLES_ELAPSED = 5000.0, GRAPHICS_UTIL",
+    );
+    assert_ne!(text, counting);
+    let mut node = Node::with(&counting);
+    node.driver.mig(0, "halves").unwrap();
+    let counted = |seen: &Seen| {
+        ["1/0", "2/0"]
+            .iter()
+            .all(|part| get(seen, &metrics::SM_CYCLES, &[&gpu(0), part]).is_some())
+    };
+    node.read_until("both instances count", counted);
+    // How the driver answers about an instance that is gone, and about numbers that it does not know.
+    let refusal = Fault::Code(Code::INVALID_ARGUMENT.0);
+    node.driver.break_call(0, "nvmlGpmMetricsGet", refusal).unwrap();
+    std::thread::sleep(Duration::from_millis(1100));
+    let before = node.driver.calls();
+    assert!(!counted(&node.read()));
+    assert_eq!(node.driver.calls().since(&before).of("nvmlGpmMetricsGet"), 9);
+    node.driver.lift().unwrap();
+    node.read_until("both instances count again", counted);
+}

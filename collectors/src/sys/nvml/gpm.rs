@@ -20,8 +20,8 @@ struct MetricsGet {
     metrics: [raw::nvmlGpmMetric_t; MOST],
 }
 
-/// A sample of a GPU's counters. Its memory is the library's and is not given back: a sample lives as long as its GPU is
-/// known, and giving back is one more call into a driver that may be stuck.
+/// A sample of a GPU's counters. Its memory is the library's and is not given back: samples are used again for as long as
+/// their GPU is known, and giving back is one more call into a driver that may be stuck.
 #[derive(Debug)]
 pub struct Sample(raw::nvmlGpmSample_t);
 
