@@ -55,11 +55,7 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
     let counts = Arc::new(Counts::default());
     Ok(Some(Source {
         devices: Box::new(Own(Arc::clone(&counts))),
-        watcher: Some(Box::new(KernelLog {
-            env: env.clone(),
-            settings,
-            counts,
-        })),
+        watcher: Some(Box::new(KernelLog::new(env.clone(), settings, counts))),
     }))
 }
 

@@ -12,9 +12,29 @@ use crate::{Cursor, Env, Error, Events, Watcher};
 
 /// The watcher.
 pub(super) struct KernelLog {
-    pub(super) env: Env,
-    pub(super) settings: KernelLogSettings,
-    pub(super) counts: Arc<Counts>,
+    env: Env,
+    settings: KernelLogSettings,
+    counts: Arc<Counts>,
+    /// What was printed before this is history, where no cursor says otherwise.
+    before_us: u64,
+}
+
+impl KernelLog {
+    /// What is printed from now on is news, however late the log is opened.
+    pub(super) fn new(env: Env, settings: KernelLogSettings, counts: Arc<Counts>) -> Self {
+        // A recording is replayed as it happened; its time stamps say nothing about this machine's uptime.
+        let before_us = if env.is_live() {
+            micros(boot::monotonic())
+        } else {
+            0
+        };
+        Self {
+            env,
+            settings,
+            counts,
+            before_us,
+        }
+    }
 }
 
 impl Watcher for KernelLog {
@@ -22,12 +42,7 @@ impl Watcher for KernelLog {
         let start = Start {
             boot: boot::boot_id(&self.env)?,
             from,
-            // A recording is replayed as it happened; its time stamps say nothing about this machine's uptime.
-            before_us: if self.env.is_live() {
-                micros(boot::monotonic())
-            } else {
-                0
-            },
+            before_us: self.before_us,
             accept_user: self.settings.accept_user,
         };
         let mut ring = Kmsg::open(&self.settings.path)?;
