@@ -198,18 +198,39 @@ impl Book {
     /// The driver says that a GPU needs nothing any more.
     pub(super) fn verdict_none(&mut self, gpu: &Subject, wall: i64) -> bool {
         self.loose.retain(|l| l.finding.subject != *gpu);
+        self.well_by_driver(gpu, i64::MAX, |_| false, wall)
+    }
+
+    /// The driver said `before`, by the wall clock, that a GPU needs nothing any more. What was found until then is over,
+    /// where all that must be known of it is well.
+    pub(super) fn well_by_driver(
+        &mut self,
+        gpu: &Subject,
+        before: i64,
+        is_met: impl Fn(Need) -> bool,
+        wall: i64,
+    ) -> bool {
         self.resolve(wall, |incident, seen| {
-            (incident.subject == *gpu && seen.clears.contains(&Clear::VerdictNone) && seen.needs.is_empty())
-                .then(|| "the driver's verdict is None".to_owned())
+            let ended = incident.subject == *gpu
+                && seen.clears.contains(&Clear::VerdictNone)
+                && seen.last <= before
+                && seen.needs.iter().all(|need| is_met(*need));
+            ended.then(|| "the driver's verdict is None".to_owned())
         })
     }
 
-    /// A snapshot of a later boot: what a reboot ends is over where its subject is well as far as can be seen.
-    pub(super) fn rebooted(&mut self, boot: &BootId, host: &Host, wall: i64) -> bool {
+    /// A snapshot of a later boot: what a reboot ends is over where its subject is well, and all that must be known of it.
+    pub(super) fn rebooted(
+        &mut self,
+        boot: &BootId,
+        host: &Host,
+        is_met: impl Fn(&Subject, Need) -> bool,
+        wall: i64,
+    ) -> bool {
         self.resolve(wall, |incident, seen| {
             let ended = seen.boot != *boot
                 && seen.clears.contains(&Clear::Reboot)
-                && seen.needs.is_empty()
+                && seen.needs.iter().all(|need| is_met(&incident.subject, *need))
                 && is_well(incident, seen, host);
             ended.then(|| "the node was rebooted and nothing of it is left".to_owned())
         })

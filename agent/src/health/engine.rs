@@ -17,6 +17,7 @@ pub(super) use judging::Known;
 use super::book::{Book, Frame, Taken};
 use super::checks::xid;
 use super::condition::Streaks;
+use super::declared::Declared;
 use super::drain::{Facts, Want};
 use super::finding::Finding;
 use super::incident::{Incident, Seen, Status};
@@ -46,6 +47,7 @@ pub struct Engine {
     book: Book,
     streaks: Streaks,
     resets: Resets,
+    declared: Declared,
     sight: Sight,
     log: Log,
     /// Gres as configured, of the last look at the node.
@@ -90,6 +92,7 @@ impl Engine {
             book,
             streaks: Streaks::default(),
             resets: Resets::default(),
+            declared: Declared::default(),
             sight: Sight::default(),
             log: Log::default(),
             gres: None,

@@ -37,23 +37,27 @@ impl Clear {
     }
 }
 
-/// How something ends, in words, of all the ways that its row lists: those that can be seen today, and a person. `needs`:
-/// what would have to be known after a reboot, and is not.
+/// How something ends, in words: by the ways that its row lists, once the driver shows what the row needs, or by a person.
 pub fn ends(clears: &[Clear], needs: &[Need]) -> String {
     let ways: Vec<&str> = clears
         .iter()
         .filter(|c| match c {
             Clear::Person => false,
-            Clear::Reboot | Clear::GpuPresent | Clear::VerdictNone => needs.is_empty(),
-            // What is needed is read from the driver that answers again.
-            Clear::GpuReset | Clear::Condition => true,
+            // Nobody says how links were meant to be.
+            _ => !needs.contains(&Need::LinksAsIntended),
         })
         .map(|c| c.word())
         .collect();
+    let shown: Vec<&str> = needs.iter().map(|n| n.words()).collect();
+    let shown = if shown.is_empty() {
+        String::new()
+    } else {
+        format!(" (once the driver shows {})", shown.join(" and "))
+    };
     match ways.as_slice() {
         [] => "a person".to_owned(),
-        ways if clears.contains(&Clear::GpuPresent) => format!("{}, or a person", ways.join(" with ")),
-        ways => format!("{}, or a person", ways.join(", ")),
+        ways if clears.contains(&Clear::GpuPresent) => format!("{}{shown}, or a person", ways.join(" with ")),
+        ways => format!("{}{shown}, or a person", ways.join(", ")),
     }
 }
 

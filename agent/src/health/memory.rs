@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 const MAX: usize = 512;
 /// Times that are kept of each counter, the latest; more than any check asks for.
 const MAX_TIMES: usize = 16;
+/// What was not read for longer was not watched.
+const GAP: Duration = Duration::from_secs(120);
 /// Older ones are forgotten (milliseconds).
 const WINDOW_MS: u64 = 24 * 3600 * 1000;
 
@@ -43,6 +45,9 @@ pub struct Memory {
     /// What something has been like, and since when.
     #[serde(skip)]
     states: BTreeMap<String, (String, Duration)>,
+    /// Since when something is read, and when it was last.
+    #[serde(skip)]
+    watched: BTreeMap<String, (Duration, Duration)>,
     #[serde(skip)]
     levels: BTreeMap<&'static str, BTreeMap<String, bool>>,
     /// It differs from what was stored last.
@@ -100,6 +105,16 @@ impl Memory {
                 Some(Duration::ZERO)
             }
         }
+    }
+
+    /// Something is read now. Gives for how long it has been read without a gap.
+    pub fn watched(&mut self, name: &str, now: Duration) -> Duration {
+        let since = match self.watched.get(name) {
+            Some((since, last)) if now.saturating_sub(*last) <= GAP => *since,
+            _ => now,
+        };
+        put(&mut self.watched, name, (since, now));
+        now.saturating_sub(since)
     }
 
     /// Notes that something happened so often, at this time since boot.

@@ -5,6 +5,7 @@ mod book;
 pub mod checks;
 mod comment;
 pub mod condition;
+mod declared;
 mod drain;
 pub mod engine;
 pub mod finding;

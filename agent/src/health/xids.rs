@@ -83,6 +83,19 @@ pub enum Need {
     LinksAsIntended,
 }
 
+impl Need {
+    /// What must be seen, for people.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::RemapPending => "no row remap that waits",
+            Self::RemapFailure => "no row remap that failed",
+            Self::SramThreshold => "SRAM errors below the maker's limit",
+            Self::LinksActive => "every NVLink up",
+            Self::LinksAsIntended => "links as they were meant to be",
+        }
+    }
+}
+
 /// The GPU families that can log a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -132,7 +145,7 @@ pub struct Row {
     pub by_verdict: bool,
     /// What ends it. A person always can.
     pub clears: Vec<Clear>,
-    /// What is not known without the driver's library: neither a reboot nor a verdict clears a row that needs one.
+    /// What the driver's library must show before a reset, a reboot or a verdict clears it.
     pub needs: Vec<Need>,
     /// What makes a line from before the first start count.
     pub confirm: Option<Confirm>,

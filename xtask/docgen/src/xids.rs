@@ -13,9 +13,9 @@ Made by `cargo xtask docs` from `agent/src/health/xids.toml`; do not edit. A sit
 The driver's own verdict goes first (Xid 154); this table speaks where it is silent. A code without a row is counted and
 never drains. `drain` and the remedies take the node out of service, as far as the mode of the check `xid` allows.
 
-The column 'ends by' says what nodewarden can see today. A GPU reset alone is not seen without NVIDIA's library: where the driver
-does not report Xid 154 None after it, a person ends the incident with `nodewarden clear`. The same holds for rows that
-need to know after a reboot whether memory was remapped or links are up.
+The column 'ends by' says what nodewarden sees by itself. A GPU reset is seen by the driver's verdict, or by counters that go
+back (energy, volatile memory errors) while persistence mode is on. A person can always end an incident with
+`nodewarden clear`.
 
 | Xid | meaning | class | what is done | ends by | families |
 |---|---|---|---|---|---|

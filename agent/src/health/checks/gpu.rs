@@ -152,6 +152,8 @@ pub fn each<'a>(
 pub struct Bursts {
     /// The check.
     pub check: &'static Check,
+    /// What tells it apart from other counters of the check; empty for the only one.
+    pub of: &'static str,
     /// The counter.
     pub counter: for<'g, 'a> fn(&'g Gpu<'a>) -> Option<&'g Sample<'a>>,
     /// Growth that is a burst.
@@ -169,19 +171,19 @@ const HOUR_MS: u64 = 3600 * 1000;
 /// Judges by how often each GPU's counter has leapt in the last hour. An hour without a leap is well, once it was watched.
 pub fn each_by_bursts<'a>(judge: &mut Judge<'a>, row: &'static Bursts) -> Vec<Judged<'a>> {
     let now_ms = judge.now_ms();
-    let watched_ms = u64::try_from(judge.since_start.as_millis()).unwrap_or(u64::MAX);
     each(judge, row.check, &USUAL, move |judge, gpu| {
         let sample = (row.counter)(gpu);
         let Some(count) = whole(sample) else {
             return Vec::new();
         };
-        let name = format!("{} bursts", key(row.check.id, gpu, ""));
+        let name = format!("{} bursts", key(row.check.id, gpu, row.of));
         let grown = judge.memory.growth(&name, count);
+        let watched = judge.memory.watched(&name, judge.since_boot);
         judge.memory.note(&name, u64::from(grown >= row.burst), now_ms);
         let bursts = judge.memory.times(&name, HOUR_MS, now_ms).len();
         let reading = match bursts {
             BURSTS.. => Reading::Bad,
-            0 if watched_ms >= HOUR_MS => Reading::Good,
+            0 if watched >= Duration::from_millis(HOUR_MS) => Reading::Good,
             _ => Reading::Unknown,
         };
         let expected = format!(
@@ -189,7 +191,7 @@ pub fn each_by_bursts<'a>(judge: &mut Judge<'a>, row: &'static Bursts) -> Vec<Ju
             row.burst
         );
         vec![Opinion {
-            of: "",
+            of: row.of,
             reading,
             finding: Finding {
                 detail: row.detail.to_owned(),

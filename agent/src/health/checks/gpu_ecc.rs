@@ -71,12 +71,16 @@ fn uncorrected<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
         let Some(count) = whole(sample) else {
             return Vec::new();
         };
-        let grown = judge.memory.growth(&key(UNCORRECTED.id, gpu, "count"), count);
+        let name = key(UNCORRECTED.id, gpu, "count");
+        let grown = judge.memory.growth(&name, count);
+        // What a person has cleared is found again when more come.
+        judge.memory.note(&name, grown, judge.now_ms());
+        let forgets = gpu.value(&m::PERSISTENCE_MODE) == Some(0.0);
         let reading = match (grown, count) {
             (1.., _) => Reading::Bad,
-            // Only a reset brings the count of this driver to nothing.
-            (0, 0) => Reading::Good,
-            // They may be of long ago.
+            // Only a reset brings the count of this driver to nothing, or a driver that lets go of an idle GPU.
+            (0, 0) if !forgets => Reading::Good,
+            // They may be of long ago, and none may be forgotten ones.
             (0, _) => Reading::Unknown,
         };
         let finding = Finding {
@@ -98,6 +102,7 @@ fn uncorrected<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
 fn corrected<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
     static ROW: Bursts = Bursts {
         check: &CORRECTED,
+        of: "",
         counter: |gpu| volatile(gpu, "corrected"),
         burst: BURST,
         detail: "many corrected memory errors",

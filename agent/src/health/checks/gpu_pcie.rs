@@ -84,6 +84,7 @@ fn slow<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
 fn replays<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
     static ROW: Bursts = Bursts {
         check: &REPLAYS,
+        of: "",
         counter: |gpu| gpu.one(&m::PCIE_REPLAYS),
         burst: BURST,
         detail: "many PCIe replays",

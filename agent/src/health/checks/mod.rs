@@ -93,6 +93,7 @@ pub static CHECKS: &[&Check] = &[
     &gpu_ecc::CORRECTED,
     &gpu_ecc::SRAM,
     &gpu_nvlink::CHECK,
+    &gpu_nvlink::ERRORS,
     &gpu_heat::SLOWDOWN,
     &gpu_heat::TEMPERATURE,
     &gpu_pcie::SLOW_LINK,

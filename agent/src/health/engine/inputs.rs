@@ -4,11 +4,12 @@ use collectors::event::{Recovery, Xid, XidSource};
 use collectors::gpu::metrics as gpu;
 use collectors::{Cursor, Event, EventBody, PciAddress, Subject, kernel_log};
 
-use super::judging::Known;
+use super::judging::{Known, is_met};
 use super::{Engine, Status, xid};
 use crate::core::derive::xid::gpu_label;
 use crate::core::snapshot::Snapshot;
 use crate::health::checks::edac_uncorrected;
+use crate::health::checks::gpu::gpus;
 use crate::health::checks::host::Host;
 use crate::health::incident::Ack;
 use crate::health::{Input, Order, OrderVerb};
@@ -59,7 +60,7 @@ impl Engine {
         }
         if of_log && event.body == EventBody::Progress {
             for gpu in self.log.ended(now) {
-                self.out.dirty |= self.book.verdict_none(&Subject::gpu(gpu), self.now.wall);
+                self.declared_well_now(&gpu);
             }
         }
         if event.count == 0 || self.is_known(collector, event) {
@@ -142,7 +143,7 @@ impl Engine {
         }
         if well {
             self.state.pending.drop_of(Some(&xid.pci));
-            self.out.dirty |= self.book.verdict_none(&Subject::gpu(gpu), self.now.wall);
+            self.declared_well_now(&gpu);
             return;
         }
         let count = event.count.max(1);
@@ -162,6 +163,12 @@ impl Engine {
         if let Some(finding) = finding {
             self.find(finding);
         }
+    }
+
+    /// The driver says that a GPU needs nothing any more.
+    fn declared_well_now(&mut self, gpu: &str) {
+        self.declared.note(gpu, self.now);
+        self.out.dirty |= self.book.verdict_none(&Subject::gpu(gpu), self.now.wall);
     }
 
     /// Takes over which GPU sits where, as its driver says.
@@ -188,7 +195,8 @@ impl Engine {
             self.confirm_history(&host);
         }
         self.judge(snapshot, &host);
-        self.see_resets(snapshot);
+        let gpus = gpus(snapshot, &self.state.inventory);
+        self.see_resets(&gpus);
         for finding in edac_uncorrected::findings(&host, &mut self.state.judged) {
             self.out.dirty = true;
             self.find(finding);
@@ -198,7 +206,11 @@ impl Engine {
         // The new boot may have told of the same fault already: nothing is over before its log was read, and some time
         // for the fault to show itself has passed.
         if self.sight.unknown(now).is_none() && self.log.known_for(self.policy.settle, now) {
-            self.out.dirty |= self.book.rebooted(&self.boot, &host, self.now.wall);
+            let met = |subject: &Subject, need| {
+                let gpu = gpus.iter().find(|g| g.label == subject.name);
+                gpu.is_some_and(|g| g.is_up() == Some(true) && is_met(need, g))
+            };
+            self.out.dirty |= self.book.rebooted(&self.boot, &host, met, self.now.wall);
         }
     }
 

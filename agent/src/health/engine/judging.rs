@@ -8,7 +8,7 @@ use super::Engine;
 use crate::core::derive::xid::gpu_label;
 use crate::core::snapshot::Snapshot;
 use crate::health::checks::CHECKS;
-use crate::health::checks::gpu::{Gpu, gpus, whole};
+use crate::health::checks::gpu::{Gpu, whole};
 use crate::health::checks::host::Host;
 use crate::health::condition::Turn;
 use crate::health::incident::Incident;
@@ -76,24 +76,25 @@ impl Engine {
         }
     }
 
-    /// Ends what a reset of a GPU ends.
-    pub(super) fn see_resets(&mut self, snapshot: &Snapshot) {
-        for gpu in gpus(snapshot, &self.state.inventory) {
+    /// Ends what a reset of a GPU ends, and what its driver has declared over.
+    pub(super) fn see_resets(&mut self, gpus: &[Gpu<'_>]) {
+        for gpu in gpus {
             // A driver that still asks for something has not been given it.
             if gpu.is_up() != Some(true) || gpu.value(&m::RECOVERY_ACTION).is_some_and(|a| a > 0.0) {
                 continue;
+            }
+            let well = |need| is_met(need, gpu);
+            if let Some(before) = self.declared.before(&gpu.label, gpu.at) {
+                let subject = gpu.subject();
+                self.out.dirty |= self.book.well_by_driver(&subject, before, well, self.now.wall);
             }
             // Without persistence the driver lets go of a GPU that nobody has open, and forgets its counters.
             if gpu.value(&m::PERSISTENCE_MODE) == Some(0.0) {
                 continue;
             }
-            let Some(before) = self
-                .resets
-                .take(&gpu.label, counters(&gpu), gpu.at, self.now.wall)
-            else {
+            let Some(before) = self.resets.take(&gpu.label, counters(gpu), gpu.at, self.now.wall) else {
                 continue;
             };
-            let well = |need| is_met(need, &gpu);
             self.out.dirty |= self.book.reset(&gpu.subject(), before, well, self.now.wall);
         }
     }
@@ -181,7 +182,7 @@ fn counters(gpu: &Gpu<'_>) -> Counters {
 }
 
 /// Whether what must be known of a GPU is known, and well.
-fn is_met(need: Need, gpu: &Gpu<'_>) -> bool {
+pub(super) fn is_met(need: Need, gpu: &Gpu<'_>) -> bool {
     match need {
         Need::RemapPending => gpu.value(&m::ROW_REMAP_PENDING) == Some(0.0),
         Need::RemapFailure => gpu.value(&m::ROW_REMAP_FAILURE) == Some(0.0),

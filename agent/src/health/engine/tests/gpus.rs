@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use collectors::Metric;
+use collectors::event::Recovery;
 use collectors::gpu::metrics as m;
 use collectors::nvidia::metrics as n;
 
@@ -257,8 +258,103 @@ fn uncorrected_errors_are_found_when_they_grow_and_end_when_a_reset_takes_them_b
 }
 
 #[test]
+fn uncorrected_errors_that_come_after_a_person_cleared_earlier_ones_are_found() {
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    for count in [3, 4] {
+        show(&mut sim, ecc("uncorrected", count));
+        sim.pass(60);
+    }
+    let id = sim.engine.view().incidents[0].id.clone();
+    sim.order(OrderVerb::Clear, &id).unwrap();
+    sim.pass(600);
+    assert_eq!(sim.incidents(), ["uncorrected memory errors cleared"]);
+    show(&mut sim, ecc("uncorrected", 5));
+    sim.pass(60);
+    let mut incidents = sim.incidents();
+    incidents.sort();
+    assert_eq!(
+        incidents,
+        [
+            "uncorrected memory errors cleared",
+            "uncorrected memory errors open"
+        ]
+    );
+}
+
+#[test]
+fn a_driver_that_forgets_its_counts_of_an_idle_gpu_ends_nothing() {
+    let mut sim = node(Mode::Observe, vec![driven(well())]);
+    let count = |count| {
+        let mut series = ecc("uncorrected", count);
+        series.push((&m::PERSISTENCE_MODE, vec![], 0));
+        series
+    };
+    for errors in [3, 4, 0] {
+        show(&mut sim, count(errors));
+        sim.pass(600);
+    }
+    assert!(
+        sim.incidents()
+            .contains(&"uncorrected memory errors open".to_owned()),
+        "{:?}",
+        sim.incidents()
+    );
+}
+
+#[test]
+fn an_hour_that_was_not_watched_is_no_hour_without_bursts() {
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    for count in 1..5 {
+        show(&mut sim, ecc("corrected", count * 1000));
+        sim.pass(60);
+    }
+    let found = "many corrected memory errors";
+    assert_eq!(sim.incidents(), [format!("{found} open")]);
+    // Nothing is read for two hours, and the driver counts anew.
+    sim.host.driven = vec![];
+    sim.pass(2 * 3600);
+    show(&mut sim, ecc("corrected", 0));
+    sim.pass(1800);
+    assert_eq!(sim.incidents(), [format!("{found} open")]);
+    sim.pass(2400);
+    assert_eq!(sim.incidents(), [format!("{found} cleared")]);
+}
+
+#[test]
+fn what_the_driver_must_show_is_looked_for_after_its_verdict_and_after_a_reboot() {
+    let links =
+        |up| -> Vec<Series> { vec![(&n::NVLINK_LINKS, vec![], 18), (&n::NVLINK_LINKS_UP, vec![], up)] };
+    for reboots in [false, true] {
+        let mut sim = node(Mode::Drain, vec![driven(well())]);
+        sim.xid(74);
+        assert!(sim.slurm.is_drained());
+        show(&mut sim, links(17));
+        sim.pass(60);
+        if reboots {
+            sim.reboot();
+        } else {
+            sim.verdict_154(Recovery::None);
+        }
+        sim.pass(600);
+        assert!(sim.slurm.is_drained(), "a link is still down");
+        show(&mut sim, links(18));
+        sim.pass(60);
+        assert_eq!(sim.incidents(), ["xid74 cleared"]);
+        assert!(!sim.slurm.is_drained());
+    }
+}
+
+#[test]
 fn corrected_errors_and_replays_are_found_in_bursts_only() {
-    let burst: [(Counted, &str); 2] = [
+    let burst: [(Counted, &str); 4] = [
+        (
+            |count| vec![(&n::NVLINK_ERRORS, vec!["recovery"], count)],
+            "many NVLink errors: recovery",
+        ),
+        (
+            |count| vec![(&n::NVLINK_ERRORS, vec!["crc_flit"], count * 1500)],
+            "many NVLink errors: crc_flit",
+        ),
         (
             |count| ecc("corrected", count * 1000),
             "many corrected memory errors",
@@ -341,6 +437,34 @@ fn a_link_that_was_up_or_that_every_peer_has_is_missed() {
         sim.pass(120);
         assert_eq!(sim.incidents(), ["17 of 18 NVLinks up cleared"]);
     }
+}
+
+#[test]
+fn what_most_gpus_have_is_the_fabrics_and_what_one_keeps_afterwards_is_its_own() {
+    let mut sim = Sim::new(Mode::Comment);
+    sim.host.driven = linked(&[18; 4]);
+    sim.pass(900);
+    sim.host.driven = linked(&[17, 17, 17, 17]);
+    sim.pass(120);
+    assert_eq!(
+        sim.incidents(),
+        vec!["NVLinks down together with those of most GPUs open"; 4]
+    );
+    assert_eq!(sim.slurm.comment, None, "nothing of it is the node's");
+    sim.host.driven = linked(&[18, 17, 18, 18]);
+    sim.pass(240);
+    let mut incidents = sim.incidents();
+    incidents.sort();
+    assert_eq!(
+        incidents,
+        [
+            "17 of 18 NVLinks up open",
+            "NVLinks down together with those of most GPUs cleared",
+            "NVLinks down together with those of most GPUs cleared",
+            "NVLinks down together with those of most GPUs cleared",
+        ]
+    );
+    assert!(sim.slurm.comment.is_some());
 }
 
 #[test]

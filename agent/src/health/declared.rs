@@ -1,0 +1,57 @@
+//! GPUs that their driver declared well (Xid 154 "None"): what still has to be seen of them is judged by readings made
+//! after it. Nothing of it outlives the process: a person ends what is left.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::Now;
+
+/// GPUs that are told apart.
+const MAX_GPUS: usize = 128;
+
+/// When each was declared well last.
+#[derive(Debug, Default)]
+pub(super) struct Declared(BTreeMap<String, Now>);
+
+impl Declared {
+    /// The driver declares it well.
+    pub(super) fn note(&mut self, gpu: &str, now: Now) {
+        if self.0.contains_key(gpu) || self.0.len() < MAX_GPUS {
+            self.0.insert(gpu.to_owned(), now);
+        }
+    }
+
+    /// The moment, by the wall clock, up to which what was found may be over by what a reading made at `read` shows.
+    pub(super) fn before(&self, gpu: &str, read: Duration) -> Option<i64> {
+        self.0
+            .get(gpu)
+            .filter(|now| now.boottime < read)
+            .map(|now| now.wall)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_reading_made_after_it_counts_and_the_last_one_is_meant() {
+        let mut declared = Declared::default();
+        let at = |seconds, wall| Now {
+            boottime: Duration::from_secs(seconds),
+            wall,
+        };
+        declared.note("a", at(10, 100));
+        let before = |declared: &Declared, gpu, read| declared.before(gpu, Duration::from_secs(read));
+        assert_eq!(before(&declared, "a", 10), None);
+        assert_eq!(before(&declared, "a", 11), Some(100));
+        assert_eq!(before(&declared, "b", 11), None);
+        declared.note("a", at(20, 110));
+        assert_eq!(before(&declared, "a", 15), None);
+        assert_eq!(before(&declared, "a", 21), Some(110));
+        for n in 0..1000 {
+            declared.note(&n.to_string(), at(1, 1));
+        }
+        assert_eq!(declared.0.len(), MAX_GPUS);
+    }
+}
