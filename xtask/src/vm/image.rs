@@ -200,9 +200,11 @@ fn copy_as(file: &Path, root: &Path) -> Result<()> {
 
 /// The node that the daemon sees: a machine of QEMU's has no GPU. Its boot id and kernel log are the guest's own.
 fn node(root: &Path) -> Result<()> {
-    let fixture = cmd::root().join("fixtures/host/h100/root");
-    let node = root.join("opt/node");
-    cmd::run(cmd::program("cp", &["-r"]).arg(fixture).arg(&node))?;
+    let fixture = cmd::root().join("fixtures/host/h100");
+    let (recording, node) = (root.join("opt/recording"), root.join("opt/node"));
+    testkit::tree::unpack(&fixture, &recording)?;
+    fs::rename(recording.join("root"), &node)?;
+    fs::remove_dir_all(recording)?;
     fs::remove_dir_all(node.join("proc/sys"))?;
     Ok(())
 }
