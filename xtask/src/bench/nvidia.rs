@@ -24,8 +24,12 @@ use testkit::scrape::Scraper;
 use testkit::wait::{self, PATIENCE};
 
 use super::meter::{Cgroup, Cores, Meter};
+use super::report;
 use super::{nvidia_peer, program};
 use crate::cmd;
+
+/// Of all processes of ours.
+const PSS_KIB: u64 = 20 * 1024;
 
 const SCENARIO: &str = "fixtures/nvidia/h100/nvml.toml";
 
@@ -61,7 +65,7 @@ struct Figures {
 }
 
 /// Measures both; `ours` leaves us out where it is false.
-pub(super) fn run(quick: bool, ours: bool) -> Result<()> {
+pub(super) fn run(quick: bool, write: bool, ours: bool) -> Result<()> {
     let mut build = cmd::cargo(&["build", "--release", "--locked", "--package=fake-nvml"]);
     if ours {
         build.arg("--package=nodewarden");
@@ -75,6 +79,8 @@ pub(super) fn run(quick: bool, ours: bool) -> Result<()> {
     fs::set_permissions(temp.path(), Permissions::from_mode(0o755))?;
     let cores = Cores::pin()?;
     let text = fs::read_to_string(cmd::root().join(SCENARIO)).context(SCENARIO)?;
+    // A counter that moves: one stale value fails the run.
+    let text = moving(&text)?;
     let scenario = Scenario::parse(&text)?;
     let built = target.join("release/libfake_nvml.so");
     let place = |name: &str| -> Result<(PathBuf, FakeNvml)> {
@@ -100,13 +106,51 @@ pub(super) fn run(quick: bool, ours: bool) -> Result<()> {
     for program in &mut programs {
         program.wait_until_shown(&scenario)?;
     }
+    let method = programs.iter().map(|p| p.meter.method()).max_by_key(|m| m.len());
+    let machine = report::machine(cores.count, temp.path(), method.unwrap_or_default())?;
     let figures = measure(&mut programs, &scenario, if quick { 20 } else { 60 })?;
     drop(programs);
     println!("\n{}", table(&figures));
+    if write {
+        let document = cmd::root().join(super::DOCUMENT);
+        report::write(&document, report::GPUS, &machine, &table(&figures))?;
+    }
     let file = work.join("nvidia.json");
     let all: Vec<_> = figures.iter().map(Figures::json).collect();
     fs::write(&file, serde_json::to_string_pretty(&all)?)?;
     println!("{}", file.display());
+    if !quick && ours {
+        within_limits(&figures)?;
+    }
+    Ok(())
+}
+
+/// The scenario with a counter that every step moves.
+fn moving(text: &str) -> Result<String> {
+    let moving = text.replace("\nreplay = 0\n", "\nreplay = { start = 0, per_step = 1 }\n");
+    ensure!(moving != text, "{SCENARIO} has no `replay = 0`");
+    Ok(moving)
+}
+
+/// We show more, and must not cost more.
+fn within_limits(all: &[Figures]) -> Result<()> {
+    let [peer, ours] = all else {
+        bail!("two programs were to be measured")
+    };
+    ensure!(
+        ours.cpu_ms <= peer.cpu_ms && ours.samples >= peer.samples,
+        "{:.2} ms a scrape of {} series, {} has {:.2} ms of {}",
+        ours.cpu_ms,
+        ours.samples,
+        peer.name,
+        peer.cpu_ms,
+        peer.samples
+    );
+    ensure!(
+        ours.pss_kib < PSS_KIB,
+        "PSS {} KiB, limit {PSS_KIB}",
+        ours.pss_kib
+    );
     Ok(())
 }
 
@@ -279,11 +323,20 @@ fn measure(programs: &mut [Watched], scenario: &Scenario, scrapes: u32) -> Resul
     let mut took: Vec<Vec<f64>> = programs.iter().map(|_| Vec::new()).collect();
     let mut samples = vec![0; programs.len()];
     let mut next = Instant::now();
-    for _ in 0..scrapes {
+    for step in 1..=scrapes {
         for (i, program) in programs.iter_mut().enumerate() {
             std::thread::sleep(next.saturating_duration_since(Instant::now()));
             next += turn;
+            program.library.step(1)?;
             let (page, time) = program.scrape()?;
+            if program.name == super::OURS {
+                let replays = values(&page, "gpu_pcie_replays_total", "GPU-");
+                let now = f64::from(step);
+                ensure!(
+                    replays == vec![now; scenario.gpus.len()],
+                    "{replays:?}, expected {now}"
+                );
+            }
             if let Some(wrong) = program.wrong(&page, scenario) {
                 bail!("{wrong}");
             }

@@ -10,8 +10,24 @@ use super::measure::{Figures, Series};
 use super::{FLOOR, OURS, peers};
 use crate::cmd;
 
-const BEGIN: &str = "<!-- measured: begin -->";
-const END: &str = "<!-- measured: end -->";
+/// Where a table stands in docs/benchmarks.md.
+#[derive(Clone, Copy)]
+pub(super) struct Marks {
+    begin: &'static str,
+    end: &'static str,
+}
+
+/// The comparison with node_exporter.
+pub(super) const MEASURED: Marks = Marks {
+    begin: "<!-- measured: begin -->",
+    end: "<!-- measured: end -->",
+};
+
+/// The GPUs beside all-smi.
+pub(super) const GPUS: Marks = Marks {
+    begin: "<!-- gpus: begin -->",
+    end: "<!-- gpus: end -->",
+};
 
 /// What the budget allows: CPU of a node_exporter scrape, KiB, switches a second.
 const RATIO: f64 = 0.25;
@@ -224,18 +240,18 @@ pub(super) fn machine(cores: usize, tree: &Path, method: &str) -> Result<Machine
 ///
 /// # Errors
 /// When the document has no marks.
-pub(super) fn write(document: &Path, machine: &Machine, table: &str) -> Result<()> {
+pub(super) fn write(document: &Path, marks: Marks, machine: &Machine, table: &str) -> Result<()> {
     let text = std::fs::read_to_string(document).with_context(|| document.display().to_string())?;
-    std::fs::write(document, inserted(&text, &machine.lines, table)?)?;
+    std::fs::write(document, inserted(&text, marks, &machine.lines, table)?)?;
     Ok(())
 }
 
-fn inserted(text: &str, machine: &[String], table: &str) -> Result<String> {
-    let (Some(begin), Some(end)) = (text.find(BEGIN), text.find(END)) else {
-        bail!("no {BEGIN} and {END}");
+fn inserted(text: &str, marks: Marks, machine: &[String], table: &str) -> Result<String> {
+    let (Some(begin), Some(end)) = (text.find(marks.begin), text.find(marks.end)) else {
+        bail!("no {} and {}", marks.begin, marks.end);
     };
     let machine: String = machine.iter().map(|l| format!("* {l}\n")).collect();
-    let head = &text[..begin + BEGIN.len()];
+    let head = &text[..begin + marks.begin.len()];
     Ok(format!("{head}\n{machine}\n{table}{}", &text[end..]))
 }
 
@@ -280,10 +296,11 @@ mod tests {
             table.contains("| ratio to node_exporter 1.11 | 1.00 | 0.10 |"),
             "{table}"
         );
-        let text = format!("a\n{BEGIN}\nold\n{END}\nb\n");
-        let once = inserted(&text, &["m".to_owned()], "t\n").unwrap();
-        assert_eq!(once, format!("a\n{BEGIN}\n* m\n\nt\n{END}\nb\n"));
-        assert_eq!(inserted(&once, &["m".to_owned()], "t\n").unwrap(), once);
-        assert!(inserted("a", &[], "t").is_err());
+        let Marks { begin, end } = GPUS;
+        let text = format!("a\n{begin}\nold\n{end}\nb\n");
+        let once = inserted(&text, GPUS, &["m".to_owned()], "t\n").unwrap();
+        assert_eq!(once, format!("a\n{begin}\n* m\n\nt\n{end}\nb\n"));
+        assert_eq!(inserted(&once, GPUS, &["m".to_owned()], "t\n").unwrap(), once);
+        assert!(inserted(&text, MEASURED, &[], "t").is_err());
     }
 }
