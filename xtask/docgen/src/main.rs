@@ -6,19 +6,21 @@ mod configuration;
 mod metrics;
 mod xids;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
-/// One document: its name below docs/, and what makes its text.
-type Page = (&'static str, fn() -> Result<String>);
+/// One document: its name below docs/, and what makes its text, given the fixtures.
+type Page = (&'static str, fn(&Path) -> Result<String>);
 
 const PAGES: &[Page] = &[
-    ("checks.md", || Ok(checks::page())),
-    ("configuration.md", || Ok(configuration::page())),
-    ("metrics.md", || Ok(metrics::page())),
-    ("xids.md", xids::page),
+    ("checks.md", |_| Ok(checks::page())),
+    ("configuration.md", |_| Ok(configuration::page())),
+    ("metrics.md", |fixtures| {
+        Ok(metrics::page(&metrics::captured(fixtures)?))
+    }),
+    ("xids.md", |_| xids::page()),
 ];
 
 fn main() -> ExitCode {
@@ -35,10 +37,11 @@ fn run() -> Result<()> {
     let mut args = std::env::args_os().skip(1);
     let folder = PathBuf::from(args.next().context("usage: docgen FOLDER [--check]")?);
     let check = args.next().is_some_and(|a| a == "--check");
+    let fixtures = folder.parent().context("docs has no folder")?.join("fixtures");
     let mut stale = Vec::new();
     for (name, page) in PAGES {
         let path = folder.join(name);
-        let text = page()?;
+        let text = page(&fixtures)?;
         if check {
             if std::fs::read_to_string(&path).ok().as_deref() != Some(text.as_str()) {
                 stale.push(*name);
