@@ -21,6 +21,11 @@ impl Declared {
         }
     }
 
+    /// A fault came after it.
+    pub(super) fn forget(&mut self, gpu: &str) {
+        self.0.remove(gpu);
+    }
+
     /// The moment, by the wall clock, up to which what was found may be over by what a reading made at `read` shows.
     pub(super) fn before(&self, gpu: &str, read: Duration) -> Option<i64> {
         self.0
@@ -49,6 +54,8 @@ mod tests {
         declared.note("a", at(20, 110));
         assert_eq!(before(&declared, "a", 15), None);
         assert_eq!(before(&declared, "a", 21), Some(110));
+        declared.forget("a");
+        assert_eq!(before(&declared, "a", 22), None);
         for n in 0..1000 {
             declared.note(&n.to_string(), at(1, 1));
         }

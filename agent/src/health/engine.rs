@@ -15,7 +15,7 @@ pub use super::record::RestoreError;
 pub(super) use judging::Known;
 
 use super::book::{Book, Frame, Taken};
-use super::checks::xid;
+use super::checks::{self, xid};
 use super::condition::Streaks;
 use super::declared::Declared;
 use super::drain::{Facts, Want};
@@ -157,7 +157,10 @@ impl Engine {
     }
 
     /// Takes a finding into the book.
-    fn find(&mut self, finding: Finding) {
+    fn find(&mut self, mut finding: Finding) {
+        // What may only be observed keeps no node out of service that another finding has drained.
+        let observed = checks::check(finding.check).is_some_and(|c| c.ceiling == Mode::Observe);
+        finding.drains &= !observed;
         let frame = Frame {
             boot: &self.boot,
             now_ms: millis(self.now.boottime),

@@ -230,8 +230,8 @@ impl Children {
             // It left because it was told to.
             worker.backoff = Backoff::new();
             if !worker.leaving.is_empty() {
-                // It is given a moment before the second slot is taken.
-                worker.backoff.due += Duration::from_secs(1);
+                // One that waits for events leaves within five seconds: no second slot is taken before.
+                worker.backoff.due += Duration::from_secs(6);
             }
             worker.told_down = None;
         }

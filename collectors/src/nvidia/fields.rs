@@ -72,6 +72,12 @@ impl Fields {
         }
     }
 
+    /// Goes on with other fields.
+    pub(super) fn replace(&mut self, other: Self) {
+        let before = std::mem::replace(self, other);
+        self.links.go_on_from(before.links);
+    }
+
     /// Asks.
     pub(super) fn read(&mut self, caller: &mut Caller) {
         if self.batch.is_empty() {

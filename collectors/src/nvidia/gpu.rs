@@ -154,8 +154,12 @@ impl State {
         // What a divided GPU does not offer, a whole one may.
         if (mig.is_changed() || open.fields_made.elapsed() >= ANEW) && caller.gone().is_none() {
             caller.forget();
-            open.fields = Fields::new(caller, &self.identity.driver);
-            open.fields_made = Instant::now();
+            let fields = Fields::new(caller, &self.identity.driver);
+            // A GPU that left in the middle of it has not told everything.
+            if caller.gone().is_none() {
+                open.fields.replace(fields);
+                open.fields_made = Instant::now();
+            }
         }
         match caller.gone() {
             Some(code) => Err(code),

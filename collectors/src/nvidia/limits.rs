@@ -81,10 +81,12 @@ impl Limits {
         let banks = caller.ask(("GetRowRemapperHistogram", 0), Library::remapped_banks);
         let recent = before.inforom_asked.filter(|at| at.elapsed() < INFOROM);
         let (inforom_valid, inforom_asked) = match recent {
-            Some(at) => (before.inforom_valid, at),
+            Some(at) => (before.inforom_valid, Some(at)),
             None => {
-                let valid = caller.ask(("ValidateInforom", 0), Library::inforom_valid);
-                (valid, Instant::now())
+                let question = ("ValidateInforom", 0);
+                let valid = caller.ask(question, Library::inforom_valid);
+                let is_over = valid.is_some() || caller.is_refused(question);
+                (valid, is_over.then(Instant::now))
             }
         };
         let image = caller.ask(("GetInforomImageVersion", 0), Library::inforom_image);
@@ -104,7 +106,7 @@ impl Limits {
             pcie,
             banks: banks.map_or([None; 5], |b| b.banks.map(|n| Some(n).filter(known))),
             inforom_valid,
-            inforom_asked: Some(inforom_asked),
+            inforom_asked,
             inforom: image.map(|image| [image, oem, errors, power]),
         }
     }

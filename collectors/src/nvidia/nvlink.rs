@@ -101,6 +101,11 @@ impl Links {
         }
     }
 
+    /// What was counted until now belongs to the same links.
+    pub(super) fn go_on_from(&mut self, before: Self) {
+        self.rate = before.rate;
+    }
+
     /// What is asked: totals, then each link, then C2C.
     pub(super) fn wanted(&self) -> Vec<Wanted> {
         let mut wanted = Vec::new();

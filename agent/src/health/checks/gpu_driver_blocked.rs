@@ -88,10 +88,7 @@ fn one<'a>(
     late: Option<&Late>,
     answered: bool,
 ) -> Judged<'a> {
-    // By its address where that is known: the GPU that takes its place ends what was said of it.
-    let place = judge.inventory.iter().find(|(_, gpu)| **gpu == subject.name);
-    let place = place.map_or_else(|| subject.to_string(), |(pci, _)| pci.0.clone());
-    let key = format!("{} {} {place}", CHECK.id, collector.spec.name);
+    let key = format!("{} {} {subject}", CHECK.id, collector.spec.name);
     let task = late
         .and_then(|l| l.task.as_ref())
         .filter(|t| t.state == 'D' && is_telling(&t.wchan));

@@ -20,7 +20,7 @@ pub static UNCORRECTED: Check = Check {
     // Contained ones cost one program; of the others an Xid, or the driver's verdict, drains.
     ceiling: Mode::Comment,
     since: Version(0, 1, 0),
-    clears: "By a reset of the GPU, a driver that is loaded anew or a reboot: the GPU counts none in three readings running, over a minute or more.",
+    clears: "By a reset of the GPU, a driver that is loaded anew or a reboot: the GPU counts none in three readings running, over a minute or more. With persistence mode off, where the driver forgets its counts, a day after the last error or after a reboot.",
     runbook: "docs/runbooks/gpu-ecc-uncorrected.md",
     conditions: Some(uncorrected),
 };
@@ -75,10 +75,11 @@ fn uncorrected<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
         let grown = judge.memory.growth(&name, count);
         // What a person has cleared is found again when more come.
         judge.memory.note(&name, grown, judge.now_ms());
-        let forgets = gpu.value(&m::PERSISTENCE_MODE) == Some(0.0);
+        let is_recent = !judge.memory.times(&name, u64::MAX, judge.now_ms()).is_empty();
+        let forgets = gpu.value(&m::PERSISTENCE_MODE) == Some(0.0) && is_recent;
         let reading = match (grown, count) {
             (1.., _) => Reading::Bad,
-            // Only a reset brings the count of this driver to nothing, or a driver that lets go of an idle GPU.
+            // Only a reset or a reboot brings the count to nothing, or a driver that lets go of an idle GPU.
             (0, 0) if !forgets => Reading::Good,
             // They may be of long ago, and none may be forgotten ones.
             (0, _) => Reading::Unknown,

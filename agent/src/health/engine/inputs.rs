@@ -133,7 +133,7 @@ impl Engine {
         };
         let stale = self.log.is_stale(event, self.now.boottime);
         let well = row.by_verdict && xid.recovery == Some(Recovery::None);
-        if stale {
+        if stale || !well {
             // What an old line ended may have begun again after it: that is known when all are read.
             self.log.old_verdict(&gpu, well);
         }
@@ -161,6 +161,10 @@ impl Engine {
         }
         let finding = xid::finding(&self.policy.xids, xid, &gpu, again, new, &event.text);
         if let Some(finding) = finding {
+            if finding.drains {
+                // An earlier verdict says nothing about what came after it.
+                self.declared.forget(&gpu);
+            }
             self.find(finding);
         }
     }

@@ -9,6 +9,7 @@ use crate::core::derive::xid::gpu_label;
 use crate::core::snapshot::Snapshot;
 use crate::health::checks::CHECKS;
 use crate::health::checks::gpu::{Gpu, whole};
+use crate::health::checks::gpu_ecc;
 use crate::health::checks::host::Host;
 use crate::health::condition::Turn;
 use crate::health::incident::Incident;
@@ -123,7 +124,7 @@ impl Engine {
                 self.assume_bad(&address);
             }
         }
-        self.count_anew(known);
+        self.count_anew(known, false);
     }
 
     /// A person declared an incident repaired: what it says is no news. They knew of nothing else, so what else seems bad
@@ -141,7 +142,7 @@ impl Engine {
                 self.assume_bad(&address);
             }
         }
-        self.count_anew(known);
+        self.count_anew(known, true);
     }
 
     /// The configured addresses of the GPU that it is about: the keys of their conditions.
@@ -154,10 +155,12 @@ impl Engine {
             .collect()
     }
 
-    /// What was counted for its conditions begins anew.
-    fn count_anew(&mut self, known: &Known) {
+    /// What was counted for its conditions begins anew. What only a reset ends stays bad unless it is `repaired`: its end
+    /// could not be seen otherwise.
+    fn count_anew(&mut self, known: &Known, repaired: bool) {
         for key in &known.conditions {
-            if self.state.memory.forget(key) {
+            let stays = !repaired && key.starts_with(gpu_ecc::UNCORRECTED.id);
+            if !stays && self.state.memory.forget(key) {
                 self.state.bad.remove(key);
                 self.streaks.forget(key);
             }

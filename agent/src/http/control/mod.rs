@@ -87,6 +87,8 @@ async fn serve<C: Core>(stream: UnixStream, (uid, pid): (u32, Option<i32>), core
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read);
     let mut lease: Option<Lease<C>> = None;
+    // A command that works on a driver holds this connection too, whoever it runs as.
+    let mut shared = false;
     loop {
         let mut line = Vec::new();
         let mut bounded = (&mut read).take(MAX_LINE);
@@ -102,8 +104,8 @@ async fn serve<C: Core>(stream: UnixStream, (uid, pid): (u32, Option<i32>), core
         let whole = line.ends_with(b"\n");
         let reply = match serde_json::from_slice::<Request>(&line) {
             _ if !whole => Reply::Refused(format!("a request is one line of less than {MAX_LINE} bytes")),
-            Ok(Request::Release { .. }) if lease.is_some() => {
-                Reply::Refused("one release at a time".to_owned())
+            Ok(request) if shared && !matches!(request, Request::Status | Request::Resume) => {
+                Reply::Refused("after a release this connection takes `status` and `resume` only".to_owned())
             }
             Ok(Request::Release { domain, seconds }) => {
                 let released = release(&domain, seconds, (uid, pid), &core);
@@ -112,6 +114,7 @@ async fn serve<C: Core>(stream: UnixStream, (uid, pid): (u32, Option<i32>), core
                     // Whoever has gone has nothing to wait for.
                     () = gone(&mut read) => return,
                 };
+                shared |= granted.is_some();
                 lease = granted;
                 reply
             }

@@ -143,14 +143,19 @@ fn a_release_lasts_as_long_as_its_connection() {
     assert_eq!(released(), 0);
     assert!(ask(&mut first, order).contains("nvidia is released"));
     assert_eq!(released(), 1);
-    assert!(ask(&mut first, order).contains("one release at a time"));
+    let clear = r#"{"verb":"clear","id":"abcdefgh","reason":"x"}"#;
+    for other in [order, clear] {
+        assert!(ask(&mut first, other).contains("`status` and `resume` only"));
+    }
+    assert!(running.fake.orders.lock().unwrap().is_empty());
     assert!(ask(&mut first, r#"{"verb":"status"}"#).contains("status"));
     assert!(ask(&mut first, r#"{"verb":"resume"}"#).contains("taken back"));
     assert_eq!(released(), 0);
 
     // Whoever leaves without a word gives it back, and so does whoever is over their time.
-    assert!(ask(&mut first, order).contains("nvidia is released"));
-    drop(first);
+    let mut silent = connect();
+    assert!(ask(&mut silent, order).contains("nvidia is released"));
+    drop(silent);
     until(0).unwrap();
     let mut late = connect();
     assert!(ask(&mut late, r#"{"verb":"release","domain":"nvidia","seconds":1}"#).contains("is released"));

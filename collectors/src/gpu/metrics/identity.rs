@@ -33,7 +33,7 @@ metrics! {
         "Whether a GPU will be dividable into instances after its next reset.";
     INFOROM_VALID "gpu_inforom_valid" Gauge None Detail GPU, "nvmlDeviceValidateInforom",
         [gauge("DCGM_FI_DEV_INFOROM_CONFIG_VALID").same()]
-        "Whether the checksums of a GPU's board memory (InfoROM) are right, looked at every few minutes.";
+        "Whether the checksums of a GPU's board memory (InfoROM) are right, looked at once an hour.";
     INFOROM_INFO "gpu_inforom_info" Info None Detail &["gpu", "image", "oem", "ecc", "power"],
         "nvmlDeviceGetInforomImageVersion, nvmlDeviceGetInforomVersion", []
         "Versions of a GPU's board memory (InfoROM) and of its objects.";

@@ -345,6 +345,31 @@ fn what_the_driver_must_show_is_looked_for_after_its_verdict_and_after_a_reboot(
 }
 
 #[test]
+fn what_is_only_observed_keeps_no_node_drained() {
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    show(&mut sim, vec![(&m::PERSISTENCE_MODE, vec![], 0)]);
+    sim.xid(95);
+    sim.pass(600);
+    assert!(sim.slurm.is_drained());
+    let found = &sim.engine.view().incidents[0].findings;
+    assert!(found.iter().any(|f| f.detail == "persistence mode off"));
+    sim.verdict_154(Recovery::None);
+    sim.pass(60);
+    assert!(!sim.slurm.is_drained());
+}
+
+#[test]
+fn a_fault_in_the_second_after_a_verdict_is_not_ended_by_it() {
+    let links: Vec<Series> = vec![(&n::NVLINK_LINKS, vec![], 18), (&n::NVLINK_LINKS_UP, vec![], 18)];
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    show(&mut sim, links);
+    sim.verdict_154(Recovery::None);
+    sim.xid(74);
+    sim.pass(600);
+    assert_eq!(sim.incidents(), ["xid74 open"]);
+}
+
+#[test]
 fn corrected_errors_and_replays_are_found_in_bursts_only() {
     let burst: [(Counted, &str); 4] = [
         (
