@@ -256,7 +256,12 @@ impl Incident {
                 .map(|s| s.remedy)
                 .max()
         };
-        due(true).or_else(|| due(false)).unwrap_or(Remedy::None)
+        // What is only observed has something that helps, too.
+        let observed = || self.findings.iter().map(|s| s.remedy).max();
+        due(true)
+            .or_else(|| due(false))
+            .or_else(observed)
+            .unwrap_or(Remedy::None)
     }
 
     /// Whether its policy takes the node out of service.

@@ -110,7 +110,7 @@ fn finding(gpu: &Gpu<'_>, (up, want): (u64, u64), (down, seen): (usize, usize), 
         },
         // What is its own names an incident that has both.
         rank: if own { 58 } else { 59 },
-        remedy: Remedy::ResetGpu,
+        remedy: if own { Remedy::ResetGpu } else { Remedy::Inspect },
         drains: own,
         evidence: format!(
             "{}; {down} of {seen} GPUs have links down",
