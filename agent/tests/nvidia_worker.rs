@@ -225,3 +225,36 @@ fn a_worker_that_never_leaves_costs_the_release_and_not_the_other_gpus() {
     );
     node.driver.lift().unwrap();
 }
+
+#[test]
+fn a_call_that_never_comes_back_costs_its_own_gpu_over_a_thousand_scrapes() {
+    let node = Node::start();
+    node.driver
+        .break_call(3, "nvmlDeviceGetTemperatureV", Fault::Blocks)
+        .unwrap();
+    let late = "nodewarden_device_late_seconds";
+    node.until("one GPU is late", &|page| {
+        gpus_up(page) == 7 && page.iter().any(|s| s.name == late)
+    });
+    let worker = node
+        .daemon
+        .wait_for_child(&["nodewarden", "nvidia"], LONG)
+        .unwrap();
+    let threads = || fs::read_dir(format!("/proc/{worker}/task")).unwrap().count();
+    let before = threads();
+    for _ in 0..1000 {
+        let page = http::get(&node.address, "/metrics?collect[]=nvidia", &[], LONG).unwrap();
+        let up = page
+            .text()
+            .unwrap()
+            .lines()
+            .filter(|l| l.starts_with("gpu_up{") && l.ends_with(" 1"))
+            .count();
+        assert_eq!(up, 7);
+    }
+    // A reading of the others may be under way.
+    assert!(threads() <= before + 1, "{} threads, {before} before", threads());
+    node.driver.lift().unwrap();
+    let seen = node.until("it answers again", &|page| gpus_up(page) == 8);
+    assert_eq!(starts(&seen, "nvidia"), Some(1.0));
+}

@@ -6,6 +6,7 @@ Exit codes:
   0  done; for `check`: the node is healthy
   1  failed, or refused by the daemon; for `check`: the node is unhealthy
   2  the command line was not understood, or the daemon did not answer; for `check`: nobody knows
+  `release` exits with the code of the command that it runs, and with 125 for failures of its own
 
 Files:
   /etc/nodewarden/nodewarden.toml  configuration; may be absent
@@ -90,7 +91,7 @@ For root and the users in health.operators.
 
 Exit codes:
   0..124     the command's own
-  125        refused, or the daemon did not answer: the command was not run
+  125        refused, the command line was not understood, or the daemon did not answer: nothing was run
   126, 127   the command cannot be run; there is no such command
   128 and more  a signal ended the command, or its own
 

@@ -62,11 +62,8 @@ fn limit(text: &str) -> Result<Duration, String> {
     duration::parse(text)
         .filter(|t| (Duration::from_secs(1)..=most).contains(t))
         .ok_or_else(|| {
-            format!(
-                "expected {} between 1s and {}",
-                duration::EXPECTED,
-                duration::show(most)
-            )
+            let most = duration::show(most);
+            format!("expected a time between 1s and {most}, such as \"10m\" or \"1h\"")
         })
 }
 
@@ -210,7 +207,8 @@ impl<'a> Driver<'a> {
             Ok(Reply::Done(_)) => {}
             Ok(Reply::Refused(text)) => anyhow::bail!(text),
             Ok(_) => return Err(Down::odd(self.dir).into()),
-            Err(error) => return Err(anyhow::Error::from(error).context("the release had ended before")),
+            // The connection ended with it.
+            Err(_) => anyhow::bail!("the release had ended before the command did"),
         }
         let until = Instant::now() + REOPEN;
         loop {

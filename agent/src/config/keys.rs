@@ -205,7 +205,7 @@ pub(super) static KEYS: &[Key] = &[
     },
     Key {
         path: "health.operators",
-        help: "Users besides root who may acknowledge and clear incidents: names or uids.",
+        help: "Users besides root who may acknowledge and clear incidents and release drivers: names or uids.",
         example: "",
         set: |c, v| {
             let each = "a user name or uid";
