@@ -98,6 +98,13 @@ impl Node {
     }
 }
 
+/// What the GPUs are called: label, place and name. The driver numbers them anew.
+fn called(page: &[Sample]) -> Vec<[Option<&str>; 3]> {
+    let gpus = page.iter().filter(|s| s.name == "gpu_info");
+    gpus.map(|s| ["gpu", "pci", "name"].map(|label| s.label(label)))
+        .collect()
+}
+
 fn starts(page: &[Sample], worker: &str) -> Option<f64> {
     value(page, "nodewarden_worker_starts_total", ("worker", worker))
 }
@@ -130,6 +137,7 @@ fn a_command_works_on_a_driver_that_nothing_of_ours_is_inside_of_and_then_it_is_
     let node = Node::start();
     let seen = node.until("a page", &|_| true);
     let listed = seen.iter().filter(|s| s.name == "gpu_up").count();
+    let before = seen;
     let begun = node.dir.path().join("begun");
     let over = node.dir.path().join("over");
     let script = format!(
@@ -162,7 +170,7 @@ fn a_command_works_on_a_driver_that_nothing_of_ours_is_inside_of_and_then_it_is_
     assert_eq!((second.status.code(), out.as_str()), (Some(125), ""));
     assert!(err.contains("released already"), "{err}");
 
-    // What was changed meanwhile is seen.
+    // What happens meanwhile is seen. The one that is lost is called what it was.
     node.driver.remove(5).unwrap();
     fs::write(&over, "").unwrap();
     let first = first.wait_with_output().unwrap();
@@ -171,10 +179,11 @@ fn a_command_works_on_a_driver_that_nothing_of_ours_is_inside_of_and_then_it_is_
     let own = format!("/proc/{}/maps", std::process::id());
     let others: Vec<&str> = out.lines().filter(|l| *l != own).collect();
     assert_eq!((first.status.code(), others), (Some(7), Vec::new()), "{err}");
-    let now = format!("taken back: nvidia has {} devices", listed - 1);
+    let now = format!("taken back: nvidia has {listed} devices");
     assert!(err.contains(&now), "{err}");
     let seen = node.until("the GPUs are up again", &|page| gpus_up(page) == 7);
     assert_eq!(starts(&seen, "nvidia"), Some(2.0));
+    assert_eq!(called(&seen), called(&before));
 }
 
 #[test]

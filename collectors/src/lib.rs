@@ -89,6 +89,16 @@ pub trait Devices: Send {
     fn changed(&mut self) -> bool {
         false
     }
+
+    /// What the list would want to know after a restart of its worker, as of the last scan: names of what may not tell
+    /// them any more by then. Asked after each scan, kept by the daemon. `None`: nothing.
+    fn notes(&self) -> Option<String> {
+        None
+    }
+
+    /// Takes back what an earlier worker has noted, before the first scan. May be of another release, and of an earlier
+    /// boot; what cannot be used is left.
+    fn recall(&mut self, _notes: &str) {}
 }
 
 /// A collector without devices, only with a watcher.

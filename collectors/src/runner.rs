@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::{Block, Error, NoDevices, Source, Spec, Subject};
+use crate::{Block, Device, Devices, Error, NoDevices, Source, Spec, Subject};
 use disposal::Disposal;
 use work::Work;
 
@@ -64,6 +64,8 @@ pub trait Sink {
     /// The list of devices has changed, or could not be read: then the old one stands. Told before the first reading
     /// of a device that is new in it, and after the last of one that has left.
     fn devices(&mut self, list: Result<Vec<(Number, Subject)>, Error>);
+    /// What is to be kept for the next worker ([`Devices::notes`]), whenever it has changed.
+    fn notes(&mut self, _notes: String) {}
     /// A device has answered.
     fn reading(&mut self, reading: Reading<'_>, block: &Block);
 }
@@ -155,9 +157,10 @@ impl Runner {
         notice: Option<Box<dyn Fn() + Send + Sync>>,
     ) -> Result<Self, Error> {
         let mut devices = std::mem::replace(&mut source.devices, Box::new(NoDevices));
-        let found = catch_unwind(AssertUnwindSafe(|| devices.scan()))
+        let (found, notes) = catch_unwind(AssertUnwindSafe(|| scan(&mut *devices)))
             .unwrap_or_else(|_| Err(Error::Panic("list of devices".to_owned())))?;
-        let (work, left) = Work::new(spec.name, devices, found);
+        let (mut work, left) = Work::new(spec.name, devices, found);
+        work.note(notes);
         let disposal = Disposal::new(spec.name);
         disposal.take(left);
         let shared = Shared {
@@ -258,6 +261,7 @@ impl Runner {
     pub fn drain(&mut self, sink: &mut dyn Sink) -> bool {
         let work::Taken {
             listed,
+            notes,
             mut done,
             left,
             running,
@@ -265,6 +269,9 @@ impl Runner {
         self.shared.disposal.take(left);
         if let Some(list) = listed {
             sink.devices(list);
+        }
+        if let Some(notes) = notes {
+            sink.notes(notes);
         }
         for done in &mut done {
             let reading = Reading {
@@ -285,16 +292,20 @@ impl Runner {
     /// Reads every device that is not still busy from before, and waits; `emit` gets each reading. Returns when each
     /// has answered or used up its slice. A late reading is handed out by [`Runner::take_late`] or the next call.
     pub fn read(&mut self, emit: impl FnMut(Reading<'_>, &Block)) {
-        let mut sink = Readings(emit);
-        self.drain(&mut sink);
+        self.read_to(&mut Readings(emit));
+    }
+
+    /// The same, with what is told of the list.
+    pub fn read_to(&mut self, sink: &mut dyn Sink) {
+        self.drain(sink);
         if !self.begin() {
             return;
         }
         while let Some(wait) = self.check() {
             self.shared.wait(wait);
-            self.drain(&mut sink);
+            self.drain(sink);
         }
-        self.drain(&mut sink);
+        self.drain(sink);
     }
 
     /// Hands out readings that came back since the last call, without starting any.
@@ -323,6 +334,14 @@ impl Runner {
         }
         self.reader_runs
     }
+}
+
+/// What a scan has found, and what the list notes of it.
+type Found = (Vec<Box<dyn Device>>, Option<String>);
+
+fn scan(devices: &mut dyn Devices) -> Result<Found, Error> {
+    let found = devices.scan()?;
+    Ok((found, devices.notes()))
 }
 
 impl Drop for Runner {

@@ -1,7 +1,7 @@
 //! `nodewarden release`: lets go of a driver while a command works on it.
 
-use std::ffi::OsString;
-use std::io::ErrorKind;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, ErrorKind};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
@@ -83,6 +83,10 @@ fn perform(args: &ReleaseArgs) -> anyhow::Result<ExitCode> {
     let Some((program, rest)) = args.command.split_first() else {
         anyhow::bail!("no command")
     };
+    if let Err(error) = foreground::find(program) {
+        // Before a driver is let go of for nothing.
+        return Ok(not_started(program, &error));
+    }
     let mut driver = Driver::release(&dir, args)?;
     show_holders(args.worker);
     let over = driver.watch();
@@ -94,12 +98,14 @@ fn perform(args: &ReleaseArgs) -> anyhow::Result<ExitCode> {
     }
     Ok(match ended {
         Ok(status) => ExitCode::from(code(status)),
-        Err(error) => {
-            screen::complain(&format!("{}: {error}", program.display()));
-            let is_there = error.kind() != ErrorKind::NotFound;
-            ExitCode::from(if is_there { CANNOT_RUN } else { NOT_FOUND })
-        }
+        Err(error) => not_started(program, &error),
     })
+}
+
+fn not_started(program: &OsStr, error: &io::Error) -> ExitCode {
+    screen::complain(&format!("{}: {error}", program.display()));
+    let is_there = error.kind() != ErrorKind::NotFound;
+    ExitCode::from(if is_there { CANNOT_RUN } else { NOT_FOUND })
 }
 
 /// The command's own exit code; 128 and the signal's number where a signal ended it, as shells have it.

@@ -6,18 +6,21 @@ mod steps;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use collectors::PciAddress;
+
 use super::client::{self, Down};
 use super::{dirs, screen};
 use crate::health::Mode;
 use crate::health::view::{IncidentView, View};
-use crate::http::control::{Reply, Request};
+use crate::http::control::{GpuView, Reply, Request, Status};
 use screen::{ColourArgs, Screen};
 use steps::Caller;
 
 /// The arguments of `nodewarden why`.
 #[derive(Debug, clap::Args)]
 pub(super) struct WhyArgs {
-    /// An incident, or a subject such as a GPU; the beginning of a name is enough. Default: all open incidents.
+    /// An incident, or a subject; the beginning of a name is enough, and of a GPU its index or PCI address too. Default:
+    /// all open incidents.
     #[arg(value_name = "ID|SUBJECT")]
     id: Option<String>,
     /// Closed incidents too.
@@ -41,7 +44,7 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<ExitCode> {
         Reply::Refused(text) => anyhow::bail!(text),
         _ => return Err(Down::odd(&dir).into()),
     };
-    let found = select(&status.view, args.id.as_deref(), args.all).map_err(anyhow::Error::msg)?;
+    let found = select(&status, args.id.as_deref(), args.all).map_err(anyhow::Error::msg)?;
     let text = if args.json {
         serde_json::to_string_pretty(&found)? + "\n"
     } else if found.is_empty() {
@@ -66,7 +69,8 @@ fn nothing(view: &View) -> String {
 }
 
 /// The incidents that are asked for. A name picks a closed one too, where no open one has it.
-fn select<'a>(view: &'a View, name: Option<&str>, all: bool) -> Result<Vec<&'a IncidentView>, String> {
+fn select<'a>(status: &'a Status, name: Option<&str>, all: bool) -> Result<Vec<&'a IncidentView>, String> {
+    let view = &status.view;
     let incidents = || view.incidents.iter();
     let open = |i: &&IncidentView| i.closed.is_none();
     let Some(name) = name else {
@@ -76,15 +80,33 @@ fn select<'a>(view: &'a View, name: Option<&str>, all: bool) -> Result<Vec<&'a I
         return Ok(vec![one]);
     }
     let begins = |text: &str| !name.is_empty() && text.starts_with(name);
+    let gpus: Vec<&str> = status
+        .gpus
+        .iter()
+        .filter(|gpu| is_gpu(gpu, name))
+        .map(|gpu| gpu.gpu.as_str())
+        .collect();
     let named: Vec<&IncidentView> = incidents()
-        .filter(|i| begins(&i.id) || begins(&i.subject_name) || begins(&i.subject))
+        .filter(|i| {
+            let named = begins(&i.id) || begins(&i.subject_name) || begins(&i.subject);
+            named || gpus.contains(&i.subject_name.as_str())
+        })
         .collect();
     let current: Vec<&IncidentView> = named.iter().copied().filter(|i| all || open(i)).collect();
     match (named.is_empty(), current.is_empty()) {
-        (true, _) => Err(unknown(view, name)),
+        (true, _) if gpus.is_empty() => Err(unknown(view, name)),
+        (true, _) => Ok(Vec::new()),
         (false, true) => Ok(named),
         (false, false) => Ok(current),
     }
+}
+
+/// Whether a GPU is meant by its index, its address, or the beginning of its UUID as `status` prints it.
+fn is_gpu(gpu: &GpuView, name: &str) -> bool {
+    let name = name.strip_prefix("gpu ").unwrap_or(name);
+    let uuid = gpu.gpu.strip_prefix("GPU-").unwrap_or(&gpu.gpu);
+    let address = PciAddress::parse(name).is_some_and(|address| address.0 == gpu.pci);
+    !name.is_empty() && (gpu.index == name || address || uuid.starts_with(name))
 }
 
 fn unknown(view: &View, name: &str) -> String {

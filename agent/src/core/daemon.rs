@@ -395,6 +395,7 @@ impl Daemon {
                         waiter.waiting.retain(|c| *c != collector);
                     }
                 }
+                Told::Notes(collector, notes) => self.step(Input::Notes(collector, &notes)),
                 Told::Event(collector, event) => self.step(Input::EventOf(collector, &event)),
                 Told::Write(wanted) => {
                     if let Some(fd) = self.fleet.fd(domain) {
@@ -427,16 +428,18 @@ impl Daemon {
             }
             Message::Order(order, reply) => self.order(order, reply),
             Message::Release(release) => {
-                if let Some((domain, number)) = self.releases.begin(release) {
+                if let Some((domain, number, lease)) = self.releases.begin(release) {
                     // Before its socket is closed: no new one is to come between.
                     self.tell_parent(&ToParent::Hold(domain, number));
                     self.release_waiters(domain);
-                    self.fleet.release(domain);
+                    self.fleet.release(domain, lease);
                     self.changed = true;
                 }
             }
             Message::Resume(number) => {
                 if let Some(domain) = self.releases.end(number) {
+                    self.fleet.lease(domain, None);
+                    self.changed = true;
                     self.tell_parent(&ToParent::Free(domain));
                 }
             }
@@ -538,10 +541,8 @@ impl Daemon {
                 };
                 self.release_waiters(domain);
                 self.changed = true;
-                match self
-                    .fleet
-                    .attach(domain, (pid, starts, stuck_slots), socket, &self.cursors)
-                {
+                let (worker, notes) = ((pid, starts, stuck_slots), self.engine.notes());
+                match self.fleet.attach(domain, worker, socket, &self.cursors, notes) {
                     Ok(told) => {
                         if let Some(fd) = self.fleet.fd(domain)
                             && let Err(e) = self.poll.add(fd, u64::from(domain))
@@ -563,7 +564,12 @@ impl Daemon {
                     self.fleet.down(domain, why, stuck_slots);
                 }
             }
-            ToDaemon::Held(domain, number) => self.releases.is_free(domain, number),
+            ToDaemon::Held(domain, number) => {
+                if let Some(lease) = self.releases.is_free(domain, number, boot::boottime()) {
+                    self.fleet.lease(domain, Some(lease));
+                    self.changed = true;
+                }
+            }
             ToDaemon::Looked(looked) => self.step(Input::Slurm(looked.as_ref())),
             ToDaemon::Acted(id, outcome) => {
                 self.journal.outcome(&outcome);

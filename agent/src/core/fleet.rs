@@ -9,14 +9,17 @@ use std::time::Duration;
 
 use collectors::{COLLECTORS, Cadence, Cursor, DOMAINS, Env, Event, Subject};
 
-use super::snapshot::{self, CollectorState, DeviceState, Prepared, Presence, Snapshot};
+use super::snapshot::{self, CollectorState, DeviceState, Lease, Prepared, Presence, Snapshot};
 use crate::exposition::Filter;
 use crate::link::Down;
 use crate::worker::monitor::{CLOSING, Late, SOURCE, WATCHER};
-use crate::worker::proto::{Decoder, Failure, FromWorker, Garbage, ToWorker, encode, from_wire};
+use crate::worker::proto::{Begin, Decoder, Failure, FromWorker, Garbage, ToWorker, encode, from_wire};
 
 /// How long a scrape waits for a collector that was asked earlier and has not answered: beyond, it is skipped at once.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The most that a collector may note: sixteen GPUs need 5 KB.
+const MAX_NOTES: usize = 64 * 1024;
 
 /// What a worker has told that somebody must act on.
 #[derive(Debug)]
@@ -25,6 +28,8 @@ pub enum Told {
     Done(u16),
     /// Something happened, of which the watcher of this collector tells.
     Event(&'static str, Box<Event>),
+    /// What the collector of that name notes for its next worker.
+    Notes(&'static str, String),
     /// A collector's source was opened, or could not be.
     Opened,
     /// The socket must be watched for room to write, or no longer.
@@ -87,6 +92,7 @@ impl Fleet {
         (pid, starts, stuck_slots): (i32, u64, u8),
         socket: OwnedFd,
         cursors: &BTreeMap<String, Cursor>,
+        notes: &BTreeMap<String, String>,
     ) -> io::Result<Vec<Told>> {
         let stream = UnixStream::from(socket);
         stream.set_nonblocking(true)?;
@@ -101,12 +107,11 @@ impl Fleet {
         let name = DOMAINS.get(usize::from(domain)).map_or("", |d| d.name);
         let collectors = numbers()
             .filter(|(_, spec)| spec.domain.name == name)
-            .map(|(n, spec)| {
-                (
-                    n,
-                    self.settings.get(spec.name).cloned().unwrap_or_default(),
-                    cursors.get(spec.name).cloned(),
-                )
+            .map(|(number, spec)| Begin {
+                number,
+                settings: self.settings.get(spec.name).cloned().unwrap_or_default(),
+                cursor: cursors.get(spec.name).cloned(),
+                notes: notes.get(spec.name).cloned(),
             })
             .collect();
         self.forget(domain);
@@ -137,10 +142,18 @@ impl Fleet {
     }
 
     /// Lets a driver go: its worker leaves, and what it said is no longer shown.
-    pub fn release(&mut self, domain: u16) {
+    pub fn release(&mut self, domain: u16, lease: Lease) {
         self.forget(domain);
         if let Some(worker) = self.state.workers.get_mut(usize::from(domain)) {
             worker.down = Some("released");
+            worker.lease = Some(lease);
+        }
+    }
+
+    /// It is free, for so long; or `None`: it is taken back.
+    pub fn lease(&mut self, domain: u16, lease: Option<Lease>) {
+        if let Some(worker) = self.state.workers.get_mut(usize::from(domain)) {
+            worker.lease = lease;
         }
     }
 
@@ -293,6 +306,13 @@ impl Fleet {
                     }
                     told.push(Told::Event(spec.name, Box::new(event)));
                 }
+                (FromWorker::Notes(collector, notes), true) => {
+                    let spec = self.owned(domain, collector)?.spec;
+                    if notes.len() > MAX_NOTES {
+                        return Err(Garbage("notes of that length"));
+                    }
+                    told.push(Told::Notes(spec.name, notes));
+                }
                 (frame, true) => {
                     if matches!(frame, FromWorker::Opened(..)) {
                         told.push(Told::Opened);
@@ -409,7 +429,10 @@ impl Fleet {
                 }
             }
             FromWorker::Late(collector, late) => self.late(domain, collector, late)?,
-            FromWorker::Hello { .. } | FromWorker::Done(_) | FromWorker::Event(..) => {}
+            FromWorker::Hello { .. }
+            | FromWorker::Done(_)
+            | FromWorker::Event(..)
+            | FromWorker::Notes(..) => {}
         }
         Ok(())
     }

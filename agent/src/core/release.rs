@@ -1,9 +1,11 @@
 //! Which drivers are let go, for whom, and who still waits for it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use super::snapshot::Lease;
 use crate::http::Release;
 
 /// One driver that is let go.
@@ -11,6 +13,7 @@ use crate::http::Release;
 struct Held {
     number: u64,
     by: String,
+    limit: Duration,
     /// Gone once answered.
     reply: Option<oneshot::Sender<Result<(), String>>>,
 }
@@ -20,12 +23,13 @@ struct Held {
 pub struct Releases(BTreeMap<u16, Held>);
 
 impl Releases {
-    /// Begins one. `None`: refused, and told so.
-    pub fn begin(&mut self, release: Release) -> Option<(u16, u64)> {
+    /// Begins one, under its number. `None`: refused, and told so.
+    pub fn begin(&mut self, release: Release) -> Option<(u16, u64, Lease)> {
         let Release {
             number,
             domain,
             by,
+            limit,
             reply,
         } = release;
         if let Some(held) = self.0.get(&domain) {
@@ -34,9 +38,18 @@ impl Releases {
             crate::ignore(reply.send(Err(refused)));
             return None;
         }
-        let reply = Some(reply);
-        self.0.insert(domain, Held { number, by, reply });
-        Some((domain, number))
+        let lease = Lease {
+            by: by.clone(),
+            until: None,
+        };
+        let held = Held {
+            number,
+            by,
+            limit,
+            reply: Some(reply),
+        };
+        self.0.insert(domain, held);
+        Some((domain, number, lease))
     }
 
     /// Whether this domain has no worker by order.
@@ -44,12 +57,15 @@ impl Releases {
         self.0.contains_key(&domain)
     }
 
-    /// The parent says that nothing of ours runs for a domain.
-    pub fn is_free(&mut self, domain: u16, number: u64) {
-        let held = self.0.get_mut(&domain).filter(|h| h.number == number);
-        if let Some(reply) = held.and_then(|h| h.reply.take()) {
-            crate::ignore(reply.send(Ok(())));
-        }
+    /// The parent says that nothing of ours runs for a domain: from `now` on somebody may work on its driver. `None`:
+    /// nobody waits for it any more.
+    pub fn is_free(&mut self, domain: u16, number: u64, now: Duration) -> Option<Lease> {
+        let held = self.0.get_mut(&domain).filter(|h| h.number == number)?;
+        crate::ignore(held.reply.take()?.send(Ok(())));
+        Some(Lease {
+            by: held.by.clone(),
+            until: Some(now.saturating_add(held.limit)),
+        })
     }
 
     /// One is over. `None`: it was none, or had been refused.
@@ -73,6 +89,7 @@ mod tests {
             number,
             domain: 3,
             by,
+            limit: Duration::from_secs(60),
             reply,
         };
         (release, answer)
@@ -82,7 +99,11 @@ mod tests {
     fn one_person_at_a_time_and_only_the_answer_to_their_own_order_counts() {
         let mut releases = Releases::default();
         let (first, mut answer) = release(1);
-        assert_eq!(releases.begin(first), Some((3, 1)));
+        let lease = |until: Option<u64>| Lease {
+            by: "person 1".to_owned(),
+            until: until.map(Duration::from_secs),
+        };
+        assert_eq!(releases.begin(first), Some((3, 1, lease(None))));
         let (second, mut refused) = release(2);
         assert_eq!(releases.begin(second), None);
         assert_eq!(
@@ -91,9 +112,10 @@ mod tests {
         );
         // The end of what was refused ends nothing.
         assert_eq!(releases.end(2), None);
-        releases.is_free(3, 7);
+        let now = Duration::from_secs(5);
+        assert_eq!(releases.is_free(3, 7, now), None);
         assert!(answer.try_recv().is_err(), "the answer to an earlier order");
-        releases.is_free(3, 1);
+        assert_eq!(releases.is_free(3, 1, now), Some(lease(Some(65))));
         assert_eq!(answer.try_recv().unwrap(), Ok(()));
         assert!(releases.is_held(3));
         assert_eq!(releases.end(1), Some(3));

@@ -81,6 +81,15 @@ pub struct CollectorState {
     pub late: Vec<Late>,
 }
 
+/// A driver that is let go of for somebody's work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Who asked: user and process.
+    pub by: String,
+    /// When it is taken back, as time since boot; `None`: we are not out of it yet.
+    pub until: Option<Duration>,
+}
+
 /// One worker process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkerState {
@@ -92,6 +101,8 @@ pub struct WorkerState {
     pub starts: u64,
     /// Why none runs: `backoff`, `stuck` (both lock slots are held by processes that cannot end), `build`, `garbage`.
     pub down: Option<&'static str>,
+    /// For whom its driver is let go of.
+    pub lease: Option<Lease>,
     /// How many of the two lock slots are held by an earlier process that has not ended.
     pub stuck_slots: u8,
     /// What its process costs, at most a minute and a health tick old.
@@ -199,6 +210,7 @@ impl Snapshot {
                 pid: None,
                 starts: 0,
                 down: None,
+                lease: None,
                 stuck_slots: 0,
                 figures: None,
             })

@@ -151,6 +151,11 @@ impl Engine {
         })
     }
 
+    /// What each collector has noted for its next worker, by its name.
+    pub fn notes(&self) -> &BTreeMap<String, String> {
+        &self.state.notes
+    }
+
     /// The last event that was taken of each collector, by its name: where its watcher is to go on.
     pub fn cursors(&self) -> &BTreeMap<String, Cursor> {
         &self.state.cursors

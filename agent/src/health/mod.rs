@@ -76,6 +76,8 @@ pub enum Input<'a> {
     Event(&'a Event),
     /// Something happened, by the watcher of the collector of that name.
     EventOf(&'a str, &'a Event),
+    /// What the collector of that name wants kept for its next worker.
+    Notes(&'a str, &'a str),
     /// The answer to [`Query::Node`].
     Slurm(Result<&'a NodeState, &'a LookError>),
     /// What became of an act.

@@ -71,6 +71,8 @@ pub(super) struct State {
     pub bad: BTreeSet<String>,
     /// Memory errors of this boot that were judged.
     pub judged: Judged,
+    /// What each collector has noted for its next worker, by the collector's name.
+    pub notes: BTreeMap<String, String>,
     /// What checks remember.
     pub memory: Memory,
 }

@@ -33,6 +33,8 @@ pub struct Release {
     pub domain: u16,
     /// Who wants it.
     pub by: String,
+    /// For how long at most, from when it is free.
+    pub limit: Duration,
     /// Told once nothing of ours is inside of the driver, or why that will not be.
     pub reply: oneshot::Sender<Result<(), String>>,
 }

@@ -2,17 +2,50 @@
 
 #![allow(unsafe_code, reason = "what signals do is set in two processes")]
 
-use std::ffi::OsString;
-use std::io;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, ExitStatus};
+use std::{env, io};
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::{SigHandler, Signal, signal};
+use nix::sys::stat::{SFlag, stat};
+use nix::unistd::{AccessFlags, access};
 
 /// What the keys of a terminal send to all that runs in its foreground.
 const KEYS: [Signal; 2] = [Signal::SIGINT, Signal::SIGQUIT];
+
+/// Says early why a program cannot be started, as far as its name tells: looked for as execvp(3) does.
+///
+/// # Errors
+/// `NotFound`, or why the one that is there cannot be run.
+pub fn find(program: &OsStr) -> io::Result<()> {
+    if program.as_encoded_bytes().contains(&b'/') {
+        return is_program(Path::new(program));
+    }
+    let path = env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+    let mut best = io::Error::from(io::ErrorKind::NotFound);
+    for dir in env::split_paths(&path) {
+        match is_program(&dir.join(program)) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => best = error,
+            Err(_) => {}
+        }
+    }
+    Err(best)
+}
+
+fn is_program(path: &Path) -> io::Result<()> {
+    access(path, AccessFlags::X_OK)?;
+    // A folder may be entered, and is no program.
+    let mode = stat(path)?.st_mode;
+    let is_file = SFlag::from_bits_truncate(mode) & SFlag::S_IFMT == SFlag::S_IFREG;
+    is_file
+        .then_some(())
+        .ok_or(io::ErrorKind::PermissionDenied.into())
+}
 
 /// Runs it to its end, with a descriptor that stays open for as long as it or this process lives. Ctrl-C reaches the
 /// command alone: whoever called this has something to do after it.
@@ -45,4 +78,20 @@ pub fn run(program: &OsString, args: &[OsString], open: impl AsFd) -> io::Result
     let ended = command.status();
     restore()?;
     ended
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_found_by_its_name_or_place_before_anything_is_done_for_it() {
+        let kind = |name: &str| find(OsStr::new(name)).map_err(|e| e.kind());
+        assert_eq!(kind("sh"), Ok(()));
+        assert_eq!(kind("/bin/sh"), Ok(()));
+        assert_eq!(kind("no-such-program"), Err(io::ErrorKind::NotFound));
+        assert_eq!(kind("/no/such/program"), Err(io::ErrorKind::NotFound));
+        assert_eq!(kind("/usr"), Err(io::ErrorKind::PermissionDenied), "a folder");
+        assert_eq!(kind("/etc/passwd"), Err(io::ErrorKind::PermissionDenied));
+    }
 }

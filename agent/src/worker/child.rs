@@ -16,7 +16,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use super::job::{Job, Parts, next_look, until};
 use super::monitor::PERIOD;
 use super::out::Out;
-use super::proto::{self, Decoder, FromWorker, ToWorker};
+use super::proto::{self, Begin, Decoder, FromWorker, ToWorker};
 use crate::sys::{self, privileges};
 
 /// How often a worker weighs itself, at most: adding up its memory costs more than a reading.
@@ -67,7 +67,13 @@ fn run(domain: &'static Domain, socket: UnixStream) -> anyhow::Result<()> {
     );
 
     let mut jobs: Vec<Arc<Job>> = Vec::new();
-    for (number, settings, cursor) in collectors {
+    for Begin {
+        number,
+        settings,
+        cursor,
+        notes,
+    } in collectors
+    {
         let Some(spec) = COLLECTORS
             .get(usize::from(number))
             .copied()
@@ -81,6 +87,7 @@ fn run(domain: &'static Domain, socket: UnixStream) -> anyhow::Result<()> {
             env: env.clone(),
             settings: Settings::new(settings),
             cursor,
+            notes,
             out: out.clone(),
         })?);
         job.start_open()?;

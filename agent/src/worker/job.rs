@@ -27,6 +27,7 @@ pub(super) struct Parts {
     pub env: Env,
     pub settings: Settings,
     pub cursor: Option<Cursor>,
+    pub notes: Option<String>,
     pub out: Out,
 }
 
@@ -159,6 +160,9 @@ impl Job {
         let Some(mut source) = (spec.open)(&self.parts.env, &self.parts.settings)? else {
             return Ok(None);
         };
+        if let Some(notes) = &self.parts.notes {
+            source.devices.recall(notes);
+        }
         let job = Arc::downgrade(self);
         let notice = move || {
             if let Some(job) = job.upgrade() {
@@ -389,6 +393,10 @@ impl Sink for Frames<'_> {
         }
         let list = list.map_err(|e| Failure::from(&e));
         self.out.queue(&FromWorker::Devices(self.collector, list));
+    }
+
+    fn notes(&mut self, notes: String) {
+        self.out.queue(&FromWorker::Notes(self.collector, notes));
     }
 
     fn reading(&mut self, reading: Reading<'_>, block: &Block) {

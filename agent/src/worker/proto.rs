@@ -26,11 +26,24 @@ pub enum ToWorker {
         build: String,
         /// What may be read, and where.
         env: Env,
-        /// Collectors to open: number in [`collectors::COLLECTORS`], its settings, where its watcher goes on.
-        collectors: Vec<(u16, String, Option<Cursor>)>,
+        /// Collectors to open.
+        collectors: Vec<Begin>,
     },
     /// Read these collectors once.
     Read(Vec<u16>),
+}
+
+/// A collector to be opened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Begin {
+    /// Its number in [`collectors::COLLECTORS`].
+    pub number: u16,
+    /// Its table of the configuration, as TOML.
+    pub settings: String,
+    /// Where its watcher goes on.
+    pub cursor: Option<Cursor>,
+    /// What an earlier worker has noted of its devices ([`collectors::Devices::notes`]).
+    pub notes: Option<String>,
 }
 
 /// Worker to daemon.
@@ -46,6 +59,8 @@ pub enum FromWorker {
     /// A collector's list of devices has changed: those that it has now, by number. Or why it could not be read; then
     /// the old one stands.
     Devices(u16, Result<Vec<(u32, Subject)>, Failure>),
+    /// What a collector notes of its devices for the next worker.
+    Notes(u16, String),
     /// A collector's watcher runs, or why it does not.
     Watching(u16, Result<(), Failure>),
     /// A device's series, before the first block that has them.

@@ -56,7 +56,7 @@ impl Open {
         caller.begin();
         let limits = Limits::read(&mut caller, &Limits::default());
         let fields = Fields::new(&mut caller, &identity.driver);
-        let profile = Profile::new(&mut caller, inventory.table.gpm, identity.architecture);
+        let profile = Profile::new(&mut caller, inventory.table.gpm, &identity.architecture);
         match caller.gone() {
             Some(code) => Err(code),
             None => Ok(Self {
@@ -216,7 +216,7 @@ fn push_info(identity: &Identity, out: &mut Block) {
             &i.part,
             &i.vbios,
             &i.driver,
-            i.architecture,
+            &i.architecture,
         ],
     );
 }

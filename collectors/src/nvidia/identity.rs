@@ -1,10 +1,13 @@
 //! What a GPU is called, and the facts that do not change while the driver knows it.
 
+use serde::{Deserialize, Serialize};
+
 use crate::PciAddress;
 use crate::sys::nvml::{Code, Handle, Library, Pci};
 
 /// What is known of a GPU whether it answers or not.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Identity {
     /// The label of all its series: `GPU-<uuid>`, or `pci:<address>`.
     pub(super) gpu: String,
@@ -17,7 +20,7 @@ pub(super) struct Identity {
     pub(super) part: String,
     pub(super) vbios: String,
     pub(super) driver: String,
-    pub(super) architecture: &'static str,
+    pub(super) architecture: String,
 }
 
 /// Hopper, by the library's numbers.
@@ -63,7 +66,7 @@ impl Identity {
         let architecture = NAMES
             .iter()
             .find(|(n, _)| *n == number)
-            .map_or("", |(_, name)| name);
+            .map_or(String::new(), |(_, name)| (*name).to_owned());
         Ok(Self {
             gpu: if is_uuid(&gpu) {
                 gpu

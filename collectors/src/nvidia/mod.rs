@@ -15,6 +15,7 @@ mod inventory;
 mod kernel;
 mod limits;
 pub mod metrics;
+mod notes;
 mod nvlink;
 mod scan;
 mod settings;
@@ -75,9 +76,10 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
         .flatten()
         .unwrap_or_default();
     let inventory = Arc::new(inventory::Inventory::new(library, table));
-    let watcher = events::DriverEvents::new(Arc::clone(&inventory), boot::boot_id(env)?);
+    let boot = boot::boot_id(env)?;
+    let watcher = events::DriverEvents::new(Arc::clone(&inventory), boot.clone());
     Ok(Some(Source {
-        devices: Box::new(scan::Nvidia::new(kernel, hostname, inventory)),
+        devices: Box::new(scan::Nvidia::new(kernel, hostname, boot, inventory)),
         watcher: Some(Box::new(watcher)),
     }))
 }

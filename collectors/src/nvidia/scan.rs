@@ -8,8 +8,9 @@ use super::gpu::Gpu;
 use super::identity::Identity;
 use super::inventory::{Entry, Inventory};
 use super::kernel::{Kernel, Signs};
+use super::notes;
 use crate::sys::nvml::{Code, Handle};
-use crate::{Device, Devices, Error};
+use crate::{BootId, Device, Devices, Error};
 
 /// A GPU that is not available is looked for again after this: a scan asks about every GPU.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -21,6 +22,7 @@ const MOST: u32 = 256;
 pub(super) struct Nvidia {
     kernel: Kernel,
     hostname: String,
+    boot: BootId,
     inventory: Arc<Inventory>,
     signs: Signs,
     /// When the last scan ended; `None`: it failed.
@@ -31,11 +33,12 @@ pub(super) struct Nvidia {
 
 impl Nvidia {
     /// The library must have been opened.
-    pub(super) fn new(kernel: Kernel, hostname: String, inventory: Arc<Inventory>) -> Self {
+    pub(super) fn new(kernel: Kernel, hostname: String, boot: BootId, inventory: Arc<Inventory>) -> Self {
         Self {
             signs: kernel.signs(),
             kernel,
             hostname,
+            boot,
             inventory,
             scanned: None,
             reopen: false,
@@ -158,7 +161,19 @@ impl Nvidia {
             }
         }
         drop(inside);
+        yield_indexes(&mut found);
         Ok(found)
+    }
+}
+
+/// The driver numbers those that it counts anew: a number that another GPU has now is not the lost one's any more.
+fn yield_indexes(found: &mut BTreeMap<String, Entry>) {
+    let counted = found.values().filter(|e| e.handle.is_ok());
+    let taken: Vec<String> = counted.map(|e| e.identity.index.clone()).collect();
+    for entry in found.values_mut().filter(|e| e.handle.is_err()) {
+        if taken.contains(&entry.identity.index) {
+            Arc::make_mut(&mut entry.identity).index.clear();
+        }
     }
 }
 
@@ -190,5 +205,23 @@ impl Devices for Nvidia {
             return true;
         }
         scanned.elapsed() >= AGAIN && self.inventory.is_one_missing()
+    }
+
+    fn notes(&self) -> Option<String> {
+        let gpus = self.inventory.entries();
+        notes::write(&self.boot, gpus.values().map(|entry| &*entry.identity))
+    }
+
+    fn recall(&mut self, text: &str) {
+        let known = notes::read(&self.boot, text).into_iter().map(|identity| {
+            // Until the first scan has looked for it, nobody can be asked about it.
+            let entry = Entry {
+                identity: Arc::new(identity),
+                handle: Err(Code::GPU_IS_LOST),
+                opened: self.inventory.session(),
+            };
+            (entry.identity.gpu.clone(), entry)
+        });
+        self.inventory.replace(known.collect());
     }
 }

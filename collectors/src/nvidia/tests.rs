@@ -20,8 +20,8 @@ use testkit::nvml::{FakeNvml, Fault, code};
 
 use super::*;
 use crate::gpu::metrics as m;
-use crate::runner::{Reading, Runner};
-use crate::{Block, Metric, Value};
+use crate::runner::{Number, Reading, Runner, Sink};
+use crate::{Block, Metric, Subject, Value};
 
 /// How long a test waits for what must come.
 const LONG: Duration = Duration::from_secs(60);
@@ -45,6 +45,28 @@ struct Node {
     driver: FakeNvml,
     settings: String,
     runner: Option<Runner>,
+    /// What the list has noted last, for the next worker.
+    notes: Option<String>,
+}
+
+/// One reading, and what was noted.
+struct Taker<'a> {
+    seen: &'a mut Seen,
+    notes: &'a mut Option<String>,
+}
+
+impl Sink for Taker<'_> {
+    fn devices(&mut self, list: Result<Vec<(Number, Subject)>, Error>) {
+        list.unwrap();
+    }
+
+    fn notes(&mut self, notes: String) {
+        *self.notes = Some(notes);
+    }
+
+    fn reading(&mut self, reading: Reading<'_>, block: &Block) {
+        take(self.seen, &reading, block);
+    }
 }
 
 fn scenario(case: &str) -> PathBuf {
@@ -66,6 +88,7 @@ impl Node {
             driver,
             dir,
             runner: None,
+            notes: None,
         }
     }
 
@@ -104,8 +127,19 @@ impl Node {
         }
         let runner = self.runner.as_mut().unwrap();
         let mut seen = Seen::new();
-        runner.read(|reading, block| take(&mut seen, &reading, block));
+        runner.read_to(&mut Taker {
+            seen: &mut seen,
+            notes: &mut self.notes,
+        });
         seen
+    }
+
+    /// Another worker takes over.
+    fn restart(&mut self) {
+        self.runner = None;
+        let mut source = self.open().unwrap().unwrap();
+        source.devices.recall(self.notes.as_deref().unwrap());
+        self.runner = Some(Runner::new(&SPEC, &mut source).unwrap());
     }
 
     /// Readings until it is so; what the last one gave.

@@ -67,7 +67,7 @@ fn look(mut devices: Box<dyn Devices>, rescan: bool) -> Looked {
     // A collector's bug costs its own list only.
     let found = catch_unwind(AssertUnwindSafe(|| {
         if rescan || devices.changed() {
-            devices.scan().map(Some)
+            super::scan(&mut *devices).map(Some)
         } else {
             Ok(None)
         }

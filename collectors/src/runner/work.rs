@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Busy, Number, What as Late};
+use super::{Busy, Found, Number, What as Late};
 use crate::{Block, Budget, Device, Devices, Error, Subject};
 
 /// A device with what belongs to it.
@@ -56,7 +56,7 @@ impl Job {
 /// What came of a look at the list. `Ok(None)`: it is still right.
 pub(super) struct Looked {
     pub devices: Box<dyn Devices>,
-    pub found: Result<Option<Vec<Box<dyn Device>>>, Error>,
+    pub found: Result<Option<Found>, Error>,
 }
 
 /// What came of a reading.
@@ -71,6 +71,8 @@ pub(super) struct Done {
 pub(super) struct Taken {
     /// A list to be told, or why there is none.
     pub listed: Option<Result<Vec<(Number, Subject)>, Error>>,
+    /// What the list notes, where that is not told yet.
+    pub notes: Option<String>,
     /// Readings of devices that are in the list.
     pub done: Vec<Done>,
     /// Devices that have left it meanwhile, to be closed.
@@ -96,6 +98,8 @@ pub(super) struct Work {
     list_stuck: Option<(Instant, i32)>,
     /// What is to be told about the list.
     relist: Option<Result<(), Error>>,
+    /// What the list has noted, and whether that was told.
+    notes: (Option<String>, bool),
     /// Trouble with the list was told, so its end must be told too.
     trouble: bool,
     /// Subjects that were found twice and logged.
@@ -129,6 +133,7 @@ impl Work {
             rescan: false,
             list_stuck: None,
             relist: None,
+            notes: (None, true),
             trouble: false,
             twice: BTreeSet::new(),
             budget: Arc::default(),
@@ -234,7 +239,11 @@ impl Work {
                 if std::mem::take(&mut self.trouble) {
                     self.relist = Some(Ok(()));
                 }
-                found.map(|f| self.merge(f)).unwrap_or_default()
+                let Some((found, notes)) = found else {
+                    return Vec::new();
+                };
+                self.note(notes);
+                self.merge(found)
             }
             Err(error) => {
                 self.rescan = true;
@@ -242,6 +251,13 @@ impl Work {
                 self.relist = Some(Err(error));
                 Vec::new()
             }
+        }
+    }
+
+    /// Keeps what the list has noted.
+    pub(super) fn note(&mut self, notes: Option<String>) {
+        if notes.is_some() && self.notes.0 != notes {
+            self.notes = (notes, false);
         }
     }
 
@@ -343,8 +359,11 @@ impl Work {
             left.push(slot.device);
         }
         let listed = self.relist.take().map(|r| r.map(|()| self.list()));
+        let told = std::mem::replace(&mut self.notes.1, true);
+        let notes = self.notes.0.clone().filter(|_| !told);
         Taken {
             listed,
+            notes,
             done,
             left,
             running: self.running,

@@ -163,11 +163,16 @@ fn workers(all: &[WorkerView], screen: &Screen) -> String {
     let mut table = Table::headed(["worker", "pid", "starts", ""]);
     for w in all {
         let mut notes = Vec::new();
-        if w.pid.is_none() {
-            notes.push(match w.down.as_str() {
+        match &w.lease {
+            Some(lease) => notes.push(match lease.left {
+                Some(left) => format!("released to {}, for another {}", lease.by, screen::span(left)),
+                None => format!("on its way out of the driver, for {}", lease.by),
+            }),
+            None if w.pid.is_none() => notes.push(match w.down.as_str() {
                 "" => "down".to_owned(),
                 why => format!("down: {why}"),
-            });
+            }),
+            None => {}
         }
         if w.stuck_slots > 0 {
             notes.push(format!("{} earlier processes cannot end", w.stuck_slots));

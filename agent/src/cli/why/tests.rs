@@ -139,13 +139,14 @@ fn hostile_content_stays_on_the_screen_and_drives_nothing() {
 
 #[test]
 fn a_name_picks_by_id_subject_or_their_beginning() {
-    let mut view = sample::view();
+    let mut status = Status::of(&sample::page());
     let mut closed = incident();
     (closed.id, closed.closed, closed.subject_name) = ("zyxwvuts".to_owned(), Some(NOW), "GPU-2".to_owned());
     closed.subject = "gpu GPU-2".to_owned();
-    view.incidents.push(closed);
+    status.view.incidents.push(closed);
     let ids = |name: Option<&str>, all| {
-        select(&view, name, all).map(|found| found.iter().map(|i| i.id.clone()).collect::<Vec<_>>().join(" "))
+        select(&status, name, all)
+            .map(|found| found.iter().map(|i| i.id.clone()).collect::<Vec<_>>().join(" "))
     };
     for (name, all, found) in [
         (None, false, "abcdefgh"),
@@ -164,6 +165,43 @@ fn a_name_picks_by_id_subject_or_their_beginning() {
         let error = ids(Some(name), true).unwrap_err();
         assert!(error.contains("there are abcdefgh, zyxwvuts"), "{error}");
     }
+}
+
+#[test]
+fn a_gpu_is_meant_by_what_status_and_other_tools_call_it() {
+    const UUID: &str = "GPU-6f1c2f0e-7a4d-4c55-9b7e-3d1a8e52c0f4";
+    let mut status = Status::of(&sample::page());
+    status.view.incidents[0].subject_name = UUID.to_owned();
+    status.gpus = vec![
+        GpuView {
+            gpu: UUID.to_owned(),
+            pci: "0000:43:00.0".to_owned(),
+            index: "1".to_owned(),
+            ..GpuView::default()
+        },
+        GpuView {
+            gpu: "GPU-7f1c2f0e-7a4d-4c55-9b7e-3d1a8e52c0f4".to_owned(),
+            index: "11".to_owned(),
+            ..GpuView::default()
+        },
+    ];
+    for name in [
+        "1",
+        "gpu 1",
+        "6f1c2f0e",
+        UUID,
+        "GPU-6f1c",
+        "0000:43:00.0",
+        "43:00.0",
+        "00000000:43:00.0",
+    ] {
+        let found = select(&status, Some(name), false).unwrap();
+        assert_eq!(found.len(), 1, "{name}");
+    }
+    // It is there, and nothing is wrong with it.
+    assert!(select(&status, Some("11"), false).unwrap().is_empty());
+    assert!(select(&status, Some("2"), false).is_err());
+    assert!(select(&status, Some("44:00.0"), false).is_err());
 }
 
 #[test]

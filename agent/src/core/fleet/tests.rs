@@ -16,8 +16,9 @@ fn rig() -> Rig {
     let collector = u16::try_from(COLLECTORS.iter().position(|c| c.name == "host").unwrap()).unwrap();
     let (ours, worker) = UnixStream::pair().unwrap();
     let mut fleet = Fleet::new(Env::default(), BTreeMap::new());
+    let notes = BTreeMap::from([("host".to_owned(), "noted".to_owned())]);
     fleet
-        .attach(host, (7, 1, 0), OwnedFd::from(ours), &BTreeMap::new())
+        .attach(host, (7, 1, 0), OwnedFd::from(ours), &BTreeMap::new(), &notes)
         .unwrap();
     Rig {
         fleet,
@@ -106,6 +107,8 @@ fn a_worker_may_speak_of_its_own_collectors_and_devices_only() {
             took: 0,
             why: why(),
         },
+        FromWorker::Notes(foreign, "mine".to_owned()),
+        FromWorker::Notes(own, "x".repeat(MAX_NOTES + 1)),
         FromWorker::Layout(own, 0, vec![(u16::MAX, Vec::new())]),
         FromWorker::Layout(own, 0, vec![(0, vec!["too".to_owned(); 9])]),
         FromWorker::Hello {
@@ -116,6 +119,26 @@ fn a_worker_may_speak_of_its_own_collectors_and_devices_only() {
         rig.open();
         assert!(gone(&rig.says(std::slice::from_ref(&frame))), "{frame:?}");
     }
+}
+
+#[test]
+fn what_a_worker_notes_is_told_and_the_next_one_gets_it() {
+    let mut rig = rig();
+    let first = crate::worker::proto::read_frame(&mut rig.worker, &mut Decoder::default());
+    let Some(ToWorker::Start { collectors, .. }) = first.unwrap() else {
+        panic!("no start");
+    };
+    let notes: Vec<_> = collectors
+        .iter()
+        .map(|c| (c.number, c.notes.as_deref()))
+        .collect();
+    assert!(notes.contains(&(rig.collector, Some("noted"))), "{notes:?}");
+    rig.open();
+    let told = rig.says(&[FromWorker::Notes(rig.collector, "news".to_owned())]);
+    assert!(
+        matches!(told.as_slice(), [Told::Notes("host", news)] if news == "news"),
+        "{told:?}"
+    );
 }
 
 #[test]

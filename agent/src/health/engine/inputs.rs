@@ -23,6 +23,7 @@ impl Engine {
             Input::Snapshot(snapshot) => self.snapshot(snapshot),
             Input::Event(event) => self.event(kernel_log::SPEC.name, event),
             Input::EventOf(collector, event) => self.event(collector, event),
+            Input::Notes(collector, notes) => self.noted(collector, notes),
             Input::Slurm(seen) => {
                 if let Ok(node) = seen {
                     self.gres = Some(node.gres.clone());
@@ -97,6 +98,14 @@ impl Engine {
             EventBody::Identity { pci, uuid } => self.named(pci, uuid),
         }
         self.out.counted(now);
+    }
+
+    /// A collector wants something kept. No incident is another by it.
+    fn noted(&mut self, collector: &str, notes: &str) {
+        if self.state.notes.get(collector).map(String::as_str) != Some(notes) {
+            self.state.notes.insert(collector.to_owned(), notes.to_owned());
+            self.out.counted(self.now.boottime);
+        }
     }
 
     /// A driver has named the GPU at an address. What stood under its address stands under its name from now on.

@@ -12,6 +12,9 @@ use crate::exposition::Page;
 pub struct GpuView {
     /// `GPU-<uuid>`, or `pci:<address>`.
     pub gpu: String,
+    /// PCI address as sysfs writes it; empty where it is not known.
+    #[serde(default)]
+    pub pci: String,
     /// The driver's index; empty where it is not known.
     pub index: String,
     /// What it is sold as.
@@ -36,8 +39,8 @@ pub struct GpuView {
     pub trouble: Vec<String>,
 }
 
-/// All of them.
-pub(super) fn of(page: &Page) -> Vec<GpuView> {
+/// All of them, by their index.
+pub fn of(page: &Page) -> Vec<GpuView> {
     let snapshot = &page.snapshot;
     let devices = snapshot
         .collectors
@@ -92,6 +95,7 @@ fn gpu(collector: &CollectorState, device: &DeviceState, snapshot: &Snapshot, pa
     let up = told.sum(&m::UP).map(|v| v > 0.0);
     GpuView {
         gpu: device.subject.name.clone(),
+        pci: label("pci"),
         index: label("index"),
         name: label("name"),
         utilization: told.sum(&m::UTILIZATION),

@@ -1,7 +1,7 @@
 //! `control.sock`: one JSON request per line, one JSON reply per line. Who asks is known from SO_PEERCRED: everybody may
 //! look; root, the daemon's own user and `health.operators` may give orders.
 
-mod gpus;
+pub mod gpus;
 mod places;
 mod proto;
 pub mod release;
@@ -24,7 +24,7 @@ use crate::health::{Order, OrderVerb};
 use crate::sys::send;
 
 pub use gpus::GpuView;
-pub use proto::{CollectorView, DeviceView, Reply, Request, Status, WorkerView};
+pub use proto::{CollectorView, DeviceView, LeaseView, Reply, Request, Status, WorkerView};
 
 /// The socket's name in the run directory.
 pub const SOCKET: &str = "control.sock";

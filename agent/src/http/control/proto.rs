@@ -130,6 +130,18 @@ pub struct WorkerView {
     pub down: String,
     /// Earlier processes that cannot end.
     pub stuck_slots: u8,
+    /// For whom its driver is let go of.
+    #[serde(default)]
+    pub lease: Option<LeaseView>,
+}
+
+/// A driver that is let go of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseView {
+    /// User and process that asked.
+    pub by: String,
+    /// How long it may go on, in seconds; `None`: the worker has not left yet.
+    pub left: Option<u64>,
 }
 
 impl Status {
@@ -148,7 +160,7 @@ impl Status {
                 .iter()
                 .map(|c| collector(c, snapshot))
                 .collect(),
-            workers: snapshot.workers.iter().map(worker).collect(),
+            workers: snapshot.workers.iter().map(|w| worker(w, snapshot.at)).collect(),
         }
     }
 }
@@ -193,13 +205,19 @@ fn collector(c: &CollectorState, snapshot: &Snapshot) -> CollectorView {
     }
 }
 
-fn worker(w: &WorkerState) -> WorkerView {
+fn worker(w: &WorkerState, now: Duration) -> WorkerView {
+    let left = |until: Duration| until.saturating_sub(now).as_secs();
+    let lease = w.lease.as_ref().map(|lease| LeaseView {
+        by: lease.by.clone(),
+        left: lease.until.map(left),
+    });
     WorkerView {
         name: w.domain.to_owned(),
         pid: w.pid,
         starts: w.starts,
         down: w.down.unwrap_or_default().to_owned(),
         stuck_slots: w.stuck_slots,
+        lease,
     }
 }
 

@@ -37,9 +37,16 @@ impl<C: Core> Lease<C> {
 
 impl<C: Core> Drop for Lease<C> {
     fn drop(&mut self) {
+        let (domain, by) = (self.domain, &self.by);
         if self.granted {
-            let (domain, by, over) = (self.domain, &self.by, self.left().is_zero());
+            let over = self.left().is_zero();
             tracing::info!(domain, by, over, "the driver is taken back");
+        } else {
+            tracing::info!(
+                domain,
+                by,
+                "the driver was not released: refused, or nobody waits for it any more"
+            );
         }
         self.core.resume(self.number);
     }
@@ -82,6 +89,7 @@ pub(super) async fn release<C: Core>(
         number: lease.number,
         domain: position,
         by,
+        limit: Duration::from_secs(seconds),
         reply,
     });
     match timeout(LEAVE, answer).await {

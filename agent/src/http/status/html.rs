@@ -6,6 +6,7 @@ use collectors::COLLECTORS;
 
 use super::{Collector, Incident, Report, Worker};
 use crate::health::verdict::Health;
+use crate::http::control::GpuView;
 
 const STYLE: &str = include_str!("page.css");
 
@@ -79,6 +80,7 @@ fn page(report: &Report, out: &mut String) -> fmt::Result {
         out.push_str("<p class=\"card\">None.</p>\n");
     }
     drain(report, out)?;
+    gpus(&report.gpus, out)?;
     collectors(&report.collectors, out)?;
     workers(&report.workers, out)?;
     links(out)?;
@@ -142,6 +144,57 @@ fn drain(report: &Report, out: &mut String) -> fmt::Result {
         out.push_str("<p><b>Not recorded on disk:</b> it will not be lifted by itself.</p>\n");
     }
     out.push_str("</div>\n");
+    Ok(())
+}
+
+fn gpus(all: &[GpuView], out: &mut String) -> fmt::Result {
+    if all.is_empty() {
+        return Ok(());
+    }
+    out.push_str(
+        "<h2>GPUs</h2>\n<div class=\"card\">\n<table>\n<tr><th>GPU<th class=\"n\">Busy<th class=\"n\">Memory\
+         <th class=\"n\">Heat<th class=\"n\">Power<th>State</tr>\n",
+    );
+    for gpu in all {
+        let class = match (gpu.up, gpu.trouble.is_empty()) {
+            (Some(true), true) => "",
+            (Some(false), _) => "bad",
+            _ => "dunno",
+        };
+        let index = if gpu.index.is_empty() { "?" } else { &gpu.index };
+        let number =
+            |value: Option<f64>, unit: &str| value.map_or(String::new(), |v| format!("{v:.0}{unit}"));
+        let share = match (gpu.memory_used, gpu.memory_total) {
+            (Some(used), Some(all)) if all > 0.0 => Some(100.0 * used / all),
+            _ => None,
+        };
+        let state = if gpu.trouble.is_empty() {
+            "ok".to_owned()
+        } else {
+            gpu.trouble.join(", ")
+        };
+        write!(
+            out,
+            "<tr class=\"{class}\"><td>{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"n\">{}\
+             <td class=\"n\">{}<td><b>{}</b>",
+            Text(index),
+            number(gpu.utilization.map(|u| 100.0 * u), " %"),
+            number(share, " %"),
+            number(gpu.temperature, " °C"),
+            number(gpu.power, " W"),
+            Text(state),
+        )?;
+        if gpu.instances > 0 {
+            write!(out, ", {} instances", gpu.instances)?;
+        }
+        writeln!(
+            out,
+            "<br><span class=\"soft\">{}<br>{}</span></tr>",
+            Text(&gpu.name),
+            Text(&gpu.gpu)
+        )?;
+    }
+    out.push_str("</table>\n</div>\n");
     Ok(())
 }
 

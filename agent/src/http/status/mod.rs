@@ -14,6 +14,7 @@ use crate::exposition::{Page, own};
 use crate::health::checks::CHECKS;
 use crate::health::verdict::Health;
 use crate::health::view::IncidentView;
+use crate::http::control::{GpuView, gpus};
 
 pub(super) use html::{CONTENT_SECURITY_POLICY, render};
 
@@ -41,6 +42,8 @@ pub(super) struct Report {
     drain: drain::Drain,
     /// Open ones.
     incidents: Vec<Incident>,
+    /// GPUs, by the index of their driver.
+    gpus: Vec<GpuView>,
     collectors: Vec<Collector>,
     workers: Vec<Worker>,
 }
@@ -145,6 +148,7 @@ impl Report {
             config_error: page.facts.config_error,
             drain: drain::Drain::of(&page.view.drain, wall),
             incidents: open.map(|i| incident(i, wall)).collect(),
+            gpus: gpus::of(page),
             collectors: snapshot
                 .collectors
                 .iter()

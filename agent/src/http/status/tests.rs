@@ -65,6 +65,42 @@ fn the_page_says_what_is_wrong_and_escapes_it() {
     assert!(!page.contains("<script") && !page.contains("http://") && !page.contains("https://"));
 }
 
+#[test]
+fn a_gpu_is_a_row_and_what_is_not_known_is_empty() {
+    let mut report = report(&sample::page());
+    assert!(!render(&report).contains("<h2>GPUs"), "there are none");
+    report.gpus = vec![
+        GpuView {
+            gpu: "GPU-6f1c2f0e-7a4d-4c55-9b7e-3d1a8e52c0f4".to_owned(),
+            index: "0".to_owned(),
+            name: "NVIDIA <H100>".to_owned(),
+            utilization: Some(0.97),
+            memory_used: Some(3.0),
+            memory_total: Some(4.0),
+            temperature: Some(61.4),
+            power: Some(642.31),
+            instances: 7,
+            up: Some(true),
+            ..GpuView::default()
+        },
+        GpuView {
+            gpu: "pci:0000:43:00.0".to_owned(),
+            up: Some(false),
+            trouble: vec!["lost".to_owned(), "xid 79".to_owned()],
+            ..GpuView::default()
+        },
+    ];
+    let page = render(&report);
+    for row in [
+        "<tr class=\"\"><td>0<td class=\"n\">97 %<td class=\"n\">75 %<td class=\"n\">61 °C<td class=\"n\">642 W\
+         <td><b>ok</b>, 7 instances<br><span class=\"soft\">NVIDIA &lt;H100&gt;<br>GPU-6f1c2f0e",
+        "<tr class=\"bad\"><td>?<td class=\"n\"><td class=\"n\"><td class=\"n\"><td class=\"n\">\
+         <td><b>lost, xid 79</b><br><span class=\"soft\"><br>pci:0000:43:00.0</span>",
+    ] {
+        assert!(page.contains(row), "{row} in\n{page}");
+    }
+}
+
 /// Whatever people wrote and whatever the log said must be on neither page.
 #[test]
 fn no_user_names_and_no_log_lines() {

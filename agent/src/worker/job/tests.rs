@@ -46,6 +46,7 @@ fn rig(spec: &'static Spec) -> Rig {
             env: Env::default(),
             settings: Settings::default(),
             cursor: None,
+            notes: None,
             out: Out::new(worker),
         })
         .unwrap(),

@@ -134,6 +134,50 @@ fn a_gpu_that_the_driver_no_longer_counts_keeps_its_name_and_is_down() {
 }
 
 #[test]
+fn a_gpu_that_is_lost_before_its_worker_is_back_keeps_its_name() {
+    type Lose = fn(&Node);
+    let lost: [(Lose, Option<&str>); 3] = [
+        (|node| node.driver.lose(2).unwrap(), Some("2")),
+        // Another one has its number now.
+        (|node| node.driver.remove(2).unwrap(), Some("")),
+        (
+            |node| node.driver.refuse(2, code::INSUFFICIENT_POWER).unwrap(),
+            Some("2"),
+        ),
+    ];
+    for (case, (lose, index)) in lost.into_iter().enumerate() {
+        let mut node = Node::of("h100");
+        let before = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+        lose(&node);
+        // What is noted outlives two of them: the second was told by one that never saw it well.
+        for _ in 0..2 {
+            node.restart();
+            let seen = node.read_until("the others answer", |seen| up(seen) == up_but(&[2]));
+            for label in 0..m::INFO.labels.len() {
+                let of = |seen| info(seen, &m::INFO, &gpu(2), label);
+                let expected = match m::INFO.labels[label] {
+                    "index" => index.map(str::to_owned),
+                    _ => of(&before),
+                };
+                assert_eq!(of(&seen), expected, "case {case}, {}", m::INFO.labels[label]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_gpu_that_was_replaced_before_its_worker_is_back_is_not_looked_for() {
+    let mut node = Node::of("h100");
+    node.add_pci("0000:1b:00.0", "nvidia");
+    node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    let (old, other) = (gpu(0), gpu(50));
+    node.notes = node.notes.map(|notes| notes.replace(&old, &other));
+    node.restart();
+    let seen = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    assert_eq!(get(&seen, &m::UP, &[&other]), None);
+}
+
+#[test]
 fn all_bits_set_are_no_value() {
     let mut node = Node::of("h100");
     node.read_until("all answer", |seen| up(seen) == up_but(&[]));

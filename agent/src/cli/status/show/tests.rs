@@ -1,7 +1,7 @@
 use super::*;
 use crate::cli::screen::{PLAIN, columns, short_time};
 use crate::exposition::sample;
-use crate::http::control::DeviceView;
+use crate::http::control::{DeviceView, LeaseView};
 
 /// Three seconds after the verdict.
 const NOW: Now = Now {
@@ -129,4 +129,22 @@ fn colour_changes_nothing_but_the_colour() {
         text = text.replace(&format!("\x1b[{code}m"), "");
     }
     assert_eq!(text, show(&status(), NOW, &PLAIN));
+}
+
+#[test]
+fn a_driver_that_is_let_go_of_says_for_whom_and_for_how_long() {
+    let mut status = status();
+    status.workers.truncate(1);
+    status.workers[0].down = "released".to_owned();
+    for (left, note) in [
+        (Some(3500), "released to ana (pid 7), for another 58 min"),
+        (None, "on its way out of the driver, for ana (pid 7)"),
+    ] {
+        status.workers[0].lease = Some(LeaseView {
+            by: "ana (pid 7)".to_owned(),
+            left,
+        });
+        let page = show(&status, NOW, &PLAIN);
+        assert!(page.contains(note), "{page}");
+    }
 }

@@ -229,6 +229,21 @@ fn each_watcher_goes_on_where_it_was_itself() {
 }
 
 #[test]
+fn what_a_collector_notes_is_kept_over_a_restart_and_stored_once() {
+    let mut sim = Sim::new(Mode::Observe);
+    sim.input(Input::Notes("nvidia", "eight of them"));
+    sim.pass(60);
+    let stores = sim.stores;
+    sim.input(Input::Notes("nvidia", "eight of them"));
+    sim.pass(60);
+    assert_eq!(sim.stores, stores, "it is no news");
+    sim.restart();
+    assert_eq!(sim.engine.notes()["nvidia"], "eight of them");
+    sim.input(Input::Notes("nvidia", "seven of them"));
+    assert_eq!(sim.engine.notes()["nvidia"], "seven of them");
+}
+
+#[test]
 fn an_acknowledgement_names_every_watcher() {
     let mut sim = Sim::new(Mode::Observe);
     let mut other = sim.event_of(EventBody::Progress);
