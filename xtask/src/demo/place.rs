@@ -22,6 +22,7 @@ const PAGES: &[(&str, &str)] = &[
     ("status, JSON", "/api/v1/status"),
     ("metrics", "/metrics"),
     ("in detail", "/metrics?tier=detail"),
+    ("as DCGM's", "/metrics/dcgm"),
 ];
 
 /// Commands worth a try, with what each exits with once the node is broken.
