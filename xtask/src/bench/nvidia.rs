@@ -6,6 +6,7 @@
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -244,28 +245,34 @@ impl Watched {
             let Ok((page, _)) = self.scrape() else {
                 return Ok(None);
             };
-            let wrong = self.wrong(&page, scenario);
+            let wrong = self.wrong(&page, scenario, 0..=0);
             last = wrong.clone().unwrap_or_default();
             Ok(wrong.is_none().then_some(()))
         });
         shown.with_context(|| format!("{last}\n{}", self.daemon.stderr()))
     }
 
-    /// The first value that is not the scenario's.
-    fn wrong(&self, page: &str, scenario: &Scenario) -> Option<String> {
-        let at = Time::default();
+    /// The first value that is not the scenario's at one of these steps.
+    fn wrong(&self, page: &str, scenario: &Scenario, steps: RangeInclusive<u64>) -> Option<String> {
         for gpu in &scenario.gpus {
             let uuid = gpu.text(Key::Uuid).unwrap_or_default();
-            let number = |key| gpu.value(key).and_then(|v| v.float(at)).unwrap_or(f64::NAN);
+            let all = |key| -> Vec<f64> {
+                let value = gpu.value(key);
+                let at = |steps| Time { steps, seconds: 0.0 };
+                let told = steps.clone().filter_map(|n| value?.float(at(n)));
+                told.collect()
+            };
+            // The first version of the call counts what is reserved as used.
+            let with_reserved = all(Key::MemoryUsed)
+                .into_iter()
+                .zip(all(Key::MemoryReserved))
+                .map(|(used, reserved)| used + reserved);
+            let power = all(Key::PowerUsage).into_iter().chain(all(Key::PowerInstant));
             let wanted = [
-                vec![number(Key::UtilizationGpu)],
-                // The first version of the call counts what is reserved as used.
-                vec![
-                    number(Key::MemoryUsed),
-                    number(Key::MemoryUsed) + number(Key::MemoryReserved),
-                ],
-                vec![number(Key::TemperatureGpu)],
-                vec![number(Key::PowerUsage) / 1e3, number(Key::PowerInstant) / 1e3],
+                all(Key::UtilizationGpu),
+                all(Key::MemoryUsed).into_iter().chain(with_reserved).collect(),
+                all(Key::TemperatureGpu),
+                power.map(|milliwatts| milliwatts / 1e3).collect(),
             ];
             for ((name, unit), wanted) in self.names.iter().zip(wanted) {
                 let found = values(page, name, uuid);
@@ -329,7 +336,10 @@ fn measure(programs: &mut [Watched], scenario: &Scenario, scrapes: u32) -> Resul
             next += turn;
             program.library.step(1)?;
             let (page, time) = program.scrape()?;
+            // The other one reads by its own clock, once a second.
+            let mut age = 3;
             if program.name == super::OURS {
+                age = 0;
                 let replays = values(&page, "gpu_pcie_replays_total", "GPU-");
                 let now = f64::from(step);
                 ensure!(
@@ -337,7 +347,8 @@ fn measure(programs: &mut [Watched], scenario: &Scenario, scrapes: u32) -> Resul
                     "{replays:?}, expected {now}"
                 );
             }
-            if let Some(wrong) = program.wrong(&page, scenario) {
+            let step = u64::from(step);
+            if let Some(wrong) = program.wrong(&page, scenario, step.saturating_sub(age)..=step) {
                 bail!("{wrong}");
             }
             took[i].push(time.as_secs_f64() * 1e3);
