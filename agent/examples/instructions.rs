@@ -73,6 +73,7 @@ fn made_up() -> Page {
         domain: &collectors::domain::HOST,
         metrics,
         events: false,
+        notes: false,
         cadence: Cadence::Every(Duration::from_secs(15)),
         slice: Duration::from_millis(500),
         deadline: Duration::from_secs(5),

@@ -8,7 +8,7 @@
 )]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -42,7 +42,7 @@ fn gpus_up(page: &[Sample]) -> usize {
 struct Node {
     driver: FakeNvml,
     address: String,
-    daemon: Daemon,
+    daemon: Option<Daemon>,
     dir: tempfile::TempDir,
 }
 
@@ -58,26 +58,56 @@ impl Node {
         fs::write(&config, format!("[nvidia]\nlibrary = {:?}\n", driver.library())).unwrap();
         let port = Port::reserve().unwrap();
         let address = format!("127.0.0.1:{}", port.number());
-        let mut command = Command::new(env!("CARGO_BIN_EXE_nodewarden"));
-        command.arg("run").arg("--recorded").arg(dir.path());
-        command.args(["--listen", &address]).arg("--config").arg(&config);
-        command.arg("--state-dir").arg(dir.path().join("state"));
-        command.arg("--run-dir").arg(dir.path().join("run"));
-        let node = Self {
+        let mut node = Self {
             driver,
             address,
-            daemon: Daemon::start(command).unwrap(),
+            daemon: None,
             dir,
         };
+        node.run();
         let seen = node.until("all GPUs are up", &|page| gpus_up(page) == 8);
         assert_eq!(starts(&seen, "nvidia"), Some(1.0));
         node
     }
 
+    /// Starts the daemon on the node, another one where one ran.
+    fn run(&mut self) {
+        self.daemon = None;
+        let dir = self.dir.path();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nodewarden"));
+        command.arg("run").arg("--recorded").arg(dir);
+        command.args(["--listen", &self.address]);
+        command.arg("--config").arg(dir.join("site.toml"));
+        command.arg("--state-dir").arg(dir.join("state"));
+        command.arg("--run-dir").arg(dir.join("run"));
+        self.daemon = Some(Daemon::start(command).unwrap());
+    }
+
+    fn daemon(&self) -> &Daemon {
+        self.daemon.as_ref().unwrap()
+    }
+
+    /// The kernel has the GPU at that address, under NVIDIA's driver.
+    fn add_pci(&self, address: &str) {
+        let folder = self.dir.path().join("root/sys/bus/pci/devices").join(address);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("class"), "0x030200\n").unwrap();
+        fs::write(folder.join("vendor"), "0x10de\n").unwrap();
+        symlink("../../../bus/pci/drivers/nvidia", folder.join("driver")).unwrap();
+    }
+
+    fn status(&self) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nodewarden"));
+        command
+            .args(["status", "--run-dir"])
+            .arg(self.dir.path().join("run"));
+        text(&command.output().unwrap()).0
+    }
+
     fn until(&self, what: &str, holds: &dyn Fn(&[Sample]) -> bool) -> Vec<Sample> {
         let found = wait::until(what, LONG, || Ok(page(&self.address).filter(|p| holds(p))));
         found
-            .map_err(|e| format!("{e:#}\n{}", self.daemon.stderr()))
+            .map_err(|e| format!("{e:#}\n{}", self.daemon().stderr()))
             .unwrap()
     }
 
@@ -135,7 +165,8 @@ fn a_library_that_kills_its_process_costs_its_own_worker_alone() {
 #[test]
 fn a_command_works_on_a_driver_that_nothing_of_ours_is_inside_of_and_then_it_is_read_again() {
     let node = Node::start();
-    let seen = node.until("a page", &|_| true);
+    node.add_pci("0000:c3:00.0");
+    let seen = node.until("a page", &|page| gpus_up(page) == 8);
     let listed = seen.iter().filter(|s| s.name == "gpu_up").count();
     let before = seen;
     let begun = node.dir.path().join("begun");
@@ -157,12 +188,9 @@ fn a_command_works_on_a_driver_that_nothing_of_ours_is_inside_of_and_then_it_is_
     assert!(seen.iter().any(|s| s.name == "nodewarden_collector_state_info"
         && s.label("collector") == Some("nvidia")
         && s.label("reason") == Some("released")));
-    let status = Command::new(env!("CARGO_BIN_EXE_nodewarden"))
-        .args(["status", "--run-dir"])
-        .arg(node.dir.path().join("run"))
-        .output()
-        .unwrap();
-    assert!(text(&status).0.contains("released"), "{}", text(&status).0);
+    let status = node.status();
+    let left = ["released to ", "(pid ", "), for another 59 min"];
+    assert!(left.iter().all(|part| status.contains(part)), "{status}");
 
     // One person at a time; what is refused runs nothing.
     let second = node.release("echo it ran").output().unwrap();
@@ -171,7 +199,7 @@ fn a_command_works_on_a_driver_that_nothing_of_ours_is_inside_of_and_then_it_is_
     assert!(err.contains("released already"), "{err}");
 
     // What happens meanwhile is seen. The one that is lost is called what it was.
-    node.driver.remove(5).unwrap();
+    node.driver.lose(5).unwrap();
     fs::write(&over, "").unwrap();
     let first = first.wait_with_output().unwrap();
     let (out, err) = text(&first);
@@ -179,11 +207,13 @@ fn a_command_works_on_a_driver_that_nothing_of_ours_is_inside_of_and_then_it_is_
     let own = format!("/proc/{}/maps", std::process::id());
     let others: Vec<&str> = out.lines().filter(|l| *l != own).collect();
     assert_eq!((first.status.code(), others), (Some(7), Vec::new()), "{err}");
-    let now = format!("taken back: nvidia has {listed} devices");
+    let now = format!("taken back: nvidia has {listed} devices, 7 answer");
     assert!(err.contains(&now), "{err}");
     let seen = node.until("the GPUs are up again", &|page| gpus_up(page) == 7);
     assert_eq!(starts(&seen, "nvidia"), Some(2.0));
     assert_eq!(called(&seen), called(&before));
+    let status = node.status();
+    assert!(!status.contains("released"), "{status}");
 }
 
 #[test]
@@ -212,6 +242,29 @@ fn a_driver_is_taken_back_when_its_command_ends_or_the_time_is_over() {
     assert_eq!(late.status.code(), Some(0), "{err}");
     assert!(err.contains("while the command still runs"), "{err}");
     assert!(err.contains("had ended before"), "{err}");
+}
+
+#[test]
+fn a_gpu_that_is_lost_before_a_restart_of_the_daemon_keeps_its_name() {
+    let mut node = Node::start();
+    node.add_pci("0000:c3:00.0");
+    let before = node.until("all GPUs are up", &|page| gpus_up(page) == 8);
+    node.daemon = None;
+    node.driver.lose(5).unwrap();
+    node.run();
+    let seen = node.until("the others are up", &|page| gpus_up(page) == 7);
+    assert_eq!(called(&seen), called(&before));
+}
+
+#[test]
+fn a_gpu_that_left_the_bus_is_forgotten_at_the_next_start() {
+    let mut node = Node::start();
+    let before = node.until("all GPUs are up", &|page| gpus_up(page) == 8);
+    node.daemon = None;
+    node.driver.remove(5).unwrap();
+    node.run();
+    let seen = node.until("the others are up", &|page| gpus_up(page) == 7);
+    assert_eq!(called(&seen).len() + 1, called(&before).len());
 }
 
 #[test]
@@ -246,7 +299,7 @@ fn a_call_that_never_comes_back_costs_its_own_gpu_over_a_thousand_scrapes() {
         gpus_up(page) == 7 && page.iter().any(|s| s.name == late)
     });
     let worker = node
-        .daemon
+        .daemon()
         .wait_for_child(&["nodewarden", "nvidia"], LONG)
         .unwrap();
     let threads = || fs::read_dir(format!("/proc/{worker}/task")).unwrap().count();

@@ -56,6 +56,8 @@ pub struct Spec {
     pub metrics: &'static [&'static Metric],
     /// Whether its watcher may emit events. A worker that speaks for another's source is closed.
     pub events: bool,
+    /// Whether it may leave notes ([`Devices::notes`]). A worker that leaves them for another source is closed.
+    pub notes: bool,
     /// When it is read.
     pub cadence: Cadence,
     /// A device that takes longer keeps its thread; the others go on.

@@ -241,6 +241,8 @@ fn found(status: &Status, domain: &Domain) -> Option<(String, bool)> {
     let (mut parts, mut well) = (Vec::new(), true);
     for spec in COLLECTORS.iter().filter(|s| s.domain.name == domain.name) {
         let view = status.collectors.iter().find(|c| c.name == spec.name)?;
+        let gpus = || status.gpus.iter().filter(|_| !domain.devices.is_empty());
+        well &= gpus().all(|gpu| gpu.up.is_some());
         parts.push(match view.state.as_str() {
             "unknown" => return None,
             "absent" => format!("{} is not on this node", view.name),
@@ -248,7 +250,10 @@ fn found(status: &Status, domain: &Domain) -> Option<(String, bool)> {
                 well = false;
                 format!("{} has failed: {}", view.name, view.text)
             }
-            _ => format!("{} has {} devices", view.name, view.devices),
+            _ => {
+                let answer = gpus().filter(|gpu| gpu.up == Some(true)).count();
+                format!("{} has {} devices, {answer} answer", view.name, view.devices)
+            }
         });
     }
     Some((parts.join(", "), well))

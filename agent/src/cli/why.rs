@@ -1,19 +1,19 @@
 //! `nodewarden why`: what is wrong, what that rests on, what happened, and what a person can do now.
 
+mod select;
 mod show;
 mod steps;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use collectors::PciAddress;
-
 use super::client::{self, Down};
 use super::{dirs, screen};
 use crate::health::Mode;
 use crate::health::view::{IncidentView, View};
-use crate::http::control::{GpuView, Reply, Request, Status};
+use crate::http::control::{Reply, Request};
 use screen::{ColourArgs, Screen};
+use select::select;
 use steps::Caller;
 
 /// The arguments of `nodewarden why`.
@@ -48,7 +48,7 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<ExitCode> {
     let text = if args.json {
         serde_json::to_string_pretty(&found)? + "\n"
     } else if found.is_empty() {
-        nothing(&status.view)
+        nothing(&status.view, args.id.as_deref())
     } else {
         let caller = Caller::new(args.run_dir.as_deref());
         let screen = Screen::now(args.colour.colour);
@@ -59,62 +59,16 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<ExitCode> {
     screen::print(&text, ExitCode::SUCCESS)
 }
 
-fn nothing(view: &View) -> String {
-    let closed = view.incidents.len();
+fn nothing(view: &View, about: Option<&str>) -> String {
+    if let Some(name) = about {
+        return format!("no incident about {}\n", screen::clean(name));
+    }
+    let closed = view.incidents.iter().filter(|i| i.closed.is_some()).count();
     let hint = match closed {
         0 => String::new(),
         n => format!("; {n} closed: `nodewarden why --all`"),
     };
     format!("no open incidents{hint}\n")
-}
-
-/// The incidents that are asked for. A name picks a closed one too, where no open one has it.
-fn select<'a>(status: &'a Status, name: Option<&str>, all: bool) -> Result<Vec<&'a IncidentView>, String> {
-    let view = &status.view;
-    let incidents = || view.incidents.iter();
-    let open = |i: &&IncidentView| i.closed.is_none();
-    let Some(name) = name else {
-        return Ok(incidents().filter(|i| all || open(i)).collect());
-    };
-    if let Some(one) = incidents().find(|i| i.id == name) {
-        return Ok(vec![one]);
-    }
-    let begins = |text: &str| !name.is_empty() && text.starts_with(name);
-    let gpus: Vec<&str> = status
-        .gpus
-        .iter()
-        .filter(|gpu| is_gpu(gpu, name))
-        .map(|gpu| gpu.gpu.as_str())
-        .collect();
-    let named: Vec<&IncidentView> = incidents()
-        .filter(|i| {
-            let named = begins(&i.id) || begins(&i.subject_name) || begins(&i.subject);
-            named || gpus.contains(&i.subject_name.as_str())
-        })
-        .collect();
-    let current: Vec<&IncidentView> = named.iter().copied().filter(|i| all || open(i)).collect();
-    match (named.is_empty(), current.is_empty()) {
-        (true, _) if gpus.is_empty() => Err(unknown(view, name)),
-        (true, _) => Ok(Vec::new()),
-        (false, true) => Ok(named),
-        (false, false) => Ok(current),
-    }
-}
-
-/// Whether a GPU is meant by its index, its address, or the beginning of its UUID as `status` prints it.
-fn is_gpu(gpu: &GpuView, name: &str) -> bool {
-    let name = name.strip_prefix("gpu ").unwrap_or(name);
-    let uuid = gpu.gpu.strip_prefix("GPU-").unwrap_or(&gpu.gpu);
-    let address = PciAddress::parse(name).is_some_and(|address| address.0 == gpu.pci);
-    !name.is_empty() && (gpu.index == name || address || uuid.starts_with(name))
-}
-
-fn unknown(view: &View, name: &str) -> String {
-    let known: Vec<&str> = view.incidents.iter().map(|i| i.id.as_str()).collect();
-    if known.is_empty() {
-        return format!("no incident {name}, and none at all");
-    }
-    format!("no incident or subject {name}; there are {}", known.join(", "))
 }
 
 /// What an incident does to the node, in a word or two.

@@ -308,10 +308,18 @@ impl Fleet {
                 }
                 (FromWorker::Notes(collector, notes), true) => {
                     let spec = self.owned(domain, collector)?.spec;
-                    if notes.len() > MAX_NOTES {
-                        return Err(Garbage("notes of that length"));
+                    if !spec.notes {
+                        return Err(Garbage("notes of a collector that has none"));
                     }
-                    told.push(Told::Notes(spec.name, notes));
+                    if notes.len() > MAX_NOTES {
+                        tracing::warn!(
+                            collector = spec.name,
+                            bytes = notes.len(),
+                            "notes too long, not kept"
+                        );
+                    } else {
+                        told.push(Told::Notes(spec.name, notes));
+                    }
                 }
                 (frame, true) => {
                     if matches!(frame, FromWorker::Opened(..)) {

@@ -72,6 +72,7 @@ impl Engine {
             state.judged.clear();
             state.faults = Faults::default();
             state.memory.rebooted();
+            state.notes.clear();
             state.pending.drop_of(None);
             state.boot = boot.clone();
         }

@@ -63,6 +63,7 @@ fn incident(policy: &Policy, incident: &Incident) -> IncidentView {
         subject: incident.subject.to_string(),
         subject_kind: incident.subject.kind.word().to_owned(),
         subject_name: incident.subject.name.clone(),
+        pci: incident.pci.as_ref().map_or(String::new(), |pci| pci.0.clone()),
         mode: mode_of(policy, incident).unwrap_or_else(|| policy.effective(&check)),
         check,
         detail: root.map(|r| r.detail.clone()).unwrap_or_default(),

@@ -41,6 +41,9 @@ pub struct IncidentView {
     pub subject_kind: String,
     /// The name of the subject within its kind, for a label.
     pub subject_name: String,
+    /// The PCI address of its part, as sysfs writes it; empty where it is not known.
+    #[serde(default)]
+    pub pci: String,
     /// The check of the finding that names it.
     pub check: String,
     /// That finding's code or detail: `xid79`.

@@ -23,6 +23,7 @@ pub static SPEC: Spec = Spec {
     domain: &domain::HOST,
     metrics: metrics::METRICS,
     events: false,
+    notes: false,
     cadence: Cadence::OnDemand {
         fresh: Duration::from_secs(1),
     },

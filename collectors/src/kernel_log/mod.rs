@@ -34,6 +34,7 @@ pub static SPEC: Spec = Spec {
     domain: &domain::KERNEL,
     metrics: metrics::ALL,
     events: true,
+    notes: false,
     cadence: Cadence::OnDemand {
         fresh: Duration::from_secs(1),
     },

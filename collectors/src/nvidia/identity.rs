@@ -85,6 +85,39 @@ impl Identity {
         })
     }
 
+    /// Everything that is told of it.
+    pub(super) fn texts(&self) -> [&String; 10] {
+        let i = self;
+        [
+            &i.gpu,
+            &i.pci,
+            &i.index,
+            &i.minor,
+            &i.name,
+            &i.serial,
+            &i.part,
+            &i.vbios,
+            &i.driver,
+            &i.architecture,
+        ]
+    }
+
+    /// Takes from what was known before what a GPU that is on its way out did not tell any more.
+    pub(super) fn fill(&mut self, before: &Self) {
+        for (text, known) in [
+            (&mut self.pci, &before.pci),
+            (&mut self.name, &before.name),
+            (&mut self.serial, &before.serial),
+            (&mut self.part, &before.part),
+            (&mut self.vbios, &before.vbios),
+            (&mut self.architecture, &before.architecture),
+        ] {
+            if text.is_empty() {
+                text.clone_from(known);
+            }
+        }
+    }
+
     /// A GPU of which only its place is known.
     pub(super) fn at(pci: &str, uuid: Option<String>, driver: &str) -> Self {
         Self {

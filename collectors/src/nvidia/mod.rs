@@ -34,6 +34,7 @@ pub static SPEC: Spec = Spec {
     domain: &domain::NVIDIA,
     metrics: &metrics::METRICS,
     events: true,
+    notes: true,
     // The driver's own samples are not younger than this; two scrapers at once cost one reading.
     cadence: Cadence::OnDemand {
         fresh: Duration::from_millis(500),

@@ -96,9 +96,13 @@ impl Nvidia {
 
     /// What is known of a GPU at that address that the driver does not open.
     fn absent(&self, pci: &str, before: &BTreeMap<String, Entry>, code: Code) -> Entry {
-        let known = before.values().find(|e| e.identity.pci == pci);
+        // The driver may have told the kernel of another one that took its place.
+        let told = self.kernel.uuid(pci);
+        let is_it =
+            |e: &&Entry| e.identity.pci == pci && told.as_ref().is_none_or(|uuid| *uuid == e.identity.gpu);
+        let known = before.values().find(is_it);
         let identity = known.map_or_else(
-            || Arc::new(Identity::at(pci, self.kernel.uuid(pci), "")),
+            || Arc::new(Identity::at(pci, told.clone(), "")),
             |entry| Arc::clone(&entry.identity),
         );
         Entry {
@@ -130,6 +134,11 @@ impl Nvidia {
         };
         let (mut found, refused) = counted?;
         let before = self.inventory.entries();
+        for (gpu, entry) in &mut found {
+            if let Some(known) = before.get(gpu) {
+                Arc::make_mut(&mut entry.identity).fill(&known.identity);
+            }
+        }
         let mut refused = refused.into_iter();
         for pci in self.kernel.bound().unwrap_or_default() {
             if found.values().any(|e| e.identity.pci == pci) {
@@ -147,7 +156,8 @@ impl Nvidia {
         for (gpu, entry) in before {
             let pci = &entry.identity.pci;
             let given_away = !pci.is_empty() && self.kernel.bound().is_some() && self.kernel.is_there(pci);
-            if !found.contains_key(&gpu) && !given_away {
+            let replaced = !pci.is_empty() && found.values().any(|e| e.identity.pci == *pci);
+            if !found.contains_key(&gpu) && !given_away && !replaced {
                 let code = entry.handle.err().unwrap_or(Code::GPU_IS_LOST);
                 let code = refused.next().unwrap_or(code);
                 found.insert(
@@ -161,18 +171,28 @@ impl Nvidia {
             }
         }
         drop(inside);
-        yield_indexes(&mut found);
+        let driver = self.inventory.library.driver_version().ok();
+        renew(&mut found, driver.as_deref());
         Ok(found)
     }
 }
 
-/// The driver numbers those that it counts anew: a number that another GPU has now is not the lost one's any more.
-fn yield_indexes(found: &mut BTreeMap<String, Entry>) {
+/// What is not a GPU's own goes with the driver: its version, and the numbers that it has given to another one.
+fn renew(found: &mut BTreeMap<String, Entry>, driver: Option<&str>) {
     let counted = found.values().filter(|e| e.handle.is_ok());
-    let taken: Vec<String> = counted.map(|e| e.identity.index.clone()).collect();
+    let taken: Vec<Arc<Identity>> = counted.map(|e| Arc::clone(&e.identity)).collect();
     for entry in found.values_mut().filter(|e| e.handle.is_err()) {
-        if taken.contains(&entry.identity.index) {
-            Arc::make_mut(&mut entry.identity).index.clear();
+        let identity = Arc::make_mut(&mut entry.identity);
+        if taken.iter().any(|other| other.index == identity.index) {
+            identity.index.clear();
+        }
+        if taken.iter().any(|other| other.minor == identity.minor) {
+            identity.minor.clear();
+        }
+        if let Some(driver) = driver
+            && !identity.driver.is_empty()
+        {
+            driver.clone_into(&mut identity.driver);
         }
     }
 }
@@ -213,7 +233,12 @@ impl Devices for Nvidia {
     }
 
     fn recall(&mut self, text: &str) {
-        let known = notes::read(&self.boot, text).into_iter().map(|identity| {
+        let mut known = notes::read(&self.boot, text);
+        if self.kernel.bound().is_some() {
+            // What has left the bus was taken out by a person, who has no other way to say so than by a restart.
+            known.retain(|gpu| self.kernel.is_there(&gpu.pci));
+        }
+        let known = known.into_iter().map(|identity| {
             // Until the first scan has looked for it, nobody can be asked about it.
             let entry = Entry {
                 identity: Arc::new(identity),

@@ -24,6 +24,7 @@ pub static SPEC: Spec = Spec {
     domain: &domain::RDMA,
     metrics: &metrics::METRICS,
     events: false,
+    notes: false,
     // As long as the kernel itself keeps the hardware's counters: two scrapers at once cost one reading.
     cadence: Cadence::OnDemand {
         fresh: Duration::from_millis(10),

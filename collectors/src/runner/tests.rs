@@ -30,6 +30,7 @@ const fn spec(name: &'static str, slice: Duration) -> Spec {
         domain: &domain::HOST,
         metrics: &METRICS,
         events: false,
+        notes: false,
         cadence: Cadence::Every(Duration::from_secs(1)),
         slice,
         deadline: Duration::from_secs(5),

@@ -360,7 +360,7 @@ impl Work {
         }
         let listed = self.relist.take().map(|r| r.map(|()| self.list()));
         let told = std::mem::replace(&mut self.notes.1, true);
-        let notes = self.notes.0.clone().filter(|_| !told);
+        let notes = (!told).then(|| self.notes.0.clone()).flatten();
         Taken {
             listed,
             notes,

@@ -52,6 +52,7 @@ static SPEC: Spec = Spec {
     domain: &collectors::domain::HOST,
     metrics: &[&ONE],
     events: false,
+    notes: false,
     cadence: Cadence::Every(Duration::from_secs(15)),
     slice: Duration::from_millis(20),
     deadline: Duration::from_millis(400),

@@ -23,6 +23,7 @@ static FAKE: Spec = Spec {
     domain: &collectors::domain::KERNEL,
     metrics: &[],
     events: false,
+    notes: false,
     cadence: Cadence::Every(Duration::from_secs(15)),
     slice: Duration::from_millis(500),
     deadline: Duration::from_secs(5),

@@ -3,27 +3,32 @@ use collectors::Subject;
 use super::*;
 use crate::worker::proto::{MAX_FRAME, to_wire};
 
-/// A fleet whose host worker is the test itself.
+/// A fleet one of whose workers is the test itself.
 struct Rig {
     fleet: Fleet,
     worker: UnixStream,
-    host: u16,
+    domain: u16,
     collector: u16,
 }
 
 fn rig() -> Rig {
-    let host = u16::try_from(DOMAINS.iter().position(|d| d.name == "host").unwrap()).unwrap();
-    let collector = u16::try_from(COLLECTORS.iter().position(|c| c.name == "host").unwrap()).unwrap();
+    rig_of("host")
+}
+
+/// The worker of that domain, which has a collector of its name.
+fn rig_of(name: &str) -> Rig {
+    let domain = u16::try_from(DOMAINS.iter().position(|d| d.name == name).unwrap()).unwrap();
+    let collector = u16::try_from(COLLECTORS.iter().position(|c| c.name == name).unwrap()).unwrap();
     let (ours, worker) = UnixStream::pair().unwrap();
     let mut fleet = Fleet::new(Env::default(), BTreeMap::new());
-    let notes = BTreeMap::from([("host".to_owned(), "noted".to_owned())]);
+    let notes = BTreeMap::from([(name.to_owned(), "noted".to_owned())]);
     fleet
-        .attach(host, (7, 1, 0), OwnedFd::from(ours), &BTreeMap::new(), &notes)
+        .attach(domain, (7, 1, 0), OwnedFd::from(ours), &BTreeMap::new(), &notes)
         .unwrap();
     Rig {
         fleet,
         worker,
-        host,
+        domain,
         collector,
     }
 }
@@ -33,7 +38,7 @@ impl Rig {
         for frame in frames {
             self.worker.write_all(&encode(frame)).unwrap();
         }
-        self.fleet.readable(self.host)
+        self.fleet.readable(self.domain)
     }
 
     fn hello(&mut self) {
@@ -85,7 +90,7 @@ fn garbage_closes_the_worker_and_forgets_what_it_said() {
         rig.open();
         assert_eq!(rig.presence(), Presence::Open);
         rig.worker.write_all(garbage).unwrap();
-        assert!(gone(&rig.fleet.readable(rig.host)), "{garbage:?}");
+        assert!(gone(&rig.fleet.readable(rig.domain)), "{garbage:?}");
         assert_eq!(rig.presence(), Presence::Unknown);
     }
 }
@@ -108,7 +113,7 @@ fn a_worker_may_speak_of_its_own_collectors_and_devices_only() {
             why: why(),
         },
         FromWorker::Notes(foreign, "mine".to_owned()),
-        FromWorker::Notes(own, "x".repeat(MAX_NOTES + 1)),
+        FromWorker::Notes(own, "this one has none".to_owned()),
         FromWorker::Layout(own, 0, vec![(u16::MAX, Vec::new())]),
         FromWorker::Layout(own, 0, vec![(0, vec!["too".to_owned(); 9])]),
         FromWorker::Hello {
@@ -123,7 +128,7 @@ fn a_worker_may_speak_of_its_own_collectors_and_devices_only() {
 
 #[test]
 fn what_a_worker_notes_is_told_and_the_next_one_gets_it() {
-    let mut rig = rig();
+    let mut rig = rig_of("nvidia");
     let first = crate::worker::proto::read_frame(&mut rig.worker, &mut Decoder::default());
     let Some(ToWorker::Start { collectors, .. }) = first.unwrap() else {
         panic!("no start");
@@ -132,13 +137,17 @@ fn what_a_worker_notes_is_told_and_the_next_one_gets_it() {
         .iter()
         .map(|c| (c.number, c.notes.as_deref()))
         .collect();
-    assert!(notes.contains(&(rig.collector, Some("noted"))), "{notes:?}");
+    assert_eq!(notes, [(rig.collector, Some("noted"))]);
     rig.open();
     let told = rig.says(&[FromWorker::Notes(rig.collector, "news".to_owned())]);
     assert!(
-        matches!(told.as_slice(), [Told::Notes("host", news)] if news == "news"),
+        matches!(told.as_slice(), [Told::Notes("nvidia", news)] if news == "news"),
         "{told:?}"
     );
+    // Too long: left, and the worker with its GPUs goes on.
+    let told = rig.says(&[FromWorker::Notes(rig.collector, "x".repeat(MAX_NOTES + 1))]);
+    assert!(told.is_empty(), "{told:?}");
+    assert!(rig.fleet.fd(rig.domain).is_some());
 }
 
 #[test]
@@ -146,9 +155,9 @@ fn a_worker_that_ends_is_forgotten() {
     let mut rig = rig();
     rig.open();
     rig.worker.shutdown(std::net::Shutdown::Both).unwrap();
-    assert!(gone(&rig.fleet.readable(rig.host)));
+    assert!(gone(&rig.fleet.readable(rig.domain)));
     assert_eq!(rig.presence(), Presence::Unknown);
-    assert!(rig.fleet.fd(rig.host).is_none());
+    assert!(rig.fleet.fd(rig.domain).is_none());
 }
 
 #[test]
@@ -489,7 +498,7 @@ fn of_a_million_series_what_the_worker_lets_through_fits_one_frame_and_the_rest_
     });
     let began = std::time::Instant::now();
     let state = loop {
-        assert!(!gone(&rig.fleet.readable(rig.host)));
+        assert!(!gone(&rig.fleet.readable(rig.domain)));
         let shot = rig.fleet.snapshot(Duration::from_secs(100));
         let state = shot.collector("host").unwrap().devices[0].clone();
         if !state.values.is_empty() {

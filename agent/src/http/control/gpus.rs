@@ -5,7 +5,7 @@ use collectors::{Metric, SubjectKind, Value};
 use serde::{Deserialize, Serialize};
 
 use crate::core::snapshot::{CollectorState, DeviceState, Snapshot};
-use crate::exposition::Page;
+use crate::health::view::View;
 
 /// One GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -39,16 +39,15 @@ pub struct GpuView {
     pub trouble: Vec<String>,
 }
 
-/// All of them, by their index.
-pub fn of(page: &Page) -> Vec<GpuView> {
-    let snapshot = &page.snapshot;
+/// All of them, by their index, as old as the snapshot is.
+pub fn of(snapshot: &Snapshot, view: &View) -> Vec<GpuView> {
     let devices = snapshot
         .collectors
         .iter()
         .flat_map(|c| c.devices.iter().map(move |d| (c, d)));
     let mut gpus: Vec<GpuView> = devices
         .filter(|(_, d)| d.subject.kind == SubjectKind::Gpu)
-        .map(|(c, d)| gpu(c, d, snapshot, page))
+        .map(|(c, d)| gpu(c, d, snapshot, view))
         .collect();
     // Those of which the index is not known come last.
     gpus.sort_by_key(|g| (g.index.parse().unwrap_or(u64::MAX), g.gpu.clone()));
@@ -87,7 +86,7 @@ impl Told<'_> {
     }
 }
 
-fn gpu(collector: &CollectorState, device: &DeviceState, snapshot: &Snapshot, page: &Page) -> GpuView {
+fn gpu(collector: &CollectorState, device: &DeviceState, snapshot: &Snapshot, view: &View) -> GpuView {
     let told = Told(Some(device).filter(|d| d.shown(snapshot.at, collector.max_age())));
     // What it is stays known while it does not answer.
     let known = Told(Some(device));
@@ -106,11 +105,11 @@ fn gpu(collector: &CollectorState, device: &DeviceState, snapshot: &Snapshot, pa
         power_limit: told.sum(&m::POWER_LIMIT),
         instances: told.all(&m::INSTANCE_INFO).count(),
         up,
-        trouble: trouble(device, &told, up, page),
+        trouble: trouble(device, &told, up, view),
     }
 }
 
-fn trouble(device: &DeviceState, told: &Told<'_>, up: Option<bool>, page: &Page) -> Vec<String> {
+fn trouble(device: &DeviceState, told: &Told<'_>, up: Option<bool>, view: &View) -> Vec<String> {
     let mut trouble = Vec::new();
     match up {
         Some(true) => {}
@@ -150,7 +149,7 @@ fn trouble(device: &DeviceState, told: &Told<'_>, up: Option<bool>, page: &Page)
     if uncorrected > 0.0 {
         trouble.push(format!("ecc {uncorrected}"));
     }
-    let codes = page.view.ledger.xids.get(&device.subject.name);
+    let codes = view.ledger.xids.get(&device.subject.name);
     if let Some((code, _)) = codes.and_then(|c| c.iter().max_by_key(|(_, count)| count.last)) {
         trouble.push(format!("xid {code}"));
     }

@@ -154,7 +154,7 @@ impl Status {
             config_error: page.facts.config_error,
             mode: page.facts.mode,
             view: View::clone(&page.view),
-            gpus: super::gpus::of(page),
+            gpus: super::gpus::of(snapshot, &page.view),
             collectors: snapshot
                 .collectors
                 .iter()

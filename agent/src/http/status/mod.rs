@@ -148,7 +148,7 @@ impl Report {
             config_error: page.facts.config_error,
             drain: drain::Drain::of(&page.view.drain, wall),
             incidents: open.map(|i| incident(i, wall)).collect(),
-            gpus: gpus::of(page),
+            gpus: gpus::of(&snapshot, &page.view),
             collectors: snapshot
                 .collectors
                 .iter()

@@ -152,6 +152,18 @@ fn no_user_names_and_no_log_lines() {
 }
 
 #[test]
+fn what_a_core_that_hangs_has_read_of_a_gpu_is_shown_no_longer() {
+    let mut device = sample::device("a", |b| b.u64(&collectors::gpu::metrics::UP, &["GPU-1"], 1));
+    device.subject = collectors::Subject::gpu("GPU-1");
+    let mut page = sample::page();
+    page.snapshot = Arc::new(sample::snapshot(vec![device]));
+    let up = |at| Report::of(&page, at, WALL, String::new()).gpus[0].up;
+    let at = page.snapshot.at;
+    assert_eq!(up(at), Some(true));
+    assert_eq!(up(at + Duration::from_secs(3600)), None);
+}
+
+#[test]
 fn a_verdict_that_is_too_old_is_none() {
     let page = sample::page();
     let late = Report::of(&page, Duration::from_secs(1046), WALL, String::new());

@@ -20,6 +20,7 @@ const fn spec(open: Open) -> Spec {
         domain: &collectors::domain::HOST,
         metrics: &[],
         events: false,
+        notes: false,
         cadence: Cadence::OnDemand {
             fresh: Duration::ZERO,
         },

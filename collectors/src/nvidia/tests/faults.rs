@@ -147,6 +147,7 @@ fn a_gpu_that_is_lost_before_its_worker_is_back_keeps_its_name() {
     ];
     for (case, (lose, index)) in lost.into_iter().enumerate() {
         let mut node = Node::of("h100");
+        node.add_pci("0000:52:00.0", "nvidia");
         let before = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
         lose(&node);
         // What is noted outlives two of them: the second was told by one that never saw it well.
@@ -167,14 +168,59 @@ fn a_gpu_that_is_lost_before_its_worker_is_back_keeps_its_name() {
 
 #[test]
 fn a_gpu_that_was_replaced_before_its_worker_is_back_is_not_looked_for() {
+    let other = "GPU-6f1c2f0e-7a4d-4c55-9b7e-3d1a8e52c0f4";
     let mut node = Node::of("h100");
     node.add_pci("0000:1b:00.0", "nvidia");
     node.read_until("all answer", |seen| up(seen) == up_but(&[]));
-    let (old, other) = (gpu(0), gpu(50));
-    node.notes = node.notes.map(|notes| notes.replace(&old, &other));
+    node.notes = node.notes.map(|notes| notes.replace(&gpu(0), other));
     node.restart();
     let seen = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
-    assert_eq!(get(&seen, &m::UP, &[&other]), None);
+    assert_eq!(get(&seen, &m::UP, &[other]), None);
+
+    // The new one does not open: by what the driver told the kernel it is not the old one.
+    node.driver.refuse(0, code::INSUFFICIENT_POWER).unwrap();
+    let information = format!("GPU UUID: \t {}\n", gpu(0));
+    node.write("proc/driver/nvidia/gpus/0000:1b:00.0/information", &information);
+    node.notes = node.notes.map(|notes| notes.replace(&gpu(0), other));
+    node.restart();
+    let seen = node.read_until("the others answer", |seen| up(seen) == up_but(&[0]));
+    assert_eq!(get(&seen, &m::UP, &[other]), None);
+    assert_eq!(info(&seen, &m::INFO, &gpu(0), 7), Some(String::new()), "serial");
+}
+
+#[test]
+fn a_gpu_that_was_taken_out_before_its_worker_is_back_is_not_looked_for() {
+    let away: [fn(&Node); 2] = [
+        |node| fs::remove_dir_all(node.root().join("sys/bus/pci/devices/0000:52:00.0")).unwrap(),
+        |node| node.add_pci("0000:52:00.0", "vfio-pci"),
+    ];
+    for take in away {
+        let mut node = Node::of("h100");
+        node.add_pci("0000:1b:00.0", "nvidia");
+        node.add_pci("0000:52:00.0", "nvidia");
+        node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+        node.driver.remove(2).unwrap();
+        take(&node);
+        node.restart();
+        let seen = node.read_until("the others answer", |seen| up(seen).len() == 7);
+        assert_eq!(get(&seen, &m::UP, &[&gpu(2)]), None);
+    }
+}
+
+#[test]
+fn what_a_gpu_does_not_tell_while_it_leaves_is_what_it_told_before() {
+    let mut node = Node::of("h100");
+    let before = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    for call in ["nvmlDeviceGetName", "nvmlDeviceGetSerial", "nvmlDeviceGetPciInfo"] {
+        let lost = Fault::Code(code::GPU_IS_LOST);
+        node.driver.break_call(2, call, lost).unwrap();
+    }
+    node.restart();
+    let seen = node.read_until("all are listed", |seen| up(seen).len() == 8);
+    for label in 0..m::INFO.labels.len() {
+        let of = |seen| info(seen, &m::INFO, &gpu(2), label);
+        assert_eq!(of(&seen), of(&before), "{}", m::INFO.labels[label]);
+    }
 }
 
 #[test]

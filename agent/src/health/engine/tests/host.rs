@@ -103,6 +103,7 @@ static RDMA: Spec = Spec {
     domain: &collectors::domain::HOST,
     metrics: &[],
     events: false,
+    notes: false,
     cadence: Cadence::Every(Duration::from_secs(15)),
     slice: Duration::from_millis(500),
     deadline: Duration::from_secs(5),

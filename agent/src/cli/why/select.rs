@@ -1,0 +1,91 @@
+//! Which incidents a person means.
+
+use collectors::PciAddress;
+
+use crate::health::view::{IncidentView, View};
+use crate::http::control::{GpuView, Status};
+
+/// The incidents that are asked for; none where a GPU is named that has none. A name picks closed ones too, where no
+/// open one has it. What a name says exactly goes before what begins with it: a UUID may begin with any digit.
+pub(super) fn select<'a>(
+    status: &'a Status,
+    name: Option<&str>,
+    all: bool,
+) -> Result<Vec<&'a IncidentView>, String> {
+    let incidents = || status.view.incidents.iter();
+    let open = |i: &&IncidentView| i.closed.is_none();
+    let Some(name) = name else {
+        return Ok(incidents().filter(|i| all || open(i)).collect());
+    };
+    if let Some(one) = incidents().find(|i| i.id == name) {
+        return Ok(vec![one]);
+    }
+    let (named, known) = match place(&status.gpus, name) {
+        Some(place) => (incidents().filter(|i| place.has(i)).collect(), place.known),
+        None => (
+            incidents().filter(|i| begins(i, name)).collect::<Vec<_>>(),
+            status.gpus.iter().any(|gpu| is_start(&gpu.gpu, name)),
+        ),
+    };
+    let current: Vec<&IncidentView> = named.iter().copied().filter(|i| all || open(i)).collect();
+    match (named.is_empty(), current.is_empty()) {
+        (true, _) if known => Ok(Vec::new()),
+        (true, _) => Err(unknown(&status.view, name)),
+        (false, true) => Ok(named),
+        (false, false) => Ok(current),
+    }
+}
+
+/// One place on the PCI bus, and what is there.
+struct Place {
+    /// As sysfs writes it; empty where it is not known.
+    pci: String,
+    gpu: Option<String>,
+    /// There is a GPU.
+    known: bool,
+}
+
+impl Place {
+    fn has(&self, incident: &IncidentView) -> bool {
+        let pci = !self.pci.is_empty() && incident.pci == self.pci;
+        pci || self.gpu.as_ref().is_some_and(|gpu| *gpu == incident.subject_name)
+    }
+}
+
+/// The place that a PCI address, an index or a whole label says.
+fn place(gpus: &[GpuView], name: &str) -> Option<Place> {
+    let name = name.strip_prefix("gpu ").unwrap_or(name);
+    let address = PciAddress::parse(name.strip_prefix("pci:").unwrap_or(name)).map(|a| a.0);
+    let is_it = |gpu: &&GpuView| match &address {
+        Some(address) => gpu.pci == *address,
+        None => !name.is_empty() && (gpu.index == name || gpu.gpu == name),
+    };
+    let gpu = gpus.iter().find(is_it);
+    match (address, gpu) {
+        (None, None) => None,
+        (address, gpu) => Some(Place {
+            pci: address.or_else(|| Some(gpu?.pci.clone())).unwrap_or_default(),
+            gpu: gpu.map(|gpu| gpu.gpu.clone()),
+            known: gpu.is_some(),
+        }),
+    }
+}
+
+fn begins(incident: &IncidentView, name: &str) -> bool {
+    let starts = |text: &str| !name.is_empty() && text.starts_with(name);
+    starts(&incident.id) || starts(&incident.subject) || is_start(&incident.subject_name, name)
+}
+
+/// Whether a subject's name begins so; of a UUID, `status` prints the first digits only.
+fn is_start(subject: &str, name: &str) -> bool {
+    let digits = subject.strip_prefix("GPU-").unwrap_or(subject);
+    !name.is_empty() && (subject.starts_with(name) || digits.starts_with(name))
+}
+
+fn unknown(view: &View, name: &str) -> String {
+    let known: Vec<&str> = view.incidents.iter().map(|i| i.id.as_str()).collect();
+    if known.is_empty() {
+        return format!("no incident {name}, and none at all");
+    }
+    format!("no incident or subject {name}; there are {}", known.join(", "))
+}
