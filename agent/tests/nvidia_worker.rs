@@ -96,6 +96,15 @@ impl Node {
         symlink("../../../bus/pci/drivers/nvidia", folder.join("driver")).unwrap();
     }
 
+    /// Until what the GPUs are called is on the disk.
+    fn until_noted(&self) {
+        let record = self.dir.path().join("state/state.json");
+        wait::until_true("the names are in the record", LONG, || {
+            fs::read_to_string(&record).is_ok_and(|text| text.contains("0000:c3:00.0"))
+        })
+        .unwrap();
+    }
+
     fn status(&self) -> String {
         let mut command = Command::new(env!("CARGO_BIN_EXE_nodewarden"));
         command
@@ -249,6 +258,7 @@ fn a_gpu_that_is_lost_before_a_restart_of_the_daemon_keeps_its_name() {
     let mut node = Node::start();
     node.add_pci("0000:c3:00.0");
     let before = node.until("all GPUs are up", &|page| gpus_up(page) == 8);
+    node.until_noted();
     node.daemon = None;
     node.driver.lose(5).unwrap();
     node.run();
@@ -260,6 +270,7 @@ fn a_gpu_that_is_lost_before_a_restart_of_the_daemon_keeps_its_name() {
 fn a_gpu_that_left_the_bus_is_forgotten_at_the_next_start() {
     let mut node = Node::start();
     let before = node.until("all GPUs are up", &|page| gpus_up(page) == 8);
+    node.until_noted();
     node.daemon = None;
     node.driver.remove(5).unwrap();
     node.run();

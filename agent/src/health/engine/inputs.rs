@@ -104,7 +104,7 @@ impl Engine {
     fn noted(&mut self, collector: &str, notes: &str) {
         if self.state.notes.get(collector).map(String::as_str) != Some(notes) {
             self.state.notes.insert(collector.to_owned(), notes.to_owned());
-            self.out.counted(self.now.boottime);
+            self.out.dirty = true;
         }
     }
 
