@@ -40,7 +40,7 @@ pub(super) struct MetricsArgs {
     /// The text format: 0.0.4, or OpenMetrics 1.0.
     #[arg(long, default_value = "text", value_parser = ["text", "openmetrics"])]
     format: String,
-    /// Show a page of another exporter's names: dcgm.
+    /// Show a page of another exporter's names: dcgm or node_exporter.
     #[arg(long)]
     page: Option<String>,
 }

@@ -198,7 +198,7 @@ impl<'a> Driver<'a> {
                 poll::until_input(&copy);
                 if !is_over.load(Ordering::Acquire) {
                     screen::complain(&format!(
-                        "the daemon opens {name} again while the command still runs: its time is over, or the daemon was restarted"
+                        "the release of {name} has ended while the command still runs: its time is over, or the daemon ended; a daemon that runs opens the driver again"
                     ));
                 }
             };

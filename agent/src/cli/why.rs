@@ -11,9 +11,9 @@ use super::client::{self, Down};
 use super::{dirs, screen};
 use crate::health::Mode;
 use crate::health::view::{IncidentView, View};
-use crate::http::control::{Reply, Request};
+use crate::http::control::{GpuView, Reply, Request};
 use screen::{ColourArgs, Screen};
-use select::select;
+use select::{called, select};
 use steps::Caller;
 
 /// The arguments of `nodewarden why`.
@@ -48,7 +48,8 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<ExitCode> {
     let text = if args.json {
         serde_json::to_string_pretty(&found)? + "\n"
     } else if found.is_empty() {
-        nothing(&status.view, args.id.as_deref())
+        let gpu = args.id.as_deref().and_then(|name| called(&status.gpus, name));
+        nothing(&status.view, gpu)
     } else {
         let caller = Caller::new(args.run_dir.as_deref());
         let screen = Screen::now(args.colour.colour);
@@ -59,9 +60,13 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<ExitCode> {
     screen::print(&text, ExitCode::SUCCESS)
 }
 
-fn nothing(view: &View, about: Option<&str>) -> String {
-    if let Some(name) = about {
-        return format!("no incident about {}\n", screen::clean(name));
+fn nothing(view: &View, gpu: Option<&GpuView>) -> String {
+    if let Some(gpu) = gpu {
+        return format!(
+            "no incident about GPU {} ({})\n",
+            screen::clean(&gpu.index),
+            screen::clean(&gpu.gpu)
+        );
     }
     let closed = view.incidents.iter().filter(|i| i.closed.is_some()).count();
     let hint = match closed {

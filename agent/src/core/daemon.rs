@@ -402,7 +402,11 @@ impl Daemon {
                         crate::ignore(self.poll.want_write(fd, u64::from(domain), wanted));
                     }
                 }
-                Told::Opened => self.changed = true,
+                Told::Opened => {
+                    self.changed = true;
+                    // What is there again, after a release say, is not to wait for the next tick.
+                    self.next_tick = self.next_tick.min(boot::boottime() + FIRST_TICK);
+                }
                 Told::Gone => self.release_waiters(domain),
             }
         }

@@ -113,6 +113,16 @@ pub enum OrderVerb {
     Clear,
 }
 
+impl OrderVerb {
+    /// As a person types it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Ack => "ack",
+            Self::Clear => "clear",
+        }
+    }
+}
+
 /// What the engine wants done. Effects are carried out in order; an act starts after the store before it answered.
 #[derive(Clone, Debug)]
 pub enum Effect {

@@ -22,6 +22,11 @@ pub(super) fn select<'a>(
     }
     let (named, known) = match place(&status.gpus, name) {
         Some(place) => (incidents().filter(|i| place.has(i)).collect(), place.known),
+        None if is_index(name) => {
+            return Err(format!(
+                "no GPU {name} is known; `nodewarden status` shows which are"
+            ));
+        }
         None => (
             incidents().filter(|i| begins(i, name)).collect::<Vec<_>>(),
             status.gpus.iter().any(|gpu| is_start(&gpu.gpu, name)),
@@ -69,6 +74,21 @@ fn place(gpus: &[GpuView], name: &str) -> Option<Place> {
             known: gpu.is_some(),
         }),
     }
+}
+
+/// Whether a name can be an index only: so short a beginning of a UUID says too little.
+fn is_index(name: &str) -> bool {
+    let name = name.strip_prefix("gpu ").unwrap_or(name);
+    (1..=3).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// What the GPU that is meant is called.
+pub(super) fn called<'a>(gpus: &'a [GpuView], name: &str) -> Option<&'a GpuView> {
+    let exact = place(gpus, name).and_then(|place| place.gpu);
+    gpus.iter().find(|gpu| match &exact {
+        Some(exact) => gpu.gpu == *exact,
+        None => is_start(&gpu.gpu, name),
+    })
 }
 
 fn begins(incident: &IncidentView, name: &str) -> bool {

@@ -199,6 +199,11 @@ fn a_gpu_is_meant_by_what_status_and_other_tools_call_it() {
         assert_eq!(found(&status, name), Ok(1), "{name}");
     }
     // They are there, and nothing is wrong with them.
+    assert_eq!(called(&status.gpus, "6").map(|gpu| gpu.gpu.as_str()), Some(OTHER));
+    assert_eq!(
+        called(&status.gpus, "7a").map(|gpu| gpu.gpu.as_str()),
+        Some(OTHER)
+    );
     for name in ["6", "gpu 6", OTHER, "7a1c", "GPU-7a1c", "5e:00.0"] {
         assert_eq!(found(&status, name), Ok(0), "{name}");
     }
@@ -211,6 +216,8 @@ fn a_gpu_is_meant_by_what_status_and_other_tools_call_it() {
     status.gpus.clear();
     assert_eq!(found(&status, "43:00.0"), Ok(1));
     assert_eq!(found(&status, "6f1c"), Ok(1));
+    // Nobody knows which one that is now; it is not one whose UUID begins so.
+    assert!(found(&status, "6").is_err() && found(&status, "gpu 6").is_err());
 }
 
 #[test]
@@ -222,7 +229,12 @@ fn where_nothing_is_wrong_it_says_so_and_where_closed_ones_are() {
         "no open incidents; 1 closed: `nodewarden why --all`\n"
     );
     view.incidents[0].closed = None;
-    assert_eq!(nothing(&view, Some("3")), "no incident about 3\n");
+    let gpu = GpuView {
+        gpu: "GPU-2".to_owned(),
+        index: "3".to_owned(),
+        ..GpuView::default()
+    };
+    assert_eq!(nothing(&view, Some(&gpu)), "no incident about GPU 3 (GPU-2)\n");
     view.incidents.clear();
     assert_eq!(nothing(&view, None), "no open incidents\n");
 }

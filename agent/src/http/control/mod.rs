@@ -186,7 +186,8 @@ async fn order<C: Core>(verb: OrderVerb, id: &str, reason: &str, uid: u32, core:
         reason: reason.to_owned(),
         by: users::name(uid).unwrap_or_else(|| uid.to_string()),
     };
-    tracing::info!(?order, uid, "order");
+    let Order { verb, by, .. } = &order;
+    tracing::info!(verb = verb.word(), incident = id, by, uid, reason, "order");
     let (reply, done) = oneshot::channel();
     core.order(order, reply);
     match timeout(ORDER, done).await {
