@@ -17,3 +17,8 @@ pub fn xid_line(data: &[u8]) {
 pub fn rdma_attribute(data: &[u8]) {
     rdma::text::check(data);
 }
+
+/// What a kernel might send by netlink.
+pub fn netlink_messages(data: &[u8]) {
+    crate::netlink::check(data);
+}

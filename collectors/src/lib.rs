@@ -15,6 +15,7 @@ pub mod gpu;
 pub mod host;
 pub mod kernel_log;
 pub mod metric;
+mod netlink;
 pub mod nvidia;
 pub mod rdma;
 pub mod runner;

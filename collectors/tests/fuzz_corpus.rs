@@ -95,4 +95,9 @@ mod corpus {
     fn rdma_attribute() {
         run("rdma_attribute", fuzz::rdma_attribute);
     }
+
+    #[test]
+    fn netlink_messages() {
+        run("netlink_messages", fuzz::netlink_messages);
+    }
 }

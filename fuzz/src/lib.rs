@@ -12,6 +12,7 @@ pub static TARGETS: &[(&str, Target)] = &[
     ("kmsg_record", collectors::fuzz::kmsg_record),
     ("xid_line", collectors::fuzz::xid_line),
     ("rdma_attribute", collectors::fuzz::rdma_attribute),
+    ("netlink_messages", collectors::fuzz::netlink_messages),
     ("scontrol_show_node", nodewarden::actions::slurm::parse::fuzz),
     ("reason", reason),
     ("scrape_request", nodewarden::exposition::select::fuzz),

@@ -14,6 +14,9 @@ pub(crate) fn run(full: bool) -> Result<()> {
     stages.run("build", || cmd::build_nodewarden().map(drop));
     test::stages(&mut stages, None);
     e2e::stages(&mut stages, None)?;
+    if !full {
+        vm::stages(&mut stages, Some("rdma"))?;
+    }
     stages.run("instructions", || {
         deps::install(&["valgrind"])?;
         bench::instructions()

@@ -19,8 +19,12 @@ const LONGEST_REST: Duration = Duration::from_secs(600);
 /// One file.
 pub(super) struct Attribute {
     kept: Kept,
-    refused: Option<Refused>,
+    patience: Patience,
 }
+
+/// Leaves alone for a while what keeps refusing.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Patience(Option<Refused>);
 
 /// Refusals in a row. A refusal costs the firmware a command and often the kernel log a line.
 #[derive(Clone, Copy)]
@@ -42,7 +46,7 @@ impl Files {
     pub(super) fn attribute(&self, path: PathBuf) -> Attribute {
         Attribute {
             kept: Kept::new(path, &self.budget, self.on_disk),
-            refused: None,
+            patience: Patience::default(),
         }
     }
 }
@@ -54,38 +58,49 @@ impl Attribute {
         now: Instant,
         parse: impl FnOnce(&[u8]) -> Result<T, Reason>,
     ) -> Result<T, Reason> {
-        if let Some(refused) = self.refused
-            && refused.rests_until.is_some_and(|until| now < until)
-        {
-            return Err(refused.reason);
+        if let Some(reason) = self.patience.rests(now) {
+            return Err(reason);
         }
         let mut buffer = [0; LONGEST];
         let read = self.kept.read(&mut buffer).map_err(reason).and_then(parse);
         match &read {
-            Err(reason @ (Reason::Rejected | Reason::Unsupported | Reason::Io)) => self.refuse(now, *reason),
-            _ => self.refused = None,
+            Err(reason) if reason.is_refusal() => {
+                if self.patience.refused(now, *reason) {
+                    tracing::debug!(file = %self.kept.path().display(), reason = reason.word(), "left out");
+                }
+            }
+            _ => self.patience = Patience::default(),
         }
         read
     }
+}
 
-    fn refuse(&mut self, now: Instant, reason: Reason) {
-        let times = self.refused.map_or(0, |r| r.times).saturating_add(1);
-        if times == 1 {
-            tracing::debug!(file = %self.kept.path().display(), reason = reason.word(), "left out");
-        }
+impl Patience {
+    /// Why it is to be left alone now.
+    pub(super) fn rests(&self, now: Instant) -> Option<Reason> {
+        let refused = self.0?;
+        let rests = refused.rests_until.is_some_and(|until| now < until);
+        rests.then_some(refused.reason)
+    }
+
+    /// It has refused. Whether for the first time.
+    pub(super) fn refused(&mut self, now: Instant, reason: Reason) -> bool {
+        let times = self.0.map_or(0, |r| r.times).saturating_add(1);
         let rests_until = times.checked_sub(PATIENCE).map(|over| {
             let rest = FIRST_REST.saturating_mul(1 << over.min(16));
             now + rest.min(LONGEST_REST)
         });
-        self.refused = Some(Refused {
+        self.0 = Some(Refused {
             reason,
             times,
             rests_until,
         });
+        times == 1
     }
 }
 
-fn reason(error: Errno) -> Reason {
+/// The word for an error of the kernel.
+pub(super) fn reason(error: Errno) -> Reason {
     match error {
         Errno::EACCES | Errno::EPERM => Reason::Denied,
         Errno::ENOENT | Errno::ENODEV | Errno::ENXIO | Errno::ESTALE | Errno::ENOTDIR => Reason::Gone,

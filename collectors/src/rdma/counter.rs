@@ -12,7 +12,12 @@ use crate::{Error, Metric, Value};
 /// One file of a folder of counters.
 pub(super) struct Counter {
     file: Attribute,
-    /// Its file's name.
+    pub(super) meaning: Meaning,
+}
+
+/// What a counter becomes.
+pub(super) struct Meaning {
+    /// As the driver calls it.
     pub(super) name: String,
     /// What it becomes.
     pub(super) metric: &'static Metric,
@@ -34,6 +39,24 @@ impl Counter {
     /// Reads it.
     pub(super) fn read(&mut self, now: Instant) -> Result<Reading, Reason> {
         let count = self.file.read(now, number)?;
+        self.meaning.reading(count)
+    }
+}
+
+impl Meaning {
+    /// By its row, or under one metric for all that have none.
+    pub(super) fn new(name: String, row: Option<&'static Row>, other: &'static Metric) -> Self {
+        Self {
+            metric: row.map_or(other, |r| r.metric),
+            is_named: row.is_none(),
+            scale: row.map_or(1, |r| r.scale),
+            maximum: row.map_or(Width::Wide, |r| r.width).maximum(),
+            name,
+        }
+    }
+
+    /// What a count says.
+    pub(super) fn reading(&self, count: u64) -> Result<Reading, Reason> {
         let value = count.checked_mul(self.scale).ok_or(Reason::Malformed)?;
         Ok(Reading {
             value: Value::U64(value),
@@ -78,7 +101,7 @@ pub(super) fn of_hw(
             counter(folder, name, row, other, files)
         })
         .collect();
-    counters.sort_by_key(|c| c.name != "rx_write_requests");
+    counters.sort_by_key(|c| c.meaning.name != "rx_write_requests");
     Ok(counters)
 }
 
@@ -91,11 +114,7 @@ fn counter(
 ) -> Counter {
     Counter {
         file: files.attribute(folder.join(&name)),
-        metric: row.map_or(other, |r| r.metric),
-        is_named: row.is_none(),
-        scale: row.map_or(1, |r| r.scale),
-        maximum: row.map_or(Width::Wide, |r| r.width).maximum(),
-        name,
+        meaning: Meaning::new(name, row, other),
     }
 }
 

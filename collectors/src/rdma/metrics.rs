@@ -181,6 +181,18 @@ pub static HW_COUNTERS_LIFESPAN: Metric = Metric {
     aliases: &[alias::port("node_infiniband_lifespan_seconds", Kind::Gauge)],
 };
 
+/// Where a port's `hw_counters` come from.
+pub static HW_COUNTERS_INFO: Metric = Metric {
+    name: "rdma_hw_counters_info",
+    kind: Kind::Info,
+    unit: Unit::None,
+    labels: &["device", "port", "source"],
+    help: "Where a port's hardware counters are read from: netlink (all at once) or sysfs (a file each).",
+    tier: Tier::Detail,
+    source: "nodewarden",
+    aliases: &[],
+};
+
 /// What a device is. The GUID is its identity; names change.
 pub static DEVICE_INFO: Metric = Metric {
     name: "rdma_device_info",
@@ -216,6 +228,7 @@ static SINGLE: &[&Metric] = &[
     &PORT_UNREADABLE_FILES,
     &DEVICE_INFO,
     &HW_COUNTERS_LIFESPAN,
+    &HW_COUNTERS_INFO,
     &PORT_COUNTER,
     &HW_COUNTER,
     &DEVICE_HW_COUNTER,

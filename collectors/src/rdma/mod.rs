@@ -11,6 +11,7 @@ pub mod metrics;
 mod port;
 mod scan;
 mod settings;
+mod stats;
 pub(crate) mod text;
 
 use std::time::Duration;

@@ -6,14 +6,15 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 
 use super::attribute::{Attribute, Files};
-use super::counter::{self, Counter};
+use super::counter::{self, Counter, Meaning, Reading};
 use super::facts::{DeviceFacts, PortFacts};
 use super::function::Function;
 use super::metrics::{
-    self, CARRIER_DOWN, COUNTER_SATURATED, DEVICE_HW_COUNTER, DEVICE_INFO, HW_COUNTER, HW_COUNTERS_LIFESPAN,
-    PORT_INFO, PORT_LANES, PORT_PHYSICAL_STATE, PORT_RATE, PORT_SATURATED_COUNTERS, PORT_STATE,
-    PORT_UNREADABLE_FILES,
+    self, CARRIER_DOWN, COUNTER_SATURATED, DEVICE_HW_COUNTER, DEVICE_INFO, HW_COUNTER, HW_COUNTERS_INFO,
+    HW_COUNTERS_LIFESPAN, PORT_INFO, PORT_LANES, PORT_PHYSICAL_STATE, PORT_RATE, PORT_SATURATED_COUNTERS,
+    PORT_STATE, PORT_UNREADABLE_FILES,
 };
+use super::stats::{Asked, Stats};
 use super::text::{self, Reason};
 use crate::sys::root;
 use crate::{Block, Device, Error, Subject, SubjectKind, Value};
@@ -37,6 +38,8 @@ pub(super) struct Place {
     pub(super) numa_node: String,
     /// The first port also tells what is the device's.
     pub(super) speaks_for_device: bool,
+    /// The device's number in netlink, where that may be asked.
+    pub(super) index: Option<u32>,
 }
 
 impl Place {
@@ -59,6 +62,8 @@ pub(super) struct Port {
     rate: Option<Attribute>,
     carrier_down: Option<Attribute>,
     hw_counters: Vec<Counter>,
+    /// In place of the files, where the kernel tells all of them at once.
+    stats: Option<Stats>,
     counters: Vec<Counter>,
     is_whole: bool,
 }
@@ -83,6 +88,12 @@ impl Port {
             &place.function.driver,
             files,
         ));
+        // A driver without a folder of them has none to tell.
+        let number = place.port.parse().ok().filter(|_| !hw_counters.is_empty());
+        let stats = place
+            .index
+            .zip(number)
+            .and_then(|(index, port)| Stats::new(index, port));
         let device = place.speaks_for_device.then(|| {
             let counters = counter::of_hw(&place.folder.join("hw_counters"), &[], &DEVICE_HW_COUNTER, files);
             (DeviceFacts::default(), listed(counters))
@@ -96,6 +107,7 @@ impl Port {
             // efa says 100 Gb/s whatever its link is (efa_verbs.c).
             rate: (place.function.driver != "efa").then(|| attribute("rate")),
             carrier_down: None,
+            stats,
             hw_counters,
             counters,
             is_whole,
@@ -179,6 +191,41 @@ impl Unreadable {
     }
 }
 
+/// Takes what the counters of a port have said.
+struct Counted<'a> {
+    port: [&'a str; 2],
+    unreadable: &'a mut Unreadable,
+    /// How many stand at their maximum; `None`: of none that is known.
+    saturated: Option<u64>,
+    out: &'a mut Block,
+}
+
+impl Counted<'_> {
+    fn push(&mut self, meaning: &Meaning, reading: Result<Reading, Reason>) {
+        let [device, number] = self.port;
+        let named = &[device, number, meaning.name.as_str()];
+        let reading = self.unreadable.note(reading);
+        let value = reading.as_ref().map_or(Value::Absent, |r| r.value);
+        if meaning.is_named {
+            self.out.push(meaning.metric, named, value);
+        } else {
+            self.out.push(meaning.metric, &self.port, value);
+        }
+        if meaning.maximum.is_some() {
+            let is_saturated = reading.and_then(|r| r.is_saturated);
+            let flag = if is_saturated == Some(true) {
+                Value::U64(1)
+            } else {
+                Value::Absent
+            };
+            self.out.push(&COUNTER_SATURATED, named, flag);
+            if let Some(is_saturated) = is_saturated {
+                *self.saturated.get_or_insert(0) += u64::from(is_saturated);
+            }
+        }
+    }
+}
+
 impl Port {
     /// Reads it. Each file may block for a minute: behind one that did, the others are not begun.
     pub(super) fn read_within(&mut self, deadline: Duration, out: &mut Block) -> Result<(), Error> {
@@ -217,34 +264,64 @@ impl Port {
             let count = file.read(now, text::number);
             out.maybe_u64(&CARRIER_DOWN, port, unreadable.note(count));
         }
+        let lifespan = self.facts.lifespan.map(|ms| Duration::from_millis(ms.into()));
         if !self.hw_counters.is_empty() {
-            let lifespan = self.facts.lifespan.map(|ms| Value::F64(f64::from(ms) / 1000.0));
-            out.push(&HW_COUNTERS_LIFESPAN, port, lifespan.unwrap_or(Value::Absent));
+            let seconds = lifespan.map(|l| Value::F64(l.as_secs_f64()));
+            out.push(&HW_COUNTERS_LIFESPAN, port, seconds.unwrap_or(Value::Absent));
         }
 
-        let mut saturated: Option<u64> = None;
-        for counter in self.hw_counters.iter_mut().chain(&mut self.counters) {
-            in_time(&self.place)?;
-            let reading = unreadable.note(counter.read(now));
-            let value = reading.as_ref().map_or(Value::Absent, |r| r.value);
-            if counter.is_named {
-                out.push(counter.metric, &[device, number, &counter.name], value);
-            } else {
-                out.push(counter.metric, port, value);
+        let asked = self
+            .stats
+            .as_mut()
+            .map(|s| s.ask(now, lifespan.unwrap_or_default()));
+        if !self.hw_counters.is_empty() {
+            let by_netlink = !matches!(asked, None | Some(Asked::NotSo));
+            let source = if by_netlink { "netlink" } else { "sysfs" };
+            out.info(&HW_COUNTERS_INFO, &[device, number, source]);
+        }
+        let mut counted = Counted {
+            port: *port,
+            unreadable: &mut unreadable,
+            saturated: None,
+            out,
+        };
+        in_time(&self.place)?;
+        match (asked, &self.stats) {
+            (Some(Asked::Told), Some(stats)) => {
+                for (meaning, reading) in stats.counters() {
+                    counted.push(meaning, reading);
+                }
             }
-            if counter.maximum.is_some() {
-                let is_saturated = reading.and_then(|r| r.is_saturated);
-                let flag = if is_saturated == Some(true) {
-                    Value::U64(1)
-                } else {
-                    Value::Absent
-                };
-                out.push(&COUNTER_SATURATED, &[device, number, &counter.name], flag);
-                if let Some(is_saturated) = is_saturated {
-                    *saturated.get_or_insert(0) += u64::from(is_saturated);
+            (Some(Asked::Refused(reason)), Some(stats)) => {
+                // The files would ask the same driver the same.
+                let mut names = stats.counters().map(|(meaning, _)| meaning).peekable();
+                let files = names.peek().is_none().then_some(&self.hw_counters);
+                let files = files.into_iter().flatten().map(|c| &c.meaning);
+                for meaning in names.chain(files) {
+                    counted.push(meaning, Err(reason));
+                }
+            }
+            _ => {
+                // This driver tells nothing so: nobody asks again before the next scan.
+                self.stats = None;
+                for counter in &mut self.hw_counters {
+                    in_time(&self.place)?;
+                    let reading = counter.read(now);
+                    counted.push(&counter.meaning, reading);
                 }
             }
         }
+        for counter in &mut self.counters {
+            in_time(&self.place)?;
+            let reading = counter.read(now);
+            counted.push(&counter.meaning, reading);
+        }
+        let Counted {
+            saturated,
+            out,
+            unreadable,
+            ..
+        } = counted;
         out.maybe_u64(&PORT_SATURATED_COUNTERS, port, saturated);
 
         if let Some((_, counters)) = &mut self.device {
@@ -253,7 +330,7 @@ impl Port {
                 let value = unreadable
                     .note(counter.read(now))
                     .map_or(Value::Absent, |r| r.value);
-                out.push(counter.metric, &[device, &counter.name], value);
+                out.push(counter.meaning.metric, &[device, &counter.meaning.name], value);
             }
         }
         for (reason, count) in Reason::ALL.iter().zip(unreadable.0) {

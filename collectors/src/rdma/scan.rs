@@ -1,6 +1,6 @@
 //! Which ports there are, and which of them are read.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -8,6 +8,8 @@ use super::attribute::Files;
 use super::function::{self, Function};
 use super::port::{Place, Port};
 use super::settings::Table;
+use super::stats;
+use crate::netlink::nldev::Found;
 use crate::sys::root::{self, Entry};
 use crate::{Device, Devices, Env, Error};
 
@@ -17,6 +19,8 @@ pub(super) struct Rdma {
     net: PathBuf,
     table: Table,
     files: Files,
+    /// The kernel may be asked by netlink.
+    netlink: bool,
     /// How often the marks of devices that are still there are looked at: to look costs a sixth of a reading.
     pace: Duration,
     seen: Option<Listing>,
@@ -51,6 +55,7 @@ impl Rdma {
         Self {
             class: env.path("/sys/class/infiniband"),
             net: env.path("/sys/class/net"),
+            netlink: env.is_live() && !table.sysfs_only,
             table,
             files,
             pace,
@@ -125,7 +130,7 @@ impl Rdma {
     }
 
     /// The ports of one device that are read.
-    fn ports(&self, listed: &Listed) -> Result<Vec<Port>, Error> {
+    fn ports(&self, listed: &Listed, by_netlink: &BTreeMap<String, Found>) -> Result<Vec<Port>, Error> {
         let device = &listed.device.name;
         let folder = self.class.join(device);
         let function = Function::of(&folder)?;
@@ -140,6 +145,12 @@ impl Rdma {
             Vec::new()
         };
         let numa_node = function::numa_node(&folder);
+        let index = by_netlink.get(device).filter(|found| {
+            // Of another tree than the kernel's own, a name says nothing.
+            let guid = root::read_text(&folder.join("node_guid")).ok().flatten();
+            guid.is_some_and(|guid| guid == found.node_guid)
+        });
+        let index = index.map(|found| found.index);
         let taken = listed.ports.iter().filter_map(|number| {
             let number = number.to_string();
             let mut on_it = function::on_port(&netdevs, &number, of).into_iter();
@@ -162,6 +173,7 @@ impl Rdma {
                     function: function.clone(),
                     numa_node: numa_node.clone(),
                     speaks_for_device: at == 0,
+                    index,
                 };
                 Port::new(place, &self.files)
             })
@@ -179,6 +191,11 @@ impl Devices for Rdma {
         let mut found: Vec<Box<dyn Device>> = Vec::new();
         let mut folders = BTreeSet::new();
         let mut is_whole = true;
+        let by_netlink = if self.netlink {
+            stats::devices()
+        } else {
+            BTreeMap::new()
+        };
         for listed in &listing.0 {
             // Two names for one device would count everything twice.
             if !folders.insert(resolved(&self.class.join(&listed.device.name))) {
@@ -188,7 +205,7 @@ impl Devices for Rdma {
                 );
                 continue;
             }
-            for port in self.ports(listed)? {
+            for port in self.ports(listed, &by_netlink)? {
                 is_whole &= port.is_whole();
                 found.push(Box::new(port));
             }

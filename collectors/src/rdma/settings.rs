@@ -17,6 +17,8 @@ pub(super) struct Table {
     /// Whether virtual functions are read whose physical function is on this node too. They show what the physical one
     /// shows, belong to somebody else's container or machine, and there may be hundreds.
     pub(super) virtual_functions: bool,
+    /// Whether hardware counters are read a file each also where netlink would tell them all at once.
+    pub(super) sysfs_only: bool,
 }
 
 impl Table {

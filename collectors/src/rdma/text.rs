@@ -36,6 +36,11 @@ impl Reason {
         Self::AllOnes,
     ];
 
+    /// Whether a driver was asked and said no.
+    pub(super) const fn is_refusal(self) -> bool {
+        matches!(self, Self::Rejected | Self::Unsupported | Self::Io)
+    }
+
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Denied => "denied",

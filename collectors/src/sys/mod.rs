@@ -8,6 +8,7 @@
 pub mod boot;
 pub mod kept;
 pub mod kmsg;
+pub(crate) mod netlink;
 pub mod nvml;
 pub mod root;
 pub mod task;

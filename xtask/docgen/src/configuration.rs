@@ -31,6 +31,7 @@ exclude = ["mlx5_bond_0", "mlx5_4/2"] # not these
 exclude_netdevs = ["eno*"]            # not those behind these network interfaces or their bonds
 exclude_pci = ["0000:c1:00.*"]        # not those at these PCI addresses
 virtual_functions = false             # virtual functions and subfunctions too
+sysfs_only = false                    # hw_counters a file each, also where netlink tells all at once
 
 [nvidia]
 library = "libnvidia-ml.so.1"         # the driver's library, by name or path

@@ -62,16 +62,31 @@ pub(super) fn initramfs(kernel: &Kernel, more: &[&str], work: &Path) -> Result<P
     }
     fs::copy("/usr/bin/busybox", root.join("bin/busybox")).context("busybox-static")?;
     program(&guest("initramfs"), &root.join("init"))?;
-    for (i, file) in kernel.modules(&[MODULES, more].concat())?.iter().enumerate() {
+    modules(kernel, &[MODULES, more].concat(), &root.join("modules"))?;
+    pack(&root, &work.join("initramfs.cpio"))
+}
+
+/// Copies modules, and those that they need, with names in whose order a guest's shell is to load them.
+///
+/// # Errors
+/// When the kernel does not have one.
+pub(super) fn modules(kernel: &Kernel, names: &[&str], to: &Path) -> Result<()> {
+    for (i, file) in kernel.modules(names)?.iter().enumerate() {
         let name = file.file_name().context("a module without a name")?;
         if file.extension().is_none_or(|e| e != "ko") {
             bail!("{}: packed modules are not provided for", file.display());
         }
-        // The shell of the guest loads them in order of name.
         let name = format!("{i:02}-{}", name.to_string_lossy());
-        fs::copy(file, root.join("modules").join(name))?;
+        fs::copy(file, to.join(name))?;
     }
-    let archive = work.join("initramfs.cpio");
+    Ok(())
+}
+
+/// Makes an initramfs of what is below `root`.
+///
+/// # Errors
+/// When cpio fails.
+pub(super) fn pack(root: &Path, archive: &Path) -> Result<PathBuf> {
     let mut pack = cmd::program(
         "sh",
         &[
@@ -79,8 +94,8 @@ pub(super) fn initramfs(kernel: &Kernel, more: &[&str], work: &Path) -> Result<P
             "find . -print0 | cpio --null --create --format=newc --quiet",
         ],
     );
-    cmd::run(pack.current_dir(&root).stdout(File::create(&archive)?))?;
-    Ok(archive)
+    cmd::run(pack.current_dir(root).stdout(File::create(archive)?))?;
+    Ok(archive.to_owned())
 }
 
 /// Makes the disk, new for every run.
@@ -170,7 +185,7 @@ fn programs(root: &Path) -> Result<()> {
 }
 
 /// What the dynamic linker would load for these files.
-fn libraries(files: &[PathBuf]) -> Result<BTreeSet<PathBuf>> {
+pub(super) fn libraries(files: &[PathBuf]) -> Result<BTreeSet<PathBuf>> {
     let text = cmd::output(cmd::program("ldd", &[]).args(files))?;
     linker_paths(&text)
 }
@@ -192,7 +207,7 @@ fn linker_paths(text: &str) -> Result<BTreeSet<PathBuf>> {
 }
 
 /// Copies a file to the path by which it was found here; /lib and /lib64 are links in the guest as they are here.
-fn copy_as(file: &Path, root: &Path) -> Result<()> {
+pub(super) fn copy_as(file: &Path, root: &Path) -> Result<()> {
     let there = root.join(file.strip_prefix("/")?);
     fs::create_dir_all(there.parent().context("a file without a folder")?)?;
     program(file, &there)

@@ -7,6 +7,7 @@
 mod image;
 mod kernel;
 mod qemu;
+mod rdma;
 mod report;
 mod rootfs;
 mod systemd;
@@ -94,6 +95,13 @@ const GROUPS: &[Group] = &[
         results: systemd::RESULTS,
         deadline: systemd::DEADLINE,
     },
+    Group {
+        name: "rdma",
+        packages: rdma::PACKAGES,
+        make: rdma::make,
+        results: rdma::RESULTS,
+        deadline: rdma::DEADLINE,
+    },
 ];
 
 /// Runs all of them, or one.
@@ -145,7 +153,8 @@ fn packages(group: &Group) -> Result<()> {
 struct Machine {
     vmlinuz: PathBuf,
     initramfs: PathBuf,
-    disk: PathBuf,
+    /// None where all lies in the initramfs.
+    disk: Option<PathBuf>,
     /// Further words for the kernel.
     append: &'static str,
 }
@@ -158,7 +167,7 @@ fn make(work: &Path) -> Result<Machine> {
     let module = kernel.build(&cmd::root().join("xtask/vm/module"), &work.join("module"))?;
     Ok(Machine {
         initramfs: image::initramfs(&kernel, &[], work)?,
-        disk: image::disk(&kernel.release, &module, work)?,
+        disk: Some(image::disk(&kernel.release, &module, work)?),
         vmlinuz: kernel.vmlinuz(),
         append: "",
     })

@@ -65,10 +65,10 @@ pub(super) fn run(
     command.arg("-kernel").arg(&machine.vmlinuz);
     command.arg("-initrd").arg(&machine.initramfs);
     // The host never loses power here, so its disk need not be waited for; a reset of the guest loses nothing.
-    command.arg("-drive").arg(format!(
-        "file={},format=raw,if=virtio,cache=unsafe",
-        machine.disk.display()
-    ));
+    if let Some(disk) = &machine.disk {
+        let drive = format!("file={},format=raw,if=virtio,cache=unsafe", disk.display());
+        command.arg("-drive").arg(drive);
+    }
     let child = command
         .stdout(Stdio::piped())
         .spawn()

@@ -96,7 +96,7 @@ pub(super) fn make(work: &Path) -> Result<Machine> {
     Ok(Machine {
         vmlinuz: kernel.vmlinuz(),
         initramfs: image::initramfs(&kernel, &["fuse", "autofs4"], work)?,
-        disk: image::ext4(&root, &work.join("systemd.img"), "768M")?,
+        disk: Some(image::ext4(&root, &work.join("systemd.img"), "768M")?),
         append: "systemd.show_status=no systemd.log_target=journal",
     })
 }

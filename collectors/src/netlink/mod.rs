@@ -1,0 +1,33 @@
+//! The language of netlink: messages, their attributes, and what RDMA says in it. Any bytes give values or the reason
+//! why not; sockets are in [`crate::sys::netlink`].
+
+pub(crate) mod attribute;
+pub(crate) mod message;
+pub(crate) mod nldev;
+
+/// Bytes that are not what they should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("netlink: {0}")]
+pub(crate) struct Garbled(pub(crate) &'static str);
+
+/// Everything begins at a multiple of four bytes (`NLMSG_ALIGNTO`, `NLA_ALIGNTO`).
+const fn aligned(length: usize) -> usize {
+    (length + 3) & !3
+}
+
+/// Reads any bytes as what a kernel has sent, for fuzzing.
+pub(crate) fn check(data: &[u8]) {
+    for message in message::Messages::new(data) {
+        let Ok(message) = message else { break };
+        drop(nldev::Found::parse(message.payload));
+        let mut names = 0;
+        let counted = nldev::each_counter(message.payload, |name, _| {
+            assert!(!name.is_empty() && !name.chars().any(char::is_control));
+            names += 1;
+        });
+        if counted.is_ok() {
+            // A name takes eight bytes at least, a value twelve.
+            assert!(names * 20 <= data.len());
+        }
+    }
+}

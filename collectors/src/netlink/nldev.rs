@@ -1,0 +1,202 @@
+//! What RDMA devices say of themselves by netlink (include/uapi/rdma/rdma_netlink.h, drivers/infiniband/core/nldev.c).
+//! Anybody may ask.
+
+use super::Garbled;
+use super::attribute::{Attributes, text, u32, u64};
+use super::message::Request;
+
+/// `RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, ...)`.
+const NLDEV: u16 = 5 << 10;
+const GET: u16 = NLDEV | 1;
+const STAT_GET: u16 = NLDEV | 17;
+
+const DEV_INDEX: u16 = 1;
+const DEV_NAME: u16 = 2;
+const PORT_INDEX: u16 = 3;
+const NODE_GUID: u16 = 6;
+const STAT_HWCOUNTERS: u16 = 80;
+const STAT_HWCOUNTER_ENTRY: u16 = 81;
+const STAT_HWCOUNTER_ENTRY_NAME: u16 = 82;
+const STAT_HWCOUNTER_ENTRY_VALUE: u16 = 83;
+
+/// The longest name of a counter or a device.
+const LONGEST: usize = 128;
+
+/// Asks for all devices of our network namespace.
+pub(crate) fn devices() -> Request {
+    Request::all(GET)
+}
+
+/// Asks for the hardware's counters of one port. It is not answered from the kernel's cache: on mlx5 it costs three
+/// commands of the firmware, whenever it is asked.
+pub(crate) fn counters(device: u32, port: u32) -> Request {
+    Request::one(STAT_GET)
+        .with(DEV_INDEX, device)
+        .with(PORT_INDEX, port)
+}
+
+/// A device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Its number, which it keeps until it leaves, whatever it is called.
+    pub(crate) index: u32,
+    pub(crate) name: String,
+    /// As sysfs writes it: `b859:9f03:00c2:88f4`.
+    pub(crate) node_guid: String,
+}
+
+impl Found {
+    /// Reads one answer to [`devices`].
+    ///
+    /// # Errors
+    /// When something is missing or is not what it should be.
+    pub(crate) fn parse(payload: &[u8]) -> Result<Self, Garbled> {
+        let (mut index, mut name, mut guid) = (None, None, None);
+        for attribute in Attributes::new(payload) {
+            match attribute? {
+                (DEV_INDEX, value) => index = Some(u32(value)?),
+                (DEV_NAME, value) => name = Some(text(value)?),
+                (NODE_GUID, value) => guid = Some(u64(value)?),
+                _ => {}
+            }
+        }
+        let name = name.filter(|n| !n.is_empty() && n.len() <= LONGEST);
+        Ok(Self {
+            index: index.ok_or(Garbled("a device without its index"))?,
+            name: name.ok_or(Garbled("a device without a name"))?.to_owned(),
+            node_guid: guid.map(written).ok_or(Garbled("a device without its GUID"))?,
+        })
+    }
+}
+
+fn written(guid: u64) -> String {
+    let parts = [48, 32, 16, 0].map(|shift| format!("{:04x}", (guid >> shift) & 0xffff));
+    parts.join(":")
+}
+
+/// Whether this is an answer about that port.
+///
+/// # Errors
+/// When it does not say whose it is.
+pub(crate) fn is_of(payload: &[u8], device: u32, port: u32) -> Result<bool, Garbled> {
+    let (mut of_device, mut of_port) = (None, None);
+    for attribute in Attributes::new(payload) {
+        match attribute? {
+            (DEV_INDEX, value) => of_device = Some(u32(value)?),
+            (PORT_INDEX, value) => of_port = Some(u32(value)?),
+            _ => {}
+        }
+    }
+    let whose = of_device.zip(of_port);
+    Ok(whose.ok_or(Garbled("counters of no port"))? == (device, port))
+}
+
+/// The counters of an answer to [`counters`], in the order of the driver.
+///
+/// # Errors
+/// When something is not what it should be. What was told before it is to be thrown away.
+pub(crate) fn each_counter(payload: &[u8], mut tell: impl FnMut(&str, u64)) -> Result<(), Garbled> {
+    for attribute in Attributes::new(payload) {
+        let (STAT_HWCOUNTERS, table) = attribute? else {
+            continue;
+        };
+        for entry in Attributes::new(table) {
+            let (STAT_HWCOUNTER_ENTRY, entry) = entry? else {
+                continue;
+            };
+            let (mut name, mut count) = (None, None);
+            for part in Attributes::new(entry) {
+                match part? {
+                    (STAT_HWCOUNTER_ENTRY_NAME, value) => name = Some(text(value)?),
+                    (STAT_HWCOUNTER_ENTRY_VALUE, value) => count = Some(u64(value)?),
+                    _ => {}
+                }
+            }
+            let name = name.filter(|n| !n.is_empty() && n.len() <= LONGEST);
+            let both = name.zip(count);
+            let (name, count) = both.ok_or(Garbled("a counter without name or value"))?;
+            tell(name, count);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::super::attribute::tests::written as attribute;
+    use super::*;
+
+    /// An answer with these counters.
+    pub(crate) fn answer(device: u32, port: u32, counters: &[(&str, u64)]) -> Vec<u8> {
+        let entries = counters.iter().flat_map(|(name, value)| {
+            let name = attribute(STAT_HWCOUNTER_ENTRY_NAME, format!("{name}\0").as_bytes());
+            let value = attribute(STAT_HWCOUNTER_ENTRY_VALUE, &value.to_ne_bytes());
+            // The kernel marks what holds others.
+            attribute(STAT_HWCOUNTER_ENTRY | 0x8000, &[name, value].concat())
+        });
+        let table: Vec<u8> = entries.collect();
+        [
+            attribute(DEV_INDEX, &device.to_ne_bytes()),
+            attribute(DEV_NAME, b"mlx5_0\0"),
+            attribute(PORT_INDEX, &port.to_ne_bytes()),
+            attribute(STAT_HWCOUNTERS | 0x8000, &table),
+        ]
+        .concat()
+    }
+
+    fn read(payload: &[u8]) -> Result<Vec<(String, u64)>, Garbled> {
+        let mut all = Vec::new();
+        each_counter(payload, |name, value| all.push((name.to_owned(), value)))?;
+        Ok(all)
+    }
+
+    #[test]
+    fn counters_are_read_in_the_order_of_the_driver() {
+        let counters = [
+            ("np_cnp_sent", 7),
+            ("out_of_buffer", u64::MAX),
+            ("np_cnp_sent", 8),
+        ];
+        let payload = answer(3, 1, &counters);
+        let expected = counters.map(|(name, value)| (name.to_owned(), value));
+        assert_eq!(read(&payload).unwrap(), expected);
+        assert_eq!(is_of(&payload, 3, 1), Ok(true));
+        assert_eq!(is_of(&payload, 3, 2), Ok(false));
+        assert_eq!(is_of(&payload, 4, 1), Ok(false));
+        assert!(is_of(&[], 3, 1).is_err());
+        assert_eq!(read(&answer(3, 1, &[])).unwrap(), []);
+    }
+
+    #[test]
+    fn half_an_answer_is_none() {
+        let whole = answer(3, 1, &[("a", 1), ("b", 2)]);
+        let full = read(&whole).unwrap().len();
+        for end in 0..whole.len() {
+            // Cut between two attributes it is a shorter answer, as far as anybody can tell.
+            assert!(read(&whole[..end]).map_or(true, |all| all.len() < full), "{end}");
+        }
+        assert!(read(&answer(3, 1, &[("", 1)])).is_err());
+        assert!(read(&answer(3, 1, &[("a\nb", 1)])).is_err());
+    }
+
+    #[test]
+    fn a_device_has_its_index_name_and_guid() {
+        let parts = [
+            attribute(DEV_INDEX, &5_u32.to_ne_bytes()),
+            attribute(DEV_NAME, b"rxe0\0"),
+            attribute(NODE_GUID, &0x5054_00ff_fe12_3456_u64.to_ne_bytes()),
+        ];
+        let found = Found::parse(&parts.concat()).unwrap();
+        let expected = Found {
+            index: 5,
+            name: "rxe0".to_owned(),
+            node_guid: "5054:00ff:fe12:3456".to_owned(),
+        };
+        assert_eq!(found, expected);
+        for missing in 0..3 {
+            let rest = parts.iter().enumerate().filter(|(n, _)| *n != missing);
+            let rest: Vec<u8> = rest.flat_map(|(_, p)| p.clone()).collect();
+            assert!(Found::parse(&rest).is_err());
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Netlink sockets. The kernel answers a request inside of send(2): a driver that blocks, blocks there.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recvfrom, send, setsockopt,
+    socket, sockopt,
+};
+use nix::sys::time::{TimeVal, TimeValLike};
+
+use crate::netlink::Garbled;
+use crate::netlink::message::{Messages, Request, Turn};
+
+/// An answer is at most 8 KiB (`NLMSG_DEFAULT_SIZE`), and the pieces of a list are made to fit the buffer.
+const PIECE: usize = 16 * 1024;
+
+/// How long an answer may be missing after send(2) has returned. It is there by then, but for a list's later pieces.
+const MISSING: Duration = Duration::from_secs(5);
+
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Failed {
+    /// The kernel refused, or there is no such protocol.
+    #[error("{0}")]
+    Kernel(#[from] Errno),
+    /// It said something else than it should.
+    #[error(transparent)]
+    Garbled(#[from] Garbled),
+}
+
+/// A socket to one protocol of the kernel.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    fd: OwnedFd,
+    sequence: u32,
+}
+
+impl Socket {
+    /// To RDMA. `EPROTONOSUPPORT` while its modules are not loaded.
+    ///
+    /// # Errors
+    /// Of socket(2).
+    pub(crate) fn rdma() -> Result<Self, Errno> {
+        Self::open(SockProtocol::NetlinkRDMA)
+    }
+
+    fn open(protocol: SockProtocol) -> Result<Self, Errno> {
+        let fd = socket(
+            AddressFamily::Netlink,
+            SockType::Raw,
+            SockFlag::SOCK_CLOEXEC,
+            protocol,
+        )?;
+        let missing = i64::try_from(MISSING.as_secs()).unwrap_or(i64::MAX);
+        setsockopt(&fd, sockopt::ReceiveTimeout, &TimeVal::seconds(missing))?;
+        Ok(Self { fd, sequence: 0 })
+    }
+
+    /// Asks, and hands out every message of the answer.
+    ///
+    /// # Errors
+    /// When the kernel refuses, does not answer, or says what cannot be read.
+    pub(crate) fn ask(
+        &mut self,
+        request: &mut Request,
+        mut take: impl FnMut(&[u8]) -> Result<(), Garbled>,
+    ) -> Result<(), Failed> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let bytes = request.numbered(self.sequence);
+        send(self.fd.as_raw_fd(), bytes, MsgFlags::empty())?;
+        let until = Instant::now() + MISSING;
+        // The rest of an answer is read, or the kernel would be busy with it at the next question.
+        let mut taken = Ok(());
+        let mut buffer = [0; PIECE];
+        while Instant::now() < until {
+            for message in Messages::new(self.piece(&mut buffer)?) {
+                let message = message?;
+                if message.sequence != self.sequence {
+                    // To an earlier question, whose answer came too late.
+                    continue;
+                }
+                match message.turn()? {
+                    Turn::Goes if taken.is_ok() => taken = take(message.payload),
+                    Turn::Goes => {}
+                    Turn::Over => return Ok(taken?),
+                    Turn::Refused(errno) => return Err(errno.into()),
+                }
+            }
+        }
+        Err(Errno::ETIMEDOUT.into())
+    }
+
+    /// What has come at one time.
+    fn piece<'a>(&self, buffer: &'a mut [u8]) -> Result<&'a [u8], Failed> {
+        loop {
+            let (length, from) = match recvfrom::<NetlinkAddr>(self.fd.as_raw_fd(), buffer) {
+                Err(Errno::EINTR) => continue,
+                got => got?,
+            };
+            if from.is_some_and(|from| from.pid() != 0) {
+                // Not the kernel.
+                continue;
+            }
+            return Ok(buffer.get(..length).unwrap_or_default());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every kernel has this protocol; nobody needs a right to ask it.
+    const GET_LINK: u16 = 18;
+
+    fn links() -> Request {
+        // struct ifinfomsg
+        Request::all(GET_LINK).with_fixed(&[0; 16])
+    }
+
+    fn route() -> Socket {
+        Socket::open(SockProtocol::NetlinkRoute).unwrap()
+    }
+
+    #[test]
+    fn the_kernel_answers_with_a_list_and_its_end() {
+        let mut socket = route();
+        for _ in 0..2 {
+            let mut told = 0;
+            socket
+                .ask(&mut links(), |payload| {
+                    told += 1;
+                    assert!(payload.len() >= 16);
+                    Ok(())
+                })
+                .unwrap();
+            assert!(told >= 1, "lo");
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_refuses_is_its_error() {
+        let nobody = &mut Request::one(2000).with_fixed(&[0; 16]);
+        assert_eq!(
+            route().ask(nobody, |_| Ok(())),
+            Err(Failed::Kernel(Errno::EOPNOTSUPP))
+        );
+    }
+
+    #[test]
+    fn what_the_taker_does_not_understand_ends_the_answer_and_not_the_socket() {
+        let mut socket = route();
+        let garbled = Garbled("a link");
+        let refused = socket.ask(&mut links(), |_| Err(garbled));
+        assert_eq!(refused, Err(Failed::Garbled(garbled)));
+        assert_eq!(socket.ask(&mut links(), |_| Ok(())), Ok(()));
+    }
+}
