@@ -127,7 +127,7 @@ pub static PORT_UNREADABLE_FILES: Metric = Metric {
     kind: Kind::Gauge,
     unit: Unit::None,
     labels: &["device", "port", "reason"],
-    help: "Files of a port that gave no value: denied, gone, rejected (EINVAL), unsupported, io, empty, malformed, or all_ones (a counter that the driver could not decode).",
+    help: "Files or counters of a port that gave no value: denied, gone, rejected (EINVAL), unsupported, io, empty, malformed, or all_ones (a counter that the driver could not decode).",
     tier: Tier::Detail,
     source: "nodewarden",
     aliases: &[],
@@ -153,7 +153,7 @@ pub static HW_COUNTER: Metric = Metric {
     labels: NAMED,
     help: "A counter or gauge of a port that only its driver knows, in the driver's unit.",
     tier: Tier::Detail,
-    source: "/sys/class/infiniband/*/ports/*/hw_counters/*",
+    source: "/sys/class/infiniband/*/ports/*/hw_counters/*, RDMA_NLDEV_CMD_STAT_GET",
     aliases: &[],
 };
 

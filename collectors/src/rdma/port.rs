@@ -14,8 +14,9 @@ use super::metrics::{
     HW_COUNTERS_LIFESPAN, PORT_INFO, PORT_LANES, PORT_PHYSICAL_STATE, PORT_RATE, PORT_SATURATED_COUNTERS,
     PORT_STATE, PORT_UNREADABLE_FILES,
 };
-use super::stats::{Asked, Stats};
+use super::stats::{Asked, Known, Stats};
 use super::text::{self, Reason};
+use crate::sys::netlink::Lazy;
 use crate::sys::root;
 use crate::{Block, Device, Error, Subject, SubjectKind, Value};
 
@@ -38,8 +39,8 @@ pub(super) struct Place {
     pub(super) numa_node: String,
     /// The first port also tells what is the device's.
     pub(super) speaks_for_device: bool,
-    /// The device's number in netlink, where that may be asked.
-    pub(super) index: Option<u32>,
+    /// How netlink knows the device, where that may be asked.
+    pub(super) netlink: Option<Known>,
 }
 
 impl Place {
@@ -90,10 +91,8 @@ impl Port {
         ));
         // A driver without a folder of them has none to tell.
         let number = place.port.parse().ok().filter(|_| !hw_counters.is_empty());
-        let stats = place
-            .index
-            .zip(number)
-            .and_then(|(index, port)| Stats::new(index, port));
+        let known = place.netlink.clone().zip(number);
+        let stats = known.map(|(known, port)| Stats::new(known, port, Lazy::new(&files.budget)));
         let device = place.speaks_for_device.then(|| {
             let counters = counter::of_hw(&place.folder.join("hw_counters"), &[], &DEVICE_HW_COUNTER, files);
             (DeviceFacts::default(), listed(counters))
@@ -275,7 +274,7 @@ impl Port {
             .as_mut()
             .map(|s| s.ask(now, lifespan.unwrap_or_default()));
         if !self.hw_counters.is_empty() {
-            let by_netlink = !matches!(asked, None | Some(Asked::NotSo));
+            let by_netlink = !matches!(asked, None | Some(Asked::Files));
             let source = if by_netlink { "netlink" } else { "sysfs" };
             out.info(&HW_COUNTERS_INFO, &[device, number, source]);
         }
@@ -294,16 +293,11 @@ impl Port {
             }
             (Some(Asked::Refused(reason)), Some(stats)) => {
                 // The files would ask the same driver the same.
-                let mut names = stats.counters().map(|(meaning, _)| meaning).peekable();
-                let files = names.peek().is_none().then_some(&self.hw_counters);
-                let files = files.into_iter().flatten().map(|c| &c.meaning);
-                for meaning in names.chain(files) {
+                for (meaning, _) in stats.counters() {
                     counted.push(meaning, Err(reason));
                 }
             }
             _ => {
-                // This driver tells nothing so: nobody asks again before the next scan.
-                self.stats = None;
                 for counter in &mut self.hw_counters {
                     in_time(&self.place)?;
                     let reading = counter.read(now);

@@ -1,6 +1,6 @@
 //! Which ports there are, and which of them are read.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -8,8 +8,7 @@ use super::attribute::Files;
 use super::function::{self, Function};
 use super::port::{Place, Port};
 use super::settings::Table;
-use super::stats;
-use crate::netlink::nldev::Found;
+use super::stats::Known;
 use crate::sys::root::{self, Entry};
 use crate::{Device, Devices, Env, Error};
 
@@ -20,11 +19,17 @@ pub(super) struct Rdma {
     table: Table,
     files: Files,
     /// The kernel may be asked by netlink.
-    netlink: bool,
+    netlink: Option<Netlink>,
     /// How often the marks of devices that are still there are looked at: to look costs a sixth of a reading.
     pace: Duration,
     seen: Option<Listing>,
     looked: Option<Instant>,
+}
+
+/// How the kernel is asked by netlink.
+struct Netlink {
+    /// Files and netlink are of one kernel, whatever they say.
+    own_tree: bool,
 }
 
 /// What the list of ports is made from.
@@ -55,7 +60,9 @@ impl Rdma {
         Self {
             class: env.path("/sys/class/infiniband"),
             net: env.path("/sys/class/net"),
-            netlink: env.is_live() && !table.sysfs_only,
+            netlink: (env.is_live() && !table.sysfs_only).then(|| Netlink {
+                own_tree: env.sysroot == Path::new("/"),
+            }),
             table,
             files,
             pace,
@@ -129,8 +136,21 @@ impl Rdma {
         Ok(false)
     }
 
+    /// How netlink would know a device. `None`: it is not asked.
+    fn by_netlink(&self, device: &str, folder: &Path) -> Option<Known> {
+        let netlink = self.netlink.as_ref()?;
+        let guid = root::read_text(&folder.join("node_guid")).ok().flatten();
+        // Some drivers have none.
+        let guid = guid.filter(|guid| guid.chars().any(|c| c.is_ascii_hexdigit() && c != '0'));
+        // Of another tree than the kernel's own, a name alone says nothing.
+        (guid.is_some() || netlink.own_tree).then(|| Known {
+            device: device.to_owned(),
+            guid,
+        })
+    }
+
     /// The ports of one device that are read.
-    fn ports(&self, listed: &Listed, by_netlink: &BTreeMap<String, Found>) -> Result<Vec<Port>, Error> {
+    fn ports(&self, listed: &Listed) -> Result<Vec<Port>, Error> {
         let device = &listed.device.name;
         let folder = self.class.join(device);
         let function = Function::of(&folder)?;
@@ -145,12 +165,6 @@ impl Rdma {
             Vec::new()
         };
         let numa_node = function::numa_node(&folder);
-        let index = by_netlink.get(device).filter(|found| {
-            // Of another tree than the kernel's own, a name says nothing.
-            let guid = root::read_text(&folder.join("node_guid")).ok().flatten();
-            guid.is_some_and(|guid| guid == found.node_guid)
-        });
-        let index = index.map(|found| found.index);
         let taken = listed.ports.iter().filter_map(|number| {
             let number = number.to_string();
             let mut on_it = function::on_port(&netdevs, &number, of).into_iter();
@@ -161,7 +175,13 @@ impl Rdma {
             let by_name = self.table.takes_port(device, &format!("{device}/{number}"));
             (by_netdev && by_name).then_some(number)
         });
+        let taken: Vec<String> = taken.collect();
+        if taken.is_empty() {
+            return Ok(Vec::new());
+        }
+        let netlink = self.by_netlink(device, &folder);
         let ports = taken
+            .into_iter()
             .enumerate()
             .map(|(at, number)| {
                 let place = Place {
@@ -173,7 +193,7 @@ impl Rdma {
                     function: function.clone(),
                     numa_node: numa_node.clone(),
                     speaks_for_device: at == 0,
-                    index,
+                    netlink: netlink.clone(),
                 };
                 Port::new(place, &self.files)
             })
@@ -191,11 +211,6 @@ impl Devices for Rdma {
         let mut found: Vec<Box<dyn Device>> = Vec::new();
         let mut folders = BTreeSet::new();
         let mut is_whole = true;
-        let by_netlink = if self.netlink {
-            stats::devices()
-        } else {
-            BTreeMap::new()
-        };
         for listed in &listing.0 {
             // Two names for one device would count everything twice.
             if !folders.insert(resolved(&self.class.join(&listed.device.name))) {
@@ -205,7 +220,7 @@ impl Devices for Rdma {
                 );
                 continue;
             }
-            for port in self.ports(listed, &by_netlink)? {
+            for port in self.ports(listed)? {
                 is_whole &= port.is_whole();
                 found.push(Box::new(port));
             }

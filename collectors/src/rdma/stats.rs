@@ -1,6 +1,5 @@
 //! The hardware's counters of a port by one message in place of a file each. See docs/decisions/0009-rdma-netlink.md.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -9,28 +8,18 @@ use super::attribute::{Patience, reason};
 use super::counter::{Meaning, Reading};
 use super::metrics::{self, HW_COUNTER};
 use super::text::Reason;
-use crate::netlink::message::Request;
 use crate::netlink::nldev::{self, Found};
-use crate::sys::netlink::{Failed, Socket};
+use crate::sys::netlink::{Failed, Kernel};
 
 /// The kernel's own lifespan for `hw_counters`, which this way of asking does not heed (drivers/infiniband/core/nldev.c).
-pub(super) const LIFESPAN: Duration = Duration::from_millis(10);
+const LIFESPAN: Duration = Duration::from_millis(10);
 
-/// The devices that netlink knows, by name. Empty where it cannot be asked: then there are the files.
-pub(super) fn devices() -> BTreeMap<String, Found> {
-    let mut found = BTreeMap::new();
-    let asked = Socket::rdma().map_err(Failed::from).and_then(|mut socket| {
-        socket.ask(&mut nldev::devices(), |payload| {
-            let device = Found::parse(payload)?;
-            found.insert(device.name.clone(), device);
-            Ok(())
-        })
-    });
-    if let Err(error) = asked {
-        tracing::debug!(%error, "no RDMA by netlink; files are read");
-        found.clear();
-    }
-    found
+/// How a device is recognised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Known {
+    pub(super) device: String,
+    /// As sysfs writes it; `None`: the name is enough.
+    pub(super) guid: Option<String>,
 }
 
 /// What came of asking.
@@ -38,95 +27,142 @@ pub(super) fn devices() -> BTreeMap<String, Found> {
 pub(super) enum Asked {
     /// The counters are there.
     Told,
-    /// This driver has no such counters, or more than fit: there are the files.
-    NotSo,
-    /// The kernel or the driver refused.
+    /// The kernel does not tell them so, or not now: there are the files.
+    Files,
+    /// It has told them before, and the driver refuses now.
     Refused(Reason),
 }
 
 /// One port's counters.
 pub(super) struct Stats {
-    socket: Socket,
-    request: Request,
-    device: u32,
+    kernel: Box<dyn Kernel>,
+    known: Known,
     port: u32,
-    /// In the order of the driver, as of the last answer.
+    /// The device's number; `None`: not known yet, or not any more.
+    index: Option<u32>,
+    /// In the order of the driver, as of the last answer. Empty: there was none.
     counters: Vec<(Meaning, u64)>,
-    asked: Option<(Instant, Asked)>,
+    last: Option<(Instant, Asked)>,
     patience: Patience,
+    /// Files it is, for good.
+    never: bool,
 }
 
 impl Stats {
-    /// `None` where there is no socket to be had.
-    pub(super) fn new(device: u32, port: u32) -> Option<Self> {
-        Some(Self {
-            socket: Socket::rdma().ok()?,
-            request: nldev::counters(device, port),
-            device,
+    /// Asks nobody yet.
+    pub(super) fn new(known: Known, port: u32, kernel: impl Kernel + 'static) -> Self {
+        Self {
+            kernel: Box::new(kernel),
+            known,
             port,
+            index: None,
             counters: Vec::new(),
-            asked: None,
+            last: None,
             patience: Patience::default(),
-        })
+            never: false,
+        }
     }
 
     /// Asks, unless the last answer is younger than that.
     pub(super) fn ask(&mut self, now: Instant, lifespan: Duration) -> Asked {
-        if let Some((at, asked)) = self.asked
+        if self.never {
+            return Asked::Files;
+        }
+        if let Some((at, asked)) = self.last
             && now.saturating_duration_since(at) < lifespan.max(LIFESPAN)
         {
             return asked;
         }
         if let Some(reason) = self.patience.rests(now) {
-            return Asked::Refused(reason);
+            return self.without(reason);
         }
-        let Self {
-            socket,
-            request,
-            counters,
-            device,
-            port,
-            ..
-        } = self;
-        let mut told = false;
-        let answer = socket.ask(request, |payload| {
-            if !nldev::is_of(payload, *device, *port)? {
-                return Ok(());
+        let asked = match self.answer() {
+            Ok(()) => {
+                self.patience = Patience::default();
+                Asked::Told
             }
-            told = true;
-            let mut at = 0;
-            nldev::each_counter(payload, |name, count| {
-                take(counters, at, name, count);
-                at += 1;
-            })?;
-            counters.truncate(at);
-            Ok(())
-        });
-        let asked = match answer {
-            Ok(()) if told => Asked::Told,
-            Ok(()) => Asked::NotSo,
-            Err(Failed::Kernel(
-                Errno::EINVAL | Errno::EMSGSIZE | Errno::EOPNOTSUPP | Errno::EPROTONOSUPPORT,
-            )) => Asked::NotSo,
-            Err(Failed::Kernel(errno)) => Asked::Refused(reason(errno)),
-            Err(Failed::Garbled(_)) => Asked::Refused(Reason::Malformed),
+            Err(failed) => self.failed(now, failed),
         };
-        match asked {
-            Asked::Refused(reason) if reason.is_refusal() => {
-                if self.patience.refused(now, reason) {
-                    let (device, port) = (self.device, self.port);
-                    tracing::debug!(
-                        device,
-                        port,
-                        reason = reason.word(),
-                        "counters not told by netlink"
-                    );
-                }
-            }
-            _ => self.patience = Patience::default(),
-        }
-        self.asked = Some((now, asked));
+        self.last = Some((now, asked));
         asked
+    }
+
+    fn answer(&mut self) -> Result<(), Failed> {
+        let index = match self.index {
+            Some(index) => index,
+            None => self.find()?,
+        };
+        let (counters, port) = (&mut self.counters, self.port);
+        let mut told = false;
+        self.kernel
+            .ask(&mut nldev::counters(index, port), &mut |payload| {
+                if !nldev::is_of(payload, index, port)? {
+                    return Ok(());
+                }
+                let mut at = 0;
+                nldev::each_counter(payload, |name, count| {
+                    take(counters, at, name, count);
+                    at += 1;
+                })?;
+                counters.truncate(at);
+                told = at > 0;
+                Ok(())
+            })?;
+        self.index = Some(index);
+        // Where there are files there are counters: a driver that tells none so does not know this way.
+        told.then_some(()).ok_or(Errno::EOPNOTSUPP.into())
+    }
+
+    /// The number of the device, as long as it is the one of the files.
+    fn find(&mut self) -> Result<u32, Failed> {
+        let mut index = None;
+        let name = &self.known.device;
+        self.kernel.ask(&mut nldev::devices(), &mut |payload| {
+            // Another device's oddities are not ours.
+            index = index.or(Found::parse(payload)
+                .ok()
+                .filter(|f| f.name == *name)
+                .map(|f| f.index));
+            Ok(())
+        })?;
+        let index = index.ok_or(Errno::ENODEV)?;
+        let Some(guid) = &self.known.guid else {
+            return Ok(index);
+        };
+        let mut same = false;
+        self.kernel.ask(&mut nldev::device(index), &mut |payload| {
+            same |= Found::parse(payload)?.node_guid.as_ref() == Some(guid);
+            Ok(())
+        })?;
+        same.then_some(index).ok_or(Errno::ENODEV.into())
+    }
+
+    fn failed(&mut self, now: Instant, failed: Failed) -> Asked {
+        let reason = match failed {
+            Failed::Kernel(Errno::EMSGSIZE | Errno::EOPNOTSUPP | Errno::EPROTONOSUPPORT) => {
+                self.never = true;
+                return Asked::Files;
+            }
+            Failed::Kernel(errno) => reason(errno),
+            Failed::Garbled(_) => Reason::Malformed,
+        };
+        if reason == Reason::Gone {
+            self.index = None;
+        }
+        if self.patience.refused(now, reason) {
+            let Known { device, .. } = &self.known;
+            tracing::debug!(device, port = self.port, %failed, "counters not told by netlink");
+        }
+        self.without(reason)
+    }
+
+    /// A driver's own refusal comes as EINVAL, whatever it was (nldev.c): its files would say the same, each after as
+    /// long. Before it has ever told anything, it may as well be that it knows only files.
+    fn without(&self, reason: Reason) -> Asked {
+        match reason {
+            Reason::Rejected if !self.counters.is_empty() => Asked::Refused(reason),
+            _ => Asked::Files,
+        }
     }
 
     /// The counters of the last answer that was one.
@@ -152,33 +188,4 @@ fn take(counters: &mut Vec<(Meaning, u64)>, at: usize, name: &str, count: u64) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn names(counters: &[(Meaning, u64)]) -> Vec<(&str, u64)> {
-        counters.iter().map(|(m, n)| (m.name.as_str(), *n)).collect()
-    }
-
-    #[test]
-    fn names_are_looked_up_once_and_again_from_where_they_differ() {
-        let mut counters = Vec::new();
-        for (at, name) in ["np_cnp_sent", "made_up", "out_of_buffer"]
-            .into_iter()
-            .enumerate()
-        {
-            take(&mut counters, at, name, 1);
-        }
-        assert_eq!(counters[0].0.metric.name, "rdma_np_cnp_sent_total");
-        assert!(counters[1].0.is_named && !counters[2].0.is_named);
-        take(&mut counters, 0, "np_cnp_sent", 2);
-        take(&mut counters, 1, "rx_read_requests", 3);
-        assert_eq!(names(&counters), [("np_cnp_sent", 2), ("rx_read_requests", 3)]);
-    }
-
-    #[test]
-    fn without_rdma_in_the_kernel_there_are_no_devices_and_no_error() {
-        for (name, found) in devices() {
-            assert_eq!(name, found.name);
-        }
-    }
-}
+mod tests;

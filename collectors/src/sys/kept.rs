@@ -36,7 +36,8 @@ impl Budget {
         Self::new(soft.saturating_sub(RESERVED))
     }
 
-    fn take(self: &Arc<Self>) -> Option<Permit> {
+    /// The right to one more; `None`: there are too many.
+    pub fn take(self: &Arc<Self>) -> Option<Permit> {
         self.left
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
             .ok()
@@ -46,7 +47,7 @@ impl Budget {
 
 /// The right to keep one descriptor.
 #[derive(Debug)]
-struct Permit(Arc<Budget>);
+pub struct Permit(Arc<Budget>);
 
 impl Drop for Permit {
     fn drop(&mut self) {

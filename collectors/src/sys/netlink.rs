@@ -1,6 +1,7 @@
 //! Netlink sockets. The kernel answers a request inside of send(2): a driver that blocks, blocks there.
 
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -12,6 +13,7 @@ use nix::sys::time::{TimeVal, TimeValLike};
 
 use crate::netlink::Garbled;
 use crate::netlink::message::{Messages, Request, Turn};
+use crate::sys::kept::{Budget, Permit};
 
 /// An answer is at most 8 KiB (`NLMSG_DEFAULT_SIZE`), and the pieces of a list are made to fit the buffer.
 const PIECE: usize = 16 * 1024;
@@ -30,6 +32,54 @@ pub(crate) enum Failed {
     Garbled(#[from] Garbled),
 }
 
+/// Who answers questions: the kernel, or a test in its place.
+pub(crate) trait Kernel: Send {
+    /// Asks, and hands out every message of the answer.
+    ///
+    /// # Errors
+    /// When the kernel refuses, does not answer, or says what cannot be read.
+    fn ask(
+        &mut self,
+        request: &mut Request,
+        take: &mut dyn FnMut(&[u8]) -> Result<(), Garbled>,
+    ) -> Result<(), Failed>;
+}
+
+/// A socket to RDMA that is opened at the first question, within the budget of descriptors.
+pub(crate) struct Lazy {
+    budget: Arc<Budget>,
+    open: Option<(Socket, Permit)>,
+}
+
+impl Lazy {
+    pub(crate) fn new(budget: &Arc<Budget>) -> Self {
+        Self {
+            budget: Arc::clone(budget),
+            open: None,
+        }
+    }
+}
+
+impl Kernel for Lazy {
+    fn ask(
+        &mut self,
+        request: &mut Request,
+        take: &mut dyn FnMut(&[u8]) -> Result<(), Garbled>,
+    ) -> Result<(), Failed> {
+        if self.open.is_none() {
+            let permit = self.budget.take().ok_or(Errno::EMFILE)?;
+            self.open = Some((Socket::rdma()?, permit));
+        }
+        let (socket, _) = self.open.as_mut().ok_or(Errno::EBADF)?;
+        let answer = socket.ask(request, take);
+        if answer.is_err_and(|error| !matches!(error, Failed::Kernel(_))) {
+            // What may still come is not to be taken for the next answer.
+            self.open = None;
+        }
+        answer
+    }
+}
+
 /// A socket to one protocol of the kernel.
 #[derive(Debug)]
 pub(crate) struct Socket {
@@ -38,7 +88,7 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// To RDMA. `EPROTONOSUPPORT` while its modules are not loaded.
+    /// To RDMA. The kernel loads its module for it where there is one on the disk; otherwise `EPROTONOSUPPORT`.
     ///
     /// # Errors
     /// Of socket(2).
@@ -65,7 +115,7 @@ impl Socket {
     pub(crate) fn ask(
         &mut self,
         request: &mut Request,
-        mut take: impl FnMut(&[u8]) -> Result<(), Garbled>,
+        take: &mut dyn FnMut(&[u8]) -> Result<(), Garbled>,
     ) -> Result<(), Failed> {
         self.sequence = self.sequence.wrapping_add(1);
         let bytes = request.numbered(self.sequence);
@@ -130,7 +180,7 @@ mod tests {
         for _ in 0..2 {
             let mut told = 0;
             socket
-                .ask(&mut links(), |payload| {
+                .ask(&mut links(), &mut |payload| {
                     told += 1;
                     assert!(payload.len() >= 16);
                     Ok(())
@@ -144,7 +194,7 @@ mod tests {
     fn what_the_kernel_refuses_is_its_error() {
         let nobody = &mut Request::one(2000).with_fixed(&[0; 16]);
         assert_eq!(
-            route().ask(nobody, |_| Ok(())),
+            route().ask(nobody, &mut |_| Ok(())),
             Err(Failed::Kernel(Errno::EOPNOTSUPP))
         );
     }
@@ -153,8 +203,8 @@ mod tests {
     fn what_the_taker_does_not_understand_ends_the_answer_and_not_the_socket() {
         let mut socket = route();
         let garbled = Garbled("a link");
-        let refused = socket.ask(&mut links(), |_| Err(garbled));
+        let refused = socket.ask(&mut links(), &mut |_| Err(garbled));
         assert_eq!(refused, Err(Failed::Garbled(garbled)));
-        assert_eq!(socket.ask(&mut links(), |_| Ok(())), Ok(()));
+        assert_eq!(socket.ask(&mut links(), &mut |_| Ok(())), Ok(()));
     }
 }

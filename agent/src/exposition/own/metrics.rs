@@ -49,7 +49,7 @@ own! {
     SXIDS "gpu_nvswitch_sxid_errors_total" Counter None ["nvswitch" "sxid"]
         "SXid errors that the NVSwitch driver reported in the kernel log." "kernel log, nvidia-nvswitch: SXid"
     FALLEN_OFF "gpu_fallen_off_bus_total" Counter None ["gpu"]
-        "Reports that a GPU has fallen off the bus, without an Xid." "kernel log, NVRM"
+        "Lines of the kernel log, other than those of Xids, that say that a GPU has fallen off the bus." "kernel log, NVRM"
     UNCOUNTED "nodewarden_events_uncounted_total" Counter None []
         "Events of more devices or codes than are told apart; they were judged all the same." "ledger"
     OVERRUNS "nodewarden_kernel_log_overruns_total" Counter None []

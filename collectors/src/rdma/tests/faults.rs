@@ -190,7 +190,7 @@ fn behind_a_file_that_took_too_long_nothing_is_read_and_nothing_shown() {
         function: Function::default(),
         numa_node: String::new(),
         speaks_for_device: true,
-        index: None,
+        netlink: None,
     };
     let files = Files {
         budget: Budget::new(100),
