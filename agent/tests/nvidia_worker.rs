@@ -96,13 +96,20 @@ impl Node {
         symlink("../../../bus/pci/drivers/nvidia", folder.join("driver")).unwrap();
     }
 
-    /// Until what the GPUs are called is on the disk.
-    fn until_noted(&self) {
+    /// Loses a GPU between two daemons. What the GPUs were called before and afterwards.
+    fn lose_between_daemons(&mut self, lose: impl Fn(&FakeNvml)) -> [Vec<Sample>; 2] {
+        let before = self.until("all GPUs are up", &|page| gpus_up(page) == 8);
+        // What they are called is on the disk.
         let record = self.dir.path().join("state/state.json");
         wait::until_true("the names are in the record", LONG, || {
             fs::read_to_string(&record).is_ok_and(|text| text.contains("0000:c3:00.0"))
         })
         .unwrap();
+        self.daemon = None;
+        lose(&self.driver);
+        self.run();
+        let after = self.until("the others are up", &|page| gpus_up(page) == 7);
+        [before, after]
     }
 
     fn status(&self) -> String {
@@ -257,25 +264,15 @@ fn a_driver_is_taken_back_when_its_command_ends_or_the_time_is_over() {
 fn a_gpu_that_is_lost_before_a_restart_of_the_daemon_keeps_its_name() {
     let mut node = Node::start();
     node.add_pci("0000:c3:00.0");
-    let before = node.until("all GPUs are up", &|page| gpus_up(page) == 8);
-    node.until_noted();
-    node.daemon = None;
-    node.driver.lose(5).unwrap();
-    node.run();
-    let seen = node.until("the others are up", &|page| gpus_up(page) == 7);
-    assert_eq!(called(&seen), called(&before));
+    let [before, after] = node.lose_between_daemons(|driver| driver.lose(5).unwrap());
+    assert_eq!(called(&after), called(&before));
 }
 
 #[test]
 fn a_gpu_that_left_the_bus_is_forgotten_at_the_next_start() {
     let mut node = Node::start();
-    let before = node.until("all GPUs are up", &|page| gpus_up(page) == 8);
-    node.until_noted();
-    node.daemon = None;
-    node.driver.remove(5).unwrap();
-    node.run();
-    let seen = node.until("the others are up", &|page| gpus_up(page) == 7);
-    assert_eq!(called(&seen).len() + 1, called(&before).len());
+    let [before, after] = node.lose_between_daemons(|driver| driver.remove(5).unwrap());
+    assert_eq!(called(&after).len() + 1, called(&before).len());
 }
 
 #[test]

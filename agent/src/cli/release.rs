@@ -241,7 +241,7 @@ fn found(status: &Status, domain: &Domain) -> Option<(String, bool)> {
     let (mut parts, mut well) = (Vec::new(), true);
     for spec in COLLECTORS.iter().filter(|s| s.domain.name == domain.name) {
         let view = status.collectors.iter().find(|c| c.name == spec.name)?;
-        let gpus = || status.gpus.iter().filter(|_| !domain.devices.is_empty());
+        let gpus = || status.gpus.iter().filter(|gpu| gpu.collector == view.name);
         well &= gpus().all(|gpu| gpu.up.is_some());
         parts.push(match view.state.as_str() {
             "unknown" => return None,

@@ -13,7 +13,7 @@ use crate::health::Mode;
 use crate::health::view::{IncidentView, View};
 use crate::http::control::{GpuView, Reply, Request};
 use screen::{ColourArgs, Screen};
-use select::{called, select};
+use select::select;
 use steps::Caller;
 
 /// The arguments of `nodewarden why`.
@@ -44,11 +44,11 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<ExitCode> {
         Reply::Refused(text) => anyhow::bail!(text),
         _ => return Err(Down::odd(&dir).into()),
     };
-    let found = select(&status, args.id.as_deref(), args.all).map_err(anyhow::Error::msg)?;
+    let selected = select(&status, args.id.as_deref(), args.all).map_err(anyhow::Error::msg)?;
+    let (found, gpu) = (selected.incidents, selected.gpu);
     let text = if args.json {
         serde_json::to_string_pretty(&found)? + "\n"
     } else if found.is_empty() {
-        let gpu = args.id.as_deref().and_then(|name| called(&status.gpus, name));
         nothing(&status.view, gpu)
     } else {
         let caller = Caller::new(args.run_dir.as_deref());

@@ -1,4 +1,4 @@
-//! Ports of InfiniBand, RoCE and other RDMA devices, by sysfs.
+//! Ports of InfiniBand, RoCE and other RDMA devices, by sysfs; their hardware's counters by netlink where it has them.
 //!
 //! A reading may block for a minute in the kernel while a driver waits for its firmware, so each port is a device of
 //! its own. What one file does not tell costs that value only.

@@ -103,13 +103,7 @@ pub(super) fn pack(root: &Path, archive: &Path) -> Result<PathBuf> {
 /// # Errors
 /// When something that goes onto it is missing.
 pub(super) fn disk(release: &str, module: &Path, work: &Path) -> Result<PathBuf> {
-    let root = empty(&work.join("disk"))?;
-    for dir in FOLDERS {
-        fs::create_dir_all(root.join(dir))?;
-    }
-    for link in ["bin", "lib", "lib64", "sbin"] {
-        symlink(format!("usr/{link}"), root.join(link))?;
-    }
+    let root = skeleton(&work.join("disk"), FOLDERS)?;
     programs(&root)?;
     node(&root)?;
     for (file, text) in [
@@ -237,6 +231,21 @@ pub(super) fn program(from: &Path, to: &Path) -> Result<()> {
     fs::copy(from, to).with_context(|| from.display().to_string())?;
     fs::set_permissions(to, Permissions::from_mode(0o755))?;
     Ok(())
+}
+
+/// An empty root with these folders, and Debian's links to those below usr.
+///
+/// # Errors
+/// When it cannot be made.
+pub(super) fn skeleton(root: &Path, folders: &[&str]) -> Result<PathBuf> {
+    let root = empty(root)?;
+    for dir in folders {
+        fs::create_dir_all(root.join(dir))?;
+    }
+    for link in ["bin", "lib", "lib64", "sbin"] {
+        symlink(format!("usr/{link}"), root.join(link))?;
+    }
+    Ok(root)
 }
 
 /// An empty folder.

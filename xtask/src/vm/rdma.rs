@@ -2,7 +2,6 @@
 //! the initramfs.
 
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -64,6 +63,21 @@ const PROGRAMS: &[&str] = &[
     "/usr/bin/ibv_rc_pingpong",
 ];
 
+/// Folders that are empty at first.
+const FOLDERS: &[&str] = &[
+    "dev",
+    "etc",
+    "modules",
+    "proc",
+    "run",
+    "sys",
+    "tmp",
+    "usr/bin",
+    "usr/lib",
+    "usr/lib64",
+    "usr/sbin",
+];
+
 /// What libibverbs opens by name for soft-RoCE.
 const PROVIDER: &str = "/etc/libibverbs.d/rxe.driver";
 const PROVIDERS: &str = "/usr/lib/x86_64-linux-gnu/libibverbs";
@@ -76,25 +90,7 @@ pub(super) fn make(work: &Path) -> Result<Machine> {
     let ours = cmd::build_nodewarden()?;
     fs::create_dir_all(work)?;
     let kernel = kernel::get(work)?;
-    let root = image::empty(&work.join("rdma"))?;
-    for dir in [
-        "dev",
-        "etc",
-        "modules",
-        "proc",
-        "run",
-        "sys",
-        "tmp",
-        "usr/bin",
-        "usr/lib",
-        "usr/lib64",
-        "usr/sbin",
-    ] {
-        fs::create_dir_all(root.join(dir))?;
-    }
-    for link in ["bin", "lib", "lib64", "sbin"] {
-        symlink(format!("usr/{link}"), root.join(link))?;
-    }
+    let root = image::skeleton(&work.join("rdma"), FOLDERS)?;
     fs::write(root.join("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n")?;
     fs::write(root.join("etc/group"), "root:x:0:\n")?;
     image::program(Path::new("/usr/bin/busybox"), &root.join("usr/bin/busybox")).context("busybox-static")?;

@@ -5,60 +5,63 @@ use collectors::PciAddress;
 use crate::health::view::{IncidentView, View};
 use crate::http::control::{GpuView, Status};
 
-/// The incidents that are asked for; none where a GPU is named that has none. A name picks closed ones too, where no
-/// open one has it. What a name says exactly goes before what begins with it: a UUID may begin with any digit.
-pub(super) fn select<'a>(
-    status: &'a Status,
-    name: Option<&str>,
-    all: bool,
-) -> Result<Vec<&'a IncidentView>, String> {
+/// What a name picks.
+#[derive(Debug, Default)]
+pub(super) struct Selected<'a> {
+    /// None only where there are none, or where a GPU is named that has none.
+    pub(super) incidents: Vec<&'a IncidentView>,
+    /// The GPU that is named.
+    pub(super) gpu: Option<&'a GpuView>,
+}
+
+/// The incidents that are asked for. A name picks closed ones too, where no open one has it. What a name says exactly
+/// goes before what begins with it: a UUID may begin with any digit.
+pub(super) fn select<'a>(status: &'a Status, name: Option<&str>, all: bool) -> Result<Selected<'a>, String> {
     let incidents = || status.view.incidents.iter();
     let open = |i: &&IncidentView| i.closed.is_none();
+    let of = |incidents: Vec<&'a IncidentView>, gpu| Selected { incidents, gpu };
     let Some(name) = name else {
-        return Ok(incidents().filter(|i| all || open(i)).collect());
+        return Ok(of(incidents().filter(|i| all || open(i)).collect(), None));
     };
     if let Some(one) = incidents().find(|i| i.id == name) {
-        return Ok(vec![one]);
+        return Ok(of(vec![one], None));
     }
-    let (named, known) = match place(&status.gpus, name) {
-        Some(place) => (incidents().filter(|i| place.has(i)).collect(), place.known),
+    let (named, gpu): (Vec<&IncidentView>, _) = match place(&status.gpus, name) {
+        Some(place) => (incidents().filter(|i| place.has(i)).collect(), place.gpu),
         None if is_index(name) => {
             return Err(format!(
                 "no GPU {name} is known; `nodewarden status` shows which are"
             ));
         }
         None => (
-            incidents().filter(|i| begins(i, name)).collect::<Vec<_>>(),
-            status.gpus.iter().any(|gpu| is_start(&gpu.gpu, name)),
+            incidents().filter(|i| begins(i, name)).collect(),
+            status.gpus.iter().find(|gpu| is_start(&gpu.gpu, name)),
         ),
     };
     let current: Vec<&IncidentView> = named.iter().copied().filter(|i| all || open(i)).collect();
     match (named.is_empty(), current.is_empty()) {
-        (true, _) if known => Ok(Vec::new()),
-        (true, _) => Err(unknown(&status.view, name)),
-        (false, true) => Ok(named),
-        (false, false) => Ok(current),
+        (true, _) if gpu.is_none() => Err(unknown(&status.view, name)),
+        (_, true) => Ok(of(named, gpu)),
+        (_, false) => Ok(of(current, gpu)),
     }
 }
 
 /// One place on the PCI bus, and what is there.
-struct Place {
+struct Place<'a> {
     /// As sysfs writes it; empty where it is not known.
     pci: String,
-    gpu: Option<String>,
-    /// There is a GPU.
-    known: bool,
+    gpu: Option<&'a GpuView>,
 }
 
-impl Place {
+impl Place<'_> {
     fn has(&self, incident: &IncidentView) -> bool {
         let pci = !self.pci.is_empty() && incident.pci == self.pci;
-        pci || self.gpu.as_ref().is_some_and(|gpu| *gpu == incident.subject_name)
+        pci || self.gpu.is_some_and(|gpu| gpu.gpu == incident.subject_name)
     }
 }
 
 /// The place that a PCI address, an index or a whole label says.
-fn place(gpus: &[GpuView], name: &str) -> Option<Place> {
+fn place<'a>(gpus: &'a [GpuView], name: &str) -> Option<Place<'a>> {
     let name = name.strip_prefix("gpu ").unwrap_or(name);
     let address = PciAddress::parse(name.strip_prefix("pci:").unwrap_or(name)).map(|a| a.0);
     let is_it = |gpu: &&GpuView| match &address {
@@ -70,8 +73,7 @@ fn place(gpus: &[GpuView], name: &str) -> Option<Place> {
         (None, None) => None,
         (address, gpu) => Some(Place {
             pci: address.or_else(|| Some(gpu?.pci.clone())).unwrap_or_default(),
-            gpu: gpu.map(|gpu| gpu.gpu.clone()),
-            known: gpu.is_some(),
+            gpu,
         }),
     }
 }
@@ -80,15 +82,6 @@ fn place(gpus: &[GpuView], name: &str) -> Option<Place> {
 fn is_index(name: &str) -> bool {
     let name = name.strip_prefix("gpu ").unwrap_or(name);
     (1..=3).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_digit())
-}
-
-/// What the GPU that is meant is called.
-pub(super) fn called<'a>(gpus: &'a [GpuView], name: &str) -> Option<&'a GpuView> {
-    let exact = place(gpus, name).and_then(|place| place.gpu);
-    gpus.iter().find(|gpu| match &exact {
-        Some(exact) => gpu.gpu == *exact,
-        None => is_start(&gpu.gpu, name),
-    })
 }
 
 fn begins(incident: &IncidentView, name: &str) -> bool {

@@ -10,6 +10,9 @@ use crate::health::view::View;
 /// One GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GpuView {
+    /// Who reads it, by the collector's name.
+    #[serde(default)]
+    pub collector: String,
     /// `GPU-<uuid>`, or `pci:<address>`.
     pub gpu: String,
     /// PCI address as sysfs writes it; empty where it is not known.
@@ -93,6 +96,7 @@ fn gpu(collector: &CollectorState, device: &DeviceState, snapshot: &Snapshot, vi
     let label = |name| known.label(&m::INFO, name).unwrap_or_default();
     let up = told.sum(&m::UP).map(|v| v > 0.0);
     GpuView {
+        collector: collector.spec.name.to_owned(),
         gpu: device.subject.name.clone(),
         pci: label("pci"),
         index: label("index"),

@@ -91,6 +91,7 @@ mod tests {
     fn gpu(index: &str, uuid: &str) -> GpuView {
         GpuView {
             gpu: uuid.to_owned(),
+            collector: "nvidia".to_owned(),
             pci: String::new(),
             index: index.to_owned(),
             name: "NVIDIA H100 80GB HBM3".to_owned(),
