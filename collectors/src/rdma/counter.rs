@@ -88,7 +88,7 @@ pub(super) fn of_pma(folder: &Path, driver: &str, files: &Files) -> Result<Vec<C
 /// in another order, each of the ninety costs up to three commands of the firmware.
 pub(super) fn of_hw(
     folder: &Path,
-    rows: &'static [Row],
+    row: impl Fn(&str) -> Option<&'static Row>,
     other: &'static Metric,
     files: &Files,
 ) -> Result<Vec<Counter>, Error> {
@@ -97,7 +97,7 @@ pub(super) fn of_hw(
         // A setting, not a counter.
         .filter(|name| name != "lifespan")
         .map(|name| {
-            let row = rows.iter().find(|r| r.file == name);
+            let row = row(&name);
             counter(folder, name, row, other, files)
         })
         .collect();

@@ -1,6 +1,7 @@
 //! The rdma collector's metrics: what each port and device is and does. The counters stand in [`pma`] and [`hw`].
 
 mod alias;
+pub(super) mod drivers;
 pub mod hw;
 pub mod pma;
 mod row;

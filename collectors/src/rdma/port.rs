@@ -10,9 +10,9 @@ use super::counter::{self, Counter, Meaning, Reading};
 use super::facts::{DeviceFacts, PortFacts};
 use super::function::Function;
 use super::metrics::{
-    self, CARRIER_DOWN, COUNTER_SATURATED, DEVICE_HW_COUNTER, DEVICE_INFO, HW_COUNTER, HW_COUNTERS_INFO,
+    CARRIER_DOWN, COUNTER_SATURATED, DEVICE_HW_COUNTER, DEVICE_INFO, HW_COUNTER, HW_COUNTERS_INFO,
     HW_COUNTERS_LIFESPAN, PORT_INFO, PORT_LANES, PORT_PHYSICAL_STATE, PORT_RATE, PORT_SATURATED_COUNTERS,
-    PORT_STATE, PORT_UNREADABLE_FILES,
+    PORT_STATE, PORT_UNREADABLE_FILES, drivers,
 };
 use super::stats::{Asked, Known, Stats};
 use super::text::{self, Reason};
@@ -82,19 +82,27 @@ impl Port {
                 Vec::new()
             })
         };
-        let hw = counter::of_hw(&folder.join("hw_counters"), metrics::hw::ROWS, &HW_COUNTER, files);
-        let hw_counters = listed(hw);
-        let counters = listed(counter::of_pma(
-            &folder.join("counters"),
-            &place.function.driver,
+        let pma = counter::of_pma(&folder.join("counters"), &place.function.driver, files);
+        let counters = listed(pma);
+        let row = |name: &str| drivers::row(name, !counters.is_empty());
+        let hw_counters = listed(counter::of_hw(
+            &folder.join("hw_counters"),
+            row,
+            &HW_COUNTER,
             files,
         ));
         // A driver without a folder of them has none to tell.
         let number = place.port.parse().ok().filter(|_| !hw_counters.is_empty());
         let known = place.netlink.clone().zip(number);
-        let stats = known.map(|(known, port)| Stats::new(known, port, Lazy::new(&files.budget)));
+        let stats = known
+            .map(|(known, port)| Stats::new(known, port, !counters.is_empty(), Lazy::new(&files.budget)));
         let device = place.speaks_for_device.then(|| {
-            let counters = counter::of_hw(&place.folder.join("hw_counters"), &[], &DEVICE_HW_COUNTER, files);
+            let counters = counter::of_hw(
+                &place.folder.join("hw_counters"),
+                |_| None,
+                &DEVICE_HW_COUNTER,
+                files,
+            );
             (DeviceFacts::default(), listed(counters))
         });
         Self {

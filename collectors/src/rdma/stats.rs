@@ -6,7 +6,7 @@ use nix::errno::Errno;
 
 use super::attribute::{Patience, reason};
 use super::counter::{Meaning, Reading};
-use super::metrics::{self, HW_COUNTER};
+use super::metrics::{HW_COUNTER, drivers};
 use super::text::Reason;
 use crate::netlink::nldev::{self, Found};
 use crate::sys::netlink::{Failed, Kernel};
@@ -38,6 +38,8 @@ pub(super) struct Stats {
     kernel: Box<dyn Kernel>,
     known: Known,
     port: u32,
+    /// Its PMA has counters too.
+    has_pma: bool,
     /// The device's number; `None`: not known yet, or not any more.
     index: Option<u32>,
     /// In the order of the driver, as of the last answer. Empty: there was none.
@@ -50,11 +52,12 @@ pub(super) struct Stats {
 
 impl Stats {
     /// Asks nobody yet.
-    pub(super) fn new(known: Known, port: u32, kernel: impl Kernel + 'static) -> Self {
+    pub(super) fn new(known: Known, port: u32, has_pma: bool, kernel: impl Kernel + 'static) -> Self {
         Self {
             kernel: Box::new(kernel),
             known,
             port,
+            has_pma,
             index: None,
             counters: Vec::new(),
             last: None,
@@ -92,7 +95,7 @@ impl Stats {
             Some(index) => index,
             None => self.find()?,
         };
-        let (counters, port) = (&mut self.counters, self.port);
+        let (counters, port, has_pma) = (&mut self.counters, self.port, self.has_pma);
         let mut told = false;
         self.kernel
             .ask(&mut nldev::counters(index, port), &mut |payload| {
@@ -101,7 +104,7 @@ impl Stats {
                 }
                 let mut at = 0;
                 nldev::each_counter(payload, |name, count| {
-                    take(counters, at, name, count);
+                    take(counters, at, (name, count), has_pma);
                     at += 1;
                 })?;
                 counters.truncate(at);
@@ -176,11 +179,11 @@ impl Stats {
 }
 
 /// Names hardly ever change: only a new one is looked up.
-fn take(counters: &mut Vec<(Meaning, u64)>, at: usize, name: &str, count: u64) {
+fn take(counters: &mut Vec<(Meaning, u64)>, at: usize, (name, count): (&str, u64), has_pma: bool) {
     match counters.get_mut(at) {
         Some((meaning, known)) if meaning.name == name => *known = count,
         _ => {
-            let row = metrics::hw::ROWS.iter().find(|r| r.file == name);
+            let row = drivers::row(name, has_pma);
             counters.truncate(at);
             counters.push((Meaning::new(name.to_owned(), row, &HW_COUNTER), count));
         }

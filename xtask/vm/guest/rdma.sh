@@ -51,9 +51,19 @@ page() { wget -q -O - "$PAGE?tier=detail&collect[]=rdma"; }
 has() { page >/tmp/page && grep -qF "$1" /tmp/page; }
 has_not() { page >/tmp/page && grep -q '^nodewarden_collector_up{collector="rdma"} 1' /tmp/page && ! grep -qF "$1" /tmp/page; }
 
-# The value of a counter of a port on the page, by its own metric or by its name.
+# The value of a counter of a port on the page, by its own metric, by that of other drivers, or by its name.
 counter() {
-  awk -v port="{device=\"$1\",port=\"1\"" -v name="$2" '
+  local name=$2
+  case $name in
+    sent_pkts) name=port_xmit_packets ;;
+    rcvd_pkts) name=port_rcv_packets ;;
+    out_of_seq_request) name=out_of_sequence ;;
+    rcvd_seq_err) name=packet_seq_err ;;
+    rcvd_rnr_err) name=rnr_nak_retry_err ;;
+    retry_exceeded_err) name=req_transport_retries_exceeded ;;
+    retry_rnr_exceeded_err) name=req_rnr_retries_exceeded ;;
+  esac
+  awk -v port="{device=\"$1\",port=\"1\"" -v name="$name" '
     index($0, "rdma_" name "_total" port "} ") == 1 { print $2 }
     index($0, "rdma_hw_counter" port ",counter=\"" name "\"} ") == 1 { print $2 }' /tmp/page
 }
@@ -125,7 +135,7 @@ must "traffic: netlink says what sysfs says" "" 20 same rxe0
 
 ip link set ve0 down
 must "link down: state" "" 20 state_is rxe0 1
-must "link down: counted" "" 20 has 'rdma_hw_counter{device="rxe0",port="1",counter="link_downed"} 1'
+must "link down: counted" "" 20 has 'rdma_link_downed_total{device="rxe0",port="1"} 1'
 ip link set ve0 up
 must "link up: state" "" 20 state_is rxe0 4
 
