@@ -4,6 +4,31 @@
 pub(crate) mod attribute;
 pub(crate) mod message;
 pub(crate) mod nldev;
+pub(crate) mod recording;
+
+/// Whom a question is for: each has a socket of its own kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// `NETLINK_RDMA`.
+    Rdma,
+    /// `NETLINK_ROUTE`: links, DCB.
+    Route,
+    /// `NETLINK_GENERIC`: ethtool and other families.
+    Generic,
+}
+
+impl Protocol {
+    const ALL: [Self; 3] = [Self::Rdma, Self::Route, Self::Generic];
+
+    /// As a recording has it.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Rdma => "rdma",
+            Self::Route => "route",
+            Self::Generic => "generic",
+        }
+    }
+}
 
 /// Bytes that are not what they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
