@@ -47,9 +47,21 @@ impl Request {
     }
 
     /// With the fixed part that a protocol wants before the attributes.
-    #[cfg(test)]
     pub(crate) fn with_fixed(mut self, part: &[u8]) -> Self {
         self.bytes.extend(part);
+        self
+    }
+
+    /// With a text, which ends in a zero.
+    pub(crate) fn with_text(mut self, kind: u16, value: &str) -> Self {
+        attribute::push(&mut self.bytes, kind, &[value.as_bytes(), &[0]].concat());
+        self
+    }
+
+    /// With an attribute that holds those of another request.
+    pub(crate) fn with_nest(mut self, kind: u16, inner: &Self) -> Self {
+        let inner = inner.bytes.get(HEADER..).unwrap_or_default();
+        attribute::push(&mut self.bytes, kind | attribute::NESTED, inner);
         self
     }
 
