@@ -47,6 +47,14 @@ pub(crate) fn push_u32(to: &mut Vec<u8>, kind: u16, value: u32) {
     to.extend(value.to_ne_bytes());
 }
 
+/// A number of 8 bits.
+pub(crate) fn u8(bytes: &[u8]) -> Result<u8, Garbled> {
+    match bytes {
+        [byte] => Ok(*byte),
+        _ => Err(Garbled("a number of 8 bits of another length")),
+    }
+}
+
 /// A number of 32 bits.
 pub(crate) fn u32(bytes: &[u8]) -> Result<u32, Garbled> {
     let bytes = bytes

@@ -1,7 +1,7 @@
 //! Netlink sockets. The kernel answers a request inside of send(2): a driver that blocks, blocks there.
 
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -77,6 +77,27 @@ impl Kernel for Lazy {
             self.open = None;
         }
         answer
+    }
+}
+
+/// One socket for those who ask in turn.
+#[derive(Clone)]
+pub(crate) struct Shared(Arc<Mutex<Box<dyn Kernel>>>);
+
+impl Shared {
+    pub(crate) fn new(kernel: impl Kernel + 'static) -> Self {
+        Self(Arc::new(Mutex::new(Box::new(kernel))))
+    }
+}
+
+impl Kernel for Shared {
+    fn ask(
+        &mut self,
+        request: &mut Request,
+        take: &mut dyn FnMut(&[u8]) -> Result<(), Garbled>,
+    ) -> Result<(), Failed> {
+        let mut kernel = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kernel.ask(request, take)
     }
 }
 
