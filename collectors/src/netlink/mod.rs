@@ -2,6 +2,8 @@
 //! why not; sockets are in [`crate::sys::netlink`].
 
 pub(crate) mod attribute;
+pub(crate) mod dcb;
+pub(crate) mod ethtool;
 pub(crate) mod message;
 pub(crate) mod nldev;
 pub(crate) mod recording;
@@ -45,6 +47,7 @@ pub(crate) fn check(data: &[u8]) {
     for message in message::Messages::new(data) {
         let Ok(message) = message else { break };
         drop(nldev::Found::parse(message.payload));
+        check_ethernet(message.payload);
         let mut names = 0;
         let counted = nldev::each_counter(message.payload, |name, _| {
             assert!(!name.is_empty() && !name.chars().any(char::is_control));
@@ -55,4 +58,18 @@ pub(crate) fn check(data: &[u8]) {
             assert!(names * 20 <= data.len());
         }
     }
+}
+
+/// What an Ethernet port says, likewise.
+fn check_ethernet(payload: &[u8]) {
+    if let Ok(ieee) = dcb::Ieee::parse(payload, "eth0") {
+        let all_known = |&(dscp, priority): &(u8, u8)| dscp < 64 && usize::from(priority) < dcb::PRIORITIES;
+        assert!(ieee.dscp.iter().all(all_known));
+        assert!(ieee.dscp.is_empty() || payload.len() > 8 * ieee.dscp.len());
+        ieee.trust();
+    }
+    drop(ethtool::family_id(payload));
+    drop(ethtool::Pause::parse(payload, "eth0"));
+    drop(ethtool::Fec::parse(payload, "eth0"));
+    drop(ethtool::down_count(payload, "eth0"));
 }
