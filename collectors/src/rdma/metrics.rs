@@ -12,7 +12,7 @@ use crate::metric::{Alias, Kind, Metric, Tier, Unit};
 pub use hw::*;
 pub use optional::*;
 pub use pma::*;
-pub(super) use row::{Row, Width};
+pub(super) use row::Row;
 
 /// The labels of everything about a port.
 const PORT: &[&str] = &["device", "port"];

@@ -269,3 +269,111 @@ fn a_function_of_the_fabric_manager_refuses_everything_and_is_left_alone_after_t
     assert_eq!(crate::sys::kept::count::take().1, 3);
     assert!(unreadable(&readings, "rejected") > 40, "it is still said");
 }
+
+#[test]
+fn a_narrow_counter_clamps_and_says_so() {
+    for (file, series, bits) in [
+        (
+            "local_link_integrity_errors",
+            "rdma_local_link_integrity_errors_total",
+            4,
+        ),
+        (
+            "excessive_buffer_overrun_errors",
+            "rdma_excessive_buffer_overrun_errors_total",
+            4,
+        ),
+        ("link_downed", "rdma_link_downed_total", 8),
+        ("link_error_recovery", "rdma_link_error_recovery_total", 8),
+        ("symbol_error", "rdma_symbol_error_total", 16),
+        ("port_xmit_wait", "rdma_port_xmit_wait_total", 32),
+    ] {
+        let node = Node::with(&["mlx5_0"]);
+        let maximum = (1_u64 << bits) - 1;
+        for (count, flag) in [(maximum - 1, None), (maximum, Some(1))] {
+            let path = format!("infiniband/mlx5_0/ports/1/counters/{file}");
+            node.write(&path, &format!("{count}\n"));
+            let readings = read(&mut *node.ports("")[0]);
+            assert_eq!(value(&readings, &format!("{series} mlx5_0 1")), Some(count));
+            assert_eq!(
+                value(&readings, &format!("rdma_counter_saturated mlx5_0 1 {file}")),
+                flag,
+                "{file}"
+            );
+        }
+    }
+}
+
+#[test]
+fn carrier_changes_counts_up_and_down_so_only_carrier_down_count_is_shown() {
+    let node = Recorded::of("mlx5-roce");
+    let interface = node.0.path().join("root/sys/class/net/ens1np0");
+    fs::write(interface.join("carrier_changes"), "4\n").unwrap();
+    fs::write(interface.join("carrier_down_count"), "1\n").unwrap();
+    let readings = node.read();
+    assert_eq!(value(&readings, "rdma_port_carrier_down_total mlx5_0 1"), Some(1));
+}
+
+#[test]
+fn an_interface_of_infiniband_loses_its_carrier_for_reasons_of_its_own() {
+    let readings = Recorded::of("h100-ndr").read();
+    assert_eq!(value(&readings, "rdma_port_state mlx5_0 1"), Some(4));
+    for metric in ["rdma_port_carrier_down_total", "rdma_port_netdev_up"] {
+        assert_eq!(value(&readings, &format!("{metric} mlx5_0 1")), None);
+        assert!(
+            value(&readings, &format!("{metric} mlx5_3 1")).is_some(),
+            "Ethernet"
+        );
+    }
+}
+
+#[test]
+fn efa_makes_up_its_rate_so_none_is_shown() {
+    let node = Recorded::of("efa");
+    assert!(node.port("rdmap79s0").join("rate").exists());
+    let readings = node.read();
+    assert_eq!(
+        value(&readings, "rdma_port_rate_bytes_per_second rdmap79s0 1"),
+        None
+    );
+    assert_eq!(value(&readings, "rdma_port_lanes rdmap79s0 1"), None);
+}
+
+#[test]
+fn ticks_of_port_xmit_wait_have_no_known_length_so_they_are_shown_as_they_are() {
+    let readings = Recorded::of("hfi1").read();
+    assert_eq!(
+        value(&readings, "rdma_port_xmit_wait_total hfi1_0 1"),
+        Some(68_398_763)
+    );
+}
+
+#[test]
+fn a_dead_queue_pair_is_one_counter_whatever_the_driver_calls_it() {
+    for (case, series, count) in [
+        (
+            "bnxt_re",
+            "rdma_req_transport_retries_exceeded_total bnxt_re0 1",
+            1,
+        ),
+        ("ionic", "rdma_req_transport_retries_exceeded_total ionic_0 1", 1),
+        ("mana", "rdma_req_rnr_retries_exceeded_total mana_0 1", 0),
+        ("mlx4", "rdma_req_transport_retries_exceeded_total mlx4_0 1", 16),
+        ("rxe", "rdma_req_transport_retries_exceeded_total rxe0 1", 0),
+    ] {
+        assert_eq!(value(&Recorded::of(case).read(), series), Some(count), "{case}");
+    }
+}
+
+#[test]
+fn rnr_nak_retry_err_is_no_dead_queue_pair_and_has_a_counter_of_its_own() {
+    let readings = Recorded::of("bnxt_re").read();
+    assert_eq!(
+        value(&readings, "rdma_rnr_nak_retry_err_total bnxt_re0 1"),
+        Some(23)
+    );
+    assert_eq!(
+        value(&readings, "rdma_req_rnr_retries_exceeded_total bnxt_re0 1"),
+        None
+    );
+}
