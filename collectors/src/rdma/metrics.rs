@@ -6,6 +6,7 @@ pub mod hw;
 pub mod optional;
 pub mod pma;
 mod row;
+pub mod setup;
 
 use crate::metric::{Alias, Kind, Metric, Tier, Unit};
 
@@ -13,6 +14,7 @@ pub use hw::*;
 pub use optional::*;
 pub use pma::*;
 pub(super) use row::Row;
+pub use setup::*;
 
 /// The labels of everything about a port.
 const PORT: &[&str] = &["device", "port"];
@@ -304,5 +306,11 @@ static SINGLE: &[&Metric] = &[
 
 /// All of them.
 pub static METRICS: [&Metric;
-    SINGLE.len() + pma::METRICS.len() + hw::METRICS.len() + optional::METRICS.len()] =
-    row::join([SINGLE, pma::METRICS, hw::METRICS, optional::METRICS]);
+    SINGLE.len() + setup::METRICS.len() + pma::METRICS.len() + hw::METRICS.len() + optional::METRICS.len()] =
+    row::join([
+        SINGLE,
+        setup::METRICS,
+        pma::METRICS,
+        hw::METRICS,
+        optional::METRICS,
+    ]);

@@ -7,6 +7,7 @@ mod cost;
 mod exclusion;
 mod faults;
 mod quirks;
+mod told;
 
 use std::collections::BTreeMap;
 use std::fs;
