@@ -4,6 +4,7 @@
 //! its own. What one file does not tell costs that value only.
 
 mod attribute;
+mod connections;
 mod counter;
 mod facts;
 mod function;
