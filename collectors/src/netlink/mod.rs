@@ -2,8 +2,10 @@
 //! why not; sockets are in [`crate::sys::netlink`].
 
 pub(crate) mod attribute;
+pub(crate) mod link;
 pub(crate) mod message;
 pub(crate) mod nldev;
+pub(crate) mod notice;
 
 /// Bytes that are not what they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,6 +26,16 @@ pub(crate) fn check(data: &[u8]) {
             && let Some((_, name)) = port.netdev
         {
             assert!(!name.is_empty() && !name.chars().any(char::is_control));
+        }
+        if let Ok(notice) = notice::Notice::parse(message.payload) {
+            for name in notice.device.iter().chain(&notice.netdev) {
+                assert!(!name.is_empty() && !name.chars().any(char::is_control));
+            }
+        }
+        for kind in [link::NEW, link::GONE] {
+            if let Ok(Some(link)) = link::Link::parse(kind, message.payload) {
+                assert!(link.is_up.is_none() || kind == link::NEW);
+            }
         }
         let mut kinds = 0;
         let counted = nldev::each_resource(message.payload, |name, _| {

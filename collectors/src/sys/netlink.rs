@@ -117,6 +117,11 @@ impl Socket {
         Self::open(SockProtocol::NetlinkRDMA)
     }
 
+    #[cfg(test)]
+    pub(crate) fn route() -> Result<Self, Errno> {
+        Self::open(SockProtocol::NetlinkRoute)
+    }
+
     fn open(protocol: SockProtocol) -> Result<Self, Errno> {
         let fd = socket(
             AddressFamily::Netlink,
