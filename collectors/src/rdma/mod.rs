@@ -24,10 +24,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::netlink::Protocol;
 use crate::sys::boot;
 use crate::sys::kept::Budget;
 use crate::sys::listen::Bell;
-use crate::sys::netlink::Lazy;
+use crate::sys::netlink;
 use crate::{Cadence, Env, Error, Settings, Source, Spec, Watcher, domain};
 use hub::Hub;
 
@@ -54,6 +55,7 @@ const LOOK: Duration = Duration::from_secs(5);
 /// Never absent: the modules may be loaded at any time, which [`crate::Devices::changed`] then sees.
 fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
     let table: settings::Table = settings.get()?;
+    netlink::check_recording(env)?;
     let files = attribute::Files {
         budget: Budget::of_process(),
         on_disk: !env.is_live(),
@@ -92,7 +94,7 @@ fn watcher(
         },
         net: env.path("/sys/class/net"),
         boot: boot::boot_id(env)?,
-        kernel: Box::new(Lazy::new(budget)),
+        kernel: netlink::asker(None, Protocol::Rdma, budget),
         open: watch::sockets(Arc::clone(budget), bell),
         known: watch::Known::default(),
     }))

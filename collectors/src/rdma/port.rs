@@ -20,8 +20,9 @@ use super::setup::Setup;
 use super::stats::{Asked, Known, Stats};
 use super::text::{self, Reason};
 use super::told::Told;
+use crate::netlink::Protocol;
 use crate::netlink::nldev;
-use crate::sys::netlink::{Kernel, Lazy, Shared};
+use crate::sys::netlink::{self, Kernel, Shared};
 use crate::sys::root;
 use crate::{Block, Device, Error, Subject, SubjectKind, Value};
 
@@ -46,6 +47,8 @@ pub(super) struct Place {
     pub(super) speaks_for_device: bool,
     /// How netlink knows the device, where that may be asked.
     pub(super) netlink: Option<Known>,
+    /// The recording that answers in the kernel's place.
+    pub(super) recorded: Option<PathBuf>,
 }
 
 impl Place {
@@ -82,11 +85,12 @@ pub(super) struct Port {
 impl Port {
     /// Lists the port's files without reading them.
     pub(super) fn new(place: Place, files: &Files) -> Self {
-        Self::with_kernel(place, files, Lazy::new(&files.budget))
+        let kernel = netlink::asker(place.recorded.as_deref(), Protocol::Rdma, &files.budget);
+        Self::with_kernel(place, files, kernel)
     }
 
     /// The same, with who answers by netlink where that may be asked.
-    pub(super) fn with_kernel(place: Place, files: &Files, kernel: impl Kernel + 'static) -> Self {
+    pub(super) fn with_kernel(place: Place, files: &Files, kernel: Box<dyn Kernel>) -> Self {
         let folder = place.port_folder();
         let attribute = |name: &str| files.attribute(folder.join(name));
         let mut is_whole = true;
@@ -115,7 +119,7 @@ impl Port {
         // A driver without a folder of them has none to tell.
         let stats = known
             .filter(|_| !hw_counters.is_empty())
-            .map(|(known, port)| Stats::new(known, port, !counters.is_empty(), kernel));
+            .map(|(known, port)| Stats::new(known, port, !counters.is_empty(), Box::new(kernel)));
         let device = place.speaks_for_device.then(|| {
             let counters = counter::of_hw(
                 &place.folder.join("hw_counters"),

@@ -35,6 +35,8 @@ pub(super) struct Rdma {
 struct Netlink {
     /// Files and netlink are of one kernel, whatever they say.
     own_tree: bool,
+    /// A recording answers in the kernel's place.
+    recorded: Option<PathBuf>,
 }
 
 /// What the list of ports is made from.
@@ -64,8 +66,9 @@ impl Rdma {
     pub(super) fn new(env: &Env, table: Table, files: Files, pace: Duration, hub: Arc<Hub>) -> Self {
         Self {
             net: env.path("/sys/class/net"),
-            netlink: (env.is_live() && !table.sysfs_only).then(|| Netlink {
-                own_tree: env.sysroot == Path::new("/"),
+            netlink: (!table.sysfs_only).then(|| Netlink {
+                own_tree: !env.is_live() || env.sysroot == Path::new("/"),
+                recorded: env.recorded.clone(),
             }),
             setup: Where::new(env, table.nccl_gid_index),
             choice: Choice {
@@ -184,6 +187,7 @@ impl Rdma {
                     numa_node: numa_node.clone(),
                     speaks_for_device: at == 0,
                     netlink: netlink.clone(),
+                    recorded: self.netlink.as_ref().and_then(|n| n.recorded.clone()),
                 };
                 Port::new(place, &self.files).with_hub(&self.hub)
             })

@@ -155,6 +155,7 @@ impl Ears for Sockets {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::netlink::Protocol;
     use crate::netlink::message::Request;
     use crate::sys::netlink::Socket;
 
@@ -164,7 +165,7 @@ pub(crate) mod tests {
         let fixed = [&[0; 4][..], &index, &up, &up].concat();
         // RTM_NEWLINK
         let mut request = Request::one(16).with_fixed(&fixed);
-        Socket::route()
+        Socket::of(Protocol::Route)
             .unwrap()
             .ask(&mut request, &mut |_| Ok(()))
             .unwrap();

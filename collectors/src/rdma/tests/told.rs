@@ -11,6 +11,7 @@ use nix::errno::Errno;
 /// Port 1 of `mlx5_0`, and who answers for it.
 fn port(node: &Node, kernel: &Answering) -> Port {
     let place = Place {
+        recorded: None,
         device: "mlx5_0".to_owned(),
         port: "1".to_owned(),
         of: 1,
@@ -28,7 +29,7 @@ fn port(node: &Node, kernel: &Answering) -> Port {
         budget: Budget::new(100),
         on_disk: false,
     };
-    Port::with_kernel(place, &files, kernel.clone())
+    Port::with_kernel(place, &files, Box::new(kernel.clone()))
 }
 
 fn netdev(readings: &BTreeMap<String, u64>) -> Option<String> {
