@@ -65,6 +65,20 @@ impl Request {
         self
     }
 
+    /// Its kind and its flags.
+    pub(crate) fn kind_and_flags(&self) -> (u16, u16) {
+        let half = |at: usize| {
+            let half = self.bytes.get(at..).and_then(|b| b.first_chunk());
+            half.map_or(0, |half| u16::from_ne_bytes(*half))
+        };
+        (half(4), half(6))
+    }
+
+    /// What follows its head.
+    pub(crate) fn payload(&self) -> &[u8] {
+        self.bytes.get(HEADER..).unwrap_or_default()
+    }
+
     /// The bytes, under that number.
     pub(crate) fn numbered(&mut self, sequence: u32) -> &[u8] {
         let length = u32::try_from(self.bytes.len()).unwrap_or(u32::MAX);

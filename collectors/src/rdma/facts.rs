@@ -14,19 +14,19 @@ const KEEP: Duration = Duration::from_secs(60);
 
 /// The facts of a port.
 #[derive(Debug, Default)]
-pub(super) struct PortFacts {
+pub(crate) struct PortFacts {
     read: Option<Instant>,
     /// InfiniBand, Ethernet or what else the driver says.
-    pub(super) link_layer: String,
+    pub(crate) link_layer: String,
     /// The network interface, empty where there is none.
-    pub(super) netdev: String,
+    pub(crate) netdev: String,
     /// How old the kernel lets `hw_counters` become, in milliseconds: a setting of the administrator's.
     pub(super) lifespan: Option<u32>,
 }
 
 impl PortFacts {
     /// Reads them where they are too old. True: the network interface or the link layer is another one.
-    pub(super) fn refresh(&mut self, now: Instant, place: &Place) -> bool {
+    pub(crate) fn refresh(&mut self, now: Instant, place: &Place) -> bool {
         if !is_due(self.read, now) {
             return false;
         }

@@ -3,20 +3,21 @@
 //! A reading may block for a minute in the kernel while a driver waits for its firmware, so each port is a device of
 //! its own. What one file does not tell costs that value only.
 
-mod attribute;
+pub(crate) mod attribute;
 mod counter;
-mod facts;
+pub(crate) mod facts;
 mod function;
 pub mod metrics;
-mod port;
-mod scan;
-mod settings;
+pub(crate) mod port;
+pub(crate) mod scan;
+pub(crate) mod settings;
 mod stats;
 pub(crate) mod text;
 
 use std::time::Duration;
 
 use crate::sys::kept::Budget;
+use crate::sys::netlink;
 use crate::{Cadence, Env, Error, Settings, Source, Spec, domain};
 
 /// The rdma collector.
@@ -42,6 +43,7 @@ const LOOK: Duration = Duration::from_secs(5);
 /// Never absent: the modules may be loaded at any time, which [`crate::Devices::changed`] then sees.
 fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
     let table = settings.get()?;
+    netlink::check_recording(env)?;
     let files = attribute::Files {
         budget: Budget::of_process(),
         on_disk: !env.is_live(),

@@ -13,11 +13,11 @@ use crate::sys::root::{self, Entry};
 use crate::{Device, Devices, Env, Error};
 
 /// The devices of `/sys/class/infiniband`.
-pub(super) struct Rdma {
+pub(crate) struct Rdma {
     class: PathBuf,
     net: PathBuf,
     table: Table,
-    files: Files,
+    make: Make,
     /// The kernel may be asked by netlink.
     netlink: Option<Netlink>,
     /// How often the marks of devices that are still there are looked at: to look costs a sixth of a reading.
@@ -26,10 +26,22 @@ pub(super) struct Rdma {
     looked: Option<Instant>,
 }
 
+/// Makes what is read of a port; `None`: nothing.
+pub(crate) type Make = Box<dyn FnMut(Place) -> Option<Made> + Send>;
+
+/// What was made of a port.
+pub(crate) struct Made {
+    pub(crate) device: Box<dyn Device>,
+    /// Whether each of its folders could be listed.
+    pub(crate) is_whole: bool,
+}
+
 /// How the kernel is asked by netlink.
 struct Netlink {
     /// Files and netlink are of one kernel, whatever they say.
     own_tree: bool,
+    /// A recording answers in the kernel's place.
+    recorded: Option<PathBuf>,
 }
 
 /// What the list of ports is made from.
@@ -57,14 +69,27 @@ struct Marks {
 
 impl Rdma {
     pub(super) fn new(env: &Env, table: Table, files: Files, pace: Duration) -> Self {
+        let make = move |place| {
+            let port = Port::new(place, &files);
+            Some(Made {
+                is_whole: port.is_whole(),
+                device: Box::new(port),
+            })
+        };
+        Self::making(env, table, Box::new(make), pace)
+    }
+
+    /// The same ports, of which something else is read.
+    pub(crate) fn making(env: &Env, table: Table, make: Make, pace: Duration) -> Self {
         Self {
             class: env.path("/sys/class/infiniband"),
             net: env.path("/sys/class/net"),
-            netlink: (env.is_live() && !table.sysfs_only).then(|| Netlink {
-                own_tree: env.sysroot == Path::new("/"),
+            netlink: (!table.sysfs_only).then(|| Netlink {
+                own_tree: !env.is_live() || env.sysroot == Path::new("/"),
+                recorded: env.recorded.clone(),
             }),
             table,
-            files,
+            make,
             pace,
             seen: None,
             looked: None,
@@ -150,7 +175,7 @@ impl Rdma {
     }
 
     /// The ports of one device that are read.
-    fn ports(&self, listed: &Listed) -> Result<Vec<Port>, Error> {
+    fn places(&self, listed: &Listed) -> Result<Vec<Place>, Error> {
         let device = &listed.device.name;
         let folder = self.class.join(device);
         let function = Function::of(&folder)?;
@@ -180,25 +205,23 @@ impl Rdma {
             return Ok(Vec::new());
         }
         let netlink = self.by_netlink(device, &folder);
-        let ports = taken
+        let places = taken
             .into_iter()
             .enumerate()
-            .map(|(at, number)| {
-                let place = Place {
-                    device: device.clone(),
-                    port: number,
-                    of,
-                    folder: folder.clone(),
-                    net: self.net.clone(),
-                    function: function.clone(),
-                    numa_node: numa_node.clone(),
-                    speaks_for_device: at == 0,
-                    netlink: netlink.clone(),
-                };
-                Port::new(place, &self.files)
+            .map(|(at, number)| Place {
+                device: device.clone(),
+                port: number,
+                of,
+                folder: folder.clone(),
+                net: self.net.clone(),
+                function: function.clone(),
+                numa_node: numa_node.clone(),
+                speaks_for_device: at == 0,
+                netlink: netlink.clone(),
+                recorded: self.netlink.as_ref().and_then(|n| n.recorded.clone()),
             })
             .collect();
-        Ok(ports)
+        Ok(places)
     }
 }
 
@@ -220,9 +243,10 @@ impl Devices for Rdma {
                 );
                 continue;
             }
-            for port in self.ports(listed)? {
-                is_whole &= port.is_whole();
-                found.push(Box::new(port));
+            for place in self.places(listed)? {
+                let Some(made) = (self.make)(place) else { continue };
+                is_whole &= made.is_whole;
+                found.push(made.device);
             }
         }
         // What could not be listed is looked for again.

@@ -16,7 +16,7 @@ const LIFESPAN: Duration = Duration::from_millis(10);
 
 /// How a device is recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Known {
+pub(crate) struct Known {
     pub(super) device: String,
     /// As sysfs writes it; `None`: the name is enough.
     pub(super) guid: Option<String>,
@@ -52,9 +52,9 @@ pub(super) struct Stats {
 
 impl Stats {
     /// Asks nobody yet.
-    pub(super) fn new(known: Known, port: u32, has_pma: bool, kernel: impl Kernel + 'static) -> Self {
+    pub(super) fn new(known: Known, port: u32, has_pma: bool, kernel: Box<dyn Kernel>) -> Self {
         Self {
-            kernel: Box::new(kernel),
+            kernel,
             known,
             port,
             has_pma,
