@@ -87,7 +87,7 @@ fn what_the_kernel_says_to_have_written_is_read_and_no_more() {
             .map(u64::from_ne_bytes)
             .collect::<Vec<_>>()
     };
-    assert_eq!(read(0), []);
+    assert_eq!(read(0), Vec::<u64>::new());
     assert_eq!(read(2), [5, 0]);
     assert_eq!(read(u32::MAX), [5, 0, 0], "never beyond the buffer");
     assert_eq!((word(&buffer, 4), word(&buffer, 400)), (2, 0));
