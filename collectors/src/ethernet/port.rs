@@ -256,7 +256,7 @@ impl Device for Port {
     fn read(&mut self, out: &mut Block) -> Result<(), Error> {
         let gate = Arc::clone(&self.gate);
         let now = gate.now();
-        self.facts.refresh(now, &self.place);
+        self.facts.refresh(now, &self.place, None);
         if !["Ethernet", ""].contains(&self.facts.link_layer.as_str()) {
             // Set to InfiniBand since the list was made.
             return Ok(());

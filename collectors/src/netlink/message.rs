@@ -52,19 +52,6 @@ impl Request {
         self
     }
 
-    /// With a text, which ends in a zero.
-    pub(crate) fn with_text(mut self, kind: u16, value: &str) -> Self {
-        attribute::push(&mut self.bytes, kind, &[value.as_bytes(), &[0]].concat());
-        self
-    }
-
-    /// With an attribute that holds those of another request.
-    pub(crate) fn with_nest(mut self, kind: u16, inner: &Self) -> Self {
-        let inner = inner.bytes.get(HEADER..).unwrap_or_default();
-        attribute::push(&mut self.bytes, kind | attribute::NESTED, inner);
-        self
-    }
-
     /// Its kind and its flags.
     pub(crate) fn kind_and_flags(&self) -> (u16, u16) {
         let half = |at: usize| {
@@ -77,6 +64,18 @@ impl Request {
     /// What follows its head.
     pub(crate) fn payload(&self) -> &[u8] {
         self.bytes.get(HEADER..).unwrap_or_default()
+    }
+
+    /// With a text, which ends in a zero.
+    pub(crate) fn with_text(mut self, kind: u16, value: &str) -> Self {
+        attribute::push(&mut self.bytes, kind, &[value.as_bytes(), &[0]].concat());
+        self
+    }
+
+    /// With an attribute that holds those of another request.
+    pub(crate) fn with_nest(mut self, kind: u16, inner: &Self) -> Self {
+        attribute::push(&mut self.bytes, kind | attribute::NESTED, inner.payload());
+        self
     }
 
     /// The bytes, under that number.

@@ -47,7 +47,19 @@ pub(crate) fn check(data: &[u8]) {
     for message in message::Messages::new(data) {
         let Ok(message) = message else { break };
         drop(nldev::Found::parse(message.payload));
-        check_ethernet(message.payload);
+        if let Ok(port) = nldev::Port::parse(message.payload)
+            && let Some((_, name)) = port.netdev
+        {
+            assert!(!name.is_empty() && !name.chars().any(char::is_control));
+        }
+        let mut kinds = 0;
+        let counted = nldev::each_resource(message.payload, |name, _| {
+            assert!(!name.is_empty() && !name.chars().any(char::is_control));
+            kinds += 1;
+        });
+        if counted.is_ok() {
+            assert!(kinds * 20 <= data.len());
+        }
         let mut names = 0;
         let counted = nldev::each_counter(message.payload, |name, _| {
             assert!(!name.is_empty() && !name.chars().any(char::is_control));
@@ -60,8 +72,8 @@ pub(crate) fn check(data: &[u8]) {
     }
 }
 
-/// What an Ethernet port says, likewise.
-fn check_ethernet(payload: &[u8]) {
+/// Reads any bytes as what an Ethernet port says, for fuzzing.
+pub(crate) fn check_ethernet(payload: &[u8]) {
     if let Ok(ieee) = dcb::Ieee::parse(payload, "eth0") {
         let all_known = |&(dscp, priority): &(u8, u8)| dscp < 64 && usize::from(priority) < dcb::PRIORITIES;
         assert!(ieee.dscp.iter().all(all_known));

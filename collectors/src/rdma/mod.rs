@@ -13,6 +13,7 @@ pub(crate) mod scan;
 pub(crate) mod settings;
 mod stats;
 pub(crate) mod text;
+mod told;
 
 use std::time::Duration;
 

@@ -12,7 +12,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
 use crate::sys::kept::{Budget, Permit};
-pub(crate) use recorded::check as check_recording;
+pub(crate) use recorded::{check as check_recording, fuzz as check};
 
 /// The longest name of a statistic (`ETH_GSTRING_LEN`), its zero included.
 pub(crate) const NAME: usize = 32;

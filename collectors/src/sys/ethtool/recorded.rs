@@ -71,7 +71,7 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Vec<([u8; NAME], u64)>, Er
         };
         let (name, value) = line.rsplit_once(": ").ok_or_else(wrong)?;
         let mut bytes = [0; NAME];
-        if name.is_empty() || name.len() >= NAME {
+        if name.is_empty() || name.starts_with('\0') || name.len() >= NAME {
             return Err(wrong());
         }
         for (to, byte) in bytes.iter_mut().zip(name.bytes()) {
@@ -80,6 +80,17 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Vec<([u8; NAME], u64)>, Er
         all.push((bytes, value.parse().map_err(|_| wrong())?));
     }
     Ok(all)
+}
+
+/// Reads any bytes as a recording and checks what must hold for any, for fuzzing.
+pub(crate) fn fuzz(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    if let Ok(all) = parse("", &text) {
+        assert!(all.len() <= text.lines().count());
+        // A name begins with something and ends with a zero.
+        let is_name = |name: &[u8; NAME]| name.first() != Some(&0) && name.last() == Some(&0);
+        assert!(all.iter().all(|(name, _)| is_name(name)));
+    }
 }
 
 impl Ethtool for Recorded {
