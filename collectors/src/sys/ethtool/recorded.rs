@@ -11,6 +11,9 @@ use crate::{Env, Error};
 /// The folder in the root of a recording. A step lays the next answers over it like any other file.
 const FOLDER: &str = "ethtool";
 
+/// A name with its value.
+type Statistic = ([u8; NAME], u64);
+
 /// Looks whether the recording's statistics can be read. Nothing to say where there are none, or the node is live.
 ///
 /// # Errors
@@ -38,7 +41,7 @@ impl Recorded {
         }
     }
 
-    fn all(&self, netdev: &str) -> Result<Vec<([u8; NAME], u64)>, Errno> {
+    fn all(&self, netdev: &str) -> Result<Vec<Statistic>, Errno> {
         let found = read(&self.folder.join(netdev)).map_err(|error| {
             tracing::error!(%error, "a recording that cannot be read");
             Errno::EIO
@@ -48,14 +51,14 @@ impl Recorded {
 }
 
 /// `Ok(None)`: there is no such file.
-fn read(file: &Path) -> Result<Option<Vec<([u8; NAME], u64)>>, Error> {
+fn read(file: &Path) -> Result<Option<Vec<Statistic>>, Error> {
     let text = root::read_text(file)?;
     text.map(|text| parse(&file.display().to_string(), &text))
         .transpose()
 }
 
 /// Reads what `ethtool -S` has printed. `file` is for errors.
-pub(super) fn parse(file: &str, text: &str) -> Result<Vec<([u8; NAME], u64)>, Error> {
+pub(super) fn parse(file: &str, text: &str) -> Result<Vec<Statistic>, Error> {
     let mut all = Vec::new();
     for (line, at) in text.lines().zip(1..) {
         let line = line.trim();
