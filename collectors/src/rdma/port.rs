@@ -30,32 +30,32 @@ use crate::{Block, Device, Error, Subject, SubjectKind, Value};
 
 /// Where a port is.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// The device's name.
-    pub(super) device: String,
+    pub(crate) device: String,
     /// The port's number, from 1.
-    pub(super) port: String,
+    pub(crate) port: String,
     /// How many ports the device has.
-    pub(super) of: usize,
+    pub(crate) of: usize,
     /// `/sys/class/infiniband/<device>`.
-    pub(super) folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// `/sys/class/net`.
-    pub(super) net: PathBuf,
+    pub(crate) net: PathBuf,
     /// What carries the device.
-    pub(super) function: Function,
+    pub(crate) function: Function,
     /// Its NUMA node, empty where the kernel knows none.
-    pub(super) numa_node: String,
+    pub(crate) numa_node: String,
     /// The first port also tells what is the device's.
-    pub(super) speaks_for_device: bool,
+    pub(crate) speaks_for_device: bool,
     /// How netlink knows the device, where that may be asked.
-    pub(super) netlink: Option<Known>,
+    pub(crate) netlink: Option<Known>,
     /// The recording that answers in the kernel's place.
-    pub(super) recorded: Option<PathBuf>,
+    pub(crate) recorded: Option<PathBuf>,
 }
 
 impl Place {
     /// The port's folder.
-    pub(super) fn port_folder(&self) -> PathBuf {
+    pub(crate) fn port_folder(&self) -> PathBuf {
         self.folder.join("ports").join(&self.port)
     }
 }

@@ -33,6 +33,9 @@ exclude_pci = ["0000:c1:00.*"]        # not those at these PCI addresses
 virtual_functions = false             # virtual functions and subfunctions too
 sysfs_only = false                    # hw_counters a file each, also where netlink tells all at once
 
+[ethernet]                            # PFC, FEC and link errors of the ports that [rdma] takes
+enabled = true                        # ask the drivers of network interfaces, every 30 s
+
 [nvidia]
 library = "libnvidia-ml.so.1"         # the driver's library, by name or path
 gpm = true                            # what the parts of a GPU do; Hopper and newer
