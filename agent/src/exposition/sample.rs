@@ -171,6 +171,8 @@ pub(crate) fn view() -> View {
     reports.insert(79, sources.into());
     let events = ledger.driver_events.entry("GPU-1".to_owned()).or_default();
     events.insert("mig_config".to_owned(), count);
+    let events = ledger.firmware.entry("0000:19:00.0".to_owned()).or_default();
+    events.insert("command_timeout".to_owned(), count);
     ledger
         .sxids
         .entry("pci:0000:05:00.0".to_owned())

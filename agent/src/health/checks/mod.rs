@@ -12,11 +12,17 @@ pub mod gpu_pcie;
 pub mod gpu_recovery_action;
 pub mod gpu_row_remap;
 pub mod gpu_setup;
+mod growth;
 pub mod host;
 pub mod pcie_degraded;
+pub mod rdma_cnp_ignored;
+mod rdma_group;
+pub mod rdma_link_integrity;
+mod rdma_peers;
 mod rdma_port;
 pub mod rdma_port_down;
 pub mod rdma_port_flapping;
+pub mod rdma_retries_exceeded;
 pub mod xid;
 
 use collectors::SubjectKind;
@@ -85,6 +91,9 @@ pub static CHECKS: &[&Check] = &[
     &edac_uncorrected::CHECK,
     &rdma_port_down::CHECK,
     &rdma_port_flapping::CHECK,
+    &rdma_retries_exceeded::CHECK,
+    &rdma_link_integrity::CHECK,
+    &rdma_cnp_ignored::CHECK,
     &pcie_degraded::CHECK,
     &gpu_down::CHECK,
     &gpu_recovery_action::CHECK,

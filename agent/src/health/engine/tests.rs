@@ -19,6 +19,7 @@ mod ports_down;
 mod ports_flapping;
 mod ports_seen;
 mod properties;
+mod rdma_counters;
 mod record;
 mod sources;
 mod unseen;
