@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use collectors::SubjectKind;
+use collectors::ethernet::metrics::{PHY_RX_BITS, PHY_SYMBOL_ERRORS};
 use collectors::rdma::metrics::SYMBOL_ERROR;
 
-use super::rdma_peers::{Opinion, Weighed, weigh};
+use super::rdma_peers::{Opinion, Weighed, Whose, weigh};
 use super::rdma_port::{Link, Port, number};
 use super::{Check, Scope, Version};
 use crate::health::Mode;
@@ -47,6 +48,7 @@ static ROW: Weighed = Weighed {
     acts: true,
     needs_peers: false,
     together: "bit errors",
+    whose: Whose::Fabric,
 };
 
 fn name(port: &Port<'_>, of: &str) -> String {
@@ -62,7 +64,7 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
             }
             return None;
         }
-        symbols(judge, port)
+        symbols(judge, port).or_else(|| bits(judge, port))
     })
 }
 
@@ -102,4 +104,24 @@ fn symbols(judge: &mut Judge<'_>, port: &Port<'_>) -> Option<Opinion> {
     };
     let value = evidence(sample, "to grow slowly");
     Some(opinion(port, growth, SYMBOLS, reading, at, &value))
+}
+
+/// Ethernet counts what correction could not mend, and the bits in which it was.
+fn bits(judge: &mut Judge<'_>, port: &Port<'_>) -> Option<Opinion> {
+    let sample = port.one(&PHY_SYMBOL_ERRORS)?;
+    let errors = number(Some(sample))?;
+    let carried = number(port.one(&PHY_RX_BITS))?;
+    let at = judge.read_at(sample);
+    let errors = judge.memory.trail(&name(port, "symbols"), errors, at, WINDOW);
+    let carried = judge.memory.trail(&name(port, "bits"), carried, at, WINDOW);
+    // Fewer say nothing about a rate.
+    let limit = (carried.by / 1_000_000_000_000).max(9) + 1;
+    // Bits that stand still, or began anew in between, are no measure.
+    let reading = if carried.by == 0 || carried.over != errors.over {
+        Reading::Unknown
+    } else {
+        reading(errors, limit)
+    };
+    let value = evidence(sample, "one in 10^12 bits at most");
+    Some(opinion(port, errors, limit, reading, at, &value))
 }

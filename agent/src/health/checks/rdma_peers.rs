@@ -36,6 +36,17 @@ pub(super) struct Weighed {
     pub needs_peers: bool,
     /// What is found where most ports of a group are like that.
     pub together: &'static str,
+    /// Whose that is then.
+    pub whose: Whose,
+}
+
+/// Whose fault it is when most ports are alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// The fabric's: it is only shown.
+    Fabric,
+    /// The node's, and not of one port: one finding is enough.
+    Node,
 }
 
 /// Judges every port that was in use once. What `opinion` does not mention cannot be seen.
@@ -161,11 +172,15 @@ impl Fabric {
             detail: format!("{} of most {layer} ports together", row.together),
             rank: row.rank.saturating_add(10),
             remedy: Remedy::Inspect,
-            drains: false,
+            drains: row.acts && row.whose == Whose::Node,
             joins: Joins::Opens,
             evidence: format!(
-                "{}; ports of {driver}: shared (switch, fabric, configuration), so it never drains: {}",
+                "{}; ports of {driver}: {}: {}",
                 self.line.unwrap_or_default(),
+                match row.whose {
+                    Whose::Fabric => "shared (switch, fabric), so it never drains",
+                    Whose::Node => "of the node, not of one port",
+                },
                 self.names.join(" ")
             ),
             ..Finding::of_condition(row.check.id, Subject::node())

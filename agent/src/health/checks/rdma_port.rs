@@ -43,8 +43,9 @@ pub(super) struct Port<'a> {
     pub driver: &'a str,
     /// Its network interface, or empty.
     pub netdev: &'a str,
-    /// Its device's board, or empty.
+    /// Its device's board and firmware, or empty.
     pub board: &'a str,
+    pub firmware: &'a str,
     pub state: Option<Sample<'a>>,
     pub physical: Option<Sample<'a>>,
     pub link_downed: Option<Sample<'a>>,
@@ -152,7 +153,7 @@ impl<'a> Port<'a> {
 pub(super) fn ports<'a>(judge: &mut Judge<'a>) -> Vec<Port<'a>> {
     let snapshot = judge.snapshot;
     let mut series: BTreeMap<(&str, &str), Vec<Sample<'a>>> = BTreeMap::new();
-    let mut boards: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut boards: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
     for (_, sample) in snapshot.all_samples() {
         match sample.metric.labels {
             ["device", "port", ..] => {
@@ -160,7 +161,9 @@ pub(super) fn ports<'a>(judge: &mut Judge<'a>) -> Vec<Port<'a>> {
                 series.entry(key).or_default().push(sample);
             }
             _ if sample.metric == &DEVICE_INFO => {
-                boards.insert(label_of(&sample, "device"), label_of(&sample, "board_id"));
+                let board = label_of(&sample, "board_id");
+                let firmware = label_of(&sample, "firmware_version");
+                boards.insert(label_of(&sample, "device"), (board, firmware));
             }
             _ => {}
         }
@@ -188,7 +191,7 @@ pub(super) fn ports<'a>(judge: &mut Judge<'a>) -> Vec<Port<'a>> {
 fn port<'a>(
     judge: &Judge<'a>,
     samples: Vec<Sample<'a>>,
-    boards: &BTreeMap<&'a str, &'a str>,
+    boards: &BTreeMap<&'a str, (&'a str, &'a str)>,
 ) -> Option<Port<'a>> {
     let of = |metric: &'static Metric| samples.iter().find(|s| s.metric == metric).copied();
     let info = of(&PORT_INFO)?;
@@ -199,6 +202,7 @@ fn port<'a>(
     let (device, number) = (label("device"), label("port"));
     let pci = PciAddress::parse(label("pci"));
     let owner = pci.as_ref().map_or(device, |_| label("pci"));
+    let (board, firmware) = boards.get(device).copied().unwrap_or_default();
     // A rate is a whole number of bytes, far below the bound.
     #[expect(
         clippy::cast_possible_truncation,
@@ -213,7 +217,8 @@ fn port<'a>(
         link_layer: label("link_layer"),
         driver: label("driver"),
         netdev: label("netdev"),
-        board: boards.get(device).copied().unwrap_or_default(),
+        board,
+        firmware,
         state: of(&PORT_STATE),
         physical: of(&PORT_PHYSICAL_STATE),
         link_downed: of(&LINK_DOWNED),

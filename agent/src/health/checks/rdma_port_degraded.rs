@@ -6,7 +6,7 @@ use std::time::Duration;
 use collectors::SubjectKind;
 use collectors::rdma::metrics::{PORT_LANES, PORT_RATE};
 
-use super::rdma_peers::{Opinion, Weighed, weigh};
+use super::rdma_peers::{Opinion, Weighed, Whose, weigh};
 use super::rdma_port::{Link, Port, number, ports};
 use super::{Check, Scope, Version};
 use crate::health::Mode;
@@ -43,6 +43,7 @@ static ROW: Weighed = Weighed {
     acts: true,
     needs_peers: false,
     together: "lower rate",
+    whose: Whose::Fabric,
 };
 
 /// What a link carries.

@@ -11,6 +11,7 @@ use crate::core::snapshot::Snapshot;
 use crate::health::checks::edac_uncorrected;
 use crate::health::checks::gpu::gpus;
 use crate::health::checks::host::Host;
+use crate::health::checks::rdma_firmware_timeout;
 use crate::health::incident::Ack;
 use crate::health::{Input, Order, OrderVerb};
 
