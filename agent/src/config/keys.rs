@@ -223,7 +223,6 @@ pub(super) static KEYS: &[Key] = &[
     rdma::FEC,
     rdma::RATE,
     rdma::FIRMWARE,
-    rdma::GID_INDEX,
     Key {
         path: "metrics.tier",
         help: "Which metrics /metrics serves by default: core, detail or debug. A request may ask for another.",

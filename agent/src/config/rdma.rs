@@ -26,8 +26,6 @@ pub struct Rdma {
     pub rate: Option<u64>,
     /// `firmware`: the versions that are allowed.
     pub firmware: Vec<String>,
-    /// `gid_index`: the entry of the GID table that jobs use (`NCCL_IB_GID_INDEX`); it must be RoCE v2.
-    pub gid_index: Option<u64>,
 }
 
 const PRIORITIES: &str = "an array of priorities from 0 to 7";
@@ -138,14 +136,6 @@ pub(super) const FIRMWARE: Key = Key {
         Ok(())
     },
     show: |c| Some(quoted(&c.health.rdma.firmware)),
-};
-
-pub(super) const GID_INDEX: Key = Key {
-    path: "health.rdma.gid_index",
-    help: "The entry of a RoCE port's GID table that jobs use (NCCL_IB_GID_INDEX): it must be there and RoCE v2.",
-    example: "3",
-    set: |c, v| number(&mut c.health.rdma.gid_index, v, "an index from 0 to 1023", 0..=1023),
-    show: |c| c.health.rdma.gid_index.map(|n| n.to_string()),
 };
 
 fn number(

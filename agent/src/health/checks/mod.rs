@@ -1,5 +1,6 @@
 //! The checks: one row each, and a function from series or events to findings. To add one: a file and a row.
 
+mod blocked;
 pub mod edac_uncorrected;
 pub mod gpu;
 pub mod gpu_down;
@@ -27,6 +28,7 @@ pub mod rdma_pause_without_cnp;
 mod rdma_peers;
 pub mod rdma_pfc_storm;
 mod rdma_port;
+pub mod rdma_port_blocked;
 pub mod rdma_port_degraded;
 pub mod rdma_port_down;
 pub mod rdma_port_flapping;
@@ -111,6 +113,7 @@ pub static CHECKS: &[&Check] = &[
     &rdma_configuration::CHECK,
     &rdma_missing::CHECK,
     &rdma_firmware_timeout::CHECK,
+    &rdma_port_blocked::CHECK,
     &pcie_degraded::CHECK,
     &gpu_down::CHECK,
     &gpu_recovery_action::CHECK,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use collectors::SubjectKind;
 
 use super::rdma_peers::{Opinion, Weighed, Whose, weigh};
-use super::rdma_port::{Link, Port, ports};
+use super::rdma_port::{Port, ports};
 use super::rdma_setup::{Aspect, Setup, Want};
 use super::{Check, Scope, Version};
 use crate::health::Mode;
@@ -54,6 +54,14 @@ static PEERS: Weighed = Weighed {
     ..PROFILE
 };
 
+static GIDS: Weighed = Weighed {
+    of: "gid",
+    // A port that nobody uses has a link and no address.
+    acts: false,
+    rank: 79,
+    ..PROFILE
+};
+
 /// Ports that are to be alike: driver, link layer, board and best rate.
 type Kin = (String, String, String, u64);
 
@@ -74,11 +82,13 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
         }
     }
     let mut judged = weigh(judge, &PROFILE, |judge, port, _| {
-        let setup = Setup::of(port);
-        let mut wants = Want::of_profile(&judge.policy.rdma, port);
-        wants.extend(Want::of_roce(port).filter(|_| port.link() == Link::Up));
-        compare(port, &setup, &wants)
+        let wants = Want::of_profile(&judge.policy.rdma, port);
+        compare(port, &Setup::of(port), &wants)
     });
+    judged.extend(weigh(judge, &GIDS, |_, port, _| {
+        let wants: Vec<Want> = Want::of_roce().into_iter().collect();
+        compare(port, &Setup::of(port), &wants)
+    }));
     judged.extend(weigh(judge, &PEERS, |judge, port, _| {
         let kin = kindred.get(&kin(judge, port))?;
         let wants: Vec<Want> = Aspect::OF_PEERS

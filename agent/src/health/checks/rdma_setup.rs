@@ -5,7 +5,7 @@ use std::fmt;
 
 use collectors::Metric;
 use collectors::ethernet::metrics::{DCQCN_ENABLED, FEC_MODE, PFC_ENABLED, PORT_MTU, QOS_TRUST};
-use collectors::rdma::metrics::{DEVICE_INFO, PORT_RATE};
+use collectors::rdma::metrics::{DEVICE_INFO, PORT_RATE, ROCE_NCCL_GID_INFO, ROCE_V2_GIDS};
 
 use super::rdma_group::ENOUGH;
 use super::rdma_port::{Link, Port, number};
@@ -21,6 +21,10 @@ pub(super) enum Aspect {
     Fec,
     Rate,
     Firmware,
+    /// The version of the GID that jobs use.
+    Gid,
+    /// Whether it has a GID that packets are routed by.
+    Gids,
 }
 
 impl Aspect {
@@ -37,6 +41,8 @@ impl Aspect {
             Self::Fec => "FEC",
             Self::Rate => "rate",
             Self::Firmware => "firmware",
+            Self::Gid => "GID of jobs",
+            Self::Gids => "routable RoCE v2 GID",
         }
     }
 
@@ -50,9 +56,14 @@ impl Aspect {
             Self::Fec => FEC_MODE.name,
             Self::Rate => PORT_RATE.name,
             Self::Firmware => DEVICE_INFO.name,
+            Self::Gid => ROCE_NCCL_GID_INFO.name,
+            Self::Gids => ROCE_V2_GIDS.name,
         }
     }
 }
+
+const SOME: &str = "there";
+const NONE: &str = "missing";
 
 /// How a port is set up, as far as it could be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,6 +99,7 @@ impl Setup {
         // A port that is down shows the lowest rate that there is, and no error correction.
         let up = port.link() == Link::Up;
         let rate = (up && port.rate > 0 && !port.is_made_up()).then(|| (port.rate / 125_000_000).to_string());
+        let gids = number(port.one(&ROCE_V2_GIDS)).filter(|_| up && !port.is_made_up());
         let firmware = Some(port.firmware).filter(|f| !f.is_empty()).map(str::to_owned);
         let found = [
             (Aspect::Pfc, priorities(port, &PFC_ENABLED)),
@@ -97,6 +109,8 @@ impl Setup {
             (Aspect::Fec, label(&FEC_MODE, "mode").filter(|_| up)),
             (Aspect::Rate, rate),
             (Aspect::Firmware, firmware),
+            (Aspect::Gid, label(&ROCE_NCCL_GID_INFO, "version").filter(|_| up)),
+            (Aspect::Gids, gids.map(|n| if n > 0 { SOME } else { NONE }.to_owned())),
         ];
         let known = found.into_iter().filter_map(|(aspect, word)| Some((aspect, word?)));
         Self(known.collect())
@@ -145,9 +159,17 @@ impl Want {
             Self::new(Aspect::Ecn, profile.ecn.as_deref().map(word_of)),
             Self::new(Aspect::Mtu, number(profile.mtu)),
             Self::new(Aspect::Fec, profile.fec.clone()),
+            // Read only where the site says which entry jobs use (`rdma.nccl_gid_index`).
+            port.one(&ROCE_NCCL_GID_INFO)
+                .and_then(|_| Self::new(Aspect::Gid, ["RoCE v2".to_owned()])),
         ];
         let of_ethernet = of_ethernet.into_iter().filter(|_| port.link_layer == "Ethernet");
         every.into_iter().chain(of_ethernet).flatten().collect()
+    }
+
+    /// That a RoCE port has an address to be reached by.
+    pub(super) fn of_roce() -> Option<Self> {
+        Self::new(Aspect::Gids, [SOME.to_owned()])
     }
 
     /// What at least three quarters of the ports of a kind have, where enough of them can be seen.

@@ -35,6 +35,8 @@ pub(super) struct Port {
     pub(super) rate: Option<f64>,
     /// More series: metric, labels behind device and port, value.
     pub(super) series: Vec<(&'static Metric, Vec<&'static str>, f64)>,
+    /// What the thread of a late one waits for.
+    pub(super) task: Option<Task>,
 }
 
 impl Port {
@@ -56,6 +58,7 @@ impl Port {
             firmware: "28.43.1014",
             rate: Some(50e9),
             series: Vec::new(),
+            task: None,
         }
     }
 
@@ -230,7 +233,7 @@ fn port(port: &Port, at: Duration) -> DeviceState {
     let mut device = device(Subject::new(SubjectKind::RdmaPort, name), &block, at);
     device.late = port.late.then_some(Late {
         since: at,
-        task: None,
+        task: port.task.clone(),
     });
     device
 }
