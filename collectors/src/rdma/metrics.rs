@@ -5,12 +5,14 @@ pub(super) mod drivers;
 pub mod hw;
 pub mod pma;
 mod row;
+pub mod setup;
 
 use crate::metric::{Alias, Kind, Metric, Tier, Unit};
 
 pub use hw::*;
 pub use pma::*;
 pub(super) use row::{Row, Width};
+pub use setup::*;
 
 /// The labels of everything about a port.
 const PORT: &[&str] = &["device", "port"];
@@ -236,5 +238,5 @@ static SINGLE: &[&Metric] = &[
 ];
 
 /// All of them.
-pub static METRICS: [&Metric; SINGLE.len() + pma::METRICS.len() + hw::METRICS.len()] =
-    row::join([SINGLE, pma::METRICS, hw::METRICS]);
+pub static METRICS: [&Metric; SINGLE.len() + setup::METRICS.len() + pma::METRICS.len() + hw::METRICS.len()] =
+    row::join([SINGLE, setup::METRICS, pma::METRICS, hw::METRICS]);

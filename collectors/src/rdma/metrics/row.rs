@@ -65,7 +65,9 @@ macro_rules! counters {
 pub(super) use counters;
 
 /// One list of several.
-pub(super) const fn join<const N: usize>(parts: [&[&'static Metric]; 3]) -> [&'static Metric; N] {
+pub(super) const fn join<const N: usize, const P: usize>(
+    parts: [&[&'static Metric]; P],
+) -> [&'static Metric; N] {
     let mut all = [parts[0][0]; N];
     let (mut part, mut at) = (0, 0);
     while part < parts.len() {
