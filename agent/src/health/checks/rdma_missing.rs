@@ -47,7 +47,9 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
     let mut visible: BTreeMap<PciAddress, Duration> = BTreeMap::new();
     for port in ports(judge) {
         let Some(pci) = port.pci.clone() else { continue };
-        if port.is_told() && !visible.contains_key(&pci) {
+        // One of a kind that the listing does not show is never missed.
+        let listed = judge.host.slot(&pci) == Slot::Registered;
+        if port.is_told() && listed && !visible.contains_key(&pci) {
             judge.memory.is_there(&pci.0, port.role());
         }
         visible.insert(pci, port.at);

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use collectors::host::metrics::{
     EDAC_UNCORRECTED, PCI_DEVICE_INFO, PCI_FUNCTION_RESPONDING, PCI_GPU_INFO, PCI_GPUS, PCI_LINK_SPEED,
-    PCI_LINK_SPEED_MAX, PCI_LINK_WIDTH, PCI_LINK_WIDTH_MAX,
+    PCI_LINK_SPEED_MAX, PCI_LINK_WIDTH, PCI_LINK_WIDTH_MAX, PCI_NETWORK_INFO, PCI_RDMA_REGISTERED,
 };
 use collectors::rdma::metrics::{
     CARRIER_DOWN, DEVICE_INFO, LINK_DOWNED, PORT_INFO, PORT_PHYSICAL_STATE, PORT_RATE, PORT_STATE,
 };
 use collectors::sys::task::Task;
-use collectors::{Block, Cadence, Kind, Metric, Spec, Subject, SubjectKind, Value};
+use collectors::{Block, Cadence, Kind, Metric, Unit, Spec, Subject, SubjectKind, Value};
 
 use crate::core::snapshot::{CollectorState, DeviceState, Late, Prepared, Presence, Snapshot};
 
@@ -151,6 +151,8 @@ pub(super) struct Host {
     pub(super) kernel_log: bool,
     pub(super) ports: Vec<Port>,
     pub(super) links: Vec<Link>,
+    /// Network functions: address, driver, whether an RDMA device is registered.
+    pub(super) networks: Vec<(String, &'static str, Option<bool>)>,
     pub(super) driven: Vec<Driven>,
 }
 
@@ -220,7 +222,7 @@ fn port(port: &Port, at: Duration) -> DeviceState {
         let labels: Vec<&str> = labels.iter().chain(more).copied().collect();
         // Counters are whole numbers.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a test's own")]
-        let value = if metric.kind == Kind::Counter || value.fract() == 0.0 {
+        let value = if metric.unit != Unit::Seconds && (metric.kind == Kind::Counter || value.fract() == 0.0) {
             Value::U64(*value as u64)
         } else {
             Value::F64(*value)
@@ -272,6 +274,10 @@ fn bus(host: &Host, at: Duration) -> DeviceState {
         block.push(&PCI_FUNCTION_RESPONDING, &[address], value);
     }
     links(&mut block, &host.links);
+    for (address, driver, registered) in &host.networks {
+        block.info(&PCI_NETWORK_INFO, &[address, driver]);
+        block.maybe_u64(&PCI_RDMA_REGISTERED, &[address], registered.map(u64::from));
+    }
     let mut device = device(Subject::new(SubjectKind::Pci, "bus"), &block, at);
     if !host.readable {
         device.error = Some(("io".to_owned(), "cannot be listed".to_owned()));
