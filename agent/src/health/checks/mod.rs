@@ -24,6 +24,7 @@ mod rdma_group;
 pub mod rdma_link_integrity;
 pub mod rdma_lossless_loss;
 pub mod rdma_missing;
+pub mod rdma_packet_loss;
 pub mod rdma_pause_without_cnp;
 mod rdma_peers;
 pub mod rdma_pfc_storm;
@@ -108,6 +109,7 @@ pub static CHECKS: &[&Check] = &[
     &rdma_port_degraded::CHECK,
     &rdma_pfc_storm::CHECK,
     &rdma_lossless_loss::CHECK,
+    &rdma_packet_loss::CHECK,
     &rdma_cnp_ignored::CHECK,
     &rdma_pause_without_cnp::CHECK,
     &rdma_configuration::CHECK,

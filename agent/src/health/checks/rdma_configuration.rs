@@ -83,11 +83,11 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
     }
     let mut judged = weigh(judge, &PROFILE, |judge, port, _| {
         let wants = Want::of_profile(&judge.policy.rdma, port);
-        compare(port, &Setup::of(port), &wants)
+        compare(port, "configuration differs", &wants)
     });
     judged.extend(weigh(judge, &GIDS, |_, port, _| {
         let wants: Vec<Want> = Want::of_roce().into_iter().collect();
-        compare(port, &Setup::of(port), &wants)
+        compare(port, "no address", &wants)
     }));
     judged.extend(weigh(judge, &PEERS, |judge, port, _| {
         let kin = kindred.get(&kin(judge, port))?;
@@ -95,13 +95,14 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
             .iter()
             .filter_map(|aspect| Want::of_peers(*aspect, kin))
             .collect();
-        compare(port, &Setup::of(port), &wants)
+        compare(port, "unlike most of its kind", &wants)
     }));
     judged
 }
 
 /// `None`: nothing that is wanted can be seen.
-fn compare(port: &Port<'_>, setup: &Setup, wants: &[Want]) -> Option<Opinion> {
+fn compare(port: &Port<'_>, how: &str, wants: &[Want]) -> Option<Opinion> {
+    let setup = Setup::of(port);
     let (mut drift, mut lines) = (Vec::new(), Vec::new());
     let (mut seen, mut unseen) = (0, 0);
     for want in wants {
@@ -129,7 +130,7 @@ fn compare(port: &Port<'_>, setup: &Setup, wants: &[Want]) -> Option<Opinion> {
     (seen > 0).then(|| Opinion {
         reading,
         at: port.at,
-        detail: format!("configuration differs: {}", drift.join(", ")),
+        detail: format!("{how}: {}", drift.join(", ")),
         evidence: lines.join("; "),
     })
 }

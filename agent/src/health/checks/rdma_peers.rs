@@ -64,13 +64,14 @@ pub(super) fn weigh<'a>(
             .iter()
             .filter_map(|port| Some((*port, opinion(judge, port, &group)?)))
             .collect();
-        let of = |reading| opinions.iter().filter(move |(_, o)| o.reading == reading);
-        let (good, bad) = (of(Reading::Good).count(), of(Reading::Bad).count());
-        let whose = fault(opinions.len(), good, bad);
+        // One of which it cannot be said yet that it is well is not ill either.
+        let seen = opinions.len();
+        let bad = opinions.iter().filter(|(_, o)| o.reading == Reading::Bad).count();
+        let whose = fault(seen, seen.saturating_sub(bad), bad);
         let name = (group.layer.clone(), group.driver.clone());
         fabrics.entry(name).or_default().add(whose, &opinions);
         for (port, opinion) in opinions {
-            judged.push(alone(row, port, opinion, whose, (bad, good + bad)));
+            judged.push(alone(row, port, opinion, whose, (bad, seen)));
         }
     }
     for ((layer, driver), fabric) in fabrics {

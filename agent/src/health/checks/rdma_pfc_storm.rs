@@ -124,7 +124,7 @@ impl<'a> Pauses<'a> {
         (found.at > Duration::ZERO).then_some(found)
     }
 
-    fn opinion(&self, limit: u64, with_storms: bool) -> Opinion {
+    fn opinion(&self, limit: u64, with_storms: bool, much: &str) -> Opinion {
         let percent = self.most.map(|(_, percent)| percent);
         let storms = if with_storms { self.storms } else { 0 };
         let is_much = percent.is_some_and(|p| p > limit);
@@ -145,7 +145,7 @@ impl<'a> Pauses<'a> {
         }
         let detail = match (is_much, storms > 0) {
             (_, true) => "pause storm",
-            _ => "pauses its switch",
+            _ => much,
         };
         Opinion {
             reading,
@@ -159,10 +159,10 @@ impl<'a> Pauses<'a> {
 fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
     let (shown, more) = MUCH;
     let mut judged = weigh(judge, &SHOWN, |judge, port, _| {
-        Some(Pauses::of(judge, port)?.opinion(shown, false))
+        Some(Pauses::of(judge, port)?.opinion(shown, false, "pauses its switch"))
     });
     judged.extend(weigh(judge, &MORE, |judge, port, _| {
-        Some(Pauses::of(judge, port)?.opinion(more, true))
+        Some(Pauses::of(judge, port)?.opinion(more, true, "keeps its switch paused"))
     }));
     judged
 }

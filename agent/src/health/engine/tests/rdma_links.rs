@@ -1,7 +1,9 @@
-//! Checks `rdma-bit-errors` and `rdma-port-degraded`.
+//! Checks `rdma-bit-errors`, `rdma-port-degraded` and `rdma-packet-loss`.
 
 use collectors::ethernet::metrics::{PHY_CORRECTED_BITS, PHY_RX_BITS, PHY_SYMBOL_ERRORS};
-use collectors::rdma::metrics::{COUNTER_SATURATED, PORT_LANES, SYMBOL_ERROR};
+use collectors::rdma::metrics::{
+    COUNTER_SATURATED, PACKET_SEQ_ERR, PORT_LANES, PORT_XMIT_PACKETS, SYMBOL_ERROR,
+};
 
 use super::host::Port;
 use super::sim::*;
@@ -228,5 +230,70 @@ mod degraded {
         sim.host.ports[3].down();
         sim.pass(3000);
         assert!(sim.incidents().contains(&format!("{SLOW} open")), "{:?}", sim.incidents());
+    }
+}
+
+mod loss {
+    use super::*;
+
+    const LOST: &str = "packets are lost on the way at 0000:13:00.0";
+
+    /// Minutes in which every port sends, and these are told of so many gaps each.
+    fn run(sim: &mut Sim, minutes: u64, ports: &[usize], gaps: f64) {
+        for _ in 0..minutes * 4 {
+            for port in &mut sim.host.ports {
+                port.add(&PORT_XMIT_PACKETS, &[], 10_000.0);
+                port.add(&PACKET_SEQ_ERR, &[], 0.0);
+            }
+            for port in ports {
+                sim.host.ports[*port].add(&PACKET_SEQ_ERR, &[], gaps);
+            }
+            sim.pass(15);
+        }
+    }
+
+    #[test]
+    fn two_in_a_hundred_on_one_port_comment_and_end() {
+        let mut sim = node(8);
+        run(&mut sim, 6, &[], 0.0);
+        run(&mut sim, 3, &[3], 200.0);
+        assert_eq!(sim.incidents(), [format!("{LOST} open")]);
+        assert!(sim.slurm.comment.clone().unwrap().contains("rdma-packet-loss"));
+        assert_eq!(sim.slurm.drains, 0);
+        run(&mut sim, 12, &[], 0.0);
+        assert_eq!(sim.incidents(), [format!("{LOST} cleared")]);
+    }
+
+    #[test]
+    fn on_all_ports_it_is_the_fabric_and_on_the_only_one_nobody_can_tell() {
+        for (ports, expected) in [
+            (8, "packet loss of most InfiniBand ports together open".to_owned()),
+            (1, "packets are lost on the way at 0000:10:00.0 open".to_owned()),
+        ] {
+            let mut sim = node(ports);
+            let all: Vec<usize> = (0..ports).collect();
+            run(&mut sim, 3, &all, 200.0);
+            assert_eq!(sim.incidents(), [expected]);
+            assert_eq!(sim.slurm.comment, None);
+        }
+    }
+
+    #[test]
+    fn a_few_among_many_are_none() {
+        let mut sim = node(8);
+        run(&mut sim, 10, &[3], 5.0);
+        assert!(sim.incidents().is_empty());
+    }
+
+    #[test]
+    fn a_counter_that_began_anew_is_none() {
+        let mut sim = node(8);
+        run(&mut sim, 2, &[3], 5.0);
+        for _ in 0..8 {
+            sim.host.ports[3].set(&PORT_XMIT_PACKETS, &[], 0.0);
+            run(&mut sim, 1, &[3], 30.0);
+            sim.host.ports[3].set(&PACKET_SEQ_ERR, &[], 0.0);
+        }
+        assert!(sim.incidents().is_empty());
     }
 }

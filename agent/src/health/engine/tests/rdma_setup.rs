@@ -112,11 +112,11 @@ fn without_a_profile_the_odd_one_out_is_only_shown() {
     let mut sim = node(Rdma::default());
     sim.host.ports[3].set(&PFC_ENABLED, &["3"], 0.0);
     sim.pass(90);
-    assert_eq!(sim.incidents(), ["configuration differs: PFC at 0000:13:00.0 open"]);
+    assert_eq!(sim.incidents(), ["unlike most of its kind: PFC at 0000:13:00.0 open"]);
     assert_eq!(sim.slurm.comment, None);
     sim.host.ports[3].set(&PFC_ENABLED, &["3"], 1.0);
     sim.pass(150);
-    assert_eq!(sim.incidents(), ["configuration differs: PFC at 0000:13:00.0 cleared"]);
+    assert_eq!(sim.incidents(), ["unlike most of its kind: PFC at 0000:13:00.0 cleared"]);
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn a_port_without_a_routable_gid_is_shown() {
     sim.pass(90);
     assert_eq!(
         sim.incidents(),
-        ["configuration differs: routable RoCE v2 GID at 0000:13:00.0 open"]
+        ["no address: routable RoCE v2 GID at 0000:13:00.0 open"]
     );
     assert_eq!(sim.slurm.comment, None);
 }
