@@ -48,6 +48,19 @@ pub(crate) fn check(data: &[u8]) {
         let Ok(message) = message else { break };
         drop(nldev::Found::parse(message.payload));
         check_ethernet(message.payload);
+        if let Ok(port) = nldev::Port::parse(message.payload)
+            && let Some((_, name)) = port.netdev
+        {
+            assert!(!name.is_empty() && !name.chars().any(char::is_control));
+        }
+        let mut kinds = 0;
+        let counted = nldev::each_resource(message.payload, |name, _| {
+            assert!(!name.is_empty() && !name.chars().any(char::is_control));
+            kinds += 1;
+        });
+        if counted.is_ok() {
+            assert!(kinds * 20 <= data.len());
+        }
         let mut names = 0;
         let counted = nldev::each_counter(message.payload, |name, _| {
             assert!(!name.is_empty() && !name.chars().any(char::is_control));

@@ -13,6 +13,7 @@ mod scan;
 mod settings;
 mod stats;
 pub(crate) mod text;
+mod told;
 
 use std::time::Duration;
 

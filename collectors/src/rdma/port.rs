@@ -12,12 +12,14 @@ use super::function::Function;
 use super::metrics::{
     CARRIER_DOWN, COUNTER_SATURATED, DEVICE_HW_COUNTER, DEVICE_INFO, HW_COUNTER, HW_COUNTERS_INFO,
     HW_COUNTERS_LIFESPAN, PORT_INFO, PORT_LANES, PORT_PHYSICAL_STATE, PORT_RATE, PORT_SATURATED_COUNTERS,
-    PORT_STATE, PORT_UNREADABLE_FILES, drivers,
+    PORT_STATE, PORT_UNREADABLE_FILES, RESOURCES, drivers,
 };
 use super::stats::{Asked, Known, Stats};
 use super::text::{self, Reason};
+use super::told::Told;
 use crate::netlink::Protocol;
-use crate::sys::netlink;
+use crate::netlink::nldev;
+use crate::sys::netlink::{self, Kernel, Shared};
 use crate::sys::root;
 use crate::{Block, Device, Error, Subject, SubjectKind, Value};
 
@@ -65,6 +67,8 @@ pub(super) struct Port {
     /// Not where the driver makes it up.
     rate: Option<Attribute>,
     carrier_down: Option<Attribute>,
+    /// Asked before the files, where netlink may be asked.
+    told: Option<Told>,
     hw_counters: Vec<Counter>,
     /// In place of the files, where the kernel tells all of them at once.
     stats: Option<Stats>,
@@ -75,6 +79,12 @@ pub(super) struct Port {
 impl Port {
     /// Lists the port's files without reading them.
     pub(super) fn new(place: Place, files: &Files) -> Self {
+        let kernel = netlink::asker(place.recorded.as_deref(), Protocol::Rdma, &files.budget);
+        Self::with_kernel(place, files, kernel)
+    }
+
+    /// The same, with who answers by netlink where that may be asked.
+    pub(super) fn with_kernel(place: Place, files: &Files, kernel: Box<dyn Kernel>) -> Self {
         let folder = place.port_folder();
         let attribute = |name: &str| files.attribute(folder.join(name));
         let mut is_whole = true;
@@ -94,13 +104,16 @@ impl Port {
             &HW_COUNTER,
             files,
         ));
-        // A driver without a folder of them has none to tell.
-        let number = place.port.parse().ok().filter(|_| !hw_counters.is_empty());
+        let number = place.port.parse().ok();
         let known = place.netlink.clone().zip(number);
-        let stats = known.map(|(known, port)| {
-            let kernel = netlink::asker(place.recorded.as_deref(), Protocol::Rdma, &files.budget);
-            Stats::new(known, port, !counters.is_empty(), kernel)
-        });
+        let kernel = Shared::new(kernel);
+        let told = known
+            .clone()
+            .map(|(known, port)| Told::new(known, port, kernel.clone()));
+        // A driver without a folder of them has none to tell.
+        let stats = known
+            .filter(|_| !hw_counters.is_empty())
+            .map(|(known, port)| Stats::new(known, port, !counters.is_empty(), Box::new(kernel)));
         let device = place.speaks_for_device.then(|| {
             let counters = counter::of_hw(
                 &place.folder.join("hw_counters"),
@@ -119,6 +132,7 @@ impl Port {
             // efa says 100 Gb/s whatever its link is (efa_verbs.c).
             rate: (place.function.driver != "efa").then(|| attribute("rate")),
             carrier_down: None,
+            told,
             stats,
             hw_counters,
             counters,
@@ -133,11 +147,11 @@ impl Port {
         self.is_whole
     }
 
-    fn refresh(&mut self, now: Instant) {
+    fn refresh(&mut self, now: Instant, told: Option<&nldev::Port>) {
         let Self {
             facts, place, files, ..
         } = self;
-        if facts.refresh(now, place) {
+        if facts.refresh(now, place, told) {
             // InfiniBand counts in link_downed; its interface loses the carrier for reasons of its own.
             let counts = facts.link_layer == "Ethernet" && !facts.netdev.is_empty();
             let file = place.net.join(&facts.netdev).join("carrier_down_count");
@@ -250,7 +264,18 @@ impl Port {
             }),
         };
         let mut unreadable = Unreadable::default();
-        let state = self.state.read(now, text::state);
+        let told = match &mut self.told {
+            Some(told) => {
+                let told = told.port(now);
+                in_time(&self.place)?;
+                told
+            }
+            None => None,
+        };
+        let state = match &told {
+            Some(told) => Ok(told.state.into()),
+            None => self.state.read(now, text::state),
+        };
         if state == Err(Reason::Gone) {
             let folder = self.place.port_folder();
             if root::list(&folder)?.is_none() {
@@ -258,14 +283,17 @@ impl Port {
             }
         }
         in_time(&self.place)?;
-        self.refresh(now);
+        self.refresh(now, told.as_ref());
         in_time(&self.place)?;
         self.read_info(out);
 
         let (device, number) = (self.place.device.as_str(), self.place.port.as_str());
         let port = &[device, number];
         out.maybe_u64(&PORT_STATE, port, unreadable.note(state));
-        let physical_state = self.physical_state.read(now, text::state);
+        let physical_state = match &told {
+            Some(told) => Ok(told.physical_state.into()),
+            None => self.physical_state.read(now, text::state),
+        };
         out.maybe_u64(&PORT_PHYSICAL_STATE, port, unreadable.note(physical_state));
         if let Some(rate) = &mut self.rate {
             let rate = unreadable.note(rate.read(now, text::rate));
@@ -282,10 +310,11 @@ impl Port {
             out.push(&HW_COUNTERS_LIFESPAN, port, seconds.unwrap_or(Value::Absent));
         }
 
-        let asked = self
-            .stats
-            .as_mut()
-            .map(|s| s.ask(now, lifespan.unwrap_or_default()));
+        let index = self.told.as_ref().and_then(Told::index);
+        let asked = self.stats.as_mut().map(|stats| {
+            stats.found(index);
+            stats.ask(now, lifespan.unwrap_or_default())
+        });
         if !self.hw_counters.is_empty() {
             let by_netlink = !matches!(asked, None | Some(Asked::Files));
             let source = if by_netlink { "netlink" } else { "sysfs" };
@@ -332,6 +361,10 @@ impl Port {
         out.maybe_u64(&PORT_SATURATED_COUNTERS, port, saturated);
 
         if let Some((_, counters)) = &mut self.device {
+            let resources = self.told.as_mut().and_then(|t| t.resources(now));
+            for (kind, count) in resources.into_iter().flatten() {
+                out.u64(&RESOURCES, &[device, kind], *count);
+            }
             for counter in counters {
                 in_time(&self.place)?;
                 let value = unreadable

@@ -33,6 +33,29 @@ pub(super) enum Asked {
     Refused(Reason),
 }
 
+/// The number of a device, as long as it is the one of the files.
+pub(super) fn find(kernel: &mut dyn Kernel, known: &Known) -> Result<u32, Failed> {
+    let mut index = None;
+    kernel.ask(&mut nldev::devices(), &mut |payload| {
+        // Another device's oddities are not ours.
+        index = index.or(Found::parse(payload)
+            .ok()
+            .filter(|f| f.name == known.device)
+            .map(|f| f.index));
+        Ok(())
+    })?;
+    let index = index.ok_or(Errno::ENODEV)?;
+    let Some(guid) = &known.guid else {
+        return Ok(index);
+    };
+    let mut same = false;
+    kernel.ask(&mut nldev::device(index), &mut |payload| {
+        same |= Found::parse(payload)?.node_guid.as_ref() == Some(guid);
+        Ok(())
+    })?;
+    same.then_some(index).ok_or(Errno::ENODEV.into())
+}
+
 /// One port's counters.
 pub(super) struct Stats {
     kernel: Box<dyn Kernel>,
@@ -66,6 +89,11 @@ impl Stats {
         }
     }
 
+    /// Takes over the number of the device where somebody else has found it.
+    pub(super) fn found(&mut self, index: Option<u32>) {
+        self.index = self.index.or(index);
+    }
+
     /// Asks, unless the last answer is younger than that.
     pub(super) fn ask(&mut self, now: Instant, lifespan: Duration) -> Asked {
         if self.never {
@@ -93,7 +121,7 @@ impl Stats {
     fn answer(&mut self) -> Result<(), Failed> {
         let index = match self.index {
             Some(index) => index,
-            None => self.find()?,
+            None => find(&mut *self.kernel, &self.known)?,
         };
         let (counters, port, has_pma) = (&mut self.counters, self.port, self.has_pma);
         let mut told = false;
@@ -114,30 +142,6 @@ impl Stats {
         self.index = Some(index);
         // Where there are files there are counters: a driver that tells none so does not know this way.
         told.then_some(()).ok_or(Errno::EOPNOTSUPP.into())
-    }
-
-    /// The number of the device, as long as it is the one of the files.
-    fn find(&mut self) -> Result<u32, Failed> {
-        let mut index = None;
-        let name = &self.known.device;
-        self.kernel.ask(&mut nldev::devices(), &mut |payload| {
-            // Another device's oddities are not ours.
-            index = index.or(Found::parse(payload)
-                .ok()
-                .filter(|f| f.name == *name)
-                .map(|f| f.index));
-            Ok(())
-        })?;
-        let index = index.ok_or(Errno::ENODEV)?;
-        let Some(guid) = &self.known.guid else {
-            return Ok(index);
-        };
-        let mut same = false;
-        self.kernel.ask(&mut nldev::device(index), &mut |payload| {
-            same |= Found::parse(payload)?.node_guid.as_ref() == Some(guid);
-            Ok(())
-        })?;
-        same.then_some(index).ok_or(Errno::ENODEV.into())
     }
 
     fn failed(&mut self, now: Instant, failed: Failed) -> Asked {

@@ -6,6 +6,7 @@ mod changes;
 mod cost;
 mod exclusion;
 mod faults;
+mod told;
 
 use std::collections::BTreeMap;
 use std::fs;
