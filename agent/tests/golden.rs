@@ -140,7 +140,7 @@ fn judge(case: &Path) -> String {
             ));
         }
         let Some(step) = steps.next() else { break };
-        tree::lay(&step, &env.sysroot).unwrap();
+        tree::lay_step(&step, copy.path()).unwrap();
         laid += 1;
         if let Some(driver) = &mut driver {
             driver.advance(Duration::from_secs(15 * ticks), laid).unwrap();

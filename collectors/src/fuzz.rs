@@ -18,6 +18,11 @@ pub fn rdma_attribute(data: &[u8]) {
     rdma::text::check(data);
 }
 
+/// Recorded questions and answers of netlink.
+pub fn netlink_recording(data: &[u8]) {
+    crate::netlink::recording::check(data);
+}
+
 /// What a kernel might send by netlink.
 pub fn netlink_messages(data: &[u8]) {
     crate::netlink::check(data);

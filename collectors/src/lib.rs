@@ -9,6 +9,7 @@ mod budget;
 pub mod domain;
 pub mod env;
 pub mod error;
+pub mod ethernet;
 pub mod event;
 pub mod fuzz;
 pub mod gpu;
@@ -135,7 +136,13 @@ pub trait Watcher: Send {
 }
 
 /// Every collector there is. Its order is the order of the exposition.
-pub static COLLECTORS: &[&Spec] = &[&kernel_log::SPEC, &host::SPEC, &rdma::SPEC, &nvidia::SPEC];
+pub static COLLECTORS: &[&Spec] = &[
+    &kernel_log::SPEC,
+    &host::SPEC,
+    &rdma::SPEC,
+    &ethernet::SPEC,
+    &nvidia::SPEC,
+];
 
 /// The collector of that name.
 pub fn collector(name: &str) -> Option<&'static Spec> {

@@ -97,6 +97,11 @@ mod corpus {
     }
 
     #[test]
+    fn netlink_recording() {
+        run("netlink_recording", fuzz::netlink_recording);
+    }
+
+    #[test]
     fn netlink_messages() {
         run("netlink_messages", fuzz::netlink_messages);
     }

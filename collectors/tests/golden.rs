@@ -99,7 +99,7 @@ fn read_case(spec: &'static Spec, case: &Path) -> String {
     let mut runner = Runner::new(spec, &mut source).unwrap();
     let mut text = read(&mut runner);
     for step in tree::steps(case).unwrap() {
-        tree::lay(&step, &dir.join("root")).unwrap();
+        tree::lay_step(&step, dir).unwrap();
         let number = step.file_stem().unwrap().to_str().unwrap();
         writeln!(text, "\n# step {number}").unwrap();
         text.push_str(&read(&mut runner));

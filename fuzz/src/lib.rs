@@ -13,6 +13,7 @@ pub static TARGETS: &[(&str, Target)] = &[
     ("xid_line", collectors::fuzz::xid_line),
     ("rdma_attribute", collectors::fuzz::rdma_attribute),
     ("netlink_messages", collectors::fuzz::netlink_messages),
+    ("netlink_recording", collectors::fuzz::netlink_recording),
     ("scontrol_show_node", nodewarden::actions::slurm::parse::fuzz),
     ("reason", reason),
     ("scrape_request", nodewarden::exposition::select::fuzz),

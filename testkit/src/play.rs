@@ -35,6 +35,7 @@ const STEP: u64 = 10;
 /// A recording being played.
 #[derive(Debug)]
 pub struct Play {
+    case: PathBuf,
     root: PathBuf,
     step: Duration,
     steps: Vec<Step>,
@@ -103,6 +104,8 @@ struct Step {
     /// Its first comment.
     title: Option<String>,
     entries: Vec<(String, Entry)>,
+    /// Where its answers of netlink would stand.
+    netlink: PathBuf,
 }
 
 #[derive(Debug)]
@@ -128,6 +131,7 @@ impl Play {
             steps.push(Step {
                 title: title.map(str::to_owned),
                 entries: tree::parse(&file.display().to_string(), &text)?,
+                netlink: file.with_extension("netlink"),
             });
         }
         let root = case.join("root.tree");
@@ -143,6 +147,7 @@ impl Play {
             write!(config, "\n[nvidia]\n{}", driver.settings())?;
         }
         Ok(Self {
+            case: to.to_owned(),
             root: to.join("root"),
             step: clock.step,
             moving: moving(&start, &steps),
@@ -172,6 +177,7 @@ impl Play {
             for (path, entry) in &step.entries {
                 tree::put(&self.root.join(path), entry).with_context(|| path.clone())?;
             }
+            tree::answer(&step.netlink, &self.case)?;
             said.extend(step.title.clone());
             self.laid += 1;
         }

@@ -131,6 +131,34 @@ pub fn unpack(case: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Lays a step of a case over the folder that it was unpacked to: its files over `root`, its answers of netlink
+/// (`steps/<n>.netlink`) behind those that are there.
+///
+/// # Errors
+/// A line that cannot be read, or a file that cannot be written.
+pub fn lay_step(step: &Path, case: &Path) -> Result<()> {
+    lay(step, &case.join("root"))?;
+    answer(&step.with_extension("netlink"), case)
+}
+
+/// Lays answers of netlink behind those that are there. No such file: none.
+///
+/// # Errors
+/// A file that cannot be read or written.
+pub fn answer(file: &Path, case: &Path) -> Result<()> {
+    if !file.is_file() {
+        return Ok(());
+    }
+    let text = fs::read(file).with_context(|| file.display().to_string())?;
+    let mut all = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(case.join("netlink"))?;
+    // At once, so that nobody reads half of it.
+    all.write_all(&text)?;
+    Ok(())
+}
+
 /// The files `steps/<n>.tree` of a case, by number. None where there is no such folder.
 ///
 /// # Errors
@@ -143,10 +171,16 @@ pub fn steps(case: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(&folder)? {
         let path = entry?.path();
+        if path.extension().is_some_and(|e| e == "netlink") && path.with_extension("tree").is_file() {
+            continue;
+        }
         let number = path.extension().filter(|e| *e == "tree").and(path.file_stem());
-        let number: u64 = number
-            .and_then(|n| n.to_str()?.parse().ok())
-            .with_context(|| format!("{}: expected `<number>.tree`", path.display()))?;
+        let number: u64 = number.and_then(|n| n.to_str()?.parse().ok()).with_context(|| {
+            format!(
+                "{}: expected `<number>.tree`, perhaps with `<number>.netlink`",
+                path.display()
+            )
+        })?;
         found.push((number, path));
     }
     found.sort();
@@ -235,6 +269,36 @@ mod tests {
             let error = format!("{:#}", parse("t", text).unwrap_err());
             assert!(error.contains(part), "{error}");
         }
+    }
+
+    #[test]
+    fn a_step_adds_its_answers_of_netlink_to_those_of_the_case() {
+        let dir = tempfile::tempdir().unwrap();
+        let (case, to) = (dir.path().join("case"), dir.path().join("to"));
+        fs::create_dir_all(case.join("steps")).unwrap();
+        for (file, text) in [
+            ("root.tree", "a = 1\n"),
+            ("netlink", "> rdma 1 1\n"),
+            ("steps/1.tree", "a = 2\n"),
+            ("steps/1.netlink", "> rdma 2 2\n"),
+            ("steps/2.tree", "a = 3\n"),
+        ] {
+            fs::write(case.join(file), text).unwrap();
+        }
+        fs::create_dir(&to).unwrap();
+        unpack(&case, &to).unwrap();
+        let found = steps(&case).unwrap();
+        assert_eq!(found.len(), 2);
+        for step in found {
+            lay_step(&step, &to).unwrap();
+        }
+        let text = |file| fs::read_to_string(to.join(file)).unwrap();
+        assert_eq!(
+            (text("root/a"), text("netlink")),
+            ("3\n".into(), "> rdma 1 1\n> rdma 2 2\n".into())
+        );
+        fs::write(case.join("steps/3.netlink"), "").unwrap();
+        assert!(steps(&case).is_err(), "answers without their tree");
     }
 
     #[test]

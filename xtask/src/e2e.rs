@@ -8,7 +8,7 @@ use nix::unistd::Uid;
 use serde_json::Value;
 
 use crate::stage::Stages;
-use crate::{cmd, deps};
+use crate::{bench, cmd, deps};
 
 /// One group: the name that people give, its test targets, and the Debian packages that they need.
 struct Group {
@@ -98,6 +98,9 @@ fn run(group: &Group) -> Result<()> {
         for target in group.targets {
             check_declared(&metadata, target)?;
             command.args(["--test", target]);
+            if *target == "prometheus" {
+                command.env("NODEWARDEN_NODE_EXPORTER", bench::node_exporter()?);
+            }
         }
     }
     // They mostly wait for each other's processes, so that a few at a time use two cores better.

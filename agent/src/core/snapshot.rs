@@ -52,6 +52,23 @@ pub struct Late {
     pub task: Option<Task>,
 }
 
+impl Late {
+    /// `, state D in wait_for_completion, read /sys/...`: what is known of what its thread waits for.
+    pub fn waits(&self) -> String {
+        let Some(task) = &self.task else {
+            return String::new();
+        };
+        let mut text = format!(", state {}", task.state);
+        for (link, what) in [(" in ", &task.wchan), (", ", &task.call)] {
+            if !what.is_empty() {
+                text.push_str(link);
+                text.push_str(what);
+            }
+        }
+        text
+    }
+}
+
 /// What is known of a collector's source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Presence {

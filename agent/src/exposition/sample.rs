@@ -149,6 +149,7 @@ pub(crate) fn late(name: &str) -> DeviceState {
             name: "r:test".to_owned(),
             state: 'D',
             wchan: "nv_wait".to_owned(),
+            call: "ioctl /dev/nvidiactl".to_owned(),
         }),
     });
     state

@@ -1,6 +1,6 @@
 //! A real Prometheus scrapes; promtool and Prometheus' own Python parser have nothing to say against the pages.
 //!
-//! Needs Debian's prometheus and python3-venv.
+//! Needs Debian's prometheus and python3-venv, and node_exporter: see peer.rs.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,6 +15,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod formats;
+mod peer;
 mod selection;
 
 use common::{GPUS, LONG, Node};

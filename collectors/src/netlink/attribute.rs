@@ -6,6 +6,8 @@ use super::{Garbled, aligned};
 const HEADER: usize = 4;
 /// Without the flags for nested and for big-endian ones.
 const KIND: u16 = 0x3fff;
+/// `NLA_F_NESTED`: the attribute holds others.
+pub(crate) const NESTED: u16 = 0x8000;
 
 /// The attributes of a message, or of an attribute that holds others.
 #[derive(Clone, Debug)]
@@ -45,6 +47,23 @@ pub(crate) fn push_u32(to: &mut Vec<u8>, kind: u16, value: u32) {
     to.extend(8_u16.to_ne_bytes());
     to.extend(kind.to_ne_bytes());
     to.extend(value.to_ne_bytes());
+}
+
+/// Appends an attribute. Nothing that is asked here comes near the longest that there can be.
+pub(crate) fn push(to: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    let length = u16::try_from(HEADER + value.len()).unwrap_or(u16::MAX);
+    to.extend(length.to_ne_bytes());
+    to.extend(kind.to_ne_bytes());
+    to.extend(value);
+    to.resize(aligned(to.len()), 0);
+}
+
+/// A number of 16 bits.
+pub(crate) fn u16(bytes: &[u8]) -> Result<u16, Garbled> {
+    let bytes = bytes
+        .try_into()
+        .map_err(|_| Garbled("a number of 16 bits of another length"))?;
+    Ok(u16::from_ne_bytes(bytes))
 }
 
 /// A number of 32 bits.

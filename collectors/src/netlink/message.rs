@@ -47,9 +47,34 @@ impl Request {
     }
 
     /// With the fixed part that a protocol wants before the attributes.
-    #[cfg(test)]
     pub(crate) fn with_fixed(mut self, part: &[u8]) -> Self {
         self.bytes.extend(part);
+        self
+    }
+
+    /// Its kind and its flags.
+    pub(crate) fn kind_and_flags(&self) -> (u16, u16) {
+        let half = |at: usize| {
+            let half = self.bytes.get(at..).and_then(|b| b.first_chunk());
+            half.map_or(0, |half| u16::from_ne_bytes(*half))
+        };
+        (half(4), half(6))
+    }
+
+    /// What follows its head.
+    pub(crate) fn payload(&self) -> &[u8] {
+        self.bytes.get(HEADER..).unwrap_or_default()
+    }
+
+    /// With a text, which ends in a zero.
+    pub(crate) fn with_text(mut self, kind: u16, value: &str) -> Self {
+        attribute::push(&mut self.bytes, kind, &[value.as_bytes(), &[0]].concat());
+        self
+    }
+
+    /// With an attribute that holds those of another request.
+    pub(crate) fn with_nest(mut self, kind: u16, inner: &Self) -> Self {
+        attribute::push(&mut self.bytes, kind | attribute::NESTED, inner.payload());
         self
     }
 

@@ -2,8 +2,35 @@
 //! why not; sockets are in [`crate::sys::netlink`].
 
 pub(crate) mod attribute;
+pub(crate) mod dcb;
+pub(crate) mod ethtool;
 pub(crate) mod message;
 pub(crate) mod nldev;
+pub(crate) mod recording;
+
+/// Whom a question is for: each has a socket of its own kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// `NETLINK_RDMA`.
+    Rdma,
+    /// `NETLINK_ROUTE`: links, DCB.
+    Route,
+    /// `NETLINK_GENERIC`: ethtool and other families.
+    Generic,
+}
+
+impl Protocol {
+    const ALL: [Self; 3] = [Self::Rdma, Self::Route, Self::Generic];
+
+    /// As a recording has it.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Rdma => "rdma",
+            Self::Route => "route",
+            Self::Generic => "generic",
+        }
+    }
+}
 
 /// Bytes that are not what they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,6 +47,7 @@ pub(crate) fn check(data: &[u8]) {
     for message in message::Messages::new(data) {
         let Ok(message) = message else { break };
         drop(nldev::Found::parse(message.payload));
+        check_ethernet(message.payload);
         let mut names = 0;
         let counted = nldev::each_counter(message.payload, |name, _| {
             assert!(!name.is_empty() && !name.chars().any(char::is_control));
@@ -30,4 +58,18 @@ pub(crate) fn check(data: &[u8]) {
             assert!(names * 20 <= data.len());
         }
     }
+}
+
+/// What an Ethernet port says, likewise.
+fn check_ethernet(payload: &[u8]) {
+    if let Ok(ieee) = dcb::Ieee::parse(payload, "eth0") {
+        let all_known = |&(dscp, priority): &(u8, u8)| dscp < 64 && usize::from(priority) < dcb::PRIORITIES;
+        assert!(ieee.dscp.iter().all(all_known));
+        assert!(ieee.dscp.is_empty() || payload.len() > 8 * ieee.dscp.len());
+        ieee.trust();
+    }
+    drop(ethtool::family_id(payload));
+    drop(ethtool::Pause::parse(payload, "eth0"));
+    drop(ethtool::Fec::parse(payload, "eth0"));
+    drop(ethtool::down_count(payload, "eth0"));
 }

@@ -208,8 +208,8 @@ pub static DEVICE_INFO: Metric = Metric {
         "node_infiniband_info",
         Kind::Gauge,
         &[
-            ("device", "device"),
             ("board_id", "board_id"),
+            ("device", "device"),
             ("firmware_version", "firmware_version"),
             ("hca_type", "hca_type"),
         ],

@@ -17,6 +17,7 @@ pub(crate) mod text;
 use std::time::Duration;
 
 use crate::sys::kept::Budget;
+use crate::sys::netlink;
 use crate::{Cadence, Env, Error, Settings, Source, Spec, domain};
 
 /// The rdma collector.
@@ -42,6 +43,7 @@ const LOOK: Duration = Duration::from_secs(5);
 /// Never absent: the modules may be loaded at any time, which [`crate::Devices::changed`] then sees.
 fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
     let table = settings.get()?;
+    netlink::check_recording(env)?;
     let files = attribute::Files {
         budget: Budget::of_process(),
         on_disk: !env.is_live(),

@@ -16,7 +16,8 @@ use super::metrics::{
 };
 use super::stats::{Asked, Known, Stats};
 use super::text::{self, Reason};
-use crate::sys::netlink::Lazy;
+use crate::netlink::Protocol;
+use crate::sys::netlink;
 use crate::sys::root;
 use crate::{Block, Device, Error, Subject, SubjectKind, Value};
 
@@ -41,6 +42,8 @@ pub(super) struct Place {
     pub(super) speaks_for_device: bool,
     /// How netlink knows the device, where that may be asked.
     pub(super) netlink: Option<Known>,
+    /// The recording that answers in the kernel's place.
+    pub(super) recorded: Option<PathBuf>,
 }
 
 impl Place {
@@ -94,8 +97,10 @@ impl Port {
         // A driver without a folder of them has none to tell.
         let number = place.port.parse().ok().filter(|_| !hw_counters.is_empty());
         let known = place.netlink.clone().zip(number);
-        let stats = known
-            .map(|(known, port)| Stats::new(known, port, !counters.is_empty(), Lazy::new(&files.budget)));
+        let stats = known.map(|(known, port)| {
+            let kernel = netlink::asker(place.recorded.as_deref(), Protocol::Rdma, &files.budget);
+            Stats::new(known, port, !counters.is_empty(), kernel)
+        });
         let device = place.speaks_for_device.then(|| {
             let counters = counter::of_hw(
                 &place.folder.join("hw_counters"),

@@ -30,6 +30,8 @@ pub(super) struct Rdma {
 struct Netlink {
     /// Files and netlink are of one kernel, whatever they say.
     own_tree: bool,
+    /// A recording answers in the kernel's place.
+    recorded: Option<PathBuf>,
 }
 
 /// What the list of ports is made from.
@@ -60,8 +62,9 @@ impl Rdma {
         Self {
             class: env.path("/sys/class/infiniband"),
             net: env.path("/sys/class/net"),
-            netlink: (env.is_live() && !table.sysfs_only).then(|| Netlink {
-                own_tree: env.sysroot == Path::new("/"),
+            netlink: (!table.sysfs_only).then(|| Netlink {
+                own_tree: !env.is_live() || env.sysroot == Path::new("/"),
+                recorded: env.recorded.clone(),
             }),
             table,
             files,
@@ -194,6 +197,7 @@ impl Rdma {
                     numa_node: numa_node.clone(),
                     speaks_for_device: at == 0,
                     netlink: netlink.clone(),
+                    recorded: self.netlink.as_ref().and_then(|n| n.recorded.clone()),
                 };
                 Port::new(place, &self.files)
             })

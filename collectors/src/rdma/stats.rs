@@ -52,9 +52,9 @@ pub(super) struct Stats {
 
 impl Stats {
     /// Asks nobody yet.
-    pub(super) fn new(known: Known, port: u32, has_pma: bool, kernel: impl Kernel + 'static) -> Self {
+    pub(super) fn new(known: Known, port: u32, has_pma: bool, kernel: Box<dyn Kernel>) -> Self {
         Self {
-            kernel: Box::new(kernel),
+            kernel,
             known,
             port,
             has_pma,

@@ -1,6 +1,9 @@
 //! Netlink sockets. The kernel answers a request inside of send(2): a driver that blocks, blocks there.
 
+mod recorded;
+
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,9 +14,10 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeVal, TimeValLike};
 
-use crate::netlink::Garbled;
 use crate::netlink::message::{Messages, Request, Turn};
+use crate::netlink::{Garbled, Protocol};
 use crate::sys::kept::{Budget, Permit};
+pub(crate) use recorded::check as check_recording;
 
 /// An answer is at most 8 KiB (`NLMSG_DEFAULT_SIZE`), and the pieces of a list are made to fit the buffer.
 const PIECE: usize = 16 * 1024;
@@ -45,19 +49,23 @@ pub(crate) trait Kernel: Send {
     ) -> Result<(), Failed>;
 }
 
-/// A socket to RDMA that is opened at the first question, within the budget of descriptors.
-pub(crate) struct Lazy {
-    budget: Arc<Budget>,
-    open: Option<(Socket, Permit)>,
-}
-
-impl Lazy {
-    pub(crate) fn new(budget: &Arc<Budget>) -> Self {
-        Self {
+/// Who answers here: the kernel by a socket of this protocol, or the recording in a folder in its place.
+pub(crate) fn asker(recorded: Option<&Path>, protocol: Protocol, budget: &Arc<Budget>) -> Box<dyn Kernel> {
+    match recorded {
+        Some(folder) => Box::new(recorded::Recorded::new(folder, protocol)),
+        None => Box::new(Lazy {
+            protocol,
             budget: Arc::clone(budget),
             open: None,
-        }
+        }),
     }
+}
+
+/// A socket that is opened at the first question, within the budget of descriptors.
+struct Lazy {
+    protocol: Protocol,
+    budget: Arc<Budget>,
+    open: Option<(Socket, Permit)>,
 }
 
 impl Kernel for Lazy {
@@ -68,7 +76,7 @@ impl Kernel for Lazy {
     ) -> Result<(), Failed> {
         if self.open.is_none() {
             let permit = self.budget.take().ok_or(Errno::EMFILE)?;
-            self.open = Some((Socket::rdma()?, permit));
+            self.open = Some((Socket::of(self.protocol)?, permit));
         }
         let (socket, _) = self.open.as_mut().ok_or(Errno::EBADF)?;
         let answer = socket.ask(request, take);
@@ -88,15 +96,16 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// To RDMA. The kernel loads its module for it where there is one on the disk; otherwise `EPROTONOSUPPORT`.
+    /// The kernel loads its module for RDMA where there is one on the disk; otherwise `EPROTONOSUPPORT`.
     ///
     /// # Errors
     /// Of socket(2).
-    pub(crate) fn rdma() -> Result<Self, Errno> {
-        Self::open(SockProtocol::NetlinkRDMA)
-    }
-
-    fn open(protocol: SockProtocol) -> Result<Self, Errno> {
+    pub(crate) fn of(protocol: Protocol) -> Result<Self, Errno> {
+        let protocol = match protocol {
+            Protocol::Rdma => SockProtocol::NetlinkRDMA,
+            Protocol::Route => SockProtocol::NetlinkRoute,
+            Protocol::Generic => SockProtocol::NetlinkGeneric,
+        };
         let fd = socket(
             AddressFamily::Netlink,
             SockType::Raw,
@@ -171,7 +180,7 @@ mod tests {
     }
 
     fn route() -> Socket {
-        Socket::open(SockProtocol::NetlinkRoute).unwrap()
+        Socket::of(Protocol::Route).unwrap()
     }
 
     #[test]

@@ -98,16 +98,26 @@ pub fn list(path: &Path) -> Result<Option<Vec<String>>, Error> {
     Ok(entries(path)?.map(|found| found.into_iter().map(|e| e.name).collect()))
 }
 
+/// Where a link points to, as it is written. `None`: it is not there, or no text.
+///
+/// # Errors
+/// When it cannot be read, or is no link.
+pub fn link_text(path: &Path) -> Result<Option<String>, Error> {
+    match fs::read_link(path) {
+        Ok(target) => Ok(target.to_str().map(str::to_owned)),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::io(path, e)),
+    }
+}
+
 /// The last part of where a symbolic link points, such as the driver behind `.../driver`. `Ok(None)`: no such link.
 ///
 /// # Errors
 /// Anything else that readlink(2) says.
 pub fn link_name(path: &Path) -> Result<Option<String>, Error> {
-    match fs::read_link(path) {
-        Ok(target) => Ok(target.file_name().and_then(|n| n.to_str()).map(str::to_owned)),
-        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(Error::io(path, e)),
-    }
+    let target = link_text(path)?;
+    let name = target.as_deref().and_then(|t| Path::new(t).file_name()?.to_str());
+    Ok(name.map(str::to_owned))
 }
 
 /// Where a path leads once every symbolic link on it is followed.

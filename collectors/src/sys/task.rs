@@ -1,5 +1,6 @@
-//! State and wait channel of this process's own threads: what a blocked call is waiting for.
+//! State, wait channel and system call of this process's own threads: what a blocked call is waiting for.
 
+use nix::libc;
 use serde::{Deserialize, Serialize};
 
 use super::root;
@@ -15,9 +16,12 @@ pub struct Task {
     pub state: char,
     /// The wait channel (`wchan`), empty where the kernel shows none.
     pub wchan: String,
+    /// The system call that it is in and the file that this is about, such as `read /sys/class/net/eth0/speed`. Empty
+    /// where it is in none, or the kernel does not show it (`/proc/PID/task/TID/syscall`).
+    pub call: String,
 }
 
-/// State and wait channel of one of our threads. `None`: it has ended.
+/// What one of our threads does. `None`: it has ended.
 pub fn read(tid: i32) -> Option<Task> {
     let base = format!("/proc/self/task/{tid}");
     let stat = root::read_text(format!("{base}/stat").as_ref()).ok().flatten()?;
@@ -32,6 +36,62 @@ pub fn read(tid: i32) -> Option<Task> {
         name,
         state,
         wchan,
+        call: call(&base).unwrap_or_default(),
+    })
+}
+
+/// The calls that wait for a driver, and what they are about.
+const CALLS: [(libc::c_long, &str, About); 13] = [
+    (libc::SYS_read, "read", About::File),
+    (libc::SYS_pread64, "read", About::File),
+    (libc::SYS_write, "write", About::File),
+    (libc::SYS_getdents64, "list", About::File),
+    (libc::SYS_ioctl, "ioctl", About::File),
+    (libc::SYS_fstat, "stat", About::File),
+    (libc::SYS_close, "close", About::File),
+    (libc::SYS_sendto, "send", About::File),
+    (libc::SYS_recvfrom, "receive", About::File),
+    (libc::SYS_openat, "open", About::Path),
+    (libc::SYS_readlinkat, "readlink", About::Path),
+    (libc::SYS_newfstatat, "stat", About::Path),
+    (libc::SYS_statx, "stat", About::Path),
+];
+
+/// What the first argument of a call is.
+#[derive(Clone, Copy)]
+enum About {
+    /// A descriptor.
+    File,
+    /// Not the file itself: its path lies in memory.
+    Path,
+}
+
+fn call(base: &str) -> Option<String> {
+    let text = root::read_text(format!("{base}/syscall").as_ref())
+        .ok()
+        .flatten()?;
+    let (name, descriptor) = parse_call(&text)?;
+    let file = descriptor.and_then(|fd| {
+        root::link_text(format!("/proc/self/fd/{fd}").as_ref())
+            .ok()
+            .flatten()
+    });
+    Some(match file {
+        Some(file) => format!("{name} {file}"),
+        None => name.to_owned(),
+    })
+}
+
+/// Reads `0 0x5 0x7ffe...`: the number of the call and its arguments. A thread that runs, or waits for a page of memory,
+/// is in none.
+fn parse_call(text: &str) -> Option<(&'static str, Option<u64>)> {
+    let mut words = text.split(' ');
+    let number: libc::c_long = words.next()?.parse().ok()?;
+    let (_, name, about) = CALLS.iter().find(|(known, ..)| *known == number)?;
+    let mut first = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
+    Some(match about {
+        About::File => (name, Some(first()?)),
+        About::Path => (name, None),
     })
 }
 
@@ -60,8 +120,44 @@ mod tests {
     }
 
     #[test]
-    fn the_calling_thread_is_running() {
+    fn a_call_is_told_with_its_file_where_its_first_argument_is_one() {
+        let read = format!("{} 0x5 0x7ffe 0x1000 0x0 0x0 0x0 0x7ffd 0x7f1", libc::SYS_read);
+        assert_eq!(parse_call(&read), Some(("read", Some(5))));
+        let open = format!(
+            "{} 0xffffff9c 0x7ffe 0x0 0x0 0x0 0x0 0x7ffd 0x7f1",
+            libc::SYS_openat
+        );
+        assert_eq!(parse_call(&open), Some(("open", None)));
+        let futex = format!("{} 0x7ffe 0x0", libc::SYS_futex);
+        let garbled = format!("{} five", libc::SYS_read);
+        for none in ["running", "-1 0x7ffe 0x7f1", "", &futex, &garbled] {
+            assert_eq!(parse_call(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn the_calling_thread_is_running_and_reads_its_own_state() {
         let task = read(own_tid()).unwrap();
         assert_eq!(task.state, 'R');
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_a_file_shows_which() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let waits = std::thread::spawn(move || {
+            tell.send(own_tid()).unwrap();
+            std::io::Read::read(&mut &reader, &mut [0]).unwrap()
+        });
+        let tid = told.recv().unwrap();
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        let mut call = String::new();
+        while !call.starts_with("read pipe:[") && std::time::Instant::now() < until {
+            call = read(tid).unwrap().call;
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert!(call.starts_with("read pipe:["), "{call:?}");
+        drop(writer);
+        assert_eq!(waits.join().unwrap(), 0);
     }
 }

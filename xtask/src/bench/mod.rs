@@ -156,6 +156,21 @@ pub(crate) fn soaked() -> Result<()> {
     soak::run(&mut program, &mut hcas)
 }
 
+/// The node_exporter that we are compared with.
+///
+/// # Errors
+/// When Debian's archive does not have it.
+pub(crate) fn node_exporter() -> Result<PathBuf> {
+    peers::get(&peers::NEW, &work()?)
+}
+
+/// Where downloads and results are kept.
+fn work() -> Result<PathBuf> {
+    let work = cmd::target_dir()?.join("bench");
+    std::fs::create_dir_all(&work)?;
+    Ok(work)
+}
+
 fn compare(plan: measure::Plan, args: &BenchArgs) -> Result<()> {
     let place = Place::new()?;
     let others: &[&peers::Peer] = if args.is_ours() {
@@ -268,8 +283,7 @@ impl Place {
             "--bin=floor",
         ]))?;
         let target = cmd::target_dir()?;
-        let work = target.join("bench");
-        std::fs::create_dir_all(&work)?;
+        let work = work()?;
         // In memory where there is such a place: the writer must not keep a disk busy.
         let memory = Path::new("/dev/shm");
         let base = if memory.is_dir() {

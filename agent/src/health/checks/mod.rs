@@ -1,5 +1,6 @@
 //! The checks: one row each, and a function from series or events to findings. To add one: a file and a row.
 
+mod blocked;
 pub mod edac_uncorrected;
 pub mod gpu;
 pub mod gpu_down;
@@ -15,6 +16,7 @@ pub mod gpu_setup;
 pub mod host;
 pub mod pcie_degraded;
 mod rdma_port;
+pub mod rdma_port_blocked;
 pub mod rdma_port_down;
 pub mod rdma_port_flapping;
 pub mod xid;
@@ -85,6 +87,7 @@ pub static CHECKS: &[&Check] = &[
     &edac_uncorrected::CHECK,
     &rdma_port_down::CHECK,
     &rdma_port_flapping::CHECK,
+    &rdma_port_blocked::CHECK,
     &pcie_degraded::CHECK,
     &gpu_down::CHECK,
     &gpu_recovery_action::CHECK,

@@ -15,6 +15,7 @@ mod main_path;
 mod modes;
 mod pcie;
 mod people;
+mod ports_blocked;
 mod ports_down;
 mod ports_flapping;
 mod ports_seen;

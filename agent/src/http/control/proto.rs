@@ -170,10 +170,8 @@ fn collector(c: &CollectorState, snapshot: &Snapshot) -> CollectorView {
     let troubled = c.devices.iter().filter_map(|d| {
         let text = match (&d.late, &d.error) {
             (Some(late), _) => {
-                let task = late.task.as_ref();
-                let waits = task.map_or(String::new(), |t| format!(", state {} in {}", t.state, t.wchan));
                 let since = snapshot.at.saturating_sub(late.since);
-                format!("no answer for {}{waits}", seconds(since))
+                format!("no answer for {}{}", seconds(since), late.waits())
             }
             (None, Some((_, text))) => text.clone(),
             (None, None) => return None,

@@ -225,6 +225,9 @@ fn collectors(all: &[Collector], out: &mut String) -> fmt::Result {
             if !d.wait_channel.is_empty() {
                 write!(out, " in <code>{}</code>", Text(&d.wait_channel))?;
             }
+            if !d.call.is_empty() {
+                write!(out, ", <code>{}</code>", Text(&d.call))?;
+            }
         }
         writeln!(out, "<td class=\"n\">{}</tr>", c.devices)?;
     }

@@ -113,6 +113,8 @@ struct Late {
     task_state: Option<char>,
     /// What it waits for; empty where the kernel does not say.
     wait_channel: String,
+    /// The system call that it is in and its file; empty where the kernel does not say.
+    call: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -238,6 +240,7 @@ fn collector(c: &CollectorState, snapshot: &Snapshot) -> Collector {
                     age: snapshot.at.saturating_sub(late.since).as_secs(),
                     task_state: late.task.as_ref().map(|t| t.state),
                     wait_channel: late.task.as_ref().map_or_else(String::new, |t| t.wchan.clone()),
+                    call: late.task.as_ref().map_or_else(String::new, |t| t.call.clone()),
                 })
             })
             .collect(),

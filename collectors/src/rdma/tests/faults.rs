@@ -191,6 +191,7 @@ fn behind_a_file_that_took_too_long_nothing_is_read_and_nothing_shown() {
         numa_node: String::new(),
         speaks_for_device: true,
         netlink: None,
+        recorded: None,
     };
     let files = Files {
         budget: Budget::new(100),

@@ -27,6 +27,8 @@ pub(super) struct Port {
     pub(super) link_downed: Option<u64>,
     pub(super) carrier_down: Option<u64>,
     pub(super) late: bool,
+    /// What the thread of a late one waits for.
+    pub(super) task: Option<Task>,
 }
 
 impl Port {
@@ -42,6 +44,7 @@ impl Port {
             link_downed: Some(0),
             carrier_down: None,
             late: false,
+            task: None,
         }
     }
 
@@ -187,7 +190,7 @@ fn port(port: &Port, at: Duration) -> DeviceState {
     let mut device = device(Subject::new(SubjectKind::RdmaPort, name), &block, at);
     device.late = port.late.then_some(Late {
         since: at,
-        task: None,
+        task: port.task.clone(),
     });
     device
 }

@@ -1,0 +1,103 @@
+//! Check `rdma-port-blocked`: a reading of an RDMA port does not come back.
+
+use std::time::Duration;
+
+use collectors::sys::task::Task;
+use collectors::{SubjectKind, domain};
+
+use super::blocked::{self, Rule};
+use super::{Check, Scope, Version};
+use crate::health::Mode;
+use crate::health::condition::Judged;
+use crate::health::finding::{Finding, Joins, Remedy};
+use crate::health::judge::Judge;
+
+/// The row.
+pub static CHECK: Check = Check {
+    id: "rdma-port-blocked",
+    subject: SubjectKind::RdmaPort,
+    condition: "A reading of a port has been in one system call for thirty seconds or more, waiting. One that is merely late, as on a busy node, is not.",
+    scope: Scope::Node,
+    // A driver gives up on its firmware after a minute, and often finds it again.
+    ceiling: Mode::Comment,
+    since: Version(0, 1, 0),
+    clears: "By itself: the port was read in three readings running, over a minute or more.",
+    runbook: "docs/runbooks/rdma-port-blocked.md",
+    conditions: Some(conditions),
+};
+
+static RULE: Rule = Rule {
+    id: CHECK.id,
+    is_of: |collector| std::ptr::eq(collector.spec.domain, &domain::RDMA),
+    is_telling,
+    long: Duration::from_secs(30),
+    finding: |subject, task| Finding {
+        detail: format!("does not answer{}", in_call(task)),
+        rank: 57,
+        remedy: Remedy::Reboot,
+        drains: true,
+        joins: Joins::Attaches,
+        ..Finding::of_condition(CHECK.id, subject)
+    },
+};
+
+/// A kernel that does not show the call shows where in it the thread sleeps.
+fn is_telling(task: &Task) -> bool {
+    (task.state != 'R' && !task.call.is_empty()) || blocked::sleeps_in_driver(task)
+}
+
+/// ` in read ports/1/state`: the file without what leads to its device, since reasons are short.
+fn in_call(task: &Task) -> String {
+    let Some((call, file)) = task.call.split_once(' ') else {
+        return if task.call.is_empty() {
+            format!(" in {}", task.wchan)
+        } else {
+            format!(" in {}", task.call)
+        };
+    };
+    let below = ["/infiniband/", "/net/"]
+        .iter()
+        .find_map(|class| Some(file.rsplit_once(class)?.1.split_once('/')?.1));
+    let name = below.or_else(|| file.rsplit('/').next()).unwrap_or(file);
+    let name = if file.starts_with("socket:") {
+        "netlink"
+    } else {
+        name
+    };
+    format!(" in {call} {name}")
+}
+
+fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+    blocked::conditions(judge, &RULE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_detail_names_the_file_or_the_call() {
+        let task = |call: &str| Task {
+            state: 'D',
+            wchan: "wait_func".to_owned(),
+            call: call.to_owned(),
+            ..Task::default()
+        };
+        for (call, text) in [
+            (
+                "read /sys/devices/pci0000:18/0000:18:00.0/infiniband/mlx5_4/ports/1/state",
+                " in read ports/1/state",
+            ),
+            (
+                "read /sys/devices/pci0000:18/0000:18:00.0/net/eth4/speed",
+                " in read speed",
+            ),
+            ("read /somewhere/state", " in read state"),
+            ("send socket:[4711]", " in send netlink"),
+            ("open", " in open"),
+            ("", " in wait_func"),
+        ] {
+            assert_eq!(in_call(&task(call)), text, "{call}");
+        }
+    }
+}
