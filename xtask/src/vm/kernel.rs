@@ -103,11 +103,13 @@ impl Kernel {
             command.arg(&self.release).arg("-d").arg(&self.root).arg(name);
             let plan = cmd::output(&mut command)?;
             for line in plan.lines() {
-                let Some(file) = line.strip_prefix("insmod ") else {
-                    // Built into this kernel.
+                // A module may have options of the host's behind it; other lines are of what is built into the kernel.
+                let file = line
+                    .strip_prefix("insmod ")
+                    .and_then(|l| l.split_whitespace().next());
+                let Some(file) = file.map(PathBuf::from) else {
                     continue;
                 };
-                let file = PathBuf::from(file.trim());
                 if !files.contains(&file) {
                     files.push(file);
                 }

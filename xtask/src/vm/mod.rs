@@ -8,6 +8,7 @@ mod image;
 mod kernel;
 mod qemu;
 mod rdma;
+mod rdma_link;
 mod rdma_loss;
 mod report;
 mod rootfs;
@@ -102,6 +103,13 @@ const GROUPS: &[Group] = &[
         make: rdma::make,
         results: rdma::RESULTS,
         deadline: rdma::DEADLINE,
+    },
+    Group {
+        name: "rdma-link",
+        packages: rdma_link::PACKAGES,
+        make: rdma_link::make,
+        results: rdma_link::RESULTS,
+        deadline: rdma_link::DEADLINE,
     },
     Group {
         name: "rdma-loss",

@@ -24,6 +24,7 @@ end() {
 fail() {
   say "@@ $1: FAILED $2"
   say "--- nodewarden"
+  nodewarden status >$CONSOLE 2>&1
   tail -n 40 /tmp/nodewarden.log >$CONSOLE
   say "--- page"
   page | grep '^rdma_' >$CONSOLE
@@ -54,6 +55,7 @@ must() {
 }
 
 page() { wget -q -O - "$PAGE?tier=detail&collect[]=rdma" 2>/dev/null; }
+incidents() { wget -q -O - http://127.0.0.1:19190/api/v1/status; }
 has() { page >/tmp/page && grep -qF "$1" /tmp/page; }
 has_not() { page >/tmp/page && grep -q '^nodewarden_collector_up{collector="rdma"} 1' /tmp/page && ! grep -qF "$1" /tmp/page; }
 
