@@ -10,6 +10,7 @@ mod qemu;
 mod rdma;
 mod rdma_link;
 mod rdma_loss;
+mod rdma_siw;
 mod report;
 mod rootfs;
 mod systemd;
@@ -118,6 +119,13 @@ const GROUPS: &[Group] = &[
         results: rdma_loss::RESULTS,
         deadline: rdma_loss::DEADLINE,
     },
+    Group {
+        name: "rdma-siw",
+        packages: rdma_siw::PACKAGES,
+        make: rdma_siw::make,
+        results: rdma_siw::RESULTS,
+        deadline: rdma_siw::DEADLINE,
+    },
 ];
 
 /// Runs all of them, or those of one name: `rdma` is `rdma-loss` too.
@@ -197,7 +205,7 @@ fn make(work: &Path) -> Result<Vec<Machine>> {
     cmd::build_nodewarden()?;
     std::fs::create_dir_all(work)?;
     let kernel = kernel::get(work)?;
-    let module = kernel.build(&cmd::root().join("xtask/vm/module"), &work.join("module"))?;
+    let module = kernel.build(&cmd::root().join("xtask/vm/module"), &work.join("module"), &[])?;
     Ok(vec![Machine {
         name: "spine",
         initramfs: image::initramfs(&kernel, &[], work)?,

@@ -84,6 +84,8 @@ pub(super) struct Guest<'a> {
     /// Its init: a script below xtask/vm/guest.
     pub(super) script: &'a str,
     pub(super) modules: &'a [&'a str],
+    /// Modules that were built here; what they need is among the others.
+    pub(super) built: &'a [PathBuf],
     pub(super) programs: &'a [&'a str],
     pub(super) clock: Clock,
 }
@@ -97,6 +99,7 @@ pub(super) fn make(work: &Path) -> Result<Vec<Machine>> {
         name: "rdma",
         script: "rdma.sh",
         modules: &["veth"],
+        built: &[],
         programs: &["/usr/bin/ibv_rc_pingpong"],
         clock: Clock::Host,
     };
@@ -164,6 +167,14 @@ pub(super) fn machine(guest: &Guest<'_>, parts: &Parts, work: &Path) -> Result<M
         &[MODULES, guest.modules].concat(),
         &root.join("modules"),
     )?;
+    for module in guest.built {
+        let name = module.file_name().context("a module without a name")?;
+        fs::copy(
+            module,
+            root.join("modules")
+                .join(format!("99-{}", name.to_string_lossy())),
+        )?;
+    }
     image::program(&image::guest("rdma-lib.sh"), &root.join("rdma-lib.sh"))?;
     image::program(&image::guest(guest.script), &root.join("init"))?;
     Ok(Machine {

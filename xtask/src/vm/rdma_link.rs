@@ -47,6 +47,7 @@ pub(super) fn make(work: &Path) -> Result<Vec<Machine>> {
         name: "rdma-link",
         script: "rdma-link.sh",
         modules: &["dummy"],
+        built: &[],
         programs: &[],
         clock: Clock::Leaps,
     };

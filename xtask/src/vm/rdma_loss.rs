@@ -50,6 +50,7 @@ pub(super) fn make(work: &Path) -> Result<Vec<Machine>> {
         name,
         script,
         modules: &["virtio_pci", "virtio_net", "sch_netem"],
+        built: &[],
         programs: &["/usr/bin/ib_write_bw", "/usr/sbin/tc"],
         clock: Clock::Host,
     };
