@@ -106,7 +106,10 @@ pub enum EventBody {
         /// What happened.
         what: DriverEvent,
     },
-    /// Records were overwritten before they could be read (read(2) said EPIPE), or the watcher's own bound was reached.
+    /// What the kernel tells of an RDMA device or one of its ports.
+    Rdma(Rdma),
+    /// Records were overwritten before they could be read (EPIPE of the kernel's log, ENOBUFS of netlink), or the watcher's
+    /// own bound was reached.
     Overrun {
         /// How many, where the sequence numbers tell.
         lost: Option<u64>,
@@ -114,6 +117,51 @@ pub enum EventBody {
     /// Nothing of interest; moves the cursor on so that a restart does not read the same lines again. The first of a
     /// watcher's run says that everything the source held at its start has been told.
     Progress,
+}
+
+/// A change of an RDMA device or port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Rdma {
+    /// The device, by its name as of then.
+    pub device: String,
+    /// The port's number, empty where it is about the device.
+    pub port: String,
+    /// What happened.
+    pub what: RdmaEvent,
+}
+
+/// What may happen to an RDMA device or port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum RdmaEvent {
+    /// A device came.
+    DeviceAdded,
+    /// A device left.
+    DeviceRemoved,
+    /// A port got a network interface.
+    NetdevAttached,
+    /// A port lost its network interface.
+    NetdevDetached,
+    /// A device, or the network interface of a port, has another name.
+    Renamed,
+    /// The network interface of a port lost its carrier.
+    LinkDown,
+    /// The network interface of a port has a carrier again.
+    LinkUp,
+}
+
+impl RdmaEvent {
+    /// The word used in labels.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::DeviceAdded => "device_added",
+            Self::DeviceRemoved => "device_removed",
+            Self::NetdevAttached => "netdev_attached",
+            Self::NetdevDetached => "netdev_detached",
+            Self::Renamed => "renamed",
+            Self::LinkDown => "link_down",
+            Self::LinkUp => "link_up",
+        }
+    }
 }
 
 /// Who told of an Xid.

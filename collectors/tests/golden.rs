@@ -100,6 +100,9 @@ fn read_case(spec: &'static Spec, case: &Path) -> String {
     let mut text = read(&mut runner);
     for step in tree::steps(case).unwrap() {
         tree::lay_step(&step, dir).unwrap();
+        if step.with_extension("netlink").exists() {
+            std::thread::sleep(LIFESPAN);
+        }
         let number = step.file_stem().unwrap().to_str().unwrap();
         writeln!(text, "\n# step {number}").unwrap();
         text.push_str(&read(&mut runner));
@@ -115,6 +118,9 @@ fn read_case(spec: &'static Spec, case: &Path) -> String {
     }
     text
 }
+
+/// Longer than an answer by netlink counts: nobody asks again before that.
+const LIFESPAN: Duration = Duration::from_millis(30);
 
 /// Longer than the windows in which a driver measures.
 const A_WINDOW: Duration = Duration::from_millis(1100);

@@ -179,6 +179,18 @@ pub static PCI_GPU_INFO: Metric = Metric {
     aliases: &[],
 };
 
+/// Where a GPU sits in the tree of PCI, for what compares it with an RDMA port's.
+pub static PCI_GPU_PATH_INFO: Metric = Metric {
+    name: "host_pci_gpu_path_info",
+    kind: Kind::Info,
+    unit: Unit::None,
+    labels: &["pci", "path", "numa_node"],
+    help: "The functions of PCI from the root to a GPU, as sysfs nests them.",
+    tier: Tier::Private,
+    source: "realpath of /sys/bus/pci/devices/*",
+    aliases: &[],
+};
+
 /// Whether a GPU answers a configuration read: 1, or 0 for all ones, which is what a bus without an answer gives.
 pub static PCI_FUNCTION_RESPONDING: Metric = Metric {
     name: "host_pci_function_responding",
@@ -358,6 +370,7 @@ pub static METRICS: &[&Metric] = &[
     &EDAC_DIMM_SIZE,
     &PCI_GPUS,
     &PCI_GPU_INFO,
+    &PCI_GPU_PATH_INFO,
     &PCI_FUNCTION_RESPONDING,
     &PCI_DEVICE_INFO,
     &PCI_LINK_SPEED,

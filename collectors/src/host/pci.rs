@@ -7,8 +7,9 @@ use std::time::Instant;
 use super::attribute;
 use super::function::{Function, Gpu, Vendor};
 use super::link::{self, Link};
-use super::metrics::{PCI_FUNCTION_RESPONDING, PCI_GPU_INFO, PCI_GPUS};
+use super::metrics::{PCI_FUNCTION_RESPONDING, PCI_GPU_INFO, PCI_GPU_PATH_INFO, PCI_GPUS};
 use super::slow::Slow;
+use crate::rdma::setup::pci_path;
 use crate::sys::root;
 use crate::{Block, Device, Env, Error, PciAddress, Subject, SubjectKind, Value};
 
@@ -23,6 +24,8 @@ pub(super) struct Pci {
 struct Known {
     inode: u64,
     function: Function,
+    /// Where a GPU sits; empty for anything else.
+    path: String,
     link: Link,
     /// A network function serves RDMA: its driver may be loaded later.
     rdma: Slow<bool>,
@@ -69,10 +72,14 @@ impl Pci {
                 .remove(&address)
                 .filter(|k| k.inode == inode && k.function != Function::Unknown)
                 .or_else(|| {
-                    let function = Function::read(&self.folder.join(&name), &address)?;
+                    let folder = self.folder.join(&name);
+                    let function = Function::read(&folder, &address)?;
+                    let resolved = matches!(function, Function::Gpu(_)).then(|| root::resolve(&folder));
+                    let path = resolved.and_then(Result::ok).map(|path| pci_path(&path));
                     Some(Known {
                         inode,
                         function,
+                        path: path.unwrap_or_default(),
                         link: Link::new(),
                         rdma: Slow::keeping(link::KEEP),
                     })
@@ -84,11 +91,11 @@ impl Pci {
         Ok(true)
     }
 
-    fn gpus(&self) -> impl Iterator<Item = (&PciAddress, &Gpu)> {
+    fn gpus(&self) -> impl Iterator<Item = (&PciAddress, &Gpu, &str)> {
         self.known
             .iter()
             .filter_map(|(address, known)| match &known.function {
-                Function::Gpu(gpu) => Some((address, gpu)),
+                Function::Gpu(gpu) => Some((address, gpu, known.path.as_str())),
                 Function::Network | Function::Other | Function::Unknown => None,
             })
     }
@@ -100,7 +107,7 @@ impl Pci {
         }
         let gpus = self
             .gpus()
-            .filter(|(_, gpu)| gpu.vendor == vendor && !gpu.is_virtual);
+            .filter(|(_, gpu, _)| gpu.vendor == vendor && !gpu.is_virtual);
         u64::try_from(gpus.count()).ok()
     }
 }
@@ -117,9 +124,10 @@ impl Device for Pci {
             let count = if there { self.count(vendor) } else { None };
             out.maybe_u64(&PCI_GPUS, &[vendor.word()], count);
         }
-        for (address, gpu) in self.gpus() {
+        for (address, gpu, path) in self.gpus() {
             let folder = self.folder.join(&address.0);
             let driver = driver(&folder);
+            let numa_node = numa_node(&folder);
             out.info(
                 &PCI_GPU_INFO,
                 &[
@@ -130,9 +138,12 @@ impl Device for Pci {
                     &gpu.class,
                     if gpu.is_virtual { "virtual" } else { "physical" },
                     driver.as_deref().unwrap_or_default(),
-                    &numa_node(&folder),
+                    &numa_node,
                 ],
             );
+            if !gpu.is_virtual && !(path.is_empty() && numa_node.is_empty()) {
+                out.info(&PCI_GPU_PATH_INFO, &[&address.0, path, &numa_node]);
+            }
             let answers = driver.is_some_and(|driver| may_be_asked(gpu, &driver, &folder));
             let value = if answers {
                 responding(&folder)

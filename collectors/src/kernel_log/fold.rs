@@ -102,6 +102,7 @@ fn kind(event: &Event) -> Kind {
         | EventBody::FallenOffBus { .. }
         | EventBody::Identity { .. }
         | EventBody::Driver { .. }
+        | EventBody::Rdma(_)
         | EventBody::Progress => {}
     }
     (event.history, body)

@@ -139,6 +139,7 @@ pub(super) fn words(events: &[Event]) -> Vec<String> {
         EventBody::FallenOffBus { .. } => "fallen".to_owned(),
         EventBody::Identity { uuid, .. } => uuid.clone(),
         EventBody::Overrun { lost } => format!("lost {lost:?}"),
+        EventBody::Rdma(_) => "rdma".to_owned(),
         EventBody::Driver { .. } => "driver".to_owned(),
         EventBody::Progress => "progress".to_owned(),
     };

@@ -66,6 +66,14 @@ pub(crate) fn u16(bytes: &[u8]) -> Result<u16, Garbled> {
     Ok(u16::from_ne_bytes(bytes))
 }
 
+/// A number of 8 bits.
+pub(crate) fn u8(bytes: &[u8]) -> Result<u8, Garbled> {
+    match bytes {
+        [byte] => Ok(*byte),
+        _ => Err(Garbled("a number of 8 bits of another length")),
+    }
+}
+
 /// A number of 32 bits.
 pub(crate) fn u32(bytes: &[u8]) -> Result<u32, Garbled> {
     let bytes = bytes

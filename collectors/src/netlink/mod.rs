@@ -4,8 +4,10 @@
 pub(crate) mod attribute;
 pub(crate) mod dcb;
 pub(crate) mod ethtool;
+pub(crate) mod link;
 pub(crate) mod message;
 pub(crate) mod nldev;
+pub(crate) mod notice;
 pub(crate) mod recording;
 
 /// Whom a question is for: each has a socket of its own kind.
@@ -48,6 +50,29 @@ pub(crate) fn check(data: &[u8]) {
         let Ok(message) = message else { break };
         drop(nldev::Found::parse(message.payload));
         check_ethernet(message.payload);
+        if let Ok(port) = nldev::Port::parse(message.payload)
+            && let Some((_, name)) = port.netdev
+        {
+            assert!(!name.is_empty() && !name.chars().any(char::is_control));
+        }
+        if let Ok(notice) = notice::Notice::parse(message.payload) {
+            for name in notice.device.iter().chain(&notice.netdev) {
+                assert!(!name.is_empty() && !name.chars().any(char::is_control));
+            }
+        }
+        for kind in [link::NEW, link::GONE] {
+            if let Ok(Some(link)) = link::Link::parse(kind, message.payload) {
+                assert!(link.is_up.is_none() || kind == link::NEW);
+            }
+        }
+        let mut kinds = 0;
+        let counted = nldev::each_resource(message.payload, |name, _| {
+            assert!(!name.is_empty() && !name.chars().any(char::is_control));
+            kinds += 1;
+        });
+        if counted.is_ok() {
+            assert!(kinds * 20 <= data.len());
+        }
         let mut names = 0;
         let counted = nldev::each_counter(message.payload, |name, _| {
             assert!(!name.is_empty() && !name.chars().any(char::is_control));

@@ -2,26 +2,35 @@
 //! Anybody may ask.
 
 use super::Garbled;
-use super::attribute::{Attributes, text, u32, u64};
+use super::attribute::{Attributes, text, u8, u32, u64};
 use super::message::Request;
 
 /// `RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, ...)`.
-const NLDEV: u16 = 5 << 10;
+pub(super) const NLDEV: u16 = 5 << 10;
 const GET: u16 = NLDEV | 1;
+const PORT_GET: u16 = NLDEV | 5;
 const RES_GET: u16 = NLDEV | 9;
 const STAT_GET: u16 = NLDEV | 17;
 
-const DEV_INDEX: u16 = 1;
-const DEV_NAME: u16 = 2;
-const PORT_INDEX: u16 = 3;
+pub(super) const DEV_INDEX: u16 = 1;
+pub(super) const DEV_NAME: u16 = 2;
+pub(super) const PORT_INDEX: u16 = 3;
 const NODE_GUID: u16 = 6;
+const PORT_STATE: u16 = 12;
+const PORT_PHYS_STATE: u16 = 13;
+const RES_SUMMARY: u16 = 15;
+const RES_SUMMARY_ENTRY: u16 = 16;
+const RES_SUMMARY_ENTRY_NAME: u16 = 17;
+const RES_SUMMARY_ENTRY_CURR: u16 = 18;
+const NDEV_INDEX: u16 = 50;
+pub(super) const NDEV_NAME: u16 = 51;
 const STAT_HWCOUNTERS: u16 = 80;
 const STAT_HWCOUNTER_ENTRY: u16 = 81;
 const STAT_HWCOUNTER_ENTRY_NAME: u16 = 82;
 const STAT_HWCOUNTER_ENTRY_VALUE: u16 = 83;
 
 /// The longest name of a counter or a device.
-const LONGEST: usize = 128;
+pub(super) const LONGEST: usize = 128;
 
 /// Asks which devices our network namespace has. The answers hold how many objects each has, too, which the kernel counts
 /// by itself: no driver is asked.
@@ -40,6 +49,67 @@ pub(crate) fn counters(device: u32, port: u32) -> Request {
     Request::one(STAT_GET)
         .with(DEV_INDEX, device)
         .with(PORT_INDEX, port)
+}
+
+/// Asks for the state of one port. Its driver is asked once, as by each of the files `state`, `phys_state` and `rate`.
+pub(crate) fn port(device: u32, port: u32) -> Request {
+    Request::one(PORT_GET)
+        .with(DEV_INDEX, device)
+        .with(PORT_INDEX, port)
+}
+
+/// Asks how many objects one device has. The kernel counts them one by one: nothing for every reading.
+pub(crate) fn resources(device: u32) -> Request {
+    Request::one(RES_GET).with(DEV_INDEX, device)
+}
+
+/// A port.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Port {
+    /// InfiniBand's numbers, as in the files.
+    pub(crate) state: u8,
+    pub(crate) physical_state: u8,
+    /// Number and name of its network interface. `None`: it has none, or one in another network namespace.
+    pub(crate) netdev: Option<(u32, String)>,
+}
+
+impl Port {
+    /// Reads one answer to [`port`].
+    ///
+    /// # Errors
+    /// When a state is missing or something is not what it should be.
+    pub(crate) fn parse(payload: &[u8]) -> Result<Self, Garbled> {
+        let (mut state, mut physical, mut index, mut name) = (None, None, None, None);
+        for attribute in Attributes::new(payload) {
+            match attribute? {
+                (PORT_STATE, value) => state = Some(u8(value)?),
+                (PORT_PHYS_STATE, value) => physical = Some(u8(value)?),
+                (NDEV_INDEX, value) => index = Some(u32(value)?),
+                (NDEV_NAME, value) => name = Some(text(value)?),
+                _ => {}
+            }
+        }
+        let name = name.filter(|n| !n.is_empty() && n.len() <= LONGEST);
+        Ok(Self {
+            state: state.ok_or(Garbled("a port without a state"))?,
+            physical_state: physical.ok_or(Garbled("a port without a physical state"))?,
+            netdev: index.zip(name).map(|(index, name)| (index, name.to_owned())),
+        })
+    }
+}
+
+/// The kinds of objects of an answer to [`resources`] and how many there are, in the order of the kernel.
+///
+/// # Errors
+/// When something is not what it should be. What was told before it is to be thrown away.
+pub(crate) fn each_resource(payload: &[u8], tell: impl FnMut(&str, u64)) -> Result<(), Garbled> {
+    let table = (RES_SUMMARY, RES_SUMMARY_ENTRY);
+    each_named(
+        payload,
+        table,
+        (RES_SUMMARY_ENTRY_NAME, RES_SUMMARY_ENTRY_CURR),
+        tell,
+    )
 }
 
 /// A device.
@@ -102,26 +172,40 @@ pub(crate) fn is_of(payload: &[u8], device: u32, port: u32) -> Result<bool, Garb
 ///
 /// # Errors
 /// When something is not what it should be. What was told before it is to be thrown away.
-pub(crate) fn each_counter(payload: &[u8], mut tell: impl FnMut(&str, u64)) -> Result<(), Garbled> {
+pub(crate) fn each_counter(payload: &[u8], tell: impl FnMut(&str, u64)) -> Result<(), Garbled> {
+    let table = (STAT_HWCOUNTERS, STAT_HWCOUNTER_ENTRY);
+    let entry = (STAT_HWCOUNTER_ENTRY_NAME, STAT_HWCOUNTER_ENTRY_VALUE);
+    each_named(payload, table, entry, tell)
+}
+
+/// The entries of a table: a name and a number each.
+fn each_named(
+    payload: &[u8],
+    (table, entry): (u16, u16),
+    (name_of, value_of): (u16, u16),
+    mut tell: impl FnMut(&str, u64),
+) -> Result<(), Garbled> {
     for attribute in Attributes::new(payload) {
-        let (STAT_HWCOUNTERS, table) = attribute? else {
+        let (kind, inner) = attribute?;
+        if kind != table {
             continue;
-        };
-        for entry in Attributes::new(table) {
-            let (STAT_HWCOUNTER_ENTRY, entry) = entry? else {
+        }
+        for attribute in Attributes::new(inner) {
+            let (kind, inner) = attribute?;
+            if kind != entry {
                 continue;
-            };
+            }
             let (mut name, mut count) = (None, None);
-            for part in Attributes::new(entry) {
+            for part in Attributes::new(inner) {
                 match part? {
-                    (STAT_HWCOUNTER_ENTRY_NAME, value) => name = Some(text(value).unwrap_or_default()),
-                    (STAT_HWCOUNTER_ENTRY_VALUE, value) => count = Some(u64(value)?),
+                    (kind, value) if kind == name_of => name = Some(text(value).unwrap_or_default()),
+                    (kind, value) if kind == value_of => count = Some(u64(value)?),
                     _ => {}
                 }
             }
             let both = name.zip(count);
-            let (name, count) = both.ok_or(Garbled("a counter without name or value"))?;
-            // As with files, an odd name costs its own counter.
+            let (name, count) = both.ok_or(Garbled("an entry without name or number"))?;
+            // As with files, an odd name costs its own entry.
             if !name.is_empty() && name.len() <= LONGEST {
                 tell(name, count);
             }
@@ -132,6 +216,8 @@ pub(crate) fn each_counter(payload: &[u8], mut tell: impl FnMut(&str, u64)) -> R
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use proptest::prelude::*;
+
     use super::super::attribute::tests::written as attribute;
     use super::*;
 
@@ -163,6 +249,89 @@ pub(crate) mod tests {
             guid.unwrap_or_default(),
         ]
         .concat()
+    }
+
+    /// An answer about a port.
+    pub(crate) fn port_answer(
+        device: u32,
+        port: u32,
+        states: (u8, u8),
+        netdev: Option<(u32, &str)>,
+    ) -> Vec<u8> {
+        let mut parts = vec![
+            attribute(DEV_INDEX, &device.to_ne_bytes()),
+            attribute(DEV_NAME, b"mlx5_0\0"),
+            attribute(PORT_INDEX, &port.to_ne_bytes()),
+            attribute(PORT_STATE, &[states.0]),
+            attribute(PORT_PHYS_STATE, &[states.1]),
+        ];
+        if let Some((index, name)) = netdev {
+            parts.push(attribute(NDEV_INDEX, &index.to_ne_bytes()));
+            parts.push(attribute(NDEV_NAME, format!("{name}\0").as_bytes()));
+        }
+        parts.concat()
+    }
+
+    /// An answer with these kinds of objects.
+    pub(crate) fn resources_answer(device: u32, counts: &[(&str, u64)]) -> Vec<u8> {
+        let entries = counts.iter().flat_map(|(name, count)| {
+            let name = attribute(RES_SUMMARY_ENTRY_NAME, format!("{name}\0").as_bytes());
+            let count = attribute(RES_SUMMARY_ENTRY_CURR, &count.to_ne_bytes());
+            attribute(RES_SUMMARY_ENTRY | 0x8000, &[name, count].concat())
+        });
+        let table: Vec<u8> = entries.collect();
+        [
+            attribute(DEV_INDEX, &device.to_ne_bytes()),
+            attribute(DEV_NAME, b"mlx5_0\0"),
+            attribute(RES_SUMMARY | 0x8000, &table),
+        ]
+        .concat()
+    }
+
+    #[test]
+    fn a_port_has_two_states_and_perhaps_an_interface() {
+        let whole = port_answer(3, 1, (4, 5), Some((7, "ens1f0np0")));
+        let port = Port::parse(&whole).unwrap();
+        assert_eq!((port.state, port.physical_state), (4, 5));
+        assert_eq!(port.netdev, Some((7, "ens1f0np0".to_owned())));
+        // In another network namespace, or InfiniBand.
+        assert_eq!(
+            Port::parse(&port_answer(3, 1, (1, 3), None)).unwrap().netdev,
+            None
+        );
+        assert!(Port::parse(&[]).is_err(), "no state is not state 0");
+        let two_bytes = attribute(PORT_STATE, &[4, 0]);
+        assert!(Port::parse(&[two_bytes, attribute(PORT_PHYS_STATE, &[5])].concat()).is_err());
+    }
+
+    #[test]
+    fn resources_are_read_in_the_order_of_the_kernel() {
+        let counts = [("pd", 2), ("cq", 3), ("qp", 70), ("mr", 100_000)];
+        let mut all = Vec::new();
+        each_resource(&resources_answer(3, &counts), |name, n| {
+            all.push((name.to_owned(), n))
+        })
+        .unwrap();
+        assert_eq!(all, counts.map(|(name, n)| (name.to_owned(), n)));
+        // A table of counters is none of resources.
+        each_resource(&answer(3, 1, &[("a", 1)]), |_, _| panic!()).unwrap();
+    }
+
+    proptest! {
+        #[test]
+        fn what_a_port_says_is_read(state: u8, physical: u8, netdev in prop::option::of((any::<u32>(), "[a-z][a-z0-9@._-]{0,14}"))) {
+            let named = netdev.as_ref().map(|(index, name)| (*index, name.as_str()));
+            let expected = Port { state, physical_state: physical, netdev: netdev.clone() };
+            prop_assert_eq!(Port::parse(&port_answer(3, 1, (state, physical), named)), Ok(expected));
+        }
+
+        #[test]
+        fn what_resources_say_is_read(counts in prop::collection::vec(("[a-z_]{1,12}", any::<u64>()), 0..12)) {
+            let named: Vec<(&str, u64)> = counts.iter().map(|(name, n)| (name.as_str(), *n)).collect();
+            let mut all = Vec::new();
+            each_resource(&resources_answer(3, &named), |name, n| all.push((name.to_owned(), n))).unwrap();
+            prop_assert_eq!(all, counts);
+        }
     }
 
     fn read(payload: &[u8]) -> Result<Vec<(String, u64)>, Garbled> {

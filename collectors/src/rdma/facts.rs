@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use super::function;
 use super::port::Place;
 use crate::Error;
+use crate::netlink::nldev;
 use crate::sys::root;
 
 /// How old a fact may be: a renamed interface or new firmware shows after at most this long.
 const KEEP: Duration = Duration::from_secs(60);
 
 /// The facts of a port.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct PortFacts {
     read: Option<Instant>,
     /// InfiniBand, Ethernet or what else the driver says.
@@ -25,23 +26,46 @@ pub(super) struct PortFacts {
 }
 
 impl PortFacts {
-    /// Reads them where they are too old. True: the network interface or the link layer is another one.
-    pub(super) fn refresh(&mut self, now: Instant, place: &Place) -> bool {
-        if !is_due(self.read, now) {
-            return false;
+    /// They may not be what they were.
+    pub(super) fn expire(&mut self) {
+        self.read = None;
+    }
+
+    /// Reads them where they are too old. True: the network interface or the link layer is another one. What netlink has
+    /// told of the port just now is newer, and right where files are ambiguous.
+    pub(super) fn refresh(&mut self, now: Instant, place: &Place, told: Option<&nldev::Port>) -> bool {
+        let before = is_due(self.read, now).then(|| self.clone());
+        if before.is_some() {
+            self.read_files(now, place, told);
         }
+        let mut changed = before.is_some_and(|b| (b.link_layer, b.netdev) != self.names());
+        if let Some(told) = told {
+            let name = told.netdev.as_ref().map(|(_, name)| name.as_str());
+            // The interface of an InfiniBand port is another driver's, and RDMA does not know of it. An Ethernet port
+            // that has none here has it in another network namespace: the files would name it all the same.
+            let name = name.or((self.link_layer == "Ethernet").then_some(""));
+            if let Some(name) = name.filter(|name| *name != self.netdev) {
+                name.clone_into(&mut self.netdev);
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    fn read_files(&mut self, now: Instant, place: &Place, told: Option<&nldev::Port>) {
         let port = place.port_folder();
-        let before = (self.link_layer.clone(), self.netdev.clone());
         let lifespan = label(&port.join("hw_counters/lifespan")).map(|text| text.parse().ok());
-        let all = [
-            take(&mut self.link_layer, label(&port.join("link_layer"))),
-            take(&mut self.lifespan, lifespan),
-            take(&mut self.netdev, netdev(&port, place)),
-        ];
-        if all == [true; 3] {
+        let layer = take(&mut self.link_layer, label(&port.join("link_layer")));
+        let lifespan = take(&mut self.lifespan, lifespan);
+        let is_told = told.is_some_and(|t| t.netdev.is_some() || self.link_layer == "Ethernet");
+        let netdev = is_told || take(&mut self.netdev, netdev(&port, place));
+        if layer && lifespan && netdev {
             self.read = Some(now);
         }
-        before != (self.link_layer.clone(), self.netdev.clone())
+    }
+
+    fn names(&self) -> (String, String) {
+        (self.link_layer.clone(), self.netdev.clone())
     }
 }
 
@@ -98,7 +122,7 @@ impl DeviceFacts {
     }
 }
 
-fn is_due(read: Option<Instant>, now: Instant) -> bool {
+pub(super) fn is_due(read: Option<Instant>, now: Instant) -> bool {
     read.is_none_or(|at| now.saturating_duration_since(at) >= KEEP)
 }
 
@@ -115,7 +139,7 @@ fn take<T>(fact: &mut T, read: Result<T, Error>) -> bool {
 }
 
 /// The text of a file as a label: empty where there is none, or it is none.
-fn label(path: &Path) -> Result<String, Error> {
+pub(super) fn label(path: &Path) -> Result<String, Error> {
     let text = match root::read_text(path) {
         Ok(text) => text,
         // No text, and what a driver refuses for good: the interface of a GID that has none is EINVAL.

@@ -1,23 +1,30 @@
 //! One port: state, rate, what it is, and its counters.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 
 use super::attribute::{Attribute, Files};
+use super::connections::Connections;
 use super::counter::{self, Counter, Meaning, Reading};
 use super::facts::{DeviceFacts, PortFacts};
 use super::function::Function;
+use super::hub::Hub;
+use super::metrics::drivers::{Means, Words};
 use super::metrics::{
-    CARRIER_DOWN, COUNTER_SATURATED, DEVICE_HW_COUNTER, DEVICE_INFO, HW_COUNTER, HW_COUNTERS_INFO,
-    HW_COUNTERS_LIFESPAN, PORT_INFO, PORT_LANES, PORT_PHYSICAL_STATE, PORT_RATE, PORT_SATURATED_COUNTERS,
-    PORT_STATE, PORT_UNREADABLE_FILES, drivers,
+    CARRIER_DOWN, COUNTER_SATURATED, DEVICE_INFO, HW_COUNTERS_INFO, HW_COUNTERS_LIFESPAN, NETDEV_UP,
+    PORT_INFO, PORT_LANES, PORT_PHYSICAL_STATE, PORT_RATE, PORT_SATURATED_COUNTERS, PORT_STATE,
+    PORT_UNREADABLE_FILES, RESOURCES, Row,
 };
+use super::setup::Setup;
 use super::stats::{Asked, Known, Stats};
 use super::text::{self, Reason};
+use super::told::Told;
 use crate::netlink::Protocol;
-use crate::sys::netlink;
+use crate::netlink::nldev;
+use crate::sys::netlink::{self, Kernel, Shared};
 use crate::sys::root;
 use crate::{Block, Device, Error, Subject, SubjectKind, Value};
 
@@ -65,16 +72,29 @@ pub(super) struct Port {
     /// Not where the driver makes it up.
     rate: Option<Attribute>,
     carrier_down: Option<Attribute>,
+    netdev_up: Option<Attribute>,
+    connections: Connections,
+    /// Asked before the files, where netlink may be asked.
+    told: Option<Told>,
     hw_counters: Vec<Counter>,
     /// In place of the files, where the kernel tells all of them at once.
     stats: Option<Stats>,
     counters: Vec<Counter>,
     is_whole: bool,
+    /// Told which interface it has; says when facts are old, as of that number.
+    hub: Option<(Arc<Hub>, u64)>,
+    setup: Option<Setup>,
 }
 
 impl Port {
     /// Lists the port's files without reading them.
     pub(super) fn new(place: Place, files: &Files) -> Self {
+        let kernel = netlink::asker(place.recorded.as_deref(), Protocol::Rdma, &files.budget);
+        Self::with_kernel(place, files, kernel)
+    }
+
+    /// The same, with who answers by netlink where that may be asked.
+    pub(super) fn with_kernel(place: Place, files: &Files, kernel: Box<dyn Kernel>) -> Self {
         let folder = place.port_folder();
         let attribute = |name: &str| files.attribute(folder.join(name));
         let mut is_whole = true;
@@ -85,29 +105,36 @@ impl Port {
                 Vec::new()
             })
         };
-        let pma = counter::of_pma(&folder.join("counters"), &place.function.driver, files);
-        let counters = listed(pma);
-        let row = |name: &str| drivers::row(name, !counters.is_empty());
-        let hw_counters = listed(counter::of_hw(
-            &folder.join("hw_counters"),
-            row,
-            &HW_COUNTER,
+        let mut words = Words::of(&place.function.driver);
+        let counters = listed(counter::of(
+            &folder.join("counters"),
+            |word| words.pma(word),
             files,
         ));
-        // A driver without a folder of them has none to tell.
-        let number = place.port.parse().ok().filter(|_| !hw_counters.is_empty());
+        words.has_pma = !counters.is_empty();
+        let hw_counters = listed(counter::of(
+            &folder.join("hw_counters"),
+            |word| words.port(word),
+            files,
+        ));
+        let number = place.port.parse().ok();
         let known = place.netlink.clone().zip(number);
-        let stats = known.map(|(known, port)| {
-            let kernel = netlink::asker(place.recorded.as_deref(), Protocol::Rdma, &files.budget);
-            Stats::new(known, port, !counters.is_empty(), kernel)
-        });
+        let kernel = Shared::new(kernel);
+        let told = known
+            .clone()
+            .map(|(known, port)| Told::new(known, port, kernel.clone()));
+        // A driver without a folder of them has none to tell.
+        let stats = known
+            .filter(|_| !hw_counters.is_empty())
+            .map(|(known, port)| Stats::new(known, port, words, Box::new(kernel)));
         let device = place.speaks_for_device.then(|| {
-            let counters = counter::of_hw(
-                &place.folder.join("hw_counters"),
-                |_| None,
-                &DEVICE_HW_COUNTER,
-                files,
-            );
+            let is_there = |row: &&Row| hw_counters.iter().any(|c| c.meaning.is(row.metric));
+            let means = |word: &str| {
+                let means = words.device(word, place.of == 1)?;
+                let row = means.row.filter(|row| !is_there(row));
+                Some(Means { row, ..means })
+            };
+            let counters = counter::of(&place.folder.join("hw_counters"), means, files);
             (DeviceFacts::default(), listed(counters))
         });
         Self {
@@ -119,13 +146,40 @@ impl Port {
             // efa says 100 Gb/s whatever its link is (efa_verbs.c).
             rate: (place.function.driver != "efa").then(|| attribute("rate")),
             carrier_down: None,
+            netdev_up: None,
+            connections: Connections::of(&folder).unwrap_or_default(),
+            told,
             stats,
             hw_counters,
             counters,
             is_whole,
             files: files.clone(),
             place,
+            hub: None,
+            setup: None,
         }
+    }
+
+    /// The same, with how it is set up.
+    pub(super) fn with_setup(self, setup: Setup) -> Self {
+        Self {
+            setup: Some(setup),
+            ..self
+        }
+    }
+
+    /// The same, known to who listens for changes.
+    pub(super) fn with_hub(self, hub: &Arc<Hub>) -> Self {
+        let facts = hub.facts();
+        Self {
+            hub: Some((Arc::clone(hub), facts)),
+            ..self
+        }
+    }
+
+    /// Its number.
+    pub(super) fn number(&self) -> Option<u32> {
+        self.place.port.parse().ok()
     }
 
     /// Whether each of its folders could be listed.
@@ -133,15 +187,36 @@ impl Port {
         self.is_whole
     }
 
-    fn refresh(&mut self, now: Instant) {
+    fn refresh(&mut self, now: Instant, told: Option<&nldev::Port>) {
+        let number = self.number();
         let Self {
-            facts, place, files, ..
+            facts,
+            place,
+            files,
+            hub,
+            setup,
+            ..
         } = self;
-        if facts.refresh(now, place) {
+        if let Some((hub, seen)) = hub {
+            let now = hub.facts();
+            if std::mem::replace(seen, now) != now {
+                facts.expire();
+                if let Some(setup) = setup {
+                    setup.expire();
+                }
+            }
+        }
+        if facts.refresh(now, place, told) {
             // InfiniBand counts in link_downed; its interface loses the carrier for reasons of its own.
+            let interface = place.net.join(&facts.netdev);
+            let tells = facts.link_layer != "InfiniBand" && !facts.netdev.is_empty();
+            let file = |name| tells.then(|| files.attribute(interface.join(name)));
+            self.netdev_up = file("operstate");
             let counts = facts.link_layer == "Ethernet" && !facts.netdev.is_empty();
-            let file = place.net.join(&facts.netdev).join("carrier_down_count");
-            self.carrier_down = counts.then(|| files.attribute(file));
+            self.carrier_down = file("carrier_down_count").filter(|_| counts);
+            if let Some(((hub, _), number)) = hub.as_ref().zip(number) {
+                hub.has_netdev(&place.device, number, if counts { &facts.netdev } else { "" });
+            }
         }
         if let Some((facts, _)) = &mut self.device {
             facts.refresh(now, &self.place.folder);
@@ -250,7 +325,18 @@ impl Port {
             }),
         };
         let mut unreadable = Unreadable::default();
-        let state = self.state.read(now, text::state);
+        let told = match &mut self.told {
+            Some(told) => {
+                let told = told.port(now);
+                in_time(&self.place)?;
+                told
+            }
+            None => None,
+        };
+        let state = match &told {
+            Some(told) => Ok(told.state.into()),
+            None => self.state.read(now, text::state),
+        };
         if state == Err(Reason::Gone) {
             let folder = self.place.port_folder();
             if root::list(&folder)?.is_none() {
@@ -258,14 +344,17 @@ impl Port {
             }
         }
         in_time(&self.place)?;
-        self.refresh(now);
+        self.refresh(now, told.as_ref());
         in_time(&self.place)?;
         self.read_info(out);
 
         let (device, number) = (self.place.device.as_str(), self.place.port.as_str());
         let port = &[device, number];
         out.maybe_u64(&PORT_STATE, port, unreadable.note(state));
-        let physical_state = self.physical_state.read(now, text::state);
+        let physical_state = match &told {
+            Some(told) => Ok(told.physical_state.into()),
+            None => self.physical_state.read(now, text::state),
+        };
         out.maybe_u64(&PORT_PHYSICAL_STATE, port, unreadable.note(physical_state));
         if let Some(rate) = &mut self.rate {
             let rate = unreadable.note(rate.read(now, text::rate));
@@ -276,16 +365,22 @@ impl Port {
             let count = file.read(now, text::number);
             out.maybe_u64(&CARRIER_DOWN, port, unreadable.note(count));
         }
+        if let Some(file) = &mut self.netdev_up {
+            let is_up = unreadable.note(file.read(now, text::operstate)).flatten();
+            out.maybe_u64(&NETDEV_UP, port, is_up.map(u64::from));
+        }
+        self.connections.show(now, *port, out);
         let lifespan = self.facts.lifespan.map(|ms| Duration::from_millis(ms.into()));
         if !self.hw_counters.is_empty() {
             let seconds = lifespan.map(|l| Value::F64(l.as_secs_f64()));
             out.push(&HW_COUNTERS_LIFESPAN, port, seconds.unwrap_or(Value::Absent));
         }
 
-        let asked = self
-            .stats
-            .as_mut()
-            .map(|s| s.ask(now, lifespan.unwrap_or_default()));
+        let index = self.told.as_ref().and_then(Told::index);
+        let asked = self.stats.as_mut().map(|stats| {
+            stats.found(index);
+            stats.ask(now, lifespan.unwrap_or_default())
+        });
         if !self.hw_counters.is_empty() {
             let by_netlink = !matches!(asked, None | Some(Asked::Files));
             let source = if by_netlink { "netlink" } else { "sysfs" };
@@ -331,13 +426,28 @@ impl Port {
         } = counted;
         out.maybe_u64(&PORT_SATURATED_COUNTERS, port, saturated);
 
+        if let Some(setup) = &mut self.setup {
+            in_time(&self.place)?;
+            setup.show(now, &self.place, &self.facts.link_layer, out);
+        }
         if let Some((_, counters)) = &mut self.device {
+            let resources = self.told.as_mut().and_then(|t| t.resources(now));
+            for (kind, count) in resources.into_iter().flatten() {
+                out.u64(&RESOURCES, &[device, kind], *count);
+            }
             for counter in counters {
                 in_time(&self.place)?;
                 let value = unreadable
                     .note(counter.read(now))
                     .map_or(Value::Absent, |r| r.value);
-                out.push(counter.meaning.metric, &[device, &counter.meaning.name], value);
+                let Meaning {
+                    metric,
+                    name,
+                    is_named,
+                    ..
+                } = &counter.meaning;
+                let second = if *is_named { name } else { number };
+                out.push(metric, &[device, second], value);
             }
         }
         for (reason, count) in Reason::ALL.iter().zip(unreadable.0) {

@@ -2,21 +2,26 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::attribute::Files;
-use super::function::{self, Function};
+use super::choice::{self, Choice};
+use super::function;
+use super::hub::Hub;
 use super::port::{Place, Port};
 use super::settings::Table;
+use super::setup::{Setup, Where};
 use super::stats::Known;
 use crate::sys::root::{self, Entry};
 use crate::{Device, Devices, Env, Error};
 
 /// The devices of `/sys/class/infiniband`.
 pub(super) struct Rdma {
-    class: PathBuf,
+    choice: Choice,
     net: PathBuf,
-    table: Table,
+    hub: Arc<Hub>,
+    setup: Where,
     files: Files,
     /// The kernel may be asked by netlink.
     netlink: Option<Netlink>,
@@ -58,15 +63,19 @@ struct Marks {
 }
 
 impl Rdma {
-    pub(super) fn new(env: &Env, table: Table, files: Files, pace: Duration) -> Self {
+    pub(super) fn new(env: &Env, table: Table, files: Files, pace: Duration, hub: Arc<Hub>) -> Self {
         Self {
-            class: env.path("/sys/class/infiniband"),
             net: env.path("/sys/class/net"),
             netlink: (!table.sysfs_only).then(|| Netlink {
                 own_tree: !env.is_live() || env.sysroot == Path::new("/"),
                 recorded: env.recorded.clone(),
             }),
-            table,
+            setup: Where::new(env, table.nccl_gid_index),
+            choice: Choice {
+                class: env.path("/sys/class/infiniband"),
+                table,
+            },
+            hub,
             files,
             pace,
             seen: None,
@@ -77,18 +86,16 @@ impl Rdma {
     /// The devices that are not left out by name.
     fn devices(&self) -> Result<Vec<Entry>, Error> {
         // No such class: the modules are not loaded yet.
-        let mut devices = root::entries(&self.class)?.unwrap_or_default();
-        devices.retain(|device| self.table.takes_device(&device.name));
+        let mut devices = root::entries(&self.choice.class)?.unwrap_or_default();
+        devices.retain(|device| self.choice.table.takes_device(&device.name));
         Ok(devices)
     }
 
     /// Lists folders only. No driver is asked, and nothing below a device that is left out by name.
     fn list(&self) -> Result<Listing, Error> {
         let listed = self.devices()?.into_iter().map(|device| {
-            let folder = self.class.join(&device.name);
-            let ports = root::list(&folder.join("ports"))?.unwrap_or_default();
-            let mut ports: Vec<u32> = ports.iter().filter_map(|name| name.parse().ok()).collect();
-            ports.sort_unstable();
+            let folder = self.choice.folder(&device.name);
+            let ports = choice::numbers(&folder)?;
             Ok(Listed {
                 marks: self.marks(&folder, &ports)?,
                 ports,
@@ -115,7 +122,11 @@ impl Rdma {
         // The kernel numbers ports without a gap, from 1.
         let next = ports.last().map_or(1, |last| last.saturating_add(1));
         inodes.push(inode(&all.join(next.to_string()))?);
-        let netdevs = self.table.asks_netdevs().then(|| function::masters(folder));
+        let netdevs = self
+            .choice
+            .table
+            .asks_netdevs()
+            .then(|| function::masters(folder));
         Ok(Marks {
             inodes,
             netdevs: netdevs.transpose()?,
@@ -128,11 +139,11 @@ impl Rdma {
         if !self.devices()?.iter().eq(seen.0.iter().map(|l| &l.device)) {
             return Ok(true);
         }
-        if !look && !self.table.asks_netdevs() {
+        if !look && !self.choice.table.asks_netdevs() {
             return Ok(false);
         }
         for Listed { device, ports, marks } in &seen.0 {
-            if self.marks(&self.class.join(&device.name), ports)? != *marks {
+            if self.marks(&self.choice.folder(&device.name), ports)? != *marks {
                 return Ok(true);
             }
         }
@@ -155,33 +166,12 @@ impl Rdma {
     /// The ports of one device that are read.
     fn ports(&self, listed: &Listed) -> Result<Vec<Port>, Error> {
         let device = &listed.device.name;
-        let folder = self.class.join(device);
-        let function = Function::of(&folder)?;
-        if !self.table.takes_pci(&function.pci) || (function.is_virtual && !self.table.virtual_functions) {
-            tracing::debug!(device, pci = function.pci, "left out by its PCI function");
-            return Ok(Vec::new());
-        }
-        let of = listed.ports.len();
-        let netdevs = if self.table.asks_netdevs() {
-            function::netdevs(&folder, of)?
-        } else {
-            Vec::new()
-        };
-        let numa_node = function::numa_node(&folder);
-        let taken = listed.ports.iter().filter_map(|number| {
-            let number = number.to_string();
-            let mut on_it = function::on_port(&netdevs, &number, of).into_iter();
-            let by_netdev = on_it.all(|n| {
-                let master = n.master.as_deref().is_none_or(|m| self.table.takes_netdev(m));
-                master && self.table.takes_netdev(&n.name)
-            });
-            let by_name = self.table.takes_port(device, &format!("{device}/{number}"));
-            (by_netdev && by_name).then_some(number)
-        });
-        let taken: Vec<String> = taken.collect();
+        let (function, taken) = self.choice.ports(device, &listed.ports)?;
         if taken.is_empty() {
             return Ok(Vec::new());
         }
+        let folder = self.choice.folder(device);
+        let numa_node = function::numa_node(&folder);
         let netlink = self.by_netlink(device, &folder);
         let ports = taken
             .into_iter()
@@ -189,8 +179,8 @@ impl Rdma {
             .map(|(at, number)| {
                 let place = Place {
                     device: device.clone(),
-                    port: number,
-                    of,
+                    port: number.to_string(),
+                    of: listed.ports.len(),
                     folder: folder.clone(),
                     net: self.net.clone(),
                     function: function.clone(),
@@ -199,7 +189,7 @@ impl Rdma {
                     netlink: netlink.clone(),
                     recorded: self.netlink.as_ref().and_then(|n| n.recorded.clone()),
                 };
-                Port::new(place, &self.files)
+                Port::new(place, &self.files).with_hub(&self.hub)
             })
             .collect();
         Ok(ports)
@@ -210,14 +200,15 @@ impl Devices for Rdma {
     fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error> {
         // A scan that fails is repeated, whatever comes to stand where it failed.
         self.seen = None;
-        self.looked = Some(Instant::now());
+        let began = Instant::now();
+        self.looked = Some(began);
         let listing = self.list()?;
         let mut found: Vec<Box<dyn Device>> = Vec::new();
-        let mut folders = BTreeSet::new();
+        let (mut folders, mut names) = (BTreeSet::new(), Vec::new());
         let mut is_whole = true;
         for listed in &listing.0 {
             // Two names for one device would count everything twice.
-            if !folders.insert(resolved(&self.class.join(&listed.device.name))) {
+            if !folders.insert(resolved(&self.choice.folder(&listed.device.name))) {
                 tracing::debug!(
                     device = listed.device.name,
                     "left out: another name of the same device"
@@ -226,16 +217,20 @@ impl Devices for Rdma {
             }
             for port in self.ports(listed)? {
                 is_whole &= port.is_whole();
+                let port = port.with_setup(Setup::new(&self.setup, found.is_empty()));
+                names.extend(port.number().map(|n| (listed.device.name.clone(), n)));
                 found.push(Box::new(port));
             }
         }
+        self.hub.list(began, &names);
         // What could not be listed is looked for again.
         self.seen = is_whole.then_some(listing);
         Ok(found)
     }
 
     fn changed(&mut self) -> bool {
-        let look = self.looked.is_none_or(|at| at.elapsed() >= self.pace);
+        let doubt = self.hub.take_doubt();
+        let look = doubt || self.looked.is_none_or(|at| at.elapsed() >= self.pace);
         if look {
             self.looked = Some(Instant::now());
         }

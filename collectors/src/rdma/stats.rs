@@ -6,7 +6,7 @@ use nix::errno::Errno;
 
 use super::attribute::{Patience, reason};
 use super::counter::{Meaning, Reading};
-use super::metrics::{HW_COUNTER, drivers};
+use super::metrics::drivers::Words;
 use super::text::Reason;
 use crate::netlink::nldev::{self, Found};
 use crate::sys::netlink::{Failed, Kernel};
@@ -33,13 +33,36 @@ pub(super) enum Asked {
     Refused(Reason),
 }
 
+/// The number of a device, as long as it is the one of the files.
+pub(super) fn find(kernel: &mut dyn Kernel, known: &Known) -> Result<u32, Failed> {
+    let mut index = None;
+    kernel.ask(&mut nldev::devices(), &mut |payload| {
+        // Another device's oddities are not ours.
+        index = index.or(Found::parse(payload)
+            .ok()
+            .filter(|f| f.name == known.device)
+            .map(|f| f.index));
+        Ok(())
+    })?;
+    let index = index.ok_or(Errno::ENODEV)?;
+    let Some(guid) = &known.guid else {
+        return Ok(index);
+    };
+    let mut same = false;
+    kernel.ask(&mut nldev::device(index), &mut |payload| {
+        same |= Found::parse(payload)?.node_guid.as_ref() == Some(guid);
+        Ok(())
+    })?;
+    same.then_some(index).ok_or(Errno::ENODEV.into())
+}
+
 /// One port's counters.
 pub(super) struct Stats {
     kernel: Box<dyn Kernel>,
     known: Known,
     port: u32,
-    /// Its PMA has counters too.
-    has_pma: bool,
+    /// Those of its driver.
+    words: Words,
     /// The device's number; `None`: not known yet, or not any more.
     index: Option<u32>,
     /// In the order of the driver, as of the last answer. Empty: there was none.
@@ -52,18 +75,23 @@ pub(super) struct Stats {
 
 impl Stats {
     /// Asks nobody yet.
-    pub(super) fn new(known: Known, port: u32, has_pma: bool, kernel: Box<dyn Kernel>) -> Self {
+    pub(super) fn new(known: Known, port: u32, words: Words, kernel: Box<dyn Kernel>) -> Self {
         Self {
             kernel,
             known,
             port,
-            has_pma,
+            words,
             index: None,
             counters: Vec::new(),
             last: None,
             patience: Patience::default(),
             never: false,
         }
+    }
+
+    /// Takes over the number of the device where somebody else has found it.
+    pub(super) fn found(&mut self, index: Option<u32>) {
+        self.index = self.index.or(index);
     }
 
     /// Asks, unless the last answer is younger than that.
@@ -93,9 +121,9 @@ impl Stats {
     fn answer(&mut self) -> Result<(), Failed> {
         let index = match self.index {
             Some(index) => index,
-            None => self.find()?,
+            None => find(&mut *self.kernel, &self.known)?,
         };
-        let (counters, port, has_pma) = (&mut self.counters, self.port, self.has_pma);
+        let (counters, port, words) = (&mut self.counters, self.port, self.words);
         let mut told = false;
         self.kernel
             .ask(&mut nldev::counters(index, port), &mut |payload| {
@@ -104,7 +132,7 @@ impl Stats {
                 }
                 let mut at = 0;
                 nldev::each_counter(payload, |name, count| {
-                    take(counters, at, (name, count), has_pma);
+                    take(counters, at, (name, count), words);
                     at += 1;
                 })?;
                 counters.truncate(at);
@@ -114,30 +142,6 @@ impl Stats {
         self.index = Some(index);
         // Where there are files there are counters: a driver that tells none so does not know this way.
         told.then_some(()).ok_or(Errno::EOPNOTSUPP.into())
-    }
-
-    /// The number of the device, as long as it is the one of the files.
-    fn find(&mut self) -> Result<u32, Failed> {
-        let mut index = None;
-        let name = &self.known.device;
-        self.kernel.ask(&mut nldev::devices(), &mut |payload| {
-            // Another device's oddities are not ours.
-            index = index.or(Found::parse(payload)
-                .ok()
-                .filter(|f| f.name == *name)
-                .map(|f| f.index));
-            Ok(())
-        })?;
-        let index = index.ok_or(Errno::ENODEV)?;
-        let Some(guid) = &self.known.guid else {
-            return Ok(index);
-        };
-        let mut same = false;
-        self.kernel.ask(&mut nldev::device(index), &mut |payload| {
-            same |= Found::parse(payload)?.node_guid.as_ref() == Some(guid);
-            Ok(())
-        })?;
-        same.then_some(index).ok_or(Errno::ENODEV.into())
     }
 
     fn failed(&mut self, now: Instant, failed: Failed) -> Asked {
@@ -170,7 +174,8 @@ impl Stats {
 
     /// The counters of the last answer that was one.
     pub(super) fn counters(&self) -> impl Iterator<Item = (&Meaning, Result<Reading, Reason>)> {
-        self.counters.iter().map(|(meaning, count)| {
+        let shown = self.counters.iter().filter(|(meaning, _)| meaning.is_shown);
+        shown.map(|(meaning, count)| {
             // A driver's word for a number that its firmware could not tell (ionic).
             let count = Some(*count).filter(|n| *n != u64::MAX).ok_or(Reason::AllOnes);
             (meaning, count.and_then(|n| meaning.reading(n)))
@@ -179,13 +184,18 @@ impl Stats {
 }
 
 /// Names hardly ever change: only a new one is looked up.
-fn take(counters: &mut Vec<(Meaning, u64)>, at: usize, (name, count): (&str, u64), has_pma: bool) {
+fn take(counters: &mut Vec<(Meaning, u64)>, at: usize, (name, count): (&str, u64), words: Words) {
     match counters.get_mut(at) {
         Some((meaning, known)) if meaning.name == name => *known = count,
         _ => {
-            let row = drivers::row(name, has_pma);
             counters.truncate(at);
-            counters.push((Meaning::new(name.to_owned(), row, &HW_COUNTER), count));
+            let before = counters.iter().map(|(m, _)| m);
+            let name = name.to_owned();
+            let meaning = match words.port(&name) {
+                Some(means) => Meaning::new(name, means, before),
+                None => Meaning::nothing(name),
+            };
+            counters.push((meaning, count));
         }
     }
 }

@@ -103,6 +103,16 @@ pub(super) fn state(bytes: &[u8]) -> Result<u64, Reason> {
     }
 }
 
+/// The state of a network interface: whether it is up. `None`: its driver does not tell.
+pub(super) fn operstate(bytes: &[u8]) -> Result<Option<bool>, Reason> {
+    match content(bytes)? {
+        b"up" => Ok(Some(true)),
+        b"unknown" => Ok(None),
+        b"down" | b"lowerlayerdown" | b"notpresent" | b"dormant" | b"testing" => Ok(Some(false)),
+        _ => Err(Reason::Malformed),
+    }
+}
+
 /// What a link can carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rate {
@@ -141,6 +151,7 @@ pub(crate) fn check(bytes: &[u8]) {
     if let Ok(n) = state(bytes) {
         assert!(n < 256 && text.contains(':'));
     }
+    assert!(operstate(bytes).is_err() || number(bytes).is_err());
     if let Ok(rate) = rate(bytes) {
         assert!((1..=64).contains(&rate.lanes) && rate.bytes_per_second < 126_000_000_000_000);
         assert!(text.contains(" Gb/sec ("));

@@ -8,6 +8,7 @@
 pub mod boot;
 pub mod kept;
 pub mod kmsg;
+pub(crate) mod listen;
 pub(crate) mod netlink;
 pub mod nvml;
 pub mod root;

@@ -4,7 +4,7 @@ mod recorded;
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -85,6 +85,27 @@ impl Kernel for Lazy {
             self.open = None;
         }
         answer
+    }
+}
+
+/// One socket for those who ask in turn.
+#[derive(Clone)]
+pub(crate) struct Shared(Arc<Mutex<Box<dyn Kernel>>>);
+
+impl Shared {
+    pub(crate) fn new(kernel: Box<dyn Kernel>) -> Self {
+        Self(Arc::new(Mutex::new(kernel)))
+    }
+}
+
+impl Kernel for Shared {
+    fn ask(
+        &mut self,
+        request: &mut Request,
+        take: &mut dyn FnMut(&[u8]) -> Result<(), Garbled>,
+    ) -> Result<(), Failed> {
+        let mut kernel = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kernel.ask(request, take)
     }
 }
 

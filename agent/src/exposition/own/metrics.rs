@@ -50,6 +50,10 @@ own! {
         "SXid errors that the NVSwitch driver reported in the kernel log." "kernel log, nvidia-nvswitch: SXid"
     FALLEN_OFF "gpu_fallen_off_bus_total" Counter None ["gpu"]
         "Lines of the kernel log, other than those of Xids, that say that a GPU has fallen off the bus." "kernel log, NVRM"
+    RDMA_EVENTS "rdma_events_total" Counter None ["device" "port" "event"]
+        "What the kernel told of an RDMA device or port: device_added, device_removed, netdev_attached, netdev_detached, renamed, link_down, link_up; lost, without a device, where it told more than could be kept. The port is empty for a device." "RDMA_NL_GROUP_NOTIFY, RTNLGRP_LINK"
+    GPU_RDMA_AFFINITY "gpu_rdma_affinity_info" Info None ["gpu" "device" "port" "distance"]
+        "An RDMA port that is nearest to a GPU, and by what they are joined, as nvidia-smi topo -m words it: PIX one switch of PCI, PXB several, PHB the processor's root complex, NODE its NUMA node, SYS the bus between processors." "sysfs paths of PCI functions, numa_node"
     UNCOUNTED "nodewarden_events_uncounted_total" Counter None []
         "Events of more devices or codes than are told apart; they were judged all the same." "ledger"
     OVERRUNS "nodewarden_kernel_log_overruns_total" Counter None []

@@ -6,6 +6,7 @@ use collectors::{Cursor, Event, EventBody, PciAddress, Subject, kernel_log};
 
 use super::judging::{Known, is_met};
 use super::{Engine, Status, xid};
+use crate::core::derive::affinity::nearest;
 use crate::core::derive::xid::gpu_label;
 use crate::core::snapshot::Snapshot;
 use crate::health::checks::edac_uncorrected;
@@ -86,13 +87,17 @@ impl Engine {
             _ => count,
         };
         let inventory = &self.state.inventory;
-        self.state.ledger.count(event, inventory, new, wall);
+        if matches!(event.body, EventBody::Overrun { .. }) && !of_log {
+            self.state.ledger.count_lost(collector, wall);
+        } else {
+            self.state.ledger.count(event, inventory, new, wall);
+        }
         match &event.body {
             EventBody::Progress | EventBody::Overrun { .. } => {
                 self.out.progress(now);
                 return;
             }
-            EventBody::Sxid(_) | EventBody::Driver { .. } => {}
+            EventBody::Sxid(_) | EventBody::Driver { .. } | EventBody::Rdma(_) => {}
             EventBody::Xid(xid) => self.xid(event, xid, new),
             EventBody::FallenOffBus { pci } => self.xid(event, &fallen_off_bus(pci), new),
             EventBody::Identity { pci, uuid } => self.named(pci, uuid),
@@ -201,6 +206,7 @@ impl Engine {
     fn snapshot(&mut self, snapshot: &Snapshot) {
         self.out.tick = true;
         self.name_gpus(snapshot);
+        self.affinity = nearest(snapshot, &self.state.inventory);
         let host = Host::of(snapshot);
         // Two snapshots may hold one and the same reading.
         let is_new = self.sight.take(snapshot, host.read_at);

@@ -103,7 +103,7 @@ fn driven(gpu: &Driven, at: Duration) -> DeviceState {
 /// Stands in for the rdma collector.
 static RDMA: Spec = Spec {
     name: "ports of a test",
-    domain: &collectors::domain::HOST,
+    domain: &collectors::domain::RDMA,
     metrics: &[],
     events: false,
     notes: false,

@@ -1,0 +1,102 @@
+//! A port whose kernel answers by netlink beside its files.
+
+use super::*;
+use crate::rdma::attribute::Files;
+use crate::rdma::function::Function;
+use crate::rdma::port::{Place, Port};
+use crate::rdma::stats::Known;
+use crate::rdma::told::tests::Answering;
+use nix::errno::Errno;
+
+/// Port 1 of `mlx5_0`, and who answers for it.
+fn port(node: &Node, kernel: &Answering) -> Port {
+    let place = Place {
+        recorded: None,
+        device: "mlx5_0".to_owned(),
+        port: "1".to_owned(),
+        of: 1,
+        folder: node.path("infiniband/mlx5_0"),
+        net: node.path("net"),
+        function: Function::default(),
+        numa_node: String::new(),
+        speaks_for_device: true,
+        netlink: Some(Known {
+            device: "mlx5_0".to_owned(),
+            guid: Some("5054:00ff:fe12:3456".to_owned()),
+        }),
+    };
+    let files = Files {
+        budget: Budget::new(100),
+        on_disk: false,
+    };
+    Port::with_kernel(place, &files, Box::new(kernel.clone()))
+}
+
+fn netdev(readings: &BTreeMap<String, u64>) -> Option<String> {
+    let info = readings.keys().find(|k| k.starts_with("rdma_port_info "))?;
+    info.split(' ').nth(4).map(str::to_owned)
+}
+
+#[test]
+fn netlink_tells_states_interface_and_what_is_open() {
+    let node = Node::with(&["mlx5_0"]);
+    node.write("infiniband/mlx5_0/ports/1/link_layer", "Ethernet\n");
+    node.write("infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0", "bond0\n");
+    node.write("net/ens1/carrier_down_count", "6\n");
+    let kernel = Answering::with_port((1, 3), Some((7, "ens1")));
+    let mut port = port(&node, &kernel);
+    let readings = read(&mut port);
+    assert_eq!(value(&readings, "rdma_port_state mlx5_0 1"), Some(1));
+    assert_eq!(value(&readings, "rdma_port_physical_state mlx5_0 1"), Some(3));
+    assert_eq!(netdev(&readings).as_deref(), Some("ens1"));
+    assert_eq!(value(&readings, "rdma_port_carrier_down_total mlx5_0 1"), Some(6));
+    assert_eq!(value(&readings, "rdma_resources mlx5_0 qp"), Some(70));
+    // A renamed interface shows at once, and counts under its new name.
+    node.write("net/net0/carrier_down_count", "8\n");
+    kernel.will_tell((4, 5), Some((7, "net0")));
+    let readings = read(&mut port);
+    assert_eq!(value(&readings, "rdma_port_state mlx5_0 1"), Some(4));
+    assert_eq!(netdev(&readings).as_deref(), Some("net0"));
+    assert_eq!(value(&readings, "rdma_port_carrier_down_total mlx5_0 1"), Some(8));
+}
+
+#[test]
+fn where_netlink_refuses_the_files_tell_and_nothing_is_missing() {
+    for errno in [
+        Errno::EINVAL,
+        Errno::EMSGSIZE,
+        Errno::EPROTONOSUPPORT,
+        Errno::EOPNOTSUPP,
+    ] {
+        let node = Node::with(&["mlx5_0"]);
+        let kernel = Answering::with_port((1, 3), None);
+        kernel.will_refuse(errno);
+        let readings = read(&mut port(&node, &kernel));
+        assert_eq!(value(&readings, "rdma_port_state mlx5_0 1"), Some(4), "{errno}");
+        assert_eq!(value(&readings, "rdma_port_physical_state mlx5_0 1"), Some(5));
+        assert_eq!(value(&readings, "rdma_resources mlx5_0 qp"), None);
+        assert!(
+            text::Reason::ALL
+                .iter()
+                .all(|r| unreadable(&readings, r.word()) == 0)
+        );
+    }
+}
+
+/// RDMA's network namespaces in mode `shared`: the device is everywhere, its interface in one of them.
+#[test]
+fn an_interface_in_another_network_namespace_is_none_here_though_the_files_name_one() {
+    let node = Node::with(&["mlx5_0"]);
+    node.write("infiniband/mlx5_0/ports/1/link_layer", "Ethernet\n");
+    node.write("infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0", "eth0\n");
+    let kernel = Answering::with_port((4, 5), None);
+    assert_eq!(netdev(&read(&mut port(&node, &kernel))).as_deref(), Some(""));
+}
+
+#[test]
+fn the_interface_of_an_infiniband_port_comes_from_its_function() {
+    let node = Node::with(&["mlx5_0"]);
+    node.write("infiniband/mlx5_0/device/net/ibs1/mtu", "2044\n");
+    let kernel = Answering::with_port((4, 5), None);
+    assert_eq!(netdev(&read(&mut port(&node, &kernel))).as_deref(), Some("ibs1"));
+}

@@ -1,0 +1,141 @@
+//! What netlink tells of a port besides its counters: states and interface in one message, and what is open on its
+//! device. Files say the same, but for the latter, and one that names an interface of another network namespace.
+
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+
+use super::attribute::{Patience, reason};
+use super::stats::{Known, find};
+use super::text::Reason;
+use crate::netlink::Garbled;
+use crate::netlink::message::Request;
+use crate::netlink::nldev::{self, Port};
+use crate::sys::netlink::{Failed, Kernel};
+
+/// How old the number of objects may be. The kernel walks over each of them to count.
+const KEEP: Duration = Duration::from_secs(60);
+
+/// One question that may be refused for a while, or for good.
+#[derive(Default)]
+struct Question {
+    patience: Patience,
+    never: bool,
+}
+
+/// Who tells it.
+pub(super) struct Told {
+    kernel: Box<dyn Kernel>,
+    known: Known,
+    port: u32,
+    /// The device's number; `None`: not known yet, or not any more.
+    index: Option<u32>,
+    of_port: Question,
+    of_resources: Question,
+    /// Kinds of objects and how many, as of the last answer.
+    resources: Vec<(String, u64)>,
+    counted: Option<Instant>,
+}
+
+impl Told {
+    /// Asks nobody yet.
+    pub(super) fn new(known: Known, port: u32, kernel: impl Kernel + 'static) -> Self {
+        Self {
+            kernel: Box::new(kernel),
+            known,
+            port,
+            index: None,
+            of_port: Question::default(),
+            of_resources: Question::default(),
+            resources: Vec::new(),
+            counted: None,
+        }
+    }
+
+    /// The number of the device, where it is known.
+    pub(super) const fn index(&self) -> Option<u32> {
+        self.index
+    }
+
+    /// The port now. `None`: the files are to be read.
+    pub(super) fn port(&mut self, now: Instant) -> Option<Port> {
+        let mut told = None;
+        let port = self.port;
+        let request = |index| nldev::port(index, port);
+        self.ask(
+            now,
+            |t| &mut t.of_port,
+            request,
+            |index, payload| {
+                if nldev::is_of(payload, index, port)? {
+                    told = Some(Port::parse(payload)?);
+                }
+                Ok(())
+            },
+        );
+        told
+    }
+
+    /// Kinds of objects that are open on the device, and how many, at most a minute old. `None`: not told.
+    pub(super) fn resources(&mut self, now: Instant) -> Option<&[(String, u64)]> {
+        let is_young = |at: Instant| now.saturating_duration_since(at) < KEEP;
+        if !self.counted.is_some_and(is_young) {
+            let mut counts = Vec::new();
+            let answered = self.ask(
+                now,
+                |t| &mut t.of_resources,
+                nldev::resources,
+                |_, payload| nldev::each_resource(payload, |name, n| counts.push((name.to_owned(), n))),
+            );
+            self.counted = answered.then_some(now);
+            self.resources = if answered { counts } else { Vec::new() };
+        }
+        self.counted.map(|_| self.resources.as_slice())
+    }
+
+    /// Asks one question. False: it was not answered, or has a rest.
+    fn ask(
+        &mut self,
+        now: Instant,
+        question: impl Fn(&mut Self) -> &mut Question,
+        request: impl Fn(u32) -> Request,
+        mut take: impl FnMut(u32, &[u8]) -> Result<(), Garbled>,
+    ) -> bool {
+        let Question { patience, never } = question(self);
+        if *never || patience.rests(now).is_some() {
+            return false;
+        }
+        let mut attempt = || {
+            let index = match self.index {
+                Some(index) => index,
+                None => find(&mut *self.kernel, &self.known)?,
+            };
+            self.index = Some(index);
+            self.kernel
+                .ask(&mut request(index), &mut |payload| take(index, payload))
+        };
+        let answer = attempt();
+        let question = question(self);
+        let reason = match answer {
+            Ok(()) => {
+                question.patience = Patience::default();
+                return true;
+            }
+            Err(Failed::Kernel(Errno::EMSGSIZE | Errno::EOPNOTSUPP | Errno::EPROTONOSUPPORT)) => {
+                question.never = true;
+                return false;
+            }
+            Err(Failed::Kernel(errno)) => reason(errno),
+            Err(Failed::Garbled(_)) => Reason::Malformed,
+        };
+        // The files say by themselves what they are refused.
+        question.patience.refused(now, reason);
+        if reason == Reason::Gone {
+            self.index = None;
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

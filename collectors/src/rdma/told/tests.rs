@@ -1,0 +1,180 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use crate::netlink::nldev::tests::{device, port_answer, resources_answer};
+
+const GUID: &str = "5054:00ff:fe12:3456";
+/// Kinds of requests: `RDMA_NL_NLDEV << 10` and a command.
+const GET: u16 = 0x1401;
+const PORT_GET: u16 = 0x1405;
+const RES_GET: u16 = 0x1409;
+
+type Answer = Result<Vec<Vec<u8>>, Failed>;
+
+/// A kernel that gives the same answer to a kind of question until it is told another, and counts what it is asked.
+#[derive(Clone, Default)]
+pub(in crate::rdma) struct Answering(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    answers: BTreeMap<u16, Answer>,
+    asked: BTreeMap<u16, usize>,
+}
+
+impl Answering {
+    /// One with `mlx5_0` under number 3, and this to say of its port 1.
+    pub(in crate::rdma) fn with_port(states: (u8, u8), netdev: Option<(u32, &str)>) -> Self {
+        let kernel = Self::default();
+        let resources = resources_answer(3, &[("pd", 2), ("qp", 70)]);
+        kernel.will(GET, Ok(vec![device(3, "mlx5_0", Some(0x5054_00ff_fe12_3456))]));
+        kernel.will(RES_GET, Ok(vec![resources]));
+        kernel.will_tell(states, netdev);
+        kernel
+    }
+
+    pub(in crate::rdma) fn will_tell(&self, states: (u8, u8), netdev: Option<(u32, &str)>) {
+        self.will(PORT_GET, Ok(vec![port_answer(3, 1, states, netdev)]));
+    }
+
+    pub(in crate::rdma) fn will_refuse(&self, errno: Errno) {
+        for kind in [PORT_GET, RES_GET] {
+            self.will(kind, Err(Failed::Kernel(errno)));
+        }
+    }
+
+    fn will(&self, kind: u16, answer: Answer) {
+        self.0.lock().unwrap().answers.insert(kind, answer);
+    }
+
+    fn asked(&self, kind: u16) -> usize {
+        self.0.lock().unwrap().asked.remove(&kind).unwrap_or(0)
+    }
+}
+
+impl Kernel for Answering {
+    fn ask(
+        &mut self,
+        request: &mut Request,
+        take: &mut dyn FnMut(&[u8]) -> Result<(), Garbled>,
+    ) -> Result<(), Failed> {
+        let bytes = request.numbered(1);
+        let kind = u16::from_ne_bytes(bytes[4..6].try_into().unwrap());
+        let mut state = self.0.lock().unwrap();
+        *state.asked.entry(kind).or_default() += 1;
+        let answer = state.answers.get(&kind).cloned();
+        for payload in answer.unwrap_or(Err(Failed::Kernel(Errno::EINVAL)))? {
+            take(&payload)?;
+        }
+        Ok(())
+    }
+}
+
+fn known() -> Known {
+    Known {
+        device: "mlx5_0".to_owned(),
+        guid: Some(GUID.to_owned()),
+    }
+}
+
+fn told(kernel: &Answering) -> Told {
+    Told::new(known(), 1, kernel.clone())
+}
+
+#[test]
+fn a_port_is_one_message_once_its_device_is_found() {
+    let kernel = Answering::with_port((4, 5), Some((7, "ens1")));
+    let mut told = told(&kernel);
+    let now = Instant::now();
+    let port = told.port(now).unwrap();
+    assert_eq!((port.state, port.physical_state), (4, 5));
+    assert_eq!(port.netdev, Some((7, "ens1".to_owned())));
+    assert_eq!([RES_GET, GET, PORT_GET].map(|k| kernel.asked(k)), [1, 1, 1]);
+    for second in 1..10 {
+        told.port(now + Duration::from_secs(second)).unwrap();
+    }
+    assert_eq!([RES_GET, GET, PORT_GET].map(|k| kernel.asked(k)), [0, 0, 9]);
+}
+
+#[test]
+fn resources_are_counted_once_a_minute() {
+    let kernel = Answering::with_port((4, 5), None);
+    let mut told = told(&kernel);
+    let now = Instant::now();
+    told.port(now);
+    kernel.asked(RES_GET);
+    for second in 0..120 {
+        let resources = told.resources(now + Duration::from_secs(second)).unwrap();
+        assert_eq!(resources, [("pd".to_owned(), 2), ("qp".to_owned(), 70)]);
+    }
+    assert_eq!(kernel.asked(RES_GET), 2);
+}
+
+#[test]
+fn what_the_kernel_does_not_know_is_not_asked_again() {
+    for errno in [Errno::EOPNOTSUPP, Errno::EPROTONOSUPPORT, Errno::EMSGSIZE] {
+        let kernel = Answering::with_port((4, 5), None);
+        let mut told = told(&kernel);
+        let now = Instant::now();
+        told.port(now).unwrap();
+        kernel.asked(PORT_GET);
+        kernel.will_refuse(errno);
+        for hour in 1..10 {
+            assert_eq!(told.port(now + Duration::from_secs(hour * 3600)), None);
+        }
+        assert_eq!(kernel.asked(PORT_GET), 1, "{errno}");
+        // Resources are a question of their own.
+        kernel.asked(RES_GET);
+        assert_eq!(told.resources(now), None);
+        assert_eq!(kernel.asked(RES_GET), 1);
+    }
+}
+
+#[test]
+fn a_driver_that_refuses_is_given_a_rest_and_asked_again() {
+    let kernel = Answering::with_port((4, 5), None);
+    let mut told = told(&kernel);
+    let now = Instant::now();
+    told.port(now).unwrap();
+    kernel.asked(PORT_GET);
+    kernel.will_refuse(Errno::EINVAL);
+    for second in 1..10 {
+        assert_eq!(told.port(now + Duration::from_secs(second)), None);
+    }
+    assert_eq!(kernel.asked(PORT_GET), 3);
+    kernel.will_tell((1, 2), None);
+    let port = told.port(now + Duration::from_secs(3600)).unwrap();
+    assert_eq!((port.state, port.physical_state), (1, 2));
+}
+
+#[test]
+fn a_device_that_came_back_is_looked_for_again() {
+    let kernel = Answering::with_port((4, 5), None);
+    let mut told = told(&kernel);
+    let now = Instant::now();
+    told.port(now).unwrap();
+    kernel.will_refuse(Errno::ENODEV);
+    assert_eq!((told.port(now), told.index()), (None, None));
+    let resources = resources_answer(3, &[]);
+    kernel.will(RES_GET, Ok(vec![resources]));
+    kernel.will_tell((4, 5), None);
+    kernel.asked(GET);
+    assert!(told.port(now).is_some());
+    assert_eq!(kernel.asked(GET), 1);
+}
+
+#[test]
+fn another_device_by_that_name_tells_nothing() {
+    let kernel = Answering::with_port((4, 5), None);
+    kernel.will(GET, Ok(vec![device(3, "mlx5_0", Some(1))]));
+    let mut told = told(&kernel);
+    assert_eq!(told.port(Instant::now()), None);
+    assert_eq!((kernel.asked(PORT_GET), told.index()), (0, None));
+}
+
+#[test]
+fn an_answer_about_another_port_is_none() {
+    let kernel = Answering::with_port((4, 5), None);
+    kernel.will(PORT_GET, Ok(vec![port_answer(3, 2, (4, 5), None)]));
+    assert_eq!(told(&kernel).port(Instant::now()), None);
+}
