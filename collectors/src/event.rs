@@ -106,7 +106,19 @@ pub enum EventBody {
         /// What happened.
         what: DriverEvent,
     },
-    /// Records were overwritten before they could be read (read(2) said EPIPE), or the watcher's own bound was reached.
+    /// What the kernel tells of an RDMA device or one of its ports.
+    Rdma(Rdma),
+    /// A network adapter's firmware did not answer its driver, or failed.
+    Firmware {
+        /// Where the adapter sits.
+        pci: PciAddress,
+        /// Its driver, as the line begins.
+        driver: String,
+        /// What happened.
+        what: FirmwareFault,
+    },
+    /// Records were overwritten before they could be read (EPIPE of the kernel's log, ENOBUFS of netlink), or the watcher's
+    /// own bound was reached.
     Overrun {
         /// How many, where the sequence numbers tell.
         lost: Option<u64>,
@@ -114,6 +126,51 @@ pub enum EventBody {
     /// Nothing of interest; moves the cursor on so that a restart does not read the same lines again. The first of a
     /// watcher's run says that everything the source held at its start has been told.
     Progress,
+}
+
+/// A change of an RDMA device or port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Rdma {
+    /// The device, by its name as of then.
+    pub device: String,
+    /// The port's number, empty where it is about the device.
+    pub port: String,
+    /// What happened.
+    pub what: RdmaEvent,
+}
+
+/// What may happen to an RDMA device or port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum RdmaEvent {
+    /// A device came.
+    DeviceAdded,
+    /// A device left.
+    DeviceRemoved,
+    /// A port got a network interface.
+    NetdevAttached,
+    /// A port lost its network interface.
+    NetdevDetached,
+    /// A device, or the network interface of a port, has another name.
+    Renamed,
+    /// The network interface of a port lost its carrier.
+    LinkDown,
+    /// The network interface of a port has a carrier again.
+    LinkUp,
+}
+
+impl RdmaEvent {
+    /// The word used in labels.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::DeviceAdded => "device_added",
+            Self::DeviceRemoved => "device_removed",
+            Self::NetdevAttached => "netdev_attached",
+            Self::NetdevDetached => "netdev_detached",
+            Self::Renamed => "renamed",
+            Self::LinkDown => "link_down",
+            Self::LinkUp => "link_up",
+        }
+    }
 }
 
 /// Who told of an Xid.
@@ -175,6 +232,43 @@ impl DriverEvent {
             Self::RecoveryAction => "recovery_action",
             Self::PowerSource => "power_source",
             Self::MigConfig => "mig_config",
+        }
+    }
+}
+
+/// What a driver says of its adapter's firmware.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum FirmwareFault {
+    /// A command was not answered in time (mlx5: a minute); its resources are lost.
+    CommandTimeout,
+    /// A command was answered after its driver had given up.
+    LateCompletion,
+    /// The firmware's own heartbeat stands still.
+    Unresponsive,
+    /// The firmware, or the driver for it, tells of an error that it cannot recover from.
+    Fatal,
+    /// The driver asks for a reset of the adapter, or could not set it up again after one.
+    Reset,
+}
+
+impl FirmwareFault {
+    /// Every one.
+    pub const ALL: [Self; 5] = [
+        Self::CommandTimeout,
+        Self::LateCompletion,
+        Self::Unresponsive,
+        Self::Fatal,
+        Self::Reset,
+    ];
+
+    /// The word used in labels.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::CommandTimeout => "command_timeout",
+            Self::LateCompletion => "late_completion",
+            Self::Unresponsive => "unresponsive",
+            Self::Fatal => "fatal",
+            Self::Reset => "reset",
         }
     }
 }

@@ -128,6 +128,12 @@ pub trait Device: Send {
 
 /// Waits for what the kernel or a driver tells by itself. Emits, keeps no counts.
 pub trait Watcher: Send {
+    /// Waits as long as that for something to watch. False: there is nothing yet, and until there is the collector counts
+    /// as one without a watcher.
+    fn ready(&mut self, _wait: Duration) -> bool {
+        true
+    }
+
     /// Runs until its source ends or nobody takes the events any more. `from` is the last event that was stored.
     ///
     /// # Errors

@@ -126,10 +126,11 @@ const LIFESPAN: Duration = Duration::from_millis(30);
 const A_WINDOW: Duration = Duration::from_millis(1100);
 
 /// What tells how long something took here: shown as 0.
-const MEASURED: [&str; 3] = [
+const MEASURED: [&str; 4] = [
     "gpu_driver_call_seconds",
     "gpu_nvlink_throughput_bytes_per_second",
     "gpu_profiling_window_seconds",
+    "rdma_ethernet_call_seconds",
 ];
 
 /// One reading as exposition text 0.0.4, in the order of the metric table, private metrics marked.

@@ -125,7 +125,8 @@ fn read(spec: &'static Spec, env: &Env) -> CollectorState {
         }
     };
     // What a watcher counts is not there without it: 0 would be a lie.
-    if source.watcher.is_some() && runner.subjects().is_empty() {
+    let watches = source.watcher.as_mut().is_some_and(|w| w.ready(Duration::ZERO));
+    if watches && runner.subjects().is_empty() {
         let text = "only the daemon watches it".to_owned();
         state.presence = Presence::Failed("watcher".to_owned(), text);
         return state;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use collectors::event::EventBody;
-use collectors::{Event, PciAddress};
+use collectors::event::{EventBody, Rdma};
+use collectors::{Event, PciAddress, rdma};
 use serde::{Deserialize, Serialize};
 
 use super::derive::xid::{Inventory, gpu_label};
@@ -12,6 +12,8 @@ use super::derive::xid::{Inventory, gpu_label};
 /// log could name more.
 const MAX_DEVICES: usize = 128;
 const MAX_CODES: usize = 256;
+/// The word for events that were lost.
+const LOST: &str = "lost";
 
 /// A count and the time of the last one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,8 +41,12 @@ pub struct Ledger {
     pub xid_reports: BTreeMap<String, BTreeMap<u32, BTreeMap<String, u64>>>,
     /// What a GPU's driver told besides Xids, by `gpu` label and word.
     pub driver_events: BTreeMap<String, BTreeMap<String, Count>>,
+    /// What the kernel told of RDMA devices, by device, port (empty for the device) and word.
+    pub rdma_events: BTreeMap<String, BTreeMap<String, BTreeMap<String, Count>>>,
     /// SXids by `nvswitch` label and code.
     pub sxids: BTreeMap<String, BTreeMap<u32, Count>>,
+    /// What drivers said of their network adapters' firmware, by PCI address and word.
+    pub firmware: BTreeMap<String, BTreeMap<String, Count>>,
     /// "Fallen off the bus" lines without a code, by `gpu` label.
     pub fallen_off_bus: BTreeMap<String, Count>,
     /// Kernel records lost before they could be read, where the number is known; and how often any were lost.
@@ -52,6 +58,22 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// Counts that a watcher other than the kernel log's could not keep up.
+    pub fn count_lost(&mut self, collector: &str, wall: i64) {
+        // The others neither number what they tell nor lose any.
+        if collector == rdma::SPEC.name
+            && let Some(count) = self.rdma("", "", LOST)
+        {
+            count.add(1, wall);
+        }
+    }
+
+    fn rdma(&mut self, device: &str, port: &str, event: &str) -> Option<&mut Count> {
+        let ports = bounded(&mut self.rdma_events, device.to_owned(), MAX_DEVICES)?;
+        let events = bounded(ports, port.to_owned(), MAX_DEVICES)?;
+        Some(events.entry(event.to_owned()).or_default())
+    }
+
     /// Counts one event, which tells of `new` faults that nobody told of before.
     pub fn count(&mut self, event: &Event, inventory: &Inventory, new: u64, wall: i64) {
         let n = event.count.max(1);
@@ -73,6 +95,9 @@ impl Ledger {
                 bounded(&mut self.driver_events, gpu_label(inventory, pci), MAX_DEVICES)
                     .map(|events| events.entry(what.word().to_owned()).or_default())
             }
+            EventBody::Rdma(Rdma { device, port, what }) => self.rdma(device, port, what.word()),
+            EventBody::Firmware { pci, what, .. } => bounded(&mut self.firmware, pci.0.clone(), MAX_DEVICES)
+                .map(|events| events.entry(what.word().to_owned()).or_default()),
             EventBody::Sxid(sxid) => Self::slot(&mut self.sxids, nvswitch_label(&sxid.pci), sxid.code),
             EventBody::FallenOffBus { pci } => {
                 bounded(&mut self.fallen_off_bus, gpu_label(inventory, pci), MAX_DEVICES)

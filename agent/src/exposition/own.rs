@@ -68,6 +68,11 @@ pub(super) fn render(
     let own = shown.filter.takes(OWN);
     if own {
         events(&page.view.ledger, &mut w);
+        w.family(&GPU_RDMA_AFFINITY, |f| {
+            for near in &page.view.affinity {
+                f.u64(&[&near.gpu, &near.device, &near.port, near.distance.word()], 1);
+            }
+        });
         health(&page.view, &mut w);
     }
     collectors(&page.snapshot, dropped, shown, &mut w);
@@ -130,6 +135,13 @@ fn events(ledger: &Ledger, w: &mut Writer<'_>) {
             }
         }
     });
+    w.family(&FIRMWARE_FAULTS, |f| {
+        for (pci, events) in &ledger.firmware {
+            for (event, n) in events {
+                f.u64(&[pci, event], n.count);
+            }
+        }
+    });
     w.family(&SXIDS, |f| {
         for (switch, codes) in &ledger.sxids {
             for (code, n) in codes {
@@ -140,6 +152,15 @@ fn events(ledger: &Ledger, w: &mut Writer<'_>) {
     w.family(&FALLEN_OFF, |f| {
         for (gpu, n) in &ledger.fallen_off_bus {
             f.u64(&[gpu], n.count);
+        }
+    });
+    w.family(&RDMA_EVENTS, |f| {
+        for (device, ports) in &ledger.rdma_events {
+            for (port, events) in ports {
+                for (event, n) in events {
+                    f.u64(&[device, port, event], n.count);
+                }
+            }
         }
     });
     w.family(&UNCOUNTED, |f| f.u64(&[], ledger.uncounted));

@@ -7,6 +7,7 @@ use collectors::sys::task::Task;
 use collectors::{Alias, Block, Buckets, Cadence, Kind, Metric, Spec, Subject, SubjectKind, Tier, Unit};
 
 use super::own::{OwnFacts, Page};
+use crate::core::derive::affinity::{Affinity, Distance};
 use crate::core::ledger::{Count, Ledger};
 use crate::core::snapshot::{CollectorState, DeviceState, Late, Prepared, Presence, Snapshot};
 use crate::health::Mode;
@@ -172,6 +173,11 @@ pub(crate) fn view() -> View {
     reports.insert(79, sources.into());
     let events = ledger.driver_events.entry("GPU-1".to_owned()).or_default();
     events.insert("mig_config".to_owned(), count);
+    let ports = ledger.rdma_events.entry("mlx5_0".to_owned()).or_default();
+    let down = [("link_down".to_owned(), count)];
+    ports.insert("1".to_owned(), down.into());
+    let events = ledger.firmware.entry("0000:19:00.0".to_owned()).or_default();
+    events.insert("command_timeout".to_owned(), count);
     ledger
         .sxids
         .entry("pci:0000:05:00.0".to_owned())
@@ -225,6 +231,12 @@ pub(crate) fn view() -> View {
         undrains: 0,
         overrides: 0,
         ledger,
+        affinity: vec![Affinity {
+            gpu: "GPU-1".to_owned(),
+            device: "mlx5_0".to_owned(),
+            port: "1".to_owned(),
+            distance: Distance::Pix,
+        }],
     }
 }
 

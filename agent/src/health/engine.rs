@@ -30,6 +30,7 @@ use super::verdict::{Health, Verdict};
 use super::view::View;
 use super::{Effect, Input, Mode, Now, show};
 use crate::actions::Reason;
+use crate::core::derive::affinity::Affinity;
 use crate::core::derive::xid::Faults;
 
 /// Requests of an earlier run of this program may still be answered; their numbers are not given again.
@@ -52,6 +53,8 @@ pub struct Engine {
     log: Log,
     /// Gres as configured, of the last look at the node.
     gres: Option<String>,
+    /// Which ports are near to which GPUs, of the last snapshot.
+    affinity: Vec<Affinity>,
     /// The number of the last record.
     records: u64,
     out: effects::Pending,
@@ -97,6 +100,7 @@ impl Engine {
             sight: Sight::default(),
             log: Log::default(),
             gres: None,
+            affinity: Vec::new(),
             records: 0,
             out: effects::Pending::default(),
         })
@@ -149,6 +153,7 @@ impl Engine {
             state: &self.state,
             book: &self.book,
             verdict: self.verdict(),
+            affinity: &self.affinity,
         })
     }
 

@@ -9,6 +9,7 @@ use super::policy::Policy;
 use super::record::State;
 use super::verdict::Verdict;
 use super::view::{DrainView, FindingView, IncidentView, View};
+use crate::core::derive::affinity::Affinity;
 
 /// What is shown.
 pub(super) struct Shown<'a> {
@@ -16,6 +17,7 @@ pub(super) struct Shown<'a> {
     pub state: &'a State,
     pub book: &'a Book,
     pub verdict: Verdict,
+    pub affinity: &'a [Affinity],
 }
 
 /// An incident in one line: `xid79 gpu GPU-... act=reboot id=...`.
@@ -51,6 +53,7 @@ pub(super) fn view(shown: &Shown<'_>) -> View {
         undrains: shown.state.undrains,
         overrides: shown.state.overrides,
         ledger: shown.state.ledger.clone(),
+        affinity: shown.affinity.to_vec(),
     }
 }
 

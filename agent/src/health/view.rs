@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Mode;
 use super::verdict::Verdict;
+use crate::core::derive::affinity::Affinity;
 use crate::core::ledger::Ledger;
 
 /// Everything there is to show.
@@ -26,6 +27,9 @@ pub struct View {
     pub overrides: u64,
     /// Events counted.
     pub ledger: Ledger,
+    /// The RDMA ports nearest to each GPU, as of the last look at the node.
+    #[serde(default)]
+    pub affinity: Vec<Affinity>,
 }
 
 /// One incident.

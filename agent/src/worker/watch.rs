@@ -68,6 +68,13 @@ fn watch(job: &Job, mut watcher: Box<dyn Watcher>, progress: &Progress, to: &Syn
             watched().ends();
             return;
         }
+        // Most nodes have nothing to watch, and few get it later.
+        while !watcher.ready(BACKOFF_MAX) {
+            if job.stop.load(Ordering::Acquire) {
+                watched().ends();
+                return;
+            }
+        }
         // After a failure it counts as running only once it has told something.
         if !progress.failing.load(Ordering::Acquire) {
             out.send(&FromWorker::Watching(number, Ok(())));

@@ -179,6 +179,18 @@ pub static PCI_GPU_INFO: Metric = Metric {
     aliases: &[],
 };
 
+/// Where a GPU sits in the tree of PCI, for what compares it with an RDMA port's.
+pub static PCI_GPU_PATH_INFO: Metric = Metric {
+    name: "host_pci_gpu_path_info",
+    kind: Kind::Info,
+    unit: Unit::None,
+    labels: &["pci", "path", "numa_node"],
+    help: "The functions of PCI from the root to a GPU, as sysfs nests them.",
+    tier: Tier::Private,
+    source: "realpath of /sys/bus/pci/devices/*",
+    aliases: &[],
+};
+
 /// Whether a GPU answers a configuration read: 1, or 0 for all ones, which is what a bus without an answer gives.
 pub static PCI_FUNCTION_RESPONDING: Metric = Metric {
     name: "host_pci_function_responding",
@@ -200,6 +212,31 @@ pub static PCI_DEVICE_INFO: Metric = Metric {
     help: "A PCI function whose link is watched: what it serves (gpu, rdma), its driver and the port above it.",
     tier: Tier::Detail,
     source: "/sys/bus/pci/devices/*/{class,driver}",
+    aliases: &[],
+};
+
+/// A physical network function, whether it serves RDMA or not.
+pub static PCI_NETWORK_INFO: Metric = Metric {
+    name: "host_pci_network_info",
+    kind: Kind::Info,
+    unit: Unit::None,
+    labels: &["pci", "driver"],
+    help: "A physical network function on the PCI bus with its bound driver (empty: none).",
+    tier: Tier::Private,
+    source: "/sys/bus/pci/devices/*/{class,driver}",
+    aliases: &[],
+};
+
+/// Whether an RDMA device is registered on a network function: 1 or 0. The folder is there whatever network namespace
+/// the device was moved to, where only the device itself is out of sight.
+pub static PCI_RDMA_REGISTERED: Metric = Metric {
+    name: "host_pci_rdma_registered",
+    kind: Kind::Gauge,
+    unit: Unit::None,
+    labels: &["pci"],
+    help: "Whether an RDMA device is registered on a network function, in any network namespace.",
+    tier: Tier::Private,
+    source: "/sys/bus/pci/devices/*/infiniband",
     aliases: &[],
 };
 
@@ -358,8 +395,11 @@ pub static METRICS: &[&Metric] = &[
     &EDAC_DIMM_SIZE,
     &PCI_GPUS,
     &PCI_GPU_INFO,
+    &PCI_GPU_PATH_INFO,
     &PCI_FUNCTION_RESPONDING,
     &PCI_DEVICE_INFO,
+    &PCI_NETWORK_INFO,
+    &PCI_RDMA_REGISTERED,
     &PCI_LINK_SPEED,
     &PCI_LINK_SPEED_MAX,
     &PCI_LINK_WIDTH,

@@ -7,8 +7,11 @@ use std::time::Instant;
 use super::attribute;
 use super::function::{Function, Gpu, Vendor};
 use super::link::{self, Link};
-use super::metrics::{PCI_FUNCTION_RESPONDING, PCI_GPU_INFO, PCI_GPUS};
+use super::metrics::{
+    PCI_FUNCTION_RESPONDING, PCI_GPU_INFO, PCI_GPU_PATH_INFO, PCI_GPUS, PCI_NETWORK_INFO, PCI_RDMA_REGISTERED,
+};
 use super::slow::Slow;
+use crate::rdma::setup::pci_path;
 use crate::sys::root;
 use crate::{Block, Device, Env, Error, PciAddress, Subject, SubjectKind, Value};
 
@@ -23,6 +26,8 @@ pub(super) struct Pci {
 struct Known {
     inode: u64,
     function: Function,
+    /// Where a GPU sits; empty for anything else.
+    path: String,
     link: Link,
     /// A network function serves RDMA: its driver may be loaded later.
     rdma: Slow<bool>,
@@ -34,12 +39,19 @@ impl Known {
         match &self.function {
             // Intel's accelerators report the link inside of the card, not that of the slot.
             Function::Gpu(gpu) => (!gpu.is_virtual && gpu.vendor != Vendor::Intel).then_some("gpu"),
-            Function::Network => {
-                let has = || Some(matches!(root::inode(&folder.join("infiniband")), Ok(Some(_))));
-                self.rdma.get(now, has)?.then_some("rdma")
-            }
+            Function::Network => self.has_rdma(folder, now)?.then_some("rdma"),
             Function::Other | Function::Unknown => None,
         }
+    }
+
+    /// Whether an RDMA device is registered on a network function. `None`: not known, or no network function.
+    fn has_rdma(&mut self, folder: &Path, now: Instant) -> Option<bool> {
+        let is_network = self.function == Function::Network;
+        let has = || {
+            let found = root::inode(&folder.join("infiniband"));
+            found.map(|inode| inode.is_some()).ok()
+        };
+        is_network.then(|| self.rdma.get(now, has).copied())?
     }
 }
 
@@ -69,10 +81,14 @@ impl Pci {
                 .remove(&address)
                 .filter(|k| k.inode == inode && k.function != Function::Unknown)
                 .or_else(|| {
-                    let function = Function::read(&self.folder.join(&name), &address)?;
+                    let folder = self.folder.join(&name);
+                    let function = Function::read(&folder, &address)?;
+                    let resolved = matches!(function, Function::Gpu(_)).then(|| root::resolve(&folder));
+                    let path = resolved.and_then(Result::ok).map(|path| pci_path(&path));
                     Some(Known {
                         inode,
                         function,
+                        path: path.unwrap_or_default(),
                         link: Link::new(),
                         rdma: Slow::keeping(link::KEEP),
                     })
@@ -84,11 +100,11 @@ impl Pci {
         Ok(true)
     }
 
-    fn gpus(&self) -> impl Iterator<Item = (&PciAddress, &Gpu)> {
+    fn gpus(&self) -> impl Iterator<Item = (&PciAddress, &Gpu, &str)> {
         self.known
             .iter()
             .filter_map(|(address, known)| match &known.function {
-                Function::Gpu(gpu) => Some((address, gpu)),
+                Function::Gpu(gpu) => Some((address, gpu, known.path.as_str())),
                 Function::Network | Function::Other | Function::Unknown => None,
             })
     }
@@ -100,7 +116,7 @@ impl Pci {
         }
         let gpus = self
             .gpus()
-            .filter(|(_, gpu)| gpu.vendor == vendor && !gpu.is_virtual);
+            .filter(|(_, gpu, _)| gpu.vendor == vendor && !gpu.is_virtual);
         u64::try_from(gpus.count()).ok()
     }
 }
@@ -117,9 +133,10 @@ impl Device for Pci {
             let count = if there { self.count(vendor) } else { None };
             out.maybe_u64(&PCI_GPUS, &[vendor.word()], count);
         }
-        for (address, gpu) in self.gpus() {
+        for (address, gpu, path) in self.gpus() {
             let folder = self.folder.join(&address.0);
             let driver = driver(&folder);
+            let numa_node = numa_node(&folder);
             out.info(
                 &PCI_GPU_INFO,
                 &[
@@ -130,9 +147,12 @@ impl Device for Pci {
                     &gpu.class,
                     if gpu.is_virtual { "virtual" } else { "physical" },
                     driver.as_deref().unwrap_or_default(),
-                    &numa_node(&folder),
+                    &numa_node,
                 ],
             );
+            if !gpu.is_virtual && !(path.is_empty() && numa_node.is_empty()) {
+                out.info(&PCI_GPU_PATH_INFO, &[&address.0, path, &numa_node]);
+            }
             let answers = driver.is_some_and(|driver| may_be_asked(gpu, &driver, &folder));
             let value = if answers {
                 responding(&folder)
@@ -144,8 +164,18 @@ impl Device for Pci {
         let now = Instant::now();
         for (address, known) in &mut self.known {
             let folder = self.folder.join(&address.0);
-            if let Some(serves) = known.serves(&folder, now) {
-                let driver = driver(&folder).unwrap_or_default();
+            let serves = known.serves(&folder, now);
+            let is_network = known.function == Function::Network;
+            if serves.is_none() && !is_network {
+                continue;
+            }
+            let driver = driver(&folder).unwrap_or_default();
+            if is_network {
+                let registered = known.has_rdma(&folder, now).map(u64::from);
+                out.info(&PCI_NETWORK_INFO, &[&address.0, &driver]);
+                out.maybe_u64(&PCI_RDMA_REGISTERED, &[&address.0], registered);
+            }
+            if let Some(serves) = serves {
                 known.link.read(&self.folder, address, serves, &driver, out);
             }
         }

@@ -102,6 +102,8 @@ fn kind(event: &Event) -> Kind {
         | EventBody::FallenOffBus { .. }
         | EventBody::Identity { .. }
         | EventBody::Driver { .. }
+        | EventBody::Rdma(_)
+        | EventBody::Firmware { .. }
         | EventBody::Progress => {}
     }
     (event.history, body)

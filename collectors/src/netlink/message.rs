@@ -93,7 +93,8 @@ impl Request {
 /// One message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Message<'a> {
-    kind: u16,
+    /// What it is about, as its protocol numbers it.
+    pub(crate) kind: u16,
     /// Which request it answers.
     pub(crate) sequence: u32,
     pub(crate) payload: &'a [u8],

@@ -6,15 +6,15 @@ use super::attribute::{Attributes, text, u8, u32, u64};
 use super::message::Request;
 
 /// `RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, ...)`.
-const NLDEV: u16 = 5 << 10;
+pub(super) const NLDEV: u16 = 5 << 10;
 const GET: u16 = NLDEV | 1;
 const PORT_GET: u16 = NLDEV | 5;
 const RES_GET: u16 = NLDEV | 9;
 const STAT_GET: u16 = NLDEV | 17;
 
-const DEV_INDEX: u16 = 1;
-const DEV_NAME: u16 = 2;
-const PORT_INDEX: u16 = 3;
+pub(super) const DEV_INDEX: u16 = 1;
+pub(super) const DEV_NAME: u16 = 2;
+pub(super) const PORT_INDEX: u16 = 3;
 const NODE_GUID: u16 = 6;
 const PORT_STATE: u16 = 12;
 const PORT_PHYS_STATE: u16 = 13;
@@ -23,14 +23,14 @@ const RES_SUMMARY_ENTRY: u16 = 16;
 const RES_SUMMARY_ENTRY_NAME: u16 = 17;
 const RES_SUMMARY_ENTRY_CURR: u16 = 18;
 const NDEV_INDEX: u16 = 50;
-const NDEV_NAME: u16 = 51;
+pub(super) const NDEV_NAME: u16 = 51;
 const STAT_HWCOUNTERS: u16 = 80;
 const STAT_HWCOUNTER_ENTRY: u16 = 81;
 const STAT_HWCOUNTER_ENTRY_NAME: u16 = 82;
 const STAT_HWCOUNTER_ENTRY_VALUE: u16 = 83;
 
 /// The longest name of a counter or a device.
-const LONGEST: usize = 128;
+pub(super) const LONGEST: usize = 128;
 
 /// Asks which devices our network namespace has. The answers hold how many objects each has, too, which the kernel counts
 /// by itself: no driver is asked.

@@ -15,20 +15,25 @@ const KEEP: Duration = Duration::from_secs(60);
 
 /// The facts of a port.
 #[derive(Clone, Debug, Default)]
-pub(super) struct PortFacts {
+pub(crate) struct PortFacts {
     read: Option<Instant>,
     /// InfiniBand, Ethernet or what else the driver says.
-    pub(super) link_layer: String,
+    pub(crate) link_layer: String,
     /// The network interface, empty where there is none.
-    pub(super) netdev: String,
+    pub(crate) netdev: String,
     /// How old the kernel lets `hw_counters` become, in milliseconds: a setting of the administrator's.
     pub(super) lifespan: Option<u32>,
 }
 
 impl PortFacts {
+    /// They may not be what they were.
+    pub(super) fn expire(&mut self) {
+        self.read = None;
+    }
+
     /// Reads them where they are too old. True: the network interface or the link layer is another one. What netlink has
     /// told of the port just now is newer, and right where files are ambiguous.
-    pub(super) fn refresh(&mut self, now: Instant, place: &Place, told: Option<&nldev::Port>) -> bool {
+    pub(crate) fn refresh(&mut self, now: Instant, place: &Place, told: Option<&nldev::Port>) -> bool {
         let before = is_due(self.read, now).then(|| self.clone());
         if before.is_some() {
             self.read_files(now, place, told);
@@ -117,7 +122,7 @@ impl DeviceFacts {
     }
 }
 
-fn is_due(read: Option<Instant>, now: Instant) -> bool {
+pub(super) fn is_due(read: Option<Instant>, now: Instant) -> bool {
     read.is_none_or(|at| now.saturating_duration_since(at) >= KEEP)
 }
 
@@ -134,7 +139,7 @@ fn take<T>(fact: &mut T, read: Result<T, Error>) -> bool {
 }
 
 /// The text of a file as a label: empty where there is none, or it is none.
-fn label(path: &Path) -> Result<String, Error> {
+pub(super) fn label(path: &Path) -> Result<String, Error> {
     let text = match root::read_text(path) {
         Ok(text) => text,
         // No text, and what a driver refuses for good: the interface of a GID that has none is EINVAL.

@@ -3,18 +3,21 @@
 
 use std::path::Path;
 
+use super::setup::pci_path;
 use crate::sys::root::{self, Entry};
 use crate::{Error, PciAddress};
 
 /// What carries a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Function {
+pub(crate) struct Function {
     /// The PCI address, empty for a software device.
-    pub(super) pci: String,
+    pub(crate) pci: String,
     /// The bound driver, empty where there is none.
-    pub(super) driver: String,
+    pub(crate) driver: String,
     /// A virtual function or a subfunction.
     pub(super) is_virtual: bool,
+    /// The functions above it and itself, from the root complex on; empty where the tree of files does not tell.
+    pub(super) path: String,
 }
 
 impl Function {
@@ -42,6 +45,9 @@ impl Function {
         Ok(Self {
             pci,
             driver: root::link_name(&parent.join("driver"))?.unwrap_or_default(),
+            path: root::resolve(&parent)
+                .map(|path| pci_path(&path))
+                .unwrap_or_default(),
             is_virtual: is_subfunction || root::link_name(&parent.join("physfn"))?.is_some(),
         })
     }

@@ -3,31 +3,42 @@
 //! A reading may block for a minute in the kernel while a driver waits for its firmware, so each port is a device of
 //! its own. What one file does not tell costs that value only.
 
-mod attribute;
+pub(crate) mod attribute;
+mod choice;
 mod connections;
 mod counter;
-mod facts;
+pub(crate) mod facts;
 mod function;
+mod gid;
+mod hub;
 pub mod metrics;
-mod port;
-mod scan;
-mod settings;
+pub(crate) mod port;
+pub(crate) mod scan;
+pub(crate) mod settings;
+pub(crate) mod setup;
 mod stats;
 pub(crate) mod text;
 mod told;
+mod watch;
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::netlink::Protocol;
+use crate::sys::boot;
 use crate::sys::kept::Budget;
+use crate::sys::listen::Bell;
 use crate::sys::netlink;
-use crate::{Cadence, Env, Error, Settings, Source, Spec, domain};
+use crate::{Cadence, Env, Error, Settings, Source, Spec, Watcher, domain};
+use hub::Hub;
 
 /// The rdma collector.
 pub static SPEC: Spec = Spec {
     name: "rdma",
     domain: &domain::RDMA,
     metrics: &metrics::METRICS,
-    events: false,
+    events: true,
     notes: false,
     // As long as the kernel itself keeps the hardware's counters: two scrapers at once cost one reading.
     cadence: Cadence::OnDemand {
@@ -44,7 +55,7 @@ const LOOK: Duration = Duration::from_secs(5);
 
 /// Never absent: the modules may be loaded at any time, which [`crate::Devices::changed`] then sees.
 fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
-    let table = settings.get()?;
+    let table: settings::Table = settings.get()?;
     netlink::check_recording(env)?;
     let files = attribute::Files {
         budget: Budget::of_process(),
@@ -52,9 +63,41 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
     };
     // A recording's next step is there at once.
     let pace = if env.is_live() { LOOK } else { Duration::ZERO };
+    // What the kernel tells by itself says nothing about another tree than its own.
+    let is_own = env.is_live() && env.sysroot == Path::new("/");
+    let bell = is_own.then(|| Bell::new(&files.budget).map(Arc::new)).transpose();
+    let bell = bell.unwrap_or_else(|error| {
+        tracing::warn!(%error, "changes are seen when ports are read, and not told");
+        None
+    });
+    let hub = Hub::new(bell.clone());
+    let watcher = bell
+        .map(|bell| watcher(env, &table, &files.budget, &hub, bell))
+        .transpose()?;
     Ok(Some(Source {
-        devices: Box::new(scan::Rdma::new(env, table, files, pace)),
-        watcher: None,
+        devices: Box::new(scan::Rdma::new(env, table, files, pace, hub)),
+        watcher,
+    }))
+}
+
+fn watcher(
+    env: &Env,
+    table: &settings::Table,
+    budget: &Arc<Budget>,
+    hub: &Arc<Hub>,
+    bell: Arc<Bell>,
+) -> Result<Box<dyn Watcher>, Error> {
+    Ok(Box::new(watch::Changes {
+        hub: Arc::clone(hub),
+        choice: choice::Choice {
+            class: env.path("/sys/class/infiniband"),
+            table: table.clone(),
+        },
+        net: env.path("/sys/class/net"),
+        boot: boot::boot_id(env)?,
+        kernel: netlink::asker(None, Protocol::Rdma, budget),
+        open: watch::sockets(Arc::clone(budget), bell),
+        known: watch::Known::default(),
     }))
 }
 

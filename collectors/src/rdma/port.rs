@@ -1,6 +1,7 @@
 //! One port: state, rate, what it is, and its counters.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -10,12 +11,14 @@ use super::connections::Connections;
 use super::counter::{self, Counter, Meaning, Reading};
 use super::facts::{DeviceFacts, PortFacts};
 use super::function::Function;
+use super::hub::Hub;
 use super::metrics::drivers::{Means, Words};
 use super::metrics::{
     CARRIER_DOWN, COUNTER_SATURATED, DEVICE_INFO, HW_COUNTERS_INFO, HW_COUNTERS_LIFESPAN, NETDEV_UP,
     PORT_INFO, PORT_LANES, PORT_PHYSICAL_STATE, PORT_RATE, PORT_SATURATED_COUNTERS, PORT_STATE,
     PORT_UNREADABLE_FILES, RESOURCES, Row,
 };
+use super::setup::Setup;
 use super::stats::{Asked, Known, Stats};
 use super::text::{self, Reason};
 use super::told::Told;
@@ -27,32 +30,32 @@ use crate::{Block, Device, Error, Subject, SubjectKind, Value};
 
 /// Where a port is.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// The device's name.
-    pub(super) device: String,
+    pub(crate) device: String,
     /// The port's number, from 1.
-    pub(super) port: String,
+    pub(crate) port: String,
     /// How many ports the device has.
-    pub(super) of: usize,
+    pub(crate) of: usize,
     /// `/sys/class/infiniband/<device>`.
-    pub(super) folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// `/sys/class/net`.
-    pub(super) net: PathBuf,
+    pub(crate) net: PathBuf,
     /// What carries the device.
-    pub(super) function: Function,
+    pub(crate) function: Function,
     /// Its NUMA node, empty where the kernel knows none.
-    pub(super) numa_node: String,
+    pub(crate) numa_node: String,
     /// The first port also tells what is the device's.
-    pub(super) speaks_for_device: bool,
+    pub(crate) speaks_for_device: bool,
     /// How netlink knows the device, where that may be asked.
-    pub(super) netlink: Option<Known>,
+    pub(crate) netlink: Option<Known>,
     /// The recording that answers in the kernel's place.
-    pub(super) recorded: Option<PathBuf>,
+    pub(crate) recorded: Option<PathBuf>,
 }
 
 impl Place {
     /// The port's folder.
-    pub(super) fn port_folder(&self) -> PathBuf {
+    pub(crate) fn port_folder(&self) -> PathBuf {
         self.folder.join("ports").join(&self.port)
     }
 }
@@ -78,6 +81,9 @@ pub(super) struct Port {
     stats: Option<Stats>,
     counters: Vec<Counter>,
     is_whole: bool,
+    /// Told which interface it has; says when facts are old, as of that number.
+    hub: Option<(Arc<Hub>, u64)>,
+    setup: Option<Setup>,
 }
 
 impl Port {
@@ -149,7 +155,31 @@ impl Port {
             is_whole,
             files: files.clone(),
             place,
+            hub: None,
+            setup: None,
         }
+    }
+
+    /// The same, with how it is set up.
+    pub(super) fn with_setup(self, setup: Setup) -> Self {
+        Self {
+            setup: Some(setup),
+            ..self
+        }
+    }
+
+    /// The same, known to who listens for changes.
+    pub(super) fn with_hub(self, hub: &Arc<Hub>) -> Self {
+        let facts = hub.facts();
+        Self {
+            hub: Some((Arc::clone(hub), facts)),
+            ..self
+        }
+    }
+
+    /// Its number.
+    pub(super) fn number(&self) -> Option<u32> {
+        self.place.port.parse().ok()
     }
 
     /// Whether each of its folders could be listed.
@@ -158,16 +188,35 @@ impl Port {
     }
 
     fn refresh(&mut self, now: Instant, told: Option<&nldev::Port>) {
+        let number = self.number();
         let Self {
-            facts, place, files, ..
+            facts,
+            place,
+            files,
+            hub,
+            setup,
+            ..
         } = self;
+        if let Some((hub, seen)) = hub {
+            let now = hub.facts();
+            if std::mem::replace(seen, now) != now {
+                facts.expire();
+                if let Some(setup) = setup {
+                    setup.expire();
+                }
+            }
+        }
         if facts.refresh(now, place, told) {
             // InfiniBand counts in link_downed; its interface loses the carrier for reasons of its own.
             let interface = place.net.join(&facts.netdev);
             let tells = facts.link_layer != "InfiniBand" && !facts.netdev.is_empty();
             let file = |name| tells.then(|| files.attribute(interface.join(name)));
             self.netdev_up = file("operstate");
-            self.carrier_down = file("carrier_down_count").filter(|_| facts.link_layer == "Ethernet");
+            let counts = facts.link_layer == "Ethernet" && !facts.netdev.is_empty();
+            self.carrier_down = file("carrier_down_count").filter(|_| counts);
+            if let Some(((hub, _), number)) = hub.as_ref().zip(number) {
+                hub.has_netdev(&place.device, number, if counts { &facts.netdev } else { "" });
+            }
         }
         if let Some((facts, _)) = &mut self.device {
             facts.refresh(now, &self.place.folder);
@@ -377,6 +426,10 @@ impl Port {
         } = counted;
         out.maybe_u64(&PORT_SATURATED_COUNTERS, port, saturated);
 
+        if let Some(setup) = &mut self.setup {
+            in_time(&self.place)?;
+            setup.show(now, &self.place, &self.facts.link_layer, out);
+        }
         if let Some((_, counters)) = &mut self.device {
             let resources = self.told.as_mut().and_then(|t| t.resources(now));
             for (kind, count) in resources.into_iter().flatten() {

@@ -2,28 +2,42 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::attribute::Files;
-use super::function::{self, Function};
+use super::choice::{self, Choice};
+use super::function;
+use super::hub::Hub;
 use super::port::{Place, Port};
 use super::settings::Table;
+use super::setup::{Setup, Where};
 use super::stats::Known;
 use crate::sys::root::{self, Entry};
 use crate::{Device, Devices, Env, Error};
 
 /// The devices of `/sys/class/infiniband`.
-pub(super) struct Rdma {
-    class: PathBuf,
+pub(crate) struct Rdma {
+    choice: Choice,
     net: PathBuf,
-    table: Table,
-    files: Files,
+    hub: Arc<Hub>,
+    make: Make,
     /// The kernel may be asked by netlink.
     netlink: Option<Netlink>,
     /// How often the marks of devices that are still there are looked at: to look costs a sixth of a reading.
     pace: Duration,
     seen: Option<Listing>,
     looked: Option<Instant>,
+}
+
+/// Makes what is read of a port, and of the first in the list; `None`: nothing.
+pub(crate) type Make = Box<dyn FnMut(Place, bool) -> Option<Made> + Send>;
+
+/// What was made of a port.
+pub(crate) struct Made {
+    pub(crate) device: Box<dyn Device>,
+    /// Whether each of its folders could be listed.
+    pub(crate) is_whole: bool,
 }
 
 /// How the kernel is asked by netlink.
@@ -58,16 +72,38 @@ struct Marks {
 }
 
 impl Rdma {
-    pub(super) fn new(env: &Env, table: Table, files: Files, pace: Duration) -> Self {
+    pub(super) fn new(env: &Env, table: Table, files: Files, pace: Duration, hub: Arc<Hub>) -> Self {
+        let setup = Where::new(env, table.nccl_gid_index);
+        let known_to = Arc::clone(&hub);
+        let make = move |place, is_first| {
+            let port = Port::new(place, &files)
+                .with_hub(&known_to)
+                .with_setup(Setup::new(&setup, is_first));
+            Some(Made {
+                is_whole: port.is_whole(),
+                device: Box::new(port),
+            })
+        };
         Self {
-            class: env.path("/sys/class/infiniband"),
+            hub,
+            ..Self::making(env, table, Box::new(make), pace)
+        }
+    }
+
+    /// The same ports, of which something else is read.
+    pub(crate) fn making(env: &Env, table: Table, make: Make, pace: Duration) -> Self {
+        Self {
             net: env.path("/sys/class/net"),
             netlink: (!table.sysfs_only).then(|| Netlink {
                 own_tree: !env.is_live() || env.sysroot == Path::new("/"),
                 recorded: env.recorded.clone(),
             }),
-            table,
-            files,
+            choice: Choice {
+                class: env.path("/sys/class/infiniband"),
+                table,
+            },
+            hub: Hub::new(None),
+            make,
             pace,
             seen: None,
             looked: None,
@@ -77,18 +113,16 @@ impl Rdma {
     /// The devices that are not left out by name.
     fn devices(&self) -> Result<Vec<Entry>, Error> {
         // No such class: the modules are not loaded yet.
-        let mut devices = root::entries(&self.class)?.unwrap_or_default();
-        devices.retain(|device| self.table.takes_device(&device.name));
+        let mut devices = root::entries(&self.choice.class)?.unwrap_or_default();
+        devices.retain(|device| self.choice.table.takes_device(&device.name));
         Ok(devices)
     }
 
     /// Lists folders only. No driver is asked, and nothing below a device that is left out by name.
     fn list(&self) -> Result<Listing, Error> {
         let listed = self.devices()?.into_iter().map(|device| {
-            let folder = self.class.join(&device.name);
-            let ports = root::list(&folder.join("ports"))?.unwrap_or_default();
-            let mut ports: Vec<u32> = ports.iter().filter_map(|name| name.parse().ok()).collect();
-            ports.sort_unstable();
+            let folder = self.choice.folder(&device.name);
+            let ports = choice::numbers(&folder)?;
             Ok(Listed {
                 marks: self.marks(&folder, &ports)?,
                 ports,
@@ -115,7 +149,11 @@ impl Rdma {
         // The kernel numbers ports without a gap, from 1.
         let next = ports.last().map_or(1, |last| last.saturating_add(1));
         inodes.push(inode(&all.join(next.to_string()))?);
-        let netdevs = self.table.asks_netdevs().then(|| function::masters(folder));
+        let netdevs = self
+            .choice
+            .table
+            .asks_netdevs()
+            .then(|| function::masters(folder));
         Ok(Marks {
             inodes,
             netdevs: netdevs.transpose()?,
@@ -128,11 +166,11 @@ impl Rdma {
         if !self.devices()?.iter().eq(seen.0.iter().map(|l| &l.device)) {
             return Ok(true);
         }
-        if !look && !self.table.asks_netdevs() {
+        if !look && !self.choice.table.asks_netdevs() {
             return Ok(false);
         }
         for Listed { device, ports, marks } in &seen.0 {
-            if self.marks(&self.class.join(&device.name), ports)? != *marks {
+            if self.marks(&self.choice.folder(&device.name), ports)? != *marks {
                 return Ok(true);
             }
         }
@@ -153,56 +191,32 @@ impl Rdma {
     }
 
     /// The ports of one device that are read.
-    fn ports(&self, listed: &Listed) -> Result<Vec<Port>, Error> {
+    fn places(&self, listed: &Listed) -> Result<Vec<Place>, Error> {
         let device = &listed.device.name;
-        let folder = self.class.join(device);
-        let function = Function::of(&folder)?;
-        if !self.table.takes_pci(&function.pci) || (function.is_virtual && !self.table.virtual_functions) {
-            tracing::debug!(device, pci = function.pci, "left out by its PCI function");
-            return Ok(Vec::new());
-        }
-        let of = listed.ports.len();
-        let netdevs = if self.table.asks_netdevs() {
-            function::netdevs(&folder, of)?
-        } else {
-            Vec::new()
-        };
-        let numa_node = function::numa_node(&folder);
-        let taken = listed.ports.iter().filter_map(|number| {
-            let number = number.to_string();
-            let mut on_it = function::on_port(&netdevs, &number, of).into_iter();
-            let by_netdev = on_it.all(|n| {
-                let master = n.master.as_deref().is_none_or(|m| self.table.takes_netdev(m));
-                master && self.table.takes_netdev(&n.name)
-            });
-            let by_name = self.table.takes_port(device, &format!("{device}/{number}"));
-            (by_netdev && by_name).then_some(number)
-        });
-        let taken: Vec<String> = taken.collect();
+        let (function, taken) = self.choice.ports(device, &listed.ports)?;
         if taken.is_empty() {
             return Ok(Vec::new());
         }
+        let folder = self.choice.folder(device);
+        let numa_node = function::numa_node(&folder);
         let netlink = self.by_netlink(device, &folder);
-        let ports = taken
+        let places = taken
             .into_iter()
             .enumerate()
-            .map(|(at, number)| {
-                let place = Place {
-                    device: device.clone(),
-                    port: number,
-                    of,
-                    folder: folder.clone(),
-                    net: self.net.clone(),
-                    function: function.clone(),
-                    numa_node: numa_node.clone(),
-                    speaks_for_device: at == 0,
-                    netlink: netlink.clone(),
-                    recorded: self.netlink.as_ref().and_then(|n| n.recorded.clone()),
-                };
-                Port::new(place, &self.files)
+            .map(|(at, number)| Place {
+                device: device.clone(),
+                port: number.to_string(),
+                of: listed.ports.len(),
+                folder: folder.clone(),
+                net: self.net.clone(),
+                function: function.clone(),
+                numa_node: numa_node.clone(),
+                speaks_for_device: at == 0,
+                netlink: netlink.clone(),
+                recorded: self.netlink.as_ref().and_then(|n| n.recorded.clone()),
             })
             .collect();
-        Ok(ports)
+        Ok(places)
     }
 }
 
@@ -210,32 +224,40 @@ impl Devices for Rdma {
     fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error> {
         // A scan that fails is repeated, whatever comes to stand where it failed.
         self.seen = None;
-        self.looked = Some(Instant::now());
+        let began = Instant::now();
+        self.looked = Some(began);
         let listing = self.list()?;
         let mut found: Vec<Box<dyn Device>> = Vec::new();
-        let mut folders = BTreeSet::new();
+        let (mut folders, mut names) = (BTreeSet::new(), Vec::new());
         let mut is_whole = true;
         for listed in &listing.0 {
             // Two names for one device would count everything twice.
-            if !folders.insert(resolved(&self.class.join(&listed.device.name))) {
+            if !folders.insert(resolved(&self.choice.folder(&listed.device.name))) {
                 tracing::debug!(
                     device = listed.device.name,
                     "left out: another name of the same device"
                 );
                 continue;
             }
-            for port in self.ports(listed)? {
-                is_whole &= port.is_whole();
-                found.push(Box::new(port));
+            for place in self.places(listed)? {
+                let number = place.port.parse().ok();
+                let Some(made) = (self.make)(place, found.is_empty()) else {
+                    continue;
+                };
+                is_whole &= made.is_whole;
+                names.extend(number.map(|n| (listed.device.name.clone(), n)));
+                found.push(made.device);
             }
         }
+        self.hub.list(began, &names);
         // What could not be listed is looked for again.
         self.seen = is_whole.then_some(listing);
         Ok(found)
     }
 
     fn changed(&mut self) -> bool {
-        let look = self.looked.is_none_or(|at| at.elapsed() >= self.pace);
+        let doubt = self.hub.take_doubt();
+        let look = doubt || self.looked.is_none_or(|at| at.elapsed() >= self.pace);
         if look {
             self.looked = Some(Instant::now());
         }

@@ -3,9 +3,9 @@
 use serde::Deserialize;
 
 /// The table.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Table {
+pub(crate) struct Table {
     /// Devices (`mlx5_0`) or ports (`mlx5_0/2`) to read; empty for all.
     include: Vec<Pattern>,
     /// Devices or ports not to read.
@@ -17,6 +17,9 @@ pub(super) struct Table {
     /// Whether virtual functions are read whose physical function is on this node too. They show what the physical one
     /// shows, belong to somebody else's container or machine, and there may be hundreds.
     pub(super) virtual_functions: bool,
+    /// `NCCL_IB_GID_INDEX` as the cluster's jobs set it, if they do: the entry of the GID table that NCCL takes on every
+    /// Ethernet port, whatever is there. Unset, NCCL looks for one by itself.
+    pub(super) nccl_gid_index: Option<u32>,
     /// Whether hardware counters are read a file each also where netlink would tell them all at once.
     pub(super) sysfs_only: bool,
 }

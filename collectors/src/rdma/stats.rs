@@ -16,7 +16,7 @@ const LIFESPAN: Duration = Duration::from_millis(10);
 
 /// How a device is recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Known {
+pub(crate) struct Known {
     pub(super) device: String,
     /// As sysfs writes it; `None`: the name is enough.
     pub(super) guid: Option<String>,

@@ -7,6 +7,7 @@ mod cost;
 mod exclusion;
 mod faults;
 mod quirks;
+mod setup;
 mod told;
 
 use std::collections::BTreeMap;
@@ -104,7 +105,7 @@ impl Node {
             on_disk: false,
         };
         let table = Settings::new(settings).get().unwrap();
-        Box::new(scan::Rdma::new(&self.env(), table, files, pace))
+        Box::new(scan::Rdma::new(&self.env(), table, files, pace, Hub::new(None)))
     }
 
     fn ports(&self, settings: &str) -> Vec<Box<dyn Device>> {

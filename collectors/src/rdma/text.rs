@@ -5,7 +5,7 @@ pub(super) const LONGEST: usize = 128;
 
 /// Why a file gave no value: a word for the `reason` label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reason {
+pub(crate) enum Reason {
     /// EACCES or EPERM.
     Denied,
     /// Not there any more.
@@ -37,11 +37,11 @@ impl Reason {
     ];
 
     /// Whether a driver was asked and said no.
-    pub(super) const fn is_refusal(self) -> bool {
+    pub(crate) const fn is_refusal(self) -> bool {
         matches!(self, Self::Rejected | Self::Unsupported | Self::Io)
     }
 
-    pub(super) const fn word(self) -> &'static str {
+    pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Denied => "denied",
             Self::Gone => "gone",

@@ -6,8 +6,10 @@
 )]
 
 pub mod boot;
+pub(crate) mod ethtool;
 pub mod kept;
 pub mod kmsg;
+pub(crate) mod listen;
 pub(crate) mod netlink;
 pub mod nvml;
 pub mod root;

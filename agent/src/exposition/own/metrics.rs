@@ -46,12 +46,14 @@ own! {
         "Reports of Xid errors by who told of them: kernel_log or nvml." "kernel log, NVRM: Xid; nvmlEventSetWait_v2"
     DRIVER_EVENTS "gpu_driver_events_total" Counter None ["gpu" "event"]
         "What the driver told of a GPU besides Xids: double_bit_error, single_bit_storm, memory_retired, memory_not_retired, poison, fatal_poison, unavailable, recovery_action, power_source, mig_config." "nvmlEventSetWait_v2"
+    FIRMWARE_FAULTS "rdma_firmware_faults_total" Counter None ["pci" "event"]
+        "What drivers of network adapters said of their firmware: command_timeout, late_completion, unresponsive, fatal, reset." "kernel log, mlx5_core, mlx4_core, bnxt_en, ice, i40e"
     SXIDS "gpu_nvswitch_sxid_errors_total" Counter None ["nvswitch" "sxid"]
         "SXid errors that the NVSwitch driver reported in the kernel log." "kernel log, nvidia-nvswitch: SXid"
     FALLEN_OFF "gpu_fallen_off_bus_total" Counter None ["gpu"]
         "Lines of the kernel log, other than those of Xids, that say that a GPU has fallen off the bus." "kernel log, NVRM"
     RDMA_EVENTS "rdma_events_total" Counter None ["device" "port" "event"]
-        "What the kernel told of an RDMA device or port: device_added, device_removed, netdev_attached, netdev_detached, renamed, link_down, link_up; the port is empty for a device." "RDMA_NL_GROUP_NOTIFY, RTNLGRP_LINK"
+        "What the kernel told of an RDMA device or port: device_added, device_removed, netdev_attached, netdev_detached, renamed, link_down, link_up; lost, without a device, where it told more than could be kept. The port is empty for a device." "RDMA_NL_GROUP_NOTIFY, RTNLGRP_LINK"
     GPU_RDMA_AFFINITY "gpu_rdma_affinity_info" Info None ["gpu" "device" "port" "distance"]
         "An RDMA port that is nearest to a GPU, and by what they are joined, as nvidia-smi topo -m words it: PIX one switch of PCI, PXB several, PHB the processor's root complex, NODE its NUMA node, SYS the bus between processors." "sysfs paths of PCI functions, numa_node"
     UNCOUNTED "nodewarden_events_uncounted_total" Counter None []

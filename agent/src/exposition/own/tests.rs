@@ -65,12 +65,15 @@ fn zeros_are_not_invented() {
     page.view = Arc::new(View {
         ledger: Ledger::default(),
         incidents: Vec::new(),
+        affinity: Vec::new(),
         ..sample::view()
     });
     let text = parse(&text(&page)).unwrap();
     for name in [
         "gpu_xid_errors_total",
         "gpu_fallen_off_bus_total",
+        "rdma_events_total",
+        "gpu_rdma_affinity_info",
         "nodewarden_incident_info",
     ] {
         assert!(!text.families.contains_key(name), "{name}");

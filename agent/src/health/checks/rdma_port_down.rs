@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use collectors::{Subject, SubjectKind};
 
-use super::rdma_port::{Fault, Group, Link, Port, groups, ports};
+use super::rdma_group::{Fault, Group, groups};
+use super::rdma_port::{Link, Port, ports};
 use super::{Check, Scope, Version};
 use crate::health::Mode;
 use crate::health::condition::{Judged, Pace, Reading, Run};

@@ -6,11 +6,13 @@ use collectors::{Cursor, Event, EventBody, PciAddress, Subject, kernel_log};
 
 use super::judging::{Known, is_met};
 use super::{Engine, Status, xid};
+use crate::core::derive::affinity::nearest;
 use crate::core::derive::xid::gpu_label;
 use crate::core::snapshot::Snapshot;
 use crate::health::checks::edac_uncorrected;
 use crate::health::checks::gpu::gpus;
 use crate::health::checks::host::Host;
+use crate::health::checks::rdma_firmware_timeout;
 use crate::health::incident::Ack;
 use crate::health::{Input, Order, OrderVerb};
 
@@ -86,16 +88,27 @@ impl Engine {
             _ => count,
         };
         let inventory = &self.state.inventory;
-        self.state.ledger.count(event, inventory, new, wall);
+        if matches!(event.body, EventBody::Overrun { .. }) && !of_log {
+            self.state.ledger.count_lost(collector, wall);
+        } else {
+            self.state.ledger.count(event, inventory, new, wall);
+        }
         match &event.body {
             EventBody::Progress | EventBody::Overrun { .. } => {
                 self.out.progress(now);
                 return;
             }
-            EventBody::Sxid(_) | EventBody::Driver { .. } => {}
+            EventBody::Sxid(_) | EventBody::Driver { .. } | EventBody::Rdma(_) => {}
             EventBody::Xid(xid) => self.xid(event, xid, new),
             EventBody::FallenOffBus { pci } => self.xid(event, &fallen_off_bus(pci), new),
             EventBody::Identity { pci, uuid } => self.named(pci, uuid),
+            EventBody::Firmware { pci, what, .. } => {
+                // An old line says nothing about now, and nothing on the node could confirm it.
+                if !event.history && !self.log.is_stale(event, now) {
+                    let memory = &mut self.state.memory;
+                    rdma_firmware_timeout::remember(memory, pci, *what, count, &event.text, now);
+                }
+            }
         }
         self.out.counted(now);
     }
@@ -201,6 +214,7 @@ impl Engine {
     fn snapshot(&mut self, snapshot: &Snapshot) {
         self.out.tick = true;
         self.name_gpus(snapshot);
+        self.affinity = nearest(snapshot, &self.state.inventory);
         let host = Host::of(snapshot);
         // Two snapshots may hold one and the same reading.
         let is_new = self.sight.take(snapshot, host.read_at);

@@ -117,3 +117,27 @@ fn what_the_library_tells_besides_xids_is_counted_and_nothing_else() {
     );
     assert!(sim.incidents().is_empty());
 }
+
+#[test]
+fn what_the_kernel_tells_of_a_port_is_counted_and_drains_nothing_by_itself() {
+    let mut sim = Sim::new(Mode::Drain);
+    let down = |port: &str| {
+        EventBody::Rdma(collectors::event::Rdma {
+            device: "mlx5_0".to_owned(),
+            port: port.to_owned(),
+            what: collectors::event::RdmaEvent::LinkDown,
+        })
+    };
+    for body in [down("1"), down("1"), EventBody::Overrun { lost: None }] {
+        let event = sim.event_of(body);
+        sim.input(Input::EventOf("rdma", &event));
+        // It is delivered again where the daemon was not sure.
+        sim.input(Input::EventOf("rdma", &event));
+    }
+    let view = sim.engine.view();
+    let events = &view.ledger.rdma_events;
+    assert_eq!(events["mlx5_0"]["1"]["link_down"].count, 2);
+    assert_eq!(events[""][""]["lost"].count, 1);
+    assert_eq!(view.ledger.overruns, 0, "the kernel's log lost nothing");
+    assert!(sim.incidents().is_empty());
+}

@@ -1,0 +1,130 @@
+//! What RDMA tells by itself, to whoever listens to RDMA_NL_GROUP_NOTIFY (Linux 6.12; renames 6.13): devices that come
+//! and go, and the network interfaces of their ports.
+
+use super::Garbled;
+use super::attribute::{Attributes, text, u8, u32};
+use super::nldev::{DEV_INDEX, DEV_NAME, LONGEST, NDEV_NAME, NLDEV, PORT_INDEX};
+
+/// `RDMA_NLDEV_CMD_MONITOR`.
+pub(crate) const MONITOR: u16 = NLDEV | 28;
+
+/// `RDMA_NLDEV_ATTR_EVENT_TYPE`.
+const EVENT_TYPE: u16 = 102;
+
+/// `enum rdma_nl_notify_event_type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    Registered,
+    Unregistered,
+    NetdevAttached,
+    NetdevDetached,
+    Renamed,
+    NetdevRenamed,
+    /// Of a newer kernel.
+    Other,
+}
+
+/// One message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Notice {
+    pub(crate) what: What,
+    /// The device's number, which its successor may get.
+    pub(crate) index: u32,
+    /// Its name, as of now. Linux 6.12 tells the number alone.
+    pub(crate) device: Option<String>,
+    /// The port, where it is about one.
+    pub(crate) port: Option<u32>,
+    /// The network interface, where it is about one of our network namespace.
+    pub(crate) netdev: Option<String>,
+}
+
+impl Notice {
+    /// Reads one message of the kind [`MONITOR`].
+    ///
+    /// # Errors
+    /// When it does not say what has happened and to which device.
+    pub(crate) fn parse(payload: &[u8]) -> Result<Self, Garbled> {
+        let (mut what, mut index, mut device, mut port, mut netdev) = (None, None, None, None, None);
+        for attribute in Attributes::new(payload) {
+            match attribute? {
+                (EVENT_TYPE, value) => what = Some(u8(value)?),
+                (DEV_INDEX, value) => index = Some(u32(value)?),
+                (DEV_NAME, value) => device = Some(text(value)?),
+                (PORT_INDEX, value) => port = Some(u32(value)?),
+                (NDEV_NAME, value) => netdev = Some(text(value)?),
+                _ => {}
+            }
+        }
+        let name = |name: Option<&str>| {
+            let name = name.filter(|n| !n.is_empty() && n.len() <= LONGEST);
+            name.map(str::to_owned)
+        };
+        Ok(Self {
+            what: match what.ok_or(Garbled("a notice of nothing"))? {
+                0 => What::Registered,
+                1 => What::Unregistered,
+                2 => What::NetdevAttached,
+                3 => What::NetdevDetached,
+                4 => What::Renamed,
+                5 => What::NetdevRenamed,
+                _ => What::Other,
+            },
+            index: index.ok_or(Garbled("a notice about no device"))?,
+            device: name(device),
+            port,
+            netdev: name(netdev),
+        })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use proptest::prelude::*;
+
+    use super::super::attribute::tests::written as attribute;
+    use super::super::message::tests::written as message;
+    use super::*;
+
+    /// A message as the kernel sends it: `what` by number.
+    pub(crate) fn notice(
+        what: u8,
+        index: u32,
+        device: Option<&str>,
+        port: Option<u32>,
+        netdev: Option<&str>,
+    ) -> Vec<u8> {
+        let name = |kind, name: &str| attribute(kind, format!("{name}\0").as_bytes());
+        let parts = [
+            Some(attribute(DEV_INDEX, &index.to_ne_bytes())),
+            device.map(|d| name(DEV_NAME, d)),
+            port.map(|p| attribute(PORT_INDEX, &p.to_ne_bytes())),
+            netdev.map(|n| name(NDEV_NAME, n)),
+            Some(attribute(EVENT_TYPE, &[what])),
+        ];
+        let payload: Vec<u8> = parts.into_iter().flatten().flatten().collect();
+        message(MONITOR, 0, &payload)
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_noticed_is_read(
+            what in 0..8_u8,
+            index: u32,
+            device in prop::option::of("[a-z][a-z0-9_-]{0,20}"),
+            port in prop::option::of(any::<u32>()),
+            netdev in prop::option::of("[a-z][a-z0-9@._-]{0,14}"),
+        ) {
+            let bytes = notice(what, index, device.as_deref(), port, netdev.as_deref());
+            let read = Notice::parse(&bytes[16..]).unwrap();
+            prop_assert_eq!((read.index, read.device, read.port, read.netdev), (index, device, port, netdev));
+            prop_assert_eq!(read.what == What::Other, what > 5);
+        }
+    }
+
+    #[test]
+    fn a_notice_without_its_device_or_of_nothing_is_none() {
+        assert!(Notice::parse(&[]).is_err());
+        assert!(Notice::parse(&attribute(EVENT_TYPE, &[0])).is_err());
+        assert!(Notice::parse(&attribute(DEV_INDEX, &[0; 4])).is_err());
+    }
+}

@@ -1,0 +1,75 @@
+//! Which ports of a device are read: what is left out by name, PCI function or network interface is never touched, and
+//! nothing is told of it.
+
+use std::path::{Path, PathBuf};
+
+use super::function::{self, Function};
+use super::settings::Table;
+use crate::Error;
+use crate::sys::root;
+
+/// The rules, and where devices are.
+#[derive(Clone, Debug)]
+pub(super) struct Choice {
+    /// `/sys/class/infiniband`.
+    pub(super) class: PathBuf,
+    pub(super) table: Table,
+}
+
+impl Choice {
+    /// The folder of a device.
+    pub(super) fn folder(&self, device: &str) -> PathBuf {
+        self.class.join(device)
+    }
+
+    /// The ports of a device that are read, and the function behind it.
+    ///
+    /// # Errors
+    /// When the function or an interface cannot be told: what is not known could be left out.
+    pub(super) fn ports(&self, device: &str, numbers: &[u32]) -> Result<(Function, Vec<u32>), Error> {
+        let folder = self.folder(device);
+        let function = Function::of(&folder)?;
+        if !self.table.takes_pci(&function.pci) || (function.is_virtual && !self.table.virtual_functions) {
+            tracing::debug!(device, pci = function.pci, "left out by its PCI function");
+            return Ok((function, Vec::new()));
+        }
+        let of = numbers.len();
+        let netdevs = if self.table.asks_netdevs() {
+            function::netdevs(&folder, of)?
+        } else {
+            Vec::new()
+        };
+        let taken = numbers.iter().copied().filter(|number| {
+            let number = number.to_string();
+            let mut on_it = function::on_port(&netdevs, &number, of).into_iter();
+            let by_netdev = on_it.all(|n| {
+                let master = n.master.as_deref().is_none_or(|m| self.table.takes_netdev(m));
+                master && self.table.takes_netdev(&n.name)
+            });
+            by_netdev && self.table.takes_port(device, &format!("{device}/{number}"))
+        });
+        let taken = taken.collect();
+        Ok((function, taken))
+    }
+
+    /// The same of a device that has just come, by name alone. Empty: none of it is read, or it has left again.
+    pub(super) fn of_new(&self, device: &str) -> Vec<u32> {
+        if !self.table.takes_device(device) {
+            return Vec::new();
+        }
+        let numbers = numbers(&self.folder(device));
+        let taken = numbers.and_then(|numbers| self.ports(device, &numbers));
+        taken.map(|(_, taken)| taken).unwrap_or_default()
+    }
+}
+
+/// The numbers of a device's ports, ascending.
+///
+/// # Errors
+/// When their folder is there and cannot be listed.
+pub(super) fn numbers(device: &Path) -> Result<Vec<u32>, Error> {
+    let ports = root::list(&device.join("ports"))?.unwrap_or_default();
+    let mut ports: Vec<u32> = ports.iter().filter_map(|name| name.parse().ok()).collect();
+    ports.sort_unstable();
+    Ok(ports)
+}

@@ -1,0 +1,410 @@
+//! The watcher with a kernel that says what it is told to, and a tree of files beside it.
+
+use std::fs;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+use std::thread::{self, JoinHandle};
+
+use nix::errno::Errno;
+use tempfile::TempDir;
+
+use super::*;
+use crate::Settings;
+use crate::netlink::Garbled;
+use crate::netlink::link::tests::link;
+use crate::netlink::link::{GONE, NEW};
+use crate::netlink::message::Request;
+use crate::netlink::nldev::tests::device;
+use crate::netlink::notice::tests::notice;
+use crate::sys::netlink::Failed;
+
+const LONG: Duration = Duration::from_secs(60);
+const UP: u8 = 6;
+const DOWN: u8 = 2;
+
+/// What is said next.
+#[derive(Debug)]
+enum Say {
+    Rdma(Vec<u8>),
+    Links(Vec<u8>),
+    Lost,
+    Bell,
+    Deaf,
+}
+
+struct Scripted(Arc<Mutex<Receiver<Say>>>);
+
+impl Ears for Scripted {
+    fn hear(&mut self, _: Duration, take: &mut dyn FnMut(Heard<'_>)) -> Result<(), Errno> {
+        match self.0.lock().unwrap().recv_timeout(LONG) {
+            Ok(Say::Rdma(bytes)) => take(Heard::Rdma(&bytes)),
+            Ok(Say::Links(bytes)) => take(Heard::Links(&bytes)),
+            Ok(Say::Lost) => take(Heard::Lost),
+            Ok(Say::Bell) => take(Heard::Bell),
+            Ok(Say::Deaf) | Err(_) => return Err(Errno::EBADF),
+        }
+        Ok(())
+    }
+}
+
+/// Knows devices by number.
+struct Numbers(Vec<(u32, &'static str)>);
+
+impl Kernel for Numbers {
+    fn ask(
+        &mut self,
+        _: &mut Request,
+        take: &mut dyn FnMut(&[u8]) -> Result<(), Garbled>,
+    ) -> Result<(), Failed> {
+        for (index, name) in &self.0 {
+            take(&device(*index, name, None))?;
+        }
+        Ok(())
+    }
+}
+
+/// A node whose watcher runs.
+struct Watched {
+    dir: TempDir,
+    hub: Arc<Hub>,
+    say: Sender<Say>,
+    events: Receiver<Event>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<(), Error>>>,
+    opened: Arc<Mutex<usize>>,
+}
+
+impl Watched {
+    /// With `mlx5_0` (port 1, interface number 7, `ens1`, up) and `mlx5_1` (port 1, without an interface).
+    fn start(settings: &str) -> Self {
+        Self::numbered(settings, vec![(3, "mlx5_0"), (4, "mlx5_1")])
+    }
+
+    fn numbered(settings: &str, numbers: Vec<(u32, &'static str)>) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let hub = Hub::new(None);
+        let (say, heard) = channel();
+        let (to, events) = sync_channel(1024);
+        let stop = Arc::new(AtomicBool::new(false));
+        let opened = Arc::new(Mutex::new(0));
+        let (ears, count) = (Arc::new(Mutex::new(heard)), Arc::clone(&opened));
+        let mut watcher = Changes {
+            hub: Arc::clone(&hub),
+            choice: Choice {
+                class: dir.path().join("infiniband"),
+                table: Settings::new(settings).get().unwrap(),
+            },
+            net: dir.path().join("net"),
+            boot: BootId("boot".to_owned()),
+            kernel: Box::new(Numbers(numbers)),
+            open: Box::new(move || {
+                *count.lock().unwrap() += 1;
+                Ok(Box::new(Scripted(Arc::clone(&ears))))
+            }),
+            known: Known::default(),
+        };
+        let out = Events::until(to, Arc::clone(&stop));
+        let mut watched = Self {
+            dir,
+            hub,
+            say,
+            events,
+            stop,
+            thread: None,
+            opened,
+        };
+        for name in ["mlx5_0", "mlx5_1"] {
+            watched.lay(name);
+        }
+        watched.interface("ens1", 7, "up");
+        watched.hub.list(
+            Instant::now(),
+            &[("mlx5_0".to_owned(), 1), ("mlx5_1".to_owned(), 1)],
+        );
+        watched.hub.has_netdev("mlx5_0", 1, "ens1");
+        watched.thread = Some(thread::spawn(move || watcher.run(None, &out)));
+        // It has begun, and nothing is new that was there before.
+        for (operstate, word) in [(DOWN, "link_down"), (UP, "link_up")] {
+            watched.say(Say::Links(link(NEW, 7, operstate)));
+            assert_eq!(watched.next(), format!("mlx5_0/1 {word}"));
+        }
+        watched
+    }
+
+    fn lay(&self, device: &str) {
+        fs::create_dir_all(self.dir.path().join("infiniband").join(device).join("ports/1")).unwrap();
+    }
+
+    fn interface(&self, name: &str, index: u32, operstate: &str) {
+        let folder = self.dir.path().join("net").join(name);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("ifindex"), format!("{index}\n")).unwrap();
+        fs::write(folder.join("operstate"), format!("{operstate}\n")).unwrap();
+    }
+
+    fn say(&self, what: Say) {
+        self.say.send(what).unwrap();
+    }
+
+    fn notice(&self, what: u8, index: u32, device: &str) {
+        self.say(Say::Rdma(notice(what, index, Some(device), None, None)));
+    }
+
+    fn of_port(&self, what: u8, device: &str, netdev: &str) {
+        self.say(Say::Rdma(notice(what, 3, Some(device), Some(1), Some(netdev))));
+    }
+
+    fn list(&self, devices: &[&str]) {
+        let ports: Vec<(String, u32)> = devices.iter().map(|d| ((*d).to_owned(), 1)).collect();
+        self.hub.list(Instant::now(), &ports);
+        self.say(Say::Bell);
+    }
+
+    /// The next event, in words.
+    #[track_caller]
+    fn next(&self) -> String {
+        let event = self.events.recv_timeout(LONG).expect("an event");
+        assert_eq!(
+            (event.boot.0.as_str(), event.count, event.history),
+            ("boot", 1, false)
+        );
+        match event.body {
+            EventBody::Rdma(Rdma { device, port, what }) => {
+                assert!(
+                    event.text.contains(&device) && event.text.contains(what.word()),
+                    "{}",
+                    event.text
+                );
+                format!("{device}/{port} {}", what.word())
+            }
+            EventBody::Overrun { lost: None } => "lost".to_owned(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Lets it hear all, ends it, and gives what else it told.
+    fn rest(mut self) -> Vec<String> {
+        self.say(Say::Deaf);
+        self.thread.take().unwrap().join().unwrap().unwrap_err();
+        let mut rest = Vec::new();
+        while let Ok(event) = self.events.try_recv() {
+            rest.push(event.text);
+        }
+        rest
+    }
+}
+
+#[test]
+fn a_device_that_comes_and_goes_is_told_once_though_the_list_says_it_too() {
+    let node = Watched::start("");
+    node.lay("mlx5_2");
+    node.notice(0, 5, "mlx5_2");
+    assert_eq!(node.next(), "mlx5_2/ device_added");
+    assert!(node.hub.take_doubt(), "the list is looked at anew");
+    node.list(&["mlx5_0", "mlx5_1", "mlx5_2"]);
+    node.notice(1, 5, "mlx5_2");
+    assert_eq!(node.next(), "mlx5_2/ device_removed");
+    assert!(node.hub.take_doubt());
+    node.list(&["mlx5_0", "mlx5_1"]);
+    assert_eq!(node.rest(), [""; 0]);
+}
+
+#[test]
+fn a_list_from_before_a_notice_says_nothing_against_it() {
+    let node = Watched::start("");
+    let before = Instant::now();
+    node.notice(1, 4, "mlx5_1");
+    assert_eq!(node.next(), "mlx5_1/ device_removed");
+    node.hub
+        .list(before, &[("mlx5_0".to_owned(), 1), ("mlx5_1".to_owned(), 1)]);
+    node.say(Say::Bell);
+    assert_eq!(node.rest(), [""; 0]);
+}
+
+/// Kernels before 6.12.
+#[test]
+fn without_notices_the_list_tells() {
+    let node = Watched::start("");
+    node.list(&["mlx5_0"]);
+    assert_eq!(node.next(), "mlx5_1/ device_removed");
+    node.list(&["mlx5_0", "mlx5_9"]);
+    assert_eq!(node.next(), "mlx5_9/ device_added");
+    assert_eq!(node.rest(), [""; 0]);
+}
+
+/// Linux 6.12 itself.
+#[test]
+fn a_notice_without_a_name_is_about_the_device_of_that_number() {
+    let node = Watched::start("");
+    node.say(Say::Rdma(notice(1, 4, None, None, None)));
+    assert_eq!(node.next(), "mlx5_1/ device_removed");
+    // Nobody knows who that was.
+    node.say(Say::Rdma(notice(1, 99, None, None, None)));
+    assert_eq!(node.rest(), [""; 0]);
+}
+
+#[test]
+fn a_link_that_goes_down_and_up_is_told_once_each() {
+    let node = Watched::start("");
+    for (operstate, word) in [(DOWN, "link_down"), (UP, "link_up"), (DOWN, "link_down")] {
+        // The kernel repeats itself: another address, another queue.
+        for _ in 0..3 {
+            node.say(Say::Links(link(NEW, 7, operstate)));
+        }
+        assert_eq!(node.next(), format!("mlx5_0/1 {word}"));
+    }
+    // Nobody's interface here.
+    node.say(Say::Links(link(NEW, 8, UP)));
+    assert_eq!(node.rest(), [""; 0]);
+}
+
+#[test]
+fn an_interface_that_leaves_takes_its_link_along() {
+    let node = Watched::start("");
+    node.say(Say::Links(link(GONE, 7, UP)));
+    assert_eq!(node.next(), "mlx5_0/1 link_down");
+    assert_eq!(node.rest(), [""; 0]);
+}
+
+/// Multi-port functions behind one bond.
+#[test]
+fn each_port_of_an_interface_is_told() {
+    let node = Watched::start("");
+    node.hub.has_netdev("mlx5_1", 1, "ens1");
+    node.say(Say::Bell);
+    node.say(Say::Links(link(NEW, 7, DOWN)));
+    assert_eq!(node.next(), "mlx5_0/1 link_down");
+    assert_eq!(node.next(), "mlx5_1/1 link_down");
+    assert_eq!(node.rest(), [""; 0]);
+}
+
+#[test]
+fn a_port_whose_interface_comes_later_is_watched_from_then_on() {
+    let node = Watched::start("");
+    node.interface("ens2", 9, "down");
+    node.of_port(2, "mlx5_0", "ens2");
+    assert_eq!(node.next(), "mlx5_0/1 netdev_attached");
+    node.hub.has_netdev("mlx5_0", 1, "ens2");
+    node.say(Say::Bell);
+    node.say(Say::Links(link(NEW, 9, UP)));
+    assert_eq!(node.next(), "mlx5_0/1 link_up");
+    node.of_port(3, "mlx5_0", "ens2");
+    assert_eq!(node.next(), "mlx5_0/1 netdev_detached");
+    assert_eq!(node.rest(), [""; 0]);
+}
+
+#[test]
+fn a_renamed_device_is_neither_removed_nor_added() {
+    let node = Watched::start("");
+    node.lay("storage0");
+    node.notice(4, 4, "storage0");
+    assert_eq!(node.next(), "storage0/ renamed");
+    node.list(&["mlx5_0", "storage0"]);
+    node.of_port(5, "mlx5_0", "net0");
+    assert_eq!(node.next(), "mlx5_0/1 renamed");
+    assert_eq!(node.rest(), [""; 0]);
+}
+
+#[test]
+fn nothing_is_told_of_what_is_left_out() {
+    let node = Watched::start("exclude = [\"mlx5_2\", \"mlx5_0/2\"]");
+    node.lay("mlx5_2");
+    node.notice(0, 5, "mlx5_2");
+    node.notice(1, 5, "mlx5_2");
+    let other_port = notice(2, 3, Some("mlx5_0"), Some(2), Some("ens1"));
+    node.say(Say::Rdma(other_port));
+    let of_excluded = notice(2, 5, Some("mlx5_2"), Some(1), Some("ens5"));
+    node.say(Say::Rdma(of_excluded));
+    assert_eq!(node.rest(), [""; 0]);
+}
+
+#[test]
+fn what_was_lost_is_said_and_looked_for() {
+    for say in [
+        Say::Lost,
+        // What cannot be read could be anything.
+        Say::Links(vec![1, 2, 3]),
+        Say::Rdma(vec![0; 20]),
+    ] {
+        let node = Watched::start("");
+        node.say(Say::Links(link(NEW, 7, UP)));
+        node.interface("ens1", 7, "down");
+        node.say(say);
+        assert_eq!(node.next(), "lost");
+        assert_eq!(node.next(), "mlx5_0/1 link_down");
+        assert!(node.hub.take_doubt());
+        node.list(&["mlx5_0"]);
+        assert_eq!(node.next(), "mlx5_1/ device_removed");
+        assert_eq!(node.rest(), [""; 0]);
+    }
+}
+
+#[test]
+fn numbers_grow_within_a_boot() {
+    let node = Watched::start("");
+    for n in 0..20 {
+        node.say(Say::Links(link(NEW, 7, if n % 2 == 0 { DOWN } else { UP })));
+    }
+    let mut last = 0;
+    for _ in 0..20 {
+        let event = node.events.recv_timeout(LONG).unwrap();
+        assert!(event.seq > last);
+        last = event.seq;
+    }
+}
+
+#[test]
+fn it_ends_when_nobody_takes_what_it_tells() {
+    let mut node = Watched::start("");
+    drop(std::mem::replace(&mut node.events, sync_channel(1).1));
+    node.say(Say::Links(link(NEW, 7, DOWN)));
+    node.thread.take().unwrap().join().unwrap().unwrap();
+}
+
+#[test]
+fn it_ends_when_it_is_told_to() {
+    let mut node = Watched::start("");
+    node.stop.store(true, Ordering::Release);
+    node.say(Say::Bell);
+    node.thread.take().unwrap().join().unwrap().unwrap();
+}
+
+#[test]
+fn a_socket_that_breaks_is_an_error_and_what_was_known_is_known_at_the_next_run() {
+    let mut node = Watched::start("");
+    node.say(Say::Deaf);
+    let error = node.thread.take().unwrap().join().unwrap().unwrap_err();
+    assert_eq!(error.reason(), "io");
+    assert_eq!(*node.opened.lock().unwrap(), 1);
+}
+
+/// The kernel itself: the loopback interface of a network namespace of its own goes up.
+#[test]
+fn the_kernel_tells_of_a_link() {
+    let told = thread::spawn(|| {
+        if nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).is_err() {
+            // Only root may, or somebody in a user namespace.
+            return None;
+        }
+        let budget = kept::Budget::new(10);
+        let bell = Arc::new(Bell::new(&budget).unwrap());
+        let mut ears = Sockets::open(&budget, &bell).unwrap();
+        crate::sys::listen::tests::set_up(1);
+        let until = Instant::now() + LONG;
+        let mut seen = Vec::new();
+        while !seen.iter().any(|l: &Link| l.is_up == Some(true)) && Instant::now() < until {
+            let heard = ears.hear(LONG, &mut |heard| {
+                let Heard::Links(bytes) = heard else { return };
+                let messages = Messages::new(bytes).map(Result::unwrap);
+                seen.extend(messages.filter_map(|m| Link::parse(m.kind, m.payload).unwrap()));
+            });
+            heard.unwrap();
+        }
+        Some(seen)
+    });
+    if let Some(seen) = told.join().unwrap() {
+        assert!(seen.iter().all(|l| l.index == 1), "{seen:?}");
+        assert_eq!(seen.last().unwrap().is_up, Some(true));
+    }
+}

@@ -1,0 +1,197 @@
+//! Sockets to which the kernel tells by itself what changes: RDMA devices and network interfaces.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::socket::{
+    AddressFamily, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recvfrom, socket,
+};
+
+use crate::sys::kept::{Budget, Permit};
+
+/// A message about an interface has its statistics in it; one that is longer is cut, and found to be.
+const PIECE: usize = 16 * 1024;
+/// `RDMA_NL_GROUP_NOTIFY`, as a bit.
+const NOTIFY: u32 = 1 << 3;
+/// `RTNLGRP_LINK`, as a bit.
+const LINK: u32 = 1;
+
+/// What was heard.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Heard<'a> {
+    /// Messages of RDMA.
+    Rdma(&'a [u8]),
+    /// Messages about network interfaces.
+    Links(&'a [u8]),
+    /// The kernel had more to tell than there was room for.
+    Lost,
+    /// Somebody rang.
+    Bell,
+}
+
+/// Who hears it: sockets, or a test in their place.
+pub(crate) trait Ears: Send {
+    /// Waits as long as that for anything, and hands out all that is there.
+    ///
+    /// # Errors
+    /// When there is no hearing any more.
+    fn hear(&mut self, limit: Duration, take: &mut dyn FnMut(Heard<'_>)) -> Result<(), Errno>;
+}
+
+/// Wakes whoever listens.
+#[derive(Debug)]
+pub(crate) struct Bell {
+    fd: EventFd,
+    _permit: Permit,
+}
+
+impl Bell {
+    /// # Errors
+    /// EMFILE where the budget does not allow for it, and what eventfd(2) says.
+    pub(crate) fn new(budget: &Arc<Budget>) -> Result<Self, Errno> {
+        let permit = budget.take().ok_or(Errno::EMFILE)?;
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        Ok(Self {
+            fd: EventFd::from_value_and_flags(0, flags)?,
+            _permit: permit,
+        })
+    }
+
+    /// Wakes it, now or when it listens next.
+    pub(crate) fn ring(&self) {
+        // Full: it has been rung so often and not heard once.
+        self.fd.write(1).ok();
+    }
+}
+
+/// Both sockets, and the bell.
+pub(crate) struct Sockets {
+    /// Not where the kernel has no RDMA, or does not let us listen to it.
+    rdma: Option<OwnedFd>,
+    links: OwnedFd,
+    bell: Arc<Bell>,
+    _permits: [Permit; 2],
+}
+
+impl Sockets {
+    /// Hears what is told from now on. A kernel before 6.12 tells nothing of RDMA.
+    ///
+    /// # Errors
+    /// EMFILE where the budget does not allow for it, and what socket(2) and bind(2) say of network interfaces.
+    pub(crate) fn open(budget: &Arc<Budget>, bell: &Arc<Bell>) -> Result<Self, Errno> {
+        let permit = || budget.take().ok_or(Errno::EMFILE);
+        let permits = [permit()?, permit()?];
+        let rdma = group(SockProtocol::NetlinkRDMA, NOTIFY)
+            .inspect_err(|error| tracing::debug!(%error, "RDMA tells nothing by itself"));
+        Ok(Self {
+            rdma: rdma.ok(),
+            links: group(SockProtocol::NetlinkRoute, LINK)?,
+            bell: Arc::clone(bell),
+            _permits: permits,
+        })
+    }
+}
+
+fn group(protocol: SockProtocol, groups: u32) -> Result<OwnedFd, Errno> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let fd = socket(AddressFamily::Netlink, SockType::Raw, flags, protocol)?;
+    bind(fd.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
+    Ok(fd)
+}
+
+/// The next message of a socket. `None`: there is none.
+fn next<'a>(fd: &OwnedFd, buffer: &'a mut [u8]) -> Result<Option<&'a [u8]>, Errno> {
+    loop {
+        match recvfrom::<NetlinkAddr>(fd.as_raw_fd(), buffer) {
+            Ok((length, Some(from))) if from.pid() == 0 => {
+                return Ok(Some(buffer.get(..length).unwrap_or_default()));
+            }
+            // Not the kernel.
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(Errno::EAGAIN) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+impl Ears for Sockets {
+    fn hear(&mut self, limit: Duration, take: &mut dyn FnMut(Heard<'_>)) -> Result<(), Errno> {
+        let mut fds = vec![
+            PollFd::new(self.bell.fd.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.links.as_fd(), PollFlags::POLLIN),
+        ];
+        let rdma = self.rdma.as_ref();
+        fds.extend(rdma.map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)));
+        match poll(&mut fds, PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX)) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error),
+        }
+        let mut buffer = [0; PIECE];
+        let mut drain = |fd: &OwnedFd, heard: fn(&[u8]) -> Heard<'_>| {
+            loop {
+                match next(fd, &mut buffer) {
+                    Ok(Some(bytes)) => take(heard(bytes)),
+                    Ok(None) => return Ok(()),
+                    Err(Errno::ENOBUFS) => take(Heard::Lost),
+                    Err(error) => return Err(error),
+                }
+            }
+        };
+        if let Some(fd) = rdma {
+            drain(fd, |bytes| Heard::Rdma(bytes))?;
+        }
+        drain(&self.links, |bytes| Heard::Links(bytes))?;
+        if self.bell.fd.read().is_ok() {
+            take(Heard::Bell);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::netlink::Protocol;
+    use crate::netlink::message::Request;
+    use crate::sys::netlink::Socket;
+
+    /// Sets an interface up, in the network namespace of this thread.
+    pub(crate) fn set_up(index: u32) {
+        let (index, up) = (index.to_ne_bytes(), 1_u32.to_ne_bytes());
+        let fixed = [&[0; 4][..], &index, &up, &up].concat();
+        // RTM_NEWLINK
+        let mut request = Request::one(16).with_fixed(&fixed);
+        Socket::of(Protocol::Route)
+            .unwrap()
+            .ask(&mut request, &mut |_| Ok(()))
+            .unwrap();
+    }
+
+    #[test]
+    fn a_bell_that_was_rung_before_anybody_listened_is_heard_once() {
+        let budget = Budget::new(3);
+        let bell = Arc::new(Bell::new(&budget).unwrap());
+        let mut ears = Sockets::open(&budget, &bell).unwrap();
+        bell.ring();
+        bell.ring();
+        let mut rung = 0;
+        let mut count = |heard: Heard<'_>| rung += usize::from(heard == Heard::Bell);
+        ears.hear(Duration::from_secs(60), &mut count).unwrap();
+        ears.hear(Duration::ZERO, &mut count).unwrap();
+        assert_eq!(rung, 1);
+    }
+
+    #[test]
+    fn without_descriptors_to_spare_there_is_no_hearing() {
+        let budget = Budget::new(2);
+        let bell = Arc::new(Bell::new(&budget).unwrap());
+        assert_eq!(Sockets::open(&budget, &bell).err(), Some(Errno::EMFILE));
+        // What was taken for it is given back.
+        let (one, two) = (budget.take(), budget.take());
+        assert_eq!((one.is_some(), two.is_some()), (true, false));
+    }
+}
