@@ -174,6 +174,13 @@ impl Host {
         }
     }
 
+    /// Whether an RDMA device is registered on another function of the same card.
+    pub fn has_registered_sibling(&self, address: &PciAddress) -> bool {
+        let card = |a: &PciAddress| a.0.rsplit_once('.').map(|(card, _)| card.to_owned());
+        let mut others = self.networks.iter().filter(|(a, _)| *a != address);
+        others.any(|(a, (_, registered))| *registered == Some(true) && card(a) == card(address))
+    }
+
     /// How many GPUs are on the bus and not silent, whatever uses them. `None`: not known.
     pub fn gpus_there(&self) -> Option<usize> {
         let there = self

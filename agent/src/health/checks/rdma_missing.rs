@@ -22,7 +22,7 @@ use crate::health::memory::Role;
 pub static CHECK: Check = Check {
     id: "rdma-missing",
     subject: SubjectKind::Pci,
-    condition: "An RDMA adapter that was there in this boot, or is configured, is not on the PCI bus, or its driver is bound and has no RDMA device, in four readings running, over two minutes or more. One in another network namespace, without a driver or given to a virtual machine is not missing.",
+    condition: "An RDMA adapter that was there in this boot, or is configured, is not on the PCI bus, or its driver is bound and neither it nor another function of its card has an RDMA device, in four readings running, over two minutes or more. One in another network namespace, without a driver or given to a virtual machine is not missing.",
     scope: Scope::Node,
     // Somebody may have taken it away on purpose, and jobs that do not need it run on.
     ceiling: Mode::Comment,
@@ -72,7 +72,13 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
         let (reading, at) = match visible.get(&pci) {
             Some(at) => (Reading::Good, *at),
             None => {
-                let reading = reading(&slot, role.as_ref(), settled);
+                let reading = match reading(&slot, role.as_ref(), settled) {
+                    // Two ports that are bonded are one device, on the first of them.
+                    Reading::Bad if slot != Slot::Gone && judge.host.has_registered_sibling(&pci) => {
+                        Reading::Unknown
+                    }
+                    reading => reading,
+                };
                 (reading, judge.host.read_at.unwrap_or(judge.since_boot))
             }
         };

@@ -86,6 +86,23 @@ fn one_that_was_unbound_or_given_away_is_not_missing() {
 }
 
 #[test]
+fn a_port_that_is_bonded_with_the_other_of_its_card_is_part_of_its_device() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.host.ports = (0..2).map(Port::new).collect();
+    sim.host.ports[1].pci = "0000:10:00.1".to_owned();
+    let of = |p: &Port| (p.pci.clone(), "mlx5_core", Some(true));
+    sim.host.networks = sim.host.ports.iter().map(of).collect();
+    sim.pass(1000);
+    sim.host.ports.remove(1);
+    sim.host.networks[1].2 = Some(false);
+    sim.pass(HOUR);
+    assert!(sim.incidents().is_empty());
+    sim.host.networks.remove(1);
+    sim.pass(200);
+    assert_eq!(sim.incidents(), open(GONE));
+}
+
+#[test]
 fn a_driver_that_is_loaded_anew_takes_less() {
     let mut sim = node();
     let ports = std::mem::take(&mut sim.host.ports);
