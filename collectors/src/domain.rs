@@ -69,7 +69,7 @@ pub static HOST: Domain = Domain {
     devices: &[],
 };
 
-/// RDMA devices, by sysfs: open to everybody.
+/// RDMA devices and the Ethernet ports below them, by sysfs, netlink and ethtool: open to everybody.
 pub static RDMA: Domain = Domain {
     name: "rdma",
     user: "nodewarden-rdma",

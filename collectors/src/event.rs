@@ -108,6 +108,15 @@ pub enum EventBody {
     },
     /// What the kernel tells of an RDMA device or one of its ports.
     Rdma(Rdma),
+    /// A network adapter's firmware did not answer its driver, or failed.
+    Firmware {
+        /// Where the adapter sits.
+        pci: PciAddress,
+        /// Its driver, as the line begins.
+        driver: String,
+        /// What happened.
+        what: FirmwareFault,
+    },
     /// Records were overwritten before they could be read (EPIPE of the kernel's log, ENOBUFS of netlink), or the watcher's
     /// own bound was reached.
     Overrun {
@@ -223,6 +232,43 @@ impl DriverEvent {
             Self::RecoveryAction => "recovery_action",
             Self::PowerSource => "power_source",
             Self::MigConfig => "mig_config",
+        }
+    }
+}
+
+/// What a driver says of its adapter's firmware.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum FirmwareFault {
+    /// A command was not answered in time (mlx5: a minute); its resources are lost.
+    CommandTimeout,
+    /// A command was answered after its driver had given up.
+    LateCompletion,
+    /// The firmware's own heartbeat stands still.
+    Unresponsive,
+    /// The firmware, or the driver for it, tells of an error that it cannot recover from.
+    Fatal,
+    /// The driver asks for a reset of the adapter, or could not set it up again after one.
+    Reset,
+}
+
+impl FirmwareFault {
+    /// Every one.
+    pub const ALL: [Self; 5] = [
+        Self::CommandTimeout,
+        Self::LateCompletion,
+        Self::Unresponsive,
+        Self::Fatal,
+        Self::Reset,
+    ];
+
+    /// The word used in labels.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::CommandTimeout => "command_timeout",
+            Self::LateCompletion => "late_completion",
+            Self::Unresponsive => "unresponsive",
+            Self::Fatal => "fatal",
+            Self::Reset => "reset",
         }
     }
 }

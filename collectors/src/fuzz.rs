@@ -27,3 +27,13 @@ pub fn netlink_recording(data: &[u8]) {
 pub fn netlink_messages(data: &[u8]) {
     crate::netlink::check(data);
 }
+
+/// What an Ethernet port might say of itself by netlink, without the head of its message.
+pub fn ethernet_answer(data: &[u8]) {
+    crate::netlink::check_ethernet(data);
+}
+
+/// A recording of what `ethtool -S` prints.
+pub fn ethtool_statistics(data: &[u8]) {
+    crate::sys::ethtool::check(data);
+}

@@ -105,4 +105,14 @@ mod corpus {
     fn netlink_messages() {
         run("netlink_messages", fuzz::netlink_messages);
     }
+
+    #[test]
+    fn ethernet_answer() {
+        run("ethernet_answer", fuzz::ethernet_answer);
+    }
+
+    #[test]
+    fn ethtool_statistics() {
+        run("ethtool_statistics", fuzz::ethtool_statistics);
+    }
 }

@@ -14,6 +14,8 @@ pub static TARGETS: &[(&str, Target)] = &[
     ("rdma_attribute", collectors::fuzz::rdma_attribute),
     ("netlink_messages", collectors::fuzz::netlink_messages),
     ("netlink_recording", collectors::fuzz::netlink_recording),
+    ("ethernet_answer", collectors::fuzz::ethernet_answer),
+    ("ethtool_statistics", collectors::fuzz::ethtool_statistics),
     ("scontrol_show_node", nodewarden::actions::slurm::parse::fuzz),
     ("reason", reason),
     ("scrape_request", nodewarden::exposition::select::fuzz),

@@ -2,6 +2,7 @@
 
 use toml::de::DeValue;
 
+use super::rdma;
 use super::value::{Fits, Item, any_duration, boolean, list, misfit, path, positive, text};
 use super::{Config, duration, listen};
 use crate::exposition;
@@ -111,7 +112,7 @@ pub(super) fn quote(text: &str) -> String {
     out
 }
 
-fn quoted<T: ToString>(items: &[T]) -> String {
+pub(super) fn quoted<T: ToString>(items: &[T]) -> String {
     let items: Vec<String> = items.iter().map(|i| quote(&i.to_string())).collect();
     format!("[{}]", items.join(", "))
 }
@@ -214,6 +215,14 @@ pub(super) static KEYS: &[Key] = &[
         },
         show: |c| Some(quoted(&c.health.operators)),
     },
+    rdma::ADDRESSES,
+    rdma::PFC,
+    rdma::TRUST,
+    rdma::ECN,
+    rdma::MTU,
+    rdma::FEC,
+    rdma::RATE,
+    rdma::FIRMWARE,
     Key {
         path: "metrics.tier",
         help: "Which metrics /metrics serves by default: core, detail or debug. A request may ask for another.",

@@ -7,6 +7,7 @@ mod example;
 mod keys;
 mod listen;
 mod load;
+mod rdma;
 mod source;
 mod suggest;
 mod tables;
@@ -26,6 +27,7 @@ pub use error::{ConfigError, Place, Problem};
 pub use example::render_default;
 pub use listen::{Listen, Network, NotListen};
 pub use load::{Loaded, reload};
+pub use rdma::Rdma;
 pub use source::DEFAULT_FILE;
 
 /// The whole configuration, checked.
@@ -58,6 +60,8 @@ pub struct Health {
     pub settle: Duration,
     /// `gpu_addresses`: PCI addresses of the GPUs that must be there.
     pub gpu_addresses: Vec<PciAddress>,
+    /// `[health.rdma]`.
+    pub rdma: Rdma,
     /// `xids`: a file in the form of xids.toml whose rows replace single rows of the built-in table.
     pub xids: Option<PathBuf>,
     /// `operators`: users besides root who may `ack` and `clear`.
@@ -125,6 +129,7 @@ impl Default for Health {
             baseline: None,
             settle: Duration::from_secs(30),
             gpu_addresses: Vec::new(),
+            rdma: Rdma::default(),
             xids: None,
             operators: Vec::new(),
         }

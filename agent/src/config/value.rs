@@ -1,6 +1,6 @@
 //! Reading one TOML value as what a key expects, with the position of what does not fit.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -70,6 +70,36 @@ pub(super) fn list<T>(
     let (mut good, mut bad) = (Vec::new(), Vec::new());
     for item in items.iter() {
         match text(item, each, &take) {
+            Ok(value) => good.push(value),
+            Err(faults) => bad.extend(faults),
+        }
+    }
+    if bad.is_empty() { Ok(good) } else { Err(bad) }
+}
+
+/// A whole number within `range`.
+pub(super) fn whole(item: &Item<'_>, expected: &'static str, range: &RangeInclusive<u64>) -> Fits<u64> {
+    let number = match item.get_ref() {
+        DeValue::Integer(i) => u64::from_str_radix(i.as_str(), i.radix()).ok(),
+        _ => None,
+    };
+    let fits = number.filter(|n| range.contains(n));
+    fits.map_or_else(|| misfit(item, expected), Ok)
+}
+
+/// An array of whole numbers within `range`; every one that does not fit is reported.
+pub(super) fn wholes(
+    item: &Item<'_>,
+    expected: &'static str,
+    each: &'static str,
+    range: &RangeInclusive<u64>,
+) -> Fits<Vec<u64>> {
+    let DeValue::Array(items) = item.get_ref() else {
+        return misfit(item, expected);
+    };
+    let (mut good, mut bad) = (Vec::new(), Vec::new());
+    for item in items.iter() {
+        match whole(item, each, range) {
             Ok(value) => good.push(value),
             Err(faults) => bad.extend(faults),
         }

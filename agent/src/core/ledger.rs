@@ -45,6 +45,8 @@ pub struct Ledger {
     pub rdma_events: BTreeMap<String, BTreeMap<String, BTreeMap<String, Count>>>,
     /// SXids by `nvswitch` label and code.
     pub sxids: BTreeMap<String, BTreeMap<u32, Count>>,
+    /// What drivers said of their network adapters' firmware, by PCI address and word.
+    pub firmware: BTreeMap<String, BTreeMap<String, Count>>,
     /// "Fallen off the bus" lines without a code, by `gpu` label.
     pub fallen_off_bus: BTreeMap<String, Count>,
     /// Kernel records lost before they could be read, where the number is known; and how often any were lost.
@@ -94,6 +96,8 @@ impl Ledger {
                     .map(|events| events.entry(what.word().to_owned()).or_default())
             }
             EventBody::Rdma(Rdma { device, port, what }) => self.rdma(device, port, what.word()),
+            EventBody::Firmware { pci, what, .. } => bounded(&mut self.firmware, pci.0.clone(), MAX_DEVICES)
+                .map(|events| events.entry(what.word().to_owned()).or_default()),
             EventBody::Sxid(sxid) => Self::slot(&mut self.sxids, nvswitch_label(&sxid.pci), sxid.code),
             EventBody::FallenOffBus { pci } => {
                 bounded(&mut self.fallen_off_bus, gpu_label(inventory, pci), MAX_DEVICES)

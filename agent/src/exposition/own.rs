@@ -135,6 +135,13 @@ fn events(ledger: &Ledger, w: &mut Writer<'_>) {
             }
         }
     });
+    w.family(&FIRMWARE_FAULTS, |f| {
+        for (pci, events) in &ledger.firmware {
+            for (event, n) in events {
+                f.u64(&[pci, event], n.count);
+            }
+        }
+    });
     w.family(&SXIDS, |f| {
         for (switch, codes) in &ledger.sxids {
             for (code, n) in codes {

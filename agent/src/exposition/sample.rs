@@ -176,6 +176,8 @@ pub(crate) fn view() -> View {
     let ports = ledger.rdma_events.entry("mlx5_0".to_owned()).or_default();
     let down = [("link_down".to_owned(), count)];
     ports.insert("1".to_owned(), down.into());
+    let events = ledger.firmware.entry("0000:19:00.0".to_owned()).or_default();
+    events.insert("command_timeout".to_owned(), count);
     ledger
         .sxids
         .entry("pci:0000:05:00.0".to_owned())

@@ -6,8 +6,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Names that are kept in each map.
+use super::trail::{Growth, Trail};
+
+/// Names that are kept in each map that is stored.
 const MAX: usize = 512;
+/// Names that are kept in the others: a node has hundreds of counters, and each priority of a port is one.
+const MAX_COUNTERS: usize = 8192;
 /// Times that are kept of each counter, the latest; more than any check asks for.
 const MAX_TIMES: usize = 16;
 /// What was not read for longer was not watched.
@@ -40,8 +44,15 @@ pub struct Memory {
     ports: BTreeMap<String, u64>,
     /// What those ports are, and those that share a PCI function with another device.
     roles: BTreeMap<String, Role>,
+    /// RDMA adapters that were there in this boot, by PCI address.
+    adapters: BTreeMap<String, Role>,
     #[serde(skip)]
     counters: BTreeMap<String, u64>,
+    #[serde(skip)]
+    trails: BTreeMap<String, Trail>,
+    /// The last line about something.
+    #[serde(skip)]
+    lines: BTreeMap<String, String>,
     /// What something has been like, and since when.
     #[serde(skip)]
     states: BTreeMap<String, (String, Duration)>,
@@ -56,11 +67,11 @@ pub struct Memory {
 }
 
 /// Puts a value in, where there is room.
-fn put<T>(map: &mut BTreeMap<String, T>, name: &str, value: T) -> Option<T> {
+fn put<T>(map: &mut BTreeMap<String, T>, name: &str, value: T, max: usize) -> Option<T> {
     if let Some(slot) = map.get_mut(name) {
         return Some(std::mem::replace(slot, value));
     }
-    if map.len() < MAX {
+    if map.len() < max {
         map.insert(name.to_owned(), value);
     }
     None
@@ -70,10 +81,27 @@ impl Memory {
     /// Takes a reading of a counter and gives what it has grown by since the last. One that went down began anew: what it
     /// counted since then may be older than the reading before, so it says nothing yet.
     pub fn growth(&mut self, name: &str, value: u64) -> u64 {
-        match put(&mut self.counters, name, value) {
+        match put(&mut self.counters, name, value, MAX_COUNTERS) {
             Some(before) => value.saturating_sub(before),
             None => 0,
         }
+    }
+
+    /// Takes a reading of a counter that was made at `at`, and gives what it grew by within the last `window`.
+    pub fn trail(&mut self, name: &str, value: u64, at: Duration, window: Duration) -> Growth {
+        if !self.trails.contains_key(name) {
+            if self.trails.len() >= MAX_COUNTERS {
+                return Growth::default();
+            }
+            self.trails.insert(name.to_owned(), Trail::default());
+        }
+        let trail = self.trails.get_mut(name);
+        trail.map_or_else(Growth::default, |trail| trail.take(value, at, window, GAP))
+    }
+
+    /// What a counter grew by begins anew: what it counted until now was something else.
+    pub fn forget_trail(&mut self, name: &str) {
+        self.trails.remove(name);
     }
 
     /// Takes what a check sees up (`true`) or down, all of it, and gives what fell: what was up at its last look and is
@@ -101,7 +129,7 @@ impl Memory {
         match self.states.get(name) {
             Some((before, since)) if before == state => Some(now.saturating_sub(*since)),
             _ => {
-                put(&mut self.states, name, (state.to_owned(), now));
+                put(&mut self.states, name, (state.to_owned(), now), MAX_COUNTERS);
                 Some(Duration::ZERO)
             }
         }
@@ -113,7 +141,7 @@ impl Memory {
             Some((since, last)) if now.saturating_sub(*last) <= GAP => *since,
             _ => now,
         };
-        put(&mut self.watched, name, (since, now));
+        put(&mut self.watched, name, (since, now), MAX_COUNTERS);
         now.saturating_sub(since)
     }
 
@@ -129,6 +157,16 @@ impl Memory {
         self.dirty = true;
     }
 
+    /// Keeps the last line about something.
+    pub fn say(&mut self, name: &str, line: &str) {
+        put(&mut self.lines, name, line.to_owned(), MAX);
+    }
+
+    /// The last line about something, of this run.
+    pub fn said(&self, name: &str) -> Option<&str> {
+        self.lines.get(name).map(String::as_str)
+    }
+
     /// When it happened within the last `window_ms`, at most a day; the latest few.
     pub fn times(&self, name: &str, window_ms: u64, now_ms: u64) -> Vec<u64> {
         let window = window_ms.min(WINDOW_MS);
@@ -140,11 +178,23 @@ impl Memory {
             .collect()
     }
 
+    /// When anything happened whose name begins with `key` and a space, by name, as [`Memory::times`] tells it.
+    pub fn times_below(&self, key: &str, window_ms: u64, now_ms: u64) -> BTreeMap<&str, Vec<u64>> {
+        let below = |name: &str| name.strip_prefix(key).is_some_and(|rest| rest.starts_with(' '));
+        self.times
+            .range(key.to_owned()..)
+            .take_while(|(name, _)| name.starts_with(key))
+            .filter(|(name, _)| below(name))
+            .map(|(name, _)| (name.as_str(), self.times(name, window_ms, now_ms)))
+            .filter(|(_, times)| !times.is_empty())
+            .collect()
+    }
+
     /// A port is in use.
     pub fn in_use(&mut self, port: &str, rate: u64) {
         let best = self.ports.get(port).copied();
         if best.is_none_or(|best| best < rate) && (best.is_some() || self.ports.len() < MAX) {
-            put(&mut self.ports, port, rate);
+            put(&mut self.ports, port, rate, MAX);
             self.dirty = true;
         }
     }
@@ -158,7 +208,7 @@ impl Memory {
     pub fn is(&mut self, port: &str, role: Role) {
         let before = self.roles.get(port);
         if before != Some(&role) && (before.is_some() || self.roles.len() < MAX) {
-            put(&mut self.roles, port, role);
+            put(&mut self.roles, port, role, MAX);
             self.dirty = true;
         }
     }
@@ -174,6 +224,20 @@ impl Memory {
         self.ports.iter().filter_map(role)
     }
 
+    /// An RDMA adapter is there.
+    pub fn is_there(&mut self, pci: &str, role: Role) {
+        let before = self.adapters.get(pci);
+        if before != Some(&role) && (before.is_some() || self.adapters.len() < MAX) {
+            put(&mut self.adapters, pci, role, MAX);
+            self.dirty = true;
+        }
+    }
+
+    /// The RDMA adapters that were there in this boot, by PCI address.
+    pub fn adapters(&self) -> &BTreeMap<String, Role> {
+        &self.adapters
+    }
+
     /// A person looked at what was counted for the condition `key`: only what comes after is news. Says whether there was
     /// anything.
     pub(super) fn forget(&mut self, key: &str) -> bool {
@@ -187,6 +251,7 @@ impl Memory {
     /// Another boot: times since boot mean nothing any more.
     pub(super) fn rebooted(&mut self) {
         self.times.clear();
+        self.adapters.clear();
     }
 }
 
@@ -312,16 +377,21 @@ mod tests {
     #[test]
     fn nothing_grows_without_bound() {
         let mut memory = Memory::default();
-        for n in 0..2000_u64 {
+        for n in 0..10_000_u64 {
             let name = format!("k{n} c");
             memory.growth(&name, n);
+            memory.trail(&name, n, Duration::ZERO, GAP);
+            memory.is_there(&name, Role::default());
+            memory.say(&name, "line");
             memory.note(&name, u64::MAX, n);
             memory.note("k0 c", 1, n);
             memory.in_use(&name, n);
             memory.is(&name, Role::default());
         }
         memory.fallen("check", (0..2000).map(|n| (n.to_string(), true)).collect());
-        assert!(memory.counters.len() <= MAX && memory.levels["check"].len() <= MAX);
+        assert!(memory.counters.len() <= MAX_COUNTERS && memory.trails.len() <= MAX_COUNTERS);
+        assert!(memory.lines.len() <= MAX);
+        assert!(memory.adapters.len() <= MAX && memory.levels["check"].len() <= MAX);
         assert!(memory.times.len() <= MAX && memory.ports.len() <= MAX);
         assert!(memory.roles.len() <= MAX);
         assert!(memory.times.values().all(|t| t.len() <= MAX_TIMES));

@@ -21,6 +21,7 @@ mod repeats;
 mod resets;
 mod show;
 mod sight;
+pub mod trail;
 pub mod verdict;
 pub mod view;
 pub mod xids;

@@ -10,7 +10,7 @@ use collectors::sys::root;
 use super::Mode;
 use super::checks::{self, Version};
 use super::xids::Table;
-use crate::config::Config;
+use crate::config::{Config, Rdma};
 
 /// The checks that the first release had. They are covered where the site pinned no baseline; an upgrade adds none.
 const FIRST: Version = Version(0, 1, 0);
@@ -28,6 +28,8 @@ pub struct Policy {
     pub settle: Duration,
     /// The GPUs that must be there.
     pub gpu_addresses: Vec<PciAddress>,
+    /// How RDMA adapters are meant to be.
+    pub rdma: Rdma,
     /// The Xid table in force.
     pub xids: Arc<Table>,
     /// How often the node is read while nothing is wrong; zero: never.
@@ -88,6 +90,7 @@ impl Policy {
             baseline,
             settle: health.settle,
             gpu_addresses: health.gpu_addresses.clone(),
+            rdma: health.rdma.clone(),
             xids: Arc::new(table),
             poll: config.slurm.poll,
             watch: config.slurm.watch,

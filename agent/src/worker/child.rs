@@ -66,6 +66,13 @@ fn run(domain: &'static Domain, socket: UnixStream) -> anyhow::Result<()> {
         crate::BUILD
     );
 
+    let named = |b: &Begin| {
+        Some((
+            COLLECTORS.get(usize::from(b.number))?.name.to_owned(),
+            b.settings.clone(),
+        ))
+    };
+    let tables = Arc::new(collectors.iter().filter_map(named).collect());
     let mut jobs: Vec<Arc<Job>> = Vec::new();
     for Begin {
         number,
@@ -85,7 +92,7 @@ fn run(domain: &'static Domain, socket: UnixStream) -> anyhow::Result<()> {
             number,
             spec,
             env: env.clone(),
-            settings: Settings::new(settings),
+            settings: Settings::new(settings).among(&tables),
             cursor,
             notes,
             out: out.clone(),

@@ -93,5 +93,5 @@ metrics! {
     CALL_SECONDS "rdma_ethernet_call_seconds" Gauge Seconds Detail ["call"] OWN
         "How long the last call of a kind took, during which other network configuration of the node waits.";
     UNREADABLE "rdma_ethernet_unreadable" Gauge None Detail ["call" "reason"] OWN
-        "Calls to a port's driver that gave no answer, 1 each, with the reason: resting, busy (another port's call is in flight), unsupported, denied, gone, rejected, io, malformed (counts and names did not match), all_ones, or bond (not one port's).";
+        "Calls to a port's driver that gave no answer, 1 each, with the reason: resting, busy (another port's call is in flight), unsupported, denied, gone, rejected, io, malformed (counts and names did not match), all_ones, or stacked (an interface above others, such as a bond).";
 }

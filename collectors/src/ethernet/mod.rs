@@ -2,10 +2,27 @@
 //! port is set up. Every call here holds the kernel's one lock of network configuration (RTNL), and some cost tens of
 //! commands of the firmware: see docs/decisions/0010-ethernet-statistics.md.
 
+mod calls;
+mod counts;
+mod drivers;
+mod gate;
 pub mod metrics;
+mod port;
+mod settings;
+mod setup;
+mod statistics;
+mod why;
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use gate::{Gate, Ways};
+
+use crate::netlink::Protocol;
+use crate::rdma::port::Place;
+use crate::rdma::scan::{Made, Rdma};
+use crate::sys::kept::Budget;
+use crate::sys::{ethtool, netlink, root};
 use crate::{Cadence, Env, Error, Settings, Source, Spec, domain};
 
 /// The ethernet collector.
@@ -15,13 +32,52 @@ pub static SPEC: Spec = Spec {
     metrics: metrics::METRICS,
     events: false,
     notes: false,
+    // No scrape brings it about.
     cadence: Cadence::Every(Duration::from_secs(30)),
     slice: Duration::from_millis(500),
     deadline: Duration::from_secs(5),
-    validate: |_| Ok(()),
+    validate: |settings| settings.get::<settings::Table>().map(drop),
     open,
 };
 
-fn open(_: &Env, _: &Settings) -> Result<Option<Source>, Error> {
-    Ok(None)
+/// Never absent where it is on: the modules may be loaded at any time, which [`crate::Devices::changed`] then sees.
+fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
+    if !settings.get::<settings::Table>()?.enabled {
+        return Ok(None);
+    }
+    netlink::check_recording(env)?;
+    ethtool::check_recording(env)?;
+    let budget = Budget::of_process();
+    let recorded = env.recorded.as_deref();
+    let ways = Ways {
+        ethtool: ethtool::asker(recorded.map(|_| env.sysroot.as_path()), &budget),
+        route: netlink::asker(recorded, Protocol::Route, &budget),
+        generic: netlink::asker(recorded, Protocol::Generic, &budget),
+        family: None,
+    };
+    let gate = Gate::new(ways, Arc::new(Instant::now));
+    Ok(Some(Source {
+        devices: Box::new(devices(env, settings, gate)?),
+        watcher: None,
+    }))
 }
+
+/// The Ethernet ports among those that the rdma collector reads.
+fn devices(env: &Env, settings: &Settings, gate: Gate) -> Result<Rdma, Error> {
+    let table = settings::ports(settings)?;
+    let (gate, on_disk) = (Arc::new(gate), !env.is_live());
+    let make = move |place: Place, _| {
+        let file = place.port_folder().join("link_layer");
+        // What cannot be read now is read again with the port.
+        let layer = root::read_text(&file).ok().flatten();
+        let is_ours = layer.is_none_or(|l| l == "Ethernet");
+        is_ours.then(|| Made {
+            device: Box::new(port::Port::new(place, &gate, on_disk)),
+            is_whole: true,
+        })
+    };
+    Ok(Rdma::making(env, table, Box::new(make), Duration::ZERO))
+}
+
+#[cfg(test)]
+mod tests;

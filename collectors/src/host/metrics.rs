@@ -215,6 +215,31 @@ pub static PCI_DEVICE_INFO: Metric = Metric {
     aliases: &[],
 };
 
+/// A physical network function, whether it serves RDMA or not.
+pub static PCI_NETWORK_INFO: Metric = Metric {
+    name: "host_pci_network_info",
+    kind: Kind::Info,
+    unit: Unit::None,
+    labels: &["pci", "driver"],
+    help: "A physical network function on the PCI bus with its bound driver (empty: none).",
+    tier: Tier::Private,
+    source: "/sys/bus/pci/devices/*/{class,driver}",
+    aliases: &[],
+};
+
+/// Whether an RDMA device is registered on a network function: 1 or 0. The folder is there whatever network namespace
+/// the device was moved to, where only the device itself is out of sight.
+pub static PCI_RDMA_REGISTERED: Metric = Metric {
+    name: "host_pci_rdma_registered",
+    kind: Kind::Gauge,
+    unit: Unit::None,
+    labels: &["pci"],
+    help: "Whether an RDMA device is registered on a network function, in any network namespace.",
+    tier: Tier::Private,
+    source: "/sys/bus/pci/devices/*/infiniband",
+    aliases: &[],
+};
+
 /// The speed at which a PCI link runs, in transfers per second and lane.
 pub static PCI_LINK_SPEED: Metric = Metric {
     name: "host_pci_link_speed_transfers_per_second",
@@ -373,6 +398,8 @@ pub static METRICS: &[&Metric] = &[
     &PCI_GPU_PATH_INFO,
     &PCI_FUNCTION_RESPONDING,
     &PCI_DEVICE_INFO,
+    &PCI_NETWORK_INFO,
+    &PCI_RDMA_REGISTERED,
     &PCI_LINK_SPEED,
     &PCI_LINK_SPEED_MAX,
     &PCI_LINK_WIDTH,

@@ -7,7 +7,9 @@ use std::time::Instant;
 use super::attribute;
 use super::function::{Function, Gpu, Vendor};
 use super::link::{self, Link};
-use super::metrics::{PCI_FUNCTION_RESPONDING, PCI_GPU_INFO, PCI_GPU_PATH_INFO, PCI_GPUS};
+use super::metrics::{
+    PCI_FUNCTION_RESPONDING, PCI_GPU_INFO, PCI_GPU_PATH_INFO, PCI_GPUS, PCI_NETWORK_INFO, PCI_RDMA_REGISTERED,
+};
 use super::slow::Slow;
 use crate::rdma::setup::pci_path;
 use crate::sys::root;
@@ -37,12 +39,19 @@ impl Known {
         match &self.function {
             // Intel's accelerators report the link inside of the card, not that of the slot.
             Function::Gpu(gpu) => (!gpu.is_virtual && gpu.vendor != Vendor::Intel).then_some("gpu"),
-            Function::Network => {
-                let has = || Some(matches!(root::inode(&folder.join("infiniband")), Ok(Some(_))));
-                self.rdma.get(now, has)?.then_some("rdma")
-            }
+            Function::Network => self.has_rdma(folder, now)?.then_some("rdma"),
             Function::Other | Function::Unknown => None,
         }
+    }
+
+    /// Whether an RDMA device is registered on a network function. `None`: not known, or no network function.
+    fn has_rdma(&mut self, folder: &Path, now: Instant) -> Option<bool> {
+        let is_network = self.function == Function::Network;
+        let has = || {
+            let found = root::inode(&folder.join("infiniband"));
+            found.map(|inode| inode.is_some()).ok()
+        };
+        is_network.then(|| self.rdma.get(now, has).copied())?
     }
 }
 
@@ -155,8 +164,18 @@ impl Device for Pci {
         let now = Instant::now();
         for (address, known) in &mut self.known {
             let folder = self.folder.join(&address.0);
-            if let Some(serves) = known.serves(&folder, now) {
-                let driver = driver(&folder).unwrap_or_default();
+            let serves = known.serves(&folder, now);
+            let is_network = known.function == Function::Network;
+            if serves.is_none() && !is_network {
+                continue;
+            }
+            let driver = driver(&folder).unwrap_or_default();
+            if is_network {
+                let registered = known.has_rdma(&folder, now).map(u64::from);
+                out.info(&PCI_NETWORK_INFO, &[&address.0, &driver]);
+                out.maybe_u64(&PCI_RDMA_REGISTERED, &[&address.0], registered);
+            }
+            if let Some(serves) = serves {
                 known.link.read(&self.folder, address, serves, &driver, out);
             }
         }

@@ -103,6 +103,7 @@ fn kind(event: &Event) -> Kind {
         | EventBody::Identity { .. }
         | EventBody::Driver { .. }
         | EventBody::Rdma(_)
+        | EventBody::Firmware { .. }
         | EventBody::Progress => {}
     }
     (event.history, body)

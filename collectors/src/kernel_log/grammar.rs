@@ -1,7 +1,7 @@
 //! What a kernel message says. Everything is anchored at the start of the text: a message that quotes an Xid line, or a
 //! process name with one in it, is no event.
 
-use super::{identity, lost, sxid, xid};
+use super::{firmware, identity, lost, sxid, xid};
 use crate::{EventBody, PciAddress};
 
 /// What one message says.
@@ -30,6 +30,8 @@ pub(super) fn parse(text: &[u8], whole: bool) -> Line {
     {
         return if lost::is_end(text) {
             Line::LostEnd
+        } else if firmware::starts(text) {
+            firmware::parse(&String::from_utf8_lossy(text)).map_or(Line::Other, Line::Event)
         } else {
             Line::Other
         };

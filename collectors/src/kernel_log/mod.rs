@@ -1,9 +1,10 @@
-//! The kernel's log: Xids, SXids and lost GPUs, from the boot's first record on, without a library that can hang.
+//! The kernel's log: Xids, SXids, lost GPUs and firmware of network adapters that does not answer, from the boot's first record on, without a library that can hang.
 //!
 //! `sys::kmsg` reads, `record` takes the prefix apart, `grammar` says what a message means, `fold` counts floods and
 //! `follow` turns records into events.
 
 mod counts;
+mod firmware;
 mod fold;
 mod follow;
 mod grammar;
@@ -80,7 +81,9 @@ pub(crate) fn check_line(bytes: &[u8]) {
             continue;
         };
         let starts = ["NVRM:", "nvidia-nvswitch", "SXid", "The NVIDIA GPU "];
-        assert!(starts.iter().any(|s| bytes.starts_with(s.as_bytes())));
+        let of_gpu = starts.iter().any(|s| bytes.starts_with(s.as_bytes()));
+        let of_adapter = matches!(body, crate::EventBody::Firmware { .. });
+        assert!(of_gpu != of_adapter && of_adapter == firmware::starts(bytes));
         if let crate::EventBody::Xid(xid) = body {
             clean(&xid.place, 64);
             clean(xid.process.as_deref().unwrap_or_default(), 64);

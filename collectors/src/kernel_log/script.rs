@@ -141,6 +141,7 @@ pub(super) fn words(events: &[Event]) -> Vec<String> {
         EventBody::Overrun { lost } => format!("lost {lost:?}"),
         EventBody::Rdma(_) => "rdma".to_owned(),
         EventBody::Driver { .. } => "driver".to_owned(),
+        EventBody::Firmware { what, .. } => what.word().to_owned(),
         EventBody::Progress => "progress".to_owned(),
     };
     let word = |e: &Event| format!("{}x{} {}", e.seq, e.count, word(&e.body));

@@ -143,7 +143,10 @@ pub(crate) mod tests {
     fn a_renamed_interface_is_told_by_its_number_without_its_device() {
         let read = Notice::parse(&netdev_renamed(7, "net0")[16..]).unwrap();
         assert_eq!((read.what, read.index), (What::NetdevRenamed, None));
-        assert_eq!((read.netdev.as_deref(), read.netdev_index), (Some("net0"), Some(7)));
+        assert_eq!(
+            (read.netdev.as_deref(), read.netdev_index),
+            (Some("net0"), Some(7))
+        );
         // One of another network namespace.
         assert!(Notice::parse(&attribute(EVENT_TYPE, &[5])).is_ok());
     }

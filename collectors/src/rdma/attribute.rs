@@ -24,7 +24,7 @@ pub(super) struct Attribute {
 
 /// Leaves alone for a while what keeps refusing.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Patience(Option<Refused>);
+pub(crate) struct Patience(Option<Refused>);
 
 /// Refusals in a row. A refusal costs the firmware a command and often the kernel log a line.
 #[derive(Clone, Copy)]
@@ -77,14 +77,14 @@ impl Attribute {
 
 impl Patience {
     /// Why it is to be left alone now.
-    pub(super) fn rests(&self, now: Instant) -> Option<Reason> {
+    pub(crate) fn rests(&self, now: Instant) -> Option<Reason> {
         let refused = self.0?;
         let rests = refused.rests_until.is_some_and(|until| now < until);
         rests.then_some(refused.reason)
     }
 
     /// It has refused. Whether for the first time.
-    pub(super) fn refused(&mut self, now: Instant, reason: Reason) -> bool {
+    pub(crate) fn refused(&mut self, now: Instant, reason: Reason) -> bool {
         let times = self.0.map_or(0, |r| r.times).saturating_add(1);
         let rests_until = times.checked_sub(PATIENCE).map(|over| {
             let rest = FIRST_REST.saturating_mul(1 << over.min(16));
@@ -100,7 +100,7 @@ impl Patience {
 }
 
 /// The word for an error of the kernel.
-pub(super) fn reason(error: Errno) -> Reason {
+pub(crate) fn reason(error: Errno) -> Reason {
     match error {
         Errno::EACCES | Errno::EPERM => Reason::Denied,
         Errno::ENOENT | Errno::ENODEV | Errno::ENXIO | Errno::ESTALE | Errno::ENOTDIR => Reason::Gone,

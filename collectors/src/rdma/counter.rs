@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use super::attribute::{Attribute, Files};
-use super::metrics::{self, Row, Width};
+use super::metrics;
+use super::metrics::drivers::Means;
 use super::text::{Reason, number};
 use crate::sys::root;
 use crate::{Error, Metric, Value};
@@ -21,8 +22,10 @@ pub(super) struct Meaning {
     pub(super) name: String,
     /// What it becomes.
     pub(super) metric: &'static Metric,
-    /// Whether the metric has its name as third label.
+    /// Whether the metric has its name as last label.
     pub(super) is_named: bool,
+    /// Not where its driver does not mean what it says, or says it twice.
+    pub(super) is_shown: bool,
     scale: u64,
     /// The number at which it stops counting.
     pub(super) maximum: Option<u64>,
@@ -44,15 +47,38 @@ impl Counter {
 }
 
 impl Meaning {
-    /// By its row, or under one metric for all that have none.
-    pub(super) fn new(name: String, row: Option<&'static Row>, other: &'static Metric) -> Self {
+    /// A word of a driver, beside those that are there: what one of them counts already stands under its own name.
+    pub(super) fn new<'a>(
+        name: String,
+        means: Means,
+        before: impl Iterator<Item = &'a Self> + Clone,
+    ) -> Self {
+        let row = means.row.filter(|row| before.clone().all(|m| !m.is(row.metric)));
         Self {
-            metric: row.map_or(other, |r| r.metric),
+            metric: row.map_or(means.own, |r| r.metric),
             is_named: row.is_none(),
+            is_shown: before.clone().all(|m| m.name != name),
             scale: row.map_or(1, |r| r.scale),
-            maximum: row.map_or(Width::Wide, |r| r.width).maximum(),
+            maximum: row.and(means.width.maximum()),
             name,
         }
+    }
+
+    /// One that is not what its driver calls it.
+    pub(super) fn nothing(name: String) -> Self {
+        Self {
+            name,
+            metric: &metrics::HW_COUNTER,
+            is_named: true,
+            is_shown: false,
+            scale: 1,
+            maximum: None,
+        }
+    }
+
+    /// Whether it becomes this metric, which then has no name as a label.
+    pub(super) fn is(&self, metric: &'static Metric) -> bool {
+        !self.is_named && std::ptr::eq(self.metric, metric)
     }
 
     /// What a count says.
@@ -65,57 +91,28 @@ impl Meaning {
     }
 }
 
-/// The counters of `counters/`, by name.
-pub(super) fn of_pma(folder: &Path, driver: &str, files: &Files) -> Result<Vec<Counter>, Error> {
-    let rows = metrics::pma::ROWS;
-    let counters = names(folder)?
-        .into_iter()
-        .filter_map(|name| {
-            let row = rows.iter().find(|r| r.file == name);
-            let row = match (driver, name.as_str()) {
-                // hfi1 counts flits there, whose size is not InfiniBand's four bytes, and has wired these to 0.
-                ("hfi1", "port_xmit_data" | "port_rcv_data") => None,
-                ("hfi1", "unicast_xmit_packets" | "unicast_rcv_packets") => return None,
-                _ => row,
-            };
-            Some(counter(folder, name, row, &metrics::PORT_COUNTER, files))
-        })
-        .collect();
-    Ok(counters)
-}
-
-/// The counters of `hw_counters/`, by name; the one first that makes mlx5 fill the kernel's cache of all of them. Read
-/// in another order, each of the ninety costs up to three commands of the firmware.
-pub(super) fn of_hw(
+/// The counters of a folder, by name; the one first that makes mlx5 fill the kernel's cache of all of them. Read in
+/// another order, each of the ninety costs up to three commands of the firmware.
+pub(super) fn of(
     folder: &Path,
-    row: impl Fn(&str) -> Option<&'static Row>,
-    other: &'static Metric,
+    means: impl Fn(&str) -> Option<Means>,
     files: &Files,
 ) -> Result<Vec<Counter>, Error> {
-    let mut counters: Vec<Counter> = names(folder)?
-        .into_iter()
+    let mut counters: Vec<Counter> = Vec::new();
+    for name in names(folder)? {
         // A setting, not a counter.
-        .filter(|name| name != "lifespan")
-        .map(|name| {
-            let row = row(&name);
-            counter(folder, name, row, other, files)
-        })
-        .collect();
+        if name == "lifespan" {
+            continue;
+        }
+        if let Some(means) = means(&name) {
+            counters.push(Counter {
+                file: files.attribute(folder.join(&name)),
+                meaning: Meaning::new(name, means, counters.iter().map(|c| &c.meaning)),
+            });
+        }
+    }
     counters.sort_by_key(|c| c.meaning.name != "rx_write_requests");
     Ok(counters)
-}
-
-fn counter(
-    folder: &Path,
-    name: String,
-    row: Option<&'static Row>,
-    other: &'static Metric,
-    files: &Files,
-) -> Counter {
-    Counter {
-        file: files.attribute(folder.join(&name)),
-        meaning: Meaning::new(name, row, other),
-    }
 }
 
 /// The files of a folder; none where the driver has no such folder.

@@ -15,12 +15,12 @@ const KEEP: Duration = Duration::from_secs(60);
 
 /// The facts of a port.
 #[derive(Clone, Debug, Default)]
-pub(super) struct PortFacts {
+pub(crate) struct PortFacts {
     read: Option<Instant>,
     /// InfiniBand, Ethernet or what else the driver says.
-    pub(super) link_layer: String,
+    pub(crate) link_layer: String,
     /// The network interface, empty where there is none.
-    pub(super) netdev: String,
+    pub(crate) netdev: String,
     /// How old the kernel lets `hw_counters` become, in milliseconds: a setting of the administrator's.
     pub(super) lifespan: Option<u32>,
 }
@@ -33,7 +33,7 @@ impl PortFacts {
 
     /// Reads them where they are too old. True: the network interface or the link layer is another one. What netlink has
     /// told of the port just now is newer, and right where files are ambiguous.
-    pub(super) fn refresh(&mut self, now: Instant, place: &Place, told: Option<&nldev::Port>) -> bool {
+    pub(crate) fn refresh(&mut self, now: Instant, place: &Place, told: Option<&nldev::Port>) -> bool {
         let before = is_due(self.read, now).then(|| self.clone());
         if before.is_some() {
             self.read_files(now, place, told);

@@ -9,11 +9,11 @@ use crate::{Error, PciAddress};
 
 /// What carries a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Function {
+pub(crate) struct Function {
     /// The PCI address, empty for a software device.
-    pub(super) pci: String,
+    pub(crate) pci: String,
     /// The bound driver, empty where there is none.
-    pub(super) driver: String,
+    pub(crate) driver: String,
     /// A virtual function or a subfunction.
     pub(super) is_virtual: bool,
     /// The functions above it and itself, from the root complex on; empty where the tree of files does not tell.

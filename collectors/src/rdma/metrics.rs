@@ -3,6 +3,7 @@
 mod alias;
 pub(super) mod drivers;
 pub mod hw;
+pub mod optional;
 pub mod pma;
 mod row;
 pub mod setup;
@@ -10,8 +11,9 @@ pub mod setup;
 use crate::metric::{Alias, Kind, Metric, Tier, Unit};
 
 pub use hw::*;
+pub use optional::*;
 pub use pma::*;
-pub(super) use row::{Row, Width};
+pub(super) use row::Row;
 pub use setup::*;
 
 /// The labels of everything about a port.
@@ -88,6 +90,30 @@ pub static CARRIER_DOWN: Metric = Metric {
     aliases: &[],
 };
 
+/// Whether the network interface of a port is up. Not of InfiniBand, where that says nothing about the port.
+pub static NETDEV_UP: Metric = Metric {
+    name: "rdma_port_netdev_up",
+    kind: Kind::Gauge,
+    unit: Unit::None,
+    labels: PORT,
+    help: "Whether the network interface of a port is up; 1 or 0, left out where its driver does not tell.",
+    tier: Tier::Core,
+    source: "/sys/class/net/*/operstate",
+    aliases: &[],
+};
+
+/// Messages of the connection manager that were sent again or came again.
+pub static CM_MESSAGES: Metric = Metric {
+    name: "rdma_cm_messages_total",
+    kind: Kind::Counter,
+    unit: Unit::None,
+    labels: &["device", "port", "kind", "message"],
+    help: "Messages of the connection manager that were sent again for want of an answer (tx_retries) or came again (rx_duplicates), read once a minute.",
+    tier: Tier::Detail,
+    source: "/sys/class/infiniband/*/ports/*/cm_tx_retries/*, cm_rx_duplicates/*",
+    aliases: &[],
+};
+
 /// How many lanes a port's link uses.
 pub static PORT_LANES: Metric = Metric {
     name: "rdma_port_lanes",
@@ -138,8 +164,8 @@ pub static PORT_UNREADABLE_FILES: Metric = Metric {
 
 /// A counter below `counters/` that has no metric of its own, in the driver's own unit.
 pub static PORT_COUNTER: Metric = Metric {
-    name: "rdma_port_counter",
-    kind: Kind::Gauge,
+    name: "rdma_port_counter_total",
+    kind: Kind::Counter,
     unit: Unit::None,
     labels: NAMED,
     help: "A port counter that has no metric of its own, in the driver's unit.",
@@ -148,27 +174,63 @@ pub static PORT_COUNTER: Metric = Metric {
     aliases: &[],
 };
 
-/// A counter or gauge below `hw_counters/` that has no metric of its own, in the driver's own unit.
+/// A counter below `hw_counters/` that has no metric of its own, in the driver's own unit.
 pub static HW_COUNTER: Metric = Metric {
-    name: "rdma_hw_counter",
-    kind: Kind::Gauge,
+    name: "rdma_hw_counter_total",
+    kind: Kind::Counter,
     unit: Unit::None,
     labels: NAMED,
-    help: "A counter or gauge of a port that only its driver knows, in the driver's unit.",
+    help: "What a port's driver counts and no other metric has, by the driver's word and in its unit; one that nodewarden does not know stands here too, though it may be a gauge.",
     tier: Tier::Detail,
     source: "/sys/class/infiniband/*/ports/*/hw_counters/*, RDMA_NLDEV_CMD_STAT_GET",
     aliases: &[],
 };
 
-/// A counter or gauge of a device, not of one of its ports.
-pub static DEVICE_HW_COUNTER: Metric = Metric {
-    name: "rdma_device_hw_counter",
+/// What rises and falls among `hw_counters/`, in the driver's own unit.
+pub static HW_GAUGE: Metric = Metric {
+    name: "rdma_hw_gauge",
     kind: Kind::Gauge,
     unit: Unit::None,
+    labels: NAMED,
+    help: "What stands among the counters of a port's driver and rises and falls, by the driver's word and in its unit.",
+    tier: Tier::Detail,
+    source: "/sys/class/infiniband/*/ports/*/hw_counters/*, RDMA_NLDEV_CMD_STAT_GET",
+    aliases: &[],
+};
+
+/// A counter of a device, not of one of its ports.
+pub static DEVICE_HW_COUNTER: Metric = Metric {
+    name: "rdma_device_hw_counter_total",
+    kind: Kind::Counter,
+    unit: Unit::None,
     labels: &["device", "counter"],
-    help: "A counter or gauge of a device as a whole that only its driver knows, in the driver's unit.",
+    help: "What a driver counts for a device as a whole and no other metric has, by the driver's word and in its unit; one that nodewarden does not know stands here too, though it may be a gauge.",
     tier: Tier::Detail,
     source: "/sys/class/infiniband/*/hw_counters/*",
+    aliases: &[],
+};
+
+/// What a port of Omni-Path has sent. It counts flits, whose bytes are not InfiniBand's words of four.
+pub static PORT_XMIT_FLITS: Metric = Metric {
+    name: "rdma_port_xmit_flits_total",
+    kind: Kind::Counter,
+    unit: Unit::None,
+    labels: PORT,
+    help: "Flits that a port of Omni-Path has sent.",
+    tier: Tier::Core,
+    source: "/sys/class/infiniband/*/ports/*/counters/port_xmit_data of hfi1",
+    aliases: &[],
+};
+
+/// What a port of Omni-Path has received.
+pub static PORT_RCV_FLITS: Metric = Metric {
+    name: "rdma_port_rcv_flits_total",
+    kind: Kind::Counter,
+    unit: Unit::None,
+    labels: PORT,
+    help: "Flits that a port of Omni-Path has received.",
+    tier: Tier::Core,
+    source: "/sys/class/infiniband/*/ports/*/counters/port_rcv_data of hfi1",
     aliases: &[],
 };
 
@@ -226,17 +288,29 @@ static SINGLE: &[&Metric] = &[
     &PORT_RATE,
     &PORT_LANES,
     &CARRIER_DOWN,
+    &NETDEV_UP,
     &PORT_SATURATED_COUNTERS,
     &COUNTER_SATURATED,
     &PORT_UNREADABLE_FILES,
     &DEVICE_INFO,
     &HW_COUNTERS_LIFESPAN,
     &HW_COUNTERS_INFO,
+    &CM_MESSAGES,
     &PORT_COUNTER,
     &HW_COUNTER,
+    &HW_GAUGE,
     &DEVICE_HW_COUNTER,
+    &PORT_XMIT_FLITS,
+    &PORT_RCV_FLITS,
 ];
 
 /// All of them.
-pub static METRICS: [&Metric; SINGLE.len() + setup::METRICS.len() + pma::METRICS.len() + hw::METRICS.len()] =
-    row::join([SINGLE, setup::METRICS, pma::METRICS, hw::METRICS]);
+pub static METRICS: [&Metric;
+    SINGLE.len() + setup::METRICS.len() + pma::METRICS.len() + hw::METRICS.len() + optional::METRICS.len()] =
+    row::join([
+        SINGLE,
+        setup::METRICS,
+        pma::METRICS,
+        hw::METRICS,
+        optional::METRICS,
+    ]);

@@ -3,17 +3,18 @@
 //! A reading may block for a minute in the kernel while a driver waits for its firmware, so each port is a device of
 //! its own. What one file does not tell costs that value only.
 
-mod attribute;
+pub(crate) mod attribute;
 mod choice;
+mod connections;
 mod counter;
-mod facts;
+pub(crate) mod facts;
 mod function;
 mod gid;
 mod hub;
 pub mod metrics;
-mod port;
-mod scan;
-mod settings;
+pub(crate) mod port;
+pub(crate) mod scan;
+pub(crate) mod settings;
 pub(crate) mod setup;
 mod stats;
 pub(crate) mod text;

@@ -7,14 +7,16 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 
 use super::attribute::{Attribute, Files};
+use super::connections::Connections;
 use super::counter::{self, Counter, Meaning, Reading};
 use super::facts::{DeviceFacts, PortFacts};
 use super::function::Function;
 use super::hub::Hub;
+use super::metrics::drivers::{Means, Words};
 use super::metrics::{
-    CARRIER_DOWN, COUNTER_SATURATED, DEVICE_HW_COUNTER, DEVICE_INFO, HW_COUNTER, HW_COUNTERS_INFO,
-    HW_COUNTERS_LIFESPAN, PORT_INFO, PORT_LANES, PORT_PHYSICAL_STATE, PORT_RATE, PORT_SATURATED_COUNTERS,
-    PORT_STATE, PORT_UNREADABLE_FILES, RESOURCES, drivers,
+    CARRIER_DOWN, COUNTER_SATURATED, DEVICE_INFO, HW_COUNTERS_INFO, HW_COUNTERS_LIFESPAN, NETDEV_UP,
+    PORT_INFO, PORT_LANES, PORT_PHYSICAL_STATE, PORT_RATE, PORT_SATURATED_COUNTERS, PORT_STATE,
+    PORT_UNREADABLE_FILES, RESOURCES, Row,
 };
 use super::setup::Setup;
 use super::stats::{Asked, Known, Stats};
@@ -28,32 +30,32 @@ use crate::{Block, Device, Error, Subject, SubjectKind, Value};
 
 /// Where a port is.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// The device's name.
-    pub(super) device: String,
+    pub(crate) device: String,
     /// The port's number, from 1.
-    pub(super) port: String,
+    pub(crate) port: String,
     /// How many ports the device has.
-    pub(super) of: usize,
+    pub(crate) of: usize,
     /// `/sys/class/infiniband/<device>`.
-    pub(super) folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// `/sys/class/net`.
-    pub(super) net: PathBuf,
+    pub(crate) net: PathBuf,
     /// What carries the device.
-    pub(super) function: Function,
+    pub(crate) function: Function,
     /// Its NUMA node, empty where the kernel knows none.
-    pub(super) numa_node: String,
+    pub(crate) numa_node: String,
     /// The first port also tells what is the device's.
-    pub(super) speaks_for_device: bool,
+    pub(crate) speaks_for_device: bool,
     /// How netlink knows the device, where that may be asked.
-    pub(super) netlink: Option<Known>,
+    pub(crate) netlink: Option<Known>,
     /// The recording that answers in the kernel's place.
-    pub(super) recorded: Option<PathBuf>,
+    pub(crate) recorded: Option<PathBuf>,
 }
 
 impl Place {
     /// The port's folder.
-    pub(super) fn port_folder(&self) -> PathBuf {
+    pub(crate) fn port_folder(&self) -> PathBuf {
         self.folder.join("ports").join(&self.port)
     }
 }
@@ -70,6 +72,8 @@ pub(super) struct Port {
     /// Not where the driver makes it up.
     rate: Option<Attribute>,
     carrier_down: Option<Attribute>,
+    netdev_up: Option<Attribute>,
+    connections: Connections,
     /// Asked before the files, where netlink may be asked.
     told: Option<Told>,
     hw_counters: Vec<Counter>,
@@ -101,13 +105,16 @@ impl Port {
                 Vec::new()
             })
         };
-        let pma = counter::of_pma(&folder.join("counters"), &place.function.driver, files);
-        let counters = listed(pma);
-        let row = |name: &str| drivers::row(name, !counters.is_empty());
-        let hw_counters = listed(counter::of_hw(
+        let mut words = Words::of(&place.function.driver);
+        let counters = listed(counter::of(
+            &folder.join("counters"),
+            |word| words.pma(word),
+            files,
+        ));
+        words.has_pma = !counters.is_empty();
+        let hw_counters = listed(counter::of(
             &folder.join("hw_counters"),
-            row,
-            &HW_COUNTER,
+            |word| words.port(word),
             files,
         ));
         let number = place.port.parse().ok();
@@ -119,14 +126,15 @@ impl Port {
         // A driver without a folder of them has none to tell.
         let stats = known
             .filter(|_| !hw_counters.is_empty())
-            .map(|(known, port)| Stats::new(known, port, !counters.is_empty(), Box::new(kernel)));
+            .map(|(known, port)| Stats::new(known, port, words, Box::new(kernel)));
         let device = place.speaks_for_device.then(|| {
-            let counters = counter::of_hw(
-                &place.folder.join("hw_counters"),
-                |_| None,
-                &DEVICE_HW_COUNTER,
-                files,
-            );
+            let is_there = |row: &&Row| hw_counters.iter().any(|c| c.meaning.is(row.metric));
+            let means = |word: &str| {
+                let means = words.device(word, place.of == 1)?;
+                let row = means.row.filter(|row| !is_there(row));
+                Some(Means { row, ..means })
+            };
+            let counters = counter::of(&place.folder.join("hw_counters"), means, files);
             (DeviceFacts::default(), listed(counters))
         });
         Self {
@@ -138,6 +146,8 @@ impl Port {
             // efa says 100 Gb/s whatever its link is (efa_verbs.c).
             rate: (place.function.driver != "efa").then(|| attribute("rate")),
             carrier_down: None,
+            netdev_up: None,
+            connections: Connections::of(&folder).unwrap_or_default(),
             told,
             stats,
             hw_counters,
@@ -198,9 +208,12 @@ impl Port {
         }
         if facts.refresh(now, place, told) {
             // InfiniBand counts in link_downed; its interface loses the carrier for reasons of its own.
+            let interface = place.net.join(&facts.netdev);
+            let tells = facts.link_layer != "InfiniBand" && !facts.netdev.is_empty();
+            let file = |name| tells.then(|| files.attribute(interface.join(name)));
+            self.netdev_up = file("operstate");
             let counts = facts.link_layer == "Ethernet" && !facts.netdev.is_empty();
-            let file = place.net.join(&facts.netdev).join("carrier_down_count");
-            self.carrier_down = counts.then(|| files.attribute(file));
+            self.carrier_down = file("carrier_down_count").filter(|_| counts);
             if let Some(((hub, _), number)) = hub.as_ref().zip(number) {
                 hub.has_netdev(&place.device, number, if counts { &facts.netdev } else { "" });
             }
@@ -352,6 +365,11 @@ impl Port {
             let count = file.read(now, text::number);
             out.maybe_u64(&CARRIER_DOWN, port, unreadable.note(count));
         }
+        if let Some(file) = &mut self.netdev_up {
+            let is_up = unreadable.note(file.read(now, text::operstate)).flatten();
+            out.maybe_u64(&NETDEV_UP, port, is_up.map(u64::from));
+        }
+        self.connections.show(now, *port, out);
         let lifespan = self.facts.lifespan.map(|ms| Duration::from_millis(ms.into()));
         if !self.hw_counters.is_empty() {
             let seconds = lifespan.map(|l| Value::F64(l.as_secs_f64()));
@@ -422,7 +440,14 @@ impl Port {
                 let value = unreadable
                     .note(counter.read(now))
                     .map_or(Value::Absent, |r| r.value);
-                out.push(counter.meaning.metric, &[device, &counter.meaning.name], value);
+                let Meaning {
+                    metric,
+                    name,
+                    is_named,
+                    ..
+                } = &counter.meaning;
+                let second = if *is_named { name } else { number };
+                out.push(metric, &[device, second], value);
             }
         }
         for (reason, count) in Reason::ALL.iter().zip(unreadable.0) {

@@ -17,18 +17,27 @@ use crate::sys::root::{self, Entry};
 use crate::{Device, Devices, Env, Error};
 
 /// The devices of `/sys/class/infiniband`.
-pub(super) struct Rdma {
+pub(crate) struct Rdma {
     choice: Choice,
     net: PathBuf,
     hub: Arc<Hub>,
-    setup: Where,
-    files: Files,
+    make: Make,
     /// The kernel may be asked by netlink.
     netlink: Option<Netlink>,
     /// How often the marks of devices that are still there are looked at: to look costs a sixth of a reading.
     pace: Duration,
     seen: Option<Listing>,
     looked: Option<Instant>,
+}
+
+/// Makes what is read of a port, and of the first in the list; `None`: nothing.
+pub(crate) type Make = Box<dyn FnMut(Place, bool) -> Option<Made> + Send>;
+
+/// What was made of a port.
+pub(crate) struct Made {
+    pub(crate) device: Box<dyn Device>,
+    /// Whether each of its folders could be listed.
+    pub(crate) is_whole: bool,
 }
 
 /// How the kernel is asked by netlink.
@@ -64,19 +73,37 @@ struct Marks {
 
 impl Rdma {
     pub(super) fn new(env: &Env, table: Table, files: Files, pace: Duration, hub: Arc<Hub>) -> Self {
+        let setup = Where::new(env, table.nccl_gid_index);
+        let known_to = Arc::clone(&hub);
+        let make = move |place, is_first| {
+            let port = Port::new(place, &files)
+                .with_hub(&known_to)
+                .with_setup(Setup::new(&setup, is_first));
+            Some(Made {
+                is_whole: port.is_whole(),
+                device: Box::new(port),
+            })
+        };
+        Self {
+            hub,
+            ..Self::making(env, table, Box::new(make), pace)
+        }
+    }
+
+    /// The same ports, of which something else is read.
+    pub(crate) fn making(env: &Env, table: Table, make: Make, pace: Duration) -> Self {
         Self {
             net: env.path("/sys/class/net"),
             netlink: (!table.sysfs_only).then(|| Netlink {
                 own_tree: !env.is_live() || env.sysroot == Path::new("/"),
                 recorded: env.recorded.clone(),
             }),
-            setup: Where::new(env, table.nccl_gid_index),
             choice: Choice {
                 class: env.path("/sys/class/infiniband"),
                 table,
             },
-            hub,
-            files,
+            hub: Hub::new(None),
+            make,
             pace,
             seen: None,
             looked: None,
@@ -164,7 +191,7 @@ impl Rdma {
     }
 
     /// The ports of one device that are read.
-    fn ports(&self, listed: &Listed) -> Result<Vec<Port>, Error> {
+    fn places(&self, listed: &Listed) -> Result<Vec<Place>, Error> {
         let device = &listed.device.name;
         let (function, taken) = self.choice.ports(device, &listed.ports)?;
         if taken.is_empty() {
@@ -173,26 +200,23 @@ impl Rdma {
         let folder = self.choice.folder(device);
         let numa_node = function::numa_node(&folder);
         let netlink = self.by_netlink(device, &folder);
-        let ports = taken
+        let places = taken
             .into_iter()
             .enumerate()
-            .map(|(at, number)| {
-                let place = Place {
-                    device: device.clone(),
-                    port: number.to_string(),
-                    of: listed.ports.len(),
-                    folder: folder.clone(),
-                    net: self.net.clone(),
-                    function: function.clone(),
-                    numa_node: numa_node.clone(),
-                    speaks_for_device: at == 0,
-                    netlink: netlink.clone(),
-                    recorded: self.netlink.as_ref().and_then(|n| n.recorded.clone()),
-                };
-                Port::new(place, &self.files).with_hub(&self.hub)
+            .map(|(at, number)| Place {
+                device: device.clone(),
+                port: number.to_string(),
+                of: listed.ports.len(),
+                folder: folder.clone(),
+                net: self.net.clone(),
+                function: function.clone(),
+                numa_node: numa_node.clone(),
+                speaks_for_device: at == 0,
+                netlink: netlink.clone(),
+                recorded: self.netlink.as_ref().and_then(|n| n.recorded.clone()),
             })
             .collect();
-        Ok(ports)
+        Ok(places)
     }
 }
 
@@ -215,11 +239,14 @@ impl Devices for Rdma {
                 );
                 continue;
             }
-            for port in self.ports(listed)? {
-                is_whole &= port.is_whole();
-                let port = port.with_setup(Setup::new(&self.setup, found.is_empty()));
-                names.extend(port.number().map(|n| (listed.device.name.clone(), n)));
-                found.push(Box::new(port));
+            for place in self.places(listed)? {
+                let number = place.port.parse().ok();
+                let Some(made) = (self.make)(place, found.is_empty()) else {
+                    continue;
+                };
+                is_whole &= made.is_whole;
+                names.extend(number.map(|n| (listed.device.name.clone(), n)));
+                found.push(made.device);
             }
         }
         self.hub.list(began, &names);

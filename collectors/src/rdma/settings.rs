@@ -5,7 +5,7 @@ use serde::Deserialize;
 /// The table.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Table {
+pub(crate) struct Table {
     /// Devices (`mlx5_0`) or ports (`mlx5_0/2`) to read; empty for all.
     include: Vec<Pattern>,
     /// Devices or ports not to read.

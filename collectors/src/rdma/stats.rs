@@ -6,7 +6,7 @@ use nix::errno::Errno;
 
 use super::attribute::{Patience, reason};
 use super::counter::{Meaning, Reading};
-use super::metrics::{HW_COUNTER, drivers};
+use super::metrics::drivers::Words;
 use super::text::Reason;
 use crate::netlink::nldev::{self, Found};
 use crate::sys::netlink::{Failed, Kernel};
@@ -16,7 +16,7 @@ const LIFESPAN: Duration = Duration::from_millis(10);
 
 /// How a device is recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Known {
+pub(crate) struct Known {
     pub(super) device: String,
     /// As sysfs writes it; `None`: the name is enough.
     pub(super) guid: Option<String>,
@@ -61,8 +61,8 @@ pub(super) struct Stats {
     kernel: Box<dyn Kernel>,
     known: Known,
     port: u32,
-    /// Its PMA has counters too.
-    has_pma: bool,
+    /// Those of its driver.
+    words: Words,
     /// The device's number; `None`: not known yet, or not any more.
     index: Option<u32>,
     /// In the order of the driver, as of the last answer. Empty: there was none.
@@ -75,12 +75,12 @@ pub(super) struct Stats {
 
 impl Stats {
     /// Asks nobody yet.
-    pub(super) fn new(known: Known, port: u32, has_pma: bool, kernel: Box<dyn Kernel>) -> Self {
+    pub(super) fn new(known: Known, port: u32, words: Words, kernel: Box<dyn Kernel>) -> Self {
         Self {
             kernel,
             known,
             port,
-            has_pma,
+            words,
             index: None,
             counters: Vec::new(),
             last: None,
@@ -123,7 +123,7 @@ impl Stats {
             Some(index) => index,
             None => find(&mut *self.kernel, &self.known)?,
         };
-        let (counters, port, has_pma) = (&mut self.counters, self.port, self.has_pma);
+        let (counters, port, words) = (&mut self.counters, self.port, self.words);
         let mut told = false;
         self.kernel
             .ask(&mut nldev::counters(index, port), &mut |payload| {
@@ -132,7 +132,7 @@ impl Stats {
                 }
                 let mut at = 0;
                 nldev::each_counter(payload, |name, count| {
-                    take(counters, at, (name, count), has_pma);
+                    take(counters, at, (name, count), words);
                     at += 1;
                 })?;
                 counters.truncate(at);
@@ -174,7 +174,8 @@ impl Stats {
 
     /// The counters of the last answer that was one.
     pub(super) fn counters(&self) -> impl Iterator<Item = (&Meaning, Result<Reading, Reason>)> {
-        self.counters.iter().map(|(meaning, count)| {
+        let shown = self.counters.iter().filter(|(meaning, _)| meaning.is_shown);
+        shown.map(|(meaning, count)| {
             // A driver's word for a number that its firmware could not tell (ionic).
             let count = Some(*count).filter(|n| *n != u64::MAX).ok_or(Reason::AllOnes);
             (meaning, count.and_then(|n| meaning.reading(n)))
@@ -183,13 +184,18 @@ impl Stats {
 }
 
 /// Names hardly ever change: only a new one is looked up.
-fn take(counters: &mut Vec<(Meaning, u64)>, at: usize, (name, count): (&str, u64), has_pma: bool) {
+fn take(counters: &mut Vec<(Meaning, u64)>, at: usize, (name, count): (&str, u64), words: Words) {
     match counters.get_mut(at) {
         Some((meaning, known)) if meaning.name == name => *known = count,
         _ => {
-            let row = drivers::row(name, has_pma);
             counters.truncate(at);
-            counters.push((Meaning::new(name.to_owned(), row, &HW_COUNTER), count));
+            let before = counters.iter().map(|(m, _)| m);
+            let name = name.to_owned();
+            let meaning = match words.port(&name) {
+                Some(means) => Meaning::new(name, means, before),
+                None => Meaning::nothing(name),
+            };
+            counters.push((meaning, count));
         }
     }
 }

@@ -5,7 +5,7 @@ pub(super) const LONGEST: usize = 128;
 
 /// Why a file gave no value: a word for the `reason` label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reason {
+pub(crate) enum Reason {
     /// EACCES or EPERM.
     Denied,
     /// Not there any more.
@@ -37,11 +37,11 @@ impl Reason {
     ];
 
     /// Whether a driver was asked and said no.
-    pub(super) const fn is_refusal(self) -> bool {
+    pub(crate) const fn is_refusal(self) -> bool {
         matches!(self, Self::Rejected | Self::Unsupported | Self::Io)
     }
 
-    pub(super) const fn word(self) -> &'static str {
+    pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Denied => "denied",
             Self::Gone => "gone",
@@ -103,6 +103,16 @@ pub(super) fn state(bytes: &[u8]) -> Result<u64, Reason> {
     }
 }
 
+/// The state of a network interface: whether it is up. `None`: its driver does not tell.
+pub(super) fn operstate(bytes: &[u8]) -> Result<Option<bool>, Reason> {
+    match content(bytes)? {
+        b"up" => Ok(Some(true)),
+        b"unknown" => Ok(None),
+        b"down" | b"lowerlayerdown" | b"notpresent" | b"dormant" | b"testing" => Ok(Some(false)),
+        _ => Err(Reason::Malformed),
+    }
+}
+
 /// What a link can carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rate {
@@ -141,6 +151,7 @@ pub(crate) fn check(bytes: &[u8]) {
     if let Ok(n) = state(bytes) {
         assert!(n < 256 && text.contains(':'));
     }
+    assert!(operstate(bytes).is_err() || number(bytes).is_err());
     if let Ok(rate) = rate(bytes) {
         assert!((1..=64).contains(&rate.lanes) && rate.bytes_per_second < 126_000_000_000_000);
         assert!(text.contains(" Gb/sec ("));

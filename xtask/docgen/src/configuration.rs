@@ -22,6 +22,22 @@ gpu_addresses = ["0000:1b:00.0", "0000:43:00.0"]
 edac-uncorrected = "comment"
 ```
 
+## Example: how RDMA ports are meant to be
+
+```toml
+[health.rdma]
+addresses = ["0000:19:00.0", "0000:3b:00.0"]  # must be there
+pfc = [3]                                     # of RoCE ports: flow control for priority 3 and no other
+trust = "dscp"
+ecn = [3]                                     # DCQCN at both points
+mtu = 9000
+fec = "rs"
+rate = 400                                    # Gb/s, of every port
+firmware = ["28.43.1014", "28.43.2026"]       # one of these
+```
+
+What is not set is not compared. See the runbook of `rdma-configuration`.
+
 ## Tables of collectors
 
 ```toml
@@ -33,6 +49,9 @@ exclude_pci = ["0000:c1:00.*"]        # not those at these PCI addresses
 virtual_functions = false             # virtual functions and subfunctions too
 nccl_gid_index = 3                    # NCCL_IB_GID_INDEX as the jobs set it; leave it out where they do not
 sysfs_only = false                    # hw_counters a file each, also where netlink tells all at once
+
+[ethernet]                            # PFC, FEC and link errors of the ports that [rdma] takes
+enabled = true                        # ask the drivers of network interfaces, every 30 s
 
 [nvidia]
 library = "libnvidia-ml.so.1"         # the driver's library, by name or path

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use super::image;
 use crate::cmd;
 
 /// The package that always depends on the kernel that this Debian ships now.
@@ -14,6 +15,8 @@ const NEWEST: &str = "linux-image-amd64";
 pub(super) struct Kernel {
     /// As `uname -r` prints it.
     pub(super) release: String,
+    /// As its package has it.
+    version: String,
     /// Where it is unpacked.
     root: PathBuf,
 }
@@ -47,7 +50,11 @@ fn newest(work: &Path) -> Result<Kernel> {
     let versions = packages.iter().map(|p| version(p)).collect::<Result<Vec<_>>>()?;
     let folder = format!("kernel-{release}-{}", versions[0].replace(['/', ':'], "_"));
     let root = work.join(folder);
-    let kernel = Kernel { release, root };
+    let kernel = Kernel {
+        release,
+        version: versions[0].clone(),
+        root,
+    };
     if !kernel.root.is_dir() {
         let named = packages.iter().zip(&versions).map(|(p, v)| format!("{p}={v}"));
         unpack(&named.collect::<Vec<_>>(), &kernel, work)?;
@@ -103,11 +110,13 @@ impl Kernel {
             command.arg(&self.release).arg("-d").arg(&self.root).arg(name);
             let plan = cmd::output(&mut command)?;
             for line in plan.lines() {
-                let Some(file) = line.strip_prefix("insmod ") else {
-                    // Built into this kernel.
+                // A module may have options of the host's behind it; other lines are of what is built into the kernel.
+                let file = line
+                    .strip_prefix("insmod ")
+                    .and_then(|l| l.split_whitespace().next());
+                let Some(file) = file.map(PathBuf::from) else {
                     continue;
                 };
-                let file = PathBuf::from(file.trim());
                 if !files.contains(&file) {
                     files.push(file);
                 }
@@ -116,11 +125,51 @@ impl Kernel {
         Ok(files)
     }
 
-    /// Builds the one module whose source lies in `source`.
+    /// A module that Debian does not configure, built from a folder of its source. It is kept with the kernel.
+    ///
+    /// # Errors
+    /// When the source cannot be downloaded or does not compile.
+    pub(super) fn build_own(&self, folder: &str, config: &str, work: &Path) -> Result<PathBuf> {
+        let name = folder.rsplit('/').next().unwrap_or(folder);
+        let dir = self.root.join("built").join(name);
+        let module = dir.join(format!("{name}.ko"));
+        if !module.is_file() {
+            let source = self.source(folder, work)?;
+            self.build(&source, &dir, &[&format!("{config}=m")])?;
+        }
+        Ok(module)
+    }
+
+    /// A folder of this kernel's source.
+    fn source(&self, folder: &str, work: &Path) -> Result<PathBuf> {
+        let series: Vec<&str> = self.version.splitn(3, '.').take(2).collect();
+        let package = format!("linux-source-{}", series.join("."));
+        let (debs, source) = (work.join("debs"), self.root.join("source"));
+        image::empty(&debs)?;
+        let mut download = cmd::program("apt-get", &["download", "-q", "-o", "APT::Sandbox::User=root"]);
+        download.arg(format!("{package}={}", self.version));
+        cmd::run(download.current_dir(&debs))?;
+        for deb in fs::read_dir(&debs)? {
+            cmd::run(
+                cmd::program("dpkg", &["-x"])
+                    .arg(deb?.path())
+                    .arg(debs.join("unpacked")),
+            )?;
+        }
+        fs::create_dir_all(&source)?;
+        let archive = debs.join(format!("unpacked/usr/src/{package}.tar.xz"));
+        let mut tar = cmd::program("tar", &["--extract", "--strip-components=1", "--file"]);
+        tar.arg(archive).arg("--directory").arg(&source);
+        cmd::run(tar.arg(format!("{package}/{folder}")))?;
+        fs::remove_dir_all(&debs)?;
+        Ok(source.join(folder))
+    }
+
+    /// Builds the one module whose source lies in `source`; `config` are further words for make.
     ///
     /// # Errors
     /// When it does not compile.
-    pub(super) fn build(&self, source: &Path, dir: &Path) -> Result<PathBuf> {
+    pub(super) fn build(&self, source: &Path, dir: &Path, config: &[&str]) -> Result<PathBuf> {
         if dir.exists() {
             fs::remove_dir_all(dir)?;
         }
@@ -140,7 +189,9 @@ impl Kernel {
         // The flavour's own Makefile only includes the other, by the path that an installed package has.
         let mut make = cmd::program("make", &["-s", "-C"]);
         make.arg(&flavour).arg("-f").arg(&common);
-        make.arg(format!("M={}", dir.display())).arg("modules");
+        make.arg(format!("M={}", dir.display()))
+            .args(config)
+            .arg("modules");
         cmd::run(&mut make)?;
         let mut built = fs::read_dir(dir)?.flatten().map(|entry| entry.path());
         built

@@ -8,6 +8,9 @@ mod image;
 mod kernel;
 mod qemu;
 mod rdma;
+mod rdma_link;
+mod rdma_loss;
+mod rdma_siw;
 mod report;
 mod rootfs;
 mod systemd;
@@ -70,11 +73,11 @@ const RESULTS: &[&str] = &[
     "gpu back: counters",
 ];
 
-/// A guest: what it needs, what it is made of and what it must tell.
+/// A guest, or two beside each other: what it needs, what it is made of and what it must tell.
 struct Group {
     name: &'static str,
     packages: &'static [&'static str],
-    make: fn(&Path) -> Result<Machine>,
+    make: fn(&Path) -> Result<Vec<Machine>>,
     results: &'static [&'static str],
     /// How long all its boots may take together: several times what two idle cores need.
     deadline: Duration,
@@ -102,15 +105,36 @@ const GROUPS: &[Group] = &[
         results: rdma::RESULTS,
         deadline: rdma::DEADLINE,
     },
+    Group {
+        name: "rdma-link",
+        packages: rdma_link::PACKAGES,
+        make: rdma_link::make,
+        results: rdma_link::RESULTS,
+        deadline: rdma_link::DEADLINE,
+    },
+    Group {
+        name: "rdma-loss",
+        packages: rdma_loss::PACKAGES,
+        make: rdma_loss::make,
+        results: rdma_loss::RESULTS,
+        deadline: rdma_loss::DEADLINE,
+    },
+    Group {
+        name: "rdma-siw",
+        packages: rdma_siw::PACKAGES,
+        make: rdma_siw::make,
+        results: rdma_siw::RESULTS,
+        deadline: rdma_siw::DEADLINE,
+    },
 ];
 
-/// Runs all of them, or one.
+/// Runs all of them, or those of one name: `rdma` is `rdma-loss` too.
 ///
 /// # Errors
 /// When there is none of that name.
 pub(crate) fn stages(stages: &mut Stages, name: Option<&str>) -> Result<()> {
     let wanted: Vec<&Group> = (GROUPS.iter())
-        .filter(|g| name.is_none_or(|n| n == g.name))
+        .filter(|g| name.is_none_or(|n| is_named(g.name, n)))
         .collect();
     if wanted.is_empty() {
         let names: Vec<&str> = GROUPS.iter().map(|g| g.name).collect();
@@ -132,11 +156,15 @@ pub(crate) fn stages(stages: &mut Stages, name: Option<&str>) -> Result<()> {
             continue;
         }
         stages.run(&stage, || match &made {
-            Some(machine) => boot(machine, group, &work),
+            Some(machines) => boot(machines, group, &work),
             None => bail!("there is no image"),
         });
     }
     Ok(())
+}
+
+fn is_named(group: &str, name: &str) -> bool {
+    (group.strip_prefix(name)).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
 fn packages(group: &Group) -> Result<()> {
@@ -149,38 +177,72 @@ fn packages(group: &Group) -> Result<()> {
     deps::install(group.packages)
 }
 
-/// What QEMU is started with.
+/// What a QEMU is started with.
 struct Machine {
+    /// Its console goes to a file of this name.
+    name: &'static str,
     vmlinuz: PathBuf,
     initramfs: PathBuf,
     /// None where all lies in the initramfs.
     disk: Option<PathBuf>,
     /// Further words for the kernel.
     append: &'static str,
+    clock: Clock,
 }
 
-fn make(work: &Path) -> Result<Machine> {
+/// What a guest's time is made of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Clock {
+    /// The host's.
+    Host,
+    /// Its own instructions; where it has nothing to do, it leaps to the next timer. So ten minutes of waiting pass in
+    /// seconds, and a busy host makes nothing late. Not for guests that wait for each other.
+    Leaps,
+}
+
+fn make(work: &Path) -> Result<Vec<Machine>> {
     // The end-to-end tests may have left it with their feature.
     cmd::build_nodewarden()?;
     std::fs::create_dir_all(work)?;
     let kernel = kernel::get(work)?;
-    let module = kernel.build(&cmd::root().join("xtask/vm/module"), &work.join("module"))?;
-    Ok(Machine {
+    let module = kernel.build(&cmd::root().join("xtask/vm/module"), &work.join("module"), &[])?;
+    Ok(vec![Machine {
+        name: "spine",
         initramfs: image::initramfs(&kernel, &[], work)?,
         disk: Some(image::disk(&kernel.release, &module, work)?),
         vmlinuz: kernel.vmlinuz(),
         append: "",
-    })
+        clock: Clock::Host,
+    }])
 }
 
-fn boot(machine: &Machine, group: &Group, work: &Path) -> Result<()> {
-    let console = work.join(format!("{}.log", group.name));
+fn boot(machines: &[Machine], group: &Group, work: &Path) -> Result<()> {
     let mut results = report::Report::default();
-    let ended = qemu::run(machine, &console, group.deadline, |line| results.line(line));
+    let ended = qemu::run(machines, work, group.deadline, |line| results.line(line));
     let verdict = results.finish(group.results);
-    println!("console: {}", console.display());
+    for machine in machines {
+        println!("console: {}", qemu::console(machine, work).display());
+    }
     match (verdict, ended) {
         (Err(missing), Err(end)) => Err(end.context(missing)),
         (verdict, ended) => verdict.and(ended),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_means_its_group_and_those_below_it() {
+        for (group, name, is) in [
+            ("rdma", "rdma", true),
+            ("rdma-loss", "rdma", true),
+            ("rdma-loss", "rdma-loss", true),
+            ("rdma", "rdma-loss", false),
+            ("rdma", "rd", false),
+        ] {
+            assert_eq!(is_named(group, name), is, "{group} {name}");
+        }
     }
 }

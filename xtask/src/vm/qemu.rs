@@ -1,32 +1,39 @@
-//! Runs the guest and reads its console. QEMU is our child and ended by its handle, whatever happens.
+//! Runs guests and reads their consoles. QEMU is our child and ended by its handle, whatever happens.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Child, ChildStdout, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
-use super::Machine;
+use super::{Clock, Machine};
 use crate::cmd;
 
 /// How long a guest that is done may take to switch itself off.
 const OFF: Duration = Duration::from_secs(20);
 
-/// No network device: the guest has its loopback and nothing else. The console shows only what is fatal in the kernel,
-/// so that no other message falls into a line of results.
+/// The console shows only what is fatal in the kernel, so that no other message falls into a line of results.
 const ARGS: &[&str] = &[
     "-machine=q35",
-    "-accel=tcg,thread=multi",
     "-cpu=max,la57=off",
-    "-smp=2",
     "-m=1024",
     "-nodefaults",
     "-display=none",
-    "-nic=none",
     "-serial=stdio",
+];
+
+/// By the kind of clock. One that counts instructions wants one thread.
+const HOST: &[&str] = &["-accel=tcg,thread=multi", "-smp=2"];
+const LEAPS: &[&str] = &[
+    "-accel=tcg,thread=single",
+    "-smp=1",
+    "-icount=shift=3,sleep=off,align=off",
 ];
 
 /// What the kernel is told in every guest.
@@ -34,30 +41,106 @@ const APPEND: &str =
     "console=ttyS0 loglevel=1 panic=0 mitigations=off tsc=reliable no_timer_check random.trust_cpu=on";
 
 /// A QEMU that is ended with its value.
-struct Guest(Child);
+struct Guest {
+    child: Child,
+    log: File,
+}
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        if matches!(self.0.try_wait(), Ok(None)) && self.0.kill().is_ok() {
-            self.0.wait().ok();
+        if matches!(self.child.try_wait(), Ok(None)) && self.child.kill().is_ok() {
+            self.child.wait().ok();
         }
     }
 }
 
-/// Runs the guest until `line` says that it is done and it has switched itself off. Everything goes to `console`, too.
+/// Where a guest's console is kept.
+pub(super) fn console(machine: &Machine, work: &Path) -> PathBuf {
+    work.join(format!("{}.log", machine.name))
+}
+
+/// Runs the guests until `line` says of one of the first one's lines that it is done, and it has switched itself off; the
+/// other one ends with it. Two are joined by a network of their own.
 ///
 /// # Errors
-/// When the guest's kernel panics, it ends without being done, or the time is over.
+/// When a guest's kernel panics, one ends without being done, or the time is over.
 pub(super) fn run(
-    machine: &Machine,
-    console: &Path,
+    machines: &[Machine],
+    work: &Path,
     deadline: Duration,
     mut line: impl FnMut(&str) -> bool,
 ) -> Result<()> {
-    let mut log = File::create(console)?;
+    let (sender, lines) = channel();
+    let mut guests = start(machines, work, &sender)?;
+    drop(sender);
+
+    let begin = Instant::now();
+    let mut end = begin + deadline;
+    let mut done = false;
+    loop {
+        match lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            Ok((of, Some(text))) => {
+                let guest = guests.get_mut(of).context("a line of no guest")?;
+                writeln!(guest.log, "{:7.2} {text}", begin.elapsed().as_secs_f64())?;
+                if text.contains("Kernel panic") {
+                    bail!("{}: the guest's kernel: {text}", machines[of].name);
+                }
+                if line(&text) && of == 0 {
+                    done = true;
+                    end = Instant::now() + OFF;
+                }
+            }
+            Ok((0, None)) | Err(RecvTimeoutError::Disconnected) => break,
+            // The other one has ended: the first will say what it misses.
+            Ok((_, None)) => {}
+            Err(RecvTimeoutError::Timeout) if done => {
+                bail!("the guest is done and does not switch itself off")
+            }
+            Err(RecvTimeoutError::Timeout) => bail!("the guest was not done within {} s", deadline.as_secs()),
+        }
+    }
+    let first = guests.first_mut().context("no guest")?;
+    let status = first.child.wait()?;
+    if !status.success() || !done {
+        bail!("QEMU ended before the guest was done: {status}");
+    }
+    Ok(())
+}
+
+/// A guest's place in the list, and a line of its console; `None`: it has ended.
+type Line = (usize, Option<String>);
+
+fn start(machines: &[Machine], work: &Path, lines: &Sender<Line>) -> Result<Vec<Guest>> {
+    let mut cables: Vec<OwnedFd> = Vec::new();
+    if machines.len() == 2 {
+        let (a, b) = UnixStream::pair()?;
+        cables = vec![a.into(), b.into()];
+    }
+    let mut cables = cables.into_iter();
+    let mut guests = Vec::new();
+    for (of, machine) in machines.iter().enumerate() {
+        let cable = cables.next();
+        let mut command = command(machine, cable.as_ref(), of)?;
+        let log = File::create(console(machine, work))?;
+        let mut child = command
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start QEMU")?;
+        let stdout = child.stdout.take();
+        guests.push(Guest { child, log });
+        read(of, stdout.context("QEMU's output")?, lines.clone());
+    }
+    Ok(guests)
+}
+
+fn command(machine: &Machine, cable: Option<&OwnedFd>, of: usize) -> Result<Command> {
     let mut command = cmd::program("qemu-system-x86_64", &[]);
+    let clock = match machine.clock {
+        Clock::Host => HOST,
+        Clock::Leaps => LEAPS,
+    };
     // QEMU wants option and value as two arguments.
-    for arg in ARGS {
+    for arg in ARGS.iter().chain(clock) {
         let (option, value) = arg.split_once('=').map_or((*arg, None), |(o, v)| (o, Some(v)));
         command.arg(option).args(value);
     }
@@ -69,52 +152,31 @@ pub(super) fn run(
         let drive = format!("file={},format=raw,if=virtio,cache=unsafe", disk.display());
         command.arg("-drive").arg(drive);
     }
-    let child = command
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("cannot start QEMU")?;
-    let mut guest = Guest(child);
-    let lines = reader(guest.0.stdout.take().context("QEMU's output")?);
-
-    let begin = Instant::now();
-    let mut end = begin + deadline;
-    let mut done = false;
-    loop {
-        match lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
-            Ok(text) => {
-                writeln!(log, "{:7.2} {text}", begin.elapsed().as_secs_f64())?;
-                if text.contains("Kernel panic") {
-                    bail!("the guest's kernel: {text}; see {}", console.display());
-                }
-                if line(&text) {
-                    done = true;
-                    end = Instant::now() + OFF;
-                }
-            }
-            Err(RecvTimeoutError::Timeout) if done => {
-                bail!("the guest is done and does not switch itself off")
-            }
-            Err(RecvTimeoutError::Timeout) => bail!("the guest was not done within {} s", deadline.as_secs()),
-            Err(RecvTimeoutError::Disconnected) => break,
+    // Without a cable the guest has its loopback and nothing else; with one it reaches the other guest and nobody else.
+    match cable {
+        None => command.args(["-nic", "none"]),
+        Some(cable) => {
+            fcntl(cable, FcntlArg::F_SETFD(FdFlag::empty()))?;
+            let netdev = format!("socket,id=cable,fd={}", cable.as_raw_fd());
+            let device = format!("virtio-net-pci,netdev=cable,mac=52:54:00:00:00:0{}", of + 1);
+            command.args(["-netdev", &netdev, "-device", &device])
         }
-    }
-    let status = guest.0.wait()?;
-    if !status.success() || !done {
-        bail!("QEMU ended before the guest was done: {status}");
-    }
-    Ok(())
+    };
+    Ok(command)
 }
 
-/// Lines as they come, so that the main loop can keep its deadline while the guest is silent.
-fn reader(stdout: ChildStdout) -> Receiver<String> {
-    let (sender, lines) = channel();
+/// Lines as they come, so that the main loop can keep its deadline while the guests are silent.
+fn read(of: usize, stdout: ChildStdout, lines: Sender<Line>) {
     std::thread::spawn(move || {
         for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
             let text = String::from_utf8_lossy(&line);
-            if sender.send(text.trim_end_matches('\r').to_owned()).is_err() {
-                break;
+            if lines
+                .send((of, Some(text.trim_end_matches('\r').to_owned())))
+                .is_err()
+            {
+                return;
             }
         }
+        lines.send((of, None)).ok();
     });
-    lines
 }

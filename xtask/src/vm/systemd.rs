@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::{Machine, image, kernel, rootfs};
+use super::{Clock, Machine, image, kernel, rootfs};
 use crate::{cmd, package};
 
 /// What the host needs.
@@ -59,7 +59,7 @@ pub(super) const RESULTS: &[&str] = &[
 ///
 /// # Errors
 /// When something that goes into them is missing.
-pub(super) fn make(work: &Path) -> Result<Machine> {
+pub(super) fn make(work: &Path) -> Result<Vec<Machine>> {
     fs::create_dir_all(work)?;
     // The guest installs what a release would ship, from a profile that is built already.
     let deb = package::build("ci")?;
@@ -93,10 +93,12 @@ pub(super) fn make(work: &Path) -> Result<Machine> {
     let wants = units.join("multi-user.target.wants");
     fs::create_dir_all(&wants)?;
     symlink("../guest.service", wants.join("guest.service"))?;
-    Ok(Machine {
+    Ok(vec![Machine {
+        name: "systemd",
         vmlinuz: kernel.vmlinuz(),
         initramfs: image::initramfs(&kernel, &["fuse", "autofs4"], work)?,
         disk: Some(image::ext4(&root, &work.join("systemd.img"), "768M")?),
         append: "systemd.show_status=no systemd.log_target=journal",
-    })
+        clock: Clock::Host,
+    }])
 }

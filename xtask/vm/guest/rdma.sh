@@ -1,109 +1,7 @@
 #!/usr/bin/dash
-# The guest `rdma`: its only init. Two soft-RoCE devices on a pair of interfaces, and the agent beside them.
-export PATH=/usr/sbin:/usr/bin:/opt/busybox
-/usr/bin/busybox mkdir -p /opt/busybox
-/usr/bin/busybox --install -s /opt/busybox
-mount -t proc proc /proc
-mount -t sysfs sysfs /sys
-mount -t devtmpfs dev /dev
-mount -t tmpfs -o mode=755 run /run
-mount -t tmpfs -o mode=1777 tmp /tmp
-CONSOLE=/dev/console
-CLASS=/sys/class/infiniband
-PAGE=http://127.0.0.1:19190/metrics
+# The guest `rdma`: two soft-RoCE devices on a pair of interfaces, and the agent beside them.
+. /rdma-lib.sh
 
-say() { echo "$*" >$CONSOLE; }
-pass() { say "@@ $1: ok $2"; }
-
-end() {
-  say "@@ end"
-  poweroff -f
-  sleep 1000
-}
-
-# The first failure ends the run: what comes after it would only repeat it.
-fail() {
-  say "@@ $1: FAILED $2"
-  say "--- nodewarden"
-  tail -n 40 /tmp/nodewarden.log >$CONSOLE
-  say "--- page"
-  page | grep '^rdma_' >$CONSOLE
-  say "--- sysfs"
-  grep -r . $CLASS/*/ports/1/hw_counters/ >$CONSOLE
-  say "--- kernel"
-  dmesg | tail -n 20 >$CONSOLE
-  end
-}
-
-# must NAME DETAIL SECONDS COMMAND...: a result that depends on the command's success within the time.
-must() {
-  local name=$1 detail=$2 limit=$3 tries=0
-  shift 3
-  until "$@"; do
-    tries=$((tries + 1))
-    [ $tries -lt $((limit * 5)) ] || fail "$name" "not within $limit s: $*"
-    usleep 200000
-  done
-  pass "$name" "$detail"
-}
-
-page() { wget -q -O - "$PAGE?tier=detail&collect[]=rdma"; }
-has() { page >/tmp/page && grep -qF "$1" /tmp/page; }
-has_not() { page >/tmp/page && grep -q '^nodewarden_collector_up{collector="rdma"} 1' /tmp/page && ! grep -qF "$1" /tmp/page; }
-
-# The value of a counter of a port on the page, by its own metric, by that of other drivers, or by its name.
-counter() {
-  local name=$2
-  case $name in
-    sent_pkts) name=port_xmit_packets ;;
-    rcvd_pkts) name=port_rcv_packets ;;
-    out_of_seq_request) name=out_of_sequence ;;
-    rcvd_seq_err) name=packet_seq_err ;;
-    rcvd_rnr_err) name=rnr_nak_retry_err ;;
-    retry_exceeded_err) name=req_transport_retries_exceeded ;;
-    retry_rnr_exceeded_err) name=req_rnr_retries_exceeded ;;
-  esac
-  awk -v port="{device=\"$1\",port=\"1\"" -v name="$name" '
-    index($0, "rdma_" name "_total" port "} ") == 1 { print $2 }
-    index($0, "rdma_hw_counter" port ",counter=\"" name "\"} ") == 1 { print $2 }' /tmp/page
-}
-
-# Each file of hw_counters is on the page with the same number.
-same() {
-  local file name files=0
-  page >/tmp/page || return 1
-  for file in $CLASS/$1/ports/1/hw_counters/*; do
-    name=${file##*/}
-    [ "$name" = lifespan ] && continue
-    files=$((files + 1))
-    [ "$(counter "$1" "$name")" = "$(cat "$file")" ] || return 1
-  done
-  [ $files -ge 10 ]
-}
-
-pid_of() {
-  local dir
-  for dir in /proc/[0-9]*; do
-    if [ "$(cat $dir/comm 2>/dev/null)" = "$1" ]; then echo ${dir#/proc/}; fi
-  done
-}
-
-is_by_netlink() { has "rdma_hw_counters_info{device=\"$1\",port=\"1\",source=\"netlink\"} 1"; }
-state_is() { has "rdma_port_state{device=\"$1\",port=\"1\"} $2"; }
-
-for module in /modules/*.ko; do
-  insmod "$module" || fail kernel "insmod $module"
-done
-# There is no udev.
-mkdir -p /dev/infiniband
-nodes() {
-  local file node
-  for file in /sys/class/infiniband_verbs/*/dev /sys/class/misc/rdma_cm/dev; do
-    node=${file%/dev}
-    [ -e /dev/infiniband/${node##*/} ] || mknod /dev/infiniband/${node##*/} c $(tr ':' ' ' <"$file")
-  done
-}
-ip link set lo up
 ip link add ve0 type veth peer name ve1
 ip address add 192.0.2.1/30 dev ve0
 ip address add 192.0.2.5/30 dev ve1
@@ -113,8 +11,7 @@ rdma link add rxe0 type rxe netdev ve0 && rdma link add rxe1 type rxe netdev ve1
 nodes
 pass kernel "$(uname -r), up $(cut -d' ' -f1 /proc/uptime) s"
 
-nodewarden run --state-dir /tmp/state --run-dir /run/nodewarden >/tmp/nodewarden.log 2>&1 &
-daemon=$!
+agent
 must "start: two ports" "" 60 state_is rxe1 4
 must "start: by netlink" "" 10 is_by_netlink rxe0
 worker=$(pid_of nw-rdma)
@@ -162,7 +59,7 @@ reads_netlink=$reads time_netlink=$time
 printf '[rdma]\nsysfs_only = true\n' >/tmp/site.toml
 kill $daemon
 wait $daemon
-nodewarden run --config /tmp/site.toml --state-dir /tmp/state --run-dir /run/nodewarden >>/tmp/nodewarden.log 2>&1 &
+agent --config /tmp/site.toml
 must "sysfs: two ports" "" 60 state_is rxe1 4
 must "sysfs: no netlink" "" 10 has 'rdma_hw_counters_info{device="rxe0",port="1",source="sysfs"} 1'
 cost

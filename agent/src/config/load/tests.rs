@@ -129,6 +129,35 @@ fn every_problem_of_every_file_is_reported_with_its_place() {
 }
 
 #[test]
+fn a_profile_of_rdma_is_checked_key_by_key() {
+    let files = Files::new(&[(
+        "n.toml",
+        "[health.rdma]\npfc = [3, 8]\ntrust = \"vlan\"\necn = 3\nmtu = 40\nfec = \"yes\"\nrate = \"400G\"\nfirmware = [\"\"]\naddresses = [\"x\"]\npcf = [3]\n",
+    )]);
+    assert_eq!(
+        files.problems(&[]),
+        [
+            "n.toml:2:11: health.rdma.pfc: found integer 8, expected a priority from 0 to 7",
+            "n.toml:3:9: health.rdma.trust: found string \"vlan\", expected \"dscp\" or \"pcp\"",
+            "n.toml:4:7: health.rdma.ecn: found integer 3, expected an array of priorities from 0 to 7",
+            "n.toml:5:7: health.rdma.mtu: found integer 40, expected a number of bytes from 68 to 65535",
+            "n.toml:6:7: health.rdma.fec: found string \"yes\", expected \"off\", \"rs\", \"baser\" or \"llrs\"",
+            "n.toml:7:8: health.rdma.rate: found string \"400G\", expected a number of gigabits per second from 1 to 10000",
+            "n.toml:8:13: health.rdma.firmware: found string \"\", expected a firmware version such as \"28.43.1014\"",
+            "n.toml:9:14: health.rdma.addresses: found string \"x\", expected a PCI address such as \"0000:19:00.0\"",
+            "n.toml:10:1: unknown key health.rdma.pcf, did you mean health.rdma.pfc?",
+        ]
+    );
+    let good = Files::new(&[(
+        "n.toml",
+        "[health.rdma]\npfc = [4, 3, 3]\nmtu = 9000\nfirmware = [\"20.43.1014\", \"229.0.147.0/pkg 229.1\"]\n",
+    )]);
+    let rdma = good.load(&[]).unwrap().config.health.rdma;
+    assert_eq!(rdma.pfc, Some(vec![3, 4]));
+    assert_eq!((rdma.mtu, rdma.firmware.len(), rdma.trust), (Some(9000), 2, None));
+}
+
+#[test]
 fn syntax_errors_do_not_hide_what_is_wrong_elsewhere() {
     let files = Files::new(&[("n.toml", "[health]\nmode = drain\nsettle = 5\n[[\n")]);
     let problems = files.problems(&[]);

@@ -46,6 +46,8 @@ own! {
         "Reports of Xid errors by who told of them: kernel_log or nvml." "kernel log, NVRM: Xid; nvmlEventSetWait_v2"
     DRIVER_EVENTS "gpu_driver_events_total" Counter None ["gpu" "event"]
         "What the driver told of a GPU besides Xids: double_bit_error, single_bit_storm, memory_retired, memory_not_retired, poison, fatal_poison, unavailable, recovery_action, power_source, mig_config." "nvmlEventSetWait_v2"
+    FIRMWARE_FAULTS "rdma_firmware_faults_total" Counter None ["pci" "event"]
+        "What drivers of network adapters said of their firmware: command_timeout, late_completion, unresponsive, fatal, reset." "kernel log, mlx5_core, mlx4_core, bnxt_en, ice, i40e"
     SXIDS "gpu_nvswitch_sxid_errors_total" Counter None ["nvswitch" "sxid"]
         "SXid errors that the NVSwitch driver reported in the kernel log." "kernel log, nvidia-nvswitch: SXid"
     FALLEN_OFF "gpu_fallen_off_bus_total" Counter None ["gpu"]

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use collectors::host::metrics::{EDAC_UNCORRECTED, PCI_FUNCTION_RESPONDING, PCI_GPU_INFO, PCI_GPUS};
+use collectors::host::metrics::{
+    EDAC_UNCORRECTED, PCI_FUNCTION_RESPONDING, PCI_GPU_INFO, PCI_GPUS, PCI_NETWORK_INFO, PCI_RDMA_REGISTERED,
+};
 use collectors::{PciAddress, SubjectKind, Value};
 
 use crate::core::snapshot::{Sample, Snapshot};
@@ -45,6 +47,24 @@ impl Place {
     }
 }
 
+/// Where an RDMA adapter would be, as far as it can be seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Slot {
+    /// A driver has registered an RDMA device there, in whatever network namespace.
+    Registered,
+    /// A driver is bound and has registered none.
+    Unregistered(String),
+    /// No driver is bound, or one that hands the function to a virtual machine or to user space.
+    Released,
+    /// The listing is complete and the function is not in it.
+    Gone,
+    /// It could not be seen.
+    Unknown,
+}
+
+/// Drivers that hand a function on and make no device of it.
+const HANDS_ON: [&str; 5] = ["", "vfio-pci", "mlx5_vfio_pci", "pci-stub", "uio_pci_generic"];
+
 /// The host as one snapshot shows it.
 #[derive(Clone, Debug, Default)]
 pub struct Host {
@@ -52,6 +72,8 @@ pub struct Host {
     pub read_at: Option<Duration>,
     complete: bool,
     gpus: BTreeMap<PciAddress, Gpu>,
+    /// Network functions: the bound driver, and whether an RDMA device is registered there.
+    networks: BTreeMap<PciAddress, (String, Option<bool>)>,
     /// Uncorrected errors by memory controller, in this boot.
     pub uncorrected: BTreeMap<String, u64>,
 }
@@ -101,6 +123,16 @@ impl Host {
                 gpu.is_virtual = sample.label("function") == Some("virtual");
             }
         }
+        for sample in snapshot.samples(&PCI_NETWORK_INFO) {
+            if let (Some(address), Some(driver)) = (at(&sample), sample.label("driver")) {
+                self.networks.insert(address, (driver.to_owned(), None));
+            }
+        }
+        for sample in snapshot.samples(&PCI_RDMA_REGISTERED) {
+            if let Some((_, registered)) = at(&sample).and_then(|a| self.networks.get_mut(&a)) {
+                *registered = Some(sample.value != Value::U64(0));
+            }
+        }
         for sample in snapshot.samples(&PCI_FUNCTION_RESPONDING) {
             if let Some(gpu) = at(&sample).and_then(|a| self.gpus.get_mut(&a)) {
                 gpu.responding = match sample.value {
@@ -128,6 +160,25 @@ impl Host {
                 None => Place::Present(false),
             },
         }
+    }
+
+    /// What is at an address where an RDMA adapter was.
+    pub fn slot(&self, address: &PciAddress) -> Slot {
+        match self.networks.get(address) {
+            None if self.is_complete() => Slot::Gone,
+            None => Slot::Unknown,
+            Some((_, Some(true))) => Slot::Registered,
+            Some((driver, _)) if HANDS_ON.contains(&driver.as_str()) => Slot::Released,
+            Some((driver, Some(false))) => Slot::Unregistered(driver.clone()),
+            Some((_, None)) => Slot::Unknown,
+        }
+    }
+
+    /// Whether an RDMA device is registered on another function of the same card.
+    pub fn has_registered_sibling(&self, address: &PciAddress) -> bool {
+        let card = |a: &PciAddress| a.0.rsplit_once('.').map(|(card, _)| card.to_owned());
+        let mut others = self.networks.iter().filter(|(a, _)| *a != address);
+        others.any(|(a, (_, registered))| *registered == Some(true) && card(a) == card(address))
     }
 
     /// How many GPUs are on the bus and not silent, whatever uses them. `None`: not known.

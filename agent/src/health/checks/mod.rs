@@ -13,12 +13,28 @@ pub mod gpu_pcie;
 pub mod gpu_recovery_action;
 pub mod gpu_row_remap;
 pub mod gpu_setup;
+mod growth;
 pub mod host;
 pub mod pcie_degraded;
+pub mod rdma_bit_errors;
+pub mod rdma_cnp_ignored;
+pub mod rdma_configuration;
+pub mod rdma_firmware_timeout;
+mod rdma_group;
+pub mod rdma_link_integrity;
+pub mod rdma_lossless_loss;
+pub mod rdma_missing;
+pub mod rdma_packet_loss;
+pub mod rdma_pause_without_cnp;
+mod rdma_peers;
+pub mod rdma_pfc_storm;
 mod rdma_port;
 pub mod rdma_port_blocked;
+pub mod rdma_port_degraded;
 pub mod rdma_port_down;
 pub mod rdma_port_flapping;
+pub mod rdma_retries_exceeded;
+mod rdma_setup;
 pub mod xid;
 
 use collectors::SubjectKind;
@@ -87,6 +103,18 @@ pub static CHECKS: &[&Check] = &[
     &edac_uncorrected::CHECK,
     &rdma_port_down::CHECK,
     &rdma_port_flapping::CHECK,
+    &rdma_retries_exceeded::CHECK,
+    &rdma_link_integrity::CHECK,
+    &rdma_bit_errors::CHECK,
+    &rdma_port_degraded::CHECK,
+    &rdma_pfc_storm::CHECK,
+    &rdma_lossless_loss::CHECK,
+    &rdma_packet_loss::CHECK,
+    &rdma_cnp_ignored::CHECK,
+    &rdma_pause_without_cnp::CHECK,
+    &rdma_configuration::CHECK,
+    &rdma_missing::CHECK,
+    &rdma_firmware_timeout::CHECK,
     &rdma_port_blocked::CHECK,
     &pcie_degraded::CHECK,
     &gpu_down::CHECK,

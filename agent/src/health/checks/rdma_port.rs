@@ -4,16 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use collectors::rdma::metrics::{
-    CARRIER_DOWN, LINK_DOWNED, PORT_INFO, PORT_PHYSICAL_STATE, PORT_RATE, PORT_STATE,
+    CARRIER_DOWN, COUNTER_SATURATED, DEVICE_INFO, LINK_DOWNED, NETDEV_UP, PORT_INFO, PORT_PHYSICAL_STATE,
+    PORT_RATE, PORT_STATE,
 };
 use collectors::{Metric, PciAddress, Subject, SubjectKind, Value};
 
 use crate::core::snapshot::Sample;
 use crate::health::judge::Judge;
 use crate::health::memory::{Memory, Role};
-
-/// A group smaller than this says nothing about whose fault it is.
-const ENOUGH: usize = 4;
 
 /// InfiniBand's numbers.
 const ACTIVE: [u64; 2] = [4, 5];
@@ -41,15 +39,23 @@ pub(super) struct Port<'a> {
     /// `mlx5_0/1`.
     pub name: String,
     pub pci: Option<PciAddress>,
-    link_layer: &'a str,
-    driver: &'a str,
+    pub link_layer: &'a str,
+    pub driver: &'a str,
+    /// Its network interface, or empty.
+    pub netdev: &'a str,
+    /// Its device's board and firmware, or empty.
+    pub board: &'a str,
+    pub firmware: &'a str,
     pub state: Option<Sample<'a>>,
     pub physical: Option<Sample<'a>>,
     pub link_downed: Option<Sample<'a>>,
     pub carrier_down: Option<Sample<'a>>,
-    rate: u64,
+    /// In bytes per second; 0: not known.
+    pub rate: u64,
     /// When it was read.
     pub at: Duration,
+    /// Every series about it, of whatever collector.
+    samples: Vec<Sample<'a>>,
 }
 
 /// A whole number, or nothing.
@@ -60,29 +66,72 @@ pub(super) fn number(sample: Option<&Sample<'_>>) -> Option<u64> {
     }
 }
 
-impl Port<'_> {
+impl<'a> Port<'a> {
+    /// The series of a metric.
+    pub(super) fn all(&self, metric: &'static Metric) -> impl Iterator<Item = &Sample<'a>> {
+        self.samples.iter().filter(move |s| s.metric == metric)
+    }
+
+    /// The only series of a metric.
+    pub(super) fn one(&self, metric: &'static Metric) -> Option<&Sample<'a>> {
+        self.all(metric).next()
+    }
+
+    /// The series of a metric with this label.
+    pub(super) fn with(&self, metric: &'static Metric, label: &str, value: &str) -> Option<&Sample<'a>> {
+        self.all(metric).find(|s| s.label(label) == Some(value))
+    }
+
+    /// Whether a counter, by its file's name, stands at its maximum and counts no more.
+    pub(super) fn is_full(&self, file: &str) -> bool {
+        number(self.with(&COUNTER_SATURATED, "counter", file)) == Some(1)
+    }
+
+    /// Whether it is made by software alone, or its driver makes up what its link is like.
+    pub(super) fn is_made_up(&self) -> bool {
+        self.pci.is_none() || self.driver == "efa"
+    }
+
     /// What its states say. Drivers of Ethernet adapters report `disabled` for every port without a carrier, so there it is
-    /// no administrator's act.
+    /// no administrator's act. efa calls every port active, so only an interface tells, where there is one.
     pub(super) fn link(&self) -> Link {
+        let interface = number(self.one(&NETDEV_UP));
         if !self.is_told() {
             return Link::Unknown;
+        }
+        if self.driver == "efa" {
+            return match interface {
+                None => Link::Unknown,
+                Some(0) => Link::Down,
+                Some(_) => Link::Up,
+            };
         }
         let physical = number(self.physical.as_ref()).filter(|p| *p != 0);
         match number(self.state.as_ref()) {
             None | Some(0) => Link::Unknown,
+            Some(s) if ACTIVE.contains(&s) && interface == Some(0) => Link::Down,
             Some(s) if ACTIVE.contains(&s) && physical.is_none_or(|p| p == LINK_UP) => Link::Up,
             Some(_) if physical == Some(DISABLED) && self.link_layer == "InfiniBand" => Link::Disabled,
             Some(_) => Link::Down,
         }
     }
 
+    /// Whether it carries traffic, as far as can be seen. What never says so is in use for as long as it is there.
+    fn is_in_use(&self) -> bool {
+        match self.link() {
+            Link::Up => true,
+            Link::Unknown => self.is_told() && self.driver == "efa",
+            Link::Down | Link::Disabled => false,
+        }
+    }
+
     /// Whether it is known what it is. Every port of a PCI function has a link layer and a driver: without, they could not be
     /// read. Devices of software have neither for certain.
-    fn is_told(&self) -> bool {
+    pub(super) fn is_told(&self) -> bool {
         self.pci.is_none() || !(self.link_layer.is_empty() || self.driver.is_empty())
     }
 
-    fn role(&self) -> Role {
+    pub(super) fn role(&self) -> Role {
         Role {
             name: self.name.clone(),
             pci: self.pci.as_ref().map(|pci| pci.0.clone()).unwrap_or_default(),
@@ -107,62 +156,44 @@ impl Port<'_> {
             .map(|pci| format!(" at {pci}"))
             .unwrap_or_default()
     }
+
+    /// The same with its network interface, for a line of evidence: `mlx5_0/1 at 0000:19:00.0, ens1np0`.
+    pub(super) fn whereabouts(&self) -> String {
+        let netdev = match self.netdev {
+            "" => String::new(),
+            netdev => format!(", {netdev}"),
+        };
+        format!("{}{}{netdev}", self.name, self.place())
+    }
 }
 
 /// Every port of a physical function, in order of [`Port::id`]. Remembers those that are in use.
 pub(super) fn ports<'a>(judge: &mut Judge<'a>) -> Vec<Port<'a>> {
     let snapshot = judge.snapshot;
-    let mut found: BTreeMap<(&str, &str), Port<'a>> = BTreeMap::new();
-    for sample in snapshot.samples(&PORT_INFO) {
-        let label = |name: &str| label_of(&sample, name);
-        if label("function") == "virtual" {
-            continue;
-        }
-        let (device, port) = (label("device"), label("port"));
-        let pci = PciAddress::parse(label("pci"));
-        let owner = pci.as_ref().map_or(device, |_| label("pci"));
-        let fresh = Port {
-            id: format!("{owner}/{port}"),
-            name: format!("{device}/{port}"),
-            pci,
-            link_layer: label("link_layer"),
-            driver: label("driver"),
-            state: None,
-            physical: None,
-            link_downed: None,
-            carrier_down: None,
-            rate: 0,
-            at: judge.read_at(&sample),
-        };
-        found.insert((device, port), fresh);
-    }
-    let mut fill = |metric: &'static Metric, put: fn(&mut Port<'a>, Sample<'a>)| {
-        for sample in snapshot.samples(metric) {
-            let key = (label_of(&sample, "device"), label_of(&sample, "port"));
-            if let Some(port) = found.get_mut(&key) {
-                put(port, sample);
+    let mut series: BTreeMap<(&str, &str), Vec<Sample<'a>>> = BTreeMap::new();
+    let mut boards: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
+    for (_, sample) in snapshot.all_samples() {
+        match sample.metric.labels {
+            ["device", "port", ..] => {
+                let key = (label_of(&sample, "device"), label_of(&sample, "port"));
+                series.entry(key).or_default().push(sample);
             }
+            _ if sample.metric == &DEVICE_INFO => {
+                let board = label_of(&sample, "board_id");
+                let firmware = label_of(&sample, "firmware_version");
+                boards.insert(label_of(&sample, "device"), (board, firmware));
+            }
+            _ => {}
         }
-    };
-    fill(&PORT_STATE, |port, sample| port.state = Some(sample));
-    fill(&PORT_PHYSICAL_STATE, |port, sample| port.physical = Some(sample));
-    fill(&LINK_DOWNED, |port, sample| port.link_downed = Some(sample));
-    fill(&CARRIER_DOWN, |port, sample| port.carrier_down = Some(sample));
-    fill(&PORT_RATE, |port, sample| {
-        // A rate is a whole number of bytes, far below the bound.
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "saturates, and only equal rates are compared"
-        )]
-        let rate = sample.as_f64() as u64;
-        port.rate = rate;
-    });
-    let mut ports: Vec<Port<'a>> = found.into_values().collect();
+    }
+    let mut ports: Vec<Port<'a>> = series
+        .into_values()
+        .filter_map(|samples| port(judge, samples, &boards))
+        .collect();
     name_apart(&mut ports, judge.memory);
     ports.sort_by(|a, b| a.id.cmp(&b.id));
     for port in &ports {
-        if port.link() == Link::Up {
+        if port.is_in_use() {
             judge.memory.in_use(&port.id, port.rate);
         }
         // One beside another device must be told from it also when it is seen alone, whether or not it is in use.
@@ -172,6 +203,48 @@ pub(super) fn ports<'a>(judge: &mut Judge<'a>) -> Vec<Port<'a>> {
         }
     }
     ports
+}
+
+/// One port of its series. `None`: it has no identity, or is a virtual function.
+fn port<'a>(
+    judge: &Judge<'a>,
+    samples: Vec<Sample<'a>>,
+    boards: &BTreeMap<&'a str, (&'a str, &'a str)>,
+) -> Option<Port<'a>> {
+    let of = |metric: &'static Metric| samples.iter().find(|s| s.metric == metric).copied();
+    let info = of(&PORT_INFO)?;
+    let label = |name: &str| label_of(&info, name);
+    if label("function") == "virtual" {
+        return None;
+    }
+    let (device, number) = (label("device"), label("port"));
+    let pci = PciAddress::parse(label("pci"));
+    let owner = pci.as_ref().map_or(device, |_| label("pci"));
+    let (board, firmware) = boards.get(device).copied().unwrap_or_default();
+    // A rate is a whole number of bytes, far below the bound.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "saturates, and only rates are compared"
+    )]
+    let rate = of(&PORT_RATE).map_or(0, |s| s.as_f64() as u64);
+    Some(Port {
+        id: format!("{owner}/{number}"),
+        name: format!("{device}/{number}"),
+        pci,
+        link_layer: label("link_layer"),
+        driver: label("driver"),
+        netdev: label("netdev"),
+        board,
+        firmware,
+        state: of(&PORT_STATE),
+        physical: of(&PORT_PHYSICAL_STATE),
+        link_downed: of(&LINK_DOWNED),
+        carrier_down: of(&CARRIER_DOWN),
+        rate,
+        at: judge.read_at(&info),
+        samples,
+    })
 }
 
 /// The value of one label, for as long as the snapshot lives.
@@ -197,127 +270,6 @@ fn name_apart(ports: &mut [Port<'_>], memory: &Memory) {
     for port in ports {
         if owners.get(&port.id) != Some(&port.name) {
             port.id.clone_from(&port.name);
-        }
-    }
-}
-
-/// Whose fault it is that a port of a group is down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
-    /// At least half of the group is up: cable, transceiver or adapter of this node.
-    Node,
-    /// Most of the group is down: a switch, or what configures the fabric.
-    Shared,
-    /// The group is too small to tell.
-    Untold,
-    /// Too little of the group could be seen.
-    Unknown,
-}
-
-/// Ports of one link layer, driver and rate that were in use once: what belongs to one fabric, as far as can be seen.
-#[derive(Debug)]
-pub(super) struct Group<'p, 'a> {
-    pub layer: String,
-    pub driver: String,
-    /// Those that the snapshot shows.
-    pub ports: Vec<&'p Port<'a>>,
-    /// How many there are with those that it does not show.
-    members: usize,
-}
-
-/// The groups, also those of which nothing can be seen now. Ports that were never in use and ports that are switched off
-/// belong to none.
-pub(super) fn groups<'p, 'a>(ports: &'p [Port<'a>], memory: &Memory) -> Vec<Group<'p, 'a>> {
-    let mut groups: BTreeMap<(String, String, u64), Group<'p, 'a>> = BTreeMap::new();
-    let mut of = |layer: &str, driver: &str, rate: u64, join: &mut dyn FnMut(&mut Group<'p, 'a>)| {
-        let role = (layer.to_owned(), driver.to_owned(), rate);
-        join(groups.entry(role).or_insert_with(|| Group {
-            layer: layer.to_owned(),
-            driver: driver.to_owned(),
-            ports: Vec::new(),
-            members: 0,
-        }));
-    };
-    for (role, rate) in memory.once_in_use() {
-        of(&role.layer, &role.driver, rate, &mut |group| group.members += 1);
-    }
-    for port in ports {
-        let Some(rate) = memory.best_rate(&port.id) else {
-            continue;
-        };
-        let (layer, driver) = match memory.role(&port.id) {
-            Some(role) => (role.layer.as_str(), role.driver.as_str()),
-            None if port.is_told() => (port.link_layer, port.driver),
-            None => continue,
-        };
-        of(layer, driver, rate, &mut |group| match port.link() {
-            Link::Disabled => group.members = group.members.saturating_sub(1),
-            Link::Up | Link::Down | Link::Unknown => group.ports.push(port),
-        });
-    }
-    groups.into_values().collect()
-}
-
-impl Group<'_, '_> {
-    fn count(&self, link: Link) -> usize {
-        self.ports.iter().filter(|p| p.link() == link).count()
-    }
-
-    /// Those that the snapshot shows may be more, where memory is full.
-    fn members(&self) -> usize {
-        self.members.max(self.ports.len())
-    }
-
-    /// Whose fault it is that a port of it is down.
-    pub(super) fn fault(&self) -> Fault {
-        fault(self.members(), self.count(Link::Up), self.count(Link::Down))
-    }
-
-    /// Whether at least half of it is up, whatever the ports do that cannot be seen.
-    pub(super) fn is_up(&self) -> bool {
-        self.count(Link::Up) * 2 >= self.members()
-    }
-
-    /// `7 of 8 InfiniBand ports of mlx5_core up`.
-    pub(super) fn words(&self) -> String {
-        let (up, known) = (
-            self.count(Link::Up),
-            self.count(Link::Up) + self.count(Link::Down),
-        );
-        format!("{up} of {known} {} ports of {} up", self.layer, self.driver)
-    }
-}
-
-fn fault(members: usize, up: usize, down: usize) -> Fault {
-    let known = up + down;
-    match () {
-        () if members < ENOUGH => Fault::Untold,
-        () if known < ENOUGH => Fault::Unknown,
-        () if up * 2 >= known => Fault::Node,
-        () => Fault::Shared,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_of_eight_is_the_nodes_and_eight_of_eight_are_not() {
-        for (members, up, down, expected) in [
-            (8, 7, 1, Fault::Node),
-            (8, 4, 4, Fault::Node),
-            (8, 3, 5, Fault::Shared),
-            (8, 0, 8, Fault::Shared),
-            (9, 4, 5, Fault::Shared),
-            (4, 3, 1, Fault::Node),
-            (4, 0, 4, Fault::Shared),
-            (3, 2, 1, Fault::Untold),
-            (1, 0, 1, Fault::Untold),
-            (8, 2, 1, Fault::Unknown),
-            (4, 2, 1, Fault::Unknown),
-        ] {
-            assert_eq!(fault(members, up, down), expected, "{members} {up} {down}");
         }
     }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use collectors::SubjectKind;
 
-use super::rdma_port::{Group, Link, Port, groups, number, ports};
+use super::rdma_group::{Group, groups};
+use super::rdma_port::{Link, Port, number, ports};
 use super::{Check, Scope, Version};
 use crate::core::snapshot::Sample;
 use crate::health::Mode;

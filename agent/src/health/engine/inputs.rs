@@ -12,6 +12,7 @@ use crate::core::snapshot::Snapshot;
 use crate::health::checks::edac_uncorrected;
 use crate::health::checks::gpu::gpus;
 use crate::health::checks::host::Host;
+use crate::health::checks::rdma_firmware_timeout;
 use crate::health::incident::Ack;
 use crate::health::{Input, Order, OrderVerb};
 
@@ -101,6 +102,13 @@ impl Engine {
             EventBody::Xid(xid) => self.xid(event, xid, new),
             EventBody::FallenOffBus { pci } => self.xid(event, &fallen_off_bus(pci), new),
             EventBody::Identity { pci, uuid } => self.named(pci, uuid),
+            EventBody::Firmware { pci, what, .. } => {
+                // An old line says nothing about now, and nothing on the node could confirm it.
+                if !event.history && !self.log.is_stale(event, now) {
+                    let memory = &mut self.state.memory;
+                    rdma_firmware_timeout::remember(memory, pci, *what, count, &event.text, now);
+                }
+            }
         }
         self.out.counted(now);
     }

@@ -217,3 +217,58 @@ fn a_memory_controller_that_comes_or_goes_is_noticed_at_the_next_reading() {
     fs::remove_dir_all(node.path(&format!("{MC}/mc1"))).unwrap();
     assert_eq!(read(&mut runner), whole);
 }
+
+const NIC: &str = "0000:19:00.0";
+
+fn network(node: &Node, driver: Option<&str>, registered: bool) {
+    node.write(&format!("{PCI}/{NIC}/class"), "0x020000\n");
+    if let Some(driver) = driver {
+        symlink(
+            format!("../drivers/{driver}"),
+            node.path(&format!("{PCI}/{NIC}/driver")),
+        )
+        .unwrap();
+    }
+    if registered {
+        fs::create_dir_all(node.path(&format!("{PCI}/{NIC}/infiniband"))).unwrap();
+    }
+}
+
+#[test]
+fn an_rdma_device_in_another_namespace_is_registered_all_the_same() {
+    for (driver, registered) in [
+        (Some("mlx5_core"), true),
+        (Some("mlx5_core"), false),
+        (None, false),
+        (Some("vfio-pci"), false),
+    ] {
+        let node = Node::new();
+        // The folder is there and shows no device.
+        network(&node, driver, registered);
+        let found = node.read();
+        let driver = driver.unwrap_or_default();
+        assert!(
+            found.contains_key(&format!("host_pci_network_info {NIC} {driver}")),
+            "{found:?}"
+        );
+        let value = found[&format!("host_pci_rdma_registered {NIC}")];
+        assert_eq!(value, u64::from(registered), "{driver}");
+    }
+}
+
+#[test]
+fn a_network_function_that_leaves_leaves_the_output_and_a_virtual_one_is_not_in_it() {
+    let node = Node::new();
+    network(&node, Some("mlx5_core"), true);
+    let mut runner = node.runner();
+    assert!(
+        read(&mut runner)
+            .keys()
+            .any(|k| k.starts_with("host_pci_network_info"))
+    );
+    fs::remove_dir_all(node.path(&format!("{PCI}/{NIC}"))).unwrap();
+    assert!(!read(&mut runner).keys().any(|k| k.contains(NIC)));
+    network(&node, Some("mlx5_core"), true);
+    symlink("../0000:18:00.0", node.path(&format!("{PCI}/{NIC}/physfn"))).unwrap();
+    assert!(!read(&mut runner).keys().any(|k| k.contains(NIC)));
+}

@@ -1,61 +1,62 @@
-//! Counters of a port that mlx5 keeps, `hw_counters/`. Other drivers that name a file alike mean the same.
+//! Counters of a port that mlx5 keeps, `hw_counters/`. Other drivers that name a file alike mean the same. Those of queue
+//! pairs have 32 bits in the hardware; whether they clamp or wrap there nobody says.
 
 use super::row::{Row, Width, counters};
 use crate::metric::{Kind, Metric, Tier, Unit};
 
 counters! {
-    "hw_counters";
-    RX_WRITE_REQUESTS "rx_write_requests" "rdma_rx_write_requests_total" None Detail Width::Wide, 1
+    "/sys/class/infiniband/*/ports/*/hw_counters/";
+    RX_WRITE_REQUESTS "rx_write_requests" "rdma_rx_write_requests_total" None Detail Width::Extended, 1
         ["node_infiniband_rx_write_requests_total"] "RDMA write requests received.";
-    RX_READ_REQUESTS "rx_read_requests" "rdma_rx_read_requests_total" None Detail Width::Wide, 1
+    RX_READ_REQUESTS "rx_read_requests" "rdma_rx_read_requests_total" None Detail Width::Extended, 1
         ["node_infiniband_rx_read_requests_total"] "RDMA read requests received.";
-    RX_ATOMIC_REQUESTS "rx_atomic_requests" "rdma_rx_atomic_requests_total" None Detail Width::Wide, 1
+    RX_ATOMIC_REQUESTS "rx_atomic_requests" "rdma_rx_atomic_requests_total" None Detail Width::Extended, 1
         ["node_infiniband_rx_atomic_requests_total"] "Atomic requests received.";
-    RX_DCT_CONNECT "rx_dct_connect" "rdma_rx_dct_connect_total" None Detail Width::Wide, 1
+    RX_DCT_CONNECT "rx_dct_connect" "rdma_rx_dct_connect_total" None Detail Width::Extended, 1
         ["node_infiniband_rx_dct_connect_requests_total"] "Connect requests received by dynamically connected transports.";
-    OUT_OF_BUFFER "out_of_buffer" "rdma_out_of_buffer_total" None Core Width::Wide, 1
+    OUT_OF_BUFFER "out_of_buffer" "rdma_out_of_buffer_total" None Core Width::Extended, 1
         ["node_infiniband_out_of_buffer_drops_total"] "Packets dropped because the receive queue had no work request.";
-    OUT_OF_SEQUENCE "out_of_sequence" "rdma_out_of_sequence_total" None Core Width::Wide, 1
+    OUT_OF_SEQUENCE "out_of_sequence" "rdma_out_of_sequence_total" None Core Width::Extended, 1
         ["node_infiniband_out_of_sequence_packets_received_total"] "Packets received out of sequence.";
-    DUPLICATE_REQUEST "duplicate_request" "rdma_duplicate_request_total" None Core Width::Wide, 1
+    DUPLICATE_REQUEST "duplicate_request" "rdma_duplicate_request_total" None Core Width::Extended, 1
         ["node_infiniband_duplicate_requests_packets_total"] "Requests received twice, since the other side had sent them again.";
-    RNR_NAK_RETRY_ERR "rnr_nak_retry_err" "rdma_rnr_nak_retry_err_total" None Core Width::Wide, 1
+    RNR_NAK_RETRY_ERR "rnr_nak_retry_err" "rdma_rnr_nak_retry_err_total" None Core Width::Extended, 1
         ["node_infiniband_rnr_nak_retry_packets_received_total"] "Receiver-not-ready answers received, the limit of retries not being exceeded.";
-    PACKET_SEQ_ERR "packet_seq_err" "rdma_packet_seq_err_total" None Core Width::Wide, 1
+    PACKET_SEQ_ERR "packet_seq_err" "rdma_packet_seq_err_total" None Core Width::Extended, 1
         ["node_infiniband_packet_sequence_errors_total"] "Sequence error answers received, the limit of retries not being exceeded.";
-    IMPLIED_NAK_SEQ_ERR "implied_nak_seq_err" "rdma_implied_nak_seq_err_total" None Detail Width::Wide, 1
+    IMPLIED_NAK_SEQ_ERR "implied_nak_seq_err" "rdma_implied_nak_seq_err_total" None Detail Width::Extended, 1
         ["node_infiniband_implied_nak_seq_errors_total"] "Acknowledgements that implied the loss of an answer.";
-    LOCAL_ACK_TIMEOUT_ERR "local_ack_timeout_err" "rdma_local_ack_timeout_err_total" None Core Width::Wide, 1
+    LOCAL_ACK_TIMEOUT_ERR "local_ack_timeout_err" "rdma_local_ack_timeout_err_total" None Core Width::Extended, 1
         ["node_infiniband_local_ack_timeout_errors_total"] "Times that no acknowledgement came before the sender's timer expired.";
-    RESP_LOCAL_LENGTH_ERROR "resp_local_length_error" "rdma_resp_local_length_error_total" None Detail Width::Wide, 1
+    RESP_LOCAL_LENGTH_ERROR "resp_local_length_error" "rdma_resp_local_length_error_total" None Detail Width::Extended, 1
         ["node_infiniband_resp_local_length_errors_total"] "Requests that a responder refused for their length.";
-    RESP_CQE_ERROR "resp_cqe_error" "rdma_resp_cqe_error_total" None Detail Width::Wide, 1
+    RESP_CQE_ERROR "resp_cqe_error" "rdma_resp_cqe_error_total" None Detail Width::Extended, 1
         ["node_infiniband_resp_cqes_errors_total"] "Completions with an error at a responder.";
-    RESP_CQE_FLUSH_ERROR "resp_cqe_flush_error" "rdma_resp_cqe_flush_error_total" None Detail Width::Wide, 1
+    RESP_CQE_FLUSH_ERROR "resp_cqe_flush_error" "rdma_resp_cqe_flush_error_total" None Detail Width::Extended, 1
         ["node_infiniband_resp_cqes_flush_errors_total"] "Completions flushed with an error at a responder.";
-    RESP_REMOTE_ACCESS_ERRORS "resp_remote_access_errors" "rdma_resp_remote_access_errors_total" None Detail Width::Wide, 1
+    RESP_REMOTE_ACCESS_ERRORS "resp_remote_access_errors" "rdma_resp_remote_access_errors_total" None Detail Width::Extended, 1
         ["node_infiniband_resp_remote_access_errors_total"] "Remote access errors that a responder found.";
-    REQ_CQE_ERROR "req_cqe_error" "rdma_req_cqe_error_total" None Detail Width::Wide, 1
+    REQ_CQE_ERROR "req_cqe_error" "rdma_req_cqe_error_total" None Detail Width::Extended, 1
         ["node_infiniband_req_cqes_errors_total"] "Completions with an error at a requester.";
-    REQ_CQE_FLUSH_ERROR "req_cqe_flush_error" "rdma_req_cqe_flush_error_total" None Detail Width::Wide, 1
+    REQ_CQE_FLUSH_ERROR "req_cqe_flush_error" "rdma_req_cqe_flush_error_total" None Detail Width::Extended, 1
         ["node_infiniband_req_cqes_flush_errors_total"] "Completions flushed with an error at a requester.";
-    REQ_REMOTE_INVALID_REQUEST "req_remote_invalid_request" "rdma_req_remote_invalid_request_total" None Detail Width::Wide, 1
+    REQ_REMOTE_INVALID_REQUEST "req_remote_invalid_request" "rdma_req_remote_invalid_request_total" None Detail Width::Extended, 1
         ["node_infiniband_req_remote_invalid_request_errors_total"] "Requests that the other side found invalid.";
-    REQ_REMOTE_ACCESS_ERRORS "req_remote_access_errors" "rdma_req_remote_access_errors_total" None Detail Width::Wide, 1
+    REQ_REMOTE_ACCESS_ERRORS "req_remote_access_errors" "rdma_req_remote_access_errors_total" None Detail Width::Extended, 1
         ["node_infiniband_req_remote_access_errors_total"] "Requests that the other side refused for their access.";
-    REQ_TRANSPORT_RETRIES_EXCEEDED "req_transport_retries_exceeded" "rdma_req_transport_retries_exceeded_total" None Core Width::Wide, 1
+    REQ_TRANSPORT_RETRIES_EXCEEDED "req_transport_retries_exceeded" "rdma_req_transport_retries_exceeded_total" None Core Width::Extended, 1
         [] "Queue pairs that died because the limit of transport retries was exceeded.";
-    REQ_RNR_RETRIES_EXCEEDED "req_rnr_retries_exceeded" "rdma_req_rnr_retries_exceeded_total" None Core Width::Wide, 1
+    REQ_RNR_RETRIES_EXCEEDED "req_rnr_retries_exceeded" "rdma_req_rnr_retries_exceeded_total" None Core Width::Extended, 1
         [] "Queue pairs that died because the limit of receiver-not-ready retries was exceeded.";
-    ROCE_ADP_RETRANS "roce_adp_retrans" "rdma_roce_adp_retrans_total" None Core Width::Wide, 1
+    ROCE_ADP_RETRANS "roce_adp_retrans" "rdma_roce_adp_retrans_total" None Core Width::Extended, 1
         ["node_infiniband_roce_adp_retransmits_total"] "Adaptive retransmissions of RoCE traffic.";
-    ROCE_ADP_RETRANS_TO "roce_adp_retrans_to" "rdma_roce_adp_retrans_to_total" None Core Width::Wide, 1
+    ROCE_ADP_RETRANS_TO "roce_adp_retrans_to" "rdma_roce_adp_retrans_to_total" None Core Width::Extended, 1
         ["node_infiniband_roce_adp_retransmits_timeout_total"] "Adaptive retransmissions of RoCE traffic that ran into a timeout.";
-    ROCE_SLOW_RESTART "roce_slow_restart" "rdma_roce_slow_restart_total" None Core Width::Wide, 1
+    ROCE_SLOW_RESTART "roce_slow_restart" "rdma_roce_slow_restart_total" None Core Width::Extended, 1
         ["node_infiniband_roce_slow_restart_used_total"] "Times that RoCE slow restart was used.";
-    ROCE_SLOW_RESTART_CNPS "roce_slow_restart_cnps" "rdma_roce_slow_restart_cnps_total" None Detail Width::Wide, 1
+    ROCE_SLOW_RESTART_CNPS "roce_slow_restart_cnps" "rdma_roce_slow_restart_cnps_total" None Detail Width::Extended, 1
         ["node_infiniband_roce_slow_restart_cnps_total"] "Congestion notifications that RoCE slow restart generated.";
-    ROCE_SLOW_RESTART_TRANS "roce_slow_restart_trans" "rdma_roce_slow_restart_trans_total" None Detail Width::Wide, 1
+    ROCE_SLOW_RESTART_TRANS "roce_slow_restart_trans" "rdma_roce_slow_restart_trans_total" None Detail Width::Extended, 1
         ["node_infiniband_roce_slow_restart_total"] "Times that RoCE slow restart changed its state.";
     NP_ECN_MARKED_ROCE_PACKETS "np_ecn_marked_roce_packets" "rdma_np_ecn_marked_roce_packets_total" None Core Width::Wide, 1
         ["node_infiniband_np_ecn_marked_roce_packets_received_total"] "RoCE packets received that a switch had marked for congestion.";

@@ -5,7 +5,7 @@ use super::row::{Row, Width, counters};
 use crate::metric::{Kind, Metric, Tier, Unit};
 
 counters! {
-    "counters";
+    "/sys/class/infiniband/*/ports/*/counters/";
     SYMBOL_ERROR "symbol_error" "rdma_symbol_error_total" None Core Width::Bits(16), 1
         ["node_infiniband_symbol_error_total"] "Minor link errors on one or more lanes.";
     LINK_ERROR_RECOVERY "link_error_recovery" "rdma_link_error_recovery_total" None Core Width::Bits(8), 1
@@ -33,9 +33,9 @@ counters! {
     PORT_XMIT_WAIT "port_xmit_wait" "rdma_port_xmit_wait_total" None Core Width::Bits(32), 1
         ["node_infiniband_port_transmit_wait_total"] "Ticks in which a port had data and no credits to send it.";
     PORT_XMIT_DATA "port_xmit_data" "rdma_port_xmit_data_bytes_total" Bytes Core Width::Extended, 4
-        ["node_infiniband_port_data_transmitted_bytes_total"] "Bytes sent. A PMA counts them in words of four.";
+        ["node_infiniband_port_data_transmitted_bytes_total"] "Bytes sent, which a PMA counts in words of four.";
     PORT_RCV_DATA "port_rcv_data" "rdma_port_rcv_data_bytes_total" Bytes Core Width::Extended, 4
-        ["node_infiniband_port_data_received_bytes_total"] "Bytes received. A PMA counts them in words of four.";
+        ["node_infiniband_port_data_received_bytes_total"] "Bytes received, which a PMA counts in words of four.";
     PORT_XMIT_PACKETS "port_xmit_packets" "rdma_port_xmit_packets_total" None Core Width::Extended, 1
         ["node_infiniband_port_packets_transmitted_total"] "Packets sent.";
     PORT_RCV_PACKETS "port_rcv_packets" "rdma_port_rcv_packets_total" None Core Width::Extended, 1
@@ -48,6 +48,6 @@ counters! {
         ["node_infiniband_multicast_packets_transmitted_total"] "Multicast packets sent.";
     MULTICAST_RCV_PACKETS "multicast_rcv_packets" "rdma_multicast_rcv_packets_total" None Detail Width::Wide, 1
         ["node_infiniband_multicast_packets_received_total"] "Multicast packets received.";
-    PORT_RCV_DISCARDS "port_rcv_discards" "rdma_port_rcv_discards_total" None Detail Width::Wide, 1
+    PORT_RCV_DISCARDS "port_rcv_discards" "rdma_port_rcv_discards_total" None Core Width::Wide, 1
         ["node_infiniband_port_discards_received_total"] "Packets received and dropped, where the vendor counts them.";
 }

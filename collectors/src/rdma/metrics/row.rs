@@ -38,10 +38,11 @@ pub(in crate::rdma) struct Row {
     pub(in crate::rdma) width: Width,
 }
 
-/// Makes a static for each counter, `ROWS` of their files and `METRICS` of all. A line: name of the static, file, name
+/// Makes a static for each counter, `ROWS` of their files and `METRICS` of all. First what stands before the file in its
+/// source. A line: name of the static, file, name
 /// of the metric, unit, tier, width, factor, node_exporter's name or nothing, help.
 macro_rules! counters {
-    ($folder:literal; $($name:ident $file:literal $metric:literal $unit:ident $tier:ident $width:expr, $scale:literal
+    ($source:literal; $($name:ident $file:literal $metric:literal $unit:ident $tier:ident $width:expr, $scale:literal
         [$($alias:literal)?] $help:literal;)*) => {
         $(
             #[doc = $help]
@@ -52,7 +53,7 @@ macro_rules! counters {
                 labels: super::PORT,
                 help: $help,
                 tier: Tier::$tier,
-                source: concat!("/sys/class/infiniband/*/ports/*/", $folder, "/", $file),
+                source: concat!($source, $file),
                 aliases: &[$(super::alias::port($alias, Kind::Counter))?],
             };
         )*

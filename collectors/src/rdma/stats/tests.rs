@@ -44,7 +44,7 @@ impl Asker {
             guid: Some(GUID.to_owned()),
         };
         Self {
-            stats: Stats::new(known, 1, false, Box::new(script.clone())),
+            stats: Stats::new(known, 1, Words::of("mlx5_core"), Box::new(script.clone())),
             script,
             now: Instant::now(),
         }

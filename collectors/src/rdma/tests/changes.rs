@@ -156,7 +156,7 @@ fn what_is_the_devices_is_told_once_however_many_ports_it_has() {
         .iter_mut()
         .map(|port| {
             let readings = read(&mut **port);
-            value(&readings, "rdma_device_hw_counter mlx4_0 num_cqovf") == Some(5)
+            value(&readings, "rdma_device_hw_counter_total mlx4_0 num_cqovf") == Some(5)
                 && readings.keys().any(|s| s.starts_with("rdma_device_info mlx4_0"))
         })
         .collect();
@@ -179,7 +179,7 @@ fn counters_that_come_after_their_port_are_read() {
         ("1/hw_counters/out_of_buffer", "rdma_out_of_buffer_total mlx5_0 1"),
         (
             "../hw_counters/num_cqovf",
-            "rdma_device_hw_counter mlx5_0 num_cqovf",
+            "rdma_device_hw_counter_total mlx5_0 num_cqovf",
         ),
     ] {
         assert!(!devices.changed(), "{file}");

@@ -24,7 +24,8 @@ fn files(folder: &Path) -> usize {
             found += fs::read_dir(port.join(counters)).unwrap().count();
         }
         found -= usize::from(port.join("hw_counters/lifespan").exists());
-        found += usize::from(port.join("gid_attrs/ndevs/0").exists());
+        // The interface's operstate and carrier_down_count.
+        found += 2 * usize::from(port.join("gid_attrs/ndevs/0").exists());
     }
     found
 }

@@ -171,8 +171,13 @@ fn a_counter_at_its_maximum_is_flagged_and_its_neighbours_are_not() {
         );
     }
     // Where none of them can be read, none is known to count.
-    for file in ["link_downed", "symbol_error"] {
-        node.write(&format!("infiniband/mlx5_0/ports/1/counters/{file}"), "");
+    for file in [
+        "counters/link_downed",
+        "counters/symbol_error",
+        "hw_counters/out_of_buffer",
+        "hw_counters/rx_write_requests",
+    ] {
+        node.write(&format!("infiniband/mlx5_0/ports/1/{file}"), "");
     }
     let readings = read(&mut *ports[0]);
     assert_eq!(value(&readings, "rdma_port_saturated_counters mlx5_0 1"), None);

@@ -33,6 +33,23 @@ fn a_counter_is_decimal_digits_alone() {
 }
 
 #[test]
+fn an_interface_is_up_or_not_or_does_not_say() {
+    for (text, expected) in [
+        ("up\n", Ok(Some(true))),
+        ("down\n", Ok(Some(false))),
+        ("lowerlayerdown\n", Ok(Some(false))),
+        ("notpresent", Ok(Some(false))),
+        ("dormant", Ok(Some(false))),
+        ("testing", Ok(Some(false))),
+        ("unknown\n", Ok(None)),
+        ("UP", Err(Reason::Malformed)),
+        ("", Err(Reason::Empty)),
+    ] {
+        assert_eq!(operstate(text.as_bytes()), expected, "{text:?}");
+    }
+}
+
+#[test]
 fn a_state_is_a_number_with_a_name() {
     assert_eq!(state(b"4: ACTIVE\n"), Ok(4));
     assert_eq!(state(b"6: LinkErrorRecovery\n"), Ok(6));

@@ -32,7 +32,8 @@ incidents  1 open
 
 collector  state  devices  series  age
 test       late         3       4  0 s  deadline
-                                        pci c: no answer for 10 s, state D in nv_wait
+                                        pci c: no answer for 10 s, state D in nv_wait, ioctl
+                                        /dev/nvidiactl
 
 worker  pid  starts
 kernel            0  down

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use collectors::host::metrics::{
     EDAC_UNCORRECTED, PCI_DEVICE_INFO, PCI_FUNCTION_RESPONDING, PCI_GPU_INFO, PCI_GPUS, PCI_LINK_SPEED,
-    PCI_LINK_SPEED_MAX, PCI_LINK_WIDTH, PCI_LINK_WIDTH_MAX,
+    PCI_LINK_SPEED_MAX, PCI_LINK_WIDTH, PCI_LINK_WIDTH_MAX, PCI_NETWORK_INFO, PCI_RDMA_REGISTERED,
 };
 use collectors::rdma::metrics::{
-    CARRIER_DOWN, LINK_DOWNED, PORT_INFO, PORT_PHYSICAL_STATE, PORT_RATE, PORT_STATE,
+    CARRIER_DOWN, DEVICE_INFO, LINK_DOWNED, PORT_INFO, PORT_PHYSICAL_STATE, PORT_RATE, PORT_STATE,
 };
 use collectors::sys::task::Task;
-use collectors::{Block, Cadence, Metric, Spec, Subject, SubjectKind, Value};
+use collectors::{Block, Cadence, Kind, Metric, Spec, Subject, SubjectKind, Unit, Value};
 
 use crate::core::snapshot::{CollectorState, DeviceState, Late, Prepared, Presence, Snapshot};
 
@@ -27,6 +27,14 @@ pub(super) struct Port {
     pub(super) link_downed: Option<u64>,
     pub(super) carrier_down: Option<u64>,
     pub(super) late: bool,
+    pub(super) driver: &'static str,
+    pub(super) netdev: &'static str,
+    pub(super) board: &'static str,
+    pub(super) firmware: &'static str,
+    /// In bytes per second, while it is up.
+    pub(super) rate: Option<f64>,
+    /// More series: metric, labels behind device and port, value.
+    pub(super) series: Vec<(&'static Metric, Vec<&'static str>, f64)>,
     /// What the thread of a late one waits for.
     pub(super) task: Option<Task>,
 }
@@ -44,8 +52,27 @@ impl Port {
             link_downed: Some(0),
             carrier_down: None,
             late: false,
+            driver: "mlx5_core",
+            netdev: "",
+            board: "",
+            firmware: "28.43.1014",
+            rate: Some(50e9),
+            series: Vec::new(),
             task: None,
         }
+    }
+
+    /// Sets one more series.
+    pub(super) fn set(&mut self, metric: &'static Metric, labels: &[&'static str], value: f64) {
+        self.series.retain(|(m, l, _)| *m != metric || l != labels);
+        self.series.push((metric, labels.to_vec(), value));
+    }
+
+    /// Counts on in one more series.
+    pub(super) fn add(&mut self, metric: &'static Metric, labels: &[&'static str], more: f64) {
+        let mut of = self.series.iter().filter(|(m, l, _)| *m == metric && l == labels);
+        let before = of.next().map_or(0.0, |(_, _, value)| *value);
+        self.set(metric, labels, before + more);
     }
 
     pub(super) fn up(&mut self) {
@@ -103,7 +130,7 @@ fn driven(gpu: &Driven, at: Duration) -> DeviceState {
 /// Stands in for the rdma collector.
 static RDMA: Spec = Spec {
     name: "ports of a test",
-    domain: &collectors::domain::HOST,
+    domain: &collectors::domain::RDMA,
     metrics: &[],
     events: false,
     notes: false,
@@ -124,6 +151,8 @@ pub(super) struct Host {
     pub(super) kernel_log: bool,
     pub(super) ports: Vec<Port>,
     pub(super) links: Vec<Link>,
+    /// Network functions: address, driver, whether an RDMA device is registered.
+    pub(super) networks: Vec<(String, &'static str, Option<bool>)>,
     pub(super) driven: Vec<Driven>,
 }
 
@@ -167,23 +196,44 @@ pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
 fn port(port: &Port, at: Duration) -> DeviceState {
     let mut block = Block::default();
     let labels = [port.device.as_str(), "1"];
-    let driver = "mlx5_core";
     let info = [
         labels[0],
         labels[1],
         port.layer,
-        "",
+        port.netdev,
         &port.pci,
         "0",
-        driver,
+        port.driver,
         port.function,
     ];
     block.info(&PORT_INFO, &info);
     block.maybe_u64(&PORT_STATE, &labels, port.state);
     block.maybe_u64(&PORT_PHYSICAL_STATE, &labels, port.physical);
     // A port that is down shows the lowest rate that there is.
-    let rate = if port.state == Some(4) { 50e9 } else { 312.5e6 };
-    block.f64(&PORT_RATE, &labels, rate);
+    if let Some(rate) = port.rate {
+        let rate = if port.state == Some(4) { rate } else { 312.5e6 };
+        block.f64(&PORT_RATE, &labels, rate);
+    }
+    block.info(
+        &DEVICE_INFO,
+        &[&port.device, port.board, port.firmware, "MT4129", ""],
+    );
+    for (metric, more, value) in &port.series {
+        let labels: Vec<&str> = labels.iter().chain(more).copied().collect();
+        // Counters are whole numbers.
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a test's own"
+        )]
+        let value = if metric.unit != Unit::Seconds && (metric.kind == Kind::Counter || value.fract() == 0.0)
+        {
+            Value::U64(*value as u64)
+        } else {
+            Value::F64(*value)
+        };
+        block.push(metric, &labels, value);
+    }
     block.maybe_u64(&LINK_DOWNED, &labels, port.link_downed);
     block.maybe_u64(&CARRIER_DOWN, &labels, port.carrier_down);
     let name = format!("{}/1", port.device);
@@ -229,6 +279,10 @@ fn bus(host: &Host, at: Duration) -> DeviceState {
         block.push(&PCI_FUNCTION_RESPONDING, &[address], value);
     }
     links(&mut block, &host.links);
+    for (address, driver, registered) in &host.networks {
+        block.info(&PCI_NETWORK_INFO, &[address, driver]);
+        block.maybe_u64(&PCI_RDMA_REGISTERED, &[address], registered.map(u64::from));
+    }
     let mut device = device(Subject::new(SubjectKind::Pci, "bus"), &block, at);
     if !host.readable {
         device.error = Some(("io".to_owned(), "cannot be listed".to_owned()));

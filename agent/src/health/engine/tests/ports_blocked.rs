@@ -25,7 +25,7 @@ fn a_port_that_stays_in_one_call_is_found_with_the_file_and_ends_when_it_answers
         "wait_func",
         "read /sys/x/infiniband/mlx5_2/ports/1/state",
     );
-    sim.pass(90);
+    sim.pass(120);
     assert_eq!(sim.incidents(), ["does not answer in read ports/1/state open"]);
     let evidence = sim.engine.view().incidents[0].findings[0].evidence.join("; ");
     for part in [

@@ -98,6 +98,7 @@ impl Sim {
                 kernel_log: true,
                 ports: Vec::new(),
                 links: Vec::new(),
+                networks: Vec::new(),
                 driven: Vec::new(),
             },
             boot: 0,

@@ -1,0 +1,158 @@
+//! `[health.rdma]`: how the RDMA adapters of this kind of node are meant to be. What is not set is not compared.
+
+use collectors::PciAddress;
+use serde::{Deserialize, Serialize};
+
+use super::keys::{Key, quote, quoted};
+use super::value::{Fits, Item, list, text, whole, wholes};
+
+/// `[health.rdma]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Rdma {
+    /// `addresses`: PCI addresses of the adapters that must be there.
+    pub addresses: Vec<PciAddress>,
+    /// `pfc`: the priorities that have priority flow control, in order, each once; all others have none.
+    pub pfc: Option<Vec<u64>>,
+    /// `trust`: what decides about a packet's priority: `dscp` or `pcp`.
+    pub trust: Option<String>,
+    /// `ecn`: the priorities that have DCQCN at both points.
+    pub ecn: Option<Vec<u64>>,
+    /// `mtu`: of the network interface, in bytes.
+    pub mtu: Option<u64>,
+    /// `fec`: the forward error correction in use.
+    pub fec: Option<String>,
+    /// `rate`: of the link, in gigabits per second.
+    pub rate: Option<u64>,
+    /// `firmware`: the versions that are allowed.
+    pub firmware: Vec<String>,
+}
+
+const PRIORITIES: &str = "an array of priorities from 0 to 7";
+const PRIORITY: &str = "a priority from 0 to 7";
+const FECS: &str = "\"off\", \"rs\", \"baser\" or \"llrs\"";
+
+fn priorities(item: &Item<'_>) -> Fits<Option<Vec<u64>>> {
+    let mut found = wholes(item, PRIORITIES, PRIORITY, &(0..=7))?;
+    found.sort_unstable();
+    found.dedup();
+    Ok(Some(found))
+}
+
+fn numbers(numbers: Option<&Vec<u64>>) -> Option<String> {
+    let numbers: Vec<String> = numbers?.iter().map(u64::to_string).collect();
+    Some(format!("[{}]", numbers.join(", ")))
+}
+
+fn one_of(words: &'static [&'static str]) -> impl Fn(&str) -> Option<String> {
+    move |text| words.contains(&text).then(|| text.to_owned())
+}
+
+/// A firmware version as drivers write it.
+fn version(text: &str) -> Option<String> {
+    let good = (1..=64).contains(&text.len())
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"._-/ ()".contains(&b));
+    good.then(|| text.to_owned())
+}
+
+pub(super) const ADDRESSES: Key = Key {
+    path: "health.rdma.addresses",
+    help: "PCI addresses of the RDMA adapters that must be there. Empty: those that were there in this boot.",
+    example: "",
+    set: |c, v| {
+        let each = "a PCI address such as \"0000:19:00.0\"";
+        c.health.rdma.addresses = list(v, "an array of PCI addresses", each, PciAddress::parse)?;
+        Ok(())
+    },
+    show: |c| Some(quoted(&c.health.rdma.addresses)),
+};
+
+pub(super) const PFC: Key = Key {
+    path: "health.rdma.pfc",
+    help: "The priorities of a RoCE port that have priority flow control; all others must have none.",
+    example: "[3]",
+    set: |c, v| priorities(v).map(|p| c.health.rdma.pfc = p),
+    show: |c| numbers(c.health.rdma.pfc.as_ref()),
+};
+
+pub(super) const TRUST: Key = Key {
+    path: "health.rdma.trust",
+    help: "What decides about the priority of a RoCE packet: dscp or pcp.",
+    example: "\"dscp\"",
+    set: |c, v| {
+        let words = one_of(&["dscp", "pcp"]);
+        c.health.rdma.trust = Some(text(v, "\"dscp\" or \"pcp\"", words)?);
+        Ok(())
+    },
+    show: |c| c.health.rdma.trust.as_deref().map(quote),
+};
+
+pub(super) const ECN: Key = Key {
+    path: "health.rdma.ecn",
+    help: "The priorities of a RoCE port that have DCQCN, at notification and reaction point.",
+    example: "[3]",
+    set: |c, v| priorities(v).map(|p| c.health.rdma.ecn = p),
+    show: |c| numbers(c.health.rdma.ecn.as_ref()),
+};
+
+pub(super) const MTU: Key = Key {
+    path: "health.rdma.mtu",
+    help: "The MTU of a RoCE port's network interface, in bytes.",
+    example: "9000",
+    set: |c, v| {
+        number(
+            &mut c.health.rdma.mtu,
+            v,
+            "a number of bytes from 68 to 65535",
+            68..=65535,
+        )
+    },
+    show: |c| c.health.rdma.mtu.map(|n| n.to_string()),
+};
+
+pub(super) const FEC: Key = Key {
+    path: "health.rdma.fec",
+    help: "The forward error correction of a RoCE port: off, rs, baser or llrs.",
+    example: "\"rs\"",
+    set: |c, v| {
+        let words = one_of(&["off", "rs", "baser", "llrs"]);
+        c.health.rdma.fec = Some(text(v, FECS, words)?);
+        Ok(())
+    },
+    show: |c| c.health.rdma.fec.as_deref().map(quote),
+};
+
+pub(super) const RATE: Key = Key {
+    path: "health.rdma.rate",
+    help: "The rate of a port's link, in gigabits per second.",
+    example: "400",
+    set: |c, v| {
+        let expected = "a number of gigabits per second from 1 to 10000";
+        number(&mut c.health.rdma.rate, v, expected, 1..=10_000)
+    },
+    show: |c| c.health.rdma.rate.map(|n| n.to_string()),
+};
+
+pub(super) const FIRMWARE: Key = Key {
+    path: "health.rdma.firmware",
+    help: "The firmware versions that an RDMA adapter may have. Empty: any.",
+    example: "",
+    set: |c, v| {
+        let each = "a firmware version such as \"28.43.1014\"";
+        c.health.rdma.firmware = list(v, "an array of firmware versions", each, version)?;
+        Ok(())
+    },
+    show: |c| Some(quoted(&c.health.rdma.firmware)),
+};
+
+fn number(
+    slot: &mut Option<u64>,
+    item: &Item<'_>,
+    expected: &'static str,
+    range: std::ops::RangeInclusive<u64>,
+) -> Fits<()> {
+    *slot = Some(whole(item, expected, &range)?);
+    Ok(())
+}

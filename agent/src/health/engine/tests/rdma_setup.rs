@@ -1,0 +1,204 @@
+//! Check `rdma-configuration`.
+
+use collectors::ethernet::metrics::{DCQCN_ENABLED, FEC_MODE, PFC_ENABLED, PORT_MTU, QOS_TRUST};
+use collectors::rdma::metrics::{ROCE_NCCL_GID_INFO, ROCE_V2_GIDS};
+
+use super::host::Port;
+use super::sim::*;
+use crate::config::Rdma;
+use crate::health::Mode;
+
+fn node(profile: Rdma) -> Sim {
+    let mut config = config(Mode::Drain);
+    config.health.rdma = profile;
+    let mut sim = Sim::with(config, None);
+    sim.host.ports = (0..8).map(Port::new).collect();
+    for port in &mut sim.host.ports {
+        port.layer = "Ethernet";
+        port.set(&PFC_ENABLED, &["0"], 0.0);
+        port.set(&PFC_ENABLED, &["3"], 1.0);
+        port.set(&QOS_TRUST, &["dscp"], 1.0);
+        port.set(&PORT_MTU, &[], 9000.0);
+        port.set(&FEC_MODE, &["rs"], 1.0);
+        for point in ["np", "rp"] {
+            port.set(&DCQCN_ENABLED, &[point, "3"], 1.0);
+        }
+        port.set(&ROCE_V2_GIDS, &[], 1.0);
+    }
+    sim.pass(300);
+    sim
+}
+
+fn profile() -> Rdma {
+    Rdma {
+        pfc: Some(vec![3]),
+        trust: Some("dscp".to_owned()),
+        ecn: Some(vec![3]),
+        mtu: Some(9000),
+        fec: Some("rs".to_owned()),
+        rate: Some(400),
+        firmware: vec!["28.42.1000".to_owned(), "28.43.1014".to_owned()],
+        ..Rdma::default()
+    }
+}
+
+fn evidence(sim: &Sim) -> String {
+    sim.engine.view().incidents[0].findings[0].evidence[0].clone()
+}
+
+#[test]
+fn a_port_that_is_not_as_the_profile_says_comments_and_ends_when_it_is() {
+    let mut sim = node(profile());
+    assert!(sim.incidents().is_empty());
+    sim.host.ports[3].set(&PFC_ENABLED, &["3"], 0.0);
+    sim.host.ports[3].set(&PORT_MTU, &[], 1500.0);
+    sim.pass(90);
+    let drift = "configuration differs: PFC, MTU at 0000:13:00.0";
+    assert!(
+        sim.incidents().contains(&format!("{drift} open")),
+        "{:?}",
+        sim.incidents()
+    );
+    assert!(sim.slurm.comment.clone().unwrap().contains("rdma-configuration"));
+    assert_eq!(sim.slurm.drains, 0);
+    let evidence = evidence(&sim);
+    assert!(
+        evidence.contains(
+            "PFC (rdma_pfc_enabled) is none, expected 3; MTU (rdma_port_mtu_bytes) is 1500, expected 9000"
+        ),
+        "{evidence}"
+    );
+    sim.host.ports[3].set(&PFC_ENABLED, &["3"], 1.0);
+    sim.host.ports[3].set(&PORT_MTU, &[], 9000.0);
+    sim.pass(150);
+    assert!(
+        sim.incidents().iter().all(|i| i.ends_with("cleared")),
+        "{:?}",
+        sim.incidents()
+    );
+}
+
+#[test]
+fn every_aspect_of_the_profile_is_compared() {
+    let faults: [(&str, fn(&mut Port)); 6] = [
+        ("trust", |p| {
+            p.series.retain(|(m, _, _)| *m != &QOS_TRUST);
+            p.set(&QOS_TRUST, &["pcp"], 1.0);
+        }),
+        ("DCQCN", |p| p.set(&DCQCN_ENABLED, &["rp", "3"], 0.0)),
+        ("FEC", |p| {
+            p.series.retain(|(m, _, _)| *m != &FEC_MODE);
+            p.set(&FEC_MODE, &["off"], 1.0);
+        }),
+        ("rate", |p| p.rate = Some(25e9)),
+        ("firmware", |p| p.firmware = "28.40.1000"),
+        ("GID of jobs", |p| {
+            p.set(&ROCE_NCCL_GID_INFO, &["3", "RoCE v1"], 1.0)
+        }),
+    ];
+    for (word, break_it) in faults {
+        let mut sim = node(profile());
+        break_it(&mut sim.host.ports[3]);
+        sim.pass(90);
+        let expected = format!("configuration differs: {word} at 0000:13:00.0 open");
+        assert!(
+            sim.incidents().contains(&expected),
+            "{word}: {:?}",
+            sim.incidents()
+        );
+    }
+}
+
+#[test]
+fn a_node_that_was_never_set_up_is_one_finding_of_the_node() {
+    let mut sim = node(profile());
+    for port in &mut sim.host.ports {
+        port.set(&PFC_ENABLED, &["3"], 0.0);
+    }
+    sim.pass(90);
+    assert_eq!(
+        sim.incidents(),
+        ["configuration of most Ethernet ports together open"]
+    );
+    assert!(sim.slurm.comment.is_some());
+    assert_eq!(sim.slurm.drains, 0);
+}
+
+#[test]
+fn without_a_profile_the_odd_one_out_is_only_shown() {
+    let mut sim = node(Rdma::default());
+    sim.host.ports[3].set(&PFC_ENABLED, &["3"], 0.0);
+    sim.pass(90);
+    assert_eq!(
+        sim.incidents(),
+        ["unlike most of its kind: PFC at 0000:13:00.0 open"]
+    );
+    assert_eq!(sim.slurm.comment, None);
+    sim.host.ports[3].set(&PFC_ENABLED, &["3"], 1.0);
+    sim.pass(150);
+    assert_eq!(
+        sim.incidents(),
+        ["unlike most of its kind: PFC at 0000:13:00.0 cleared"]
+    );
+}
+
+#[test]
+fn without_a_profile_all_alike_is_as_it_should_be_whatever_it_is() {
+    let mut sim = node(Rdma::default());
+    for port in &mut sim.host.ports {
+        port.set(&PFC_ENABLED, &["3"], 0.0);
+        port.set(&PORT_MTU, &[], 1500.0);
+    }
+    sim.pass(600);
+    assert!(sim.incidents().is_empty());
+}
+
+#[test]
+fn two_kinds_of_ports_are_no_measure_for_each_other() {
+    let mut sim = node(Rdma::default());
+    for port in &mut sim.host.ports[4..] {
+        port.board = "MT_0000000223";
+        port.set(&PORT_MTU, &[], 1500.0);
+    }
+    sim.pass(600);
+    assert!(sim.incidents().is_empty());
+}
+
+#[test]
+fn what_cannot_be_read_is_neither_drift_nor_its_end() {
+    let mut sim = node(profile());
+    sim.host.ports[4].series.clear();
+    sim.host.ports[3].set(&PORT_MTU, &[], 1500.0);
+    sim.pass(90);
+    let before = sim.incidents();
+    assert!(
+        before.iter().all(|i| i.contains("MTU at 0000:13:00.0 open")),
+        "{before:?}"
+    );
+    sim.host.ports[3].series.retain(|(m, _, _)| *m != &PORT_MTU);
+    sim.pass(3600);
+    assert_eq!(sim.incidents(), before);
+}
+
+#[test]
+fn a_port_without_a_routable_gid_is_shown() {
+    let mut sim = node(Rdma::default());
+    sim.host.ports[3].set(&ROCE_V2_GIDS, &[], 0.0);
+    sim.pass(90);
+    assert_eq!(
+        sim.incidents(),
+        ["no address: routable RoCE v2 GID at 0000:13:00.0 open"]
+    );
+    assert_eq!(sim.slurm.comment, None);
+}
+
+#[test]
+fn a_profile_of_ethernet_says_nothing_of_infiniband() {
+    let mut config = config(Mode::Drain);
+    config.health.rdma = profile();
+    let mut sim = Sim::with(config, None);
+    sim.host.ports = (0..8).map(Port::new).collect();
+    sim.host.ports[3].set(&PORT_MTU, &[], 2044.0);
+    sim.pass(600);
+    assert!(sim.incidents().is_empty());
+}

@@ -1,0 +1,122 @@
+//! The calls that are made for one port. Each is one question to its driver, and stands for itself.
+
+use super::gate::{Answer, Gate, Ways};
+use super::statistics::Statistics;
+use super::why::Why;
+use crate::netlink::dcb::{self, Ieee};
+use crate::netlink::ethtool::{self, Fec, Pause};
+use crate::netlink::message::Request;
+use crate::rdma::text::Reason;
+
+/// A kind of call: a word for the `call` label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Call {
+    /// How priorities are set up, by DCB.
+    Dcb,
+    /// The driver's statistics.
+    Statistics,
+    /// Pause frames of the whole link.
+    Pause,
+    /// Forward error correction.
+    Fec,
+    /// How often the link went down.
+    LinkState,
+}
+
+impl Call {
+    pub(super) const ALL: [Self; 5] = [
+        Self::Dcb,
+        Self::Statistics,
+        Self::Pause,
+        Self::Fec,
+        Self::LinkState,
+    ];
+
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Dcb => "dcb",
+            Self::Statistics => "statistics",
+            Self::Pause => "pause",
+            Self::Fec => "fec",
+            Self::LinkState => "link_state",
+        }
+    }
+}
+
+/// Whom to ask about what.
+pub(super) struct About<'a> {
+    pub(super) gate: &'a Gate,
+    /// What is given a rest where it is slow.
+    pub(super) device: &'a str,
+    pub(super) netdev: &'a str,
+}
+
+impl About<'_> {
+    pub(super) fn dcb(&self) -> Answer<Ieee> {
+        self.gate.call(self.device, |ways| {
+            let mut found = None;
+            ways.route.ask(&mut dcb::ieee(self.netdev), &mut |payload| {
+                found = Some(Ieee::parse(payload, self.netdev)?);
+                Ok(())
+            })?;
+            found.ok_or(Why::Refused(Reason::Unsupported))
+        })
+    }
+
+    pub(super) fn statistics(&self, into: &mut Statistics) -> Answer<()> {
+        self.gate
+            .call(self.device, |ways| into.read(&mut *ways.ethtool, self.netdev))
+    }
+
+    /// No count at all is no answer.
+    pub(super) fn pause(&self) -> Answer<Pause> {
+        self.ethtool(ethtool::pause, |payload, netdev| {
+            let found = Pause::parse(payload, netdev)?;
+            Ok((found != Pause::default()).then_some(found))
+        })
+    }
+
+    /// Likewise.
+    pub(super) fn fec(&self) -> Answer<Fec> {
+        self.ethtool(ethtool::fec, |payload, netdev| {
+            let found = Fec::parse(payload, netdev)?;
+            Ok((found != Fec::default()).then_some(found))
+        })
+    }
+
+    /// Likewise.
+    pub(super) fn link_down(&self) -> Answer<u32> {
+        self.ethtool(ethtool::link_state, ethtool::down_count)
+    }
+
+    fn ethtool<T>(
+        &self,
+        question: fn(u16, &str) -> Request,
+        read: fn(&[u8], &str) -> Result<Option<T>, crate::netlink::Garbled>,
+    ) -> Answer<T> {
+        self.gate.call(self.device, |ways| {
+            let family = family(ways)?;
+            let mut found = None;
+            ways.generic
+                .ask(&mut question(family, self.netdev), &mut |payload| {
+                    found = read(payload, self.netdev)?;
+                    Ok(())
+                })?;
+            found.ok_or(Why::Refused(Reason::Unsupported))
+        })
+    }
+}
+
+/// The number of ethtool's family, which does not change while the kernel runs.
+fn family(ways: &mut Ways) -> Result<u16, Why> {
+    if let Some(family) = ways.family {
+        return Ok(family);
+    }
+    let mut found = None;
+    ways.generic.ask(&mut ethtool::family(), &mut |payload| {
+        found = Some(ethtool::family_id(payload)?);
+        Ok(())
+    })?;
+    ways.family = found;
+    found.ok_or(Why::Refused(Reason::Unsupported))
+}

@@ -1,0 +1,88 @@
+//! A driver's statistics as values of metrics.
+
+use std::collections::BTreeMap;
+
+use super::drivers::{Driver, Row, Scale};
+use crate::netlink::dcb::Pfc;
+use crate::{Block, Metric, Value};
+
+/// What was counted, by place of the first row that says the same, and number of the priority or lane.
+pub(super) struct Counts {
+    rows: &'static [Row],
+    /// `None`: a part of it was not to be had.
+    found: BTreeMap<(usize, Option<u8>), Option<u64>>,
+    /// How many statistics were all ones: a driver's word for what its firmware could not tell.
+    pub(super) all_ones: u64,
+}
+
+impl Counts {
+    /// Takes those that the driver's table knows. Of a priority without flow control nothing is said that is about flow
+    /// control; `pfc` is `None` where nobody knows which have it.
+    pub(super) fn of<'a>(
+        driver: &Driver,
+        pfc: Option<&Pfc>,
+        statistics: impl Iterator<Item = (&'a str, u64)>,
+    ) -> Self {
+        let mut counts = Self {
+            rows: driver.rows,
+            found: BTreeMap::new(),
+            all_ones: 0,
+        };
+        for (name, value) in statistics {
+            counts.take(pfc, name, value);
+        }
+        counts
+    }
+
+    fn take(&mut self, pfc: Option<&Pfc>, name: &str, value: u64) {
+        let rows = self.rows;
+        let Some((row, number)) = rows.iter().find_map(|row| Some((row, row.matches(name)?))) else {
+            return;
+        };
+        let without = |number| pfc.is_some_and(|pfc| !pfc.is_on(number));
+        if row.of_pfc && number.is_some_and(without) {
+            return;
+        }
+        let value = Some(value).filter(|n| *n != u64::MAX);
+        self.all_ones += u64::from(value.is_none());
+        let first = rows.iter().position(|r| r.is_same(row)).unwrap_or_default();
+        self.found
+            .entry((first, number))
+            // One of several that are added up is missing: so is the sum.
+            .and_modify(|sum| *sum = sum.zip(value).and_then(|(a, b)| a.checked_add(b)))
+            .or_insert(value);
+    }
+
+    /// Whether a metric was told.
+    pub(super) fn tells(&self, metric: &Metric) -> bool {
+        let of = |(at, _): &(usize, Option<u8>)| self.rows.get(*at).is_some_and(|r| r.metric == metric);
+        self.found.keys().any(of)
+    }
+
+    /// Puts them into a reading.
+    pub(super) fn push(&self, [device, port]: [&str; 2], out: &mut Block) {
+        for ((at, number), count) in &self.found {
+            let Some(row) = self.rows.get(*at) else { continue };
+            let number = number.map(|n| n.to_string());
+            let labels: Vec<&str> = [Some(device), Some(port), number.as_deref(), row.label]
+                .into_iter()
+                .flatten()
+                .collect();
+            out.push(
+                row.metric,
+                &labels,
+                count.map_or(Value::Absent, |n| scaled(n, row.scale)),
+            );
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "microseconds of centuries")]
+fn scaled(count: u64, scale: Scale) -> Value {
+    match scale {
+        Scale::One => Value::U64(count),
+        Scale::Microseconds => Value::F64(count as f64 / 1e6),
+        Scale::Percent if count <= 100 => Value::F64(count as f64 / 100.0),
+        Scale::Percent => Value::Absent,
+    }
+}

@@ -1,0 +1,54 @@
+//! What drivers call their statistics: one table for each, from its word to the metric that says the same.
+
+mod bnxt;
+mod hns3;
+mod ice;
+mod ionic;
+mod mlx4;
+mod mlx5;
+mod row;
+
+pub(super) use row::{Row, Scale};
+
+/// What is known of a driver.
+#[derive(Debug)]
+pub(super) struct Driver {
+    /// As the kernel calls it: the name of the PCI driver.
+    name: &'static str,
+    pub(super) rows: &'static [Row],
+    /// It has no DCB to ask, and its statistics lie in the host's memory: they cost no command of the firmware, and are
+    /// read whether priorities have flow control or not.
+    pub(super) without_dcb: bool,
+}
+
+static DRIVERS: &[Driver] = &[
+    Driver::new("mlx5_core", mlx5::ROWS),
+    Driver::new("bnxt_en", bnxt::ROWS),
+    Driver::new("ice", ice::ROWS),
+    Driver {
+        without_dcb: true,
+        ..Driver::new("ionic", ionic::ROWS)
+    },
+    Driver::new("hns3", hns3::ROWS),
+    Driver::new("mlx4_core", mlx4::ROWS),
+];
+
+impl Driver {
+    const fn new(name: &'static str, rows: &'static [Row]) -> Self {
+        Self {
+            name,
+            rows,
+            without_dcb: false,
+        }
+    }
+
+    /// The one of that name.
+    pub(super) fn named(name: &str) -> Option<&'static Self> {
+        // `mlx5_core.sf` drives the subfunctions of mlx5_core.
+        let name = name.split('.').next().unwrap_or_default();
+        DRIVERS.iter().find(|d| d.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests;

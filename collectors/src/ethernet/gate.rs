@@ -1,0 +1,134 @@
+//! Lets one call at a time into the drivers of network interfaces, and gives a device a rest after a slow one.
+//!
+//! A call holds RTNL, for which everything else that is done with the node's network waits. While one is stuck nobody else
+//! begins one: it would wait for the same lock, and so would another thread for each port.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+
+use super::why::Why;
+use crate::sys::ethtool::Ethtool;
+use crate::sys::netlink::Kernel;
+
+/// A call that takes longer is a burden.
+const SLOW: Duration = Duration::from_millis(200);
+/// How long a device is left alone after one.
+const REST: Duration = Duration::from_secs(3600);
+
+/// What time it is.
+pub(super) type Clock = Arc<dyn Fn() -> Instant + Send + Sync>;
+
+/// The ways to ask. There is one set of them, so that whoever has it is the only one who asks.
+pub(super) struct Ways {
+    pub(super) ethtool: Box<dyn Ethtool>,
+    pub(super) route: Box<dyn Kernel>,
+    pub(super) generic: Box<dyn Kernel>,
+    /// The number of ethtool's family, once it is known.
+    pub(super) family: Option<u16>,
+}
+
+/// The only door.
+pub(super) struct Gate {
+    clock: Clock,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// `None`: a call is in flight.
+    ways: Option<Ways>,
+    /// Until when a device is left alone.
+    resting: BTreeMap<String, Instant>,
+}
+
+/// What a call gave, and how long it took.
+pub(super) struct Answer<T> {
+    pub(super) result: Result<T, Why>,
+    /// `None`: it was not made.
+    pub(super) took: Option<Duration>,
+}
+
+impl Gate {
+    pub(super) fn new(ways: Ways, clock: Clock) -> Self {
+        Self {
+            clock,
+            state: Mutex::new(State {
+                ways: Some(ways),
+                resting: BTreeMap::new(),
+            }),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        (self.clock)()
+    }
+
+    /// Whether a device is left alone now.
+    pub(super) fn rests(&self, device: &str) -> bool {
+        let now = self.now();
+        let mut state = self.lock();
+        let rests = state.resting.get(device).is_some_and(|until| now < *until);
+        if !rests {
+            state.resting.remove(device);
+        }
+        rests
+    }
+
+    /// Makes a call to the driver of a device, unless it has a rest or another call is in flight.
+    pub(super) fn call<T>(&self, device: &str, ask: impl FnOnce(&mut Ways) -> Result<T, Why>) -> Answer<T> {
+        let not_made = |why| Answer {
+            result: Err(why),
+            took: None,
+        };
+        if self.rests(device) {
+            return not_made(Why::Resting);
+        }
+        let Some(ways) = self.lock().ways.take() else {
+            return not_made(Why::Busy);
+        };
+        let mut pass = Pass {
+            gate: self,
+            device,
+            began: self.now(),
+            ways: Some(ways),
+        };
+        let result = pass.ways.as_mut().ok_or(Why::of(Errno::EBADF)).and_then(ask);
+        let took = self.now().saturating_duration_since(pass.began);
+        Answer {
+            result,
+            took: Some(took),
+        }
+    }
+}
+
+/// The right to make a call, which ends with it, also where the call panics.
+struct Pass<'a> {
+    gate: &'a Gate,
+    device: &'a str,
+    began: Instant,
+    ways: Option<Ways>,
+}
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        let now = self.gate.now();
+        let took = now.saturating_duration_since(self.began);
+        let mut state = self.gate.lock();
+        state.ways = self.ways.take();
+        if took > SLOW {
+            let (device, ms) = (self.device, took.as_millis());
+            tracing::warn!(
+                device,
+                ms,
+                "a call to its network driver was slow: left alone for an hour"
+            );
+            state.resting.insert(device.to_owned(), now + REST);
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! The collector on a node of files, with a kernel in the test's hands.
+
+mod exclusion;
+mod faults;
+mod gentle;
+mod world;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use world::{Net, World};
+
+use super::*;
+use crate::netlink::dcb::Pfc;
+use crate::{Block, Device, Devices, Value};
+
+/// A node with RoCE ports.
+struct Node {
+    dir: tempfile::TempDir,
+    world: World,
+}
+
+impl Node {
+    fn new() -> Self {
+        Self {
+            dir: tempfile::tempdir().unwrap(),
+            world: World::default(),
+        }
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "tests make the files that they read")]
+    fn write(&self, path: &str, text: &str) {
+        let file = self.dir.path().join(path);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "tests make the files that they read")]
+    fn link(&self, path: &str, target: &str) {
+        let file = self.dir.path().join(path);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(target, file).unwrap();
+    }
+
+    /// A device of one port on a function, with its interface.
+    fn add(&self, device: &str, pci: &str, driver: &str, netdev: &str) {
+        let function = format!("sys/devices/pci0000:00/{pci}");
+        let folder = format!("{function}/infiniband/{device}");
+        self.write(&format!("{folder}/ports/1/link_layer"), "Ethernet\n");
+        self.write(
+            &format!("{folder}/ports/1/gid_attrs/ndevs/0"),
+            &format!("{netdev}\n"),
+        );
+        self.link(&format!("{folder}/device"), &format!("../../../{pci}"));
+        self.link(
+            &format!("{function}/driver"),
+            &format!("../../../bus/pci/drivers/{driver}"),
+        );
+        self.write(&format!("{function}/net/{netdev}/mtu"), "4200\n");
+        self.link(
+            &format!("{function}/net/{netdev}/device"),
+            &format!("../../../{pci}"),
+        );
+        let below = format!("../../devices/pci0000:00/{pci}");
+        self.link(
+            &format!("sys/class/infiniband/{device}"),
+            &format!("{below}/infiniband/{device}"),
+        );
+        self.link(
+            &format!("sys/class/net/{netdev}"),
+            &format!("{below}/net/{netdev}"),
+        );
+    }
+
+    /// An adapter of mlx5 whose interface has flow control on priority 3.
+    fn with_mlx5() -> Self {
+        let node = Self::new();
+        node.add("mlx5_0", "0000:01:00.0", "mlx5_core", "eth0");
+        node.world.net("eth0", Net::mlx5(3));
+        node
+    }
+
+    fn devices(&self, rules: &str) -> Box<dyn Devices> {
+        let tables = BTreeMap::from([("rdma".to_owned(), rules.to_owned())]);
+        let settings = Settings::new("").among(&Arc::new(tables));
+        let env = Env::with_sysroot(self.dir.path());
+        let gate = Gate::new(self.world.ways(), self.world.clock());
+        Box::new(devices(&env, &settings, gate).unwrap())
+    }
+
+    fn ports(&self, rules: &str) -> Vec<Box<dyn Device>> {
+        self.devices(rules).scan().unwrap()
+    }
+
+    /// The only port.
+    fn port(&self) -> Box<dyn Device> {
+        let mut ports = self.ports("");
+        assert_eq!(ports.len(), 1);
+        ports.remove(0)
+    }
+}
+
+/// One reading by series, without prefix and port, absent values left out: `pfc_enabled 3`.
+fn read(port: &mut dyn Device) -> BTreeMap<String, f64> {
+    let mut block = Block::default();
+    port.read(&mut block).unwrap();
+    block.finish();
+    let mut found = BTreeMap::new();
+    for (series, value) in block.iter() {
+        let value = match value {
+            Value::U64(n) => f64::from(u32::try_from(n).unwrap()),
+            Value::F64(x) => x,
+            Value::Absent => continue,
+        };
+        let name = series.metric.name.trim_start_matches("rdma_");
+        let name = format!("{name} {}", series.labels[2..].join(" "));
+        assert_eq!(
+            found.insert(name.trim_end().to_owned(), value),
+            None,
+            "{name} twice"
+        );
+    }
+    found
+}
+
+/// The values of these series.
+fn values<const N: usize>(reading: &BTreeMap<String, f64>, series: [&str; N]) -> [Option<f64>; N] {
+    series.map(|name| reading.get(name).copied())
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn a_port_is_read_every_half_minute_and_by_no_scrape() {
+    assert_eq!(SPEC.cadence, Cadence::Every(30 * SECOND));
+}
+
+#[test]
+fn priorities_with_flow_control_have_frames_and_seconds_and_no_others() {
+    let node = Node::with_mlx5();
+    let reading = read(&mut *node.port());
+    let [rx, seconds, without, mtu] = values(
+        &reading,
+        [
+            "pfc_rx_frames_total 3",
+            "pfc_rx_pause_seconds_total 3",
+            "pfc_rx_frames_total 2",
+            "port_mtu_bytes",
+        ],
+    );
+    assert_eq!(
+        (rx, seconds, without, mtu),
+        (Some(7.0), Some(2.5), None, Some(4200.0))
+    );
+    assert_eq!(
+        values(&reading, ["pfc_enabled 3", "pfc_enabled 2"]),
+        [Some(1.0), Some(0.0)]
+    );
+    // The other priorities drop too, which is their right.
+    assert_eq!(
+        values(
+            &reading,
+            [
+                "priority_discards_total 3 discard",
+                "priority_discards_total 0 discard"
+            ]
+        ),
+        [Some(1.0), None]
+    );
+    assert_eq!(
+        values(&reading, ["ethernet_resting", "pci_stalled_ratio read"]),
+        [Some(0.0), Some(0.25)]
+    );
+}
+
+#[test]
+fn names_move_with_flow_control_and_counts_go_with_them() {
+    let node = Node::with_mlx5();
+    let mut port = node.port();
+    read(&mut *port);
+    let names = Net::mlx5(4).statistics.len();
+    assert_eq!(
+        names,
+        Net::mlx5(3).statistics.len(),
+        "as many as before, in the same places"
+    );
+    node.world.net("eth0", Net::mlx5(4));
+    let reading = read(&mut *port);
+    assert_eq!(
+        values(
+            &reading,
+            [
+                "pfc_rx_frames_total 3",
+                "pfc_rx_frames_total 4",
+                "pfc_enabled 3",
+                "pfc_enabled 4"
+            ]
+        ),
+        [None, Some(7.0), Some(0.0), Some(1.0)]
+    );
+}
+
+#[test]
+fn the_counts_of_dcb_are_taken_only_where_the_statistics_of_a_driver_are_not_known() {
+    let node = Node::new();
+    for (at, driver, netdev) in [(1, "mlx5_core", "eth0"), (2, "qede", "eth1")] {
+        node.add(&format!("rdma{at}"), &format!("0000:0{at}:00.0"), driver, netdev);
+        let mut net = Net::mlx5(3);
+        // Old ones, as mlx5 has them.
+        net.pfc = Some(Pfc {
+            enabled: 0b1000,
+            requests: [90; 8],
+            indications: [u64::MAX, 91, 91, 91, 91, 91, 91, 91],
+        });
+        node.world.net(netdev, net);
+    }
+    let [mlx5, other] = &mut node.ports("")[..] else {
+        panic!()
+    };
+    assert_eq!(values(&read(&mut **mlx5), ["pfc_rx_frames_total 3"]), [Some(7.0)]);
+    let reading = read(&mut **other);
+    assert_eq!(
+        values(
+            &reading,
+            [
+                "pfc_rx_frames_total 3",
+                "pfc_tx_frames_total 3",
+                "pfc_rx_frames_total 1"
+            ]
+        ),
+        [Some(91.0), Some(90.0), None]
+    );
+    assert!(
+        !node.world.calls().contains(&"values eth1".to_owned()),
+        "nothing in them is known"
+    );
+    assert_eq!(
+        values(&reading, ["pause_rx_frames_total", "phy_link_down_total"]),
+        [Some(5.0), Some(6.0)]
+    );
+}
+
+#[test]
+fn a_bad_table_is_an_error_and_the_switch_is_off_at_once() {
+    for text in ["enabeld = true", "enabled = 1"] {
+        (SPEC.validate)(&Settings::new(text)).unwrap_err();
+    }
+    let off = Settings::new("enabled = false");
+    (SPEC.validate)(&off).unwrap();
+    assert!(open(&Env::default(), &off).unwrap().is_none());
+    let bad = Arc::new(BTreeMap::from([("rdma".to_owned(), "exclude = 1".to_owned())]));
+    assert!(open(&Env::default(), &Settings::default().among(&bad)).is_err());
+}

@@ -1,0 +1,89 @@
+//! What is left out is never touched.
+
+use super::*;
+
+/// What was asked of `eth0` in two readings of all ports under these rules of `rdma`.
+fn asked(node: &Node, rules: &str) -> usize {
+    let mut ports = node.ports(rules);
+    for _ in 0..2 {
+        for port in &mut ports {
+            read(&mut **port);
+        }
+        node.world.pass(60 * SECOND);
+    }
+    let calls = node.world.calls();
+    calls.iter().filter(|c| c.ends_with("eth0")).count()
+}
+
+#[test]
+fn a_port_that_the_rules_of_rdma_leave_out_is_asked_nothing() {
+    let node = Node::with_mlx5();
+    node.add("mlx5_1", "0000:02:00.0", "mlx5_core", "eth1");
+    node.world.net("eth1", Net::mlx5(3));
+    assert!(asked(&node, "") > 4);
+    for rules in [
+        "exclude = [\"mlx5_0\"]",
+        "exclude = [\"mlx5_0/1\"]",
+        "include = [\"mlx5_1\"]",
+        "exclude_netdevs = [\"eth0\"]",
+        "exclude_pci = [\"0000:01:*\"]",
+    ] {
+        assert_eq!(asked(&node, rules), 0, "{rules}");
+    }
+}
+
+#[test]
+fn a_virtual_function_is_asked_only_where_the_rules_of_rdma_take_it() {
+    let node = Node::with_mlx5();
+    node.link("sys/devices/pci0000:00/0000:01:00.0/physfn", "../0000:01:00.1");
+    assert_eq!(asked(&node, ""), 0);
+    assert!(asked(&node, "virtual_functions = true") > 0);
+}
+
+#[test]
+fn a_port_of_infiniband_is_no_device_here() {
+    let node = Node::with_mlx5();
+    let layer = "sys/devices/pci0000:00/0000:01:00.0/infiniband/mlx5_0/ports/1/link_layer";
+    node.write(layer, "InfiniBand\n");
+    assert!(node.ports("").is_empty());
+}
+
+/// An interface in another network namespace leaves its name to others.
+#[test]
+fn an_interface_of_that_name_on_another_card_is_asked_nothing() {
+    let node = Node::with_mlx5();
+    node.write("sys/devices/pci0000:80/0000:81:00.0/net/eth7/mtu", "1500\n");
+    node.link(
+        "sys/devices/pci0000:80/0000:81:00.0/net/eth7/device",
+        "../../../0000:81:00.0",
+    );
+    node.link(
+        "sys/class/net/eth7",
+        "../../devices/pci0000:80/0000:81:00.0/net/eth7",
+    );
+    let ndev = "sys/devices/pci0000:00/0000:01:00.0/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0";
+    node.world.net("eth7", Net::mlx5(3));
+    for (netdev, reason) in [("eth7", "gone"), ("eth8", "gone")] {
+        node.write(ndev, &format!("{netdev}\n"));
+        let reading = read(&mut *node.port());
+        let why = format!("ethernet_unreadable dcb {reason}");
+        assert_eq!(values(&reading, [&why]), [Some(1.0)], "{netdev}");
+        assert_eq!(node.world.calls(), Vec::<String>::new(), "{netdev}");
+    }
+}
+
+#[test]
+fn a_bond_is_asked_nothing_since_it_is_several_ports() {
+    let node = Node::with_mlx5();
+    node.write("sys/devices/virtual/net/bond0/mtu", "9000\n");
+    node.link("sys/class/net/bond0", "../../devices/virtual/net/bond0");
+    let ndev = "sys/devices/pci0000:00/0000:01:00.0/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0";
+    node.write(ndev, "bond0\n");
+    node.world.net("bond0", Net::mlx5(3));
+    let reading = read(&mut *node.port());
+    assert_eq!(
+        values(&reading, ["ethernet_unreadable dcb stacked", "port_mtu_bytes"]),
+        [Some(1.0), Some(9000.0)]
+    );
+    assert_eq!(node.world.calls(), Vec::<String>::new());
+}

@@ -1,0 +1,135 @@
+//! Answers that do not fit together, and calls that end badly.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::*;
+
+const MALFORMED: &str = "ethernet_unreadable statistics malformed";
+
+#[test]
+fn statistics_that_grow_between_two_calls_are_asked_for_once_more() {
+    let node = Node::with_mlx5();
+    let mut port = node.port();
+    let grown = std::sync::atomic::AtomicBool::new(false);
+    node.world.on_call(move |world, call| {
+        if call == "names eth0" && !grown.swap(true, std::sync::atomic::Ordering::SeqCst) {
+            let mut net = Net::mlx5(3);
+            net.statistics.insert(0, ("ch0_events".to_owned(), 1000));
+            world.net("eth0", net);
+        }
+    });
+    let reading = read(&mut *port);
+    assert_eq!(
+        values(&reading, ["pfc_rx_frames_total 3", MALFORMED]),
+        [Some(7.0), None]
+    );
+    let counts = node.world.calls().iter().filter(|c| *c == "count eth0").count();
+    assert_eq!(counts, 2);
+}
+
+#[test]
+fn a_kernel_that_gives_no_values_is_asked_twice_and_no_more() {
+    let node = Node::with_mlx5();
+    let mut port = node.port();
+    // Somebody adds a queue each time.
+    node.world.on_call(|world, call| {
+        if call == "values eth0" {
+            let mut net = Net::mlx5(3);
+            let queues = world.calls_so_far();
+            net.statistics
+                .extend((0..queues).map(|q| (format!("ch{q}_events"), 1)));
+            world.net("eth0", net);
+        }
+    });
+    let reading = read(&mut *port);
+    assert_eq!(
+        values(&reading, ["pfc_rx_frames_total 3", MALFORMED]),
+        [None, Some(1.0)]
+    );
+    // What does not come with them is there.
+    assert_eq!(
+        values(&reading, ["pfc_enabled 3", "fec_corrected_blocks_total"]),
+        [Some(1.0), Some(8.0)]
+    );
+    let values = node.world.calls().iter().filter(|c| *c == "values eth0").count();
+    assert_eq!(values, 2);
+}
+
+/// The number stays, and so do the places: only the names tell whose the values are.
+#[test]
+fn counts_of_a_priority_are_never_shown_as_those_of_another() {
+    let node = Node::with_mlx5();
+    let mut port = node.port();
+    let moved = std::sync::atomic::AtomicBool::new(false);
+    node.world.on_call(move |world, call| {
+        if call == "values eth0" && !moved.swap(true, std::sync::atomic::Ordering::SeqCst) {
+            let mut net = Net::mlx5(4);
+            net.statistics.last_mut().unwrap().1 = 9_000_000;
+            world.net("eth0", net);
+        }
+    });
+    let reading = read(&mut *port);
+    // DCB spoke of priority 3 before, and there is none of that name any more.
+    let both = ["pfc_rx_pause_seconds_total 3", "pfc_rx_pause_seconds_total 4"];
+    assert_eq!(values(&reading, both), [None, None]);
+    assert_eq!(values(&read(&mut *port), both), [None, Some(9.0)]);
+}
+
+#[test]
+fn an_interface_that_leaves_costs_its_own_values() {
+    let node = Node::with_mlx5();
+    let mut port = node.port();
+    read(&mut *port);
+    node.world.on_call(|world, call| {
+        if call == "names eth0" {
+            world.remove("eth0");
+        }
+    });
+    let reading = read(&mut *port);
+    let why = [
+        "ethernet_unreadable statistics gone",
+        "ethernet_unreadable fec gone",
+        "pfc_enabled 3",
+    ];
+    assert_eq!(values(&reading, why), [Some(1.0), Some(1.0), Some(1.0)]);
+}
+
+#[test]
+fn a_call_that_panics_leaves_the_door_open() {
+    let node = Node::with_mlx5();
+    let mut port = node.port();
+    node.world.on_call(|_, _| panic!("on purpose"));
+    catch_unwind(AssertUnwindSafe(|| read(&mut *port))).unwrap_err();
+    node.world.on_call(|_, _| ());
+    assert_eq!(values(&read(&mut *port), ["pfc_rx_frames_total 3"]), [Some(7.0)]);
+}
+
+#[test]
+fn a_value_of_all_ones_or_over_a_hundred_percent_is_none() {
+    let node = Node::with_mlx5();
+    let mut net = Net::mlx5(3);
+    for (name, value) in &mut net.statistics {
+        match name.as_str() {
+            "rx_prio3_pause" => *value = u64::MAX,
+            "outbound_pci_stalled_rd" => *value = 101,
+            _ => {}
+        }
+    }
+    node.world.net("eth0", net);
+    let reading = read(&mut *node.port());
+    assert_eq!(
+        values(
+            &reading,
+            [
+                "pfc_rx_frames_total 3",
+                "pci_stalled_ratio read",
+                "pfc_rx_pause_seconds_total 3"
+            ]
+        ),
+        [None, None, Some(2.5)]
+    );
+    assert_eq!(
+        values(&reading, ["ethernet_unreadable statistics all_ones"]),
+        [Some(1.0)]
+    );
+}

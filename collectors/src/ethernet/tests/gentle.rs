@@ -1,0 +1,219 @@
+//! How rarely drivers are asked.
+
+use std::sync::mpsc;
+use std::thread;
+
+use super::*;
+
+/// Longer than any test takes on a busy machine.
+const LONG: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_port_without_flow_control_costs_one_message_of_dcb_a_minute() {
+    let node = Node::with_mlx5();
+    node.world.net("eth0", Net::without());
+    let mut port = node.port();
+    for _ in 0..10 {
+        let reading = read(&mut *port);
+        assert_eq!(
+            values(&reading, ["pfc_enabled 3", "rx_discards_total"]),
+            [Some(0.0), None]
+        );
+        node.world.pass(30 * SECOND);
+    }
+    assert_eq!(node.world.calls(), ["dcb eth0"; 5]);
+    node.world.net("eth0", Net::mlx5(3));
+    node.world.pass(60 * SECOND);
+    assert_eq!(
+        values(&read(&mut *port), ["pfc_rx_frames_total 3"]),
+        [Some(7.0)],
+        "it was switched on"
+    );
+}
+
+#[test]
+fn a_driver_without_dcb_is_asked_ever_more_rarely_and_nothing_else() {
+    let node = Node::with_mlx5();
+    node.world.net(
+        "eth0",
+        Net {
+            pfc: None,
+            ..Net::mlx5(3)
+        },
+    );
+    let mut port = node.port();
+    for _ in 0..240 {
+        let reading = read(&mut *port);
+        assert_eq!(
+            values(&reading, ["ethernet_unreadable dcb unsupported"]),
+            [Some(1.0)]
+        );
+        node.world.pass(30 * SECOND);
+    }
+    let calls = node.world.calls();
+    assert!(calls.iter().all(|c| c == "dcb eth0"), "{calls:?}");
+    assert!(
+        (10..30).contains(&calls.len()),
+        "{} times in two hours",
+        calls.len()
+    );
+}
+
+#[test]
+fn one_reading_of_a_port_with_flow_control_asks_each_thing_once() {
+    let node = Node::with_mlx5();
+    let mut port = node.port();
+    read(&mut *port);
+    let first = [
+        "dcb eth0",
+        "count eth0",
+        "names eth0",
+        "values eth0",
+        "names eth0",
+        "family",
+        "pause eth0",
+        "fec eth0",
+        "link eth0",
+    ];
+    assert_eq!(node.world.calls(), first);
+    read(&mut *port);
+    assert_eq!(
+        node.world.calls().len(),
+        first.len() - 1,
+        "the family has its number"
+    );
+}
+
+#[test]
+fn after_a_slow_call_a_device_is_left_alone_for_an_hour_and_says_so() {
+    let node = Node::with_mlx5();
+    node.add("mlx5_1", "0000:02:00.0", "mlx5_core", "eth1");
+    node.world.net("eth1", Net::mlx5(3));
+    node.world.on_call(|world, call| {
+        if call == "values eth0" {
+            world.pass(Duration::from_millis(201));
+        }
+    });
+    let mut ports = node.ports("");
+    let [slow, other] = &mut ports[..] else { panic!() };
+    let reading = read(&mut **slow);
+    // What it said is there; what was not begun yet is not asked any more.
+    assert_eq!(
+        values(&reading, ["pfc_rx_frames_total 3", "ethernet_resting"]),
+        [Some(7.0), Some(1.0)]
+    );
+    assert_eq!(values(&reading, ["ethernet_unreadable fec resting"]), [Some(1.0)]);
+    assert_eq!(
+        values(&reading, ["ethernet_call_seconds statistics"]),
+        [Some(0.201)]
+    );
+    assert_eq!(node.world.calls().last().unwrap(), "names eth0");
+
+    for _ in 0..119 {
+        node.world.pass(30 * SECOND);
+        let reading = read(&mut **slow);
+        let resting = values(
+            &reading,
+            [
+                "ethernet_resting",
+                "ethernet_unreadable dcb resting",
+                "pfc_enabled 3",
+            ],
+        );
+        assert_eq!(resting, [Some(1.0), Some(1.0), None]);
+        assert_eq!(node.world.calls(), Vec::<String>::new());
+    }
+    assert_eq!(
+        values(&read(&mut **other), ["ethernet_resting", "pfc_rx_frames_total 3"]),
+        [Some(0.0), Some(7.0)]
+    );
+
+    node.world.on_call(|_, _| ());
+    node.world.pass(31 * SECOND);
+    let reading = read(&mut **slow);
+    assert_eq!(
+        values(&reading, ["ethernet_resting", "pfc_rx_frames_total 3"]),
+        [Some(0.0), Some(7.0)]
+    );
+}
+
+#[test]
+fn a_call_of_200_ms_is_not_slow_yet() {
+    let node = Node::with_mlx5();
+    node.world.on_call(|world, call| {
+        if call == "values eth0" {
+            world.pass(Duration::from_millis(200));
+        }
+    });
+    assert_eq!(
+        values(&read(&mut *node.port()), ["ethernet_resting"]),
+        [Some(0.0)]
+    );
+}
+
+#[test]
+fn the_rest_outlives_the_scan_that_finds_the_device_anew() {
+    let node = Node::with_mlx5();
+    let mut devices = node.devices("");
+    node.world.on_call(|world, _| world.pass(SECOND));
+    read(&mut *devices.scan().unwrap().remove(0));
+    assert_eq!(node.world.calls(), ["dcb eth0"]);
+    let reading = read(&mut *devices.scan().unwrap().remove(0));
+    assert_eq!(values(&reading, ["ethernet_resting"]), [Some(1.0)]);
+    assert_eq!(node.world.calls(), Vec::<String>::new());
+}
+
+#[test]
+fn while_a_call_is_stuck_no_other_is_begun() {
+    let node = Node::with_mlx5();
+    node.add("mlx5_1", "0000:02:00.0", "mlx5_core", "eth1");
+    node.world.net("eth1", Net::mlx5(3));
+    let (entered, in_it) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let released = std::sync::Mutex::new(released);
+    node.world.on_call(move |_, call| {
+        if call == "dcb eth0" {
+            entered.send(()).unwrap();
+            released.lock().unwrap().recv_timeout(LONG).unwrap();
+        }
+    });
+    let mut ports = node.ports("");
+    let mut other = ports.pop().unwrap();
+    let mut stuck = ports.pop().unwrap();
+    let reader = thread::spawn(move || read(&mut *stuck));
+    in_it.recv_timeout(LONG).unwrap();
+
+    for _ in 0..3 {
+        let reading = read(&mut *other);
+        // It has what costs nothing, and the reason why it has no more.
+        let expected = [Some(1.0), Some(4200.0), None];
+        let found = values(
+            &reading,
+            ["ethernet_unreadable dcb busy", "port_mtu_bytes", "pfc_enabled 3"],
+        );
+        assert_eq!(found, expected);
+    }
+    assert_eq!(node.world.calls(), ["dcb eth0"], "one call, of the stuck one");
+    release.send(()).unwrap();
+    assert_eq!(
+        values(&reader.join().unwrap(), ["pfc_rx_frames_total 3"]),
+        [Some(7.0)]
+    );
+    assert_eq!(values(&read(&mut *other), ["pfc_rx_frames_total 3"]), [Some(7.0)]);
+}
+
+#[test]
+fn two_ports_of_one_function_share_its_rest() {
+    let node = Node::with_mlx5();
+    let second = "sys/devices/pci0000:00/0000:01:00.0/infiniband/mlx5_0/ports/2";
+    node.write(&format!("{second}/link_layer"), "Ethernet\n");
+    node.write(&format!("{second}/gid_attrs/ndevs/0"), "eth0\n");
+    node.world.on_call(|world, _| world.pass(SECOND));
+    let mut ports = node.ports("");
+    let resting: Vec<_> = ports
+        .iter_mut()
+        .map(|p| values(&read(&mut **p), ["ethernet_resting"]))
+        .collect();
+    assert_eq!(resting, [[Some(1.0)]; 2]);
+    assert_eq!(node.world.calls(), ["dcb eth0"]);
+}

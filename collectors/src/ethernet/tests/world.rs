@@ -1,0 +1,209 @@
+//! A kernel in the hands of a test: what it answers, how long it takes, and what it was asked.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+
+use crate::ethernet::gate::{Clock, Ways};
+use crate::netlink::Garbled;
+use crate::netlink::attribute::{Attributes, text};
+use crate::netlink::dcb::Pfc;
+use crate::netlink::dcb::tests::answer as dcb_answer;
+use crate::netlink::ethtool::tests::{answer, down_part, fec_part, pause_part};
+use crate::netlink::message::Request;
+use crate::sys::ethtool::{Ethtool, NAME};
+use crate::sys::netlink::{Failed, Kernel};
+
+/// An interface.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Net {
+    /// `None`: without DCB.
+    pub(super) pfc: Option<Pfc>,
+    pub(super) statistics: Vec<(String, u64)>,
+}
+
+impl Net {
+    /// mlx5 with flow control on one priority.
+    pub(super) fn mlx5(priority: u8) -> Self {
+        let mut statistics = vec![("outbound_pci_stalled_rd".to_owned(), 25)];
+        statistics.extend((0..8).map(|p| (format!("rx_prio{p}_discards"), 1)));
+        for (name, value) in [("pause", 7), ("pause_duration", 2_500_000)] {
+            statistics.push((format!("rx_prio{priority}_{name}"), value));
+        }
+        Self {
+            pfc: Some(Pfc {
+                enabled: 1 << priority,
+                ..Pfc::default()
+            }),
+            statistics,
+        }
+    }
+
+    /// The same without flow control.
+    pub(super) fn without() -> Self {
+        Self {
+            pfc: Some(Pfc::default()),
+            ..Self::mlx5(3)
+        }
+    }
+}
+
+/// Called with each call, before it is answered.
+type Hook = Arc<dyn Fn(&World, &str) + Send + Sync>;
+
+#[derive(Default)]
+struct State {
+    passed: Duration,
+    nets: BTreeMap<String, Net>,
+    calls: Vec<String>,
+    hook: Option<Hook>,
+}
+
+/// The kernel and its clock.
+#[derive(Clone)]
+pub(super) struct World {
+    start: Instant,
+    state: Arc<Mutex<State>>,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self {
+            start: Instant::now(),
+            state: Arc::default(),
+        }
+    }
+}
+
+impl World {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    pub(super) fn clock(&self) -> Clock {
+        let world = self.clone();
+        Arc::new(move || world.start + world.lock().passed)
+    }
+
+    pub(super) fn pass(&self, time: Duration) {
+        self.lock().passed += time;
+    }
+
+    /// Sets up an interface, anew.
+    pub(super) fn net(&self, name: &str, net: Net) {
+        self.lock().nets.insert(name.to_owned(), net);
+    }
+
+    pub(super) fn remove(&self, name: &str) {
+        self.lock().nets.remove(name);
+    }
+
+    /// How much was asked since the last look.
+    pub(super) fn calls_so_far(&self) -> usize {
+        self.lock().calls.len()
+    }
+
+    /// What is done with each call from now on: `values eth0`, `dcb eth0`, `fec eth0` and so on.
+    pub(super) fn on_call(&self, hook: impl Fn(&World, &str) + Send + Sync + 'static) {
+        self.lock().hook = Some(Arc::new(hook));
+    }
+
+    /// What was asked since the last look.
+    pub(super) fn calls(&self) -> Vec<String> {
+        std::mem::take(&mut self.lock().calls)
+    }
+
+    pub(super) fn ways(&self) -> Ways {
+        Ways {
+            ethtool: Box::new(self.clone()),
+            route: Box::new(self.clone()),
+            generic: Box::new(self.clone()),
+            family: None,
+        }
+    }
+
+    fn called(&self, what: &str, netdev: &str) -> Result<Net, Errno> {
+        let call = format!("{what} {netdev}").trim_end().to_owned();
+        self.lock().calls.push(call.clone());
+        let hook = self.lock().hook.clone();
+        if let Some(hook) = hook {
+            hook(self, &call);
+        }
+        self.lock().nets.get(netdev).cloned().ok_or(Errno::ENODEV)
+    }
+}
+
+impl Ethtool for World {
+    fn count(&mut self, netdev: &str) -> Result<u32, Errno> {
+        let net = self.called("count", netdev)?;
+        Ok(u32::try_from(net.statistics.len()).unwrap())
+    }
+
+    fn names(&mut self, netdev: &str, _: u32, names: &mut Vec<[u8; NAME]>) -> Result<(), Errno> {
+        let net = self.called("names", netdev)?;
+        names.clear();
+        for (name, _) in &net.statistics {
+            let mut bytes = [0; NAME];
+            bytes[..name.len()].copy_from_slice(name.as_bytes());
+            names.push(bytes);
+        }
+        Ok(())
+    }
+
+    /// As Linux 6.12: none where the number is another one.
+    fn values(&mut self, netdev: &str, count: u32, values: &mut Vec<u64>) -> Result<(), Errno> {
+        let net = self.called("values", netdev)?;
+        values.clear();
+        if usize::try_from(count).unwrap() == net.statistics.len() {
+            values.extend(net.statistics.iter().map(|(_, value)| value));
+        }
+        Ok(())
+    }
+}
+
+/// The text of an attribute, perhaps within another.
+fn named(attributes: &[u8], kind: u16, nest: Option<u16>) -> String {
+    let find = |bytes, kind| {
+        let mut found = Attributes::new(bytes).map(Result::unwrap);
+        found.find(|(k, _)| *k == kind).unwrap().1
+    };
+    let within = nest.map_or(attributes, |nest| find(attributes, nest));
+    text(find(within, kind)).unwrap().to_owned()
+}
+
+impl Kernel for World {
+    fn ask(
+        &mut self,
+        request: &mut Request,
+        take: &mut dyn FnMut(&[u8]) -> Result<(), Garbled>,
+    ) -> Result<(), Failed> {
+        let (kind, _) = request.kind_and_flags();
+        let (head, attributes) = request.payload().split_at(4);
+        let told = match (kind, head[0]) {
+            (78, _) => {
+                let netdev = named(attributes, 1, None);
+                let pfc = self.called("dcb", &netdev)?.pfc.ok_or(Errno::EOPNOTSUPP)?;
+                dcb_answer(&netdev, Some(&pfc), &[(26, 3)])
+            }
+            (16, _) => {
+                self.called("family", "").unwrap_err();
+                [vec![1, 2, 0, 0], vec![6, 0, 1, 0, 21, 0, 0, 0]].concat()
+            }
+            (21, command) => {
+                let netdev = named(attributes, 2, Some(1));
+                let (word, part) = match command {
+                    21 => ("pause", pause_part(5, 5)),
+                    29 => ("fec", fec_part(50, 8, 9)),
+                    6 => ("link", down_part(6)),
+                    _ => panic!("{command}"),
+                };
+                self.called(word, &netdev)?;
+                answer(&netdev, &[part])
+            }
+            _ => panic!("{kind}"),
+        };
+        Ok(take(&told)?)
+    }
+}

@@ -1,0 +1,37 @@
+//! bnxt_re/hw_counters.c, and what Broadcom's own package calls the same: that mostly has the words of mlx5. Where a
+//! command of the firmware fails once, the driver asks no more and its errors stand still; it does not say so.
+
+use super::{Driver, Width, hw, pma, words};
+
+pub(super) static DRIVER: Driver = Driver {
+    // The network card's: the device hangs below that.
+    names: &["bnxt_en", "bnxt_re"],
+    port: words! { Width::Wide;
+        "tx_cnp_pkts" | "np_cnp_pkts" => hw::NP_CNP_SENT,
+        "rx_cnp_pkts" => hw::RP_CNP_HANDLED,
+        "rx_ecn_marked_pkts" => hw::NP_ECN_MARKED_ROCE_PACKETS,
+        "rx_out_of_buffer" => hw::OUT_OF_BUFFER,
+        "oos_drop_count" => hw::OUT_OF_SEQUENCE,
+        "seq_err_naks_rcvd" => hw::PACKET_SEQ_ERR,
+        "rnr_naks_rcvd" => hw::RNR_NAK_RETRY_ERR,
+        "to_retransmits" => hw::LOCAL_ACK_TIMEOUT_ERR,
+        "max_retry_exceeded" => hw::REQ_TRANSPORT_RETRIES_EXCEEDED,
+        "dup_req" => hw::DUPLICATE_REQUEST,
+        "rx_write_req" => hw::RX_WRITE_REQUESTS,
+        "rx_read_req" => hw::RX_READ_REQUESTS,
+        "rx_atomic_req" => hw::RX_ATOMIC_REQUESTS,
+        "remote_invalid_req_err" => hw::REQ_REMOTE_INVALID_REQUEST,
+        "remote_access_err" => hw::REQ_REMOTE_ACCESS_ERRORS,
+        "tx_bytes" => pma::PORT_XMIT_DATA,
+        "rx_bytes" => pma::PORT_RCV_DATA,
+        "tx_pkts" => pma::PORT_XMIT_PACKETS,
+        "rx_pkts" => pma::PORT_RCV_PACKETS,
+        "tx_roce_discards" => pma::PORT_XMIT_DISCARDS,
+        "rx_roce_discards" => pma::PORT_RCV_DISCARDS,
+        "rx_roce_errors" => pma::PORT_RCV_ERRORS,
+    },
+    gauges: &["active_*", "watermark_*", "db_fifo_register"],
+    // The driver fills it with the broadcasts that were sent.
+    wrong: &["recoverable_errors"],
+    ..Driver::PLAIN
+};

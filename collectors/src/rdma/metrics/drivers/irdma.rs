@@ -1,0 +1,23 @@
+//! irdma/verbs.c. The hardware's are 24 to 56 bits wide; the driver adds up what they have grown, once a minute or when it
+//! is asked. The second generation counts no retransmission of RoCE; the third's words have spaces in them.
+
+use super::{Driver, Width, hw, words};
+
+pub(super) static DRIVER: Driver = Driver {
+    // The network card's: of E810 and of X722.
+    names: &["ice", "i40e", "idpf", "irdma"],
+    port: words! { Width::Wide;
+        "cnpSent" => hw::NP_CNP_SENT,
+        "cnpHandled" => hw::RP_CNP_HANDLED,
+        "cnpIgnored" => hw::RP_CNP_IGNORED,
+        "RxECNMrkd" => hw::NP_ECN_MARKED_ROCE_PACKETS,
+        "RNR received" => hw::RNR_NAK_RETRY_ERR,
+        "Nak Sequence Error" => hw::PACKET_SEQ_ERR,
+        "Nak Sequence Error Implied" => hw::IMPLIED_NAK_SEQ_ERR,
+        "RTO" => hw::LOCAL_ACK_TIMEOUT_ERR,
+        "Rcvd Out of order packets" => hw::OUT_OF_SEQUENCE,
+        "CRC errors" => hw::RX_ICRC_ENCAPSULATED,
+        "Rx atomics" => hw::RX_ATOMIC_REQUESTS,
+    },
+    ..Driver::PLAIN
+};

@@ -1,0 +1,162 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::*;
+use crate::Kind;
+
+/// What a word of a port becomes.
+fn port(driver: &str, word: &str) -> &'static str {
+    name(Words::of(driver).port(word))
+}
+
+/// Nothing where it is left out.
+fn name(means: Option<Means>) -> &'static str {
+    means.map_or("", |m| m.row.map_or(m.own, |r| r.metric).name)
+}
+
+#[test]
+fn a_word_without_its_driver_means_what_any_driver_means_by_it() {
+    let mut meanings: BTreeMap<&str, &str> = hw::ROWS.iter().map(|r| (r.file, r.metric.name)).collect();
+    for row in DRIVERS.iter().flat_map(|d| d.port) {
+        let meaning = *meanings.entry(row.file).or_insert(row.metric.name);
+        assert_eq!(meaning, row.metric.name, "{}", row.file);
+    }
+    assert_eq!(
+        port("", "retry_exceeded_err"),
+        "rdma_req_transport_retries_exceeded_total"
+    );
+    assert_eq!(
+        port("made_up", "max_retry_exceeded"),
+        "rdma_req_transport_retries_exceeded_total"
+    );
+}
+
+#[test]
+fn every_driver_has_a_name_of_its_own_and_every_word_one_meaning() {
+    let mut names = BTreeSet::new();
+    for driver in DRIVERS {
+        assert!(driver.names.iter().all(|n| names.insert(*n)));
+        for rows in [driver.port, driver.device, driver.pma] {
+            let words: BTreeSet<_> = rows.iter().map(|r| r.file).collect();
+            assert_eq!(words.len(), rows.len());
+        }
+        // A gauge would fall below a counter's name.
+        for row in driver.port.iter().chain(driver.device) {
+            assert!(
+                !driver.gauges.iter().any(|g| is_match(g, row.file)),
+                "{}",
+                row.file
+            );
+            assert!(matches!(row.metric.kind, Kind::Counter), "{}", row.file);
+        }
+    }
+}
+
+#[test]
+fn what_a_port_counts_in_its_pma_is_not_counted_twice() {
+    let mut words = Words::of("");
+    assert_eq!(name(words.port("link_downed")), "rdma_link_downed_total");
+    words.has_pma = true;
+    assert_eq!(name(words.port("link_downed")), "rdma_hw_counter_total");
+    assert_eq!(name(words.port("np_cnp_sent")), "rdma_np_cnp_sent_total");
+}
+
+#[test]
+fn gauges_are_told_from_counters_by_their_driver() {
+    for (driver, word, expected) in [
+        ("bnxt_en", "active_qps", "rdma_hw_gauge"),
+        ("bnxt_en", "watermark_rc_qps", "rdma_hw_gauge"),
+        ("bnxt_en", "db_fifo_register", "rdma_hw_gauge"),
+        ("bnxt_en", "pacing_alerts", "rdma_hw_counter_total"),
+        ("mana", "current_rate", "rdma_hw_gauge"),
+        ("mana", "num_qps_congested", "rdma_hw_gauge"),
+        ("mana", "total_fatal_error", "rdma_hw_counter_total"),
+        ("mlx5_core", "active_qps", "rdma_hw_counter_total"),
+        ("", "active_qps", "rdma_hw_gauge"),
+        ("", "made_up", "rdma_hw_counter_total"),
+    ] {
+        assert_eq!(port(driver, word), expected, "{driver} {word}");
+    }
+}
+
+#[test]
+fn what_a_device_counts_is_its_ports_where_it_has_only_one() {
+    let mana = Words::of("mana");
+    assert_eq!(name(mana.device("sent_cnps", true)), "rdma_np_cnp_sent_total");
+    assert_eq!(
+        name(mana.device("sent_cnps", false)),
+        "rdma_device_hw_counter_total"
+    );
+    assert_eq!(
+        name(mana.device("rate_inc_events", true)),
+        "rdma_device_hw_counter_total"
+    );
+    assert_eq!(
+        name(Words::of("cxgb4").device("ip4RetransSegs", true)),
+        "rdma_device_hw_counter_total"
+    );
+}
+
+#[test]
+fn only_the_hardware_of_mellanox_has_counters_of_32_bits_for_queue_pairs() {
+    let maximum = |driver: &str, word| Words::of(driver).port(word).unwrap().width.maximum();
+    for (driver, word) in [
+        ("mlx5_core", "out_of_buffer"),
+        ("mlx5_core", "vport_out_of_buffer"),
+        ("mlx4_core", "rq_num_oos"),
+    ] {
+        assert_eq!(
+            maximum(driver, word),
+            Some(u64::from(u32::MAX)),
+            "{driver} {word}"
+        );
+    }
+    for (driver, word) in [
+        ("mlx5_core", "np_cnp_sent"),
+        ("mana", "rx_write_requests"),
+        ("", "duplicate_request"),
+    ] {
+        assert_eq!(maximum(driver, word), None, "{driver} {word}");
+    }
+}
+
+#[test]
+fn a_word_that_lies_is_left_out() {
+    assert_eq!(port("bnxt_en", "recoverable_errors"), "");
+    assert_eq!(name(Words::of("hfi1").pma("unicast_rcv_packets")), "");
+    assert_eq!(
+        name(Words::of("mlx5_core").pma("unicast_rcv_packets")),
+        "rdma_unicast_rcv_packets_total"
+    );
+}
+
+#[test]
+fn every_driver_speaks_of_congestion_and_of_dead_queue_pairs_in_one_vocabulary() {
+    for (driver, word, expected) in [
+        ("mlx5_core", "vport_out_of_buffer", "rdma_out_of_buffer_total"),
+        ("mlx5_core", "cc_tx_cnp_pkts", "rdma_cc_tx_cnp_pkts_total"),
+        ("mlx5_core", "rdma_tx_bytes", "rdma_optional_tx_bytes_total"),
+        (
+            "mlx4_core",
+            "sq_num_tree",
+            "rdma_req_transport_retries_exceeded_total",
+        ),
+        ("mlx4_core", "sq_num_rnr", "rdma_rnr_nak_retry_err_total"),
+        ("bnxt_en", "np_cnp_pkts", "rdma_np_cnp_sent_total"),
+        ("bnxt_en", "rp_cnp_handled", "rdma_rp_cnp_handled_total"),
+        ("bnxt_en", "rx_roce_discards", "rdma_port_rcv_discards_total"),
+        ("ice", "cnpIgnored", "rdma_rp_cnp_ignored_total"),
+        ("ice", "Nak Sequence Error", "rdma_packet_seq_err_total"),
+        ("hns3", "rx_cnp_pkt", "rdma_rp_cnp_handled_total"),
+        ("ionic", "resp_rx_outouf_seq", "rdma_out_of_sequence_total"),
+        (
+            "mana",
+            "requester_retries_exceeded",
+            "rdma_req_transport_retries_exceeded_total",
+        ),
+        ("efa", "rx_drops", "rdma_port_rcv_discards_total"),
+        ("erdma", "hw_rx_bytes_cnt", "rdma_port_rcv_data_bytes_total"),
+        ("hfi1", "SDMAInt10,32", "rdma_hw_counter_total"),
+    ] {
+        assert_eq!(port(driver, word), expected, "{driver} {word}");
+    }
+}

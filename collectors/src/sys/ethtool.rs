@@ -1,0 +1,171 @@
+//! The statistics of a network interface by ioctl(2) (`SIOCETHTOOL`, include/uapi/linux/ethtool.h). Anybody may ask. Each
+//! call holds RTNL while the driver answers.
+
+mod recorded;
+
+use std::ffi::c_char;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+
+use nix::errno::Errno;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+
+use crate::sys::kept::{Budget, Permit};
+pub(crate) use recorded::{check as check_recording, fuzz as check};
+
+/// The longest name of a statistic (`ETH_GSTRING_LEN`), its zero included.
+pub(crate) const NAME: usize = 32;
+
+/// More than any driver has: some tens for each of some hundred queues.
+pub(crate) const MOST: u32 = 32 * 1024;
+/// Room for twice as many. The kernel writes what there is by now, not what there is room for, and somebody may add queues
+/// between two calls. What is not written to takes no memory.
+const ROOM: usize = 2 * MOST as usize;
+
+const GET_STRINGS: u32 = 0x1b;
+const GET_STATISTICS: u32 = 0x1d;
+const GET_SET_INFO: u32 = 0x37;
+/// `ETH_SS_STATS`.
+const STATISTICS: u32 = 1;
+
+/// `struct ethtool_gstrings` and `struct ethtool_stats` up to what the kernel fills.
+const STRINGS_HEAD: usize = 12;
+const STATISTICS_HEAD: usize = 8;
+
+/// Who answers: the kernel, a recording or a test in its place. Three calls, between which the answers may change.
+pub(crate) trait Ethtool: Send {
+    /// How many statistics there are.
+    ///
+    /// # Errors
+    /// What the kernel says; `EOPNOTSUPP` where there are none.
+    fn count(&mut self, netdev: &str) -> Result<u32, Errno>;
+    /// Their names, without the zeros behind them, in the place of the last ones. There may be more or fewer than `count`.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    fn names(&mut self, netdev: &str, count: u32, names: &mut Vec<[u8; NAME]>) -> Result<(), Errno>;
+    /// Their values, likewise. A kernel that finds another number than `count` gives none (since 6.12).
+    ///
+    /// # Errors
+    /// What the kernel says.
+    fn values(&mut self, netdev: &str, count: u32, values: &mut Vec<u64>) -> Result<(), Errno>;
+}
+
+/// Who answers here: the kernel, or the recording below this root in its place.
+pub(crate) fn asker(recorded: Option<&Path>, budget: &Arc<Budget>) -> Box<dyn Ethtool> {
+    match recorded {
+        Some(root) => Box::new(recorded::Recorded::new(root)),
+        None => Box::new(Lazy {
+            budget: Arc::clone(budget),
+            open: None,
+        }),
+    }
+}
+
+/// A socket that is opened at the first question, within the budget of descriptors.
+struct Lazy {
+    budget: Arc<Budget>,
+    open: Option<(OwnedFd, Permit)>,
+}
+
+impl Lazy {
+    /// Makes one call. The kernel reads the head of the buffer, and writes its answer there.
+    fn call(&mut self, netdev: &str, buffer: &mut [u8]) -> Result<(), Errno> {
+        if self.open.is_none() {
+            let permit = self.budget.take().ok_or(Errno::EMFILE)?;
+            // Any socket will do.
+            let kind = (AddressFamily::Inet, SockType::Datagram);
+            let fd = socket(kind.0, kind.1, SockFlag::SOCK_CLOEXEC, None)?;
+            self.open = Some((fd, permit));
+        }
+        let (fd, _) = self.open.as_ref().ok_or(Errno::EBADF)?;
+        ioctl(fd, netdev, buffer)
+    }
+}
+
+#[allow(unsafe_code, reason = "there is no other way to make this call")]
+fn ioctl(fd: &OwnedFd, netdev: &str, buffer: &mut [u8]) -> Result<(), Errno> {
+    let mut name: [c_char; libc::IFNAMSIZ] = [0; libc::IFNAMSIZ];
+    if netdev.is_empty() || netdev.len() >= name.len() {
+        return Err(Errno::ENODEV);
+    }
+    for (to, byte) in name.iter_mut().zip(netdev.bytes()) {
+        *to = c_char::from_ne_bytes([byte]);
+    }
+    let mut request = libc::ifreq {
+        ifr_name: name,
+        ifr_ifru: libc::__c_anonymous_ifr_ifru {
+            ifru_data: buffer.as_mut_ptr().cast(),
+        },
+    };
+    // SAFETY: the request is a whole `ifreq` and outlives the call, and so does the buffer. The commands of this file write a
+    // head and then as many items as the driver has. There is room for `ROOM` of them, and no set with more than half of
+    // that is asked for, so that a driver would have to double it between two calls to write beyond the buffer's end.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
+    Errno::result(result).map(drop)
+}
+
+/// A buffer that begins with these numbers.
+fn begun(words: &[u32], room: usize) -> Vec<u8> {
+    // Zeroed pages are not taken before they are written to.
+    let mut buffer = vec![0; words.len() * 4 + room];
+    for (to, word) in buffer.chunks_exact_mut(4).zip(words) {
+        to.copy_from_slice(&word.to_ne_bytes());
+    }
+    buffer
+}
+
+/// The number in that place.
+fn word(buffer: &[u8], at: usize) -> u32 {
+    let bytes = buffer.get(at..).and_then(|b| b.first_chunk());
+    bytes.map_or(0, |b| u32::from_ne_bytes(*b))
+}
+
+/// As many items behind a head as the kernel says that it has written.
+fn items<const N: usize>(buffer: &[u8], head: usize, count: u32) -> impl Iterator<Item = [u8; N]> + '_ {
+    let behind = buffer.get(head..).unwrap_or_default();
+    let written = usize::try_from(count).unwrap_or(usize::MAX);
+    let all = behind.chunks_exact(N).take(written);
+    all.filter_map(|item| item.try_into().ok())
+}
+
+impl Ethtool for Lazy {
+    fn count(&mut self, netdev: &str) -> Result<u32, Errno> {
+        // struct ethtool_sset_info: command, reserved, a mask of 64 bits, and one number for each bit of it.
+        let mask = (1_u64 << STATISTICS).to_ne_bytes();
+        let mut buffer = begun(&[GET_SET_INFO, 0, 0, 0], 4);
+        if let Some(to) = buffer.get_mut(8..16) {
+            to.copy_from_slice(&mask);
+        }
+        self.call(netdev, &mut buffer)?;
+        if buffer.get(8..16) != Some(&mask) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        match word(&buffer, 16) {
+            0 => Err(Errno::EOPNOTSUPP),
+            count if count > MOST => Err(Errno::E2BIG),
+            count => Ok(count),
+        }
+    }
+
+    fn names(&mut self, netdev: &str, count: u32, names: &mut Vec<[u8; NAME]>) -> Result<(), Errno> {
+        let mut buffer = begun(&[GET_STRINGS, STATISTICS, count], ROOM * NAME);
+        self.call(netdev, &mut buffer)?;
+        names.clear();
+        names.extend(items::<NAME>(&buffer, STRINGS_HEAD, word(&buffer, 8)));
+        Ok(())
+    }
+
+    fn values(&mut self, netdev: &str, count: u32, values: &mut Vec<u64>) -> Result<(), Errno> {
+        let mut buffer = begun(&[GET_STATISTICS, count], ROOM * 8);
+        self.call(netdev, &mut buffer)?;
+        values.clear();
+        let written = items::<8>(&buffer, STATISTICS_HEAD, word(&buffer, 4));
+        values.extend(written.map(u64::from_ne_bytes));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+//! The guest `rdma-link`: what a port that is down for minutes makes of the checks, which wait for minutes.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::rdma::{self, Guest};
+use super::{Clock, Machine};
+
+/// What the host needs.
+pub(super) const PACKAGES: &[&str] = &[
+    "qemu-system-x86",
+    "binutils",
+    "busybox-static",
+    "cpio",
+    "dash",
+    "ibverbs-providers",
+    "iproute2",
+    "kmod",
+];
+
+/// Of the host's time: the guest's own passes as fast as there is nothing to do.
+pub(super) const DEADLINE: Duration = Duration::from_secs(8 * 60);
+
+/// Every result that the guest must tell.
+pub(super) const RESULTS: &[&str] = &[
+    "kernel",
+    "start: four ports",
+    "in use: no finding",
+    "link down: state",
+    "link down: counted",
+    "link down: finding",
+    "link down: evidence",
+    "link up: state",
+    "link up: held",
+    "link up: finding clears",
+    "link up: counted once",
+];
+
+/// Makes it.
+///
+/// # Errors
+/// When something that goes into it is missing.
+pub(super) fn make(work: &Path) -> Result<Vec<Machine>> {
+    let guest = Guest {
+        name: "rdma-link",
+        script: "rdma-link.sh",
+        modules: &["dummy"],
+        built: &[],
+        programs: &[],
+        clock: Clock::Leaps,
+    };
+    Ok(vec![rdma::machine(&guest, &rdma::parts(work)?, work)?])
+}

@@ -1,0 +1,61 @@
+//! The guests `rdma-loss`: two with one soft-RoCE port each and a cable between them, so that packets are really lost.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::rdma::{self, Guest};
+use super::{Clock, Machine};
+
+/// What the host needs.
+pub(super) const PACKAGES: &[&str] = &[
+    "qemu-system-x86",
+    "binutils",
+    "busybox-static",
+    "cpio",
+    "dash",
+    "ibverbs-providers",
+    "iproute2",
+    "kmod",
+    "perftest",
+];
+
+/// One boot of both, and minutes of traffic: twice as much on two idle cores.
+pub(super) const DEADLINE: Duration = Duration::from_secs(9 * 60);
+
+/// Every result that the sender must tell.
+pub(super) const RESULTS: &[&str] = &[
+    "receiver: kernel",
+    "kernel",
+    "start: both agents",
+    "clean: traffic",
+    "clean: nothing sent twice",
+    "loss: traffic",
+    "loss: sender counts",
+    "loss: receiver counts",
+    "loss: more packets than the work needs",
+    "loss: nobody gave up",
+    "cut: the transfer breaks",
+    "cut: retries exceeded",
+];
+
+/// Makes both: the sender first, as it tells the results.
+///
+/// # Errors
+/// When something that goes into them is missing.
+pub(super) fn make(work: &Path) -> Result<Vec<Machine>> {
+    let parts = rdma::parts(work)?;
+    let guest = |name, script| Guest {
+        name,
+        script,
+        modules: &["virtio_pci", "virtio_net", "sch_netem"],
+        built: &[],
+        programs: &["/usr/bin/ib_write_bw", "/usr/sbin/tc"],
+        clock: Clock::Host,
+    };
+    Ok(vec![
+        rdma::machine(&guest("rdma-loss", "rdma-sender.sh"), &parts, work)?,
+        rdma::machine(&guest("rdma-loss-receiver", "rdma-receiver.sh"), &parts, work)?,
+    ])
+}

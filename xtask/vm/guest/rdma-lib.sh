@@ -1,0 +1,142 @@
+# What the guests with soft-RoCE share: each script is its guest's only init, and sources this first.
+export PATH=/usr/sbin:/usr/bin:/opt/busybox
+/usr/bin/busybox mkdir -p /opt/busybox
+/usr/bin/busybox --install -s /opt/busybox
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs dev /dev
+mount -t tmpfs -o mode=755 run /run
+mount -t tmpfs -o mode=1777 tmp /tmp
+CONSOLE=/dev/console
+CLASS=/sys/class/infiniband
+PAGE=http://127.0.0.1:19190/metrics
+
+say() { echo "$*" >$CONSOLE; }
+pass() { say "@@ $1: ok $2"; }
+
+end() {
+  say "@@ end"
+  poweroff -f
+  sleep 1000
+}
+
+# The first failure ends the run: what comes after it would only repeat it.
+fail() {
+  say "@@ $1: FAILED $2"
+  say "--- nodewarden"
+  nodewarden status >$CONSOLE 2>&1
+  tail -n 40 /tmp/nodewarden.log >$CONSOLE
+  say "--- page"
+  page | grep '^rdma_' >$CONSOLE
+  say "--- sysfs"
+  grep -r . $CLASS/*/ports/1/hw_counters/ >$CONSOLE
+  say "--- kernel"
+  dmesg | tail -n 20 >$CONSOLE
+  end
+}
+
+# wait_for NAME SECONDS COMMAND...: repeats the command until it succeeds.
+wait_for() {
+  local name=$1 limit=$2 tries=0
+  shift 2
+  until "$@"; do
+    tries=$((tries + 1))
+    [ $tries -lt $((limit * 5)) ] || fail "$name" "not within $limit s: $*"
+    usleep 200000
+  done
+}
+
+# must NAME DETAIL SECONDS COMMAND...: a result that depends on the command's success within the time.
+must() {
+  local name=$1 detail=$2
+  shift 2
+  wait_for "$name" "$@"
+  pass "$name" "$detail"
+}
+
+page() { wget -q -O - "$PAGE?tier=detail&collect[]=rdma" 2>/dev/null; }
+incidents() { wget -q -O - http://127.0.0.1:19190/api/v1/status; }
+has() { page >/tmp/page && grep -qF "$1" /tmp/page; }
+has_not() { page >/tmp/page && grep -q '^nodewarden_collector_up{collector="rdma"} 1' /tmp/page && ! grep -qF "$1" /tmp/page; }
+
+# The value of a counter of a port on the page, by its own metric, by that of other drivers, or by its name.
+counter() {
+  local name=$2
+  case $name in
+    sent_pkts) name=port_xmit_packets ;;
+    rcvd_pkts) name=port_rcv_packets ;;
+    out_of_seq_request) name=out_of_sequence ;;
+    rcvd_seq_err) name=packet_seq_err ;;
+    rcvd_rnr_err) name=rnr_nak_retry_err ;;
+    retry_exceeded_err) name=req_transport_retries_exceeded ;;
+    retry_rnr_exceeded_err) name=req_rnr_retries_exceeded ;;
+  esac
+  awk -v port="{device=\"$1\",port=\"1\"" -v name="$name" '
+    index($0, "rdma_" name "_total" port "} ") == 1 { print $2 }
+    index($0, "rdma_hw_counter_total" port ",counter=\"" name "\"} ") == 1 { print $2 }' /tmp/page
+}
+
+# Each file of hw_counters is on the page with the same number.
+same() {
+  local file name files=0
+  page >/tmp/page || return 1
+  for file in $CLASS/$1/ports/1/hw_counters/*; do
+    name=${file##*/}
+    [ "$name" = lifespan ] && continue
+    files=$((files + 1))
+    [ "$(counter "$1" "$name")" = "$(cat "$file")" ] || return 1
+  done
+  [ $files -ge 10 ]
+}
+
+pid_of() {
+  local dir
+  for dir in /proc/[0-9]*; do
+    if [ "$(cat $dir/comm 2>/dev/null)" = "$1" ]; then echo ${dir#/proc/}; fi
+  done
+}
+
+is_by_netlink() { has "rdma_hw_counters_info{device=\"$1\",port=\"1\",source=\"netlink\"} 1"; }
+state_is() { has "rdma_port_state{device=\"$1\",port=\"1\"} $2"; }
+
+for module in /modules/*.ko; do
+  insmod "$module" || fail kernel "insmod $module"
+done
+# There is no udev.
+mkdir -p /dev/infiniband
+nodes() {
+  local file node
+  for file in /sys/class/infiniband_verbs/*/dev /sys/class/misc/rdma_cm/dev; do
+    node=${file%/dev}
+    [ -e /dev/infiniband/${node##*/} ] || mknod /dev/infiniband/${node##*/} c $(tr ':' ' ' <"$file")
+  done
+}
+ip link set lo up
+
+# agent ARGUMENT...: starts it.
+agent() {
+  nodewarden run --state-dir /tmp/state --run-dir /run/nodewarden "$@" >>/tmp/nodewarden.log 2>&1 &
+  daemon=$!
+}
+
+# join NUMBER: one port on the cable to the other guest, with the address 192.0.2.NUMBER.
+join() {
+  ip address add 192.0.2.$1/24 dev eth0 && ip link set eth0 up || fail "$2kernel" "no network device"
+  rdma link add rxe0 type rxe netdev eth0 || fail "$2kernel" "no soft-RoCE"
+  nodes
+}
+
+# The arguments of a transfer that both ends must agree on. One of them outlasts any loss: seven retries, which is the
+# usual, are without end for soft-RoCE. The other gives up after six, and would last longer than the guest.
+lasts() {
+  local index=0
+  until grep -q '^0000:0000:0000:0000:0000:ffff:' $CLASS/rxe0/ports/1/gids/$index; do
+    index=$((index + 1))
+    [ $index -lt 16 ] || return 1
+  done
+  LASTS="-d rxe0 -x $index -u 14 -s 65536 -n 200 -t 8 -F"
+}
+BREAKS="-d rxe0 -R --retry_count=6 -s 65536 -n 100000 -t 8 -F"
+
+# of FILE SERIES: the series' value on a page.
+of() { awk -v series="$2" 'index($0, series " ") == 1 { print $NF }' "$1"; }

@@ -1,0 +1,48 @@
+#!/usr/bin/dash
+# The guest `rdma-link`: one port of four loses its link for minutes and gets it back. Its clock leaps over all waiting.
+. /rdma-lib.sh
+
+for n in 0 1 2 3; do
+  ip link add d$n type dummy && ip link set d$n up && rdma link add rxe$n type rxe netdev d$n || fail kernel "no soft-RoCE"
+done
+pass kernel "$(uname -r), up $(cut -d' ' -f1 /proc/uptime) s"
+agent
+must "start: four ports" "" 60 state_is rxe3 4
+
+# after SECONDS COMMAND...: waits for it as the checks do, a reading every 15 s.
+after() {
+  local tries=$(($1 / 15))
+  shift
+  until "$@"; do
+    tries=$((tries - 1))
+    [ $tries -gt 0 ] || return 1
+    sleep 15
+  done
+}
+found() { incidents | grep -q '"check": *"rdma-port-down"'; }
+gone() { incidents | grep -q '"incidents": *\[\]'; }
+minutes() { echo "$(($(cut -d. -f1 /proc/uptime) / 60)) minutes after boot"; }
+
+# Nothing is found in the first ten minutes after boot, and there is nothing to be found.
+after 900 false
+gone || fail "in use: no finding" "$(incidents)"
+pass "in use: no finding" "$(minutes)"
+
+ip link set d1 down
+must "link down: state" "" 20 state_is rxe1 1
+must "link down: counted" "" 20 has 'rdma_link_downed_total{device="rxe1",port="1"} 1'
+after 600 found || fail "link down: finding" "$(incidents)"
+pass "link down: finding" "$(minutes)"
+why=$(nodewarden why)
+case $why in *rdma-port-down*rxe1/1*"3 of 4"*) ;; *) fail "link down: evidence" "$why" ;; esac
+pass "link down: evidence" "3 of 4 ports up"
+
+ip link set d1 up
+must "link up: state" "" 20 state_is rxe1 4
+after 120 found || fail "link up: held" "$(incidents)"
+pass "link up: held"
+after 1800 gone || fail "link up: finding clears" "$(incidents)"
+pass "link up: finding clears" "$(minutes)"
+has 'rdma_link_downed_total{device="rxe1",port="1"} 1' || fail "link up: counted once" "$(grep link_downed /tmp/page)"
+pass "link up: counted once"
+end
