@@ -150,7 +150,8 @@ impl Device for Pci {
                     &numa_node,
                 ],
             );
-            if !gpu.is_virtual && !(path.is_empty() && numa_node.is_empty()) {
+            let is_placed = !path.is_empty() || !numa_node.is_empty();
+            if is_placed && !gpu.is_virtual {
                 out.info(&PCI_GPU_PATH_INFO, &[&address.0, path, &numa_node]);
             }
             let answers = driver.is_some_and(|driver| may_be_asked(gpu, &driver, &folder));

@@ -1,9 +1,9 @@
-//! What RDMA tells by itself, to whoever listens to RDMA_NL_GROUP_NOTIFY (Linux 6.12; renames 6.13): devices that come
+//! What RDMA tells by itself, to whoever listens to RDMA_NL_GROUP_NOTIFY (Linux 6.12, renames later): devices that come
 //! and go, and the network interfaces of their ports.
 
 use super::Garbled;
 use super::attribute::{Attributes, text, u8, u32};
-use super::nldev::{DEV_INDEX, DEV_NAME, LONGEST, NDEV_NAME, NLDEV, PORT_INDEX};
+use super::nldev::{DEV_INDEX, DEV_NAME, LONGEST, NDEV_INDEX, NDEV_NAME, NLDEV, PORT_INDEX};
 
 /// `RDMA_NLDEV_CMD_MONITOR`.
 pub(crate) const MONITOR: u16 = NLDEV | 28;
@@ -28,14 +28,16 @@ pub(crate) enum What {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Notice {
     pub(crate) what: What,
-    /// The device's number, which its successor may get.
-    pub(crate) index: u32,
-    /// Its name, as of now. Linux 6.12 tells the number alone.
+    /// The device's number, which its successor may get. Not told of an interface that was renamed.
+    pub(crate) index: Option<u32>,
+    /// Its name, as of now. Some kernels tell the number alone.
     pub(crate) device: Option<String>,
     /// The port, where it is about one.
     pub(crate) port: Option<u32>,
     /// The network interface, where it is about one of our network namespace.
     pub(crate) netdev: Option<String>,
+    /// Its number.
+    pub(crate) netdev_index: Option<u32>,
 }
 
 impl Notice {
@@ -44,7 +46,8 @@ impl Notice {
     /// # Errors
     /// When it does not say what has happened and to which device.
     pub(crate) fn parse(payload: &[u8]) -> Result<Self, Garbled> {
-        let (mut what, mut index, mut device, mut port, mut netdev) = (None, None, None, None, None);
+        let (mut what, mut index, mut device, mut port) = (None, None, None, None);
+        let (mut netdev, mut netdev_index) = (None, None);
         for attribute in Attributes::new(payload) {
             match attribute? {
                 (EVENT_TYPE, value) => what = Some(u8(value)?),
@@ -52,6 +55,7 @@ impl Notice {
                 (DEV_NAME, value) => device = Some(text(value)?),
                 (PORT_INDEX, value) => port = Some(u32(value)?),
                 (NDEV_NAME, value) => netdev = Some(text(value)?),
+                (NDEV_INDEX, value) => netdev_index = Some(u32(value)?),
                 _ => {}
             }
         }
@@ -59,6 +63,9 @@ impl Notice {
             let name = name.filter(|n| !n.is_empty() && n.len() <= LONGEST);
             name.map(str::to_owned)
         };
+        if index.is_none() && what.is_some_and(|what| what < 5) {
+            return Err(Garbled("a notice about no device"));
+        }
         Ok(Self {
             what: match what.ok_or(Garbled("a notice of nothing"))? {
                 0 => What::Registered,
@@ -69,10 +76,11 @@ impl Notice {
                 5 => What::NetdevRenamed,
                 _ => What::Other,
             },
-            index: index.ok_or(Garbled("a notice about no device"))?,
+            index,
             device: name(device),
             port,
             netdev: name(netdev),
+            netdev_index,
         })
     }
 }
@@ -116,9 +124,31 @@ pub(crate) mod tests {
         ) {
             let bytes = notice(what, index, device.as_deref(), port, netdev.as_deref());
             let read = Notice::parse(&bytes[16..]).unwrap();
-            prop_assert_eq!((read.index, read.device, read.port, read.netdev), (index, device, port, netdev));
+            prop_assert_eq!((read.index, read.device, read.port, read.netdev), (Some(index), device, port, netdev));
             prop_assert_eq!(read.what == What::Other, what > 5);
         }
+    }
+
+    /// Those of a renamed interface do not name the device.
+    pub(crate) fn netdev_renamed(index: u32, name: &str) -> Vec<u8> {
+        let parts = [
+            attribute(NDEV_INDEX, &index.to_ne_bytes()),
+            attribute(NDEV_NAME, format!("{name}\0").as_bytes()),
+            attribute(EVENT_TYPE, &[5]),
+        ];
+        message(MONITOR, 0, &parts.concat())
+    }
+
+    #[test]
+    fn a_renamed_interface_is_told_by_its_number_without_its_device() {
+        let read = Notice::parse(&netdev_renamed(7, "net0")[16..]).unwrap();
+        assert_eq!((read.what, read.index), (What::NetdevRenamed, None));
+        assert_eq!(
+            (read.netdev.as_deref(), read.netdev_index),
+            (Some("net0"), Some(7))
+        );
+        // One of another network namespace.
+        assert!(Notice::parse(&attribute(EVENT_TYPE, &[5])).is_ok());
     }
 
     #[test]

@@ -232,7 +232,11 @@ impl Changes {
             device,
             port,
             netdev,
+            netdev_index,
         } = notice;
+        let Some(index) = index else {
+            return self.netdev_renamed(netdev_index, &netdev.unwrap_or_default(), out);
+        };
         let old = match &device {
             Some(name) => self.known.names.insert(index, name.clone()),
             None => {
@@ -269,9 +273,21 @@ impl Changes {
             }
             What::NetdevAttached => self.of_port(out, &device, port, RdmaEvent::NetdevAttached, &netdev),
             What::NetdevDetached => self.of_port(out, &device, port, RdmaEvent::NetdevDetached, &netdev),
-            What::NetdevRenamed => self.of_port(out, &device, port, RdmaEvent::Renamed, &netdev),
+            What::NetdevRenamed => self.netdev_renamed(netdev_index, &netdev, out),
             What::Other => Ok(()),
         }
+    }
+
+    fn netdev_renamed(&mut self, index: Option<u32>, name: &str, out: &Events) -> Result<(), Closed> {
+        let interface = index.and_then(|index| self.known.links.get_mut(&index));
+        let Some(interface) = interface.filter(|i| i.name != name) else {
+            return Ok(());
+        };
+        name.clone_into(&mut interface.name);
+        for (device, port) in interface.ports.clone() {
+            self.tell(out, &device, Some(port), RdmaEvent::Renamed, name)?;
+        }
+        Ok(())
     }
 
     /// A device is there by that name, told unless it was known, or none of it is read.

@@ -47,6 +47,7 @@ exclude = ["mlx5_bond_0", "mlx5_4/2"] # not these
 exclude_netdevs = ["eno*"]            # not those behind these network interfaces or their bonds
 exclude_pci = ["0000:c1:00.*"]        # not those at these PCI addresses
 virtual_functions = false             # virtual functions and subfunctions too
+nccl_gid_index = 3                    # NCCL_IB_GID_INDEX as the jobs set it; leave it out where they do not
 sysfs_only = false                    # hw_counters a file each, also where netlink tells all at once
 
 [ethernet]                            # PFC, FEC and link errors of the ports that [rdma] takes

@@ -219,3 +219,35 @@ fn a_watcher_is_asked_to_return_and_waited_for() {
     }
     assert!(!rig.job.watched().runs());
 }
+
+#[test]
+fn a_watcher_with_nothing_to_watch_counts_as_none_until_there_is() {
+    static READY: AtomicBool = AtomicBool::new(false);
+    struct Waits;
+    impl Watcher for Waits {
+        fn ready(&mut self, _: Duration) -> bool {
+            thread::sleep(Duration::from_millis(1));
+            READY.load(Ordering::Acquire)
+        }
+
+        fn run(&mut self, _: Option<Cursor>, out: &Events) -> Result<(), Error> {
+            while !out.is_over() {
+                thread::sleep(Duration::from_millis(1));
+            }
+            Ok(())
+        }
+    }
+    static SPEC: Spec = spec(|_, _| {
+        Ok(Some(Source {
+            devices: Box::new(NoDevices),
+            watcher: Some(Box::new(Waits)),
+        }))
+    });
+    let mut rig = rig(&SPEC);
+    assert_eq!(rig.hears_opened(), Ok(Some(0)));
+    rig.job.ask();
+    assert_eq!(rig.hears(), FromWorker::Done(0));
+    READY.store(true, Ordering::Release);
+    assert_eq!(rig.hears(), FromWorker::Watching(0, Ok(())));
+    rig.job.leave();
+}
