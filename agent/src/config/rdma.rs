@@ -51,7 +51,9 @@ fn one_of(words: &'static [&'static str]) -> impl Fn(&str) -> Option<String> {
 /// A firmware version as drivers write it.
 fn version(text: &str) -> Option<String> {
     let good = (1..=64).contains(&text.len())
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-/ ()".contains(&b));
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"._-/ ()".contains(&b));
     good.then(|| text.to_owned())
 }
 
@@ -99,7 +101,14 @@ pub(super) const MTU: Key = Key {
     path: "health.rdma.mtu",
     help: "The MTU of a RoCE port's network interface, in bytes.",
     example: "9000",
-    set: |c, v| number(&mut c.health.rdma.mtu, v, "a number of bytes from 68 to 65535", 68..=65535),
+    set: |c, v| {
+        number(
+            &mut c.health.rdma.mtu,
+            v,
+            "a number of bytes from 68 to 65535",
+            68..=65535,
+        )
+    },
     show: |c| c.health.rdma.mtu.map(|n| n.to_string()),
 };
 

@@ -46,7 +46,10 @@ impl Trail {
             (Some((before, _)), Some(last)) if last.0.saturating_sub(before) < step => *last = (at, value),
             _ => points.push_back((at, value)),
         }
-        while points.get(1).is_some_and(|(second, _)| at.saturating_sub(*second) >= window) {
+        while points
+            .get(1)
+            .is_some_and(|(second, _)| at.saturating_sub(*second) >= window)
+        {
             points.pop_front();
         }
         self.growth()

@@ -70,7 +70,8 @@ fn mlx4(text: &str) -> Option<FirmwareFault> {
 fn bnxt(text: &str) -> Option<FirmwareFault> {
     if text.starts_with("Error (timeout: ") || text.starts_with("Resp cmpl intr err msg: ") {
         Some(FirmwareFault::CommandTimeout)
-    } else if text.starts_with("Fatal firmware reset event") || text.starts_with("Firmware fatal reset event") {
+    } else if text.starts_with("Fatal firmware reset event") || text.starts_with("Firmware fatal reset event")
+    {
         Some(FirmwareFault::Fatal)
     } else {
         None
@@ -79,7 +80,8 @@ fn bnxt(text: &str) -> Option<FirmwareFault> {
 
 /// irdma prints under the name of the Ethernet driver below it.
 fn ice(text: &str) -> Option<FirmwareFault> {
-    if text.starts_with("Requesting a reset") || text.starts_with("Rebuild failed, unload and reload driver") {
+    if text.starts_with("Requesting a reset") || text.starts_with("Rebuild failed, unload and reload driver")
+    {
         Some(FirmwareFault::Reset)
     } else {
         None

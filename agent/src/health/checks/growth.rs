@@ -175,7 +175,8 @@ fn remember(judge: &mut Judge<'_>, row: &Counted, port: &Port<'_>, settled: bool
             memory.note(&name, u64::from(once && settled), now_ms);
             let is_full = port.is_full(counter.file);
             let full = if is_full { ", full: it counts no more" } else { "" };
-            seen.counters.insert(name, format!("{}{full}", evidence(sample, &words)));
+            seen.counters
+                .insert(name, format!("{}{full}", evidence(sample, &words)));
             seen.watched = seen.watched.min(watched);
             seen.at = seen.at.max(Some(at));
             seen.is_full |= is_full;
@@ -247,7 +248,12 @@ impl<'s> Times<'s> {
 
     /// What such times say by a rule.
     fn reading(&self, times: &[u64], rule: &Rule, now_ms: u64) -> Reading {
-        let within = |window: u64| times.iter().filter(|t| now_ms.saturating_sub(**t) <= window).count();
+        let within = |window: u64| {
+            times
+                .iter()
+                .filter(|t| now_ms.saturating_sub(**t) <= window)
+                .count()
+        };
         if within(rule.window_ms) >= rule.enough && within(rule.quiet_ms) > 0 {
             return Reading::Bad;
         }

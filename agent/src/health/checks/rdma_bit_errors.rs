@@ -76,7 +76,14 @@ fn reading(growth: Growth, limit: u64) -> Reading {
     }
 }
 
-fn opinion(port: &Port<'_>, growth: Growth, limit: u64, reading: Reading, at: Duration, value: &str) -> Opinion {
+fn opinion(
+    port: &Port<'_>,
+    growth: Growth,
+    limit: u64,
+    reading: Reading,
+    at: Duration,
+    value: &str,
+) -> Opinion {
     let minutes = |time: Duration| time.as_secs() / 60;
     Opinion {
         reading,
@@ -94,9 +101,13 @@ fn opinion(port: &Port<'_>, growth: Growth, limit: u64, reading: Reading, at: Du
 
 /// InfiniBand counts symbols, in 16 bits.
 fn symbols(judge: &mut Judge<'_>, port: &Port<'_>) -> Option<Opinion> {
-    let sample = port.one(&SYMBOL_ERROR).filter(|_| port.link_layer == "InfiniBand")?;
+    let sample = port
+        .one(&SYMBOL_ERROR)
+        .filter(|_| port.link_layer == "InfiniBand")?;
     let at = judge.read_at(sample);
-    let growth = judge.memory.trail(&name(port, "symbols"), number(Some(sample))?, at, WINDOW);
+    let growth = judge
+        .memory
+        .trail(&name(port, "symbols"), number(Some(sample))?, at, WINDOW);
     let reading = match reading(growth, SYMBOLS) {
         // Full, it shows no more errors, however many there are.
         Reading::Good if port.is_full("symbol_error") => Reading::Unknown,

@@ -78,7 +78,10 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
     let mut kindred: BTreeMap<Kin, Vec<Setup>> = BTreeMap::new();
     for port in ports(judge) {
         if port.is_told() {
-            kindred.entry(kin(judge, &port)).or_default().push(Setup::of(&port));
+            kindred
+                .entry(kin(judge, &port))
+                .or_default()
+                .push(Setup::of(&port));
         }
     }
     let mut judged = weigh(judge, &PROFILE, |judge, port, _| {

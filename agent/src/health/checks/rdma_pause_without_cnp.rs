@@ -70,7 +70,11 @@ fn grown<'a>(
             let at = judge.read_at(sample);
             let growth = judge.memory.trail(&name, value, at, WINDOW);
             let (by, all, _) = found.unwrap_or((0, true, *sample));
-            found = Some((by.saturating_add(growth.by), all && growth.covers(WINDOW), *sample));
+            found = Some((
+                by.saturating_add(growth.by),
+                all && growth.covers(WINDOW),
+                *sample,
+            ));
         }
     }
     found

@@ -85,7 +85,13 @@ fn key(row: &Weighed, of: &str) -> String {
     key.trim_end().to_owned()
 }
 
-fn of_run<'a>(key: String, row: &'static Weighed, reading: Reading, at: Duration, finding: Finding) -> Judged<'a> {
+fn of_run<'a>(
+    key: String,
+    row: &'static Weighed,
+    reading: Reading,
+    at: Duration,
+    finding: Finding,
+) -> Judged<'a> {
     Judged {
         key,
         subject: finding.subject.clone(),
@@ -147,7 +153,10 @@ struct Fabric {
 
 impl Fabric {
     fn add(&mut self, whose: Fault, opinions: &[(&Port<'_>, Opinion)]) {
-        let good = opinions.iter().filter(|(_, o)| o.reading == Reading::Good).count();
+        let good = opinions
+            .iter()
+            .filter(|(_, o)| o.reading == Reading::Good)
+            .count();
         self.well.push(!opinions.is_empty() && good * 2 >= opinions.len());
         self.faults.push(whose);
         self.at = self.at.max(opinions.iter().map(|(_, o)| o.at).max());

@@ -97,7 +97,9 @@ impl<'a> Pauses<'a> {
             at: Duration::ZERO,
         };
         for sample in port.all(&PFC_TX_PAUSE) {
-            let Some(paused) = microseconds(sample) else { continue };
+            let Some(paused) = microseconds(sample) else {
+                continue;
+            };
             let at = judge.read_at(sample);
             found.at = found.at.max(at);
             let grown = judge.memory.trail(&name(sample), paused, at, MINUTE);
@@ -111,7 +113,9 @@ impl<'a> Pauses<'a> {
             }
         }
         for sample in port.all(&PAUSE_STORM_EVENTS) {
-            let Some(count) = number(Some(sample)) else { continue };
+            let Some(count) = number(Some(sample)) else {
+                continue;
+            };
             let at = judge.read_at(sample);
             found.at = found.at.max(at);
             let grown = judge.memory.trail(&name(sample), count, at, STORM);
@@ -137,11 +141,15 @@ impl<'a> Pauses<'a> {
         };
         let mut lines = Vec::new();
         if let Some((sample, percent)) = &self.most {
-            let expected = format!("to grow by {limit} % of the time at most, grew by {percent} % in a minute");
+            let expected =
+                format!("to grow by {limit} % of the time at most, grew by {percent} % in a minute");
             lines.push(evidence(sample, &expected));
         }
         if let Some(sample) = self.storm.as_ref().filter(|_| storms > 0) {
-            lines.push(evidence(sample, &format!("not to grow, grew by {storms} in ten minutes")));
+            lines.push(evidence(
+                sample,
+                &format!("not to grow, grew by {storms} in ten minutes"),
+            ));
         }
         let detail = match (is_much, storms > 0) {
             (_, true) => "pause storm",

@@ -85,7 +85,10 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
     let mut boards: BTreeMap<Board, BTreeMap<String, Width>> = BTreeMap::new();
     for port in ports(judge) {
         if let Some(width) = Width::of(&port).filter(|_| !port.board.is_empty()) {
-            boards.entry(board(&port)).or_default().insert(port.id.clone(), width);
+            boards
+                .entry(board(&port))
+                .or_default()
+                .insert(port.id.clone(), width);
         }
     }
     weigh(judge, &ROW, |judge, port, _| {
@@ -147,10 +150,7 @@ mod tests {
 
     #[test]
     fn peers_are_a_measure_only_where_three_agree() {
-        let width = |rate| Width {
-            rate,
-            lanes: Some(4),
-        };
+        let width = |rate| Width { rate, lanes: Some(4) };
         let all = |rates: &[u64]| {
             let widths: Vec<Width> = rates.iter().map(|r| width(*r)).collect();
             common(widths.iter()).map(|w| w.rate)

@@ -110,9 +110,14 @@ impl Setup {
             (Aspect::Rate, rate),
             (Aspect::Firmware, firmware),
             (Aspect::Gid, label(&ROCE_NCCL_GID_INFO, "version").filter(|_| up)),
-            (Aspect::Gids, gids.map(|n| if n > 0 { SOME } else { NONE }.to_owned())),
+            (
+                Aspect::Gids,
+                gids.map(|n| if n > 0 { SOME } else { NONE }.to_owned()),
+            ),
         ];
-        let known = found.into_iter().filter_map(|(aspect, word)| Some((aspect, word?)));
+        let known = found
+            .into_iter()
+            .filter_map(|(aspect, word)| Some((aspect, word?)));
         Self(known.collect())
     }
 
@@ -211,6 +216,9 @@ mod tests {
 
     #[test]
     fn no_priority_is_a_word_too() {
-        assert_eq!((word_of(&[]), word_of(&[0, 3])), ("none".to_owned(), "0,3".to_owned()));
+        assert_eq!(
+            (word_of(&[]), word_of(&[0, 3])),
+            ("none".to_owned(), "0,3".to_owned())
+        );
     }
 }

@@ -261,7 +261,11 @@ fn a_network_function_that_leaves_leaves_the_output_and_a_virtual_one_is_not_in_
     let node = Node::new();
     network(&node, Some("mlx5_core"), true);
     let mut runner = node.runner();
-    assert!(read(&mut runner).keys().any(|k| k.starts_with("host_pci_network_info")));
+    assert!(
+        read(&mut runner)
+            .keys()
+            .any(|k| k.starts_with("host_pci_network_info"))
+    );
     fs::remove_dir_all(node.path(&format!("{PCI}/{NIC}"))).unwrap();
     assert!(!read(&mut runner).keys().any(|k| k.contains(NIC)));
     network(&node, Some("mlx5_core"), true);

@@ -11,7 +11,7 @@ use collectors::rdma::metrics::{
     CARRIER_DOWN, DEVICE_INFO, LINK_DOWNED, PORT_INFO, PORT_PHYSICAL_STATE, PORT_RATE, PORT_STATE,
 };
 use collectors::sys::task::Task;
-use collectors::{Block, Cadence, Kind, Metric, Unit, Spec, Subject, SubjectKind, Value};
+use collectors::{Block, Cadence, Kind, Metric, Spec, Subject, SubjectKind, Unit, Value};
 
 use crate::core::snapshot::{CollectorState, DeviceState, Late, Prepared, Presence, Snapshot};
 
@@ -221,8 +221,13 @@ fn port(port: &Port, at: Duration) -> DeviceState {
     for (metric, more, value) in &port.series {
         let labels: Vec<&str> = labels.iter().chain(more).copied().collect();
         // Counters are whole numbers.
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a test's own")]
-        let value = if metric.unit != Unit::Seconds && (metric.kind == Kind::Counter || value.fract() == 0.0) {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a test's own"
+        )]
+        let value = if metric.unit != Unit::Seconds && (metric.kind == Kind::Counter || value.fract() == 0.0)
+        {
             Value::U64(*value as u64)
         } else {
             Value::F64(*value)

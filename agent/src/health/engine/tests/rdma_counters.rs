@@ -65,8 +65,15 @@ mod retries {
             sim.pass(2 * HOUR);
         }
         let comment = sim.slurm.comment.clone().unwrap();
-        assert!(comment.contains("rdma-retries-exceeded rdma_port mlx5_3/1"), "{comment}");
-        assert!(sim.incidents().contains(&format!("{AGAIN} open")), "{:?}", sim.incidents());
+        assert!(
+            comment.contains("rdma-retries-exceeded rdma_port mlx5_3/1"),
+            "{comment}"
+        );
+        assert!(
+            sim.incidents().contains(&format!("{AGAIN} open")),
+            "{:?}",
+            sim.incidents()
+        );
         assert_eq!(sim.engine.view().verdict.health, Health::Healthy);
         sim.pass(5 * HOUR);
         assert!(sim.incidents().contains(&format!("{AGAIN} cleared")));
@@ -90,7 +97,11 @@ mod retries {
             sim.incidents(),
             ["queue pairs gave up of most InfiniBand ports together open"]
         );
-        assert!(evidence(&sim).contains("8 of 8 ports of mlx5_core"), "{}", evidence(&sim));
+        assert!(
+            evidence(&sim).contains("8 of 8 ports of mlx5_core"),
+            "{}",
+            evidence(&sim)
+        );
         assert_eq!((sim.slurm.drains, sim.slurm.comment.clone()), (0, None));
         sim.pass(2 * HOUR);
         assert_eq!(
@@ -133,7 +144,11 @@ mod retries {
         assert_eq!(sim.incidents(), [format!("{ONCE} open")]);
         sim.host.ports[3].set(M, &[], 8.0);
         sim.pass(1800);
-        assert_eq!(sim.incidents(), [format!("{ONCE} open")], "not watched for an hour yet");
+        assert_eq!(
+            sim.incidents(),
+            [format!("{ONCE} open")],
+            "not watched for an hour yet"
+        );
         sim.pass(1900);
         assert_eq!(sim.incidents(), [format!("{ONCE} cleared")]);
     }
@@ -159,10 +174,18 @@ mod retries {
         let id = sim.engine.view().incidents[0].id.clone();
         sim.order(OrderVerb::Clear, &id).unwrap();
         sim.pass(600);
-        assert!(sim.incidents().iter().all(|i| i.ends_with("cleared")), "{:?}", sim.incidents());
+        assert!(
+            sim.incidents().iter().all(|i| i.ends_with("cleared")),
+            "{:?}",
+            sim.incidents()
+        );
         grows(&mut sim, 3, M);
         sim.pass(600);
-        assert!(sim.incidents().contains(&format!("{ONCE} open")), "{:?}", sim.incidents());
+        assert!(
+            sim.incidents().contains(&format!("{ONCE} open")),
+            "{:?}",
+            sim.incidents()
+        );
     }
 
     #[test]
@@ -208,9 +231,17 @@ mod integrity {
         sim.host.ports[3].set(M, &[], 15.0);
         sim.host.ports[3].set(&COUNTER_SATURATED, &["local_link_integrity_errors"], 1.0);
         sim.pass(90);
-        assert!(evidence(&sim).contains("full: it counts no more"), "{}", evidence(&sim));
+        assert!(
+            evidence(&sim).contains("full: it counts no more"),
+            "{}",
+            evidence(&sim)
+        );
         sim.pass(7 * HOUR);
-        assert_eq!(sim.incidents(), [format!("{LOST} open")], "a flat full counter is no quiet");
+        assert_eq!(
+            sim.incidents(),
+            [format!("{LOST} open")],
+            "a flat full counter is no quiet"
+        );
         // Somebody resets it.
         sim.host.ports[3].set(M, &[], 0.0);
         sim.host.ports[3].set(&COUNTER_SATURATED, &["local_link_integrity_errors"], 0.0);

@@ -66,7 +66,10 @@ mod bits {
     fn all_at_once_are_shared_and_only_shown() {
         let mut sim = counting(8);
         run(&mut sim, 40, &[0, 1, 2, 3, 4, 5, 6, 7], 100.0);
-        assert_eq!(sim.incidents(), ["bit errors of most InfiniBand ports together open"]);
+        assert_eq!(
+            sim.incidents(),
+            ["bit errors of most InfiniBand ports together open"]
+        );
         assert_eq!(sim.slurm.comment, None);
     }
 
@@ -120,7 +123,10 @@ mod bits {
         ethernet(&mut sim, 60, 200.0);
         assert_eq!(sim.incidents(), [format!("{ERRORS} open")]);
         let evidence = sim.engine.view().incidents[0].findings[0].evidence[0].clone();
-        assert!(evidence.contains("rdma_phy_symbol_errors_total{device=\"mlx5_3\""), "{evidence}");
+        assert!(
+            evidence.contains("rdma_phy_symbol_errors_total{device=\"mlx5_3\""),
+            "{evidence}"
+        );
     }
 
     #[test]
@@ -217,7 +223,10 @@ mod degraded {
             port.rate = Some(25e9);
         }
         sim.pass(600);
-        assert_eq!(sim.incidents(), ["lower rate of most InfiniBand ports together open"]);
+        assert_eq!(
+            sim.incidents(),
+            ["lower rate of most InfiniBand ports together open"]
+        );
         assert_eq!(sim.slurm.comment, None);
     }
 
@@ -229,7 +238,11 @@ mod degraded {
         sim.pass(150);
         sim.host.ports[3].down();
         sim.pass(3000);
-        assert!(sim.incidents().contains(&format!("{SLOW} open")), "{:?}", sim.incidents());
+        assert!(
+            sim.incidents().contains(&format!("{SLOW} open")),
+            "{:?}",
+            sim.incidents()
+        );
     }
 }
 

@@ -35,7 +35,13 @@ fn one_that_leaves_the_bus_is_missing_and_ends_when_it_is_back() {
     assert!(sim.incidents().is_empty(), "not for long enough");
     sim.pass(120);
     assert_eq!(sim.incidents(), open(GONE));
-    assert!(sim.slurm.comment.clone().unwrap().contains("rdma-missing pci 0000:13:00.0"));
+    assert!(
+        sim.slurm
+            .comment
+            .clone()
+            .unwrap()
+            .contains("rdma-missing pci 0000:13:00.0")
+    );
     assert_eq!(sim.slurm.drains, 0);
     assert_eq!(sim.engine.view().verdict.health, Health::Healthy);
     assert_eq!(
@@ -179,7 +185,13 @@ mod firmware {
         sim.pass(60);
         assert_eq!(sim.incidents(), open(DEAF));
         assert_eq!(sim.slurm.drains, 0);
-        assert!(sim.slurm.comment.clone().unwrap().contains("rdma-firmware-timeout"));
+        assert!(
+            sim.slurm
+                .comment
+                .clone()
+                .unwrap()
+                .contains("rdma-firmware-timeout")
+        );
         assert_eq!(
             sim.engine.view().incidents[0].findings[0].evidence,
             [concat!(

@@ -54,7 +54,11 @@ fn one_in_ten_is_shown_and_most_of_the_time_is_more() {
     assert!(sim.slurm.comment.clone().unwrap().contains("rdma-pfc-storm"));
     assert_eq!(sim.slurm.drains, 0);
     sim.pass(900);
-    assert!(sim.incidents().iter().all(|i| i.ends_with("cleared")), "{:?}", sim.incidents());
+    assert!(
+        sim.incidents().iter().all(|i| i.ends_with("cleared")),
+        "{:?}",
+        sim.incidents()
+    );
 }
 
 #[test]

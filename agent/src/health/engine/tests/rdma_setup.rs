@@ -54,7 +54,11 @@ fn a_port_that_is_not_as_the_profile_says_comments_and_ends_when_it_is() {
     sim.host.ports[3].set(&PORT_MTU, &[], 1500.0);
     sim.pass(90);
     let drift = "configuration differs: PFC, MTU at 0000:13:00.0";
-    assert!(sim.incidents().contains(&format!("{drift} open")), "{:?}", sim.incidents());
+    assert!(
+        sim.incidents().contains(&format!("{drift} open")),
+        "{:?}",
+        sim.incidents()
+    );
     assert!(sim.slurm.comment.clone().unwrap().contains("rdma-configuration"));
     assert_eq!(sim.slurm.drains, 0);
     let evidence = evidence(&sim);
@@ -67,7 +71,11 @@ fn a_port_that_is_not_as_the_profile_says_comments_and_ends_when_it_is() {
     sim.host.ports[3].set(&PFC_ENABLED, &["3"], 1.0);
     sim.host.ports[3].set(&PORT_MTU, &[], 9000.0);
     sim.pass(150);
-    assert!(sim.incidents().iter().all(|i| i.ends_with("cleared")), "{:?}", sim.incidents());
+    assert!(
+        sim.incidents().iter().all(|i| i.ends_with("cleared")),
+        "{:?}",
+        sim.incidents()
+    );
 }
 
 #[test]
@@ -84,14 +92,20 @@ fn every_aspect_of_the_profile_is_compared() {
         }),
         ("rate", |p| p.rate = Some(25e9)),
         ("firmware", |p| p.firmware = "28.40.1000"),
-        ("GID of jobs", |p| p.set(&ROCE_NCCL_GID_INFO, &["3", "RoCE v1"], 1.0)),
+        ("GID of jobs", |p| {
+            p.set(&ROCE_NCCL_GID_INFO, &["3", "RoCE v1"], 1.0)
+        }),
     ];
     for (word, break_it) in faults {
         let mut sim = node(profile());
         break_it(&mut sim.host.ports[3]);
         sim.pass(90);
         let expected = format!("configuration differs: {word} at 0000:13:00.0 open");
-        assert!(sim.incidents().contains(&expected), "{word}: {:?}", sim.incidents());
+        assert!(
+            sim.incidents().contains(&expected),
+            "{word}: {:?}",
+            sim.incidents()
+        );
     }
 }
 
@@ -102,7 +116,10 @@ fn a_node_that_was_never_set_up_is_one_finding_of_the_node() {
         port.set(&PFC_ENABLED, &["3"], 0.0);
     }
     sim.pass(90);
-    assert_eq!(sim.incidents(), ["configuration of most Ethernet ports together open"]);
+    assert_eq!(
+        sim.incidents(),
+        ["configuration of most Ethernet ports together open"]
+    );
     assert!(sim.slurm.comment.is_some());
     assert_eq!(sim.slurm.drains, 0);
 }
@@ -112,11 +129,17 @@ fn without_a_profile_the_odd_one_out_is_only_shown() {
     let mut sim = node(Rdma::default());
     sim.host.ports[3].set(&PFC_ENABLED, &["3"], 0.0);
     sim.pass(90);
-    assert_eq!(sim.incidents(), ["unlike most of its kind: PFC at 0000:13:00.0 open"]);
+    assert_eq!(
+        sim.incidents(),
+        ["unlike most of its kind: PFC at 0000:13:00.0 open"]
+    );
     assert_eq!(sim.slurm.comment, None);
     sim.host.ports[3].set(&PFC_ENABLED, &["3"], 1.0);
     sim.pass(150);
-    assert_eq!(sim.incidents(), ["unlike most of its kind: PFC at 0000:13:00.0 cleared"]);
+    assert_eq!(
+        sim.incidents(),
+        ["unlike most of its kind: PFC at 0000:13:00.0 cleared"]
+    );
 }
 
 #[test]
@@ -148,7 +171,10 @@ fn what_cannot_be_read_is_neither_drift_nor_its_end() {
     sim.host.ports[3].set(&PORT_MTU, &[], 1500.0);
     sim.pass(90);
     let before = sim.incidents();
-    assert!(before.iter().all(|i| i.contains("MTU at 0000:13:00.0 open")), "{before:?}");
+    assert!(
+        before.iter().all(|i| i.contains("MTU at 0000:13:00.0 open")),
+        "{before:?}"
+    );
     sim.host.ports[3].series.retain(|(m, _, _)| *m != &PORT_MTU);
     sim.pass(3600);
     assert_eq!(sim.incidents(), before);
