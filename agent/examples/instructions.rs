@@ -148,6 +148,7 @@ fn view() -> View {
         would_drain: Vec::new(),
         drains: Vec::new(),
         undrains: 0,
+        affinity: Vec::new(),
         overrides: 0,
         ledger: Ledger::default(),
     }

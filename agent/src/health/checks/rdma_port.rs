@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use collectors::rdma::metrics::{
-    CARRIER_DOWN, COUNTER_SATURATED, DEVICE_INFO, LINK_DOWNED, PORT_INFO, PORT_PHYSICAL_STATE, PORT_RATE,
-    PORT_STATE,
+    CARRIER_DOWN, COUNTER_SATURATED, DEVICE_INFO, LINK_DOWNED, NETDEV_UP, PORT_INFO, PORT_PHYSICAL_STATE,
+    PORT_RATE, PORT_STATE,
 };
 use collectors::{Metric, PciAddress, Subject, SubjectKind, Value};
 
@@ -93,17 +93,35 @@ impl<'a> Port<'a> {
     }
 
     /// What its states say. Drivers of Ethernet adapters report `disabled` for every port without a carrier, so there it is
-    /// no administrator's act.
+    /// no administrator's act. efa calls every port active, so only an interface tells, where there is one.
     pub(super) fn link(&self) -> Link {
+        let interface = number(self.one(&NETDEV_UP));
         if !self.is_told() {
             return Link::Unknown;
+        }
+        if self.driver == "efa" {
+            return match interface {
+                None => Link::Unknown,
+                Some(0) => Link::Down,
+                Some(_) => Link::Up,
+            };
         }
         let physical = number(self.physical.as_ref()).filter(|p| *p != 0);
         match number(self.state.as_ref()) {
             None | Some(0) => Link::Unknown,
+            Some(s) if ACTIVE.contains(&s) && interface == Some(0) => Link::Down,
             Some(s) if ACTIVE.contains(&s) && physical.is_none_or(|p| p == LINK_UP) => Link::Up,
             Some(_) if physical == Some(DISABLED) && self.link_layer == "InfiniBand" => Link::Disabled,
             Some(_) => Link::Down,
+        }
+    }
+
+    /// Whether it carries traffic, as far as can be seen. What never says so is in use for as long as it is there.
+    fn is_in_use(&self) -> bool {
+        match self.link() {
+            Link::Up => true,
+            Link::Unknown => self.is_told() && self.driver == "efa",
+            Link::Down | Link::Disabled => false,
         }
     }
 
@@ -175,7 +193,7 @@ pub(super) fn ports<'a>(judge: &mut Judge<'a>) -> Vec<Port<'a>> {
     name_apart(&mut ports, judge.memory);
     ports.sort_by(|a, b| a.id.cmp(&b.id));
     for port in &ports {
-        if port.link() == Link::Up {
+        if port.is_in_use() {
             judge.memory.in_use(&port.id, port.rate);
         }
         // One beside another device must be told from it also when it is seen alone, whether or not it is in use.

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use collectors::rdma::metrics::NETDEV_UP;
 use collectors::{Subject, SubjectKind};
 
 use super::rdma_group::{Fault, Group, groups};
-use super::rdma_port::{Link, Port, ports};
+use super::rdma_port::{Link, Port, number, ports};
 use super::{Check, Scope, Version};
 use crate::health::Mode;
 use crate::health::condition::{Judged, Pace, Reading, Run};
@@ -17,7 +18,7 @@ use crate::health::judge::{Judge, evidence};
 pub static CHECK: Check = Check {
     id: "rdma-port-down",
     subject: SubjectKind::RdmaPort,
-    condition: "A port that was in use once is not active for four minutes while at least half of the ports like it are. With most of them down, or fewer than four in all, it never drains.",
+    condition: "A port that was in use once is not active, or its interface is not up, for four minutes while at least half of the ports like it are. With most of them down, or fewer than four in all, it never drains.",
     scope: Scope::Node,
     // A rail's or leaf's switch takes one port of every node: without a guard of the cluster, each node would drain.
     ceiling: Mode::Comment,
@@ -68,10 +69,11 @@ fn alone<'a>(group: &Group<'_, '_>, port: &Port<'_>, settled: bool) -> Judged<'a
             Reading::Unknown
         }
     };
-    let what = if port.has_link() {
-        "not active"
-    } else {
-        "link down"
+    let interface = port.one(&NETDEV_UP).filter(|s| number(Some(s)) == Some(0));
+    let what = match (port.has_link(), interface) {
+        (false, _) => "link down",
+        (true, Some(_)) => "interface down",
+        (true, None) => "not active",
     };
     let whose = if fault == Fault::Node {
         "the node's own: cable, transceiver or adapter"
@@ -81,6 +83,7 @@ fn alone<'a>(group: &Group<'_, '_>, port: &Port<'_>, settled: bool) -> Judged<'a
     let lines: Vec<String> = [
         port.state.as_ref().map(|s| evidence(s, "4")),
         port.physical.as_ref().map(|s| evidence(s, "5")),
+        interface.map(|s| evidence(s, "1")),
         Some(format!("{}: {whose}", group.words())),
     ]
     .into_iter()

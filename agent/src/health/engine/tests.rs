@@ -24,6 +24,7 @@ mod rdma_counters;
 mod rdma_links;
 mod rdma_missing;
 mod rdma_pauses;
+mod rdma_quirks;
 mod rdma_setup;
 mod record;
 mod sources;

@@ -8,7 +8,7 @@ pub static RESOURCES: Metric = Metric {
     name: "rdma_resources",
     kind: Kind::Gauge,
     unit: Unit::None,
-    labels: &["device", "type"],
+    labels: &["device", "resource"],
     help: "Objects that are open on a device in all processes and the kernel: qp, cq, mr, pd, cm_id, ctx, srq, and what else the kernel counts.",
     tier: Tier::Detail,
     source: "RDMA_NLDEV_CMD_RES_GET",

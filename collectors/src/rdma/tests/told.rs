@@ -75,11 +75,7 @@ fn where_netlink_refuses_the_files_tell_and_nothing_is_missing() {
         assert_eq!(value(&readings, "rdma_port_state mlx5_0 1"), Some(4), "{errno}");
         assert_eq!(value(&readings, "rdma_port_physical_state mlx5_0 1"), Some(5));
         assert_eq!(value(&readings, "rdma_resources mlx5_0 qp"), None);
-        assert!(
-            text::Reason::ALL
-                .iter()
-                .all(|r| unreadable(&readings, r.word()) == 0)
-        );
+        assert!(Reason::ALL.iter().all(|r| unreadable(&readings, r.word()) == 0));
     }
 }
 
