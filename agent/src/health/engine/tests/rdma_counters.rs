@@ -236,7 +236,7 @@ mod integrity {
             "{}",
             evidence(&sim)
         );
-        sim.pass(10 * HOUR);
+        sim.pass(7 * HOUR);
         assert_eq!(
             sim.incidents(),
             [format!("{LOST} open")],
@@ -255,7 +255,7 @@ mod integrity {
         sim.host.ports = (0..8).map(Port::new).collect();
         sim.host.ports[3].set(M, &[], 15.0);
         sim.host.ports[3].set(&COUNTER_SATURATED, &["local_link_integrity_errors"], 1.0);
-        sim.pass(10 * HOUR);
+        sim.pass(7 * HOUR);
         assert!(sim.incidents().is_empty());
     }
 

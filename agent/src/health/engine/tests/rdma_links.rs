@@ -92,7 +92,7 @@ mod bits {
         run(&mut sim, 35, &[3], 100.0);
         sim.host.ports[3].set(&SYMBOL_ERROR, &[], 65535.0);
         sim.host.ports[3].set(&COUNTER_SATURATED, &["symbol_error"], 1.0);
-        sim.pass(12 * HOUR);
+        sim.pass(4 * HOUR);
         assert_eq!(sim.incidents(), [format!("{ERRORS} open")]);
         sim.host.ports[3].set(&SYMBOL_ERROR, &[], 0.0);
         sim.host.ports[3].set(&COUNTER_SATURATED, &["symbol_error"], 0.0);

@@ -230,7 +230,7 @@ mod firmware {
         sim.event(body(PCI, FirmwareFault::Unresponsive));
         sim.pass(60);
         sim.host.kernel_log = false;
-        sim.pass(12 * HOUR);
+        sim.pass(7 * HOUR);
         assert_eq!(sim.incidents(), open(DEAF));
         sim.host.kernel_log = true;
         sim.pass(5 * HOUR);
