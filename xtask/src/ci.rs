@@ -30,6 +30,7 @@ pub(crate) fn run(full: bool) -> Result<()> {
             bench::full()
         });
         stages.run("bench: nvidia", bench::nvidia);
+        stages.run("bench: rdma", bench::rdma);
         stages.run("bench: soak", bench::soaked);
     }
     stages.finish()

@@ -8,6 +8,7 @@ mod nvidia;
 mod nvidia_peer;
 mod peers;
 mod program;
+mod rdma;
 mod report;
 mod soak;
 mod syscalls;
@@ -87,6 +88,12 @@ enum What {
         #[arg(long)]
         peers: bool,
     },
+    /// Counters of RDMA ports by netlink and by files, in a guest with soft-RoCE.
+    Rdma {
+        /// Put the table into docs/benchmarks.md.
+        #[arg(long)]
+        write: bool,
+    },
     /// Instructions of the encoder and of the workers' frames, compared with what is committed.
     Instructions {
         /// Commit to what they are now.
@@ -103,6 +110,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     match args.what {
         Some(What::Instructions { bless }) => return instructions::run(bless),
         Some(What::Nvidia { quick, write, peers }) => return nvidia::run(quick, write, !peers),
+        Some(What::Rdma { write }) => return rdma::run(write),
         None if args.soak => return soaked(),
         None => {}
     }
@@ -141,6 +149,14 @@ pub(crate) fn instructions() -> Result<()> {
 /// When a program does not show them as they are, or ours calls anything more than once a reading, or costs more.
 pub(crate) fn nvidia() -> Result<()> {
     nvidia::run(false, false, true)
+}
+
+/// RDMA's netlink beside its files, as CI measures it.
+///
+/// # Errors
+/// When the guest does not tell, or netlink spares no calls.
+pub(crate) fn rdma() -> Result<()> {
+    rdma::run(false)
 }
 
 /// The long run, as CI runs it.

@@ -29,6 +29,12 @@ pub(super) const GPUS: Marks = Marks {
     end: "<!-- gpus: end -->",
 };
 
+/// Netlink beside files.
+pub(super) const RDMA: Marks = Marks {
+    begin: "<!-- rdma: begin -->",
+    end: "<!-- rdma: end -->",
+};
+
 /// What the budget allows: CPU of a node_exporter scrape, KiB, switches a second.
 const RATIO: f64 = 0.25;
 const PSS: u64 = 20 * 1024;

@@ -8,6 +8,7 @@ mod image;
 mod kernel;
 mod qemu;
 mod rdma;
+mod rdma_bench;
 mod rdma_link;
 mod rdma_loss;
 mod rdma_siw;
@@ -156,12 +157,30 @@ pub(crate) fn stages(stages: &mut Stages, name: Option<&str>) -> Result<()> {
             continue;
         }
         stages.run(&stage, || match &made {
-            Some(machines) => boot(machines, group, &work),
+            Some(machines) => boot(machines, group, &work).map(drop),
             None => bail!("there is no image"),
         });
     }
     Ok(())
 }
+
+/// Runs the guest that measures, and returns what it told, by name.
+///
+/// # Errors
+/// When it cannot be made or run.
+pub(crate) fn bench() -> Result<Vec<(String, String)>> {
+    let work = cmd::root().join("target/vm");
+    packages(&BENCH)?;
+    boot(&(BENCH.make)(&work)?, &BENCH, &work)
+}
+
+const BENCH: Group = Group {
+    name: "rdma-bench",
+    packages: rdma_bench::PACKAGES,
+    make: rdma_bench::make,
+    results: rdma_bench::RESULTS,
+    deadline: rdma_bench::DEADLINE,
+};
 
 fn is_named(group: &str, name: &str) -> bool {
     (group.strip_prefix(name)).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
@@ -216,7 +235,7 @@ fn make(work: &Path) -> Result<Vec<Machine>> {
     }])
 }
 
-fn boot(machines: &[Machine], group: &Group, work: &Path) -> Result<()> {
+fn boot(machines: &[Machine], group: &Group, work: &Path) -> Result<Vec<(String, String)>> {
     let mut results = report::Report::default();
     let ended = qemu::run(machines, work, group.deadline, |line| results.line(line));
     let verdict = results.finish(group.results);
@@ -225,7 +244,7 @@ fn boot(machines: &[Machine], group: &Group, work: &Path) -> Result<()> {
     }
     match (verdict, ended) {
         (Err(missing), Err(end)) => Err(end.context(missing)),
-        (verdict, ended) => verdict.and(ended),
+        (verdict, ended) => ended.and(verdict),
     }
 }
 

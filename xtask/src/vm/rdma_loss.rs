@@ -31,6 +31,7 @@ pub(super) const RESULTS: &[&str] = &[
     "start: both agents",
     "clean: traffic",
     "clean: nothing sent twice",
+    "clean: no finding",
     "loss: traffic",
     "loss: sender counts",
     "loss: receiver counts",
@@ -38,6 +39,9 @@ pub(super) const RESULTS: &[&str] = &[
     "loss: nobody gave up",
     "cut: the transfer breaks",
     "cut: retries exceeded",
+    "loss: finding",
+    "loss: evidence",
+    "cut: finding",
 ];
 
 /// Makes both: the sender first, as it tells the results.

@@ -5,7 +5,8 @@ use anyhow::{Result, bail};
 /// The results so far.
 #[derive(Default)]
 pub(super) struct Report {
-    passed: Vec<String>,
+    /// By name, with their details.
+    passed: Vec<(String, String)>,
     failed: Vec<String>,
 }
 
@@ -24,34 +25,34 @@ impl Report {
         }
         println!("{said}");
         // Names hold colons themselves, so the word of the result is what is looked for.
-        if let Some((name, _)) = said.split_once(": ok") {
-            self.passed.push(name.to_owned());
+        if let Some((name, detail)) = said.split_once(": ok") {
+            self.passed.push((name.to_owned(), detail.trim().to_owned()));
         } else {
             self.failed.push(said.to_owned());
         }
         false
     }
 
-    /// Says what became of the results that were wanted.
+    /// Says what became of the results that were wanted, and returns them with their details.
     ///
     /// # Errors
     /// When one failed, is missing or was not wanted.
-    pub(super) fn finish(mut self, wanted: &[&str]) -> Result<()> {
+    pub(super) fn finish(mut self, wanted: &[&str]) -> Result<Vec<(String, String)>> {
         for name in wanted {
             let failed = self.failed.iter().any(|f| f.starts_with(&format!("{name}: ")));
-            if !failed && !self.passed.iter().any(|p| p == name) {
+            if !failed && !self.passed.iter().any(|(p, _)| p == name) {
                 println!("{name}: FAILED not reached");
                 self.failed.push(format!("{name}: not reached"));
             }
         }
-        for name in &self.passed {
+        for (name, _) in &self.passed {
             if !wanted.contains(&name.as_str()) {
                 self.failed.push(format!("{name}: not in the list of results"));
             }
         }
         println!("{} passed, {} failed", self.passed.len(), self.failed.len());
         match self.failed.first() {
-            None => Ok(()),
+            None => Ok(self.passed),
             Some(first) => bail!("{first}"),
         }
     }
@@ -61,7 +62,7 @@ impl Report {
 mod tests {
     use super::*;
 
-    fn finish(lines: &[&str], wanted: &[&str]) -> Result<()> {
+    fn finish(lines: &[&str], wanted: &[&str]) -> Result<Vec<(String, String)>> {
         let mut report = Report::default();
         for line in lines {
             report.line(line);
@@ -72,7 +73,8 @@ mod tests {
     #[test]
     fn passes_only_when_everything_wanted_was_told() {
         let lines = ["boot 1", "@@ a: ok", "noise@@ b: c: ok 12 ms"];
-        assert!(finish(&lines, &["a", "b: c"]).is_ok());
+        let told = finish(&lines, &["a", "b: c"]).unwrap();
+        assert_eq!(told[1], ("b: c".to_owned(), "12 ms".to_owned()));
         let error = finish(&lines, &["a", "b: c", "d"]).unwrap_err().to_string();
         assert_eq!(error, "d: not reached");
         assert!(finish(&lines, &["a"]).is_err());

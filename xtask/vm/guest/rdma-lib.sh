@@ -55,6 +55,8 @@ must() {
 }
 
 page() { wget -q -O - "$PAGE?tier=detail&collect[]=rdma" 2>/dev/null; }
+# found CHECK: whether it has a finding, wherever it stands in an incident.
+found() { nodewarden why 2>/dev/null | grep -q "$1"; }
 incidents() { wget -q -O - http://127.0.0.1:19190/api/v1/status; }
 has() { page >/tmp/page && grep -qF "$1" /tmp/page; }
 has_not() { page >/tmp/page && grep -q '^nodewarden_collector_up{collector="rdma"} 1' /tmp/page && ! grep -qF "$1" /tmp/page; }
@@ -97,6 +99,8 @@ pid_of() {
 }
 
 is_by_netlink() { has "rdma_hw_counters_info{device=\"$1\",port=\"1\",source=\"netlink\"} 1"; }
+# event DEVICE EVENT COUNT: so often it has happened to a port.
+event() { has "rdma_events_total{device=\"$1\",port=\"1\",event=\"$2\"} $3"; }
 state_is() { has "rdma_port_state{device=\"$1\",port=\"1\"} $2"; }
 
 for module in /modules/*.ko; do
@@ -127,7 +131,7 @@ join() {
 }
 
 # The arguments of a transfer that both ends must agree on. One of them outlasts any loss: seven retries, which is the
-# usual, are without end for soft-RoCE. The other gives up after six, and would last longer than the guest.
+# usual, are without end for soft-RoCE. The other gives up after three, and would last longer than the guest.
 lasts() {
   local index=0
   until grep -q '^0000:0000:0000:0000:0000:ffff:' $CLASS/rxe0/ports/1/gids/$index; do
@@ -136,7 +140,7 @@ lasts() {
   done
   LASTS="-d rxe0 -x $index -u 14 -s 65536 -n 200 -t 8 -F"
 }
-BREAKS="-d rxe0 -R --retry_count=6 -s 65536 -n 100000 -t 8 -F"
+BREAKS="-d rxe0 -R --retry_count=3 -s 65536 -n 100000 -t 8 -F"
 
 # of FILE SERIES: the series' value on a page.
 of() { awk -v series="$2" 'index($0, series " ") == 1 { print $NF }' "$1"; }

@@ -19,7 +19,6 @@ after() {
     sleep 15
   done
 }
-found() { incidents | grep -q '"check": *"rdma-port-down"'; }
 gone() { incidents | grep -q '"incidents": *\[\]'; }
 minutes() { echo "$(($(cut -d. -f1 /proc/uptime) / 60)) minutes after boot"; }
 
@@ -29,17 +28,19 @@ gone || fail "in use: no finding" "$(incidents)"
 pass "in use: no finding" "$(minutes)"
 
 ip link set d1 down
+must "link down: event" "" 20 event rxe1 link_down 1
 must "link down: state" "" 20 state_is rxe1 1
 must "link down: counted" "" 20 has 'rdma_link_downed_total{device="rxe1",port="1"} 1'
-after 600 found || fail "link down: finding" "$(incidents)"
+after 600 found rdma-port-down || fail "link down: finding" "$(incidents)"
 pass "link down: finding" "$(minutes)"
 why=$(nodewarden why)
 case $why in *rdma-port-down*rxe1/1*"3 of 4"*) ;; *) fail "link down: evidence" "$why" ;; esac
 pass "link down: evidence" "3 of 4 ports up"
 
 ip link set d1 up
+must "link up: event" "" 20 event rxe1 link_up 1
 must "link up: state" "" 20 state_is rxe1 4
-after 120 found || fail "link up: held" "$(incidents)"
+after 120 found rdma-port-down || fail "link up: held" "$(incidents)"
 pass "link up: held"
 after 1800 gone || fail "link up: finding clears" "$(incidents)"
 pass "link up: finding clears" "$(minutes)"

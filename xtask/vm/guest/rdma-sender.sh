@@ -29,6 +29,8 @@ clean=$(($(here_is port_xmit_packets) - sent))
 counts="$(here_is packet_seq_err) $(there_is out_of_sequence) $(here_is req_transport_retries_exceeded)"
 [ "$counts" = "0 0 0" ] && [ $clean -ge 12800 ] || fail "clean: nothing sent twice" "$clean packets, $counts"
 pass "clean: nothing sent twice" "$clean packets"
+found rdma- && fail "clean: no finding" "$(nodewarden why)"
+pass "clean: no finding"
 
 sent=$(here_is port_xmit_packets)
 tc qdisc add dev eth0 root netem loss 2% || fail "loss: traffic" "no netem"
@@ -61,4 +63,14 @@ kill $transfer
 wait $transfer
 grep -q 'Failed status 12' /tmp/transfer.log || fail "cut: the transfer breaks" "$(tail -n 3 /tmp/transfer.log | tr "\n" ";")"
 pass "cut: the transfer breaks" "transport retry counter exceeded"
+
+# Either is believed when it has been seen for a minute.
+since() { echo "$(($(cut -d. -f1 /proc/uptime) - $1)) s"; }
+now=$(cut -d. -f1 /proc/uptime)
+wait_for "loss: finding" 240 found rdma-packet-loss
+pass "loss: finding" "rdma-packet-loss $(since $now) after the cut"
+wait_for "cut: finding" 240 found rdma-retries-exceeded
+pass "cut: finding" "rdma-retries-exceeded $(since $now) after the cut"
+nodewarden why | grep -q 'rdma_packet_seq_err_total{device="rxe0",port="1"}' || fail "loss: evidence" "$(nodewarden why)"
+pass "loss: evidence"
 end

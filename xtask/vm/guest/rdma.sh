@@ -31,17 +31,22 @@ pass traffic "$sent packets sent"
 must "traffic: netlink says what sysfs says" "" 20 same rxe0
 
 ip link set ve0 down
+must "link down: event" "" 20 event rxe0 link_down 1
 must "link down: state" "" 20 state_is rxe0 1
 must "link down: counted" "" 20 has 'rdma_link_downed_total{device="rxe0",port="1"} 1'
 ip link set ve0 up
 must "link up: state" "" 20 state_is rxe0 4
+must "link up: event" "" 20 event rxe0 link_up 1
 
 rdma dev set rxe0 name storage0
 must "renamed: by netlink still" "" 20 is_by_netlink storage0
 rdma link delete storage0
-must "removed: gone" "" 20 has_not 'device="storage0"'
+must "removed: gone" "" 20 has_not 'rdma_port_state{device="storage0"'
+told() { page >/tmp/page && grep "^rdma_events_total{device=\"$1\"" /tmp/page | grep -q "event=\"$2\""; }
+must "removed: event" "" 20 told storage0 device_removed
 rdma link add rxe0 type rxe netdev ve0
 must "back: by netlink" "" 20 is_by_netlink rxe0
+must "back: event" "" 20 told rxe0 device_added
 must "back: netlink says what sysfs says" "" 20 same rxe0
 
 # The same numbers a file each, and what either way costs: files read and time on the processor for twenty readings.
