@@ -1,10 +1,17 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
+use std::path::Path;
 
 use collectors::{Env, domain};
 
 use super::*;
+
+#[allow(clippy::disallowed_methods, reason = "tests make the files that they read")]
+fn write(file: &Path, text: &str) {
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(file, text).unwrap();
+}
 
 /// What the ports of a worker are, by collector, under these rules of `rdma`.
 fn ports(rules: &str) -> BTreeMap<&'static str, Vec<String>> {
