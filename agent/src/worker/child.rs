@@ -66,12 +66,6 @@ fn run(domain: &'static Domain, socket: UnixStream) -> anyhow::Result<()> {
         crate::BUILD
     );
 
-    let named = |b: &Begin| {
-        Some((
-            COLLECTORS.get(usize::from(b.number))?.name.to_owned(),
-            b.settings.clone(),
-        ))
-    };
     let tables = Arc::new(collectors.iter().filter_map(named).collect());
     let mut jobs: Vec<Arc<Job>> = Vec::new();
     for Begin {
@@ -106,6 +100,12 @@ fn run(domain: &'static Domain, socket: UnixStream) -> anyhow::Result<()> {
         thread::sleep(Duration::from_millis(100));
     }
     Ok(())
+}
+
+/// A collector's table by its name, for those in the same worker that keep its rules.
+fn named(begin: &Begin) -> Option<(String, String)> {
+    let spec = COLLECTORS.get(usize::from(begin.number))?;
+    Some((spec.name.to_owned(), begin.settings.clone()))
 }
 
 /// Serves until the end of the input.
@@ -181,3 +181,6 @@ fn each(jobs: &[Arc<Job>], ask: impl Fn(&Arc<Job>) -> bool) -> bool {
 pub(super) fn thread_name(prefix: &str, spec: &Spec) -> String {
     format!("{prefix}:{}", spec.name).chars().take(15).collect()
 }
+
+#[cfg(test)]
+mod tests;

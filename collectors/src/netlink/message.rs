@@ -52,6 +52,14 @@ impl Request {
         self
     }
 
+    /// That makes what is not there yet (`NLM_F_EXCL`, `NLM_F_CREATE`).
+    #[cfg(test)]
+    pub(crate) fn creating(mut self) -> Self {
+        let (_, flags) = self.kind_and_flags();
+        self.bytes[6..8].copy_from_slice(&(flags | 0x600).to_ne_bytes());
+        self
+    }
+
     /// Its kind and its flags.
     pub(crate) fn kind_and_flags(&self) -> (u16, u16) {
         let half = |at: usize| {

@@ -1,7 +1,11 @@
 use std::fs;
 
+use nix::sched::{CloneFlags, unshare};
+
 use super::*;
 use crate::Env;
+use crate::netlink::message::Request;
+use crate::netlink::{Protocol, dcb, ethtool as genl};
 use crate::sys::netlink;
 
 fn kernel() -> Box<dyn Ethtool> {
@@ -96,7 +100,75 @@ fn what_the_kernel_says_to_have_written_is_read_and_no_more() {
 /// DCB of `lo`, over the socket that everybody may open.
 #[test]
 fn an_interface_without_dcb_says_so() {
-    let mut route = netlink::asker(None, crate::netlink::Protocol::Route, &Budget::new(8));
-    let refused = route.ask(&mut crate::netlink::dcb::ieee("lo"), &mut |_| Ok(()));
+    let mut route = netlink::asker(None, Protocol::Route, &Budget::new(8));
+    let refused = route.ask(&mut dcb::ieee("lo"), &mut |_| Ok(()));
     assert_eq!(refused, Err(Errno::EOPNOTSUPP.into()));
+}
+
+/// A veth pair in a network namespace of this thread's own. `None`: that takes root, or a kernel that has them.
+fn veth() -> Option<&'static str> {
+    unshare(CloneFlags::CLONE_NEWNET).ok()?;
+    // RTM_NEWLINK with struct ifinfomsg, IFLA_IFNAME, and the kind in IFLA_LINKINFO.
+    let kind = Request::one(0).with_text(1, "veth");
+    let mut link = Request::one(16)
+        .with_fixed(&[0; 16])
+        .with_text(3, "nw0")
+        .with_nest(18, &kind)
+        .creating();
+    let mut route = netlink::asker(None, Protocol::Route, &Budget::new(8));
+    route.ask(&mut link, &mut |_| Ok(())).ok()?;
+    Some("nw0")
+}
+
+#[test]
+fn a_live_veth_has_statistics_and_neither_dcb_nor_pause_nor_fec() {
+    let own = std::thread::spawn(|| {
+        let Some(netdev) = veth() else { return };
+        let (mut kernel, mut names, mut values) = (kernel(), Vec::new(), Vec::new());
+        let count = kernel.count(netdev).unwrap();
+        kernel.names(netdev, count, &mut names).unwrap();
+        kernel.values(netdev, count, &mut values).unwrap();
+        assert!(
+            names[0].starts_with(b"peer_ifindex\0") && values[0] > 0,
+            "{names:?}"
+        );
+        assert_eq!(names.len(), values.len());
+
+        let unsupported = Err(Errno::EOPNOTSUPP.into());
+        let mut route = netlink::asker(None, Protocol::Route, &Budget::new(8));
+        assert_eq!(route.ask(&mut dcb::ieee(netdev), &mut |_| Ok(())), unsupported);
+
+        let mut generic = netlink::asker(None, Protocol::Generic, &Budget::new(8));
+        let mut family = None;
+        let answer = generic.ask(&mut genl::family(), &mut |payload| {
+            family = Some(genl::family_id(payload)?);
+            Ok(())
+        });
+        if answer == Err(Errno::ENOENT.into()) {
+            // Before Linux 5.6.
+            return;
+        }
+        let family = family.unwrap();
+        assert_eq!(
+            generic.ask(&mut genl::pause(family, netdev), &mut |_| Ok(())),
+            unsupported
+        );
+        assert_eq!(
+            generic.ask(&mut genl::fec(family, netdev), &mut |_| Ok(())),
+            unsupported
+        );
+        let mut told = 0;
+        let answer = generic.ask(&mut genl::link_state(family, netdev), &mut |payload| {
+            told += 1;
+            assert_eq!(genl::down_count(payload, netdev)?, None);
+            Ok(())
+        });
+        // Kernels before 6.1 do not know the flag for its statistics.
+        assert!(told == 1 || answer.is_err(), "{answer:?}");
+        assert_eq!(
+            generic.ask(&mut genl::pause(family, "nobody"), &mut |_| Ok(())),
+            Err(Errno::ENODEV.into())
+        );
+    });
+    own.join().unwrap();
 }
