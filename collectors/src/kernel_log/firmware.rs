@@ -6,8 +6,11 @@
 use crate::event::FirmwareFault;
 use crate::{EventBody, PciAddress};
 
+/// What a driver's message says.
+type Says = fn(&str) -> Option<FirmwareFault>;
+
 /// Drivers, by the first word of their lines, and what their lines say.
-const DRIVERS: [(&str, fn(&str) -> Option<FirmwareFault>); 5] = [
+const DRIVERS: [(&str, Says); 5] = [
     ("mlx5_core", mlx5),
     ("mlx4_core", mlx4),
     ("bnxt_en", bnxt),
