@@ -48,7 +48,7 @@ pub(super) fn make(work: &Path) -> Result<Vec<Machine>> {
     let guest = Guest {
         name: "rdma-link",
         script: "rdma-link.sh",
-        modules: &["dummy"],
+        modules: &["veth"],
         built: &[],
         programs: &[],
         clock: Clock::Leaps,

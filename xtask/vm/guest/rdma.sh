@@ -42,7 +42,7 @@ rdma dev set rxe0 name storage0
 must "renamed: by netlink still" "" 20 is_by_netlink storage0
 rdma link delete storage0
 must "removed: gone" "" 20 has_not 'rdma_port_state{device="storage0"'
-told() { page >/tmp/page && grep "^rdma_events_total{device=\"$1\"" /tmp/page | grep -q "event=\"$2\""; }
+told() { events "$1" | grep -q "event=\"$2\""; }
 must "removed: event" "" 20 told storage0 device_removed
 rdma link add rxe0 type rxe netdev ve0
 must "back: by netlink" "" 20 is_by_netlink rxe0
