@@ -17,13 +17,8 @@ fn write(file: &Path, text: &str) {
 fn ports(rules: &str) -> BTreeMap<&'static str, Vec<String>> {
     let node = tempfile::tempdir().unwrap();
     for device in ["mlx5_0", "mlx5_1"] {
-        let port = node
-            .path()
-            .join("sys/class/infiniband")
-            .join(device)
-            .join("ports/1");
-        fs::create_dir_all(&port).unwrap();
-        fs::write(port.join("link_layer"), "Ethernet\n").unwrap();
+        let device = node.path().join("sys/class/infiniband").join(device);
+        write(&device.join("ports/1/link_layer"), "Ethernet\n");
     }
     let (mut daemon, worker) = UnixStream::pair().unwrap();
     let worker = thread::spawn(move || run(&domain::RDMA, worker));
