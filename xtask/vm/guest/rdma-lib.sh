@@ -75,7 +75,7 @@ counter() {
   esac
   awk -v port="{device=\"$1\",port=\"1\"" -v name="$name" '
     index($0, "rdma_" name "_total" port "} ") == 1 { print $2 }
-    index($0, "rdma_hw_counter" port ",counter=\"" name "\"} ") == 1 { print $2 }' /tmp/page
+    index($0, "rdma_hw_counter_total" port ",counter=\"" name "\"} ") == 1 { print $2 }' /tmp/page
 }
 
 # Each file of hw_counters is on the page with the same number.
