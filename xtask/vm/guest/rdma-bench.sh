@@ -19,8 +19,8 @@ pages() {
   done
 }
 files_read() { awk '/^syscr/ { print $2 }' /proc/$worker/io; }
-# Nanoseconds on the processor, of all threads.
-spent() { cat /proc/$worker/task/*/schedstat | awk '{ sum += $1 } END { printf "%d", sum }'; }
+# Nanoseconds on the processor, also of threads that have ended; told in hundredths of a second.
+spent() { awk '{ printf "%d", ($14 + $15) * 10000000 }' /proc/$worker/stat; }
 all_up() { page >/tmp/page && [ "$(grep -c '^rdma_port_state.* 4$' /tmp/page)" = $PORTS ]; }
 traced() { grep -q '^TracerPid:.[1-9]' /proc/$worker/status; }
 
