@@ -90,9 +90,11 @@ fn read_case(spec: &'static Spec, case: &Path) -> String {
     tree::unpack(case, dir).unwrap();
     let driver = case.join("nvml.toml");
     let driver = driver.exists().then(|| FakeNvml::install(dir, &driver).unwrap());
-    let settings = driver.as_ref().map_or_else(Settings::default, |driver| {
-        Settings::new(format!("library = {:?}\nprocesses = true\n", driver.library()))
-    });
+    let table = fs::read_to_string(case.join("settings.toml")).unwrap_or_default();
+    let settings = driver.as_ref().map_or_else(
+        || Settings::new(table),
+        |driver| Settings::new(format!("library = {:?}\nprocesses = true\n", driver.library())),
+    );
     let Some(mut source) = (spec.open)(&Env::recorded(dir), &settings).unwrap() else {
         return String::new();
     };

@@ -80,7 +80,8 @@ fn a_port_that_is_not_as_the_profile_says_comments_and_ends_when_it_is() {
 
 #[test]
 fn every_aspect_of_the_profile_is_compared() {
-    let faults: [(&str, fn(&mut Port)); 6] = [
+    type Fault = (&'static str, fn(&mut Port));
+    let faults: [Fault; 6] = [
         ("trust", |p| {
             p.series.retain(|(m, _, _)| *m != &QOS_TRUST);
             p.set(&QOS_TRUST, &["pcp"], 1.0);
