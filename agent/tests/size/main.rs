@@ -66,10 +66,10 @@ fn two_thousand_scrapes_leave_processes_descriptors_and_threads_as_they_were() {
         }
     };
     scrape(200);
-    // Its thread begins with its first reading, by its own clock.
-    node.until("Ethernet ports are read", |node| {
-        let up = [("collector", "ethernet")];
-        node.metric("nodewarden_collector_up", &up).is_some()
+    // The collector of Ethernet ports begins its thread with its first reading, by its own clock.
+    node.until("a thread for each collector", |node| {
+        let of_rdma = |f: &Footprint| f.name.starts_with("nw-rdma") && f.threads > 2;
+        footprints(node).values().any(of_rdma)
     });
     // A thread that is about to leave counts until it has: the same counts twice.
     let mut before = footprints(&node);
