@@ -77,7 +77,7 @@ const RESULTS: &[&str] = &[
 /// A guest, or two beside each other: what it needs, what it is made of and what it must tell.
 struct Group {
     name: &'static str,
-    packages: &'static [&'static str],
+    packages: &'static [&'static [&'static str]],
     make: fn(&Path) -> Result<Vec<Machine>>,
     results: &'static [&'static str],
     /// How long all its boots may take together: several times what two idle cores need.
@@ -87,14 +87,14 @@ struct Group {
 const GROUPS: &[Group] = &[
     Group {
         name: "spine",
-        packages: PACKAGES,
+        packages: &[PACKAGES],
         make,
         results: RESULTS,
         deadline: DEADLINE,
     },
     Group {
         name: "systemd",
-        packages: systemd::PACKAGES,
+        packages: &[systemd::PACKAGES],
         make: systemd::make,
         results: systemd::RESULTS,
         deadline: systemd::DEADLINE,
@@ -193,7 +193,7 @@ fn packages(group: &Group) -> Result<()> {
     if !Uid::effective().is_root() {
         bail!("needs root: the files of the guest belong to root");
     }
-    deps::install(group.packages)
+    deps::install(&group.packages.concat())
 }
 
 /// What a QEMU is started with.

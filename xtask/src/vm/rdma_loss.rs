@@ -9,17 +9,7 @@ use super::rdma::{self, Guest};
 use super::{Clock, Machine};
 
 /// What the host needs.
-pub(super) const PACKAGES: &[&str] = &[
-    "qemu-system-x86",
-    "binutils",
-    "busybox-static",
-    "cpio",
-    "dash",
-    "ibverbs-providers",
-    "iproute2",
-    "kmod",
-    "perftest",
-];
+pub(super) const PACKAGES: &[&[&str]] = &[rdma::BASE, &["perftest"]];
 
 /// One boot of both, and minutes of traffic: twice as much on two idle cores.
 pub(super) const DEADLINE: Duration = Duration::from_secs(9 * 60);

@@ -10,20 +10,7 @@ use super::rdma::{self, Guest};
 use super::{Clock, Machine};
 
 /// What the host needs.
-pub(super) const PACKAGES: &[&str] = &[
-    "qemu-system-x86",
-    "binutils",
-    "busybox-static",
-    "cpio",
-    "dash",
-    "gcc-12",
-    "ibverbs-providers",
-    "iproute2",
-    "kmod",
-    "libelf1",
-    "make",
-    "xz-utils",
-];
+pub(super) const PACKAGES: &[&[&str]] = &[rdma::BASE, &["gcc-12", "libelf1", "make", "xz-utils"]];
 
 /// Of the host's time.
 pub(super) const DEADLINE: Duration = Duration::from_secs(6 * 60);
