@@ -8,7 +8,7 @@ mod choice;
 mod connections;
 mod counter;
 pub(crate) mod facts;
-mod function;
+pub(crate) mod function;
 mod gid;
 mod hub;
 pub mod metrics;

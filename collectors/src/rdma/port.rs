@@ -209,10 +209,12 @@ impl Port {
         if facts.refresh(now, place, told) {
             // InfiniBand counts in link_downed; its interface loses the carrier for reasons of its own.
             let interface = place.net.join(&facts.netdev);
-            let tells = facts.link_layer != "InfiniBand" && !facts.netdev.is_empty();
+            // What a bond or one of its interfaces says need not be this port's.
+            let is_its_own = !facts.netdev.is_empty() && !facts.is_bonded;
+            let tells = facts.link_layer != "InfiniBand" && is_its_own;
             let file = |name| tells.then(|| files.attribute(interface.join(name)));
             self.netdev_up = file("operstate");
-            let counts = facts.link_layer == "Ethernet" && !facts.netdev.is_empty();
+            let counts = facts.link_layer == "Ethernet" && is_its_own;
             self.carrier_down = file("carrier_down_count").filter(|_| counts);
             if let Some(((hub, _), number)) = hub.as_ref().zip(number) {
                 hub.has_netdev(&place.device, number, if counts { &facts.netdev } else { "" });

@@ -235,6 +235,10 @@ impl Changes {
             netdev_index,
         } = notice;
         let Some(index) = index else {
+            // An interface of another network namespace, attached or detached: about nobody here.
+            if what != What::NetdevRenamed {
+                return Ok(());
+            }
             return self.netdev_renamed(netdev_index, &netdev.unwrap_or_default(), out);
         };
         let old = match &device {

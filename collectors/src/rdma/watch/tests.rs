@@ -18,7 +18,7 @@ use crate::netlink::link::tests::link;
 use crate::netlink::link::{GONE, NEW};
 use crate::netlink::message::Request;
 use crate::netlink::nldev::tests::device;
-use crate::netlink::notice::tests::{netdev_renamed, notice};
+use crate::netlink::notice::tests::{netdev_renamed, notice, of_nobody};
 use crate::sys::netlink::Failed;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -320,6 +320,19 @@ fn nothing_is_told_of_what_is_left_out() {
     node.say(Say::Rdma(other_port));
     let of_excluded = notice(2, 5, Some("mlx5_2"), Some(1), Some("ens5"));
     node.say(Say::Rdma(of_excluded));
+    assert_eq!(node.rest(), [""; 0]);
+}
+
+#[test]
+fn an_interface_of_another_network_namespace_is_no_event_and_nothing_is_lost() {
+    let node = Watched::start("");
+    node.hub.take_doubt();
+    for what in [2, 3] {
+        node.say(Say::Rdma(of_nobody(what)));
+    }
+    node.say(Say::Links(link(NEW, 7, DOWN)));
+    assert_eq!(node.next(), "mlx5_0/1 link_down");
+    assert!(node.hub.take_doubt(), "ports look again");
     assert_eq!(node.rest(), [""; 0]);
 }
 
