@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::calls::{About, Call};
 use super::counts::Counts;
-use super::drivers::Driver;
+use super::drivers::{Driver, counts_by_dcb};
 use super::gate::{Answer, Gate};
 use super::metrics::{
     CALL_SECONDS, FEC_CORRECTED_BLOCKS, FEC_MODE, FEC_UNCORRECTABLE_BLOCKS, PAUSE_RX_FRAMES, PAUSE_TX_FRAMES,
@@ -112,7 +112,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Frames as DCB counts them, for a driver whose statistics are not known.
+    /// Frames as DCB counts them, for a driver whose statistics are not known and that fills them in.
     fn push_frames(&mut self, pfc: &Pfc) {
         let [device, port] = self.port;
         for (metric, counts) in [(&PFC_RX_FRAMES, pfc.indications), (&PFC_TX_FRAMES, pfc.requests)] {
@@ -238,11 +238,11 @@ impl Port {
         }
         let counts = match (self.driver, &pfc) {
             (Some(driver), pfc) => reading.counts(driver, pfc.as_ref(), &mut self.statistics),
-            (None, Some(pfc)) => {
+            (None, Some(pfc)) if counts_by_dcb(&self.place.function.driver) => {
                 reading.push_frames(pfc);
                 None
             }
-            (None, None) => None,
+            (None, _) => None,
         };
         reading.push_rest(counts.as_ref());
     }
@@ -277,7 +277,7 @@ impl Device for Port {
             function.pci.clone()
         };
         let port = [device.as_str(), number.as_str()];
-        self.setup.refresh(now, net, &netdev, self.on_disk);
+        self.setup.refresh((&gate, &whole), net, &netdev, self.on_disk);
         self.setup.push(port, out);
         let mut reading = Reading {
             about: About {
