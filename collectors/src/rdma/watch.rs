@@ -89,6 +89,7 @@ impl Watcher for Changes {
         if self.take_list(out).is_err() {
             return Ok(());
         }
+        out.listens();
         while !out.is_over() {
             let (mut closed, mut lost, mut rung) = (false, false, false);
             let heard = ears.hear(WAIT, &mut |heard| {

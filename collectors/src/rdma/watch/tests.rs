@@ -75,6 +75,7 @@ struct Watched {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<(), Error>>>,
     opened: Arc<Mutex<usize>>,
+    listens: Arc<AtomicBool>,
 }
 
 impl Watched {
@@ -106,7 +107,10 @@ impl Watched {
             }),
             known: Known::default(),
         };
-        let out = Events::until(to, Arc::clone(&stop));
+        let listens = Arc::new(AtomicBool::new(false));
+        let listening = Arc::clone(&listens);
+        let out =
+            Events::until(to, Arc::clone(&stop)).heeding(move || listening.store(true, Ordering::Release));
         let mut watched = Self {
             dir,
             hub,
@@ -115,6 +119,7 @@ impl Watched {
             stop,
             thread: None,
             opened,
+            listens,
         };
         for name in ["mlx5_0", "mlx5_1"] {
             watched.lay(name);
@@ -257,6 +262,7 @@ fn a_link_that_goes_down_and_up_is_told_once_each() {
     }
     // Nobody's interface here.
     node.say(Say::Links(link(NEW, 8, UP)));
+    assert!(node.listens.load(Ordering::Acquire));
     assert_eq!(node.rest(), [""; 0]);
 }
 
