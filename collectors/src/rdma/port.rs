@@ -137,6 +137,11 @@ impl Port {
             let counters = counter::of(&place.folder.join("hw_counters"), means, files);
             (DeviceFacts::default(), listed(counters))
         });
+        let connections = Connections::of(&folder).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the connection manager's counts cannot be listed");
+            is_whole = false;
+            Connections::default()
+        });
         Self {
             subject: Subject::new(SubjectKind::RdmaPort, format!("{}/{}", place.device, place.port)),
             facts: PortFacts::default(),
@@ -147,7 +152,7 @@ impl Port {
             rate: (place.function.driver != "efa").then(|| attribute("rate")),
             carrier_down: None,
             netdev_up: None,
-            connections: Connections::of(&folder).unwrap_or_default(),
+            connections,
             told,
             stats,
             hw_counters,

@@ -143,7 +143,11 @@ fn a_bonded_port_has_the_bond_for_its_interface_and_no_carrier_of_its_own() {
         assert_eq!(netdev(&readings).as_deref(), Some("bond0"));
         assert_eq!(value(&readings, "rdma_port_carrier_down_total mlx5_0 1"), None);
         assert_eq!(value(&readings, "rdma_port_netdev_up mlx5_0 1"), None);
-        assert_eq!(hub.listed().unwrap().1["mlx5_0"][&1], "", "nobody's link is watched");
+        assert_eq!(
+            hub.listed().unwrap().1["mlx5_0"][&1],
+            "",
+            "nobody's link is watched"
+        );
     }
     // A bridge takes interfaces too, and leaves their carrier theirs.
     node.link("net/ens2/master", "../bridge0");
