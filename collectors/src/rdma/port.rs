@@ -28,6 +28,9 @@ use crate::sys::netlink::{self, Kernel, Shared};
 use crate::sys::root;
 use crate::{Block, Device, Error, Subject, SubjectKind, Value};
 
+/// `IB_PORT_DOWN`.
+const DOWN: u64 = 1;
+
 /// Where a port is.
 #[derive(Debug)]
 pub(crate) struct Place {
@@ -357,6 +360,7 @@ impl Port {
 
         let (device, number) = (self.place.device.as_str(), self.place.port.as_str());
         let port = &[device, number];
+        let is_down = state == Ok(DOWN);
         out.maybe_u64(&PORT_STATE, port, unreadable.note(state));
         let physical_state = match &told {
             Some(told) => Ok(told.physical_state.into()),
@@ -364,7 +368,9 @@ impl Port {
         };
         out.maybe_u64(&PORT_PHYSICAL_STATE, port, unreadable.note(physical_state));
         if let Some(rate) = &mut self.rate {
-            let rate = unreadable.note(rate.read(now, text::rate));
+            // That of a link which is down is made up, and of an Ethernet port a line in the kernel's log each time.
+            let rate = (!is_down).then(|| rate.read(now, text::rate));
+            let rate = rate.and_then(|rate| unreadable.note(rate));
             out.maybe_u64(&PORT_RATE, port, rate.map(|r| r.bytes_per_second));
             out.maybe_u64(&PORT_LANES, port, rate.map(|r| r.lanes));
         }
