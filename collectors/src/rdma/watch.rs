@@ -63,11 +63,15 @@ struct Interface {
 
 /// Opens the kernel's sockets.
 pub(super) fn sockets(
-    budget: Arc<kept::Budget>,
+    budget: &Arc<kept::Budget>,
     bell: Arc<Bell>,
 ) -> Box<dyn Fn() -> Result<Box<dyn Ears>, Error> + Send> {
+    // Files can be opened anew for each reading, sockets cannot: their permits are taken before, and stay theirs.
+    let held: Vec<kept::Permit> = (0..2).map_while(|_| budget.take()).collect();
+    let own = kept::Budget::new(u64::try_from(held.len()).unwrap_or(0));
     Box::new(move || {
-        let sockets = Sockets::open(&budget, &bell).map_err(failed)?;
+        let _held = &held;
+        let sockets = Sockets::open(&own, &bell).map_err(failed)?;
         Ok(Box::new(sockets))
     })
 }

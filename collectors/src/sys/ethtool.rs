@@ -59,29 +59,34 @@ pub(crate) fn asker(recorded: Option<&Path>, budget: &Arc<Budget>) -> Box<dyn Et
     match recorded {
         Some(root) => Box::new(recorded::Recorded::new(root)),
         None => Box::new(Lazy {
+            permit: budget.take(),
             budget: Arc::clone(budget),
             open: None,
         }),
     }
 }
 
-/// A socket that is opened at the first question, within the budget of descriptors.
+/// A socket that is opened at the first question, within the budget of descriptors. Its permit is taken before.
 struct Lazy {
     budget: Arc<Budget>,
-    open: Option<(OwnedFd, Permit)>,
+    permit: Option<Permit>,
+    open: Option<OwnedFd>,
 }
 
 impl Lazy {
     /// Makes one call. The kernel reads the head of the buffer, and writes its answer there.
     fn call(&mut self, netdev: &str, buffer: &mut Pages) -> Result<(), Errno> {
-        if self.open.is_none() {
-            let permit = self.budget.take().ok_or(Errno::EMFILE)?;
-            // Any socket will do.
-            let kind = (AddressFamily::Inet, SockType::Datagram);
-            let fd = socket(kind.0, kind.1, SockFlag::SOCK_CLOEXEC, None)?;
-            self.open = Some((fd, permit));
+        if self.permit.is_none() {
+            self.permit = Some(self.budget.take().ok_or(Errno::EMFILE)?);
         }
-        let (fd, _) = self.open.as_ref().ok_or(Errno::EBADF)?;
+        let fd = match &mut self.open {
+            Some(fd) => fd,
+            // Any socket will do.
+            open => {
+                let kind = (AddressFamily::Inet, SockType::Datagram);
+                open.insert(socket(kind.0, kind.1, SockFlag::SOCK_CLOEXEC, None)?)
+            }
+        };
         ioctl(fd, netdev, buffer)
     }
 }

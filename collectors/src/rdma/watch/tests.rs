@@ -402,6 +402,17 @@ fn a_socket_that_breaks_is_an_error_and_what_was_known_is_known_at_the_next_run(
     assert_eq!(*node.opened.lock().unwrap(), 1);
 }
 
+#[test]
+fn the_sockets_have_their_places_before_files_take_the_rest() {
+    let budget = kept::Budget::new(3);
+    let bell = Arc::new(Bell::new(&budget).unwrap());
+    let open = sockets(&budget, bell);
+    assert!(budget.take().is_none(), "nothing is left for files");
+    for _ in 0..2 {
+        open().map(drop).unwrap();
+    }
+}
+
 /// The kernel itself: the loopback interface of a network namespace of its own goes up.
 #[test]
 fn the_kernel_tells_of_a_link() {
