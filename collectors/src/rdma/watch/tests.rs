@@ -240,6 +240,22 @@ fn without_notices_the_list_tells() {
     assert_eq!(node.rest(), [""; 0]);
 }
 
+/// Likewise: the directory entry of a device that is renamed keeps its inode.
+#[test]
+fn without_notices_the_list_tells_a_renamed_device_from_another_one() {
+    let node = Watched::start("");
+    let class = node.dir.path().join("infiniband");
+    fs::rename(class.join("mlx5_1"), class.join("storage0")).unwrap();
+    node.list(&["mlx5_0", "storage0"]);
+    assert_eq!(node.next(), "storage0/ renamed");
+    // A new device, while the old one is still on the disk.
+    node.lay("mlx5_9");
+    node.list(&["mlx5_0", "mlx5_9"]);
+    assert_eq!(node.next(), "storage0/ device_removed");
+    assert_eq!(node.next(), "mlx5_9/ device_added");
+    assert_eq!(node.rest(), [""; 0]);
+}
+
 #[test]
 fn a_notice_without_a_name_is_about_the_device_of_that_number() {
     let node = Watched::start("");
