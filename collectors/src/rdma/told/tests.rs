@@ -137,7 +137,7 @@ fn a_driver_that_refuses_is_given_a_rest_and_asked_again() {
     let now = Instant::now();
     told.port(now).unwrap();
     kernel.asked(PORT_GET);
-    kernel.will_refuse(Errno::EINVAL);
+    kernel.will(PORT_GET, Err(Failed::Kernel(Errno::EINVAL)));
     for second in 1..10 {
         assert_eq!(told.port(now + Duration::from_secs(second)), None);
     }
