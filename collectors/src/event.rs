@@ -353,6 +353,17 @@ pub struct Sxid {
 pub struct Events {
     to: SyncSender<Event>,
     stop: Arc<AtomicBool>,
+    listens: Listens,
+}
+
+/// Called when a watcher has begun to listen.
+#[derive(Clone)]
+struct Listens(Arc<dyn Fn() + Send + Sync>);
+
+impl std::fmt::Debug for Listens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Listens")
+    }
 }
 
 /// The daemon has gone; the watcher is to return.
@@ -368,7 +379,21 @@ impl Events {
 
     /// The same, until `stop` is set: for a watcher that waits inside a driver, where nothing may interrupt it.
     pub fn until(to: SyncSender<Event>, stop: Arc<AtomicBool>) -> Self {
-        Self { to, stop }
+        let listens = Listens(Arc::new(|| ()));
+        Self { to, stop, listens }
+    }
+
+    /// The same, and this is called whenever the watcher says that it listens.
+    #[must_use]
+    pub fn heeding(self, listens: impl Fn() + Send + Sync + 'static) -> Self {
+        let listens = Listens(Arc::new(listens));
+        Self { listens, ..self }
+    }
+
+    /// Whatever happens from now on will be told: a watcher that failed before works again, though nothing may happen for
+    /// days.
+    pub fn listens(&self) {
+        (self.listens.0)();
     }
 
     /// Whether the watcher is to return as soon as it can.

@@ -25,8 +25,18 @@ const BACKOFF_MAX: Duration = Duration::from_secs(60);
 struct Progress {
     /// The last event that was carried: where a watcher that is run again goes on.
     cursor: Mutex<Option<Cursor>>,
-    /// It has failed and told nothing since.
+    /// It has failed, and neither told anything since nor said that it listens.
     failing: AtomicBool,
+}
+
+impl Progress {
+    /// It works, again where it has failed.
+    fn recovered(&self, job: &Job) {
+        if self.failing.swap(false, Ordering::AcqRel) {
+            let (number, out) = (job.parts.number, &job.parts.out);
+            out.send(&FromWorker::Watching(number, Ok(())));
+        }
+    }
 }
 
 /// Starts a collector's watcher.
@@ -57,7 +67,7 @@ pub(super) fn start(job: &Arc<Job>, watcher: Box<dyn Watcher>) {
     }
 }
 
-fn watch(job: &Job, mut watcher: Box<dyn Watcher>, progress: &Progress, to: &SyncSender<Event>) {
+fn watch(job: &Arc<Job>, mut watcher: Box<dyn Watcher>, progress: &Arc<Progress>, to: &SyncSender<Event>) {
     let (number, out) = (job.parts.number, &job.parts.out);
     let watched = || job.watched.lock().unwrap_or_else(PoisonError::into_inner);
     let mut wait = BACKOFF_MIN;
@@ -75,7 +85,7 @@ fn watch(job: &Job, mut watcher: Box<dyn Watcher>, progress: &Progress, to: &Syn
                 return;
             }
         }
-        // After a failure it counts as running only once it has told something.
+        // After a failure it counts as running only once it has told something, or said that it listens.
         if !progress.failing.load(Ordering::Acquire) {
             out.send(&FromWorker::Watching(number, Ok(())));
         }
@@ -85,7 +95,9 @@ fn watch(job: &Job, mut watcher: Box<dyn Watcher>, progress: &Progress, to: &Syn
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
         let started = Instant::now();
-        let events = Events::until(to.clone(), Arc::clone(&job.stop));
+        let (listening, goes_on) = (Arc::clone(job), Arc::clone(progress));
+        let events =
+            Events::until(to.clone(), Arc::clone(&job.stop)).heeding(move || goes_on.recovered(&listening));
         let ended = catch_unwind(AssertUnwindSafe(|| watcher.run(from, &events)))
             .unwrap_or_else(|_| Err(Error::Panic("watcher".to_owned())));
         watched().ends();
@@ -112,9 +124,7 @@ fn watch(job: &Job, mut watcher: Box<dyn Watcher>, progress: &Progress, to: &Syn
 fn carry(job: &Job, events: &Receiver<Event>, progress: &Progress) {
     let (number, out) = (job.parts.number, &job.parts.out);
     for event in events {
-        if progress.failing.swap(false, Ordering::AcqRel) {
-            out.send(&FromWorker::Watching(number, Ok(())));
-        }
+        progress.recovered(job);
         let seen = Cursor {
             boot: event.boot.clone(),
             seq: event.seq,

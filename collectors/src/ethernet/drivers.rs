@@ -33,6 +33,14 @@ static DRIVERS: &[Driver] = &[
     Driver::new("mlx4_core", mlx4::ROWS),
 ];
 
+/// Drivers without a table here that fill in the counts of DCB. Most leave them at zero, which says nothing.
+const COUNTING_BY_DCB: [&str; 1] = ["i40e"];
+
+/// Whether the counts of DCB are a driver's own.
+pub(super) fn counts_by_dcb(driver: &str) -> bool {
+    COUNTING_BY_DCB.contains(&driver)
+}
+
 impl Driver {
     const fn new(name: &'static str, rows: &'static [Row]) -> Self {
         Self {

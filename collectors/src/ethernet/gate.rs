@@ -14,7 +14,7 @@ use crate::sys::ethtool::Ethtool;
 use crate::sys::netlink::Kernel;
 
 /// A call that takes longer is a burden.
-const SLOW: Duration = Duration::from_millis(200);
+pub(super) const SLOW: Duration = Duration::from_millis(200);
 /// How long a device is left alone after one.
 const REST: Duration = Duration::from_secs(3600);
 
@@ -80,6 +80,32 @@ impl Gate {
         rests
     }
 
+    /// Asks the firmware of a device in another way, without the kernel's lock: beside other calls. The same rest holds,
+    /// and is given. `None`: it has one.
+    pub(super) fn beside<T>(&self, device: &str, ask: impl FnOnce() -> T) -> Option<T> {
+        if self.rests(device) {
+            return None;
+        }
+        let began = self.now();
+        let answer = ask();
+        self.rest_after(device, self.now().saturating_duration_since(began));
+        Some(answer)
+    }
+
+    /// Gives a device a rest where that was slow.
+    fn rest_after(&self, device: &str, took: Duration) {
+        if took > SLOW {
+            let ms = took.as_millis();
+            tracing::warn!(
+                device,
+                ms,
+                "a call to its network driver was slow: left alone for an hour"
+            );
+            let until = self.now() + REST;
+            self.lock().resting.insert(device.to_owned(), until);
+        }
+    }
+
     /// Makes a call to the driver of a device, unless it has a rest or another call is in flight.
     pub(super) fn call<T>(&self, device: &str, ask: impl FnOnce(&mut Ways) -> Result<T, Why>) -> Answer<T> {
         let not_made = |why| Answer {
@@ -117,18 +143,8 @@ struct Pass<'a> {
 
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
-        let now = self.gate.now();
-        let took = now.saturating_duration_since(self.began);
-        let mut state = self.gate.lock();
-        state.ways = self.ways.take();
-        if took > SLOW {
-            let (device, ms) = (self.device, took.as_millis());
-            tracing::warn!(
-                device,
-                ms,
-                "a call to its network driver was slow: left alone for an hour"
-            );
-            state.resting.insert(device.to_owned(), now + REST);
-        }
+        let took = self.gate.now().saturating_duration_since(self.began);
+        self.gate.lock().ways = self.ways.take();
+        self.gate.rest_after(self.device, took);
     }
 }

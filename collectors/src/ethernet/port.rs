@@ -1,12 +1,11 @@
 //! One Ethernet port of an RDMA device.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::calls::{About, Call};
 use super::counts::Counts;
-use super::drivers::Driver;
+use super::drivers::{Driver, counts_by_dcb};
 use super::gate::{Answer, Gate};
 use super::metrics::{
     CALL_SECONDS, FEC_CORRECTED_BLOCKS, FEC_MODE, FEC_UNCORRECTABLE_BLOCKS, PAUSE_RX_FRAMES, PAUSE_TX_FRAMES,
@@ -19,6 +18,7 @@ use super::why::Why;
 use crate::netlink::dcb::{Ieee, Pfc, Trust};
 use crate::rdma::attribute::Patience;
 use crate::rdma::facts::PortFacts;
+use crate::rdma::function;
 use crate::rdma::port::Place;
 use crate::rdma::text::Reason;
 use crate::sys::root;
@@ -112,7 +112,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Frames as DCB counts them, for a driver whose statistics are not known.
+    /// Frames as DCB counts them, for a driver whose statistics are not known and that fills them in.
     fn push_frames(&mut self, pfc: &Pfc) {
         let [device, port] = self.port;
         for (metric, counts) in [(&PFC_RX_FRAMES, pfc.indications), (&PFC_TX_FRAMES, pfc.requests)] {
@@ -163,6 +163,13 @@ impl<'a> Reading<'a> {
     }
 }
 
+/// Whether two functions are of one device: domain, bus and device are the same. In a virtual machine, devices of all kinds
+/// may share a bus.
+fn is_one_card(one: &str, other: &str) -> bool {
+    let card = |address: &str| Some(address.rsplit_once('.')?.0.to_owned());
+    card(one).is_some_and(|one| Some(one) == card(other))
+}
+
 /// Each priority, and whether it has flow control.
 fn each(pfc: &Pfc) -> impl Iterator<Item = (u8, bool)> + use<> {
     let pfc = *pfc;
@@ -198,10 +205,9 @@ impl Port {
             return Ok(());
         }
         // The second port of mlx5 may be on the card's other function.
-        let card = |device: &Path| Some(root::resolve(device).ok()?.parent()?.to_owned());
-        let own = card(&self.place.folder.join("device"));
+        let found = function::pci_of(&netdev.join("device")).unwrap_or_default();
         match below {
-            Some(_) if own.is_some() && own == card(&netdev.join("device")) => Ok(()),
+            Some(_) if is_one_card(&found, &self.place.function.pci) => Ok(()),
             // Its own is in another network namespace, and this one has its name.
             Some(_) => gone,
             None if root::inode(&netdev).ok().flatten().is_none() => gone,
@@ -238,11 +244,11 @@ impl Port {
         }
         let counts = match (self.driver, &pfc) {
             (Some(driver), pfc) => reading.counts(driver, pfc.as_ref(), &mut self.statistics),
-            (None, Some(pfc)) => {
+            (None, Some(pfc)) if counts_by_dcb(&self.place.function.driver) => {
                 reading.push_frames(pfc);
                 None
             }
-            (None, None) => None,
+            (None, _) => None,
         };
         reading.push_rest(counts.as_ref());
     }
@@ -277,7 +283,7 @@ impl Device for Port {
             function.pci.clone()
         };
         let port = [device.as_str(), number.as_str()];
-        self.setup.refresh(now, net, &netdev, self.on_disk);
+        self.setup.refresh((&gate, &whole), net, &netdev, self.on_disk);
         self.setup.push(port, out);
         let mut reading = Reading {
             about: About {

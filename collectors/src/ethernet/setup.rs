@@ -3,14 +3,15 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::gate::{Gate, SLOW};
 use super::metrics::{DCQCN_ENABLED, PORT_MTU};
 use crate::Block;
-use crate::netlink::dcb::PRIORITIES;
 use crate::sys::root;
 
 /// How old the MTU may be.
 const KEEP: Duration = Duration::from_secs(60);
-/// How old DCQCN's switches may be: each file of them costs a command of the firmware.
+/// How old DCQCN's switches may be: each file of them costs a command of the firmware. As long nothing is asked after an
+/// error.
 const KEEP_DCQCN: Duration = Duration::from_secs(600);
 
 /// What was read last.
@@ -25,8 +26,10 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// Reads what is too old, or of another interface. `on_disk`: a recording, whose next step is there at once.
-    pub(super) fn refresh(&mut self, now: Instant, net: &Path, netdev: &str, on_disk: bool) {
+    /// Reads what is too old, or of another interface; DCQCN not while its device has a rest. `on_disk`: a recording, whose
+    /// next step is there at once.
+    pub(super) fn refresh(&mut self, (gate, device): (&Gate, &str), net: &Path, netdev: &str, on_disk: bool) {
+        let now = gate.now();
         if on_disk || self.netdev != netdev {
             *self = Self::default();
             netdev.clone_into(&mut self.netdev);
@@ -39,21 +42,10 @@ impl Setup {
             self.mtu = number(&folder.join("mtu"));
         }
         if is_old(self.read_dcqcn, KEEP_DCQCN) {
-            self.read_dcqcn = Some(now);
-            self.read_dcqcn(&folder.join("ecn"));
-        }
-    }
-
-    fn read_dcqcn(&mut self, ecn: &Path) {
-        self.dcqcn.clear();
-        for (point, name) in [("np", "roce_np"), ("rp", "roce_rp")] {
-            let enable = ecn.join(name).join("enable");
-            for priority in 0..PRIORITIES {
-                let on = number(&enable.join(priority.to_string())).filter(|on| *on <= 1);
-                let both = u8::try_from(priority).ok().zip(on);
-                self.dcqcn
-                    .extend(both.map(|(priority, on)| (point, priority, on)));
-            }
+            self.dcqcn.clear();
+            let read = gate.beside(device, || dcqcn(gate, &folder.join("ecn")));
+            self.read_dcqcn = read.is_some().then_some(now);
+            self.dcqcn = read.unwrap_or_default();
         }
     }
 
@@ -64,6 +56,24 @@ impl Setup {
             out.u64(&DCQCN_ENABLED, &[device, port, point, &priority.to_string()], *on);
         }
     }
+}
+
+/// The switches, up to the first file that is not there or tells none, or comes when the firmware has been slow.
+fn dcqcn(gate: &Gate, ecn: &Path) -> Vec<(&'static str, u8, u64)> {
+    let (began, mut all) = (gate.now(), Vec::new());
+    for (point, name) in [("np", "roce_np"), ("rp", "roce_rp")] {
+        let enable = ecn.join(name).join("enable");
+        for priority in 0_u8..8 {
+            let Some(on) = number(&enable.join(priority.to_string())).filter(|on| *on <= 1) else {
+                return all;
+            };
+            all.push((point, priority, on));
+            if gate.now().saturating_duration_since(began) > SLOW {
+                return all;
+            }
+        }
+    }
+    all
 }
 
 fn number(file: &Path) -> Option<u64> {

@@ -204,7 +204,7 @@ fn names_move_with_flow_control_and_counts_go_with_them() {
 #[test]
 fn the_counts_of_dcb_are_taken_only_where_the_statistics_of_a_driver_are_not_known() {
     let node = Node::new();
-    for (at, driver, netdev) in [(1, "mlx5_core", "eth0"), (2, "qede", "eth1")] {
+    for (at, driver, netdev) in [(1, "mlx5_core", "eth0"), (2, "i40e", "eth1"), (3, "qede", "eth2")] {
         node.add(&format!("rdma{at}"), &format!("0000:0{at}:00.0"), driver, netdev);
         let mut net = Net::mlx5(3);
         // Old ones, as mlx5 has them.
@@ -215,7 +215,7 @@ fn the_counts_of_dcb_are_taken_only_where_the_statistics_of_a_driver_are_not_kno
         });
         node.world.net(netdev, net);
     }
-    let [mlx5, other] = &mut node.ports("")[..] else {
+    let [mlx5, other, silent] = &mut node.ports("")[..] else {
         panic!()
     };
     assert_eq!(values(&read(&mut **mlx5), ["pfc_rx_frames_total 3"]), [Some(7.0)]);
@@ -238,6 +238,15 @@ fn the_counts_of_dcb_are_taken_only_where_the_statistics_of_a_driver_are_not_kno
     assert_eq!(
         values(&reading, ["pause_rx_frames_total", "phy_link_down_total"]),
         [Some(5.0), Some(6.0)]
+    );
+    // A driver that fills in none has zeros there, or what another one has left.
+    let reading = read(&mut **silent);
+    assert_eq!(
+        values(
+            &reading,
+            ["pfc_rx_frames_total 3", "pfc_tx_frames_total 3", "pfc_enabled 3"]
+        ),
+        [None, None, Some(1.0)]
     );
 }
 

@@ -151,21 +151,23 @@ fn written(guid: u64) -> String {
     parts.join(":")
 }
 
-/// Whether this is an answer about that port.
+/// Whether this is an answer about that port of the device of that number and name: a number is given again.
 ///
 /// # Errors
 /// When it does not say whose it is.
-pub(crate) fn is_of(payload: &[u8], device: u32, port: u32) -> Result<bool, Garbled> {
-    let (mut of_device, mut of_port) = (None, None);
+pub(crate) fn is_of(payload: &[u8], (device, name): (u32, &str), port: u32) -> Result<bool, Garbled> {
+    let (mut of_device, mut of_port, mut of_name) = (None, None, None);
     for attribute in Attributes::new(payload) {
         match attribute? {
             (DEV_INDEX, value) => of_device = Some(u32(value)?),
+            (DEV_NAME, value) => of_name = Some(text(value)?),
             (PORT_INDEX, value) => of_port = Some(u32(value)?),
             _ => {}
         }
     }
     let whose = of_device.zip(of_port);
-    Ok(whose.ok_or(Garbled("counters of no port"))? == (device, port))
+    let is_same = whose.ok_or(Garbled("an answer of no port"))? == (device, port);
+    Ok(is_same && of_name.is_none_or(|of| of == name))
 }
 
 /// The counters of an answer to [`counters`], in the order of the driver.
@@ -350,10 +352,11 @@ pub(crate) mod tests {
         let payload = answer(3, 1, &counters);
         let expected = counters.map(|(name, value)| (name.to_owned(), value));
         assert_eq!(read(&payload).unwrap(), expected);
-        assert_eq!(is_of(&payload, 3, 1), Ok(true));
-        assert_eq!(is_of(&payload, 3, 2), Ok(false));
-        assert_eq!(is_of(&payload, 4, 1), Ok(false));
-        assert!(is_of(&[], 3, 1).is_err());
+        assert_eq!(is_of(&payload, (3, "mlx5_0"), 1), Ok(true));
+        assert_eq!(is_of(&payload, (3, "mlx5_0"), 2), Ok(false));
+        assert_eq!(is_of(&payload, (4, "mlx5_0"), 1), Ok(false));
+        assert_eq!(is_of(&payload, (3, "mlx5_1"), 1), Ok(false));
+        assert!(is_of(&[], (3, "mlx5_0"), 1).is_err());
         assert_eq!(read(&answer(3, 1, &[])).unwrap(), []);
     }
 

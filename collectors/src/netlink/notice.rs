@@ -28,7 +28,8 @@ pub(crate) enum What {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Notice {
     pub(crate) what: What,
-    /// The device's number, which its successor may get. Not told of an interface that was renamed.
+    /// The device's number, which its successor may get. Not told of an interface that was renamed, nor of one of another
+    /// network namespace that was attached or detached: of those the kernel says no more than that.
     pub(crate) index: Option<u32>,
     /// Its name, as of now. Some kernels tell the number alone.
     pub(crate) device: Option<String>,
@@ -63,7 +64,7 @@ impl Notice {
             let name = name.filter(|n| !n.is_empty() && n.len() <= LONGEST);
             name.map(str::to_owned)
         };
-        if index.is_none() && what.is_some_and(|what| what < 5) {
+        if index.is_none() && matches!(what, Some(0 | 1 | 4)) {
             return Err(Garbled("a notice about no device"));
         }
         Ok(Self {
@@ -129,6 +130,11 @@ pub(crate) mod tests {
         }
     }
 
+    /// A message that says what, and nothing of whom.
+    pub(crate) fn of_nobody(what: u8) -> Vec<u8> {
+        message(MONITOR, 0, &attribute(EVENT_TYPE, &[what]))
+    }
+
     /// Those of a renamed interface do not name the device.
     pub(crate) fn netdev_renamed(index: u32, name: &str) -> Vec<u8> {
         let parts = [
@@ -154,7 +160,17 @@ pub(crate) mod tests {
     #[test]
     fn a_notice_without_its_device_or_of_nothing_is_none() {
         assert!(Notice::parse(&[]).is_err());
-        assert!(Notice::parse(&attribute(EVENT_TYPE, &[0])).is_err());
+        for what in [0, 1, 4] {
+            assert!(Notice::parse(&attribute(EVENT_TYPE, &[what])).is_err());
+        }
         assert!(Notice::parse(&attribute(DEV_INDEX, &[0; 4])).is_err());
+    }
+
+    #[test]
+    fn an_interface_of_another_network_namespace_is_told_of_without_anything_else() {
+        for (what, read) in [(2, What::NetdevAttached), (3, What::NetdevDetached)] {
+            let notice = Notice::parse(&attribute(EVENT_TYPE, &[what])).unwrap();
+            assert_eq!((notice.what, notice.index, notice.device), (read, None, None));
+        }
     }
 }

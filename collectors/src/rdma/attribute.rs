@@ -23,11 +23,11 @@ pub(super) struct Attribute {
 }
 
 /// Leaves alone for a while what keeps refusing.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Patience(Option<Refused>);
 
 /// Refusals in a row. A refusal costs the firmware a command and often the kernel log a line.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Refused {
     reason: Reason,
     times: u32,

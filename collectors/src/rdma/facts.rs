@@ -19,8 +19,13 @@ pub(crate) struct PortFacts {
     read: Option<Instant>,
     /// InfiniBand, Ethernet or what else the driver says.
     pub(crate) link_layer: String,
-    /// The network interface, empty where there is none.
+    /// The network interface, empty where there is none. Of one that a bond has taken, the bond: the port may be the
+    /// bond's, and netlink names another of its interfaces whenever it moves.
     pub(crate) netdev: String,
+    /// A bond has taken the interface that netlink names.
+    pub(super) is_bonded: bool,
+    /// The interface that netlink has named last, if any.
+    told: Option<String>,
     /// How old the kernel lets `hw_counters` become, in milliseconds: a setting of the administrator's.
     pub(super) lifespan: Option<u32>,
 }
@@ -34,22 +39,13 @@ impl PortFacts {
     /// Reads them where they are too old. True: the network interface or the link layer is another one. What netlink has
     /// told of the port just now is newer, and right where files are ambiguous.
     pub(crate) fn refresh(&mut self, now: Instant, place: &Place, told: Option<&nldev::Port>) -> bool {
-        let before = is_due(self.read, now).then(|| self.clone());
-        if before.is_some() {
-            self.read_files(now, place, told);
+        let is_news = told.is_some_and(|told| named(told) != self.told.as_deref());
+        if !is_news && !is_due(self.read, now) {
+            return false;
         }
-        let mut changed = before.is_some_and(|b| (b.link_layer, b.netdev) != self.names());
-        if let Some(told) = told {
-            let name = told.netdev.as_ref().map(|(_, name)| name.as_str());
-            // The interface of an InfiniBand port is another driver's, and RDMA does not know of it. An Ethernet port
-            // that has none here has it in another network namespace: the files would name it all the same.
-            let name = name.or((self.link_layer == "Ethernet").then_some(""));
-            if let Some(name) = name.filter(|name| *name != self.netdev) {
-                name.clone_into(&mut self.netdev);
-                changed = true;
-            }
-        }
-        changed
+        let before = self.clone();
+        self.read_files(now, place, told);
+        before.names() != self.names()
     }
 
     fn read_files(&mut self, now: Instant, place: &Place, told: Option<&nldev::Port>) {
@@ -57,16 +53,47 @@ impl PortFacts {
         let lifespan = label(&port.join("hw_counters/lifespan")).map(|text| text.parse().ok());
         let layer = take(&mut self.link_layer, label(&port.join("link_layer")));
         let lifespan = take(&mut self.lifespan, lifespan);
-        let is_told = told.is_some_and(|t| t.netdev.is_some() || self.link_layer == "Ethernet");
-        let netdev = is_told || take(&mut self.netdev, netdev(&port, place));
+        self.told = told.and_then(named).map(str::to_owned);
+        let bond = self.told.as_ref().and_then(|name| bond(&place.net, name));
+        self.is_bonded = bond.is_some();
+        let netdev = match bond.or_else(|| self.told.clone()) {
+            Some(name) => take(&mut self.netdev, Ok(name)),
+            // The interface of an InfiniBand port is another driver's, and RDMA does not know of it. An Ethernet port
+            // without one has it in another network namespace, where the files name it all the same; or its driver
+            // tells RDMA of none, and it is the one of that name on the function here.
+            None if told.is_some() && self.link_layer == "Ethernet" => {
+                let here = netdev(&port, place).ok().filter(|name| is_own(place, name));
+                take(&mut self.netdev, Ok(here.unwrap_or_default()))
+            }
+            None => take(&mut self.netdev, netdev(&port, place)),
+        };
         if layer && lifespan && netdev {
             self.read = Some(now);
         }
     }
 
-    fn names(&self) -> (String, String) {
-        (self.link_layer.clone(), self.netdev.clone())
+    fn names(&self) -> (&str, &str, bool) {
+        (&self.link_layer, &self.netdev, self.is_bonded)
     }
+}
+
+/// The interface that netlink names.
+fn named(told: &nldev::Port) -> Option<&str> {
+    told.netdev.as_ref().map(|(_, name)| name.as_str())
+}
+
+/// The bond that an interface belongs to.
+fn bond(net: &Path, netdev: &str) -> Option<String> {
+    let master = root::link_name(&net.join(netdev).join("master")).ok().flatten()?;
+    let folder = net.join(&master).join("bonding");
+    matches!(root::inode(&folder), Ok(Some(_))).then_some(master)
+}
+
+/// Whether an interface of that name is here, and on the port's own function.
+fn is_own(place: &Place, netdev: &str) -> bool {
+    let own = &place.function.pci;
+    let found = function::pci_of(&place.net.join(netdev).join("device"));
+    !netdev.is_empty() && !own.is_empty() && found.is_ok_and(|pci| pci == *own)
 }
 
 /// The first entry of the GID table names it. Where that is empty (InfiniBand), what the function carries.

@@ -36,7 +36,7 @@ impl Function {
             Some(address) => (address.0, false),
             None => {
                 // A subfunction is an auxiliary device below a function. A platform device, or one of virtio, is not.
-                let pci = ancestor(&parent)?;
+                let pci = pci_of(&parent)?;
                 let bus = root::link_name(&parent.join("subsystem"))?;
                 let is_subfunction = !pci.is_empty() && bus.as_deref() == Some("auxiliary");
                 (pci, is_subfunction)
@@ -78,8 +78,11 @@ fn text(path: &Path) -> String {
     root::read_text(path).ok().flatten().unwrap_or_default()
 }
 
-/// The nearest PCI function above a device that is none, empty where there is none.
-fn ancestor(path: &Path) -> Result<String, Error> {
+/// The PCI function that a device is, or the nearest above it; empty where there is none.
+///
+/// # Errors
+/// When the path cannot be followed.
+pub(crate) fn pci_of(path: &Path) -> Result<String, Error> {
     let resolved = root::resolve(path)?;
     let name = resolved
         .ancestors()

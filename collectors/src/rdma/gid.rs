@@ -129,21 +129,29 @@ fn is_refused(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if matches!(source.kind(), InvalidInput | Unsupported))
 }
 
+/// What was read of a port's table.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) gids: Vec<Gid>,
+    /// There are no others, as far as anybody can tell.
+    pub(super) is_whole: bool,
+}
+
 /// The entries of a port's table. `Ok(None)`: it has none to read.
 ///
 /// # Errors
 /// Those of [`Gid::read`], but for a table that ends.
-pub(super) fn table(port: &Path) -> Result<Option<Vec<Gid>>, Error> {
-    let (mut found, mut empty) = (Vec::new(), 0);
+pub(super) fn table(port: &Path) -> Result<Option<Table>, Error> {
+    let (mut gids, mut empty) = (Vec::new(), 0);
     for index in 0..MOST {
         match Gid::read(port, index) {
             Ok(Some(gid)) => {
-                found.push(gid);
+                gids.push(gid);
                 empty = 0;
             }
             Ok(None) => empty += 1,
             Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-                return Ok((index > 0).then_some(found));
+                return Ok((index > 0).then_some(Table { gids, is_whole: true }));
             }
             Err(error) => return Err(error),
         }
@@ -151,7 +159,9 @@ pub(super) fn table(port: &Path) -> Result<Option<Vec<Gid>>, Error> {
             break;
         }
     }
-    Ok(Some(found))
+    // Behind the last entry that is looked at there may be others, and behind places that were all empty.
+    let is_whole = empty >= GAP && !gids.is_empty();
+    Ok(Some(Table { gids, is_whole }))
 }
 
 #[cfg(test)]

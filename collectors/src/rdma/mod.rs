@@ -8,7 +8,7 @@ mod choice;
 mod connections;
 mod counter;
 pub(crate) mod facts;
-mod function;
+pub(crate) mod function;
 mod gid;
 mod hub;
 pub mod metrics;
@@ -96,7 +96,7 @@ fn watcher(
         net: env.path("/sys/class/net"),
         boot: boot::boot_id(env)?,
         kernel: netlink::asker(None, Protocol::Rdma, budget),
-        open: watch::sockets(Arc::clone(budget), bell),
+        open: watch::sockets(budget, bell),
         known: watch::Known::default(),
     }))
 }

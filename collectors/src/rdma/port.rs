@@ -28,6 +28,9 @@ use crate::sys::netlink::{self, Kernel, Shared};
 use crate::sys::root;
 use crate::{Block, Device, Error, Subject, SubjectKind, Value};
 
+/// `IB_PORT_DOWN`.
+const DOWN: u64 = 1;
+
 /// Where a port is.
 #[derive(Debug)]
 pub(crate) struct Place {
@@ -137,6 +140,11 @@ impl Port {
             let counters = counter::of(&place.folder.join("hw_counters"), means, files);
             (DeviceFacts::default(), listed(counters))
         });
+        let connections = Connections::of(&folder).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the connection manager's counts cannot be listed");
+            is_whole = false;
+            Connections::default()
+        });
         Self {
             subject: Subject::new(SubjectKind::RdmaPort, format!("{}/{}", place.device, place.port)),
             facts: PortFacts::default(),
@@ -147,7 +155,7 @@ impl Port {
             rate: (place.function.driver != "efa").then(|| attribute("rate")),
             carrier_down: None,
             netdev_up: None,
-            connections: Connections::of(&folder).unwrap_or_default(),
+            connections,
             told,
             stats,
             hw_counters,
@@ -209,10 +217,12 @@ impl Port {
         if facts.refresh(now, place, told) {
             // InfiniBand counts in link_downed; its interface loses the carrier for reasons of its own.
             let interface = place.net.join(&facts.netdev);
-            let tells = facts.link_layer != "InfiniBand" && !facts.netdev.is_empty();
+            // What a bond or one of its interfaces says need not be this port's.
+            let is_its_own = !facts.netdev.is_empty() && !facts.is_bonded;
+            let tells = facts.link_layer != "InfiniBand" && is_its_own;
             let file = |name| tells.then(|| files.attribute(interface.join(name)));
             self.netdev_up = file("operstate");
-            let counts = facts.link_layer == "Ethernet" && !facts.netdev.is_empty();
+            let counts = facts.link_layer == "Ethernet" && is_its_own;
             self.carrier_down = file("carrier_down_count").filter(|_| counts);
             if let Some(((hub, _), number)) = hub.as_ref().zip(number) {
                 hub.has_netdev(&place.device, number, if counts { &facts.netdev } else { "" });
@@ -350,6 +360,7 @@ impl Port {
 
         let (device, number) = (self.place.device.as_str(), self.place.port.as_str());
         let port = &[device, number];
+        let is_down = state == Ok(DOWN);
         out.maybe_u64(&PORT_STATE, port, unreadable.note(state));
         let physical_state = match &told {
             Some(told) => Ok(told.physical_state.into()),
@@ -357,7 +368,9 @@ impl Port {
         };
         out.maybe_u64(&PORT_PHYSICAL_STATE, port, unreadable.note(physical_state));
         if let Some(rate) = &mut self.rate {
-            let rate = unreadable.note(rate.read(now, text::rate));
+            // That of a link which is down is made up, and of an Ethernet port a line in the kernel's log each time.
+            let rate = (!is_down).then(|| rate.read(now, text::rate));
+            let rate = rate.and_then(|rate| unreadable.note(rate));
             out.maybe_u64(&PORT_RATE, port, rate.map(|r| r.bytes_per_second));
             out.maybe_u64(&PORT_LANES, port, rate.map(|r| r.lanes));
         }

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use super::attribute::Patience;
 use super::facts::{is_due, label};
 use super::gid::{self, Gid};
 use super::metrics::{
@@ -11,6 +12,7 @@ use super::metrics::{
     ROCE_V2_GIDS,
 };
 use super::port::Place;
+use super::text::Reason;
 use crate::sys::root;
 use crate::{Block, Env, Error};
 
@@ -48,13 +50,15 @@ pub(super) struct Setup {
     /// This port also tells what is the node's.
     speaks_for_node: bool,
     read: Option<Instant>,
+    /// With a table that cannot be read.
+    patience: Patience,
     roce: Option<Roce>,
     gpudirect: Vec<&'static str>,
 }
 
 #[derive(Debug)]
 struct Roce {
-    gids: Vec<Gid>,
+    table: gid::Table,
     /// The entry that NCCL is told to take, and `None` where there is none.
     nccl: Option<(u32, Option<Gid>)>,
     /// Empty where nobody has made the folder.
@@ -67,6 +71,7 @@ impl Setup {
             place: place.clone(),
             speaks_for_node,
             read: None,
+            patience: Patience::default(),
             roce: None,
             gpudirect: Vec::new(),
         }
@@ -78,7 +83,7 @@ impl Setup {
     }
 
     fn refresh(&mut self, now: Instant, port: &Place, link_layer: &str) {
-        if !is_due(self.read, now) {
+        if !is_due(self.read, now) || self.patience.rests(now).is_some() {
             return;
         }
         self.read = Some(now);
@@ -89,12 +94,19 @@ impl Setup {
         let is_rnic = || label(&port.folder.join("node_type")).is_ok_and(|t| t.starts_with("4:"));
         let is_roce = link_layer == "Ethernet" && !is_rnic();
         let roce = is_roce.then(|| Roce::read(&self.place, port));
-        self.roce = roce.transpose().map(Option::flatten).unwrap_or_else(|error| {
-            tracing::debug!(%error, "GID table not read");
-            // What is not known now is asked for at the next reading.
-            self.read = None;
-            None
-        });
+        self.roce = match roce.transpose() {
+            Ok(roce) => {
+                self.patience = Patience::default();
+                roce.flatten()
+            }
+            Err(error) => {
+                tracing::debug!(%error, "GID table not read");
+                // What is not known now is asked for at the next reading, and ever more rarely where that goes on.
+                self.read = None;
+                self.patience.refused(now, Reason::Io);
+                None
+            }
+        };
     }
 
     /// Shows it.
@@ -112,9 +124,11 @@ impl Setup {
             out.info(&GPUDIRECT_INFO, &[method]);
         }
         let Some(roce) = &self.roce else { return };
-        let routed = roce.gids.iter().filter(|gid| gid.is_routed()).count();
-        out.maybe_u64(&ROCE_V2_GIDS, &labels, u64::try_from(routed).ok());
-        for gid in &roce.gids {
+        let gids = &roce.table.gids;
+        let routed = gids.iter().filter(|gid| gid.is_routed()).count();
+        let routed = u64::try_from(routed).ok().filter(|_| roce.table.is_whole);
+        out.maybe_u64(&ROCE_V2_GIDS, &labels, routed);
+        for gid in gids {
             let (index, family) = (gid.index.to_string(), gid.family.word());
             out.info(
                 &ROCE_GID_INFO,
@@ -138,18 +152,18 @@ impl Roce {
     /// `Ok(None)`: the port has no table to read.
     fn read(place: &Where, port: &Place) -> Result<Option<Self>, Error> {
         let folder = port.port_folder();
-        let Some(gids) = gid::table(&folder)? else {
+        let Some(table) = gid::table(&folder)? else {
             return Ok(None);
         };
         let nccl = place.nccl_gid_index.map(|index| {
             // It may lie behind a gap.
-            let known = gids.iter().find(|gid| gid.index == index).copied();
+            let known = table.gids.iter().find(|gid| gid.index == index).copied();
             (index, known.or_else(|| Gid::read(&folder, index).ok().flatten()))
         });
         // The folder is there once somebody has made it; to make it is to change something.
         let mode = place.rdma_cm.join(&port.device).join("ports").join(&port.port);
         Ok(Some(Self {
-            gids,
+            table,
             nccl,
             cm_mode: label(&mode.join("default_roce_mode"))?,
         }))

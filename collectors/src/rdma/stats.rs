@@ -124,10 +124,12 @@ impl Stats {
             None => find(&mut *self.kernel, &self.known)?,
         };
         let (counters, port, words) = (&mut self.counters, self.port, self.words);
-        let mut told = false;
+        let device = self.known.device.as_str();
+        let (mut told, mut foreign) = (false, false);
         self.kernel
             .ask(&mut nldev::counters(index, port), &mut |payload| {
-                if !nldev::is_of(payload, index, port)? {
+                if !nldev::is_of(payload, (index, device), port)? {
+                    foreign = true;
                     return Ok(());
                 }
                 let mut at = 0;
@@ -139,6 +141,9 @@ impl Stats {
                 told = at > 0;
                 Ok(())
             })?;
+        if foreign && !told {
+            return Err(Errno::ENODEV.into());
+        }
         self.index = Some(index);
         // Where there are files there are counters: a driver that tells none so does not know this way.
         told.then_some(()).ok_or(Errno::EOPNOTSUPP.into())
@@ -153,7 +158,8 @@ impl Stats {
             Failed::Kernel(errno) => reason(errno),
             Failed::Garbled(_) => Reason::Malformed,
         };
-        if reason == Reason::Gone {
+        // A number that is nobody's any more is EINVAL too.
+        if matches!(reason, Reason::Gone | Reason::Rejected) {
             self.index = None;
         }
         if self.patience.refused(now, reason) {

@@ -62,17 +62,21 @@ impl Told {
         let mut told = None;
         let port = self.port;
         let request = |index| nldev::port(index, port);
-        self.ask(
+        let answered = self.ask(
             now,
             |t| &mut t.of_port,
             request,
-            |index, payload| {
-                if nldev::is_of(payload, index, port)? {
+            |device, payload| {
+                if nldev::is_of(payload, device, port)? {
                     told = Some(Port::parse(payload)?);
                 }
                 Ok(())
             },
         );
+        if answered && told.is_none() {
+            // The number is another device's by now.
+            self.index = None;
+        }
         told
     }
 
@@ -99,7 +103,7 @@ impl Told {
         now: Instant,
         question: impl Fn(&mut Self) -> &mut Question,
         request: impl Fn(u32) -> Request,
-        mut take: impl FnMut(u32, &[u8]) -> Result<(), Garbled>,
+        mut take: impl FnMut((u32, &str), &[u8]) -> Result<(), Garbled>,
     ) -> bool {
         let Question { patience, never } = question(self);
         if *never || patience.rests(now).is_some() {
@@ -111,8 +115,9 @@ impl Told {
                 None => find(&mut *self.kernel, &self.known)?,
             };
             self.index = Some(index);
+            let device = (index, self.known.device.as_str());
             self.kernel
-                .ask(&mut request(index), &mut |payload| take(index, payload))
+                .ask(&mut request(index), &mut |payload| take(device, payload))
         };
         let answer = attempt();
         let question = question(self);
@@ -130,7 +135,8 @@ impl Told {
         };
         // The files say by themselves what they are refused.
         question.patience.refused(now, reason);
-        if reason == Reason::Gone {
+        // A number that is nobody's any more is EINVAL too.
+        if matches!(reason, Reason::Gone | Reason::Rejected) {
             self.index = None;
         }
         false

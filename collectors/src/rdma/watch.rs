@@ -44,6 +44,8 @@ pub(super) struct Known {
     seq: u64,
     /// Devices that are read, with the ports that are. `None`: not known yet, and so nothing is new.
     present: Option<BTreeMap<String, BTreeSet<u32>>>,
+    /// The inodes of devices that are read: one that is renamed keeps its own, and the next of its name has another.
+    inodes: BTreeMap<String, u64>,
     /// The kernel's numbers of devices.
     names: BTreeMap<u32, String>,
     /// Network interfaces by number.
@@ -63,11 +65,15 @@ struct Interface {
 
 /// Opens the kernel's sockets.
 pub(super) fn sockets(
-    budget: Arc<kept::Budget>,
+    budget: &Arc<kept::Budget>,
     bell: Arc<Bell>,
 ) -> Box<dyn Fn() -> Result<Box<dyn Ears>, Error> + Send> {
+    // Files can be opened anew for each reading, sockets cannot: their permits are taken before, and stay theirs.
+    let held: Vec<kept::Permit> = (0..2).map_while(|_| budget.take()).collect();
+    let own = kept::Budget::new(u64::try_from(held.len()).unwrap_or(0));
     Box::new(move || {
-        let sockets = Sockets::open(&budget, &bell).map_err(failed)?;
+        let _held = &held;
+        let sockets = Sockets::open(&own, &bell).map_err(failed)?;
         Ok(Box::new(sockets))
     })
 }
@@ -89,6 +95,7 @@ impl Watcher for Changes {
         if self.take_list(out).is_err() {
             return Ok(());
         }
+        out.listens();
         while !out.is_over() {
             let (mut closed, mut lost, mut rung) = (false, false, false);
             let heard = ears.hear(WAIT, &mut |heard| {
@@ -126,18 +133,50 @@ impl Changes {
                 .map(|(device, p)| (device.clone(), ports(p)))
                 .collect();
             let before = self.known.present.replace(now);
-            for device in before.iter().flat_map(BTreeMap::keys) {
-                if !listed.contains_key(device) {
-                    self.tell(out, device, None, RdmaEvent::DeviceRemoved, "")?;
-                }
-            }
-            for device in listed.keys() {
-                if before.as_ref().is_some_and(|before| !before.contains_key(device)) {
-                    self.tell(out, device, None, RdmaEvent::DeviceAdded, "")?;
-                }
+            let inodes = self.inodes(&listed);
+            let inodes_before = std::mem::replace(&mut self.known.inodes, inodes);
+            if let Some(before) = before {
+                self.tell_difference(&before, &inodes_before, &listed, out)?;
             }
         }
         self.take_links(&listed);
+        Ok(())
+    }
+
+    /// The inodes of listed devices; of one that has left meanwhile, as it was known.
+    fn inodes(&self, listed: &Listed) -> BTreeMap<String, u64> {
+        let found = root::entries(&self.choice.class)
+            .ok()
+            .flatten()
+            .unwrap_or_default();
+        let mut inodes = self.known.inodes.clone();
+        inodes.extend(found.into_iter().map(|entry| (entry.name, entry.inode)));
+        inodes.retain(|device, _| listed.contains_key(device));
+        inodes
+    }
+
+    fn tell_difference(
+        &mut self,
+        before: &BTreeMap<String, BTreeSet<u32>>,
+        inodes_before: &BTreeMap<String, u64>,
+        listed: &Listed,
+        out: &Events,
+    ) -> Result<(), Closed> {
+        let mut added: Vec<&String> = listed.keys().filter(|d| !before.contains_key(*d)).collect();
+        for device in before.keys().filter(|device| !listed.contains_key(*device)) {
+            let same = inodes_before.get(device);
+            let inodes = &self.known.inodes;
+            let renamed = added
+                .iter()
+                .position(|new| same.is_some() && inodes.get(*new) == same);
+            match renamed.map(|at| added.remove(at)) {
+                Some(new) => self.tell(out, new, None, RdmaEvent::Renamed, &format!("was {device}"))?,
+                None => self.tell(out, device, None, RdmaEvent::DeviceRemoved, "")?,
+            }
+        }
+        for device in added {
+            self.tell(out, device, None, RdmaEvent::DeviceAdded, "")?;
+        }
         Ok(())
     }
 
@@ -235,6 +274,10 @@ impl Changes {
             netdev_index,
         } = notice;
         let Some(index) = index else {
+            // An interface of another network namespace, attached or detached: about nobody here.
+            if what != What::NetdevRenamed {
+                return Ok(());
+            }
             return self.netdev_renamed(netdev_index, &netdev.unwrap_or_default(), out);
         };
         let old = match &device {

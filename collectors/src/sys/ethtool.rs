@@ -1,6 +1,7 @@
 //! The statistics of a network interface by ioctl(2) (`SIOCETHTOOL`, include/uapi/linux/ethtool.h). Anybody may ask. Each
 //! call holds RTNL while the driver answers.
 
+mod pages;
 mod recorded;
 
 use std::ffi::c_char;
@@ -12,6 +13,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
 use crate::sys::kept::{Budget, Permit};
+use pages::Pages;
 pub(crate) use recorded::{check as check_recording, fuzz as check};
 
 /// The longest name of a statistic (`ETH_GSTRING_LEN`), its zero included.
@@ -19,8 +21,8 @@ pub(crate) const NAME: usize = 32;
 
 /// More than any driver has: some tens for each of some hundred queues.
 pub(crate) const MOST: u32 = 32 * 1024;
-/// Room for twice as many. The kernel writes what there is by now, not what there is room for, and somebody may add queues
-/// between two calls. What is not written to takes no memory.
+/// Room for twice as many: somebody may add queues between two calls, and the kernel writes what there is by now. What is
+/// not written to takes no memory.
 const ROOM: usize = 2 * MOST as usize;
 
 const GET_STRINGS: u32 = 0x1b;
@@ -57,35 +59,40 @@ pub(crate) fn asker(recorded: Option<&Path>, budget: &Arc<Budget>) -> Box<dyn Et
     match recorded {
         Some(root) => Box::new(recorded::Recorded::new(root)),
         None => Box::new(Lazy {
+            permit: budget.take(),
             budget: Arc::clone(budget),
             open: None,
         }),
     }
 }
 
-/// A socket that is opened at the first question, within the budget of descriptors.
+/// A socket that is opened at the first question, within the budget of descriptors. Its permit is taken before.
 struct Lazy {
     budget: Arc<Budget>,
-    open: Option<(OwnedFd, Permit)>,
+    permit: Option<Permit>,
+    open: Option<OwnedFd>,
 }
 
 impl Lazy {
     /// Makes one call. The kernel reads the head of the buffer, and writes its answer there.
-    fn call(&mut self, netdev: &str, buffer: &mut [u8]) -> Result<(), Errno> {
-        if self.open.is_none() {
-            let permit = self.budget.take().ok_or(Errno::EMFILE)?;
-            // Any socket will do.
-            let kind = (AddressFamily::Inet, SockType::Datagram);
-            let fd = socket(kind.0, kind.1, SockFlag::SOCK_CLOEXEC, None)?;
-            self.open = Some((fd, permit));
+    fn call(&mut self, netdev: &str, buffer: &mut Pages) -> Result<(), Errno> {
+        if self.permit.is_none() {
+            self.permit = Some(self.budget.take().ok_or(Errno::EMFILE)?);
         }
-        let (fd, _) = self.open.as_ref().ok_or(Errno::EBADF)?;
+        let fd = match &mut self.open {
+            Some(fd) => fd,
+            // Any socket will do.
+            open => {
+                let kind = (AddressFamily::Inet, SockType::Datagram);
+                open.insert(socket(kind.0, kind.1, SockFlag::SOCK_CLOEXEC, None)?)
+            }
+        };
         ioctl(fd, netdev, buffer)
     }
 }
 
 #[allow(unsafe_code, reason = "there is no other way to make this call")]
-fn ioctl(fd: &OwnedFd, netdev: &str, buffer: &mut [u8]) -> Result<(), Errno> {
+fn ioctl(fd: &OwnedFd, netdev: &str, buffer: &mut Pages) -> Result<(), Errno> {
     let mut name: [c_char; libc::IFNAMSIZ] = [0; libc::IFNAMSIZ];
     if netdev.is_empty() || netdev.len() >= name.len() {
         return Err(Errno::ENODEV);
@@ -96,24 +103,23 @@ fn ioctl(fd: &OwnedFd, netdev: &str, buffer: &mut [u8]) -> Result<(), Errno> {
     let mut request = libc::ifreq {
         ifr_name: name,
         ifr_ifru: libc::__c_anonymous_ifr_ifru {
-            ifru_data: buffer.as_mut_ptr().cast(),
+            ifru_data: buffer.as_mut_slice().as_mut_ptr().cast(),
         },
     };
-    // SAFETY: the request is a whole `ifreq` and outlives the call, and so does the buffer. The commands of this file write a
-    // head and then as many items as the driver has. There is room for `ROOM` of them, and no set with more than half of
-    // that is asked for, so that a driver would have to double it between two calls to write beyond the buffer's end.
+    // SAFETY: the request is a whole `ifreq` and outlives the call, and so does the buffer. The kernel writes in one stretch
+    // from the buffer's beginning, as much as the driver has by now, and stops with EFAULT at the page behind it, which
+    // nobody may write to.
     let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
     Errno::result(result).map(drop)
 }
 
 /// A buffer that begins with these numbers.
-fn begun(words: &[u32], room: usize) -> Vec<u8> {
-    // Zeroed pages are not taken before they are written to.
-    let mut buffer = vec![0; words.len() * 4 + room];
-    for (to, word) in buffer.chunks_exact_mut(4).zip(words) {
+fn begun(words: &[u32], room: usize) -> Result<Pages, Errno> {
+    let mut buffer = Pages::new(words.len() * 4 + room)?;
+    for (to, word) in buffer.as_mut_slice().chunks_exact_mut(4).zip(words) {
         to.copy_from_slice(&word.to_ne_bytes());
     }
-    buffer
+    Ok(buffer)
 }
 
 /// The number in that place.
@@ -134,15 +140,16 @@ impl Ethtool for Lazy {
     fn count(&mut self, netdev: &str) -> Result<u32, Errno> {
         // struct ethtool_sset_info: command, reserved, a mask of 64 bits, and one number for each bit of it.
         let mask = (1_u64 << STATISTICS).to_ne_bytes();
-        let mut buffer = begun(&[GET_SET_INFO, 0, 0, 0], 4);
-        if let Some(to) = buffer.get_mut(8..16) {
+        let mut buffer = begun(&[GET_SET_INFO, 0, 0, 0], 4)?;
+        if let Some(to) = buffer.as_mut_slice().get_mut(8..16) {
             to.copy_from_slice(&mask);
         }
         self.call(netdev, &mut buffer)?;
+        let buffer = buffer.as_slice();
         if buffer.get(8..16) != Some(&mask) {
             return Err(Errno::EOPNOTSUPP);
         }
-        match word(&buffer, 16) {
+        match word(buffer, 16) {
             0 => Err(Errno::EOPNOTSUPP),
             count if count > MOST => Err(Errno::E2BIG),
             count => Ok(count),
@@ -150,18 +157,20 @@ impl Ethtool for Lazy {
     }
 
     fn names(&mut self, netdev: &str, count: u32, names: &mut Vec<[u8; NAME]>) -> Result<(), Errno> {
-        let mut buffer = begun(&[GET_STRINGS, STATISTICS, count], ROOM * NAME);
+        let mut buffer = begun(&[GET_STRINGS, STATISTICS, count], ROOM * NAME)?;
         self.call(netdev, &mut buffer)?;
+        let buffer = buffer.as_slice();
         names.clear();
-        names.extend(items::<NAME>(&buffer, STRINGS_HEAD, word(&buffer, 8)));
+        names.extend(items::<NAME>(buffer, STRINGS_HEAD, word(buffer, 8)));
         Ok(())
     }
 
     fn values(&mut self, netdev: &str, count: u32, values: &mut Vec<u64>) -> Result<(), Errno> {
-        let mut buffer = begun(&[GET_STATISTICS, count], ROOM * 8);
+        let mut buffer = begun(&[GET_STATISTICS, count], ROOM * 8)?;
         self.call(netdev, &mut buffer)?;
+        let buffer = buffer.as_slice();
         values.clear();
-        let written = items::<8>(&buffer, STATISTICS_HEAD, word(&buffer, 4));
+        let written = items::<8>(buffer, STATISTICS_HEAD, word(buffer, 4));
         values.extend(written.map(u64::from_ne_bytes));
         Ok(())
     }

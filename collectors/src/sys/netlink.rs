@@ -55,17 +55,20 @@ pub(crate) fn asker(recorded: Option<&Path>, protocol: Protocol, budget: &Arc<Bu
         Some(folder) => Box::new(recorded::Recorded::new(folder, protocol)),
         None => Box::new(Lazy {
             protocol,
+            permit: budget.take(),
             budget: Arc::clone(budget),
             open: None,
         }),
     }
 }
 
-/// A socket that is opened at the first question, within the budget of descriptors.
+/// A socket that is opened at the first question, within the budget of descriptors. Its permit is taken before: files can be
+/// opened anew for each reading, a socket cannot.
 struct Lazy {
     protocol: Protocol,
     budget: Arc<Budget>,
-    open: Option<(Socket, Permit)>,
+    permit: Option<Permit>,
+    open: Option<Socket>,
 }
 
 impl Kernel for Lazy {
@@ -74,11 +77,13 @@ impl Kernel for Lazy {
         request: &mut Request,
         take: &mut dyn FnMut(&[u8]) -> Result<(), Garbled>,
     ) -> Result<(), Failed> {
-        if self.open.is_none() {
-            let permit = self.budget.take().ok_or(Errno::EMFILE)?;
-            self.open = Some((Socket::of(self.protocol)?, permit));
+        if self.permit.is_none() {
+            self.permit = Some(self.budget.take().ok_or(Errno::EMFILE)?);
         }
-        let (socket, _) = self.open.as_mut().ok_or(Errno::EBADF)?;
+        let socket = match &mut self.open {
+            Some(socket) => socket,
+            open => open.insert(Socket::of(self.protocol)?),
+        };
         let answer = socket.ask(request, take);
         if answer.is_err_and(|error| !matches!(error, Failed::Kernel(_))) {
             // What may still come is not to be taken for the next answer.
@@ -218,6 +223,21 @@ mod tests {
                 .unwrap();
             assert!(told >= 1, "lo");
         }
+    }
+
+    #[test]
+    fn a_socket_has_its_place_before_files_take_the_rest() {
+        let budget = Budget::new(1);
+        let mut first = asker(None, Protocol::Route, &budget);
+        assert!(budget.take().is_none(), "nothing is left for files");
+        let mut second = asker(None, Protocol::Route, &budget);
+        assert_eq!(
+            second.ask(&mut links(), &mut |_| Ok(())),
+            Err(Errno::EMFILE.into())
+        );
+        assert_eq!(first.ask(&mut links(), &mut |_| Ok(())), Ok(()));
+        drop(first);
+        assert_eq!(second.ask(&mut links(), &mut |_| Ok(())), Ok(()));
     }
 
     #[test]

@@ -221,6 +221,36 @@ fn a_watcher_is_asked_to_return_and_waited_for() {
 }
 
 #[test]
+fn a_watcher_that_failed_counts_as_running_once_it_listens_though_nothing_happens() {
+    static RUNS: AtomicUsize = AtomicUsize::new(0);
+    struct Fails;
+    impl Watcher for Fails {
+        fn run(&mut self, _: Option<Cursor>, out: &Events) -> Result<(), Error> {
+            if RUNS.fetch_add(1, Ordering::SeqCst) == 0 {
+                return Err(Error::Panic("no socket".to_owned()));
+            }
+            out.listens();
+            while !out.is_over() {
+                thread::sleep(Duration::from_millis(1));
+            }
+            Ok(())
+        }
+    }
+    static SPEC: Spec = spec(|_, _| {
+        Ok(Some(Source {
+            devices: Box::new(NoDevices),
+            watcher: Some(Box::new(Fails)),
+        }))
+    });
+    let mut rig = rig(&SPEC);
+    assert_eq!(rig.hears_opened(), Ok(Some(0)));
+    assert_eq!(rig.hears(), FromWorker::Watching(0, Ok(())));
+    assert!(matches!(rig.hears(), FromWorker::Watching(0, Err(_))));
+    assert_eq!(rig.hears(), FromWorker::Watching(0, Ok(())));
+    rig.job.leave();
+}
+
+#[test]
 fn a_watcher_with_nothing_to_watch_counts_as_none_until_there_is() {
     static READY: AtomicBool = AtomicBool::new(false);
     struct Waits;

@@ -63,13 +63,27 @@ fn an_interface_of_that_name_on_another_card_is_asked_nothing() {
     );
     let ndev = "sys/devices/pci0000:00/0000:01:00.0/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0";
     node.world.net("eth7", Net::mlx5(3));
-    for (netdev, reason) in [("eth7", "gone"), ("eth8", "gone")] {
+    // One bus, as in a virtual machine.
+    node.add("mlx5_9", "0000:02:00.0", "mlx5_core", "eth9");
+    node.world.net("eth9", Net::mlx5(3));
+    for (netdev, reason) in [("eth7", "gone"), ("eth8", "gone"), ("eth9", "gone")] {
         node.write(ndev, &format!("{netdev}\n"));
-        let reading = read(&mut *node.port());
+        let reading = read(&mut *node.ports("exclude = [\"mlx5_9\"]").remove(0));
         let why = format!("ethernet_unreadable dcb {reason}");
         assert_eq!(values(&reading, [&why]), [Some(1.0)], "{netdev}");
         assert_eq!(node.world.calls(), Vec::<String>::new(), "{netdev}");
     }
+}
+
+#[test]
+fn an_interface_on_the_cards_other_function_is_asked() {
+    let node = Node::with_mlx5();
+    node.add("mlx5_9", "0000:01:00.1", "mlx5_core", "eth9");
+    node.world.net("eth9", Net::mlx5(3));
+    let ndev = "sys/devices/pci0000:00/0000:01:00.0/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0";
+    node.write(ndev, "eth9\n");
+    let reading = read(&mut *node.ports("exclude = [\"mlx5_9\"]").remove(0));
+    assert_eq!(values(&reading, ["pfc_rx_frames_total 3"]), [Some(7.0)]);
 }
 
 #[test]

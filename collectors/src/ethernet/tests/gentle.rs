@@ -4,6 +4,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use super::*;
+use crate::ethernet::setup::Setup;
 
 /// Longer than any test takes on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
@@ -149,6 +150,59 @@ fn a_call_of_200_ms_is_not_slow_yet() {
         values(&read(&mut *node.port()), ["ethernet_resting"]),
         [Some(0.0)]
     );
+}
+
+/// The files of DCQCN are as many commands of the same firmware.
+#[test]
+fn dcqcn_stops_where_its_firmware_is_slow_or_says_no_and_waits_while_it_rests() {
+    let node = Node::with_mlx5();
+    let net = node.dir.path().join("sys/class/net");
+    for point in ["roce_np", "roce_rp"] {
+        for priority in 0..8 {
+            node.write(
+                &format!("sys/class/net/eth0/ecn/{point}/enable/{priority}"),
+                "1\n",
+            );
+        }
+    }
+    let shown = |gate: &Gate, setup: &mut Setup| {
+        setup.refresh((gate, "mlx5_0"), &net, "eth0", false);
+        let mut block = Block::default();
+        setup.push(["mlx5_0", "1"], &mut block);
+        block.finish();
+        let all = block.iter().map(|(series, _)| series.metric.name);
+        all.filter(|name| *name == "rdma_dcqcn_enabled").count()
+    };
+    let gate = Gate::new(node.world.ways(), node.world.clock());
+    assert_eq!(shown(&gate, &mut Setup::default()), 16);
+
+    // Each look at this clock takes 70 ms.
+    let world = node.world.clone();
+    let clock = node.world.clock();
+    let slow = Gate::new(
+        node.world.ways(),
+        Arc::new(move || {
+            world.pass(Duration::from_millis(70));
+            clock()
+        }),
+    );
+    let mut setup = Setup::default();
+    assert_eq!(shown(&slow, &mut setup), 3, "no file is begun after 200 ms");
+    assert!(slow.rests("mlx5_0"));
+    node.world.pass(1800 * SECOND);
+    assert_eq!(shown(&slow, &mut setup), 0, "what is older than ten minutes");
+    node.world.pass(3600 * SECOND);
+    assert_eq!(shown(&slow, &mut setup), 3, "its rest is over");
+
+    // An error: the rest of them is not asked for, and nothing for ten minutes.
+    node.write("sys/class/net/eth0/ecn/roce_np/enable/5", "garbled\n");
+    let mut setup = Setup::default();
+    assert_eq!(shown(&gate, &mut setup), 5);
+    node.write("sys/class/net/eth0/ecn/roce_np/enable/5", "1\n");
+    node.world.pass(599 * SECOND);
+    assert_eq!(shown(&gate, &mut setup), 5);
+    node.world.pass(SECOND);
+    assert_eq!(shown(&gate, &mut setup), 16);
 }
 
 #[test]

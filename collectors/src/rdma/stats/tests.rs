@@ -130,11 +130,15 @@ fn a_driver_that_refuses_after_it_has_told_is_left_alone_for_a_while_and_its_fil
     port.will_tell(&[("np_cnp_sent", 7)]);
     assert_eq!(port.ask_after(0), Asked::Told);
     let refused = Asked::Refused(Reason::Rejected);
-    for _ in 0..3 {
+    port.will_refuse(Errno::EINVAL);
+    assert_eq!(port.ask_after(1), refused);
+    for _ in 0..2 {
+        port.will_be_found();
         port.will_refuse(Errno::EINVAL);
         assert_eq!(port.ask_after(1), refused);
     }
     assert_eq!(port.ask_after(14), refused, "it has a rest");
+    port.will_be_found();
     port.will_tell(&[("np_cnp_sent", 9)]);
     assert_eq!(port.ask_after(1), Asked::Told);
     assert_eq!(port.values(), [("np_cnp_sent", Ok(Value::U64(9)))]);
@@ -219,4 +223,18 @@ fn an_answer_about_another_port_is_none_of_ours() {
     port.will(Ok(vec![other, ours]));
     assert_eq!(port.ask_after(0), Asked::Told);
     assert_eq!(port.values(), [("np_cnp_sent", Ok(Value::U64(2)))]);
+}
+
+/// The kernel gives the number of a device that left to the next one.
+#[test]
+fn a_number_that_another_device_has_by_now_tells_nothing_and_is_looked_up_anew() {
+    let mut port = Asker::found();
+    port.will_tell(&[("np_cnp_sent", 7)]);
+    assert_eq!(port.ask_after(0), Asked::Told);
+    port.stats.known.device = "mlx5_7".to_owned();
+    port.will_tell(&[("np_cnp_sent", 70_000)]);
+    assert_eq!(port.ask_after(1), Asked::Files);
+    assert_eq!(port.values(), [("np_cnp_sent", Ok(Value::U64(7)))]);
+    port.will(Ok(vec![device(3, "mlx5_0", None)]));
+    assert_eq!(port.ask_after(1), Asked::Files, "it is looked for by its name");
 }

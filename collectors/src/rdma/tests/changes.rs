@@ -233,6 +233,27 @@ fn counters_that_cannot_be_listed_are_looked_for_until_they_can() {
 }
 
 #[test]
+fn messages_that_cannot_be_listed_are_looked_for_until_they_can() {
+    let node = Node::with(&["mlx5_0"]);
+    let folder = "infiniband/mlx5_0/ports/1/cm_tx_retries";
+    node.write(folder, "not a folder");
+    let mut devices = node.devices("");
+    devices.scan().unwrap();
+    assert!(devices.changed());
+    node.remove(folder);
+    node.write(&format!("{folder}/req"), "3\n");
+    let mut ports = devices.scan().unwrap();
+    assert!(!devices.changed());
+    assert_eq!(
+        value(
+            &read(&mut *ports[0]),
+            "rdma_cm_messages_total mlx5_0 1 tx_retries req"
+        ),
+        Some(3)
+    );
+}
+
+#[test]
 fn ports_that_cannot_be_listed_are_an_error_and_not_none() {
     let node = Node::with(&["mlx5_0", "mlx5_1"]);
     let mut devices = node.devices("");

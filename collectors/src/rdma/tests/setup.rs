@@ -93,10 +93,35 @@ fn holes_in_the_table_are_no_entries_and_a_long_one_ends_it() {
 }
 
 #[test]
-fn a_table_is_read_to_its_64th_entry() {
-    let gids = vec![(IPV4, V2); 100];
-    let node = Node::with_gids(&gids);
-    assert_eq!(value(&node.readings(""), "rdma_roce_v2_gids mlx5_0 1"), Some(64));
+fn a_table_is_read_to_its_64th_entry_and_how_many_are_behind_it_is_not_known() {
+    for (entries, expected) in [(63, Some(63)), (64, None), (100, None)] {
+        let node = Node::with_gids(&vec![(IPV4, V2); entries]);
+        let readings = node.readings("");
+        assert_eq!(value(&readings, "rdma_roce_v2_gids mlx5_0 1"), expected);
+        assert_eq!(families(&readings).len(), entries.min(64));
+    }
+}
+
+#[test]
+fn a_table_that_begins_with_a_long_hole_may_have_entries_behind_it() {
+    for (places, expected) in [(7, Some(0)), (8, None)] {
+        let node = Node::with_gids(&vec![(EMPTY, ""); places]);
+        assert_eq!(
+            value(&node.readings(""), "rdma_roce_v2_gids mlx5_0 1"),
+            expected,
+            "{places}"
+        );
+    }
+}
+
+#[test]
+fn a_table_that_cannot_be_read_is_left_alone_after_three_times() {
+    let node = Node::with_gids(&[(IPV4, V2), ("fe80", V2)]);
+    let mut port = node.ports("").remove(0);
+    let mut gids = || value(&read(&mut *port), "rdma_roce_v2_gids mlx5_0 1");
+    assert_eq!([gids(), gids(), gids()], [None; 3]);
+    node.gid(1, GLOBAL, V2);
+    assert_eq!(gids(), None, "it has a rest");
 }
 
 #[test]

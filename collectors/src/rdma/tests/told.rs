@@ -7,10 +7,22 @@ use crate::rdma::port::{Place, Port};
 use crate::rdma::stats::Known;
 use crate::rdma::told::tests::Answering;
 use nix::errno::Errno;
+use std::time::Instant;
 
 /// Port 1 of `mlx5_0`, and who answers for it.
 fn port(node: &Node, kernel: &Answering) -> Port {
-    let place = Place {
+    Port::with_kernel(place(node), &files(), Box::new(kernel.clone()))
+}
+
+fn files() -> Files {
+    Files {
+        budget: Budget::new(100),
+        on_disk: false,
+    }
+}
+
+fn place(node: &Node) -> Place {
+    Place {
         recorded: None,
         device: "mlx5_0".to_owned(),
         port: "1".to_owned(),
@@ -24,12 +36,7 @@ fn port(node: &Node, kernel: &Answering) -> Port {
             device: "mlx5_0".to_owned(),
             guid: Some("5054:00ff:fe12:3456".to_owned()),
         }),
-    };
-    let files = Files {
-        budget: Budget::new(100),
-        on_disk: false,
-    };
-    Port::with_kernel(place, &files, Box::new(kernel.clone()))
+    }
 }
 
 fn netdev(readings: &BTreeMap<String, u64>) -> Option<String> {
@@ -41,7 +48,7 @@ fn netdev(readings: &BTreeMap<String, u64>) -> Option<String> {
 fn netlink_tells_states_interface_and_what_is_open() {
     let node = Node::with(&["mlx5_0"]);
     node.write("infiniband/mlx5_0/ports/1/link_layer", "Ethernet\n");
-    node.write("infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0", "bond0\n");
+    node.write("infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0", "before\n");
     node.write("net/ens1/carrier_down_count", "6\n");
     let kernel = Answering::with_port((1, 3), Some((7, "ens1")));
     let mut port = port(&node, &kernel);
@@ -87,6 +94,68 @@ fn an_interface_in_another_network_namespace_is_none_here_though_the_files_name_
     node.write("infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0", "eth0\n");
     let kernel = Answering::with_port((4, 5), None);
     assert_eq!(netdev(&read(&mut port(&node, &kernel))).as_deref(), Some(""));
+}
+
+/// Some drivers tell RDMA of no interface, and kernels before 5.0 of few.
+#[test]
+fn an_interface_that_netlink_does_not_name_is_the_one_on_the_function_here() {
+    let node = Node::with(&["mana_0"]);
+    let (own, other) = ("0000:3b:00.0", "0000:3c:00.0");
+    node.write("infiniband/mana_0/ports/1/link_layer", "Ethernet\n");
+    node.write("infiniband/mana_0/ports/1/gid_attrs/ndevs/0", "eth1\n");
+    for (function, expected) in [(own, "eth1"), (other, "")] {
+        let device = node.path(&format!("../devices/pci0000:3a/{function}"));
+        fs::create_dir_all(&device).unwrap();
+        node.link("net/eth1/device", &device);
+        let kernel = Answering::with_port((4, 5), None);
+        let place = Place {
+            device: "mlx5_0".to_owned(),
+            folder: node.path("infiniband/mana_0"),
+            function: Function {
+                pci: own.to_owned(),
+                ..Function::default()
+            },
+            ..place(&node)
+        };
+        let mut port = Port::with_kernel(place, &files(), Box::new(kernel));
+        assert_eq!(netdev(&read(&mut port)).as_deref(), Some(expected), "{function}");
+    }
+}
+
+/// What netlink names is the interface of the bond that carries a flow just now, and moves.
+#[test]
+fn a_bonded_port_has_the_bond_for_its_interface_and_no_carrier_of_its_own() {
+    let node = Node::with(&["mlx5_0"]);
+    node.write("infiniband/mlx5_0/ports/1/link_layer", "Ethernet\n");
+    node.write("net/bond0/bonding/mode", "802.3ad 4\n");
+    for (slave, count) in [("ens1", 6), ("ens2", 9)] {
+        node.write(&format!("net/{slave}/carrier_down_count"), &format!("{count}\n"));
+        node.write(&format!("net/{slave}/operstate"), "down\n");
+        node.link(&format!("net/{slave}/master"), "../bond0");
+    }
+    let kernel = Answering::with_port((4, 5), Some((7, "ens1")));
+    let hub = Hub::new(None);
+    hub.list(Instant::now(), &[("mlx5_0".to_owned(), 1)]);
+    let mut port = port(&node, &kernel).with_hub(&hub);
+    for (index, slave) in [(7, "ens1"), (8, "ens2"), (7, "ens1")] {
+        kernel.will_tell((4, 5), Some((index, slave)));
+        let readings = read(&mut port);
+        assert_eq!(netdev(&readings).as_deref(), Some("bond0"));
+        assert_eq!(value(&readings, "rdma_port_carrier_down_total mlx5_0 1"), None);
+        assert_eq!(value(&readings, "rdma_port_netdev_up mlx5_0 1"), None);
+        assert_eq!(
+            hub.listed().unwrap().1["mlx5_0"][&1],
+            "",
+            "nobody's link is watched"
+        );
+    }
+    // A bridge takes interfaces too, and leaves their carrier theirs.
+    node.link("net/ens2/master", "../bridge0");
+    node.write("net/bridge0/bridge/stp_state", "0\n");
+    kernel.will_tell((4, 5), Some((8, "ens2")));
+    let readings = read(&mut port);
+    assert_eq!(netdev(&readings).as_deref(), Some("ens2"));
+    assert_eq!(value(&readings, "rdma_port_carrier_down_total mlx5_0 1"), Some(9));
 }
 
 #[test]

@@ -137,7 +137,7 @@ fn a_driver_that_refuses_is_given_a_rest_and_asked_again() {
     let now = Instant::now();
     told.port(now).unwrap();
     kernel.asked(PORT_GET);
-    kernel.will_refuse(Errno::EINVAL);
+    kernel.will(PORT_GET, Err(Failed::Kernel(Errno::EINVAL)));
     for second in 1..10 {
         assert_eq!(told.port(now + Duration::from_secs(second)), None);
     }
@@ -177,4 +177,19 @@ fn an_answer_about_another_port_is_none() {
     let kernel = Answering::with_port((4, 5), None);
     kernel.will(PORT_GET, Ok(vec![port_answer(3, 2, (4, 5), None)]));
     assert_eq!(told(&kernel).port(Instant::now()), None);
+}
+
+/// The kernel gives the number of a device that left to the next one, and says EINVAL of one that it has not given yet.
+#[test]
+fn a_number_that_is_another_devices_or_nobodys_is_looked_up_anew() {
+    let kernel = Answering::with_port((4, 5), None);
+    let mut told = told(&kernel);
+    let now = Instant::now();
+    told.port(now).unwrap();
+    told.known.device = "mlx5_7".to_owned();
+    assert_eq!((told.port(now), told.index()), (None, None));
+    told.known.device = "mlx5_0".to_owned();
+    told.port(now).unwrap();
+    kernel.will_refuse(Errno::EINVAL);
+    assert_eq!((told.port(now), told.index()), (None, None));
 }

@@ -18,7 +18,7 @@ use crate::netlink::link::tests::link;
 use crate::netlink::link::{GONE, NEW};
 use crate::netlink::message::Request;
 use crate::netlink::nldev::tests::device;
-use crate::netlink::notice::tests::{netdev_renamed, notice};
+use crate::netlink::notice::tests::{netdev_renamed, notice, of_nobody};
 use crate::sys::netlink::Failed;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -75,6 +75,7 @@ struct Watched {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<(), Error>>>,
     opened: Arc<Mutex<usize>>,
+    listens: Arc<AtomicBool>,
 }
 
 impl Watched {
@@ -106,7 +107,10 @@ impl Watched {
             }),
             known: Known::default(),
         };
-        let out = Events::until(to, Arc::clone(&stop));
+        let listens = Arc::new(AtomicBool::new(false));
+        let listening = Arc::clone(&listens);
+        let out =
+            Events::until(to, Arc::clone(&stop)).heeding(move || listening.store(true, Ordering::Release));
         let mut watched = Self {
             dir,
             hub,
@@ -115,6 +119,7 @@ impl Watched {
             stop,
             thread: None,
             opened,
+            listens,
         };
         for name in ["mlx5_0", "mlx5_1"] {
             watched.lay(name);
@@ -235,6 +240,22 @@ fn without_notices_the_list_tells() {
     assert_eq!(node.rest(), [""; 0]);
 }
 
+/// Likewise: the directory entry of a device that is renamed keeps its inode.
+#[test]
+fn without_notices_the_list_tells_a_renamed_device_from_another_one() {
+    let node = Watched::start("");
+    let class = node.dir.path().join("infiniband");
+    fs::rename(class.join("mlx5_1"), class.join("storage0")).unwrap();
+    node.list(&["mlx5_0", "storage0"]);
+    assert_eq!(node.next(), "storage0/ renamed");
+    // A new device, while the old one is still on the disk.
+    node.lay("mlx5_9");
+    node.list(&["mlx5_0", "mlx5_9"]);
+    assert_eq!(node.next(), "storage0/ device_removed");
+    assert_eq!(node.next(), "mlx5_9/ device_added");
+    assert_eq!(node.rest(), [""; 0]);
+}
+
 #[test]
 fn a_notice_without_a_name_is_about_the_device_of_that_number() {
     let node = Watched::start("");
@@ -257,6 +278,7 @@ fn a_link_that_goes_down_and_up_is_told_once_each() {
     }
     // Nobody's interface here.
     node.say(Say::Links(link(NEW, 8, UP)));
+    assert!(node.listens.load(Ordering::Acquire));
     assert_eq!(node.rest(), [""; 0]);
 }
 
@@ -324,6 +346,19 @@ fn nothing_is_told_of_what_is_left_out() {
 }
 
 #[test]
+fn an_interface_of_another_network_namespace_is_no_event_and_nothing_is_lost() {
+    let node = Watched::start("");
+    node.hub.take_doubt();
+    for what in [2, 3] {
+        node.say(Say::Rdma(of_nobody(what)));
+    }
+    node.say(Say::Links(link(NEW, 7, DOWN)));
+    assert_eq!(node.next(), "mlx5_0/1 link_down");
+    assert!(node.hub.take_doubt(), "ports look again");
+    assert_eq!(node.rest(), [""; 0]);
+}
+
+#[test]
 fn what_was_lost_is_said_and_looked_for() {
     for say in [
         Say::Lost,
@@ -381,6 +416,17 @@ fn a_socket_that_breaks_is_an_error_and_what_was_known_is_known_at_the_next_run(
     let error = node.thread.take().unwrap().join().unwrap().unwrap_err();
     assert_eq!(error.reason(), "io");
     assert_eq!(*node.opened.lock().unwrap(), 1);
+}
+
+#[test]
+fn the_sockets_have_their_places_before_files_take_the_rest() {
+    let budget = kept::Budget::new(3);
+    let bell = Arc::new(Bell::new(&budget).unwrap());
+    let open = sockets(&budget, bell);
+    assert!(budget.take().is_none(), "nothing is left for files");
+    for _ in 0..2 {
+        open().map(drop).unwrap();
+    }
 }
 
 /// The kernel itself: the loopback interface of a network namespace of its own goes up.

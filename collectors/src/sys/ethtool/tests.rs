@@ -84,17 +84,18 @@ fn what_ethtool_prints_is_a_recording() {
 
 #[test]
 fn what_the_kernel_says_to_have_written_is_read_and_no_more() {
-    let mut buffer = begun(&[GET_STATISTICS, 2], 24);
-    buffer[8..16].copy_from_slice(&5_u64.to_ne_bytes());
+    let mut pages = begun(&[GET_STATISTICS, 2], 24).unwrap();
+    pages.as_mut_slice()[8..16].copy_from_slice(&5_u64.to_ne_bytes());
+    let buffer = &pages.as_slice()[..32];
     let read = |count| {
-        items::<8>(&buffer, STATISTICS_HEAD, count)
+        items::<8>(buffer, STATISTICS_HEAD, count)
             .map(u64::from_ne_bytes)
             .collect::<Vec<_>>()
     };
     assert_eq!(read(0), Vec::<u64>::new());
     assert_eq!(read(2), [5, 0]);
     assert_eq!(read(u32::MAX), [5, 0, 0], "never beyond the buffer");
-    assert_eq!((word(&buffer, 4), word(&buffer, 400)), (2, 0));
+    assert_eq!((word(buffer, 4), word(buffer, 400)), (2, 0));
 }
 
 /// DCB of `lo`, over the socket that everybody may open.
