@@ -7,7 +7,7 @@ use collectors::{Metric, Subject};
 
 use super::Check;
 use super::rdma_group::{ENOUGH, Group, groups};
-use super::rdma_port::{Port, number, ports};
+use super::rdma_port::{Port, number};
 use crate::core::snapshot::Sample;
 use crate::health::condition::{Judged, Pace, Reading};
 use crate::health::finding::{Finding, Joins, Remedy};
@@ -87,7 +87,7 @@ pub(super) struct Counted {
 
 /// Judges every port that was in use once.
 pub(super) fn judge_growth<'a>(judge: &mut Judge<'a>, row: &'static Counted) -> Vec<Judged<'a>> {
-    let ports = ports(judge);
+    let ports = judge.ports;
     let settled = judge.since_boot >= row.grace;
     let seen: BTreeMap<&str, Seen> = ports
         .iter()
@@ -96,7 +96,7 @@ pub(super) fn judge_growth<'a>(judge: &mut Judge<'a>, row: &'static Counted) -> 
     let now_ms = judge.now_ms();
     let mut judged = Vec::new();
     let mut fabrics: BTreeMap<(String, String), Vec<Times<'_>>> = BTreeMap::new();
-    for group in groups(&ports, judge.memory) {
+    for group in groups(ports, judge.memory) {
         for port in &group.ports {
             let Some(seen) = seen.get(port.id.as_str()) else {
                 continue;

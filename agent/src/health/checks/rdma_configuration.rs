@@ -6,7 +6,7 @@ use std::time::Duration;
 use collectors::SubjectKind;
 
 use super::rdma_peers::{Opinion, Weighed, Whose, weigh};
-use super::rdma_port::{Port, ports};
+use super::rdma_port::Port;
 use super::rdma_setup::{Aspect, Setup, Want};
 use super::{Check, Scope, Version};
 use crate::health::Mode;
@@ -76,12 +76,9 @@ fn kin(judge: &Judge<'_>, port: &Port<'_>) -> Kin {
 
 fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
     let mut kindred: BTreeMap<Kin, Vec<Setup>> = BTreeMap::new();
-    for port in ports(judge) {
+    for port in judge.ports {
         if port.is_told() {
-            kindred
-                .entry(kin(judge, &port))
-                .or_default()
-                .push(Setup::of(&port));
+            kindred.entry(kin(judge, port)).or_default().push(Setup::of(port));
         }
     }
     let mut judged = weigh(judge, &PROFILE, |judge, port, _| {

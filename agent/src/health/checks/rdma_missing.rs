@@ -10,7 +10,6 @@ use std::time::Duration;
 use collectors::{PciAddress, Subject, SubjectKind};
 
 use super::host::Slot;
-use super::rdma_port::ports;
 use super::{Check, Scope, Version};
 use crate::health::Mode;
 use crate::health::condition::{Judged, Pace, Reading};
@@ -45,7 +44,7 @@ const BOOT_GRACE: Duration = Duration::from_secs(600);
 
 fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
     let mut visible: BTreeMap<PciAddress, Duration> = BTreeMap::new();
-    for port in ports(judge) {
+    for port in judge.ports {
         let Some(pci) = port.pci.clone() else { continue };
         // One of a kind that the listing does not show is never missed.
         let listed = judge.host.slot(&pci) == Slot::Registered;

@@ -7,7 +7,7 @@ use collectors::Subject;
 
 use super::Check;
 use super::rdma_group::{Fault, Group, fault, groups};
-use super::rdma_port::{Port, ports};
+use super::rdma_port::Port;
 use crate::health::condition::{Judged, Pace, Reading, Run};
 use crate::health::finding::{Finding, Joins, Remedy};
 use crate::health::judge::Judge;
@@ -55,10 +55,10 @@ pub(super) fn weigh<'a>(
     row: &'static Weighed,
     opinion: impl Fn(&mut Judge<'a>, &Port<'a>, &Group<'_, 'a>) -> Option<Opinion>,
 ) -> Vec<Judged<'a>> {
-    let ports = ports(judge);
+    let ports = judge.ports;
     let mut judged = Vec::new();
     let mut fabrics: BTreeMap<(String, String), Fabric> = BTreeMap::new();
-    for group in groups(&ports, judge.memory) {
+    for group in groups(ports, judge.memory) {
         let opinions: Vec<(&Port<'_>, Opinion)> = group
             .ports
             .iter()

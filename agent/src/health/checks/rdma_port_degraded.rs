@@ -7,7 +7,7 @@ use collectors::SubjectKind;
 use collectors::rdma::metrics::{PORT_LANES, PORT_RATE};
 
 use super::rdma_peers::{Opinion, Weighed, Whose, weigh};
-use super::rdma_port::{Link, Port, number, ports};
+use super::rdma_port::{Link, Port, number};
 use super::{Check, Scope, Version};
 use crate::health::Mode;
 use crate::health::condition::{Judged, Pace, Reading};
@@ -83,10 +83,10 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
         )
     };
     let mut boards: BTreeMap<Board, BTreeMap<String, Width>> = BTreeMap::new();
-    for port in ports(judge) {
-        if let Some(width) = Width::of(&port).filter(|_| !port.board.is_empty()) {
+    for port in judge.ports {
+        if let Some(width) = Width::of(port).filter(|_| !port.board.is_empty()) {
             boards
-                .entry(board(&port))
+                .entry(board(port))
                 .or_default()
                 .insert(port.id.clone(), width);
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use collectors::SubjectKind;
 
 use super::rdma_group::{Group, groups};
-use super::rdma_port::{Link, Port, number, ports};
+use super::rdma_port::{Link, Port, number};
 use super::{Check, Scope, Version};
 use crate::core::snapshot::Sample;
 use crate::health::Mode;
@@ -58,13 +58,13 @@ fn key(port: &Port<'_>) -> String {
 }
 
 fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    let ports = ports(judge);
+    let ports = judge.ports;
     let now_ms = judge.now_ms();
     let settled = judge.since_boot >= BOOT_GRACE;
-    remember(judge.memory, &ports, settled.then_some(now_ms));
+    remember(judge.memory, ports, settled.then_some(now_ms));
     let watched_ms = u64::try_from(judge.since_start.as_millis()).unwrap_or(u64::MAX);
     let mut judged = Vec::new();
-    for group in groups(&ports, judge.memory) {
+    for group in groups(ports, judge.memory) {
         for port in &group.ports {
             let falls = Falls::of(judge.memory, &group, port, now_ms);
             let reading = if settled {

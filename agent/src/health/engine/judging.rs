@@ -11,6 +11,7 @@ use crate::health::checks::CHECKS;
 use crate::health::checks::gpu::{Gpu, whole};
 use crate::health::checks::gpu_ecc;
 use crate::health::checks::host::Host;
+use crate::health::checks::rdma_port;
 use crate::health::condition::Turn;
 use crate::health::incident::Incident;
 use crate::health::incident::Status;
@@ -41,6 +42,7 @@ impl Engine {
     /// Asks every check that looks at conditions.
     pub(super) fn judge(&mut self, snapshot: &Snapshot, host: &Host) {
         let mut turned = Vec::new();
+        let ports = rdma_port::ports(snapshot, &mut self.state.memory);
         for check in CHECKS {
             let Some(conditions) = check.conditions else {
                 continue;
@@ -48,6 +50,7 @@ impl Engine {
             let mut judge = Judge {
                 snapshot,
                 host,
+                ports: &ports,
                 policy: &self.policy,
                 inventory: &self.state.inventory,
                 gres: self.gres.as_deref(),
