@@ -120,8 +120,13 @@ impl Seen {
         }
     }
 
+    /// Two conditions may have the same words; each ends by itself.
     fn is(&self, finding: &Finding) -> bool {
-        self.check == finding.check && self.detail == finding.detail
+        let same_key = match (&self.key, &finding.key) {
+            (Some(one), Some(other)) => one == other,
+            _ => true,
+        };
+        self.check == finding.check && self.detail == finding.detail && same_key
     }
 
     /// Whether it takes the node out of service now.

@@ -1,7 +1,7 @@
 //! What checks remember from one snapshot to the next: when counters grew, and which ports were ever in use. All of it is
 //! bounded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -59,6 +59,9 @@ pub struct Memory {
     /// Since when something is read, and when it was last.
     #[serde(skip)]
     watched: BTreeMap<String, (Duration, Duration)>,
+    /// What had something to say once.
+    #[serde(skip)]
+    spoken: BTreeSet<String>,
     #[serde(skip)]
     levels: BTreeMap<&'static str, BTreeMap<String, bool>>,
     /// It differs from what was stored last.
@@ -133,6 +136,14 @@ impl Memory {
                 Some(Duration::ZERO)
             }
         }
+    }
+
+    /// Whether something ever had anything to say in this run; `now`: it has.
+    pub fn has_spoken(&mut self, name: &str, now: bool) -> bool {
+        if now && self.spoken.len() < MAX && !self.spoken.contains(name) {
+            self.spoken.insert(name.to_owned());
+        }
+        now || self.spoken.contains(name)
     }
 
     /// Something is read now. Gives for how long it has been read without a gap.
@@ -383,6 +394,7 @@ mod tests {
             memory.trail(&name, n, Duration::ZERO, GAP);
             memory.is_there(&name, Role::default());
             memory.say(&name, "line");
+            memory.has_spoken(&name, true);
             memory.note(&name, u64::MAX, n);
             memory.note("k0 c", 1, n);
             memory.in_use(&name, n);
@@ -390,7 +402,7 @@ mod tests {
         }
         memory.fallen("check", (0..2000).map(|n| (n.to_string(), true)).collect());
         assert!(memory.counters.len() <= MAX_COUNTERS && memory.trails.len() <= MAX_COUNTERS);
-        assert!(memory.lines.len() <= MAX);
+        assert!(memory.lines.len() <= MAX && memory.spoken.len() <= MAX);
         assert!(memory.adapters.len() <= MAX && memory.levels["check"].len() <= MAX);
         assert!(memory.times.len() <= MAX && memory.ports.len() <= MAX);
         assert!(memory.roles.len() <= MAX);

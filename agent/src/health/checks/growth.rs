@@ -306,7 +306,9 @@ fn together<'a>(
 ) -> Option<Judged<'a>> {
     let rule = row.rules.first()?;
     let at = times.iter().filter_map(|t| t.seen.at).max()?;
-    let readings = times.iter().map(|t| t.reading(&t.shared, rule, now_ms));
+    // A port without such a counter has no say. One whose counter grew and is gone has: it is blind.
+    let seen = times.iter().filter(|t| t.seen.at.is_some() || t.blind);
+    let readings = seen.map(|t| t.reading(&t.shared, rule, now_ms));
     let reading = readings.fold(Reading::Good, |all, one| match (all, one) {
         (Reading::Bad, _) | (_, Reading::Bad) => Reading::Bad,
         (Reading::Unknown, _) | (_, Reading::Unknown) => Reading::Unknown,
@@ -316,7 +318,7 @@ fn together<'a>(
     let names: Vec<&str> = with.clone().map(|t| t.name.as_str()).collect();
     let line = with.clone().find_map(|t| t.lines.first()).cloned();
     let finding = Finding {
-        detail: format!("{} of most {layer} ports together", row.together),
+        detail: format!("{} of most {layer} ports of {driver} together", row.together),
         rank: rule.rank.saturating_add(10),
         remedy: Remedy::Inspect,
         drains: false,

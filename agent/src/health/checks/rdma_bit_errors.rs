@@ -38,6 +38,7 @@ const SYMBOLS: u64 = 250;
 static ROW: Weighed = Weighed {
     check: &CHECK,
     of: "",
+    aspect: "",
     pace: &Pace {
         bad: 2,
         bad_span: Duration::from_secs(30),

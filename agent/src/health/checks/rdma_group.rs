@@ -26,6 +26,8 @@ pub(super) enum Fault {
 pub(super) struct Group<'p, 'a> {
     pub layer: String,
     pub driver: String,
+    /// The best rate at which its ports were in use, in bytes per second; 0: not known.
+    rate: u64,
     /// Those that the snapshot shows.
     pub ports: Vec<&'p Port<'a>>,
     /// How many there are with those that it does not show.
@@ -41,6 +43,7 @@ pub(super) fn groups<'p, 'a>(ports: &'p [Port<'a>], memory: &Memory) -> Vec<Grou
         join(groups.entry(role).or_insert_with(|| Group {
             layer: layer.to_owned(),
             driver: driver.to_owned(),
+            rate,
             ports: Vec::new(),
             members: 0,
         }));
@@ -73,6 +76,11 @@ impl Group<'_, '_> {
     /// Those that the snapshot shows may be more, where memory is full.
     fn members(&self) -> usize {
         self.members.max(self.ports.len())
+    }
+
+    /// What tells it from other groups.
+    pub(super) fn name(&self) -> String {
+        format!("{} {} {}", self.layer, self.driver, self.rate)
     }
 
     /// Whose fault it is that a port of it is down.

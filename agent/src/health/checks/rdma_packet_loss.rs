@@ -37,6 +37,7 @@ const ONE_IN: u64 = 1000;
 static ROW: Weighed = Weighed {
     check: &CHECK,
     of: "",
+    aspect: "",
     pace: &Pace {
         bad: 2,
         bad_span: Duration::from_secs(10),

@@ -33,6 +33,7 @@ const BOOT_GRACE: Duration = Duration::from_secs(600);
 static ROW: Weighed = Weighed {
     check: &CHECK,
     of: "",
+    aspect: "",
     pace: &Pace {
         bad: 4,
         bad_span: Duration::from_secs(120),

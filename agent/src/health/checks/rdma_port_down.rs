@@ -122,7 +122,7 @@ fn together<'a>(layer: &str, driver: &str, groups: &[&Group<'_, '_>], settled: b
         .map(|p| p.name.as_str())
         .collect();
     let finding = Finding {
-        detail: format!("most {layer} ports down together"),
+        detail: format!("most {layer} ports of {driver} down together"),
         rank: 65,
         remedy: Remedy::Inspect,
         drains: false,

@@ -85,7 +85,10 @@ fn a_switch_that_restarts_never_drains_and_is_one_incident() {
     }
     sim.pass(3600);
     assert_eq!(sim.slurm.drains, 0);
-    assert_eq!(sim.incidents(), ["most InfiniBand ports down together open"]);
+    assert_eq!(
+        sim.incidents(),
+        ["most InfiniBand ports of mlx5_core down together open"]
+    );
     let finding = first_finding(&sim);
     assert!(
         finding.evidence[0].contains("0 of 8 InfiniBand ports of mlx5_core up: shared"),
@@ -102,7 +105,7 @@ fn a_switch_that_restarts_never_drains_and_is_one_incident() {
         sim.incidents(),
         [
             "link down at 0000:10:00.0 open",
-            "most InfiniBand ports down together cleared"
+            "most InfiniBand ports of mlx5_core down together cleared"
         ]
     );
     assert_eq!(sim.slurm.drains, 1);

@@ -95,7 +95,7 @@ mod retries {
         }
         assert_eq!(
             sim.incidents(),
-            ["queue pairs gave up of most InfiniBand ports together open"]
+            ["queue pairs gave up of most InfiniBand ports of mlx5_core together open"]
         );
         assert!(
             evidence(&sim).contains("8 of 8 ports of mlx5_core"),
@@ -106,7 +106,7 @@ mod retries {
         sim.pass(2 * HOUR);
         assert_eq!(
             sim.incidents(),
-            ["queue pairs gave up of most InfiniBand ports together cleared"]
+            ["queue pairs gave up of most InfiniBand ports of mlx5_core together cleared"]
         );
     }
 
@@ -321,7 +321,7 @@ mod notifications {
         }
         assert_eq!(
             sim.incidents(),
-            ["congestion notifications ignored of most InfiniBand ports together open"]
+            ["congestion notifications ignored of most InfiniBand ports of mlx5_core together open"]
         );
         assert_eq!(sim.slurm.comment, None);
     }

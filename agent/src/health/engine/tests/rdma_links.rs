@@ -68,7 +68,7 @@ mod bits {
         run(&mut sim, 40, &[0, 1, 2, 3, 4, 5, 6, 7], 100.0);
         assert_eq!(
             sim.incidents(),
-            ["bit errors of most InfiniBand ports together open"]
+            ["bit errors of most InfiniBand ports of mlx5_core together open"]
         );
         assert_eq!(sim.slurm.comment, None);
     }
@@ -225,7 +225,7 @@ mod degraded {
         sim.pass(600);
         assert_eq!(
             sim.incidents(),
-            ["lower rate of most InfiniBand ports together open"]
+            ["lower rate of most InfiniBand ports of mlx5_core together open"]
         );
         assert_eq!(sim.slurm.comment, None);
     }
@@ -280,7 +280,10 @@ mod loss {
     #[test]
     fn on_all_ports_it_is_the_fabric_and_on_the_only_one_nobody_can_tell() {
         for (ports, expected) in [
-            (8, "packet loss of most InfiniBand ports together open".to_owned()),
+            (
+                8,
+                "packet loss of most InfiniBand ports of mlx5_core together open".to_owned(),
+            ),
             (1, "packets are lost on the way at 0000:10:00.0 open".to_owned()),
         ] {
             let mut sim = node(ports);

@@ -87,7 +87,10 @@ fn received_pauses_are_the_fabrics_and_no_finding() {
 fn all_ports_pausing_is_the_host_and_not_one_port() {
     let mut sim = node();
     pause(&mut sim, 4, &[0, 1, 2, 3, 4, 5, 6, 7], 0.3);
-    assert_eq!(sim.incidents(), ["pauses of most Ethernet ports together open"]);
+    assert_eq!(
+        sim.incidents(),
+        ["pauses of most Ethernet ports of mlx5_core together open"]
+    );
     assert_eq!(sim.slurm.drains, 0);
 }
 
@@ -153,7 +156,7 @@ mod loss {
         sim.pass(120);
         assert_eq!(
             sim.incidents(),
-            ["loss on a lossless priority of most Ethernet ports together open"]
+            ["loss on a lossless priority of most Ethernet ports of mlx5_core together open"]
         );
         assert_eq!(sim.slurm.comment, None);
     }
