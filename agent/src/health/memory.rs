@@ -16,8 +16,8 @@ const MAX_COUNTERS: usize = 8192;
 const MAX_TIMES: usize = 16;
 /// What was not read for longer was not watched.
 const GAP: Duration = Duration::from_secs(120);
-/// Older ones are forgotten (milliseconds).
-const WINDOW_MS: u64 = 24 * 3600 * 1000;
+/// Older ones are forgotten (milliseconds). Longer than a day: what peers had is looked for also shortly before it.
+const WINDOW_MS: u64 = 25 * 3600 * 1000;
 
 /// What a port was when it was read last, also for while it cannot be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,6 +78,22 @@ fn put<T>(map: &mut BTreeMap<String, T>, name: &str, value: T, max: usize) -> Op
         map.insert(name.to_owned(), value);
     }
     None
+}
+
+/// Drops the time that is nearest to the one before it. Bursts are thinned so, and what lies far back still tells what it was
+/// shared with.
+fn thin(times: &mut Vec<u64>) {
+    // The latest stays: quiet is counted from it.
+    let older = times.split_last().map_or(&[][..], |(_, older)| older);
+    let gaps = older.windows(2).enumerate();
+    let nearest = gaps.min_by_key(|(_, pair)| match pair {
+        [before, at] => at.saturating_sub(*before),
+        _ => u64::MAX,
+    });
+    let at = nearest.map_or(0, |(at, _)| at + 1);
+    if at < times.len() {
+        times.remove(at);
+    }
 }
 
 impl Memory {
@@ -164,7 +180,9 @@ impl Memory {
         let times = self.times.entry(name.to_owned()).or_default();
         let count = usize::try_from(count).unwrap_or(MAX_TIMES).min(MAX_TIMES);
         times.extend(std::iter::repeat_n(now_ms, count));
-        times.drain(..times.len().saturating_sub(MAX_TIMES));
+        while times.len() > MAX_TIMES {
+            thin(times);
+        }
         self.dirty = true;
     }
 
@@ -178,7 +196,7 @@ impl Memory {
         self.lines.get(name).map(String::as_str)
     }
 
-    /// When it happened within the last `window_ms`, at most a day; the latest few.
+    /// When it happened within the last `window_ms`, at most 25 hours; the few that are kept.
     pub fn times(&self, name: &str, window_ms: u64, now_ms: u64) -> Vec<u64> {
         let window = window_ms.min(WINDOW_MS);
         let times = self.times.get(name).map(Vec::as_slice).unwrap_or_default();
@@ -229,10 +247,10 @@ impl Memory {
         self.roles.get(port)
     }
 
-    /// The ports that were in use once: what each was when it was read last, and its best rate.
-    pub fn once_in_use(&self) -> impl Iterator<Item = (&Role, u64)> {
-        let role = |(port, rate): (&String, &u64)| Some((self.roles.get(port)?, *rate));
-        self.ports.iter().filter_map(role)
+    /// The ports that were in use once: its name here, what each was when it was read last, and its best rate.
+    pub fn once_in_use(&self) -> impl Iterator<Item = (&str, &Role, u64)> {
+        let known = self.ports.iter();
+        known.filter_map(|(port, rate)| Some((port.as_str(), self.roles.get(port)?, *rate)))
     }
 
     /// An RDMA adapter is there.
@@ -346,6 +364,20 @@ mod tests {
     }
 
     #[test]
+    fn a_burst_is_thinned_and_what_lies_far_back_is_kept() {
+        let mut memory = Memory::default();
+        memory.note("k c", 1, HOUR);
+        for second in 0..100 {
+            memory.note("k c", 1, 10 * HOUR + second * 1000);
+        }
+        let times = memory.times("k c", 24 * HOUR, 11 * HOUR);
+        assert_eq!(times.len(), MAX_TIMES);
+        assert_eq!(times.first(), Some(&HOUR));
+        assert_eq!(times.last(), Some(&(10 * HOUR + 99_000)));
+        assert!(times.is_sorted() && times[1] >= 10 * HOUR);
+    }
+
+    #[test]
     fn a_person_or_a_reboot_ends_what_was_counted() {
         let mut memory = Memory::default();
         memory.note("k 1 c", 1, 0);
@@ -380,7 +412,7 @@ mod tests {
         assert_eq!(memory.once_in_use().count(), 0, "seen, but never in use");
         memory.in_use("p", 50);
         let mut memory: Memory = serde_json::from_str(&serde_json::to_string(&memory).unwrap()).unwrap();
-        assert_eq!(memory.once_in_use().collect::<Vec<_>>(), [(&role, 50)]);
+        assert_eq!(memory.once_in_use().collect::<Vec<_>>(), [("p", &role, 50)]);
         memory.is("p", role);
         assert!(!memory.dirty, "nothing to store");
     }

@@ -19,10 +19,14 @@ pub(super) const HOUR_MS: u64 = 3600 * 1000;
 /// What happened to most peers within this time happened to all together.
 const TOGETHER_MS: u64 = 120 * 1000;
 
-/// Peers that lose the same thing give up seconds apart, and their readings come a tick later.
+/// What happens again within this time is one occasion: a job that is started anew, and dies of the same.
+const OCCASION_MS: u64 = 600 * 1000;
+
+/// Peers that lose the same thing give up within two minutes, and their readings come a tick later.
 static PACE: Pace = Pace {
     bad: 3,
-    bad_span: Duration::from_secs(60),
+    // Longer than peers have to give up with it.
+    bad_span: Duration::from_secs(135),
     good: 3,
     hold: Duration::from_secs(60),
 };
@@ -63,6 +67,8 @@ pub(super) struct Rule {
     pub of: &'static str,
     /// Readings with growth within `window_ms` that are a finding.
     pub enough: usize,
+    /// Whether occasions are counted in place of readings, and only those that no other port had part in.
+    pub occasions: bool,
     pub window_ms: u64,
     /// So long without growth, and it is over.
     pub quiet_ms: u64,
@@ -103,7 +109,7 @@ pub(super) fn judge_growth<'a>(judge: &mut Judge<'a>, row: &'static Counted) -> 
             };
             let times = Times::of(judge.memory, row, &group, port, seen, now_ms);
             for rule in row.rules {
-                let reading = times.reading(&times.own, rule, now_ms);
+                let reading = times.reading(times.of_rule(rule), rule, now_ms);
                 let finding = finding(row, rule, &group, port, &times, now_ms);
                 judged.push(Judged {
                     key: format!("{} {}", key(row, port), rule.of).trim_end().to_owned(),
@@ -160,7 +166,11 @@ fn remember(judge: &mut Judge<'_>, row: &Counted, port: &Port<'_>, settled: bool
             let memory = &mut *judge.memory;
             let watched = memory.watched(&name, at);
             let (once, words) = match counter.least {
-                Least::Any => (memory.growth(&name, value) > 0, "not to grow".to_owned()),
+                Least::Any => {
+                    // What grew while nobody looked has no time.
+                    let grown = memory.growth(&name, value) > 0;
+                    (grown && !watched.is_zero(), "not to grow".to_owned())
+                }
                 Least::Within(least, window) => {
                     let once = memory.trail(&name, value, at, window).by >= least;
                     if once {
@@ -185,6 +195,12 @@ fn remember(judge: &mut Judge<'_>, row: &Counted, port: &Port<'_>, settled: bool
     seen
 }
 
+/// How many of these times lie within the last `window` (milliseconds).
+fn within(times: &[u64], window: u64, now_ms: u64) -> usize {
+    let is_in = |at: &&u64| now_ms.saturating_sub(**at) <= window;
+    times.iter().filter(is_in).count()
+}
+
 /// When the counters of one port grew.
 struct Times<'s> {
     seen: &'s Seen,
@@ -192,10 +208,12 @@ struct Times<'s> {
     own: Vec<u64>,
     /// What most of its peers had within the same two minutes.
     shared: Vec<u64>,
+    /// Occasions that none of its peers had part in.
+    alone: Vec<u64>,
     /// A counter is full, or one that grew is not there any more: no proof of quiet.
     blind: bool,
-    /// How often each that grew did, for people.
-    lines: Vec<String>,
+    /// Each that grew, for people, and when.
+    lines: Vec<(String, Vec<u64>)>,
 }
 
 impl<'s> Times<'s> {
@@ -209,29 +227,29 @@ impl<'s> Times<'s> {
     ) -> Self {
         let rules = row.rules.iter();
         let window = rules.map(|r| r.window_ms.max(r.quiet_ms)).max().unwrap_or(0);
-        let times = |port: &Port<'_>| memory.times_below(&key(row, port), window, now_ms);
-        let peers: Vec<Vec<u64>> = group
-            .ports
-            .iter()
-            .filter(|p| p.id != port.id)
-            .map(|p| times(p).into_values().flatten().collect())
-            .collect();
-        let is_shared = |at: &u64| {
-            let with = |p: &&Vec<u64>| p.iter().any(|t| t.abs_diff(*at) <= TOGETHER_MS);
-            peers.len() + 1 >= ENOUGH && peers.iter().filter(with).count() * 2 > peers.len()
+        // Peers are looked at for a little longer, so that what was shared stays so until it is forgotten.
+        let peers: Vec<Vec<u64>> = group.others(port, |id| {
+            let key = format!("{} {id}", row.check.id);
+            let times = memory.times_below(&key, window + TOGETHER_MS, now_ms);
+            times.into_values().flatten().collect()
+        });
+        let with = |at: u64| {
+            let has = |p: &&Vec<u64>| p.iter().any(|t| t.abs_diff(at) <= TOGETHER_MS);
+            peers.iter().filter(has).count()
         };
+        let is_shared = |at: &u64| peers.len() + 1 >= ENOUGH && with(*at) * 2 > peers.len();
         let mut found = Self {
             seen,
             name: port.name.clone(),
             own: Vec::new(),
             shared: Vec::new(),
+            alone: Vec::new(),
             blind: seen.is_full,
             lines: Vec::new(),
         };
-        for (name, times) in times(port) {
-            let count = times.len();
+        for (name, times) in memory.times_below(&key(row, port), window, now_ms) {
             match seen.counters.get(name) {
-                Some(line) => found.lines.push(format!("{line}, grew in {count} readings")),
+                Some(line) => found.lines.push((line.clone(), times.clone())),
                 None => found.blind = true,
             }
             let (shared, own): (Vec<u64>, Vec<u64>) = times.into_iter().partition(is_shared);
@@ -243,17 +261,32 @@ impl<'s> Times<'s> {
             times.sort_unstable();
             times.dedup();
         }
+        for at in found.own.iter().copied().filter(|at| with(*at) == 0) {
+            match found.alone.last_mut() {
+                Some(last) if at.saturating_sub(*last) <= OCCASION_MS => *last = at,
+                _ => found.alone.push(at),
+            }
+        }
         found
+    }
+
+    /// The times that count by a rule.
+    fn of_rule(&self, rule: &Rule) -> &[u64] {
+        if rule.occasions { &self.alone } else { &self.own }
+    }
+
+    /// How often each counter that grew did within a rule's window, for people.
+    fn lines(&self, rule: &Rule, now_ms: u64) -> Vec<String> {
+        let line = |(line, times): &(String, Vec<u64>)| {
+            let count = within(times, rule.window_ms, now_ms);
+            (count > 0).then(|| format!("{line}, grew in {count} readings"))
+        };
+        self.lines.iter().filter_map(line).collect()
     }
 
     /// What such times say by a rule.
     fn reading(&self, times: &[u64], rule: &Rule, now_ms: u64) -> Reading {
-        let within = |window: u64| {
-            times
-                .iter()
-                .filter(|t| now_ms.saturating_sub(**t) <= window)
-                .count()
-        };
+        let within = |window: u64| within(times, window, now_ms);
         if within(rule.window_ms) >= rule.enough && within(rule.quiet_ms) > 0 {
             return Reading::Bad;
         }
@@ -275,14 +308,15 @@ fn finding(
     now_ms: u64,
 ) -> Finding {
     let has_peers = group.ports.len() >= ENOUGH;
-    let latest = times.own.last().map_or(0, |at| now_ms.saturating_sub(*at) / 1000);
-    let mut lines = times.lines.clone();
+    let own = times.of_rule(rule);
+    let latest = own.last().map_or(0, |at| now_ms.saturating_sub(*at) / 1000);
+    let mut lines = times.lines(rule, now_ms);
     lines.push(format!(
         "{}: {} times within {} h, last {latest} s ago, {} more shared with most peers do not count; {}",
         port.whereabouts(),
-        times.own.len(),
+        within(own, rule.window_ms, now_ms),
         rule.window_ms / HOUR_MS,
-        times.shared.len(),
+        within(&times.shared, rule.window_ms, now_ms),
         group.words(),
     ));
     Finding {
@@ -316,7 +350,9 @@ fn together<'a>(
     });
     let with = times.iter().filter(|t| !t.shared.is_empty());
     let names: Vec<&str> = with.clone().map(|t| t.name.as_str()).collect();
-    let line = with.clone().find_map(|t| t.lines.first()).cloned();
+    let line = with
+        .clone()
+        .find_map(|t| t.lines(rule, now_ms).into_iter().next());
     let finding = Finding {
         detail: format!("{} of most {layer} ports of {driver} together", row.together),
         rank: rule.rank.saturating_add(10),

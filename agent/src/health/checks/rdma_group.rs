@@ -32,6 +32,8 @@ pub(super) struct Group<'p, 'a> {
     pub ports: Vec<&'p Port<'a>>,
     /// How many there are with those that it does not show.
     members: usize,
+    /// The ids of those that it does not show.
+    pub absent: Vec<String>,
 }
 
 /// The groups, also those of which nothing can be seen now. Ports that were never in use and ports that are switched off
@@ -46,10 +48,16 @@ pub(super) fn groups<'p, 'a>(ports: &'p [Port<'a>], memory: &Memory) -> Vec<Grou
             rate,
             ports: Vec::new(),
             members: 0,
+            absent: Vec::new(),
         }));
     };
-    for (role, rate) in memory.once_in_use() {
-        of(&role.layer, &role.driver, rate, &mut |group| group.members += 1);
+    for (id, role, rate) in memory.once_in_use() {
+        of(&role.layer, &role.driver, rate, &mut |group| {
+            group.members += 1;
+            if ports.iter().all(|p| p.id != id) {
+                group.absent.push(id.to_owned());
+            }
+        });
     }
     for port in ports {
         let Some(rate) = memory.best_rate(&port.id) else {
@@ -76,6 +84,17 @@ impl Group<'_, '_> {
     /// Those that the snapshot shows may be more, where memory is full.
     fn members(&self) -> usize {
         self.members.max(self.ports.len())
+    }
+
+    /// What `times` gives for each of the others, by its id. One that is out of sight counts where it gives anything: it
+    /// may be gone for good.
+    pub(super) fn others(&self, port: &Port<'_>, times: impl Fn(&str) -> Vec<u64>) -> Vec<Vec<u64>> {
+        let shown = self.ports.iter().filter(|p| p.id != port.id);
+        let absent = self.absent.iter().map(|id| times(id));
+        shown
+            .map(|p| times(&p.id))
+            .chain(absent.filter(|times| !times.is_empty()))
+            .collect()
     }
 
     /// What tells it from other groups.

@@ -45,6 +45,7 @@ static ROW: Counted = Counted {
     rules: &[Rule {
         of: "",
         enough: 1,
+        occasions: false,
         window_ms: 6 * HOUR_MS,
         quiet_ms: 6 * HOUR_MS,
         detail: "link loses its integrity",

@@ -44,6 +44,7 @@ static ROW: Counted = Counted {
     rules: &[Rule {
         of: "",
         enough: 1,
+        occasions: false,
         window_ms: HOUR_MS,
         quiet_ms: HOUR_MS,
         detail: "loss on a lossless priority",

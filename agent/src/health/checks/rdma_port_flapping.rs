@@ -126,16 +126,15 @@ struct Falls {
 
 impl Falls {
     fn of(memory: &Memory, group: &Group<'_, '_>, port: &Port<'_>, now_ms: u64) -> Self {
-        let times = |port: &Port<'_>, source: &str| {
+        // Peers are looked at for a little longer, so that what was shared stays so until it is forgotten.
+        let times = |key: &str, source: &str, more: u64| {
             let (_, window) = if source == "seen" { SEEN } else { COUNTED };
-            memory.times(&format!("{} {source}", key(port)), window, now_ms)
+            memory.times(&format!("{key} {source}"), window + more, now_ms)
         };
-        let peers: Vec<Vec<u64>> = group
-            .ports
-            .iter()
-            .filter(|p| p.id != port.id)
-            .map(|p| SOURCES.iter().flat_map(|s| times(p, s)).collect())
-            .collect();
+        let peers: Vec<Vec<u64>> = group.others(port, |id| {
+            let key = format!("{} {id}", CHECK.id);
+            SOURCES.iter().flat_map(|s| times(&key, s, TOGETHER_MS)).collect()
+        });
         let is_shared = |at: u64| {
             let with = |p: &&Vec<u64>| p.iter().any(|t| t.abs_diff(at) <= TOGETHER_MS);
             peers.len() >= 3 && peers.iter().filter(with).count() * 2 > peers.len()
@@ -146,7 +145,7 @@ impl Falls {
             last_ms: None,
         };
         for (source, own) in SOURCES.iter().zip(&mut falls.own) {
-            for at in times(port, source) {
+            for at in times(&key(port), source, 0) {
                 if is_shared(at) {
                     falls.shared += 1;
                 } else {

@@ -1,5 +1,7 @@
 //! From conditions to findings, and what a person's word means for them.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use collectors::Subject;
 use collectors::gpu::metrics as m;
 use collectors::nvidia::metrics as n;
@@ -161,12 +163,22 @@ impl Engine {
     /// What was counted for its conditions begins anew. What only a reset ends stays bad unless it is `repaired`: its end
     /// could not be seen otherwise.
     fn count_anew(&mut self, known: &Known, repaired: bool) {
-        for key in &known.conditions {
-            let stays = !repaired && key.starts_with(gpu_ecc::UNCORRECTED.id);
-            if !stays && self.state.memory.forget(key) {
-                self.state.bad.remove(key);
-                self.streaks.forget(key);
-            }
+        let ended = known.conditions.iter();
+        let ended = ended.filter(|key| repaired || !key.starts_with(gpu_ecc::UNCORRECTED.id));
+        // Conditions of one check and device go by the same counts, whatever else is in their keys.
+        let counts: BTreeMap<String, bool> = ended
+            .clone()
+            .map(|key| counts_of(key))
+            .collect::<BTreeSet<String>>()
+            .into_iter()
+            .map(|counts| {
+                let had_any = self.state.memory.forget(&counts);
+                (counts, had_any)
+            })
+            .collect();
+        for key in ended.filter(|key| counts.get(&counts_of(key)) == Some(&true)) {
+            self.state.bad.remove(key);
+            self.streaks.forget(key);
         }
     }
 
@@ -175,6 +187,11 @@ impl Engine {
             self.streaks.forget(key);
         }
     }
+}
+
+/// What the counts behind a condition begin with: its check and its device.
+fn counts_of(key: &str) -> String {
+    key.splitn(3, ' ').take(2).collect::<Vec<_>>().join(" ")
 }
 
 fn counters(gpu: &Gpu<'_>) -> Counters {

@@ -130,6 +130,15 @@ mod bits {
     }
 
     #[test]
+    fn bits_that_were_counted_anew_are_watched_anew() {
+        let mut sim = node(8);
+        ethernet(&mut sim, 10, 1.0);
+        sim.host.ports[3].set(&PHY_RX_BITS, &[], 0.0);
+        ethernet(&mut sim, 60, 200.0);
+        assert_eq!(sim.incidents(), [format!("{ERRORS} open")]);
+    }
+
+    #[test]
     fn few_errors_on_a_quiet_link_say_nothing() {
         let mut sim = node(8);
         for port in &mut sim.host.ports {
@@ -299,6 +308,20 @@ mod loss {
         let mut sim = node(8);
         run(&mut sim, 10, &[3], 5.0);
         assert!(sim.incidents().is_empty());
+    }
+
+    #[test]
+    fn a_port_that_sends_nothing_loses_nothing() {
+        let mut sim = node(8);
+        for port in &mut sim.host.ports {
+            port.set(&PORT_XMIT_PACKETS, &[], 10_000.0);
+            port.set(&PACKET_SEQ_ERR, &[], 0.0);
+        }
+        for _ in 0..40 {
+            sim.host.ports[3].add(&PACKET_SEQ_ERR, &[], 200.0);
+            sim.pass(15);
+        }
+        assert!(sim.incidents().is_empty(), "{:?}", sim.incidents());
     }
 
     #[test]

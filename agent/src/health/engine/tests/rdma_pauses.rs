@@ -127,7 +127,7 @@ mod loss {
     fn one_packet_of_a_priority_with_flow_control_is_a_finding() {
         let mut sim = node();
         sim.host.ports[3].add(&PRIORITY_DISCARDS, &["3", "discard"], 1.0);
-        sim.pass(90);
+        sim.pass(165);
         assert_eq!(sim.incidents(), [format!("{LOSS} open")]);
         assert!(sim.slurm.comment.clone().unwrap().contains("rdma-lossless-loss"));
         sim.pass(HOUR + 200);
@@ -153,7 +153,7 @@ mod loss {
         for port in &mut sim.host.ports {
             port.add(&PRIORITY_DISCARDS, &["3", "discard"], 50.0);
         }
-        sim.pass(120);
+        sim.pass(180);
         assert_eq!(
             sim.incidents(),
             ["loss on a lossless priority of most Ethernet ports of mlx5_core together open"]
