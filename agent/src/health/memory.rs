@@ -67,6 +67,9 @@ pub struct Memory {
     /// It differs from what was stored last.
     #[serde(skip)]
     pub(super) dirty: bool,
+    /// It holds counts that are not stored: they may be, with the next record.
+    #[serde(skip)]
+    pub(super) counted: bool,
 }
 
 /// Puts a value in, where there is room.
@@ -174,8 +177,15 @@ impl Memory {
 
     /// Notes that something happened so often, at this time since boot.
     pub fn note(&mut self, name: &str, count: u64, now_ms: u64) {
-        if count == 0 || (self.times.len() >= MAX && !self.times.contains_key(name)) {
+        if count == 0 {
             return;
+        }
+        if self.times.len() >= MAX && !self.times.contains_key(name) {
+            let lately = |at: &u64| now_ms.saturating_sub(*at) <= WINDOW_MS;
+            self.times.retain(|_, times| times.last().is_some_and(lately));
+            if self.times.len() >= MAX {
+                return;
+            }
         }
         let times = self.times.entry(name.to_owned()).or_default();
         let count = usize::try_from(count).unwrap_or(MAX_TIMES).min(MAX_TIMES);
@@ -183,7 +193,7 @@ impl Memory {
         while times.len() > MAX_TIMES {
             thin(times);
         }
-        self.dirty = true;
+        self.counted = true;
     }
 
     /// Keeps the last line about something.
@@ -375,6 +385,25 @@ mod tests {
         assert_eq!(times.first(), Some(&HOUR));
         assert_eq!(times.last(), Some(&(10 * HOUR + 99_000)));
         assert!(times.is_sorted() && times[1] >= 10 * HOUR);
+    }
+
+    #[test]
+    fn names_that_are_old_make_room_for_new_ones() {
+        let mut memory = Memory::default();
+        for n in 0..MAX {
+            memory.note(&format!("k{n} c"), 1, 0);
+        }
+        memory.note("new c", 1, HOUR);
+        assert!(memory.times("new c", HOUR, HOUR).is_empty(), "all are of today");
+        memory.note("new c", 1, 30 * HOUR);
+        assert_eq!(memory.times("new c", HOUR, 30 * HOUR), [30 * HOUR]);
+    }
+
+    #[test]
+    fn what_is_counted_is_no_reason_to_store_at_once() {
+        let mut memory = Memory::default();
+        memory.note("k c", 1, 0);
+        assert!(memory.counted && !memory.dirty);
     }
 
     #[test]

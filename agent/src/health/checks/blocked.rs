@@ -73,10 +73,14 @@ const STORAGE: [&str; 17] = [
     "swap_",
 ];
 
+/// Whether it waits for a filesystem or for memory, as far as it is shown.
+pub(super) fn waits_for_storage(task: &Task) -> bool {
+    STORAGE.iter().any(|place| task.wchan.starts_with(place))
+}
+
 /// Whether it sleeps where it says that it is a driver that blocks. A place that is not shown says nothing.
 pub(super) fn sleeps_in_driver(task: &Task) -> bool {
-    let of_storage = STORAGE.iter().any(|place| task.wchan.starts_with(place));
-    task.state == 'D' && !task.wchan.is_empty() && !of_storage
+    task.state == 'D' && !task.wchan.is_empty() && !waits_for_storage(task)
 }
 
 fn one<'a>(

@@ -7,7 +7,7 @@ use collectors::{Metric, Subject};
 
 use super::Check;
 use super::rdma_group::{ENOUGH, Group, groups};
-use super::rdma_port::{Port, number};
+use super::rdma_port::{Link, Port, number};
 use crate::core::snapshot::Sample;
 use crate::health::condition::{Judged, Pace, Reading};
 use crate::health::finding::{Finding, Joins, Remedy};
@@ -85,6 +85,8 @@ pub(super) struct Counted {
     pub rules: &'static [Rule],
     /// Growth in the first time after boot does not count.
     pub grace: Duration,
+    /// Growth counts only while the link has been up for so long, without an interruption by its counters.
+    pub up_for: Duration,
     /// Whose fault it is cannot be told without enough peers.
     pub needs_peers: bool,
     /// What is found where most ports had it together.
@@ -150,6 +152,7 @@ struct Seen {
 /// Notes what the readings tell.
 fn remember(judge: &mut Judge<'_>, row: &Counted, port: &Port<'_>, settled: bool) -> Seen {
     let now_ms = judge.now_ms();
+    let settled = settled && (row.up_for.is_zero() || up_for(judge, row, port) >= row.up_for);
     let mut seen = Seen {
         watched: Duration::MAX,
         ..Seen::default()
@@ -199,6 +202,18 @@ fn remember(judge: &mut Judge<'_>, row: &Counted, port: &Port<'_>, settled: bool
 fn within(times: &[u64], window: u64, now_ms: u64) -> usize {
     let is_in = |at: &&u64| now_ms.saturating_sub(**at) <= window;
     times.iter().filter(is_in).count()
+}
+
+/// For how long the link has been up, as far as it was watched.
+fn up_for(judge: &mut Judge<'_>, row: &Counted, port: &Port<'_>) -> Duration {
+    let interruptions = [&port.link_downed, &port.carrier_down].map(|s| number(s.as_ref()));
+    let since = (port.link() == Link::Up).then(|| format!("up {interruptions:?}"));
+    let name = format!("{} link", key(row, port));
+    let now = judge.since_boot;
+    judge
+        .memory
+        .unchanged(&name, since.as_deref(), now)
+        .unwrap_or_default()
 }
 
 /// When the counters of one port grew.

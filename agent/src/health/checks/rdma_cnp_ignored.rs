@@ -39,6 +39,7 @@ static ROW: Counted = Counted {
         acts: true,
     }],
     grace: Duration::ZERO,
+    up_for: Duration::ZERO,
     needs_peers: false,
     together: "congestion notifications ignored",
 };

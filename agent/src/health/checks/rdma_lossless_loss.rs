@@ -52,6 +52,7 @@ static ROW: Counted = Counted {
         acts: true,
     }],
     grace: Duration::ZERO,
+    up_for: Duration::ZERO,
     needs_peers: false,
     together: "loss on a lossless priority",
 };

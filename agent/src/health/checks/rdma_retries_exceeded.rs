@@ -55,6 +55,7 @@ static ROW: Counted = Counted {
         },
     ],
     grace: Duration::ZERO,
+    up_for: Duration::ZERO,
     needs_peers: true,
     together: "queue pairs gave up",
 };

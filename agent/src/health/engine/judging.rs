@@ -68,6 +68,9 @@ impl Engine {
             }
             self.streaks.end(check.id);
         }
+        if std::mem::take(&mut self.state.memory.counted) {
+            self.out.counted(self.now.boottime);
+        }
         for (turn, key, mut finding) in turned {
             self.out.dirty = true;
             match turn {

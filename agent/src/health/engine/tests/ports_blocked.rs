@@ -50,6 +50,9 @@ fn a_port_that_is_merely_late_or_moves_on_is_not() {
         ('S', "futex", ""),
         ('D', "nfs_wait_bit_killable", ""),
         ('D', "", ""),
+        ('D', "nfs_wait_bit_killable", "read /sys/x"),
+        ('D', "rtnl_lock", "ioctl socket:[1]"),
+        ('D', "dev_ethtool", ""),
     ] {
         waits(&mut sim, state, wchan, call);
         sim.pass(600);

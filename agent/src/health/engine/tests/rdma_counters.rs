@@ -376,6 +376,28 @@ mod integrity {
     }
 
     #[test]
+    fn what_a_link_counts_while_it_trains_is_none() {
+        let mut sim = node(8, M);
+        sim.host.ports[3].down();
+        grows(&mut sim, 3, M);
+        sim.pass(60);
+        sim.host.ports[3].up();
+        grows(&mut sim, 3, M);
+        sim.pass(60);
+        grows(&mut sim, 3, M);
+        sim.pass(400);
+        assert!(sim.incidents().is_empty(), "{:?}", sim.incidents());
+        // It went down and came up between two readings.
+        sim.host.ports[3].link_downed = Some(1);
+        grows(&mut sim, 3, M);
+        sim.pass(400);
+        assert!(sim.incidents().is_empty(), "{:?}", sim.incidents());
+        grows(&mut sim, 3, M);
+        sim.pass(165);
+        assert_eq!(sim.incidents(), [format!("{LOST} open")]);
+    }
+
+    #[test]
     fn links_that_train_after_boot_count_nothing() {
         let mut sim = node(8, M);
         sim.reboot();
