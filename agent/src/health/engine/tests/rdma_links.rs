@@ -190,6 +190,18 @@ mod degraded {
     }
 
     #[test]
+    fn fewer_lanes_that_carry_as_much_are_none() {
+        let mut sim = node(8);
+        for port in &mut sim.host.ports {
+            port.set(&PORT_LANES, &[], 8.0);
+        }
+        sim.pass(1000);
+        sim.host.ports[3].set(&PORT_LANES, &[], 4.0);
+        sim.pass(600);
+        assert!(sim.incidents().is_empty(), "{:?}", sim.incidents());
+    }
+
+    #[test]
     fn one_that_came_up_slow_is_told_by_its_equals() {
         let mut sim = node(8);
         for port in &mut sim.host.ports {
@@ -197,7 +209,11 @@ mod degraded {
         }
         sim.host.ports[3].rate = Some(25e9);
         sim.pass(1000);
-        assert_eq!(sim.incidents(), [format!("{SLOW} open")]);
+        assert_eq!(
+            sim.incidents(),
+            ["link below its equals: 200 of 400 Gb/s at 0000:13:00.0 open"]
+        );
+        assert_eq!(sim.slurm.comment, None, "it may be one for storage");
     }
 
     #[test]
