@@ -28,6 +28,8 @@ pub struct Judge<'a> {
     pub since_boot: Duration,
     /// Time since this program started.
     pub since_start: Duration,
+    /// The conditions of the check that are bad now.
+    pub bad: Vec<String>,
     /// What was remembered of earlier snapshots.
     pub memory: &'a mut Memory,
 }

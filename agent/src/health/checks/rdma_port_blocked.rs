@@ -31,6 +31,7 @@ static RULE: Rule = Rule {
     is_of: |collector| std::ptr::eq(collector.spec.domain, &domain::RDMA),
     is_telling,
     long: Duration::from_secs(30),
+    ends_unlisted: true,
     finding: |subject, task| Finding {
         detail: format!("does not answer{}", in_call(task)),
         rank: 57,

@@ -58,6 +58,7 @@ impl Engine {
                 gres: self.gres.as_deref(),
                 since_boot: self.now.boottime,
                 since_start: self.now.boottime.saturating_sub(self.started),
+                bad: of_check(&self.state.bad, check.id),
                 memory: &mut self.state.memory,
             };
             self.streaks.begin();
@@ -190,6 +191,13 @@ impl Engine {
             self.streaks.forget(key);
         }
     }
+}
+
+/// Those conditions whose keys begin with the check's id.
+fn of_check(bad: &BTreeSet<String>, check: &str) -> Vec<String> {
+    let from = bad.range(format!("{check} ")..);
+    let of = from.take_while(|key| key.strip_prefix(check).is_some_and(|rest| rest.starts_with(' ')));
+    of.cloned().collect()
 }
 
 /// What the counts behind a condition begin with: its check and its device.
