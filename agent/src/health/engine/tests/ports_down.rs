@@ -1,5 +1,7 @@
 //! Check `rdma-port-down`, with the false alarms that it must not give.
 
+use collectors::rdma::metrics::REQ_TRANSPORT_RETRIES_EXCEEDED;
+
 use super::host::Port;
 use super::sim::*;
 use crate::health::verdict::Health;
@@ -62,6 +64,28 @@ fn it_comments_unless_the_site_lets_it_drain() {
     assert_eq!(sim.slurm.drains, 0);
     assert!(sim.slurm.comment.clone().unwrap().contains("rdma-port-down"));
     assert_eq!(sim.engine.view().verdict.health, Health::Healthy);
+}
+
+#[test]
+fn what_is_only_shown_outlives_the_drain_and_does_not_hold_it() {
+    let mut sim = node(8);
+    for port in &mut sim.host.ports {
+        port.set(&REQ_TRANSPORT_RETRIES_EXCEEDED, &[], 0.0);
+    }
+    sim.pass(60);
+    sim.host.ports[3].down();
+    sim.pass(300);
+    sim.host.ports[3].add(&REQ_TRANSPORT_RETRIES_EXCEEDED, &[], 1.0);
+    sim.pass(200);
+    assert!(sim.slurm.is_drained());
+    assert!(sim.says("a queue pair gave up at 0000:13:00.0", false));
+    sim.host.ports[3].up();
+    sim.pass(700);
+    assert!(!sim.slurm.is_drained());
+    assert!(sim.says("link down at 0000:13:00.0", true));
+    assert_eq!(sim.incidents(), ["link down at 0000:13:00.0 open"]);
+    sim.pass(3600);
+    assert_eq!(sim.incidents(), ["link down at 0000:13:00.0 cleared"]);
 }
 
 #[test]
