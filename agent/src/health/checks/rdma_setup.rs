@@ -171,13 +171,13 @@ impl Want {
         }
         let number = |n: Option<u64>| n.map(|n| n.to_string());
         let word = match aspect {
+            Aspect::Rate => return Self::new(aspect, profile.rate.iter().map(u64::to_string)),
             Aspect::Firmware => return Self::new(aspect, profile.firmware.iter().cloned()),
             Aspect::Pfc => profile.pfc.as_deref().map(word_of),
             Aspect::Trust => profile.trust.clone(),
             Aspect::Ecn => profile.ecn.as_deref().map(word_of),
             Aspect::Mtu => number(profile.mtu),
             Aspect::Fec => profile.fec.clone(),
-            Aspect::Rate => number(profile.rate),
             // Read only where the site says which entry jobs use (`rdma.nccl_gid_index`).
             Aspect::Gid => Some("RoCE v2".to_owned()),
             Aspect::Gids => None,

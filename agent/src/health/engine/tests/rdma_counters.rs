@@ -111,6 +111,21 @@ mod retries {
     }
 
     #[test]
+    fn a_port_without_the_counter_does_not_hold_up_the_end_of_what_the_others_share() {
+        let mut sim = node(8, M);
+        sim.host.ports.push(Port::new(8));
+        sim.pass(60);
+        for port in 0..8 {
+            grows(&mut sim, port, M);
+        }
+        sim.pass(165);
+        let together = "queue pairs gave up of most InfiniBand ports of mlx5_core together";
+        assert_eq!(sim.incidents(), [format!("{together} open")]);
+        sim.pass(2 * HOUR);
+        assert_eq!(sim.incidents(), [format!("{together} cleared")]);
+    }
+
+    #[test]
     fn a_limit_that_was_not_exceeded_is_no_finding() {
         let mut sim = node(8, &RNR_NAK_RETRY_ERR);
         for _ in 0..20 {

@@ -36,7 +36,7 @@ fn profile() -> Rdma {
         ecn: Some(vec![3]),
         mtu: Some(9000),
         fec: Some("rs".to_owned()),
-        rate: Some(400),
+        rate: vec![400],
         firmware: vec!["28.42.1000".to_owned(), "28.43.1014".to_owned()],
         ..Rdma::default()
     }
@@ -286,4 +286,17 @@ fn what_all_ports_of_two_drivers_share_are_two_that_end_by_themselves() {
     let of = |driver| format!("configuration (MTU) of most Ethernet ports of {driver} together");
     assert!(sim.says(&of("mlx5_core"), true), "{:?}", sim.incidents());
     assert!(sim.says(&of("bnxt_en"), false), "{:?}", sim.incidents());
+}
+
+#[test]
+fn a_profile_may_allow_the_rate_of_storage_ports_too() {
+    let mut sim = node(Rdma {
+        rate: vec![400, 200],
+        ..Rdma::default()
+    });
+    sim.host.ports[7].rate = Some(12.5e9);
+    sim.host.ports[3].rate = Some(25e9);
+    sim.pass(300);
+    assert!(!sim.says("configuration differs: rate at 0000:13:00.0", false));
+    assert!(sim.says("configuration differs: rate at 0000:17:00.0", false));
 }
