@@ -127,11 +127,11 @@ fn judge(case: &Path) -> String {
     for event in events(&env) {
         take(engine.step(now(Duration::ZERO), Input::Event(&event)));
     }
-    // Two minutes of health ticks before the first step and after each.
+    // Three minutes of health ticks before the first step and after each.
     let (mut ticks, mut laid) = (0, 0);
     let mut steps = tree::steps(case).unwrap().into_iter();
     loop {
-        for _ in 0..8 {
+        for _ in 0..12 {
             ticks += 1;
             let time = now(Duration::from_secs(15 * ticks));
             take(engine.step(

@@ -4,7 +4,7 @@ use collectors::PciAddress;
 use serde::{Deserialize, Serialize};
 
 use super::keys::{Key, quote, quoted};
-use super::value::{Fits, Item, list, text, whole, wholes};
+use super::value::{Fits, Item, list, one_or_more, text, whole, wholes};
 
 /// `[health.rdma]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,8 +22,8 @@ pub struct Rdma {
     pub mtu: Option<u64>,
     /// `fec`: the forward error correction in use.
     pub fec: Option<String>,
-    /// `rate`: of the link, in gigabits per second.
-    pub rate: Option<u64>,
+    /// `rate`: those that a link may have, in gigabits per second; a node may have slower ports for storage.
+    pub rate: Vec<u64>,
     /// `firmware`: the versions that are allowed.
     pub firmware: Vec<String>,
 }
@@ -126,13 +126,18 @@ pub(super) const FEC: Key = Key {
 
 pub(super) const RATE: Key = Key {
     path: "health.rdma.rate",
-    help: "The rate of a port's link, in gigabits per second.",
+    help: "The rate of a port's link, in gigabits per second, or an array of those that are allowed.",
     example: "400",
     set: |c, v| {
         let expected = "a number of gigabits per second from 1 to 10000";
-        number(&mut c.health.rdma.rate, v, expected, 1..=10_000)
+        c.health.rdma.rate = one_or_more(v, expected, &(1..=10_000))?;
+        Ok(())
     },
-    show: |c| c.health.rdma.rate.map(|n| n.to_string()),
+    show: |c| match c.health.rdma.rate.as_slice() {
+        [] => None,
+        [one] => Some(one.to_string()),
+        more => numbers(Some(&more.to_vec())),
+    },
 };
 
 pub(super) const FIRMWARE: Key = Key {

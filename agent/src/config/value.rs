@@ -107,6 +107,18 @@ pub(super) fn wholes(
     if bad.is_empty() { Ok(good) } else { Err(bad) }
 }
 
+/// A whole number within `range`, or an array of them.
+pub(super) fn one_or_more(
+    item: &Item<'_>,
+    expected: &'static str,
+    range: &RangeInclusive<u64>,
+) -> Fits<Vec<u64>> {
+    match item.get_ref() {
+        DeValue::Array(_) => wholes(item, expected, expected, range),
+        _ => whole(item, expected, range).map(|number| vec![number]),
+    }
+}
+
 /// A duration above 0.
 pub(super) fn positive(item: &Item<'_>) -> Fits<Duration> {
     text(

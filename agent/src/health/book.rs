@@ -188,6 +188,7 @@ impl Book {
             if incident.is_resolved() {
                 incident.close(wall, reason);
             }
+            incident.let_go();
         }
         if changed {
             self.forget_old();

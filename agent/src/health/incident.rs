@@ -120,8 +120,13 @@ impl Seen {
         }
     }
 
+    /// Two conditions may have the same words; each ends by itself.
     fn is(&self, finding: &Finding) -> bool {
-        self.check == finding.check && self.detail == finding.detail
+        let same_key = match (&self.key, &finding.key) {
+            (Some(one), Some(other)) => one == other,
+            _ => true,
+        };
+        self.check == finding.check && self.detail == finding.detail && same_key
     }
 
     /// Whether it takes the node out of service now.
@@ -275,13 +280,17 @@ impl Incident {
         self.findings.iter().any(gone)
     }
 
-    /// Whether nothing of it is left to repair: what only followed goes with what it followed from.
+    /// Whether nothing of it is left to repair: what only followed goes with what it followed from. What is seen at every
+    /// reading does not: it ends when that is well.
     pub(super) fn is_resolved(&self) -> bool {
-        if self.drains() {
-            !self.findings.iter().any(Seen::stands)
-        } else {
-            self.findings.iter().all(|s| s.resolved.is_some())
-        }
+        let drains = self.drains();
+        let follows = |s: &Seen| drains && !s.drains && s.key.is_none();
+        self.findings.iter().all(|s| s.resolved.is_some() || follows(s))
+    }
+
+    /// Nothing of it takes the node out of service any more, so no drain stands for it.
+    pub(super) fn let_go(&mut self) {
+        self.behind &= self.findings.iter().any(Seen::stands);
     }
 
     /// Closes it.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::checks::host::Host;
+use super::checks::rdma_port::Port;
 use super::memory::Memory;
 use super::policy::Policy;
 use crate::core::derive::xid::Inventory;
@@ -15,6 +16,8 @@ pub struct Judge<'a> {
     pub snapshot: &'a Snapshot,
     /// What the host's series say, read once for all checks.
     pub host: &'a Host,
+    /// The RDMA ports of physical functions, read once for all checks.
+    pub ports: &'a [Port<'a>],
     /// What the site configured.
     pub policy: &'a Policy,
     /// Which GPU sits at which address.
@@ -25,6 +28,8 @@ pub struct Judge<'a> {
     pub since_boot: Duration,
     /// Time since this program started.
     pub since_start: Duration,
+    /// The conditions of the check that are bad now.
+    pub bad: Vec<String>,
     /// What was remembered of earlier snapshots.
     pub memory: &'a mut Memory,
 }

@@ -1,7 +1,7 @@
 //! What checks remember from one snapshot to the next: when counters grew, and which ports were ever in use. All of it is
 //! bounded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -16,8 +16,8 @@ const MAX_COUNTERS: usize = 8192;
 const MAX_TIMES: usize = 16;
 /// What was not read for longer was not watched.
 const GAP: Duration = Duration::from_secs(120);
-/// Older ones are forgotten (milliseconds).
-const WINDOW_MS: u64 = 24 * 3600 * 1000;
+/// Older ones are forgotten (milliseconds). Longer than a day: what peers had is looked for also shortly before it.
+const WINDOW_MS: u64 = 25 * 3600 * 1000;
 
 /// What a port was when it was read last, also for while it cannot be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,11 +59,17 @@ pub struct Memory {
     /// Since when something is read, and when it was last.
     #[serde(skip)]
     watched: BTreeMap<String, (Duration, Duration)>,
+    /// What had something to say once.
+    #[serde(skip)]
+    spoken: BTreeSet<String>,
     #[serde(skip)]
     levels: BTreeMap<&'static str, BTreeMap<String, bool>>,
     /// It differs from what was stored last.
     #[serde(skip)]
     pub(super) dirty: bool,
+    /// It holds counts that are not stored: they may be, with the next record.
+    #[serde(skip)]
+    pub(super) counted: bool,
 }
 
 /// Puts a value in, where there is room.
@@ -75,6 +81,22 @@ fn put<T>(map: &mut BTreeMap<String, T>, name: &str, value: T, max: usize) -> Op
         map.insert(name.to_owned(), value);
     }
     None
+}
+
+/// Drops the time that is nearest to the one before it. Bursts are thinned so, and what lies far back still tells what it was
+/// shared with.
+fn thin(times: &mut Vec<u64>) {
+    // The latest stays: quiet is counted from it.
+    let older = times.split_last().map_or(&[][..], |(_, older)| older);
+    let gaps = older.windows(2).enumerate();
+    let nearest = gaps.min_by_key(|(_, pair)| match pair {
+        [before, at] => at.saturating_sub(*before),
+        _ => u64::MAX,
+    });
+    let at = nearest.map_or(0, |(at, _)| at + 1);
+    if at < times.len() {
+        times.remove(at);
+    }
 }
 
 impl Memory {
@@ -135,6 +157,14 @@ impl Memory {
         }
     }
 
+    /// Whether something ever had anything to say in this run; `now`: it has.
+    pub fn has_spoken(&mut self, name: &str, now: bool) -> bool {
+        if now && self.spoken.len() < MAX && !self.spoken.contains(name) {
+            self.spoken.insert(name.to_owned());
+        }
+        now || self.spoken.contains(name)
+    }
+
     /// Something is read now. Gives for how long it has been read without a gap.
     pub fn watched(&mut self, name: &str, now: Duration) -> Duration {
         let since = match self.watched.get(name) {
@@ -147,14 +177,23 @@ impl Memory {
 
     /// Notes that something happened so often, at this time since boot.
     pub fn note(&mut self, name: &str, count: u64, now_ms: u64) {
-        if count == 0 || (self.times.len() >= MAX && !self.times.contains_key(name)) {
+        if count == 0 {
             return;
+        }
+        if self.times.len() >= MAX && !self.times.contains_key(name) {
+            let lately = |at: &u64| now_ms.saturating_sub(*at) <= WINDOW_MS;
+            self.times.retain(|_, times| times.last().is_some_and(lately));
+            if self.times.len() >= MAX {
+                return;
+            }
         }
         let times = self.times.entry(name.to_owned()).or_default();
         let count = usize::try_from(count).unwrap_or(MAX_TIMES).min(MAX_TIMES);
         times.extend(std::iter::repeat_n(now_ms, count));
-        times.drain(..times.len().saturating_sub(MAX_TIMES));
-        self.dirty = true;
+        while times.len() > MAX_TIMES {
+            thin(times);
+        }
+        self.counted = true;
     }
 
     /// Keeps the last line about something.
@@ -167,7 +206,7 @@ impl Memory {
         self.lines.get(name).map(String::as_str)
     }
 
-    /// When it happened within the last `window_ms`, at most a day; the latest few.
+    /// When it happened within the last `window_ms`, at most 25 hours; the few that are kept.
     pub fn times(&self, name: &str, window_ms: u64, now_ms: u64) -> Vec<u64> {
         let window = window_ms.min(WINDOW_MS);
         let times = self.times.get(name).map(Vec::as_slice).unwrap_or_default();
@@ -218,10 +257,10 @@ impl Memory {
         self.roles.get(port)
     }
 
-    /// The ports that were in use once: what each was when it was read last, and its best rate.
-    pub fn once_in_use(&self) -> impl Iterator<Item = (&Role, u64)> {
-        let role = |(port, rate): (&String, &u64)| Some((self.roles.get(port)?, *rate));
-        self.ports.iter().filter_map(role)
+    /// The ports that were in use once: its name here, what each was when it was read last, and its best rate.
+    pub fn once_in_use(&self) -> impl Iterator<Item = (&str, &Role, u64)> {
+        let known = self.ports.iter();
+        known.filter_map(|(port, rate)| Some((port.as_str(), self.roles.get(port)?, *rate)))
     }
 
     /// An RDMA adapter is there.
@@ -335,6 +374,39 @@ mod tests {
     }
 
     #[test]
+    fn a_burst_is_thinned_and_what_lies_far_back_is_kept() {
+        let mut memory = Memory::default();
+        memory.note("k c", 1, HOUR);
+        for second in 0..100 {
+            memory.note("k c", 1, 10 * HOUR + second * 1000);
+        }
+        let times = memory.times("k c", 24 * HOUR, 11 * HOUR);
+        assert_eq!(times.len(), MAX_TIMES);
+        assert_eq!(times.first(), Some(&HOUR));
+        assert_eq!(times.last(), Some(&(10 * HOUR + 99_000)));
+        assert!(times.is_sorted() && times[1] >= 10 * HOUR);
+    }
+
+    #[test]
+    fn names_that_are_old_make_room_for_new_ones() {
+        let mut memory = Memory::default();
+        for n in 0..MAX {
+            memory.note(&format!("k{n} c"), 1, 0);
+        }
+        memory.note("new c", 1, HOUR);
+        assert!(memory.times("new c", HOUR, HOUR).is_empty(), "all are of today");
+        memory.note("new c", 1, 30 * HOUR);
+        assert_eq!(memory.times("new c", HOUR, 30 * HOUR), [30 * HOUR]);
+    }
+
+    #[test]
+    fn what_is_counted_is_no_reason_to_store_at_once() {
+        let mut memory = Memory::default();
+        memory.note("k c", 1, 0);
+        assert!(memory.counted && !memory.dirty);
+    }
+
+    #[test]
     fn a_person_or_a_reboot_ends_what_was_counted() {
         let mut memory = Memory::default();
         memory.note("k 1 c", 1, 0);
@@ -369,7 +441,7 @@ mod tests {
         assert_eq!(memory.once_in_use().count(), 0, "seen, but never in use");
         memory.in_use("p", 50);
         let mut memory: Memory = serde_json::from_str(&serde_json::to_string(&memory).unwrap()).unwrap();
-        assert_eq!(memory.once_in_use().collect::<Vec<_>>(), [(&role, 50)]);
+        assert_eq!(memory.once_in_use().collect::<Vec<_>>(), [("p", &role, 50)]);
         memory.is("p", role);
         assert!(!memory.dirty, "nothing to store");
     }
@@ -383,6 +455,7 @@ mod tests {
             memory.trail(&name, n, Duration::ZERO, GAP);
             memory.is_there(&name, Role::default());
             memory.say(&name, "line");
+            memory.has_spoken(&name, true);
             memory.note(&name, u64::MAX, n);
             memory.note("k0 c", 1, n);
             memory.in_use(&name, n);
@@ -390,7 +463,7 @@ mod tests {
         }
         memory.fallen("check", (0..2000).map(|n| (n.to_string(), true)).collect());
         assert!(memory.counters.len() <= MAX_COUNTERS && memory.trails.len() <= MAX_COUNTERS);
-        assert!(memory.lines.len() <= MAX);
+        assert!(memory.lines.len() <= MAX && memory.spoken.len() <= MAX);
         assert!(memory.adapters.len() <= MAX && memory.levels["check"].len() <= MAX);
         assert!(memory.times.len() <= MAX && memory.ports.len() <= MAX);
         assert!(memory.roles.len() <= MAX);

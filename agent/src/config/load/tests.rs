@@ -150,9 +150,10 @@ fn a_profile_of_rdma_is_checked_key_by_key() {
     );
     let good = Files::new(&[(
         "n.toml",
-        "[health.rdma]\npfc = [4, 3, 3]\nmtu = 9000\nfirmware = [\"20.43.1014\", \"229.0.147.0/pkg 229.1\"]\n",
+        "[health.rdma]\npfc = [4, 3, 3]\nmtu = 9000\nrate = [400, 200]\nfirmware = [\"20.43.1014\", \"229.0.147.0/pkg 229.1\"]\n",
     )]);
     let rdma = good.load(&[]).unwrap().config.health.rdma;
+    assert_eq!(rdma.rate, [400, 200]);
     assert_eq!(rdma.pfc, Some(vec![3, 4]));
     assert_eq!((rdma.mtu, rdma.firmware.len(), rdma.trust), (Some(9000), 2, None));
 }

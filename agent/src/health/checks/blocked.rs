@@ -20,6 +20,8 @@ pub(super) struct Rule {
     pub(super) is_telling: fn(&Task) -> bool,
     /// How long it must do so.
     pub(super) long: Duration,
+    /// Whether a device that is listed no more answers for certain: it was renamed, or its driver let go of it.
+    pub(super) ends_unlisted: bool,
     /// The finding; its evidence is added.
     pub(super) finding: fn(Subject, &Task) -> Finding,
 }
@@ -44,12 +46,48 @@ pub(super) fn conditions<'a>(judge: &mut Judge<'a>, rule: &'static Rule) -> Vec<
                 answered,
             ));
         }
+        if rule.ends_unlisted && collector.late.is_empty() && collector.presence == Presence::Open {
+            judged.extend(unlisted(judge, rule, collector));
+        }
         let subject = Subject::new(SubjectKind::Worker, collector.spec.name);
         let late = collector.late.iter().min_by_key(|l| l.since);
         let answered = collector.late.is_empty() && collector.presence == Presence::Open;
         judged.push(one(judge, rule, collector, subject, late, answered));
     }
     judged
+}
+
+/// What was blocked and is not among the devices any more.
+fn unlisted<'a>(judge: &Judge<'a>, rule: &'static Rule, collector: &CollectorState) -> Vec<Judged<'a>> {
+    let name = collector.spec.name;
+    let worker = Subject::new(SubjectKind::Worker, name);
+    let mut listed: Vec<String> = collector
+        .devices
+        .iter()
+        .map(|d| key(rule, name, &d.subject))
+        .collect();
+    listed.push(key(rule, name, &worker));
+    let of_collector = format!("{} {name} ", rule.id);
+    let gone = judge
+        .bad
+        .iter()
+        .filter(|key| key.starts_with(&of_collector) && !listed.contains(key));
+    gone.map(|key| {
+        let subject = worker.clone();
+        Judged {
+            key: key.clone(),
+            subject: worker.clone(),
+            reading: Reading::Good,
+            at: judge.snapshot.at,
+            pace: &USUAL,
+            finding: Box::new(move |_| (rule.finding)(subject, &Task::default())),
+        }
+    })
+    .collect()
+}
+
+fn key(rule: &Rule, collector: &str, subject: &Subject) -> String {
+    format!("{} {collector} {subject}", rule.id)
 }
 
 /// Where a page of a program or a library is waited for: what is slow then is a filesystem, often the same for all nodes.
@@ -73,10 +111,14 @@ const STORAGE: [&str; 17] = [
     "swap_",
 ];
 
+/// Whether it waits for a filesystem or for memory, as far as it is shown.
+pub(super) fn waits_for_storage(task: &Task) -> bool {
+    STORAGE.iter().any(|place| task.wchan.starts_with(place))
+}
+
 /// Whether it sleeps where it says that it is a driver that blocks. A place that is not shown says nothing.
 pub(super) fn sleeps_in_driver(task: &Task) -> bool {
-    let of_storage = STORAGE.iter().any(|place| task.wchan.starts_with(place));
-    task.state == 'D' && !task.wchan.is_empty() && !of_storage
+    task.state == 'D' && !task.wchan.is_empty() && !waits_for_storage(task)
 }
 
 fn one<'a>(
@@ -87,7 +129,7 @@ fn one<'a>(
     late: Option<&Late>,
     answered: bool,
 ) -> Judged<'a> {
-    let key = format!("{} {} {subject}", rule.id, collector.spec.name);
+    let key = key(rule, collector.spec.name, &subject);
     let task = late.and_then(|l| l.task.clone()).filter(|t| (rule.is_telling)(t));
     // Awake, or somewhere else, is a driver that moves.
     let place = task.as_ref().map(|t| format!("{} {} {}", t.tid, t.wchan, t.call));

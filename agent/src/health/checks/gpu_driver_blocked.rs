@@ -31,6 +31,8 @@ static RULE: Rule = Rule {
     is_telling: blocked::sleeps_in_driver,
     // Firmware that does not answer makes every call wait for a good minute before it fails.
     long: Duration::from_secs(300),
+    // A GPU that is not listed has not answered.
+    ends_unlisted: false,
     finding: |subject, _| Finding {
         detail: "driver blocked".to_owned(),
         rank: 48,

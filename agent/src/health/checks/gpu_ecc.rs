@@ -75,7 +75,10 @@ fn uncorrected<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
         let grown = judge.memory.growth(&name, count);
         // What a person has cleared is found again when more come.
         judge.memory.note(&name, grown, judge.now_ms());
-        let is_recent = !judge.memory.times(&name, u64::MAX, judge.now_ms()).is_empty();
+        let is_recent = !judge
+            .memory
+            .times(&name, 24 * 3600 * 1000, judge.now_ms())
+            .is_empty();
         let forgets = gpu.value(&m::PERSISTENCE_MODE) == Some(0.0) && is_recent;
         let reading = match (grown, count) {
             (1.., _) => Reading::Bad,

@@ -7,7 +7,7 @@ use collectors::{Metric, Subject};
 
 use super::Check;
 use super::rdma_group::{ENOUGH, Group, groups};
-use super::rdma_port::{Port, number, ports};
+use super::rdma_port::{Link, Port, number};
 use crate::core::snapshot::Sample;
 use crate::health::condition::{Judged, Pace, Reading};
 use crate::health::finding::{Finding, Joins, Remedy};
@@ -19,10 +19,14 @@ pub(super) const HOUR_MS: u64 = 3600 * 1000;
 /// What happened to most peers within this time happened to all together.
 const TOGETHER_MS: u64 = 120 * 1000;
 
-/// Peers that lose the same thing give up seconds apart, and their readings come a tick later.
+/// What happens again within this time is one occasion: a job that is started anew, and dies of the same.
+const OCCASION_MS: u64 = 600 * 1000;
+
+/// Peers that lose the same thing give up within two minutes, and their readings come a tick later.
 static PACE: Pace = Pace {
     bad: 3,
-    bad_span: Duration::from_secs(60),
+    // Longer than peers have to give up with it.
+    bad_span: Duration::from_secs(135),
     good: 3,
     hold: Duration::from_secs(60),
 };
@@ -63,6 +67,8 @@ pub(super) struct Rule {
     pub of: &'static str,
     /// Readings with growth within `window_ms` that are a finding.
     pub enough: usize,
+    /// Whether occasions are counted in place of readings, and only those that no other port had part in.
+    pub occasions: bool,
     pub window_ms: u64,
     /// So long without growth, and it is over.
     pub quiet_ms: u64,
@@ -79,6 +85,8 @@ pub(super) struct Counted {
     pub rules: &'static [Rule],
     /// Growth in the first time after boot does not count.
     pub grace: Duration,
+    /// Growth counts only while the link has been up for so long, without an interruption by its counters.
+    pub up_for: Duration,
     /// Whose fault it is cannot be told without enough peers.
     pub needs_peers: bool,
     /// What is found where most ports had it together.
@@ -87,7 +95,7 @@ pub(super) struct Counted {
 
 /// Judges every port that was in use once.
 pub(super) fn judge_growth<'a>(judge: &mut Judge<'a>, row: &'static Counted) -> Vec<Judged<'a>> {
-    let ports = ports(judge);
+    let ports = judge.ports;
     let settled = judge.since_boot >= row.grace;
     let seen: BTreeMap<&str, Seen> = ports
         .iter()
@@ -96,14 +104,14 @@ pub(super) fn judge_growth<'a>(judge: &mut Judge<'a>, row: &'static Counted) -> 
     let now_ms = judge.now_ms();
     let mut judged = Vec::new();
     let mut fabrics: BTreeMap<(String, String), Vec<Times<'_>>> = BTreeMap::new();
-    for group in groups(&ports, judge.memory) {
+    for group in groups(ports, judge.memory) {
         for port in &group.ports {
             let Some(seen) = seen.get(port.id.as_str()) else {
                 continue;
             };
             let times = Times::of(judge.memory, row, &group, port, seen, now_ms);
             for rule in row.rules {
-                let reading = times.reading(&times.own, rule, now_ms);
+                let reading = times.reading(times.of_rule(rule), rule, now_ms);
                 let finding = finding(row, rule, &group, port, &times, now_ms);
                 judged.push(Judged {
                     key: format!("{} {}", key(row, port), rule.of).trim_end().to_owned(),
@@ -144,6 +152,7 @@ struct Seen {
 /// Notes what the readings tell.
 fn remember(judge: &mut Judge<'_>, row: &Counted, port: &Port<'_>, settled: bool) -> Seen {
     let now_ms = judge.now_ms();
+    let settled = settled && (row.up_for.is_zero() || up_for(judge, row, port) >= row.up_for);
     let mut seen = Seen {
         watched: Duration::MAX,
         ..Seen::default()
@@ -160,7 +169,11 @@ fn remember(judge: &mut Judge<'_>, row: &Counted, port: &Port<'_>, settled: bool
             let memory = &mut *judge.memory;
             let watched = memory.watched(&name, at);
             let (once, words) = match counter.least {
-                Least::Any => (memory.growth(&name, value) > 0, "not to grow".to_owned()),
+                Least::Any => {
+                    // What grew while nobody looked has no time.
+                    let grown = memory.growth(&name, value) > 0;
+                    (grown && !watched.is_zero(), "not to grow".to_owned())
+                }
                 Least::Within(least, window) => {
                     let once = memory.trail(&name, value, at, window).by >= least;
                     if once {
@@ -185,6 +198,24 @@ fn remember(judge: &mut Judge<'_>, row: &Counted, port: &Port<'_>, settled: bool
     seen
 }
 
+/// How many of these times lie within the last `window` (milliseconds).
+fn within(times: &[u64], window: u64, now_ms: u64) -> usize {
+    let is_in = |at: &&u64| now_ms.saturating_sub(**at) <= window;
+    times.iter().filter(is_in).count()
+}
+
+/// For how long the link has been up, as far as it was watched.
+fn up_for(judge: &mut Judge<'_>, row: &Counted, port: &Port<'_>) -> Duration {
+    let interruptions = [&port.link_downed, &port.carrier_down].map(|s| number(s.as_ref()));
+    let since = (port.link() == Link::Up).then(|| format!("up {interruptions:?}"));
+    let name = format!("{} link", key(row, port));
+    let now = judge.since_boot;
+    judge
+        .memory
+        .unchanged(&name, since.as_deref(), now)
+        .unwrap_or_default()
+}
+
 /// When the counters of one port grew.
 struct Times<'s> {
     seen: &'s Seen,
@@ -192,10 +223,12 @@ struct Times<'s> {
     own: Vec<u64>,
     /// What most of its peers had within the same two minutes.
     shared: Vec<u64>,
+    /// Occasions that none of its peers had part in.
+    alone: Vec<u64>,
     /// A counter is full, or one that grew is not there any more: no proof of quiet.
     blind: bool,
-    /// How often each that grew did, for people.
-    lines: Vec<String>,
+    /// Each that grew, for people, and when.
+    lines: Vec<(String, Vec<u64>)>,
 }
 
 impl<'s> Times<'s> {
@@ -209,29 +242,29 @@ impl<'s> Times<'s> {
     ) -> Self {
         let rules = row.rules.iter();
         let window = rules.map(|r| r.window_ms.max(r.quiet_ms)).max().unwrap_or(0);
-        let times = |port: &Port<'_>| memory.times_below(&key(row, port), window, now_ms);
-        let peers: Vec<Vec<u64>> = group
-            .ports
-            .iter()
-            .filter(|p| p.id != port.id)
-            .map(|p| times(p).into_values().flatten().collect())
-            .collect();
-        let is_shared = |at: &u64| {
-            let with = |p: &&Vec<u64>| p.iter().any(|t| t.abs_diff(*at) <= TOGETHER_MS);
-            peers.len() + 1 >= ENOUGH && peers.iter().filter(with).count() * 2 > peers.len()
+        // Peers are looked at for a little longer, so that what was shared stays so until it is forgotten.
+        let peers: Vec<Vec<u64>> = group.others(port, |id| {
+            let key = format!("{} {id}", row.check.id);
+            let times = memory.times_below(&key, window + TOGETHER_MS, now_ms);
+            times.into_values().flatten().collect()
+        });
+        let with = |at: u64| {
+            let has = |p: &&Vec<u64>| p.iter().any(|t| t.abs_diff(at) <= TOGETHER_MS);
+            peers.iter().filter(has).count()
         };
+        let is_shared = |at: &u64| peers.len() + 1 >= ENOUGH && with(*at) * 2 > peers.len();
         let mut found = Self {
             seen,
             name: port.name.clone(),
             own: Vec::new(),
             shared: Vec::new(),
+            alone: Vec::new(),
             blind: seen.is_full,
             lines: Vec::new(),
         };
-        for (name, times) in times(port) {
-            let count = times.len();
+        for (name, times) in memory.times_below(&key(row, port), window, now_ms) {
             match seen.counters.get(name) {
-                Some(line) => found.lines.push(format!("{line}, grew in {count} readings")),
+                Some(line) => found.lines.push((line.clone(), times.clone())),
                 None => found.blind = true,
             }
             let (shared, own): (Vec<u64>, Vec<u64>) = times.into_iter().partition(is_shared);
@@ -243,17 +276,32 @@ impl<'s> Times<'s> {
             times.sort_unstable();
             times.dedup();
         }
+        for at in found.own.iter().copied().filter(|at| with(*at) == 0) {
+            match found.alone.last_mut() {
+                Some(last) if at.saturating_sub(*last) <= OCCASION_MS => *last = at,
+                _ => found.alone.push(at),
+            }
+        }
         found
+    }
+
+    /// The times that count by a rule.
+    fn of_rule(&self, rule: &Rule) -> &[u64] {
+        if rule.occasions { &self.alone } else { &self.own }
+    }
+
+    /// How often each counter that grew did within a rule's window, for people.
+    fn lines(&self, rule: &Rule, now_ms: u64) -> Vec<String> {
+        let line = |(line, times): &(String, Vec<u64>)| {
+            let count = within(times, rule.window_ms, now_ms);
+            (count > 0).then(|| format!("{line}, grew in {count} readings"))
+        };
+        self.lines.iter().filter_map(line).collect()
     }
 
     /// What such times say by a rule.
     fn reading(&self, times: &[u64], rule: &Rule, now_ms: u64) -> Reading {
-        let within = |window: u64| {
-            times
-                .iter()
-                .filter(|t| now_ms.saturating_sub(**t) <= window)
-                .count()
-        };
+        let within = |window: u64| within(times, window, now_ms);
         if within(rule.window_ms) >= rule.enough && within(rule.quiet_ms) > 0 {
             return Reading::Bad;
         }
@@ -275,14 +323,15 @@ fn finding(
     now_ms: u64,
 ) -> Finding {
     let has_peers = group.ports.len() >= ENOUGH;
-    let latest = times.own.last().map_or(0, |at| now_ms.saturating_sub(*at) / 1000);
-    let mut lines = times.lines.clone();
+    let own = times.of_rule(rule);
+    let latest = own.last().map_or(0, |at| now_ms.saturating_sub(*at) / 1000);
+    let mut lines = times.lines(rule, now_ms);
     lines.push(format!(
         "{}: {} times within {} h, last {latest} s ago, {} more shared with most peers do not count; {}",
         port.whereabouts(),
-        times.own.len(),
+        within(own, rule.window_ms, now_ms),
         rule.window_ms / HOUR_MS,
-        times.shared.len(),
+        within(&times.shared, rule.window_ms, now_ms),
         group.words(),
     ));
     Finding {
@@ -306,7 +355,9 @@ fn together<'a>(
 ) -> Option<Judged<'a>> {
     let rule = row.rules.first()?;
     let at = times.iter().filter_map(|t| t.seen.at).max()?;
-    let readings = times.iter().map(|t| t.reading(&t.shared, rule, now_ms));
+    // A port without such a counter has no say. One whose counter grew and is gone has: it is blind.
+    let seen = times.iter().filter(|t| t.seen.at.is_some() || t.blind);
+    let readings = seen.map(|t| t.reading(&t.shared, rule, now_ms));
     let reading = readings.fold(Reading::Good, |all, one| match (all, one) {
         (Reading::Bad, _) | (_, Reading::Bad) => Reading::Bad,
         (Reading::Unknown, _) | (_, Reading::Unknown) => Reading::Unknown,
@@ -314,9 +365,11 @@ fn together<'a>(
     });
     let with = times.iter().filter(|t| !t.shared.is_empty());
     let names: Vec<&str> = with.clone().map(|t| t.name.as_str()).collect();
-    let line = with.clone().find_map(|t| t.lines.first()).cloned();
+    let line = with
+        .clone()
+        .find_map(|t| t.lines(rule, now_ms).into_iter().next());
     let finding = Finding {
-        detail: format!("{} of most {layer} ports together", row.together),
+        detail: format!("{} of most {layer} ports of {driver} together", row.together),
         rank: rule.rank.saturating_add(10),
         remedy: Remedy::Inspect,
         drains: false,

@@ -54,7 +54,9 @@ pub enum Slot {
     Registered,
     /// A driver is bound and has registered none.
     Unregistered(String),
-    /// No driver is bound, or one that hands the function to a virtual machine or to user space.
+    /// No driver is bound.
+    Unbound,
+    /// A driver is bound that hands the function to a virtual machine or to user space.
     Released,
     /// The listing is complete and the function is not in it.
     Gone,
@@ -63,7 +65,7 @@ pub enum Slot {
 }
 
 /// Drivers that hand a function on and make no device of it.
-const HANDS_ON: [&str; 5] = ["", "vfio-pci", "mlx5_vfio_pci", "pci-stub", "uio_pci_generic"];
+const HANDS_ON: [&str; 4] = ["vfio-pci", "mlx5_vfio_pci", "pci-stub", "uio_pci_generic"];
 
 /// The host as one snapshot shows it.
 #[derive(Clone, Debug, Default)]
@@ -168,6 +170,7 @@ impl Host {
             None if self.is_complete() => Slot::Gone,
             None => Slot::Unknown,
             Some((_, Some(true))) => Slot::Registered,
+            Some((driver, _)) if driver.is_empty() => Slot::Unbound,
             Some((driver, _)) if HANDS_ON.contains(&driver.as_str()) => Slot::Released,
             Some((driver, Some(false))) => Slot::Unregistered(driver.clone()),
             Some((_, None)) => Slot::Unknown,

@@ -28,7 +28,7 @@ pub mod rdma_packet_loss;
 pub mod rdma_pause_without_cnp;
 mod rdma_peers;
 pub mod rdma_pfc_storm;
-mod rdma_port;
+pub mod rdma_port;
 pub mod rdma_port_blocked;
 pub mod rdma_port_degraded;
 pub mod rdma_port_down;

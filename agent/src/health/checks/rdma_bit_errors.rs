@@ -38,6 +38,7 @@ const SYMBOLS: u64 = 250;
 static ROW: Weighed = Weighed {
     check: &CHECK,
     of: "",
+    aspect: "",
     pace: &Pace {
         bad: 2,
         bad_span: Duration::from_secs(30),
@@ -120,15 +121,23 @@ fn symbols(judge: &mut Judge<'_>, port: &Port<'_>) -> Option<Opinion> {
 /// Ethernet counts what correction could not mend, and the bits in which it was.
 fn bits(judge: &mut Judge<'_>, port: &Port<'_>) -> Option<Opinion> {
     let sample = port.one(&PHY_SYMBOL_ERRORS)?;
-    let errors = number(Some(sample))?;
+    let counted = number(Some(sample))?;
     let carried = number(port.one(&PHY_RX_BITS))?;
     let at = judge.read_at(sample);
-    let errors = judge.memory.trail(&name(port, "symbols"), errors, at, WINDOW);
-    let carried = judge.memory.trail(&name(port, "bits"), carried, at, WINDOW);
+    let mut errors = judge.memory.trail(&name(port, "symbols"), counted, at, WINDOW);
+    let mut bits = judge.memory.trail(&name(port, "bits"), carried, at, WINDOW);
+    if bits.over != errors.over {
+        // Two trails that began at different times never agree again.
+        for of in ["symbols", "bits"] {
+            judge.memory.forget_trail(&name(port, of));
+        }
+        errors = judge.memory.trail(&name(port, "symbols"), counted, at, WINDOW);
+        bits = judge.memory.trail(&name(port, "bits"), carried, at, WINDOW);
+    }
     // Fewer say nothing about a rate.
-    let limit = (carried.by / 1_000_000_000_000).max(9) + 1;
-    // Bits that stand still, or began anew in between, are no measure.
-    let reading = if carried.by == 0 || carried.over != errors.over {
+    let limit = (bits.by / 1_000_000_000_000).max(9) + 1;
+    // Bits that stand still are no measure.
+    let reading = if bits.by == 0 {
         Reading::Unknown
     } else {
         reading(errors, limit)

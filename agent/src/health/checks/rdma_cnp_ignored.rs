@@ -31,6 +31,7 @@ static ROW: Counted = Counted {
     rules: &[Rule {
         of: "",
         enough: 3,
+        occasions: false,
         window_ms: HOUR_MS,
         quiet_ms: HOUR_MS,
         detail: "congestion notifications ignored",
@@ -38,6 +39,7 @@ static ROW: Counted = Counted {
         acts: true,
     }],
     grace: Duration::ZERO,
+    up_for: Duration::ZERO,
     needs_peers: false,
     together: "congestion notifications ignored",
 };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use collectors::SubjectKind;
 
 use super::rdma_peers::{Opinion, Weighed, Whose, weigh};
-use super::rdma_port::{Port, ports};
+use super::rdma_port::Port;
 use super::rdma_setup::{Aspect, Setup, Want};
 use super::{Check, Scope, Version};
 use crate::health::Mode;
@@ -17,25 +17,40 @@ use crate::health::judge::Judge;
 pub static CHECK: Check = Check {
     id: "rdma-configuration",
     subject: SubjectKind::RdmaPort,
-    condition: "Flow control, trust, DCQCN, MTU, error correction, rate, firmware or GID of a port are not as health.rdma says, or a RoCE port that is up has no RoCE v2 GID, or its flow control, trust, MTU or firmware are not those of at least three quarters of four or more ports of its kind (which is only shown), in four readings running, over a minute or more.",
+    condition: "Flow control, trust, DCQCN, MTU, error correction, rate, firmware or GID of a port are not as health.rdma says, or a RoCE port that is up has no RoCE v2 GID, or its flow control, trust, MTU or firmware are not those of at least three quarters of four or more ports of its kind (which is only shown), in four readings running, over 100 seconds or more, over twelve minutes for DCQCN, not in the first ten minutes after boot. Each aspect is a condition of its own.",
     scope: Scope::Node,
     // Jobs run on it, if slower, and on all of a site where it is the profile that is wrong.
     ceiling: Mode::Comment,
     since: Version(0, 1, 0),
-    clears: "By itself: three readings running, over a minute or more, show what is expected.",
+    clears: "By itself: three readings running, over 100 seconds or more, over twelve minutes for DCQCN, show what is expected.",
     runbook: "docs/runbooks/rdma-configuration.md",
     conditions: Some(conditions),
 };
 
+/// What set-up is read from is kept for a minute: what one look at it says is not told twice.
+static PACE: Pace = Pace {
+    bad: 4,
+    bad_span: Duration::from_secs(100),
+    good: 3,
+    hold: Duration::from_secs(100),
+};
+
+/// DCQCN is looked at every ten minutes.
+static SELDOM: Pace = Pace {
+    bad: 4,
+    bad_span: Duration::from_secs(720),
+    good: 3,
+    hold: Duration::from_secs(720),
+};
+
+/// Set-up is done by services that start after the drivers.
+const BOOT_GRACE: Duration = Duration::from_secs(600);
+
 static PROFILE: Weighed = Weighed {
     check: &CHECK,
     of: "profile",
-    pace: &Pace {
-        bad: 4,
-        bad_span: Duration::from_secs(60),
-        good: 3,
-        hold: Duration::from_secs(60),
-    },
+    aspect: "",
+    pace: &PACE,
     rank: 75,
     acts: true,
     needs_peers: false,
@@ -50,6 +65,7 @@ static PEERS: Weighed = Weighed {
     acts: false,
     rank: 78,
     needs_peers: true,
+    together: "unlike their kind",
     whose: Whose::Fabric,
     ..PROFILE
 };
@@ -59,6 +75,7 @@ static GIDS: Weighed = Weighed {
     // A port that nobody uses has a link and no address.
     acts: false,
     rank: 79,
+    together: "no address",
     ..PROFILE
 };
 
@@ -75,65 +92,67 @@ fn kin(judge: &Judge<'_>, port: &Port<'_>) -> Kin {
 }
 
 fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+    let mut setups: BTreeMap<&str, Setup> = BTreeMap::new();
     let mut kindred: BTreeMap<Kin, Vec<Setup>> = BTreeMap::new();
-    for port in ports(judge) {
+    for port in judge.ports {
+        let setup = Setup::of(port);
         if port.is_told() {
-            kindred
-                .entry(kin(judge, &port))
-                .or_default()
-                .push(Setup::of(&port));
+            kindred.entry(kin(judge, port)).or_default().push(setup.clone());
         }
+        setups.insert(port.id.as_str(), setup);
     }
-    let mut judged = weigh(judge, &PROFILE, |judge, port, _| {
-        let wants = Want::of_profile(&judge.policy.rdma, port);
-        compare(port, "configuration differs", &wants)
-    });
-    judged.extend(weigh(judge, &GIDS, |_, port, _| {
-        let wants: Vec<Want> = Want::of_roce().into_iter().collect();
-        compare(port, "no address", &wants)
+    let profile = &judge.policy.rdma;
+    let mut judged = Vec::new();
+    for aspect in Aspect::OF_PROFILE {
+        judged.extend(weigh(judge, &row(&PROFILE, aspect), |judge, port, _| {
+            let want = Want::of_profile(aspect, profile, port)?;
+            compare(judge, port, &setups, "configuration differs", &want)
+        }));
+    }
+    judged.extend(weigh(judge, &GIDS, |judge, port, _| {
+        compare(judge, port, &setups, "no address", &Want::of_roce()?)
     }));
-    judged.extend(weigh(judge, &PEERS, |judge, port, _| {
-        let kin = kindred.get(&kin(judge, port))?;
-        let wants: Vec<Want> = Aspect::OF_PEERS
-            .iter()
-            .filter_map(|aspect| Want::of_peers(*aspect, kin))
-            .collect();
-        compare(port, "unlike most of its kind", &wants)
-    }));
+    for aspect in Aspect::OF_PEERS {
+        judged.extend(weigh(judge, &row(&PEERS, aspect), |judge, port, _| {
+            let want = Want::of_peers(aspect, kindred.get(&kin(judge, port))?)?;
+            compare(judge, port, &setups, "unlike most of its kind", &want)
+        }));
+    }
     judged
 }
 
-/// `None`: nothing that is wanted can be seen.
-fn compare(port: &Port<'_>, how: &str, wants: &[Want]) -> Option<Opinion> {
-    let setup = Setup::of(port);
-    let (mut drift, mut lines) = (Vec::new(), Vec::new());
-    let (mut seen, mut unseen) = (0, 0);
-    for want in wants {
-        let Some(found) = setup.get(want.aspect) else {
-            unseen += 1;
-            continue;
-        };
-        seen += 1;
-        if !want.is_met(found) {
-            drift.push(want.aspect.word());
-            lines.push(format!(
-                "{} ({}) is {found}, expected {}",
-                want.aspect.word(),
-                want.aspect.source(),
-                want
-            ));
-        }
+/// One aspect is one condition: what cannot be seen of one must not hold up another.
+fn row(of: &'static Weighed, aspect: Aspect) -> Weighed {
+    Weighed {
+        aspect: aspect.word(),
+        pace: match aspect {
+            Aspect::Ecn => &SELDOM,
+            _ => of.pace,
+        },
+        ..*of
     }
-    let reading = match () {
-        () if !drift.is_empty() => Reading::Bad,
-        // What cannot be seen may be what was wrong.
-        () if unseen > 0 => Reading::Unknown,
-        () => Reading::Good,
+}
+
+/// `None`: it cannot be seen.
+fn compare(
+    judge: &Judge<'_>,
+    port: &Port<'_>,
+    setups: &BTreeMap<&str, Setup>,
+    how: &str,
+    want: &Want,
+) -> Option<Opinion> {
+    let found = setups.get(port.id.as_str())?.get(want.aspect)?;
+    let reading = match want.is_met(found) {
+        _ if judge.since_boot < BOOT_GRACE => Reading::Unknown,
+        true => Reading::Good,
+        false => Reading::Bad,
     };
-    (seen > 0).then(|| Opinion {
+    let (word, metric) = (want.aspect.word(), want.aspect.metric());
+    Some(Opinion {
         reading,
-        at: port.at,
-        detail: format!("{how}: {}", drift.join(", ")),
-        evidence: lines.join("; "),
+        // Firmware is of the device, read with the port.
+        at: port.one(metric).map_or(port.at, |sample| judge.read_at(sample)),
+        detail: format!("{how}: {word}"),
+        evidence: format!("{word} ({}) is {found}, expected {want}", metric.name),
     })
 }

@@ -7,7 +7,6 @@ use collectors::event::FirmwareFault;
 use collectors::{PciAddress, Subject, SubjectKind};
 
 use super::growth::HOUR_MS;
-use super::rdma_port::ports;
 use super::{Check, Scope, Version};
 use crate::core::snapshot::Presence;
 use crate::health::Mode;
@@ -63,7 +62,7 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
     let watched = log_is_read(judge).then(|| judge.memory.watched(CHECK.id, now));
     // Only adapters that serve RDMA, and none that the site excluded.
     let mut adapters: BTreeMap<PciAddress, (String, String)> = BTreeMap::new();
-    for port in ports(judge) {
+    for port in judge.ports {
         if let Some(pci) = &port.pci {
             adapters.insert(pci.clone(), (port.name.clone(), port.driver.to_owned()));
         }

@@ -26,10 +26,14 @@ pub(super) enum Fault {
 pub(super) struct Group<'p, 'a> {
     pub layer: String,
     pub driver: String,
+    /// The best rate at which its ports were in use, in bytes per second; 0: not known.
+    rate: u64,
     /// Those that the snapshot shows.
     pub ports: Vec<&'p Port<'a>>,
     /// How many there are with those that it does not show.
     members: usize,
+    /// The ids of those that it does not show.
+    pub absent: Vec<String>,
 }
 
 /// The groups, also those of which nothing can be seen now. Ports that were never in use and ports that are switched off
@@ -41,12 +45,19 @@ pub(super) fn groups<'p, 'a>(ports: &'p [Port<'a>], memory: &Memory) -> Vec<Grou
         join(groups.entry(role).or_insert_with(|| Group {
             layer: layer.to_owned(),
             driver: driver.to_owned(),
+            rate,
             ports: Vec::new(),
             members: 0,
+            absent: Vec::new(),
         }));
     };
-    for (role, rate) in memory.once_in_use() {
-        of(&role.layer, &role.driver, rate, &mut |group| group.members += 1);
+    for (id, role, rate) in memory.once_in_use() {
+        of(&role.layer, &role.driver, rate, &mut |group| {
+            group.members += 1;
+            if ports.iter().all(|p| p.id != id) {
+                group.absent.push(id.to_owned());
+            }
+        });
     }
     for port in ports {
         let Some(rate) = memory.best_rate(&port.id) else {
@@ -73,6 +84,22 @@ impl Group<'_, '_> {
     /// Those that the snapshot shows may be more, where memory is full.
     fn members(&self) -> usize {
         self.members.max(self.ports.len())
+    }
+
+    /// What `times` gives for each of the others, by its id. One that is out of sight counts where it gives anything: it
+    /// may be gone for good.
+    pub(super) fn others(&self, port: &Port<'_>, times: impl Fn(&str) -> Vec<u64>) -> Vec<Vec<u64>> {
+        let shown = self.ports.iter().filter(|p| p.id != port.id);
+        let absent = self.absent.iter().map(|id| times(id));
+        shown
+            .map(|p| times(&p.id))
+            .chain(absent.filter(|times| !times.is_empty()))
+            .collect()
+    }
+
+    /// What tells it from other groups.
+    pub(super) fn name(&self) -> String {
+        format!("{} {} {}", self.layer, self.driver, self.rate)
     }
 
     /// Whose fault it is that a port of it is down.

@@ -17,7 +17,7 @@ use crate::health::judge::Judge;
 pub static CHECK: Check = Check {
     id: "rdma-link-integrity",
     subject: SubjectKind::RdmaPort,
-    condition: "A port counted an error of link integrity, a buffer overrun or a packet with a wrong invariant checksum, or its link recovered five times within a minute, not together with most of its peers, and not in the first half hour after boot.",
+    condition: "A port counted an error of link integrity, a buffer overrun or a packet with a wrong invariant checksum, or its link recovered five times within a minute, while the link had been up for two minutes, not together with most of its peers, and not in the first half hour after boot.",
     scope: Scope::Node,
     // The link has two ends, and the other is the switch's.
     ceiling: Mode::Comment,
@@ -45,6 +45,7 @@ static ROW: Counted = Counted {
     rules: &[Rule {
         of: "",
         enough: 1,
+        occasions: false,
         window_ms: 6 * HOUR_MS,
         quiet_ms: 6 * HOUR_MS,
         detail: "link loses its integrity",
@@ -53,6 +54,7 @@ static ROW: Counted = Counted {
     }],
     // Links train while switches and drivers start.
     grace: Duration::from_secs(1800),
+    up_for: Duration::from_secs(120),
     needs_peers: false,
     together: "link integrity lost",
 };

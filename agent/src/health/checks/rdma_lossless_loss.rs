@@ -44,6 +44,7 @@ static ROW: Counted = Counted {
     rules: &[Rule {
         of: "",
         enough: 1,
+        occasions: false,
         window_ms: HOUR_MS,
         quiet_ms: HOUR_MS,
         detail: "loss on a lossless priority",
@@ -51,6 +52,7 @@ static ROW: Counted = Counted {
         acts: true,
     }],
     grace: Duration::ZERO,
+    up_for: Duration::ZERO,
     needs_peers: false,
     together: "loss on a lossless priority",
 };

@@ -10,7 +10,6 @@ use std::time::Duration;
 use collectors::{PciAddress, Subject, SubjectKind};
 
 use super::host::Slot;
-use super::rdma_port::ports;
 use super::{Check, Scope, Version};
 use crate::health::Mode;
 use crate::health::condition::{Judged, Pace, Reading};
@@ -22,7 +21,7 @@ use crate::health::memory::Role;
 pub static CHECK: Check = Check {
     id: "rdma-missing",
     subject: SubjectKind::Pci,
-    condition: "An RDMA adapter that was there in this boot, or is configured, is not on the PCI bus, or its driver is bound and neither it nor another function of its card has an RDMA device, in four readings running, over two minutes or more. One in another network namespace, without a driver or given to a virtual machine is not missing.",
+    condition: "An RDMA adapter that was there in this boot, or is configured, is not on the PCI bus, or its driver is bound and neither it nor another function of its card has an RDMA device, or it is configured and no driver is bound, in four readings running, over two minutes or more. One in another network namespace or given to a virtual machine is not missing, nor one without a driver that is not configured.",
     scope: Scope::Node,
     // Somebody may have taken it away on purpose, and jobs that do not need it run on.
     ceiling: Mode::Comment,
@@ -45,7 +44,7 @@ const BOOT_GRACE: Duration = Duration::from_secs(600);
 
 fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
     let mut visible: BTreeMap<PciAddress, Duration> = BTreeMap::new();
-    for port in ports(judge) {
+    for port in judge.ports {
         let Some(pci) = port.pci.clone() else { continue };
         // One of a kind that the listing does not show is never missed.
         let listed = judge.host.slot(&pci) == Slot::Registered;
@@ -72,7 +71,8 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
         let (reading, at) = match visible.get(&pci) {
             Some(at) => (Reading::Good, *at),
             None => {
-                let reading = match reading(&slot, role.as_ref(), settled) {
+                let configured = judge.policy.rdma.addresses.contains(&pci);
+                let reading = match reading(&slot, role.as_ref(), configured, settled) {
                     // Two ports that are bonded are one device, on the first of them.
                     Reading::Bad if slot != Slot::Gone && judge.host.has_registered_sibling(&pci) => {
                         Reading::Unknown
@@ -96,14 +96,16 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
 }
 
 /// What its place on the bus says of one that is out of sight.
-fn reading(slot: &Slot, role: Option<&Role>, settled: bool) -> Reading {
+fn reading(slot: &Slot, role: Option<&Role>, configured: bool, settled: bool) -> Reading {
     match slot {
         Slot::Registered => Reading::Good,
         // One that was never seen in this boot may still be starting.
         Slot::Gone | Slot::Unregistered(_) if role.is_none() && !settled => Reading::Unknown,
         Slot::Gone => Reading::Bad,
         Slot::Unregistered(driver) if role.is_none_or(|r| r.driver == *driver) => Reading::Bad,
-        Slot::Unregistered(_) | Slot::Released | Slot::Unknown => Reading::Unknown,
+        // Its driver may have failed to start it. Taken away on purpose, it would not be configured.
+        Slot::Unbound if configured && settled => Reading::Bad,
+        Slot::Unregistered(_) | Slot::Unbound | Slot::Released | Slot::Unknown => Reading::Unknown,
     }
 }
 
@@ -112,6 +114,10 @@ fn finding(pci: &PciAddress, role: Option<&Role>, slot: &Slot, (there, all): (us
         Slot::Unregistered(driver) => (
             format!("{driver} has no RDMA device"),
             format!("host_pci_rdma_registered{{pci=\"{pci}\"}} 0, expected 1"),
+        ),
+        Slot::Unbound => (
+            "RDMA adapter without a driver".to_owned(),
+            format!("host_pci_network_info{{pci=\"{pci}\",driver=\"\"}} 1, expected a driver"),
         ),
         _ => (
             "RDMA adapter not on the PCI bus".to_owned(),

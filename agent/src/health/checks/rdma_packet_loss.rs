@@ -37,6 +37,7 @@ const ONE_IN: u64 = 1000;
 static ROW: Weighed = Weighed {
     check: &CHECK,
     of: "",
+    aspect: "",
     pace: &Pace {
         bad: 2,
         bad_span: Duration::from_secs(10),
@@ -59,12 +60,21 @@ fn opinion(judge: &mut Judge<'_>, port: &Port<'_>) -> Option<Opinion> {
     let at = judge.read_at(sample);
     let (gaps, sent) = (number(Some(sample))?, number(port.one(&PORT_XMIT_PACKETS))?);
     let name = |of: &str| format!("{} {} {of}", CHECK.id, port.id);
-    let gaps = judge.memory.trail(&name("gaps"), gaps, at, WINDOW);
-    let sent = judge.memory.trail(&name("sent"), sent, at, WINDOW);
+    let (told, count) = (gaps, sent);
+    let mut gaps = judge.memory.trail(&name("gaps"), told, at, WINDOW);
+    let mut sent = judge.memory.trail(&name("sent"), count, at, WINDOW);
+    if sent.over != gaps.over {
+        // Two trails that began at different times never agree again.
+        for of in ["gaps", "sent"] {
+            judge.memory.forget_trail(&name(of));
+        }
+        gaps = judge.memory.trail(&name("gaps"), told, at, WINDOW);
+        sent = judge.memory.trail(&name("sent"), count, at, WINDOW);
+    }
     let is_much = gaps.by >= GAPS && gaps.by.saturating_mul(ONE_IN) >= sent.by;
     let reading = match () {
-        // Packets whose count began anew are no measure.
-        () if sent.over != gaps.over => Reading::Unknown,
+        // Of a port that sends nothing, nothing can be lost.
+        () if sent.by == 0 => Reading::Unknown,
         () if is_much && gaps.over >= LASTS => Reading::Bad,
         () if !is_much && gaps.covers(WINDOW) => Reading::Good,
         () => Reading::Unknown,

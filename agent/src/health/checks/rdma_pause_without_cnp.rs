@@ -34,6 +34,7 @@ const FRAMES: u64 = 1000;
 static ROW: Weighed = Weighed {
     check: &CHECK,
     of: "",
+    aspect: "",
     pace: &Pace {
         bad: 2,
         bad_span: Duration::from_secs(30),

@@ -7,7 +7,7 @@ use collectors::Subject;
 
 use super::Check;
 use super::rdma_group::{Fault, Group, fault, groups};
-use super::rdma_port::{Port, ports};
+use super::rdma_port::Port;
 use crate::health::condition::{Judged, Pace, Reading, Run};
 use crate::health::finding::{Finding, Joins, Remedy};
 use crate::health::judge::Judge;
@@ -28,6 +28,8 @@ pub(super) struct Weighed {
     pub check: &'static Check,
     /// What tells it apart from other conditions of the check; empty for the only one.
     pub of: &'static str,
+    /// The same, of several that are alike but for this; empty for the only one.
+    pub aspect: &'static str,
     pub pace: &'static Pace,
     pub rank: u8,
     /// Whether it is more than shown.
@@ -52,13 +54,13 @@ pub(super) enum Whose {
 /// Judges every port that was in use once. What `opinion` does not mention cannot be seen.
 pub(super) fn weigh<'a>(
     judge: &mut Judge<'a>,
-    row: &'static Weighed,
+    row: &Weighed,
     opinion: impl Fn(&mut Judge<'a>, &Port<'a>, &Group<'_, 'a>) -> Option<Opinion>,
 ) -> Vec<Judged<'a>> {
-    let ports = ports(judge);
+    let ports = judge.ports;
     let mut judged = Vec::new();
     let mut fabrics: BTreeMap<(String, String), Fabric> = BTreeMap::new();
-    for group in groups(&ports, judge.memory) {
+    for group in groups(ports, judge.memory) {
         let opinions: Vec<(&Port<'_>, Opinion)> = group
             .ports
             .iter()
@@ -68,8 +70,12 @@ pub(super) fn weigh<'a>(
         let seen = opinions.len();
         let bad = opinions.iter().filter(|(_, o)| o.reading == Reading::Bad).count();
         let whose = fault(seen, seen.saturating_sub(bad), bad);
-        let name = (group.layer.clone(), group.driver.clone());
-        fabrics.entry(name).or_default().add(whose, &opinions);
+        // A group that never had anything to say of it is none of its business. One that fell silent may still be ill.
+        let voice = format!("{} {}", key(row, "group"), group.name());
+        if judge.memory.has_spoken(&voice, seen > 0) {
+            let name = (group.layer.clone(), group.driver.clone());
+            fabrics.entry(name).or_default().add(whose, &opinions);
+        }
         for (port, opinion) in opinions {
             judged.push(alone(row, port, opinion, whose, (bad, seen)));
         }
@@ -81,17 +87,11 @@ pub(super) fn weigh<'a>(
 }
 
 fn key(row: &Weighed, of: &str) -> String {
-    let key = format!("{} {of} {}", row.check.id, row.of);
+    let key = format!("{} {of} {} {}", row.check.id, row.of, row.aspect);
     key.trim_end().to_owned()
 }
 
-fn of_run<'a>(
-    key: String,
-    row: &'static Weighed,
-    reading: Reading,
-    at: Duration,
-    finding: Finding,
-) -> Judged<'a> {
+fn of_run<'a>(key: String, row: &Weighed, reading: Reading, at: Duration, finding: Finding) -> Judged<'a> {
     Judged {
         key,
         subject: finding.subject.clone(),
@@ -112,7 +112,7 @@ fn of_run<'a>(
 
 /// One port.
 fn alone<'a>(
-    row: &'static Weighed,
+    row: &Weighed,
     port: &Port<'_>,
     opinion: Opinion,
     whose: Fault,
@@ -169,7 +169,7 @@ impl Fabric {
         }
     }
 
-    fn judged<'a>(self, row: &'static Weighed, layer: &str, driver: &str) -> Option<Judged<'a>> {
+    fn judged<'a>(self, row: &Weighed, layer: &str, driver: &str) -> Option<Judged<'a>> {
         let at = self.at?;
         let reading = if self.faults.contains(&Fault::Shared) {
             Reading::Bad
@@ -178,14 +178,18 @@ impl Fabric {
         } else {
             Reading::Unknown
         };
+        let what = match row.aspect {
+            "" => row.together.to_owned(),
+            aspect => format!("{} ({aspect})", row.together),
+        };
         let finding = Finding {
-            detail: format!("{} of most {layer} ports together", row.together),
+            detail: format!("{what} of most {layer} ports of {driver} together"),
             rank: row.rank.saturating_add(10),
             remedy: Remedy::Inspect,
             drains: row.acts && row.whose == Whose::Node,
             joins: Joins::Opens,
             evidence: format!(
-                "{}; ports of {driver}: {}: {}",
+                "{}; {}: {}",
                 self.line.unwrap_or_default(),
                 match row.whose {
                     Whose::Fabric => "shared (switch, fabric), so it never drains",

@@ -44,6 +44,7 @@ static PACE: Pace = Pace {
 static SHOWN: Weighed = Weighed {
     check: &CHECK,
     of: "",
+    aspect: "",
     pace: &PACE,
     rank: 73,
     acts: false,
@@ -57,6 +58,7 @@ static MORE: Weighed = Weighed {
     of: "storm",
     rank: 60,
     acts: true,
+    together: "long pauses or storms",
     ..SHOWN
 };
 

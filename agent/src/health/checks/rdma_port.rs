@@ -9,8 +9,7 @@ use collectors::rdma::metrics::{
 };
 use collectors::{Metric, PciAddress, Subject, SubjectKind, Value};
 
-use crate::core::snapshot::Sample;
-use crate::health::judge::Judge;
+use crate::core::snapshot::{Sample, Snapshot};
 use crate::health::memory::{Memory, Role};
 
 /// InfiniBand's numbers.
@@ -33,27 +32,29 @@ pub(super) enum Link {
 
 /// One port.
 #[derive(Debug)]
-pub(super) struct Port<'a> {
+pub struct Port<'a> {
     /// Where it is: PCI address and port, which outlive a renaming; by name where it has no address.
-    pub id: String,
+    pub(super) id: String,
     /// `mlx5_0/1`.
-    pub name: String,
-    pub pci: Option<PciAddress>,
-    pub link_layer: &'a str,
-    pub driver: &'a str,
+    pub(super) name: String,
+    pub(super) pci: Option<PciAddress>,
+    pub(super) link_layer: &'a str,
+    pub(super) driver: &'a str,
     /// Its network interface, or empty.
-    pub netdev: &'a str,
+    pub(super) netdev: &'a str,
     /// Its device's board and firmware, or empty.
-    pub board: &'a str,
-    pub firmware: &'a str,
-    pub state: Option<Sample<'a>>,
-    pub physical: Option<Sample<'a>>,
-    pub link_downed: Option<Sample<'a>>,
-    pub carrier_down: Option<Sample<'a>>,
+    pub(super) board: &'a str,
+    pub(super) firmware: &'a str,
+    pub(super) state: Option<Sample<'a>>,
+    pub(super) physical: Option<Sample<'a>>,
+    pub(super) link_downed: Option<Sample<'a>>,
+    pub(super) carrier_down: Option<Sample<'a>>,
     /// In bytes per second; 0: not known.
-    pub rate: u64,
+    pub(super) rate: u64,
     /// When it was read.
-    pub at: Duration,
+    pub(super) at: Duration,
+    /// What its states say.
+    link: Link,
     /// Every series about it, of whatever collector.
     samples: Vec<Sample<'a>>,
 }
@@ -92,9 +93,14 @@ impl<'a> Port<'a> {
         self.pci.is_none() || self.driver == "efa"
     }
 
+    /// What its states say.
+    pub(super) const fn link(&self) -> Link {
+        self.link
+    }
+
     /// What its states say. Drivers of Ethernet adapters report `disabled` for every port without a carrier, so there it is
     /// no administrator's act. efa calls every port active, so only an interface tells, where there is one.
-    pub(super) fn link(&self) -> Link {
+    fn read_link(&self) -> Link {
         let interface = number(self.one(&NETDEV_UP));
         if !self.is_told() {
             return Link::Unknown;
@@ -167,9 +173,9 @@ impl<'a> Port<'a> {
     }
 }
 
-/// Every port of a physical function, in order of [`Port::id`]. Remembers those that are in use.
-pub(super) fn ports<'a>(judge: &mut Judge<'a>) -> Vec<Port<'a>> {
-    let snapshot = judge.snapshot;
+/// Every port of a physical function, in order of [`Port::id`]. Remembers those that are in use. Walks all series, so it is
+/// done once for all checks.
+pub(in crate::health) fn ports<'a>(snapshot: &'a Snapshot, memory: &mut Memory) -> Vec<Port<'a>> {
     let mut series: BTreeMap<(&str, &str), Vec<Sample<'a>>> = BTreeMap::new();
     let mut boards: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
     for (_, sample) in snapshot.all_samples() {
@@ -188,18 +194,18 @@ pub(super) fn ports<'a>(judge: &mut Judge<'a>) -> Vec<Port<'a>> {
     }
     let mut ports: Vec<Port<'a>> = series
         .into_values()
-        .filter_map(|samples| port(judge, samples, &boards))
+        .filter_map(|samples| port(snapshot, samples, &boards))
         .collect();
-    name_apart(&mut ports, judge.memory);
+    name_apart(&mut ports, memory);
     ports.sort_by(|a, b| a.id.cmp(&b.id));
     for port in &ports {
         if port.is_in_use() {
-            judge.memory.in_use(&port.id, port.rate);
+            memory.in_use(&port.id, port.rate);
         }
         // One beside another device must be told from it also when it is seen alone, whether or not it is in use.
         let beside = port.pci.is_some() && port.id == port.name;
-        if port.is_told() && (beside || judge.memory.best_rate(&port.id).is_some()) {
-            judge.memory.is(&port.id, port.role());
+        if port.is_told() && (beside || memory.best_rate(&port.id).is_some()) {
+            memory.is(&port.id, port.role());
         }
     }
     ports
@@ -207,7 +213,7 @@ pub(super) fn ports<'a>(judge: &mut Judge<'a>) -> Vec<Port<'a>> {
 
 /// One port of its series. `None`: it has no identity, or is a virtual function.
 fn port<'a>(
-    judge: &Judge<'a>,
+    snapshot: &'a Snapshot,
     samples: Vec<Sample<'a>>,
     boards: &BTreeMap<&'a str, (&'a str, &'a str)>,
 ) -> Option<Port<'a>> {
@@ -228,7 +234,7 @@ fn port<'a>(
         reason = "saturates, and only rates are compared"
     )]
     let rate = of(&PORT_RATE).map_or(0, |s| s.as_f64() as u64);
-    Some(Port {
+    let mut port = Port {
         id: format!("{owner}/{number}"),
         name: format!("{device}/{number}"),
         pci,
@@ -242,9 +248,12 @@ fn port<'a>(
         link_downed: of(&LINK_DOWNED),
         carrier_down: of(&CARRIER_DOWN),
         rate,
-        at: judge.read_at(&info),
+        at: snapshot.at.saturating_sub(info.age),
+        link: Link::Unknown,
         samples,
-    })
+    };
+    port.link = port.read_link();
+    Some(port)
 }
 
 /// The value of one label, for as long as the snapshot lives.

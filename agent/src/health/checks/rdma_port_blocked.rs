@@ -31,6 +31,7 @@ static RULE: Rule = Rule {
     is_of: |collector| std::ptr::eq(collector.spec.domain, &domain::RDMA),
     is_telling,
     long: Duration::from_secs(30),
+    ends_unlisted: true,
     finding: |subject, task| Finding {
         detail: format!("does not answer{}", in_call(task)),
         rank: 57,
@@ -41,9 +42,21 @@ static RULE: Rule = Rule {
     },
 };
 
+/// Where a thread waits for the kernel's lock of all network settings: whoever holds it blocks, not this port.
+const LOCKS: [&str; 6] = [
+    "rtnl_lock",
+    "dev_ethtool",
+    "dev_ioctl",
+    "rtnetlink_",
+    "ethnl_",
+    "genl_",
+];
+
 /// A kernel that does not show the call shows where in it the thread sleeps.
 fn is_telling(task: &Task) -> bool {
-    (task.state != 'R' && !task.call.is_empty()) || blocked::sleeps_in_driver(task)
+    let of_others = LOCKS.iter().any(|place| task.wchan.starts_with(place));
+    let in_call = task.state != 'R' && !task.call.is_empty() && !blocked::waits_for_storage(task);
+    !of_others && (in_call || blocked::sleeps_in_driver(task))
 }
 
 /// ` in read ports/1/state`: the file without what leads to its device, since reasons are short.
@@ -55,15 +68,15 @@ fn in_call(task: &Task) -> String {
             format!(" in {}", task.call)
         };
     };
+    let is_socket = file.starts_with("socket:");
+    if is_socket && !["send", "receive"].contains(&call) {
+        return format!(" in {call}");
+    }
     let below = ["/infiniband/", "/net/"]
         .iter()
         .find_map(|class| Some(file.rsplit_once(class)?.1.split_once('/')?.1));
     let name = below.or_else(|| file.rsplit('/').next()).unwrap_or(file);
-    let name = if file.starts_with("socket:") {
-        "netlink"
-    } else {
-        name
-    };
+    let name = if is_socket { "netlink" } else { name };
     format!(" in {call} {name}")
 }
 
@@ -94,6 +107,7 @@ mod tests {
             ),
             ("read /somewhere/state", " in read state"),
             ("send socket:[4711]", " in send netlink"),
+            ("ioctl socket:[4711]", " in ioctl"),
             ("open", " in open"),
             ("", " in wait_func"),
         ] {

@@ -7,7 +7,7 @@ use collectors::SubjectKind;
 use collectors::rdma::metrics::{PORT_LANES, PORT_RATE};
 
 use super::rdma_peers::{Opinion, Weighed, Whose, weigh};
-use super::rdma_port::{Link, Port, number, ports};
+use super::rdma_port::{Link, Port, number};
 use super::{Check, Scope, Version};
 use crate::health::Mode;
 use crate::health::condition::{Judged, Pace, Reading};
@@ -17,7 +17,7 @@ use crate::health::judge::{Judge, evidence};
 pub static CHECK: Check = Check {
     id: "rdma-port-degraded",
     subject: SubjectKind::RdmaPort,
-    condition: "The link of a port is up with fewer lanes or at a lower rate than it had before, or than at least three others of the same board, driver and link layer that all have the same, in four readings running, over two minutes or more, not in the first ten minutes after boot.",
+    condition: "The link of a port is up at a lower rate, with or without fewer lanes, than it had before, or than at least three others of the same board, driver and link layer that all have the same (which is only shown), in four readings running, over two minutes or more, not in the first ten minutes after boot.",
     scope: Scope::Node,
     // It carries traffic, if less; the other end is the switch's.
     ceiling: Mode::Comment,
@@ -30,9 +30,10 @@ pub static CHECK: Check = Check {
 /// Links train, and may train again, while drivers and switches start.
 const BOOT_GRACE: Duration = Duration::from_secs(600);
 
-static ROW: Weighed = Weighed {
+static BEFORE: Weighed = Weighed {
     check: &CHECK,
     of: "",
+    aspect: "",
     pace: &Pace {
         bad: 4,
         bad_span: Duration::from_secs(120),
@@ -44,6 +45,15 @@ static ROW: Weighed = Weighed {
     needs_peers: false,
     together: "lower rate",
     whose: Whose::Fabric,
+};
+
+static PEERS: Weighed = Weighed {
+    of: "peers",
+    // One of them may be cabled to something slower on purpose.
+    acts: false,
+    rank: 76,
+    together: "rate below that of their equals",
+    ..BEFORE
 };
 
 /// What a link carries.
@@ -83,35 +93,46 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
         )
     };
     let mut boards: BTreeMap<Board, BTreeMap<String, Width>> = BTreeMap::new();
-    for port in ports(judge) {
-        if let Some(width) = Width::of(&port).filter(|_| !port.board.is_empty()) {
+    for port in judge.ports {
+        if let Some(width) = Width::of(port).filter(|_| !port.board.is_empty()) {
             boards
-                .entry(board(&port))
+                .entry(board(port))
                 .or_default()
                 .insert(port.id.clone(), width);
         }
     }
-    weigh(judge, &ROW, |judge, port, _| {
+    let peers_of = |port: &Port<'_>| {
+        let others = boards.get(&board(port))?.iter().filter(|(id, _)| **id != port.id);
+        common(others.map(|(_, width)| width))
+    };
+    let mut judged = weigh(judge, &BEFORE, |judge, port, _| {
         let now = Width::of(port)?;
-        let lanes_name = format!("{} {} lanes", CHECK.id, port.id);
-        judge.memory.in_use(&lanes_name, now.lanes.unwrap_or_default());
-        let peers = boards.get(&board(port)).and_then(|ports| {
-            let others = ports.iter().filter(|(id, _)| **id != port.id);
-            common(others.map(|(_, width)| width))
-        });
-        let rate = judge.memory.best_rate(&port.id).unwrap_or(now.rate);
-        let rate = rate.max(peers.map_or(0, |p| p.rate));
-        let lanes = judge.memory.best_rate(&lanes_name).unwrap_or_default();
-        let lanes = lanes.max(peers.and_then(|p| p.lanes).unwrap_or_default());
-        let slow = now.rate < rate - rate / 100;
-        let narrow = now.lanes.is_some_and(|now| now < lanes);
-        let reading = match (slow || narrow, settled) {
-            (_, false) => Reading::Unknown,
-            (true, true) => Reading::Bad,
-            (false, true) => Reading::Good,
-        };
-        Some(say(port, now, (rate, lanes), (slow, narrow), reading))
-    })
+        let best = best(judge, port, now);
+        Some(say(port, now, best, "link degraded", settled))
+    });
+    judged.extend(weigh(judge, &PEERS, |judge, port, _| {
+        let (now, peers) = (Width::of(port)?, peers_of(port)?);
+        // What it had before says it better.
+        let told = is_below(now, best(judge, port, now)) && is_below(now, peers);
+        (!told).then(|| say(port, now, peers, "link below its equals", settled))
+    }));
+    judged
+}
+
+/// The best that a port had.
+fn best(judge: &mut Judge<'_>, port: &Port<'_>, now: Width) -> Width {
+    let lanes_name = format!("{} {} lanes", CHECK.id, port.id);
+    let memory = &mut *judge.memory;
+    memory.in_use(&lanes_name, now.lanes.unwrap_or_default());
+    Width {
+        rate: memory.best_rate(&port.id).unwrap_or(now.rate),
+        lanes: memory.best_rate(&lanes_name),
+    }
+}
+
+/// Fewer lanes that carry as much are no loss.
+fn is_below(now: Width, expected: Width) -> bool {
+    now.rate < expected.rate - expected.rate / 100
 }
 
 /// Gigabits per second, as people know it.
@@ -119,23 +140,29 @@ fn gigabits(rate: u64) -> u64 {
     rate / 125_000_000
 }
 
-fn say(
-    port: &Port<'_>,
-    now: Width,
-    (rate, lanes): (u64, u64),
-    (slow, narrow): (bool, bool),
-    reading: Reading,
-) -> Opinion {
-    let mut detail = "link degraded:".to_owned();
+fn say(port: &Port<'_>, now: Width, expected: Width, what: &str, settled: bool) -> Opinion {
+    let reading = match is_below(now, expected) {
+        _ if !settled => Reading::Unknown,
+        true => Reading::Bad,
+        false => Reading::Good,
+    };
+    let mut detail = format!("{what}:");
     let mut lines = Vec::new();
-    if narrow {
-        detail.push_str(&format!(" x{} of x{lanes}", now.lanes.unwrap_or_default()));
-        lines.extend(port.one(&PORT_LANES).map(|s| evidence(s, &lanes.to_string())));
+    if let (Some(lanes), Some(of)) = (now.lanes, expected.lanes)
+        && lanes < of
+    {
+        detail.push_str(&format!(" x{lanes} of x{of}"));
+        lines.extend(port.one(&PORT_LANES).map(|s| evidence(s, &of.to_string())));
     }
-    if slow {
-        detail.push_str(&format!(" {} of {} Gb/s", gigabits(now.rate), gigabits(rate)));
-        lines.extend(port.one(&PORT_RATE).map(|s| evidence(s, &rate.to_string())));
-    }
+    detail.push_str(&format!(
+        " {} of {} Gb/s",
+        gigabits(now.rate),
+        gigabits(expected.rate)
+    ));
+    lines.extend(
+        port.one(&PORT_RATE)
+            .map(|s| evidence(s, &expected.rate.to_string())),
+    );
     Opinion {
         reading,
         at: port.at,

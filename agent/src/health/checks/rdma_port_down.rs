@@ -7,7 +7,7 @@ use collectors::rdma::metrics::NETDEV_UP;
 use collectors::{Subject, SubjectKind};
 
 use super::rdma_group::{Fault, Group, groups};
-use super::rdma_port::{Link, Port, number, ports};
+use super::rdma_port::{Link, Port, number};
 use super::{Check, Scope, Version};
 use crate::health::Mode;
 use crate::health::condition::{Judged, Pace, Reading, Run};
@@ -42,10 +42,10 @@ static PACE: Pace = Pace {
 };
 
 fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    let ports = ports(judge);
+    let ports = judge.ports;
     let settled = judge.since_boot >= BOOT_GRACE && judge.since_start >= START_GRACE;
     let mut judged = Vec::new();
-    let groups = groups(&ports, judge.memory);
+    let groups = groups(ports, judge.memory);
     let mut fabrics: BTreeMap<(&str, &str), Vec<&Group<'_, '_>>> = BTreeMap::new();
     for group in &groups {
         judged.extend(group.ports.iter().map(|port| alone(group, port, settled)));
@@ -122,7 +122,7 @@ fn together<'a>(layer: &str, driver: &str, groups: &[&Group<'_, '_>], settled: b
         .map(|p| p.name.as_str())
         .collect();
     let finding = Finding {
-        detail: format!("most {layer} ports down together"),
+        detail: format!("most {layer} ports of {driver} down together"),
         rank: 65,
         remedy: Remedy::Inspect,
         drains: false,

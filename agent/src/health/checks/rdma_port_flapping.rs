@@ -6,7 +6,7 @@ use std::time::Duration;
 use collectors::SubjectKind;
 
 use super::rdma_group::{Group, groups};
-use super::rdma_port::{Link, Port, number, ports};
+use super::rdma_port::{Link, Port, number};
 use super::{Check, Scope, Version};
 use crate::core::snapshot::Sample;
 use crate::health::Mode;
@@ -58,13 +58,13 @@ fn key(port: &Port<'_>) -> String {
 }
 
 fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    let ports = ports(judge);
+    let ports = judge.ports;
     let now_ms = judge.now_ms();
     let settled = judge.since_boot >= BOOT_GRACE;
-    remember(judge.memory, &ports, settled.then_some(now_ms));
+    remember(judge.memory, ports, settled.then_some(now_ms));
     let watched_ms = u64::try_from(judge.since_start.as_millis()).unwrap_or(u64::MAX);
     let mut judged = Vec::new();
-    for group in groups(&ports, judge.memory) {
+    for group in groups(ports, judge.memory) {
         for port in &group.ports {
             let falls = Falls::of(judge.memory, &group, port, now_ms);
             let reading = if settled {
@@ -126,16 +126,15 @@ struct Falls {
 
 impl Falls {
     fn of(memory: &Memory, group: &Group<'_, '_>, port: &Port<'_>, now_ms: u64) -> Self {
-        let times = |port: &Port<'_>, source: &str| {
+        // Peers are looked at for a little longer, so that what was shared stays so until it is forgotten.
+        let times = |key: &str, source: &str, more: u64| {
             let (_, window) = if source == "seen" { SEEN } else { COUNTED };
-            memory.times(&format!("{} {source}", key(port)), window, now_ms)
+            memory.times(&format!("{key} {source}"), window + more, now_ms)
         };
-        let peers: Vec<Vec<u64>> = group
-            .ports
-            .iter()
-            .filter(|p| p.id != port.id)
-            .map(|p| SOURCES.iter().flat_map(|s| times(p, s)).collect())
-            .collect();
+        let peers: Vec<Vec<u64>> = group.others(port, |id| {
+            let key = format!("{} {id}", CHECK.id);
+            SOURCES.iter().flat_map(|s| times(&key, s, TOGETHER_MS)).collect()
+        });
         let is_shared = |at: u64| {
             let with = |p: &&Vec<u64>| p.iter().any(|t| t.abs_diff(at) <= TOGETHER_MS);
             peers.len() >= 3 && peers.iter().filter(with).count() * 2 > peers.len()
@@ -146,7 +145,7 @@ impl Falls {
             last_ms: None,
         };
         for (source, own) in SOURCES.iter().zip(&mut falls.own) {
-            for at in times(port, source) {
+            for at in times(&key(port), source, 0) {
                 if is_shared(at) {
                     falls.shared += 1;
                 } else {

@@ -15,12 +15,12 @@ use crate::health::judge::Judge;
 pub static CHECK: Check = Check {
     id: "rdma-retries-exceeded",
     subject: SubjectKind::RdmaPort,
-    condition: "Queue pairs of a port died because the limit of their retries was exceeded, not together with most of its peers. Once is only shown, since the other end may be at fault; at three times within 24 hours, with at least four ports like it, it is more.",
+    condition: "Queue pairs of a port died because the limit of their retries was exceeded, not together with most of its peers. Once is only shown, since the other end may be at fault; on three occasions within 24 hours, ten minutes apart and with no other port having part in it, with at least four ports like it, it is more.",
     scope: Scope::Node,
     // It takes two ends for a retry. Which one is ill cannot be seen from here.
     ceiling: Mode::Comment,
     since: Version(0, 1, 0),
-    clears: "By itself: it did not happen for an hour; for six hours, where it had happened three times.",
+    clears: "By itself: it did not happen for an hour; for six hours, where it had happened on three occasions.",
     runbook: "docs/runbooks/rdma-retries-exceeded.md",
     conditions: Some(conditions),
 };
@@ -36,6 +36,7 @@ static ROW: Counted = Counted {
         Rule {
             of: "",
             enough: 1,
+            occasions: false,
             window_ms: HOUR_MS,
             quiet_ms: HOUR_MS,
             detail: "a queue pair gave up",
@@ -45,6 +46,7 @@ static ROW: Counted = Counted {
         Rule {
             of: "again",
             enough: 3,
+            occasions: true,
             window_ms: 24 * HOUR_MS,
             quiet_ms: 6 * HOUR_MS,
             detail: "queue pairs give up again and again",
@@ -53,6 +55,7 @@ static ROW: Counted = Counted {
         },
     ],
     grace: Duration::ZERO,
+    up_for: Duration::ZERO,
     needs_peers: true,
     together: "queue pairs gave up",
 };

@@ -28,6 +28,18 @@ pub(super) enum Aspect {
 }
 
 impl Aspect {
+    /// What a site may say.
+    pub(super) const OF_PROFILE: [Self; 8] = [
+        Self::Pfc,
+        Self::Trust,
+        Self::Ecn,
+        Self::Mtu,
+        Self::Fec,
+        Self::Rate,
+        Self::Firmware,
+        Self::Gid,
+    ];
+
     /// What ports of a kind have alike.
     pub(super) const OF_PEERS: [Self; 4] = [Self::Pfc, Self::Trust, Self::Mtu, Self::Firmware];
 
@@ -47,17 +59,17 @@ impl Aspect {
     }
 
     /// The metric that shows it.
-    pub(super) const fn source(self) -> &'static str {
+    pub(super) const fn metric(self) -> &'static Metric {
         match self {
-            Self::Pfc => PFC_ENABLED.name,
-            Self::Trust => QOS_TRUST.name,
-            Self::Ecn => DCQCN_ENABLED.name,
-            Self::Mtu => PORT_MTU.name,
-            Self::Fec => FEC_MODE.name,
-            Self::Rate => PORT_RATE.name,
-            Self::Firmware => DEVICE_INFO.name,
-            Self::Gid => ROCE_NCCL_GID_INFO.name,
-            Self::Gids => ROCE_V2_GIDS.name,
+            Self::Pfc => &PFC_ENABLED,
+            Self::Trust => &QOS_TRUST,
+            Self::Ecn => &DCQCN_ENABLED,
+            Self::Mtu => &PORT_MTU,
+            Self::Fec => &FEC_MODE,
+            Self::Rate => &PORT_RATE,
+            Self::Firmware => &DEVICE_INFO,
+            Self::Gid => &ROCE_NCCL_GID_INFO,
+            Self::Gids => &ROCE_V2_GIDS,
         }
     }
 }
@@ -152,24 +164,25 @@ impl Want {
     }
 
     /// What the site says. Only rate and firmware are of every port; the rest is of Ethernet.
-    pub(super) fn of_profile(profile: &Rdma, port: &Port<'_>) -> Vec<Self> {
+    pub(super) fn of_profile(aspect: Aspect, profile: &Rdma, port: &Port<'_>) -> Option<Self> {
+        let of_every = matches!(aspect, Aspect::Rate | Aspect::Firmware);
+        if !of_every && port.link_layer != "Ethernet" {
+            return None;
+        }
         let number = |n: Option<u64>| n.map(|n| n.to_string());
-        let every = [
-            Self::new(Aspect::Rate, number(profile.rate)),
-            Self::new(Aspect::Firmware, profile.firmware.iter().cloned()),
-        ];
-        let of_ethernet = [
-            Self::new(Aspect::Pfc, profile.pfc.as_deref().map(word_of)),
-            Self::new(Aspect::Trust, profile.trust.clone()),
-            Self::new(Aspect::Ecn, profile.ecn.as_deref().map(word_of)),
-            Self::new(Aspect::Mtu, number(profile.mtu)),
-            Self::new(Aspect::Fec, profile.fec.clone()),
+        let word = match aspect {
+            Aspect::Rate => return Self::new(aspect, profile.rate.iter().map(u64::to_string)),
+            Aspect::Firmware => return Self::new(aspect, profile.firmware.iter().cloned()),
+            Aspect::Pfc => profile.pfc.as_deref().map(word_of),
+            Aspect::Trust => profile.trust.clone(),
+            Aspect::Ecn => profile.ecn.as_deref().map(word_of),
+            Aspect::Mtu => number(profile.mtu),
+            Aspect::Fec => profile.fec.clone(),
             // Read only where the site says which entry jobs use (`rdma.nccl_gid_index`).
-            port.one(&ROCE_NCCL_GID_INFO)
-                .and_then(|_| Self::new(Aspect::Gid, ["RoCE v2".to_owned()])),
-        ];
-        let of_ethernet = of_ethernet.into_iter().filter(|_| port.link_layer == "Ethernet");
-        every.into_iter().chain(of_ethernet).flatten().collect()
+            Aspect::Gid => Some("RoCE v2".to_owned()),
+            Aspect::Gids => None,
+        };
+        Self::new(aspect, word)
     }
 
     /// That a RoCE port has an address to be reached by.

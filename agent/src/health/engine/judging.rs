@@ -1,5 +1,7 @@
 //! From conditions to findings, and what a person's word means for them.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use collectors::Subject;
 use collectors::gpu::metrics as m;
 use collectors::nvidia::metrics as n;
@@ -11,6 +13,7 @@ use crate::health::checks::CHECKS;
 use crate::health::checks::gpu::{Gpu, whole};
 use crate::health::checks::gpu_ecc;
 use crate::health::checks::host::Host;
+use crate::health::checks::rdma_port;
 use crate::health::condition::Turn;
 use crate::health::incident::Incident;
 use crate::health::incident::Status;
@@ -41,6 +44,7 @@ impl Engine {
     /// Asks every check that looks at conditions.
     pub(super) fn judge(&mut self, snapshot: &Snapshot, host: &Host) {
         let mut turned = Vec::new();
+        let ports = rdma_port::ports(snapshot, &mut self.state.memory);
         for check in CHECKS {
             let Some(conditions) = check.conditions else {
                 continue;
@@ -48,11 +52,13 @@ impl Engine {
             let mut judge = Judge {
                 snapshot,
                 host,
+                ports: &ports,
                 policy: &self.policy,
                 inventory: &self.state.inventory,
                 gres: self.gres.as_deref(),
                 since_boot: self.now.boottime,
                 since_start: self.now.boottime.saturating_sub(self.started),
+                bad: of_check(&self.state.bad, check.id),
                 memory: &mut self.state.memory,
             };
             self.streaks.begin();
@@ -62,6 +68,9 @@ impl Engine {
                 }
             }
             self.streaks.end(check.id);
+        }
+        if std::mem::take(&mut self.state.memory.counted) {
+            self.out.counted(self.now.boottime);
         }
         for (turn, key, mut finding) in turned {
             self.out.dirty = true;
@@ -158,12 +167,22 @@ impl Engine {
     /// What was counted for its conditions begins anew. What only a reset ends stays bad unless it is `repaired`: its end
     /// could not be seen otherwise.
     fn count_anew(&mut self, known: &Known, repaired: bool) {
-        for key in &known.conditions {
-            let stays = !repaired && key.starts_with(gpu_ecc::UNCORRECTED.id);
-            if !stays && self.state.memory.forget(key) {
-                self.state.bad.remove(key);
-                self.streaks.forget(key);
-            }
+        let ended = known.conditions.iter();
+        let ended = ended.filter(|key| repaired || !key.starts_with(gpu_ecc::UNCORRECTED.id));
+        // Conditions of one check and device go by the same counts, whatever else is in their keys.
+        let counts: BTreeMap<String, bool> = ended
+            .clone()
+            .map(|key| counts_of(key))
+            .collect::<BTreeSet<String>>()
+            .into_iter()
+            .map(|counts| {
+                let had_any = self.state.memory.forget(&counts);
+                (counts, had_any)
+            })
+            .collect();
+        for key in ended.filter(|key| counts.get(&counts_of(key)) == Some(&true)) {
+            self.state.bad.remove(key);
+            self.streaks.forget(key);
         }
     }
 
@@ -172,6 +191,18 @@ impl Engine {
             self.streaks.forget(key);
         }
     }
+}
+
+/// Those conditions whose keys begin with the check's id.
+fn of_check(bad: &BTreeSet<String>, check: &str) -> Vec<String> {
+    let from = bad.range(format!("{check} ")..);
+    let of = from.take_while(|key| key.strip_prefix(check).is_some_and(|rest| rest.starts_with(' ')));
+    of.cloned().collect()
+}
+
+/// What the counts behind a condition begin with: its check and its device.
+fn counts_of(key: &str) -> String {
+    key.splitn(3, ' ').take(2).collect::<Vec<_>>().join(" ")
 }
 
 fn counters(gpu: &Gpu<'_>) -> Counters {

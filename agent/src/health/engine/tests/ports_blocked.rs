@@ -50,6 +50,9 @@ fn a_port_that_is_merely_late_or_moves_on_is_not() {
         ('S', "futex", ""),
         ('D', "nfs_wait_bit_killable", ""),
         ('D', "", ""),
+        ('D', "nfs_wait_bit_killable", "read /sys/x"),
+        ('D', "rtnl_lock", "ioctl socket:[1]"),
+        ('D', "dev_ethtool", ""),
     ] {
         waits(&mut sim, state, wchan, call);
         sim.pass(600);
@@ -60,4 +63,21 @@ fn a_port_that_is_merely_late_or_moves_on_is_not() {
         sim.pass(15);
     }
     assert!(sim.incidents().is_empty(), "each file takes a moment");
+}
+
+#[test]
+fn a_port_that_goes_by_another_name_afterwards_is_the_end_of_it() {
+    let mut sim = node(8);
+    waits(
+        &mut sim,
+        'D',
+        "wait_func",
+        "read /sys/x/infiniband/mlx5_2/ports/1/state",
+    );
+    sim.pass(120);
+    assert_eq!(sim.incidents(), ["does not answer in read ports/1/state open"]);
+    sim.host.ports[2].late = false;
+    sim.host.ports[2].device = "mlx5_renamed".to_owned();
+    sim.pass(300);
+    assert_eq!(sim.incidents(), ["does not answer in read ports/1/state cleared"]);
 }

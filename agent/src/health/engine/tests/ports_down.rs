@@ -1,5 +1,7 @@
 //! Check `rdma-port-down`, with the false alarms that it must not give.
 
+use collectors::rdma::metrics::REQ_TRANSPORT_RETRIES_EXCEEDED;
+
 use super::host::Port;
 use super::sim::*;
 use crate::health::verdict::Health;
@@ -65,6 +67,28 @@ fn it_comments_unless_the_site_lets_it_drain() {
 }
 
 #[test]
+fn what_is_only_shown_outlives_the_drain_and_does_not_hold_it() {
+    let mut sim = node(8);
+    for port in &mut sim.host.ports {
+        port.set(&REQ_TRANSPORT_RETRIES_EXCEEDED, &[], 0.0);
+    }
+    sim.pass(60);
+    sim.host.ports[3].down();
+    sim.pass(300);
+    sim.host.ports[3].add(&REQ_TRANSPORT_RETRIES_EXCEEDED, &[], 1.0);
+    sim.pass(200);
+    assert!(sim.slurm.is_drained());
+    assert!(sim.says("a queue pair gave up at 0000:13:00.0", false));
+    sim.host.ports[3].up();
+    sim.pass(700);
+    assert!(!sim.slurm.is_drained());
+    assert!(sim.says("link down at 0000:13:00.0", true));
+    assert_eq!(sim.incidents(), ["link down at 0000:13:00.0 open"]);
+    sim.pass(3600);
+    assert_eq!(sim.incidents(), ["link down at 0000:13:00.0 cleared"]);
+}
+
+#[test]
 fn it_ends_after_ten_minutes_up() {
     let mut sim = node(8);
     sim.host.ports[3].down();
@@ -85,7 +109,10 @@ fn a_switch_that_restarts_never_drains_and_is_one_incident() {
     }
     sim.pass(3600);
     assert_eq!(sim.slurm.drains, 0);
-    assert_eq!(sim.incidents(), ["most InfiniBand ports down together open"]);
+    assert_eq!(
+        sim.incidents(),
+        ["most InfiniBand ports of mlx5_core down together open"]
+    );
     let finding = first_finding(&sim);
     assert!(
         finding.evidence[0].contains("0 of 8 InfiniBand ports of mlx5_core up: shared"),
@@ -102,7 +129,7 @@ fn a_switch_that_restarts_never_drains_and_is_one_incident() {
         sim.incidents(),
         [
             "link down at 0000:10:00.0 open",
-            "most InfiniBand ports down together cleared"
+            "most InfiniBand ports of mlx5_core down together cleared"
         ]
     );
     assert_eq!(sim.slurm.drains, 1);

@@ -120,6 +120,22 @@ fn a_switch_that_restarts_again_and_again_is_not_the_node() {
 }
 
 #[test]
+fn what_peers_shared_stays_shared_when_it_is_a_day_old() {
+    let mut sim = node(8);
+    for n in [0, 1, 2, 4, 5, 6, 7] {
+        sim.host.ports[n].link_downed = Some(1);
+    }
+    sim.pass(90);
+    sim.host.ports[3].link_downed = Some(1);
+    sim.pass(22 * HOUR);
+    for _ in 0..4 {
+        blink(&mut sim);
+    }
+    sim.pass(2 * HOUR);
+    assert!(sim.incidents().is_empty(), "{:?}", sim.incidents());
+}
+
+#[test]
 fn alone_it_never_drains() {
     let mut config = config(Mode::Drain);
     let check = "rdma-port-flapping".to_owned();

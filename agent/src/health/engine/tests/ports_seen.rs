@@ -3,7 +3,7 @@
 use super::host::Port;
 use super::ports_down::node;
 
-const TOGETHER: &str = "most InfiniBand ports down together";
+const TOGETHER: &str = "most InfiniBand ports of mlx5_core down together";
 
 /// Another device on the function of port 3, first by name, that was never in use.
 fn neighbour() -> Port {

@@ -43,13 +43,13 @@ mod retries {
     fn a_queue_pair_that_gave_up_is_shown_and_ends_after_an_hour() {
         let mut sim = node(8, M);
         grows(&mut sim, 3, M);
-        sim.pass(90);
+        sim.pass(165);
         assert_eq!(sim.incidents(), [format!("{ONCE} open")]);
         assert_eq!((sim.slurm.drains, sim.slurm.comment.clone()), (0, None));
         assert_eq!(
             evidence(&sim),
             "rdma_req_transport_retries_exceeded_total{device=\"mlx5_3\",port=\"1\"} 8, expected not to grow, \
-             0.0 s old, grew in 1 readings; mlx5_3/1 at 0000:13:00.0: 1 times within 1 h, last 60 s ago, 0 more \
+             0.0 s old, grew in 1 readings; mlx5_3/1 at 0000:13:00.0: 1 times within 1 h, last 135 s ago, 0 more \
              shared with most peers do not count; 8 of 8 InfiniBand ports of mlx5_core up"
         );
         sim.pass(HOUR + 120);
@@ -95,7 +95,7 @@ mod retries {
         }
         assert_eq!(
             sim.incidents(),
-            ["queue pairs gave up of most InfiniBand ports together open"]
+            ["queue pairs gave up of most InfiniBand ports of mlx5_core together open"]
         );
         assert!(
             evidence(&sim).contains("8 of 8 ports of mlx5_core"),
@@ -106,8 +106,23 @@ mod retries {
         sim.pass(2 * HOUR);
         assert_eq!(
             sim.incidents(),
-            ["queue pairs gave up of most InfiniBand ports together cleared"]
+            ["queue pairs gave up of most InfiniBand ports of mlx5_core together cleared"]
         );
+    }
+
+    #[test]
+    fn a_port_without_the_counter_does_not_hold_up_the_end_of_what_the_others_share() {
+        let mut sim = node(8, M);
+        sim.host.ports.push(Port::new(8));
+        sim.pass(60);
+        for port in 0..8 {
+            grows(&mut sim, port, M);
+        }
+        sim.pass(165);
+        let together = "queue pairs gave up of most InfiniBand ports of mlx5_core together";
+        assert_eq!(sim.incidents(), [format!("{together} open")]);
+        sim.pass(2 * HOUR);
+        assert_eq!(sim.incidents(), [format!("{together} cleared")]);
     }
 
     #[test]
@@ -138,7 +153,7 @@ mod retries {
     fn what_cannot_be_read_ends_nothing() {
         let mut sim = node(8, M);
         grows(&mut sim, 3, M);
-        sim.pass(90);
+        sim.pass(165);
         sim.host.ports[3].series.clear();
         sim.pass(3 * HOUR);
         assert_eq!(sim.incidents(), [format!("{ONCE} open")]);
@@ -169,8 +184,13 @@ mod retries {
         let mut sim = node(8, M);
         for _ in 0..3 {
             grows(&mut sim, 3, M);
-            sim.pass(600);
+            sim.pass(700);
         }
+        assert!(
+            sim.incidents().contains(&format!("{AGAIN} open")),
+            "{:?}",
+            sim.incidents()
+        );
         let id = sim.engine.view().incidents[0].id.clone();
         sim.order(OrderVerb::Clear, &id).unwrap();
         sim.pass(600);
@@ -185,6 +205,102 @@ mod retries {
             sim.incidents().contains(&format!("{ONCE} open")),
             "{:?}",
             sim.incidents()
+        );
+        for _ in 0..2 {
+            sim.pass(700);
+            grows(&mut sim, 3, M);
+        }
+        sim.pass(700);
+        assert!(
+            sim.incidents().contains(&format!("{AGAIN} open")),
+            "three new ones: {:?}",
+            sim.incidents()
+        );
+    }
+
+    #[test]
+    fn what_grew_while_nobody_looked_has_no_time() {
+        let mut sim = node(8, M);
+        sim.host.ports[3].series.clear();
+        sim.pass(300);
+        sim.host.ports[3].set(M, &[], 50.0);
+        sim.pass(600);
+        assert!(sim.incidents().is_empty(), "{:?}", sim.incidents());
+    }
+
+    #[test]
+    fn peers_that_give_up_within_two_minutes_share_it() {
+        let mut sim = node(8, M);
+        grows(&mut sim, 3, M);
+        sim.pass(105);
+        for port in [0, 1, 2, 4, 5, 6, 7] {
+            grows(&mut sim, port, M);
+        }
+        sim.pass(600);
+        assert_eq!(
+            sim.incidents(),
+            ["queue pairs gave up of most InfiniBand ports of mlx5_core together open"]
+        );
+    }
+
+    #[test]
+    fn peers_that_are_out_of_sight_afterwards_shared_it_all_the_same() {
+        let mut sim = node(8, M);
+        for port in 0..8 {
+            grows(&mut sim, port, M);
+        }
+        sim.pass(15);
+        sim.host
+            .ports
+            .retain(|p| ["mlx5_3", "mlx5_4"].contains(&p.device.as_str()));
+        sim.pass(900);
+        assert!(
+            !sim.incidents()
+                .iter()
+                .any(|i| i.starts_with("a queue pair gave up")),
+            "{:?}",
+            sim.incidents()
+        );
+    }
+
+    #[test]
+    fn a_job_that_dies_again_at_once_is_one_occasion() {
+        let mut sim = node(8, M);
+        for _ in 0..5 {
+            grows(&mut sim, 3, M);
+            sim.pass(300);
+        }
+        assert_eq!(sim.incidents(), [format!("{ONCE} open")]);
+        assert_eq!(sim.slurm.comment, None);
+    }
+
+    #[test]
+    fn what_another_port_had_part_in_is_not_counted_against_one() {
+        let mut sim = node(8, M);
+        for _ in 0..4 {
+            grows(&mut sim, 3, M);
+            grows(&mut sim, 4, M);
+            sim.pass(2 * HOUR);
+        }
+        assert!(
+            !sim.incidents().iter().any(|i| i.contains("again and again")),
+            "{:?}",
+            sim.incidents()
+        );
+        assert_eq!(sim.slurm.comment, None);
+    }
+
+    #[test]
+    fn evidence_counts_within_the_time_of_its_own_rule() {
+        let mut sim = node(8, M);
+        grows(&mut sim, 3, M);
+        sim.pass(3 * HOUR);
+        grows(&mut sim, 3, M);
+        sim.pass(165);
+        let evidence = evidence(&sim);
+        assert!(
+            evidence.contains("grew in 1 readings") && evidence.contains("1 times within 1 h"),
+            "{evidence}"
         );
     }
 
@@ -208,7 +324,7 @@ mod integrity {
     fn one_error_is_a_finding_that_comments_and_ends_after_six_hours() {
         let mut sim = node(8, M);
         grows(&mut sim, 3, M);
-        sim.pass(90);
+        sim.pass(165);
         assert_eq!(sim.incidents(), [format!("{LOST} open")]);
         assert!(sim.slurm.comment.clone().unwrap().contains("rdma-link-integrity"));
         sim.pass(6 * HOUR - 300);
@@ -221,7 +337,7 @@ mod integrity {
     fn a_link_is_the_ports_own_also_where_it_is_the_only_one() {
         let mut sim = node(1, M);
         grows(&mut sim, 0, M);
-        sim.pass(90);
+        sim.pass(165);
         assert!(sim.slurm.comment.is_some());
     }
 
@@ -230,7 +346,7 @@ mod integrity {
         let mut sim = node(8, M);
         sim.host.ports[3].set(M, &[], 15.0);
         sim.host.ports[3].set(&COUNTER_SATURATED, &["local_link_integrity_errors"], 1.0);
-        sim.pass(90);
+        sim.pass(165);
         assert!(
             evidence(&sim).contains("full: it counts no more"),
             "{}",
@@ -270,7 +386,29 @@ mod integrity {
         sim.host.ports[3].add(&LINK_ERROR_RECOVERY, &[], 3.0);
         sim.pass(30);
         sim.host.ports[3].add(&LINK_ERROR_RECOVERY, &[], 2.0);
-        sim.pass(120);
+        sim.pass(180);
+        assert_eq!(sim.incidents(), [format!("{LOST} open")]);
+    }
+
+    #[test]
+    fn what_a_link_counts_while_it_trains_is_none() {
+        let mut sim = node(8, M);
+        sim.host.ports[3].down();
+        grows(&mut sim, 3, M);
+        sim.pass(60);
+        sim.host.ports[3].up();
+        grows(&mut sim, 3, M);
+        sim.pass(60);
+        grows(&mut sim, 3, M);
+        sim.pass(400);
+        assert!(sim.incidents().is_empty(), "{:?}", sim.incidents());
+        // It went down and came up between two readings.
+        sim.host.ports[3].link_downed = Some(1);
+        grows(&mut sim, 3, M);
+        sim.pass(400);
+        assert!(sim.incidents().is_empty(), "{:?}", sim.incidents());
+        grows(&mut sim, 3, M);
+        sim.pass(165);
         assert_eq!(sim.incidents(), [format!("{LOST} open")]);
     }
 
@@ -299,6 +437,7 @@ mod notifications {
             grows(&mut sim, 3, M);
             sim.pass(120);
         }
+        sim.pass(60);
         assert_eq!(
             sim.incidents(),
             ["congestion notifications ignored at 0000:13:00.0 open"]
@@ -321,7 +460,7 @@ mod notifications {
         }
         assert_eq!(
             sim.incidents(),
-            ["congestion notifications ignored of most InfiniBand ports together open"]
+            ["congestion notifications ignored of most InfiniBand ports of mlx5_core together open"]
         );
         assert_eq!(sim.slurm.comment, None);
     }

@@ -68,7 +68,7 @@ mod bits {
         run(&mut sim, 40, &[0, 1, 2, 3, 4, 5, 6, 7], 100.0);
         assert_eq!(
             sim.incidents(),
-            ["bit errors of most InfiniBand ports together open"]
+            ["bit errors of most InfiniBand ports of mlx5_core together open"]
         );
         assert_eq!(sim.slurm.comment, None);
     }
@@ -130,6 +130,15 @@ mod bits {
     }
 
     #[test]
+    fn bits_that_were_counted_anew_are_watched_anew() {
+        let mut sim = node(8);
+        ethernet(&mut sim, 10, 1.0);
+        sim.host.ports[3].set(&PHY_RX_BITS, &[], 0.0);
+        ethernet(&mut sim, 60, 200.0);
+        assert_eq!(sim.incidents(), [format!("{ERRORS} open")]);
+    }
+
+    #[test]
     fn few_errors_on_a_quiet_link_say_nothing() {
         let mut sim = node(8);
         for port in &mut sim.host.ports {
@@ -181,6 +190,18 @@ mod degraded {
     }
 
     #[test]
+    fn fewer_lanes_that_carry_as_much_are_none() {
+        let mut sim = node(8);
+        for port in &mut sim.host.ports {
+            port.set(&PORT_LANES, &[], 8.0);
+        }
+        sim.pass(1000);
+        sim.host.ports[3].set(&PORT_LANES, &[], 4.0);
+        sim.pass(600);
+        assert!(sim.incidents().is_empty(), "{:?}", sim.incidents());
+    }
+
+    #[test]
     fn one_that_came_up_slow_is_told_by_its_equals() {
         let mut sim = node(8);
         for port in &mut sim.host.ports {
@@ -188,7 +209,11 @@ mod degraded {
         }
         sim.host.ports[3].rate = Some(25e9);
         sim.pass(1000);
-        assert_eq!(sim.incidents(), [format!("{SLOW} open")]);
+        assert_eq!(
+            sim.incidents(),
+            ["link below its equals: 200 of 400 Gb/s at 0000:13:00.0 open"]
+        );
+        assert_eq!(sim.slurm.comment, None, "it may be one for storage");
     }
 
     #[test]
@@ -225,7 +250,7 @@ mod degraded {
         sim.pass(600);
         assert_eq!(
             sim.incidents(),
-            ["lower rate of most InfiniBand ports together open"]
+            ["lower rate of most InfiniBand ports of mlx5_core together open"]
         );
         assert_eq!(sim.slurm.comment, None);
     }
@@ -280,7 +305,10 @@ mod loss {
     #[test]
     fn on_all_ports_it_is_the_fabric_and_on_the_only_one_nobody_can_tell() {
         for (ports, expected) in [
-            (8, "packet loss of most InfiniBand ports together open".to_owned()),
+            (
+                8,
+                "packet loss of most InfiniBand ports of mlx5_core together open".to_owned(),
+            ),
             (1, "packets are lost on the way at 0000:10:00.0 open".to_owned()),
         ] {
             let mut sim = node(ports);
@@ -296,6 +324,20 @@ mod loss {
         let mut sim = node(8);
         run(&mut sim, 10, &[3], 5.0);
         assert!(sim.incidents().is_empty());
+    }
+
+    #[test]
+    fn a_port_that_sends_nothing_loses_nothing() {
+        let mut sim = node(8);
+        for port in &mut sim.host.ports {
+            port.set(&PORT_XMIT_PACKETS, &[], 10_000.0);
+            port.set(&PACKET_SEQ_ERR, &[], 0.0);
+        }
+        for _ in 0..40 {
+            sim.host.ports[3].add(&PACKET_SEQ_ERR, &[], 200.0);
+            sim.pass(15);
+        }
+        assert!(sim.incidents().is_empty(), "{:?}", sim.incidents());
     }
 
     #[test]

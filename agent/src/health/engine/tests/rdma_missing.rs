@@ -86,6 +86,17 @@ fn one_that_was_unbound_or_given_away_is_not_missing() {
 }
 
 #[test]
+fn one_that_is_configured_and_has_no_driver_is_missing() {
+    let mut sim = node();
+    sim.config.health.rdma.addresses = vec![pci(PCI)];
+    sim.reload();
+    sim.host.ports.remove(3);
+    (sim.host.networks[3].1, sim.host.networks[3].2) = ("", Some(false));
+    sim.pass(200);
+    assert_eq!(sim.incidents(), open("RDMA adapter without a driver"));
+}
+
+#[test]
 fn a_port_that_is_bonded_with_the_other_of_its_card_is_part_of_its_device() {
     let mut sim = Sim::new(Mode::Drain);
     sim.host.ports = (0..2).map(Port::new).collect();

@@ -87,7 +87,10 @@ fn received_pauses_are_the_fabrics_and_no_finding() {
 fn all_ports_pausing_is_the_host_and_not_one_port() {
     let mut sim = node();
     pause(&mut sim, 4, &[0, 1, 2, 3, 4, 5, 6, 7], 0.3);
-    assert_eq!(sim.incidents(), ["pauses of most Ethernet ports together open"]);
+    assert_eq!(
+        sim.incidents(),
+        ["pauses of most Ethernet ports of mlx5_core together open"]
+    );
     assert_eq!(sim.slurm.drains, 0);
 }
 
@@ -124,7 +127,7 @@ mod loss {
     fn one_packet_of_a_priority_with_flow_control_is_a_finding() {
         let mut sim = node();
         sim.host.ports[3].add(&PRIORITY_DISCARDS, &["3", "discard"], 1.0);
-        sim.pass(90);
+        sim.pass(165);
         assert_eq!(sim.incidents(), [format!("{LOSS} open")]);
         assert!(sim.slurm.comment.clone().unwrap().contains("rdma-lossless-loss"));
         sim.pass(HOUR + 200);
@@ -150,10 +153,10 @@ mod loss {
         for port in &mut sim.host.ports {
             port.add(&PRIORITY_DISCARDS, &["3", "discard"], 50.0);
         }
-        sim.pass(120);
+        sim.pass(180);
         assert_eq!(
             sim.incidents(),
-            ["loss on a lossless priority of most Ethernet ports together open"]
+            ["loss on a lossless priority of most Ethernet ports of mlx5_core together open"]
         );
         assert_eq!(sim.slurm.comment, None);
     }

@@ -80,7 +80,7 @@ fn efa_without_an_interface_is_neither_up_nor_down_and_its_counters_are_judged()
     sim.pass(HOUR);
     assert!(sim.incidents().is_empty(), "{:?}", sim.incidents());
     sim.host.ports[3].add(&REQ_RNR_RETRIES_EXCEEDED, &[], 1.0);
-    sim.pass(120);
+    sim.pass(180);
     assert_eq!(sim.incidents(), ["a queue pair gave up at 0000:13:00.0 open"]);
 }
 
@@ -94,7 +94,7 @@ fn rnr_nak_retry_err_is_not_a_dead_queue_pair() {
 fn a_receiver_that_was_never_ready_is_a_dead_queue_pair_at_the_first() {
     let mut sim = node(|port| port.set(&REQ_RNR_RETRIES_EXCEEDED, &[], 0.0));
     sim.host.ports[3].add(&REQ_RNR_RETRIES_EXCEEDED, &[], 1.0);
-    sim.pass(120);
+    sim.pass(180);
     assert_eq!(sim.incidents(), ["a queue pair gave up at 0000:13:00.0 open"]);
 }
 
@@ -153,7 +153,7 @@ fn integrity_and_overrun_have_four_bits_so_any_growth_counts_and_fifteen_proves_
         let mut sim = node(|port| port.set(metric, &[], 14.0));
         sim.host.ports[3].add(metric, &[], 1.0);
         sim.host.ports[3].set(&COUNTER_SATURATED, &[file], 1.0);
-        sim.pass(120);
+        sim.pass(180);
         let open = sim.incidents();
         assert!(open.len() == 1 && open[0].ends_with("open"), "{open:?}");
         sim.pass(7 * HOUR);

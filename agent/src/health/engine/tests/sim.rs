@@ -391,6 +391,12 @@ impl Sim {
             .collect()
     }
 
+    /// Whether there is such a finding, and whether it has ended.
+    pub(super) fn says(&self, detail: &str, ended: bool) -> bool {
+        let mut all = self.engine.book.incidents.iter().flat_map(|i| &i.findings);
+        all.any(|seen| seen.detail == detail && seen.resolved.is_some() == ended)
+    }
+
     pub(super) fn set_gpu(&mut self, address: &str, driver: &'static str, responding: Option<bool>) {
         self.remove_gpu(address);
         self.host.gpus.push((address.to_owned(), driver, responding));
