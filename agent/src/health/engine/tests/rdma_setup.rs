@@ -100,12 +100,9 @@ fn every_aspect_of_the_profile_is_compared() {
         break_it(&mut sim.host.ports[3]);
         // DCQCN is looked at every ten minutes.
         sim.pass(800);
-        let expected = format!("configuration differs: {word} at 0000:13:00.0 open");
-        assert!(
-            sim.incidents().contains(&expected),
-            "{word}: {:?}",
-            sim.incidents()
-        );
+        // A port that is slower than before is an incident of its own, which names it first.
+        let expected = format!("configuration differs: {word} at 0000:13:00.0");
+        assert!(sim.says(&expected, false), "{word}: {:?}", sim.incidents());
     }
 }
 
