@@ -99,7 +99,11 @@ fn run(group: &Group) -> Result<()> {
             check_declared(&metadata, target)?;
             command.args(["--test", target]);
             if *target == "prometheus" {
-                command.env("NODEWARDEN_NODE_EXPORTER", bench::node_exporter()?);
+                match bench::node_exporter() {
+                    Ok(program) => drop(command.env("NODEWARDEN_NODE_EXPORTER", program)),
+                    // The one test that needs it fails; the others are run.
+                    Err(error) => println!("no node_exporter to compare with: {error:#}"),
+                }
             }
         }
     }

@@ -71,7 +71,7 @@ pub(super) const ADDRESSES: Key = Key {
 
 pub(super) const PFC: Key = Key {
     path: "health.rdma.pfc",
-    help: "The priorities of a RoCE port that have priority flow control; all others must have none.",
+    help: "The priorities of a RoCE port that have priority flow control; all others must have none. Not set: not compared.",
     example: "[3]",
     set: |c, v| priorities(v).map(|p| c.health.rdma.pfc = p),
     show: |c| numbers(c.health.rdma.pfc.as_ref()),
@@ -79,7 +79,7 @@ pub(super) const PFC: Key = Key {
 
 pub(super) const TRUST: Key = Key {
     path: "health.rdma.trust",
-    help: "What decides about the priority of a RoCE packet: dscp or pcp.",
+    help: "What decides about the priority of a RoCE packet: dscp or pcp. Not set: not compared.",
     example: "\"dscp\"",
     set: |c, v| {
         let words = one_of(&["dscp", "pcp"]);
@@ -91,7 +91,7 @@ pub(super) const TRUST: Key = Key {
 
 pub(super) const ECN: Key = Key {
     path: "health.rdma.ecn",
-    help: "The priorities of a RoCE port that have DCQCN, at notification and reaction point.",
+    help: "The priorities of a RoCE port that have DCQCN, at notification and reaction point. Not set: not compared.",
     example: "[3]",
     set: |c, v| priorities(v).map(|p| c.health.rdma.ecn = p),
     show: |c| numbers(c.health.rdma.ecn.as_ref()),
@@ -99,7 +99,7 @@ pub(super) const ECN: Key = Key {
 
 pub(super) const MTU: Key = Key {
     path: "health.rdma.mtu",
-    help: "The MTU of a RoCE port's network interface, in bytes.",
+    help: "The MTU of a RoCE port's network interface, in bytes. Not set: not compared.",
     example: "9000",
     set: |c, v| {
         number(
@@ -114,7 +114,7 @@ pub(super) const MTU: Key = Key {
 
 pub(super) const FEC: Key = Key {
     path: "health.rdma.fec",
-    help: "The forward error correction of a RoCE port: off, rs, baser or llrs.",
+    help: "The forward error correction of a RoCE port: off, rs, baser or llrs. Not set: not compared.",
     example: "\"rs\"",
     set: |c, v| {
         let words = one_of(&["off", "rs", "baser", "llrs"]);
@@ -126,7 +126,7 @@ pub(super) const FEC: Key = Key {
 
 pub(super) const RATE: Key = Key {
     path: "health.rdma.rate",
-    help: "The rate of a port's link, in gigabits per second, or an array of those that are allowed.",
+    help: "The rate of a port's link, in gigabits per second, or an array of those that are allowed. Not set: not compared.",
     example: "400",
     set: |c, v| {
         let expected = "a number of gigabits per second from 1 to 10000";

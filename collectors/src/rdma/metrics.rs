@@ -74,7 +74,7 @@ pub static PORT_RATE: Metric = Metric {
     labels: PORT,
     help: "What a port's link can carry in one direction, as negotiated.",
     tier: Tier::Core,
-    source: "/sys/class/infiniband/*/ports/*/rate (Gb/s)",
+    source: "/sys/class/infiniband/*/ports/*/rate (Gb/s); of an Ethernet port that is down Mellanox's alone",
     aliases: &[alias::port("node_infiniband_rate_bytes_per_second", Kind::Gauge)],
 };
 

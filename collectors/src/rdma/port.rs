@@ -368,8 +368,11 @@ impl Port {
         };
         out.maybe_u64(&PORT_PHYSICAL_STATE, port, unreadable.note(physical_state));
         if let Some(rate) = &mut self.rate {
-            // That of a link which is down is made up, and of an Ethernet port a line in the kernel's log each time.
-            let rate = (!is_down).then(|| rate.read(now, text::rate));
+            // Drivers without a word of their own for a link that is down (`ib_get_eth_speed`) write a warning into the
+            // kernel's log each time, and say 1 Gb/s.
+            let has_words =
+                self.facts.link_layer != "Ethernet" || self.place.function.driver.starts_with("mlx");
+            let rate = (!is_down || has_words).then(|| rate.read(now, text::rate));
             let rate = rate.and_then(|rate| unreadable.note(rate));
             out.maybe_u64(&PORT_RATE, port, rate.map(|r| r.bytes_per_second));
             out.maybe_u64(&PORT_LANES, port, rate.map(|r| r.lanes));

@@ -70,6 +70,26 @@ fn steps_that_were_missed_are_all_laid() {
 }
 
 #[test]
+fn answers_of_netlink_come_with_their_step() {
+    let dir = case(&[
+        ("netlink", "> rdma 5\n"),
+        ("root.tree", "a = 1\n"),
+        ("steps/1.tree", "a = 2\n"),
+        ("steps/1.netlink", "> rdma 6\n"),
+        ("steps/2.tree", "a = 3\n"),
+        ("steps/2.netlink", "> rdma 7\n"),
+    ]);
+    let mut play = open(&dir).unwrap();
+    let mut at = |time| {
+        play.advance(seconds(time)).unwrap();
+        fs::read_to_string(dir.path().join("node/netlink")).unwrap()
+    };
+    assert_eq!(at(0), "> rdma 5\n");
+    assert_eq!(at(10), "> rdma 5\n> rdma 6\n");
+    assert_eq!(at(1000), "> rdma 5\n> rdma 6\n> rdma 7\n");
+}
+
+#[test]
 fn lines_of_the_kernel_log_come_in_their_time_with_what_belongs_to_them() {
     let dir = case(&[
         ("clock.toml", "kernel_log_begins = 5000000\n"),

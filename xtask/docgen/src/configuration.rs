@@ -32,7 +32,7 @@ trust = "dscp"
 ecn = [3]                                     # DCQCN at both points
 mtu = 9000
 fec = "rs"
-rate = 400                                    # Gb/s, of every port
+rate = 400                                    # Gb/s; or an array of what is allowed
 firmware = ["28.43.1014", "28.43.2026"]       # one of these
 ```
 

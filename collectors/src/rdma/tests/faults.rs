@@ -95,25 +95,42 @@ fn a_rate_that_the_driver_refuses_costs_the_rate_alone() {
 
 /// `ib_get_eth_speed` makes one up, with a warning in the kernel's log.
 #[test]
-fn the_rate_of_a_port_that_is_down_is_not_asked_for() {
-    let node = Node::with(&["mlx5_0"]);
-    let rate = |port: &mut dyn Device| value(&read(port), "rdma_port_rate_bytes_per_second mlx5_0 1");
-    let mut port = node.ports("").remove(0);
-    let up = rate(&mut *port);
-    assert_eq!(up, Some(50_000_000_000));
-    for (state, expected) in [
-        ("1: DOWN", None),
-        ("2: INIT", up),
-        ("garbled", up),
-        ("4: ACTIVE", up),
+fn the_rate_of_an_ethernet_port_that_is_down_is_not_asked_for() {
+    for (layer, driver, is_asked) in [
+        ("Ethernet", "irdma", false),
+        ("Ethernet", "mlx5_core", true),
+        ("InfiniBand", "mlx5_core", true),
     ] {
-        node.write("infiniband/mlx5_0/ports/1/state", &format!("{state}\n"));
-        assert_eq!(rate(&mut *port), expected, "{state}");
+        let node = Node::with(&["mlx5_0"]);
+        let function = "../devices/pci0000:3a/0000:3b:00.0";
+        node.link(
+            &format!("{function}/driver"),
+            format!("/sys/bus/pci/drivers/{driver}"),
+        );
+        node.link("infiniband/mlx5_0/device", node.path(function));
+        node.write("infiniband/mlx5_0/ports/1/link_layer", &format!("{layer}\n"));
+        let rate = |port: &mut dyn Device| value(&read(port), "rdma_port_rate_bytes_per_second mlx5_0 1");
+        let mut port = node.ports("").remove(0);
+        let up = rate(&mut *port);
+        assert_eq!(up, Some(50_000_000_000));
+        for (state, expected) in [
+            ("1: DOWN", up.filter(|_| is_asked)),
+            ("2: INIT", up),
+            ("garbled", up),
+            ("4: ACTIVE", up),
+        ] {
+            node.write("infiniband/mlx5_0/ports/1/state", &format!("{state}\n"));
+            assert_eq!(rate(&mut *port), expected, "{layer} {driver} {state}");
+        }
+        node.write("infiniband/mlx5_0/ports/1/state", "1: DOWN\n");
+        node.link("infiniband/mlx5_0/ports/1/rate", "/sys/class/net/lo/speed");
+        let readings = read(&mut *node.ports("").remove(0));
+        assert_eq!(
+            unreadable(&readings, "rejected"),
+            u64::from(is_asked),
+            "{layer} {driver}"
+        );
     }
-    node.write("infiniband/mlx5_0/ports/1/state", "1: DOWN\n");
-    node.link("infiniband/mlx5_0/ports/1/rate", "/sys/class/net/lo/speed");
-    let readings = read(&mut *node.ports("").remove(0));
-    assert_eq!(unreadable(&readings, "rejected"), 0, "nobody is asked");
 }
 
 #[test]
