@@ -132,6 +132,8 @@ impl Told {
             }
             Err(Failed::Kernel(errno)) => reason(errno),
             Err(Failed::Garbled(_)) => Reason::Malformed,
+            // Says nothing of this port, and its files do not wait.
+            Err(Failed::Busy) => return false,
         };
         // The files say by themselves what they are refused.
         question.patience.refused(now, reason);

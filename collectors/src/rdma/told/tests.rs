@@ -37,6 +37,13 @@ impl Answering {
         self.will(PORT_GET, Ok(vec![port_answer(3, 1, states, netdev)]));
     }
 
+    /// Another port's request is stuck.
+    pub(in crate::rdma) fn will_be_busy(&self) {
+        for kind in [GET, PORT_GET, RES_GET] {
+            self.will(kind, Err(Failed::Busy));
+        }
+    }
+
     pub(in crate::rdma) fn will_refuse(&self, errno: Errno) {
         for kind in [PORT_GET, RES_GET] {
             self.will(kind, Err(Failed::Kernel(errno)));
@@ -145,6 +152,21 @@ fn a_driver_that_refuses_is_given_a_rest_and_asked_again() {
     kernel.will_tell((1, 2), None);
     let port = told.port(now + Duration::from_secs(3600)).unwrap();
     assert_eq!((port.state, port.physical_state), (1, 2));
+}
+
+#[test]
+fn a_port_that_could_not_be_asked_for_anothers_request_is_asked_as_soon_as_that_is_over() {
+    let kernel = Answering::with_port((4, 5), None);
+    let mut told = told(&kernel);
+    let now = Instant::now();
+    told.port(now).unwrap();
+    kernel.will_be_busy();
+    for second in 1..100 {
+        assert_eq!(told.port(now + Duration::from_secs(second)), None);
+    }
+    assert_eq!(told.index(), Some(3), "it is the same device");
+    kernel.will_tell((4, 5), None);
+    assert!(told.port(now + Duration::from_secs(100)).is_some());
 }
 
 #[test]
