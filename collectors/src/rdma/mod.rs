@@ -18,7 +18,7 @@ pub(crate) mod settings;
 pub(crate) mod setup;
 mod stats;
 pub(crate) mod text;
-mod told;
+pub(crate) mod told;
 mod watch;
 
 use std::path::Path;

@@ -97,10 +97,7 @@ fn while_another_ports_request_is_stuck_the_files_tell() {
     for _ in 0..5 {
         let readings = read(&mut port);
         assert_eq!(value(&readings, "rdma_port_state mlx5_0 1"), Some(4));
-        assert_eq!(
-            value(&readings, "rdma_hw_counters_info mlx5_0 1 sysfs"),
-            Some(1)
-        );
+        assert_eq!(value(&readings, "rdma_hw_counters_info mlx5_0 1 sysfs"), Some(1));
         assert!(Reason::ALL.iter().all(|r| unreadable(&readings, r.word()) == 0));
     }
     kernel.will_tell((1, 3), None);

@@ -88,7 +88,10 @@ impl Kernel for InLane {
 /// Whether requests wait for each other in the kernel that runs. One whose release cannot be read is taken for such.
 pub(super) fn is_single() -> bool {
     let release = root::read_text("/proc/sys/kernel/osrelease".as_ref());
-    release.ok().flatten().is_none_or(|release| is_before_5_4(&release))
+    release
+        .ok()
+        .flatten()
+        .is_none_or(|release| is_before_5_4(&release))
 }
 
 /// Vendors carry newer RDMA to older releases: there nothing is lost but netlink while one is stuck.
