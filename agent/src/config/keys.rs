@@ -216,6 +216,8 @@ pub(super) static KEYS: &[Key] = &[
         show: |c| Some(quoted(&c.health.operators)),
     },
     rdma::ADDRESSES,
+    rdma::PORTS,
+    rdma::EXCLUDE,
     rdma::PFC,
     rdma::TRUST,
     rdma::ECN,

@@ -1,6 +1,7 @@
 //! `[health.rdma]`: how the RDMA adapters of this kind of node are meant to be. What is not set is not compared.
 
 use collectors::PciAddress;
+use collectors::rdma::Pattern;
 use serde::{Deserialize, Serialize};
 
 use super::keys::{Key, quote, quoted};
@@ -10,6 +11,10 @@ use super::value::{Fits, Item, list, one_or_more, text, whole, wholes};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Rdma {
+    /// `ports`: devices (`mlx5_0`) or ports (`mlx5_0/2`) that are to be as the rest says; empty for all.
+    pub ports: Vec<Pattern>,
+    /// `exclude`: devices or ports that need not be.
+    pub exclude: Vec<Pattern>,
     /// `addresses`: PCI addresses of the adapters that must be there.
     pub addresses: Vec<PciAddress>,
     /// `pfc`: the priorities that have priority flow control, in order, each once; all others have none.
@@ -26,6 +31,23 @@ pub struct Rdma {
     pub rate: Vec<u64>,
     /// `firmware`: the versions that are allowed.
     pub firmware: Vec<String>,
+}
+
+impl Rdma {
+    /// Whether what is said here is said of that port (`mlx5_0/1`).
+    pub fn is_about(&self, port: &str) -> bool {
+        let device = port.split_once('/').map_or(port, |(device, _)| device);
+        let names = |p: &Pattern| p.matches(device) || p.matches(port);
+        let named = self.ports.is_empty() || self.ports.iter().any(names);
+        named && !self.exclude.iter().any(names)
+    }
+}
+
+const NAMES: &str = "an array of names of devices or ports";
+const NAME: &str = "a name such as \"mlx5_0\", \"mlx5_*\" or \"mlx5_4/2\"";
+
+fn names(item: &Item<'_>) -> Fits<Vec<Pattern>> {
+    list(item, NAMES, NAME, |text| Pattern::try_from(text.to_owned()).ok())
 }
 
 const PRIORITIES: &str = "an array of priorities from 0 to 7";
@@ -67,6 +89,22 @@ pub(super) const ADDRESSES: Key = Key {
         Ok(())
     },
     show: |c| Some(quoted(&c.health.rdma.addresses)),
+};
+
+pub(super) const PORTS: Key = Key {
+    path: "health.rdma.ports",
+    help: "Devices or ports that the rest of this table is about; * and ? stand for characters. Empty: all.",
+    example: "",
+    set: |c, v| names(v).map(|p| c.health.rdma.ports = p),
+    show: |c| Some(quoted(&c.health.rdma.ports)),
+};
+
+pub(super) const EXCLUDE: Key = Key {
+    path: "health.rdma.exclude",
+    help: "Devices or ports that it is not about, such as those for storage.",
+    example: "",
+    set: |c, v| names(v).map(|p| c.health.rdma.exclude = p),
+    show: |c| Some(quoted(&c.health.rdma.exclude)),
 };
 
 pub(super) const PFC: Key = Key {

@@ -68,7 +68,18 @@ impl Ledger {
         }
     }
 
+    /// Devices get new names all the time where containers have virtual ones: the one of which nothing was heard for
+    /// longest makes room.
     fn rdma(&mut self, device: &str, port: &str, event: &str) -> Option<&mut Count> {
+        if self.rdma_events.len() >= MAX_DEVICES && !self.rdma_events.contains_key(device) {
+            let last = |ports: &BTreeMap<String, BTreeMap<String, Count>>| {
+                ports.values().flat_map(BTreeMap::values).map(|c| c.last).max()
+            };
+            let devices = self.rdma_events.iter();
+            let oldest = devices.min_by_key(|(_, ports)| last(ports));
+            let oldest = oldest.map(|(device, _)| device.clone())?;
+            self.rdma_events.remove(&oldest);
+        }
         let ports = bounded(&mut self.rdma_events, device.to_owned(), MAX_DEVICES)?;
         let events = bounded(ports, port.to_owned(), MAX_DEVICES)?;
         Some(events.entry(event.to_owned()).or_default())
@@ -135,4 +146,43 @@ fn bounded<K: Ord, V: Default>(map: &mut BTreeMap<K, V>, key: K, max: usize) -> 
         return None;
     }
     Some(map.entry(key).or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use collectors::BootId;
+    use collectors::event::RdmaEvent;
+
+    use super::*;
+
+    #[test]
+    fn devices_with_new_names_are_counted_for_ever_and_those_that_are_silent_make_room() {
+        let mut ledger = Ledger::default();
+        let mut tell = |device: &str, wall| {
+            let event = Event {
+                boot: BootId("boot".to_owned()),
+                seq: 1,
+                at_us: 1,
+                history: false,
+                count: 1,
+                text: String::new(),
+                body: EventBody::Rdma(Rdma {
+                    device: device.to_owned(),
+                    port: String::new(),
+                    what: RdmaEvent::DeviceAdded,
+                }),
+            };
+            ledger.count(&event, &Inventory::default(), 1, wall);
+        };
+        tell("silent", 0);
+        for n in 0..1000 {
+            tell(&format!("rocep{n}v0"), n + 1);
+            tell("mlx5_0", n + 1);
+        }
+        assert_eq!(ledger.uncounted, 0);
+        assert_eq!(ledger.rdma_events.len(), MAX_DEVICES);
+        assert_eq!(ledger.rdma_events["mlx5_0"][""]["device_added"].count, 1000);
+        assert!(ledger.rdma_events.contains_key("rocep999v0"));
+        assert!(!ledger.rdma_events.contains_key("silent"));
+    }
 }

@@ -239,11 +239,16 @@ fn per_check(counts: &[(String, u64)]) -> impl Iterator<Item = (&str, u64)> {
     known.chain(others.map(|(id, n)| (id.as_str(), *n)))
 }
 
+/// The reason of a collector that is open and has not been read yet.
+pub const FIRST_READING: &str = "first_reading";
+
 /// State and reason of a collector, as labels.
 pub fn state(collector: &CollectorState, snapshot: &Snapshot) -> (&'static str, String) {
     match (&collector.presence, collector.up(snapshot.at)) {
         (Presence::NotHere, _) => ("absent", String::new()),
         (Presence::Open, None) if collector.devices.is_empty() => ("absent", String::new()),
+        // It begins half a minute after its source was opened, where that is its pace.
+        (Presence::Open, None) => ("unknown", FIRST_READING.to_owned()),
         (Presence::Unknown, _) | (_, None) => {
             let worker = snapshot
                 .workers

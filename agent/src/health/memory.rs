@@ -14,6 +14,10 @@ const MAX: usize = 512;
 const MAX_COUNTERS: usize = 8192;
 /// Times that are kept of each counter, the latest; more than any check asks for.
 const MAX_TIMES: usize = 16;
+/// Spans that are kept of each counter, the latest.
+const MAX_SPANS: usize = 16;
+/// What happens again within this time goes on (milliseconds).
+const GOES_ON_MS: u64 = 120 * 1000;
 /// What was not read for longer was not watched.
 const GAP: Duration = Duration::from_secs(120);
 /// Older ones are forgotten (milliseconds). Longer than a day: what peers had is looked for also shortly before it.
@@ -40,6 +44,9 @@ pub struct Role {
 pub struct Memory {
     /// When something happened, in milliseconds since boot, by name, oldest first.
     times: BTreeMap<String, Vec<u64>>,
+    /// From when to when it kept happening, by name, oldest first: of what goes on for hours, the few times that are kept
+    /// lie far apart.
+    spans: BTreeMap<String, Vec<(u64, u64)>>,
     /// Ports that were in use once, with the best rate at which they were, in bytes per second.
     ports: BTreeMap<String, u64>,
     /// What those ports are, and those that share a PCI function with another device.
@@ -96,6 +103,24 @@ fn thin(times: &mut Vec<u64>) {
     let at = nearest.map_or(0, |(at, _)| at + 1);
     if at < times.len() {
         times.remove(at);
+    }
+}
+
+/// Adds a time. Where there are too many spans, the two that are nearest to each other become one.
+fn extend(spans: &mut Vec<(u64, u64)>, at: u64) {
+    match spans.last_mut() {
+        Some((_, last)) if at.saturating_sub(*last) <= GOES_ON_MS => *last = at.max(*last),
+        _ => spans.push((at, at)),
+    }
+    if spans.len() > MAX_SPANS {
+        let gaps = spans.iter().zip(spans.iter().skip(1));
+        let gap = |((_, end), (begin, _)): (&(u64, u64), &(u64, u64))| begin.saturating_sub(*end);
+        let nearest = gaps.map(gap).enumerate().min_by_key(|(_, gap)| *gap);
+        let at = nearest.map_or(0, |(at, _)| at);
+        let (_, end) = spans.remove(at + 1);
+        if let Some((_, last)) = spans.get_mut(at) {
+            *last = end;
+        }
     }
 }
 
@@ -183,6 +208,7 @@ impl Memory {
         if self.times.len() >= MAX && !self.times.contains_key(name) {
             let lately = |at: &u64| now_ms.saturating_sub(*at) <= WINDOW_MS;
             self.times.retain(|_, times| times.last().is_some_and(lately));
+            self.spans.retain(|name, _| self.times.contains_key(name));
             if self.times.len() >= MAX {
                 return;
             }
@@ -193,6 +219,7 @@ impl Memory {
         while times.len() > MAX_TIMES {
             thin(times);
         }
+        extend(self.spans.entry(name.to_owned()).or_default(), now_ms);
         self.counted = true;
     }
 
@@ -227,6 +254,19 @@ impl Memory {
             .map(|(name, _)| (name.as_str(), self.times(name, window_ms, now_ms)))
             .filter(|(_, times)| !times.is_empty())
             .collect()
+    }
+
+    /// From when to when anything kept happening whose name begins with `key` and a space, as far as it ended within the
+    /// last `window_ms`.
+    pub fn spans_below(&self, key: &str, window_ms: u64, now_ms: u64) -> Vec<(u64, u64)> {
+        let names = self.times_below(key, window_ms, now_ms);
+        let mut all = Vec::new();
+        for (name, times) in names {
+            // A record of an earlier release has none.
+            all.extend(times.into_iter().map(|at| (at, at)));
+            all.extend(self.spans.get(name).into_iter().flatten());
+        }
+        all
     }
 
     /// A port is in use.
@@ -283,6 +323,7 @@ impl Memory {
         let before = self.times.len();
         self.times
             .retain(|name, _| !name.strip_prefix(key).is_some_and(|rest| rest.starts_with(' ')));
+        self.spans.retain(|name, _| self.times.contains_key(name));
         self.dirty |= self.times.len() != before;
         self.times.len() != before
     }
@@ -290,6 +331,7 @@ impl Memory {
     /// Another boot: times since boot mean nothing any more.
     pub(super) fn rebooted(&mut self) {
         self.times.clear();
+        self.spans.clear();
         self.adapters.clear();
     }
 }
@@ -385,6 +427,28 @@ mod tests {
         assert_eq!(times.first(), Some(&HOUR));
         assert_eq!(times.last(), Some(&(10 * HOUR + 99_000)));
         assert!(times.is_sorted() && times[1] >= 10 * HOUR);
+    }
+
+    #[test]
+    fn what_goes_on_for_hours_is_one_span_whatever_times_are_kept_of_it() {
+        let mut memory = Memory::default();
+        for tick in 0..6 * 240 {
+            memory.note("k c", 1, HOUR + tick * 15_000);
+        }
+        let memory: Memory = serde_json::from_str(&serde_json::to_string(&memory).unwrap()).unwrap();
+        assert_eq!(memory.spans["k c"], [(HOUR, 7 * HOUR - 15_000)]);
+        let mut memory = Memory::default();
+        for n in 0..100 {
+            memory.note("k c", 1, n * GOES_ON_MS * 2);
+        }
+        let spans = &memory.spans["k c"];
+        assert_eq!(
+            (spans.len(), spans[0].0),
+            (MAX_SPANS, 0),
+            "those that are near are one"
+        );
+        assert!(spans.is_sorted_by(|(_, end), (begin, _)| end < begin));
+        assert!(memory.forget("k") && memory.spans.is_empty());
     }
 
     #[test]

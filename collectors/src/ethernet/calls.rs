@@ -3,9 +3,9 @@
 use super::gate::{Answer, Gate, Ways};
 use super::statistics::Statistics;
 use super::why::Why;
+use crate::netlink::Garbled;
 use crate::netlink::dcb::{self, Ieee};
-use crate::netlink::ethtool::{self, Fec, Pause};
-use crate::netlink::message::Request;
+use crate::netlink::ethtool::{self, Fec, Pause, Question};
 use crate::rdma::text::Reason;
 
 /// A kind of call: a word for the `call` label.
@@ -70,7 +70,7 @@ impl About<'_> {
 
     /// No count at all is no answer.
     pub(super) fn pause(&self) -> Answer<Pause> {
-        self.ethtool(ethtool::pause, |payload, netdev| {
+        self.ethtool(Question::Pause, |payload, netdev| {
             let found = Pause::parse(payload, netdev)?;
             Ok((found != Pause::default()).then_some(found))
         })
@@ -78,7 +78,7 @@ impl About<'_> {
 
     /// Likewise.
     pub(super) fn fec(&self) -> Answer<Fec> {
-        self.ethtool(ethtool::fec, |payload, netdev| {
+        self.ethtool(Question::Fec, |payload, netdev| {
             let found = Fec::parse(payload, netdev)?;
             Ok((found != Fec::default()).then_some(found))
         })
@@ -86,23 +86,44 @@ impl About<'_> {
 
     /// Likewise.
     pub(super) fn link_down(&self) -> Answer<u32> {
-        self.ethtool(ethtool::link_state, ethtool::down_count)
+        self.ethtool(Question::LinkState, ethtool::down_count)
     }
 
+    /// A kernel that knows no statistics of the question is asked without, and not for them again.
     fn ethtool<T>(
         &self,
-        question: fn(u16, &str) -> Request,
-        read: fn(&[u8], &str) -> Result<Option<T>, crate::netlink::Garbled>,
+        question: Question,
+        read: fn(&[u8], &str) -> Result<Option<T>, Garbled>,
     ) -> Answer<T> {
         self.gate.call(self.device, |ways| {
             let family = family(ways)?;
-            let mut found = None;
-            ways.generic
-                .ask(&mut question(family, self.netdev), &mut |payload| {
+            let ask = |ways: &mut Ways, statistics| {
+                let mut found = None;
+                let mut request = question.of(family, self.netdev, statistics);
+                let asked = ways.generic.ask(&mut request, &mut |payload| {
                     found = read(payload, self.netdev)?;
                     Ok(())
-                })?;
-            found.ok_or(Why::Refused(Reason::Unsupported))
+                });
+                asked.map(|()| found).map_err(Why::from)
+            };
+            let unsupported = Why::Refused(Reason::Unsupported);
+            let found = if ways.without_statistics.contains(&question) {
+                if !question.tells_more() {
+                    return Err(unsupported);
+                }
+                ask(ways, false)
+            } else {
+                match ask(ways, true) {
+                    Err(rejected @ Why::Refused(Reason::Rejected)) => {
+                        // The driver may have said so, and then says it again.
+                        let found = ask(ways, false).map_err(|_| rejected)?;
+                        ways.without_statistics.push(question);
+                        Ok(found)
+                    }
+                    answer => answer,
+                }
+            };
+            found?.ok_or(unsupported)
         })
     }
 }

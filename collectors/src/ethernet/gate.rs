@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 
 use super::why::Why;
+use crate::netlink::ethtool::Question;
 use crate::sys::ethtool::Ethtool;
 use crate::sys::netlink::Kernel;
 
@@ -28,6 +29,8 @@ pub(super) struct Ways {
     pub(super) generic: Box<dyn Kernel>,
     /// The number of ethtool's family, once it is known.
     pub(super) family: Option<u16>,
+    /// What the kernel does not know any statistics of.
+    pub(super) without_statistics: Vec<Question>,
 }
 
 /// The only door.
@@ -78,6 +81,11 @@ impl Gate {
             state.resting.remove(device);
         }
         rests
+    }
+
+    /// Whether a call is in flight. What takes the kernel's lock would wait for it.
+    pub(super) fn is_busy(&self) -> bool {
+        self.lock().ways.is_none()
     }
 
     /// Asks the firmware of a device in another way, without the kernel's lock: beside other calls. The same rest holds,

@@ -22,6 +22,7 @@ use crate::netlink::Protocol;
 use crate::rdma::port::Place;
 use crate::rdma::scan::{Made, Rdma};
 use crate::sys::kept::Budget;
+use crate::sys::netlink::Kernel;
 use crate::sys::{ethtool, netlink, root};
 use crate::{Cadence, Env, Error, Settings, Source, Spec, domain};
 
@@ -54,16 +55,24 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
         route: netlink::asker(recorded, Protocol::Route, &budget),
         generic: netlink::asker(recorded, Protocol::Generic, &budget),
         family: None,
+        without_statistics: Vec::new(),
     };
     let gate = Gate::new(ways, Arc::new(Instant::now));
+    let ask = {
+        let recorded = env.recorded.clone();
+        move || netlink::asker(recorded.as_deref(), Protocol::Rdma, &budget)
+    };
     Ok(Some(Source {
-        devices: Box::new(devices(env, settings, gate)?),
+        devices: Box::new(devices(env, settings, gate, Box::new(ask))?),
         watcher: None,
     }))
 }
 
+/// Makes who answers questions about one RDMA device: a port that does not answer keeps nobody else's waiting.
+type Asker = Box<dyn Fn() -> Box<dyn Kernel> + Send>;
+
 /// The Ethernet ports among those that the rdma collector reads.
-fn devices(env: &Env, settings: &Settings, gate: Gate) -> Result<Rdma, Error> {
+fn devices(env: &Env, settings: &Settings, gate: Gate, rdma: Asker) -> Result<Rdma, Error> {
     let table = settings::ports(settings)?;
     let (gate, on_disk) = (Arc::new(gate), !env.is_live());
     let make = move |place: Place, _| {
@@ -72,7 +81,7 @@ fn devices(env: &Env, settings: &Settings, gate: Gate) -> Result<Rdma, Error> {
         let layer = root::read_text(&file).ok().flatten();
         let is_ours = layer.is_none_or(|l| l == "Ethernet");
         is_ours.then(|| Made {
-            device: Box::new(port::Port::new(place, &gate, on_disk)),
+            device: Box::new(port::Port::new(place, &gate, rdma(), on_disk)),
             is_whole: true,
         })
     };

@@ -21,6 +21,8 @@ use crate::rdma::facts::PortFacts;
 use crate::rdma::function;
 use crate::rdma::port::Place;
 use crate::rdma::text::Reason;
+use crate::rdma::told::Told;
+use crate::sys::netlink::{Kernel, Shared};
 use crate::sys::root;
 use crate::{Block, Device, Error, Metric, Subject, SubjectKind};
 
@@ -36,6 +38,8 @@ pub(super) struct Port {
     gate: Arc<Gate>,
     driver: Option<&'static Driver>,
     facts: PortFacts,
+    /// Asked which interface is the port's own, where netlink may be asked: files may name another one.
+    told: Option<Told>,
     setup: Setup,
     statistics: Statistics,
     /// By [`Call`].
@@ -177,8 +181,11 @@ fn each(pfc: &Pfc) -> impl Iterator<Item = (u8, bool)> + use<> {
 }
 
 impl Port {
-    pub(super) fn new(place: Place, gate: &Arc<Gate>, on_disk: bool) -> Self {
+    /// `rdma` answers questions about RDMA devices.
+    pub(super) fn new(place: Place, gate: &Arc<Gate>, rdma: Box<dyn Kernel>, on_disk: bool) -> Self {
+        let known = place.netlink.clone().zip(place.port.parse().ok());
         Self {
+            told: known.map(|(known, port)| Told::new(known, port, Shared::new(rdma))),
             subject: Subject::new(SubjectKind::RdmaPort, format!("{}/{}", place.device, place.port)),
             driver: Driver::named(&place.function.driver),
             gate: Arc::clone(gate),
@@ -190,6 +197,17 @@ impl Port {
             on_disk,
             place,
         }
+    }
+
+    /// Learns which interface is the port's own. Some drivers take the kernel's lock to tell it: while a call holds that,
+    /// what was told last stands, since nothing is asked of the interface either.
+    fn refresh(&mut self, now: Instant) {
+        if self.gate.is_busy() && !self.facts.netdev.is_empty() {
+            return;
+        }
+        let told = self.told.as_mut().filter(|_| !self.gate.is_busy());
+        let told = told.and_then(|told| told.port(now));
+        self.facts.refresh(now, &self.place, told.as_ref());
     }
 
     /// Whether the interface may be asked: it must be the port's own, and here.
@@ -262,7 +280,7 @@ impl Device for Port {
     fn read(&mut self, out: &mut Block) -> Result<(), Error> {
         let gate = Arc::clone(&self.gate);
         let now = gate.now();
-        self.facts.refresh(now, &self.place, None);
+        self.refresh(now);
         if !["Ethernet", ""].contains(&self.facts.link_layer.as_str()) {
             // Set to InfiniBand since the list was made.
             return Ok(());

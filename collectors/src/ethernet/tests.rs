@@ -13,12 +13,15 @@ use world::{Net, World};
 
 use super::*;
 use crate::netlink::dcb::Pfc;
+use crate::rdma::told::tests::Answering;
 use crate::{Block, Device, Devices, Value};
 
 /// A node with RoCE ports.
 struct Node {
     dir: tempfile::TempDir,
     world: World,
+    /// What RDMA's netlink tells; nothing, as long as it is not taught.
+    rdma: Answering,
 }
 
 impl Node {
@@ -26,6 +29,7 @@ impl Node {
         Self {
             dir: tempfile::tempdir().unwrap(),
             world: World::default(),
+            rdma: Answering::default(),
         }
     }
 
@@ -41,6 +45,11 @@ impl Node {
         let file = self.dir.path().join(path);
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::os::unix::fs::symlink(target, file).unwrap();
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "tests make the files that they read")]
+    fn remove(&self, path: &str) {
+        std::fs::remove_file(self.dir.path().join(path)).unwrap();
     }
 
     /// A device of one port on a function, with its interface.
@@ -86,7 +95,9 @@ impl Node {
         let settings = Settings::new("").among(&Arc::new(tables));
         let env = Env::with_sysroot(self.dir.path());
         let gate = Gate::new(self.world.ways(), self.world.clock());
-        Box::new(devices(&env, &settings, gate).unwrap())
+        let rdma = self.rdma.clone();
+        let asker = move || -> Box<dyn Kernel> { Box::new(rdma.clone()) };
+        Box::new(devices(&env, &settings, gate, Box::new(asker)).unwrap())
     }
 
     fn ports(&self, rules: &str) -> Vec<Box<dyn Device>> {

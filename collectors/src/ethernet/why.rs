@@ -41,6 +41,7 @@ impl From<Failed> for Why {
             Failed::Kernel(Errno::EPROTONOSUPPORT | Errno::ENOENT) => Self::Refused(Reason::Unsupported),
             Failed::Kernel(errno) => Self::of(errno),
             Failed::Garbled(_) => Self::Refused(Reason::Malformed),
+            Failed::Busy => Self::Busy,
         }
     }
 }

@@ -105,8 +105,13 @@ impl<'a> Follow<'a> {
     /// Runs until the log ends or nobody takes the events any more.
     pub(super) fn run(mut self, ring: &mut dyn Ring) -> Result<(), Error> {
         let mut record = Vec::new();
+        let mut listens = false;
         loop {
             let read = ring.read(&mut record)?;
+            // One that can be opened and not read is not listened to.
+            if !std::mem::replace(&mut listens, true) {
+                self.out.listens();
+            }
             let now = ring.now();
             let step = match read {
                 Read::Record => self.record(&record, now).and_then(|()| self.tick(now)),

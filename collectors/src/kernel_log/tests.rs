@@ -25,6 +25,26 @@ fn watch(source: &mut Source) -> (Result<(), Error>, Vec<Event>) {
     (result, from.iter().filter(|e| e.count > 0).collect())
 }
 
+#[test]
+fn a_watcher_says_that_it_listens_once_the_log_was_read_and_not_before() {
+    let said = |env: &Env| {
+        let mut source = open(env, &Settings::default()).unwrap().unwrap();
+        let (to, _from) = mpsc::sync_channel(100);
+        let count = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let counts = Arc::clone(&count);
+        let out = Events::new(to).heeding(move || {
+            counts.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        });
+        let result = source.watcher.as_mut().unwrap().run(None, &out);
+        (result.is_ok(), count.load(std::sync::atomic::Ordering::SeqCst))
+    };
+    let (dir, env) = recorded("");
+    assert_eq!(said(&env), (true, 1), "nothing was printed");
+    std::fs::remove_file(dir.path().join("kmsg")).unwrap();
+    std::fs::create_dir(dir.path().join("kmsg")).unwrap();
+    assert_eq!(said(&env), (false, 0));
+}
+
 fn values(source: &mut Source) -> Vec<(String, Value)> {
     let mut device = source.devices.scan().unwrap().remove(0);
     let mut block = Block::default();

@@ -20,8 +20,10 @@ const VERSION: u8 = 1;
 const HEADER: u16 = 1;
 const HEADER_NAME: u16 = 2;
 const HEADER_FLAGS: u16 = 3;
-/// `ETHTOOL_FLAG_COMPACT_BITSETS` and `ETHTOOL_FLAG_STATS`.
-const FLAGS: u32 = 1 | 4;
+/// `ETHTOOL_FLAG_COMPACT_BITSETS`.
+const COMPACT: u32 = 1;
+/// `ETHTOOL_FLAG_STATS`.
+const STATISTICS: u32 = 4;
 
 const PAUSE_STATS: u16 = 5;
 const PAUSE_STAT_TX: u16 = 2;
@@ -57,28 +59,42 @@ pub(crate) fn family_id(payload: &[u8]) -> Result<u16, Garbled> {
     Err(Garbled("a family without its number"))
 }
 
-fn question(family: u16, command: u8, netdev: &str) -> Request {
-    let header = Request::one(0)
-        .with_text(HEADER_NAME, netdev)
-        .with(HEADER_FLAGS, FLAGS);
-    Request::one(family)
-        .with_fixed(&[command, VERSION, 0, 0])
-        .with_nest(HEADER, &header)
+/// What is asked of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Question {
+    /// Pause frames.
+    Pause,
+    /// Forward error correction.
+    Fec,
+    /// How often the link went down.
+    LinkState,
 }
 
-/// Asks for pause frames.
-pub(crate) fn pause(family: u16, netdev: &str) -> Request {
-    question(family, PAUSE_GET, netdev)
-}
+impl Question {
+    const fn command(self) -> u8 {
+        match self {
+            Self::Pause => PAUSE_GET,
+            Self::Fec => FEC_GET,
+            Self::LinkState => LINKSTATE_GET,
+        }
+    }
 
-/// Asks for forward error correction.
-pub(crate) fn fec(family: u16, netdev: &str) -> Request {
-    question(family, FEC_GET, netdev)
-}
+    /// Whether the answer has anything for us but statistics.
+    pub(crate) const fn tells_more(self) -> bool {
+        matches!(self, Self::Fec)
+    }
 
-/// Asks how often the link went down.
-pub(crate) fn link_state(family: u16, netdev: &str) -> Request {
-    question(family, LINKSTATE_GET, netdev)
+    /// Asks it, with the statistics that go with it or without. A kernel that knows none of a question's says EINVAL to
+    /// whoever wants them (`LinkState` before 6.1, `Fec` before 5.13).
+    pub(crate) fn of(self, family: u16, netdev: &str, statistics: bool) -> Request {
+        let flags = if statistics { COMPACT | STATISTICS } else { COMPACT };
+        let header = Request::one(0)
+            .with_text(HEADER_NAME, netdev)
+            .with(HEADER_FLAGS, flags);
+        Request::one(family)
+            .with_fixed(&[self.command(), VERSION, 0, 0])
+            .with_nest(HEADER, &header)
+    }
 }
 
 /// Frames that stop the whole link. What the driver does not count is not there.
@@ -89,7 +105,7 @@ pub(crate) struct Pause {
 }
 
 impl Pause {
-    /// Reads the answer to [`pause`].
+    /// Reads the answer to [`Question::Pause`].
     ///
     /// # Errors
     /// When it is about another interface or is not what it should be.
@@ -121,7 +137,7 @@ pub(crate) struct Fec {
 }
 
 impl Fec {
-    /// Reads the answer to [`fec`].
+    /// Reads the answer to [`Question::Fec`].
     ///
     /// # Errors
     /// When it is about another interface or is not what it should be.
@@ -166,7 +182,7 @@ fn total(list: &[u8]) -> Result<Option<u64>, Garbled> {
     list.get(..8).map(u64).transpose()
 }
 
-/// Reads the answer to [`link_state`]: how often the link went down, where the driver counts that.
+/// Reads the answer to [`Question::LinkState`]: how often the link went down, where the driver counts that.
 ///
 /// # Errors
 /// When it is about another interface or is not what it should be.
@@ -230,7 +246,7 @@ pub(crate) mod tests {
         [vec![22, 1, 0, 0], written(HEADER, &name.concat()), parts.concat()].concat()
     }
 
-    /// The counts of [`pause`].
+    /// The counts of [`Question::Pause`].
     pub(crate) fn pause_part(rx: u64, tx: u64) -> Vec<u8> {
         let counts = [
             written(PAUSE_STAT_TX, &tx.to_ne_bytes()),
@@ -239,18 +255,22 @@ pub(crate) mod tests {
         written(PAUSE_STATS, &counts.concat())
     }
 
-    /// Mode and counts of [`fec`], each as a total and two lanes.
+    /// Mode and counts of [`Question::Fec`], each as a total and two lanes.
     pub(crate) fn fec_part(bit: u32, corrected: u64, uncorrectable: u64) -> Vec<u8> {
         let list = |n: u64| [n, n, 0].map(u64::to_ne_bytes).concat();
         let counts = [
             written(FEC_STAT_CORRECTED, &list(corrected)),
             written(FEC_STAT_UNCORRECTABLE, &list(uncorrectable)),
         ];
-        let active = written(FEC_ACTIVE, &bit.to_ne_bytes());
-        [active, written(FEC_STATS, &counts.concat())].concat()
+        [mode_part(bit), written(FEC_STATS, &counts.concat())].concat()
     }
 
-    /// The count of [`link_state`].
+    /// The mode alone.
+    pub(crate) fn mode_part(bit: u32) -> Vec<u8> {
+        written(FEC_ACTIVE, &bit.to_ne_bytes())
+    }
+
+    /// The count of [`Question::LinkState`].
     pub(crate) fn down_part(count: u32) -> Vec<u8> {
         [
             written(2, &[1]),
@@ -261,7 +281,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_question_names_the_interface_and_wants_statistics() {
-        let mut request = pause(21, "eth0");
+        let mut request = Question::Pause.of(21, "eth0", true);
         let bytes = request.numbered(1).to_vec();
         let (_, payload) = bytes.split_at(16);
         let header = [

@@ -163,6 +163,8 @@ impl DriverEvents {
         let Some(mut registered) = self.register()? else {
             return Ok(End::Rescanned);
         };
+        // Also where no GPU tells anything: that is no failure.
+        out.listens();
         let followed = self.follow(&mut registered, out);
         // The set of a session that is over went with it.
         if let Some(_inside) = self.inventory.enter()

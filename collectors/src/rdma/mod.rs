@@ -18,7 +18,7 @@ pub(crate) mod settings;
 pub(crate) mod setup;
 mod stats;
 pub(crate) mod text;
-mod told;
+pub(crate) mod told;
 mod watch;
 
 use std::path::Path;
@@ -32,6 +32,7 @@ use crate::sys::listen::Bell;
 use crate::sys::netlink;
 use crate::{Cadence, Env, Error, Settings, Source, Spec, Watcher, domain};
 use hub::Hub;
+pub use settings::Pattern;
 
 /// The rdma collector.
 pub static SPEC: Spec = Spec {

@@ -1,6 +1,8 @@
 //! The `rdma` table of the configuration: which devices and ports are read. What is left out is never touched.
 
-use serde::Deserialize;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
 
 /// The table.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -55,9 +57,15 @@ impl Table {
 }
 
 /// A name with `*` for any characters and `?` for one.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String")]
-struct Pattern(String);
+pub struct Pattern(String);
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 impl TryFrom<String> for Pattern {
     type Error = String;
@@ -77,7 +85,8 @@ impl TryFrom<String> for Pattern {
 }
 
 impl Pattern {
-    fn matches(&self, name: &str) -> bool {
+    /// Whether the whole of a name is like it.
+    pub fn matches(&self, name: &str) -> bool {
         matches(self.0.as_bytes(), name.as_bytes())
     }
 

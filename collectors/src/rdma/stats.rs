@@ -157,6 +157,8 @@ impl Stats {
             }
             Failed::Kernel(errno) => reason(errno),
             Failed::Garbled(_) => Reason::Malformed,
+            // Says nothing of this port, and its files do not wait.
+            Failed::Busy => return Asked::Files,
         };
         // A number that is nobody's any more is EINVAL too.
         if matches!(reason, Reason::Gone | Reason::Rejected) {

@@ -24,7 +24,7 @@ struct Question {
 }
 
 /// Who tells it.
-pub(super) struct Told {
+pub(crate) struct Told {
     kernel: Box<dyn Kernel>,
     known: Known,
     port: u32,
@@ -39,7 +39,7 @@ pub(super) struct Told {
 
 impl Told {
     /// Asks nobody yet.
-    pub(super) fn new(known: Known, port: u32, kernel: impl Kernel + 'static) -> Self {
+    pub(crate) fn new(known: Known, port: u32, kernel: impl Kernel + 'static) -> Self {
         Self {
             kernel: Box::new(kernel),
             known,
@@ -58,7 +58,7 @@ impl Told {
     }
 
     /// The port now. `None`: the files are to be read.
-    pub(super) fn port(&mut self, now: Instant) -> Option<Port> {
+    pub(crate) fn port(&mut self, now: Instant) -> Option<Port> {
         let mut told = None;
         let port = self.port;
         let request = |index| nldev::port(index, port);
@@ -132,6 +132,8 @@ impl Told {
             }
             Err(Failed::Kernel(errno)) => reason(errno),
             Err(Failed::Garbled(_)) => Reason::Malformed,
+            // Says nothing of this port, and its files do not wait.
+            Err(Failed::Busy) => return false,
         };
         // The files say by themselves what they are refused.
         question.patience.refused(now, reason);
@@ -144,4 +146,4 @@ impl Told {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;

@@ -4,21 +4,23 @@
 //! former are missing, a scan that finds another list than before says the same, later. Neither source numbers what it
 //! tells or keeps it: what happens while nobody listens is not told, only seen.
 
+mod links;
+mod notices;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use links::{Interface, is_up};
+
 use super::choice::Choice;
-use super::hub::{Hub, Listed};
+use super::hub::Hub;
 use crate::event::{Closed, Rdma, RdmaEvent};
 use crate::netlink::link::Link;
-use crate::netlink::message::Messages;
-use crate::netlink::nldev::{self, Found};
-use crate::netlink::notice::{MONITOR, Notice, What};
 use crate::sys::listen::{Bell, Ears, Heard, Sockets};
 use crate::sys::netlink::Kernel;
-use crate::sys::{boot, kept, root};
+use crate::sys::{boot, kept};
 use crate::{BootId, Cursor, Error, Event, EventBody, Events, Watcher};
 
 /// An idle node wakes so often to see whether it is to end.
@@ -52,15 +54,6 @@ pub(super) struct Known {
     links: BTreeMap<u32, Interface>,
     /// When the last notice of a device came: a scan that began before knows less.
     noticed: Option<Instant>,
-}
-
-/// The interface of a port, or of several.
-#[derive(Default)]
-struct Interface {
-    name: String,
-    ports: Vec<(String, u32)>,
-    /// `None`: not known.
-    is_up: Option<bool>,
 }
 
 /// Opens the kernel's sockets.
@@ -143,72 +136,6 @@ impl Changes {
         Ok(())
     }
 
-    /// The inodes of listed devices; of one that has left meanwhile, as it was known.
-    fn inodes(&self, listed: &Listed) -> BTreeMap<String, u64> {
-        let found = root::entries(&self.choice.class)
-            .ok()
-            .flatten()
-            .unwrap_or_default();
-        let mut inodes = self.known.inodes.clone();
-        inodes.extend(found.into_iter().map(|entry| (entry.name, entry.inode)));
-        inodes.retain(|device, _| listed.contains_key(device));
-        inodes
-    }
-
-    fn tell_difference(
-        &mut self,
-        before: &BTreeMap<String, BTreeSet<u32>>,
-        inodes_before: &BTreeMap<String, u64>,
-        listed: &Listed,
-        out: &Events,
-    ) -> Result<(), Closed> {
-        let mut added: Vec<&String> = listed.keys().filter(|d| !before.contains_key(*d)).collect();
-        for device in before.keys().filter(|device| !listed.contains_key(*device)) {
-            let same = inodes_before.get(device);
-            let inodes = &self.known.inodes;
-            let renamed = added
-                .iter()
-                .position(|new| same.is_some() && inodes.get(*new) == same);
-            match renamed.map(|at| added.remove(at)) {
-                Some(new) => self.tell(out, new, None, RdmaEvent::Renamed, &format!("was {device}"))?,
-                None => self.tell(out, device, None, RdmaEvent::DeviceRemoved, "")?,
-            }
-        }
-        for device in added {
-            self.tell(out, device, None, RdmaEvent::DeviceAdded, "")?;
-        }
-        Ok(())
-    }
-
-    /// Interfaces that were there keep the state in which they were seen last.
-    fn take_links(&mut self, listed: &Listed) {
-        let mut before = std::mem::take(&mut self.known.links);
-        for (device, ports) in listed {
-            for (port, netdev) in ports.iter().filter(|(_, netdev)| !netdev.is_empty()) {
-                // It may have left, or have another name by now: the port will say.
-                let Some(index) = self.number_of(netdev) else {
-                    continue;
-                };
-                let links = &mut self.known.links;
-                let interface = links.entry(index).or_insert_with(|| {
-                    let mut interface = before.remove(&index).unwrap_or_default();
-                    interface.ports.clear();
-                    interface
-                });
-                netdev.clone_into(&mut interface.name);
-                interface.ports.push((device.clone(), *port));
-            }
-        }
-        for interface in self.known.links.values_mut().filter(|i| i.is_up.is_none()) {
-            interface.is_up = is_up(&self.net, &interface.name);
-        }
-    }
-
-    fn number_of(&self, netdev: &str) -> Option<u32> {
-        let file = self.net.join(netdev).join("ifindex");
-        root::read_text(&file).ok().flatten()?.parse().ok()
-    }
-
     /// Something was told that could not be kept: what can be seen of it is looked at anew.
     fn lost(&mut self, out: &Events) -> Result<(), Closed> {
         self.hub.suspect();
@@ -229,173 +156,6 @@ impl Changes {
             if is_up.is_some() {
                 self.link(Link { index, is_up }, out)?;
             }
-        }
-        Ok(())
-    }
-
-    /// Asks for every device's number. Where that is refused, only notices with names are understood.
-    fn number(&mut self) {
-        let names = &mut self.known.names;
-        let asked = self.kernel.ask(&mut nldev::devices(), &mut |payload| {
-            if let Ok(found) = Found::parse(payload) {
-                names.insert(found.index, found.name);
-            }
-            Ok(())
-        });
-        if let Err(error) = asked {
-            tracing::debug!(%error, "devices are not told by number");
-        }
-    }
-
-    /// Takes notices of RDMA. True: some could not be read.
-    fn notices(&mut self, bytes: &[u8], out: &Events) -> Result<bool, Closed> {
-        let mut garbled = false;
-        for message in Messages::new(bytes) {
-            let Ok(message) = message else { return Ok(true) };
-            if message.kind != MONITOR {
-                continue;
-            }
-            match Notice::parse(message.payload) {
-                Ok(notice) => self.notice(notice, out)?,
-                Err(_) => garbled = true,
-            }
-        }
-        Ok(garbled)
-    }
-
-    fn notice(&mut self, notice: Notice, out: &Events) -> Result<(), Closed> {
-        self.hub.suspect();
-        let Notice {
-            what,
-            index,
-            device,
-            port,
-            netdev,
-            netdev_index,
-        } = notice;
-        let Some(index) = index else {
-            // An interface of another network namespace, attached or detached: about nobody here.
-            if what != What::NetdevRenamed {
-                return Ok(());
-            }
-            return self.netdev_renamed(netdev_index, &netdev.unwrap_or_default(), out);
-        };
-        let old = match &device {
-            Some(name) => self.known.names.insert(index, name.clone()),
-            None => {
-                if !self.known.names.contains_key(&index) {
-                    self.number();
-                }
-                None
-            }
-        };
-        let Some(device) = device.or_else(|| self.known.names.get(&index).cloned()) else {
-            return Ok(());
-        };
-        let netdev = netdev.unwrap_or_default();
-        match what {
-            What::Registered => {
-                self.known.noticed = Some(Instant::now());
-                self.came(out, &device, RdmaEvent::DeviceAdded, "")
-            }
-            What::Unregistered => {
-                self.known.noticed = Some(Instant::now());
-                self.known.names.remove(&index);
-                match self.known.present.as_mut().and_then(|p| p.remove(&device)) {
-                    Some(_) => self.tell(out, &device, None, RdmaEvent::DeviceRemoved, ""),
-                    None => Ok(()),
-                }
-            }
-            What::Renamed => {
-                self.known.noticed = Some(Instant::now());
-                let old = old.filter(|old| *old != device).unwrap_or_default();
-                let present = self.known.present.as_mut();
-                present.and_then(|p| p.remove(&old));
-                let was = if old.is_empty() { old } else { format!("was {old}") };
-                self.came(out, &device, RdmaEvent::Renamed, &was)
-            }
-            What::NetdevAttached => self.of_port(out, &device, port, RdmaEvent::NetdevAttached, &netdev),
-            What::NetdevDetached => self.of_port(out, &device, port, RdmaEvent::NetdevDetached, &netdev),
-            What::NetdevRenamed => self.netdev_renamed(netdev_index, &netdev, out),
-            What::Other => Ok(()),
-        }
-    }
-
-    fn netdev_renamed(&mut self, index: Option<u32>, name: &str, out: &Events) -> Result<(), Closed> {
-        let interface = index.and_then(|index| self.known.links.get_mut(&index));
-        let Some(interface) = interface.filter(|i| i.name != name) else {
-            return Ok(());
-        };
-        name.clone_into(&mut interface.name);
-        for (device, port) in interface.ports.clone() {
-            self.tell(out, &device, Some(port), RdmaEvent::Renamed, name)?;
-        }
-        Ok(())
-    }
-
-    /// A device is there by that name, told unless it was known, or none of it is read.
-    fn came(&mut self, out: &Events, device: &str, event: RdmaEvent, detail: &str) -> Result<(), Closed> {
-        let Some(present) = self.known.present.as_mut().filter(|p| !p.contains_key(device)) else {
-            return Ok(());
-        };
-        let ports: BTreeSet<u32> = self.choice.of_new(device).into_iter().collect();
-        if ports.is_empty() {
-            return Ok(());
-        }
-        present.insert(device.to_owned(), ports);
-        self.tell(out, device, None, event, detail)
-    }
-
-    fn of_port(
-        &mut self,
-        out: &Events,
-        device: &str,
-        port: Option<u32>,
-        event: RdmaEvent,
-        netdev: &str,
-    ) -> Result<(), Closed> {
-        let is_read = |port: &u32| {
-            let ports = self.known.present.as_ref().and_then(|p| p.get(device));
-            ports.is_some_and(|ports| ports.contains(port))
-        };
-        match port.filter(is_read) {
-            Some(port) => self.tell(out, device, Some(port), event, netdev),
-            None => Ok(()),
-        }
-    }
-
-    /// Takes messages about network interfaces. True: some could not be read.
-    fn links(&mut self, bytes: &[u8], out: &Events) -> Result<bool, Closed> {
-        let mut garbled = false;
-        for message in Messages::new(bytes) {
-            let Ok(message) = message else { return Ok(true) };
-            match Link::parse(message.kind, message.payload) {
-                Ok(Some(link)) => self.link(link, out)?,
-                Ok(None) => {}
-                Err(_) => garbled = true,
-            }
-        }
-        Ok(garbled)
-    }
-
-    fn link(&mut self, link: Link, out: &Events) -> Result<(), Closed> {
-        let Some(interface) = self.known.links.get_mut(&link.index) else {
-            return Ok(());
-        };
-        let before = interface.is_up;
-        interface.is_up = Some(link.is_up.unwrap_or(false));
-        let (name, ports) = (interface.name.clone(), interface.ports.clone());
-        if link.is_up.is_none() {
-            self.known.links.remove(&link.index);
-            self.hub.suspect();
-        }
-        let event = match (before, link.is_up.unwrap_or(false)) {
-            (Some(true), false) => RdmaEvent::LinkDown,
-            (Some(false), true) => RdmaEvent::LinkUp,
-            _ => return Ok(()),
-        };
-        for (device, port) in ports {
-            self.tell(out, &device, Some(port), event, &name)?;
         }
         Ok(())
     }
@@ -437,17 +197,6 @@ impl Changes {
             text,
             body,
         }
-    }
-}
-
-/// Whether an interface can carry anything, by its file. `None`: not known.
-fn is_up(net: &std::path::Path, name: &str) -> Option<bool> {
-    let state = root::read_text(&net.join(name).join("operstate"))
-        .ok()
-        .flatten()?;
-    match state.as_str() {
-        "unknown" => None,
-        state => Some(state == "up"),
     }
 }
 

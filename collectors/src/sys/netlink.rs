@@ -1,5 +1,6 @@
 //! Netlink sockets. The kernel answers a request inside of send(2): a driver that blocks, blocks there.
 
+mod lane;
 mod recorded;
 
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -34,6 +35,9 @@ pub(crate) enum Failed {
     /// It said something else than it should.
     #[error(transparent)]
     Garbled(#[from] Garbled),
+    /// It was not asked: it would not answer before another request, which may be stuck.
+    #[error("another request is in flight")]
+    Busy,
 }
 
 /// Who answers questions: the kernel, or a test in its place.
@@ -53,12 +57,18 @@ pub(crate) trait Kernel: Send {
 pub(crate) fn asker(recorded: Option<&Path>, protocol: Protocol, budget: &Arc<Budget>) -> Box<dyn Kernel> {
     match recorded {
         Some(folder) => Box::new(recorded::Recorded::new(folder, protocol)),
-        None => Box::new(Lazy {
-            protocol,
-            permit: budget.take(),
-            budget: Arc::clone(budget),
-            open: None,
-        }),
+        None => {
+            let lazy = Box::new(Lazy {
+                protocol,
+                permit: budget.take(),
+                budget: Arc::clone(budget),
+                open: None,
+            });
+            match protocol {
+                Protocol::Rdma if lane::is_single() => Box::new(lane::InLane::new(lazy)),
+                _ => lazy,
+            }
+        }
     }
 }
 

@@ -34,6 +34,7 @@ mtu = 9000
 fec = "rs"
 rate = 400                                    # Gb/s; or an array of what is allowed
 firmware = ["28.43.1014", "28.43.2026"]       # one of these
+exclude = ["mlx5_4", "mlx5_5/2"]              # not of these, which are for storage; `ports` names those it is of
 ```
 
 What is not set is not compared. See the runbook of `rdma-configuration`.

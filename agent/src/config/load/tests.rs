@@ -132,7 +132,7 @@ fn every_problem_of_every_file_is_reported_with_its_place() {
 fn a_profile_of_rdma_is_checked_key_by_key() {
     let files = Files::new(&[(
         "n.toml",
-        "[health.rdma]\npfc = [3, 8]\ntrust = \"vlan\"\necn = 3\nmtu = 40\nfec = \"yes\"\nrate = \"400G\"\nfirmware = [\"\"]\naddresses = [\"x\"]\npcf = [3]\n",
+        "[health.rdma]\npfc = [3, 8]\ntrust = \"vlan\"\necn = 3\nmtu = 40\nfec = \"yes\"\nrate = \"400G\"\nfirmware = [\"\"]\naddresses = [\"x\"]\npcf = [3]\nports = \"mlx5_0\"\nexclude = [\"mlx5 0\"]\n",
     )]);
     assert_eq!(
         files.problems(&[]),
@@ -146,15 +146,20 @@ fn a_profile_of_rdma_is_checked_key_by_key() {
             "n.toml:8:13: health.rdma.firmware: found string \"\", expected a firmware version such as \"28.43.1014\"",
             "n.toml:9:14: health.rdma.addresses: found string \"x\", expected a PCI address such as \"0000:19:00.0\"",
             "n.toml:10:1: unknown key health.rdma.pcf, did you mean health.rdma.pfc?",
+            "n.toml:11:9: health.rdma.ports: found string \"mlx5_0\", expected an array of names of devices or ports",
+            "n.toml:12:12: health.rdma.exclude: found string \"mlx5 0\", expected a name such as \"mlx5_0\", \"mlx5_*\" or \"mlx5_4/2\"",
         ]
     );
     let good = Files::new(&[(
         "n.toml",
-        "[health.rdma]\npfc = [4, 3, 3]\nmtu = 9000\nrate = [400, 200]\nfirmware = [\"20.43.1014\", \"229.0.147.0/pkg 229.1\"]\n",
+        "[health.rdma]\npfc = [4, 3, 3]\nmtu = 9000\nrate = [400, 200]\nfirmware = [\"20.43.1014\", \"229.0.147.0/pkg 229.1\"]\nports = [\"mlx5_*\"]\nexclude = [\"mlx5_4\", \"mlx5_5/2\"]\n",
     )]);
     let rdma = good.load(&[]).unwrap().config.health.rdma;
     assert_eq!(rdma.rate, [400, 200]);
     assert_eq!(rdma.pfc, Some(vec![3, 4]));
+    let about = |port| rdma.is_about(port);
+    assert_eq!(["mlx5_0/1", "mlx5_5/1"].map(about), [true; 2]);
+    assert_eq!(["mlx5_4/1", "mlx5_5/2", "bnxt_re0/1"].map(about), [false; 3]);
     assert_eq!((rdma.mtu, rdma.firmware.len(), rdma.trust), (Some(9000), 2, None));
 }
 

@@ -83,6 +83,25 @@ impl Seat<'_> {
     }
 }
 
+/// A name in parts: words, each with the number behind it.
+fn natural(name: &str) -> Vec<(&str, u64, &str)> {
+    let mut parts = Vec::new();
+    let mut rest = name;
+    while !rest.is_empty() {
+        let is_digit = |c: char| c.is_ascii_digit();
+        let (word, behind) = rest.split_at(rest.find(is_digit).unwrap_or(rest.len()));
+        let end = behind.find(|c| !is_digit(c)).unwrap_or(behind.len());
+        let (digits, behind) = behind.split_at(end);
+        // Longer than any number here is the largest; the digits themselves tell such apart.
+        let number = digits
+            .parse()
+            .unwrap_or(if digits.is_empty() { 0 } else { u64::MAX });
+        parts.push((word, number, digits));
+        rest = behind;
+    }
+    parts
+}
+
 /// The nearest ports of each GPU, by GPU, device and port. Ports that are not read are none.
 pub fn nearest(snapshot: &Snapshot, inventory: &Inventory) -> Vec<Affinity> {
     let (mut ports, mut gpus) = (Vec::new(), BTreeMap::new());
@@ -98,7 +117,8 @@ pub fn nearest(snapshot: &Snapshot, inventory: &Inventory) -> Vec<Affinity> {
             _ => {}
         }
     }
-    ports.sort_unstable_by_key(|(device, port, _)| (*device, *port));
+    // Of several the first are told: mlx5_2 comes before mlx5_10.
+    ports.sort_by_cached_key(|(device, port, _)| (natural(device), natural(port)));
     let mut all = Vec::new();
     for (gpu, seat) in gpus {
         let by_distance = ports

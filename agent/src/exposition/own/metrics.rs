@@ -80,7 +80,7 @@ own! {
     OVERRIDES "nodewarden_drain_overrides_total" Counter None []
         "How often a person lifted a drain of ours." "health engine"
     COLLECTOR_UP "nodewarden_collector_up" Gauge None ["collector"]
-        "Whether everything that the collector found was read; not shown for a collector that has nothing here."
+        "Whether everything that the collector found was read; not shown for a collector that has nothing here, or that waits for its first reading."
         "workers"
     COLLECTOR_STATE "nodewarden_collector_state_info" Info None ["collector" "state" "reason"]
         "The collector's state: absent, unknown, ok, failed or late." "workers"

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::core::snapshot::DeviceState;
 use crate::exposition::parse::parse;
 use crate::exposition::{Encoder, Page, Selection, sample};
 
@@ -137,4 +138,27 @@ fn in_openmetrics_no_two_families_have_one_name() {
         let (name, _) = crate::exposition::header::Family::from(metric).openmetrics();
         assert!(names.insert(name), "{name}");
     }
+}
+
+/// One that is read every half minute waits for so long.
+#[test]
+fn a_collector_that_was_not_read_yet_is_unknown_and_says_that_it_waits() {
+    let state_of = |device: DeviceState| {
+        let snapshot = sample::snapshot(vec![device]);
+        let collector = snapshot.collectors.last().unwrap();
+        (collector.up(snapshot.at), state(collector, &snapshot))
+    };
+    let waits = ("unknown", "first_reading".to_owned());
+    let device = sample::device("a", |_| {});
+    let new = DeviceState {
+        at: Duration::ZERO,
+        ..device.clone()
+    };
+    assert_eq!(state_of(new.clone()), (None, waits));
+    assert_eq!(state_of(device), (Some(true), ("ok", String::new())));
+    let refused = DeviceState {
+        error: Some(("io".to_owned(), "refused".to_owned())),
+        ..new
+    };
+    assert_eq!(state_of(refused), (Some(false), ("failed", "io".to_owned())));
 }

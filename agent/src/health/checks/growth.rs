@@ -243,13 +243,16 @@ impl<'s> Times<'s> {
         let rules = row.rules.iter();
         let window = rules.map(|r| r.window_ms.max(r.quiet_ms)).max().unwrap_or(0);
         // Peers are looked at for a little longer, so that what was shared stays so until it is forgotten.
-        let peers: Vec<Vec<u64>> = group.others(port, |id| {
+        let peers: Vec<Vec<(u64, u64)>> = group.others(port, |id| {
             let key = format!("{} {id}", row.check.id);
-            let times = memory.times_below(&key, window + TOGETHER_MS, now_ms);
-            times.into_values().flatten().collect()
+            memory.spans_below(&key, window + TOGETHER_MS, now_ms)
         });
         let with = |at: u64| {
-            let has = |p: &&Vec<u64>| p.iter().any(|t| t.abs_diff(at) <= TOGETHER_MS);
+            let near = |(begin, end): &(u64, u64)| {
+                let (from, to) = (begin.saturating_sub(TOGETHER_MS), end.saturating_add(TOGETHER_MS));
+                (from..=to).contains(&at)
+            };
+            let has = |p: &&Vec<(u64, u64)>| p.iter().any(near);
             peers.iter().filter(has).count()
         };
         let is_shared = |at: &u64| peers.len() + 1 >= ENOUGH && with(*at) * 2 > peers.len();

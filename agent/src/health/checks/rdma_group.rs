@@ -88,7 +88,7 @@ impl Group<'_, '_> {
 
     /// What `times` gives for each of the others, by its id. One that is out of sight counts where it gives anything: it
     /// may be gone for good.
-    pub(super) fn others(&self, port: &Port<'_>, times: impl Fn(&str) -> Vec<u64>) -> Vec<Vec<u64>> {
+    pub(super) fn others<T>(&self, port: &Port<'_>, times: impl Fn(&str) -> Vec<T>) -> Vec<Vec<T>> {
         let shown = self.ports.iter().filter(|p| p.id != port.id);
         let absent = self.absent.iter().map(|id| times(id));
         shown

@@ -151,6 +151,11 @@ impl<'a> Port<'a> {
         number(self.physical.as_ref()) == Some(LINK_UP)
     }
 
+    /// Whether it is a port of that device.
+    pub(super) fn is_of(&self, device: &str) -> bool {
+        self.name.split_once('/').is_some_and(|(of, _)| of == device)
+    }
+
     pub(super) fn subject(&self) -> Subject {
         Subject::new(SubjectKind::RdmaPort, self.name.as_str())
     }

@@ -54,7 +54,9 @@ const LOCKS: [&str; 6] = [
 
 /// A kernel that does not show the call shows where in it the thread sleeps.
 fn is_telling(task: &Task) -> bool {
-    let of_others = LOCKS.iter().any(|place| task.wchan.starts_with(place));
+    // Every ioctl here takes that lock: one whose place is not shown may wait for it.
+    let hidden = task.wchan.is_empty() && task.call.starts_with("ioctl");
+    let of_others = hidden || LOCKS.iter().any(|place| task.wchan.starts_with(place));
     let in_call = task.state != 'R' && !task.call.is_empty() && !blocked::waits_for_storage(task);
     !of_others && (in_call || blocked::sleeps_in_driver(task))
 }
@@ -87,6 +89,29 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_may_wait_for_the_lock_of_network_settings_is_not_blamed() {
+        for (wchan, call, tells) in [
+            ("wait_func", "ioctl socket:[4711]", true),
+            ("rtnl_lock", "ioctl socket:[4711]", false),
+            ("", "ioctl socket:[4711]", false),
+            ("", "read /sys/class/infiniband/mlx5_0/ports/1/state", true),
+            (
+                "rtnl_lock",
+                "read /sys/class/infiniband/mlx5_0/ports/1/state",
+                false,
+            ),
+        ] {
+            let task = Task {
+                state: 'D',
+                wchan: wchan.to_owned(),
+                call: call.to_owned(),
+                ..Task::default()
+            };
+            assert_eq!(is_telling(&task), tells, "{wchan} {call}");
+        }
+    }
 
     #[test]
     fn the_detail_names_the_file_or_the_call() {

@@ -163,10 +163,10 @@ impl Want {
         self.any_of.iter().any(|word| word == found)
     }
 
-    /// What the site says. Only rate and firmware are of every port; the rest is of Ethernet.
+    /// What the site says, of the ports that it names. Only rate and firmware are of every port; the rest is of Ethernet.
     pub(super) fn of_profile(aspect: Aspect, profile: &Rdma, port: &Port<'_>) -> Option<Self> {
         let of_every = matches!(aspect, Aspect::Rate | Aspect::Firmware);
-        if !of_every && port.link_layer != "Ethernet" {
+        if !profile.is_about(&port.name) || (!of_every && port.link_layer != "Ethernet") {
             return None;
         }
         let number = |n: Option<u64>| n.map(|n| n.to_string());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use collectors::Value;
+use collectors::{Cadence, Value};
 use serde::{Deserialize, Serialize};
 
 use super::gpus::GpuView;
@@ -183,6 +183,13 @@ fn collector(c: &CollectorState, snapshot: &Snapshot) -> CollectorView {
     });
     let text = match (&c.presence, &c.watcher) {
         (Presence::Failed(_, text), _) | (_, Some(Err((_, text)))) => text.clone(),
+        (Presence::Open, _) if reason == own::FIRST_READING => match c.spec.cadence {
+            Cadence::Every(period) => format!(
+                "waits for its first reading, {} s after its start",
+                period.as_secs()
+            ),
+            Cadence::OnDemand { .. } => "waits for its first reading".to_owned(),
+        },
         _ => String::new(),
     };
     let shown = c.devices.iter().filter(|d| d.shown(snapshot.at, c.max_age()));

@@ -86,6 +86,65 @@ fn an_interface_on_the_cards_other_function_is_asked() {
     assert_eq!(values(&reading, ["pfc_rx_frames_total 3"]), [Some(7.0)]);
 }
 
+const GUID: &str = "5054:00ff:fe12:3456\n";
+
+/// The files name an interface of the card's other function: its name was the port's own in another network namespace.
+#[test]
+fn netlink_says_which_interface_is_the_ports_own_where_the_files_name_another() {
+    let node = Node {
+        rdma: Answering::with_port((4, 5), Some((7, "eth0"))),
+        ..Node::with_mlx5()
+    };
+    node.add("mlx5_9", "0000:01:00.1", "mlx5_core", "eth9");
+    node.world.net("eth9", Net::mlx5(3));
+    let folder = "sys/devices/pci0000:00/0000:01:00.0/infiniband/mlx5_0";
+    node.write(&format!("{folder}/node_guid"), GUID);
+    node.write(&format!("{folder}/ports/1/gid_attrs/ndevs/0"), "eth9\n");
+    let mut port = node.ports("exclude = [\"mlx5_9\"]").remove(0);
+    assert_eq!(values(&read(&mut *port), ["pfc_rx_frames_total 3"]), [Some(7.0)]);
+    let calls = node.world.calls();
+    assert!(
+        calls.len() > 4 && calls.iter().all(|c| !c.ends_with("eth9")),
+        "{calls:?}"
+    );
+    // It has left for another network namespace, and the one that the files name is still not the port's.
+    node.rdma.will_tell((4, 5), None);
+    node.write(&format!("{folder}/ports/1/gid_attrs/ndevs/0"), "eth0\n");
+    node.remove("sys/class/net/eth0");
+    let reading = read(&mut *port);
+    assert_eq!(values(&reading, ["ethernet_unreadable dcb gone"]), [Some(1.0)]);
+    assert_eq!(node.world.calls(), Vec::<String>::new());
+}
+
+/// Some drivers take the kernel's lock to tell it, which a call that is stuck holds.
+#[test]
+fn while_a_call_is_in_flight_nobody_asks_which_interface_is_a_ports_own() {
+    let node = Node {
+        rdma: Answering::with_port((4, 5), Some((7, "eth0"))),
+        ..Node::with_mlx5()
+    };
+    let folder = "sys/devices/pci0000:00/0000:01:00.0/infiniband/mlx5_0";
+    node.write(&format!("{folder}/node_guid"), GUID);
+    let second = format!("{folder}/ports/2");
+    node.write(&format!("{second}/link_layer"), "Ethernet\n");
+    node.write(&format!("{second}/gid_attrs/ndevs/0"), "eth0\n");
+    let mut ports = node.ports("");
+    let other = std::sync::Mutex::new(ports.pop().unwrap());
+    let rdma = node.rdma.clone();
+    let asked = Arc::new(std::sync::Mutex::new(None));
+    let seen = Arc::clone(&asked);
+    node.world.on_call(move |_, call| {
+        if call == "dcb eth0" {
+            rdma.asked_in_all();
+            let reading = read(&mut **other.lock().unwrap());
+            assert_eq!(values(&reading, ["ethernet_unreadable dcb busy"]), [Some(1.0)]);
+            *seen.lock().unwrap() = Some(rdma.asked_in_all());
+        }
+    });
+    read(&mut *ports[0]);
+    assert_eq!(*asked.lock().unwrap(), Some(0));
+}
+
 #[test]
 fn a_bond_is_asked_nothing_since_it_is_several_ports() {
     let node = Node::with_mlx5();

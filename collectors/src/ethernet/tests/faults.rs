@@ -133,3 +133,47 @@ fn a_value_of_all_ones_or_over_a_hundred_percent_is_none() {
         [Some(1.0)]
     );
 }
+
+/// `ETHTOOL_FLAG_STATS` is EINVAL where the kernel knows no statistics of the question.
+#[test]
+fn a_kernel_without_statistics_of_a_question_is_asked_without_and_not_for_them_again() {
+    let node = Node::with_mlx5();
+    node.world.is_old();
+    let mut port = node.port();
+    for round in 0..3 {
+        let reading = read(&mut *port);
+        assert_eq!(
+            values(&reading, ["fec_info rs", "fec_corrected_blocks_total"]),
+            [Some(1.0), None]
+        );
+        let missing = ["link_state unsupported", "link_state rejected", "fec rejected"]
+            .map(|why| values(&reading, [&format!("ethernet_unreadable {why}")])[0]);
+        assert_eq!(missing, [Some(1.0), None, None]);
+        let calls = node.world.calls();
+        let asked = ["fec eth0", "bare fec eth0", "link eth0", "bare link eth0"]
+            .map(|call| calls.iter().filter(|c| *c == call).count());
+        assert_eq!(asked, if round == 0 { [1; 4] } else { [0, 1, 0, 0] });
+        node.world.pass(30 * SECOND);
+    }
+}
+
+/// What a driver refuses with and without is its own refusal.
+#[test]
+fn a_driver_that_refuses_is_no_kernel_without_statistics() {
+    let node = Node::with_mlx5();
+    node.world.is_old();
+    node.world.on_call(|world, call| {
+        if call == "bare fec eth0" {
+            world.remove("eth0");
+        }
+    });
+    let mut port = node.port();
+    assert_eq!(
+        values(&read(&mut *port), ["ethernet_unreadable fec rejected"]),
+        [Some(1.0)]
+    );
+    node.world.calls();
+    node.world.net("eth0", Net::mlx5(3));
+    read(&mut *port);
+    assert!(node.world.calls().contains(&"fec eth0".to_owned()));
+}

@@ -11,7 +11,7 @@ use crate::netlink::Garbled;
 use crate::netlink::attribute::{Attributes, text};
 use crate::netlink::dcb::Pfc;
 use crate::netlink::dcb::tests::answer as dcb_answer;
-use crate::netlink::ethtool::tests::{answer, down_part, fec_part, pause_part};
+use crate::netlink::ethtool::tests::{answer, down_part, fec_part, mode_part, pause_part};
 use crate::netlink::message::Request;
 use crate::sys::ethtool::{Ethtool, NAME};
 use crate::sys::netlink::{Failed, Kernel};
@@ -59,6 +59,8 @@ struct State {
     nets: BTreeMap<String, Net>,
     calls: Vec<String>,
     hook: Option<Hook>,
+    /// A kernel before 5.13: it knows statistics of pause alone.
+    is_old: bool,
 }
 
 /// The kernel and its clock.
@@ -110,6 +112,11 @@ impl World {
         self.lock().hook = Some(Arc::new(hook));
     }
 
+    /// Statistics of anything but pause are refused, as kernels before 5.13 do.
+    pub(super) fn is_old(&self) {
+        self.lock().is_old = true;
+    }
+
     /// What was asked since the last look.
     pub(super) fn calls(&self) -> Vec<String> {
         std::mem::take(&mut self.lock().calls)
@@ -121,6 +128,7 @@ impl World {
             route: Box::new(self.clone()),
             generic: Box::new(self.clone()),
             family: None,
+            without_statistics: Vec::new(),
         }
     }
 
@@ -163,12 +171,18 @@ impl Ethtool for World {
     }
 }
 
+fn find(bytes: &[u8], kind: u16) -> &[u8] {
+    let mut found = Attributes::new(bytes).map(Result::unwrap);
+    found.find(|(k, _)| *k == kind).unwrap().1
+}
+
+/// The flags of a question of ethtool.
+fn flags(attributes: &[u8]) -> u32 {
+    u32::from_ne_bytes(find(find(attributes, 1), 3).try_into().unwrap())
+}
+
 /// The text of an attribute, perhaps within another.
 fn named(attributes: &[u8], kind: u16, nest: Option<u16>) -> String {
-    let find = |bytes, kind| {
-        let mut found = Attributes::new(bytes).map(Result::unwrap);
-        found.find(|(k, _)| *k == kind).unwrap().1
-    };
     let within = nest.map_or(attributes, |nest| find(attributes, nest));
     text(find(within, kind)).unwrap().to_owned()
 }
@@ -193,14 +207,19 @@ impl Kernel for World {
             }
             (21, command) => {
                 let netdev = named(attributes, 2, Some(1));
-                let (word, part) = match command {
-                    21 => ("pause", pause_part(5, 5)),
-                    29 => ("fec", fec_part(50, 8, 9)),
-                    6 => ("link", down_part(6)),
+                let (word, part, bare) = match command {
+                    21 => ("pause", pause_part(5, 5), vec![]),
+                    29 => ("fec", fec_part(50, 8, 9), mode_part(50)),
+                    6 => ("link", down_part(6), vec![]),
                     _ => panic!("{command}"),
                 };
-                self.called(word, &netdev)?;
-                answer(&netdev, &[part])
+                let wants_statistics = flags(attributes) & 4 != 0;
+                let bareness = if wants_statistics { "" } else { "bare " };
+                self.called(&format!("{bareness}{word}"), &netdev)?;
+                if wants_statistics && command != 21 && self.lock().is_old {
+                    return Err(Errno::EINVAL.into());
+                }
+                answer(&netdev, &[if wants_statistics { part } else { bare }])
             }
             _ => panic!("{kind}"),
         };

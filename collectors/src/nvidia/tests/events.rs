@@ -15,6 +15,8 @@ struct Watched {
     runner: Runner,
     events: Receiver<Event>,
     stop: Arc<AtomicBool>,
+    /// It said that it listens.
+    listens: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<(), Error>>>,
 }
 
@@ -29,13 +31,16 @@ impl Watched {
         let mut watcher = source.watcher.take().unwrap();
         let (to, events) = sync_channel(1024);
         let stop = Arc::new(AtomicBool::new(false));
-        let out = Events::until(to, Arc::clone(&stop));
+        let listens = Arc::new(AtomicBool::new(false));
+        let heard = Arc::clone(&listens);
+        let out = Events::until(to, Arc::clone(&stop)).heeding(move || heard.store(true, Ordering::Release));
         let thread = std::thread::spawn(move || watcher.run(None, &out));
         Self {
             node,
             runner,
             events,
             stop,
+            listens,
             thread: Some(thread),
         }
     }
@@ -90,6 +95,13 @@ fn each_gpu_is_named_with_its_address_first() {
     named.dedup();
     assert_eq!(named.len(), 8);
     assert!(named.iter().all(|(_, uuid)| uuid.starts_with("GPU-")));
+}
+
+#[test]
+fn it_says_that_it_listens_once_gpus_are_registered_though_nothing_happens() {
+    let watched = Watched::of("h100");
+    until("it listens", || watched.listens.load(Ordering::Acquire));
+    watched.registered(8);
 }
 
 #[test]

@@ -86,6 +86,24 @@ fn where_netlink_refuses_the_files_tell_and_nothing_is_missing() {
     }
 }
 
+/// Kernels before 5.4 answer one request at a time.
+#[test]
+fn while_another_ports_request_is_stuck_the_files_tell() {
+    let node = Node::with(&["mlx5_0"]);
+    let kernel = Answering::with_port((1, 3), None);
+    let mut port = port(&node, &kernel);
+    assert_eq!(value(&read(&mut port), "rdma_port_state mlx5_0 1"), Some(1));
+    kernel.will_be_busy();
+    for _ in 0..5 {
+        let readings = read(&mut port);
+        assert_eq!(value(&readings, "rdma_port_state mlx5_0 1"), Some(4));
+        assert_eq!(value(&readings, "rdma_hw_counters_info mlx5_0 1 sysfs"), Some(1));
+        assert!(Reason::ALL.iter().all(|r| unreadable(&readings, r.word()) == 0));
+    }
+    kernel.will_tell((1, 3), None);
+    assert_eq!(value(&read(&mut port), "rdma_port_state mlx5_0 1"), Some(1));
+}
+
 /// RDMA's network namespaces in mode `shared`: the device is everywhere, its interface in one of them.
 #[test]
 fn an_interface_in_another_network_namespace_is_none_here_though_the_files_name_one() {

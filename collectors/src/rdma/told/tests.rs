@@ -14,7 +14,7 @@ type Answer = Result<Vec<Vec<u8>>, Failed>;
 
 /// A kernel that gives the same answer to a kind of question until it is told another, and counts what it is asked.
 #[derive(Clone, Default)]
-pub(in crate::rdma) struct Answering(Arc<Mutex<State>>);
+pub(crate) struct Answering(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
@@ -24,7 +24,7 @@ struct State {
 
 impl Answering {
     /// One with `mlx5_0` under number 3, and this to say of its port 1.
-    pub(in crate::rdma) fn with_port(states: (u8, u8), netdev: Option<(u32, &str)>) -> Self {
+    pub(crate) fn with_port(states: (u8, u8), netdev: Option<(u32, &str)>) -> Self {
         let kernel = Self::default();
         let resources = resources_answer(3, &[("pd", 2), ("qp", 70)]);
         kernel.will(GET, Ok(vec![device(3, "mlx5_0", Some(0x5054_00ff_fe12_3456))]));
@@ -33,11 +33,18 @@ impl Answering {
         kernel
     }
 
-    pub(in crate::rdma) fn will_tell(&self, states: (u8, u8), netdev: Option<(u32, &str)>) {
+    pub(crate) fn will_tell(&self, states: (u8, u8), netdev: Option<(u32, &str)>) {
         self.will(PORT_GET, Ok(vec![port_answer(3, 1, states, netdev)]));
     }
 
-    pub(in crate::rdma) fn will_refuse(&self, errno: Errno) {
+    /// Another port's request is stuck.
+    pub(crate) fn will_be_busy(&self) {
+        for kind in [GET, PORT_GET, RES_GET] {
+            self.will(kind, Err(Failed::Busy));
+        }
+    }
+
+    pub(crate) fn will_refuse(&self, errno: Errno) {
         for kind in [PORT_GET, RES_GET] {
             self.will(kind, Err(Failed::Kernel(errno)));
         }
@@ -45,6 +52,11 @@ impl Answering {
 
     fn will(&self, kind: u16, answer: Answer) {
         self.0.lock().unwrap().answers.insert(kind, answer);
+    }
+
+    /// How many questions there were since the last look.
+    pub(crate) fn asked_in_all(&self) -> usize {
+        std::mem::take(&mut self.0.lock().unwrap().asked).values().sum()
     }
 
     fn asked(&self, kind: u16) -> usize {
@@ -145,6 +157,21 @@ fn a_driver_that_refuses_is_given_a_rest_and_asked_again() {
     kernel.will_tell((1, 2), None);
     let port = told.port(now + Duration::from_secs(3600)).unwrap();
     assert_eq!((port.state, port.physical_state), (1, 2));
+}
+
+#[test]
+fn a_port_that_could_not_be_asked_for_anothers_request_is_asked_as_soon_as_that_is_over() {
+    let kernel = Answering::with_port((4, 5), None);
+    let mut told = told(&kernel);
+    let now = Instant::now();
+    told.port(now).unwrap();
+    kernel.will_be_busy();
+    for second in 1..100 {
+        assert_eq!(told.port(now + Duration::from_secs(second)), None);
+    }
+    assert_eq!(told.index(), Some(3), "it is the same device");
+    kernel.will_tell((4, 5), None);
+    assert!(told.port(now + Duration::from_secs(100)).is_some());
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::Settings;
 use crate::netlink::Garbled;
 use crate::netlink::link::tests::link;
 use crate::netlink::link::{GONE, NEW};
-use crate::netlink::message::Request;
+use crate::netlink::message::{Messages, Request};
 use crate::netlink::nldev::tests::device;
 use crate::netlink::notice::tests::{netdev_renamed, notice, of_nobody};
 use crate::sys::netlink::Failed;

@@ -151,23 +151,31 @@ fn a_live_veth_has_statistics_and_neither_dcb_nor_pause_nor_fec() {
         }
         let family = family.unwrap();
         assert_eq!(
-            generic.ask(&mut genl::pause(family, netdev), &mut |_| Ok(())),
+            generic.ask(&mut genl::Question::Pause.of(family, netdev, true), &mut |_| Ok(
+                ()
+            )),
             unsupported
         );
         assert_eq!(
-            generic.ask(&mut genl::fec(family, netdev), &mut |_| Ok(())),
+            generic.ask(&mut genl::Question::Fec.of(family, netdev, true), &mut |_| Ok(())),
             unsupported
         );
         let mut told = 0;
-        let answer = generic.ask(&mut genl::link_state(family, netdev), &mut |payload| {
-            told += 1;
-            assert_eq!(genl::down_count(payload, netdev)?, None);
-            Ok(())
-        });
+        let answer = generic.ask(
+            &mut genl::Question::LinkState.of(family, netdev, true),
+            &mut |payload| {
+                told += 1;
+                assert_eq!(genl::down_count(payload, netdev)?, None);
+                Ok(())
+            },
+        );
         // Kernels before 6.1 do not know the flag for its statistics.
         assert!(told == 1 || answer.is_err(), "{answer:?}");
         assert_eq!(
-            generic.ask(&mut genl::pause(family, "nobody"), &mut |_| Ok(())),
+            generic.ask(
+                &mut genl::Question::Pause.of(family, "nobody", true),
+                &mut |_| Ok(())
+            ),
             Err(Errno::ENODEV.into())
         );
     });

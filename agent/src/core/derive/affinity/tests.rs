@@ -130,7 +130,7 @@ fn a_gpu_has_its_nearest_ports_alone_by_its_uuid() {
 
 #[test]
 fn many_ports_that_are_equally_far_are_not_all_told() {
-    let names: Vec<String> = (0..10).map(|n| format!("mlx5_{n}")).collect();
+    let names: Vec<String> = (0..12).rev().map(|n| format!("mlx5_{n}")).collect();
     let ports: Vec<_> = names
         .iter()
         .map(|name| (name.as_str(), "1", "pci0000:3a/0000:3a:01.0/0000:3b:00.0", ""))
@@ -138,6 +138,12 @@ fn many_ports_that_are_equally_far_are_not_all_told() {
     let snapshot = node(("pci0000:15/0000:15:01.0/0000:1b:00.0", ""), &ports);
     let near = nearest(&snapshot, &Inventory::default());
     assert_eq!(near.len(), MAX_PORTS);
+    let devices: Vec<&str> = near.iter().map(|a| a.device.as_str()).collect();
+    assert_eq!(
+        devices,
+        ["mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3"],
+        "2 comes before 10"
+    );
     assert!(near.iter().all(|a| a.distance == Distance::Sys));
 }
 

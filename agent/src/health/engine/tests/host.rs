@@ -219,7 +219,9 @@ fn port(port: &Port, at: Duration) -> DeviceState {
         &[&port.device, port.board, port.firmware, "MT4129", ""],
     );
     for (metric, more, value) in &port.series {
-        let labels: Vec<&str> = labels.iter().chain(more).copied().collect();
+        // What a device counts as a whole has no port.
+        let of = if metric.labels.contains(&"port") { 2 } else { 1 };
+        let labels: Vec<&str> = labels.iter().take(of).chain(more).copied().collect();
         // Counters are whole numbers.
         #[expect(
             clippy::cast_possible_truncation,

@@ -243,6 +243,27 @@ mod retries {
         );
     }
 
+    /// Few times are kept of each port, and not the same.
+    #[test]
+    fn what_goes_on_for_hours_at_all_ports_is_no_ports_own() {
+        let mut sim = node(8, M);
+        for tick in 0..4 * 240 {
+            for port in 0..8 {
+                if (tick + port) % (port + 3) != 0 {
+                    grows(&mut sim, port, M);
+                }
+            }
+            sim.pass(15);
+        }
+        let own: Vec<String> = sim
+            .incidents()
+            .into_iter()
+            .filter(|i| i.contains(" at 0000:"))
+            .collect();
+        assert!(own.is_empty(), "{own:?}");
+        assert!(!sim.incidents().is_empty(), "what all share is shown");
+    }
+
     #[test]
     fn peers_that_are_out_of_sight_afterwards_shared_it_all_the_same() {
         let mut sim = node(8, M);

@@ -249,4 +249,40 @@ mod firmware {
         sim.pass(2 * HOUR);
         assert_eq!(sim.incidents(), [format!("{DEAF} cleared")]);
     }
+
+    /// EFA's driver writes no line.
+    #[test]
+    fn a_command_of_efa_without_completion_comments_and_refused_ones_do_not() {
+        use collectors::rdma::metrics::DEVICE_HW_COUNTER;
+
+        const DEAF: &str = "firmware of efa does not answer";
+        let mut sim = node();
+        let port = &mut sim.host.ports[3];
+        port.driver = "efa";
+        port.layer = "Unknown";
+        for (counter, count) in [("no_completion_cmds", 7.0), ("cmds_err", 7.0)] {
+            port.set(&DEVICE_HW_COUNTER, &[counter], count);
+        }
+        sim.pass(300);
+        sim.host.ports[3].add(&DEVICE_HW_COUNTER, &["cmds_err"], 100.0);
+        sim.pass(300);
+        assert!(sim.incidents().is_empty(), "{:?}", sim.incidents());
+        sim.host.ports[3].add(&DEVICE_HW_COUNTER, &["no_completion_cmds"], 1.0);
+        sim.pass(60);
+        assert_eq!(sim.incidents(), open(DEAF));
+        let evidence = &sim.engine.view().incidents[0].findings[0].evidence[0];
+        assert!(
+            evidence.contains("counter=\"no_completion_cmds\"} 8, expected not to grow")
+                && evidence.contains("1 no_completion_cmds"),
+            "{evidence}"
+        );
+        assert_eq!(sim.slurm.drains, 0);
+        // Not read for a while: no proof of quiet.
+        let series = std::mem::take(&mut sim.host.ports[3].series);
+        sim.pass(7 * HOUR);
+        assert_eq!(sim.incidents(), open(DEAF));
+        sim.host.ports[3].series = series;
+        sim.pass(7 * HOUR);
+        assert_eq!(sim.incidents(), [format!("{DEAF} cleared")]);
+    }
 }

@@ -77,6 +77,40 @@ fn a_port_that_is_not_as_the_profile_says_comments_and_ends_when_it_is() {
 }
 
 #[test]
+fn a_profile_counts_for_the_ports_that_it_names_and_no_others() {
+    let patterns = |names: &[&str]| -> Vec<collectors::rdma::Pattern> {
+        names
+            .iter()
+            .map(|n| (*n).to_owned().try_into().unwrap())
+            .collect()
+    };
+    let drift = |profile: Rdma| {
+        let mut sim = node(profile);
+        sim.host.ports[3].set(&PORT_MTU, &[], 1500.0);
+        sim.pass(150);
+        let ours = sim.incidents();
+        ours.iter().any(|i| i.starts_with("configuration differs: MTU"))
+    };
+    // Its device is mlx5_3.
+    for (ports, exclude, counts) in [
+        (&[][..], &[][..], true),
+        (&["mlx5_*"], &[], true),
+        (&["mlx5_3/1"], &[], true),
+        (&["mlx5_4"], &[], false),
+        (&[], &["mlx5_3"], false),
+        (&["mlx5_*"], &["*_3/1"], false),
+        (&[], &["mlx5_4"], true),
+    ] {
+        let found = drift(Rdma {
+            ports: patterns(ports),
+            exclude: patterns(exclude),
+            ..profile()
+        });
+        assert_eq!(found, counts, "{ports:?} {exclude:?}");
+    }
+}
+
+#[test]
 fn every_aspect_of_the_profile_is_compared() {
     type Fault = (&'static str, fn(&mut Port));
     let faults: [Fault; 6] = [
