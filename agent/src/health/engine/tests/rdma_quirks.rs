@@ -61,7 +61,7 @@ fn a_roce_port_is_down_by_its_interface_whatever_its_states_say() {
 fn efa_calls_every_port_active_so_only_its_interface_tells() {
     let mut sim = node(|port| {
         ethernet(port);
-        (port.driver, port.layer) = ("efa", "Unspecified");
+        (port.driver, port.layer) = ("efa", "Unknown");
     });
     sim.host.ports[3].set(&NETDEV_UP, &[], 0.0);
     sim.pass(300);
@@ -71,7 +71,7 @@ fn efa_calls_every_port_active_so_only_its_interface_tells() {
 #[test]
 fn efa_without_an_interface_is_neither_up_nor_down_and_its_counters_are_judged() {
     let mut sim = node(|port| {
-        (port.driver, port.layer) = ("efa", "Unspecified");
+        (port.driver, port.layer) = ("efa", "Unknown");
         port.set(&REQ_RNR_RETRIES_EXCEEDED, &[], 0.0);
     });
     for port in &mut sim.host.ports[..4] {
