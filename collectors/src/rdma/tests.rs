@@ -9,6 +9,7 @@ mod faults;
 mod quirks;
 mod setup;
 mod told;
+mod units;
 
 use std::collections::BTreeMap;
 use std::fs;

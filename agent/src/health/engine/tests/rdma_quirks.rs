@@ -58,10 +58,32 @@ fn a_roce_port_is_down_by_its_interface_whatever_its_states_say() {
 }
 
 #[test]
+fn a_speed_that_the_kernel_does_not_know_reads_as_sdr_and_is_no_degraded_link() {
+    let mut sim = node(|port| port.rate = Some(1.25e9));
+    // A newer kernel knows the speed of each port as its driver is loaded anew, and no port has lost anything.
+    for port in 0..8 {
+        sim.host.ports[port].rate = Some(100e9);
+        sim.pass(600);
+        assert!(
+            !sim.incidents().iter().any(|i| i.contains("degraded")),
+            "{:?}",
+            sim.incidents()
+        );
+    }
+    sim.pass(HOUR);
+    let open: Vec<_> = sim
+        .incidents()
+        .into_iter()
+        .filter(|i| i.ends_with("open"))
+        .collect();
+    assert!(open.is_empty(), "{open:?}");
+}
+
+#[test]
 fn efa_calls_every_port_active_so_only_its_interface_tells() {
     let mut sim = node(|port| {
         ethernet(port);
-        (port.driver, port.layer) = ("efa", "Unspecified");
+        (port.driver, port.layer) = ("efa", "Unknown");
     });
     sim.host.ports[3].set(&NETDEV_UP, &[], 0.0);
     sim.pass(300);
@@ -71,7 +93,7 @@ fn efa_calls_every_port_active_so_only_its_interface_tells() {
 #[test]
 fn efa_without_an_interface_is_neither_up_nor_down_and_its_counters_are_judged() {
     let mut sim = node(|port| {
-        (port.driver, port.layer) = ("efa", "Unspecified");
+        (port.driver, port.layer) = ("efa", "Unknown");
         port.set(&REQ_RNR_RETRIES_EXCEEDED, &[], 0.0);
     });
     for port in &mut sim.host.ports[..4] {

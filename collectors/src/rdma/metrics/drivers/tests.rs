@@ -114,8 +114,66 @@ fn only_the_hardware_of_mellanox_has_counters_of_32_bits_for_queue_pairs() {
         ("mlx5_core", "np_cnp_sent"),
         ("mana", "rx_write_requests"),
         ("", "duplicate_request"),
+        // 24 and 32 bits in the hardware, which the driver adds up.
+        ("ice", "cnpIgnored"),
+        ("ice", "cnpHandled"),
     ] {
         assert_eq!(maximum(driver, word), None, "{driver} {word}");
+    }
+}
+
+#[test]
+fn every_counter_of_a_pma_clamps_at_its_own_width() {
+    for (bits, words) in [
+        (
+            4,
+            &["local_link_integrity_errors", "excessive_buffer_overrun_errors"][..],
+        ),
+        (
+            8,
+            &[
+                "link_error_recovery",
+                "link_downed",
+                "port_xmit_constraint_errors",
+                "port_rcv_constraint_errors",
+            ],
+        ),
+        (
+            16,
+            &[
+                "symbol_error",
+                "port_rcv_errors",
+                "port_rcv_remote_physical_errors",
+                "port_rcv_switch_relay_errors",
+                "port_xmit_discards",
+                "VL15_dropped",
+            ],
+        ),
+        (
+            32,
+            &[
+                "port_xmit_wait",
+                "port_xmit_data",
+                "port_rcv_data",
+                "port_xmit_packets",
+                "port_rcv_packets",
+            ],
+        ),
+        (
+            64,
+            &[
+                "unicast_xmit_packets",
+                "unicast_rcv_packets",
+                "multicast_xmit_packets",
+                "multicast_rcv_packets",
+            ],
+        ),
+    ] {
+        let maximum = (bits < 64).then(|| (1_u64 << bits) - 1);
+        for word in words {
+            let means = Words::of("mlx5_core").pma(word).unwrap();
+            assert_eq!(means.width.maximum(), maximum, "{word}");
+        }
     }
 }
 
