@@ -129,6 +129,8 @@ impl Kernel for Shared {
 pub(crate) struct Socket {
     fd: OwnedFd,
     sequence: u32,
+    /// For one piece of an answer; kept, not cleared for each question.
+    buffer: Box<[u8]>,
 }
 
 impl Socket {
@@ -150,7 +152,11 @@ impl Socket {
         )?;
         let missing = i64::try_from(MISSING.as_secs()).unwrap_or(i64::MAX);
         setsockopt(&fd, sockopt::ReceiveTimeout, &TimeVal::seconds(missing))?;
-        Ok(Self { fd, sequence: 0 })
+        Ok(Self {
+            fd,
+            sequence: 0,
+            buffer: vec![0; PIECE].into_boxed_slice(),
+        })
     }
 
     /// Asks, and hands out every message of the answer.
@@ -168,9 +174,9 @@ impl Socket {
         let until = Instant::now() + MISSING;
         // The rest of an answer is read, or the kernel would be busy with it at the next question.
         let mut taken = Ok(());
-        let mut buffer = [0; PIECE];
         while Instant::now() < until {
-            for message in Messages::new(self.piece(&mut buffer)?) {
+            let piece = piece(&self.fd, &mut self.buffer)?;
+            for message in Messages::new(piece) {
                 let message = message?;
                 if message.sequence != self.sequence {
                     // To an earlier question, whose answer came too late.
@@ -186,20 +192,20 @@ impl Socket {
         }
         Err(Errno::ETIMEDOUT.into())
     }
+}
 
-    /// What has come at one time.
-    fn piece<'a>(&self, buffer: &'a mut [u8]) -> Result<&'a [u8], Failed> {
-        loop {
-            let (length, from) = match recvfrom::<NetlinkAddr>(self.fd.as_raw_fd(), buffer) {
-                Err(Errno::EINTR) => continue,
-                got => got?,
-            };
-            if from.is_some_and(|from| from.pid() != 0) {
-                // Not the kernel.
-                continue;
-            }
-            return Ok(buffer.get(..length).unwrap_or_default());
+/// What has come at one time.
+fn piece<'a>(fd: &OwnedFd, buffer: &'a mut [u8]) -> Result<&'a [u8], Failed> {
+    loop {
+        let (length, from) = match recvfrom::<NetlinkAddr>(fd.as_raw_fd(), buffer) {
+            Err(Errno::EINTR) => continue,
+            got => got?,
+        };
+        if from.is_some_and(|from| from.pid() != 0) {
+            // Not the kernel.
+            continue;
         }
+        return Ok(buffer.get(..length).unwrap_or_default());
     }
 }
 
