@@ -13,6 +13,8 @@ pub enum Signals {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Capability {
+    /// Read what BPF programs say. Nothing less suffices (kernel/bpf/syscall.c, `bpf_prog_get_fd_by_id`).
+    SysAdmin = 21,
     /// Open /dev/kmsg where kernel.dmesg_restrict is 1.
     Syslog = 34,
 }
@@ -89,5 +91,15 @@ pub static NVIDIA: Domain = Domain {
     devices: &["/dev/nvidia"],
 };
 
+/// Slurm's jobs: cgroups, and the device programs that are attached to them.
+pub static SLURM: Domain = Domain {
+    name: "slurm",
+    user: "nodewarden-slurm",
+    uid: 64195,
+    capabilities: &[Capability::SysAdmin],
+    signals: Signals::Allowed,
+    devices: &[],
+};
+
 /// Every worker there is.
-pub static DOMAINS: &[&Domain] = &[&KERNEL, &HOST, &RDMA, &NVIDIA];
+pub static DOMAINS: &[&Domain] = &[&KERNEL, &HOST, &RDMA, &NVIDIA, &SLURM];

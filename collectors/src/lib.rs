@@ -21,6 +21,7 @@ pub mod nvidia;
 pub mod rdma;
 pub mod runner;
 pub mod settings;
+pub mod slurm;
 pub mod subject;
 pub mod sys;
 
@@ -148,6 +149,7 @@ pub static COLLECTORS: &[&Spec] = &[
     &rdma::SPEC,
     &ethernet::SPEC,
     &nvidia::SPEC,
+    &slurm::SPEC,
 ];
 
 /// The collector of that name.

@@ -20,6 +20,8 @@ pub enum SubjectKind {
     RdmaDevice,
     /// A port of an RDMA device: `mlx5_0/1`.
     RdmaPort,
+    /// A job of Slurm's, by its number.
+    Job,
     /// A part of nodewarden itself, by name.
     Worker,
 }
@@ -70,6 +72,7 @@ impl SubjectKind {
             Self::Pci => "pci",
             Self::RdmaDevice => "rdma_device",
             Self::RdmaPort => "rdma_port",
+            Self::Job => "job",
             Self::Worker => "worker",
         }
     }

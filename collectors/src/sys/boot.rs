@@ -43,3 +43,13 @@ pub fn boottime() -> Duration {
 pub fn monotonic() -> Duration {
     clock(ClockId::CLOCK_MONOTONIC)
 }
+
+/// The clock ticks of a second, in which /proc counts time (`sysconf(_SC_CLK_TCK)`): 100 on Linux where it cannot be told.
+pub fn ticks_per_second() -> u64 {
+    let told = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK)
+        .ok()
+        .flatten();
+    told.and_then(|n| u64::try_from(n).ok())
+        .filter(|n| *n > 0)
+        .unwrap_or(100)
+}

@@ -6,6 +6,7 @@
 )]
 
 pub mod boot;
+pub(crate) mod bpf;
 pub(crate) mod ethtool;
 pub mod kept;
 pub mod kmsg;

@@ -140,6 +140,18 @@ pub fn inode(path: &Path) -> Result<Option<u64>, Error> {
     }
 }
 
+/// Whose a file is. `Ok(None)`: nothing is there.
+///
+/// # Errors
+/// Anything else that stat(2) says.
+pub fn owner(path: &Path) -> Result<Option<u32>, Error> {
+    match fs::metadata(path) {
+        Ok(found) => Ok(Some(found.uid())),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::io(path, e)),
+    }
+}
+
 /// The name of the folder that holds what a symbolic link points to. `Ok(None)`: no link, or it names no folder.
 ///
 /// # Errors

@@ -1,0 +1,110 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn place<'a>(
+    node: Option<&'a str>,
+    job: JobName<'a>,
+    uid: Option<u32>,
+    step: Option<&'a str>,
+) -> Option<Place<'a>> {
+    Some(Place { node, job, uid, step })
+}
+
+#[test]
+fn version_1_has_the_user_in_its_path() {
+    let plain = "/slurm/uid_1000/job_7/step_0/task_1";
+    assert_eq!(
+        Place::of(plain),
+        place(None, JobName::Id(7), Some(1000), Some("0"))
+    );
+    let named = "/slurm_n0/uid_65534/job_2/step_batch/task_0";
+    assert_eq!(
+        Place::of(named),
+        place(Some("n0"), JobName::Id(2), Some(65534), Some("batch"))
+    );
+}
+
+#[test]
+fn version_2_has_a_scope_with_and_without_a_node() {
+    let plain = "/system.slice/slurmstepd.scope/job_12/step_extern/user/task_special";
+    assert_eq!(
+        Place::of(plain),
+        place(None, JobName::Id(12), None, Some("extern"))
+    );
+    let named = "/system.slice/gpu-n_01_slurmstepd.scope/job_12/step_0/slurm";
+    assert_eq!(
+        Place::of(named),
+        place(Some("gpu-n_01"), JobName::Id(12), None, Some("0"))
+    );
+    let own_slice = "/foo.slice/n1_slurmstepd.scope/job_3";
+    assert_eq!(
+        Place::of(own_slice),
+        place(Some("n1"), JobName::Id(3), None, None)
+    );
+}
+
+#[test]
+fn from_26_05_on_a_job_is_named_by_its_sluid() {
+    let path = "/system.slice/n0_slurmstepd.scope/sFR5M7XZ5Z3000/step_interactive/user/task_0";
+    let job = JobName::Sluid("sFR5M7XZ5Z3000");
+    assert_eq!(Place::of(path), place(Some("n0"), job, None, Some("interactive")));
+}
+
+#[test]
+fn a_slurmd_in_a_pod_has_its_path_below_the_pods() {
+    let path = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1a_2b.slice/cri-containerd-77.scope/system.slice/slurmstepd.scope/job_5/step_0";
+    assert_eq!(Place::of(path), place(None, JobName::Id(5), None, Some("0")));
+}
+
+#[test]
+fn what_stands_beside_the_jobs_is_no_job() {
+    for path in [
+        "/",
+        "/system.slice/slurmd.service",
+        "/system.slice/slurmstepd.scope",
+        "/system.slice/n0_slurmstepd.scope/slurmd",
+        "/system.slice/n0_slurmstepd.scope/system",
+        "/system.slice/_slurmstepd.scope/job_1",
+        "/system.slice/slurmstepd.scope/job_",
+        "/system.slice/slurmstepd.scope/job_1x",
+        "/system.slice/slurmstepd.scope/job_+1",
+        "/system.slice/slurmstepd.scope/job_4294967296",
+        "/system.slice/slurmstepd.scope/sFR5M7XZ5Z300",
+        "/system.slice/slurmstepd.scope/sFR5M7XZ5Z30I0",
+        "/slurm/uid_1/job_x",
+        "/slurm_/uid_1/job_1",
+        "/slurmd/uid_1/job_1",
+        "/user.slice/job_1/step_0",
+    ] {
+        assert_eq!(Place::of(path), None, "{path}");
+    }
+}
+
+#[test]
+fn a_users_folder_called_slurm_hides_nothing_behind_it() {
+    let path = "/slurm/system.slice/slurmstepd.scope/job_5";
+    assert_eq!(Place::of(path), place(None, JobName::Id(5), None, None));
+}
+
+proptest! {
+    #[test]
+    fn any_path_below_a_job_is_that_jobs(
+        before in prop::collection::vec("[a-z0-9.-]{1,12}\\.slice", 0..4),
+        node in prop::option::of("[a-z][a-z0-9_-]{0,10}"),
+        id: u32,
+        below in prop::collection::vec("[a-z_0-9]{1,12}", 0..3),
+    ) {
+        let scope = node.as_ref().map_or("slurmstepd.scope".to_owned(), |n| format!("{n}_slurmstepd.scope"));
+        let mut parts = before;
+        parts.extend([scope, format!("job_{id}"), "step_3".to_owned()]);
+        parts.extend(below);
+        let path = format!("/{}", parts.join("/"));
+        prop_assert_eq!(Place::of(&path), place(node.as_deref(), JobName::Id(id), None, Some("3")));
+    }
+
+    #[test]
+    fn no_text_upsets_it(text in "\\PC{0,80}") {
+        let _place = Place::of(&text);
+    }
+}

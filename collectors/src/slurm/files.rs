@@ -1,0 +1,98 @@
+//! What a job uses, by the files of its cgroups. A controller that is not there leaves its values absent.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::metrics::{JOB_CPU, JOB_MEMORY, JOB_MEMORY_LIMIT, JOB_MEMORY_PEAK, JOB_OOM_KILLS, JOB_TASKS};
+use super::tree::Folder;
+use crate::sys::kept::{Budget, Kept};
+use crate::{Block, Value};
+
+/// More than any of these files holds.
+const MOST: usize = 2048;
+/// `memory.limit_in_bytes` where there is no limit: the largest number of pages (`PAGE_COUNTER_MAX`), in bytes.
+const NO_LIMIT: u64 = i64::MAX as u64 / 4096 * 4096;
+
+/// One file, read again at each reading.
+pub(super) struct Numbers {
+    file: Kept,
+    text: String,
+}
+
+impl Numbers {
+    fn new(path: std::path::PathBuf, budget: &Arc<Budget>, on_disk: bool) -> Self {
+        Self {
+            file: Kept::new(path, budget, on_disk),
+            text: String::new(),
+        }
+    }
+
+    fn read(&mut self) -> Option<&str> {
+        let mut buffer = [0; MOST];
+        let bytes = self.file.read(&mut buffer).ok()?;
+        self.text.clear();
+        self.text.push_str(std::str::from_utf8(bytes).ok()?.trim());
+        Some(&self.text)
+    }
+
+    /// A file of one number. `max` is none.
+    fn number(&mut self) -> Option<u64> {
+        self.read()?.parse().ok()
+    }
+
+    /// A file of lines `name number`.
+    pub(super) fn field(&mut self, name: &str) -> Option<u64> {
+        let line = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
+        self.read()?.lines().find_map(line)
+    }
+}
+
+/// The files of one job.
+pub(super) struct Files {
+    /// `cgroup.events` of v2.
+    pub(super) events: Option<Numbers>,
+    cpu: Numbers,
+    memory: Numbers,
+    peak: Numbers,
+    limit: Numbers,
+    kills: Numbers,
+    tasks: Numbers,
+    is_v1: bool,
+}
+
+impl Files {
+    pub(super) fn new(folder: &Folder, mount: &Path, budget: &Arc<Budget>, on_disk: bool) -> Self {
+        let at = |hierarchy: &str, v1: &str, v2: &str| {
+            let path = match &folder.v1 {
+                Some(below) => mount.join(hierarchy).join(below).join(v1),
+                None => folder.path.join(v2),
+            };
+            Numbers::new(path, budget, on_disk)
+        };
+        Self {
+            events: folder.v1.is_none().then(|| at("", "", "cgroup.events")),
+            cpu: at("cpuacct", "cpuacct.usage", "cpu.stat"),
+            memory: at("memory", "memory.usage_in_bytes", "memory.current"),
+            peak: at("memory", "memory.max_usage_in_bytes", "memory.peak"),
+            limit: at("memory", "memory.limit_in_bytes", "memory.max"),
+            kills: at("memory", "memory.oom_control", "memory.events"),
+            tasks: at("pids", "pids.current", "pids.current"),
+            is_v1: folder.v1.is_some(),
+        }
+    }
+
+    pub(super) fn read(&mut self, job: &[&str], out: &mut Block) {
+        let seconds = if self.is_v1 {
+            self.cpu.number().map(|ns| ns as f64 / 1e9)
+        } else {
+            self.cpu.field("usage_usec").map(|us| us as f64 / 1e6)
+        };
+        out.push(&JOB_CPU, job, seconds.map_or(Value::Absent, Value::F64));
+        out.maybe_u64(&JOB_MEMORY, job, self.memory.number());
+        out.maybe_u64(&JOB_MEMORY_PEAK, job, self.peak.number());
+        let limit = self.limit.number().filter(|bytes| *bytes < NO_LIMIT);
+        out.maybe_u64(&JOB_MEMORY_LIMIT, job, limit);
+        out.maybe_u64(&JOB_OOM_KILLS, job, self.kills.field("oom_kill"));
+        out.maybe_u64(&JOB_TASKS, job, self.tasks.number());
+    }
+}

@@ -1,0 +1,179 @@
+//! One job: what its cgroup says of it, and which devices its program of rules names.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::files::Files;
+use super::hook::{Hooks, Record};
+use super::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_INFO, JOB_START};
+use super::owned::{Owned, Unknown, caps_major};
+use super::process;
+use super::tree::Folder;
+use super::user::Users;
+use crate::sys::bpf::Programs;
+use crate::sys::kept::Budget;
+use crate::sys::{boot, root};
+use crate::{Block, Device, Env, Error, Subject, SubjectKind, Value};
+
+/// What all jobs share.
+pub(super) struct Common {
+    pub(super) env: Env,
+    pub(super) budget: Arc<Budget>,
+    pub(super) programs: Mutex<Box<dyn Programs>>,
+    pub(super) hooks: Hooks,
+    pub(super) users: Users,
+    /// Clock ticks in a second (`sysconf(_SC_CLK_TCK)`).
+    pub(super) ticks: u64,
+}
+
+/// A job on this node.
+pub(super) struct Job {
+    subject: Subject,
+    folder: Folder,
+    files: Files,
+    owned: Owned,
+    common: Arc<Common>,
+    /// By its processes, found once.
+    id: Option<u32>,
+    uid: Option<u32>,
+    began: Option<f64>,
+    /// What its prolog's hook wrote.
+    hook: Option<Record>,
+    /// That could not be read, and was told.
+    is_told: bool,
+}
+
+impl Job {
+    pub(super) fn new(common: &Arc<Common>, folder: Folder, mount: &Path) -> Self {
+        Self {
+            // A job that was requeued is another device under the old number.
+            subject: Subject::new(SubjectKind::Job, format!("{}:{}", folder.name, folder.inode)),
+            files: Files::new(&folder, mount, &common.budget, !common.env.is_live()),
+            id: None,
+            uid: folder.uid,
+            began: None,
+            hook: None,
+            is_told: false,
+            owned: Owned::default(),
+            common: Arc::clone(common),
+            folder,
+        }
+    }
+
+    /// Whether any process is left. Slurm cannot always remove a cgroup; one without processes is no job any more.
+    fn is_alive(&mut self) -> Result<bool, Error> {
+        match &mut self.files.events {
+            Some(events) => Ok(events.field("populated") != Some(0)),
+            None => Ok(!process::daemons(&self.folder.path).is_empty()),
+        }
+    }
+
+    /// Finds out what stays as it is.
+    fn find_out(&mut self) {
+        let (env, path) = (&self.common.env, &self.folder.path);
+        if self.id.is_none() {
+            self.id = process::job_id(env, &self.folder.name, path);
+        }
+        if self.uid.is_none() {
+            let owner = |pid: u32| root::owner(&env.path(&format!("/proc/{pid}"))).ok()?;
+            self.uid = process::user(path, owner);
+        }
+        if self.began.is_none() {
+            self.began = began(&self.common, path);
+        }
+        if let (None, Some(id)) = (&self.hook, self.id) {
+            match self.common.hooks.of(id) {
+                Ok(record) => self.hook = record,
+                Err(error) if !self.is_told => {
+                    tracing::warn!(%error, job = id, "what the prolog's hook wrote cannot be used");
+                    self.is_told = true;
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn show(&self, number: &str, out: &mut Block) {
+        let hook = self.hook.as_ref();
+        let label =
+            |text: fn(&Record) -> &Option<String>| hook.and_then(|h| text(h).as_deref()).unwrap_or_default();
+        let uid = hook.and_then(|h| h.uid).or(self.uid);
+        let name = hook.and_then(|h| h.user.as_deref());
+        let user = self.common.users.label(uid, name);
+        out.info(
+            &JOB_INFO,
+            &[
+                number,
+                &user,
+                label(|h| &h.account),
+                label(|h| &h.partition),
+                label(|h| &h.array_job),
+                label(|h| &h.array_task),
+                label(|h| &h.het_job),
+            ],
+        );
+        let start = hook.map(|h| h.start).or(self.began);
+        out.push(&JOB_START, &[number], start.map_or(Value::Absent, Value::F64));
+    }
+
+    /// The devices that are the job's by name, or why they are not known.
+    fn show_devices(&mut self, number: &str, out: &mut Block) {
+        let mut kernel = self
+            .common
+            .programs
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let devices = match self.folder.v1 {
+            // Its rules can be written, and not read.
+            Some(_) => Err(Unknown::None),
+            None => {
+                let caps = || caps_major(&self.common.env);
+                self.owned.read(&mut **kernel, &self.folder.path, caps)
+            }
+        };
+        match devices {
+            Ok(devices) => {
+                out.info(&JOB_DEVICES, &[number, ""]);
+                for device in devices {
+                    let minor = device.minor.to_string();
+                    out.info(&JOB_DEVICE, &[number, device.driver, &minor]);
+                }
+            }
+            Err(unknown) => out.info(&JOB_DEVICES, &[number, unknown.word()]),
+        }
+    }
+}
+
+/// When the oldest daemon of its steps began, as a Unix time.
+fn began(common: &Common, job: &Path) -> Option<f64> {
+    let each = process::daemons(job).into_iter();
+    let ticks = each
+        .filter_map(|pid| process::started(&common.env, pid).ok().flatten())
+        .min()?;
+    let since_boot = Duration::from_millis(ticks.checked_mul(1000)?.checked_div(common.ticks)?);
+    let age = boot::boottime().checked_sub(since_boot)?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    // To the tenth: clock ticks are hundredths, and the two clocks are not read at once.
+    Some((now.checked_sub(age)?.as_secs_f64() * 10.0).round() / 10.0)
+}
+
+impl Device for Job {
+    fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    fn read(&mut self, out: &mut Block) -> Result<(), Error> {
+        if root::inode(&self.folder.path)? != Some(self.folder.inode) || !self.is_alive()? {
+            return Ok(());
+        }
+        self.find_out();
+        // A SLUID whose daemons have just begun: its number comes with the next reading.
+        let Some(id) = self.id else { return Ok(()) };
+        let number = id.to_string();
+        self.show(&number, out);
+        self.files.read(&[&number], out);
+        self.show_devices(&number, out);
+        Ok(())
+    }
+}

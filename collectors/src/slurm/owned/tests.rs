@@ -1,0 +1,111 @@
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::slurm::program::tests::{gpu_program, with_caps};
+use crate::sys::bpf::Program;
+
+/// A kernel with one cgroup.
+#[derive(Default)]
+struct Fake {
+    attached: Vec<u32>,
+    programs: BTreeMap<u32, Program>,
+    denied: bool,
+    /// How often a program was read.
+    read: u32,
+}
+
+impl Fake {
+    fn with(id: u32, name: &str, code: Option<Vec<u8>>) -> Self {
+        let mut fake = Self::default();
+        fake.attach(id, name, code);
+        fake
+    }
+
+    fn attach(&mut self, id: u32, name: &str, code: Option<Vec<u8>>) {
+        self.attached = vec![id];
+        let name = name.to_owned();
+        self.programs.insert(id, Program { name, code });
+    }
+}
+
+impl Programs for Fake {
+    fn attached(&mut self, _: &Path) -> Result<Vec<u32>, Errno> {
+        if self.denied {
+            return Err(Errno::EPERM);
+        }
+        Ok(self.attached.clone())
+    }
+
+    fn read(&mut self, _: &Path, id: u32) -> Result<Program, Errno> {
+        self.read += 1;
+        self.programs.get(&id).cloned().ok_or(Errno::ENOENT)
+    }
+}
+
+fn read(owned: &mut Owned, kernel: &mut Fake) -> Result<Vec<(&'static str, u32)>, Unknown> {
+    let devices = owned.read(kernel, Path::new("/x"), || Some(237))?;
+    Ok(devices.iter().map(|d| (d.driver, d.minor)).collect())
+}
+
+#[test]
+fn a_program_is_read_once_and_again_when_a_step_brings_another() {
+    let mut kernel = Fake::with(354, program::NAME, Some(gpu_program(&[(0, true), (1, false)])));
+    let mut owned = Owned::default();
+    for _ in 0..5 {
+        assert_eq!(read(&mut owned, &mut kernel), Ok(vec![("nvidia", 0)]));
+    }
+    assert_eq!(kernel.read, 1);
+    kernel.attach(366, program::NAME, Some(gpu_program(&[(0, true), (1, true)])));
+    assert_eq!(
+        read(&mut owned, &mut kernel),
+        Ok(vec![("nvidia", 0), ("nvidia", 1)])
+    );
+    assert_eq!(kernel.read, 2);
+}
+
+#[test]
+fn instances_are_told_by_the_minors_of_their_capabilities() {
+    let code = with_caps(
+        &[(0, true), (1, false)],
+        237,
+        &[(21, true), (22, true), (30, false)],
+    );
+    let mut kernel = Fake::with(1, program::NAME, Some(code));
+    let expected = vec![("nvidia", 0), ("nvidia-caps", 21), ("nvidia-caps", 22)];
+    assert_eq!(read(&mut Owned::default(), &mut kernel), Ok(expected));
+}
+
+#[test]
+fn whatever_is_in_doubt_is_unknown_with_its_reason() {
+    let code = || Some(gpu_program(&[(0, true)]));
+    let mut denied = Fake::with(1, program::NAME, code());
+    denied.denied = true;
+    let mut two = Fake::with(1, program::NAME, code());
+    two.attached.push(2);
+    let mut replaced = Fake::with(1, program::NAME, code());
+    replaced.programs.clear();
+    let mut changed = gpu_program(&[(0, true)]);
+    changed[8] = 0;
+    for (mut kernel, reason) in [
+        (denied, "denied"),
+        (Fake::default(), "none"),
+        (Fake::with(1, program::NAME, None), "withheld"),
+        (Fake::with(1, "sd_devices", code()), "foreign"),
+        (Fake::with(1, program::NAME, Some(changed)), "foreign"),
+        (two, "foreign"),
+        (replaced, "failed"),
+    ] {
+        let answer = read(&mut Owned::default(), &mut kernel).map_err(Unknown::word);
+        assert_eq!(answer, Err(reason));
+    }
+}
+
+/// The right may come back with the next restart, and a program with the next step.
+#[test]
+fn what_was_unknown_is_asked_for_again() {
+    let mut kernel = Fake::default();
+    let mut owned = Owned::default();
+    assert_eq!(read(&mut owned, &mut kernel), Err(Unknown::None));
+    kernel.attach(7, program::NAME, Some(gpu_program(&[(3, true)])));
+    assert_eq!(read(&mut owned, &mut kernel), Ok(vec![("nvidia", 3)]));
+}

@@ -1,0 +1,278 @@
+//! Jobs as their cgroups, processes and programs tell of them: a node of files, with programs beside it.
+
+use std::fmt::Write as _;
+
+use tempfile::TempDir;
+use testkit::tree::{self, Entry};
+
+use super::program::tests::gpu_program;
+use super::*;
+use crate::{Block, Value};
+
+const SCOPE: &str = "system.slice/n0_slurmstepd.scope";
+
+/// A node whose files are below `root`.
+struct Node {
+    dir: TempDir,
+}
+
+impl Node {
+    fn new() -> Self {
+        let node = Self {
+            dir: tempfile::tempdir().unwrap(),
+        };
+        node.cgroup("cgroup.controllers", "cpu memory pids\n");
+        node
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let entry = Entry::File(text.as_bytes().to_vec());
+        tree::put(&self.dir.path().join("root").join(path), &entry).unwrap();
+    }
+
+    fn cgroup(&self, path: &str, text: &str) {
+        self.write(&format!("sys/fs/cgroup/{path}"), text);
+    }
+
+    fn remove(&self, path: &str) {
+        tree::put(&self.dir.path().join("root").join(path), &Entry::Removed).unwrap();
+    }
+
+    /// A job of cgroup v2 with an extern step whose daemon has this number.
+    fn job(&self, folder: &str, daemon: u32) {
+        self.cgroup(&format!("{folder}/cgroup.events"), "populated 1\nfrozen 0\n");
+        self.cgroup(&format!("{folder}/cpu.stat"), "usage_usec 2500000\nuser_usec 1\n");
+        self.cgroup(&format!("{folder}/memory.current"), "4096\n");
+        self.cgroup(&format!("{folder}/memory.peak"), "8192\n");
+        self.cgroup(&format!("{folder}/memory.max"), "max\n");
+        self.cgroup(&format!("{folder}/memory.events"), "low 0\noom 3\noom_kill 2\n");
+        self.cgroup(&format!("{folder}/pids.current"), "11\n");
+        let daemons = format!("{folder}/step_extern/slurm/cgroup.procs");
+        self.cgroup(&daemons, &format!("{daemon}\n"));
+    }
+
+    fn program(&self, folder: &str, id: u32, gpus: &[(i32, bool)]) {
+        let mut hex = String::new();
+        for byte in gpu_program(gpus) {
+            write!(hex, "{byte:02x}").unwrap();
+        }
+        self.write(&format!("bpf/{folder}"), &format!("{id} Slurm_Cgroup_v2 {hex}\n"));
+    }
+
+    fn open(&self, settings: &str) -> Box<dyn Devices> {
+        let env = Env::recorded(self.dir.path());
+        open(&env, &Settings::new(settings)).unwrap().unwrap().devices
+    }
+
+    /// One reading of all jobs, absent values left out: `slurm_job_tasks 7 = 11`.
+    fn read(&self, settings: &str) -> Vec<String> {
+        self.open(settings)
+            .scan()
+            .unwrap()
+            .iter_mut()
+            .flat_map(read)
+            .collect()
+    }
+}
+
+fn read(job: &mut Box<dyn Device>) -> Vec<String> {
+    let mut block = Block::default();
+    job.read(&mut block).unwrap();
+    block.finish();
+    let line = |(series, value): (&crate::Series, Value)| {
+        let name = format!("{} {}", series.metric.name, series.labels.join(","));
+        match value {
+            Value::U64(n) => Some(format!("{name} = {n}")),
+            Value::F64(n) => Some(format!("{name} = {n}")),
+            Value::Absent => None,
+        }
+    };
+    block.iter().filter_map(line).collect()
+}
+
+fn of<'a>(lines: &'a [String], metric: &str) -> Vec<&'a str> {
+    let of = |line: &&str| line.split(' ').next() == Some(metric);
+    lines.iter().map(String::as_str).filter(of).collect()
+}
+
+#[test]
+fn a_job_is_what_its_cgroup_says() {
+    let node = Node::new();
+    node.job(&format!("{SCOPE}/job_7"), 500);
+    node.program(
+        &format!("{SCOPE}/job_7"),
+        354,
+        &[(0, true), (1, true), (2, false)],
+    );
+    node.cgroup(&format!("{SCOPE}/slurmd/cgroup.procs"), "9\n");
+    assert_eq!(
+        node.read(""),
+        [
+            "slurm_job_info 7,,,,,, = 1",
+            "slurm_job_cpu_seconds_total 7 = 2.5",
+            "slurm_job_memory_bytes 7 = 4096",
+            "slurm_job_memory_peak_bytes 7 = 8192",
+            "slurm_job_oom_kills_total 7 = 2",
+            "slurm_job_tasks 7 = 11",
+            "slurm_job_devices 7, = 1",
+            "slurm_job_device 7,nvidia,0 = 1",
+            "slurm_job_device 7,nvidia,1 = 1",
+        ]
+    );
+}
+
+#[test]
+fn version_1_tells_the_user_and_no_devices() {
+    let node = Node::new();
+    node.remove("sys/fs/cgroup/cgroup.controllers");
+    let job = "slurm_n0/uid_1000/job_7";
+    node.cgroup(&format!("freezer/{job}/step_0/cgroup.procs"), "500\n");
+    node.cgroup(&format!("cpuacct/{job}/cpuacct.usage"), "1500000000\n");
+    node.cgroup(&format!("memory/{job}/memory.usage_in_bytes"), "4096\n");
+    node.cgroup(
+        &format!("memory/{job}/memory.limit_in_bytes"),
+        "9223372036854771712\n",
+    );
+    node.cgroup(
+        &format!("memory/{job}/memory.oom_control"),
+        "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n",
+    );
+    assert_eq!(
+        node.read(""),
+        [
+            "slurm_job_info 7,1000,,,,, = 1",
+            "slurm_job_cpu_seconds_total 7 = 1.5",
+            "slurm_job_memory_bytes 7 = 4096",
+            "slurm_job_oom_kills_total 7 = 1",
+            "slurm_job_devices 7,none = 1",
+        ]
+    );
+}
+
+/// Slurm cannot always remove a cgroup.
+#[test]
+fn a_cgroup_without_processes_is_no_job() {
+    let node = Node::new();
+    node.job(&format!("{SCOPE}/job_9"), 500);
+    node.program(&format!("{SCOPE}/job_9"), 1, &[(0, true)]);
+    node.cgroup(&format!("{SCOPE}/job_9/cgroup.events"), "populated 0\n");
+    assert_eq!(node.read(""), [""; 0]);
+}
+
+#[test]
+fn a_sluid_is_read_as_the_number_that_its_daemons_bear() {
+    let node = Node::new();
+    node.job(&format!("{SCOPE}/sFR5M7XZ5Z3000"), 500);
+    assert_eq!(node.read(""), [""; 0], "until there is a number nothing is said");
+    node.write("proc/500/cmdline", "slurmstepd: [12.extern]\0\0");
+    assert_eq!(of(&node.read(""), "slurm_job_tasks"), ["slurm_job_tasks 12 = 11"]);
+}
+
+#[test]
+fn each_of_several_slurmds_sees_its_own_jobs() {
+    let node = Node::new();
+    for (host, id) in [("n0", 1), ("n1", 2), ("n10", 3)] {
+        node.job(&format!("system.slice/{host}_slurmstepd.scope/job_{id}"), 500);
+    }
+    let tasks = |settings: &str| of(&node.read(settings), "slurm_job_tasks").len();
+    assert_eq!(tasks(""), 3);
+    assert_eq!(
+        of(&node.read("node = \"n1\""), "slurm_job_tasks"),
+        ["slurm_job_tasks 2 = 11"]
+    );
+    // A build without names has one slurmd.
+    node.job("system.slice/slurmstepd.scope/job_4", 500);
+    assert_eq!(tasks("node = \"n1\""), 2);
+}
+
+#[test]
+fn a_slurmd_in_a_pod_and_in_a_slice_of_its_own_are_found() {
+    let node = Node::new();
+    let pod =
+        "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1a.slice/cri-containerd-7f.scope";
+    node.job(&format!("{pod}/system.slice/slurmstepd.scope/job_5"), 500);
+    node.job("foo.slice/n0_slurmstepd.scope/job_6", 501);
+    let id = "0123456789abcdef0123456789abcdef";
+    node.job(
+        &format!("kubepods/besteffort/pod-7/{id}/system.slice/slurmstepd.scope/job_7"),
+        502,
+    );
+    assert_eq!(of(&node.read(""), "slurm_job_tasks").len(), 3);
+}
+
+#[test]
+fn what_the_hook_wrote_stands_beside_what_the_kernel_says() {
+    let node = Node::new();
+    node.job(&format!("{SCOPE}/job_7"), 500);
+    node.write(
+        "run/nodewarden/jobs/7.toml",
+        "job = 7\nstart = 1795227133.5\nuid = 1000\nuser = \"ada\"\naccount = \"projb\"\npartition = \"gpu\"\narray_job = \"5\"\narray_task = \"2\"\n",
+    );
+    let info = |settings: &str| {
+        let lines = node.read(settings);
+        of(&lines, "slurm_job_info").concat()
+    };
+    assert_eq!(info(""), "slurm_job_info 7,1000,projb,gpu,5,2, = 1");
+    assert_eq!(info("user = \"name\""), "slurm_job_info 7,ada,projb,gpu,5,2, = 1");
+    assert_eq!(info("user = \"off\""), "slurm_job_info 7,,projb,gpu,5,2, = 1");
+    let start = node.read("");
+    assert_eq!(
+        of(&start, "slurm_job_start_time_seconds"),
+        ["slurm_job_start_time_seconds 7 = 1795227133.5"]
+    );
+}
+
+/// Where no rights are, and where the kernel hides instructions, it is said why.
+#[test]
+fn what_no_program_tells_has_its_reason() {
+    let node = Node::new();
+    let job = format!("{SCOPE}/job_7");
+    node.job(&job, 500);
+    for (answer, reason) in [
+        ("none", "none"),
+        ("error EPERM", "denied"),
+        ("1 Slurm_Cgroup_v2 withheld", "withheld"),
+        ("1 sd_devices 6112000000000000", "foreign"),
+    ] {
+        node.write(&format!("bpf/{job}"), answer);
+        let lines = node.read("");
+        assert_eq!(
+            of(&lines, "slurm_job_devices"),
+            [format!("slurm_job_devices 7,{reason} = 1")]
+        );
+        assert_eq!(of(&lines, "slurm_job_device"), [""; 0]);
+    }
+}
+
+#[test]
+fn jobs_that_come_and_go_are_seen_at_the_next_reading() {
+    let node = Node::new();
+    node.job(&format!("{SCOPE}/job_1"), 500);
+    let mut devices = node.open("");
+    let mut jobs = devices.scan().unwrap();
+    assert_eq!(jobs.len(), 1);
+    assert!(!devices.changed());
+    node.job(&format!("{SCOPE}/job_2"), 501);
+    assert!(devices.changed());
+    assert_eq!(devices.scan().unwrap().len(), 2);
+    // Requeued under its number: another folder, and no longer what the old device is about.
+    node.remove(&format!("sys/fs/cgroup/{SCOPE}/job_1"));
+    node.write("elsewhere", "takes the inode");
+    node.job(&format!("{SCOPE}/job_1"), 502);
+    assert!(devices.changed());
+    assert_eq!(read(&mut jobs[0]), [""; 0]);
+}
+
+#[test]
+fn settings_that_cannot_be_are_refused() {
+    for (settings, expected) in [
+        ("user = \"hash\"", "needs a salt"),
+        ("hooks = \"jobs\"", "expected an absolute path"),
+        ("user = \"email\"", "unknown variant `email`"),
+        ("users = 1", "unknown field `users`"),
+    ] {
+        let error = (SPEC.validate)(&Settings::new(settings)).unwrap_err().to_string();
+        assert!(error.contains(expected), "{settings}: {error}");
+    }
+    (SPEC.validate)(&Settings::new("user = \"hash\"\nsalt = \"s\"")).unwrap();
+}

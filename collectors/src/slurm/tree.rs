@@ -1,0 +1,211 @@
+//! Where the cgroups of Slurm's jobs are: cgroup v2, v1, both at once, in any slice, and below a pod that holds a slurmd.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::cgroup::{JobName, scope_node, v1_node};
+use crate::sys::root;
+use crate::{Env, Error};
+
+/// Slices are at most so deep above a scope of Slurm's: kubepods.slice, its class, the pod, the container, system.slice.
+const DEPTH: usize = 6;
+/// More folders than these are not looked through for a slurmd in a pod.
+const MOST_FOLDERS: usize = 4096;
+/// How often the whole tree is looked through for scopes that are not known.
+const PERIOD: Duration = Duration::from_secs(60);
+/// The hierarchies of v1 in which a job's processes are, the ones that every configuration has first.
+const V1: [&str; 6] = ["freezer", "devices", "memory", "cpuset", "cpu,cpuacct", "cpuacct"];
+
+/// One job's folder.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Folder {
+    /// `job_7`, or a SLUID.
+    pub(super) name: String,
+    /// Its path as it is read: the one below the first hierarchy of v1.
+    pub(super) path: PathBuf,
+    /// Another inode is another job under an old name: one that was requeued.
+    pub(super) inode: u64,
+    /// Where below its hierarchy it is, of cgroup v1 alone: `slurm/uid_1000/job_7`.
+    pub(super) v1: Option<String>,
+    /// The user, which paths of cgroup v1 alone hold.
+    pub(super) uid: Option<u32>,
+}
+
+/// Looks for jobs.
+#[derive(Debug)]
+pub(super) struct Tree {
+    mount: PathBuf,
+    /// The node whose jobs are ours, where several slurmds run here.
+    node: Option<String>,
+    /// Scopes of v2.
+    scopes: Vec<PathBuf>,
+    looked: Option<Instant>,
+}
+
+impl Tree {
+    pub(super) fn new(env: &Env, node: Option<String>) -> Self {
+        Self {
+            mount: env.path("/sys/fs/cgroup"),
+            node,
+            scopes: Vec::new(),
+            looked: None,
+        }
+    }
+
+    /// Where the v1 hierarchies and `unified` are mounted.
+    pub(super) fn mount(&self) -> &Path {
+        &self.mount
+    }
+
+    /// The root of cgroup v2. `None`: there is only v1.
+    fn unified(&self) -> Result<Option<PathBuf>, Error> {
+        for root in [self.mount.clone(), self.mount.join("unified")] {
+            if root::inode(&root.join("cgroup.controllers"))?.is_some() {
+                return Ok(Some(root));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The folders of the jobs of our node, sorted by name.
+    ///
+    /// # Errors
+    /// When a folder above them cannot be listed: then nobody knows which jobs there are.
+    pub(super) fn jobs(&mut self, now: Instant) -> Result<Vec<Folder>, Error> {
+        // By name: a node that is half v1 and half v2 shows a job in both, and v2 says more.
+        let mut found = BTreeMap::new();
+        self.v1(&mut found)?;
+        self.find_scopes(now)?;
+        for scope in &self.scopes {
+            for entry in root::entries(scope)?.unwrap_or_default() {
+                if JobName::parse(&entry.name).is_some() {
+                    let folder = Folder {
+                        path: scope.join(&entry.name),
+                        name: entry.name.clone(),
+                        inode: entry.inode,
+                        v1: None,
+                        uid: None,
+                    };
+                    found.insert(entry.name, folder);
+                }
+            }
+        }
+        Ok(found.into_values().collect())
+    }
+
+    /// Whether a folder that bears this node name, or none, is ours.
+    fn is_ours(&self, node: Option<&str>) -> bool {
+        match (&self.node, node) {
+            (Some(ours), Some(node)) => ours == node,
+            _ => true,
+        }
+    }
+
+    fn find_scopes(&mut self, now: Instant) -> Result<(), Error> {
+        self.scopes
+            .retain(|scope| matches!(root::inode(scope), Ok(Some(_))));
+        let is_due = self
+            .looked
+            .is_none_or(|looked| now.saturating_duration_since(looked) >= PERIOD);
+        let Some(unified) = self.unified()? else {
+            return Ok(());
+        };
+        let mut scopes = Vec::new();
+        if is_due {
+            self.looked = Some(now);
+            let mut left = MOST_FOLDERS;
+            self.walk(&unified, DEPTH, &mut left, &mut scopes)?;
+        } else {
+            // Where slurmd puts it unless it is told otherwise.
+            self.walk(
+                &unified.join("system.slice"),
+                1,
+                &mut MOST_FOLDERS.clone(),
+                &mut scopes,
+            )?;
+        }
+        for scope in scopes {
+            if !self.scopes.contains(&scope) {
+                self.scopes.push(scope);
+            }
+        }
+        Ok(())
+    }
+
+    fn walk(
+        &self,
+        folder: &Path,
+        depth: usize,
+        left: &mut usize,
+        scopes: &mut Vec<PathBuf>,
+    ) -> Result<(), Error> {
+        let names = match root::list(folder) {
+            Ok(names) => names.unwrap_or_default(),
+            // One that left meanwhile.
+            Err(error) if error.reason() == "gone" => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        for name in names {
+            if let Some(node) = scope_node(&name) {
+                if self.is_ours(node) {
+                    scopes.push(folder.join(&name));
+                }
+                continue;
+            }
+            // Files have a dot too, and no folder of a container runtime is without one or a known name.
+            let is_folder = name.ends_with(".slice") || name.ends_with(".scope") || is_pod(&name);
+            if is_folder && depth > 1 && *left > 0 {
+                *left -= 1;
+                self.walk(&folder.join(&name), depth - 1, left, scopes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `HIERARCHY/slurm[_NODE]/uid_UID/job_ID`, in the first hierarchy that has any.
+    fn v1(&self, found: &mut BTreeMap<String, Folder>) -> Result<(), Error> {
+        for hierarchy in V1 {
+            let top = self.mount.join(hierarchy);
+            let names = root::list(&top)?.unwrap_or_default();
+            let slurm = names
+                .iter()
+                .filter(|name| v1_node(name).is_some_and(|node| self.is_ours(node)));
+            let mut has_any = false;
+            for name in slurm {
+                has_any = true;
+                for user in root::list(&top.join(name))?.unwrap_or_default() {
+                    let Some(uid) = user.strip_prefix("uid_").and_then(|uid| uid.parse().ok()) else {
+                        continue;
+                    };
+                    let below = format!("{name}/{user}");
+                    for entry in root::entries(&top.join(&below))?.unwrap_or_default() {
+                        if matches!(JobName::parse(&entry.name), Some(JobName::Id(_))) {
+                            let v1 = format!("{below}/{}", entry.name);
+                            let folder = Folder {
+                                path: top.join(&v1),
+                                name: entry.name.clone(),
+                                inode: entry.inode,
+                                v1: Some(v1),
+                                uid: Some(uid),
+                            };
+                            found.insert(entry.name, folder);
+                        }
+                    }
+                }
+            }
+            if has_any {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the cgroupfs driver of a kubelet calls its folders, and what a runtime calls a container's.
+fn is_pod(name: &str) -> bool {
+    let is_hex = |text: &str| text.len() >= 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    ["kubepods", "burstable", "besteffort", "docker", "init.scope"].contains(&name)
+        || name.starts_with("pod")
+        || is_hex(name)
+}

@@ -1,0 +1,175 @@
+//! The device programs of a cgroup, by bpf(2) (include/uapi/linux/bpf.h). To learn that there is one takes CAP_NET_ADMIN, to
+//! read what it says CAP_SYS_ADMIN.
+
+mod recorded;
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, open};
+use nix::sys::stat::Mode;
+
+use crate::Env;
+
+const GET_FD_BY_ID: libc::c_long = 13;
+const INFO_BY_FD: libc::c_long = 15;
+const QUERY: libc::c_long = 16;
+/// `BPF_CGROUP_DEVICE`.
+const DEVICE: u32 = 6;
+/// `BPF_PROG_TYPE_CGROUP_DEVICE`.
+const OF_DEVICES: u32 = 15;
+/// A cgroup has one program, or a few where several managers attach their own.
+const MOST_PROGRAMS: usize = 64;
+/// Sixteen thousand devices; `xlated_prog_len` says when there is more.
+const MOST_BYTES: usize = 128 * 1024;
+
+/// A program as the kernel describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Program {
+    /// `prog_name`: up to fifteen characters.
+    pub(crate) name: String,
+    /// Its instructions. `None`: the kernel does not show them (kernel.kptr_restrict and net.core.bpf_jit_harden).
+    pub(crate) code: Option<Vec<u8>>,
+}
+
+/// Who answers: the kernel, or a recording in its place.
+pub(crate) trait Programs: Send {
+    /// The ids of the device programs that are attached to a cgroup itself, not to one above it.
+    ///
+    /// # Errors
+    /// What the kernel says: `EPERM` without the right, `EINVAL` where it has no BPF for cgroups.
+    fn attached(&mut self, cgroup: &Path) -> Result<Vec<u32>, Errno>;
+    /// A program that `cgroup` has.
+    ///
+    /// # Errors
+    /// What the kernel says; `ENOENT` where it is gone by now.
+    fn read(&mut self, cgroup: &Path, id: u32) -> Result<Program, Errno>;
+}
+
+/// Who answers here.
+pub(crate) fn programs(env: &Env) -> Box<dyn Programs> {
+    if env.is_live() {
+        Box::new(Kernel::default())
+    } else {
+        Box::new(recorded::Recorded::new(&env.sysroot))
+    }
+}
+
+#[derive(Default)]
+struct Kernel {
+    /// Kept, and cleared by nobody: the kernel says how much of it is new.
+    code: Vec<u64>,
+}
+
+impl Programs for Kernel {
+    fn attached(&mut self, cgroup: &Path) -> Result<Vec<u32>, Errno> {
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let folder = open(cgroup, flags, Mode::empty())?;
+        let mut ids = [0_u32; MOST_PROGRAMS];
+        let mut attr = Attr::default();
+        attr.word(0, raw(&folder)?);
+        attr.word(4, DEVICE);
+        attr.address(16, ids.as_mut_ptr().addr());
+        attr.word(24, u32::try_from(MOST_PROGRAMS).map_err(|_| Errno::EOVERFLOW)?);
+        attr.call(QUERY)?;
+        let count = usize::try_from(attr.read(24)).map_err(|_| Errno::EOVERFLOW)?;
+        Ok(ids.iter().copied().take(count).collect())
+    }
+
+    fn read(&mut self, _: &Path, id: u32) -> Result<Program, Errno> {
+        let mut attr = Attr::default();
+        attr.word(0, id);
+        let fd = attr.call(GET_FD_BY_ID)?;
+        let program = owned(fd)?;
+        self.code.resize(MOST_BYTES / 8, 0);
+        let most = u32::try_from(MOST_BYTES).map_err(|_| Errno::EOVERFLOW)?;
+        let mut info = Attr::default();
+        info.word(20, most);
+        info.address(32, self.code.as_mut_ptr().addr());
+        let mut attr = Attr::default();
+        attr.word(0, raw(&program)?);
+        attr.word(4, u32::try_from(size_of::<Attr>()).map_err(|_| Errno::EOVERFLOW)?);
+        attr.address(8, info.0.as_mut_ptr().addr());
+        attr.call(INFO_BY_FD)?;
+        if info.read(0) != OF_DEVICES {
+            return Err(Errno::EINVAL);
+        }
+        let length = info.read(20);
+        if length > most {
+            return Err(Errno::E2BIG);
+        }
+        let is_shown = info.read(32) != 0 || info.read(36) != 0;
+        let words = self.code.iter().flat_map(|word| word.to_ne_bytes());
+        let code = words.take(usize::try_from(length).map_err(|_| Errno::EOVERFLOW)?);
+        Ok(Program {
+            name: info.name(64),
+            code: (is_shown && length > 0).then(|| code.collect()),
+        })
+    }
+}
+
+fn raw(fd: &OwnedFd) -> Result<u32, Errno> {
+    u32::try_from(fd.as_raw_fd()).map_err(|_| Errno::EBADF)
+}
+
+/// `union bpf_attr`, or `struct bpf_prog_info`: the kernel takes what is longer than its own where the rest is zero, and
+/// fills of what is shorter as much as there is.
+#[repr(C, align(8))]
+struct Attr([u8; 128]);
+
+impl Default for Attr {
+    fn default() -> Self {
+        Self([0; 128])
+    }
+}
+
+impl Attr {
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        for (to, byte) in self.0.iter_mut().skip(at).zip(bytes) {
+            *to = *byte;
+        }
+    }
+
+    fn word(&mut self, at: usize, value: u32) {
+        self.put(at, &value.to_ne_bytes());
+    }
+
+    fn address(&mut self, at: usize, value: usize) {
+        self.put(at, &(value as u64).to_ne_bytes());
+    }
+
+    fn read(&self, at: usize) -> u32 {
+        let mut word = [0; 4];
+        for (to, byte) in word.iter_mut().zip(self.0.iter().skip(at)) {
+            *to = *byte;
+        }
+        u32::from_ne_bytes(word)
+    }
+
+    /// `BPF_OBJ_NAME_LEN` bytes up to a zero.
+    fn name(&self, at: usize) -> String {
+        let bytes = self.0.iter().skip(at).take(16).copied();
+        let text: Vec<u8> = bytes.take_while(|b| *b != 0).collect();
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
+    #[allow(unsafe_code, reason = "no library has these three calls alone")]
+    fn call(&mut self, command: libc::c_long) -> Result<libc::c_long, Errno> {
+        // SAFETY: the kernel reads and writes at most this many bytes of the attribute, which is that long. The addresses
+        // in it are of buffers that outlive the call and are as long as the lengths beside them say: 64 words behind
+        // `prog_ids`, 128 bytes behind `info`, MOST_BYTES behind `xlated_prog_insns`.
+        let result = unsafe { libc::syscall(libc::SYS_bpf, command, self.0.as_mut_ptr(), size_of::<Self>()) };
+        Errno::result(result)
+    }
+}
+
+#[allow(unsafe_code, reason = "the kernel gives a number")]
+fn owned(fd: libc::c_long) -> Result<OwnedFd, Errno> {
+    let fd = i32::try_from(fd).map_err(|_| Errno::EBADF)?;
+    // SAFETY: the kernel has just made this descriptor (with O_CLOEXEC) for us, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+#[cfg(test)]
+mod tests;
