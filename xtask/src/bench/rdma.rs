@@ -105,13 +105,19 @@ fn judge(netlink: &Way, sysfs: &Way) -> Result<()> {
         "the two ways were not taken"
     );
     ensure!(
+        netlink.ns > 0.0 && sysfs.ns > 0.0,
+        "the worker's time was not told: {} ns by netlink, {} ns by files",
+        netlink.ns,
+        sysfs.ns
+    );
+    ensure!(
         netlink.a_port(netlink.asked) <= 3.0,
         "{:.1} messages a port, at most 3",
         netlink.a_port(netlink.asked)
     );
     ensure!(
-        netlink.calls < sysfs.calls / 2.0,
-        "{:.0} system calls by netlink, {:.0} by files: not half of them",
+        netlink.calls < sysfs.calls * 0.6,
+        "{:.0} system calls by netlink, {:.0} by files: not under 0.6 of them",
         netlink.calls,
         sysfs.calls
     );
@@ -139,6 +145,10 @@ mod tests {
             assert!(table.contains(row), "{table}");
         }
         assert!(judge(&netlink, &sysfs).is_ok());
+        for ns in [0.0, -1.0] {
+            assert!(judge(&Way { ns, ..netlink }, &sysfs).is_err());
+            assert!(judge(&netlink, &Way { ns, ..sysfs }).is_err());
+        }
     }
 
     #[test]

@@ -26,11 +26,15 @@ pub(super) struct Kernel {
 /// # Errors
 /// When apt does not know it or cannot download it.
 pub(super) fn get(work: &Path) -> Result<Kernel> {
-    // Lists of packages may be missing, or older than the archive: then the download fails, and they are fetched once.
-    newest(work).or_else(|error| {
+    with_lists(|| newest(work))
+}
+
+/// Lists of packages may be missing, or older than the archive: then the download fails, and they are fetched once.
+fn with_lists<T>(attempt: impl Fn() -> Result<T>) -> Result<T> {
+    attempt().or_else(|error| {
         println!("{error:#}: fetching the lists of packages");
         cmd::run(&mut cmd::program("apt-get", &["update", "-q"]))?;
-        newest(work)
+        attempt()
     })
 }
 
@@ -57,30 +61,31 @@ fn newest(work: &Path) -> Result<Kernel> {
     };
     if !kernel.root.is_dir() {
         let named = packages.iter().zip(&versions).map(|(p, v)| format!("{p}={v}"));
-        unpack(&named.collect::<Vec<_>>(), &kernel, work)?;
+        keep(&named.collect::<Vec<_>>(), &kernel, work)?;
     }
     println!("kernel {} ({})", kernel.release, versions[0]);
     Ok(kernel)
 }
 
-fn unpack(packages: &[String], kernel: &Kernel, work: &Path) -> Result<()> {
-    let (debs, new) = (work.join("debs"), work.join("kernel.new"));
-    for dir in [&debs, &new] {
-        if dir.exists() {
-            fs::remove_dir_all(dir)?;
-        }
-        fs::create_dir_all(dir)?;
-    }
+/// Downloads packages, each as NAME=VERSION, and unpacks them into a folder that holds nothing else.
+fn unpack(packages: &[String], to: &Path, work: &Path) -> Result<()> {
+    let debs = image::empty(&work.join("debs"))?;
+    image::empty(to)?;
     let mut download = cmd::program("apt-get", &["download", "-q"]);
     // As root, so that apt does not complain that its own user may not write here.
     download.args(["-o", "APT::Sandbox::User=root"]).args(packages);
     cmd::run(download.current_dir(&debs))?;
     for deb in fs::read_dir(&debs)? {
-        let deb = deb?.path();
-        cmd::run(cmd::program("dpkg", &["-x"]).arg(&deb).arg(&new))?;
+        cmd::run(cmd::program("dpkg", &["-x"]).arg(deb?.path()).arg(to))?;
     }
-    cmd::run(cmd::program("depmod", &["-b"]).arg(&new).arg(&kernel.release))?;
     fs::remove_dir_all(&debs)?;
+    Ok(())
+}
+
+fn keep(packages: &[String], kernel: &Kernel, work: &Path) -> Result<()> {
+    let new = work.join("kernel.new");
+    unpack(packages, &new, work)?;
+    cmd::run(cmd::program("depmod", &["-b"]).arg(&new).arg(&kernel.release))?;
     // An unpacked kernel is half a gigabyte: only the newest is kept.
     for old in fs::read_dir(work)? {
         let old = old?;
@@ -134,7 +139,7 @@ impl Kernel {
         let dir = self.root.join("built").join(name);
         let module = dir.join(format!("{name}.ko"));
         if !module.is_file() {
-            let source = self.source(folder, work)?;
+            let source = with_lists(|| self.source(folder, work))?;
             self.build(&source, &dir, &[&format!("{config}=m")])?;
         }
         Ok(module)
@@ -144,24 +149,14 @@ impl Kernel {
     fn source(&self, folder: &str, work: &Path) -> Result<PathBuf> {
         let series: Vec<&str> = self.version.splitn(3, '.').take(2).collect();
         let package = format!("linux-source-{}", series.join("."));
-        let (debs, source) = (work.join("debs"), self.root.join("source"));
-        image::empty(&debs)?;
-        let mut download = cmd::program("apt-get", &["download", "-q", "-o", "APT::Sandbox::User=root"]);
-        download.arg(format!("{package}={}", self.version));
-        cmd::run(download.current_dir(&debs))?;
-        for deb in fs::read_dir(&debs)? {
-            cmd::run(
-                cmd::program("dpkg", &["-x"])
-                    .arg(deb?.path())
-                    .arg(debs.join("unpacked")),
-            )?;
-        }
+        let (new, source) = (work.join("source.new"), self.root.join("source"));
+        unpack(&[format!("{package}={}", self.version)], &new, work)?;
         fs::create_dir_all(&source)?;
-        let archive = debs.join(format!("unpacked/usr/src/{package}.tar.xz"));
+        let archive = new.join(format!("usr/src/{package}.tar.xz"));
         let mut tar = cmd::program("tar", &["--extract", "--strip-components=1", "--file"]);
         tar.arg(archive).arg("--directory").arg(&source);
         cmd::run(tar.arg(format!("{package}/{folder}")))?;
-        fs::remove_dir_all(&debs)?;
+        fs::remove_dir_all(&new)?;
         Ok(source.join(folder))
     }
 
@@ -170,10 +165,7 @@ impl Kernel {
     /// # Errors
     /// When it does not compile.
     pub(super) fn build(&self, source: &Path, dir: &Path, config: &[&str]) -> Result<PathBuf> {
-        if dir.exists() {
-            fs::remove_dir_all(dir)?;
-        }
-        fs::create_dir_all(dir)?;
+        image::empty(dir)?;
         for file in fs::read_dir(source)? {
             let file = file?;
             fs::copy(file.path(), dir.join(file.file_name()))?;

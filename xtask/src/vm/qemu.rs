@@ -1,4 +1,4 @@
-//! Runs guests and reads their consoles. QEMU is our child and ended by its handle, whatever happens.
+//! Runs guests and reads their consoles. QEMU is our child and ended by its handle; where we are killed, by the kernel.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -135,7 +135,8 @@ fn start(machines: &[Machine], work: &Path, lines: &Sender<Line>) -> Result<Vec<
 }
 
 fn command(machine: &Machine, cable: Option<&OwnedFd>, of: usize) -> Result<Command> {
-    let mut command = cmd::program("qemu-system-x86_64", &[]);
+    // setpriv becomes QEMU, so the child's handle is QEMU's.
+    let mut command = cmd::program("setpriv", &["--pdeathsig", "KILL", "qemu-system-x86_64"]);
     let clock = match machine.clock {
         Clock::Host => HOST,
         Clock::Leaps => LEAPS,

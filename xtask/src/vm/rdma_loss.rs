@@ -11,8 +11,8 @@ use super::{Clock, Machine};
 /// What the host needs.
 pub(super) const PACKAGES: &[&[&str]] = &[rdma::BASE, &["perftest"]];
 
-/// One boot of both, and minutes of traffic: twice as much on two idle cores.
-pub(super) const DEADLINE: Duration = Duration::from_secs(9 * 60);
+/// One boot of both, and minutes of traffic and of waiting: a quarter of it on two idle cores.
+pub(super) const DEADLINE: Duration = Duration::from_secs(20 * 60);
 
 /// Every result that the sender must tell.
 pub(super) const RESULTS: &[&str] = &[

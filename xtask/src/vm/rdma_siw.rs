@@ -1,5 +1,6 @@
 //! The guest `rdma-siw`: a device whose driver has no counters of its hardware, soft-iWARP, beside one that has them.
-//! Debian does not configure it, so it is built from the kernel's source.
+//! A port without `hw_counters` is never asked by RDMA_NLDEV_CMD_STAT_GET: that it is left alone is shown here, and not
+//! what a refusal does. Debian does not configure the driver, so it is built from the kernel's source.
 
 use std::path::Path;
 use std::time::Duration;

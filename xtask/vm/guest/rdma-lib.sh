@@ -25,7 +25,10 @@ fail() {
   say "@@ $1: FAILED $2"
   say "--- nodewarden"
   nodewarden status >$CONSOLE 2>&1
-  tail -n 40 /tmp/nodewarden.log >$CONSOLE
+  for log in /tmp/*.log; do
+    say "--- $log"
+    tail -n 40 "$log" >$CONSOLE
+  done
   say "--- page"
   page | grep '^rdma_' >$CONSOLE
   say "--- sysfs"
@@ -54,11 +57,14 @@ must() {
   pass "$name" "$detail"
 }
 
-page() { wget -q -O - "$PAGE?tier=detail&collect[]=rdma" 2>/dev/null; }
-# found CHECK: whether it has a finding, wherever it stands in an incident.
-found() { nodewarden why 2>/dev/null | grep -q "$1"; }
-incidents() { wget -q -O - http://127.0.0.1:19190/api/v1/status; }
-has() { page >/tmp/page && grep -qF "$1" /tmp/page; }
+page() { timeout 30 wget -q -O - "$PAGE?tier=detail&collect[]=rdma" 2>/dev/null; }
+# found CHECK: whether it has a finding, wherever it stands in an incident. Neither this nor its opposite is true of an
+# agent that does not answer.
+found() { why=$(nodewarden why 2>&1) && echo "$why" | grep -q "$1"; }
+not_found() { why=$(nodewarden why 2>&1) && ! echo "$why" | grep -q "$1"; }
+incidents() { timeout 30 wget -q -O - http://127.0.0.1:19190/api/v1/status; }
+# has LINE: a whole one, as ...} 1 begins ...} 10 too.
+has() { page >/tmp/page && grep -qxF "$1" /tmp/page; }
 has_not() { page >/tmp/page && grep -q '^nodewarden_collector_up{collector="rdma"} 1' /tmp/page && ! grep -qF "$1" /tmp/page; }
 
 # The value of a counter of a port on the page, by its own metric, by that of other drivers, or by its name.
@@ -100,9 +106,9 @@ pid_of() {
 
 is_by_netlink() { has "rdma_hw_counters_info{device=\"$1\",port=\"1\",source=\"netlink\"} 1"; }
 # events: those of a device, which no page of one collector has.
-events() { wget -q -O - $PAGE 2>/dev/null | grep "^rdma_events_total{device=\"$1\""; }
+events() { timeout 30 wget -q -O - $PAGE 2>/dev/null | grep "^rdma_events_total{device=\"$1\""; }
 # event DEVICE EVENT COUNT: so often it has happened to a port.
-event() { events "$1" | grep -qF ",port=\"1\",event=\"$2\"} $3"; }
+event() { events "$1" | grep -q ",port=\"1\",event=\"$2\"} $3\$"; }
 state_is() { has "rdma_port_state{device=\"$1\",port=\"1\"} $2"; }
 
 for module in /modules/*.ko; do

@@ -32,17 +32,20 @@ ip link set d1 down
 must "link down: event" "" 20 event rxe1 link_down 1
 must "link down: state" "" 20 state_is rxe1 1
 must "link down: counted" "" 20 has 'rdma_link_downed_total{device="rxe1",port="1"} 1'
+sleep 120
+not_found rdma-port-down || fail "link down: finding" "before four minutes: $why"
 after 600 found rdma-port-down || fail "link down: finding" "$(incidents)"
 pass "link down: finding" "$(minutes)"
-why=$(nodewarden why)
 case $why in *rdma-port-down*rxe1/1*"3 of 4"*) ;; *) fail "link down: evidence" "$why" ;; esac
 pass "link down: evidence" "3 of 4 ports up"
 
 ip link set d1 up
 must "link up: event" "" 20 event rxe1 link_up 1
 must "link up: state" "" 20 state_is rxe1 4
-after 120 found rdma-port-down || fail "link up: held" "$(incidents)"
-pass "link up: held"
+# The finding stands until the port was up for ten minutes.
+sleep 300
+found rdma-port-down || fail "link up: held" "$why"
+pass "link up: held" "$(minutes)"
 after 1800 gone || fail "link up: finding clears" "$(incidents)"
 pass "link up: finding clears" "$(minutes)"
 has 'rdma_link_downed_total{device="rxe1",port="1"} 1' || fail "link up: counted once" "$(grep link_downed /tmp/page)"

@@ -22,7 +22,9 @@ pass "start: rights of the worker" "none"
 # Both ends are on one port: soft-RoCE sends to itself what is for its own address.
 ibv_rc_pingpong -d rxe0 -g 1 -n 200 >/tmp/server.log 2>&1 &
 server=$!
-sleep 2
+# Port 18515, and its state is LISTEN.
+listens() { grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6 2>/dev/null; }
+wait_for traffic 60 listens
 ibv_rc_pingpong -d rxe0 -g 1 -n 200 127.0.0.1 >/tmp/client.log 2>&1 || fail traffic "$(cat /tmp/client.log /tmp/server.log | tr "\n" ";")"
 wait $server
 sent=$(cat $CLASS/rxe0/ports/1/hw_counters/sent_pkts)
