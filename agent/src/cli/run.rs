@@ -48,8 +48,12 @@ impl Source {
             ));
         }
         self.files = read.loaded.files;
+        let mut config = read.loaded.config;
+        if let Some(run) = self.last_good.parent() {
+            config.tell_jobs(run);
+        }
         Ok(Loaded {
-            config: read.loaded.config,
+            config,
             xids: read.xids,
         })
     }

@@ -11,7 +11,7 @@ use super::error::{ConfigError, Problem};
 use super::keys::{CHECKS, KEYS, METRIC_LISTS};
 use super::source::{self, Source};
 use super::suggest::nearest;
-use super::tables::Leaves;
+use super::tables::{Leaves, table_of};
 use super::value::describe;
 use crate::exposition;
 
@@ -169,12 +169,7 @@ impl Reader<'_> {
                 }
                 continue;
             }
-            match self
-                .specs
-                .iter()
-                .find(|s| prefix.is_empty() && s.name == name)
-                .copied()
-            {
+            match self.specs.iter().find(|s| plain && table_of(s) == path).copied() {
                 Some(spec) => match value.get_ref() {
                     DeValue::Table(inner) => self
                         .tables
@@ -202,9 +197,9 @@ impl Reader<'_> {
             .filter_map(|k| k.path.strip_prefix(inside.as_str()))
             .filter_map(|rest| rest.split('.').next())
             .collect();
-        if prefix.is_empty() {
-            siblings.extend(self.specs.iter().map(|s| s.name));
-        }
+        let tables = self.specs.iter().map(|s| table_of(s));
+        let tables = tables.filter_map(|table| table.strip_prefix(inside.as_str()));
+        siblings.extend(tables.filter(|rest| !rest.contains('.')));
         siblings.dedup();
         let mut message = format!("unknown key {inside}{name}");
         if let Some(meant) = nearest(name, siblings.iter().copied()) {

@@ -4,6 +4,7 @@
 pub mod duration;
 mod error;
 mod example;
+mod jobs;
 mod keys;
 mod listen;
 mod load;

@@ -10,6 +10,14 @@ use super::error::{Place, Problem};
 use super::keys::quote;
 use super::source::Source;
 
+/// The name of a collector's table. What acts on Slurm has `[slurm]` for itself.
+pub(super) fn table_of(spec: &Spec) -> &'static str {
+    match spec.name {
+        "slurm" => "slurm.jobs",
+        name => name,
+    }
+}
+
 /// Values of one collector's table by their path.
 #[derive(Clone, Default)]
 pub(super) struct Leaves {
@@ -69,7 +77,7 @@ impl Leaves {
             });
             match hit {
                 Some((path, (value, place))) => {
-                    let message = format!("{}.{} = {value}: {message}", spec.name, path.join("."));
+                    let message = format!("{}.{} = {value}: {message}", table_of(spec), path.join("."));
                     problems.push(Problem { place, message });
                     said = true;
                 }
@@ -81,7 +89,7 @@ impl Leaves {
                         line: 0,
                         column: 0,
                     });
-                    let message = format!("[{}]: {message}", spec.name);
+                    let message = format!("[{}]: {message}", table_of(spec));
                     problems.push(Problem { place, message });
                     break;
                 }

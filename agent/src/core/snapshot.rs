@@ -207,6 +207,26 @@ impl CollectorState {
     }
 }
 
+impl CollectorState {
+    /// Its series that were read and are not too old at that time.
+    pub fn samples(&self, at: Duration) -> impl Iterator<Item = Sample<'_>> {
+        let max_age = self.max_age();
+        let devices = self.devices.iter().filter(move |d| d.shown(at, max_age));
+        devices.flat_map(move |d| {
+            let both = d.layout.series.iter().zip(d.values.iter());
+            both.filter(|(_, v)| **v != Value::Absent)
+                .map(move |(series, value)| Sample {
+                    metric: series.metric,
+                    labels: &series.labels,
+                    part: series.part,
+                    value: *value,
+                    age: at.saturating_sub(d.at),
+                    subject: &d.subject,
+                })
+        })
+    }
+}
+
 impl Snapshot {
     /// A snapshot from before the first worker has answered.
     pub fn empty(at: Duration) -> Self {
@@ -253,30 +273,8 @@ impl Snapshot {
 
     /// Every series that was read and is not too old.
     pub fn all_samples(&self) -> impl Iterator<Item = (&CollectorState, Sample<'_>)> {
-        self.collectors.iter().flat_map(move |c| {
-            c.devices
-                .iter()
-                .filter(|d| d.shown(self.at, c.max_age()))
-                .flat_map(move |d| {
-                    d.layout
-                        .series
-                        .iter()
-                        .zip(d.values.iter())
-                        .filter(|(_, v)| **v != Value::Absent)
-                        .map(move |(series, value)| {
-                            let age = self.at.saturating_sub(d.at);
-                            let sample = Sample {
-                                metric: series.metric,
-                                labels: &series.labels,
-                                part: series.part,
-                                value: *value,
-                                age,
-                                subject: &d.subject,
-                            };
-                            (c, sample)
-                        })
-                })
-        })
+        let of = |c| CollectorState::samples(c, self.at).map(move |s| (c, s));
+        self.collectors.iter().flat_map(of)
     }
 }
 

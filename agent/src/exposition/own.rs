@@ -14,6 +14,7 @@ use self::writer::Writer;
 use super::select::OWN;
 use super::{Dropped, Format, Shown};
 use crate::config;
+use crate::core::derive::owners::owners;
 use crate::core::ledger::Ledger;
 use crate::core::snapshot::{CollectorState, Presence, Snapshot};
 use crate::health::Mode;
@@ -71,6 +72,16 @@ pub(super) fn render(
         w.family(&GPU_RDMA_AFFINITY, |f| {
             for near in &page.view.affinity {
                 f.u64(&[&near.gpu, &near.device, &near.port, near.distance.word()], 1);
+            }
+        });
+        w.family(&JOB_GPU, |f| {
+            for owner in owners(&page.snapshot) {
+                let labels = [&owner.gpu, &owner.gpu_instance, &owner.job].map(String::as_str);
+                let [gpu, instance, job] = labels;
+                f.put(
+                    &[gpu, instance, job, owner.evidence.word()],
+                    Value::F64(owner.share),
+                );
             }
         });
         health(&page.view, &mut w);

@@ -146,7 +146,7 @@ impl State {
         simple::read(gpu, caller, &open.instances, out);
         open.limits.push(gpu, out);
         open.fields.push(gpu, caller, open.limits.ecc(), out);
-        simple::read_processes(gpu, caller, &open.instances, inventory.table.processes, out);
+        simple::read_processes(gpu, caller, &open.instances, inventory, out);
         if let Some(profile) = &mut open.profile {
             profile.read(gpu, caller, &open.instances, out);
         }

@@ -1,6 +1,7 @@
 //! Which GPUs there are, as of the last scan. Scans write it; the GPUs' own threads read it.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -23,6 +24,8 @@ pub(super) struct Entry {
 pub(super) struct Inventory {
     pub(super) library: &'static Library,
     pub(super) table: Table,
+    /// Where processes are: `/proc`.
+    pub(super) proc: PathBuf,
     /// By label.
     entries: Mutex<BTreeMap<String, Entry>>,
     /// What is remembered of each GPU that was ever there: a scan makes new devices, and those go on with it.
@@ -51,10 +54,11 @@ impl Drop for Inside<'_> {
 }
 
 impl Inventory {
-    pub(super) fn new(library: &'static Library, table: Table) -> Self {
+    pub(super) fn new(library: &'static Library, table: Table, proc: PathBuf) -> Self {
         Self {
             library,
             table,
+            proc,
             entries: Mutex::default(),
             states: Mutex::default(),
             generation: AtomicU64::new(0),

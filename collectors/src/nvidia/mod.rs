@@ -76,7 +76,7 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
         .ok()
         .flatten()
         .unwrap_or_default();
-    let inventory = Arc::new(inventory::Inventory::new(library, table));
+    let inventory = Arc::new(inventory::Inventory::new(library, table, env.path("/proc")));
     let boot = boot::boot_id(env)?;
     let watcher = events::DriverEvents::new(Arc::clone(&inventory), boot.clone());
     Ok(Some(Source {

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use super::call::Caller;
 use super::instances::{Instance, Instances};
+use super::inventory::Inventory;
 use super::limits::{CLOCKS, FASTEST, HOTTEST, small};
 use super::metrics as n;
 use crate::gpu::metrics as m;
 use crate::sys::nvml::{Library, Memory};
-use crate::{Block, Metric, Value};
+use crate::{Block, Metric, Value, slurm};
 
 /// What may hold the clocks, by the driver's bits.
 const REASONS: [(u64, &str); 9] = [
@@ -198,12 +199,12 @@ fn fabric(gpu: &str, caller: &mut Caller, out: &mut Block) {
     out.info(&n::FABRIC_INFO, &[gpu, &cluster, &fabric.clique.to_string()]);
 }
 
-/// Who computes on it.
+/// Who computes on it, and in which job's cgroup.
 pub(super) fn read_processes(
     gpu: &str,
     caller: &mut Caller,
     instances: &Instances,
-    show: bool,
+    inventory: &Inventory,
     out: &mut Block,
 ) {
     let processes = caller.ask(("GetComputeRunningProcesses", 0), Library::processes);
@@ -216,7 +217,11 @@ pub(super) fn read_processes(
             .unwrap_or("");
         let pid = process.pid.to_string();
         out.maybe_u64(&m::PROCESS_OWNED, &[gpu, label, &pid], process.memory);
-        if show {
+        // One that has ended meanwhile is nobody's.
+        if let Some(folder) = slurm::cgroup::folder_of(&inventory.proc, process.pid) {
+            out.info(&m::PROCESS_PLACE, &[gpu, label, &pid, &folder]);
+        }
+        if inventory.table.processes {
             out.maybe_u64(&m::PROCESS_MEMORY, &[gpu, label, &pid], process.memory);
         }
     }

@@ -1,5 +1,9 @@
 //! Which job and step a cgroup belongs to, by its path: every form that Slurm has given it since cgroup v1.
 
+use std::path::Path;
+
+use crate::sys::root;
+
 /// How a cgroup names its job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum JobName<'a> {
@@ -7,6 +11,16 @@ pub enum JobName<'a> {
     Id(u32),
     /// A SLUID: the job's name from 26.05 on, which its number is found for elsewhere.
     Sluid(&'a str),
+}
+
+impl std::fmt::Display for JobName<'_> {
+    /// The name of the folder.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Id(id) => write!(f, "job_{id}"),
+            Self::Sluid(sluid) => f.write_str(sluid),
+        }
+    }
 }
 
 impl<'a> JobName<'a> {
@@ -64,6 +78,16 @@ impl<'a> Place<'a> {
         }
         None
     }
+}
+
+/// The name of the job's folder that a process is in, empty where it is in none. `None`: it cannot be told.
+pub fn folder_of(proc: &Path, pid: u32) -> Option<String> {
+    let text = root::read_text(&proc.join(format!("{pid}/cgroup"))).ok()??;
+    // `5:devices:/slurm/uid_0/job_1`, `0::/system.slice/...`: any hierarchy that Slurm has it in.
+    let path = |line: &'_ str| Some(line.splitn(3, ':').nth(2)?.to_owned());
+    let mut paths = text.lines().filter_map(path);
+    let job = paths.find_map(|path| Some(Place::of(&path)?.job.to_string()));
+    Some(job.unwrap_or_default())
 }
 
 /// The node name of `[<node>_]slurmstepd.scope` (cgroup v2). `None`: another folder.

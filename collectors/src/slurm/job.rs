@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::files::Files;
 use super::hook::{Hooks, Record};
-use super::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_INFO, JOB_START};
-use super::owned::{Owned, Unknown, caps_major};
+use super::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_INFO, JOB_START};
+use super::owned::{Caps, Owned, Unknown};
 use super::process;
 use super::tree::Folder;
 use super::user::Users;
@@ -113,6 +113,7 @@ impl Job {
                 label(|h| &h.het_job),
             ],
         );
+        out.info(&JOB_FOLDER, &[number, &self.folder.name]);
         let start = hook.map(|h| h.start).or(self.began);
         out.push(&JOB_START, &[number], start.map_or(Value::Absent, Value::F64));
     }
@@ -128,7 +129,7 @@ impl Job {
             // Its rules can be written, and not read.
             Some(_) => Err(Unknown::None),
             None => {
-                let caps = || caps_major(&self.common.env);
+                let caps = || Caps::read(&self.common.env);
                 self.owned.read(&mut **kernel, &self.folder.path, caps)
             }
         };
@@ -136,8 +137,7 @@ impl Job {
             Ok(devices) => {
                 out.info(&JOB_DEVICES, &[number, ""]);
                 for device in devices {
-                    let minor = device.minor.to_string();
-                    out.info(&JOB_DEVICE, &[number, device.driver, &minor]);
+                    out.info(&JOB_DEVICE, &[number, device]);
                 }
             }
             Err(unknown) => out.info(&JOB_DEVICES, &[number, unknown.word()]),

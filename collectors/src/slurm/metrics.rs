@@ -106,28 +106,40 @@ pub static JOB_TASKS: Metric = of_job(
     "pids.current",
 );
 
-/// A device that a job's own program of rules allows by name.
-pub static JOB_DEVICE: Metric = Metric {
-    labels: &["jobid", "device", "minor"],
+/// How a job's cgroup is called, by which its processes are known.
+pub static JOB_FOLDER: Metric = Metric {
+    labels: &["jobid", "folder"],
     tier: Tier::Private,
     ..of_job(
-        "slurm_job_device",
+        "slurm_job_folder_info",
         Kind::Info,
         Unit::None,
-        "A device of gres.conf that a job may use, by its driver and minor number.",
-        "the cgroup's device program (bpf(2) BPF_PROG_QUERY, BPF_OBJ_GET_INFO_BY_FD)",
+        "The name of a job's cgroup: job_ and its number, or its SLUID.",
+        "/sys/fs/cgroup",
+    )
+};
+
+/// A device that a job's own program of rules allows by name.
+pub static JOB_DEVICE: Metric = Metric {
+    labels: &["jobid", "device"],
+    tier: Tier::Private,
+    ..of_job(
+        "slurm_job_device_info",
+        Kind::Info,
+        Unit::None,
+        "A device of gres.conf that a job may use: nvidia0, nvidia0/1/0 for an instance of it, renderD128.",
+        "the cgroup's device program (bpf(2) BPF_PROG_QUERY, BPF_OBJ_GET_INFO_BY_FD), /proc/driver/nvidia-caps/mig-minors",
     )
 };
 
 /// Whether a job's program of rules could be read: the reason is empty where it could.
 pub static JOB_DEVICES: Metric = Metric {
     labels: &["jobid", "reason"],
-    tier: Tier::Private,
     ..of_job(
-        "slurm_job_devices",
+        "slurm_job_devices_info",
         Kind::Info,
         Unit::None,
-        "Whether the devices that a job may use could be read, and why not.",
+        "Whether the devices of a job could be read from its device program: no reason where they could, else denied, withheld (the kernel hides instructions), foreign (not Slurm's), none (ConstrainDevices=no, no gres, cgroup v1), failed.",
         "the cgroup's device program (bpf(2) BPF_PROG_QUERY, BPF_OBJ_GET_INFO_BY_FD)",
     )
 };
@@ -142,6 +154,7 @@ pub static METRICS: &[&Metric] = &[
     &JOB_MEMORY_LIMIT,
     &JOB_OOM_KILLS,
     &JOB_TASKS,
+    &JOB_FOLDER,
     &JOB_DEVICE,
     &JOB_DEVICES,
 ];

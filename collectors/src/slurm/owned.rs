@@ -1,5 +1,6 @@
 //! Which devices a job may use, by the program that Slurm has attached to its cgroup.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use nix::errno::Errno;
@@ -14,11 +15,43 @@ const NVIDIA: i32 = 195;
 /// `DRM_MAJOR`: render nodes, from minor 128 on.
 const DRM: i32 = 226;
 
-/// A device by its driver's name in /proc/devices, and its minor number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Device {
-    pub(super) driver: &'static str,
-    pub(super) minor: u32,
+/// What the driver numbers by itself: the capabilities of instances.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Caps {
+    /// The major number of `nvidia-caps`.
+    major: i32,
+    /// The instances by the minor number of their access: GPU's minor, GPU instance, compute instance.
+    instances: BTreeMap<u32, (u32, u32, Option<u32>)>,
+}
+
+impl Caps {
+    /// As the node has them now. `None`: no such driver is loaded.
+    pub(super) fn read(env: &Env) -> Option<Self> {
+        let text = |path: &str| root::read_text(&env.path(path)).ok().flatten();
+        let devices = text("/proc/devices")?;
+        let major = |line: &str| {
+            let (major, name) = line.trim().split_once(' ')?;
+            (name == "nvidia-caps").then(|| major.parse().ok())?
+        };
+        let minors = text("/proc/driver/nvidia-caps/mig-minors").unwrap_or_default();
+        Some(Self {
+            major: devices.lines().find_map(major)?,
+            instances: minors.lines().filter_map(instance).collect(),
+        })
+    }
+}
+
+/// `gpu0/gi1/access 12` or `gpu0/gi1/ci0/access 13`.
+fn instance(line: &str) -> Option<(u32, (u32, u32, Option<u32>))> {
+    let (path, minor) = line.trim().split_once(' ')?;
+    let mut parts = path.split('/');
+    let mut number = |prefix: &str| parts.next()?.strip_prefix(prefix)?.parse::<u32>().ok();
+    let (gpu, gi) = (number("gpu")?, number("gi")?);
+    let ci = match parts.next()? {
+        "access" => None,
+        ci => Some(ci.strip_prefix("ci")?.parse().ok()?),
+    };
+    Some((minor.parse().ok()?, (gpu, gi, ci)))
 }
 
 /// Why nothing is known.
@@ -61,17 +94,17 @@ impl Unknown {
 /// What a job's program says, read anew when there is another: a program cannot be changed, and each step brings its own.
 #[derive(Debug, Default)]
 pub(super) struct Owned {
-    known: Option<(u32, Result<Vec<Device>, Unknown>)>,
+    known: Option<(u32, Result<Vec<String>, Unknown>)>,
 }
 
 impl Owned {
-    /// The devices of the job. `caps`: [`caps_major`], asked for where a program is new.
+    /// The devices of the job, as the kernel names them. `caps`: [`Caps::read`], asked for where a program is new.
     pub(super) fn read(
         &mut self,
         kernel: &mut dyn Programs,
         cgroup: &Path,
-        caps: impl FnOnce() -> Option<i32>,
-    ) -> Result<&[Device], Unknown> {
+        caps: impl FnOnce() -> Option<Caps>,
+    ) -> Result<&[String], Unknown> {
         let id = match kernel.attached(cgroup).map_err(Unknown::of)?.as_slice() {
             [] => return Err(Unknown::None),
             [one] => *one,
@@ -80,7 +113,7 @@ impl Owned {
         };
         if self.known.as_ref().is_none_or(|(known, _)| *known != id) {
             let devices = match kernel.read(cgroup, id) {
-                Ok(read) => devices(&read.name, read.code.as_deref(), caps()),
+                Ok(read) => devices(&read.name, read.code.as_deref(), caps().as_ref()),
                 // It was replaced meanwhile; the next reading asks for its successor.
                 Err(Errno::ENOENT) => return Err(Unknown::Failed),
                 Err(errno) => return Err(Unknown::of(errno)),
@@ -95,34 +128,32 @@ impl Owned {
     }
 }
 
-fn devices(name: &str, code: Option<&[u8]>, caps: Option<i32>) -> Result<Vec<Device>, Unknown> {
+fn devices(name: &str, code: Option<&[u8]>, caps: Option<&Caps>) -> Result<Vec<String>, Unknown> {
     if name != program::NAME {
         return Err(Unknown::Foreign);
     }
     let code = code.ok_or(Unknown::Withheld)?;
     let rules = Instruction::all(code).and_then(|p| program::parse(&p));
     let rules = rules.ok_or(Unknown::Foreign)?;
+    let owned = |major| rules.owned(major).ok_or(Unknown::Foreign);
+    let mut whole = owned(NVIDIA)?;
     let mut devices = Vec::new();
-    for (driver, major) in [
-        ("nvidia", Some(NVIDIA)),
-        ("nvidia-caps", caps),
-        ("drm", Some(DRM)),
-    ] {
-        let Some(major) = major else { continue };
-        let minors = rules.owned(major).ok_or(Unknown::Foreign)?;
-        devices.extend(minors.into_iter().map(|minor| Device { driver, minor }));
+    if let Some(caps) = caps {
+        let minors = owned(caps.major)?;
+        let of = |minor: &u32| caps.instances.get(minor).copied();
+        // One that the driver does not list now was given to another instance since, or never was one.
+        let instances: Option<Vec<_>> = minors.iter().map(of).collect();
+        for (gpu, gi, ci) in instances.ok_or(Unknown::Foreign)? {
+            // Who may use a part of a GPU may open it, and does not have all of it.
+            whole.retain(|minor| *minor != gpu);
+            // The access to a GPU instance stands beside that to its compute instances.
+            devices.extend(ci.map(|ci| format!("nvidia{gpu}/{gi}/{ci}")));
+        }
     }
-    Ok(devices)
-}
-
-/// The major number of `nvidia-caps`, which the kernel gives when the driver is loaded.
-pub(super) fn caps_major(env: &Env) -> Option<i32> {
-    let text = root::read_text(&env.path("/proc/devices")).ok()??;
-    let major = |line: &str| {
-        let (major, name) = line.trim().split_once(' ')?;
-        (name == "nvidia-caps").then(|| major.parse().ok())?
-    };
-    text.lines().find_map(major)
+    let gpus = whole.into_iter().map(|minor| format!("nvidia{minor}"));
+    let render = owned(DRM)?.into_iter().filter(|minor| *minor >= 128);
+    let render = render.map(|minor| format!("renderD{minor}"));
+    Ok(gpus.chain(devices).chain(render).collect())
 }
 
 #[cfg(test)]

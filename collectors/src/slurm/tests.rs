@@ -109,14 +109,15 @@ fn a_job_is_what_its_cgroup_says() {
         node.read(""),
         [
             "slurm_job_info 7,,,,,, = 1",
+            "slurm_job_folder_info 7,job_7 = 1",
             "slurm_job_cpu_seconds_total 7 = 2.5",
             "slurm_job_memory_bytes 7 = 4096",
             "slurm_job_memory_peak_bytes 7 = 8192",
             "slurm_job_oom_kills_total 7 = 2",
             "slurm_job_tasks 7 = 11",
-            "slurm_job_devices 7, = 1",
-            "slurm_job_device 7,nvidia,0 = 1",
-            "slurm_job_device 7,nvidia,1 = 1",
+            "slurm_job_devices_info 7, = 1",
+            "slurm_job_device_info 7,nvidia0 = 1",
+            "slurm_job_device_info 7,nvidia1 = 1",
         ]
     );
 }
@@ -141,10 +142,11 @@ fn version_1_tells_the_user_and_no_devices() {
         node.read(""),
         [
             "slurm_job_info 7,1000,,,,, = 1",
+            "slurm_job_folder_info 7,job_7 = 1",
             "slurm_job_cpu_seconds_total 7 = 1.5",
             "slurm_job_memory_bytes 7 = 4096",
             "slurm_job_oom_kills_total 7 = 1",
-            "slurm_job_devices 7,none = 1",
+            "slurm_job_devices_info 7,none = 1",
         ]
     );
 }
@@ -237,10 +239,10 @@ fn what_no_program_tells_has_its_reason() {
         node.write(&format!("bpf/{job}"), answer);
         let lines = node.read("");
         assert_eq!(
-            of(&lines, "slurm_job_devices"),
-            [format!("slurm_job_devices 7,{reason} = 1")]
+            of(&lines, "slurm_job_devices_info"),
+            [format!("slurm_job_devices_info 7,{reason} = 1")]
         );
-        assert_eq!(of(&lines, "slurm_job_device"), [""; 0]);
+        assert_eq!(of(&lines, "slurm_job_device_info"), [""; 0]);
     }
 }
 

@@ -1,4 +1,5 @@
 //! Facts that need two workers, computed by pure functions of snapshot and ledger.
 
 pub mod affinity;
+pub mod owners;
 pub mod xid;

@@ -56,6 +56,8 @@ own! {
         "What the kernel told of an RDMA device or port: device_added, device_removed, netdev_attached, netdev_detached, renamed, link_down, link_up; lost, without a device, where it told more than could be kept. The port is empty for a device." "RDMA_NL_GROUP_NOTIFY, RTNLGRP_LINK"
     GPU_RDMA_AFFINITY "gpu_rdma_affinity_info" Info None ["gpu" "device" "port" "distance"]
         "An RDMA port that is nearest to a GPU, and by what they are joined, as nvidia-smi topo -m words it: PIX one switch of PCI, PXB several, PHB the processor's root complex, NODE its NUMA node, SYS the bus between processors." "sysfs paths of PCI functions, numa_node"
+    JOB_GPU "slurm_job_gpu_info" Gauge None ["gpu" "gpu_instance" "jobid" "evidence"]
+        "The part of a GPU, or of an instance of one, that is a job's: 1 where it has it alone, as much as the others where several have it. The evidence is device_program, Slurm's own rules for the job, or process, a process of the job that computes on it. A job that nothing is known of has none." "slurm_job_device_info joined with gpu_info by minor number, gpu_process_cgroup_info"
     UNCOUNTED "nodewarden_events_uncounted_total" Counter None []
         "Events of more devices or codes than are told apart; they were judged all the same." "ledger"
     OVERRUNS "nodewarden_kernel_log_overruns_total" Counter None []

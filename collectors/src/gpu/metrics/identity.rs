@@ -45,6 +45,9 @@ metrics! {
     PROCESS_OWNED "gpu_process_owned_bytes" Gauge Bytes Private &["gpu", "gpu_instance", "pid"],
         "nvmlDeviceGetComputeRunningProcesses_v3", []
         "Memory of a GPU that a process has, to find whose job uses the GPU.";
+    PROCESS_PLACE "gpu_process_cgroup_info" Info None Private &["gpu", "gpu_instance", "pid", "folder"],
+        "nvmlDeviceGetComputeRunningProcesses_v3, /proc/PID/cgroup", []
+        "A process that computes on a GPU, and the name of the Slurm job's cgroup that it is in, empty outside of all.";
     DRIVER_CALL "gpu_driver_call_seconds" Histogram(super::row::CALLS) Seconds Detail GPU, "clock around each call of libnvidia-ml.so", []
         "How long the driver took for one call about a GPU.";
 }

@@ -87,6 +87,22 @@ fn a_users_folder_called_slurm_hides_nothing_behind_it() {
     assert_eq!(Place::of(path), place(None, JobName::Id(5), None, None));
 }
 
+#[test]
+fn a_process_is_in_the_job_that_any_of_its_hierarchies_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = |text: &str| {
+        let file = testkit::tree::Entry::File(text.as_bytes().to_vec());
+        testkit::tree::put(&dir.path().join("500/cgroup"), &file).unwrap();
+        folder_of(dir.path(), 500)
+    };
+    let v1 = "5:devices:/slurm_n0/uid_1/job_2/step_batch/task_0\n0::/user.slice\n";
+    assert_eq!(folder(v1).as_deref(), Some("job_2"));
+    let v2 = "0::/system.slice/slurmstepd.scope/sFR5M7XZ5Z3000/step_0/user/task_0\n";
+    assert_eq!(folder(v2).as_deref(), Some("sFR5M7XZ5Z3000"));
+    assert_eq!(folder("0::/system.slice/docker-1.scope\n").as_deref(), Some(""));
+    assert_eq!(folder_of(dir.path(), 501), None);
+}
+
 proptest! {
     #[test]
     fn any_path_below_a_job_is_that_jobs(

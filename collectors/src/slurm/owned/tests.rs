@@ -42,9 +42,27 @@ impl Programs for Fake {
     }
 }
 
-fn read(owned: &mut Owned, kernel: &mut Fake) -> Result<Vec<(&'static str, u32)>, Unknown> {
-    let devices = owned.read(kernel, Path::new("/x"), || Some(237))?;
-    Ok(devices.iter().map(|d| (d.driver, d.minor)).collect())
+fn caps() -> Caps {
+    let lines = [
+        "gpu0/gi1/access 21",
+        "gpu0/gi1/ci0/access 22",
+        "gpu0/gi2/access 30",
+        "gpu0/gi2/ci0/access 31",
+    ];
+    Caps {
+        major: 237,
+        instances: lines.into_iter().filter_map(instance).collect(),
+    }
+}
+
+fn read(owned: &mut Owned, kernel: &mut Fake) -> Result<Vec<String>, Unknown> {
+    owned
+        .read(kernel, Path::new("/x"), || Some(caps()))
+        .map(<[String]>::to_vec)
+}
+
+fn named(names: &[&str]) -> Result<Vec<String>, Unknown> {
+    Ok(names.iter().map(|n| (*n).to_owned()).collect())
 }
 
 #[test]
@@ -52,27 +70,31 @@ fn a_program_is_read_once_and_again_when_a_step_brings_another() {
     let mut kernel = Fake::with(354, program::NAME, Some(gpu_program(&[(0, true), (1, false)])));
     let mut owned = Owned::default();
     for _ in 0..5 {
-        assert_eq!(read(&mut owned, &mut kernel), Ok(vec![("nvidia", 0)]));
+        assert_eq!(read(&mut owned, &mut kernel), named(&["nvidia0"]));
     }
     assert_eq!(kernel.read, 1);
     kernel.attach(366, program::NAME, Some(gpu_program(&[(0, true), (1, true)])));
-    assert_eq!(
-        read(&mut owned, &mut kernel),
-        Ok(vec![("nvidia", 0), ("nvidia", 1)])
-    );
+    assert_eq!(read(&mut owned, &mut kernel), named(&["nvidia0", "nvidia1"]));
     assert_eq!(kernel.read, 2);
 }
 
+/// As Slurm 22.05 writes it for two slices on one GPU (MultipleFiles): the GPU is allowed, and what the slices need.
 #[test]
-fn instances_are_told_by_the_minors_of_their_capabilities() {
-    let code = with_caps(
-        &[(0, true), (1, false)],
-        237,
-        &[(21, true), (22, true), (30, false)],
-    );
+fn an_instance_is_told_by_the_minors_of_its_capabilities_and_its_gpu_is_not_the_jobs() {
+    let rules = [(21, true), (22, true), (30, false), (31, false)];
+    let code = with_caps(&[(0, true), (1, true)], 237, &rules);
     let mut kernel = Fake::with(1, program::NAME, Some(code));
-    let expected = vec![("nvidia", 0), ("nvidia-caps", 21), ("nvidia-caps", 22)];
-    assert_eq!(read(&mut Owned::default(), &mut kernel), Ok(expected));
+    assert_eq!(
+        read(&mut Owned::default(), &mut kernel),
+        named(&["nvidia1", "nvidia0/1/0"])
+    );
+}
+
+#[test]
+fn a_capability_that_the_driver_does_not_list_makes_all_unknown() {
+    let code = with_caps(&[(0, true)], 237, &[(21, true), (99, true)]);
+    let mut kernel = Fake::with(1, program::NAME, Some(code));
+    assert_eq!(read(&mut Owned::default(), &mut kernel), Err(Unknown::Foreign));
 }
 
 #[test]
@@ -107,5 +129,5 @@ fn what_was_unknown_is_asked_for_again() {
     let mut owned = Owned::default();
     assert_eq!(read(&mut owned, &mut kernel), Err(Unknown::None));
     kernel.attach(7, program::NAME, Some(gpu_program(&[(3, true)])));
-    assert_eq!(read(&mut owned, &mut kernel), Ok(vec![("nvidia", 3)]));
+    assert_eq!(read(&mut owned, &mut kernel), named(&["nvidia3"]));
 }

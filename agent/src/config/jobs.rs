@@ -1,0 +1,50 @@
+//! What the collector of jobs is told besides its own table: which node is ours, and where hooks write.
+
+use std::path::Path;
+
+use collectors::slurm::{SPEC, hook};
+
+use super::Config;
+use super::keys::quote;
+
+impl Config {
+    /// Fills in what `[slurm.jobs]` leaves open: the node of `slurm.node_name`, and the folder in this run directory.
+    pub fn tell_jobs(&mut self, run: &Path) {
+        let node = self.slurm.node_name.as_deref().map(quote);
+        let hooks = run.join(hook::FOLDER);
+        let hooks = hooks.is_absolute().then(|| quote(&hooks.to_string_lossy()));
+        let table = self.collectors.entry(SPEC.name.to_owned()).or_default();
+        for (key, value) in [("node", node), ("hooks", hooks)] {
+            let is_set = table.lines().any(|line| line.starts_with(&format!("{key} = ")));
+            if let (Some(value), false) = (value, is_set) {
+                table.push_str(&format!("{key} = {value}\n"));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(table: &str, node: Option<&str>) -> String {
+        let mut config = Config::default();
+        config.slurm.node_name = node.map(str::to_owned);
+        config.collectors.insert("slurm".to_owned(), table.to_owned());
+        config.tell_jobs(Path::new("/run/nw"));
+        config.collectors.remove("slurm").unwrap_or_default()
+    }
+
+    #[test]
+    fn what_is_not_set_is_filled_in() {
+        assert_eq!(told("", None), "hooks = \"/run/nw/jobs\"\n");
+        let both = "node = \"n1\"\nhooks = \"/run/nw/jobs\"\n";
+        assert_eq!(told("", Some("n1")), both);
+        assert_eq!(
+            told("hooks = \"/x\"\nnode = \"n2\"\n", Some("n1")),
+            "hooks = \"/x\"\nnode = \"n2\"\n"
+        );
+        let text = told("user = \"off\"\n", Some("n1"));
+        (SPEC.validate)(&collectors::Settings::new(text)).unwrap();
+    }
+}

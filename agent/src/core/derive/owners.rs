@@ -1,0 +1,185 @@
+//! Whose each GPU is: which job of Slurm's may use it, from the best evidence that there is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use collectors::gpu::metrics as gpu;
+use collectors::slurm::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER};
+
+use crate::core::snapshot::{Sample, Snapshot};
+
+/// What an answer rests on, the best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Evidence {
+    /// The program that Slurm attached to the job's cgroup names the device: exact, used or not.
+    DeviceProgram,
+    /// A process in the job's cgroup computes on it: exact for what is in use, and silent about the rest.
+    Process,
+}
+
+impl Evidence {
+    /// The word used in labels.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::DeviceProgram => "device_program",
+            Self::Process => "process",
+        }
+    }
+}
+
+/// A GPU, or an instance of one, and a job that has it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Owner {
+    /// The `gpu` label.
+    pub gpu: String,
+    /// The `gpu_instance` label, empty for the whole.
+    pub gpu_instance: String,
+    /// The job's number.
+    pub job: String,
+    /// What says so.
+    pub evidence: Evidence,
+    /// Its part, from 0 to 1: of several owners each has as much.
+    pub share: f64,
+}
+
+/// The owners of all GPUs, by GPU, instance and job. A GPU that nothing is known of has none.
+pub fn owners(snapshot: &Snapshot) -> Vec<Owner> {
+    let jobs = Jobs::of(snapshot);
+    if jobs.folders.is_empty() {
+        return Vec::new();
+    }
+    let mut found = BTreeMap::new();
+    let gpus = Gpus::of(snapshot);
+    for (job, devices) in &jobs.devices {
+        // A device that no driver shows, such as a GPU that was lost: its label is not known.
+        for (gpu, instance) in devices.iter().filter_map(|device| gpus.device(device)) {
+            found.insert((gpu, instance, *job), Evidence::DeviceProgram);
+        }
+    }
+    for (gpu, instance, folder) in &gpus.processes {
+        let Some(job) = jobs.folders.get(folder) else {
+            continue;
+        };
+        // The program has said all that there is of this job.
+        if !jobs.devices.contains_key(job) {
+            found.insert((*gpu, *instance, *job), Evidence::Process);
+        }
+    }
+    let mut many: BTreeMap<(&str, &str), f64> = BTreeMap::new();
+    for (gpu, instance, _) in found.keys() {
+        *many.entry((gpu, instance)).or_default() += 1.0;
+    }
+    let share = |gpu: &str, instance: &str| many.get(&(gpu, instance)).map_or(1.0, |n| 1.0 / n);
+    found
+        .into_iter()
+        .map(|((gpu, instance, job), evidence)| Owner {
+            gpu: gpu.to_owned(),
+            gpu_instance: instance.to_owned(),
+            job: job.to_owned(),
+            evidence,
+            share: share(gpu, instance),
+        })
+        .collect()
+}
+
+/// What is known of jobs.
+#[derive(Default)]
+struct Jobs<'a> {
+    /// Numbers by the name of the cgroup.
+    folders: BTreeMap<&'a str, &'a str>,
+    /// The devices of those whose program could be read, by number.
+    devices: BTreeMap<&'a str, Vec<&'a str>>,
+}
+
+impl<'a> Jobs<'a> {
+    fn of(snapshot: &'a Snapshot) -> Self {
+        let mut jobs = Self::default();
+        for sample in samples(snapshot, "slurm") {
+            match sample.labels {
+                [job, folder] if sample.metric == &JOB_FOLDER => {
+                    jobs.folders.insert(folder, job);
+                }
+                [job, reason] if sample.metric == &JOB_DEVICES && reason.is_empty() => {
+                    jobs.devices.entry(job).or_default();
+                }
+                [job, device] if sample.metric == &JOB_DEVICE => {
+                    jobs.devices.entry(job).or_default().push(device);
+                }
+                _ => {}
+            }
+        }
+        jobs
+    }
+}
+
+/// What is known of GPUs.
+#[derive(Default)]
+struct Gpus<'a> {
+    /// Labels by the minor number of the device file.
+    minors: BTreeMap<&'a str, &'a str>,
+    /// GPUs that are divided.
+    divided: BTreeSet<&'a str>,
+    instances: BTreeSet<(&'a str, &'a str)>,
+    /// GPU, instance, and the cgroup of a process on it.
+    processes: BTreeSet<(&'a str, &'a str, &'a str)>,
+}
+
+impl<'a> Gpus<'a> {
+    fn of(snapshot: &'a Snapshot) -> Self {
+        let mut gpus = Self::default();
+        let mut twice = Vec::new();
+        for sample in samples(snapshot, "nvidia") {
+            if sample.metric == &gpu::INFO {
+                let (Some(label), Some(minor)) = (text(&sample, "gpu"), text(&sample, "minor")) else {
+                    continue;
+                };
+                if !minor.is_empty() && gpus.minors.insert(minor, label).is_some() {
+                    twice.push(minor);
+                }
+            } else if let [label, instance, ..] = sample.labels
+                && sample.metric == &gpu::INSTANCE_INFO
+            {
+                gpus.divided.insert(label);
+                gpus.instances.insert((label, instance));
+            } else if let [label, instance, _, folder] = sample.labels
+                && sample.metric == &gpu::PROCESS_PLACE
+                && !folder.is_empty()
+            {
+                gpus.processes.insert((label, instance, folder));
+            }
+        }
+        // Two that claim one number are told apart by nobody.
+        for minor in twice {
+            gpus.minors.remove(minor);
+        }
+        gpus
+    }
+
+    /// `nvidia0` or `nvidia0/1/0`.
+    fn device(&self, device: &str) -> Option<(&'a str, &'a str)> {
+        let (minor, instance) = match device.strip_prefix("nvidia")?.split_once('/') {
+            Some((minor, instance)) => (minor, instance),
+            None => (device.strip_prefix("nvidia")?, ""),
+        };
+        let gpu = *self.minors.get(minor)?;
+        if instance.is_empty() {
+            // What a job may open of a divided GPU are its instances.
+            return (!self.divided.contains(gpu)).then_some((gpu, ""));
+        }
+        let known = self.instances.iter().find(|(g, i)| *g == gpu && *i == instance);
+        known.copied()
+    }
+}
+
+fn text<'a>(sample: &Sample<'a>, name: &str) -> Option<&'a str> {
+    let at = sample.metric.labels.iter().position(|l| *l == name)?;
+    sample.labels.get(at).map(String::as_str)
+}
+
+/// The series of one collector.
+fn samples<'a>(snapshot: &'a Snapshot, collector: &str) -> impl Iterator<Item = Sample<'a>> {
+    let state = snapshot.collector(collector);
+    state.into_iter().flat_map(move |c| c.samples(snapshot.at))
+}
+
+#[cfg(test)]
+mod tests;

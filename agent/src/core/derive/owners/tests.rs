@@ -1,0 +1,175 @@
+use collectors::Block;
+
+use super::*;
+use crate::exposition::sample;
+
+/// A node of GPUs: label, minor, instances.
+#[derive(Default)]
+struct Node {
+    gpus: Vec<(&'static str, &'static str, Vec<&'static str>)>,
+    processes: Vec<(&'static str, &'static str, &'static str, &'static str)>,
+    /// Number, cgroup, why its program is unknown, devices.
+    jobs: Vec<(&'static str, &'static str, &'static str, Vec<&'static str>)>,
+}
+
+impl Node {
+    fn four() -> Self {
+        let gpus = [("GPU-0", "0"), ("GPU-1", "1"), ("GPU-2", "2"), ("GPU-3", "3")];
+        Self {
+            gpus: gpus.map(|(gpu, minor)| (gpu, minor, vec![])).to_vec(),
+            ..Self::default()
+        }
+    }
+
+    fn job(mut self, job: &'static str, folder: &'static str, devices: &[&'static str]) -> Self {
+        self.jobs.push((job, folder, "", devices.to_vec()));
+        self
+    }
+
+    fn unknown(mut self, job: &'static str, folder: &'static str, reason: &'static str) -> Self {
+        self.jobs.push((job, folder, reason, vec![]));
+        self
+    }
+
+    fn process(
+        mut self,
+        gpu: &'static str,
+        instance: &'static str,
+        pid: &'static str,
+        folder: &'static str,
+    ) -> Self {
+        self.processes.push((gpu, instance, pid, folder));
+        self
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let fill = |b: &mut Block| {
+            for (gpu, minor, instances) in &self.gpus {
+                b.info(
+                    &gpu::INFO,
+                    &[gpu, "NVIDIA", "", "", "", minor, "", "", "", "", ""],
+                );
+                for instance in instances {
+                    b.info(&gpu::INSTANCE_INFO, &[gpu, instance, "", ""]);
+                }
+            }
+            for (gpu, instance, pid, folder) in &self.processes {
+                b.info(&gpu::PROCESS_PLACE, &[gpu, instance, pid, folder]);
+            }
+        };
+        let jobs = |b: &mut Block| {
+            for (job, folder, reason, devices) in &self.jobs {
+                b.info(&JOB_FOLDER, &[job, folder]);
+                b.info(&JOB_DEVICES, &[job, reason]);
+                for device in devices {
+                    b.info(&JOB_DEVICE, &[job, device]);
+                }
+            }
+        };
+        let mut snapshot = sample::snapshot(Vec::new());
+        for collector in &mut snapshot.collectors {
+            match collector.spec.name {
+                "nvidia" => collector.devices.push(sample::device("gpus", fill)),
+                "slurm" => collector.devices.push(sample::device("jobs", jobs)),
+                _ => {}
+            }
+        }
+        snapshot
+    }
+
+    /// `GPU-0 7 device_program 0.5`.
+    fn owners(&self) -> Vec<String> {
+        let line = |o: &Owner| {
+            let gpu = match o.gpu_instance.as_str() {
+                "" => o.gpu.clone(),
+                instance => format!("{}/{instance}", o.gpu),
+            };
+            format!("{gpu} {} {} {}", o.job, o.evidence.word(), o.share)
+        };
+        owners(&self.snapshot()).iter().map(line).collect()
+    }
+}
+
+#[test]
+fn a_jobs_own_program_decides_whether_or_not_it_computes() {
+    let node = Node::four()
+        .job("7", "job_7", &["nvidia0", "nvidia2"])
+        .job("8", "job_8", &[])
+        .process("GPU-0", "", "500", "job_7");
+    assert_eq!(
+        node.owners(),
+        ["GPU-0 7 device_program 1", "GPU-2 7 device_program 1"]
+    );
+}
+
+/// On some boards minors are not in the order of the driver's indices.
+#[test]
+fn devices_are_joined_by_minor_number_and_never_by_index() {
+    let mut node = Node::four().job("7", "job_7", &["nvidia0"]);
+    node.gpus[0].1 = "3";
+    node.gpus[3].1 = "0";
+    assert_eq!(node.owners(), ["GPU-3 7 device_program 1"]);
+    // A driver that does not tell, or tells one number twice.
+    node.gpus[3].1 = "";
+    assert_eq!(node.owners(), [""; 0]);
+    node.gpus[3].1 = "0";
+    node.gpus[1].1 = "0";
+    assert_eq!(node.owners(), [""; 0]);
+}
+
+#[test]
+fn shards_of_one_gpu_have_a_part_each() {
+    let node = Node::four()
+        .job("7", "job_7", &["nvidia0"])
+        .job("8", "job_8", &["nvidia0", "nvidia1"]);
+    assert_eq!(
+        node.owners(),
+        [
+            "GPU-0 7 device_program 0.5",
+            "GPU-0 8 device_program 0.5",
+            "GPU-1 8 device_program 1",
+        ]
+    );
+}
+
+#[test]
+fn an_instance_is_owned_by_itself_and_a_divided_gpu_by_nobody() {
+    let mut node = Node::four()
+        .job("7", "job_7", &["nvidia0/1/0"])
+        .job("8", "job_8", &["nvidia0", "nvidia1"])
+        .job("9", "job_9", &["nvidia0/7/0"]);
+    node.gpus[0].2 = vec!["1/0", "2/0"];
+    assert_eq!(
+        node.owners(),
+        ["GPU-0/1/0 7 device_program 1", "GPU-1 8 device_program 1"],
+        "an instance that is not there is nobody's"
+    );
+}
+
+#[test]
+fn where_there_is_no_program_a_process_says_what_is_in_use() {
+    let node = Node::four()
+        .unknown("7", "job_7", "denied")
+        .unknown("12", "sFR5M7XZ5Z3000", "none")
+        .process("GPU-1", "", "500", "job_7")
+        .process("GPU-1", "", "501", "job_7")
+        .process("GPU-2", "", "502", "sFR5M7XZ5Z3000")
+        .process("GPU-3", "", "503", "")
+        .process("GPU-3", "", "504", "job_99");
+    assert_eq!(node.owners(), ["GPU-1 7 process 1", "GPU-2 12 process 1"]);
+}
+
+/// A process that got hold of a GPU which is not its job's makes the job no owner.
+#[test]
+fn a_process_does_not_overrule_a_program() {
+    let node = Node::four()
+        .job("7", "job_7", &["nvidia0"])
+        .process("GPU-1", "", "500", "job_7");
+    assert_eq!(node.owners(), ["GPU-0 7 device_program 1"]);
+}
+
+#[test]
+fn a_gpu_that_no_driver_shows_has_no_label_to_tell() {
+    let node = Node::four().job("7", "job_7", &["nvidia9", "renderD128", "nvidia"]);
+    assert_eq!(node.owners(), [""; 0]);
+}
