@@ -45,6 +45,16 @@ Examples:
   nodewarden check
   exec nodewarden check     as the last line of the script that HealthCheckProgram in slurm.conf names";
 
+/// Of `hook`.
+pub(super) const HOOK: &str = "\
+The exit code is always 0, since Slurm drains a node whose prolog or epilog fails;
+what goes wrong is said on standard error. No command of Slurm's is run, and the
+daemon need not run.
+
+Examples:
+  nodewarden hook prolog    as a line of the script that Prolog in slurm.conf names, with PrologFlags=Alloc
+  nodewarden hook epilog    as a line of the script that Epilog names";
+
 /// Of `status`.
 pub(super) const STATUS: &str = "\
 Exit codes:

@@ -5,6 +5,7 @@ mod client;
 mod config;
 pub mod dirs;
 mod help;
+mod hook;
 mod loading;
 mod metrics;
 mod order;
@@ -56,6 +57,9 @@ enum Command {
     /// Read the node once, without the daemon, and print the metrics.
     #[command(after_long_help = help::METRICS)]
     Metrics(metrics::MetricsArgs),
+    /// Write down what Slurm's prolog and epilog know of a job; exit 0 whatever happens.
+    #[command(subcommand, after_long_help = help::HOOK)]
+    Hook(hook::HookCommand),
     /// Check the configuration, or print an example.
     #[command(subcommand, after_long_help = help::CONFIG)]
     Config(config::ConfigCommand),
@@ -84,9 +88,12 @@ pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
+            let is = |name: &str| std::env::args_os().nth(1).is_some_and(|verb| verb == name);
             let code = match u8::try_from(error.exit_code()).unwrap_or(2) {
                 // There the lower ones are the command's own.
-                1.. if std::env::args_os().nth(1).is_some_and(|verb| verb == "release") => release::FAILED,
+                1.. if is("release") => release::FAILED,
+                // Slurm drains a node whose prolog or epilog fails.
+                1.. if is("hook") => 0,
                 code => code,
             };
             // Where even that cannot be printed, the exit code is all there is.
@@ -120,6 +127,7 @@ fn perform(command: Command) -> anyhow::Result<ExitCode> {
         Command::Clear(args) => order::clear(args),
         Command::Release(args) => Ok(release::release(&args)),
         Command::Metrics(args) => metrics::metrics(&args),
+        Command::Hook(command) => Ok(hook::hook(&command)),
         Command::Config(command) => config::config(&command),
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::man(&args),

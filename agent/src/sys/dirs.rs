@@ -33,6 +33,8 @@ pub enum DirError {
 
 /// The file whose lock holds a directory, and that says whose it is.
 const LOCK: &str = "lock";
+/// The folder of what hooks write.
+const JOBS: &str = collectors::slurm::hook::FOLDER;
 
 fn at(path: &Path) -> impl Fn(io::Error) -> DirError {
     let path = path.to_owned();
@@ -66,11 +68,12 @@ fn make(path: &Path, mode: u32, gid: u32, daemons: &[u32]) -> Result<(), DirErro
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(at(path))
 }
 
-/// Whether a folder may be taken: empty, or an instance has put its lock there before. A mistyped `--run-dir /run` must
-/// not become ours.
+/// Whether a folder may be taken: empty but for what a job's prolog has written, or an instance has put its lock there
+/// before. A mistyped `--run-dir /run` must not become ours.
 fn is_ours(path: &Path) -> io::Result<bool> {
     let mut entries = fs::read_dir(path)?;
-    Ok(entries.next().is_none() || path.join(LOCK).is_file())
+    let is_known = |entry: io::Result<fs::DirEntry>| entry.is_ok_and(|e| e.file_name() == JOBS);
+    Ok(entries.all(is_known) || path.join(LOCK).is_file())
 }
 
 /// Gives the files of an earlier daemon to the one that starts now: its user may have been made since.
@@ -122,6 +125,30 @@ pub fn slots(run: &Path) -> Result<PathBuf, DirError> {
         io::ErrorKind::PermissionDenied,
         "not a folder of ours",
     )))
+}
+
+/// Makes the folder in which hooks write of jobs: root's, and read by everybody. May come before the first daemon.
+///
+/// # Errors
+/// When it cannot be made, or is somebody else's.
+pub fn jobs(run: &Path) -> Result<PathBuf, DirError> {
+    let jobs = run.join(JOBS);
+    let mut builder = DirBuilder::new();
+    builder.recursive(true).mode(0o755);
+    builder.create(run).map_err(at(run))?;
+    match DirBuilder::new().mode(0o755).create(&jobs) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(at(&jobs)(e)),
+        Err(_) => {}
+        // The umask of a hook may have taken bits away.
+        Ok(()) => fs::set_permissions(&jobs, fs::Permissions::from_mode(0o755)).map_err(at(&jobs))?,
+    }
+    let found = fs::symlink_metadata(&jobs).map_err(at(&jobs))?;
+    let own = nix::unistd::geteuid().as_raw();
+    if found.is_dir() && found.uid() == own && found.mode() & 0o022 == 0 {
+        return Ok(jobs);
+    }
+    let what = format!("not a folder that uid {own} alone may write to");
+    Err(at(&jobs)(io::Error::new(io::ErrorKind::PermissionDenied, what)))
 }
 
 /// Takes a directory for this process. The lock is held as long as the file is open.

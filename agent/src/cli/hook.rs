@@ -1,0 +1,216 @@
+//! `nodewarden hook`: what Slurm's prolog and epilog know of a job and its cgroup does not tell.
+//!
+//! Slurm drains a node whose prolog fails and holds its job, so whatever happens the exit code is 0. Nothing is asked and
+//! nothing is started; a daemon that does not run reads the record later.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use collectors::slurm::hook::Record;
+
+use super::dirs::{Dirs, SYSTEM_RUN};
+use super::screen;
+use crate::sys::{dirs, files, store};
+
+/// The subcommands.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum HookCommand {
+    /// A job begins on this node: writes down whose it is.
+    Prolog(HookArgs),
+    /// A job has ended on this node: removes what was written.
+    Epilog(HookArgs),
+}
+
+/// Their arguments.
+#[derive(Debug, clap::Args)]
+pub(super) struct HookArgs {
+    /// The daemon's run directory.
+    #[arg(long, value_name = "DIR")]
+    run_dir: Option<PathBuf>,
+}
+
+/// The longest value that is taken over, in characters.
+const LONGEST: usize = 256;
+
+/// Does it, and says what went wrong.
+pub(super) fn hook(command: &HookCommand) -> ExitCode {
+    let (done, args) = match command {
+        HookCommand::Prolog(args) => (begin(&run_dir(args)), args),
+        HookCommand::Epilog(args) => (end(&run_dir(args)), args),
+    };
+    if let Err(error) = done {
+        screen::complain(&format!("{}: {error}", run_dir(args).display()));
+    }
+    ExitCode::SUCCESS
+}
+
+/// Slurm runs hooks as root, with almost no environment.
+fn run_dir(args: &HookArgs) -> PathBuf {
+    match &args.run_dir {
+        Some(given) => given.clone(),
+        None if nix::unistd::geteuid().is_root() => SYSTEM_RUN.into(),
+        None => Dirs::own().run,
+    }
+}
+
+fn begin(run: &Path) -> Result<(), String> {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_err(|e| e.to_string())?;
+    let record = record(|name| std::env::var(name).ok(), now.as_secs_f64())?;
+    write(run, &record)
+}
+
+fn end(run: &Path) -> Result<(), String> {
+    forget(run, job(|name| std::env::var(name).ok())?)
+}
+
+fn write(run: &Path, record: &Record) -> Result<(), String> {
+    let text = toml::to_string(record).map_err(|e| e.to_string())?;
+    let folder = dirs::jobs(run).map_err(|e| e.to_string())?;
+    let path = folder.join(Record::file(record.job));
+    store::replace(&path, text.as_bytes(), 0o644, false).map_err(|e| e.to_string())
+}
+
+fn forget(run: &Path, job: u32) -> Result<(), String> {
+    let folder = dirs::jobs(run).map_err(|e| e.to_string())?;
+    files::remove(&folder.join(Record::file(job))).map_err(|e| e.to_string())
+}
+
+fn job(var: impl Fn(&str) -> Option<String>) -> Result<u32, String> {
+    let found = var("SLURM_JOB_ID");
+    let number = found.as_deref().and_then(|id| id.parse().ok());
+    number.ok_or_else(|| match found {
+        Some(found) => format!("SLURM_JOB_ID: found {found:?}, expected a number"),
+        None => "SLURM_JOB_ID is not set: Slurm sets it where this runs as Prolog or Epilog".to_owned(),
+    })
+}
+
+/// What the environment of a prolog says.
+fn record(var: impl Fn(&str) -> Option<String>, now: f64) -> Result<Record, String> {
+    let job = job(&var)?;
+    // Users may choose some of these words.
+    let text = |name: &str| -> Option<String> {
+        let clean = |c: char| if c.is_control() { ' ' } else { c };
+        let text: String = var(name)?.chars().take(LONGEST).map(clean).collect();
+        (!text.is_empty()).then_some(text)
+    };
+    Ok(Record {
+        job,
+        start: now,
+        uid: text("SLURM_JOB_UID").and_then(|uid| uid.parse().ok()),
+        user: text("SLURM_JOB_USER"),
+        account: text("SLURM_JOB_ACCOUNT"),
+        partition: text("SLURM_JOB_PARTITION"),
+        array_job: text("SLURM_ARRAY_JOB_ID"),
+        array_task: text("SLURM_ARRAY_TASK_ID"),
+        het_job: text("SLURM_HET_JOB_ID"),
+        gpus: text("SLURM_JOB_GPUS"),
+        sluid: text("SLURM_JOB_SLUID"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    use super::*;
+
+    /// As Slurm 22.05 sets it for the prolog of the second part of a heterogeneous job.
+    const PROLOG: &[(&str, &str)] = &[
+        ("SLURM_JOB_ID", "7"),
+        ("SLURM_JOB_UID", "1000"),
+        ("SLURM_JOB_USER", "ada"),
+        ("SLURM_JOB_ACCOUNT", "proja"),
+        ("SLURM_JOB_PARTITION", "gpu"),
+        ("SLURM_HET_JOB_ID", "6"),
+        ("SLURM_JOB_GPUS", "0,1"),
+        ("SLURM_JOB_COMMENT", "project X"),
+    ];
+
+    fn of(vars: &[(&str, &str)]) -> Result<Record, String> {
+        let var = |name: &str| {
+            let found = vars.iter().find(|(n, _)| *n == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        record(var, 12.5)
+    }
+
+    #[test]
+    fn a_prologs_environment_is_written_down() {
+        let expected = Record {
+            job: 7,
+            start: 12.5,
+            uid: Some(1000),
+            user: Some("ada".to_owned()),
+            account: Some("proja".to_owned()),
+            partition: Some("gpu".to_owned()),
+            het_job: Some("6".to_owned()),
+            gpus: Some("0,1".to_owned()),
+            ..Record::default()
+        };
+        assert_eq!(of(PROLOG), Ok(expected));
+    }
+
+    #[test]
+    fn what_slurm_does_not_say_is_absent_and_words_of_users_are_cut() {
+        let long = "x".repeat(1000);
+        let record = of(&[
+            ("SLURM_JOB_ID", "7"),
+            ("SLURM_JOB_ACCOUNT", &long),
+            ("SLURM_JOB_USER", "a\nb"),
+        ])
+        .unwrap();
+        assert_eq!(record.account.map(|a| a.len()), Some(LONGEST));
+        assert_eq!(record.user.as_deref(), Some("a b"));
+        assert_eq!(record.partition, None);
+    }
+
+    #[test]
+    fn an_environment_without_a_job_says_what_is_missing() {
+        assert!(of(&[]).unwrap_err().contains("SLURM_JOB_ID is not set"));
+        let odd = of(&[("SLURM_JOB_ID", "7_1")]).unwrap_err();
+        assert_eq!(odd, "SLURM_JOB_ID: found \"7_1\", expected a number");
+    }
+
+    /// slurmd may start before the daemon does, and its umask is not ours.
+    #[test]
+    fn a_record_may_be_written_before_the_first_daemon_and_is_removed_at_the_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let (run, state) = (dir.path().join("run"), dir.path().join("state"));
+        let record = of(PROLOG).unwrap();
+        write(&run, &record).unwrap();
+        let path = run.join("jobs/7.toml");
+        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o644);
+        assert_eq!(run.join("jobs").metadata().unwrap().mode() & 0o777, 0o755);
+        let ids = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+        dirs::prepare(&run, &state, ids.0, ids.1).unwrap();
+        assert!(path.exists(), "a daemon that starts keeps it");
+        forget(&run, 7).unwrap();
+        assert!(!path.exists());
+        forget(&run, 7).unwrap();
+    }
+
+    /// The run directory is the daemon's too, and a hook runs as root.
+    #[test]
+    fn nothing_is_written_through_a_folder_that_others_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let record = of(PROLOG).unwrap();
+        symlink("/tmp", dir.path().join("jobs")).unwrap();
+        assert!(
+            write(dir.path(), &record)
+                .unwrap_err()
+                .contains("not a folder that uid")
+        );
+        let open = dir.path().join("open");
+        fs::create_dir_all(open.join("jobs")).unwrap();
+        fs::set_permissions(open.join("jobs"), fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(
+            write(&open, &record)
+                .unwrap_err()
+                .contains("not a folder that uid")
+        );
+    }
+}
