@@ -253,3 +253,40 @@ fn a_watched_status_in_a_pipe_is_plain_blocks_and_a_dumb_terminal_gets_the_same(
     daemon.signal(Signal::SIGINT).unwrap();
     assert_eq!(daemon.wait(LONG).unwrap().code(), Some(0));
 }
+
+/// What a site excludes is excluded for a person too.
+#[test]
+fn a_reading_without_the_daemon_heeds_the_configuration() {
+    let dir = tempfile::tempdir().unwrap();
+    let case = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/rdma/h100-ndr/root.tree");
+    testkit::tree::lay(&case, dir.path()).unwrap();
+    let config = dir.path().join("nodewarden.toml");
+    fs::write(&config, "[rdma]\nexclude = [\"mlx5_0\"]\n").unwrap();
+    let metrics = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nodewarden"));
+        command
+            .args(["metrics", "--only", "rdma", "--sysroot"])
+            .arg(dir.path());
+        let output = command.args(more).output().unwrap();
+        (
+            output.status.success(),
+            String::from_utf8(output.stdout).unwrap(),
+            output.stderr,
+        )
+    };
+    let shows = |page: &str, device: &str| page.contains(&format!("device=\"{device}\""));
+    let (_, all, _) = metrics(&[]);
+    assert!(shows(&all, "mlx5_0"), "{all}");
+    let (_, page, _) = metrics(&["--config", config.to_str().unwrap()]);
+    assert!(
+        !shows(&page, "mlx5_0") && page.contains("rdma_port_state"),
+        "{page}"
+    );
+    let (_, page, _) = metrics(&["--set", "rdma.exclude=[\"mlx5_0\"]"]);
+    assert!(!shows(&page, "mlx5_0"), "{page}");
+    let (good, _, error) = metrics(&["--set", "rdma.exlude=[]"]);
+    assert!(
+        !good && String::from_utf8_lossy(&error).contains("rdma.exlude"),
+        "{error:?}"
+    );
+}

@@ -10,7 +10,7 @@ use collectors::runner::{Reading, Runner, What};
 use collectors::sys::{boot, task};
 use collectors::{Block, COLLECTORS, Env, Settings, Spec};
 
-use super::screen;
+use super::{loading, screen};
 use crate::core::snapshot::{CollectorState, DeviceState, Late, Prepared, Presence, Snapshot};
 use crate::exposition::{self, Encoder, Filter, Format, Selection};
 
@@ -23,6 +23,12 @@ pub(super) struct MetricsArgs {
     /// Read /sys and /proc below this folder.
     #[arg(long, value_name = "DIR")]
     sysroot: Option<PathBuf>,
+    /// The configuration file: its tables of collectors count here too.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Set one key, as in `--set rdma.sysfs_only=true`; may be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
     /// Only these collectors.
     #[arg(long, value_name = "COLLECTOR", value_delimiter = ',')]
     only: Vec<String>,
@@ -63,10 +69,16 @@ pub(super) fn metrics(args: &MetricsArgs) -> anyhow::Result<ExitCode> {
         (true, true) => Filter::All,
     };
     let page = args.page.as_deref().map(known_page).transpose()?;
+    let loading = loading::read(args.config.as_deref(), &args.set).map_err(anyhow::Error::msg)?;
+    // What is excluded is not touched here either.
+    let tables = Arc::new(loading.loaded.config.collectors);
     let states = COLLECTORS
         .iter()
         .filter(|s| filter.takes(s.name))
-        .map(|spec| read(spec, &env))
+        .map(|spec| {
+            let table = tables.get(spec.name).cloned().unwrap_or_default();
+            read(spec, &env, &Settings::new(table).among(&tables))
+        })
         .collect();
     let snapshot = Snapshot {
         at: boot::boottime(),
@@ -100,7 +112,7 @@ fn known_page(name: &str) -> anyhow::Result<&'static str> {
 }
 
 /// One reading of one collector; late devices are waited for until the collector's deadline.
-fn read(spec: &'static Spec, env: &Env) -> CollectorState {
+fn read(spec: &'static Spec, env: &Env, settings: &Settings) -> CollectorState {
     let mut state = CollectorState {
         spec,
         presence: Presence::NotHere,
@@ -109,7 +121,7 @@ fn read(spec: &'static Spec, env: &Env) -> CollectorState {
         late: Vec::new(),
     };
     let failed = |e: collectors::Error| Presence::Failed(e.reason().to_owned(), e.to_string());
-    let mut source = match (spec.open)(env, &Settings::default()) {
+    let mut source = match (spec.open)(env, settings) {
         Ok(Some(source)) => source,
         Ok(None) => return state,
         Err(error) => {

@@ -8,7 +8,7 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 
 use super::{Cli, screen};
-use crate::sys::store;
+use crate::sys::{files, store};
 
 /// The arguments of `nodewarden completions`.
 #[derive(Debug, clap::Args)]
@@ -33,6 +33,7 @@ pub(super) fn completions(args: &CompletionsArgs) -> anyhow::Result<ExitCode> {
 /// Writes a manual page for the program and for each subcommand.
 pub(super) fn man(args: &ManArgs) -> anyhow::Result<ExitCode> {
     let pages = pages()?;
+    files::folder(&args.dir).with_context(|| args.dir.display().to_string())?;
     for (name, page) in &pages {
         let path = args.dir.join(name);
         store::replace(&path, page.as_bytes(), 0o644, false).with_context(|| path.display().to_string())?;

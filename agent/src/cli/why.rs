@@ -80,6 +80,7 @@ fn nothing(view: &View, gpu: Option<&GpuView>) -> String {
 pub(super) fn does(i: &IncidentView) -> &'static str {
     match (i.drains, i.mode) {
         (false, _) => "no drain",
+        (true, Mode::Observe) if i.could < Mode::Drain => "would comment",
         (true, Mode::Observe) => "would drain",
         (true, Mode::Comment) => "comments",
         (true, Mode::Drain) => "drains",

@@ -204,6 +204,7 @@ pub(crate) fn view() -> View {
             act: "reboot".to_owned(),
             drains: true,
             mode: Mode::Observe,
+            could: Mode::Drain,
             since: 1_700_000_000,
             closed: None,
             clears: "a reboot".to_owned(),

@@ -255,6 +255,12 @@ pub(super) fn mode_of(policy: &Policy, incident: &Incident) -> Option<Mode> {
     standing.map(|s: &Seen| policy.effective(&s.check)).max()
 }
 
+/// The most that an incident could do once the site holds nothing back.
+pub(super) fn could(policy: &Policy, incident: &Incident) -> Option<Mode> {
+    let standing = incident.findings.iter().filter(|s| s.stands());
+    standing.map(|s: &Seen| policy.at_most(&s.check)).max()
+}
+
 pub(super) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

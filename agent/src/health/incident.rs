@@ -247,9 +247,11 @@ impl Incident {
         self.boot == *boot && now_ms <= self.settles_ms
     }
 
-    /// The finding that names it.
+    /// The finding that names it: what is repaired does so only where nothing else is left.
     pub fn root(&self) -> Option<&Seen> {
-        self.findings.iter().min_by_key(|s| (s.rank, s.first))
+        self.findings
+            .iter()
+            .min_by_key(|s| (s.resolved.is_some(), s.rank, s.first))
     }
 
     /// The strongest remedy that is still due; once all is repaired, what was due.

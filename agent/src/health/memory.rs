@@ -13,9 +13,9 @@ const MAX: usize = 512;
 /// Names that are kept in the others: a node has hundreds of counters, and each priority of a port is one.
 const MAX_COUNTERS: usize = 8192;
 /// Times that are kept of each counter, the latest; more than any check asks for.
-const MAX_TIMES: usize = 16;
-/// Spans that are kept of each counter, the latest.
-const MAX_SPANS: usize = 16;
+const MAX_TIMES: usize = 32;
+/// Spans that are kept of each counter.
+const MAX_SPANS: usize = 32;
 /// What happens again within this time goes on (milliseconds).
 const GOES_ON_MS: u64 = 120 * 1000;
 /// What was not read for longer was not watched.
@@ -45,7 +45,7 @@ pub struct Memory {
     /// When something happened, in milliseconds since boot, by name, oldest first.
     times: BTreeMap<String, Vec<u64>>,
     /// From when to when it kept happening, by name, oldest first: of what goes on for hours, the few times that are kept
-    /// lie far apart.
+    /// are the latest.
     spans: BTreeMap<String, Vec<(u64, u64)>>,
     /// Ports that were in use once, with the best rate at which they were, in bytes per second.
     ports: BTreeMap<String, u64>,
@@ -88,22 +88,6 @@ fn put<T>(map: &mut BTreeMap<String, T>, name: &str, value: T, max: usize) -> Op
         map.insert(name.to_owned(), value);
     }
     None
-}
-
-/// Drops the time that is nearest to the one before it. Bursts are thinned so, and what lies far back still tells what it was
-/// shared with.
-fn thin(times: &mut Vec<u64>) {
-    // The latest stays: quiet is counted from it.
-    let older = times.split_last().map_or(&[][..], |(_, older)| older);
-    let gaps = older.windows(2).enumerate();
-    let nearest = gaps.min_by_key(|(_, pair)| match pair {
-        [before, at] => at.saturating_sub(*before),
-        _ => u64::MAX,
-    });
-    let at = nearest.map_or(0, |(at, _)| at + 1);
-    if at < times.len() {
-        times.remove(at);
-    }
 }
 
 /// Adds a time. Where there are too many spans, the two that are nearest to each other become one.
@@ -205,8 +189,8 @@ impl Memory {
         if count == 0 {
             return;
         }
+        let lately = |at: &u64| now_ms.saturating_sub(*at) <= WINDOW_MS;
         if self.times.len() >= MAX && !self.times.contains_key(name) {
-            let lately = |at: &u64| now_ms.saturating_sub(*at) <= WINDOW_MS;
             self.times.retain(|_, times| times.last().is_some_and(lately));
             self.spans.retain(|name, _| self.times.contains_key(name));
             if self.times.len() >= MAX {
@@ -215,11 +199,12 @@ impl Memory {
         }
         let times = self.times.entry(name.to_owned()).or_default();
         let count = usize::try_from(count).unwrap_or(MAX_TIMES).min(MAX_TIMES);
+        times.retain(lately);
         times.extend(std::iter::repeat_n(now_ms, count));
-        while times.len() > MAX_TIMES {
-            thin(times);
-        }
-        extend(self.spans.entry(name.to_owned()).or_default(), now_ms);
+        times.drain(..times.len().saturating_sub(MAX_TIMES));
+        let spans = self.spans.entry(name.to_owned()).or_default();
+        spans.retain(|(_, end)| lately(end));
+        extend(spans, now_ms);
         self.counted = true;
     }
 
@@ -264,7 +249,8 @@ impl Memory {
         for (name, times) in names {
             // A record of an earlier release has none.
             all.extend(times.into_iter().map(|at| (at, at)));
-            all.extend(self.spans.get(name).into_iter().flatten());
+            let spans = self.spans.get(name).into_iter().flatten();
+            all.extend(spans.filter(|(_, end)| now_ms.saturating_sub(*end) <= window_ms));
         }
         all
     }
@@ -416,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_thinned_and_what_lies_far_back_is_kept() {
+    fn of_a_burst_the_latest_are_kept_and_its_span_tells_of_the_rest() {
         let mut memory = Memory::default();
         memory.note("k c", 1, HOUR);
         for second in 0..100 {
@@ -424,9 +410,28 @@ mod tests {
         }
         let times = memory.times("k c", 24 * HOUR, 11 * HOUR);
         assert_eq!(times.len(), MAX_TIMES);
-        assert_eq!(times.first(), Some(&HOUR));
         assert_eq!(times.last(), Some(&(10 * HOUR + 99_000)));
-        assert!(times.is_sorted() && times[1] >= 10 * HOUR);
+        assert!(times.iter().all(|at| *at > 10 * HOUR + 60_000));
+        let spans = memory.spans_below("k", 24 * HOUR, 11 * HOUR);
+        assert!(spans.contains(&(HOUR, HOUR)) && spans.contains(&(10 * HOUR, 10 * HOUR + 99_000)));
+    }
+
+    /// What happened now and then for days must not hide what begins today.
+    #[test]
+    fn old_times_make_no_burst_smaller() {
+        let mut memory = Memory::default();
+        for hours in 0..20 {
+            memory.note("k c", 1, 2 * hours * HOUR);
+        }
+        for minutes in 0..10 {
+            memory.note("k c", 1, 41 * HOUR + minutes * 60_000);
+        }
+        assert_eq!(memory.times("k c", HOUR, 42 * HOUR).len(), 10);
+        let spans = memory.spans_below("k", 100 * HOUR, 42 * HOUR);
+        assert!(
+            spans.iter().all(|(_, end)| *end >= 17 * HOUR),
+            "a day and an hour: {spans:?}"
+        );
     }
 
     #[test]

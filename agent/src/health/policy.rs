@@ -109,6 +109,12 @@ impl Policy {
         self.mode.min(self.own(id))
     }
 
+    /// The most that a check may do once the site holds nothing back: what it is tried for in a lower mode.
+    pub fn at_most(&self, id: &str) -> Mode {
+        let ceiling = checks::check(id).map_or(Mode::Observe, |check| check.ceiling);
+        ceiling.max(self.own(id))
+    }
+
     /// What a check may do where nothing holds all of them back. The verdict goes by it: whoever acts on the verdict in
     /// nodewarden's place must not act on what the site does not let drain.
     pub fn own(&self, id: &str) -> Mode {

@@ -2,7 +2,7 @@
 
 use super::book::Book;
 use super::drain::State as DrainState;
-use super::engine::mode_of;
+use super::engine::{could, mode_of};
 use super::finding;
 use super::incident::{Incident, Seen, Status};
 use super::policy::Policy;
@@ -68,6 +68,7 @@ fn incident(policy: &Policy, incident: &Incident) -> IncidentView {
         subject_name: incident.subject.name.clone(),
         pci: incident.pci.as_ref().map_or(String::new(), |pci| pci.0.clone()),
         mode: mode_of(policy, incident).unwrap_or_else(|| policy.effective(&check)),
+        could: could(policy, incident).unwrap_or_else(|| policy.at_most(&check)),
         check,
         detail: root.map(|r| r.detail.clone()).unwrap_or_default(),
         act: incident.remedy().word().to_owned(),
@@ -103,7 +104,7 @@ fn will_clear(incident: &Incident) -> String {
     let mut parts: Vec<String> = incident
         .findings
         .iter()
-        .filter(|s| s.stands() || (!incident.drains() && s.resolved.is_none()))
+        .filter(|s| s.stands() || ((!incident.drains() || s.key.is_some()) && s.resolved.is_none()))
         .map(|s| format!("{}: {}", s.detail, finding::ends(&s.clears, &s.needs)))
         .collect();
     parts.dedup();

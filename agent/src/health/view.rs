@@ -58,6 +58,9 @@ pub struct IncidentView {
     pub drains: bool,
     /// The mode in force for its check.
     pub mode: Mode,
+    /// The most that it could do once the site holds nothing back.
+    #[serde(default)]
+    pub could: Mode,
     /// When it began, in seconds since the epoch.
     pub since: i64,
     /// When it was closed.

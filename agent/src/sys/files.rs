@@ -17,6 +17,14 @@ pub fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Makes a folder, and those above it. That it is there is no error.
+///
+/// # Errors
+/// What mkdir(2) says.
+pub fn folder(path: &Path) -> io::Result<()> {
+    fs::create_dir_all(path)
+}
+
 /// Listens on a unix socket with these permissions, in the place of whatever socket was there: an earlier process that
 /// cannot end may hold it for ever. Whoever calls this holds the lock on the folder.
 ///

@@ -58,19 +58,23 @@ impl Setup {
     }
 }
 
-/// The switches, up to the first file that is not there or tells none, or comes when the firmware has been slow.
+/// The switches of each point that tells all eight: half of them is no setting. Ends at the first file that is not there or
+/// tells none, and where the firmware has been slow.
 fn dcqcn(gate: &Gate, ecn: &Path) -> Vec<(&'static str, u8, u64)> {
     let (began, mut all) = (gate.now(), Vec::new());
     for (point, name) in [("np", "roce_np"), ("rp", "roce_rp")] {
         let enable = ecn.join(name).join("enable");
+        let before = all.len();
         for priority in 0_u8..8 {
-            let Some(on) = number(&enable.join(priority.to_string())).filter(|on| *on <= 1) else {
+            let is_slow = gate.now().saturating_duration_since(began) > SLOW;
+            let on = (!is_slow)
+                .then(|| number(&enable.join(priority.to_string())))
+                .flatten();
+            let Some(on) = on.filter(|on| *on <= 1) else {
+                all.truncate(before);
                 return all;
             };
             all.push((point, priority, on));
-            if gate.now().saturating_duration_since(began) > SLOW {
-                return all;
-            }
         }
     }
     all

@@ -53,10 +53,13 @@ impl PortFacts {
         let lifespan = label(&port.join("hw_counters/lifespan")).map(|text| text.parse().ok());
         let layer = take(&mut self.link_layer, label(&port.join("link_layer")));
         let lifespan = take(&mut self.lifespan, lifespan);
-        self.told = told.and_then(named).map(str::to_owned);
-        let bond = self.told.as_ref().and_then(|name| bond(&place.net, name));
-        self.is_bonded = bond.is_some();
-        let netdev = match bond.or_else(|| self.told.clone()) {
+        if let Some(told) = told {
+            self.told = named(told).map(str::to_owned);
+        }
+        // What was told once stands while nothing is asked, for as long as it is there.
+        let is_here =
+            |name: &String| told.is_some() || matches!(root::inode(&place.net.join(name)), Ok(Some(_)));
+        let netdev = match self.told.clone().filter(is_here) {
             Some(name) => take(&mut self.netdev, Ok(name)),
             // The interface of an InfiniBand port is another driver's, and RDMA does not know of it. An Ethernet port
             // without one has it in another network namespace, where the files name it all the same; or its driver
@@ -67,6 +70,11 @@ impl PortFacts {
             }
             None => take(&mut self.netdev, netdev(&port, place)),
         };
+        let bond = bond(&place.net, &self.netdev);
+        self.is_bonded = bond.is_some();
+        if let Some(name) = bond {
+            self.netdev = name;
+        }
         if layer && lifespan && netdev {
             self.read = Some(now);
         }
@@ -82,11 +90,14 @@ fn named(told: &nldev::Port) -> Option<&str> {
     told.netdev.as_ref().map(|(_, name)| name.as_str())
 }
 
-/// The bond that an interface belongs to.
+/// The bond that an interface belongs to, or is.
 fn bond(net: &Path, netdev: &str) -> Option<String> {
+    let is_bond = |name: &str| matches!(root::inode(&net.join(name).join("bonding")), Ok(Some(_)));
+    if !netdev.is_empty() && is_bond(netdev) {
+        return Some(netdev.to_owned());
+    }
     let master = root::link_name(&net.join(netdev).join("master")).ok().flatten()?;
-    let folder = net.join(&master).join("bonding");
-    matches!(root::inode(&folder), Ok(Some(_))).then_some(master)
+    is_bond(&master).then_some(master)
 }
 
 /// Whether an interface of that name is here, and on the port's own function.

@@ -41,8 +41,15 @@ impl Table {
     }
 
     /// Whether the device behind this PCI address may be looked at.
+    ///
+    /// A pattern may be in capitals, and without the domain where that is 0000, as lspci shows it.
     pub(super) fn takes_pci(&self, address: &str) -> bool {
-        !self.exclude_pci.iter().any(|p| p.matches(address))
+        let short = address.strip_prefix("0000:");
+        let is = |p: &Pattern| {
+            let p = Pattern(p.0.to_ascii_lowercase());
+            p.matches(address) || short.is_some_and(|short| p.matches(short))
+        };
+        !self.exclude_pci.iter().any(is)
     }
 
     /// Whether the port behind this network interface may be looked at.
@@ -137,6 +144,21 @@ mod tests {
         let table = table("");
         assert!(table.takes_device("mlx5_0") && table.takes_port("mlx5_0", "mlx5_0/1"));
         assert!(table.takes_pci("") && !table.asks_netdevs() && !table.virtual_functions);
+    }
+
+    #[test]
+    fn addresses_may_be_written_as_lspci_does() {
+        let table = table("exclude_pci = [\"19:00.0\", \"0000:3B:00.*\", \"0001:2a:00.0\"]");
+        for (address, taken) in [
+            ("0000:19:00.0", false),
+            ("0001:19:00.0", true),
+            ("0000:3b:00.1", false),
+            ("0000:2a:00.0", true),
+            ("0001:2a:00.0", false),
+            ("", true),
+        ] {
+            assert_eq!(table.takes_pci(address), taken, "{address}");
+        }
     }
 
     #[test]

@@ -68,7 +68,7 @@ static SPEC: Spec = Spec {
 #[test]
 fn late_devices_are_waited_for_and_stuck_ones_reported() {
     let snapshot = Snapshot {
-        collectors: vec![read(&SPEC, &Env::default())],
+        collectors: vec![read(&SPEC, &Env::default(), &Settings::default())],
         at: boot::boottime(),
         workers: Vec::new(),
     };

@@ -61,19 +61,15 @@ fn every_command_has_a_manual_page_with_its_exit_codes_and_examples() {
 }
 
 #[test]
-fn manual_pages_are_written_into_a_folder_and_a_missing_one_is_named() {
+fn manual_pages_are_written_into_a_folder_that_may_be_new() {
     let dir = tempfile::tempdir().unwrap();
-    man(&ManArgs {
-        dir: dir.path().to_owned(),
-    })
-    .unwrap();
-    assert!(dir.path().join("nodewarden-status.1").is_file());
-    let gone = dir.path().join("gone");
-    let error = format!("{:#}", man(&ManArgs { dir: gone.clone() }).unwrap_err());
-    assert!(
-        error.contains(&gone.join("nodewarden").display().to_string()),
-        "{error}"
-    );
+    for folder in [dir.path().to_owned(), dir.path().join("new/man1")] {
+        man(&ManArgs { dir: folder.clone() }).unwrap();
+        assert!(folder.join("nodewarden-status.1").is_file());
+    }
+    let file = dir.path().join("nodewarden-status.1");
+    let error = format!("{:#}", man(&ManArgs { dir: file.clone() }).unwrap_err());
+    assert!(error.contains(&file.display().to_string()), "{error}");
 }
 
 #[test]

@@ -109,6 +109,9 @@ fn effect(i: &IncidentView, drain: &DrainView) -> String {
         return "shown and counted; it takes no node out of service in any mode".to_owned();
     }
     match i.mode {
+        Mode::Observe if i.could < Mode::Drain => {
+            "would be written into the node's Comment: mode observe writes nothing to Slurm".to_owned()
+        }
         Mode::Observe => "would drain: mode observe counts it and writes nothing to Slurm".to_owned(),
         Mode::Comment => "written into the node's Comment; mode comment drains nothing".to_owned(),
         Mode::Drain if drain.incident.as_deref() == Some(&i.id) => {

@@ -17,7 +17,7 @@ use crate::health::memory::Memory;
 /// An hour, as times since boot are counted.
 pub(super) const HOUR_MS: u64 = 3600 * 1000;
 /// What happened to most peers within this time happened to all together.
-const TOGETHER_MS: u64 = 120 * 1000;
+pub(super) const TOGETHER_MS: u64 = 120 * 1000;
 
 /// What happens again within this time is one occasion: a job that is started anew, and dies of the same.
 const OCCASION_MS: u64 = 600 * 1000;
@@ -198,6 +198,11 @@ fn remember(judge: &mut Judge<'_>, row: &Counted, port: &Port<'_>, settled: bool
     seen
 }
 
+/// Whether something that went on from `begin` to `end` did so at about that time.
+pub(super) fn is_with((begin, end): (u64, u64), at: u64) -> bool {
+    (begin.saturating_sub(TOGETHER_MS)..=end.saturating_add(TOGETHER_MS)).contains(&at)
+}
+
 /// How many of these times lie within the last `window` (milliseconds).
 fn within(times: &[u64], window: u64, now_ms: u64) -> usize {
     let is_in = |at: &&u64| now_ms.saturating_sub(**at) <= window;
@@ -248,11 +253,7 @@ impl<'s> Times<'s> {
             memory.spans_below(&key, window + TOGETHER_MS, now_ms)
         });
         let with = |at: u64| {
-            let near = |(begin, end): &(u64, u64)| {
-                let (from, to) = (begin.saturating_sub(TOGETHER_MS), end.saturating_add(TOGETHER_MS));
-                (from..=to).contains(&at)
-            };
-            let has = |p: &&Vec<(u64, u64)>| p.iter().any(near);
+            let has = |p: &&Vec<(u64, u64)>| p.iter().any(|span| is_with(*span, at));
             peers.iter().filter(has).count()
         };
         let is_shared = |at: &u64| peers.len() + 1 >= ENOUGH && with(*at) * 2 > peers.len();

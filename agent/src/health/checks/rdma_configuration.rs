@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use collectors::SubjectKind;
+use collectors::{Subject, SubjectKind};
 
 use super::rdma_peers::{Opinion, Weighed, Whose, weigh};
 use super::rdma_port::Port;
@@ -11,6 +11,7 @@ use super::rdma_setup::{Aspect, Setup, Want};
 use super::{Check, Scope, Version};
 use crate::health::Mode;
 use crate::health::condition::{Judged, Pace, Reading};
+use crate::health::finding::Finding;
 use crate::health::judge::Judge;
 
 /// The row.
@@ -118,7 +119,46 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
             compare(judge, port, &setups, "unlike most of its kind", &want)
         }));
     }
+    judged.extend(unwanted(judge, &judged));
     judged
+}
+
+/// What was found and the site no longer asks for, of the port or at all: it is over.
+fn unwanted<'a>(judge: &Judge<'a>, judged: &[Judged<'a>]) -> Vec<Judged<'a>> {
+    let profile = &judge.policy.rdma;
+    let is_wanted = |aspect, port: &Port<'_>| Want::of_profile(aspect, profile, port).is_some();
+    let over = |key: &&String| {
+        let Some(rest) = key.strip_prefix(CHECK.id).and_then(|rest| rest.strip_prefix(' ')) else {
+            return false;
+        };
+        let of_aspect = |aspect: &Aspect| Some((*aspect, rest.strip_suffix(aspect.word())?));
+        let mut aspects = Aspect::OF_PROFILE.iter().filter_map(of_aspect);
+        let of_profile =
+            aspects.find_map(|(aspect, rest)| Some((aspect, rest.trim_end().strip_suffix(" profile")?)));
+        match of_profile {
+            Some((aspect, of)) if of.starts_with("together ") => {
+                judge.ports.iter().all(|port| !is_wanted(aspect, port))
+            }
+            Some((aspect, id)) => judge
+                .ports
+                .iter()
+                .any(|port| port.id == id && !is_wanted(aspect, port)),
+            // A record from before each aspect was a condition of its own.
+            None => rest.ends_with(" profile"),
+        }
+    };
+    let found = judge.bad.iter().filter(over);
+    found
+        .filter(|key| judged.iter().all(|j| j.key != **key))
+        .map(|key| Judged {
+            key: key.clone(),
+            subject: Subject::node(),
+            reading: Reading::Good,
+            at: judge.snapshot.at,
+            pace: PROFILE.pace,
+            finding: Box::new(|_| Finding::of_condition(CHECK.id, Subject::node())),
+        })
+        .collect()
 }
 
 /// One aspect is one condition: what cannot be seen of one must not hold up another.

@@ -114,10 +114,15 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
     for (pci, (name, driver)) in adapters {
         let times = judge.memory.times_below(&key(&pci), QUIET_MS, judge.now_ms());
         let quiet = Duration::from_millis(QUIET_MS);
-        let counter_is_quiet = driver != "efa" || counted.get(&pci).is_some_and(|w| *w >= quiet);
+        let is_efa = driver == "efa";
+        let counter_is_quiet = !is_efa || counted.get(&pci).is_some_and(|w| *w >= quiet);
+        // A finding that the counter alone has begun needs no log to end.
+        let all = judge.memory.times_below(&key(&pci), u64::MAX, judge.now_ms());
+        let of_counter = |name: &&str| name.ends_with(UNANSWERED);
+        let needs_log = !is_efa || !all.keys().all(|name| of_counter(&name));
         let reading = if !times.is_empty() {
             Reading::Bad
-        } else if counter_is_quiet && watched.is_some_and(|w| w >= quiet) {
+        } else if counter_is_quiet && (!needs_log || watched.is_some_and(|w| w >= quiet)) {
             Reading::Good
         } else {
             Reading::Unknown

@@ -73,8 +73,8 @@ fn opinion(judge: &mut Judge<'_>, port: &Port<'_>) -> Option<Opinion> {
     }
     let is_much = gaps.by >= GAPS && gaps.by.saturating_mul(ONE_IN) >= sent.by;
     let reading = match () {
-        // Of a port that sends nothing, nothing can be lost.
-        () if sent.by == 0 => Reading::Unknown,
+        // Of a port that sends nothing, nothing can be lost, and for long enough nothing was.
+        () if sent.by == 0 && gaps.by > 0 => Reading::Unknown,
         () if is_much && gaps.over >= LASTS => Reading::Bad,
         () if !is_much && gaps.covers(WINDOW) => Reading::Good,
         () => Reading::Unknown,

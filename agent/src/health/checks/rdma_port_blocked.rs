@@ -43,8 +43,10 @@ static RULE: Rule = Rule {
 };
 
 /// Where a thread waits for the kernel's lock of all network settings: whoever holds it blocks, not this port.
-const LOCKS: [&str; 6] = [
+const LOCKS: [&str; 7] = [
     "rtnl_lock",
+    // Where the lock's own function is not on the stack.
+    "ib_get_eth_speed",
     "dev_ethtool",
     "dev_ioctl",
     "rtnetlink_",
@@ -54,8 +56,11 @@ const LOCKS: [&str; 6] = [
 
 /// A kernel that does not show the call shows where in it the thread sleeps.
 fn is_telling(task: &Task) -> bool {
-    // Every ioctl here takes that lock: one whose place is not shown may wait for it.
-    let hidden = task.wchan.is_empty() && task.call.starts_with("ioctl");
+    // Every ioctl here takes that lock, and so do questions by netlink: one whose place is not shown may wait for it.
+    let takes_lock = ["ioctl", "send socket:"]
+        .iter()
+        .any(|call| task.call.starts_with(call));
+    let hidden = task.wchan.is_empty() && takes_lock;
     let of_others = hidden || LOCKS.iter().any(|place| task.wchan.starts_with(place));
     let in_call = task.state != 'R' && !task.call.is_empty() && !blocked::waits_for_storage(task);
     !of_others && (in_call || blocked::sleeps_in_driver(task))
@@ -96,6 +101,13 @@ mod tests {
             ("wait_func", "ioctl socket:[4711]", true),
             ("rtnl_lock", "ioctl socket:[4711]", false),
             ("", "ioctl socket:[4711]", false),
+            ("", "send socket:[4711]", false),
+            ("mlx5_cmd_exec", "send socket:[4711]", true),
+            (
+                "ib_get_eth_speed",
+                "read /sys/class/infiniband/rxe0/ports/1/rate",
+                false,
+            ),
             ("", "read /sys/class/infiniband/mlx5_0/ports/1/state", true),
             (
                 "rtnl_lock",

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use collectors::SubjectKind;
 
+use super::growth::{TOGETHER_MS, is_with};
 use super::rdma_group::{Group, groups};
 use super::rdma_port::{Link, Port, number};
 use super::{Check, Scope, Version};
@@ -37,8 +38,6 @@ const COUNTED: (usize, u64) = (5, 24 * HOUR_MS);
 const SEEN: (usize, u64) = (3, 12 * HOUR_MS);
 /// So long without one, and it is over.
 const QUIET_MS: u64 = 6 * HOUR_MS;
-/// What happened to most peers within this time happened to all together.
-const TOGETHER_MS: u64 = 120 * 1000;
 /// Where `link_downed` stops counting.
 const SATURATED: u64 = 255;
 
@@ -61,7 +60,7 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
     let ports = judge.ports;
     let now_ms = judge.now_ms();
     let settled = judge.since_boot >= BOOT_GRACE;
-    remember(judge.memory, ports, settled.then_some(now_ms));
+    remember(judge, settled.then_some(now_ms));
     let watched_ms = u64::try_from(judge.since_start.as_millis()).unwrap_or(u64::MAX);
     let mut judged = Vec::new();
     for group in groups(ports, judge.memory) {
@@ -87,18 +86,22 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
 }
 
 /// Notes what the readings tell. `None`: too soon after boot to count.
-fn remember(memory: &mut Memory, ports: &[Port<'_>], now_ms: Option<u64>) {
+fn remember(judge: &mut Judge<'_>, now_ms: Option<u64>) {
     let mut falls = Vec::new();
     let mut levels = BTreeMap::new();
-    for port in ports {
+    for port in judge.ports {
         for (source, sample) in [
             ("link_downed", &port.link_downed),
             ("carrier_down", &port.carrier_down),
         ] {
-            if let Some(value) = number(sample.as_ref()) {
+            if let (Some(sample), Some(value)) = (sample, number(sample.as_ref())) {
                 let name = format!("{} {source}", key(port));
-                let count = memory.growth(&name, value);
-                falls.push((name, count));
+                let at = judge.read_at(sample);
+                let count = judge.memory.growth(&name, value);
+                // What it counted while nobody looked has no time.
+                if !judge.memory.watched(&name, at).is_zero() {
+                    falls.push((name, count));
+                }
             }
         }
         let name = format!("{} seen", key(port));
@@ -108,6 +111,7 @@ fn remember(memory: &mut Memory, ports: &[Port<'_>], now_ms: Option<u64>) {
             Link::Disabled | Link::Unknown => {}
         }
     }
+    let memory = &mut *judge.memory;
     falls.extend(memory.fallen(CHECK.id, levels).into_iter().map(|name| (name, 1)));
     if let Some(now_ms) = now_ms {
         for (name, count) in falls {
@@ -127,16 +131,13 @@ struct Falls {
 impl Falls {
     fn of(memory: &Memory, group: &Group<'_, '_>, port: &Port<'_>, now_ms: u64) -> Self {
         // Peers are looked at for a little longer, so that what was shared stays so until it is forgotten.
-        let times = |key: &str, source: &str, more: u64| {
-            let (_, window) = if source == "seen" { SEEN } else { COUNTED };
-            memory.times(&format!("{key} {source}"), window + more, now_ms)
-        };
-        let peers: Vec<Vec<u64>> = group.others(port, |id| {
+        let (_, longest) = COUNTED;
+        let peers: Vec<Vec<(u64, u64)>> = group.others(port, |id| {
             let key = format!("{} {id}", CHECK.id);
-            SOURCES.iter().flat_map(|s| times(&key, s, TOGETHER_MS)).collect()
+            memory.spans_below(&key, longest + TOGETHER_MS, now_ms)
         });
         let is_shared = |at: u64| {
-            let with = |p: &&Vec<u64>| p.iter().any(|t| t.abs_diff(at) <= TOGETHER_MS);
+            let with = |p: &&Vec<(u64, u64)>| p.iter().any(|span| is_with(*span, at));
             peers.len() >= 3 && peers.iter().filter(with).count() * 2 > peers.len()
         };
         let mut falls = Self {
@@ -145,7 +146,8 @@ impl Falls {
             last_ms: None,
         };
         for (source, own) in SOURCES.iter().zip(&mut falls.own) {
-            for at in times(&key(port), source, 0) {
+            let (_, window) = if *source == "seen" { SEEN } else { COUNTED };
+            for at in memory.times(&format!("{} {source}", key(port)), window, now_ms) {
                 if is_shared(at) {
                     falls.shared += 1;
                 } else {

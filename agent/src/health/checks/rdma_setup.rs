@@ -90,15 +90,31 @@ fn word_of(priorities: &[u64]) -> String {
     words.join(",")
 }
 
-/// The priorities for which every series of a metric is 1. `None`: it has no series.
+/// The priorities for which a metric is 1: one word where all points of a port agree, else one for each. `None`: it has no
+/// series.
 fn priorities(port: &Port<'_>, metric: &'static Metric) -> Option<String> {
-    let mut on: BTreeMap<u64, bool> = BTreeMap::new();
+    let mut points: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for sample in port.all(metric) {
+        let set = points
+            .entry(sample.label("point").unwrap_or_default())
+            .or_default();
         let priority = sample.label("priority")?.parse().ok()?;
-        *on.entry(priority).or_insert(true) &= number(Some(sample))? == 1;
+        if number(Some(sample))? == 1 {
+            set.push(priority);
+        }
     }
-    let set: Vec<u64> = on.iter().filter(|(_, on)| **on).map(|(p, _)| *p).collect();
-    (!on.is_empty()).then(|| word_of(&set))
+    for set in points.values_mut() {
+        set.sort_unstable();
+    }
+    let first = points.values().next()?;
+    if points.values().all(|set| set == first) {
+        return Some(word_of(first));
+    }
+    let words: Vec<String> = points
+        .iter()
+        .map(|(p, set)| format!("{p} {}", word_of(set)))
+        .collect();
+    Some(words.join(", "))
 }
 
 impl Setup {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Engine, millis, mode_of};
+use super::{Engine, could, millis, mode_of};
 use crate::actions::{Action, ActionId};
 use crate::health::drain::{Do, Happened};
 use crate::health::verdict::{Health, Verdict};
@@ -188,7 +188,9 @@ impl Engine {
     fn count_would_drain(&mut self) {
         let policy = &self.policy;
         for incident in &mut self.book.incidents {
-            let below = mode_of(policy, incident).is_some_and(|m| m < Mode::Drain);
+            // What comments at most would not have drained.
+            let below = mode_of(policy, incident).is_some_and(|m| m < Mode::Drain)
+                && could(policy, incident) == Some(Mode::Drain);
             let fresh = !incident.counted && !incident.behind;
             if incident.status == super::Status::Open && below && fresh {
                 incident.counted = true;

@@ -5,6 +5,7 @@ use std::fmt::{self, Display, Write};
 use collectors::COLLECTORS;
 
 use super::{Collector, Incident, Report, Worker};
+use crate::health::Mode;
 use crate::health::verdict::Health;
 use crate::http::control::GpuView;
 
@@ -98,6 +99,9 @@ fn incident(i: &Incident, out: &mut String) -> fmt::Result {
         (false, _) => "does not take the node out of service",
         (true, "drain") => "drain: takes the node out of service",
         (true, "comment") => "comment: is written into the node's comment, the node stays in service",
+        (true, _) if i.could < Mode::Drain => {
+            "observe: would be written into the node's comment, nothing is done"
+        }
         (true, _) => "observe: would take the node out of service, nothing is done",
     };
     write!(

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::core::snapshot::{CollectorState, Presence, Snapshot, WorkerState};
 use crate::exposition::{Page, own};
+use crate::health::Mode;
 use crate::health::checks::CHECKS;
 use crate::health::verdict::Health;
 use crate::health::view::IncidentView;
@@ -70,6 +71,8 @@ struct Incident {
     drains: bool,
     /// The mode in force for its check.
     mode: &'static str,
+    /// The most that it could do once the site holds nothing back.
+    could: Mode,
     /// When it began, in seconds since the epoch.
     since: i64,
     /// How long ago that is, in seconds.
@@ -206,6 +209,7 @@ fn incident(i: &IncidentView, wall: i64) -> Incident {
         remedy: i.act.clone(),
         drains: i.drains,
         mode: i.mode.word(),
+        could: i.could,
         since: i.since,
         age: wall.saturating_sub(i.since).max(0),
         acknowledged: i.ack.is_some(),

@@ -83,7 +83,8 @@ fn what_is_only_shown_outlives_the_drain_and_does_not_hold_it() {
     sim.pass(700);
     assert!(!sim.slurm.is_drained());
     assert!(sim.says("link down at 0000:13:00.0", true));
-    assert_eq!(sim.incidents(), ["link down at 0000:13:00.0 open"]);
+    // What is left names it.
+    assert_eq!(sim.incidents(), ["a queue pair gave up at 0000:13:00.0 open"]);
     sim.pass(3600);
     assert_eq!(sim.incidents(), ["link down at 0000:13:00.0 cleared"]);
 }

@@ -111,6 +111,45 @@ fn a_profile_counts_for_the_ports_that_it_names_and_no_others() {
 }
 
 #[test]
+fn what_the_site_no_longer_asks_for_is_over() {
+    let not = |change: fn(&mut Rdma)| {
+        let mut sim = node(profile());
+        sim.host.ports[3].set(&PORT_MTU, &[], 1500.0);
+        sim.pass(150);
+        let found = "configuration differs: MTU at 0000:13:00.0";
+        assert!(sim.says(found, false), "{:?}", sim.incidents());
+        change(&mut sim.config.health.rdma);
+        sim.reload();
+        sim.pass(150);
+        sim.says(found, true)
+    };
+    assert!(not(|rdma| rdma.mtu = None));
+    assert!(not(
+        |rdma| rdma.exclude = vec!["mlx5_3".to_owned().try_into().unwrap()]
+    ));
+    assert!(not(|rdma| *rdma = Rdma::default()));
+    // Another word of the profile, or another port, changes nothing.
+    assert!(!not(|rdma| rdma.fec = None));
+    assert!(!not(
+        |rdma| rdma.exclude = vec!["mlx5_4".to_owned().try_into().unwrap()]
+    ));
+}
+
+#[test]
+fn a_node_that_was_set_up_wrongly_is_well_when_nobody_asks_for_it() {
+    let mut sim = node(profile());
+    for port in &mut sim.host.ports {
+        port.set(&PFC_ENABLED, &["3"], 0.0);
+    }
+    sim.pass(150);
+    assert_eq!(sim.incidents().len(), 1);
+    sim.config.health.rdma.pfc = None;
+    sim.reload();
+    sim.pass(150);
+    assert!(sim.incidents()[0].ends_with("cleared"), "{:?}", sim.incidents());
+}
+
+#[test]
 fn every_aspect_of_the_profile_is_compared() {
     type Fault = (&'static str, fn(&mut Port));
     let faults: [Fault; 6] = [
