@@ -215,6 +215,7 @@ pub(crate) fn view() -> View {
                 first: 1_700_000_000,
                 last: 1_700_000_000,
                 evidence: vec!["NVRM: Xid (PCI:0000:3b:00): 79".to_owned()],
+                jobs: Vec::new(),
             }],
             history: vec![(1_700_000_000, "opened".to_owned())],
             ack: None,

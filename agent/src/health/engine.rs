@@ -31,6 +31,7 @@ use super::view::View;
 use super::{Effect, Input, Mode, Now, show};
 use crate::actions::Reason;
 use crate::core::derive::affinity::Affinity;
+use crate::core::derive::owners::{Owner, jobs_on};
 use crate::core::derive::xid::Faults;
 
 /// Requests of an earlier run of this program may still be answered; their numbers are not given again.
@@ -55,6 +56,8 @@ pub struct Engine {
     gres: Option<String>,
     /// Which ports are near to which GPUs, of the last snapshot.
     affinity: Vec<Affinity>,
+    /// Whose the GPUs are, of the last snapshot.
+    owners: Vec<Owner>,
     /// The number of the last record.
     records: u64,
     out: effects::Pending,
@@ -101,6 +104,7 @@ impl Engine {
             log: Log::default(),
             gres: None,
             affinity: Vec::new(),
+            owners: Vec::new(),
             records: 0,
             out: effects::Pending::default(),
         })
@@ -172,6 +176,7 @@ impl Engine {
         // What may only be observed keeps no node out of service that another finding has drained.
         let observed = checks::check(finding.check).is_some_and(|c| c.ceiling == Mode::Observe);
         finding.drains &= !observed;
+        finding.jobs = jobs_on(&self.owners, &finding.subject);
         let frame = Frame {
             boot: &self.boot,
             now_ms: millis(self.now.boottime),

@@ -116,6 +116,8 @@ pub struct Finding {
     pub key: Option<String>,
     /// The line or value behind it.
     pub evidence: String,
+    /// The jobs that had the device then, by number. Set by the engine.
+    pub jobs: Vec<String>,
 }
 
 impl Finding {
@@ -135,6 +137,7 @@ impl Finding {
             count: 1,
             key: None,
             evidence: String::new(),
+            jobs: Vec::new(),
         }
     }
 }

@@ -78,7 +78,13 @@ pub struct Seen {
     /// The condition behind it. Records of the first release have none.
     #[serde(default)]
     pub key: Option<String>,
+    /// The jobs that had the device when it was seen, by number, the first ones.
+    #[serde(default)]
+    pub jobs: Vec<String>,
 }
+
+/// Jobs that are kept of each finding.
+const MAX_JOBS: usize = 16;
 
 impl Seen {
     fn new(finding: Finding, boot: &BootId, wall: i64) -> Self {
@@ -98,6 +104,7 @@ impl Seen {
             evidence: vec![cut(finding.evidence)],
             resolved: None,
             key: finding.key,
+            jobs: finding.jobs,
         }
     }
 
@@ -110,6 +117,11 @@ impl Seen {
         self.remedy = self.remedy.max(finding.remedy);
         self.drains |= finding.drains;
         self.key = finding.key.or(self.key.take());
+        for job in finding.jobs {
+            if self.jobs.len() < MAX_JOBS && !self.jobs.contains(&job) {
+                self.jobs.push(job);
+            }
+        }
         let line = cut(finding.evidence);
         match self.evidence.len() {
             0..4 => self.evidence.push(line),

@@ -96,6 +96,7 @@ fn finding(seen: &Seen) -> FindingView {
         first: seen.first,
         last: seen.last,
         evidence: seen.evidence.clone(),
+        jobs: seen.jobs.clone(),
     }
 }
 

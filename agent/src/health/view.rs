@@ -90,6 +90,9 @@ pub struct FindingView {
     pub last: i64,
     /// Evidence: lines, or `metric{labels} value threshold age`.
     pub evidence: Vec<String>,
+    /// The jobs that had the device when it was seen, by number.
+    #[serde(default)]
+    pub jobs: Vec<String>,
 }
 
 /// Our drain.

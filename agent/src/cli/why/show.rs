@@ -147,4 +147,13 @@ fn evidence(f: &FindingView, now: i64, out: &mut String, screen: &Screen) {
     for line in &f.evidence {
         lines(line, 6, Paint::Plain, out, screen);
     }
+    if !f.jobs.is_empty() {
+        lines(
+            &format!("jobs then: {}", f.jobs.join(", ")),
+            6,
+            Paint::Plain,
+            out,
+            screen,
+        );
+    }
 }

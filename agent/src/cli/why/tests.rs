@@ -26,6 +26,7 @@ fn incident() -> IncidentView {
         first: 1_700_000_060,
         last: 1_700_000_060,
         evidence: vec!["host_edac_uncorrected_errors_total{controller=\"mc0\"} 1 > 0".to_owned()],
+        jobs: vec!["4711".to_owned(), "4712".to_owned()],
     });
     i.history.push((1_700_000_060, "joined by mc0".to_owned()));
     i.ack = Some(("ana".to_owned(), 1_700_000_100, "board ordered".to_owned()));
@@ -56,6 +57,7 @@ incident abcdefgh  open
       NVRM: Xid (PCI:0000:3b:00): 79
     edac-uncorrected mc0, {later} (59 min ago)
       host_edac_uncorrected_errors_total{{controller=\"mc0\"}} 1 > 0
+      jobs then: 4711, 4712
   history
     {at}  opened
     {later}  joined by mc0

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use collectors::gpu::metrics as gpu;
 use collectors::slurm::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER};
+use collectors::{Subject, SubjectKind};
 
 use crate::core::snapshot::{Sample, Snapshot};
 
@@ -79,6 +80,13 @@ pub fn owners(snapshot: &Snapshot) -> Vec<Owner> {
             share: share(gpu, instance),
         })
         .collect()
+}
+
+/// The jobs that had a device, by number: those of a GPU, and of anything else all that have GPUs here.
+pub fn jobs_on(owners: &[Owner], subject: &Subject) -> Vec<String> {
+    let is_on = |owner: &&Owner| subject.kind != SubjectKind::Gpu || owner.gpu == subject.name;
+    let jobs: BTreeSet<&str> = owners.iter().filter(is_on).map(|o| o.job.as_str()).collect();
+    jobs.into_iter().map(str::to_owned).collect()
 }
 
 /// What is known of jobs.

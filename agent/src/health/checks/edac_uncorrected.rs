@@ -7,7 +7,7 @@ use collectors::{Subject, SubjectKind};
 use super::host::Host;
 use super::{Check, Scope, Version};
 use crate::health::Mode;
-use crate::health::finding::{Clear, Finding, Joins, Remedy};
+use crate::health::finding::{Clear, Finding, Remedy};
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -44,18 +44,13 @@ pub fn findings(host: &Host, judged: &mut Judged) -> Vec<Finding> {
 
 fn finding(controller: &str, count: u64, new: u64) -> Finding {
     Finding {
-        check: CHECK.id,
-        subject: Subject::new(SubjectKind::MemoryController, controller),
-        pci: None,
         detail: "uncorrected memory errors".to_owned(),
         rank: 50,
         remedy: Remedy::Reboot,
         drains: true,
-        joins: Joins::Opens,
         clears: vec![Clear::Reboot],
-        needs: Vec::new(),
         count: new,
-        key: None,
         evidence: format!("host_edac_uncorrected_errors_total{{controller=\"{controller}\"}} {count} > 0"),
+        ..Finding::of_condition(CHECK.id, Subject::new(SubjectKind::MemoryController, controller))
     }
 }

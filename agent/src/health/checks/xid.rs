@@ -74,5 +74,6 @@ fn from_row(row: &Row, response: Response, xid: &Xid, gpu: &str, count: u64, tex
         count,
         key: None,
         evidence: text.to_owned(),
+        jobs: Vec::new(),
     }
 }

@@ -7,6 +7,7 @@ use collectors::{Cursor, Event, EventBody, PciAddress, Subject, kernel_log};
 use super::judging::{Known, is_met};
 use super::{Engine, Status, xid};
 use crate::core::derive::affinity::nearest;
+use crate::core::derive::owners::owners;
 use crate::core::derive::xid::gpu_label;
 use crate::core::snapshot::Snapshot;
 use crate::health::checks::edac_uncorrected;
@@ -215,6 +216,7 @@ impl Engine {
         self.out.tick = true;
         self.name_gpus(snapshot);
         self.affinity = nearest(snapshot, &self.state.inventory);
+        self.owners = owners(snapshot);
         let host = Host::of(snapshot);
         // Two snapshots may hold one and the same reading.
         let is_new = self.sight.take(snapshot, host.read_at);

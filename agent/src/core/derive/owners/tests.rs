@@ -173,3 +173,14 @@ fn a_gpu_that_no_driver_shows_has_no_label_to_tell() {
     let node = Node::four().job("7", "job_7", &["nvidia9", "renderD128", "nvidia"]);
     assert_eq!(node.owners(), [""; 0]);
 }
+
+#[test]
+fn a_gpus_jobs_are_its_owners_and_the_nodes_are_all() {
+    let node = Node::four()
+        .job("7", "job_7", &["nvidia0", "nvidia1"])
+        .job("8", "job_8", &["nvidia2"]);
+    let owners = owners(&node.snapshot());
+    assert_eq!(jobs_on(&owners, &Subject::gpu("GPU-1")), ["7"]);
+    assert_eq!(jobs_on(&owners, &Subject::gpu("GPU-3")), [""; 0]);
+    assert_eq!(jobs_on(&owners, &Subject::node()), ["7", "8"]);
+}
