@@ -1,9 +1,10 @@
 //! The GPUs as `nodewarden status` shows them: one line each.
 
 use collectors::gpu::metrics as m;
-use collectors::{Metric, SubjectKind, Value};
+use collectors::{Metric, Subject, SubjectKind, Value};
 use serde::{Deserialize, Serialize};
 
+use crate::core::derive::owners::{jobs_on, owners};
 use crate::core::snapshot::{CollectorState, DeviceState, Snapshot};
 use crate::health::view::View;
 
@@ -40,6 +41,9 @@ pub struct GpuView {
     pub up: Option<bool>,
     /// What is wrong with it, in few words; empty where nothing is.
     pub trouble: Vec<String>,
+    /// Whose it is, or a part of it: jobs of Slurm's, by number.
+    #[serde(default)]
+    pub jobs: Vec<String>,
 }
 
 /// All of them, by their index, as old as the snapshot is.
@@ -52,6 +56,10 @@ pub fn of(snapshot: &Snapshot, view: &View) -> Vec<GpuView> {
         .filter(|(_, d)| d.subject.kind == SubjectKind::Gpu)
         .map(|(c, d)| gpu(c, d, snapshot, view))
         .collect();
+    let owners = owners(snapshot);
+    for gpu in &mut gpus {
+        gpu.jobs = jobs_on(&owners, &Subject::gpu(gpu.gpu.as_str()));
+    }
     // Those of which the index is not known come last.
     gpus.sort_by_key(|g| (g.index.parse().unwrap_or(u64::MAX), g.gpu.clone()));
     gpus
@@ -110,6 +118,7 @@ fn gpu(collector: &CollectorState, device: &DeviceState, snapshot: &Snapshot, vi
         instances: told.all(&m::INSTANCE_INFO).count(),
         up,
         trouble: trouble(device, &told, up, view),
+        jobs: Vec::new(),
     }
 }
 

@@ -37,6 +37,9 @@ pub(super) fn table(gpus: &[GpuView], screen: &Screen) -> String {
         if gpu.instances > 0 {
             state = format!("{state}, {} instances", gpu.instances);
         }
+        if let Some(jobs) = jobs(&gpu.jobs) {
+            state = format!("{state}, {jobs}");
+        }
         table.row(vec![
             Cell::number(Some(&gpu.index)),
             Cell::new(uuid(&gpu.gpu)),
@@ -52,6 +55,16 @@ pub(super) fn table(gpus: &[GpuView], screen: &Screen) -> String {
         ]);
     }
     table.shown(0, screen)
+}
+
+/// `job 4711`, or the first two of several and how many more.
+fn jobs(jobs: &[String]) -> Option<String> {
+    match jobs {
+        [] => None,
+        [one] => Some(format!("job {one}")),
+        [one, two] => Some(format!("jobs {one} {two}")),
+        [one, two, more @ ..] => Some(format!("jobs {one} {two} and {} more", more.len())),
+    }
 }
 
 /// The first digits of a UUID, or the whole name of a GPU that has none.
@@ -104,7 +117,26 @@ mod tests {
             instances: 0,
             up: Some(true),
             trouble: Vec::new(),
+            jobs: Vec::new(),
         }
+    }
+
+    #[test]
+    fn a_gpu_names_its_jobs_as_far_as_there_is_room() {
+        let line = |numbers: &[&str]| {
+            let mut gpu = gpu("0", "GPU-6f1c2f0e-7a4d-4c55-9b7e-3d1a8e52c0f4");
+            gpu.jobs = numbers.iter().map(|n| (*n).to_owned()).collect();
+            table(&[gpu], &PLAIN)
+                .trim_end()
+                .rsplit("  ")
+                .next()
+                .unwrap_or_default()
+                .to_owned()
+        };
+        assert_eq!(line(&[]), "ok");
+        assert_eq!(line(&["4711"]), "ok, job 4711");
+        assert_eq!(line(&["4711", "4712"]), "ok, jobs 4711 4712");
+        assert_eq!(line(&["1", "2", "3", "4"]), "ok, jobs 1 2 and 2 more");
     }
 
     #[test]
