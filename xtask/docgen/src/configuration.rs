@@ -59,6 +59,12 @@ library = "libnvidia-ml.so.1"         # the driver's library, by name or path
 gpm = true                            # what the parts of a GPU do; Hopper and newer
 processes = false                     # a series for each process on a GPU
 
+[slurm.jobs]
+node = "gpu017"                       # whose jobs are ours; slurm.node_name where that is set
+user = "uid"                          # or name, hash (with a salt), off
+salt = ""                             # of the hash: the same on the whole site, and secret
+hooks = "/run/nodewarden/jobs"        # what `nodewarden hook prolog` writes; below the run directory
+
 [kernel_log]
 path = "/dev/kmsg"
 accept_user = false                   # believe lines that programs wrote; for tests only
