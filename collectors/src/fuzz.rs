@@ -1,7 +1,7 @@
 //! Entry points for fuzzing: plain functions that take any bytes and panic where something that must hold does not.
 //! `fuzz/` runs them under libFuzzer, `tests/fuzz_corpus.rs` over their seeds with any compiler.
 
-use crate::{kernel_log, rdma};
+use crate::{kernel_log, rdma, slurm};
 
 /// One record of /dev/kmsg, prefix and message.
 pub fn kmsg_record(data: &[u8]) {
@@ -36,4 +36,14 @@ pub fn ethernet_answer(data: &[u8]) {
 /// A recording of what `ethtool -S` prints.
 pub fn ethtool_statistics(data: &[u8]) {
     crate::sys::ethtool::check(data);
+}
+
+/// The instructions of a cgroup's device program.
+pub fn device_program(data: &[u8]) {
+    slurm::program::check(data);
+}
+
+/// The path of a cgroup.
+pub fn cgroup_path(data: &[u8]) {
+    slurm::cgroup::check(data);
 }

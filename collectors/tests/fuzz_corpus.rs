@@ -115,4 +115,14 @@ mod corpus {
     fn ethtool_statistics() {
         run("ethtool_statistics", fuzz::ethtool_statistics);
     }
+
+    #[test]
+    fn device_program() {
+        run("device_program", fuzz::device_program);
+    }
+
+    #[test]
+    fn cgroup_path() {
+        run("cgroup_path", fuzz::cgroup_path);
+    }
 }

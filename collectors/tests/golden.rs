@@ -23,7 +23,7 @@ use testkit::nvml::FakeNvml;
 use testkit::tree;
 
 /// Folders of fixtures/ that belong to no collector: fuzz corpora, Slurm's answers, whole nodes to show.
-const NOT_COLLECTORS: [&str; 3] = ["demo", "fuzz", "slurm"];
+const NOT_COLLECTORS: [&str; 3] = ["demo", "fuzz", "scontrol"];
 
 fn collector_folders() -> Vec<PathBuf> {
     let all = folders(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures"));

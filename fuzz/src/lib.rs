@@ -16,6 +16,8 @@ pub static TARGETS: &[(&str, Target)] = &[
     ("netlink_recording", collectors::fuzz::netlink_recording),
     ("ethernet_answer", collectors::fuzz::ethernet_answer),
     ("ethtool_statistics", collectors::fuzz::ethtool_statistics),
+    ("device_program", collectors::fuzz::device_program),
+    ("cgroup_path", collectors::fuzz::cgroup_path),
     ("scontrol_show_node", nodewarden::actions::slurm::parse::fuzz),
     ("reason", reason),
     ("scrape_request", nodewarden::exposition::select::fuzz),

@@ -125,5 +125,21 @@ fn is_sluid(name: &str) -> bool {
     }
 }
 
+/// Fuzzing: a job that is read from a path is named in it.
+///
+/// # Panics
+/// Where it is not.
+pub(crate) fn check(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    if let Some(place) = Place::of(&text) {
+        // A number may have zeros before it.
+        let named = match place.job {
+            JobName::Id(_) => text.contains("/job_") || text.starts_with("job_"),
+            JobName::Sluid(sluid) => text.contains(sluid),
+        };
+        assert!(named, "{text:?}: {place:?}");
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -84,7 +84,7 @@ pub static JOB_MEMORY_LIMIT: Metric = of_job(
     "slurm_job_memory_limit_bytes",
     Kind::Gauge,
     Unit::Bytes,
-    "The most memory that a job may have on this node. Absent where there is no limit.",
+    "The most memory that a job may have on this node, absent where there is no limit.",
     "memory.max (cgroup v2), memory.limit_in_bytes (v1)",
 );
 

@@ -194,5 +194,21 @@ impl Rules {
     }
 }
 
+/// Fuzzing: what is read as owned is what the kernel allows.
+///
+/// # Panics
+/// Where it is not.
+pub(crate) fn check(data: &[u8]) {
+    let Some(rules) = Instruction::all(data).and_then(|program| parse(&program)) else {
+        return;
+    };
+    let majors = rules.rules.iter().filter_map(|rule| rule.device.major);
+    for major in majors {
+        for minor in rules.owned(major).into_iter().flatten() {
+            assert!(rules.allows(major, minor.cast_signed()), "{major}:{minor}");
+        }
+    }
+}
+
 #[cfg(test)]
 pub(super) mod tests;

@@ -1,4 +1,4 @@
-//! What may be done to a node in which state. Pure; the whole table is in `fixtures/slurm/state-table.txt`.
+//! What may be done to a node in which state. Pure; the whole table is in `fixtures/scontrol/state-table.txt`.
 
 use super::state::{Base, Flag, NodeState};
 use super::texts::{Whose, whose};

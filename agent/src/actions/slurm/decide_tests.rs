@@ -127,7 +127,7 @@ fn table() -> String {
 #[test]
 #[allow(clippy::disallowed_methods, reason = "tests read and rewrite fixtures")]
 fn the_whole_table() {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../fixtures/slurm/state-table.txt");
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../fixtures/scontrol/state-table.txt");
     let now = table();
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&path, &now).unwrap();

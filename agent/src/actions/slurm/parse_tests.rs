@@ -25,7 +25,7 @@ fn every_version() {
         ("24.11.5", 1_795_230_874, "gpu:h100:8,shard:h100:32"),
         ("26.05.5", 1_795_230_929, "gpu:h100:8,shard:h100:32"),
     ] {
-        let node = captured(&format!("slurm/{version}/show-node.txt"));
+        let node = captured(&format!("scontrol/{version}/show-node.txt"));
         assert_eq!(node.name, "n0");
         assert_eq!(node.hostname, "host1");
         assert_eq!((node.base, node.flags.len()), (Base::Mixed, 0));
@@ -47,7 +47,7 @@ fn every_version() {
 
 #[test]
 fn a_drained_node() {
-    let node = captured("slurm/22.05.8/show-node-drained.txt");
+    let node = captured("scontrol/22.05.8/show-node-drained.txt");
     assert_eq!(node.base, Base::Idle);
     assert!(node.has(Flag::Drain));
     let reason = node.reason.unwrap();
@@ -61,7 +61,7 @@ fn a_drained_node() {
 
 #[test]
 fn free_texts_forge_nothing() {
-    let node = captured("slurm/22.05.8/show-node-texts.txt");
+    let node = captured("scontrol/22.05.8/show-node-texts.txt");
     assert_eq!(node.base, Base::Idle);
     assert!(node.has(Flag::Drain));
     let reason = node.reason.unwrap();

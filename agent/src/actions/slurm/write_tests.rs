@@ -33,7 +33,7 @@ impl Cluster {
             symlink("/", process.join("root")).unwrap();
         }
         // A link, not a copy: a file just written may be busy in a child that another test has just forked.
-        let stand_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/slurm/stand-in/scontrol");
+        let stand_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/scontrol/stand-in/scontrol");
         symlink(stand_in, &scontrol).unwrap();
         let slurm = Slurm::new(
             config::Slurm {
