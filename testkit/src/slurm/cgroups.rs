@@ -60,7 +60,7 @@ pub(super) fn all(slurm: &Slurm) -> Result<Vec<PathBuf>> {
 }
 
 /// The folder in which a node's jobs are.
-pub(super) fn jobs(node: &str) -> Result<PathBuf> {
+pub fn jobs(node: &str) -> Result<PathBuf> {
     let [scope, _] = folders(&mount()?, node);
     Ok(scope)
 }

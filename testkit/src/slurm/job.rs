@@ -86,7 +86,11 @@ impl Slurm {
             .ok()?
             .stdout;
         let mut found: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-        for line in text.lines() {
+        // Asked for an array or a heterogeneous job it tells of all its jobs.
+        let head = format!("JobId={id} ");
+        let lines = text.lines().skip_while(|line| !line.starts_with(&head));
+        let own = lines.skip(1).take_while(|line| !line.starts_with("JobId="));
+        for line in own {
             let Some((nodes, gpus)) = positions(line)? else {
                 continue;
             };

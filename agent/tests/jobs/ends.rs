@@ -1,0 +1,48 @@
+//! Jobs that end, and a Slurm that does not answer.
+
+use std::collections::BTreeSet;
+
+use testkit::wait::{self, PATIENCE};
+
+use crate::cluster::{Cluster, owners};
+
+#[test]
+fn nothing_of_slurm_is_asked_and_what_has_ended_leaves() {
+    let mut cluster = Cluster::new(2);
+    let [n0, n1] = [0, 1].map(|i| cluster.name(i));
+    let submit = |args: &[&str]| {
+        let args = [args, &["--wrap", "sleep 1000"]].concat();
+        cluster.slurm.sbatch(&args).unwrap()
+    };
+    let short = submit(&["--gres=gpu:4", "-w", &n0]);
+    let long = submit(&["--gres=gpu:1", "-N2"]);
+    let jobs = cluster.slurm.wait_running(2, PATIENCE).unwrap();
+    let given = cluster.agree(&jobs);
+
+    // A controller that is frozen, and a slurmd that is gone.
+    cluster.slurm.stop_controller().unwrap();
+    cluster.slurm.kill_slurmd(&n1).unwrap();
+    for _ in 0..3 {
+        let shown: BTreeSet<_> = owners(&cluster.pages()).into_keys().collect();
+        assert_eq!(shown, given);
+    }
+    cluster.slurm.cont_controller().unwrap();
+
+    cluster.slurm.cancel(short).unwrap();
+
+    let left: BTreeSet<_> = given.iter().filter(|(_, _, job)| *job == long).cloned().collect();
+    wait::until_true("the job's GPUs are free", PATIENCE, || {
+        let shown: BTreeSet<_> = owners(&cluster.pages()).into_keys().collect();
+        assert!(shown.is_subset(&given) && shown.is_superset(&left), "{shown:#?}");
+        shown == left
+    })
+    .unwrap();
+    // Not one series of it is left.
+    wait::until_true("the job is gone", PATIENCE, || {
+        let pages = cluster.pages();
+        let mut series = pages.values().flatten();
+        !series.any(|s| s.label("jobid") == Some(&short.to_string()))
+    })
+    .unwrap();
+    assert_eq!(cluster.agree(&[long]), left);
+}
