@@ -39,8 +39,9 @@ done
 rm -rf "$2"
 shift 2
 for group; do
-    echo 1 >"$group/cgroup.kill"
+    [ ! -e "$group/cgroup.kill" ] || echo 1 >"$group/cgroup.kill"
     for round in 1 2 3 4 5; do
+        [ -d "$group" ] || break
         find "$group" -depth -type d -exec rmdir {} + && break
         sleep 1
     done

@@ -1,6 +1,6 @@
-//! Cgroups v2 for a cluster: where they are, the configuration for them, and their end.
+//! Cgroups for a cluster: where they are, the configuration for them, and their end.
 //!
-//! systemd is not needed. A machine that mounts controllers of v1 too has v2 below `/sys/fs/cgroup/unified`, without most
+//! systemd is not needed. Of version 2: a machine that mounts controllers of v1 too has v2 below `/sys/fs/cgroup/unified`, without most
 //! controllers: devices are restrained there by BPF all the same.
 
 use std::fs;
@@ -17,6 +17,8 @@ use crate::{exec, wait};
 /// What Slurm does with cgroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cgroups {
+    /// Which of them.
+    pub version: Version,
     /// `ConstrainDevices`: a job may open its own GPUs only.
     pub constrain_devices: bool,
 }
@@ -24,9 +26,29 @@ pub struct Cgroups {
 impl Default for Cgroups {
     fn default() -> Self {
         Self {
+            version: Version::V2,
             constrain_devices: true,
         }
     }
+}
+
+/// Two interfaces of the kernel, for each of which Slurm has a plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// A hierarchy for each controller.
+    V1,
+    /// One hierarchy.
+    V2,
+}
+
+/// The hierarchies of v1 that Slurm makes folders in.
+const V1: [&str; 6] = ["freezer", "devices", "memory", "cpuset", "cpu", "cpuacct"];
+
+/// Whether this machine has the hierarchies of v1 that Slurm cannot do without.
+pub fn has_v1() -> bool {
+    V1.iter()
+        .take(2)
+        .all(|name| Path::new("/sys/fs/cgroup").join(name).join("tasks").exists())
 }
 
 /// Hides v1 from slurmd; see the file.
@@ -50,16 +72,21 @@ fn folders(mount: &Path, node: &str) -> [PathBuf; 2] {
 }
 
 /// All of a cluster's.
-pub(super) fn all(slurm: &Slurm) -> Result<Vec<PathBuf>> {
-    let mount = mount()?;
-    Ok(slurm
-        .node_names()
-        .iter()
-        .flat_map(|n| folders(&mount, n))
-        .collect())
+pub(super) fn all(slurm: &Slurm, version: Version) -> Result<Vec<PathBuf>> {
+    let names = slurm.node_names();
+    match version {
+        Version::V1 => {
+            let of = |node: &String| V1.map(|name| format!("/sys/fs/cgroup/{name}/slurm_{node}").into());
+            Ok(names.iter().flat_map(of).collect())
+        }
+        Version::V2 => {
+            let mount = mount()?;
+            Ok(names.iter().flat_map(|node| folders(&mount, node)).collect())
+        }
+    }
 }
 
-/// The folder in which a node's jobs are.
+/// The folder of v2 in which a node's jobs are.
 pub fn jobs(node: &str) -> Result<PathBuf> {
     let [scope, _] = folders(&mount()?, node);
     Ok(scope)
@@ -67,10 +94,13 @@ pub fn jobs(node: &str) -> Result<PathBuf> {
 
 /// cgroup.conf.
 pub(super) fn conf(cgroups: Cgroups) -> Result<String> {
-    let mount = mount()?;
+    let (plugin, mount) = match cgroups.version {
+        Version::V1 => ("cgroup/v1", "/sys/fs/cgroup".into()),
+        Version::V2 => ("cgroup/v2", mount()?),
+    };
     let devices = if cgroups.constrain_devices { "yes" } else { "no" };
     Ok(format!(
-        "CgroupPlugin=cgroup/v2\nIgnoreSystemd=yes\nCgroupMountpoint={}\nConstrainDevices={devices}\n",
+        "CgroupPlugin={plugin}\nIgnoreSystemd=yes\nCgroupMountpoint={}\nConstrainDevices={devices}\n",
         mount.display()
     ))
 }
@@ -80,14 +110,17 @@ pub(super) const SLURM_CONF: &str =
     "ProctrackType=proctrack/cgroup\nTaskPlugin=task/cgroup\nPrologFlags=Alloc,Contain\n";
 
 /// Makes the folders of the slurmds, and what hides v1 from them where there is any.
-pub(super) fn prepare(slurm: &Slurm) -> Result<()> {
-    for folder in all(slurm)? {
+pub(super) fn prepare(slurm: &Slurm, version: Version) -> Result<()> {
+    for folder in all(slurm, version)? {
         if folder.exists() {
             bail!(
                 "{} is there: another cluster has a node of that name",
                 folder.display()
             );
         }
+    }
+    if version == Version::V1 {
+        return Ok(());
     }
     for name in slurm.node_names() {
         let [_, service] = folders(&mount()?, &name);
@@ -112,8 +145,12 @@ fn shim(slurm: &Slurm) -> PathBuf {
     slurm.base().join("only_v2.so")
 }
 
-/// slurmd, which goes into its cgroup before it begins.
+/// slurmd, which goes into its cgroup of v2 before it begins.
 pub(super) fn slurmd(slurm: &Slurm, node: &str) -> Result<Command> {
+    let version = slurm.options.cgroups.map(|c| c.version);
+    if version != Some(Version::V2) {
+        return Ok(Command::new(exec::which("slurmd")?));
+    }
     let [_, service] = folders(&mount()?, node);
     let mut command = Command::new("/bin/sh");
     command
@@ -129,8 +166,11 @@ pub(super) fn slurmd(slurm: &Slurm, node: &str) -> Result<Command> {
 /// Ends what runs in these and removes them.
 pub(super) fn remove(folders: &[PathBuf]) {
     for folder in folders {
-        // Missing before Linux 5.14; what had a mark was ended by that.
-        fs::write(folder.join("cgroup.kill"), "1").ok();
+        // Not there before Linux 5.14, nor in v1; what has a mark was ended by that.
+        let kill = folder.join("cgroup.kill");
+        if kill.exists() {
+            fs::write(kill, "1").ok();
+        }
         let gone = wait::until_true("cgroups to go", Duration::from_secs(10), || {
             remove_tree(folder);
             !folder.exists()
@@ -139,8 +179,8 @@ pub(super) fn remove(folders: &[PathBuf]) {
             eprintln!("testkit: {}: {error}", folder.display());
         }
     }
-    if let Some(slice) = folders.first().and_then(|f| f.parent()) {
-        // It stays where another's are in it.
+    for slice in folders.iter().filter_map(|f| f.parent()) {
+        // It stays where another's are in it, and a hierarchy's root always.
         fs::remove_dir(slice).ok();
     }
 }

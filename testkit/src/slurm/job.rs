@@ -73,7 +73,7 @@ impl Slurm {
         .with_context(|| format!("{:?}\n{}", self.jobs(), self.log_tails()))
     }
 
-    /// The cgroup of a job on a node.
+    /// The cgroup of a job on a node, of v2.
     pub fn job_cgroup(&self, node: &str, id: u32) -> Result<PathBuf> {
         Ok(cgroups::jobs(node)?.join(format!("job_{id}")))
     }

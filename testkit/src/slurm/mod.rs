@@ -21,7 +21,7 @@ use anyhow::{Context, Result, bail};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
-pub use cgroups::Cgroups;
+pub use cgroups::{Cgroups, Version};
 pub use node::Node;
 pub use process::steps;
 
@@ -51,7 +51,7 @@ pub struct SlurmOptions {
     pub extra_conf: String,
     /// Environment of every slurmd and so of what it starts.
     pub slurmd_env: Vec<(String, String)>,
-    /// Jobs in cgroups v2. `None`: no cgroups.
+    /// Jobs in cgroups. `None`: in none.
     pub cgroups: Option<Cgroups>,
     /// The text of the program that slurmd runs before a job, as root.
     pub prolog: Option<String>,
@@ -123,8 +123,8 @@ impl Slurm {
         let mark = format!("{}={}", process::MARK, self.base().display());
         self.guard = Some(Guard::of_cluster(&mark, self.base(), &self.folders()?)?);
         config::write(self)?;
-        if self.options.cgroups.is_some() {
-            cgroups::prepare(self)?;
+        if let Some(cgroups) = self.options.cgroups {
+            cgroups::prepare(self, cgroups.version)?;
             self.is_prepared = true;
         }
         self.munged = Some(process::munged(self.base())?);
@@ -141,7 +141,7 @@ impl Slurm {
     /// Cgroups that Slurm and we make.
     fn folders(&self) -> Result<Vec<PathBuf>> {
         match self.options.cgroups {
-            Some(_) => cgroups::all(self),
+            Some(cgroups) => cgroups::all(self, cgroups.version),
             None => Ok(Vec::new()),
         }
     }
@@ -326,10 +326,7 @@ impl Slurm {
     }
 
     fn start_slurmd(&mut self, name: &str) -> Result<()> {
-        let mut command = match self.options.cgroups {
-            Some(_) => cgroups::slurmd(self, name)?,
-            None => Command::new(exec::which("slurmd")?),
-        };
+        let mut command = cgroups::slurmd(self, name)?;
         command
             .args(["-D", "-N", name, "-f"])
             .arg(self.node_conf(name))

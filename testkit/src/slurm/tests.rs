@@ -253,6 +253,7 @@ fn without_constrained_devices_a_job_has_no_device_program() {
         "free",
         Cgroups {
             constrain_devices: false,
+            ..Cgroups::default()
         },
     ))
     .unwrap();
@@ -265,6 +266,36 @@ fn without_constrained_devices_a_job_has_no_device_program() {
     let error = Slurm::start(in_cgroups("free", Cgroups::default())).unwrap_err();
     assert!(format!("{error:#}").contains("another cluster"), "{error:#}");
     assert!(cgroup.exists());
+}
+
+#[test]
+fn cgroups_of_version_1_leave_nothing_either() {
+    if !cgroups::has_v1() {
+        println!("no cgroup v1 on this machine");
+        return;
+    }
+    let version = Version::V1;
+    let options = in_cgroups(
+        "old",
+        Cgroups {
+            version,
+            ..Cgroups::default()
+        },
+    );
+    let slurm = Slurm::start(options).unwrap();
+    let id = slurm.submit("sleep 1000", "gpu:2").unwrap();
+    slurm.wait_job(id, "RUNNING", PATIENCE).unwrap();
+    let folders = slurm.folders().unwrap();
+    let job = format!("uid_0/job_{id}/step_batch");
+    wait::until_true("the job's cgroup", PATIENCE, || {
+        let devices = folders.iter().find(|f| f.starts_with("/sys/fs/cgroup/devices"));
+        devices.unwrap().join(&job).exists()
+    })
+    .unwrap();
+    let dir = slurm.dir().to_owned();
+    drop(slurm);
+    assert_eq!(traces(&dir), Vec::<String>::new());
+    assert!(!folders.iter().any(|f| f.exists()), "{folders:?}");
 }
 
 #[test]
