@@ -24,6 +24,8 @@ pub struct Cluster {
     pub nodes: BTreeMap<String, Node>,
     pub slurm: Slurm,
     drivers: Vec<FakeNvml>,
+    /// Who starts the daemons, where that is not root.
+    pub user: Option<u32>,
     /// The minor of each device of gres.conf, in its order.
     order: [usize; GPUS],
 }
@@ -106,6 +108,7 @@ impl Cluster {
             nodes: BTreeMap::new(),
             slurm,
             drivers: Vec::new(),
+            user: None,
             order,
         }
     }
@@ -136,6 +139,7 @@ impl Cluster {
             if i == 0 {
                 node.set(&format!("slurm.jobs.node={name:?}"));
             }
+            node.user = self.user;
             node.start();
             node.until("all GPUs are up", |n| {
                 let page = n.try_metrics().unwrap_or_default();

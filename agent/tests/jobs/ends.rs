@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use testkit::wait::{self, PATIENCE};
 
-use crate::cluster::{Cluster, owners};
+use crate::cluster::{Cluster, Owned, owners};
 
 #[test]
 fn nothing_of_slurm_is_asked_and_what_has_ended_leaves() {
@@ -45,4 +45,35 @@ fn nothing_of_slurm_is_asked_and_what_has_ended_leaves() {
     })
     .unwrap();
     assert_eq!(cluster.agree(&[long]), left);
+}
+
+#[test]
+fn a_job_that_is_requeued_has_the_gpus_of_its_new_start() {
+    let cluster = Cluster::new(1);
+    let submit = |gres: &str| cluster.slurm.submit("sleep 1000", gres).unwrap();
+    let scontrol = |args: &[&str]| cluster.slurm.scontrol(args).unwrap().ok().unwrap();
+    let first = submit("gpu:2");
+    cluster.slurm.wait_running(1, PATIENCE).unwrap();
+    let before = cluster.agree(&[first]);
+    scontrol(&["requeuehold", &first.to_string()]);
+    wait::until_true("nobody has a GPU", PATIENCE, || {
+        owners(&cluster.pages()).is_empty()
+    })
+    .unwrap();
+    let second = submit("gpu:1");
+    cluster.slurm.wait_job(second, "RUNNING", PATIENCE).unwrap();
+    // Slurm lets a requeued job wait for two minutes.
+    scontrol(&["update", &format!("JobId={first}"), "StartTime=now"]);
+    scontrol(&["release", &first.to_string()]);
+    let jobs = cluster.slurm.wait_running(2, PATIENCE).unwrap();
+    let after = cluster.agree(&jobs);
+    let of = |owned: &Owned| -> Owned {
+        owned
+            .iter()
+            .filter(|(_, _, job)| *job == first)
+            .cloned()
+            .collect()
+    };
+    assert_eq!(of(&after).len(), 2);
+    assert_ne!(of(&after), before);
 }

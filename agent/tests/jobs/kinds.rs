@@ -79,3 +79,26 @@ fn the_gpus_of_every_kind_of_job_are_those_that_slurm_gave_it() {
     .unwrap();
     assert_eq!(cluster.agree(&jobs), given);
 }
+
+#[test]
+fn a_job_keeps_its_gpus_while_its_steps_come_and_go() {
+    let cluster = Cluster::new(1);
+    let done = cluster.slurm.dir().join("done");
+    let script = format!(
+        "for i in $(seq 20); do srun -n1 --gres=gpu:1 --exact true; done; touch {}; exec sleep 1000",
+        done.display()
+    );
+    let job = cluster.slurm.submit(&script, "gpu:2").unwrap();
+    let jobs = cluster.slurm.wait_running(1, PATIENCE).unwrap();
+    let given = cluster.agree(&jobs);
+    let mut looks = 0;
+    wait::until_true("twenty steps", PATIENCE, || {
+        let shown: Owned = owners(&cluster.pages()).into_keys().collect();
+        assert_eq!(shown, given);
+        looks += 1;
+        done.exists()
+    })
+    .unwrap();
+    println!("{looks} looks at job {job}");
+    assert_eq!(cluster.agree(&jobs), given);
+}
