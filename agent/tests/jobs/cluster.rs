@@ -16,6 +16,9 @@ use crate::common::Node;
 /// GPUs of a node.
 pub const GPUS: usize = 8;
 
+/// The major number of `nvidia-caps`, which the kernel chooses anew at each boot.
+pub const CAPS: u64 = 237;
+
 /// A GPU that a job has: the node, the GPU's label, and the job.
 pub type Owned = BTreeSet<(String, String, u32)>;
 
@@ -26,6 +29,9 @@ pub struct Cluster {
     drivers: Vec<FakeNvml>,
     /// Who starts the daemons, where that is not root.
     pub user: Option<u32>,
+    /// The GPU that the driver counts first is divided in two, and these are the capabilities of its instances
+    /// (`/proc/driver/nvidia-caps/mig-minors`).
+    pub capabilities: Option<String>,
     /// The minor of each device of gres.conf, in its order.
     order: [usize; GPUS],
 }
@@ -109,6 +115,7 @@ impl Cluster {
             slurm,
             drivers: Vec::new(),
             user: None,
+            capabilities: None,
             order,
         }
     }
@@ -124,15 +131,28 @@ impl Cluster {
             let mut node = Node::new();
             let root = node.path("root");
             // What is Slurm's and the kernel's is real; GPUs on the bus and the kernel's log are not.
-            for (link, to) in [("sys/fs/cgroup", "/sys/fs/cgroup"), ("proc", "/proc")] {
+            let real = |link: &str, to: &str| {
                 let link = root.join(link);
                 fs::remove_dir_all(&link).ok();
                 fs::create_dir_all(link.parent().unwrap()).unwrap();
                 symlink(to, link).unwrap();
+            };
+            real("sys/fs/cgroup", "/sys/fs/cgroup");
+            if let Some(capabilities) = &self.capabilities {
+                let caps = root.join("proc/driver/nvidia-caps");
+                fs::create_dir_all(&caps).unwrap();
+                fs::write(caps.join("mig-minors"), capabilities).unwrap();
+                let devices = format!("Character devices:\n195 nvidia\n{CAPS} nvidia-caps\n");
+                fs::write(root.join("proc/devices"), devices).unwrap();
+            } else {
+                real("proc", "/proc");
             }
             let dir = node.path("driver");
             fs::create_dir(&dir).unwrap();
             let driver = FakeNvml::install_text(&dir, &scenario(processes)).unwrap();
+            if self.capabilities.is_some() {
+                driver.mig(0, "halves").unwrap();
+            }
             node.set(&format!("nvidia.library={:?}", driver.library()));
             node.set(&format!("slurm.conf={:?}", self.slurm.conf()));
             node.set(&format!("slurm.node_name={name:?}"));

@@ -19,6 +19,10 @@ fn nothing_of_slurm_is_asked_and_what_has_ended_leaves() {
     let jobs = cluster.slurm.wait_running(2, PATIENCE).unwrap();
     let given = cluster.agree(&jobs);
 
+    // What Slurm could not remove is no job any more.
+    let stale = cluster.slurm.job_cgroup(&n0, 4711).unwrap();
+    std::fs::create_dir(&stale).unwrap();
+
     // A controller that is frozen, and a slurmd that is gone.
     cluster.slurm.stop_controller().unwrap();
     cluster.slurm.kill_slurmd(&n1).unwrap();
@@ -40,8 +44,8 @@ fn nothing_of_slurm_is_asked_and_what_has_ended_leaves() {
     // Not one series of it is left.
     wait::until_true("the job is gone", PATIENCE, || {
         let pages = cluster.pages();
-        let mut series = pages.values().flatten();
-        !series.any(|s| s.label("jobid") == Some(&short.to_string()))
+        let mut jobs = pages.values().flatten().filter_map(|s| s.label("jobid"));
+        jobs.all(|job| job == long.to_string())
     })
     .unwrap();
     assert_eq!(cluster.agree(&[long]), left);

@@ -20,4 +20,5 @@ mod cluster;
 mod ends;
 mod free;
 mod kinds;
+mod mig;
 mod order;

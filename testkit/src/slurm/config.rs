@@ -39,6 +39,9 @@ pub(super) fn write(slurm: &Slurm) -> Result<()> {
     for minor in 0..slurm.options.gpus {
         fake_gpu(&base.join(format!("dev/nvidia{minor}")), minor as u64)?;
     }
+    for (name, major, minor) in &slurm.options.devices {
+        device(&base.join("dev").join(name), *major, *minor)?;
+    }
     let conf = slurm_conf(slurm)?;
     let gres = gres_conf(slurm, slurm.options.gpus);
     let mut files = vec![slurm.conf()];
@@ -71,11 +74,15 @@ fn hooks(slurm: &Slurm) -> impl Iterator<Item = (&'static str, &String)> {
 
 // Where device nodes may not be made, the console's stand for them: Slurm only wants character devices.
 fn fake_gpu(path: &Path, minor: u64) -> Result<()> {
-    let mode = Mode::from_bits_truncate(0o666);
-    if mknod(path, SFlag::S_IFCHR, mode, makedev(GPU_MAJOR, minor)).is_err() {
+    if device(path, GPU_MAJOR, minor).is_err() {
         std::os::unix::fs::symlink(format!("/dev/tty{minor}"), path)?;
     }
     Ok(())
+}
+
+fn device(path: &Path, major: u64, minor: u64) -> Result<()> {
+    let mode = Mode::from_bits_truncate(0o666);
+    mknod(path, SFlag::S_IFCHR, mode, makedev(major, minor)).with_context(|| path.display().to_string())
 }
 
 pub(super) fn gres_conf(slurm: &Slurm, gpus: usize) -> String {

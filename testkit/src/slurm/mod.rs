@@ -45,6 +45,8 @@ pub struct SlurmOptions {
     pub cpus: Option<usize>,
     /// Lines for gres.conf in place of ours; `@DEV@` is the folder of the fake GPUs.
     pub gres_conf: Option<String>,
+    /// More character devices in the folder of the fake GPUs: name, major and minor.
+    pub devices: Vec<(String, u64, u64)>,
     /// The nodes' `Gres=` in place of `gpu:h100:<gpus>`.
     pub node_gres: Option<String>,
     /// More lines for slurm.conf; the last line with a key wins.
@@ -67,6 +69,7 @@ impl Default for SlurmOptions {
             node_prefix: "n".into(),
             cpus: None,
             gres_conf: None,
+            devices: Vec::new(),
             node_gres: None,
             extra_conf: String::new(),
             slurmd_env: Vec::new(),
