@@ -1,11 +1,14 @@
 //! Every kind of job at once, on three nodes.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use testkit::wait::{self, PATIENCE};
 
 use crate::cluster::{Cluster, GPUS, Owned, job, owners, series};
 
 #[test]
 fn the_gpus_of_every_kind_of_job_are_those_that_slurm_gave_it() {
+    let begin = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let cluster = Cluster::new(3);
     let [n0, n1, n2] = [0, 1, 2].map(|i| cluster.name(i));
     let script = cluster.script();
@@ -68,6 +71,18 @@ fn the_gpus_of_every_kind_of_job_are_those_that_slurm_gave_it() {
     let mut infos = series(&pages, "slurm_job_info");
     let plain = infos.find(|(_, s)| job(s) == plain).unwrap().1;
     assert_eq!(plain.label("user"), Some("1"), "{plain:?}");
+
+    // By the kernel's clocks alone: they began after this test and before now.
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_secs_f64();
+    let starts: Vec<f64> = series(&pages, "slurm_job_start_time_seconds")
+        .map(|(_, s)| s.value)
+        .collect();
+    assert_eq!(starts.len(), cluster.places(&jobs).len());
+    let during = (begin.as_secs_f64() - 1.0)..(now + 1.0);
+    assert!(starts.iter().all(|s| during.contains(s)), "{starts:?} {during:?}");
 
     // Each step brings a program of its own for its job; the job's GPUs stay.
     let cgroup = cluster.slurm.job_cgroup(&n1, steps).unwrap();

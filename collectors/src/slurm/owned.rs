@@ -23,9 +23,12 @@ const TRIES: usize = 8;
 pub(super) struct Caps {
     /// The major number of `nvidia-caps`.
     major: i32,
-    /// The instances by the minor number of their access: GPU's minor, GPU instance, compute instance.
-    instances: BTreeMap<u32, (u32, u32, Option<u32>)>,
+    /// The instances by the minor number of their access.
+    instances: BTreeMap<u32, Instance>,
 }
+
+/// GPU's minor, GPU instance, compute instance.
+type Instance = (u32, u32, Option<u32>);
 
 impl Caps {
     /// As the node has them now. `None`: no such driver is loaded.
@@ -45,7 +48,7 @@ impl Caps {
 }
 
 /// `gpu0/gi1/access 12` or `gpu0/gi1/ci0/access 13`.
-fn instance(line: &str) -> Option<(u32, (u32, u32, Option<u32>))> {
+fn instance(line: &str) -> Option<(u32, Instance)> {
     let (path, minor) = line.trim().split_once(' ')?;
     let mut parts = path.split('/');
     let mut number = |prefix: &str| parts.next()?.strip_prefix(prefix)?.parse::<u32>().ok();
