@@ -5,7 +5,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
@@ -26,7 +26,7 @@ echo 1 >"/sys/fs/fuse/connections/$1/abort"
 umount -l "$2"
 "#;
 
-/// Arguments: a variable with its value, a folder. Twice, because a process may start another while this looks.
+/// Arguments: a variable with its value, a folder, cgroups. Twice, because a process may start another while this looks.
 const END: &str = r#"
 for round in 1 2; do
     for dir in /proc/[0-9]*; do
@@ -37,6 +37,16 @@ for round in 1 2; do
     done
 done
 rm -rf "$2"
+shift 2
+for group; do
+    [ ! -e "$group/cgroup.kill" ] || echo 1 >"$group/cgroup.kill"
+    for round in 1 2 3 4 5; do
+        [ -d "$group" ] || break
+        find "$group" -depth -type d -exec rmdir {} + && break
+        sleep 1
+    done
+    rmdir "${group%/*}"
+done
 "#;
 
 /// A running guard. Dropping it means that the cleaning was done otherwise.
@@ -48,15 +58,20 @@ pub(crate) struct Guard {
 impl Guard {
     /// Takes a FUSE mount down.
     pub(crate) fn of_mount(connection: u64, dir: &Path) -> Result<Self> {
-        Self::start(UNMOUNT, OsStr::new(&connection.to_string()), dir)
+        Self::start(UNMOUNT, OsStr::new(&connection.to_string()), dir, &[])
     }
 
     /// Ends every process that was started with `variable` (as `KEY=value`), and removes `dir`.
     pub(crate) fn of_processes(variable: &str, dir: &Path) -> Result<Self> {
-        Self::start(END, OsStr::new(variable), dir)
+        Self::start(END, OsStr::new(variable), dir, &[])
     }
 
-    fn start(clean: &str, what: &OsStr, dir: &Path) -> Result<Self> {
+    /// The same, and ends what runs in these cgroups and removes them.
+    pub(crate) fn of_cluster(variable: &str, dir: &Path, cgroups: &[PathBuf]) -> Result<Self> {
+        Self::start(END, OsStr::new(variable), dir, cgroups)
+    }
+
+    fn start(clean: &str, what: &OsStr, dir: &Path, rest: &[PathBuf]) -> Result<Self> {
         let mut command = Command::new("/bin/sh");
         command
             .arg("-c")
@@ -66,6 +81,7 @@ impl Guard {
             .arg(std::process::id().to_string())
             .arg(what)
             .arg(dir)
+            .args(rest)
             .current_dir("/");
         // A group of its own, so that it outlives a signal to the tests' group.
         command

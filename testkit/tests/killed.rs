@@ -32,12 +32,24 @@ fn no_mount_is_left() {
 
 #[test]
 fn no_process_and_no_folder_is_left() {
-    let victim = victim(&["cluster"]);
+    leaves_nothing(&["cluster"], || true);
+}
+
+#[test]
+fn no_cgroup_is_left() {
+    let prefix = format!("killed{}n", std::process::id());
+    let scope = testkit::slurm::cgroups::jobs(&format!("{prefix}0")).unwrap();
+    leaves_nothing(&["cluster", &prefix], || scope.exists());
+    wait::until_true("the cgroup to go", PATIENCE, || !scope.exists()).unwrap();
+}
+
+fn leaves_nothing(args: &[&str], is_there: impl Fn() -> bool) {
+    let victim = victim(args);
     let line = victim.wait_for_line("up ", PATIENCE).unwrap();
     let words: Vec<&str> = line.split(' ').collect();
     let (shell, dir) = (words[1].parse().unwrap(), Path::new(words[2]));
     let job = || {
-        let all = proc::all();
+        let all = testkit::slurm::steps(dir);
         all.into_iter()
             .find(|s| proc::cmdline(s.pid).is_ok_and(|c| c == ["sleep", "5000"]))
     };
@@ -48,6 +60,7 @@ fn no_process_and_no_folder_is_left() {
     for comm in ["sleep", "slurmstepd", "slurmd", "slurmctld", "munged"] {
         assert!(all.iter().any(|s| s.comm == comm), "{comm}: {all:?}");
     }
+    assert!(is_there());
     // By hand: the victim's own harness would end its children too.
     proc::send(victim.pid(), Signal::SIGKILL).unwrap();
     victim.wait(PATIENCE).unwrap();

@@ -33,6 +33,13 @@ const GROUPS: &[Group] = &[
         targets: &["spine", "prometheus"],
         packages: &[SLURM, &["fuse3", "prometheus", "python3-venv"]],
     },
+    // Whose GPUs are: jobs of a Slurm with cgroups v2.
+    Group {
+        name: "slurm",
+        package: "nodewarden",
+        targets: &["jobs"],
+        packages: &[SLURM, &["fuse3"]],
+    },
     Group {
         name: "faults",
         package: "nodewarden",

@@ -5,6 +5,7 @@
 use std::fs;
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -56,6 +57,8 @@ pub struct Node {
     pub env: Vec<(String, String)>,
     /// A socket that is passed on as systemd does.
     pub socket: Option<TcpListener>,
+    /// Who starts the daemon, where that is not root. The node's folder becomes theirs.
+    pub user: Option<u32>,
 }
 
 impl Node {
@@ -79,6 +82,7 @@ impl Node {
             recorded: None,
             env: Vec::new(),
             socket: None,
+            user: None,
         }
     }
 
@@ -141,6 +145,10 @@ impl Node {
             command = with_socket(&command, socket);
         }
         command.envs(self.env.iter().map(|(k, v)| (k, v)));
+        if let Some(uid) = self.user {
+            std::os::unix::fs::chown(self.dir.path(), Some(uid), Some(uid)).unwrap();
+            command.uid(uid).gid(uid);
+        }
         self.daemon = Some(Daemon::start(command).unwrap());
         if let Some(socket) = &self.socket {
             fcntl(socket, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();

@@ -15,14 +15,20 @@ const NVIDIA: i32 = 195;
 /// `DRM_MAJOR`: render nodes, from minor 128 on.
 const DRM: i32 = 226;
 
+/// How often a program that is replaced while it is read is asked for again: each step replaces it once.
+const TRIES: usize = 8;
+
 /// What the driver numbers by itself: the capabilities of instances.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Caps {
     /// The major number of `nvidia-caps`.
     major: i32,
-    /// The instances by the minor number of their access: GPU's minor, GPU instance, compute instance.
-    instances: BTreeMap<u32, (u32, u32, Option<u32>)>,
+    /// The instances by the minor number of their access.
+    instances: BTreeMap<u32, Instance>,
 }
+
+/// GPU's minor, GPU instance, compute instance.
+type Instance = (u32, u32, Option<u32>);
 
 impl Caps {
     /// As the node has them now. `None`: no such driver is loaded.
@@ -42,7 +48,7 @@ impl Caps {
 }
 
 /// `gpu0/gi1/access 12` or `gpu0/gi1/ci0/access 13`.
-fn instance(line: &str) -> Option<(u32, (u32, u32, Option<u32>))> {
+fn instance(line: &str) -> Option<(u32, Instance)> {
     let (path, minor) = line.trim().split_once(' ')?;
     let mut parts = path.split('/');
     let mut number = |prefix: &str| parts.next()?.strip_prefix(prefix)?.parse::<u32>().ok();
@@ -103,22 +109,30 @@ impl Owned {
         &mut self,
         kernel: &mut dyn Programs,
         cgroup: &Path,
-        caps: impl FnOnce() -> Option<Caps>,
+        caps: impl Fn() -> Option<Caps>,
     ) -> Result<&[String], Unknown> {
-        let id = match kernel.attached(cgroup).map_err(Unknown::of)?.as_slice() {
-            [] => return Err(Unknown::None),
-            [one] => *one,
-            // Whose rules hold would have to be guessed.
-            _ => return Err(Unknown::Foreign),
-        };
-        if self.known.as_ref().is_none_or(|(known, _)| *known != id) {
-            let devices = match kernel.read(cgroup, id) {
-                Ok(read) => devices(&read.name, read.code.as_deref(), caps().as_ref()),
-                // It was replaced meanwhile; the next reading asks for its successor.
-                Err(Errno::ENOENT) => return Err(Unknown::Failed),
-                Err(errno) => return Err(Unknown::of(errno)),
+        for _ in 0..TRIES {
+            let id = match kernel.attached(cgroup).map_err(Unknown::of)?.as_slice() {
+                [] => return Err(Unknown::None),
+                [one] => *one,
+                // Whose rules hold would have to be guessed.
+                _ => return Err(Unknown::Foreign),
             };
-            self.known = Some((id, devices));
+            if self.known.as_ref().is_some_and(|(known, _)| *known == id) {
+                break;
+            }
+            // What the one before said is not what this one says.
+            self.known = None;
+            match kernel.read(cgroup, id) {
+                Ok(read) => {
+                    let devices = devices(&read.name, read.code.as_deref(), caps().as_ref());
+                    self.known = Some((id, devices));
+                    break;
+                }
+                // A step has begun meanwhile and replaced it.
+                Err(Errno::ENOENT) => {}
+                Err(errno) => return Err(Unknown::of(errno)),
+            }
         }
         match &self.known {
             Some((_, Ok(devices))) => Ok(devices),

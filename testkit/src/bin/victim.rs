@@ -1,17 +1,24 @@
-//! A process that a test kills, to see what it leaves behind: `victim mount DIR` or `victim cluster`.
+//! A process that a test kills, to see what it leaves behind: `victim mount DIR` or `victim cluster [PREFIX]`, with a
+//! prefix in cgroups v2.
 
 use anyhow::{Result, bail};
 use testkit::daemon::Daemon;
 use testkit::fuse_hang::FuseHang;
-use testkit::slurm::{Slurm, SlurmOptions};
+use testkit::slurm::{Cgroups, Slurm, SlurmOptions};
 use testkit::wait::{self, PATIENCE};
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["mount", dir] => frozen_mount(dir),
-        ["cluster"] => cluster(),
-        _ => bail!("usage: victim mount DIR | victim cluster"),
+        ["cluster"] => cluster(SlurmOptions::default()),
+        // No other cluster of this machine may have nodes of that name.
+        ["cluster", prefix] => cluster(SlurmOptions {
+            node_prefix: prefix.into(),
+            cgroups: Some(Cgroups::default()),
+            ..SlurmOptions::default()
+        }),
+        _ => bail!("usage: victim mount DIR | victim cluster [PREFIX]"),
     }
 }
 
@@ -29,10 +36,10 @@ fn frozen_mount(dir: &str) -> Result<()> {
 }
 
 /// A daemon with a child that left its session, and a cluster with a running job.
-fn cluster() -> Result<()> {
+fn cluster(options: SlurmOptions) -> Result<()> {
     let daemon = Daemon::run("/bin/sh", &["-c", "setsid sleep 3000 & sleep 4000"])?;
     daemon.wait_for_child(&["3000"], PATIENCE)?;
-    let slurm = Slurm::start(SlurmOptions::default())?;
+    let slurm = Slurm::start(options)?;
     let job = slurm.submit("sleep 5000", "gpu:1")?;
     slurm.wait_job(job, "RUNNING", PATIENCE)?;
     println!("\nup {} {}", daemon.pid(), slurm.dir().display());

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use tempfile::TempDir;
 
-use super::Slurm;
+use super::{Slurm, cgroups};
 
 /// NVIDIA's character major; opening such a device without the driver fails, which is all that Slurm needs.
 const GPU_MAJOR: u64 = 195;
@@ -39,6 +39,9 @@ pub(super) fn write(slurm: &Slurm) -> Result<()> {
     for minor in 0..slurm.options.gpus {
         fake_gpu(&base.join(format!("dev/nvidia{minor}")), minor as u64)?;
     }
+    for (name, major, minor) in &slurm.options.devices {
+        device(&base.join("dev").join(name), *major, *minor)?;
+    }
     let conf = slurm_conf(slurm)?;
     let gres = gres_conf(slurm, slurm.options.gpus);
     let mut files = vec![slurm.conf()];
@@ -47,6 +50,14 @@ pub(super) fn write(slurm: &Slurm) -> Result<()> {
         fs::create_dir_all(file.parent().context("parent")?)?;
         fs::write(&file, &conf)?;
         fs::write(file.with_file_name("gres.conf"), &gres)?;
+        if let Some(cgroups) = slurm.options.cgroups {
+            fs::write(file.with_file_name("cgroup.conf"), cgroups::conf(cgroups)?)?;
+        }
+    }
+    for (name, text) in hooks(slurm) {
+        let file = base.join("etc").join(name.to_lowercase());
+        fs::write(&file, text)?;
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?;
     }
     for name in slurm.node_names() {
         fs::create_dir(base.join("spool").join(name))?;
@@ -54,13 +65,24 @@ pub(super) fn write(slurm: &Slurm) -> Result<()> {
     Ok(())
 }
 
+fn hooks(slurm: &Slurm) -> impl Iterator<Item = (&'static str, &String)> {
+    let options = &slurm.options;
+    let both = [("Prolog", &options.prolog), ("Epilog", &options.epilog)];
+    both.into_iter()
+        .filter_map(|(name, text)| Some((name, text.as_ref()?)))
+}
+
 // Where device nodes may not be made, the console's stand for them: Slurm only wants character devices.
 fn fake_gpu(path: &Path, minor: u64) -> Result<()> {
-    let mode = Mode::from_bits_truncate(0o666);
-    if mknod(path, SFlag::S_IFCHR, mode, makedev(GPU_MAJOR, minor)).is_err() {
+    if device(path, GPU_MAJOR, minor).is_err() {
         std::os::unix::fs::symlink(format!("/dev/tty{minor}"), path)?;
     }
     Ok(())
+}
+
+fn device(path: &Path, major: u64, minor: u64) -> Result<()> {
+    let mode = Mode::from_bits_truncate(0o666);
+    mknod(path, SFlag::S_IFCHR, mode, makedev(major, minor)).with_context(|| path.display().to_string())
 }
 
 pub(super) fn gres_conf(slurm: &Slurm, gpus: usize) -> String {
@@ -121,8 +143,6 @@ SlurmdLogFile={base}/log/slurmd-%n.log
 SlurmctldDebug=debug
 SwitchType=switch/none
 MpiDefault=none
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 SelectType=select/cons_tres
@@ -147,6 +167,13 @@ DebugFlags=NO_CONF_HASH
         "PartitionName=all Nodes={} Default=YES MaxTime=INFINITE State=UP\n",
         names.join(",")
     );
+    text += match options.cgroups {
+        Some(_) => cgroups::SLURM_CONF,
+        None => "ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\n",
+    };
+    for (name, _) in hooks(slurm) {
+        text += &format!("{name}={base}/etc/{}\n", name.to_lowercase());
+    }
     text += &options.extra_conf;
     text.push('\n');
     Ok(text)

@@ -3,7 +3,9 @@
 //! All nodes are this host, as Debian's slurmd allows with `-N`; GPUs are character devices that nobody drives.
 //! Several clusters run side by side: folder, key, sockets and ports are each cluster's own.
 
+pub mod cgroups;
 mod config;
+mod job;
 mod node;
 mod process;
 #[cfg(test)]
@@ -19,6 +21,7 @@ use anyhow::{Context, Result, bail};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
+pub use cgroups::{Cgroups, Version};
 pub use node::Node;
 pub use process::steps;
 
@@ -42,12 +45,20 @@ pub struct SlurmOptions {
     pub cpus: Option<usize>,
     /// Lines for gres.conf in place of ours; `@DEV@` is the folder of the fake GPUs.
     pub gres_conf: Option<String>,
+    /// More character devices in the folder of the fake GPUs: name, major and minor.
+    pub devices: Vec<(String, u64, u64)>,
     /// The nodes' `Gres=` in place of `gpu:h100:<gpus>`.
     pub node_gres: Option<String>,
     /// More lines for slurm.conf; the last line with a key wins.
     pub extra_conf: String,
     /// Environment of every slurmd and so of what it starts.
     pub slurmd_env: Vec<(String, String)>,
+    /// Jobs in cgroups. `None`: in none.
+    pub cgroups: Option<Cgroups>,
+    /// The text of the program that slurmd runs before a job, as root.
+    pub prolog: Option<String>,
+    /// After a job.
+    pub epilog: Option<String>,
 }
 
 impl Default for SlurmOptions {
@@ -58,9 +69,13 @@ impl Default for SlurmOptions {
             node_prefix: "n".into(),
             cpus: None,
             gres_conf: None,
+            devices: Vec::new(),
             node_gres: None,
             extra_conf: String::new(),
             slurmd_env: Vec::new(),
+            cgroups: None,
+            prolog: None,
+            epilog: None,
         }
     }
 }
@@ -76,6 +91,8 @@ pub struct Slurm {
     slurmctld: Option<Daemon>,
     slurmds: BTreeMap<String, Daemon>,
     start_time: Duration,
+    /// Cgroups of its name are its own.
+    is_prepared: bool,
 }
 
 impl Slurm {
@@ -98,6 +115,7 @@ impl Slurm {
             slurmctld: None,
             slurmds: BTreeMap::new(),
             start_time: Duration::ZERO,
+            is_prepared: false,
         };
         slurm.launch().map_err(|error| error.context(slurm.log_tails()))?;
         slurm.start_time = begin.elapsed();
@@ -106,8 +124,12 @@ impl Slurm {
 
     fn launch(&mut self) -> Result<()> {
         let mark = format!("{}={}", process::MARK, self.base().display());
-        self.guard = Some(Guard::of_processes(&mark, self.base())?);
+        self.guard = Some(Guard::of_cluster(&mark, self.base(), &self.folders()?)?);
         config::write(self)?;
+        if let Some(cgroups) = self.options.cgroups {
+            cgroups::prepare(self, cgroups.version)?;
+            self.is_prepared = true;
+        }
         self.munged = Some(process::munged(self.base())?);
         self.start_controller()?;
         for name in self.node_names() {
@@ -117,6 +139,14 @@ impl Slurm {
             self.wait_registered(&name)?;
         }
         Ok(())
+    }
+
+    /// Cgroups that Slurm and we make.
+    fn folders(&self) -> Result<Vec<PathBuf>> {
+        match self.options.cgroups {
+            Some(cgroups) => cgroups::all(self, cgroups.version),
+            None => Ok(Vec::new()),
+        }
     }
 
     fn base(&self) -> &Path {
@@ -299,7 +329,7 @@ impl Slurm {
     }
 
     fn start_slurmd(&mut self, name: &str) -> Result<()> {
-        let mut command = Command::new(exec::which("slurmd")?);
+        let mut command = cgroups::slurmd(self, name)?;
         command
             .args(["-D", "-N", name, "-f"])
             .arg(self.node_conf(name))
@@ -363,41 +393,6 @@ impl Slurm {
         .with_context(|| self.log_tails())
     }
 
-    /// Submits a job of root's that runs `script`; `gres` such as `gpu:2`, or empty. Returns its id.
-    pub fn submit(&self, script: &str, gres: &str) -> Result<u32> {
-        let gres = format!("--gres={gres}");
-        let mut args = vec!["--parsable", "-D", "/", "-o", "/dev/null", "--wrap", script];
-        if gres != "--gres=" {
-            args.push(&gres);
-        }
-        let id = self.command("sbatch", &args)?.ok()?.stdout;
-        id.trim().parse().with_context(|| format!("sbatch said {id}"))
-    }
-
-    /// A job's state, such as `RUNNING`.
-    pub fn job_state(&self, id: u32) -> Result<String> {
-        let job = self.scontrol(&["show", "job", &id.to_string()])?.ok()?.stdout;
-        let state = job
-            .split_whitespace()
-            .find_map(|word| word.strip_prefix("JobState="));
-        state
-            .map(str::to_owned)
-            .with_context(|| format!("no state in {job}"))
-    }
-
-    /// Waits until a job's state is `state`.
-    pub fn wait_job(&self, id: u32, state: &str, timeout: Duration) -> Result<()> {
-        wait::until(&format!("job {id} {state}"), timeout, || {
-            Ok((self.job_state(id).is_ok_and(|s| s == state)).then_some(()))
-        })
-        .with_context(|| self.log_tails())
-    }
-
-    /// Cancels a job.
-    pub fn cancel(&self, id: u32) -> Result<()> {
-        self.command("scancel", &[&id.to_string()])?.ok().map(drop)
-    }
-
     /// The last lines of every log, for error messages.
     pub fn log_tails(&self) -> String {
         let mut text = String::new();
@@ -427,6 +422,9 @@ impl Drop for Slurm {
         self.slurmctld = None;
         self.munged = None;
         process::end_steps(self.base.path());
+        if self.is_prepared {
+            cgroups::remove(&self.folders().unwrap_or_default());
+        }
         self.guard = None;
     }
 }

@@ -179,6 +179,125 @@ fn jobs_run_on_fake_gpus_and_end_with_the_cluster() {
     assert_eq!(traces(&dir), Vec::<String>::new());
 }
 
+fn in_cgroups(prefix: &str, cgroups: Cgroups) -> SlurmOptions {
+    SlurmOptions {
+        // No other cluster of this machine may have nodes of these names.
+        node_prefix: format!("{prefix}{}n", std::process::id()),
+        cpus: Some(16),
+        cgroups: Some(cgroups),
+        ..SlurmOptions::default()
+    }
+}
+
+#[test]
+fn a_job_in_a_cgroup_may_open_its_own_gpus_only() {
+    let slurm = Slurm::start(SlurmOptions {
+        prolog: Some("#!/bin/sh\necho $SLURM_JOB_ID $SLURM_JOB_GPUS >>\"${0%/*}/began\"\n".into()),
+        epilog: Some("#!/bin/sh\necho $SLURM_JOB_ID >>\"${0%/*}/ended\"\n".into()),
+        ..in_cgroups("own", Cgroups::default())
+    })
+    .unwrap();
+    println!("1 node in cgroups: {:?}", slurm.start_time());
+    let node = &slurm.node_names()[0];
+    let out = slurm.dir().join("out");
+    let dev = slurm.dir().join("dev");
+    // Without a driver the right to open a device is ENXIO.
+    let script = format!(
+        "for i in 0 1 2 3 4 5 6 7; do (: <{}/nvidia$i) 2>&1; done >{}; sleep 1000",
+        dev.display(),
+        out.display()
+    );
+    let first = slurm.submit("sleep 1000", "gpu:1").unwrap();
+    slurm.wait_job(first, "RUNNING", PATIENCE).unwrap();
+    let id = slurm.submit(&script, "gpu:2").unwrap();
+    assert_eq!(slurm.wait_running(2, PATIENCE).unwrap(), [first, id]);
+    assert_eq!(slurm.job_gpus(id).unwrap()[node], [1, 2]);
+    let cgroup = slurm.job_cgroup(node, id).unwrap();
+    wait::until_true("a device program", PATIENCE, || {
+        cgroups::device_programs(&cgroup).is_ok_and(|n| n == 1)
+    })
+    .unwrap();
+    let said = || fs::read_to_string(&out).unwrap_or_default();
+    wait::until_true("eight answers", PATIENCE, || said().lines().count() == 8).unwrap();
+    let mine: Vec<bool> = said()
+        .lines()
+        .map(|l| !l.contains("Operation not permitted"))
+        .collect();
+    assert_eq!(
+        mine,
+        [false, true, true, false, false, false, false, false],
+        "{}",
+        said()
+    );
+    slurm.cancel(id).unwrap();
+    let etc = slurm.dir().join("etc");
+    wait::until_true("the epilog", PATIENCE, || {
+        fs::read_to_string(etc.join("ended")).is_ok_and(|t| t == format!("{id}\n"))
+    })
+    .unwrap();
+    let began = fs::read_to_string(etc.join("began")).unwrap();
+    assert_eq!(began, format!("{first} 0\n{id} 1,2\n"));
+    wait::until_true("the cgroup to go", PATIENCE, || !cgroup.exists()).unwrap();
+
+    let dir = slurm.dir().to_owned();
+    let folders = slurm.folders().unwrap();
+    assert!(folders.iter().all(|f| f.exists()), "{folders:?}");
+    drop(slurm);
+    assert_eq!(traces(&dir), Vec::<String>::new());
+    assert!(!folders.iter().any(|f| f.exists()), "{folders:?}");
+}
+
+#[test]
+fn without_constrained_devices_a_job_has_no_device_program() {
+    let slurm = Slurm::start(in_cgroups(
+        "free",
+        Cgroups {
+            constrain_devices: false,
+            ..Cgroups::default()
+        },
+    ))
+    .unwrap();
+    let id = slurm.submit("sleep 1000", "gpu:2").unwrap();
+    slurm.wait_job(id, "RUNNING", PATIENCE).unwrap();
+    let cgroup = slurm.job_cgroup(&slurm.node_names()[0], id).unwrap();
+    wait::until_true("the batch step", PATIENCE, || cgroup.join("step_batch").exists()).unwrap();
+    assert_eq!(cgroups::device_programs(&cgroup).unwrap(), 0);
+    // Nodes of one name would share their cgroups.
+    let error = Slurm::start(in_cgroups("free", Cgroups::default())).unwrap_err();
+    assert!(format!("{error:#}").contains("another cluster"), "{error:#}");
+    assert!(cgroup.exists());
+}
+
+#[test]
+fn cgroups_of_version_1_leave_nothing_either() {
+    if !cgroups::has_v1() {
+        println!("no cgroup v1 on this machine");
+        return;
+    }
+    let version = Version::V1;
+    let options = in_cgroups(
+        "old",
+        Cgroups {
+            version,
+            ..Cgroups::default()
+        },
+    );
+    let slurm = Slurm::start(options).unwrap();
+    let id = slurm.submit("sleep 1000", "gpu:2").unwrap();
+    slurm.wait_job(id, "RUNNING", PATIENCE).unwrap();
+    let folders = slurm.folders().unwrap();
+    let job = format!("uid_0/job_{id}/step_batch");
+    wait::until_true("the job's cgroup", PATIENCE, || {
+        let devices = folders.iter().find(|f| f.starts_with("/sys/fs/cgroup/devices"));
+        devices.unwrap().join(&job).exists()
+    })
+    .unwrap();
+    let dir = slurm.dir().to_owned();
+    drop(slurm);
+    assert_eq!(traces(&dir), Vec::<String>::new());
+    assert!(!folders.iter().any(|f| f.exists()), "{folders:?}");
+}
+
 #[test]
 fn two_clusters_and_a_dead_slurmd() {
     let options = SlurmOptions {

@@ -10,6 +10,8 @@ struct Fake {
     attached: Vec<u32>,
     programs: BTreeMap<u32, Program>,
     denied: bool,
+    /// Steps that begin while a program is read: each replaces the one that is being read by the next.
+    steps: u32,
     /// How often a program was read.
     read: u32,
 }
@@ -38,6 +40,11 @@ impl Programs for Fake {
 
     fn read(&mut self, _: &Path, id: u32) -> Result<Program, Errno> {
         self.read += 1;
+        if self.steps > 0 {
+            self.steps -= 1;
+            let Program { name, code } = self.programs.remove(&id).ok_or(Errno::ENOENT)?;
+            self.attach(id + 12, &name, code);
+        }
         self.programs.get(&id).cloned().ok_or(Errno::ENOENT)
     }
 }
@@ -76,6 +83,21 @@ fn a_program_is_read_once_and_again_when_a_step_brings_another() {
     kernel.attach(366, program::NAME, Some(gpu_program(&[(0, true), (1, true)])));
     assert_eq!(read(&mut owned, &mut kernel), named(&["nvidia0", "nvidia1"]));
     assert_eq!(kernel.read, 2);
+}
+
+#[test]
+fn a_step_that_begins_while_the_program_is_read_does_not_make_it_unknown() {
+    let code = || Some(gpu_program(&[(5, true)]));
+    let mut kernel = Fake::with(354, program::NAME, code());
+    kernel.steps = 3;
+    assert_eq!(read(&mut Owned::default(), &mut kernel), named(&["nvidia5"]));
+    assert_eq!(kernel.read, 4);
+    // Not for ever, and not by what an earlier program said.
+    let mut owned = Owned::default();
+    assert_eq!(read(&mut owned, &mut kernel), named(&["nvidia5"]));
+    kernel.attach(900, program::NAME, code());
+    kernel.steps = 1000;
+    assert_eq!(read(&mut owned, &mut kernel), Err(Unknown::Failed));
 }
 
 /// As Slurm 22.05 writes it for two slices on one GPU (MultipleFiles): the GPU is allowed, and what the slices need.

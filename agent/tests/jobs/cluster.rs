@@ -1,0 +1,304 @@
+//! Nodes of a real Slurm, a daemon on each, and what the two say of the same jobs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use testkit::exposition::Sample;
+use testkit::nvml::FakeNvml;
+use testkit::slurm::{Cgroups, Slurm, SlurmOptions};
+use testkit::wait::{self, PATIENCE};
+
+use crate::common::Node;
+
+/// GPUs of a node.
+pub const GPUS: usize = 8;
+
+/// The major number of `nvidia-caps`, which the kernel chooses anew at each boot.
+pub const CAPS: u64 = 237;
+
+/// A GPU that a job has: the node, the GPU's label, and the job.
+pub type Owned = BTreeSet<(String, String, u32)>;
+
+pub struct Cluster {
+    // Dropped first: the daemons must not see their Slurm go.
+    pub nodes: BTreeMap<String, Node>,
+    pub slurm: Slurm,
+    drivers: Vec<FakeNvml>,
+    /// Who starts the daemons, where that is not root.
+    pub user: Option<u32>,
+    /// The GPU that the driver counts first is divided in two, and these are the capabilities of its instances
+    /// (`/proc/driver/nvidia-caps/mig-minors`).
+    pub capabilities: Option<String>,
+    /// The minor of each device of gres.conf, in its order.
+    order: [usize; GPUS],
+}
+
+/// The driver counts GPUs in another order than the kernel numbers their device files.
+fn minor(index: usize) -> usize {
+    (index * 3 + 2) % GPUS
+}
+
+/// What the GPU of a device file is called.
+pub fn label(minor_of: usize) -> String {
+    let index = (0..GPUS).find(|i| minor(*i) == minor_of).unwrap();
+    format!("GPU-00000000-0000-4000-8000-00000000010{index}")
+}
+
+/// Eight GPUs on which the given processes compute: device minor and pid.
+fn scenario(processes: &[(usize, u32)]) -> String {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/nvidia/h100/nvml.toml");
+    let text = fs::read_to_string(file).unwrap();
+    let mut gpus = 0;
+    let line = |line: &str| {
+        if line.starts_with("minor = ") {
+            gpus += 1;
+            let own = minor(gpus - 1);
+            let of: Vec<String> = processes
+                .iter()
+                .filter(|(minor, _)| *minor == own)
+                .map(|(_, pid)| format!("{{ pid = {pid}, memory = 1048576, name = \"sleep\", sm = 1, mem = 1, enc = 0, dec = 0, jpg = 0, ofa = 0 }}"))
+                .collect();
+            return format!("minor = {own}\nprocesses = [{}]\n", of.join(", "));
+        }
+        if line.starts_with("processes = ") {
+            return String::new();
+        }
+        format!("{line}\n")
+    };
+    let text: String = text.lines().map(line).collect();
+    assert_eq!(gpus, GPUS);
+    text
+}
+
+/// No other cluster of this machine may have nodes of the same names.
+fn prefix() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!(
+        "job{}x{}n",
+        std::process::id(),
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    )
+}
+
+/// A cluster of so many nodes of eight GPUs, whose slurmd may be told more.
+pub fn options(nodes: usize) -> SlurmOptions {
+    SlurmOptions {
+        nodes,
+        gpus: GPUS,
+        node_prefix: prefix(),
+        cpus: Some(16),
+        cgroups: Some(Cgroups::default()),
+        ..SlurmOptions::default()
+    }
+}
+
+impl Cluster {
+    /// Nodes whose daemons serve and see all GPUs.
+    pub fn new(nodes: usize) -> Self {
+        let mut cluster = Self::of(options(nodes), std::array::from_fn(|i| i));
+        cluster.watch(&[]);
+        cluster
+    }
+
+    /// Nodes without daemons. `order`: the minors of gres.conf's devices.
+    pub fn of(options: SlurmOptions, order: [usize; GPUS]) -> Self {
+        let slurm = Slurm::start(options).unwrap();
+        let opened = slurm.dir().join("opened");
+        fs::create_dir(&opened).unwrap();
+        // Jobs are other users'.
+        fs::set_permissions(&opened, fs::Permissions::from_mode(0o777)).unwrap();
+        Self {
+            nodes: BTreeMap::new(),
+            slurm,
+            drivers: Vec::new(),
+            user: None,
+            capabilities: None,
+            order,
+        }
+    }
+
+    /// The name of a node.
+    pub fn name(&self, node: usize) -> String {
+        self.slurm.node_names()[node].clone()
+    }
+
+    /// Starts a daemon on each node, and waits until it sees all GPUs.
+    pub fn watch(&mut self, processes: &[(usize, u32)]) {
+        for (i, name) in self.slurm.node_names().into_iter().enumerate() {
+            let mut node = Node::new();
+            let root = node.path("root");
+            // What is Slurm's and the kernel's is real; GPUs on the bus and the kernel's log are not.
+            let real = |link: &str, to: &str| {
+                let link = root.join(link);
+                fs::remove_dir_all(&link).ok();
+                fs::create_dir_all(link.parent().unwrap()).unwrap();
+                symlink(to, link).unwrap();
+            };
+            real("sys/fs/cgroup", "/sys/fs/cgroup");
+            if let Some(capabilities) = &self.capabilities {
+                let caps = root.join("proc/driver/nvidia-caps");
+                fs::create_dir_all(&caps).unwrap();
+                fs::write(caps.join("mig-minors"), capabilities).unwrap();
+                let devices = format!("Character devices:\n195 nvidia\n{CAPS} nvidia-caps\n");
+                fs::write(root.join("proc/devices"), devices).unwrap();
+            } else {
+                real("proc", "/proc");
+            }
+            let dir = node.path("driver");
+            fs::create_dir(&dir).unwrap();
+            let driver = FakeNvml::install_text(&dir, &scenario(processes)).unwrap();
+            if self.capabilities.is_some() {
+                driver.mig(0, "halves").unwrap();
+            }
+            node.set(&format!("nvidia.library={:?}", driver.library()));
+            node.set(&format!("slurm.conf={:?}", self.slurm.conf()));
+            node.set(&format!("slurm.node_name={name:?}"));
+            if i == 0 {
+                node.set(&format!("slurm.jobs.node={name:?}"));
+            }
+            node.user = self.user;
+            node.start();
+            node.until("all GPUs are up", |n| {
+                let page = n.try_metrics().unwrap_or_default();
+                page.iter()
+                    .filter(|s| s.name == "gpu_up" && s.value == 1.0)
+                    .count()
+                    == GPUS
+            });
+            self.drivers.push(driver);
+            self.nodes.insert(name, node);
+        }
+    }
+
+    /// A page of each node.
+    pub fn pages(&self) -> BTreeMap<String, Vec<Sample>> {
+        self.nodes
+            .iter()
+            .map(|(name, node)| (name.clone(), node.metrics()))
+            .collect()
+    }
+
+    /// What a job does: it writes down which GPUs it may open on its node, and stays.
+    pub fn script(&self) -> String {
+        let (dir, opened) = (self.slurm.dir().join("dev"), self.slurm.dir().join("opened"));
+        let (dir, opened) = (dir.display(), opened.display());
+        // Without a driver, the right to open a device is ENXIO.
+        format!(
+            "file={opened}/$SLURM_JOB_ID.$SLURMD_NODENAME; for i in 0 1 2 3 4 5 6 7; do \
+             (: <{dir}/nvidia$i) 2>&1 | grep -q 'not permitted' || echo $i; done >$file.new; \
+             mv $file.new $file; exec sleep 1000"
+        )
+    }
+
+    /// The GPUs that jobs have by what the controller says: positions in gres.conf, and so device files.
+    pub fn given(&self, jobs: &[u32]) -> Owned {
+        let mut owned = Owned::new();
+        for job in jobs {
+            for (node, positions) in self.slurm.job_gpus(*job).unwrap() {
+                for position in positions {
+                    owned.insert((node.clone(), label(self.order[position]), *job));
+                }
+            }
+        }
+        owned
+    }
+
+    /// The GPUs that a job could open on a node, once its script has looked.
+    pub fn opened(&self, node: &str, job: u32) -> Owned {
+        let file = self.slurm.dir().join(format!("opened/{job}.{node}"));
+        let text = wait::until(&format!("{}", file.display()), PATIENCE, || {
+            Ok(fs::read_to_string(&file).ok())
+        });
+        let minors = text.unwrap();
+        let owned = minors
+            .lines()
+            .map(|minor| (node.to_owned(), label(minor.parse().unwrap()), job));
+        owned.collect()
+    }
+
+    /// Waits until the daemons say of these jobs what the controller says, on each node: no more and no less, with the
+    /// share of each. Until then they may know less.
+    pub fn agree(&self, jobs: &[u32]) -> Owned {
+        let given = self.given(jobs);
+        let shares = shares(&given);
+        let mut last = BTreeMap::new();
+        let agreed = wait::until("the daemons agree with the controller", PATIENCE, || {
+            last = owners(&self.pages());
+            for (owned, (evidence, _)) in &last {
+                assert!(given.contains(owned), "{owned:?} is not of\n{given:#?}");
+                assert_eq!(evidence, "device_program", "{owned:?}");
+            }
+            let shown = last.iter().map(|(owned, (_, share))| (owned.clone(), *share));
+            Ok((shown.collect::<BTreeMap<_, _>>() == shares).then_some(()))
+        });
+        if let Err(error) = agreed {
+            panic!("{error:#}\nfound {last:#?}\nexpected {shares:#?}");
+        }
+        given
+    }
+
+    /// Waits until each node shows these of the jobs, with that reason for their devices.
+    pub fn wait_reasons(&self, reason: &str, jobs: &BTreeSet<(String, u32)>) {
+        let mut last = BTreeSet::new();
+        let shown = wait::until("the jobs are shown", PATIENCE, || {
+            let pages = self.pages();
+            last = series(&pages, "slurm_job_devices_info")
+                .filter(|(_, s)| s.label("reason") == Some(reason))
+                .map(|(node, s)| (node.clone(), job(s)))
+                .collect();
+            Ok((last == *jobs).then_some(()))
+        });
+        if let Err(error) = shown {
+            panic!("{error:#}\nfound {last:#?}\nexpected {jobs:#?}");
+        }
+    }
+
+    /// Node and number of each job on each of its nodes.
+    pub fn places(&self, jobs: &[u32]) -> BTreeSet<(String, u32)> {
+        let each = jobs.iter().flat_map(|job| {
+            let nodes = self.slurm.job_gpus(*job).unwrap().into_keys();
+            nodes.map(|node| (node, *job))
+        });
+        each.collect()
+    }
+}
+
+fn shares(owned: &Owned) -> BTreeMap<(String, String, u32), f64> {
+    let many = |node: &String, gpu: &String| owned.iter().filter(|(n, g, _)| n == node && g == gpu).count();
+    owned
+        .iter()
+        .map(|o| (o.clone(), 1.0 / many(&o.0, &o.1) as f64))
+        .collect()
+}
+
+/// The number of a job's series.
+pub fn job(sample: &Sample) -> u32 {
+    sample.label("jobid").unwrap().parse().unwrap()
+}
+
+/// The series of a family on all nodes.
+pub fn series<'a>(
+    pages: &'a BTreeMap<String, Vec<Sample>>,
+    name: &'a str,
+) -> impl Iterator<Item = (&'a String, &'a Sample)> {
+    pages.iter().flat_map(move |(node, page)| {
+        page.iter()
+            .filter(move |s| s.name == name)
+            .map(move |s| (node, s))
+    })
+}
+
+/// The owners that pages show, with evidence and share.
+pub fn owners(pages: &BTreeMap<String, Vec<Sample>>) -> BTreeMap<(String, String, u32), (String, f64)> {
+    series(pages, "slurm_job_gpu_info")
+        .map(|(node, s)| {
+            assert_eq!(s.label("gpu_instance"), Some(""));
+            let gpu = s.label("gpu").unwrap().to_owned();
+            let evidence = s.label("evidence").unwrap().to_owned();
+            ((node.clone(), gpu, job(s)), (evidence, s.value))
+        })
+        .collect()
+}

@@ -1,0 +1,119 @@
+//! Every kind of job at once, on three nodes.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use testkit::wait::{self, PATIENCE};
+
+use crate::cluster::{Cluster, GPUS, Owned, job, owners, series};
+
+#[test]
+fn the_gpus_of_every_kind_of_job_are_those_that_slurm_gave_it() {
+    let begin = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let cluster = Cluster::new(3);
+    let [n0, n1, n2] = [0, 1, 2].map(|i| cluster.name(i));
+    let script = cluster.script();
+    let sbatch = |args: &[&str]| {
+        let args = [args, &["--wrap", &script]].concat();
+        cluster.slurm.sbatch(&args).unwrap()
+    };
+    let plain = sbatch(&["--gres=gpu:2", "-w", &n0, "--uid=daemon"]);
+    sbatch(&["--gres=gpu:1", "-w", &n0, "--array=7-8"]);
+    // Its other part is on the other node.
+    sbatch(&["--gres=gpu:1", "-w", &n0, ":", "--gres=gpu:2", "-w", &n1]);
+    let steps = {
+        let each = format!("srun -n1 --gres=gpu:1 --exact sh -c '{}' &", "exec sleep 1000");
+        let wrap = format!("{each} {each} wait");
+        let args = ["-n2", "--gres=gpu:3", "-w", &n1, "--wrap", &wrap];
+        cluster.slurm.sbatch(&args).unwrap()
+    };
+    let two = {
+        let file = cluster.slurm.dir().join("two.sh");
+        std::fs::write(&file, format!("{script}\n")).unwrap();
+        let wrap = format!("srun -N2 -n2 sh {}", file.display());
+        let nodes = format!("{n0},{n1}");
+        let args = ["-N2", "-n2", "--gres=gpu:1", "-w", &nodes, "--wrap", &wrap];
+        cluster.slurm.sbatch(&args).unwrap()
+    };
+    let whole = sbatch(&["--gres=gpu:8", "-w", &n2]);
+    let none = sbatch(&["-w", &n2]);
+
+    let mut early = Vec::new();
+    let jobs = wait::until("nine jobs run", PATIENCE, || {
+        early.push(owners(&cluster.pages()));
+        let jobs = cluster.slurm.jobs()?;
+        let run = jobs.len() == 9 && jobs.values().all(|state| state == "RUNNING");
+        Ok(run.then(|| jobs.into_keys().collect::<Vec<_>>()))
+    });
+    let jobs = jobs
+        .map_err(|e| format!("{e:#} {:?}\n{}", cluster.slurm.jobs(), cluster.slurm.log_tails()))
+        .unwrap();
+    let given = cluster.agree(&jobs);
+    assert_eq!(given.len(), 2 + 2 + 3 + 3 + 2 + 8, "{given:#?}");
+    // Nothing that was shown while they began was wrong.
+    for owned in early.iter().flat_map(|page| page.keys()) {
+        assert!(given.contains(owned), "{owned:?} is not of\n{given:#?}");
+    }
+
+    // The kernel lets the jobs open these and no others.
+    let of = |node: &str, job| -> Owned {
+        let own = given.iter().filter(|(n, _, j)| n == node && *j == job);
+        own.cloned().collect()
+    };
+    for (node, job) in [(&n0, plain), (&n0, two), (&n1, two), (&n2, whole)] {
+        assert_eq!(cluster.opened(node, job), of(node, job), "{node} {job}");
+    }
+    assert_eq!(of(&n2, whole).len(), GPUS);
+    // A job that asked for none has none, and that is known.
+    assert_eq!(of(&n2, none).len(), 0);
+    cluster.wait_reasons("", &cluster.places(&jobs));
+
+    let pages = cluster.pages();
+    let mut infos = series(&pages, "slurm_job_info");
+    let plain = infos.find(|(_, s)| job(s) == plain).unwrap().1;
+    assert_eq!(plain.label("user"), Some("1"), "{plain:?}");
+
+    // By the kernel's clocks alone: they began after this test and before now.
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_secs_f64();
+    let starts: Vec<f64> = series(&pages, "slurm_job_start_time_seconds")
+        .map(|(_, s)| s.value)
+        .collect();
+    assert_eq!(starts.len(), cluster.places(&jobs).len());
+    let during = (begin.as_secs_f64() - 1.0)..(now + 1.0);
+    assert!(starts.iter().all(|s| during.contains(s)), "{starts:?} {during:?}");
+
+    // Each step brings a program of its own for its job; the job's GPUs stay.
+    let cgroup = cluster.slurm.job_cgroup(&n1, steps).unwrap();
+    wait::until_true("two steps", PATIENCE, || {
+        ["step_0", "step_1"]
+            .iter()
+            .all(|step| cgroup.join(step).join("user").exists())
+    })
+    .unwrap();
+    assert_eq!(cluster.agree(&jobs), given);
+}
+
+#[test]
+fn a_job_keeps_its_gpus_while_its_steps_come_and_go() {
+    let cluster = Cluster::new(1);
+    let done = cluster.slurm.dir().join("done");
+    let script = format!(
+        "for i in $(seq 20); do srun -n1 --gres=gpu:1 --exact true; done; touch {}; exec sleep 1000",
+        done.display()
+    );
+    let job = cluster.slurm.submit(&script, "gpu:2").unwrap();
+    let jobs = cluster.slurm.wait_running(1, PATIENCE).unwrap();
+    let given = cluster.agree(&jobs);
+    let mut looks = 0;
+    wait::until_true("twenty steps", PATIENCE, || {
+        let shown: Owned = owners(&cluster.pages()).into_keys().collect();
+        assert_eq!(shown, given);
+        looks += 1;
+        done.exists()
+    })
+    .unwrap();
+    println!("{looks} looks at job {job}");
+    assert_eq!(cluster.agree(&jobs), given);
+}

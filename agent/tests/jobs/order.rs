@@ -1,0 +1,79 @@
+//! gres.conf may name devices in any order, and several jobs may have one GPU.
+
+use crate::cluster::{Cluster, GPUS, label, options, owners};
+use testkit::slurm::SlurmOptions;
+use testkit::wait::PATIENCE;
+
+const ORDER: [usize; GPUS] = [2, 3, 0, 1, 6, 7, 4, 5];
+
+fn devices() -> String {
+    ORDER.map(|minor| format!("@DEV@/nvidia{minor}")).join(",")
+}
+
+#[test]
+fn a_position_in_gres_conf_is_no_number_of_a_device() {
+    let gres = format!("AutoDetect=off\nName=gpu Type=h100 File={}\n", devices());
+    let mut cluster = Cluster::of(
+        SlurmOptions {
+            gres_conf: Some(gres),
+            ..options(1)
+        },
+        ORDER,
+    );
+    cluster.watch(&[]);
+    let node = cluster.name(0);
+    let script = cluster.script();
+    let submit = |gres: &str| cluster.slurm.submit(&script, gres).unwrap();
+    let first = submit("gpu:1");
+    cluster.slurm.wait_running(1, PATIENCE).unwrap();
+    let second = submit("gpu:3");
+    let jobs = cluster.slurm.wait_running(2, PATIENCE).unwrap();
+    let given = cluster.agree(&jobs);
+    assert_eq!(cluster.slurm.job_gpus(first).unwrap()[&node], [0]);
+    assert!(given.contains(&(node.clone(), label(2), first)), "{given:#?}");
+    assert_eq!(given.len(), 4);
+    let both = [first, second].map(|job| cluster.opened(&node, job));
+    assert_eq!(&both[0] | &both[1], given);
+}
+
+#[test]
+fn jobs_with_shards_of_a_gpu_have_a_part_of_it_each() {
+    let gres = format!(
+        "AutoDetect=off\nName=gpu Type=h100 File={}\nName=shard Count=32\n",
+        devices()
+    );
+    let mut cluster = Cluster::of(
+        SlurmOptions {
+            gres_conf: Some(gres),
+            node_gres: Some("gpu:h100:8,shard:32".into()),
+            extra_conf: "GresTypes=gpu,shard".into(),
+            ..options(1)
+        },
+        ORDER,
+    );
+    cluster.watch(&[]);
+    let submit = |gres: &str| cluster.slurm.submit("sleep 1000", gres).unwrap();
+    let whole = submit("gpu:1");
+    cluster.slurm.wait_running(1, PATIENCE).unwrap();
+    let shards = [submit("shard:2"), submit("shard:1")];
+    let jobs = cluster.slurm.wait_running(3, PATIENCE).unwrap();
+    let given = cluster.agree(&jobs);
+    let gpu = |job| {
+        let mut gpus = given.iter().filter(|(_, _, j)| *j == job).map(|(_, gpu, _)| gpu);
+        let one = gpus.next().unwrap();
+        assert_eq!(gpus.next(), None);
+        one
+    };
+    assert_eq!(gpu(shards[0]), gpu(shards[1]));
+    assert_ne!(gpu(whole), gpu(shards[0]));
+    // One of two ends: the other has all of what is left.
+    cluster.slurm.cancel(shards[0]).unwrap();
+    cluster.slurm.wait_running(2, PATIENCE).unwrap();
+    let alone = || {
+        owners(&cluster.pages())
+            .into_values()
+            .all(|(_, share)| share == 1.0)
+    };
+    testkit::wait::until_true("the share is 1", PATIENCE, alone).unwrap();
+    assert_eq!(cluster.agree(&[whole, shards[1]]).len(), 2);
+}

@@ -1,0 +1,139 @@
+//! Jobs: submitting, watching and ending them, and which GPUs the controller gave them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::{Slurm, cgroups};
+use crate::wait;
+
+impl Slurm {
+    /// Submits a job of root's that runs `script`; `gres` such as `gpu:2`, or empty. Returns its id.
+    pub fn submit(&self, script: &str, gres: &str) -> Result<u32> {
+        let gres = format!("--gres={gres}");
+        let mut args = vec!["--parsable", "-D", "/", "-o", "/dev/null", "--wrap", script];
+        if gres != "--gres=" {
+            args.push(&gres);
+        }
+        let id = self.command("sbatch", &args)?.ok()?.stdout;
+        id.trim().parse().with_context(|| format!("sbatch said {id}"))
+    }
+
+    /// A job's state, such as `RUNNING`.
+    pub fn job_state(&self, id: u32) -> Result<String> {
+        let job = self.scontrol(&["show", "job", &id.to_string()])?.ok()?.stdout;
+        let state = job
+            .split_whitespace()
+            .find_map(|word| word.strip_prefix("JobState="));
+        state
+            .map(str::to_owned)
+            .with_context(|| format!("no state in {job}"))
+    }
+
+    /// Waits until a job's state is `state`.
+    pub fn wait_job(&self, id: u32, state: &str, timeout: Duration) -> Result<()> {
+        wait::until(&format!("job {id} {state}"), timeout, || {
+            Ok((self.job_state(id).is_ok_and(|s| s == state)).then_some(()))
+        })
+        .with_context(|| self.log_tails())
+    }
+
+    /// Cancels a job.
+    pub fn cancel(&self, id: u32) -> Result<()> {
+        self.command("scancel", &[&id.to_string()])?.ok().map(drop)
+    }
+
+    /// Submits with sbatch's own arguments. Returns the id, of an array or a heterogeneous job that of the first.
+    pub fn sbatch(&self, args: &[&str]) -> Result<u32> {
+        let mut all = vec!["--parsable", "-D", "/", "-o", "/dev/null"];
+        all.extend(args);
+        let id = self.command("sbatch", &all)?.ok()?.stdout;
+        id.trim().parse().with_context(|| format!("sbatch said {id}"))
+    }
+
+    /// Ids and states of all jobs that have not ended; each task of an array and each part of a heterogeneous job is one.
+    pub fn jobs(&self) -> Result<BTreeMap<u32, String>> {
+        let text = self.command("squeue", &["-h", "-r", "-o", "%A %T"])?.ok()?.stdout;
+        let each = text.lines().map(|line| {
+            let (id, state) = line.split_once(' ').context("a state")?;
+            Ok((id.parse()?, state.to_owned()))
+        });
+        each.collect()
+    }
+
+    /// Waits until so many jobs run and none waits, and gives their ids.
+    pub fn wait_running(&self, many: usize, timeout: Duration) -> Result<Vec<u32>> {
+        wait::until(&format!("{many} jobs run"), timeout, || {
+            let Ok(jobs) = self.jobs() else { return Ok(None) };
+            let run = jobs.len() == many && jobs.values().all(|state| state == "RUNNING");
+            Ok(run.then(|| jobs.into_keys().collect()))
+        })
+        .with_context(|| format!("{:?}\n{}", self.jobs(), self.log_tails()))
+    }
+
+    /// The cgroup of a job on a node, of v2.
+    pub fn job_cgroup(&self, node: &str, id: u32) -> Result<PathBuf> {
+        Ok(cgroups::jobs(node)?.join(format!("job_{id}")))
+    }
+
+    /// The GPUs of a running job by node, as the controller counts them: positions in the devices of gres.conf. A node
+    /// on which the job has none is there, without any.
+    pub fn job_gpus(&self, id: u32) -> Result<BTreeMap<String, Vec<usize>>> {
+        let text = self
+            .scontrol(&["show", "job", "-d", &id.to_string()])?
+            .ok()?
+            .stdout;
+        let mut found: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        // Asked for an array or a heterogeneous job it tells of all its jobs.
+        let head = format!("JobId={id} ");
+        let lines = text.lines().skip_while(|line| !line.starts_with(&head));
+        let own = lines.skip(1).take_while(|line| !line.starts_with("JobId="));
+        for line in own {
+            let Some((nodes, gpus)) = positions(line)? else {
+                continue;
+            };
+            let names = self.scontrol(&["show", "hostnames", nodes])?.ok()?.stdout;
+            for name in names.lines() {
+                found.entry(name.to_owned()).or_default().extend(&gpus);
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// `Nodes=n[0-1] CPU_IDs=0 Mem=0 GRES=gpu:h100:3(IDX:0,2-3),shard:h100:2(0/4)`: the nodes, and the positions.
+fn positions(line: &str) -> Result<Option<(&str, Vec<usize>)>> {
+    let mut words = line.split_whitespace();
+    let (Some(nodes), Some(gres)) = (
+        words.next().and_then(|w| w.strip_prefix("Nodes=")),
+        words.find_map(|w| w.strip_prefix("GRES=")),
+    ) else {
+        return Ok(None);
+    };
+    let mut found = Vec::new();
+    for part in gres.split("(IDX:").skip(1) {
+        let (ranges, _) = part.split_once(')').with_context(|| line.to_owned())?;
+        for range in ranges.split(',').filter(|r| !r.is_empty()) {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            found.extend(first.parse::<usize>()?..=last.parse()?);
+        }
+    }
+    Ok(Some((nodes, found)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_of_a_job() {
+        let of = |line| positions(line).unwrap();
+        let some = "     Nodes=n[0-1] CPU_IDs=0,3 Mem=0 GRES=gpu:h100:4(IDX:0,2-4)";
+        assert_eq!(of(some), Some(("n[0-1]", vec![0, 2, 3, 4])));
+        assert_eq!(of("     Nodes=n2 CPU_IDs=1 Mem=0 GRES="), Some(("n2", vec![])));
+        assert_eq!(of("   NodeList=n2"), None);
+        assert!(positions("Nodes=n2 GRES=gpu:1(IDX:x)").is_err());
+    }
+}
