@@ -4,6 +4,7 @@ pub mod daemon;
 pub mod derive;
 pub mod effects;
 pub mod fleet;
+pub mod jobs;
 pub mod journal;
 pub mod ledger;
 pub mod mailbox;
