@@ -62,12 +62,7 @@ fn is_telling(task: &Task) -> bool {
         .any(|call| task.call.starts_with(call));
     let hidden = task.wchan.is_empty() && takes_lock;
     let of_others = hidden || LOCKS.iter().any(|place| task.wchan.starts_with(place));
-    // Where the tree is not the kernel's own, a container's or a recording, it is the very file that blocks.
-    let (_, file) = task.call.split_once(' ').unwrap_or_default();
-    let is_its_file = ["/infiniband/", "/net/"].iter().any(|class| file.contains(class));
-    let in_file = is_its_file && !file.starts_with("/sys/");
-    let elsewhere = blocked::waits_for_storage(task) && !in_file;
-    let in_call = task.state != 'R' && !task.call.is_empty() && !elsewhere;
+    let in_call = task.state != 'R' && !task.call.is_empty();
     !of_others && (in_call || blocked::sleeps_in_driver(task))
 }
 
@@ -118,12 +113,6 @@ mod tests {
                 "request_wait_answer",
                 "read /sys/class/infiniband/mlx5_0/ports/1/state",
                 true,
-            ),
-            ("folio_wait_bit", "read /srv/node/proc/self/stat", false),
-            (
-                "folio_wait_bit_common",
-                "read /sys/class/infiniband/mlx5_0/ports/1/state",
-                false,
             ),
             (
                 "rtnl_lock",
