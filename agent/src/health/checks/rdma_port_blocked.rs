@@ -113,10 +113,16 @@ mod tests {
                 false,
             ),
             ("", "read /sys/class/infiniband/mlx5_0/ports/1/state", true),
+            // A tree on a file system of its own, which is what does not answer.
+            (
+                "request_wait_answer",
+                "read /run/node/sys/class/infiniband/mlx5_0/ports/1/state",
+                true,
+            ),
             (
                 "request_wait_answer",
                 "read /sys/class/infiniband/mlx5_0/ports/1/state",
-                true,
+                false,
             ),
             (
                 "folio_wait_bit",
