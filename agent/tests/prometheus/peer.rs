@@ -83,6 +83,10 @@ fn is_left_out(case: &str, (name, labels): &Series) -> bool {
         "efa" => name == "node_infiniband_rate_bytes_per_second",
         // Flits that it calls words of four bytes, and zeros that are wired.
         "hfi1" => name.contains("_port_data_") || name.contains("_unicast_packets_"),
+        // Their second link is down, and software has no word for that.
+        "rxe-captured" | "siw-captured" => {
+            name == "node_infiniband_rate_bytes_per_second" && labels["device"].ends_with('1')
+        }
         // Virtual functions show the counters of their parent again.
         "sriov" => labels["device"] != "mlx5_0",
         _ => false,

@@ -118,8 +118,7 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
         let counter_is_quiet = !is_efa || counted.get(&pci).is_some_and(|w| *w >= quiet);
         // A finding that the counter alone has begun needs no log to end.
         let all = judge.memory.times_below(&key(&pci), u64::MAX, judge.now_ms());
-        let of_counter = |name: &&str| name.ends_with(UNANSWERED);
-        let needs_log = !is_efa || !all.keys().all(|name| of_counter(&name));
+        let needs_log = !is_efa || !all.keys().all(|name| name.ends_with(UNANSWERED));
         let reading = if !times.is_empty() {
             Reading::Bad
         } else if counter_is_quiet && (!needs_log || watched.is_some_and(|w| w >= quiet)) {

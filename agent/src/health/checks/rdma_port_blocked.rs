@@ -62,7 +62,11 @@ fn is_telling(task: &Task) -> bool {
         .any(|call| task.call.starts_with(call));
     let hidden = task.wchan.is_empty() && takes_lock;
     let of_others = hidden || LOCKS.iter().any(|place| task.wchan.starts_with(place));
-    let in_call = task.state != 'R' && !task.call.is_empty() && !blocked::waits_for_storage(task);
+    // Where the tree is not the kernel's own, a container's or a recording, it is the very file that blocks.
+    let reads = task.call.strip_prefix("read ");
+    let in_file = reads.is_some_and(|file| !file.starts_with("/sys/") && !file.starts_with("/proc/"));
+    let elsewhere = blocked::waits_for_storage(task) && !in_file;
+    let in_call = task.state != 'R' && !task.call.is_empty() && !elsewhere;
     !of_others && (in_call || blocked::sleeps_in_driver(task))
 }
 
@@ -109,6 +113,23 @@ mod tests {
                 false,
             ),
             ("", "read /sys/class/infiniband/mlx5_0/ports/1/state", true),
+            // A tree on a file system of its own, which is what does not answer.
+            (
+                "request_wait_answer",
+                "read /run/node/sys/class/infiniband/mlx5_0/ports/1/state",
+                true,
+            ),
+            (
+                "request_wait_answer",
+                "read /sys/class/infiniband/mlx5_0/ports/1/state",
+                false,
+            ),
+            (
+                "folio_wait_bit",
+                "read /sys/class/infiniband/mlx5_0/ports/1/state",
+                false,
+            ),
+            ("folio_wait_bit", "read /proc/self/stat", false),
             (
                 "rtnl_lock",
                 "read /sys/class/infiniband/mlx5_0/ports/1/state",
