@@ -3,6 +3,7 @@
 //! Slurm drains a node whose prolog fails and holds its job, so whatever happens the exit code is 0. Nothing is asked and
 //! nothing is started; a daemon that does not run reads the record later.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,14 +12,16 @@ use collectors::slurm::hook::Record;
 
 use super::dirs::{Dirs, SYSTEM_RUN};
 use super::screen;
-use crate::sys::{dirs, files, store};
+use crate::core::jobs::End;
+use crate::http::control::{Request, SOCKET};
+use crate::sys::{dirs, files, send, store};
 
 /// The subcommands.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum HookCommand {
     /// A job begins on this node: writes down whose it is.
     Prolog(HookArgs),
-    /// A job has ended on this node: removes what was written.
+    /// A job has ended on this node: tells the daemon how, and removes what was written.
     Epilog(HookArgs),
 }
 
@@ -63,7 +66,39 @@ fn begin(run: &Path) -> Result<(), String> {
 }
 
 fn end(run: &Path) -> Result<(), String> {
-    forget(run, job(|name| std::env::var(name).ok())?)
+    let var = |name: &str| std::env::var(name).ok();
+    let job = job(var)?;
+    // The record is removed whether or not the daemon hears of it.
+    let told = ending(var).and_then(|end| end.map_or(Ok(()), |end| tell(run, job, end)));
+    forget(run, job)?;
+    told
+}
+
+/// Tells a daemon that runs, and waits for nothing.
+fn tell(run: &Path, job: u32, end: End) -> Result<(), String> {
+    let mut line = serde_json::to_string(&Request::JobEnded { job, end }).map_err(|e| e.to_string())?;
+    line.push('\n');
+    match send::once(&run.join(SOCKET), line.as_bytes()) {
+        // No daemon runs; the node does without.
+        Err(e) if [ErrorKind::NotFound, ErrorKind::ConnectionRefused].contains(&e.kind()) => Ok(()),
+        done => done.map_err(|e| format!("{SOCKET}: the daemon was not told how the job ended: {e}")),
+    }
+}
+
+/// How a job ended. `Ok(None)`: Slurm does not say, as before 22.05, and of a job that is still to go on.
+fn ending(var: impl Fn(&str) -> Option<String>) -> Result<Option<End>, String> {
+    const NAME: &str = "SLURM_JOB_EXIT_CODE2";
+    let Some(text) = var(NAME) else { return Ok(None) };
+    let parts = text.split_once(':');
+    let both = parts.and_then(|(code, signal)| Some((code.parse().ok()?, signal.parse().ok()?)));
+    let (exit_code, signal) = both
+        .ok_or_else(|| format!("{NAME}: found {text:?}, expected an exit code and a signal, as in 0:15"))?;
+    let derived = var("SLURM_JOB_DERIVED_EC").and_then(|code| code.parse().ok());
+    Ok(Some(End {
+        exit_code,
+        signal,
+        derived: derived.unwrap_or_default(),
+    }))
 }
 
 fn write(run: &Path, record: &Record) -> Result<(), String> {
@@ -173,6 +208,35 @@ mod tests {
         assert!(of(&[]).unwrap_err().contains("SLURM_JOB_ID is not set"));
         let odd = of(&[("SLURM_JOB_ID", "7_1")]).unwrap_err();
         assert_eq!(odd, "SLURM_JOB_ID: found \"7_1\", expected a number");
+    }
+
+    #[test]
+    fn an_epilog_says_how_the_job_ended_where_slurm_does() {
+        let of = |text: Option<&str>| {
+            ending(|name| match name {
+                "SLURM_JOB_EXIT_CODE2" => text.map(str::to_owned),
+                "SLURM_JOB_DERIVED_EC" => Some("256".to_owned()),
+                _ => None,
+            })
+        };
+        let end = |exit_code, signal| {
+            Ok(Some(End {
+                exit_code,
+                signal,
+                derived: 256,
+            }))
+        };
+        assert_eq!(of(None), Ok(None));
+        assert_eq!(of(Some("0:0")), end(0, 0));
+        assert_eq!(of(Some("3:0")), end(3, 0));
+        assert_eq!(of(Some("0:15")), end(0, 15));
+        for odd in ["", "0", "x:0", "0:", "256:0"] {
+            assert!(
+                of(Some(odd))
+                    .unwrap_err()
+                    .contains("expected an exit code and a signal")
+            );
+        }
     }
 
     /// slurmd may start before the daemon does, and its umask is not ours.

@@ -6,6 +6,7 @@ mod config;
 pub mod dirs;
 mod help;
 mod hook;
+mod job;
 mod loading;
 mod metrics;
 mod order;
@@ -45,6 +46,9 @@ enum Command {
     /// Show what is wrong, the evidence, and what to do about it.
     #[command(after_long_help = help::WHY)]
     Why(why::WhyArgs),
+    /// Show the jobs of this node: what they use, and what those that have ended have used.
+    #[command(after_long_help = help::JOB)]
+    Job(job::JobArgs),
     /// Say that somebody looks after an incident; nothing else changes.
     #[command(after_long_help = help::ORDER)]
     Ack(order::OrderArgs),
@@ -123,6 +127,7 @@ fn perform(command: Command) -> anyhow::Result<ExitCode> {
         Command::Check(args) => check::check(&args),
         Command::Status(args) => status::status(&args),
         Command::Why(args) => why::why(&args),
+        Command::Job(args) => job::job(&args),
         Command::Ack(args) => order::ack(args),
         Command::Clear(args) => order::clear(args),
         Command::Release(args) => Ok(release::release(&args)),

@@ -33,6 +33,7 @@ use crate::actions::Reason;
 use crate::core::derive::affinity::Affinity;
 use crate::core::derive::owners::{Owner, jobs_on};
 use crate::core::derive::xid::Faults;
+use crate::core::ledger::Ledger;
 
 /// Requests of an earlier run of this program may still be answered; their numbers are not given again.
 const ACTIONS_OF_A_RUN: u64 = 1 << 20;
@@ -164,6 +165,11 @@ impl Engine {
     /// What each collector has noted for its next worker, by its name.
     pub fn notes(&self) -> &BTreeMap<String, String> {
         &self.state.notes
+    }
+
+    /// What has been counted.
+    pub fn ledger(&self) -> &Ledger {
+        &self.state.ledger
     }
 
     /// The last event that was taken of each collector, by its name: where its watcher is to go on.

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::files::Files;
 use super::hook::{Hooks, Record};
-use super::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_INFO, JOB_START};
+use super::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_INFO, JOB_PROLOG, JOB_START};
 use super::owned::{Caps, Owned, Unknown};
 use super::process;
 use super::tree::Folder;
@@ -114,6 +114,9 @@ impl Job {
             ],
         );
         out.info(&JOB_FOLDER, &[number, &self.folder.name]);
+        if hook.is_some() {
+            out.info(&JOB_PROLOG, &[number]);
+        }
         let start = hook.map(|h| h.start).or(self.began);
         out.push(&JOB_START, &[number], start.map_or(Value::Absent, Value::F64));
     }

@@ -119,6 +119,18 @@ pub static JOB_FOLDER: Metric = Metric {
     )
 };
 
+/// That a job's prolog has written what it knows: so an epilog may tell how the job ended.
+pub static JOB_PROLOG: Metric = Metric {
+    tier: Tier::Private,
+    ..of_job(
+        "slurm_job_prolog_info",
+        Kind::Info,
+        Unit::None,
+        "The hook of a job's prolog has written down whose the job is.",
+        "what the prolog's hook wrote",
+    )
+};
+
 /// A device that a job's own program of rules allows by name.
 pub static JOB_DEVICE: Metric = Metric {
     labels: &["jobid", "device"],
@@ -155,6 +167,7 @@ pub static METRICS: &[&Metric] = &[
     &JOB_OOM_KILLS,
     &JOB_TASKS,
     &JOB_FOLDER,
+    &JOB_PROLOG,
     &JOB_DEVICE,
     &JOB_DEVICES,
 ];

@@ -13,6 +13,7 @@ mod process;
 pub mod program;
 mod tree;
 mod user;
+mod watch;
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -25,16 +26,18 @@ use crate::{Cadence, Device, Devices, Env, Error, Settings, Source, Spec, domain
 use job::{Common, Job};
 use tree::{Folder, Tree};
 use user::{Shown, Users};
+use watch::{Changes, Known};
 
 /// The slurm collector.
 pub static SPEC: Spec = Spec {
     name: "slurm",
     domain: &domain::SLURM,
     metrics: metrics::METRICS,
-    events: false,
+    events: true,
     notes: false,
+    // A job that has just begun or ended is looked at though a scrape was a moment ago.
     cadence: Cadence::OnDemand {
-        fresh: Duration::from_secs(1),
+        fresh: Duration::from_millis(200),
     },
     slice: Duration::from_millis(500),
     deadline: Duration::from_secs(5),
@@ -87,8 +90,15 @@ impl Table {
 /// Never absent: a slurmd may be started at any time.
 fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
     let table = Table::checked(settings)?;
+    let budget = Budget::of_process();
+    let watcher = Changes {
+        tree: Tree::new(env, table.node.clone()),
+        budget: Arc::clone(&budget),
+        boot: boot::boot_id(env)?,
+        known: Known::default(),
+    };
     let common = Common {
-        budget: Budget::of_process(),
+        budget,
         programs: Mutex::new(bpf::programs(env)),
         hooks: hook::Hooks::new(env, &table.hooks),
         users: Users::new(table.user, table.salt),
@@ -101,7 +111,7 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
             common: Arc::new(common),
             known: None,
         }),
-        watcher: None,
+        watcher: Some(Box::new(watcher)),
     }))
 }
 

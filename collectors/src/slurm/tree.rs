@@ -1,6 +1,6 @@
 //! Where the cgroups of Slurm's jobs are: cgroup v2, v1, both at once, in any slice, and below a pod that holds a slurmd.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -94,6 +94,31 @@ impl Tree {
         Ok(found.into_values().collect())
     }
 
+    /// The folders in which folders of jobs, or those above them, come and go. Empty where there is no slurmd.
+    ///
+    /// # Errors
+    /// When one above them cannot be listed.
+    pub(super) fn places(&mut self, now: Instant) -> Result<Vec<PathBuf>, Error> {
+        let mut places = BTreeSet::new();
+        for top in self.v1_tops()? {
+            places.extend(top.parent().map(Path::to_owned));
+            places.extend(
+                root::list(&top)?
+                    .unwrap_or_default()
+                    .iter()
+                    .filter(|name| name.starts_with("uid_"))
+                    .map(|name| top.join(name)),
+            );
+            places.insert(top);
+        }
+        self.find_scopes(now)?;
+        for scope in &self.scopes {
+            places.extend(scope.parent().map(Path::to_owned));
+            places.insert(scope.clone());
+        }
+        Ok(places.into_iter().collect())
+    }
+
     /// Whether a folder that bears this node name, or none, is ours.
     fn is_ours(&self, node: Option<&str>) -> bool {
         match (&self.node, node) {
@@ -163,39 +188,40 @@ impl Tree {
         Ok(())
     }
 
-    /// `HIERARCHY/slurm[_NODE]/uid_UID/job_ID`, in the first hierarchy that has any.
-    fn v1(&self, found: &mut BTreeMap<String, Folder>) -> Result<(), Error> {
+    /// `HIERARCHY/slurm[_NODE]` of our node, in the first hierarchy that has any.
+    fn v1_tops(&self) -> Result<Vec<PathBuf>, Error> {
         for hierarchy in V1 {
             let top = self.mount.join(hierarchy);
-            let names = root::list(&top)?.unwrap_or_default();
-            let slurm = names
-                .iter()
-                .filter(|name| v1_node(name).is_some_and(|node| self.is_ours(node)));
-            let mut has_any = false;
-            for name in slurm {
-                has_any = true;
-                for user in root::list(&top.join(name))?.unwrap_or_default() {
-                    let Some(uid) = user.strip_prefix("uid_").and_then(|uid| uid.parse().ok()) else {
-                        continue;
-                    };
-                    let below = format!("{name}/{user}");
-                    for entry in root::entries(&top.join(&below))?.unwrap_or_default() {
-                        if matches!(JobName::parse(&entry.name), Some(JobName::Id(_))) {
-                            let v1 = format!("{below}/{}", entry.name);
-                            let folder = Folder {
-                                path: top.join(&v1),
-                                name: entry.name.clone(),
-                                inode: entry.inode,
-                                v1: Some(v1),
-                                uid: Some(uid),
-                            };
-                            found.insert(entry.name, folder);
-                        }
+            let mut names = root::list(&top)?.unwrap_or_default();
+            names.retain(|name| v1_node(name).is_some());
+            if !names.is_empty() {
+                names.retain(|name| v1_node(name).is_some_and(|node| self.is_ours(node)));
+                return Ok(names.into_iter().map(|name| top.join(name)).collect());
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// Below each, `uid_UID/job_ID`.
+    fn v1(&self, found: &mut BTreeMap<String, Folder>) -> Result<(), Error> {
+        for top in self.v1_tops()? {
+            for user in root::list(&top)?.unwrap_or_default() {
+                let Some(uid) = user.strip_prefix("uid_").and_then(|uid| uid.parse().ok()) else {
+                    continue;
+                };
+                for entry in root::entries(&top.join(&user))?.unwrap_or_default() {
+                    if matches!(JobName::parse(&entry.name), Some(JobName::Id(_))) {
+                        let slurm = top.file_name().unwrap_or_default().to_string_lossy();
+                        let folder = Folder {
+                            path: top.join(&user).join(&entry.name),
+                            name: entry.name.clone(),
+                            inode: entry.inode,
+                            v1: Some(format!("{slurm}/{user}/{}", entry.name)),
+                            uid: Some(uid),
+                        };
+                        found.insert(entry.name, folder);
                     }
                 }
-            }
-            if has_any {
-                break;
             }
         }
         Ok(())

@@ -9,7 +9,7 @@ use collectors::{Subject, SubjectKind};
 use crate::core::snapshot::{Sample, Snapshot};
 
 /// What an answer rests on, the best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub enum Evidence {
     /// The program that Slurm attached to the job's cgroup names the device: exact, used or not.
     DeviceProgram,
@@ -28,7 +28,7 @@ impl Evidence {
 }
 
 /// A GPU, or an instance of one, and a job that has it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Owner {
     /// The `gpu` label.
     pub gpu: String,

@@ -99,7 +99,7 @@ impl Engine {
                 self.out.progress(now);
                 return;
             }
-            EventBody::Sxid(_) | EventBody::Driver { .. } | EventBody::Rdma(_) => {}
+            EventBody::Sxid(_) | EventBody::Driver { .. } | EventBody::Rdma(_) | EventBody::Job(_) => {}
             EventBody::Xid(xid) => self.xid(event, xid, new),
             EventBody::FallenOffBus { pci } => self.xid(event, &fallen_off_bus(pci), new),
             EventBody::Identity { pci, uuid } => self.named(pci, uuid),
