@@ -248,7 +248,7 @@ mod tests {
         write(&run, &record).unwrap();
         let path = run.join("jobs/7.toml");
         assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o644);
-        assert_eq!(run.join("jobs").metadata().unwrap().mode() & 0o777, 0o755);
+        assert_eq!(run.join("jobs").metadata().unwrap().mode() & 0o777, 0o750);
         let ids = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
         dirs::prepare(&run, &state, ids.0, ids.1).unwrap();
         assert!(path.exists(), "a daemon that starts keeps it");

@@ -12,6 +12,7 @@ use collectors::sys::boot;
 use collectors::{BootId, Cursor, DOMAINS, EventBody};
 use tokio::sync::oneshot;
 
+use super::derive::owners::owners;
 use super::effects::{Effects, Step};
 use super::fleet::{Fleet, Told};
 use super::jobs::{self, Book, Keeper, Kept, Looks};
@@ -376,6 +377,8 @@ impl Daemon {
         let is_tick = done.iter().any(|w| matches!(w.purpose, Purpose::Tick));
         if is_tick {
             self.step(Input::Snapshot(&snapshot));
+        } else {
+            self.engine.look_at_jobs(owners(&snapshot));
         }
         self.keep_jobs(is_tick);
         let page = self.publish();
@@ -387,17 +390,17 @@ impl Daemon {
         }
     }
 
-    /// Has lines of jobs that have ended written, and with a tick the sums of those that run.
+    /// Has lines of jobs that have ended written, and the sums of those that run: at each tick, and without those that
+    /// have ended as soon as their lines are.
     fn keep_jobs(&mut self, is_tick: bool) {
-        // The thread lives as long as the process.
-        for line in self.jobs.closed() {
-            crate::ignore(self.keeper.send(Kept::Line(line)));
-        }
+        let closed = self.jobs.closed();
         let view = self.jobs.view();
-        if is_tick && (!view.running.is_empty() || !self.facts.jobs.running.is_empty()) {
-            let kept = jobs::kept(&self.jobs, &self.boot);
-            let sent = kept.map(|text| self.keeper.send(Kept::Book(text)));
-            crate::ignore(sent.unwrap_or(Ok(())));
+        let is_due = !closed.is_empty() || (is_tick && !view.running.is_empty());
+        let lines = closed.into_iter().map(Kept::Line);
+        let book = is_due.then(|| jobs::kept(&self.jobs, &self.boot)).flatten();
+        for kept in lines.chain(book.map(Kept::Book)) {
+            // The thread lives as long as the process.
+            crate::ignore(self.keeper.send(kept));
         }
         self.facts.jobs = Arc::new(view);
     }
@@ -407,7 +410,11 @@ impl Daemon {
         let wall = wall_clock().as_secs_f64();
         match job.what {
             JobEvent::Began => self.jobs.began(&job.folder, wall),
-            JobEvent::Ended => self.jobs.left(&job.folder),
+            JobEvent::Ended => {
+                for job in self.jobs.left(&job.folder) {
+                    self.engine.job_left(&job);
+                }
+            }
         }
         self.looks.stirred(boot::boottime(), job.what == JobEvent::Began);
     }

@@ -21,6 +21,7 @@ mod repeats;
 mod resets;
 mod show;
 mod sight;
+mod tenants;
 pub mod trail;
 pub mod verdict;
 pub mod view;

@@ -20,5 +20,7 @@ mod cluster;
 mod ends;
 mod free;
 mod kinds;
+mod ledger;
 mod mig;
 mod order;
+mod sums;

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use collectors::slurm::cgroup::JobName;
 use collectors::slurm::metrics::{
@@ -17,7 +18,7 @@ use super::line::{End, Line, RESULTS};
 use super::view::JobsView;
 use crate::core::derive::owners::{Owner, owners};
 use crate::core::ledger::Count;
-use crate::core::snapshot::{Presence, Sample, Snapshot};
+use crate::core::snapshot::{DeviceState, Presence, Sample, Snapshot};
 
 /// More jobs than these at once are not told apart.
 const MOST: usize = 4096;
@@ -25,6 +26,8 @@ const MOST: usize = 4096;
 const SHOWN: usize = 256;
 /// A job that was told of and has not been read within so many seconds is none any more.
 const UNREAD: f64 = 30.0;
+/// Whose a GPU was while nobody looked for longer is not known.
+const BLIND: Duration = Duration::from_secs(60);
 /// For how long a line waits for the epilog of a job that had a prolog, in seconds.
 const EPILOG: f64 = 600.0;
 
@@ -76,7 +79,8 @@ pub struct Book {
 /// A snapshot, as far as the next one is compared with it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Last {
-    wall: f64,
+    /// When it was taken, as time since boot.
+    at: Duration,
     owners: Vec<Owner>,
     counters: Counters,
 }
@@ -115,11 +119,14 @@ impl Book {
         });
     }
 
-    /// The kernel tells that a folder of a job is gone. The last reading is still to come.
-    pub fn left(&mut self, folder: &str) {
-        for running in self.running.values_mut().filter(|r| r.folder == folder) {
+    /// The kernel tells that a folder of a job is gone: of which jobs. Their last reading is still to come.
+    pub fn left(&mut self, folder: &str) -> Vec<String> {
+        let theirs = self.running.iter_mut().filter(|(_, r)| r.folder == folder);
+        let gone = theirs.map(|(job, running)| {
             running.is_gone = true;
-        }
+            job.clone()
+        });
+        gone.collect()
     }
 
     /// An epilog tells how its job ended.
@@ -146,12 +153,8 @@ impl Book {
             // Nobody looks: nothing has ended, and what GPUs do meanwhile is still their last owners'.
             return;
         };
-        let before = self
-            .last
-            .as_ref()
-            .map(|last| last.owners.clone())
-            .unwrap_or_default();
-        self.attribute(snapshot, wall);
+        let counters = Counters::of(snapshot);
+        self.attribute(&counters, snapshot.at);
         let mut seen = Vec::new();
         for sample in collector.samples(snapshot.at) {
             if sample.metric == &JOB_INFO
@@ -165,11 +168,23 @@ impl Book {
                 running.read(&sample);
             }
         }
-        self.name_gpus();
-        self.count_xids(xids, &before);
-        // A job whose reading has not come back has not ended.
-        let is_late = |d: &crate::core::snapshot::DeviceState| d.late.is_some() || d.error.is_some();
-        if collector.devices.iter().any(is_late) {
+        // A job whose reading has not come back has not ended, and has what it had.
+        let is_read = |d: &DeviceState| !d.is_new() && d.shown(snapshot.at, collector.max_age());
+        let all_read = collector.devices.iter().all(is_read);
+        let before = self.last.take().map(|last| last.owners).unwrap_or_default();
+        let mut owners = owners(snapshot);
+        if !all_read {
+            let is_unread = |o: &&Owner| !seen.contains(&o.job) && self.running.contains_key(&o.job);
+            owners.extend(before.iter().filter(is_unread).cloned());
+        }
+        self.name_gpus(&owners, &counters);
+        self.count_xids(xids, &before, &owners);
+        self.last = Some(Last {
+            at: snapshot.at,
+            owners,
+            counters,
+        });
+        if !all_read {
             return;
         }
         let is_over = |(job, running): &(&String, &Running)| {
@@ -249,79 +264,67 @@ impl Book {
     }
 
     /// Gives what moved since the last snapshot to those who had the GPUs then, and the node.
-    fn attribute(&mut self, snapshot: &Snapshot, wall: f64) {
-        let counters = Counters::of(snapshot);
-        let owners = owners(snapshot);
-        if let Some(last) = &self.last {
-            let seconds = (wall - last.wall).max(0.0);
-            for owner in &last.owners {
-                let Some(running) = self.running.get_mut(&owner.job) else {
-                    continue;
-                };
-                let Some(used) = running.line.gpu(&owner.gpu, &owner.gpu_instance) else {
-                    continue;
-                };
-                used.seconds += seconds * owner.share;
-                // What the whole counts says nothing about an instance.
-                if owner.gpu_instance.is_empty() {
-                    let moved = counters.since(&last.counters, &owner.gpu);
-                    add(
-                        &mut used.energy_joules,
-                        moved.energy_joules.map(|j| j * owner.share),
-                    );
-                    add(
-                        &mut used.busy_seconds,
-                        moved.busy.map(|load| load * seconds * owner.share),
-                    );
-                    for (reason, held) in moved.throttle_seconds {
-                        *used.throttle_seconds.entry(reason).or_default() += held * owner.share;
-                    }
-                }
-            }
-            let node = counters.node_since(&last.counters);
-            let is_shared = self.running.len() > 1;
-            for running in self.running.values_mut() {
-                running.line.shared |= is_shared;
-                for (name, by) in &node {
-                    *running.line.node.entry(name.clone()).or_default() += by;
-                }
-            }
-        }
-        for owner in &owners {
-            let used = counters
-                .memory(&owner.gpu, &owner.gpu_instance)
-                .map(|bytes| bytes * owner.share);
+    fn attribute(&mut self, counters: &Counters, at: Duration) {
+        let apart = |last: &&Last| at.saturating_sub(last.at);
+        let Some(last) = self.last.as_ref().filter(|last| apart(last) <= BLIND) else {
+            return;
+        };
+        let seconds = apart(&last).as_secs_f64();
+        for owner in &last.owners {
             let running = self.running.get_mut(&owner.job);
-            if let Some(gpu) = running.and_then(|r| r.line.gpu(&owner.gpu, &owner.gpu_instance)) {
-                gpu.memory_bytes = used;
-                gpu.memory_peak_bytes = used.map_or(gpu.memory_peak_bytes, |used| {
-                    Some(gpu.memory_peak_bytes.unwrap_or_default().max(used))
-                });
+            let Some(used) = running.and_then(|r| r.line.gpu(&owner.gpu, &owner.gpu_instance)) else {
+                continue;
+            };
+            used.seconds += seconds * owner.share;
+            // What the whole counts says nothing about an instance.
+            if owner.gpu_instance.is_empty() {
+                let moved = counters.since(&last.counters, &owner.gpu);
+                add(
+                    &mut used.energy_joules,
+                    moved.energy_joules.map(|j| j * owner.share),
+                );
+                add(
+                    &mut used.busy_seconds,
+                    moved.busy.map(|load| load * seconds * owner.share),
+                );
+                for (reason, held) in moved.throttle_seconds {
+                    *used.throttle_seconds.entry(reason).or_default() += held * owner.share;
+                }
             }
         }
-        self.last = Some(Last {
-            wall,
-            owners,
-            counters,
-        });
+        let node = counters.node_since(&last.counters);
+        let is_shared = self.running.len() > 1;
+        for running in self.running.values_mut() {
+            running.line.shared |= is_shared;
+            for (name, by) in &node {
+                *running.line.node.entry(name.clone()).or_default() += by;
+            }
+        }
     }
 
-    fn name_gpus(&mut self) {
-        for owner in self.last.iter().flat_map(|last| &last.owners) {
+    /// Takes over which GPUs each job has now, and what is used of their memory.
+    fn name_gpus(&mut self, owners: &[Owner], counters: &Counters) {
+        for owner in owners {
             let Some(running) = self.running.get_mut(&owner.job) else {
                 continue;
             };
-            running.line.gpu(&owner.gpu, &owner.gpu_instance);
             // In the order of their words, the better one comes first.
             let (known, word) = (&mut running.line.evidence, owner.evidence.word());
             if known.as_deref().is_none_or(|known| known < word) {
                 *known = Some(word.to_owned());
             }
+            let used = counters.memory(&owner.gpu, &owner.gpu_instance);
+            let used = used.map(|bytes| bytes * owner.share);
+            if let Some(gpu) = running.line.gpu(&owner.gpu, &owner.gpu_instance) {
+                gpu.memory_bytes = used;
+                let most = gpu.memory_peak_bytes.into_iter().chain(used).reduce(f64::max);
+                gpu.memory_peak_bytes = most;
+            }
         }
     }
 
     /// New Xids of a GPU are of those who had it `before`, since many a job ends by one, else of those who have it now.
-    fn count_xids(&mut self, xids: &Xids, before: &[Owner]) {
+    fn count_xids(&mut self, xids: &Xids, before: &[Owner], now: &[Owner]) {
         let counts: BTreeMap<String, BTreeMap<u32, u64>> = xids
             .iter()
             .map(|(gpu, codes)| {
@@ -335,11 +338,6 @@ impl Book {
         let Some(known) = self.xids.replace(counts.clone()) else {
             return;
         };
-        let now = self
-            .last
-            .as_ref()
-            .map(|last| last.owners.clone())
-            .unwrap_or_default();
         for (gpu, codes) in &counts {
             let of = |owners: &[Owner]| -> Vec<String> {
                 let all = owners.iter().filter(|owner| owner.gpu == *gpu);
@@ -347,7 +345,7 @@ impl Book {
             };
             let mut jobs = of(before);
             if jobs.is_empty() {
-                jobs = of(&now);
+                jobs = of(now);
             }
             for (code, n) in codes {
                 let known = known.get(gpu).and_then(|codes| codes.get(code)).copied();

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use collectors::gpu::metrics as gpu;
 use collectors::rdma::metrics as rdma;
@@ -28,6 +29,8 @@ struct Node {
     /// Which life of a job of the same number it is.
     life: &'static str,
     has_prolog: bool,
+    /// Its worker has just begun: jobs are listed and not read.
+    is_new: bool,
 }
 
 impl Node {
@@ -40,6 +43,7 @@ impl Node {
             sent: 0,
             life: "1",
             has_prolog: false,
+            is_new: false,
         }
     }
 
@@ -86,7 +90,9 @@ impl Node {
         (gpus, self.jobs.iter().map(job).collect())
     }
 
-    fn snapshot(&self) -> Snapshot {
+    /// As it is read at that time of the wall clock, by which the one since boot goes too.
+    fn snapshot(&self, wall: f64) -> Snapshot {
+        let at = sample::AT + Duration::from_secs_f64(wall - START);
         let (gpus, mut jobs) = self.devices();
         if self.late {
             jobs.push(sample::late("another"));
@@ -106,13 +112,22 @@ impl Node {
                 _ => {}
             }
         }
+        snapshot.at = at;
+        let devices = snapshot.collectors.iter_mut().flat_map(|c| &mut c.devices);
+        devices.filter(|d| d.late.is_none()).for_each(|d| d.at = at);
+        if self.is_new {
+            let slurm = snapshot.collectors.iter_mut().filter(|c| c.spec.name == "slurm");
+            slurm
+                .flat_map(|c| &mut c.devices)
+                .for_each(|d| d.at = Duration::ZERO);
+        }
         snapshot
     }
 }
 
 /// Takes a snapshot, and gives the lines that it closes.
 fn take(book: &mut Book, node: &Node, wall: f64) -> Vec<Line> {
-    book.take(&node.snapshot(), &BTreeMap::new(), wall);
+    book.take(&node.snapshot(wall), &BTreeMap::new(), wall);
     closed(book)
 }
 
@@ -229,8 +244,24 @@ fn while_nobody_looks_nothing_ends() {
     let mut late = node.clone();
     late.late = true;
     assert_eq!(take(&mut book, &late, START + 20.0), []);
+    let mut new = node.with("7", &["nvidia0"]);
+    new.is_new = true;
+    assert_eq!(take(&mut book, &new, START + 25.0), []);
     let lines = take(&mut book, &node, START + 30.0);
     assert_eq!((lines.len(), lines[0].gpu_seconds), (1, 30.0));
+}
+
+#[test]
+fn what_happened_while_nobody_looked_for_long_is_nobodys() {
+    let (mut book, node) = (Book::default(), Node::new());
+    let running = node.with("7", &["nvidia0"]);
+    take(&mut book, &running, START);
+    take(&mut book, &running.joules([9000.0, 2000.0]), START + 3600.0);
+    let lines = take(&mut book, &node.joules([9100.0, 2000.0]), START + 3610.0);
+    assert_eq!(
+        (lines[0].gpu_seconds, lines[0].gpu_energy_joules),
+        (10.0, Some(100.0))
+    );
 }
 
 /// The kernel tells of it at once; its reading may be of before.
@@ -324,12 +355,20 @@ fn an_xid_is_of_the_job_that_had_the_gpu_though_it_ended_by_it() {
         BTreeMap::from([("GPU-0".to_owned(), BTreeMap::from([(31, count)]))])
     };
     // One from before the first look is nobody's.
-    book.take(&node.with("7", &["nvidia0"]).snapshot(), &xids(4), START);
-    book.take(&node.with("8", &["nvidia0"]).snapshot(), &xids(6), START + 5.0);
+    book.take(&node.with("7", &["nvidia0"]).snapshot(START), &xids(4), START);
+    book.take(
+        &node.with("8", &["nvidia0"]).snapshot(START + 5.0),
+        &xids(6),
+        START + 5.0,
+    );
     let lines = closed(&mut book);
     assert_eq!((lines[0].job.as_str(), &lines[0].xids), ("7", &[(31, 2)].into()));
-    book.take(&node.with("8", &["nvidia0"]).snapshot(), &xids(7), START + 9.0);
-    book.take(&node.snapshot(), &xids(7), START + 9.0);
+    book.take(
+        &node.with("8", &["nvidia0"]).snapshot(START + 9.0),
+        &xids(7),
+        START + 9.0,
+    );
+    book.take(&node.snapshot(START + 9.0), &xids(7), START + 9.0);
     assert_eq!(closed(&mut book)[0].xids, [(31, 1)].into());
 }
 
@@ -344,7 +383,7 @@ fn a_daemon_that_starts_anew_goes_on_with_the_sums() {
     // Lines are written in order: once this one is there, so are the sums.
     keeper.send(Kept::Line(Line::default().into())).unwrap();
     let is_there = || Ok((recall(dir.path()).len() == 1).then_some(()));
-    testkit::wait::until("the line", std::time::Duration::from_secs(60), is_there).unwrap();
+    testkit::wait::until("the line", Duration::from_secs(60), is_there).unwrap();
     let mut again = restore(dir.path(), &boot);
     let lines = take(&mut again, &node.joules([1100.0, 2000.0]), START + 40.0);
     assert_eq!(
