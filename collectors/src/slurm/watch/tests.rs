@@ -22,7 +22,7 @@ impl Node {
     /// `folders` are there before it begins.
     fn new(folders: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let mount = dir.path().join("root/sys/fs/cgroup");
+        let mount = dir.path().join("sys/fs/cgroup");
         fs::create_dir_all(&mount).unwrap();
         if folders.iter().any(|f| f.starts_with("system.slice")) {
             fs::write(mount.join("cgroup.controllers"), "cpu\n").unwrap();
@@ -54,7 +54,7 @@ impl Node {
     }
 
     fn path(&self, folder: &str) -> PathBuf {
-        Path::new(self.dir.path()).join("root/sys/fs/cgroup").join(folder)
+        Path::new(self.dir.path()).join("sys/fs/cgroup").join(folder)
     }
 
     fn make(&self, folder: &str) {
@@ -134,6 +134,6 @@ fn a_node_without_a_slurmd_has_nothing_to_watch() {
         known: Known::default(),
     };
     assert!(!watcher.ready(Duration::ZERO));
-    fs::create_dir_all(dir.path().join("root/sys/fs/cgroup/freezer/slurm_n0")).unwrap();
+    fs::create_dir_all(dir.path().join("sys/fs/cgroup/freezer/slurm_n0")).unwrap();
     assert!(watcher.ready(Duration::ZERO));
 }
