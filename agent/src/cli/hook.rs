@@ -6,7 +6,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use collectors::slurm::hook::Record;
 
@@ -35,6 +35,11 @@ pub(super) struct HookArgs {
 
 /// The longest value that is taken over, in characters.
 const LONGEST: usize = 256;
+
+/// A record that no epilog has removed is of a job that has ended long ago: the node has lost its power.
+const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+/// So many of those are removed by one call, which is to be quick.
+const REMOVED: usize = 8;
 
 /// Does it, and says what went wrong.
 pub(super) fn hook(command: &HookCommand) -> ExitCode {
@@ -105,7 +110,13 @@ fn write(run: &Path, record: &Record) -> Result<(), String> {
     let text = toml::to_string(record).map_err(|e| e.to_string())?;
     let folder = dirs::jobs(run).map_err(|e| e.to_string())?;
     let path = folder.join(Record::file(record.job));
-    store::replace(&path, text.as_bytes(), 0o644, false).map_err(|e| e.to_string())
+    store::replace(&path, text.as_bytes(), 0o644, false).map_err(|e| e.to_string())?;
+    let is_record = |name: &str| {
+        let job = name.strip_suffix(".toml");
+        job.is_some_and(|job| job.parse::<u32>().is_ok())
+    };
+    files::remove_old(&folder, is_record, KEPT, REMOVED).map_err(|e| e.to_string())?;
+    Ok(())
 }
 
 fn forget(run: &Path, job: u32) -> Result<(), String> {
@@ -255,6 +266,37 @@ mod tests {
         forget(&run, 7).unwrap();
         assert!(!path.exists());
         forget(&run, 7).unwrap();
+    }
+
+    /// Where the node was switched off no epilog has run.
+    #[test]
+    fn records_that_were_left_long_ago_are_removed_a_few_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let jobs = dir.path().join("jobs");
+        let record = of(PROLOG).unwrap();
+        write(dir.path(), &record).unwrap();
+        let put = |name: &str, days: u64| {
+            let file = fs::File::create(jobs.join(name)).unwrap();
+            let at = SystemTime::now() - Duration::from_secs(days * 24 * 3600);
+            file.set_modified(at).unwrap();
+        };
+        for job in 100..110 {
+            put(&format!("{job}.toml"), 31);
+        }
+        put("200.toml", 29);
+        put("notes.toml", 31);
+        let left = || {
+            let names = fs::read_dir(&jobs).unwrap();
+            names
+                .map(|e| e.unwrap().file_name().into_string().unwrap())
+                .collect::<Vec<_>>()
+        };
+        write(dir.path(), &record).unwrap();
+        assert_eq!(left().len(), 13 - REMOVED);
+        write(dir.path(), &record).unwrap();
+        let mut left = left();
+        left.sort();
+        assert_eq!(left, ["200.toml", "7.toml", "notes.toml"]);
     }
 
     /// The run directory is the daemon's too, and a hook runs as root.
