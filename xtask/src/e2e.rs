@@ -38,7 +38,7 @@ const GROUPS: &[Group] = &[
         name: "slurm",
         package: "nodewarden",
         targets: &["jobs"],
-        packages: &[SLURM, &["fuse3", "prometheus"]],
+        packages: &[SLURM, &["fuse3"]],
     },
     Group {
         name: "faults",

@@ -23,4 +23,3 @@ mod kinds;
 mod ledger;
 mod mig;
 mod order;
-mod sums;

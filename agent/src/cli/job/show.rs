@@ -150,7 +150,7 @@ fn result(line: &Line) -> &'static str {
 
 fn paint(line: &Line) -> Paint {
     match result(line) {
-        "completed" => Paint::Good,
+        "completed_or_cancelled" => Paint::Good,
         "running" | "ended" => Paint::Plain,
         _ => Paint::Bad,
     }

@@ -370,6 +370,10 @@ impl Book {
         };
         line.ended = Some(wall);
         line.sum();
+        // What moves from now on is not the next run's of the same number.
+        if let Some(last) = &mut self.last {
+            last.owners.retain(|owner| owner.job != job);
+        }
         // One that was requeued before its epilog told: the epilog was that run's.
         if let Some(Waiting { line, .. }) = self.waiting.remove(job) {
             self.write(line);

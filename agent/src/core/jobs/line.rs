@@ -113,20 +113,21 @@ pub struct End {
     pub derived: u32,
 }
 
-/// Words for how jobs end: the `result` label.
-pub const RESULTS: [&str; 5] = ["completed", "failed", "killed", "out_of_memory", "unknown"];
+/// Words for how jobs end: the `result` label. Of a job that was cancelled or had no time left Slurm tells the epilog the
+/// exit code that its batch script had by then, which is 0.
+pub const RESULTS: [&str; 5] = ["completed_or_cancelled", "failed", "killed", "out_of_memory", "unknown"];
 
 impl Line {
     /// How it ended, in a word of [`RESULTS`].
     pub fn result(&self) -> &'static str {
-        let [completed, failed, killed, out_of_memory, unknown] = RESULTS;
+        let [well, failed, killed, out_of_memory, unknown] = RESULTS;
         match self.end {
             None => unknown,
             Some(End {
                 signal: 0,
                 exit_code: 0,
                 ..
-            }) => completed,
+            }) => well,
             // Which process was killed nobody says; a job that went on without it has completed.
             Some(_) if self.oom_kills.is_some_and(|n| n > 0.0) => out_of_memory,
             Some(End { signal: 0, .. }) => failed,
@@ -178,8 +179,8 @@ mod tests {
             ..Line::default()
         };
         assert_eq!(Line::default().result(), "unknown");
-        assert_eq!(line(0, 0, 0.0).result(), "completed");
-        assert_eq!(line(0, 0, 1.0).result(), "completed");
+        assert_eq!(line(0, 0, 0.0).result(), "completed_or_cancelled");
+        assert_eq!(line(0, 0, 1.0).result(), "completed_or_cancelled");
         assert_eq!(line(3, 0, 0.0).result(), "failed");
         assert_eq!(line(0, 15, 0.0).result(), "killed");
         assert_eq!(line(137, 0, 1.0).result(), "out_of_memory");

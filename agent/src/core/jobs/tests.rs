@@ -178,7 +178,7 @@ fn a_job_has_a_line_when_it_has_ended() {
     assert_eq!(lines, [expected]);
     assert_eq!(take(&mut book, &node, START + 30.0), [], "once");
     assert_eq!(book.view().results["unknown"], 1);
-    assert_eq!(book.view().results["completed"], 0);
+    assert_eq!(book.view().results["completed_or_cancelled"], 0);
 }
 
 #[test]
@@ -318,7 +318,7 @@ fn an_epilog_tells_how_a_job_ended_before_its_end_is_seen_or_after() {
     book.told(7, end(0), START + 1.0);
     let lines = take(&mut book, &node, START + 2.0);
     let results = |lines: &[Line]| -> Vec<_> { lines.iter().map(|l| (l.job.clone(), l.result())).collect() };
-    assert_eq!(results(&lines), [("7".to_owned(), "completed")]);
+    assert_eq!(results(&lines), [("7".to_owned(), "completed_or_cancelled")]);
     // The others wait, and are shown as ended meanwhile.
     let waiting: Vec<_> = book
         .view()
@@ -342,7 +342,7 @@ fn an_epilog_tells_how_a_job_ended_before_its_end_is_seen_or_after() {
     );
     let counted = book.view().results;
     assert_eq!(
-        (counted["completed"], counted["killed"], counted["unknown"]),
+        (counted["completed_or_cancelled"], counted["killed"], counted["unknown"]),
         (1, 1, 1)
     );
 }
