@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use super::*;
 use crate::slurm::program::tests::{gpu_program, with_caps};
@@ -174,7 +175,7 @@ fn full_table() -> (String, BTreeMap<String, u32>) {
     let (mut text, mut minors) = ("config 1\nmonitor 2\n".to_owned(), BTreeMap::new());
     let mut next = 3;
     let mut add = |name: String| {
-        text.push_str(&format!("{name} {next}\n"));
+        writeln!(text, "{name} {next}").unwrap();
         minors.insert(name, next);
         next += 1;
     };
