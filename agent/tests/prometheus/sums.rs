@@ -44,7 +44,9 @@ fn node() -> (Node, FakeNvml) {
     let driver = FakeNvml::install(&folder, &fixture("nvidia/h100/nvml.toml")).unwrap();
     driver.mig(0, "halves").unwrap();
     node.set(&format!("nvidia.library={:?}", driver.library()));
-    node.start();
+    // Programs of cgroups are files there.
+    node.recorded = Some(node.path(""));
+    node.spawn();
     (node, driver)
 }
 
@@ -56,7 +58,7 @@ fn of<'a>(page: &'a [Sample], name: &'a str) -> impl Iterator<Item = &'a Sample>
 fn page(node: &Node) -> Vec<Sample> {
     let mut last = Vec::new();
     let found = wait::until("all jobs use something", PATIENCE, || {
-        last = node.metrics();
+        last = node.try_metrics().unwrap_or_default();
         let uses = |job: &&str| {
             let named = |name| of(&last, name).any(|s| s.label("jobid") == Some(job));
             named("slurm_job_gpu_memory_bytes") && named("slurm_job_gpu_info")
