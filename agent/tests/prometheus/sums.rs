@@ -86,7 +86,10 @@ fn tests(pages: [&[Sample]; 2], expected: &[(&str, Vec<(String, f64)>)]) -> Stri
         "rule_files: [{}]\nevaluation_interval: 1m\ntests:\n- interval: 1m\n  input_series:\n",
         rules().display()
     );
-    for sample in pages[0].iter().filter(|s| s.name.contains("gpu")) {
+    for sample in pages[0]
+        .iter()
+        .filter(|s| s.name.starts_with("slurm_") || s.name == "gpu_memory_used_bytes")
+    {
         let after = pages[1]
             .iter()
             .find(|s| s.name == sample.name && s.labels == sample.labels);
@@ -128,7 +131,11 @@ fn shards_an_instance_and_whole_gpus_add_up() {
     let after = node.metrics();
 
     let job = |name: &str, job: &str| format!("{name}{{jobid=\"{job}\"}}");
-    let gpu = |gpu: usize, instance: &str| format!("{{gpu=\"{}\", gpu_instance=\"{instance}\"}}", label(gpu));
+    // Prometheus knows no label without a value.
+    let gpu = |gpu: usize, instance: &str| match instance {
+        "" => format!("{{gpu=\"{}\"}}", label(gpu)),
+        _ => format!("{{gpu=\"{}\", gpu_instance=\"{instance}\"}}", label(gpu)),
+    };
     let shares: Vec<_> = [("4712", 2.0), ("4713", 0.5), ("4714", 0.5), (WITH_INSTANCE, 1.0)]
         .map(|(id, share)| (job("jobid:slurm_job_gpus:sum", id), share))
         .to_vec();
