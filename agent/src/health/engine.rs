@@ -176,7 +176,9 @@ impl Engine {
         // What may only be observed keeps no node out of service that another finding has drained.
         let observed = checks::check(finding.check).is_some_and(|c| c.ceiling == Mode::Observe);
         finding.drains &= !observed;
-        finding.jobs = jobs_on(&self.owners, &finding.subject);
+        if finding.jobs.is_empty() {
+            finding.jobs = jobs_on(&self.owners, &finding.subject);
+        }
         let frame = Frame {
             boot: &self.boot,
             now_ms: millis(self.now.boottime),

@@ -99,7 +99,7 @@ fn the_table_keeps_the_rules_of_names() {
         assert!(stem.ends_with(metric.unit.suffix()), "{}", metric.name);
         assert!(metric.help.ends_with('.'), "{}", metric.name);
         // Its value is a share, so that a join with it needs no other series.
-        let info = metric.kind == collectors::Kind::Info || metric == &JOB_GPU;
+        let info = metric.kind == collectors::Kind::Info || *metric == &JOB_GPU;
         assert_eq!(metric.name.ends_with("_info"), info, "{}", metric.name);
     }
 }
