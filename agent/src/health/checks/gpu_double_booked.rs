@@ -3,7 +3,7 @@
 use collectors::SubjectKind;
 
 use super::gpu_foreign_process::{Intruders, intruders};
-use super::gpu_use::{Place, is_foreign};
+use super::gpu_process::{Place, is_foreign};
 use super::{Check, Scope, Version};
 use crate::health::Mode;
 use crate::health::condition::Judged;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use collectors::SubjectKind;
 
-use super::gpu_use::{Jobs, Owned, Part, Place, Process, ended_parts, is_foreign, parts, some};
+use super::gpu_process::{Place, Process, is_foreign, some};
+use super::gpu_use::{Jobs, Owned, Part, ended_parts, parts};
 use super::{Check, Scope, Version};
 use crate::health::Mode;
 use crate::health::condition::{Judged, Pace, Reading};

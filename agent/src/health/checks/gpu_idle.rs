@@ -6,7 +6,8 @@ use std::time::Duration;
 use collectors::gpu::metrics as m;
 use collectors::{Subject, SubjectKind};
 
-use super::gpu_use::{Jobs, Part, ended_jobs, parts, some};
+use super::gpu_process::some;
+use super::gpu_use::{Jobs, Part, ended_jobs, parts};
 use super::{Check, Scope, Version};
 use crate::health::Mode;
 use crate::health::condition::{Judged, Reading, USUAL};

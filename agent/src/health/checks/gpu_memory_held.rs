@@ -8,7 +8,8 @@ use collectors::gpu::metrics as m;
 use collectors::nvidia::metrics as n;
 
 use super::gpu::line;
-use super::gpu_use::{Jobs, Owned, Part, Place, Process, ended_parts, parts, some};
+use super::gpu_process::{Place, Process, some};
+use super::gpu_use::{Jobs, Owned, Part, ended_parts, parts};
 use super::{Check, Scope, Version};
 use crate::health::Mode;
 use crate::health::condition::{Judged, Reading, USUAL};

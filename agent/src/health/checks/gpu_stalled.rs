@@ -9,7 +9,8 @@ use collectors::rdma::metrics::{PORT_INFO, PORT_RCV_DATA, PORT_XMIT_DATA};
 use collectors::{Subject, SubjectKind};
 
 use super::gpu::whole;
-use super::gpu_use::{Jobs, Owned, Part, ended_jobs, parts, some};
+use super::gpu_process::some;
+use super::gpu_use::{Jobs, Owned, Part, ended_jobs, parts};
 use super::rdma_port::{Link, Port, number};
 use super::{Check, Scope, Version};
 use crate::core::snapshot::Presence;

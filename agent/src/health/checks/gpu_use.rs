@@ -1,4 +1,4 @@
-//! Whose each GPU is and who uses it, for the checks about jobs. What is not known is said to be so.
+//! Whose each GPU is, for the checks about jobs. What is not known is said to be so.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -9,28 +9,12 @@ use collectors::{Subject, SubjectKind};
 
 use super::Check;
 use super::gpu::{Gpu, gpus, key, whole};
+use super::gpu_process::{Process, processes};
 use crate::core::derive::owners::{Evidence, Owner};
 use crate::core::snapshot::{Presence, Snapshot};
 use crate::health::condition::{Judged, Reading, USUAL};
 use crate::health::finding::{Finding, Remedy};
 use crate::health::judge::Judge;
-
-/// Programs that serve a GPU and no one user, by what the kernel keeps of their names: 15 letters. The server of MPS computes
-/// for its clients, which are listed beside it.
-const SERVANTS: [&str; 12] = [
-    "nv-hostengine",
-    "dcgm-exporter",
-    "dcgmi",
-    "nvidia-smi",
-    "nvidia-persiste",
-    "nv-fabricmanage",
-    "nvidia-imex",
-    "nvidia-cuda-mps",
-    "nvidia-device-p",
-    "Xorg",
-    "Xwayland",
-    "gnome-shell",
-];
 
 /// The jobs of this node, as far as they could be read.
 #[derive(Debug, Default)]
@@ -72,7 +56,17 @@ impl<'a> Jobs<'a> {
 
     /// Whether every job there is was read, and the devices of each.
     fn all_known(&self) -> bool {
-        self.listed && self.folders.values().all(|job| self.devices.contains_key(job))
+        self.listed && self.folders.values().all(|job| self.is_read(job))
+    }
+
+    /// The job whose cgroup bears that name. `None`: one that has just begun, or of another slurmd, is not listed.
+    pub(super) fn of_folder(&self, folder: &str) -> Option<&'a str> {
+        self.folders.get(folder).copied()
+    }
+
+    /// Whether the devices of a job are known.
+    pub(super) fn is_read(&self, job: &str) -> bool {
+        self.devices.contains_key(job)
     }
 
     /// Whether a job is on the node.
@@ -90,47 +84,6 @@ pub(super) enum Owned {
     Nobody,
     /// Not known.
     Unknown,
-}
-
-/// Where a process is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place<'a> {
-    /// In the cgroup of a job, by its name.
-    Job(&'a str),
-    /// In that of a pod of Kubernetes, by its uid.
-    Pod(&'a str),
-    /// In neither.
-    Outside,
-    /// Not known.
-    Unknown,
-}
-
-/// One that computes on a GPU.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Process<'a> {
-    pub(super) pid: &'a str,
-    pub(super) place: Place<'a>,
-    /// What it calls itself.
-    pub(super) program: Option<&'a str>,
-    /// Memory of the GPU that it has, in bytes.
-    pub(super) memory: Option<u64>,
-}
-
-impl Process<'_> {
-    /// Whether it serves the GPU and no user.
-    pub(super) fn is_servant(&self) -> bool {
-        self.program.is_some_and(|program| SERVANTS.contains(&program))
-    }
-
-    /// What tells it from another that gets its number.
-    pub(super) fn id(&self) -> String {
-        format!("{} {}", self.pid, self.program.unwrap_or_default())
-    }
-
-    /// `"python3" (pid 500)`, for people. Its name may hold anything.
-    pub(super) fn words(&self) -> String {
-        format!("{:?} (pid {})", self.program.unwrap_or_default(), self.pid)
-    }
 }
 
 /// A GPU that is not divided, or an instance of one.
@@ -254,77 +207,6 @@ fn owned(owners: &[Owner], gpu: &Gpu<'_>, instance: &str, all_known: bool) -> Ow
         () if !jobs.is_empty() => Owned::By(jobs),
         () if all_known && !owners.iter().any(|o| is_it(&o)) => Owned::Nobody,
         () => Owned::Unknown,
-    }
-}
-
-/// The processes of a GPU by instance, and whether these are all of them and it is known where each is.
-fn processes<'a>(gpu: &Gpu<'a>, instances: &[&str]) -> (Vec<(&'a str, Process<'a>)>, bool) {
-    let mut found: BTreeMap<(&'a str, &'a str), Process<'a>> = BTreeMap::new();
-    for metric in [&m::PROCESS_OWNED, &m::PROCESS_PLACE, &m::PROCESS_PROGRAM] {
-        for sample in gpu.all(metric) {
-            let [_, instance, pid, rest @ ..] = sample.labels else {
-                continue;
-            };
-            let (instance, pid) = (instance.as_str(), pid.as_str());
-            let process = found.entry((instance, pid)).or_insert(Process {
-                pid,
-                place: Place::Unknown,
-                program: None,
-                memory: None,
-            });
-            match rest {
-                [folder] if sample.metric == &m::PROCESS_PLACE => process.place = place(folder),
-                [program] if sample.metric == &m::PROCESS_PROGRAM => process.program = Some(program.as_str()),
-                _ => process.memory = whole(Some(sample)),
-            }
-        }
-    }
-    let known = u64::try_from(found.len()).ok();
-    let complete =
-        whole(gpu.one(&m::PROCESSES)) == known && found.keys().all(|(part, _)| instances.contains(part));
-    (
-        found
-            .into_iter()
-            .map(|((part, _), process)| (part, process))
-            .collect(),
-        complete,
-    )
-}
-
-fn place(folder: &str) -> Place<'_> {
-    match folder.strip_prefix("pod") {
-        Some(uid) => Place::Pod(uid),
-        None if folder.is_empty() => Place::Outside,
-        None => Place::Job(folder),
-    }
-}
-
-/// Whether a process on a part that jobs own is in none of their cgroups. `None`: it cannot be told.
-pub(super) fn is_foreign(process: &Process<'_>, owners: &[String], jobs: &Jobs<'_>) -> Option<bool> {
-    if process.is_servant() {
-        return Some(false);
-    }
-    match process.place {
-        Place::Job(folder) => {
-            // One that has just begun, or of another slurmd, is not listed.
-            let job = jobs.folders.get(folder)?;
-            let is_owner = owners.iter().any(|owner| owner == job);
-            // Where its rules are not known, it may have a part of it as well.
-            (is_owner || jobs.devices.contains_key(job)).then_some(!is_owner)
-        }
-        // Whether it is a servant is known by its name.
-        Place::Pod(_) | Place::Outside => process.program.map(|_| true),
-        Place::Unknown => None,
-    }
-}
-
-/// The first few, and how many more.
-pub(super) fn some(words: &[String]) -> String {
-    const MOST: usize = 4;
-    let first: Vec<&str> = words.iter().take(MOST).map(String::as_str).collect();
-    match words.len().saturating_sub(MOST) {
-        0 => first.join(", "),
-        more => format!("{} and {more} more", first.join(", ")),
     }
 }
 
