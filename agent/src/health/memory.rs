@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::lasting::{Lasting, Steady};
-use super::tenants::Tenants;
+use super::tenancy::Tenancies;
 use super::trail::{Growth, Trail};
 
 /// Names that are kept in each map that is stored.
@@ -79,7 +79,7 @@ pub struct Memory {
     steady: BTreeMap<String, Steady>,
     /// Who had which GPU last.
     #[serde(skip)]
-    pub(super) tenants: Tenants,
+    pub(super) tenancies: Tenancies,
     /// It differs from what was stored last.
     #[serde(skip)]
     pub(super) dirty: bool,

@@ -22,7 +22,7 @@ mod repeats;
 mod resets;
 mod show;
 mod sight;
-pub mod tenants;
+pub mod tenancy;
 pub mod trail;
 pub mod verdict;
 pub mod view;

@@ -15,7 +15,7 @@ use crate::health::Mode;
 use crate::health::condition::{Judged, Reading, USUAL};
 use crate::health::finding::Finding;
 use crate::health::judge::Judge;
-use crate::health::tenants::Tenant;
+use crate::health::tenancy::Tenant;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -47,7 +47,7 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
                     jobs: jobs.clone(),
                     processes: part.processes.iter().map(Process::id).collect(),
                 };
-                judge.memory.tenants.let_to(&part.key(CHECK.id), tenant);
+                judge.memory.tenancies.let_to(&part.key(CHECK.id), tenant);
             }
             Owned::Nobody => {
                 free.insert(part.key(CHECK.id), part.gpu.at);
@@ -62,7 +62,7 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
         .collect();
     let mut judged = Vec::new();
     for (part, span) in parts.iter().zip(spans) {
-        let tenant = judge.memory.tenants.of(&part.key(CHECK.id));
+        let tenant = judge.memory.tenancies.of(&part.key(CHECK.id));
         let left = Left::of(part, tenant);
         let reading = match (&part.owned, span) {
             (Owned::By(_), _) => Reading::Good,

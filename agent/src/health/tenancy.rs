@@ -16,9 +16,9 @@ pub struct Tenant {
 
 /// The last tenant of each.
 #[derive(Debug, Default)]
-pub struct Tenants(BTreeMap<String, Tenant>);
+pub struct Tenancies(BTreeMap<String, Tenant>);
 
-impl Tenants {
+impl Tenancies {
     /// A GPU is a job's.
     pub fn let_to(&mut self, place: &str, tenant: Tenant) {
         if self.0.len() < MAX || self.0.contains_key(place) {
@@ -45,12 +45,12 @@ mod tests {
 
     #[test]
     fn the_last_tenant_counts_and_there_is_room_for_every_gpu() {
-        let mut tenants = Tenants::default();
+        let mut tenancies = Tenancies::default();
         for job in 0..3 * MAX {
-            tenants.let_to(&format!("gpu {}", job % (2 * MAX)), tenant(&job.to_string()));
+            tenancies.let_to(&format!("gpu {}", job % (2 * MAX)), tenant(&job.to_string()));
         }
-        assert_eq!(tenants.of("gpu 0"), Some(&tenant(&(2 * MAX).to_string())));
-        assert_eq!(tenants.of("gpu 600"), None);
-        assert_eq!(tenants.0.len(), MAX);
+        assert_eq!(tenancies.of("gpu 0"), Some(&tenant(&(2 * MAX).to_string())));
+        assert_eq!(tenancies.of("gpu 600"), None);
+        assert_eq!(tenancies.0.len(), MAX);
     }
 }
