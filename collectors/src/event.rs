@@ -117,6 +117,8 @@ pub enum EventBody {
         /// What happened.
         what: FirmwareFault,
     },
+    /// A job of Slurm's began or ended on this node.
+    Job(Job),
     /// Records were overwritten before they could be read (EPIPE of the kernel's log, ENOBUFS of netlink), or the watcher's
     /// own bound was reached.
     Overrun {
@@ -169,6 +171,34 @@ impl RdmaEvent {
             Self::Renamed => "renamed",
             Self::LinkDown => "link_down",
             Self::LinkUp => "link_up",
+        }
+    }
+}
+
+/// A job of Slurm's that came or left.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Job {
+    /// The name of its cgroup: `job_7`, or a SLUID.
+    pub folder: String,
+    /// What happened.
+    pub what: JobEvent,
+}
+
+/// What may happen to a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum JobEvent {
+    /// Its cgroup is there.
+    Began,
+    /// Its cgroup is gone.
+    Ended,
+}
+
+impl JobEvent {
+    /// The word for texts.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Began => "began",
+            Self::Ended => "ended",
         }
     }
 }

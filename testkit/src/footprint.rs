@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use nix::unistd::{SysconfVar, sysconf};
 
 use crate::proc;
 
@@ -58,6 +60,29 @@ fn kib(file: &str, field: &str) -> Result<u64> {
     let line = text.lines().find_map(|l| l.strip_prefix(field));
     let number = line.and_then(|l| l.split_whitespace().next()?.parse().ok());
     number.with_context(|| format!("{file}: no {field}"))
+}
+
+/// Processor time of a process, with that of threads that have ended.
+///
+/// # Errors
+/// When the process is gone.
+pub fn cpu(pid: u32) -> Result<Duration> {
+    let file = format!("/proc/{pid}/stat");
+    let text = fs::read_to_string(&file).with_context(|| file.clone())?;
+    // The name may hold spaces and brackets: it ends at the last bracket.
+    let fields = text.rsplit_once(')').map(|(_, fields)| fields.split_whitespace());
+    let both: Vec<u64> = fields
+        .into_iter()
+        .flatten()
+        .skip(11)
+        .take(2)
+        .flat_map(str::parse)
+        .collect();
+    let [user, system] = both[..] else {
+        bail!("{file}: found {text:?}, expected utime and stime");
+    };
+    let second = sysconf(SysconfVar::CLK_TCK)?.context("CLK_TCK")?;
+    Ok(Duration::from_secs(user + system) / u32::try_from(second)?)
 }
 
 /// Context switches that the threads of these processes asked for, by process and thread.

@@ -79,6 +79,21 @@ Examples:
   nodewarden why GPU-6f1c2f0e                 what is wrong with a GPU; the beginning of its name is enough
   nodewarden why --all                        closed ones too";
 
+/// Of `job`.
+pub(super) const JOB: &str = "\
+Sums are from a job's first reading on this node to its last. Other nodes of the job
+have their own. What ports count is of the whole node.
+
+Exit codes:
+  0  shown; also where there is no job
+  1  there is no such job: neither running nor among the last that ended
+  2  the daemon did not answer
+
+Examples:
+  nodewarden job                   those that run, and the last that ended
+  nodewarden job 4711              one of them, with each of its GPUs
+  nodewarden job 4711 --json | jq .gpu_energy_joules";
+
 /// Of `ack` and `clear`.
 pub(super) const ORDER: &str = "\
 For root and the users in health.operators.

@@ -3,22 +3,25 @@
 //! Slurm drains a node whose prolog fails and holds its job, so whatever happens the exit code is 0. Nothing is asked and
 //! nothing is started; a daemon that does not run reads the record later.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use collectors::slurm::hook::Record;
 
 use super::dirs::{Dirs, SYSTEM_RUN};
 use super::screen;
-use crate::sys::{dirs, files, store};
+use crate::core::jobs::End;
+use crate::http::control::{Request, SOCKET};
+use crate::sys::{dirs, files, send, store};
 
 /// The subcommands.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum HookCommand {
     /// A job begins on this node: writes down whose it is.
     Prolog(HookArgs),
-    /// A job has ended on this node: removes what was written.
+    /// A job has ended on this node: tells the daemon how, and removes what was written.
     Epilog(HookArgs),
 }
 
@@ -32,6 +35,11 @@ pub(super) struct HookArgs {
 
 /// The longest value that is taken over, in characters.
 const LONGEST: usize = 256;
+
+/// A record that no epilog has removed is of a job that has ended long ago: the node has lost its power.
+const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+/// So many of those are removed by one call, which is to be quick.
+const REMOVED: usize = 8;
 
 /// Does it, and says what went wrong.
 pub(super) fn hook(command: &HookCommand) -> ExitCode {
@@ -63,14 +71,52 @@ fn begin(run: &Path) -> Result<(), String> {
 }
 
 fn end(run: &Path) -> Result<(), String> {
-    forget(run, job(|name| std::env::var(name).ok())?)
+    let var = |name: &str| std::env::var(name).ok();
+    let job = job(var)?;
+    // The record is removed whether or not the daemon hears of it.
+    let told = ending(var).and_then(|end| end.map_or(Ok(()), |end| tell(run, job, end)));
+    forget(run, job)?;
+    told
+}
+
+/// Tells a daemon that runs, and waits for nothing.
+fn tell(run: &Path, job: u32, end: End) -> Result<(), String> {
+    let mut line = serde_json::to_string(&Request::JobEnded { job, end }).map_err(|e| e.to_string())?;
+    line.push('\n');
+    match send::once(&run.join(SOCKET), line.as_bytes()) {
+        // No daemon runs; the node does without.
+        Err(e) if [ErrorKind::NotFound, ErrorKind::ConnectionRefused].contains(&e.kind()) => Ok(()),
+        done => done.map_err(|e| format!("{SOCKET}: the daemon was not told how the job ended: {e}")),
+    }
+}
+
+/// How a job ended. `Ok(None)`: Slurm does not say, as before 22.05, and of a job that is still to go on.
+fn ending(var: impl Fn(&str) -> Option<String>) -> Result<Option<End>, String> {
+    const NAME: &str = "SLURM_JOB_EXIT_CODE2";
+    let Some(text) = var(NAME) else { return Ok(None) };
+    let parts = text.split_once(':');
+    let both = parts.and_then(|(code, signal)| Some((code.parse().ok()?, signal.parse().ok()?)));
+    let (exit_code, signal) = both
+        .ok_or_else(|| format!("{NAME}: found {text:?}, expected an exit code and a signal, as in 0:15"))?;
+    let derived = var("SLURM_JOB_DERIVED_EC").and_then(|code| code.parse().ok());
+    Ok(Some(End {
+        exit_code,
+        signal,
+        derived: derived.unwrap_or_default(),
+    }))
 }
 
 fn write(run: &Path, record: &Record) -> Result<(), String> {
     let text = toml::to_string(record).map_err(|e| e.to_string())?;
     let folder = dirs::jobs(run).map_err(|e| e.to_string())?;
     let path = folder.join(Record::file(record.job));
-    store::replace(&path, text.as_bytes(), 0o644, false).map_err(|e| e.to_string())
+    store::replace(&path, text.as_bytes(), 0o644, false).map_err(|e| e.to_string())?;
+    let is_record = |name: &str| {
+        let job = name.strip_suffix(".toml");
+        job.is_some_and(|job| job.parse::<u32>().is_ok())
+    };
+    files::remove_old(&folder, is_record, KEPT, REMOVED).map_err(|e| e.to_string())?;
+    Ok(())
 }
 
 fn forget(run: &Path, job: u32) -> Result<(), String> {
@@ -175,6 +221,35 @@ mod tests {
         assert_eq!(odd, "SLURM_JOB_ID: found \"7_1\", expected a number");
     }
 
+    #[test]
+    fn an_epilog_says_how_the_job_ended_where_slurm_does() {
+        let of = |text: Option<&str>| {
+            ending(|name| match name {
+                "SLURM_JOB_EXIT_CODE2" => text.map(str::to_owned),
+                "SLURM_JOB_DERIVED_EC" => Some("256".to_owned()),
+                _ => None,
+            })
+        };
+        let end = |exit_code, signal| {
+            Ok(Some(End {
+                exit_code,
+                signal,
+                derived: 256,
+            }))
+        };
+        assert_eq!(of(None), Ok(None));
+        assert_eq!(of(Some("0:0")), end(0, 0));
+        assert_eq!(of(Some("3:0")), end(3, 0));
+        assert_eq!(of(Some("0:15")), end(0, 15));
+        for odd in ["", "0", "x:0", "0:", "256:0"] {
+            assert!(
+                of(Some(odd))
+                    .unwrap_err()
+                    .contains("expected an exit code and a signal")
+            );
+        }
+    }
+
     /// slurmd may start before the daemon does, and its umask is not ours.
     #[test]
     fn a_record_may_be_written_before_the_first_daemon_and_is_removed_at_the_end() {
@@ -184,13 +259,44 @@ mod tests {
         write(&run, &record).unwrap();
         let path = run.join("jobs/7.toml");
         assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o644);
-        assert_eq!(run.join("jobs").metadata().unwrap().mode() & 0o777, 0o755);
+        assert_eq!(run.join("jobs").metadata().unwrap().mode() & 0o777, 0o750);
         let ids = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
         dirs::prepare(&run, &state, ids.0, ids.1).unwrap();
         assert!(path.exists(), "a daemon that starts keeps it");
         forget(&run, 7).unwrap();
         assert!(!path.exists());
         forget(&run, 7).unwrap();
+    }
+
+    /// Where the node was switched off no epilog has run.
+    #[test]
+    fn records_that_were_left_long_ago_are_removed_a_few_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let jobs = dir.path().join("jobs");
+        let record = of(PROLOG).unwrap();
+        write(dir.path(), &record).unwrap();
+        let put = |name: &str, days: u64| {
+            let file = fs::File::create(jobs.join(name)).unwrap();
+            let at = SystemTime::now() - Duration::from_secs(days * 24 * 3600);
+            file.set_modified(at).unwrap();
+        };
+        for job in 100..110 {
+            put(&format!("{job}.toml"), 31);
+        }
+        put("200.toml", 29);
+        put("notes.toml", 31);
+        let left = || {
+            let names = fs::read_dir(&jobs).unwrap();
+            names
+                .map(|e| e.unwrap().file_name().into_string().unwrap())
+                .collect::<Vec<_>>()
+        };
+        write(dir.path(), &record).unwrap();
+        assert_eq!(left().len(), 13 - REMOVED);
+        write(dir.path(), &record).unwrap();
+        let mut left = left();
+        left.sort();
+        assert_eq!(left, ["200.toml", "7.toml", "notes.toml"]);
     }
 
     /// The run directory is the daemon's too, and a hook runs as root.

@@ -6,6 +6,7 @@ mod config;
 pub mod dirs;
 mod help;
 mod hook;
+mod job;
 mod loading;
 mod metrics;
 mod order;
@@ -17,6 +18,7 @@ mod shell;
 mod status;
 mod why;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -45,6 +47,9 @@ enum Command {
     /// Show what is wrong, the evidence, and what to do about it.
     #[command(after_long_help = help::WHY)]
     Why(why::WhyArgs),
+    /// Show the jobs of this node: what they use, and what those that have ended have used.
+    #[command(after_long_help = help::JOB)]
+    Job(job::JobArgs),
     /// Say that somebody looks after an incident; nothing else changes.
     #[command(after_long_help = help::ORDER)]
     Ack(order::OrderArgs),
@@ -88,16 +93,9 @@ pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            let is = |name: &str| std::env::args_os().nth(1).is_some_and(|verb| verb == name);
-            let code = match u8::try_from(error.exit_code()).unwrap_or(2) {
-                // There the lower ones are the command's own.
-                1.. if is("release") => release::FAILED,
-                // Slurm drains a node whose prolog or epilog fails.
-                1.. if is("hook") => 0,
-                code => code,
-            };
-            // Where even that cannot be printed, the exit code is all there is.
-            return error.print().map_or(ExitCode::from(2), |()| ExitCode::from(code));
+            let told = error.print().is_ok();
+            let args: Vec<OsString> = std::env::args_os().skip(1).collect();
+            return ExitCode::from(refused(&args, error.exit_code(), told));
         }
     };
     match perform(cli.command) {
@@ -106,6 +104,23 @@ pub fn main() -> ExitCode {
             screen::complain(&screen::chain(&error));
             code(&error)
         }
+    }
+}
+
+/// The exit code for a command line that is not understood, or asks for help (`code` 0). `told`: that could be printed.
+fn refused(args: &[OsString], code: i32, told: bool) -> u8 {
+    let is_release = args.first().is_some_and(|verb| verb == "release");
+    // Slurm drains a node whose prolog or epilog fails: so not even where nothing can be printed, nor where an argument
+    // that nobody knows stands before the word.
+    if !is_release && args.iter().any(|arg| arg == "hook") {
+        return 0;
+    }
+    match u8::try_from(code).unwrap_or(2) {
+        // Where even that cannot be printed, the exit code is all there is.
+        _ if !told => 2,
+        // There the lower ones are the command's own.
+        1.. if is_release => release::FAILED,
+        code => code,
     }
 }
 
@@ -123,6 +138,7 @@ fn perform(command: Command) -> anyhow::Result<ExitCode> {
         Command::Check(args) => check::check(&args),
         Command::Status(args) => status::status(&args),
         Command::Why(args) => why::why(&args),
+        Command::Job(args) => job::job(&args),
         Command::Ack(args) => order::ack(args),
         Command::Clear(args) => order::clear(args),
         Command::Release(args) => Ok(release::release(&args)),

@@ -40,6 +40,30 @@ fn listen_becomes_a_setting() {
     );
 }
 
+/// Slurm drains a node whose prolog fails.
+#[test]
+fn a_hook_that_is_not_understood_succeeds_wherever_the_word_stands_and_though_nothing_can_be_printed() {
+    let exit = |line: &str, told| {
+        let args: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        let whole = std::iter::once(OsString::from("nodewarden")).chain(args.iter().cloned());
+        refused(&args, Cli::try_parse_from(whole).unwrap_err().exit_code(), told)
+    };
+    for told in [true, false] {
+        for line in [
+            "hook",
+            "hook prolgo",
+            "hook prolog --bad",
+            "--bad hook prolog",
+            "--run-dir /x hook epilog",
+        ] {
+            assert_eq!(exit(line, told), 0, "{line}");
+        }
+    }
+    assert_eq!(exit("release --bad -- hook", true), release::FAILED);
+    assert_eq!((exit("status --bad", true), exit("status --bad", false)), (2, 2));
+    assert_eq!((exit("--help", true), exit("--help", false)), (0, 2));
+}
+
 #[test]
 fn orders_need_a_reason() {
     assert!(Cli::try_parse_from(["nodewarden", "clear", "abcdefgh"]).is_err());

@@ -7,12 +7,15 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
+use collectors::event::{Job, JobEvent};
 use collectors::sys::boot;
-use collectors::{BootId, Cursor, DOMAINS};
+use collectors::{BootId, Cursor, DOMAINS, EventBody};
 use tokio::sync::oneshot;
 
+use super::derive::owners::owners;
 use super::effects::{Effects, Step};
 use super::fleet::{Fleet, Told};
+use super::jobs::{self, Book, Keeper, Kept, Looks};
 use super::journal::Journal;
 use super::mailbox::{Mailbox, Message};
 use super::release::Releases;
@@ -45,7 +48,17 @@ const MAILBOX: u64 = u64::MAX - 1;
 struct Waiter {
     waiting: Vec<u16>,
     deadline: Duration,
-    reply: Option<oneshot::Sender<Arc<Page>>>,
+    purpose: Purpose,
+}
+
+/// What readings are for.
+enum Purpose {
+    /// The engine judges them.
+    Tick,
+    /// A job has begun or ended.
+    Jobs,
+    /// Somebody is shown them.
+    Page(oneshot::Sender<Arc<Page>>),
 }
 
 /// Everything that the loop owns.
@@ -87,6 +100,10 @@ pub struct Daemon {
     next_alive: Duration,
     /// What the parent was told last.
     summary: Option<Summary>,
+    jobs: Book,
+    /// When to look at jobs.
+    looks: Looks,
+    keeper: Keeper,
 }
 
 /// What [`Daemon::new`] is made of.
@@ -115,6 +132,10 @@ pub struct Parts {
     pub listen: Vec<Listen>,
     /// How often the parent wants a sign of life.
     pub heartbeat: Option<Duration>,
+    /// The jobs that ran when the last daemon ended.
+    pub jobs: Book,
+    /// The thread that keeps what they have used.
+    pub keeper: Keeper,
 }
 
 fn now() -> Now {
@@ -179,6 +200,9 @@ impl Daemon {
             heartbeat: parts.heartbeat,
             next_alive: Duration::ZERO,
             summary: None,
+            jobs: parts.jobs,
+            looks: Looks::default(),
+            keeper: parts.keeper,
         })
     }
 
@@ -217,6 +241,7 @@ impl Daemon {
         let waiter = self.waiters.iter().map(|w| w.deadline).min();
         [
             Some(self.next_tick),
+            self.looks.next(),
             (self.heartbeat.is_some() && self.to_parent.is_empty()).then_some(self.next_alive),
             waiter,
             self.effects.deadline(),
@@ -242,7 +267,10 @@ impl Daemon {
                 self.next_tick = self.next_tick.min(time + wait);
                 self.early = Some(wait * 2).filter(|w| *w < TICK);
             }
-            self.ask(time + TICK_PATIENCE, &Filter::All, TICK_FRESH, None);
+            self.ask(time + TICK_PATIENCE, &Filter::All, TICK_FRESH, Purpose::Tick);
+        }
+        if self.looks.is_due(time) {
+            self.ask(time + TICK_PATIENCE, &Filter::All, Duration::ZERO, Purpose::Jobs);
         }
         if let Some(number) = self.effects.overdue(time) {
             tracing::error!(
@@ -318,18 +346,12 @@ impl Daemon {
 
     /// Asks the workers for fresh readings; whoever waits is answered when they are there or the time is over.
     /// A reading younger than `young`, or than its collector calls fresh, is not asked for again.
-    fn ask(
-        &mut self,
-        deadline: Duration,
-        filter: &Filter,
-        young: Duration,
-        reply: Option<oneshot::Sender<Arc<Page>>>,
-    ) {
+    fn ask(&mut self, deadline: Duration, filter: &Filter, young: Duration, purpose: Purpose) {
         let (waiting, told) = self.fleet.ask(boot::boottime(), filter, young);
         self.waiters.push(Waiter {
             waiting,
             deadline,
-            reply,
+            purpose,
         });
         for (domain, told) in told {
             self.told(domain, told);
@@ -349,15 +371,52 @@ impl Daemon {
             .partition(|w: &Waiter| w.waiting.is_empty() || w.deadline <= time);
         self.waiters = left;
         let done: Vec<Waiter> = done;
-        if done.iter().any(|w| w.reply.is_none()) {
-            let snapshot = self.fleet.snapshot(time);
+        let snapshot = self.fleet.snapshot(time);
+        let wall = wall_clock().as_secs_f64();
+        self.jobs.take(&snapshot, &self.engine.ledger().xids, wall);
+        let is_tick = done.iter().any(|w| matches!(w.purpose, Purpose::Tick));
+        if is_tick {
             self.step(Input::Snapshot(&snapshot));
+        } else {
+            self.engine.look_at_jobs(owners(&snapshot));
         }
+        self.keep_jobs(is_tick);
         let page = self.publish();
-        for reply in done.into_iter().filter_map(|w| w.reply) {
-            // The scraper may have gone.
-            crate::ignore(reply.send(Arc::clone(&page)));
+        for waiter in done {
+            if let Purpose::Page(reply) = waiter.purpose {
+                // The scraper may have gone.
+                crate::ignore(reply.send(Arc::clone(&page)));
+            }
         }
+    }
+
+    /// Has lines of jobs that have ended written, and the sums of those that run: at each tick, and without those that
+    /// have ended as soon as their lines are.
+    fn keep_jobs(&mut self, is_tick: bool) {
+        let closed = self.jobs.closed();
+        let view = self.jobs.view();
+        let is_due = !closed.is_empty() || (is_tick && !view.running.is_empty());
+        let lines = closed.into_iter().map(Kept::Line);
+        let book = is_due.then(|| jobs::kept(&self.jobs, &self.boot)).flatten();
+        for kept in lines.chain(book.map(Kept::Book)) {
+            // The thread lives as long as the process.
+            crate::ignore(self.keeper.send(kept));
+        }
+        self.facts.jobs = Arc::new(view);
+    }
+
+    /// A job has begun or ended.
+    fn job(&mut self, job: &Job) {
+        let wall = wall_clock().as_secs_f64();
+        match job.what {
+            JobEvent::Began => self.jobs.began(&job.folder, wall),
+            JobEvent::Ended => {
+                for job in self.jobs.left(&job.folder) {
+                    self.engine.job_left(&job);
+                }
+            }
+        }
+        self.looks.stirred(boot::boottime(), job.what == JobEvent::Began);
     }
 
     fn publish(&mut self) -> Arc<Page> {
@@ -396,7 +455,11 @@ impl Daemon {
                     }
                 }
                 Told::Notes(collector, notes) => self.step(Input::Notes(collector, &notes)),
-                Told::Event(collector, event) => self.step(Input::EventOf(collector, &event)),
+                Told::Event(collector, event) => match &event.body {
+                    // No fault, and so many that no record is written for them.
+                    EventBody::Job(job) => self.job(job),
+                    _ => self.step(Input::EventOf(collector, &event)),
+                },
                 Told::Write(wanted) => {
                     if let Some(fd) = self.fleet.fd(domain) {
                         crate::ignore(self.poll.want_write(fd, u64::from(domain), wanted));
@@ -428,9 +491,19 @@ impl Daemon {
         match message {
             Message::Scrape(by, filter, reply) => {
                 let left = by.saturating_duration_since(Instant::now());
-                self.ask(boot::boottime() + left, &filter, Duration::ZERO, Some(reply));
+                self.ask(
+                    boot::boottime() + left,
+                    &filter,
+                    Duration::ZERO,
+                    Purpose::Page(reply),
+                );
             }
             Message::Order(order, reply) => self.order(order, reply),
+            Message::JobEnded(job, end) => {
+                self.jobs.told(job, end, wall_clock().as_secs_f64());
+                self.keep_jobs(false);
+                self.publish();
+            }
             Message::Release(release) => {
                 if let Some((domain, number, lease)) = self.releases.begin(release) {
                     // Before its socket is closed: no new one is to come between.

@@ -118,7 +118,8 @@ impl Ledger {
                 self.lost_records = self.lost_records.saturating_add(lost.unwrap_or(0));
                 return;
             }
-            EventBody::Identity { .. } | EventBody::Progress => return,
+            // What jobs did stands in their own lines.
+            EventBody::Identity { .. } | EventBody::Progress | EventBody::Job(_) => return,
         };
         match counted {
             Some(count) => count.add(new, wall),

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use tokio::sync::oneshot;
 
+use super::jobs::End;
 use super::store::Stored;
 use crate::exposition::{Filter, Page};
 use crate::health::Order;
@@ -25,6 +26,8 @@ pub enum Message {
     Resume(u64),
     /// A record's fate.
     Stored(Stored),
+    /// The epilog of a job tells how it ended.
+    JobEnded(u32, End),
 }
 
 /// The way in, for as many threads as there are.
@@ -77,5 +80,9 @@ impl Core for Mailbox {
 
     fn resume(&self, number: u64) {
         self.send(Message::Resume(number));
+    }
+
+    fn job_ended(&self, job: u32, end: End) {
+        self.send(Message::JobEnded(job, end));
     }
 }

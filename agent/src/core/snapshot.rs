@@ -280,7 +280,7 @@ impl Snapshot {
 
 impl DeviceState {
     /// Whether nothing was heard of it yet, not even that it is late.
-    fn is_new(&self) -> bool {
+    pub fn is_new(&self) -> bool {
         self.at == Duration::ZERO && self.error.is_none() && self.late.is_none()
     }
 

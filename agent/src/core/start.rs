@@ -13,6 +13,7 @@ use collectors::sys::boot;
 
 use super::daemon::{Daemon, Parts};
 use super::fleet::Fleet;
+use super::jobs;
 use super::mailbox::{Mailbox, Message};
 use super::snapshot::Snapshot;
 use super::sockets;
@@ -88,6 +89,8 @@ fn start(args: &[String]) -> anyhow::Result<()> {
     let _server = serve(&init, sockets, &mailbox)?;
     let fleet = Fleet::new(init.env.clone(), init.loaded.config.collectors.clone());
     let boot = boot::boot_id(&Env::default())?;
+    let mut book = jobs::restore(&init.run_dir, &boot);
+    book.remember(jobs::recall(&init.state_dir));
     Ok(Daemon::new(Parts {
         parent,
         messages,
@@ -101,6 +104,8 @@ fn start(args: &[String]) -> anyhow::Result<()> {
         boot,
         listen: init.loaded.config.listen.clone(),
         heartbeat: init.heartbeat,
+        jobs: book,
+        keeper: jobs::start(&init.state_dir, &init.run_dir)?,
     })?
     .run()?)
 }

@@ -1,5 +1,6 @@
 //! The daemon's own families: what was counted, what health makes of it, and how the daemon itself does.
 
+mod jobs;
 pub mod live;
 mod metrics;
 mod weights;
@@ -15,6 +16,7 @@ use super::select::OWN;
 use super::{Dropped, Format, Shown};
 use crate::config;
 use crate::core::derive::owners::owners;
+use crate::core::jobs::JobsView;
 use crate::core::ledger::Ledger;
 use crate::core::snapshot::{CollectorState, Presence, Snapshot};
 use crate::health::Mode;
@@ -38,6 +40,8 @@ pub struct OwnFacts {
     pub started: f64,
     /// `[metrics]`: what is served by default.
     pub metrics: Arc<config::Metrics>,
+    /// The jobs of this node.
+    pub jobs: Arc<JobsView>,
     /// `health.operators`: who besides root may acknowledge and clear.
     pub operators: Arc<[String]>,
 }
@@ -84,6 +88,7 @@ pub(super) fn render(
                 );
             }
         });
+        jobs::render(&page.facts.jobs, &mut w);
         health(&page.view, &mut w);
     }
     collectors(&page.snapshot, dropped, shown, &mut w);

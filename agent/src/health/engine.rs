@@ -26,13 +26,15 @@ use super::policy::Policy;
 use super::record::State;
 use super::resets::Resets;
 use super::sight::Sight;
+use super::tenants::{Tenants, When};
 use super::verdict::{Health, Verdict};
 use super::view::View;
 use super::{Effect, Input, Mode, Now, show};
 use crate::actions::Reason;
 use crate::core::derive::affinity::Affinity;
-use crate::core::derive::owners::{Owner, jobs_on};
+use crate::core::derive::owners::Owner;
 use crate::core::derive::xid::Faults;
+use crate::core::ledger::Ledger;
 
 /// Requests of an earlier run of this program may still be answered; their numbers are not given again.
 const ACTIONS_OF_A_RUN: u64 = 1 << 20;
@@ -56,8 +58,10 @@ pub struct Engine {
     gres: Option<String>,
     /// Which ports are near to which GPUs, of the last snapshot.
     affinity: Vec<Affinity>,
-    /// Whose the GPUs are, of the last snapshot.
-    owners: Vec<Owner>,
+    /// Whose the GPUs are.
+    tenants: Tenants,
+    /// When what is found now has happened.
+    when: When,
     /// The number of the last record.
     records: u64,
     out: effects::Pending,
@@ -104,7 +108,8 @@ impl Engine {
             log: Log::default(),
             gres: None,
             affinity: Vec::new(),
-            owners: Vec::new(),
+            tenants: Tenants::default(),
+            when: When::default(),
             records: 0,
             out: effects::Pending::default(),
         })
@@ -166,6 +171,21 @@ impl Engine {
         &self.state.notes
     }
 
+    /// Whose the GPUs are, by a look apart from health ticks.
+    pub fn look_at_jobs(&mut self, owners: Vec<Owner>) {
+        self.tenants.look(owners);
+    }
+
+    /// A job is gone.
+    pub fn job_left(&mut self, job: &str) {
+        self.tenants.left(job);
+    }
+
+    /// What has been counted.
+    pub fn ledger(&self) -> &Ledger {
+        &self.state.ledger
+    }
+
     /// The last event that was taken of each collector, by its name: where its watcher is to go on.
     pub fn cursors(&self) -> &BTreeMap<String, Cursor> {
         &self.state.cursors
@@ -177,7 +197,7 @@ impl Engine {
         let observed = checks::check(finding.check).is_some_and(|c| c.ceiling == Mode::Observe);
         finding.drains &= !observed;
         if finding.jobs.is_empty() {
-            finding.jobs = jobs_on(&self.owners, &finding.subject);
+            finding.jobs = self.tenants.on(&finding.subject, self.when);
         }
         let frame = Frame {
             boot: &self.boot,

@@ -87,7 +87,8 @@ pub struct Seen {
 const MAX_JOBS: usize = 16;
 
 impl Seen {
-    fn new(finding: Finding, boot: &BootId, wall: i64) -> Self {
+    fn new(mut finding: Finding, boot: &BootId, wall: i64) -> Self {
+        finding.jobs.truncate(MAX_JOBS);
         Self {
             check: finding.check.to_owned(),
             detail: finding.detail,

@@ -23,6 +23,7 @@ mod resets;
 mod show;
 mod sight;
 pub mod tenancy;
+mod tenants;
 pub mod trail;
 pub mod verdict;
 pub mod view;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::{Core, Release};
+use crate::core::jobs::End;
 use crate::exposition::{Filter, Page, sample};
 use crate::health::{Order, OrderVerb};
 
@@ -18,6 +19,8 @@ pub(crate) struct Fake {
     pub(crate) orders: Arc<Mutex<Vec<Order>>>,
     /// Releases that are not over.
     pub(crate) released: Arc<Mutex<Vec<u64>>>,
+    /// What epilogs told.
+    pub(crate) ended: Arc<Mutex<Vec<(u32, End)>>>,
     /// Replies that are never given.
     held: Arc<Mutex<Vec<oneshot::Sender<Arc<Page>>>>>,
 }
@@ -30,6 +33,7 @@ impl Fake {
             deadlines: Arc::default(),
             orders: Arc::default(),
             released: Arc::default(),
+            ended: Arc::default(),
             held: Arc::default(),
         }
     }
@@ -73,6 +77,10 @@ impl Core for Fake {
 
     fn resume(&self, number: u64) {
         self.released.lock().unwrap().retain(|n| *n != number);
+    }
+
+    fn job_ended(&self, job: u32, end: End) {
+        self.ended.lock().unwrap().push((job, end));
     }
 
     fn now(&self) -> Duration {

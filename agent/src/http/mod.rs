@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use collectors::sys::boot;
 use tokio::sync::oneshot;
 
+use crate::core::jobs::End;
 use crate::exposition::{Filter, Page};
 use crate::health::Order;
 
@@ -51,6 +52,8 @@ pub trait Core: Clone + Send + 'static {
     fn release(&self, release: Release);
     /// The release of this number is over.
     fn resume(&self, number: u64);
+    /// The epilog of a job tells how it ended.
+    fn job_ended(&self, job: u32, end: End);
     /// Time since boot, in the clock of the snapshots.
     fn now(&self) -> Duration {
         boot::boottime()

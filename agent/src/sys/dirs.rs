@@ -127,7 +127,8 @@ pub fn slots(run: &Path) -> Result<PathBuf, DirError> {
     )))
 }
 
-/// Makes the folder in which hooks write of jobs: root's, and read by everybody. May come before the first daemon.
+/// Makes the folder in which hooks write of jobs: root's, and read by the worker of jobs alone, since whose a job is may
+/// be nobody else's business. May come before the first daemon.
 ///
 /// # Errors
 /// When it cannot be made, or is somebody else's.
@@ -136,19 +137,25 @@ pub fn jobs(run: &Path) -> Result<PathBuf, DirError> {
     let mut builder = DirBuilder::new();
     builder.recursive(true).mode(0o755);
     builder.create(run).map_err(at(run))?;
-    match DirBuilder::new().mode(0o755).create(&jobs) {
+    match DirBuilder::new().mode(0o750).create(&jobs) {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(at(&jobs)(e)),
-        Err(_) => {}
-        // The umask of a hook may have taken bits away.
-        Ok(()) => fs::set_permissions(&jobs, fs::Permissions::from_mode(0o755)).map_err(at(&jobs))?,
+        Err(_) | Ok(()) => {}
     }
     let found = fs::symlink_metadata(&jobs).map_err(at(&jobs))?;
     let own = nix::unistd::geteuid().as_raw();
-    if found.is_dir() && found.uid() == own && found.mode() & 0o022 == 0 {
-        return Ok(jobs);
+    if !found.is_dir() || found.uid() != own || found.mode() & 0o022 != 0 {
+        let what = format!("not a folder that uid {own} alone may write to");
+        return Err(at(&jobs)(io::Error::new(io::ErrorKind::PermissionDenied, what)));
     }
-    let what = format!("not a folder that uid {own} alone may write to");
-    Err(at(&jobs)(io::Error::new(io::ErrorKind::PermissionDenied, what)))
+    let reader = crate::parent::users::worker(&collectors::domain::SLURM).gid;
+    if is_root() && found.gid() != reader {
+        chown(&jobs, None, Some(reader)).map_err(at(&jobs))?;
+    }
+    // The umask of a hook may have taken bits away.
+    if found.mode() & 0o777 != 0o750 {
+        fs::set_permissions(&jobs, fs::Permissions::from_mode(0o750)).map_err(at(&jobs))?;
+    }
+    Ok(jobs)
 }
 
 /// Takes a directory for this process. The lock is held as long as the file is open.

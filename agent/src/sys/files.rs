@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 /// Removes a file. That it is not there is no error.
 ///
@@ -15,6 +16,35 @@ pub fn remove(path: &Path) -> io::Result<()> {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
         done => done,
     }
+}
+
+/// Removes files of a folder that nobody has written to for `age` and whose name `is_one` knows: at most `most` of them, and
+/// a hundred times as many are looked at. The number of those removed.
+///
+/// # Errors
+/// When the folder cannot be listed, or what unlink(2) says.
+pub fn remove_old(
+    folder: &Path,
+    is_one: impl Fn(&str) -> bool,
+    age: Duration,
+    most: usize,
+) -> io::Result<usize> {
+    let now = SystemTime::now();
+    let mut removed = 0;
+    for entry in fs::read_dir(folder)?.take(most.saturating_mul(100)) {
+        let entry = entry?;
+        // One that somebody else removes meanwhile is gone anyway.
+        let written = entry.metadata().and_then(|m| m.modified());
+        let is_old = written.is_ok_and(|at| now.duration_since(at).is_ok_and(|since| since > age));
+        if is_old && entry.file_name().to_str().is_some_and(&is_one) {
+            remove(&entry.path())?;
+            removed += 1;
+        }
+        if removed >= most {
+            break;
+        }
+    }
+    Ok(removed)
 }
 
 /// Makes a folder, and those above it. That it is there is no error.

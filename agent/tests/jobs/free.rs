@@ -18,10 +18,7 @@ fn without_constrained_devices_only_what_computes_is_known() {
 /// Its rules can be written and not read.
 #[test]
 fn of_cgroup_version_1_only_what_computes_is_known() {
-    if !cgroups::has_v1() {
-        println!("no cgroup v1 on this machine");
-        return;
-    }
+    cgroups::needs_v1().unwrap();
     only_what_computes(Cgroups {
         version: Version::V1,
         ..Cgroups::default()

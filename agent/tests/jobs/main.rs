@@ -20,5 +20,6 @@ mod cluster;
 mod ends;
 mod free;
 mod kinds;
+mod ledger;
 mod mig;
 mod order;

@@ -17,6 +17,7 @@ mod common;
 mod formats;
 mod peer;
 mod selection;
+mod sums;
 
 use common::{GPUS, LONG, Node};
 use testkit::prometheus::{Prometheus, PrometheusOptions, Target};

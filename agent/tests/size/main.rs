@@ -16,6 +16,8 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -24,6 +26,7 @@ use testkit::footprint::Footprint;
 use testkit::hcas::Hcas;
 use testkit::scrape::Scraper;
 use testkit::strace::Strace;
+use testkit::tree::{self, Entry};
 
 /// A reading serves for 10 ms: only a scrape after that makes a new one.
 const APART: Duration = Duration::from_millis(11);
@@ -122,4 +125,82 @@ fn a_scrape_makes_about_one_system_call_for_each_file() {
         each > 0 && each <= hcas.len() + BESIDES,
         "{each} a scrape: {names:?}"
     );
+}
+
+/// A cgroup of Slurm's with its own program of rules, as `fixtures/demo` has them.
+fn job(node: &Node, number: usize) {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/demo/root.tree");
+    let text = fs::read_to_string(fixture).unwrap();
+    let mut lines = text.lines().filter(|line| line.contains("/job_4713"));
+    let program = lines
+        .find_map(|line| line.strip_prefix("bpf/")?.split_once(" = "))
+        .unwrap()
+        .1;
+    let folder = format!("system.slice/slurmstepd.scope/job_{number}");
+    let write = |path: String, text: &str| {
+        let entry = Entry::File(format!("{text}\n").into_bytes());
+        tree::put(&node.path("root").join(path), &entry).unwrap();
+    };
+    for (file, text) in [
+        ("cgroup.events", "populated 1\nfrozen 0"),
+        ("cpu.stat", "usage_usec 2500000\nuser_usec 1\nsystem_usec 1"),
+        ("memory.current", "4096"),
+        ("memory.peak", "8192"),
+        ("memory.max", "max"),
+        (
+            "memory.events",
+            "low 0\nhigh 0\nmax 0\noom 0\noom_kill 0\noom_group_kill 0",
+        ),
+        ("pids.current", "11"),
+        ("step_extern/slurm/cgroup.procs", "500"),
+        ("step_0/slurm/cgroup.procs", "501"),
+    ] {
+        write(format!("sys/fs/cgroup/{folder}/{file}"), text);
+    }
+    write(format!("bpf/{folder}"), program);
+}
+
+#[test]
+fn two_hundred_jobs_cost_some_calls_each() {
+    const JOBS: usize = 200;
+    const SCRAPES: usize = 20;
+    /// Eight files, whether it is still the same, and its program; a descriptor for each file is more than a process has.
+    const EACH: usize = 40;
+    let mut node = Node::new();
+    tree::put(
+        &node.path("root/sys/fs/cgroup/cgroup.controllers"),
+        &Entry::File(b"cpu memory pids\n".to_vec()),
+    )
+    .unwrap();
+    for number in 0..JOBS {
+        job(&node, 1000 + number);
+    }
+    node.start();
+    let shown = |n: &Node| {
+        let page = n.try_metrics().unwrap_or_default();
+        page.iter().filter(|s| s.name == "slurm_job_info").count()
+    };
+    node.until("all jobs are shown", |n| shown(n) == JOBS);
+    let worker = node.worker_pid("slurm");
+    let ticks = || testkit::footprint::cpu(worker).unwrap();
+    let address = node.address().unwrap().parse().unwrap();
+    let mut scraper = Scraper::connect(address, "/metrics").unwrap();
+    // A reading serves for 200 ms.
+    let mut scrape = || {
+        sleep(Duration::from_millis(250));
+        scraper.scrape(true).unwrap();
+    };
+    let before = ticks();
+    (0..SCRAPES).for_each(|_| scrape());
+    let took = (ticks() - before) / u32::try_from(SCRAPES).unwrap();
+    let trace = Strace::attach(worker).unwrap();
+    (0..SCRAPES).for_each(|_| scrape());
+    let calls = trace.finish().unwrap();
+    let mut names: BTreeMap<String, usize> = BTreeMap::new();
+    for call in calls.into_iter().filter(|c| !c.text.starts_with("<... ")) {
+        *names.entry(call.name).or_default() += 1;
+    }
+    let each = names.values().sum::<usize>() / SCRAPES;
+    println!("{JOBS} jobs: {each} system calls and {took:?} of processor time a reading: {names:?}");
+    assert!(each >= JOBS && each <= JOBS * EACH, "{each} a reading: {names:?}");
 }

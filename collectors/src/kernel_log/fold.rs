@@ -104,6 +104,7 @@ fn kind(event: &Event) -> Kind {
         | EventBody::Driver { .. }
         | EventBody::Rdma(_)
         | EventBody::Firmware { .. }
+        | EventBody::Job(_)
         | EventBody::Progress => {}
     }
     (event.history, body)

@@ -140,6 +140,7 @@ pub(super) fn words(events: &[Event]) -> Vec<String> {
         EventBody::Identity { uuid, .. } => uuid.clone(),
         EventBody::Overrun { lost } => format!("lost {lost:?}"),
         EventBody::Rdma(_) => "rdma".to_owned(),
+        EventBody::Job(job) => job.what.word().to_owned(),
         EventBody::Driver { .. } => "driver".to_owned(),
         EventBody::Firmware { what, .. } => what.word().to_owned(),
         EventBody::Progress => "progress".to_owned(),

@@ -211,6 +211,7 @@ pub(super) fn read_processes(
     let processes = caller.ask(("GetComputeRunningProcesses", 0), Library::processes);
     let count = processes.as_ref().and_then(|p| u64::try_from(p.len()).ok());
     out.maybe_u64(&m::PROCESSES, &[gpu], count);
+    let is_placed = slurm::cgroup::has_all_processes(&inventory.proc);
     for process in processes.into_iter().flatten() {
         let label = process
             .instance
@@ -219,11 +220,11 @@ pub(super) fn read_processes(
         let pid = process.pid.to_string();
         out.maybe_u64(&m::PROCESS_OWNED, &[gpu, label, &pid], process.memory);
         // One that has ended meanwhile is nobody's.
-        if let Some(folder) = slurm::cgroup::folder_of(&inventory.proc, process.pid) {
+        if is_placed && let Some(folder) = slurm::cgroup::folder_of(&inventory.proc, process.pid) {
             out.info(&m::PROCESS_PLACE, &[gpu, label, &pid, &folder]);
         }
-        let comm = root::read_text(&inventory.proc.join(&pid).join("comm"));
-        if let Some(program) = comm.ok().flatten() {
+        let comm = || root::read_text(&inventory.proc.join(&pid).join("comm"));
+        if is_placed && let Some(program) = comm().ok().flatten() {
             out.info(&m::PROCESS_PROGRAM, &[gpu, label, &pid, &program]);
         }
         if inventory.table.processes {

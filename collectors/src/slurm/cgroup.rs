@@ -50,10 +50,16 @@ pub struct Place<'a> {
 impl<'a> Place<'a> {
     /// Reads a path as `/proc/PID/cgroup` has it, or one below a mount point. `None`: not below a job of Slurm's.
     ///
-    /// A pod that holds a slurmd has Slurm's path behind its own, so any part may be the first of Slurm's.
+    /// A pod that holds a slurmd has Slurm's path behind its own. Below anything else a folder of that name is one that a
+    /// user has made, who may be given cgroups to manage.
     pub fn of(path: &'a str) -> Option<Self> {
         let mut parts = path.split('/').filter(|p| !p.is_empty());
+        let mut is_top = true;
         while let Some(part) = parts.next() {
+            // Above the root of our own namespace.
+            if part == ".." && is_top {
+                continue;
+            }
             if let Some(node) = scope_node(part) {
                 let job = JobName::parse(parts.next()?)?;
                 return Some(Self {
@@ -63,21 +69,43 @@ impl<'a> Place<'a> {
                     step: parts.next().and_then(step),
                 });
             }
-            if let Some(node) = v1_node(part) {
-                let mut ahead = parts.clone();
-                let uid = ahead.next().and_then(|p| number(p.strip_prefix("uid_")?));
-                let job = ahead.next().and_then(|p| number(p.strip_prefix("job_")?));
-                if let (Some(uid), Some(job)) = (uid, job) {
-                    return Some(Self {
-                        node,
-                        job: JobName::Id(job),
-                        uid: Some(uid),
-                        step: ahead.next().and_then(step),
-                    });
-                }
+            if let Some(node) = v1_node(part).filter(|_| is_top) {
+                let uid = parts.next().and_then(|p| number(p.strip_prefix("uid_")?))?;
+                let job = parts.next().and_then(|p| number(p.strip_prefix("job_")?))?;
+                return Some(Self {
+                    node,
+                    job: JobName::Id(job),
+                    uid: Some(uid),
+                    step: parts.next().and_then(step),
+                });
+            }
+            is_top = false;
+            if !is_above(part) {
+                return None;
             }
         }
         None
+    }
+}
+
+/// Whether a scope of Slurm's may be below a folder of this name: what systemd, kubelets and runtimes of containers make.
+/// Files have a dot too, and no folder of a runtime is without one or a known name.
+pub(super) fn is_above(name: &str) -> bool {
+    let is_hex = |text: &str| text.len() >= 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    let is_pod = ["kubepods", "burstable", "besteffort", "docker"].contains(&name) || name.starts_with("pod");
+    // What is below that one is made by users.
+    name != "user.slice" && (name.ends_with(".slice") || name.ends_with(".scope") || is_pod || is_hex(name))
+}
+
+/// `PROC_PID_INIT_INO`.
+const FIRST_NAMESPACE: &str = "pid:[4026531836]";
+
+/// Whether numbers of processes that a driver gives are those of this `/proc`: there are others in a container that has a
+/// namespace of its own. A tree of files without that link is a recording.
+pub fn has_all_processes(proc: &Path) -> bool {
+    match root::link_text(&proc.join("self/ns/pid")) {
+        Ok(namespace) => namespace.is_none_or(|ns| ns == FIRST_NAMESPACE),
+        Err(_) => false,
     }
 }
 

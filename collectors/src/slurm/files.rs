@@ -10,8 +10,9 @@ use crate::{Block, Value};
 
 /// More than any of these files holds.
 const MOST: usize = 2048;
-/// `memory.limit_in_bytes` where there is no limit: the largest number of pages (`PAGE_COUNTER_MAX`), in bytes.
-const NO_LIMIT: u64 = i64::MAX as u64 / 4096 * 4096;
+/// `memory.limit_in_bytes` where there is no limit is the largest number of pages (`PAGE_COUNTER_MAX`), in bytes: somewhat
+/// less than 2^63, by the size of a page. No node has half of it.
+const NO_LIMIT: u64 = 1 << 62;
 
 /// One file, read again at each reading.
 pub(super) struct Numbers {
@@ -55,7 +56,8 @@ pub(super) struct Files {
     memory: Numbers,
     peak: Numbers,
     limit: Numbers,
-    kills: Numbers,
+    /// Of v2: under v1 each step counts its own, and the job's count stays 0 (Linux, `memcg_memory_event`).
+    kills: Option<Numbers>,
     tasks: Numbers,
     is_v1: bool,
 }
@@ -75,7 +77,7 @@ impl Files {
             memory: at("memory", "memory.usage_in_bytes", "memory.current"),
             peak: at("memory", "memory.max_usage_in_bytes", "memory.peak"),
             limit: at("memory", "memory.limit_in_bytes", "memory.max"),
-            kills: at("memory", "memory.oom_control", "memory.events"),
+            kills: folder.v1.is_none().then(|| at("", "", "memory.events")),
             tasks: at("pids", "pids.current", "pids.current"),
             is_v1: folder.v1.is_some(),
         }
@@ -92,7 +94,8 @@ impl Files {
         out.maybe_u64(&JOB_MEMORY_PEAK, job, self.peak.number());
         let limit = self.limit.number().filter(|bytes| *bytes < NO_LIMIT);
         out.maybe_u64(&JOB_MEMORY_LIMIT, job, limit);
-        out.maybe_u64(&JOB_OOM_KILLS, job, self.kills.field("oom_kill"));
+        let kills = self.kills.as_mut().and_then(|kills| kills.field("oom_kill"));
+        out.maybe_u64(&JOB_OOM_KILLS, job, kills);
         out.maybe_u64(&JOB_TASKS, job, self.tasks.number());
     }
 }

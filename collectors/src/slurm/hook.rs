@@ -44,6 +44,9 @@ impl Record {
     }
 }
 
+/// More records than these are not looked through for one.
+const MOST_RECORDS: usize = 1024;
+
 /// Where the records are.
 #[derive(Clone, Debug)]
 pub(super) struct Hooks {
@@ -77,6 +80,17 @@ impl Hooks {
             ));
         }
         Ok(Some(record))
+    }
+
+    /// What is known of a job by its SLUID. One that cannot be read is told when it is asked for by its number.
+    pub(super) fn of_sluid(&self, sluid: &str) -> Option<Record> {
+        let names = root::list(&self.folder).ok().flatten().unwrap_or_default();
+        let jobs = names
+            .iter()
+            .filter_map(|name| name.strip_suffix(".toml")?.parse().ok());
+        jobs.take(MOST_RECORDS)
+            .filter_map(|job| self.of(job).ok().flatten())
+            .find(|record| record.sluid.as_deref() == Some(sluid))
     }
 }
 

@@ -1,13 +1,15 @@
 //! One job: what its cgroup says of it, and which devices its program of rules names.
 
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, TryLockError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::cgroup::JobName;
 use super::files::Files;
 use super::hook::{Hooks, Record};
-use super::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_INFO, JOB_START};
-use super::owned::{Caps, Owned, Unknown};
+use super::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_INFO, JOB_PROLOG, JOB_START};
+use super::owned::{Owned, Unknown};
 use super::process;
 use super::tree::Folder;
 use super::user::Users;
@@ -30,6 +32,15 @@ pub(super) struct Common {
 /// A job on this node.
 pub(super) struct Job {
     subject: Subject,
+    path: PathBuf,
+    state: Shared,
+}
+
+/// What is remembered of a job: a scan makes new devices, and those go on with it.
+pub(super) type Shared = Arc<Mutex<State>>;
+
+/// A job's folder, what is kept of it, and what has been found out.
+pub(super) struct State {
     folder: Folder,
     files: Files,
     owned: Owned,
@@ -40,15 +51,24 @@ pub(super) struct Job {
     began: Option<f64>,
     /// What its prolog's hook wrote.
     hook: Option<Record>,
-    /// That could not be read, and was told.
+    /// That could not be used, and was told.
     is_told: bool,
 }
 
 impl Job {
-    pub(super) fn new(common: &Arc<Common>, folder: Folder, mount: &Path) -> Self {
+    pub(super) fn new(folder: &Folder, state: &Shared) -> Self {
         Self {
             // A job that was requeued is another device under the old number.
             subject: Subject::new(SubjectKind::Job, format!("{}:{}", folder.name, folder.inode)),
+            path: folder.path.clone(),
+            state: Arc::clone(state),
+        }
+    }
+}
+
+impl State {
+    pub(super) fn new(common: &Arc<Common>, folder: Folder, mount: &Path) -> Self {
+        Self {
             files: Files::new(&folder, mount, &common.budget, !common.env.is_live()),
             id: None,
             uid: folder.uid,
@@ -72,9 +92,7 @@ impl Job {
     /// Finds out what stays as it is.
     fn find_out(&mut self) {
         let (env, path) = (&self.common.env, &self.folder.path);
-        if self.id.is_none() {
-            self.id = process::job_id(env, &self.folder.name, path);
-        }
+        self.id = self.id.or_else(|| number(&self.common, &self.folder));
         if self.uid.is_none() {
             let owner = |pid: u32| root::owner(&env.path(&format!("/proc/{pid}"))).ok()?;
             self.uid = process::user(path, owner);
@@ -85,17 +103,36 @@ impl Job {
         if let (None, Some(id)) = (&self.hook, self.id) {
             match self.common.hooks.of(id) {
                 Ok(record) => self.hook = record,
-                Err(error) if !self.is_told => {
-                    tracing::warn!(%error, job = id, "what the prolog's hook wrote cannot be used");
-                    self.is_told = true;
-                }
-                Err(_) => {}
+                Err(error) => self.tell(&error.to_string()),
             }
+        }
+        if self.hook.as_ref().is_some_and(|record| !self.is_about(record)) {
+            self.tell("it is another job's of this number: its user or SLUID is another");
         }
     }
 
+    fn tell(&mut self, error: &str) {
+        if !std::mem::replace(&mut self.is_told, true) {
+            let job = self.id;
+            tracing::warn!(error, job, "what the prolog's hook wrote cannot be used");
+        }
+    }
+
+    /// Whether a record is this job's: one of the same number may have been left, or be another cluster's.
+    fn is_about(&self, record: &Record) -> bool {
+        let same_user = match (record.uid, self.uid) {
+            (Some(theirs), Some(ours)) => theirs == ours,
+            _ => true,
+        };
+        let same_name = match (&record.sluid, JobName::parse(&self.folder.name)) {
+            (Some(theirs), Some(JobName::Sluid(ours))) => theirs == ours,
+            _ => true,
+        };
+        same_user && same_name
+    }
+
     fn show(&self, number: &str, out: &mut Block) {
-        let hook = self.hook.as_ref();
+        let hook = self.hook.as_ref().filter(|record| self.is_about(record));
         let label =
             |text: fn(&Record) -> &Option<String>| hook.and_then(|h| text(h).as_deref()).unwrap_or_default();
         let uid = hook.and_then(|h| h.uid).or(self.uid);
@@ -114,24 +151,28 @@ impl Job {
             ],
         );
         out.info(&JOB_FOLDER, &[number, &self.folder.name]);
+        if hook.is_some() {
+            out.info(&JOB_PROLOG, &[number]);
+        }
         let start = hook.map(|h| h.start).or(self.began);
         out.push(&JOB_START, &[number], start.map_or(Value::Absent, Value::F64));
     }
 
     /// The devices that are the job's by name, or why they are not known.
     fn show_devices(&mut self, number: &str, out: &mut Block) {
-        let mut kernel = self
-            .common
-            .programs
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let devices = match self.folder.v1 {
+        let kernel = match self.common.programs.try_lock() {
+            Ok(kernel) => Some(kernel),
+            Err(TryLockError::Poisoned(left)) => Some(left.into_inner()),
+            // The kernel has not come back with what another job was asked for: this one need not wait for it too.
+            Err(TryLockError::WouldBlock) => None,
+        };
+        let devices = match (&self.folder.v1, kernel) {
             // Its rules can be written, and not read.
-            Some(_) => Err(Unknown::None),
-            None => {
-                let caps = || Caps::read(&self.common.env);
-                self.owned.read(&mut **kernel, &self.folder.path, caps)
-            }
+            (Some(_), _) => Err(Unknown::None),
+            (None, None) => Err(Unknown::Failed),
+            (None, Some(mut kernel)) => self
+                .owned
+                .read(&mut **kernel, &self.folder.path, &self.common.env),
         };
         match devices {
             Ok(devices) => {
@@ -143,6 +184,54 @@ impl Job {
             Err(unknown) => out.info(&JOB_DEVICES, &[number, unknown.word()]),
         }
     }
+
+    fn read(&mut self, out: &mut Block) -> Result<(), Error> {
+        if !self.folder.others.is_empty() {
+            self.show_ambiguous(out);
+            return Ok(());
+        }
+        if root::inode(&self.folder.path)? != Some(self.folder.inode) || !self.is_alive()? {
+            return Ok(());
+        }
+        self.find_out();
+        // A SLUID whose daemons have just begun: its number comes with the next reading.
+        let Some(id) = self.id else { return Ok(()) };
+        let number = id.to_string();
+        self.show(&number, out);
+        self.files.read(&[&number], out);
+        self.show_devices(&number, out);
+        Ok(())
+    }
+
+    /// Several slurmds have a job of this name: that there is one is all that can be said, as soon as any has processes.
+    fn show_ambiguous(&mut self, out: &mut Block) {
+        let is_populated = |path: &PathBuf| {
+            let events = root::read_text(&path.join("cgroup.events")).ok().flatten();
+            match events {
+                Some(events) => !events.lines().any(|line| line == "populated 0"),
+                None => !process::daemons(path).is_empty(),
+            }
+        };
+        let folder = &self.folder;
+        if !is_populated(&folder.path) && !folder.others.iter().any(is_populated) {
+            return;
+        }
+        self.id = self.id.or_else(|| number(&self.common, folder));
+        if let Some(id) = self.id {
+            let number = id.to_string();
+            out.info(&JOB_INFO, &[&number, "", "", "", "", "", ""]);
+            out.info(&JOB_DEVICES, &[&number, Unknown::Ambiguous.word()]);
+        }
+    }
+}
+
+/// The number of a job, by its folder and its daemons, and where those do not tell it by what the prolog's hook wrote.
+fn number(common: &Common, folder: &Folder) -> Option<u32> {
+    let of_hook = || match JobName::parse(&folder.name)? {
+        JobName::Sluid(sluid) => Some(common.hooks.of_sluid(sluid)?.job),
+        JobName::Id(id) => Some(id),
+    };
+    process::job_id(&common.env, &folder.name, &folder.path).or_else(of_hook)
 }
 
 /// When the oldest daemon of its steps began, as a Unix time.
@@ -164,16 +253,11 @@ impl Device for Job {
     }
 
     fn read(&mut self, out: &mut Block) -> Result<(), Error> {
-        if root::inode(&self.folder.path)? != Some(self.folder.inode) || !self.is_alive()? {
-            return Ok(());
+        match self.state.try_lock() {
+            Ok(mut state) => state.read(out),
+            Err(TryLockError::Poisoned(left)) => left.into_inner().read(out),
+            // The reading of the device before this one has not come back.
+            Err(TryLockError::WouldBlock) => Err(Error::io(&self.path, ErrorKind::WouldBlock.into())),
         }
-        self.find_out();
-        // A SLUID whose daemons have just begun: its number comes with the next reading.
-        let Some(id) = self.id else { return Ok(()) };
-        let number = id.to_string();
-        self.show(&number, out);
-        self.files.read(&[&number], out);
-        self.show_devices(&number, out);
-        Ok(())
     }
 }

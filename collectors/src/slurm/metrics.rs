@@ -94,7 +94,7 @@ pub static JOB_OOM_KILLS: Metric = of_job(
     Kind::Counter,
     Unit::None,
     "Processes of a job that the kernel has killed because the job had no memory left.",
-    "memory.events oom_kill (cgroup v2), memory.oom_control oom_kill (v1)",
+    "memory.events oom_kill (cgroup v2 alone: v1 counts in the steps)",
 );
 
 /// Its processes and threads.
@@ -119,6 +119,18 @@ pub static JOB_FOLDER: Metric = Metric {
     )
 };
 
+/// That a job's prolog has written what it knows: so an epilog may tell how the job ended.
+pub static JOB_PROLOG: Metric = Metric {
+    tier: Tier::Private,
+    ..of_job(
+        "slurm_job_prolog_info",
+        Kind::Info,
+        Unit::None,
+        "The hook of a job's prolog has written down whose the job is.",
+        "what the prolog's hook wrote",
+    )
+};
+
 /// A device that a job's own program of rules allows by name.
 pub static JOB_DEVICE: Metric = Metric {
     labels: &["jobid", "device"],
@@ -139,7 +151,7 @@ pub static JOB_DEVICES: Metric = Metric {
         "slurm_job_devices_info",
         Kind::Info,
         Unit::None,
-        "Whether the devices of a job could be read from its device program: no reason where they could, else denied, withheld (the kernel hides instructions), foreign (not Slurm's), none (ConstrainDevices=no, no gres, cgroup v1), failed.",
+        "Whether the devices of a job could be read from its device program: no reason where they could, else denied, withheld (the kernel hides instructions), foreign (not Slurm's), none (ConstrainDevices=no, no gres, cgroup v1), ambiguous (several jobs of this name), failed.",
         "the cgroup's device program (bpf(2) BPF_PROG_QUERY, BPF_OBJ_GET_INFO_BY_FD)",
     )
 };
@@ -155,6 +167,7 @@ pub static METRICS: &[&Metric] = &[
     &JOB_OOM_KILLS,
     &JOB_TASKS,
     &JOB_FOLDER,
+    &JOB_PROLOG,
     &JOB_DEVICE,
     &JOB_DEVICES,
 ];

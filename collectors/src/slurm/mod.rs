@@ -14,7 +14,9 @@ mod process;
 pub mod program;
 mod tree;
 mod user;
+mod watch;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -23,19 +25,21 @@ use serde::Deserialize;
 use crate::sys::kept::Budget;
 use crate::sys::{boot, bpf};
 use crate::{Cadence, Device, Devices, Env, Error, Settings, Source, Spec, domain};
-use job::{Common, Job};
+use job::{Common, Job, Shared, State};
 use tree::{Folder, Tree};
 use user::{Shown, Users};
+use watch::{Changes, Known};
 
 /// The slurm collector.
 pub static SPEC: Spec = Spec {
     name: "slurm",
     domain: &domain::SLURM,
     metrics: metrics::METRICS,
-    events: false,
+    events: true,
     notes: false,
+    // A job that has just begun or ended is looked at though a scrape was a moment ago.
     cadence: Cadence::OnDemand {
-        fresh: Duration::from_secs(1),
+        fresh: Duration::from_millis(200),
     },
     slice: Duration::from_millis(500),
     deadline: Duration::from_secs(5),
@@ -88,45 +92,68 @@ impl Table {
 /// Never absent: a slurmd may be started at any time.
 fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
     let table = Table::checked(settings)?;
-    let common = Common {
-        budget: Budget::of_process(),
-        programs: Mutex::new(bpf::programs(env)),
-        hooks: hook::Hooks::new(env, &table.hooks),
-        users: Users::new(table.user, table.salt),
-        ticks: boot::ticks_per_second(),
-        env: env.clone(),
+    let budget = Budget::of_process();
+    let watcher = Changes {
+        tree: Tree::new(env, table.node.clone()),
+        budget: Arc::clone(&budget),
+        boot: boot::boot_id(env)?,
+        known: Known::default(),
     };
     Ok(Some(Source {
-        devices: Box::new(Jobs {
-            tree: Tree::new(env, table.node),
-            common: Arc::new(common),
-            known: None,
-        }),
-        watcher: None,
+        devices: Box::new(Jobs::new(env, table, budget)),
+        watcher: Some(Box::new(watcher)),
     }))
 }
 
 struct Jobs {
     tree: Tree,
     common: Arc<Common>,
-    known: Option<Vec<Folder>>,
+    /// What is remembered of each.
+    known: Option<BTreeMap<Folder, Shared>>,
+}
+
+impl Jobs {
+    fn new(env: &Env, table: Table, budget: Arc<Budget>) -> Self {
+        let common = Common {
+            budget,
+            programs: Mutex::new(bpf::programs(env)),
+            hooks: hook::Hooks::new(env, &table.hooks),
+            users: Users::new(table.user, table.salt),
+            ticks: boot::ticks_per_second(),
+            env: env.clone(),
+        };
+        Self {
+            tree: Tree::new(env, table.node),
+            common: Arc::new(common),
+            known: None,
+        }
+    }
 }
 
 impl Devices for Jobs {
     fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error> {
         let folders = self.tree.jobs(Instant::now())?;
-        let each = folders.iter().cloned();
-        let jobs =
-            each.map(|folder| Box::new(Job::new(&self.common, folder, self.tree.mount())) as Box<dyn Device>);
-        let jobs = jobs.collect();
-        self.known = Some(folders);
-        Ok(jobs)
+        let mut known = self.known.take().unwrap_or_default();
+        let state = |folder: Folder| {
+            let new = || {
+                let state = State::new(&self.common, folder.clone(), self.tree.mount());
+                Arc::new(Mutex::new(state))
+            };
+            let state = known.remove(&folder).unwrap_or_else(new);
+            (folder, state)
+        };
+        let jobs: BTreeMap<Folder, Shared> = folders.into_iter().map(state).collect();
+        let device = |(folder, state)| Box::new(Job::new(folder, state)) as Box<dyn Device>;
+        let devices = jobs.iter().map(device).collect();
+        self.known = Some(jobs);
+        Ok(devices)
     }
 
     fn changed(&mut self) -> bool {
         // A folder that cannot be listed now is no reason to forget what is in it.
         let now = self.tree.jobs(Instant::now());
-        now.is_ok_and(|now| self.known.as_ref() != Some(&now))
+        let known = self.known.as_ref();
+        now.is_ok_and(|now| known.is_none_or(|known| !known.keys().eq(&now)))
     }
 }
 

@@ -1,14 +1,14 @@
 //! Which devices a job may use, by the program that Slurm has attached to its cgroup.
 
-use std::collections::BTreeMap;
+mod caps;
+
 use std::path::Path;
 
 use nix::errno::Errno;
 
 use super::program::{self, Instruction};
-use crate::Env;
 use crate::sys::bpf::Programs;
-use crate::sys::root;
+use crate::{Env, Error};
 
 /// `NV_MAJOR_DEVICE_NUMBER`: /dev/nvidia0 and its like.
 const NVIDIA: i32 = 195;
@@ -17,48 +17,6 @@ const DRM: i32 = 226;
 
 /// How often a program that is replaced while it is read is asked for again: each step replaces it once.
 const TRIES: usize = 8;
-
-/// What the driver numbers by itself: the capabilities of instances.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Caps {
-    /// The major number of `nvidia-caps`.
-    major: i32,
-    /// The instances by the minor number of their access.
-    instances: BTreeMap<u32, Instance>,
-}
-
-/// GPU's minor, GPU instance, compute instance.
-type Instance = (u32, u32, Option<u32>);
-
-impl Caps {
-    /// As the node has them now. `None`: no such driver is loaded.
-    pub(super) fn read(env: &Env) -> Option<Self> {
-        let text = |path: &str| root::read_text(&env.path(path)).ok().flatten();
-        let devices = text("/proc/devices")?;
-        let major = |line: &str| {
-            let (major, name) = line.trim().split_once(' ')?;
-            (name == "nvidia-caps").then(|| major.parse().ok())?
-        };
-        let minors = text("/proc/driver/nvidia-caps/mig-minors").unwrap_or_default();
-        Some(Self {
-            major: devices.lines().find_map(major)?,
-            instances: minors.lines().filter_map(instance).collect(),
-        })
-    }
-}
-
-/// `gpu0/gi1/access 12` or `gpu0/gi1/ci0/access 13`.
-fn instance(line: &str) -> Option<(u32, Instance)> {
-    let (path, minor) = line.trim().split_once(' ')?;
-    let mut parts = path.split('/');
-    let mut number = |prefix: &str| parts.next()?.strip_prefix(prefix)?.parse::<u32>().ok();
-    let (gpu, gi) = (number("gpu")?, number("gi")?);
-    let ci = match parts.next()? {
-        "access" => None,
-        ci => Some(ci.strip_prefix("ci")?.parse().ok()?),
-    };
-    Some((minor.parse().ok()?, (gpu, gi, ci)))
-}
 
 /// Why nothing is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +29,9 @@ pub(super) enum Unknown {
     Foreign,
     /// There is no program: `ConstrainDevices=no`, no gres, or cgroup v1.
     None,
-    /// The kernel said something else.
+    /// Several jobs go by this name.
+    Ambiguous,
+    /// The kernel said something else, or the driver's table of instances cannot be read.
     Failed,
 }
 
@@ -83,16 +43,8 @@ impl Unknown {
             Self::Withheld => "withheld",
             Self::Foreign => "foreign",
             Self::None => "none",
+            Self::Ambiguous => "ambiguous",
             Self::Failed => "failed",
-        }
-    }
-
-    fn of(errno: Errno) -> Self {
-        match errno {
-            Errno::EPERM | Errno::EACCES => Self::Denied,
-            // A kernel without BPF for cgroups.
-            Errno::EINVAL | Errno::ENOSYS => Self::None,
-            _ => Self::Failed,
         }
     }
 }
@@ -101,18 +53,25 @@ impl Unknown {
 #[derive(Debug, Default)]
 pub(super) struct Owned {
     known: Option<(u32, Result<Vec<String>, Unknown>)>,
+    /// What was told last of why nothing is known.
+    told: Option<String>,
 }
 
 impl Owned {
-    /// The devices of the job, as the kernel names them. `caps`: [`Caps::read`], asked for where a program is new.
+    /// The devices of the job, as the kernel names them.
     pub(super) fn read(
         &mut self,
         kernel: &mut dyn Programs,
         cgroup: &Path,
-        caps: impl Fn() -> Option<Caps>,
+        env: &Env,
     ) -> Result<&[String], Unknown> {
         for _ in 0..TRIES {
-            let id = match kernel.attached(cgroup).map_err(Unknown::of)?.as_slice() {
+            let attached = match kernel.attached(cgroup) {
+                // A kernel without BPF for cgroups.
+                Err(Errno::EINVAL | Errno::ENOSYS) => return Err(Unknown::None),
+                attached => attached.map_err(|errno| self.refused(cgroup, "BPF_PROG_QUERY", errno))?,
+            };
+            let id = match attached.as_slice() {
                 [] => return Err(Unknown::None),
                 [one] => *one,
                 // Whose rules hold would have to be guessed.
@@ -125,14 +84,29 @@ impl Owned {
             self.known = None;
             match kernel.read(cgroup, id) {
                 Ok(read) => {
-                    let devices = devices(&read.name, read.code.as_deref(), caps().as_ref());
+                    let devices = match devices(&read.name, read.code.as_deref(), env) {
+                        Ok(devices) => Ok(devices),
+                        Err(Why::Unknown(unknown)) => Err(unknown),
+                        // It may be read the next time.
+                        Err(Why::Caps(error)) => return Err(self.failed(error.to_string())),
+                    };
                     self.known = Some((id, devices));
                     break;
                 }
                 // A step has begun meanwhile and replaced it.
                 Err(Errno::ENOENT) => {}
-                Err(errno) => return Err(Unknown::of(errno)),
+                Err(errno) => {
+                    let call = "BPF_PROG_GET_FD_BY_ID and BPF_OBJ_GET_INFO_BY_FD";
+                    return Err(self.refused(cgroup, call, errno));
+                }
             }
+        }
+        if self.known.is_none() {
+            let what = format!(
+                "{}: another program at each of {TRIES} readings",
+                cgroup.display()
+            );
+            return Err(self.failed(what));
         }
         match &self.known {
             Some((_, Ok(devices))) => Ok(devices),
@@ -140,11 +114,48 @@ impl Owned {
             None => Err(Unknown::Failed),
         }
     }
+
+    fn refused(&mut self, cgroup: &Path, call: &str, errno: Errno) -> Unknown {
+        match errno {
+            Errno::EPERM | Errno::EACCES => Unknown::Denied,
+            // The job has just ended.
+            Errno::ENOENT | Errno::ENODEV => Unknown::Failed,
+            _ => self.failed(format!("{}: {call}: {errno}", cgroup.display())),
+        }
+    }
+
+    /// Says so once for each job.
+    fn failed(&mut self, what: String) -> Unknown {
+        if self.told.as_ref() != Some(&what) {
+            tracing::warn!("the devices of a job cannot be told: {what}");
+            self.told = Some(what);
+        }
+        Unknown::Failed
+    }
 }
 
-fn devices(name: &str, code: Option<&[u8]>, caps: Option<&Caps>) -> Result<Vec<String>, Unknown> {
+/// Why a program does not tell the devices.
+enum Why {
+    Unknown(Unknown),
+    /// What the driver numbers cannot be read.
+    Caps(Error),
+}
+
+impl From<Unknown> for Why {
+    fn from(unknown: Unknown) -> Self {
+        Self::Unknown(unknown)
+    }
+}
+
+impl From<Error> for Why {
+    fn from(error: Error) -> Self {
+        Self::Caps(error)
+    }
+}
+
+fn devices(name: &str, code: Option<&[u8]>, env: &Env) -> Result<Vec<String>, Why> {
     if name != program::NAME {
-        return Err(Unknown::Foreign);
+        return Err(Unknown::Foreign.into());
     }
     let code = code.ok_or(Unknown::Withheld)?;
     let rules = Instruction::all(code).and_then(|p| program::parse(&p));
@@ -152,9 +163,10 @@ fn devices(name: &str, code: Option<&[u8]>, caps: Option<&Caps>) -> Result<Vec<S
     let owned = |major| rules.owned(major).ok_or(Unknown::Foreign);
     let mut whole = owned(NVIDIA)?;
     let mut devices = Vec::new();
-    if let Some(caps) = caps {
-        let minors = owned(caps.major)?;
-        let of = |minor: &u32| caps.instances.get(minor).copied();
+    let minors = caps::major(env)?.map(owned).transpose()?.unwrap_or_default();
+    if !minors.is_empty() {
+        let instances = caps::instances(env)?;
+        let of = |minor: &u32| instances.get(minor).copied();
         // One that the driver does not list now was given to another instance since, or never was one.
         let instances: Option<Vec<_>> = minors.iter().map(of).collect();
         for (gpu, gi, ci) in instances.ok_or(Unknown::Foreign)? {

@@ -1,5 +1,7 @@
 //! Which pod of Kubernetes a cgroup belongs to, by its path: as both drivers of a kubelet name it.
 
+use super::cgroup::is_above;
+
 /// `pod` and the uid of the pod, with hyphens. `None`: not below a pod.
 ///
 /// cgroupfs: `/kubepods/burstable/pod<uid>/<container>`. systemd: `/kubepods.slice/kubepods-burstable.slice/
@@ -10,7 +12,11 @@ pub(super) fn of(path: &str) -> Option<String> {
     for part in path.split('/') {
         is_below |= part.contains("kubepods");
         if !is_below {
-            continue;
+            // Below anything else a folder of that name is one that a user has made.
+            if part.is_empty() || part == ".." || is_above(part) {
+                continue;
+            }
+            return None;
         }
         let name = part.strip_suffix(".slice").unwrap_or(part);
         let uid = match name.rsplit_once("-pod") {
@@ -51,6 +57,7 @@ mod tests {
                 "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{low}.slice/cri-containerd-7f.scope"
             ),
             format!("/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{low}.slice/docker-7f.scope"),
+            format!("/system.slice/docker-7f.scope/kubelet.slice/kubelet-kubepods-pod{low}.slice"),
             format!("/../../kubepods-besteffort.slice/kubepods-besteffort-pod{low}.slice"),
         ] {
             assert_eq!(of(&path), Some(format!("pod{UID}")), "{path}");
@@ -71,6 +78,8 @@ mod tests {
             "/kubepods/podcast/7f",
             "/machine.slice/libpod-0123456789abcdef0123456789abcdef.scope",
             "/user.slice/pod1a2b3c4d-0000-4000-8000-00000000abcd",
+            "/user.slice/user-1.slice/kubepods/pod1a2b3c4d-0000-4000-8000-00000000abcd",
+            "/system.slice/of-a-user.service/kubepods/pod1a2b3c4d-0000-4000-8000-00000000abcd",
             "/kubepods/burstable/pod1a2b3c4d-0000-4000-8000-00000000abc",
             "/kubepods/burstable/pod1a2b3c4d-0000-4000-8000-00000000abcg",
         ] {

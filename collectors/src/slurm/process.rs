@@ -1,5 +1,6 @@
 //! What processes tell of their job: its number, its user, when it began.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::cgroup::JobName;
@@ -20,13 +21,16 @@ fn steps(job: &Path) -> Vec<String> {
     names
 }
 
-/// The daemons of a job's steps: in `step_*/slurm` (cgroup v2), or in the step's folder itself (v1).
+/// The daemons of a job's steps: in `step_*/slurm` (cgroup v2), or in the folders of the step and of the job (v1: of devices
+/// the one, of freezer the other).
 pub(super) fn daemons(job: &Path) -> Vec<u32> {
     let of_step = |step: String| {
         let step = job.join(step);
         [of(&step.join("slurm")), of(&step)].concat()
     };
-    steps(job).into_iter().flat_map(of_step).collect()
+    let mut pids = of(job);
+    pids.extend(steps(job).into_iter().flat_map(of_step));
+    pids
 }
 
 /// The number of a job, by its folder's name, or by the title of one of its daemons: `slurmstepd: [7.extern]`.
@@ -47,21 +51,18 @@ fn titled(title: &str) -> Option<u32> {
     id.parse().ok()
 }
 
-/// The user of a job: who owns a process of one of its tasks. Root's are the daemon's own.
+/// The user of a job: who owns the processes of its tasks, where all are the same one's. Root's are the daemon's own, and
+/// what a task may have started by a program of root's.
 pub(super) fn user(job: &Path, owner: impl Fn(u32) -> Option<u32>) -> Option<u32> {
+    let mut found = BTreeSet::new();
     for step in steps(job) {
         let tasks = job.join(&step).join("user");
-        for task in root::list(&tasks).ok().flatten().unwrap_or_default() {
-            if !task.starts_with("task_") {
-                continue;
-            }
-            let owners = of(&tasks.join(&task)).into_iter().filter_map(&owner);
-            if let Some(uid) = owners.into_iter().find(|uid| *uid != 0) {
-                return Some(uid);
-            }
-        }
+        let mut names = root::list(&tasks).ok().flatten().unwrap_or_default();
+        names.retain(|name| name.starts_with("task_"));
+        let pids = names.iter().flat_map(|task| of(&tasks.join(task)));
+        found.extend(pids.filter_map(&owner).filter(|uid| *uid != 0));
     }
-    None
+    found.pop_first().filter(|_| found.is_empty())
 }
 
 /// When a process began, in clock ticks since boot (/proc/PID/stat, field 22).
@@ -71,4 +72,40 @@ pub(super) fn started(env: &Env, pid: u32) -> Result<Option<u64>, Error> {
     // The name may hold anything, so the fields are counted from its end.
     let field = |text: String| text.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok();
     Ok(text.and_then(field))
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::tree::{Entry, put};
+
+    use super::*;
+
+    fn write(dir: &Path, file: &str, text: &str) {
+        put(&dir.join(file), &Entry::File(text.as_bytes().to_vec())).unwrap();
+    }
+
+    #[test]
+    fn a_job_is_the_one_users_that_its_tasks_are_and_nobodys_where_they_are_several_users() {
+        let dir = tempfile::tempdir().unwrap();
+        let job = dir.path();
+        let user = || user(job, |pid| Some(pid / 100));
+        write(job, "step_batch/user/task_0/cgroup.procs", "7\n");
+        assert_eq!(user(), None, "root's");
+        write(job, "step_batch/user/task_0/cgroup.procs", "7\n100001\n");
+        write(job, "step_0/user/task_0/cgroup.procs", "100002\n100003\n");
+        // A daemon is none of its tasks.
+        write(job, "step_0/slurm/cgroup.procs", "200000\n");
+        assert_eq!(user(), Some(1000));
+        write(job, "step_0/user/task_1/cgroup.procs", "100100\n");
+        assert_eq!(user(), None);
+    }
+
+    /// Slurm 22.05 has them in the job's own folder of freezer.
+    #[test]
+    fn under_v1_daemons_are_in_the_folder_of_the_job_too() {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), "cgroup.procs", "12022\n");
+        write(dir.path(), "step_extern/cgroup.procs", "12047\n");
+        assert_eq!(daemons(dir.path()), [12022, 12047]);
+    }
 }

@@ -9,6 +9,10 @@ use super::program::tests::gpu_program;
 use super::*;
 use crate::{Block, Value};
 
+mod hooks;
+mod kept;
+mod several;
+
 const SCOPE: &str = "system.slice/n0_slurmstepd.scope";
 
 /// A node whose files are below `root`.
@@ -130,24 +134,29 @@ fn version_1_tells_the_user_and_no_devices() {
     node.cgroup(&format!("freezer/{job}/step_0/cgroup.procs"), "500\n");
     node.cgroup(&format!("cpuacct/{job}/cpuacct.usage"), "1500000000\n");
     node.cgroup(&format!("memory/{job}/memory.usage_in_bytes"), "4096\n");
-    node.cgroup(
-        &format!("memory/{job}/memory.limit_in_bytes"),
-        "9223372036854771712\n",
-    );
+    // Each step counts its own there.
     node.cgroup(
         &format!("memory/{job}/memory.oom_control"),
-        "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n",
+        "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n",
     );
+    // None, where pages have 4 KiB and where they have 64.
+    for limit in ["9223372036854771712\n", "9223372036854710272\n"] {
+        node.cgroup(&format!("memory/{job}/memory.limit_in_bytes"), limit);
+        assert_eq!(
+            node.read(""),
+            [
+                "slurm_job_info 7,1000,,,,, = 1",
+                "slurm_job_folder_info 7,job_7 = 1",
+                "slurm_job_cpu_seconds_total 7 = 1.5",
+                "slurm_job_memory_bytes 7 = 4096",
+                "slurm_job_devices_info 7,none = 1",
+            ]
+        );
+    }
+    node.cgroup(&format!("memory/{job}/memory.limit_in_bytes"), "8589934592\n");
     assert_eq!(
-        node.read(""),
-        [
-            "slurm_job_info 7,1000,,,,, = 1",
-            "slurm_job_folder_info 7,job_7 = 1",
-            "slurm_job_cpu_seconds_total 7 = 1.5",
-            "slurm_job_memory_bytes 7 = 4096",
-            "slurm_job_oom_kills_total 7 = 1",
-            "slurm_job_devices_info 7,none = 1",
-        ]
+        of(&node.read(""), "slurm_job_memory_limit_bytes"),
+        ["slurm_job_memory_limit_bytes 7 = 8589934592"]
     );
 }
 
@@ -202,28 +211,6 @@ fn a_slurmd_in_a_pod_and_in_a_slice_of_its_own_are_found() {
     assert_eq!(of(&node.read(""), "slurm_job_tasks").len(), 3);
 }
 
-#[test]
-fn what_the_hook_wrote_stands_beside_what_the_kernel_says() {
-    let node = Node::new();
-    node.job(&format!("{SCOPE}/job_7"), 500);
-    node.write(
-        "run/nodewarden/jobs/7.toml",
-        "job = 7\nstart = 1795227133.5\nuid = 1000\nuser = \"ada\"\naccount = \"projb\"\npartition = \"gpu\"\narray_job = \"5\"\narray_task = \"2\"\n",
-    );
-    let info = |settings: &str| {
-        let lines = node.read(settings);
-        of(&lines, "slurm_job_info").concat()
-    };
-    assert_eq!(info(""), "slurm_job_info 7,1000,projb,gpu,5,2, = 1");
-    assert_eq!(info("user = \"name\""), "slurm_job_info 7,ada,projb,gpu,5,2, = 1");
-    assert_eq!(info("user = \"off\""), "slurm_job_info 7,,projb,gpu,5,2, = 1");
-    let start = node.read("");
-    assert_eq!(
-        of(&start, "slurm_job_start_time_seconds"),
-        ["slurm_job_start_time_seconds 7 = 1795227133.5"]
-    );
-}
-
 /// Where no rights are, and where the kernel hides instructions, it is said why.
 #[test]
 fn what_no_program_tells_has_its_reason() {
@@ -258,8 +245,13 @@ fn jobs_that_come_and_go_are_seen_at_the_next_reading() {
     assert!(devices.changed());
     assert_eq!(devices.scan().unwrap().len(), 2);
     // Requeued under its number: another folder, and no longer what the old device is about.
-    node.remove(&format!("sys/fs/cgroup/{SCOPE}/job_1"));
-    node.write("elsewhere", "takes the inode");
+    let root = node.dir.path().join("root");
+    // Kept elsewhere, or the new one may be given its inode.
+    std::fs::rename(
+        root.join(format!("sys/fs/cgroup/{SCOPE}/job_1")),
+        root.join("elsewhere"),
+    )
+    .unwrap();
     node.job(&format!("{SCOPE}/job_1"), 502);
     assert!(devices.changed());
     assert_eq!(read(&mut jobs[0]), [""; 0]);

@@ -1,10 +1,10 @@
 //! Where the cgroups of Slurm's jobs are: cgroup v2, v1, both at once, in any slice, and below a pod that holds a slurmd.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::cgroup::{JobName, scope_node, v1_node};
+use super::cgroup::{JobName, is_above, scope_node, v1_node};
 use crate::sys::root;
 use crate::{Env, Error};
 
@@ -30,6 +30,18 @@ pub(super) struct Folder {
     pub(super) v1: Option<String>,
     /// The user, which paths of cgroup v1 alone hold.
     pub(super) uid: Option<u32>,
+    /// Others of this name, of other slurmds: which of them anything is about cannot be told.
+    pub(super) others: Vec<PathBuf>,
+}
+
+/// Jobs by name.
+type Found = BTreeMap<String, Folder>;
+
+fn add(found: &mut Found, folder: Folder) {
+    match found.get_mut(&folder.name) {
+        Some(first) => first.others.push(folder.path),
+        None => drop(found.insert(folder.name.clone(), folder)),
+    }
 }
 
 /// Looks for jobs.
@@ -39,7 +51,9 @@ pub(super) struct Tree {
     /// The node whose jobs are ours, where several slurmds run here.
     node: Option<String>,
     /// Scopes of v2.
-    scopes: Vec<PathBuf>,
+    scopes: BTreeSet<PathBuf>,
+    /// The hierarchy of v1 that has had jobs: the others have the same ones, and lose them a little sooner or later.
+    v1: Option<&'static str>,
     looked: Option<Instant>,
 }
 
@@ -48,7 +62,8 @@ impl Tree {
         Self {
             mount: env.path("/sys/fs/cgroup"),
             node,
-            scopes: Vec::new(),
+            scopes: BTreeSet::new(),
+            v1: None,
             looked: None,
         }
     }
@@ -73,25 +88,46 @@ impl Tree {
     /// # Errors
     /// When a folder above them cannot be listed: then nobody knows which jobs there are.
     pub(super) fn jobs(&mut self, now: Instant) -> Result<Vec<Folder>, Error> {
-        // By name: a node that is half v1 and half v2 shows a job in both, and v2 says more.
-        let mut found = BTreeMap::new();
-        self.v1(&mut found)?;
+        let mut found = self.v1()?;
         self.find_scopes(now)?;
+        let mut of_scopes = Found::new();
         for scope in &self.scopes {
             for entry in root::entries(scope)?.unwrap_or_default() {
                 if JobName::parse(&entry.name).is_some() {
                     let folder = Folder {
                         path: scope.join(&entry.name),
-                        name: entry.name.clone(),
+                        name: entry.name,
                         inode: entry.inode,
                         v1: None,
                         uid: None,
+                        others: Vec::new(),
                     };
-                    found.insert(entry.name, folder);
+                    add(&mut of_scopes, folder);
                 }
             }
         }
+        // A node that is half v1 and half v2 shows a job in both, and v2 says more.
+        found.extend(of_scopes);
         Ok(found.into_values().collect())
+    }
+
+    /// The folders in which folders of jobs, or those above them, come and go. Empty where there is no slurmd.
+    ///
+    /// # Errors
+    /// When one above them cannot be listed.
+    pub(super) fn places(&mut self, now: Instant) -> Result<Vec<PathBuf>, Error> {
+        let mut places = BTreeSet::new();
+        for top in self.v1_tops()? {
+            places.extend(top.parent().map(Path::to_owned));
+            places.extend(users(&top)?.into_iter().map(|(name, _)| top.join(name)));
+            places.insert(top);
+        }
+        self.find_scopes(now)?;
+        for scope in &self.scopes {
+            places.extend(scope.parent().map(Path::to_owned));
+            places.insert(scope.clone());
+        }
+        Ok(places.into_iter().collect())
     }
 
     /// Whether a folder that bears this node name, or none, is ours.
@@ -125,11 +161,7 @@ impl Tree {
                 &mut scopes,
             )?;
         }
-        for scope in scopes {
-            if !self.scopes.contains(&scope) {
-                self.scopes.push(scope);
-            }
-        }
+        self.scopes.extend(scopes);
         Ok(())
     }
 
@@ -153,9 +185,7 @@ impl Tree {
                 }
                 continue;
             }
-            // Files have a dot too, and no folder of a container runtime is without one or a known name.
-            let is_folder = name.ends_with(".slice") || name.ends_with(".scope") || is_pod(&name);
-            if is_folder && depth > 1 && *left > 0 {
+            if is_above(&name) && depth > 1 && *left > 0 {
                 *left -= 1;
                 self.walk(&folder.join(&name), depth - 1, left, scopes)?;
             }
@@ -163,49 +193,77 @@ impl Tree {
         Ok(())
     }
 
-    /// `HIERARCHY/slurm[_NODE]/uid_UID/job_ID`, in the first hierarchy that has any.
-    fn v1(&self, found: &mut BTreeMap<String, Folder>) -> Result<(), Error> {
+    /// `HIERARCHY/slurm[_NODE]` of our node, in the first hierarchy that has a job: another configuration, or an earlier
+    /// start, may have left empty ones. As long as there is no job, in all.
+    fn v1_tops(&mut self) -> Result<Vec<PathBuf>, Error> {
+        let mut all = Vec::new();
         for hierarchy in V1 {
+            if self.v1.is_some_and(|known| known != hierarchy) {
+                continue;
+            }
             let top = self.mount.join(hierarchy);
-            let names = root::list(&top)?.unwrap_or_default();
-            let slurm = names
-                .iter()
-                .filter(|name| v1_node(name).is_some_and(|node| self.is_ours(node)));
-            let mut has_any = false;
-            for name in slurm {
-                has_any = true;
-                for user in root::list(&top.join(name))?.unwrap_or_default() {
-                    let Some(uid) = user.strip_prefix("uid_").and_then(|uid| uid.parse().ok()) else {
-                        continue;
+            let mut names = root::list(&top)?.unwrap_or_default();
+            names.retain(|name| v1_node(name).is_some_and(|node| self.is_ours(node)));
+            let tops: Vec<PathBuf> = names.into_iter().map(|name| top.join(name)).collect();
+            if self.v1.is_none() && has_job(&tops)? {
+                self.v1 = Some(hierarchy);
+                return Ok(tops);
+            }
+            all.extend(tops);
+        }
+        if all.is_empty() {
+            self.v1 = None;
+        }
+        Ok(all)
+    }
+
+    /// Below each, `uid_UID/job_ID`.
+    fn v1(&mut self) -> Result<Found, Error> {
+        let mut found = Found::new();
+        for top in self.v1_tops()? {
+            let slurm = top.file_name().unwrap_or_default().to_string_lossy();
+            for (user, uid) in users(&top)? {
+                for entry in jobs_of(&top.join(&user))? {
+                    let folder = Folder {
+                        path: top.join(&user).join(&entry.name),
+                        v1: Some(format!("{slurm}/{user}/{}", entry.name)),
+                        name: entry.name,
+                        inode: entry.inode,
+                        uid: Some(uid),
+                        others: Vec::new(),
                     };
-                    let below = format!("{name}/{user}");
-                    for entry in root::entries(&top.join(&below))?.unwrap_or_default() {
-                        if matches!(JobName::parse(&entry.name), Some(JobName::Id(_))) {
-                            let v1 = format!("{below}/{}", entry.name);
-                            let folder = Folder {
-                                path: top.join(&v1),
-                                name: entry.name.clone(),
-                                inode: entry.inode,
-                                v1: Some(v1),
-                                uid: Some(uid),
-                            };
-                            found.insert(entry.name, folder);
-                        }
-                    }
+                    add(&mut found, folder);
                 }
             }
-            if has_any {
-                break;
-            }
         }
-        Ok(())
+        Ok(found)
     }
 }
 
-/// What the cgroupfs driver of a kubelet calls its folders, and what a runtime calls a container's.
-fn is_pod(name: &str) -> bool {
-    let is_hex = |text: &str| text.len() >= 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
-    ["kubepods", "burstable", "besteffort", "docker", "init.scope"].contains(&name)
-        || name.starts_with("pod")
-        || is_hex(name)
+/// `uid_UID` below a folder of Slurm's, and their numbers.
+fn users(top: &Path) -> Result<Vec<(String, u32)>, Error> {
+    let names = root::list(top)?.unwrap_or_default();
+    let user = |name: String| {
+        let uid = name.strip_prefix("uid_")?.parse().ok()?;
+        Some((name, uid))
+    };
+    Ok(names.into_iter().filter_map(user).collect())
+}
+
+/// `job_ID` below a user's folder.
+fn jobs_of(user: &Path) -> Result<Vec<root::Entry>, Error> {
+    let mut entries = root::entries(user)?.unwrap_or_default();
+    entries.retain(|entry| matches!(JobName::parse(&entry.name), Some(JobName::Id(_))));
+    Ok(entries)
+}
+
+fn has_job(tops: &[PathBuf]) -> Result<bool, Error> {
+    for top in tops {
+        for (user, _) in users(top)? {
+            if !jobs_of(&top.join(user))?.is_empty() {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }

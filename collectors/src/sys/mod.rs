@@ -8,6 +8,7 @@
 pub mod boot;
 pub(crate) mod bpf;
 pub(crate) mod ethtool;
+pub(crate) mod inotify;
 pub mod kept;
 pub mod kmsg;
 pub(crate) mod listen;

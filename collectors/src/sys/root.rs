@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 
-/// The most that [`read_text`] takes from one file, in bytes. sysfs gives one page, procfs files here are smaller.
+/// The most that [`read_text`] takes from one file, in bytes. sysfs gives one page, most of procfs are smaller.
 pub const MAX_FILE: u64 = 64 * 1024;
 
 /// Reads up to `max` bytes. `Ok(None)`: the file is not there.
@@ -38,13 +38,21 @@ pub fn read_bytes(path: &Path, max: u64) -> Result<Option<Vec<u8>>, Error> {
 /// # Errors
 /// Like [`read_bytes`], and [`Error::Parse`] where it is not UTF-8.
 pub fn read_text(path: &Path) -> Result<Option<String>, Error> {
-    let Some(bytes) = read_bytes(path, MAX_FILE + 1)? else {
+    read_text_within(path, MAX_FILE)
+}
+
+/// Like [`read_text`], of a file that may have up to `max` bytes.
+///
+/// # Errors
+/// Like [`read_text`].
+pub fn read_text_within(path: &Path, max: u64) -> Result<Option<String>, Error> {
+    let Some(bytes) = read_bytes(path, max.saturating_add(1))? else {
         return Ok(None);
     };
-    if bytes.len() as u64 > MAX_FILE {
+    if bytes.len() as u64 > max {
         return Err(Error::parse(
             path.display().to_string(),
-            "more than 64 KiB",
+            &format!("more than {} KiB", max / 1024),
             "a short text",
         ));
     }
@@ -77,6 +85,11 @@ pub fn entries(path: &Path) -> Result<Option<Vec<Entry>>, Error> {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(Error::io(path, e)),
     };
+    listed(path, found).map(Some)
+}
+
+/// One that was removed since it was opened holds nothing.
+fn listed(path: &Path, found: fs::ReadDir) -> Result<Vec<Entry>, Error> {
     let mut entries = Vec::new();
     for entry in found {
         let entry = entry.map_err(|e| Error::io(path, e))?;
@@ -87,7 +100,7 @@ pub fn entries(path: &Path) -> Result<Option<Vec<Entry>>, Error> {
         }
     }
     entries.sort_unstable();
-    Ok(Some(entries))
+    Ok(entries)
 }
 
 /// Names in a folder, sorted. `Ok(None)`: the folder is not there.
@@ -164,5 +177,35 @@ pub fn link_parent(path: &Path) -> Result<Option<String>, Error> {
         }
         Err(e) if e.kind() == ErrorKind::NotFound || e.raw_os_error() == Some(libc::EINVAL) => Ok(None),
         Err(e) => Err(Error::io(path, e)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kernel says ENOENT then, which the C library gives as the end of the folder.
+    #[test]
+    fn a_folder_that_is_removed_while_it_is_listed_holds_nothing_and_is_no_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("job_7");
+        fs::create_dir(&path).unwrap();
+        let found = fs::read_dir(&path).unwrap();
+        fs::remove_dir(&path).unwrap();
+        assert_eq!(listed(&path, found).unwrap(), []);
+        assert_eq!(entries(&path).unwrap(), None);
+    }
+
+    #[test]
+    fn a_text_may_be_as_long_as_whoever_reads_it_says_and_no_longer() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("text");
+        fs::write(&path, "x".repeat(1 << 16)).unwrap();
+        assert_eq!(read_text(&path).unwrap().map(|t| t.len()), Some(1 << 16));
+        fs::write(&path, "x".repeat(1 + (1 << 16))).unwrap();
+        let error = read_text(&path).unwrap_err().to_string();
+        assert!(error.contains("found \"more than 64 KiB\""), "{error}");
+        let text = read_text_within(&path, 1 << 17).unwrap();
+        assert_eq!(text.map(|t| t.len()), Some(1 + (1 << 16)));
     }
 }

@@ -44,11 +44,22 @@ pub enum Version {
 /// The hierarchies of v1 that Slurm makes folders in.
 const V1: [&str; 6] = ["freezer", "devices", "memory", "cpuset", "cpu", "cpuacct"];
 
-/// Whether this machine has the hierarchies of v1 that Slurm cannot do without.
-pub fn has_v1() -> bool {
-    V1.iter()
+/// That this machine has the hierarchies of v1 that Slurm cannot do without. They are not mounted here: where
+/// `/sys/fs/cgroup` is v2 there is no place for them that slurmd and the daemon would both look at.
+pub fn needs_v1() -> Result<()> {
+    let missing: Vec<PathBuf> = V1
+        .iter()
         .take(2)
-        .all(|name| Path::new("/sys/fs/cgroup").join(name).join("tasks").exists())
+        .map(|name| Path::new("/sys/fs/cgroup").join(name))
+        .filter(|top| !top.join("tasks").exists())
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "this test needs cgroup v1, and {missing:?} are not mounted: boot with systemd.unified_cgroup_hierarchy=0, or \
+         mount -t cgroup -o NAME cgroup /sys/fs/cgroup/NAME for each where /sys/fs/cgroup is a tmpfs"
+    )
 }
 
 /// Hides v1 from slurmd; see the file.

@@ -270,10 +270,7 @@ fn without_constrained_devices_a_job_has_no_device_program() {
 
 #[test]
 fn cgroups_of_version_1_leave_nothing_either() {
-    if !cgroups::has_v1() {
-        println!("no cgroup v1 on this machine");
-        return;
-    }
+    cgroups::needs_v1().unwrap();
     let version = Version::V1;
     let options = in_cgroups(
         "old",

@@ -10,6 +10,8 @@ use super::program::Program;
 
 const WARM_UP: usize = 1_000;
 const SCRAPES: usize = 20_000;
+/// A collector with a clock of its own is read first after half a minute, by a thread that begins then.
+const FIRST_READINGS: Duration = Duration::from_secs(60);
 
 /// A value is looked for on every page of this number.
 const LOOK: usize = 100;
@@ -25,7 +27,10 @@ const KIB: u64 = 512;
 /// # Errors
 /// When anything has grown, or a page was stale.
 pub(super) fn run(program: &mut Program, hcas: &mut Hcas) -> Result<()> {
-    scrape(program, hcas, WARM_UP)?;
+    let started = Instant::now();
+    while started.elapsed() < FIRST_READINGS {
+        scrape(program, hcas, WARM_UP)?;
+    }
     let before = settled(program)?;
     let begin = Instant::now();
     scrape(program, hcas, SCRAPES)?;

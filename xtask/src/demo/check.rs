@@ -45,6 +45,7 @@ impl Check {
         if is_broken(&samples) && moved > 0 {
             pages(place)?;
             commands(place)?;
+            jobs(place, &samples)?;
             println!(
                 "\nchecked: {} series in the core tier, {moved} counters moved, the incident is there, the commands work",
                 samples.len()
@@ -81,6 +82,21 @@ fn rising(first: &[Sample], now: &[Sample]) -> usize {
 fn pages(place: &Place) -> Result<()> {
     ensure!(place.pages().count() >= 3, "fewer than three pages answer");
     exposition::check(&place.get("/metrics?tier=detail")?)?;
+    Ok(())
+}
+
+/// Jobs are shown on their GPUs, and the one that had the lost GPU is named with its fault.
+fn jobs(place: &Place, samples: &[Sample]) -> Result<()> {
+    let shares = samples.iter().filter(|s| s.name == "slurm_job_gpu_info");
+    ensure!(shares.count() >= 4, "jobs are not shown on their GPUs");
+    for (words, job) in [("status", "4712"), ("why", "4711"), ("job", "4711")] {
+        let output = place.subcommand(words).output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        ensure!(
+            text.contains(job),
+            "`nodewarden {words}` does not name job {job}:\n{text}"
+        );
+    }
     Ok(())
 }
 

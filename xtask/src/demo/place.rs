@@ -26,7 +26,13 @@ const PAGES: &[(&str, &str)] = &[
 ];
 
 /// Commands worth a try, with what each exits with once the node is broken.
-pub(super) const COMMANDS: &[(&str, i32)] = &[("status", 0), ("status --watch", 0), ("why", 0), ("check", 1)];
+pub(super) const COMMANDS: &[(&str, i32)] = &[
+    ("status", 0),
+    ("status --watch", 0),
+    ("why", 0),
+    ("job", 0),
+    ("check", 1),
+];
 
 /// A folder with a node, and the daemon on it.
 pub(super) struct Place {

@@ -9,7 +9,7 @@ use collectors::{Subject, SubjectKind};
 use crate::core::snapshot::{Sample, Snapshot};
 
 /// What an answer rests on, the best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub enum Evidence {
     /// The program that Slurm attached to the job's cgroup names the device: exact, used or not.
     DeviceProgram,
@@ -28,7 +28,7 @@ impl Evidence {
 }
 
 /// A GPU, or an instance of one, and a job that has it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Owner {
     /// The `gpu` label.
     pub gpu: String,
@@ -56,12 +56,16 @@ pub fn owners(snapshot: &Snapshot) -> Vec<Owner> {
             found.insert((gpu, instance, *job), Evidence::DeviceProgram);
         }
     }
+    let exact: BTreeSet<(&str, &str)> = found.keys().map(|(gpu, instance, _)| (*gpu, *instance)).collect();
     for (gpu, instance, folder) in &gpus.processes {
         let Some(job) = jobs.folders.get(folder) else {
             continue;
         };
-        // The program has said all that there is of this job.
-        if !jobs.devices.contains_key(job) {
+        // Of a divided GPU, which instance it is was not told.
+        let is_part = instance.is_empty() && gpus.divided.contains(gpu);
+        // The program has said all that there is of this job; and a GPU that is another's by such is not its for being used.
+        let is_known = jobs.devices.contains_key(job) || exact.contains(&(*gpu, *instance));
+        if !is_part && !is_known {
             found.insert((*gpu, *instance, *job), Evidence::Process);
         }
     }

@@ -1,8 +1,16 @@
-use collectors::Block;
-use collectors::slurm::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use collectors::gpu::metrics as gpu;
+use collectors::rdma::metrics as rdma;
+use collectors::slurm::metrics::{
+    JOB_CPU, JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_INFO, JOB_MEMORY_PEAK, JOB_PROLOG, JOB_START,
+};
+use collectors::{Block, BootId};
 
 use super::*;
-use crate::core::snapshot::DeviceState;
+use crate::core::ledger::Count;
+use crate::core::snapshot::{DeviceState, Presence, Snapshot};
 use crate::exposition::sample;
 
 const START: f64 = 1_795_227_100.0;
@@ -16,6 +24,13 @@ struct Node {
     jobs: Vec<(&'static str, Vec<&'static str>, f64)>,
     presence: Presence,
     late: bool,
+    /// What the only port has sent.
+    sent: u64,
+    /// Which life of a job of the same number it is.
+    life: &'static str,
+    has_prolog: bool,
+    /// Its worker has just begun: jobs are listed and not read.
+    is_new: bool,
 }
 
 impl Node {
@@ -25,6 +40,10 @@ impl Node {
             jobs: Vec::new(),
             presence: Presence::Open,
             late: false,
+            sent: 0,
+            life: "1",
+            has_prolog: false,
+            is_new: false,
         }
     }
 
@@ -48,15 +67,20 @@ impl Node {
                 b.info(&gpu::INFO, &[gpu, "", "", "", "", minor, "", "", "", "", ""]);
                 b.f64(&gpu::ENERGY, &[gpu], *joules);
                 b.f64(&gpu::UTILIZATION, &[gpu], *load);
+                b.u64(&gpu::MEMORY_USED, &[gpu, ""], 1000);
+                b.f64(&gpu::CLOCK_EVENT_SECONDS, &[gpu, "hw_thermal"], *joules / 100.0);
             }
         });
         let job = |(job, devices, cpu): &(&str, Vec<&str>, f64)| {
-            sample::device(job, |b: &mut Block| {
+            sample::device(&format!("job_{job}:{}", self.life), |b: &mut Block| {
                 b.info(&JOB_INFO, &[job, "1000", "proja", "", "", "", ""]);
                 b.info(&JOB_FOLDER, &[job, &format!("job_{job}")]);
                 b.f64(&JOB_START, &[job], START);
                 b.f64(&JOB_CPU, &[job], *cpu);
                 b.u64(&JOB_MEMORY_PEAK, &[job], 4096);
+                if self.has_prolog {
+                    b.info(&JOB_PROLOG, &[job]);
+                }
                 b.info(&JOB_DEVICES, &[job, ""]);
                 for device in devices {
                     b.info(&JOB_DEVICE, &[job, device]);
@@ -66,15 +90,21 @@ impl Node {
         (gpus, self.jobs.iter().map(job).collect())
     }
 
-    fn snapshot(&self) -> Snapshot {
+    /// As it is read at that time of the wall clock, by which the one since boot goes too.
+    fn snapshot(&self, wall: f64) -> Snapshot {
+        let at = sample::AT + Duration::from_secs_f64(wall - START);
         let (gpus, mut jobs) = self.devices();
         if self.late {
             jobs.push(sample::late("another"));
         }
         let mut snapshot = sample::snapshot(Vec::new());
+        let port = sample::device("port", |b: &mut Block| {
+            b.u64(&rdma::PORT_XMIT_DATA, &["mlx5_0", "1"], self.sent);
+        });
         for collector in &mut snapshot.collectors {
             match collector.spec.name {
                 "nvidia" => collector.devices.push(gpus.clone()),
+                "rdma" => collector.devices.push(port.clone()),
                 "slurm" => {
                     collector.presence = self.presence.clone();
                     collector.devices.append(&mut jobs);
@@ -82,62 +112,100 @@ impl Node {
                 _ => {}
             }
         }
+        snapshot.at = at;
+        let devices = snapshot.collectors.iter_mut().flat_map(|c| &mut c.devices);
+        devices.filter(|d| d.late.is_none()).for_each(|d| d.at = at);
+        if self.is_new {
+            let slurm = snapshot.collectors.iter_mut().filter(|c| c.spec.name == "slurm");
+            slurm
+                .flat_map(|c| &mut c.devices)
+                .for_each(|d| d.at = Duration::ZERO);
+        }
         snapshot
     }
+}
+
+/// Takes a snapshot, and gives the lines that it closes.
+fn take(book: &mut Book, node: &Node, wall: f64) -> Vec<Line> {
+    book.take(&node.snapshot(wall), &BTreeMap::new(), wall);
+    closed(book)
+}
+
+fn closed(book: &mut Book) -> Vec<Line> {
+    book.closed().iter().map(|line| (**line).clone()).collect()
 }
 
 #[test]
 fn a_job_has_a_line_when_it_has_ended() {
     let (mut book, node) = (Book::default(), Node::new());
-    let running = node.with("7", &["nvidia1"]);
-    assert_eq!(book.take(&running.snapshot(), START + 1.0), []);
+    let mut running = node.with("7", &["nvidia1"]);
+    assert_eq!(take(&mut book, &running, START + 1.0), []);
+    running.sent = 500;
     assert_eq!(
-        book.take(&running.joules([1100.0, 2600.0]).snapshot(), START + 11.0),
+        take(&mut book, &running.joules([1100.0, 2600.0]), START + 11.0),
         []
     );
-    let lines = book.take(&node.joules([1200.0, 2900.0]).snapshot(), START + 16.0);
+    let mut after = node.joules([1200.0, 2900.0]);
+    after.sent = 800;
+    let lines = take(&mut book, &after, START + 16.0);
     let expected = Line {
         job: "7".to_owned(),
         user: "1000".to_owned(),
         account: "proja".to_owned(),
         began: START,
-        ended: START + 16.0,
-        gpus: vec!["GPU-1".to_owned()],
+        ended: Some(START + 16.0),
+        gpus: vec![GpuUse {
+            gpu: "GPU-1".to_owned(),
+            seconds: 15.0,
+            busy_seconds: Some(15.0),
+            energy_joules: Some(900.0),
+            memory_bytes: Some(1000.0),
+            memory_peak_bytes: Some(1000.0),
+            throttle_seconds: [("hw_thermal".to_owned(), 9.0)].into(),
+            ..GpuUse::default()
+        }],
         evidence: Some("device_program".to_owned()),
         gpu_seconds: 15.0,
         gpu_busy_seconds: Some(15.0),
         gpu_energy_joules: Some(900.0),
+        gpu_throttle_seconds: [("hw_thermal".to_owned(), 9.0)].into(),
         cpu_seconds: Some(1.5),
         memory_peak_bytes: Some(4096.0),
+        node: [("rdma_transmit_bytes".to_owned(), 800.0)].into(),
         readings: 2,
         ..Line::default()
     };
     assert_eq!(lines, [expected]);
-    assert_eq!(book.take(&node.snapshot(), START + 30.0), [], "once");
+    assert_eq!(take(&mut book, &node, START + 30.0), [], "once");
+    assert_eq!(book.view().results["unknown"], 1);
+    assert_eq!(book.view().results["completed_or_cancelled"], 0);
 }
 
 #[test]
 fn shards_have_a_part_each_and_of_a_gpu_that_nobody_has_nothing_is_given() {
     let (mut book, node) = (Book::default(), Node::new());
     let both = node.with("7", &["nvidia0"]).with("8", &["nvidia0"]);
-    book.take(&both.snapshot(), START);
-    let lines = book.take(&node.joules([1100.0, 9000.0]).snapshot(), START + 10.0);
+    take(&mut book, &both, START);
+    let lines = take(&mut book, &node.joules([1100.0, 9000.0]), START + 10.0);
     let sums: Vec<_> = lines
         .iter()
         .map(|l| {
+            let memory = l.gpus[0].memory_peak_bytes;
             (
                 l.job.as_str(),
                 l.gpu_seconds,
                 l.gpu_energy_joules,
                 l.gpu_busy_seconds,
+                memory,
+                l.shared,
             )
         })
         .collect();
     assert_eq!(
         sums,
         [
-            ("7", 5.0, Some(50.0), Some(2.5)),
-            ("8", 5.0, Some(50.0), Some(2.5))
+            ("7", 5.0, Some(50.0), Some(2.5), Some(500.0), true),
+            ("8", 5.0, Some(50.0), Some(2.5), Some(500.0), true)
         ]
     );
 }
@@ -147,35 +215,179 @@ fn shards_have_a_part_each_and_of_a_gpu_that_nobody_has_nothing_is_given() {
 fn a_counter_that_went_back_is_left_out_and_one_that_is_gone_is_absent() {
     let (mut book, node) = (Book::default(), Node::new());
     let running = node.with("7", &["nvidia0"]);
-    book.take(&running.snapshot(), START);
-    book.take(&running.joules([10.0, 2000.0]).snapshot(), START + 10.0);
-    book.take(&running.joules([40.0, 2000.0]).snapshot(), START + 20.0);
-    let lines = book.take(&node.joules([40.0, 2000.0]).snapshot(), START + 20.0);
+    take(&mut book, &running, START);
+    take(&mut book, &running.joules([10.0, 2000.0]), START + 10.0);
+    take(&mut book, &running.joules([40.0, 2000.0]), START + 20.0);
+    let lines = take(&mut book, &node.joules([40.0, 2000.0]), START + 20.0);
     assert_eq!(lines[0].gpu_energy_joules, Some(30.0));
 
     let mut lost = node.with("8", &["nvidia0"]);
     lost.gpus.clear();
-    book.take(&lost.snapshot(), START + 30.0);
+    take(&mut book, &lost, START + 30.0);
     let mut after = node.clone();
     after.gpus.clear();
-    let lines = book.take(&after.snapshot(), START + 40.0);
+    let lines = take(&mut book, &after, START + 40.0);
     assert_eq!(
         (lines[0].gpu_energy_joules, lines[0].gpu_busy_seconds),
         (None, None)
     );
-    assert_eq!(lines[0].gpus, [""; 0]);
+    assert_eq!(lines[0].gpus, []);
 }
 
 #[test]
 fn while_nobody_looks_nothing_ends() {
     let (mut book, node) = (Book::default(), Node::new());
-    book.take(&node.with("7", &["nvidia0"]).snapshot(), START);
+    take(&mut book, &node.with("7", &["nvidia0"]), START);
     let mut blind = node.clone();
     blind.presence = Presence::Unknown;
-    assert_eq!(book.take(&blind.snapshot(), START + 10.0), []);
+    assert_eq!(take(&mut book, &blind, START + 10.0), []);
     let mut late = node.clone();
     late.late = true;
-    assert_eq!(book.take(&late.snapshot(), START + 20.0), []);
-    let lines = book.take(&node.snapshot(), START + 30.0);
+    assert_eq!(take(&mut book, &late, START + 20.0), []);
+    let mut new = node.with("7", &["nvidia0"]);
+    new.is_new = true;
+    assert_eq!(take(&mut book, &new, START + 25.0), []);
+    let lines = take(&mut book, &node, START + 30.0);
     assert_eq!((lines.len(), lines[0].gpu_seconds), (1, 30.0));
+}
+
+#[test]
+fn what_happened_while_nobody_looked_for_long_is_nobodys() {
+    let (mut book, node) = (Book::default(), Node::new());
+    let running = node.with("7", &["nvidia0"]);
+    take(&mut book, &running, START);
+    take(&mut book, &running.joules([9000.0, 2000.0]), START + 3600.0);
+    let lines = take(&mut book, &node.joules([9100.0, 2000.0]), START + 3610.0);
+    assert_eq!(
+        (lines[0].gpu_seconds, lines[0].gpu_energy_joules),
+        (10.0, Some(100.0))
+    );
+}
+
+/// The kernel tells of it at once; its reading may be of before.
+#[test]
+fn a_job_that_was_told_of_and_never_read_has_a_line_too() {
+    let (mut book, node) = (Book::default(), Node::new());
+    book.began("job_7", START);
+    book.began("system", START);
+    assert_eq!(take(&mut book, &node, START + 0.1), [], "not read yet");
+    book.left("job_7");
+    let lines = take(&mut book, &node, START + 0.5);
+    assert_eq!(lines.len(), 1);
+    assert_eq!((lines[0].job.as_str(), lines[0].readings), ("7", 0));
+    assert_eq!((lines[0].began, lines[0].ended), (START, Some(START + 0.5)));
+    // Its end was not told, as after an overflow of what the kernel keeps.
+    book.began("job_8", START);
+    assert_eq!(take(&mut book, &node, START + 1.0), []);
+    assert_eq!(take(&mut book, &node, START + 31.0)[0].job, "8");
+}
+
+#[test]
+fn a_job_that_is_requeued_has_a_line_for_each_run() {
+    let (mut book, node) = (Book::default(), Node::new());
+    take(&mut book, &node.with("7", &["nvidia0"]), START);
+    // Told by the kernel.
+    book.left("job_7");
+    book.began("job_7", START + 5.0);
+    assert_eq!(closed(&mut book).len(), 1);
+    // Seen by its readings alone.
+    let mut second = node.clone();
+    second.life = "2";
+    assert_eq!(take(&mut book, &second.with("7", &["nvidia1"]), START + 6.0), []);
+    let mut third = node.clone();
+    third.life = "3";
+    let lines = take(&mut book, &third.with("7", &["nvidia0"]), START + 9.0);
+    assert_eq!((lines.len(), lines[0].gpus[0].gpu.as_str()), (1, "GPU-1"));
+    assert_eq!(take(&mut book, &node, START + 12.0)[0].gpus[0].gpu, "GPU-0");
+}
+
+#[test]
+fn an_epilog_tells_how_a_job_ended_before_its_end_is_seen_or_after() {
+    let end = |signal| End {
+        exit_code: 0,
+        signal,
+        derived: 0,
+    };
+    let (mut book, mut node) = (Book::default(), Node::new());
+    node.has_prolog = true;
+    take(
+        &mut book,
+        &node.with("7", &[]).with("8", &[]).with("9", &[]),
+        START,
+    );
+    book.told(7, end(0), START + 1.0);
+    let lines = take(&mut book, &node, START + 2.0);
+    let results = |lines: &[Line]| -> Vec<_> { lines.iter().map(|l| (l.job.clone(), l.result())).collect() };
+    assert_eq!(results(&lines), [("7".to_owned(), "completed_or_cancelled")]);
+    // The others wait, and are shown as ended meanwhile.
+    let waiting: Vec<_> = book
+        .view()
+        .running
+        .into_iter()
+        .map(|l| (l.job, l.ended))
+        .collect();
+    assert_eq!(
+        waiting,
+        [
+            ("8".to_owned(), Some(START + 2.0)),
+            ("9".to_owned(), Some(START + 2.0))
+        ]
+    );
+    book.told(8, end(15), START + 3.0);
+    assert_eq!(results(&closed(&mut book)), [("8".to_owned(), "killed")]);
+    assert_eq!(take(&mut book, &node, START + 600.0), []);
+    assert_eq!(
+        results(&take(&mut book, &node, START + 603.0)),
+        [("9".to_owned(), "unknown")]
+    );
+    let counted = book.view().results;
+    assert_eq!(
+        (counted["completed_or_cancelled"], counted["killed"], counted["unknown"]),
+        (1, 1, 1)
+    );
+}
+
+#[test]
+fn an_xid_is_of_the_job_that_had_the_gpu_though_it_ended_by_it() {
+    let (mut book, node) = (Book::default(), Node::new());
+    let xids = |n| {
+        let count = Count { count: n, last: 0 };
+        BTreeMap::from([("GPU-0".to_owned(), BTreeMap::from([(31, count)]))])
+    };
+    // One from before the first look is nobody's.
+    book.take(&node.with("7", &["nvidia0"]).snapshot(START), &xids(4), START);
+    book.take(
+        &node.with("8", &["nvidia0"]).snapshot(START + 5.0),
+        &xids(6),
+        START + 5.0,
+    );
+    let lines = closed(&mut book);
+    assert_eq!((lines[0].job.as_str(), &lines[0].xids), ("7", &[(31, 2)].into()));
+    book.take(
+        &node.with("8", &["nvidia0"]).snapshot(START + 9.0),
+        &xids(7),
+        START + 9.0,
+    );
+    book.take(&node.snapshot(START + 9.0), &xids(7), START + 9.0);
+    assert_eq!(closed(&mut book)[0].xids, [(31, 1)].into());
+}
+
+#[test]
+fn a_daemon_that_starts_anew_goes_on_with_the_sums() {
+    let dir = tempfile::tempdir().unwrap();
+    let boot = BootId("b".to_owned());
+    let (mut book, node) = (Book::default(), Node::new());
+    take(&mut book, &node.with("7", &["nvidia0"]), START);
+    let keeper = start(dir.path(), dir.path()).unwrap();
+    keeper.send(Kept::Book(kept(&book, &boot).unwrap())).unwrap();
+    // Lines are written in order: once this one is there, so are the sums.
+    keeper.send(Kept::Line(Line::default().into())).unwrap();
+    let is_there = || Ok((recall(dir.path()).len() == 1).then_some(()));
+    testkit::wait::until("the line", Duration::from_secs(60), is_there).unwrap();
+    let mut again = restore(dir.path(), &boot);
+    let lines = take(&mut again, &node.joules([1100.0, 2000.0]), START + 40.0);
+    assert_eq!(
+        (lines[0].gpu_seconds, lines[0].gpu_energy_joules),
+        (40.0, Some(100.0))
+    );
 }

@@ -58,6 +58,16 @@ own! {
         "An RDMA port that is nearest to a GPU, and by what they are joined, as nvidia-smi topo -m words it: PIX one switch of PCI, PXB several, PHB the processor's root complex, NODE its NUMA node, SYS the bus between processors." "sysfs paths of PCI functions, numa_node"
     JOB_GPU "slurm_job_gpu_info" Gauge None ["gpu" "gpu_instance" "jobid" "evidence"]
         "The part of a GPU, or of an instance of one, that is a job's: 1 where it has it alone, as much as the others where several have it. The evidence is device_program, Slurm's own rules for the job, or process, a process of the job that computes on it. A job that nothing is known of has none." "slurm_job_device_info joined with gpu_info by minor number, gpu_process_cgroup_info"
+    JOB_GPU_SECONDS "slurm_job_gpu_seconds_total" Counter Seconds ["gpu" "gpu_instance" "jobid"]
+        "For how long a job has had a GPU, or an instance of one, its part only where others have it too." "slurm_job_gpu_info"
+    JOB_GPU_BUSY "slurm_job_gpu_busy_seconds_total" Counter Seconds ["gpu" "gpu_instance" "jobid"]
+        "For how long a GPU of a job had work while the job had it, the job's part. Of whole GPUs alone." "slurm_job_gpu_info, gpu_utilization_ratio"
+    JOB_GPU_ENERGY "slurm_job_gpu_energy_joules_total" Counter Joules ["gpu" "gpu_instance" "jobid"]
+        "What a GPU of a job has used while the job had it, the job's part. Of whole GPUs alone." "slurm_job_gpu_info, gpu_energy_joules_total"
+    JOB_GPU_MEMORY "slurm_job_gpu_memory_bytes" Gauge Bytes ["gpu" "gpu_instance" "jobid"]
+        "Memory in use of a GPU of a job, or of its instance, the job's part." "slurm_job_gpu_info, gpu_memory_used_bytes"
+    JOBS_ENDED "slurm_jobs_ended_total" Counter None ["result"]
+        "Jobs that have ended on this node: completed_or_cancelled (the epilog of a job that was cancelled is told exit code 0 too), failed, killed, out_of_memory as the epilog's hook tells, else unknown." "the job's cgroup, SLURM_JOB_EXIT_CODE2"
     UNCOUNTED "nodewarden_events_uncounted_total" Counter None []
         "Events of more devices or codes than are told apart; they were judged all the same." "ledger"
     OVERRUNS "nodewarden_kernel_log_overruns_total" Counter None []

@@ -116,9 +116,13 @@ pub(super) fn waits_for_storage(task: &Task) -> bool {
     STORAGE.iter().any(|place| task.wchan.starts_with(place))
 }
 
+/// Where whoever asks for the cgroup of a process waits for those who change cgroups, and that is done with a GPU's processes.
+const CGROUPS: [&str; 2] = ["proc_cgroup_show", "cgroup_"];
+
 /// Whether it sleeps where it says that it is a driver that blocks. A place that is not shown says nothing.
 pub(super) fn sleeps_in_driver(task: &Task) -> bool {
-    task.state == 'D' && !task.wchan.is_empty() && !waits_for_storage(task)
+    let elsewhere = waits_for_storage(task) || CGROUPS.iter().any(|place| task.wchan.starts_with(place));
+    task.state == 'D' && !task.wchan.is_empty() && !elsewhere
 }
 
 fn one<'a>(

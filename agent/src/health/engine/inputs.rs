@@ -15,6 +15,7 @@ use crate::health::checks::gpu::gpus;
 use crate::health::checks::host::Host;
 use crate::health::checks::rdma_firmware_timeout;
 use crate::health::incident::Ack;
+use crate::health::tenants::When;
 use crate::health::{Input, Order, OrderVerb};
 
 /// GPUs whose names are kept.
@@ -74,6 +75,8 @@ impl Engine {
             boot: event.boot.clone(),
             seq: event.seq,
         };
+        let is_old = event.history || (of_log && self.log.is_stale(event, now));
+        self.when = if is_old { When::Long } else { When::Now };
         self.out.acknowledge = true;
         self.state.cursors.insert(collector.to_owned(), cursor);
         let wall = self.log.wall(event, now, self.now.wall);
@@ -99,7 +102,7 @@ impl Engine {
                 self.out.progress(now);
                 return;
             }
-            EventBody::Sxid(_) | EventBody::Driver { .. } | EventBody::Rdma(_) => {}
+            EventBody::Sxid(_) | EventBody::Driver { .. } | EventBody::Rdma(_) | EventBody::Job(_) => {}
             EventBody::Xid(xid) => self.xid(event, xid, new),
             EventBody::FallenOffBus { pci } => self.xid(event, &fallen_off_bus(pci), new),
             EventBody::Identity { pci, uuid } => self.named(pci, uuid),
@@ -216,7 +219,8 @@ impl Engine {
         self.out.tick = true;
         self.name_gpus(snapshot);
         self.affinity = nearest(snapshot, &self.state.inventory);
-        self.owners = owners(snapshot);
+        self.tenants.look(owners(snapshot));
+        self.when = When::SinceTick;
         let host = Host::of(snapshot);
         // Two snapshots may hold one and the same reading.
         let is_new = self.sight.take(snapshot, host.read_at);
@@ -241,6 +245,7 @@ impl Engine {
             };
             self.out.dirty |= self.book.rebooted(&self.boot, &host, met, self.now.wall);
         }
+        self.tenants.ticked();
     }
 
     fn confirm_history(&mut self, host: &Host) {
@@ -254,9 +259,11 @@ impl Engine {
             let text = format!("{} (old when it was read; the GPU is off the bus now)", line.text);
             let finding = xid::finding(&self.policy.xids, &line.xid, &gpu, false, line.count, &text);
             if let Some(finding) = finding {
+                self.when = When::Long;
                 self.find(finding);
             }
         }
+        self.when = When::SinceTick;
     }
 
     fn order(&mut self, order: &Order) -> Result<String, String> {

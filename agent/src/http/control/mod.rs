@@ -160,6 +160,14 @@ async fn answer<C: Core>(request: Request, uid: u32, core: &C) -> Reply {
         },
         Request::Ack { id, reason } => order(OrderVerb::Ack, &id, &reason, uid, core).await,
         Request::Clear { id, reason } => order(OrderVerb::Clear, &id, &reason, uid, core).await,
+        Request::Jobs => Reply::Jobs((*core.page().facts.jobs).clone()),
+        Request::JobEnded { .. } if uid != 0 && uid != nix::unistd::geteuid().as_raw() => {
+            Reply::Refused(format!("not permitted: uid {uid} is not root, as epilogs are"))
+        }
+        Request::JobEnded { job, end } => {
+            core.job_ended(job, end);
+            Reply::Done("taken".to_owned())
+        }
         // They belong to a connection, not to a request.
         Request::Release { .. } | Request::Resume => Reply::Refused("not here".to_owned()),
     }

@@ -6,6 +6,7 @@ use collectors::{Cadence, Value};
 use serde::{Deserialize, Serialize};
 
 use super::gpus::GpuView;
+use crate::core::jobs::{End, JobsView};
 use crate::core::snapshot::{CollectorState, Presence, Snapshot, WorkerState};
 use crate::exposition::{Page, own};
 use crate::health::Mode;
@@ -46,6 +47,16 @@ pub enum Request {
     },
     /// Take it back.
     Resume,
+    /// The jobs of this node.
+    Jobs,
+    /// The epilog of a job tells how it ended. For root alone.
+    #[serde(rename = "job-ended")]
+    JobEnded {
+        /// Its number.
+        job: u32,
+        /// How.
+        end: End,
+    },
 }
 
 /// A reply, one line.
@@ -56,6 +67,8 @@ pub enum Reply {
     Status(Box<Status>),
     /// To `why`.
     Incidents(Vec<IncidentView>),
+    /// To `jobs`.
+    Jobs(JobsView),
     /// An order was carried out: one line.
     Done(String),
     /// It was not, and why.

@@ -81,10 +81,41 @@ fn what_stands_beside_the_jobs_is_no_job() {
     }
 }
 
+/// Who is given a cgroup to manage may give its folders any names.
 #[test]
-fn a_users_folder_called_slurm_hides_nothing_behind_it() {
-    let path = "/slurm/system.slice/slurmstepd.scope/job_5";
-    assert_eq!(Place::of(path), place(None, JobName::Id(5), None, None));
+fn a_scope_that_a_user_has_made_is_none_of_slurms() {
+    for path in [
+        "/user.slice/user-1000.slice/user@1000.service/slurmstepd.scope/job_5/step_0",
+        "/user.slice/user-1000.slice/session-1.scope/slurmstepd.scope/job_5/step_0",
+        "/user.slice/slurmstepd.scope/job_5",
+        "/system.slice/mine.service/system.slice/slurmstepd.scope/job_5",
+        "/slurm/system.slice/slurmstepd.scope/job_5",
+        "/user.slice/slurm/uid_0/job_5",
+        "/system.slice/slurm/uid_0/job_5",
+        "/a/../slurm/uid_0/job_5",
+    ] {
+        assert_eq!(Place::of(path), None, "{path}");
+    }
+    // Within a job it is that job's.
+    let within =
+        "/system.slice/slurmstepd.scope/job_5/step_0/user/task_0/system.slice/slurmstepd.scope/job_6";
+    assert_eq!(Place::of(within), place(None, JobName::Id(5), None, Some("0")));
+    // What is above the root of a namespace is shown so.
+    let outside = "/../../system.slice/slurmstepd.scope/job_5";
+    assert_eq!(Place::of(outside), place(None, JobName::Id(5), None, None));
+}
+
+#[test]
+fn a_namespace_of_its_own_has_other_numbers_of_processes() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(has_all_processes(dir.path()), "a recording");
+    for (namespace, expected) in [("pid:[4026531836]", true), ("pid:[4026532281]", false)] {
+        let link = dir.path().join("self/ns/pid");
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        std::fs::remove_file(&link).ok();
+        std::os::unix::fs::symlink(namespace, &link).unwrap();
+        assert_eq!(has_all_processes(dir.path()), expected, "{namespace}");
+    }
 }
 
 #[test]
@@ -119,6 +150,7 @@ proptest! {
     ) {
         let scope = node.as_ref().map_or("slurmstepd.scope".to_owned(), |n| format!("{n}_slurmstepd.scope"));
         let mut parts = before;
+        parts.retain(|part| part != "user.slice");
         parts.extend([scope, format!("job_{id}"), "step_3".to_owned()]);
         parts.extend(below);
         let path = format!("/{}", parts.join("/"));

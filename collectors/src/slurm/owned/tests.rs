@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use super::*;
 use crate::slurm::program::tests::{gpu_program, with_caps};
@@ -9,7 +10,8 @@ use crate::sys::bpf::Program;
 struct Fake {
     attached: Vec<u32>,
     programs: BTreeMap<u32, Program>,
-    denied: bool,
+    /// What the kernel says instead, to the question which and to that what it says.
+    refuses: (Option<Errno>, Option<Errno>),
     /// Steps that begin while a program is read: each replaces the one that is being read by the next.
     steps: u32,
     /// How often a program was read.
@@ -32,14 +34,14 @@ impl Fake {
 
 impl Programs for Fake {
     fn attached(&mut self, _: &Path) -> Result<Vec<u32>, Errno> {
-        if self.denied {
-            return Err(Errno::EPERM);
-        }
-        Ok(self.attached.clone())
+        self.refuses.0.map_or_else(|| Ok(self.attached.clone()), Err)
     }
 
     fn read(&mut self, _: &Path, id: u32) -> Result<Program, Errno> {
         self.read += 1;
+        if let Some(errno) = self.refuses.1 {
+            return Err(errno);
+        }
         if self.steps > 0 {
             self.steps -= 1;
             let Program { name, code } = self.programs.remove(&id).ok_or(Errno::ENOENT)?;
@@ -49,23 +51,37 @@ impl Programs for Fake {
     }
 }
 
-fn caps() -> Caps {
-    let lines = [
-        "gpu0/gi1/access 21",
-        "gpu0/gi1/ci0/access 22",
-        "gpu0/gi2/access 30",
-        "gpu0/gi2/ci0/access 31",
-    ];
-    Caps {
-        major: 237,
-        instances: lines.into_iter().filter_map(instance).collect(),
+/// A node whose driver has divided GPUs, by its table.
+struct Node(tempfile::TempDir);
+
+impl Node {
+    fn with(table: &str) -> Self {
+        let node = Self(tempfile::tempdir().unwrap());
+        node.put(
+            "proc/devices",
+            "Character devices:\n195 nvidia\n237 nvidia-caps\n",
+        );
+        node.put("proc/driver/nvidia-caps/mig-minors", table);
+        node
+    }
+
+    fn put(&self, path: &str, text: &str) {
+        let file = testkit::tree::Entry::File(text.as_bytes().to_vec());
+        testkit::tree::put(&self.0.path().join(path), &file).unwrap();
+    }
+
+    fn read(&self, owned: &mut Owned, kernel: &mut Fake) -> Result<Vec<String>, Unknown> {
+        let env = Env::with_sysroot(self.0.path());
+        owned.read(kernel, Path::new("/x"), &env).map(<[String]>::to_vec)
     }
 }
 
+/// As the driver numbers them in Slurm's captures.
+const TABLE: &str = "config 1\nmonitor 2\ngpu0/gi1/access 21\ngpu0/gi1/ci0/access 22\n\
+    gpu0/gi2/access 30\ngpu0/gi2/ci0/access 31\n";
+
 fn read(owned: &mut Owned, kernel: &mut Fake) -> Result<Vec<String>, Unknown> {
-    owned
-        .read(kernel, Path::new("/x"), || Some(caps()))
-        .map(<[String]>::to_vec)
+    Node::with(TABLE).read(owned, kernel)
 }
 
 fn named(names: &[&str]) -> Result<Vec<String>, Unknown> {
@@ -123,7 +139,7 @@ fn a_capability_that_the_driver_does_not_list_makes_all_unknown() {
 fn whatever_is_in_doubt_is_unknown_with_its_reason() {
     let code = || Some(gpu_program(&[(0, true)]));
     let mut denied = Fake::with(1, program::NAME, code());
-    denied.denied = true;
+    denied.refuses.0 = Some(Errno::EPERM);
     let mut two = Fake::with(1, program::NAME, code());
     two.attached.push(2);
     let mut replaced = Fake::with(1, program::NAME, code());
@@ -152,4 +168,95 @@ fn what_was_unknown_is_asked_for_again() {
     assert_eq!(read(&mut owned, &mut kernel), Err(Unknown::None));
     kernel.attach(7, program::NAME, Some(gpu_program(&[(3, true)])));
     assert_eq!(read(&mut owned, &mut kernel), named(&["nvidia3"]));
+}
+
+/// All that 32 GPUs could be divided into, as the driver lists it whether or not they are.
+fn full_table() -> (String, BTreeMap<String, u32>) {
+    let (mut text, mut minors) = ("config 1\nmonitor 2\n".to_owned(), BTreeMap::new());
+    let mut next = 3;
+    let mut add = |name: String| {
+        writeln!(text, "{name} {next}").unwrap();
+        minors.insert(name, next);
+        next += 1;
+    };
+    for gpu in 0..32 {
+        for gi in 0..15 {
+            add(format!("gpu{gpu}/gi{gi}/access"));
+            for ci in 0..8 {
+                add(format!("gpu{gpu}/gi{gi}/ci{ci}/access"));
+            }
+        }
+    }
+    (text, minors)
+}
+
+#[test]
+fn the_drivers_whole_table_is_read() {
+    let (table, minors) = full_table();
+    assert!(table.len() > 64 << 10 && table.lines().count() == 4322);
+    let rules = [
+        "gpu31/gi14/access",
+        "gpu31/gi14/ci7/access",
+        "gpu0/gi0/access",
+        "gpu0/gi0/ci0/access",
+    ];
+    let rules = rules.map(|name| (minors[name].cast_signed(), !name.starts_with("gpu0/")));
+    let code = with_caps(&[(31, true), (0, false)], 237, &rules);
+    let mut kernel = Fake::with(1, program::NAME, Some(code));
+    let read = Node::with(&table).read(&mut Owned::default(), &mut kernel);
+    assert_eq!(read, named(&["nvidia31/14/7"]));
+}
+
+#[test]
+fn a_table_that_cannot_be_read_is_told_once_and_asked_for_again() {
+    let code = with_caps(&[(0, true)], 237, &[(21, true), (22, true)]);
+    let mut kernel = Fake::with(1, program::NAME, Some(code));
+    let node = Node::with(&"gpu0/gi1/access 21\n".repeat(1 << 16));
+    let mut owned = Owned::default();
+    assert_eq!(node.read(&mut owned, &mut kernel), Err(Unknown::Failed));
+    let told = owned.told.clone().unwrap();
+    assert!(
+        told.contains("mig-minors: found \"more than 1024 KiB\""),
+        "{told}"
+    );
+    node.put("proc/driver/nvidia-caps/mig-minors", TABLE);
+    assert_eq!(node.read(&mut owned, &mut kernel), named(&["nvidia0/1/0"]));
+    // Whoever has no instance does not need it.
+    let node = Node::with(&"gpu0/gi1/access 21\n".repeat(1 << 16));
+    let mut kernel = Fake::with(1, program::NAME, Some(gpu_program(&[(0, true)])));
+    assert_eq!(node.read(&mut Owned::default(), &mut kernel), named(&["nvidia0"]));
+}
+
+/// A kernel without BPF for cgroups has no programs; one that says so of a program that it has attached has another trouble.
+#[test]
+fn what_the_kernel_says_of_a_program_is_no_sign_that_there_is_none() {
+    let kernel = |refuses| Fake {
+        refuses,
+        ..Fake::with(1, program::NAME, Some(gpu_program(&[(0, true)])))
+    };
+    for (refuses, reason, told) in [
+        ((Some(Errno::EINVAL), None), "none", None),
+        (
+            (Some(Errno::EBADF), None),
+            "failed",
+            Some("/x: BPF_PROG_QUERY: EBADF"),
+        ),
+        ((None, Some(Errno::EPERM)), "denied", None),
+        (
+            (None, Some(Errno::EINVAL)),
+            "failed",
+            Some("BPF_OBJ_GET_INFO_BY_FD: EINVAL"),
+        ),
+        // Its cgroup has just been removed.
+        ((Some(Errno::ENOENT), None), "failed", None),
+    ] {
+        let mut owned = Owned::default();
+        let answer = read(&mut owned, &mut kernel(refuses)).map_err(Unknown::word);
+        assert_eq!(answer, Err(reason), "{refuses:?}");
+        let says = owned.told.unwrap_or_default();
+        assert!(
+            told.map_or(says.is_empty(), |told| says.contains(told)),
+            "{refuses:?}: {says}"
+        );
+    }
 }

@@ -168,6 +168,27 @@ fn a_process_does_not_overrule_a_program() {
     assert_eq!(node.owners(), ["GPU-0 7 device_program 1"]);
 }
 
+/// Where one job's rules are known and another's are not, what the latter uses of the former's is not its own.
+#[test]
+fn a_process_on_a_gpu_that_is_anothers_owns_no_part_of_it() {
+    let node = Node::four()
+        .job("7", "job_7", &["nvidia0"])
+        .unknown("8", "job_8", "none")
+        .process("GPU-0", "", "500", "job_8")
+        .process("GPU-1", "", "500", "job_8");
+    assert_eq!(node.owners(), ["GPU-0 7 device_program 1", "GPU-1 8 process 1"]);
+}
+
+#[test]
+fn a_process_on_a_divided_gpu_whose_instance_is_not_told_owns_nothing() {
+    let mut node = Node::four()
+        .unknown("7", "job_7", "none")
+        .process("GPU-0", "", "500", "job_7")
+        .process("GPU-0", "1/0", "501", "job_7");
+    node.gpus[0].2 = vec!["1/0"];
+    assert_eq!(node.owners(), ["GPU-0/1/0 7 process 1"]);
+}
+
 #[test]
 fn a_gpu_that_no_driver_shows_has_no_label_to_tell() {
     let node = Node::four().job("7", "job_7", &["nvidia9", "renderD128", "nvidia"]);

@@ -513,6 +513,13 @@ fn a_driver_is_blocked_after_minutes_asleep_in_one_place_and_not_while_it_is_mer
         "a job that uses every core"
     );
     assert!(blocked(&mut sim, 'S', "futex", 3600).is_empty());
+    for place in ["proc_cgroup_show", "cgroup_kn_lock_live"] {
+        let found = blocked(&mut sim, 'D', place, 3600);
+        assert!(
+            found.is_empty(),
+            "{place}: which cgroup its processes are in is not the driver's to say"
+        );
+    }
     for place in 0..20 {
         let wchan = if place % 2 == 0 { "rm_lock" } else { "gsp_wait" };
         assert!(blocked(&mut sim, 'D', wchan, 200).is_empty(), "it moves");

@@ -1,0 +1,90 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::core::jobs::{End, GpuUse};
+use screen::PLAIN;
+
+fn line(job: &str) -> Line {
+    Line {
+        job: job.to_owned(),
+        user: "1000".to_owned(),
+        began: 1_795_227_100.0,
+        gpu_seconds: 20.0,
+        gpu_busy_seconds: Some(15.0),
+        gpu_energy_joules: Some(7_200_000.0),
+        gpus: vec![GpuUse {
+            gpu: "GPU-6f1c2f0e-0000".to_owned(),
+            seconds: 20.0,
+            busy_seconds: Some(15.0),
+            energy_joules: Some(7_200_000.0),
+            memory_peak_bytes: Some(3.0 * 1024.0 * 1024.0 * 1024.0),
+            ..GpuUse::default()
+        }],
+        xids: [(79, 2)].into(),
+        node: [("rdma_cnp_sent".to_owned(), 12.0)].into(),
+        ..Line::default()
+    }
+}
+
+fn ended(job: &str, end: Option<End>) -> Line {
+    Line {
+        ended: Some(1_795_227_170.0),
+        end,
+        ..line(job)
+    }
+}
+
+fn jobs() -> JobsView {
+    let killed = End {
+        exit_code: 0,
+        signal: 15,
+        derived: 0,
+    };
+    JobsView {
+        running: vec![line("9")],
+        ended: [ended("7", None), ended("8", Some(killed))].map(Arc::new).into(),
+        ..JobsView::default()
+    }
+}
+
+#[test]
+fn jobs_are_listed_with_what_they_used_and_how_they_ended() {
+    let text = show::all(&jobs(), &PLAIN);
+    let row = |job: &str| {
+        let found = text.lines().find(|l| l.starts_with(&format!("{job} ")));
+        found.unwrap_or_else(|| panic!("{job}: {text}")).to_owned()
+    };
+    for (job, words) in [
+        ("7", ["70 s", "ended", "75 %", "2.0 kWh"]),
+        ("8", ["70 s", "killed", "75 %", "2.0 kWh"]),
+        ("9", ["GPU-6f1c2f0e", "running", "75 %", "2.0 kWh"]),
+    ] {
+        for word in words {
+            assert!(row(job).contains(word), "{word}: {text}");
+        }
+    }
+    let none = show::all(&JobsView::default(), &PLAIN);
+    assert_eq!(none, "no job has been seen on this node\n");
+}
+
+#[test]
+fn one_job_is_shown_in_full_and_only_what_is_known_of_it() {
+    let jobs = jobs();
+    let text = show::one(find(&jobs, "8").unwrap(), &PLAIN);
+    for part in [
+        "job 8  killed",
+        "code 0, signal 15",
+        "79 (2)",
+        "3.0 GiB",
+        "rdma_cnp_sent  12",
+        "the node counted\n",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(
+        !text.contains("partition") && !text.contains("processors"),
+        "{text}"
+    );
+    assert!(find(&jobs, "70").is_none());
+    assert!(missing("70").contains("/var/lib/nodewarden"));
+}

@@ -1,0 +1,31 @@
+//! What jobs have used of GPUs, and how many have ended.
+
+use collectors::{Metric, Value};
+
+use super::metrics::{JOB_GPU_BUSY, JOB_GPU_ENERGY, JOB_GPU_MEMORY, JOB_GPU_SECONDS, JOBS_ENDED};
+use super::writer::Writer;
+use crate::core::jobs::{GpuUse, JobsView};
+
+pub(super) fn render(jobs: &JobsView, w: &mut Writer<'_>) {
+    let mut each = |metric: &'static Metric, value: fn(&GpuUse) -> Option<f64>| {
+        w.family(metric, |f| {
+            // One that waits for its epilog alone has no GPU any more.
+            for line in jobs.running.iter().filter(|line| line.ended.is_none()) {
+                for gpu in &line.gpus {
+                    if let Some(value) = value(gpu) {
+                        f.put(&[&gpu.gpu, &gpu.gpu_instance, &line.job], Value::F64(value));
+                    }
+                }
+            }
+        });
+    };
+    each(&JOB_GPU_SECONDS, |g| Some(g.seconds));
+    each(&JOB_GPU_BUSY, |g| g.busy_seconds);
+    each(&JOB_GPU_ENERGY, |g| g.energy_joules);
+    each(&JOB_GPU_MEMORY, |g| g.memory_bytes);
+    w.family(&JOBS_ENDED, |f| {
+        for (result, n) in &jobs.results {
+            f.u64(&[result], *n);
+        }
+    });
+}

@@ -1,0 +1,147 @@
+//! What jobs have used: a line for each that has ended, whether or not a scrape fell into its life.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use serde_json::Value;
+use testkit::slurm::SlurmOptions;
+use testkit::wait::{self, PATIENCE};
+
+use crate::cluster::{Cluster, options};
+use crate::common::{Node, program};
+
+/// A cluster of one node whose prolog and epilog run our hooks.
+fn hooked() -> (Cluster, tempfile::TempDir) {
+    let links = tempfile::Builder::new().prefix("nw-hooks-").tempdir().unwrap();
+    crate::common::open_to_all(links.path());
+    let hook = |verb: &str| {
+        let (program, links) = (program(), links.path().display());
+        Some(format!(
+            "#!/bin/sh\n{program} hook {verb} --run-dir {links}/run 2>>{links}/errors\n"
+        ))
+    };
+    let mut cluster = Cluster::of(
+        SlurmOptions {
+            prolog: hook("prolog"),
+            epilog: hook("epilog"),
+            ..options(1)
+        },
+        std::array::from_fn(|i| i),
+    );
+    cluster.watch(&[]);
+    let node = cluster.nodes.values().next().unwrap();
+    symlink(node.run_dir(), links.path().join("run")).unwrap();
+    // The worker finds it below the node's own root.
+    let seen = node.path("root").join(node.run_dir().strip_prefix("/").unwrap());
+    fs::create_dir_all(seen.parent().unwrap()).unwrap();
+    symlink(node.run_dir(), seen).unwrap();
+    (cluster, links)
+}
+
+/// The lines of a node, by job.
+fn lines(node: &Node) -> BTreeMap<String, Value> {
+    let text = fs::read_to_string(node.state_dir().join("jobs.jsonl")).unwrap_or_default();
+    let line = |line: &str| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        (line["job"].as_str().unwrap().to_owned(), line)
+    };
+    let all: Vec<_> = text.lines().map(line).collect();
+    let many = all.len();
+    let by_job: BTreeMap<_, _> = all.into_iter().collect();
+    assert_eq!(by_job.len(), many, "a job has one line: {text}");
+    by_job
+}
+
+fn wait_lines(node: &Node, jobs: &[u32]) -> BTreeMap<String, Value> {
+    let found = wait::until("the jobs have lines", PATIENCE, || {
+        let found = lines(node);
+        Ok(jobs
+            .iter()
+            .all(|job| found.contains_key(&job.to_string()))
+            .then_some(found))
+    });
+    found.unwrap()
+}
+
+fn ended(node: &Node, result: &str) -> Option<f64> {
+    node.metric("slurm_jobs_ended_total", &[("result", result)])
+}
+
+#[test]
+fn a_job_of_two_seconds_has_a_line_and_its_epilog_says_how_it_ended() {
+    let (cluster, links) = hooked();
+    let node = cluster.nodes.values().next().unwrap();
+    let submit = |script: &str| cluster.slurm.submit(script, "gpu:2").unwrap();
+    let short = submit("sleep 2");
+    let fails = submit("sleep 2; exit 3");
+    let killed = submit("sleep 2; kill -9 $$");
+    let cancelled = submit("sleep 1000");
+    cluster.slurm.wait_job(cancelled, "RUNNING", PATIENCE).unwrap();
+    // It has used something by then.
+    node.until("its GPUs are shown", |n| {
+        let job = cancelled.to_string();
+        let page = n.try_metrics().unwrap_or_default();
+        let of = |s: &&testkit::exposition::Sample| {
+            s.name == "slurm_job_gpu_seconds_total" && s.label("jobid") == Some(&job)
+        };
+        page.iter().filter(of).filter(|s| s.value > 0.0).count() == 2
+    });
+    cluster.slurm.cancel(cancelled).unwrap();
+    let lines = wait_lines(node, &[short, fails, killed, cancelled]);
+    // Slurm 22.05 tells the epilog of a job that was cancelled nothing of it.
+    for (job, exit, signal) in [(short, 0, 0), (fails, 3, 0), (killed, 0, 9), (cancelled, 0, 0)] {
+        let line = &lines[&job.to_string()];
+        assert_eq!(line["end"]["exit_code"], exit, "{line:#}");
+        assert_eq!(line["end"]["signal"], signal, "{line:#}");
+        assert_eq!(line["partition"], "all", "{line:#}");
+        assert_eq!(line["user"], "0", "{line:#}");
+        assert_eq!(line["evidence"], "device_program", "{line:#}");
+        assert_eq!(line["gpus"].as_array().unwrap().len(), 2, "{line:#}");
+        let lasted = line["ended"].as_f64().unwrap() - line["began"].as_f64().unwrap();
+        let had = line["gpu_seconds"].as_f64().unwrap();
+        assert!(lasted > 0.5 && had > 0.0 && had <= 2.0 * lasted, "{line:#}");
+        assert!(line["gpu_energy_joules"].as_f64().is_some(), "{line:#}");
+    }
+    let counts = ["completed_or_cancelled", "failed", "killed", "unknown", "out_of_memory"].map(|r| ended(node, r));
+    assert_eq!(counts, [Some(2.0), Some(1.0), Some(1.0), Some(0.0), Some(0.0)]);
+
+    let id = short.to_string();
+    let (code, text, errors) = node.cli(&["job", &id]);
+    assert_eq!((code, errors.as_str()), (Some(0), ""));
+    assert!(text.contains(&format!("job {id}  completed_or_cancelled")), "{text}");
+    let (_, json, _) = node.cli(&["job", &id, "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), lines[&id]);
+    let (code, _, errors) = node.cli(&["job", "999999"]);
+    assert_eq!(code, Some(1));
+    assert!(errors.contains("no job 999999"), "{errors}");
+    // Hooks have nothing to complain of, and leave nothing.
+    assert_eq!(fs::read_to_string(links.path().join("errors")).unwrap(), "");
+    assert_eq!(fs::read_dir(node.run_dir().join("jobs")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_job_outlives_the_daemon_and_has_one_line() {
+    let mut cluster = Cluster::new(1);
+    let job = cluster.slurm.submit("sleep 1000", "gpu:1").unwrap();
+    cluster.slurm.wait_running(1, PATIENCE).unwrap();
+    cluster.agree(&[job]);
+    let had = |node: &Node| node.metric("slurm_job_gpu_seconds_total", &[("jobid", &job.to_string())]);
+    let name = cluster.name(0);
+    let node = cluster.nodes.get_mut(&name).unwrap();
+    node.until("sums are kept", |n| n.run_dir().join("jobs.json").exists());
+    node.until("it has had it for a while", |n| had(n).is_some_and(|s| s > 1.0));
+    node.until("sums are kept", |n| {
+        let text = fs::read_to_string(n.run_dir().join("jobs.json")).unwrap_or_default();
+        text.contains("\"gpu\":\"GPU-")
+    });
+    node.kill9();
+    node.start();
+    node.until("it goes on", |n| had(n).is_some());
+    cluster.slurm.cancel(job).unwrap();
+    let node = &cluster.nodes[&name];
+    let line = &wait_lines(node, &[job])[&job.to_string()];
+    // Nobody told how it ended.
+    assert!(line.get("end").is_none(), "{line:#}");
+    assert_eq!(ended(node, "unknown"), Some(1.0));
+}

@@ -1,0 +1,156 @@
+//! What several jobs have of a node adds up to what the node has, by Prometheus' own arithmetic.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use testkit::exposition::Sample;
+use testkit::nvml::FakeNvml;
+use testkit::tree;
+use testkit::wait::{self, PATIENCE};
+
+use crate::common::Node;
+
+/// Jobs of the demo: one on two GPUs, and two that share one.
+const JOBS: [&str; 3] = ["4712", "4713", "4714"];
+
+/// Has an instance of the first GPU.
+const WITH_INSTANCE: &str = "12";
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures").join(name)
+}
+
+fn label(gpu: usize) -> String {
+    format!("GPU-00000000-0000-4000-8000-00000000010{gpu}")
+}
+
+/// A node whose driver has its first GPU divided in two, with jobs of all kinds.
+fn node() -> (Node, FakeNvml) {
+    let mut node = Node::new();
+    let root = node.path("root");
+    tree::lay(&fixture("slurm/sluid-mig/root.tree"), &root).unwrap();
+    let demo = fixture("demo/root.tree");
+    let text = fs::read_to_string(&demo).unwrap();
+    for (path, entry) in tree::parse("demo", &text).unwrap() {
+        if JOBS.iter().any(|job| path.contains(&format!("/job_{job}"))) {
+            tree::put(&root.join(path), &entry).unwrap();
+        }
+    }
+    let folder = node.path("driver");
+    fs::create_dir(&folder).unwrap();
+    let driver = FakeNvml::install(&folder, &fixture("nvidia/h100/nvml.toml")).unwrap();
+    driver.mig(0, "halves").unwrap();
+    node.set(&format!("nvidia.library={:?}", driver.library()));
+    node.start();
+    (node, driver)
+}
+
+fn of<'a>(page: &'a [Sample], name: &'a str) -> impl Iterator<Item = &'a Sample> {
+    page.iter().filter(move |s| s.name == name)
+}
+
+/// A page with every job on it, once each was read with its GPUs.
+fn page(node: &Node) -> Vec<Sample> {
+    let mut last = Vec::new();
+    let found = wait::until("all jobs use something", PATIENCE, || {
+        last = node.metrics();
+        let uses = |job: &&str| {
+            let named = |name| of(&last, name).any(|s| s.label("jobid") == Some(job));
+            named("slurm_job_gpu_memory_bytes") && named("slurm_job_gpu_info")
+        };
+        let all = JOBS.iter().chain(&[WITH_INSTANCE]).all(uses);
+        Ok(all.then(|| last.clone()))
+    });
+    found.unwrap_or_else(|e| panic!("{e:#}: {last:#?}"))
+}
+
+/// A series as promtool's tests have it.
+fn series(sample: &Sample) -> String {
+    let labels: Vec<String> = sample.labels.iter().map(|(k, v)| format!("{k}={v:?}")).collect();
+    format!("{}{{{}}}", sample.name, labels.join(","))
+}
+
+fn rules() -> PathBuf {
+    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../alerts/jobs.rules.yml");
+    rules.canonicalize().unwrap()
+}
+
+/// Tests in which these pages are a minute apart.
+fn tests(pages: [&[Sample]; 2], expected: &[(&str, Vec<(String, f64)>)]) -> String {
+    let mut text = format!(
+        "rule_files: [{}]\nevaluation_interval: 1m\ntests:\n- interval: 1m\n  input_series:\n",
+        rules().display()
+    );
+    for sample in pages[0].iter().filter(|s| s.name.contains("gpu")) {
+        let after = pages[1]
+            .iter()
+            .find(|s| s.name == sample.name && s.labels == sample.labels);
+        if let Some(after) = after {
+            let (series, values) = (series(sample), [sample.value, after.value]);
+            writeln!(
+                text,
+                "  - series: '{series}'\n    values: '{} {}'",
+                values[0], values[1]
+            )
+            .unwrap();
+        }
+    }
+    text.push_str("  promql_expr_test:\n");
+    for (expr, samples) in expected {
+        writeln!(text, "  - expr: '{expr}'\n    eval_time: 1m\n    exp_samples:").unwrap();
+        if samples.is_empty() {
+            text.truncate(text.len() - 1);
+            text.push_str(" []\n");
+        }
+        for (labels, value) in samples {
+            writeln!(text, "    - labels: '{labels}'\n      value: {value}").unwrap();
+        }
+    }
+    text
+}
+
+#[test]
+fn shards_an_instance_and_whole_gpus_add_up() {
+    let (node, _driver) = node();
+    let before = page(&node);
+    let at = |page: &[Sample]| of(page, "slurm_job_gpu_seconds_total").map(|s| s.value).sum::<f64>();
+    let begun = at(&before);
+    node.until("time has passed", |n| at(&n.metrics()) > begun + 3.0);
+    let after = node.metrics();
+
+    let job = |name: &str, job: &str| format!("{name}{{jobid=\"{job}\"}}");
+    let gpu = |gpu: usize, instance: &str| {
+        format!("{{gpu=\"{}\", gpu_instance=\"{instance}\"}}", label(gpu))
+    };
+    let shares: Vec<_> = [("4712", 2.0), ("4713", 0.5), ("4714", 0.5), (WITH_INSTANCE, 1.0)]
+        .map(|(id, share)| (job("jobid:slurm_job_gpus:sum", id), share))
+        .to_vec();
+    let each = [gpu(0, "1/0"), gpu(4, ""), gpu(5, ""), gpu(6, "")];
+    let text = tests(
+        [&before, &after],
+        &[
+            ("jobid:slurm_job_gpus:sum", shares),
+            // Of each GPU and instance that anybody has, all of it is somebody's.
+            (
+                "sum by (gpu, gpu_instance) (slurm_job_gpu_info)",
+                each.map(|labels| (labels, 1.0)).to_vec(),
+            ),
+            // And what is used of it is used by them.
+            (
+                "abs(sum by (gpu, gpu_instance) (slurm_job_gpu_memory_bytes) - on (gpu, gpu_instance) gpu_memory_used_bytes) > 1",
+                Vec::new(),
+            ),
+            ("count(jobid:slurm_job_gpu_memory_bytes:sum)", vec![("{}".to_owned(), 4.0)]),
+            // Two jobs that share a GPU have as much of its time together as any job has of one that is its own.
+            (
+                "count(count_values(\"s\", round(sum by (gpu) (increase(slurm_job_gpu_seconds_total{gpu_instance=\"\"}[2m])), 0.001)))",
+                vec![("{}".to_owned(), 1.0)],
+            ),
+        ],
+    );
+    let file = node.path("sums.yml");
+    fs::write(&file, &text).unwrap();
+    testkit::promtool::test_rules(&file).unwrap_or_else(|e| panic!("{e:#}\n{text}"));
+    testkit::promtool::check_rules(&rules()).unwrap();
+}

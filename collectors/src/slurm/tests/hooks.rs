@@ -1,0 +1,88 @@
+//! What the prolog's hook has written, and what it is no word of.
+
+use super::*;
+
+const RECORD: &str =
+    "start = 1795227133.5\nuid = 1000\nuser = \"ada\"\naccount = \"projb\"\npartition = \"gpu\"\n";
+
+fn record(node: &Node, job: u32, more: &str) {
+    let file = format!("run/nodewarden/jobs/{job}.toml");
+    node.write(&file, &format!("job = {job}\n{RECORD}{more}"));
+}
+
+fn info(node: &Node) -> String {
+    of(&node.read(""), "slurm_job_info").concat()
+}
+
+#[test]
+fn what_the_hook_wrote_stands_beside_what_the_kernel_says() {
+    let node = Node::new();
+    node.job(&format!("{SCOPE}/job_7"), 500);
+    node.write(
+        "run/nodewarden/jobs/7.toml",
+        "job = 7\nstart = 1795227133.5\nuid = 1000\nuser = \"ada\"\naccount = \"projb\"\npartition = \"gpu\"\narray_job = \"5\"\narray_task = \"2\"\n",
+    );
+    let info = |settings: &str| {
+        let lines = node.read(settings);
+        of(&lines, "slurm_job_info").concat()
+    };
+    assert_eq!(info(""), "slurm_job_info 7,1000,projb,gpu,5,2, = 1");
+    assert_eq!(info("user = \"name\""), "slurm_job_info 7,ada,projb,gpu,5,2, = 1");
+    assert_eq!(info("user = \"off\""), "slurm_job_info 7,,projb,gpu,5,2, = 1");
+    let start = node.read("");
+    assert_eq!(
+        of(&start, "slurm_job_start_time_seconds"),
+        ["slurm_job_start_time_seconds 7 = 1795227133.5"]
+    );
+}
+
+/// Of two clusters, or of before the numbers began anew.
+#[test]
+fn a_record_of_another_user_is_not_this_jobs() {
+    let node = Node::new();
+    let job = format!("{SCOPE}/job_7");
+    node.job(&job, 500);
+    record(&node, 7, "");
+    assert_eq!(info(&node), "slurm_job_info 7,1000,projb,gpu,,, = 1");
+    node.cgroup(&format!("{job}/step_0/user/task_0/cgroup.procs"), "501\n");
+    node.write("proc/501/stat", "");
+    let owner = node.dir.path().join("root/proc/501");
+    let owner_is = |uid| std::os::unix::fs::chown(&owner, Some(uid), None).unwrap();
+    owner_is(1000);
+    assert_eq!(info(&node), "slurm_job_info 7,1000,projb,gpu,,, = 1");
+    owner_is(1001);
+    assert_eq!(info(&node), "slurm_job_info 7,1001,,,,, = 1");
+    assert_eq!(of(&node.read(""), "slurm_job_start_time_seconds"), [""; 0]);
+    assert_eq!(of(&node.read(""), "slurm_job_prolog_info"), [""; 0]);
+}
+
+#[test]
+fn under_v1_the_user_of_a_record_is_that_of_the_path() {
+    let node = Node::new();
+    node.remove("sys/fs/cgroup/cgroup.controllers");
+    node.cgroup("freezer/slurm/uid_1001/job_7/step_0/cgroup.procs", "500\n");
+    record(&node, 7, "");
+    assert_eq!(info(&node), "slurm_job_info 7,1001,,,,, = 1");
+}
+
+#[test]
+fn a_record_of_another_sluid_is_not_this_jobs() {
+    let node = Node::new();
+    node.job(&format!("{SCOPE}/sFR5M7XZ5Z3000"), 500);
+    node.write("proc/500/cmdline", "slurmstepd: [12.extern]\0");
+    record(&node, 12, "sluid = \"sFR5M7XZ5Z3000\"\n");
+    assert_eq!(info(&node), "slurm_job_info 12,1000,projb,gpu,,, = 1");
+    record(&node, 12, "sluid = \"sFR5M7XZ5Z3001\"\n");
+    assert_eq!(info(&node), "slurm_job_info 12,,,,,, = 1");
+}
+
+#[test]
+fn a_sluid_whose_daemons_do_not_tell_its_number_is_looked_up_in_the_records() {
+    let node = Node::new();
+    node.job(&format!("{SCOPE}/sFR5M7XZ5Z3000"), 500);
+    record(&node, 11, "sluid = \"sFR5M7XZ5Z3001\"\n");
+    node.write("run/nodewarden/jobs/10.toml", "job = 10\nsta");
+    assert_eq!(node.read(""), [""; 0]);
+    record(&node, 12, "sluid = \"sFR5M7XZ5Z3000\"\n");
+    assert_eq!(info(&node), "slurm_job_info 12,1000,projb,gpu,,, = 1");
+}
