@@ -103,13 +103,23 @@ fn a_job_of_two_seconds_has_a_line_and_its_epilog_says_how_it_ended() {
         assert!(lasted > 0.5 && had > 0.0 && had <= 2.0 * lasted, "{line:#}");
         assert!(line["gpu_energy_joules"].as_f64().is_some(), "{line:#}");
     }
-    let counts = ["completed_or_cancelled", "failed", "killed", "unknown", "out_of_memory"].map(|r| ended(node, r));
+    let counts = [
+        "completed_or_cancelled",
+        "failed",
+        "killed",
+        "unknown",
+        "out_of_memory",
+    ]
+    .map(|r| ended(node, r));
     assert_eq!(counts, [Some(2.0), Some(1.0), Some(1.0), Some(0.0), Some(0.0)]);
 
     let id = short.to_string();
     let (code, text, errors) = node.cli(&["job", &id]);
     assert_eq!((code, errors.as_str()), (Some(0), ""));
-    assert!(text.contains(&format!("job {id}  completed_or_cancelled")), "{text}");
+    assert!(
+        text.contains(&format!("job {id}  completed_or_cancelled")),
+        "{text}"
+    );
     let (_, json, _) = node.cli(&["job", &id, "--json"]);
     assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), lines[&id]);
     let (code, _, errors) = node.cli(&["job", "999999"]);

@@ -18,7 +18,9 @@ const JOBS: [&str; 3] = ["4712", "4713", "4714"];
 const WITH_INSTANCE: &str = "12";
 
 fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../fixtures")
+        .join(name)
 }
 
 fn label(gpu: usize) -> String {
@@ -114,15 +116,17 @@ fn tests(pages: [&[Sample]; 2], expected: &[(&str, Vec<(String, f64)>)]) -> Stri
 fn shards_an_instance_and_whole_gpus_add_up() {
     let (node, _driver) = node();
     let before = page(&node);
-    let at = |page: &[Sample]| of(page, "slurm_job_gpu_seconds_total").map(|s| s.value).sum::<f64>();
+    let at = |page: &[Sample]| {
+        of(page, "slurm_job_gpu_seconds_total")
+            .map(|s| s.value)
+            .sum::<f64>()
+    };
     let begun = at(&before);
     node.until("time has passed", |n| at(&n.metrics()) > begun + 3.0);
     let after = node.metrics();
 
     let job = |name: &str, job: &str| format!("{name}{{jobid=\"{job}\"}}");
-    let gpu = |gpu: usize, instance: &str| {
-        format!("{{gpu=\"{}\", gpu_instance=\"{instance}\"}}", label(gpu))
-    };
+    let gpu = |gpu: usize, instance: &str| format!("{{gpu=\"{}\", gpu_instance=\"{instance}\"}}", label(gpu));
     let shares: Vec<_> = [("4712", 2.0), ("4713", 0.5), ("4714", 0.5), (WITH_INSTANCE, 1.0)]
         .map(|(id, share)| (job("jobid:slurm_job_gpus:sum", id), share))
         .to_vec();
@@ -141,7 +145,10 @@ fn shards_an_instance_and_whole_gpus_add_up() {
                 "abs(sum by (gpu, gpu_instance) (slurm_job_gpu_memory_bytes) - on (gpu, gpu_instance) gpu_memory_used_bytes) > 1",
                 Vec::new(),
             ),
-            ("count(jobid:slurm_job_gpu_memory_bytes:sum)", vec![("{}".to_owned(), 4.0)]),
+            (
+                "count(jobid:slurm_job_gpu_memory_bytes:sum)",
+                vec![("{}".to_owned(), 4.0)],
+            ),
             // Two jobs that share a GPU have as much of its time together as any job has of one that is its own.
             (
                 "count(count_values(\"s\", round(sum by (gpu) (increase(slurm_job_gpu_seconds_total{gpu_instance=\"\"}[2m])), 0.001)))",

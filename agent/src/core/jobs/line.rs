@@ -115,7 +115,13 @@ pub struct End {
 
 /// Words for how jobs end: the `result` label. Of a job that was cancelled or had no time left Slurm tells the epilog the
 /// exit code that its batch script had by then, which is 0.
-pub const RESULTS: [&str; 5] = ["completed_or_cancelled", "failed", "killed", "out_of_memory", "unknown"];
+pub const RESULTS: [&str; 5] = [
+    "completed_or_cancelled",
+    "failed",
+    "killed",
+    "out_of_memory",
+    "unknown",
+];
 
 impl Line {
     /// How it ended, in a word of [`RESULTS`].

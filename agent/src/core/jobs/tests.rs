@@ -342,7 +342,11 @@ fn an_epilog_tells_how_a_job_ended_before_its_end_is_seen_or_after() {
     );
     let counted = book.view().results;
     assert_eq!(
-        (counted["completed_or_cancelled"], counted["killed"], counted["unknown"]),
+        (
+            counted["completed_or_cancelled"],
+            counted["killed"],
+            counted["unknown"]
+        ),
         (1, 1, 1)
     );
 }
