@@ -196,7 +196,9 @@ impl Engine {
         // What may only be observed keeps no node out of service that another finding has drained.
         let observed = checks::check(finding.check).is_some_and(|c| c.ceiling == Mode::Observe);
         finding.drains &= !observed;
-        finding.jobs = self.tenants.on(&finding.subject, self.when);
+        if finding.jobs.is_empty() {
+            finding.jobs = self.tenants.on(&finding.subject, self.when);
+        }
         let frame = Frame {
             boot: &self.boot,
             now_ms: millis(self.now.boottime),

@@ -116,7 +116,7 @@ pub struct Finding {
     pub key: Option<String>,
     /// The line or value behind it.
     pub evidence: String,
-    /// The jobs that had the device then, by number. Set by the engine.
+    /// The jobs that had the device then, by number. Set by the engine where the check does not name any.
     pub jobs: Vec<String>,
 }
 

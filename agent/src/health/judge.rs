@@ -6,6 +6,7 @@ use super::checks::host::Host;
 use super::checks::rdma_port::Port;
 use super::memory::Memory;
 use super::policy::Policy;
+use crate::core::derive::owners::Owner;
 use crate::core::derive::xid::Inventory;
 use crate::core::snapshot::{Sample, Snapshot};
 
@@ -18,6 +19,8 @@ pub struct Judge<'a> {
     pub host: &'a Host,
     /// The RDMA ports of physical functions, read once for all checks.
     pub ports: &'a [Port<'a>],
+    /// Whose the GPUs are.
+    pub owners: &'a [Owner],
     /// What the site configured.
     pub policy: &'a Policy,
     /// Which GPU sits at which address.

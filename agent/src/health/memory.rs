@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::lasting::{Lasting, Steady};
+use super::tenancy::Tenancies;
 use super::trail::{Growth, Trail};
 
 /// Names that are kept in each map that is stored.
@@ -71,6 +73,13 @@ pub struct Memory {
     spoken: BTreeSet<String>,
     #[serde(skip)]
     levels: BTreeMap<&'static str, BTreeMap<String, bool>>,
+    #[serde(skip)]
+    lasting: BTreeMap<&'static str, Lasting>,
+    #[serde(skip)]
+    steady: BTreeMap<String, Steady>,
+    /// Who had which GPU last.
+    #[serde(skip)]
+    pub(super) tenancies: Tenancies,
     /// It differs from what was stored last.
     #[serde(skip)]
     pub(super) dirty: bool,
@@ -149,6 +158,22 @@ impl Memory {
             .filter(|(name, up)| !**up && before.get(*name) == Some(&true))
             .map(|(name, _)| name.clone())
             .collect()
+    }
+
+    /// Takes all that a check sees now, each with when it was read, and gives since when each has been seen at every reading.
+    pub fn lasting(&mut self, check: &'static str, now: BTreeMap<String, Duration>) -> &Lasting {
+        let lasting = self.lasting.entry(check).or_default();
+        lasting.take(now, GAP);
+        lasting
+    }
+
+    /// Takes a reading, made at `at`, of what rises and falls, and gives for how long all of them differ by no more than
+    /// `band`.
+    pub fn steady(&mut self, name: &str, value: f64, at: Duration, band: f64) -> Steady {
+        let before = self.steady.get(name).copied();
+        let steady = Steady::after(before, value, at, band, GAP);
+        put(&mut self.steady, name, steady, MAX_COUNTERS);
+        steady
     }
 
     /// Takes what something is like and gives for how long it has been so. `None`: it is like nothing.
@@ -531,6 +556,10 @@ mod tests {
             memory.is(&name, Role::default());
         }
         memory.fallen("check", (0..2000).map(|n| (n.to_string(), true)).collect());
+        for n in 0..2 * MAX_COUNTERS {
+            memory.steady(&n.to_string(), 0.0, Duration::ZERO, 1.0);
+        }
+        assert!(memory.steady.len() <= MAX_COUNTERS);
         assert!(memory.counters.len() <= MAX_COUNTERS && memory.trails.len() <= MAX_COUNTERS);
         assert!(memory.lines.len() <= MAX && memory.spoken.len() <= MAX);
         assert!(memory.adapters.len() <= MAX && memory.levels["check"].len() <= MAX);

@@ -53,6 +53,11 @@ impl Tenants {
         self.left.insert(job.to_owned());
     }
 
+    /// Owners as of the last look.
+    pub(super) fn now(&self) -> &[Owner] {
+        &self.now
+    }
+
     /// The jobs that had a device.
     pub(super) fn on(&self, subject: &Subject, when: When) -> Vec<String> {
         let owners = match when {

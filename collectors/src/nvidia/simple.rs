@@ -9,6 +9,7 @@ use super::limits::{CLOCKS, FASTEST, HOTTEST, small};
 use super::metrics as n;
 use crate::gpu::metrics as m;
 use crate::sys::nvml::{Library, Memory};
+use crate::sys::root;
 use crate::{Block, Metric, Value, slurm};
 
 /// What may hold the clocks, by the driver's bits.
@@ -199,7 +200,7 @@ fn fabric(gpu: &str, caller: &mut Caller, out: &mut Block) {
     out.info(&n::FABRIC_INFO, &[gpu, &cluster, &fabric.clique.to_string()]);
 }
 
-/// Who computes on it, and in which job's cgroup.
+/// Who computes on it, and in whose cgroup.
 pub(super) fn read_processes(
     gpu: &str,
     caller: &mut Caller,
@@ -221,6 +222,10 @@ pub(super) fn read_processes(
         // One that has ended meanwhile is nobody's.
         if is_placed && let Some(folder) = slurm::cgroup::folder_of(&inventory.proc, process.pid) {
             out.info(&m::PROCESS_PLACE, &[gpu, label, &pid, &folder]);
+        }
+        let comm = || root::read_text(&inventory.proc.join(&pid).join("comm"));
+        if is_placed && let Some(program) = comm().ok().flatten() {
+            out.info(&m::PROCESS_PROGRAM, &[gpu, label, &pid, &program]);
         }
         if inventory.table.processes {
             out.maybe_u64(&m::PROCESS_MEMORY, &[gpu, label, &pid], process.memory);

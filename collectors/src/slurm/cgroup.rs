@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::pod;
 use crate::sys::root;
 
 /// How a cgroup names its job.
@@ -108,14 +109,17 @@ pub fn has_all_processes(proc: &Path) -> bool {
     }
 }
 
-/// The name of the job's folder that a process is in, empty where it is in none. `None`: it cannot be told.
+/// The name of the job's folder that a process is in; outside of all, `pod` and the uid of the pod that it is in; empty where
+/// it is in neither. `None`: it cannot be told.
 pub fn folder_of(proc: &Path, pid: u32) -> Option<String> {
     let text = root::read_text(&proc.join(format!("{pid}/cgroup"))).ok()??;
     // `5:devices:/slurm/uid_0/job_1`, `0::/system.slice/...`: any hierarchy that Slurm has it in.
     let path = |line: &'_ str| Some(line.splitn(3, ':').nth(2)?.to_owned());
-    let mut paths = text.lines().filter_map(path);
-    let job = paths.find_map(|path| Some(Place::of(&path)?.job.to_string()));
-    Some(job.unwrap_or_default())
+    let paths = || text.lines().filter_map(path);
+    // A pod that holds a slurmd has its jobs below it: they are the jobs'.
+    let job = paths().find_map(|path| Some(Place::of(&path)?.job.to_string()));
+    let pod = || paths().find_map(|path| pod::of(&path));
+    Some(job.or_else(pod).unwrap_or_default())
 }
 
 /// The node name of `[<node>_]slurmstepd.scope` (cgroup v2). `None`: another folder.
@@ -166,6 +170,9 @@ pub(crate) fn check(data: &[u8]) {
             JobName::Sluid(sluid) => text.contains(sluid),
         };
         assert!(named, "{text:?}: {place:?}");
+    }
+    if let Some(pod) = pod::of(&text) {
+        assert!(text.contains("kubepods") && pod.len() >= 35, "{text:?}: {pod:?}");
     }
 }
 

@@ -9,6 +9,7 @@ pub mod hook;
 mod job;
 pub mod metrics;
 mod owned;
+mod pod;
 mod process;
 pub mod program;
 mod tree;

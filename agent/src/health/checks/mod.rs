@@ -3,16 +3,23 @@
 mod blocked;
 pub mod edac_uncorrected;
 pub mod gpu;
+pub mod gpu_double_booked;
 pub mod gpu_down;
 pub mod gpu_driver_blocked;
 pub mod gpu_ecc;
+pub mod gpu_foreign_process;
 pub mod gpu_heat;
+pub mod gpu_idle;
+pub mod gpu_memory_held;
 pub mod gpu_missing;
 pub mod gpu_nvlink;
 pub mod gpu_pcie;
+mod gpu_process;
 pub mod gpu_recovery_action;
 pub mod gpu_row_remap;
 pub mod gpu_setup;
+pub mod gpu_stalled;
+mod gpu_use;
 mod growth;
 pub mod host;
 pub mod pcie_degraded;
@@ -132,6 +139,11 @@ pub static CHECKS: &[&Check] = &[
     &gpu_setup::PERSISTENCE,
     &gpu_setup::FABRIC,
     &gpu_driver_blocked::CHECK,
+    &gpu_foreign_process::CHECK,
+    &gpu_double_booked::CHECK,
+    &gpu_memory_held::CHECK,
+    &gpu_idle::CHECK,
+    &gpu_stalled::CHECK,
 ];
 
 /// The check of that id.

@@ -53,6 +53,7 @@ impl Engine {
                 snapshot,
                 host,
                 ports: &ports,
+                owners: self.tenants.now(),
                 policy: &self.policy,
                 inventory: &self.state.inventory,
                 gres: self.gres.as_deref(),

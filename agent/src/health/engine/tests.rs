@@ -9,6 +9,7 @@ mod faults;
 mod findings;
 mod gpus;
 mod history;
+mod jobs;
 mod late;
 mod log;
 mod main_path;

@@ -47,7 +47,10 @@ metrics! {
         "Memory of a GPU that a process has, to find whose job uses the GPU.";
     PROCESS_PLACE "gpu_process_cgroup_info" Info None Private &["gpu", "gpu_instance", "pid", "folder"],
         "nvmlDeviceGetComputeRunningProcesses_v3, /proc/PID/cgroup", []
-        "A process that computes on a GPU, and the name of the Slurm job's cgroup that it is in, empty outside of all.";
+        "A process that computes on a GPU, and the name of the Slurm job's cgroup that it is in, else pod and the uid of its pod, empty outside of both.";
+    PROCESS_PROGRAM "gpu_process_program_info" Info None Private &["gpu", "gpu_instance", "pid", "program"],
+        "nvmlDeviceGetComputeRunningProcesses_v3, /proc/PID/comm", []
+        "A process that computes on a GPU, and what it calls itself, by its first 15 letters.";
     DRIVER_CALL "gpu_driver_call_seconds" Histogram(super::row::CALLS) Seconds Detail GPU, "clock around each call of libnvidia-ml.so", []
         "How long the driver took for one call about a GPU.";
 }

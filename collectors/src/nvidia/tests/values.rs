@@ -68,3 +68,43 @@ fn a_link_that_is_down_is_counted_and_named() {
     assert_eq!(get(&seen, &metrics::NVLINK_LINK_UP, &[&gpu(0), "5"]), Some(0.0));
     assert_eq!(get(&seen, &metrics::NVLINK_LINK_UP, &[&gpu(0), "6"]), Some(1.0));
 }
+
+#[test]
+fn a_process_is_told_with_its_program_and_the_job_or_the_pod_that_it_is_in() {
+    let mut node = Node::of("h100");
+    let pod = "pod1a2b3c4d-0000-4000-8000-00000000abcd";
+    let cgroups = [
+        (
+            "41000",
+            "0::/system.slice/slurmstepd.scope/job_7/step_0/user/task_0\n",
+            "job_7",
+        ),
+        (
+            "41001",
+            "0::/kubepods/burstable/pod1a2b3c4d-0000-4000-8000-00000000abcd/7f\n",
+            pod,
+        ),
+        ("41002", "0::/user.slice/user-1000.slice/session-1.scope\n", ""),
+    ];
+    for (pid, cgroup, _) in cgroups {
+        node.write(&format!("proc/{pid}/cgroup"), cgroup);
+        node.write(&format!("proc/{pid}/comm"), "python3\n");
+    }
+    let seen = node.read_until("all answer", |seen| {
+        get(seen, &m::PROCESSES, &[&gpu(0)]) == Some(1.0)
+    });
+    for (gpu, (pid, _, place)) in (0..).map(gpu).zip(cgroups) {
+        assert_eq!(
+            get(&seen, &m::PROCESS_PLACE, &[&gpu, "", pid, place]),
+            Some(1.0),
+            "{pid}"
+        );
+        assert_eq!(
+            get(&seen, &m::PROCESS_PROGRAM, &[&gpu, "", pid, "python3"]),
+            Some(1.0)
+        );
+    }
+    // One of another pid namespace, or that has ended: nothing is known of it.
+    let of_another = |text: &String| text.contains("41003") && !text.starts_with("gpu_process_owned_bytes");
+    assert!(!seen.keys().any(of_another));
+}

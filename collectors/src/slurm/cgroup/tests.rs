@@ -131,6 +131,12 @@ fn a_process_is_in_the_job_that_any_of_its_hierarchies_names() {
     let v2 = "0::/system.slice/slurmstepd.scope/sFR5M7XZ5Z3000/step_0/user/task_0\n";
     assert_eq!(folder(v2).as_deref(), Some("sFR5M7XZ5Z3000"));
     assert_eq!(folder("0::/system.slice/docker-1.scope\n").as_deref(), Some(""));
+    let pod =
+        "0::/kubepods.slice/kubepods-pod1a2b3c4d_0000_4000_8000_00000000abcd.slice/cri-containerd-7f.scope";
+    let uid = "pod1a2b3c4d-0000-4000-8000-00000000abcd";
+    assert_eq!(folder(pod).as_deref(), Some(uid));
+    let slurmd_in_pod = format!("{pod}/system.slice/slurmstepd.scope/job_5/step_0/user/task_0");
+    assert_eq!(folder(&slurmd_in_pod).as_deref(), Some("job_5"));
     assert_eq!(folder_of(dir.path(), 501), None);
 }
 

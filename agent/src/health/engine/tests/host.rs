@@ -10,6 +10,7 @@ use collectors::host::metrics::{
 use collectors::rdma::metrics::{
     CARRIER_DOWN, DEVICE_INFO, LINK_DOWNED, PORT_INFO, PORT_PHYSICAL_STATE, PORT_RATE, PORT_STATE,
 };
+use collectors::slurm::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER};
 use collectors::sys::task::Task;
 use collectors::{Block, Cadence, Kind, Metric, Spec, Subject, SubjectKind, Unit, Value};
 
@@ -127,6 +128,31 @@ fn driven(gpu: &Driven, at: Duration) -> DeviceState {
     state
 }
 
+/// A job of Slurm's as the next snapshot shows it.
+#[derive(Clone, Debug)]
+pub(super) struct Job {
+    pub(super) number: &'static str,
+    /// Why its devices are not known, or empty.
+    pub(super) reason: &'static str,
+    /// `nvidia0`.
+    pub(super) devices: Vec<&'static str>,
+    /// Its reading has failed.
+    pub(super) broken: bool,
+}
+
+fn job(job: &Job, at: Duration) -> DeviceState {
+    let mut block = Block::default();
+    let folder = format!("job_{}", job.number);
+    block.info(&JOB_FOLDER, &[job.number, &folder]);
+    block.info(&JOB_DEVICES, &[job.number, job.reason]);
+    for name in &job.devices {
+        block.info(&JOB_DEVICE, &[job.number, name]);
+    }
+    let mut state = device(Subject::new(SubjectKind::Job, folder), &block, at);
+    state.error = job.broken.then(|| ("io".to_owned(), "cannot be read".to_owned()));
+    state
+}
+
 /// Stands in for the rdma collector.
 static RDMA: Spec = Spec {
     name: "ports of a test",
@@ -154,6 +180,7 @@ pub(super) struct Host {
     /// Network functions: address, driver, whether an RDMA device is registered.
     pub(super) networks: Vec<(String, &'static str, Option<bool>)>,
     pub(super) driven: Vec<Driven>,
+    pub(super) jobs: Vec<Job>,
 }
 
 pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
@@ -171,6 +198,7 @@ pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
             "nvidia" => collector
                 .devices
                 .extend(host.driven.iter().map(|g| driven(g, at))),
+            "slurm" => collector.devices.extend(host.jobs.iter().map(|j| job(j, at))),
             "host" => {
                 collector.devices.push(bus(host, at));
                 if let Some(count) = host.edac {

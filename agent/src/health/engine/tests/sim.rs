@@ -100,6 +100,7 @@ impl Sim {
                 links: Vec::new(),
                 networks: Vec::new(),
                 driven: Vec::new(),
+                jobs: Vec::new(),
             },
             boot: 0,
             now,

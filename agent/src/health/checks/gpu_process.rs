@@ -1,0 +1,155 @@
+//! Who computes on a GPU, for the checks about jobs. What is not known is said to be so.
+
+use std::collections::BTreeMap;
+
+use collectors::gpu::metrics as m;
+
+use super::gpu::{Gpu, whole};
+use super::gpu_use::Jobs;
+
+/// Programs that serve a GPU and no one user, by what the kernel keeps of their names: 15 letters. The server of MPS computes
+/// for its clients, which are listed beside it.
+const SERVANTS: [&str; 12] = [
+    "nv-hostengine",
+    "dcgm-exporter",
+    "dcgmi",
+    "nvidia-smi",
+    "nvidia-persiste",
+    "nv-fabricmanage",
+    "nvidia-imex",
+    "nvidia-cuda-mps",
+    "nvidia-device-p",
+    "Xorg",
+    "Xwayland",
+    "gnome-shell",
+];
+
+/// Where a process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place<'a> {
+    /// In the cgroup of a job, by its name.
+    Job(&'a str),
+    /// In that of a pod of Kubernetes, by its uid.
+    Pod(&'a str),
+    /// In neither.
+    Outside,
+    /// Not known.
+    Unknown,
+}
+
+/// One that computes on a GPU.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Process<'a> {
+    pub(super) pid: &'a str,
+    pub(super) place: Place<'a>,
+    /// What it calls itself.
+    pub(super) program: Option<&'a str>,
+    /// Memory of the GPU that it has, in bytes.
+    pub(super) memory: Option<u64>,
+}
+
+impl Process<'_> {
+    /// Whether it serves the GPU and no user.
+    pub(super) fn is_servant(&self) -> bool {
+        self.program.is_some_and(|program| SERVANTS.contains(&program))
+    }
+
+    /// What tells it from another that gets its number.
+    pub(super) fn id(&self) -> String {
+        format!("{} {}", self.pid, self.program.unwrap_or_default())
+    }
+
+    /// `"python3" (pid 500)`, for people. Its name may hold anything.
+    pub(super) fn words(&self) -> String {
+        format!("{:?} (pid {})", self.program.unwrap_or_default(), self.pid)
+    }
+}
+
+/// The processes of a GPU by instance, and whether these are all of them and it is known where each is.
+pub(super) fn processes<'a>(gpu: &Gpu<'a>, instances: &[&str]) -> (Vec<(&'a str, Process<'a>)>, bool) {
+    let mut found: BTreeMap<(&'a str, &'a str), Process<'a>> = BTreeMap::new();
+    for metric in [&m::PROCESS_OWNED, &m::PROCESS_PLACE, &m::PROCESS_PROGRAM] {
+        for sample in gpu.all(metric) {
+            let [_, instance, pid, rest @ ..] = sample.labels else {
+                continue;
+            };
+            let (instance, pid) = (instance.as_str(), pid.as_str());
+            let process = found.entry((instance, pid)).or_insert(Process {
+                pid,
+                place: Place::Unknown,
+                program: None,
+                memory: None,
+            });
+            match rest {
+                [folder] if sample.metric == &m::PROCESS_PLACE => process.place = place(folder),
+                [program] if sample.metric == &m::PROCESS_PROGRAM => process.program = Some(program.as_str()),
+                _ => process.memory = whole(Some(sample)),
+            }
+        }
+    }
+    let known = u64::try_from(found.len()).ok();
+    let complete =
+        whole(gpu.one(&m::PROCESSES)) == known && found.keys().all(|(part, _)| instances.contains(part));
+    (
+        found
+            .into_iter()
+            .map(|((part, _), process)| (part, process))
+            .collect(),
+        complete,
+    )
+}
+
+fn place(folder: &str) -> Place<'_> {
+    match folder.strip_prefix("pod") {
+        Some(uid) => Place::Pod(uid),
+        None if folder.is_empty() => Place::Outside,
+        None => Place::Job(folder),
+    }
+}
+
+/// Whether a process on a part that jobs own is in none of their cgroups. `None`: it cannot be told.
+pub(super) fn is_foreign(process: &Process<'_>, owners: &[String], jobs: &Jobs<'_>) -> Option<bool> {
+    if process.is_servant() {
+        return Some(false);
+    }
+    match process.place {
+        Place::Job(folder) => {
+            let job = jobs.of_folder(folder)?;
+            let is_owner = owners.iter().any(|owner| owner == job);
+            // Where its rules are not known, it may have a part of it as well.
+            (is_owner || jobs.is_read(job)).then_some(!is_owner)
+        }
+        // Whether it is a servant is known by its name.
+        Place::Pod(_) | Place::Outside => process.program.map(|_| true),
+        Place::Unknown => None,
+    }
+}
+
+/// The first few, and how many more.
+pub(super) fn some(words: &[String]) -> String {
+    const MOST: usize = 4;
+    let first: Vec<&str> = words.iter().take(MOST).map(String::as_str).collect();
+    match words.len().saturating_sub(MOST) {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_services_are_no_longer_than_the_kernel_keeps_them() {
+        for name in SERVANTS {
+            assert!(name.len() <= 15, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_line_names_the_first_four() {
+        let names: Vec<String> = (1..=6).map(|n| n.to_string()).collect();
+        assert_eq!(some(&names), "1, 2, 3, 4 and 2 more");
+        assert_eq!(some(&["1".to_owned(), "2".to_owned()]), "1, 2");
+    }
+}

@@ -1,0 +1,186 @@
+//! What is seen at reading after reading: since when, without a break.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Names that are kept of one check: more than a node has processes on its GPUs.
+const MAX: usize = 4096;
+
+/// How long something was seen at every reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lasts {
+    /// The first reading, as time since boot.
+    pub since: Duration,
+    /// The last one.
+    pub last: Duration,
+    /// How many there were.
+    pub readings: u32,
+}
+
+impl Lasts {
+    /// From the first to the last.
+    pub fn span(&self) -> Duration {
+        self.last.saturating_sub(self.since)
+    }
+}
+
+/// What one check sees.
+#[derive(Debug, Default)]
+pub struct Lasting(BTreeMap<String, Lasts>);
+
+impl Lasting {
+    /// Takes all that is seen now, each with when it was read. What is not among it, or was not read for longer than
+    /// `gap`, begins anew.
+    pub(super) fn take(&mut self, now: BTreeMap<String, Duration>, gap: Duration) {
+        let before = std::mem::take(&mut self.0);
+        let lasts = |name: &str, at: Duration| match before.get(name) {
+            // One reading seen in two snapshots is one.
+            Some(lasts) if lasts.last == at => *lasts,
+            Some(lasts) if at > lasts.last && at.saturating_sub(lasts.last) <= gap => Lasts {
+                last: at,
+                readings: lasts.readings.saturating_add(1),
+                ..*lasts
+            },
+            _ => Lasts {
+                since: at,
+                last: at,
+                readings: 1,
+            },
+        };
+        for (name, at) in now.into_iter().take(MAX) {
+            let lasts = lasts(&name, at);
+            self.0.insert(name, lasts);
+        }
+    }
+
+    /// How long that has been seen. `None`: it is not.
+    pub fn of(&self, name: &str) -> Option<Lasts> {
+        self.0.get(name).copied()
+    }
+}
+
+/// What rises and falls, and has stayed within a band.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Steady {
+    /// The lowest value.
+    pub low: f64,
+    /// The highest.
+    pub high: f64,
+    since: Duration,
+    last: Duration,
+}
+
+impl Steady {
+    /// From the first reading to the last.
+    pub fn span(&self) -> Duration {
+        self.last.saturating_sub(self.since)
+    }
+
+    /// What it is after one more reading.
+    pub(super) fn after(before: Option<Self>, value: f64, at: Duration, band: f64, gap: Duration) -> Self {
+        let anew = Self {
+            low: value,
+            high: value,
+            since: at,
+            last: at,
+        };
+        let Some(before) = before else { return anew };
+        let wider = Self {
+            low: before.low.min(value),
+            high: before.high.max(value),
+            last: at,
+            ..before
+        };
+        let is_next = at >= before.last && at.saturating_sub(before.last) <= gap;
+        if is_next && wider.high - wider.low <= band {
+            wider
+        } else {
+            anew
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GAP: Duration = Duration::from_secs(120);
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    /// What is said of `name` after each reading, as span and number of readings.
+    fn told(readings: &[(u64, &[&str])], name: &str) -> Vec<Option<(u64, u32)>> {
+        let mut lasting = Lasting::default();
+        let each = readings.iter().map(|(second, names)| {
+            let now = names.iter().map(|n| ((*n).to_owned(), at(*second))).collect();
+            lasting.take(now, GAP);
+            lasting.of(name).map(|l| (l.span().as_secs(), l.readings))
+        });
+        each.collect()
+    }
+
+    #[test]
+    fn what_is_missing_once_or_not_read_for_long_begins_anew() {
+        let readings: [(u64, &[&str]); 7] = [
+            (0, &["a", "b"]),
+            (15, &["a"]),
+            (15, &["a"]),
+            (30, &["a", "b"]),
+            (45, &["b"]),
+            (60, &["a", "b"]),
+            (500, &["a", "b"]),
+        ];
+        let a = [
+            Some((0, 1)),
+            Some((15, 2)),
+            Some((15, 2)),
+            Some((30, 3)),
+            None,
+            Some((0, 1)),
+            Some((0, 1)),
+        ];
+        assert_eq!(told(&readings, "a"), a);
+        let b = [
+            Some((0, 1)),
+            None,
+            None,
+            Some((0, 1)),
+            Some((15, 2)),
+            Some((30, 3)),
+            Some((0, 1)),
+        ];
+        assert_eq!(told(&readings, "b"), b);
+    }
+
+    #[test]
+    fn it_is_bounded() {
+        let mut lasting = Lasting::default();
+        let all = (0..2 * MAX).map(|n| (n.to_string(), at(1))).collect();
+        lasting.take(all, GAP);
+        assert_eq!(lasting.0.len(), MAX);
+    }
+
+    #[test]
+    fn a_value_is_steady_for_as_long_as_all_readings_are_within_the_band() {
+        let mut steady = None;
+        let readings = [
+            (0, 100.0),
+            (15, 104.0),
+            (30, 99.0),
+            (45, 105.0),
+            (60, 105.0),
+            (600, 105.0),
+        ];
+        let spans: Vec<u64> = readings
+            .into_iter()
+            .map(|(second, value)| {
+                let now = Steady::after(steady, value, at(second), 5.0, GAP);
+                steady = Some(now);
+                now.span().as_secs()
+            })
+            .collect();
+        assert_eq!(spans, [0, 15, 30, 0, 15, 0]);
+    }
+}

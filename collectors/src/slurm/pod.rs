@@ -1,0 +1,107 @@
+//! Which pod of Kubernetes a cgroup belongs to, by its path: as both drivers of a kubelet name it.
+
+use super::cgroup::is_above;
+
+/// `pod` and the uid of the pod, with hyphens. `None`: not below a pod.
+///
+/// cgroupfs: `/kubepods/burstable/pod<uid>/<container>`. systemd: `/kubepods.slice/kubepods-burstable.slice/
+/// kubepods-burstable-pod<uid with underscores>.slice/cri-containerd-<container>.scope`. A kubelet may have a root of its
+/// own above: `/kubelet.slice/kubelet-kubepods.slice/...`.
+pub(super) fn of(path: &str) -> Option<String> {
+    let mut is_below = false;
+    for part in path.split('/') {
+        is_below |= part.contains("kubepods");
+        if !is_below {
+            // Below anything else a folder of that name is one that a user has made.
+            if part.is_empty() || part == ".." || is_above(part) {
+                continue;
+            }
+            return None;
+        }
+        let name = part.strip_suffix(".slice").unwrap_or(part);
+        let uid = match name.rsplit_once("-pod") {
+            Some((_, uid)) => uid,
+            None => name.strip_prefix("pod").unwrap_or_default(),
+        };
+        if is_uid(uid) {
+            return Some(format!("pod{}", uid.replace('_', "-")));
+        }
+    }
+    None
+}
+
+/// A UUID, or the 32 digits of a pod that a file on the node describes.
+fn is_uid(text: &str) -> bool {
+    let mark = |b: u8| b == b'-' || b == b'_';
+    let digits = text.bytes().filter(u8::is_ascii_hexdigit).count();
+    digits == 32 && text.bytes().all(|b| b.is_ascii_hexdigit() || mark(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const UID: &str = "1a2b3c4d-0000-4000-8000-00000000abcd";
+
+    #[test]
+    fn both_drivers_and_every_class_name_the_pod() {
+        let low = UID.replace('-', "_");
+        for path in [
+            format!("/kubepods/pod{UID}/7f"),
+            format!("/kubepods/burstable/pod{UID}/7f"),
+            format!("/kubepods/besteffort/pod{UID}"),
+            format!("/kubepods.slice/kubepods-pod{low}.slice/crio-7f.scope"),
+            format!(
+                "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{low}.slice/cri-containerd-7f.scope"
+            ),
+            format!("/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{low}.slice/docker-7f.scope"),
+            format!("/system.slice/docker-7f.scope/kubelet.slice/kubelet-kubepods-pod{low}.slice"),
+            format!("/../../kubepods-besteffort.slice/kubepods-besteffort-pod{low}.slice"),
+        ] {
+            assert_eq!(of(&path), Some(format!("pod{UID}")), "{path}");
+        }
+        let of_a_file = "/kubepods/burstable/pod0123456789abcdef0123456789abcdef/7f";
+        assert_eq!(
+            of(of_a_file).as_deref(),
+            Some("pod0123456789abcdef0123456789abcdef")
+        );
+    }
+
+    #[test]
+    fn what_only_looks_like_a_pod_is_none() {
+        for path in [
+            "/",
+            "/kubepods",
+            "/kubepods.slice/kubepods-burstable.slice",
+            "/kubepods/podcast/7f",
+            "/machine.slice/libpod-0123456789abcdef0123456789abcdef.scope",
+            "/user.slice/pod1a2b3c4d-0000-4000-8000-00000000abcd",
+            "/user.slice/user-1.slice/kubepods/pod1a2b3c4d-0000-4000-8000-00000000abcd",
+            "/system.slice/of-a-user.service/kubepods/pod1a2b3c4d-0000-4000-8000-00000000abcd",
+            "/kubepods/burstable/pod1a2b3c4d-0000-4000-8000-00000000abc",
+            "/kubepods/burstable/pod1a2b3c4d-0000-4000-8000-00000000abcg",
+        ] {
+            assert_eq!(of(path), None, "{path}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_uid_is_read_whatever_lies_below(
+            uid in "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
+            class in prop::option::of("burstable|besteffort"),
+            below in prop::collection::vec("[a-z0-9.]{1,12}", 0..3),
+        ) {
+            let class = class.map(|class| format!("{class}/")).unwrap_or_default();
+            let path = format!("/kubepods/{class}pod{uid}/{}", below.join("/"));
+            prop_assert_eq!(of(&path), Some(format!("pod{uid}")));
+        }
+
+        #[test]
+        fn no_text_upsets_it(text in "\\PC{0,80}") {
+            let _pod = of(&text);
+        }
+    }
+}
