@@ -285,12 +285,7 @@ mod tests {
         }
         put("200.toml", 29);
         put("notes.toml", 31);
-        let left = || {
-            let names = fs::read_dir(&jobs).unwrap();
-            names
-                .map(|e| e.unwrap().file_name().into_string().unwrap())
-                .collect::<Vec<_>>()
-        };
+        let left = || collectors::sys::root::list(&jobs).unwrap().unwrap();
         write(dir.path(), &record).unwrap();
         assert_eq!(left().len(), 13 - REMOVED);
         write(dir.path(), &record).unwrap();

@@ -202,5 +202,8 @@ fn two_hundred_jobs_cost_some_calls_each() {
     }
     let each = names.values().sum::<usize>() / SCRAPES;
     println!("{JOBS} jobs: {each} system calls and {took:?} of processor time a reading: {names:?}");
-    assert!(each >= JOBS && each <= JOBS * EACH, "{each} a reading: {names:?}");
+    assert!(
+        (JOBS..=JOBS * EACH).contains(&each),
+        "{each} a reading: {names:?}"
+    );
 }

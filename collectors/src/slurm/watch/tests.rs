@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 
+use testkit::tree;
+
 use super::*;
 use crate::Env;
 
@@ -25,7 +27,8 @@ impl Node {
         let mount = dir.path().join("sys/fs/cgroup");
         fs::create_dir_all(&mount).unwrap();
         if folders.iter().any(|f| f.starts_with("system.slice")) {
-            fs::write(mount.join("cgroup.controllers"), "cpu\n").unwrap();
+            let file = tree::Entry::File(b"cpu\n".to_vec());
+            tree::put(&mount.join("cgroup.controllers"), &file).unwrap();
         }
         for folder in folders {
             fs::create_dir_all(mount.join(folder)).unwrap();
