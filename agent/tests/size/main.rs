@@ -17,6 +17,7 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::chown;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
@@ -160,6 +161,17 @@ fn job(node: &Node, number: usize) {
     write(format!("bpf/{folder}"), program);
 }
 
+/// The daemons of all jobs' steps, and whose they are: found once for each job.
+fn daemons(node: &Node) {
+    for pid in [500, 501] {
+        let folder = node.path("root").join(format!("proc/{pid}"));
+        let stat =
+            format!("{pid} (slurmstepd) S 1 {pid} {pid} 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 100 0 0\n");
+        tree::put(&folder.join("stat"), &Entry::File(stat.into_bytes())).unwrap();
+        chown(&folder, Some(1000), Some(1000)).unwrap();
+    }
+}
+
 #[test]
 fn two_hundred_jobs_cost_some_calls_each() {
     const JOBS: usize = 200;
@@ -175,6 +187,7 @@ fn two_hundred_jobs_cost_some_calls_each() {
     for number in 0..JOBS {
         job(&node, 1000 + number);
     }
+    daemons(&node);
     node.start();
     let shown = |n: &Node| {
         let page = n.try_metrics().unwrap_or_default();
