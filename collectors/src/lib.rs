@@ -24,6 +24,7 @@ pub mod settings;
 pub mod slurm;
 pub mod subject;
 pub mod sys;
+pub mod tasks;
 
 use std::time::Duration;
 
@@ -150,6 +151,7 @@ pub static COLLECTORS: &[&Spec] = &[
     &ethernet::SPEC,
     &nvidia::SPEC,
     &slurm::SPEC,
+    &tasks::SPEC,
 ];
 
 /// The collector of that name.

@@ -10,9 +10,9 @@ mod job;
 pub mod metrics;
 mod owned;
 mod pod;
-mod process;
+pub(crate) mod process;
 pub mod program;
-mod tree;
+pub(crate) mod tree;
 mod user;
 mod watch;
 
@@ -87,6 +87,15 @@ impl Table {
         }
         Ok(table)
     }
+}
+
+/// The jobs of our node, for another collector of the same worker.
+///
+/// # Errors
+/// What is wrong with `[slurm.jobs]`.
+pub(crate) fn tree(env: &Env, settings: &Settings) -> Result<Tree, Error> {
+    let table = Table::checked(&settings.of(SPEC.name))?;
+    Ok(Tree::new(env, table.node))
 }
 
 /// Never absent: a slurmd may be started at any time.

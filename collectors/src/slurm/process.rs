@@ -8,7 +8,7 @@ use crate::sys::root;
 use crate::{Env, Error};
 
 /// The processes of a cgroup itself. A cgroup that is gone has none.
-pub(super) fn of(cgroup: &Path) -> Vec<u32> {
+pub(crate) fn of(cgroup: &Path) -> Vec<u32> {
     let text = root::read_text(&cgroup.join("cgroup.procs"));
     let text = text.ok().flatten().unwrap_or_default();
     text.lines().filter_map(|line| line.parse().ok()).collect()
@@ -34,7 +34,7 @@ pub(super) fn daemons(job: &Path) -> Vec<u32> {
 }
 
 /// The number of a job, by its folder's name, or by the title of one of its daemons: `slurmstepd: [7.extern]`.
-pub(super) fn job_id(env: &Env, name: &str, job: &Path) -> Option<u32> {
+pub(crate) fn job_id(env: &Env, name: &str, job: &Path) -> Option<u32> {
     match JobName::parse(name)? {
         JobName::Id(id) => Some(id),
         JobName::Sluid(_) => daemons(job).into_iter().find_map(|pid| {

@@ -19,19 +19,19 @@ const V1: [&str; 6] = ["freezer", "devices", "memory", "cpuset", "cpu,cpuacct", 
 
 /// One job's folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Folder {
+pub(crate) struct Folder {
     /// `job_7`, or a SLUID.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Its path as it is read: the one below the first hierarchy of v1.
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Another inode is another job under an old name: one that was requeued.
-    pub(super) inode: u64,
+    pub(crate) inode: u64,
     /// Where below its hierarchy it is, of cgroup v1 alone: `slurm/uid_1000/job_7`.
     pub(super) v1: Option<String>,
     /// The user, which paths of cgroup v1 alone hold.
     pub(super) uid: Option<u32>,
     /// Others of this name, of other slurmds: which of them anything is about cannot be told.
-    pub(super) others: Vec<PathBuf>,
+    pub(crate) others: Vec<PathBuf>,
 }
 
 /// Jobs by name.
@@ -46,7 +46,7 @@ fn add(found: &mut Found, folder: Folder) {
 
 /// Looks for jobs.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub(crate) struct Tree {
     mount: PathBuf,
     /// The node whose jobs are ours, where several slurmds run here.
     node: Option<String>,
@@ -87,7 +87,7 @@ impl Tree {
     ///
     /// # Errors
     /// When a folder above them cannot be listed: then nobody knows which jobs there are.
-    pub(super) fn jobs(&mut self, now: Instant) -> Result<Vec<Folder>, Error> {
+    pub(crate) fn jobs(&mut self, now: Instant) -> Result<Vec<Folder>, Error> {
         let mut found = self.v1()?;
         self.find_scopes(now)?;
         let mut of_scopes = Found::new();

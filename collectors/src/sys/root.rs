@@ -80,19 +80,26 @@ pub struct Entry {
 /// # Errors
 /// Anything else that opendir(3) or readdir(3) say.
 pub fn entries(path: &Path) -> Result<Option<Vec<Entry>>, Error> {
+    entries_that(path, |_| true)
+}
+
+fn entries_that(path: &Path, keep: fn(&fs::DirEntry) -> bool) -> Result<Option<Vec<Entry>>, Error> {
     let found = match fs::read_dir(path) {
         Ok(found) => found,
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(Error::io(path, e)),
     };
-    listed(path, found).map(Some)
+    listed(path, found, keep).map(Some)
 }
 
 /// One that was removed since it was opened holds nothing.
-fn listed(path: &Path, found: fs::ReadDir) -> Result<Vec<Entry>, Error> {
+fn listed(path: &Path, found: fs::ReadDir, keep: fn(&fs::DirEntry) -> bool) -> Result<Vec<Entry>, Error> {
     let mut entries = Vec::new();
     for entry in found {
         let entry = entry.map_err(|e| Error::io(path, e))?;
+        if !keep(&entry) {
+            continue;
+        }
         // A name that is not UTF-8 is none that the kernel gives.
         if let Ok(name) = entry.file_name().into_string() {
             let inode = entry.ino();
@@ -108,7 +115,20 @@ fn listed(path: &Path, found: fs::ReadDir) -> Result<Vec<Entry>, Error> {
 /// # Errors
 /// Like [`entries`].
 pub fn list(path: &Path) -> Result<Option<Vec<String>>, Error> {
-    Ok(entries(path)?.map(|found| found.into_iter().map(|e| e.name).collect()))
+    Ok(entries(path)?.map(names))
+}
+
+/// Names of the folders in a folder, sorted. `Ok(None)`: the folder is not there.
+///
+/// # Errors
+/// Like [`entries`].
+pub fn folders(path: &Path) -> Result<Option<Vec<String>>, Error> {
+    let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    Ok(entries_that(path, is_folder)?.map(names))
+}
+
+fn names(found: Vec<Entry>) -> Vec<String> {
+    found.into_iter().map(|entry| entry.name).collect()
 }
 
 /// Where a link points to, as it is written. `None`: it is not there, or no text.
@@ -192,7 +212,7 @@ mod tests {
         fs::create_dir(&path).unwrap();
         let found = fs::read_dir(&path).unwrap();
         fs::remove_dir(&path).unwrap();
-        assert_eq!(listed(&path, found).unwrap(), []);
+        assert_eq!(listed(&path, found, |_| true).unwrap(), []);
         assert_eq!(entries(&path).unwrap(), None);
     }
 

@@ -1,11 +1,13 @@
-//! State, wait channel and system call of this process's own threads: what a blocked call is waiting for.
+//! State, wait channel and system call of a thread: what a blocked call is waiting for.
+
+use std::path::Path;
 
 use nix::libc;
 use serde::{Deserialize, Serialize};
 
 use super::root;
 
-/// One thread as `/proc/self/task/TID` shows it.
+/// One thread as `/proc/PID/task/TID` shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
     /// Thread id.
@@ -23,10 +25,15 @@ pub struct Task {
 
 /// What one of our threads does. `None`: it has ended.
 pub fn read(tid: i32) -> Option<Task> {
-    let base = format!("/proc/self/task/{tid}");
-    let stat = root::read_text(format!("{base}/stat").as_ref()).ok().flatten()?;
+    read_at(format!("/proc/self/task/{tid}").as_ref(), tid)
+}
+
+/// What the thread does whose folder `/proc/PID/task/TID` is. `None`: it has ended. What the kernel shows of a process of
+/// another user's to those alone who may trace it (CAP_SYS_PTRACE), wait channel and call, is empty for others.
+pub fn read_at(base: &Path, tid: i32) -> Option<Task> {
+    let stat = root::read_text(&base.join("stat")).ok().flatten()?;
     let (name, state) = parse_stat(&stat)?;
-    let wchan = root::read_text(format!("{base}/wchan").as_ref())
+    let wchan = root::read_text(&base.join("wchan"))
         .ok()
         .flatten()
         .unwrap_or_default();
@@ -36,15 +43,22 @@ pub fn read(tid: i32) -> Option<Task> {
         name,
         state,
         wchan,
-        call: call(&base).unwrap_or_default(),
+        call: call_at(base).map(|call| call.text(base)).unwrap_or_default(),
     })
 }
 
 /// The calls that wait for a driver, and what they are about.
-const CALLS: [(libc::c_long, &str, About); 13] = [
+const CALLS: [(libc::c_long, &str, About); 20] = [
     (libc::SYS_read, "read", About::File),
     (libc::SYS_pread64, "read", About::File),
+    (libc::SYS_readv, "read", About::File),
+    (libc::SYS_preadv, "read", About::File),
     (libc::SYS_write, "write", About::File),
+    (libc::SYS_pwrite64, "write", About::File),
+    (libc::SYS_writev, "write", About::File),
+    (libc::SYS_pwritev, "write", About::File),
+    (libc::SYS_fsync, "fsync", About::File),
+    (libc::SYS_fdatasync, "fsync", About::File),
     (libc::SYS_getdents64, "list", About::File),
     (libc::SYS_ioctl, "ioctl", About::File),
     (libc::SYS_fstat, "stat", About::File),
@@ -66,33 +80,44 @@ enum About {
     Path,
 }
 
-fn call(base: &str) -> Option<String> {
-    let text = root::read_text(format!("{base}/syscall").as_ref())
-        .ok()
-        .flatten()?;
-    let (name, descriptor) = parse_call(&text)?;
-    let file = descriptor.and_then(|fd| {
-        root::link_text(format!("/proc/self/fd/{fd}").as_ref())
-            .ok()
-            .flatten()
-    });
-    Some(match file {
-        Some(file) => format!("{name} {file}"),
-        None => name.to_owned(),
-    })
+/// A system call that a thread is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// What it is called here: `read`.
+    pub name: &'static str,
+    /// The descriptor that it is about.
+    pub descriptor: Option<u64>,
+}
+
+impl Call {
+    /// `read /sys/class/net/eth0/speed`, of the thread with that folder.
+    fn text(self, base: &Path) -> String {
+        let link = |fd: u64| root::link_text(&base.join(format!("fd/{fd}"))).ok().flatten();
+        match self.descriptor.and_then(link) {
+            Some(file) => format!("{} {file}", self.name),
+            None => self.name.to_owned(),
+        }
+    }
+}
+
+/// The call that the thread with that folder is in, where it may wait for a driver or a filesystem.
+pub fn call_at(base: &Path) -> Option<Call> {
+    let text = root::read_text(&base.join("syscall")).ok().flatten()?;
+    parse_call(&text)
 }
 
 /// Reads `0 0x5 0x7ffe...`: the number of the call and its arguments. A thread that runs, or waits for a page of memory,
 /// is in none.
-fn parse_call(text: &str) -> Option<(&'static str, Option<u64>)> {
+fn parse_call(text: &str) -> Option<Call> {
     let mut words = text.split(' ');
     let number: libc::c_long = words.next()?.parse().ok()?;
     let (_, name, about) = CALLS.iter().find(|(known, ..)| *known == number)?;
     let mut first = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
-    Some(match about {
-        About::File => (name, Some(first()?)),
-        About::Path => (name, None),
-    })
+    let descriptor = match about {
+        About::File => Some(first()?),
+        About::Path => None,
+    };
+    Some(Call { name, descriptor })
 }
 
 /// The calling thread's id.
@@ -122,12 +147,13 @@ mod tests {
     #[test]
     fn a_call_is_told_with_its_file_where_its_first_argument_is_one() {
         let read = format!("{} 0x5 0x7ffe 0x1000 0x0 0x0 0x0 0x7ffd 0x7f1", libc::SYS_read);
-        assert_eq!(parse_call(&read), Some(("read", Some(5))));
+        let call = |name, descriptor| Some(Call { name, descriptor });
+        assert_eq!(parse_call(&read), call("read", Some(5)));
         let open = format!(
             "{} 0xffffff9c 0x7ffe 0x0 0x0 0x0 0x0 0x7ffd 0x7f1",
             libc::SYS_openat
         );
-        assert_eq!(parse_call(&open), Some(("open", None)));
+        assert_eq!(parse_call(&open), call("open", None));
         let futex = format!("{} 0x7ffe 0x0", libc::SYS_futex);
         let garbled = format!("{} five", libc::SYS_read);
         for none in ["running", "-1 0x7ffe 0x7f1", "", &futex, &garbled] {

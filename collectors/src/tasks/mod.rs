@@ -1,0 +1,197 @@
+//! Processes of Slurm's jobs that wait in the kernel where no signal wakes them: what "Kill task failed" is about, and on
+//! which mount or driver they wait.
+//!
+//! Only files are read that the kernel answers without a lock of the process: `cmdline`, `environ` and `maps` of a process
+//! that waits for a page of a dead filesystem would take whoever reads them with it.
+
+pub mod metrics;
+mod mount;
+mod thread;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+
+use crate::slurm::process;
+use crate::slurm::tree::{Folder, Tree};
+use crate::sys::root;
+use crate::{Block, Cadence, Device, Devices, Env, Error, Settings, Source, Spec, Subject, SubjectKind};
+use crate::{domain, slurm};
+use metrics::{BLOCKED, METRICS, THREAD};
+use thread::Thread;
+
+/// The tasks collector.
+pub static SPEC: Spec = Spec {
+    name: "tasks",
+    domain: &domain::SLURM,
+    metrics: METRICS,
+    events: false,
+    notes: false,
+    // No scrape brings it about: a node has thousands of processes.
+    cadence: Cadence::Every(Duration::from_secs(30)),
+    slice: Duration::from_millis(500),
+    deadline: Duration::from_secs(5),
+    validate: |settings| settings.get::<Table>().map(drop),
+    open,
+};
+
+/// More processes of one job than these are not looked at.
+const MOST_PROCESSES: usize = 4096;
+/// Folders of one job's cgroup that are looked through, and how deep they may lie: containers make their own.
+const MOST_FOLDERS: usize = 1024;
+const DEPTH: usize = 8;
+/// So many threads of one job are told of.
+const MOST_TOLD: usize = 16;
+
+/// The `tasks` table of the configuration.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Table {
+    enabled: bool,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self { enabled: true }
+    }
+}
+
+/// Never absent where it is on: a slurmd may be started at any time.
+fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
+    if !settings.get::<Table>()?.enabled {
+        return Ok(None);
+    }
+    Ok(Some(Source {
+        devices: Box::new(Jobs {
+            env: env.clone(),
+            tree: slurm::tree(env, settings)?,
+            known: Vec::new(),
+        }),
+        watcher: None,
+    }))
+}
+
+struct Jobs {
+    env: Env,
+    tree: Tree,
+    known: Vec<Folder>,
+}
+
+impl Devices for Jobs {
+    fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error> {
+        self.known = self.tree.jobs(Instant::now())?;
+        // Whose the processes of a number are that two jobs have cannot be told.
+        let ours = self.known.iter().filter(|folder| folder.others.is_empty());
+        let device = |folder: &Folder| {
+            let device = Job::new(&self.env, folder);
+            Box::new(device) as Box<dyn Device>
+        };
+        Ok(ours.map(device).collect())
+    }
+
+    fn changed(&mut self) -> bool {
+        let now = self.tree.jobs(Instant::now());
+        now.is_ok_and(|now| now != self.known)
+    }
+}
+
+/// The processes of one job.
+struct Job {
+    env: Env,
+    subject: Subject,
+    name: String,
+    path: PathBuf,
+    inode: u64,
+    /// By its processes, found once.
+    id: Option<u32>,
+}
+
+impl Job {
+    fn new(env: &Env, folder: &Folder) -> Self {
+        Self {
+            env: env.clone(),
+            subject: Subject::new(SubjectKind::Job, format!("{}:{}", folder.name, folder.inode)),
+            name: folder.name.clone(),
+            path: folder.path.clone(),
+            inode: folder.inode,
+            id: None,
+        }
+    }
+}
+
+impl Device for Job {
+    fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    fn read(&mut self, out: &mut Block) -> Result<(), Error> {
+        if root::inode(&self.path)? != Some(self.inode) {
+            return Ok(());
+        }
+        self.id = self
+            .id
+            .or_else(|| process::job_id(&self.env, &self.name, &self.path));
+        // A SLUID whose daemons have gone, or just begun.
+        let Some(id) = self.id else { return Ok(()) };
+        let number = id.to_string();
+        let mut pids = BTreeSet::new();
+        processes(&self.path, DEPTH, &mut MOST_FOLDERS.clone(), &mut pids);
+        let mut blocked = 0;
+        let mut told = Vec::new();
+        for pid in &pids {
+            let threads = thread::blocked(&self.env, *pid);
+            blocked += u64::from(!threads.is_empty());
+            told.extend(threads);
+        }
+        // With more than are looked at, how many there are is not known.
+        let all = pids.len() < MOST_PROCESSES;
+        out.maybe_u64(&BLOCKED, &[&number], all.then_some(blocked));
+        // Those that are to end come first, then the oldest.
+        told.sort_by_key(|thread| (!thread.killed, thread.start, thread.tid));
+        told.dedup_by_key(|thread| thread.tid);
+        for thread in told.iter().take(MOST_TOLD) {
+            tell(&number, thread, out);
+        }
+        Ok(())
+    }
+}
+
+fn tell(number: &str, thread: &Thread, out: &mut Block) {
+    let killed = if thread.killed { "1" } else { "" };
+    out.info(
+        &THREAD,
+        &[
+            number,
+            &thread.pid.to_string(),
+            &thread.tid.to_string(),
+            &thread.start.to_string(),
+            &thread.switches.to_string(),
+            &thread.program,
+            killed,
+            &thread.wchan,
+            &thread.call,
+            &thread.mount,
+        ],
+    );
+}
+
+/// The processes of a cgroup and of all below it. One that leaves meanwhile has none.
+fn processes(cgroup: &Path, depth: usize, folders: &mut usize, pids: &mut BTreeSet<u32>) {
+    let left = MOST_PROCESSES.saturating_sub(pids.len());
+    pids.extend(process::of(cgroup).into_iter().take(left));
+    if depth == 0 {
+        return;
+    }
+    for name in root::folders(cgroup).ok().flatten().unwrap_or_default() {
+        if *folders == 0 {
+            return;
+        }
+        *folders -= 1;
+        processes(&cgroup.join(name), depth - 1, folders, pids);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,66 @@
+//! Which mount the file is on that a system call is about.
+
+use std::path::Path;
+
+use crate::sys::{root, task};
+
+/// A node of containers has thousands of mounts of a hundred bytes.
+const MOST_MOUNTS: u64 = 1 << 20;
+
+/// `nfs4 /home`: type and mount point, as the process sees it. `None`: the call is about no file, or the kernel does not
+/// show which.
+pub(super) fn of(process: &Path, thread: &Path) -> Option<String> {
+    let descriptor = task::call_at(thread)?.descriptor?;
+    let info = root::read_text(&thread.join(format!("fdinfo/{descriptor}"))).ok().flatten()?;
+    let id = mount_id(&info)?;
+    let mounts = root::read_text_within(&process.join("mountinfo"), MOST_MOUNTS).ok().flatten()?;
+    mounts.lines().find_map(|line| parse(line, id))
+}
+
+/// `mnt_id:\t36` of /proc/PID/fdinfo/FD.
+fn mount_id(info: &str) -> Option<&str> {
+    let line = info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?;
+    Some(line.trim())
+}
+
+/// A line of mountinfo, proc(5): `36 35 98:0 /root /home rw,noatime shared:1 - nfs4 server:/home rw,hard`.
+fn parse(line: &str, id: &str) -> Option<String> {
+    let mut fields = line.split(' ');
+    if fields.next()? != id {
+        return None;
+    }
+    let point = fields.nth(3)?;
+    // Optional fields end with a hyphen.
+    let kind = fields.skip_while(|field| *field != "-").nth(1)?;
+    Some(format!("{kind} {point}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_mount_is_found_by_its_number_with_any_number_of_optional_fields() {
+        for optional in ["", "shared:1 ", "shared:1 master:2 "] {
+            let line = format!("36 35 0:52 / /home rw,noatime {optional}- nfs4 server:/home rw,hard");
+            assert_eq!(parse(&line, "36").as_deref(), Some("nfs4 /home"));
+            assert_eq!(parse(&line, "35"), None);
+        }
+        assert_eq!(parse("36 35 0:52 / /home rw", "36"), None);
+        assert_eq!(mount_id("pos:\t0\nflags:\t0100000\nmnt_id:\t36\nino:\t7"), Some("36"));
+        // Linux before 3.15.
+        assert_eq!(mount_id("pos:\t0\nflags:\t0100000"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_line_is_read_or_left(line in "[ -~]{0,80}", id in "[0-9]{1,3}") {
+            if let Some(found) = parse(&line, &id) {
+                prop_assert!(line.starts_with(&id));
+                prop_assert!(found.contains(' '));
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Jobs whose processes wait, as files tell of them.
+
+use tempfile::TempDir;
+use testkit::tree::{self, Entry};
+
+use super::*;
+use crate::Value;
+
+const SCOPE: &str = "sys/fs/cgroup/system.slice/slurmstepd.scope";
+/// SIGKILL, as /proc/PID/status shows it among those that are pending.
+const KILL: u64 = 0x100;
+
+struct Node(TempDir);
+
+impl Node {
+    fn new() -> Self {
+        let node = Self(tempfile::tempdir().unwrap());
+        node.file("sys/fs/cgroup/cgroup.controllers", "cpu\n");
+        node
+    }
+
+    fn put(&self, path: &str, entry: &Entry) {
+        tree::put(&self.0.path().join("root").join(path), entry).unwrap();
+    }
+
+    fn file(&self, path: &str, text: &str) {
+        self.put(path, &Entry::File(text.as_bytes().to_vec()));
+    }
+
+    fn procs(&self, cgroup: &str, pids: &str) {
+        self.file(&format!("{SCOPE}/{cgroup}/cgroup.procs"), pids);
+    }
+
+    fn thread(&self, pid: u32, tid: u32, state: char, pending: u64) {
+        let zeros = "0 ".repeat(18);
+        let stat = format!("{tid} (python3) {state} {zeros}{}\n", 1000 + tid);
+        if pid == tid {
+            self.file(&format!("proc/{pid}/stat"), &stat);
+        }
+        let base = format!("proc/{pid}/task/{tid}");
+        self.file(&format!("{base}/stat"), &stat);
+        let status = format!(
+            "Name:\tpython3\nSigPnd:\t{pending:016x}\nShdPnd:\t{:016x}\nvoluntary_ctxt_switches:\t40\nnonvoluntary_ctxt_switches:\t2\n",
+            0
+        );
+        self.file(&format!("{base}/status"), &status);
+    }
+
+    /// A thread that waits in a read of a file on NFS.
+    fn reads(&self, pid: u32, tid: u32) {
+        let base = format!("proc/{pid}/task/{tid}");
+        self.file(&format!("{base}/wchan"), "rpc_wait_bit_killable");
+        let call = format!("{} 0x5 0x7ffe 0x1000 0x0 0x0 0x0 0x7ffd 0x7f1\n", libc::SYS_read);
+        self.file(&format!("{base}/syscall"), &call);
+        self.put(&format!("{base}/fd/5"), &Entry::Link("/home/ada/data.bin".to_owned()));
+        self.file(&format!("{base}/fdinfo/5"), "pos:\t0\nflags:\t0100000\nmnt_id:\t36\n");
+        let mounts = "35 1 8:1 / / rw - ext4 /dev/sda1 rw\n36 35 0:52 / /home rw shared:1 - nfs4 server:/home rw,hard\n";
+        self.file(&format!("proc/{pid}/mountinfo"), mounts);
+    }
+
+    /// `METRIC LABELS = VALUE` of one reading of all jobs.
+    fn read(&self) -> Vec<String> {
+        let env = Env::recorded(self.0.path());
+        let mut source = open(&env, &Settings::new("")).unwrap().unwrap();
+        let mut shown = Vec::new();
+        for mut device in source.devices.scan().unwrap() {
+            let mut block = Block::default();
+            device.read(&mut block).unwrap();
+            block.finish();
+            for (series, value) in block.iter() {
+                let value = match value {
+                    Value::U64(n) => n.to_string(),
+                    Value::F64(n) => n.to_string(),
+                    Value::Absent => "absent".to_owned(),
+                };
+                shown.push(format!("{} {} = {value}", series.metric.name, series.labels.join(" ")));
+            }
+        }
+        shown
+    }
+}
+
+#[test]
+fn a_process_that_waits_is_told_with_what_it_waits_for() {
+    let node = Node::new();
+    node.procs("job_7/step_batch/user/task_0", "500\n501\n");
+    node.thread(500, 500, 'D', 0);
+    node.reads(500, 500);
+    node.thread(501, 501, 'S', 0);
+    assert_eq!(
+        node.read(),
+        [
+            "slurm_job_blocked_processes 7 = 1",
+            "slurm_job_blocked_thread_info 7 500 500 1500 42 python3  rpc_wait_bit_killable read /home/ada/data.bin nfs4 /home = 1",
+        ]
+    );
+}
+
+/// The first thread has ended by the signal, and another cannot.
+#[test]
+fn a_killed_process_whose_first_thread_has_ended_is_told_by_the_one_that_has_not() {
+    let node = Node::new();
+    // A container of the job's own.
+    node.procs("job_7/step_0/user/task_0/payload/inner", "500\n");
+    node.thread(500, 500, 'Z', 0);
+    node.thread(500, 502, 'D', KILL);
+    node.reads(500, 502);
+    node.thread(500, 503, 'S', KILL);
+    assert_eq!(
+        node.read(),
+        [
+            "slurm_job_blocked_processes 7 = 1",
+            "slurm_job_blocked_thread_info 7 500 502 1502 42 python3 1 rpc_wait_bit_killable read /home/ada/data.bin nfs4 /home = 1",
+        ]
+    );
+}
+
+/// Without CAP_SYS_PTRACE the kernel shows neither wait channel nor call.
+#[test]
+fn what_the_kernel_does_not_show_is_empty() {
+    let node = Node::new();
+    node.procs("job_7/step_batch/user/task_0", "500\n");
+    node.thread(500, 500, 'D', KILL);
+    node.file("proc/500/task/500/wchan", "0");
+    assert_eq!(
+        node.read(),
+        [
+            "slurm_job_blocked_processes 7 = 1",
+            "slurm_job_blocked_thread_info 7 500 500 1500 42 python3 1    = 1",
+        ]
+    );
+}
+
+#[test]
+fn a_job_whose_processes_run_sleep_or_have_gone_has_none() {
+    let node = Node::new();
+    // 502 has ended since it was listed.
+    node.procs("job_7/step_batch/user/task_0", "500\n501\n502\n");
+    node.thread(500, 500, 'R', 0);
+    node.thread(501, 501, 'S', 0);
+    // Its leader goes on: what its other threads wait for is between it and them.
+    node.thread(501, 504, 'D', 0);
+    node.procs("job_8/step_batch/user/task_0", "");
+    assert_eq!(
+        node.read(),
+        [
+            "slurm_job_blocked_processes 7 = 0",
+            "slurm_job_blocked_processes 8 = 0",
+        ]
+    );
+}
+
+#[test]
+fn a_job_of_very_many_is_bounded_and_does_not_claim_to_know() {
+    let node = Node::new();
+    let pids: String = (1..=MOST_PROCESSES + 10).map(|pid| format!("{pid}\n")).collect();
+    node.procs("job_7/step_batch/user/task_0", &pids);
+    for pid in 1..=40 {
+        node.thread(pid, pid, 'D', 0);
+    }
+    // The youngest of those that are told of, and to be ended.
+    node.thread(40, 40, 'D', KILL);
+    let shown = node.read();
+    assert_eq!(shown.first().map(String::as_str), Some("slurm_job_blocked_processes 7 = absent"));
+    assert_eq!(shown.len(), 1 + MOST_TOLD);
+    assert!(shown[1].contains(" 40 40 "), "{}", shown[1]);
+}
+
+#[test]
+fn switched_off_it_is_not_there_and_an_unknown_key_is_refused() {
+    let node = Node::new();
+    let env = Env::recorded(node.0.path());
+    assert!(open(&env, &Settings::new("enabled = false\n")).unwrap().is_none());
+    let refused = (SPEC.validate)(&Settings::new("enable = false\n")).unwrap_err();
+    assert!(refused.to_string().contains("enable"), "{refused}");
+}

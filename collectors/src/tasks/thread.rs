@@ -1,0 +1,144 @@
+//! The threads of a process that wait where no signal wakes them.
+
+use std::path::Path;
+
+use super::mount;
+use crate::Env;
+use crate::sys::{root, task};
+
+/// More threads of one process than these are not looked at.
+const MOST_THREADS: usize = 1024;
+/// Labels are short; what is longer is cut.
+const MOST_TEXT: usize = 200;
+
+/// A thread in state D.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Thread {
+    pub(super) pid: u32,
+    pub(super) tid: u32,
+    /// When it began, in clock ticks since boot: with `tid`, which thread it is.
+    pub(super) start: u64,
+    /// How often it was put to sleep: one that has run since has another number.
+    pub(super) switches: u64,
+    /// `comm`.
+    pub(super) program: String,
+    /// SIGKILL has been sent, and waits until it wakes.
+    pub(super) killed: bool,
+    pub(super) wchan: String,
+    pub(super) call: String,
+    /// `nfs4 /home`: of the file that the call is about.
+    pub(super) mount: String,
+}
+
+/// Those of a process. A process whose first thread neither waits nor has ended is one that goes on, whatever the others
+/// do, and is left alone: a training job has hundreds of threads.
+pub(super) fn blocked(env: &Env, pid: u32) -> Vec<Thread> {
+    let process = env.path(&format!("/proc/{pid}"));
+    let state = root::read_text(&process.join("stat"))
+        .ok()
+        .flatten()
+        .and_then(|stat| after_name(&stat)?.chars().next());
+    if !matches!(state, Some('D' | 'Z')) {
+        return Vec::new();
+    }
+    let tids = root::list(&process.join("task")).ok().flatten().unwrap_or_default();
+    tids.iter()
+        .filter_map(|tid| tid.parse().ok())
+        .take(MOST_THREADS)
+        .filter_map(|tid| waiting(&process, pid, tid))
+        .collect()
+}
+
+fn waiting(process: &Path, pid: u32, tid: u32) -> Option<Thread> {
+    let base = process.join(format!("task/{tid}"));
+    let stat = root::read_text(&base.join("stat")).ok().flatten()?;
+    let mut fields = after_name(&stat)?.split_whitespace();
+    if fields.next()? != "D" {
+        return None;
+    }
+    // proc(5): the state is field 3, the beginning field 22.
+    let start = fields.nth(18)?.parse().ok()?;
+    let status = root::read_text(&base.join("status")).ok().flatten()?;
+    let (switches, killed) = parse_status(&status)?;
+    let task = task::read_at(&base, i32::try_from(tid).ok()?)?;
+    // It has woken meanwhile.
+    if task.state != 'D' {
+        return None;
+    }
+    Some(Thread {
+        pid,
+        tid,
+        start,
+        switches,
+        program: task.name,
+        killed,
+        wchan: task.wchan,
+        call: cut(task.call),
+        mount: cut(mount::of(process, &base).unwrap_or_default()),
+    })
+}
+
+/// The name may hold anything, so fields are counted from its end.
+fn after_name(stat: &str) -> Option<&str> {
+    Some(stat.rsplit_once(')')?.1.trim_start())
+}
+
+/// Context switches, and whether SIGKILL is pending for the thread or its process.
+fn parse_status(status: &str) -> Option<(u64, bool)> {
+    let field = |name: &str| {
+        let of = |line: &'_ str| -> Option<String> {
+            let (key, value) = line.split_once(':')?;
+            (key == name).then(|| value.trim().to_owned())
+        };
+        status.lines().find_map(of)
+    };
+    let count = |name| field(name)?.parse::<u64>().ok();
+    let switches = count("voluntary_ctxt_switches")?.checked_add(count("nonvoluntary_ctxt_switches")?)?;
+    let is_pending = |name| {
+        let mask = field(name).and_then(|mask| u64::from_str_radix(&mask, 16).ok());
+        mask.is_some_and(|mask| mask & (1 << (libc::SIGKILL - 1)) != 0)
+    };
+    Some((switches, is_pending("SigPnd") || is_pending("ShdPnd")))
+}
+
+fn cut(text: String) -> String {
+    match text.char_indices().nth(MOST_TEXT) {
+        Some((at, _)) => format!("{}...", text.get(..at).unwrap_or_default()),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn switches_and_a_pending_kill_are_read_from_status() {
+        let status = |thread: &str, process: &str| {
+            format!(
+                "Name:\ta: b\nState:\tD (disk sleep)\nSigPnd:\t{thread}\nShdPnd:\t{process}\n\
+                 voluntary_ctxt_switches:\t40\nnonvoluntary_ctxt_switches:\t2"
+            )
+        };
+        let (none, kill, term) = ("0000000000000000", "0000000000000100", "0000000000004000");
+        assert_eq!(parse_status(&status(none, none)), Some((42, false)));
+        assert_eq!(parse_status(&status(kill, none)), Some((42, true)));
+        assert_eq!(parse_status(&status(term, kill)), Some((42, true)));
+        assert_eq!(parse_status(&status(term, term)), Some((42, false)));
+        // Kernels without CONFIG_SCHED_INFO have no switches: whether it has run since cannot be told.
+        assert_eq!(parse_status("SigPnd:\t0\nShdPnd:\t0"), None);
+    }
+
+    #[test]
+    fn a_name_that_looks_like_fields_is_none() {
+        assert_eq!(after_name("7 (x) D 1) S 2"), Some("S 2"));
+        assert_eq!(after_name("7 x"), None);
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_letters() {
+        assert_eq!(cut("read /home".to_owned()), "read /home");
+        let long = cut("ä".repeat(MOST_TEXT + 1));
+        assert_eq!(long, format!("{}...", "ä".repeat(MOST_TEXT)));
+    }
+}
