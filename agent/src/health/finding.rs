@@ -1,6 +1,6 @@
 //! A finding: one thing that a check found wrong with one subject.
 
-use collectors::{PciAddress, Subject};
+use collectors::{PciAddress, Subject, SubjectKind};
 use serde::{Deserialize, Serialize};
 
 use super::xids::Need;
@@ -138,6 +138,14 @@ impl Finding {
             key: None,
             evidence: String::new(),
             jobs: Vec::new(),
+        }
+    }
+
+    /// One of a condition of a job.
+    pub(super) fn of_job(check: &'static str, job: &str) -> Self {
+        Self {
+            jobs: vec![job.to_owned()],
+            ..Self::of_condition(check, Subject::new(SubjectKind::Job, job))
         }
     }
 }

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use collectors::gpu::metrics as m;
-use collectors::{Subject, SubjectKind};
+use collectors::SubjectKind;
 
 use super::gpu_process::some;
-use super::gpu_use::{Jobs, Part, ended_jobs, parts};
+use super::gpu_use::{Jobs, Part, ended_jobs, of_job, parts};
 use super::{Check, Scope, Version};
 use crate::health::Mode;
-use crate::health::condition::{Judged, Reading, USUAL};
+use crate::health::condition::{Judged, Reading};
 use crate::health::finding::{Finding, Remedy};
 use crate::health::judge::Judge;
 use crate::health::lasting::Lasting;
@@ -66,16 +66,8 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
     for job in all {
         let of = |(part, _): &(&Part<'_>, &Look)| part.jobs().contains(job);
         let own: Vec<(&Part<'_>, &Look)> = parts.iter().zip(&looks).filter(of).collect();
-        let subject = Subject::new(SubjectKind::Job, job.as_str());
-        let finding = finding(job, &own, subject.clone());
-        judged.push(Judged {
-            key: format!("{} job {job}", CHECK.id),
-            subject,
-            reading: reading(&own),
-            at: own.iter().map(|(part, _)| part.gpu.at).max().unwrap_or_default(),
-            pace: &USUAL,
-            finding: Box::new(move |_| finding),
-        });
+        let at = own.iter().map(|(part, _)| part.gpu.at).max().unwrap_or_default();
+        judged.push(of_job(job, reading(&own), at, finding(job, &own)));
     }
     let gone = ended_jobs(judge, &CHECK, &jobs, &judged);
     judged.extend(gone);
@@ -137,7 +129,7 @@ fn reading(own: &[(&Part<'_>, &Look)]) -> Reading {
     }
 }
 
-fn finding(job: &str, own: &[(&Part<'_>, &Look)], subject: Subject) -> Finding {
+fn finding(job: &str, own: &[(&Part<'_>, &Look)]) -> Finding {
     let idle = own.iter().filter_map(|(part, look)| match look {
         Look::Idle(span) => Some((part.gpu.label.clone(), *span)),
         Look::Used | Look::Unknown => None,
@@ -148,7 +140,6 @@ fn finding(job: &str, own: &[(&Part<'_>, &Look)], subject: Subject) -> Finding {
         detail: "has GPUs that it does not use".to_owned(),
         rank: 88,
         remedy: Remedy::Inspect,
-        jobs: vec![job.to_owned()],
         evidence: format!(
             "gpu_utilization_ratio 0 at every reading for {} s, expected less than {} s, with no process and no memory more, of {} of {} GPUs of job {job}: {}",
             shortest.as_secs(),
@@ -157,6 +148,6 @@ fn finding(job: &str, own: &[(&Part<'_>, &Look)], subject: Subject) -> Finding {
             own.len(),
             some(&gpus),
         ),
-        ..Finding::of_condition(CHECK.id, subject)
+        ..Finding::of_job(CHECK.id, job)
     }
 }

@@ -6,16 +6,16 @@ use std::time::Duration;
 use collectors::gpu::metrics as m;
 use collectors::nvidia::metrics as n;
 use collectors::rdma::metrics::{PORT_INFO, PORT_RCV_DATA, PORT_XMIT_DATA};
-use collectors::{Subject, SubjectKind};
+use collectors::SubjectKind;
 
 use super::gpu::whole;
 use super::gpu_process::some;
-use super::gpu_use::{Jobs, Owned, Part, ended_jobs, parts};
+use super::gpu_use::{Jobs, Owned, Part, ended_jobs, of_job, parts};
 use super::rdma_port::{Link, Port, number};
 use super::{Check, Scope, Version};
 use crate::core::snapshot::Presence;
 use crate::health::Mode;
-use crate::health::condition::{Judged, Reading, USUAL};
+use crate::health::condition::{Judged, Reading};
 use crate::health::finding::{Finding, Remedy};
 use crate::health::judge::Judge;
 use crate::health::lasting::Steady;
@@ -85,7 +85,6 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
     let lasting = judge.memory.lasting(CHECK.id, now);
     let mut judged = Vec::new();
     for (job, own, stall) in stalls {
-        let subject = Subject::new(SubjectKind::Job, job.as_str());
         let reading = match &stall {
             Stall::Now { name, steady, .. } => {
                 let lasts = lasting.of(name).map(|l| l.span()).unwrap_or_default();
@@ -98,15 +97,8 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
             Stall::No => Reading::Good,
             Stall::Unknown => Reading::Unknown,
         };
-        let finding = finding(job, &own, subject.clone());
-        judged.push(Judged {
-            key: format!("{} job {job}", CHECK.id),
-            subject,
-            reading,
-            at: own.iter().map(|(part, _)| part.gpu.at).max().unwrap_or_default(),
-            pace: &USUAL,
-            finding: Box::new(move |_| finding),
-        });
+        let at = own.iter().map(|(part, _)| part.gpu.at).max().unwrap_or_default();
+        judged.push(of_job(job, reading, at, finding(job, &own)));
     }
     let gone = ended_jobs(judge, &CHECK, &jobs, &judged);
     judged.extend(gone);
@@ -242,7 +234,7 @@ fn network_is_quiet(judge: &mut Judge<'_>) -> Option<bool> {
     total.map(|total| total < LITTLE_TRAFFIC)
 }
 
-fn finding(job: &str, own: &[(&Part<'_>, Look)], subject: Subject) -> Finding {
+fn finding(job: &str, own: &[(&Part<'_>, Look)]) -> Finding {
     let with = |is: fn(&Look) -> bool| -> Vec<String> {
         let those = own.iter().filter(|(_, look)| is(look));
         those.map(|(part, _)| part.gpu.label.clone()).collect()
@@ -264,12 +256,11 @@ fn finding(job: &str, own: &[(&Part<'_>, Look)], subject: Subject) -> Finding {
         detail: "GPUs busy without work".to_owned(),
         rank: 87,
         remedy: Remedy::Inspect,
-        jobs: vec![job.to_owned()],
         evidence: format!(
             "for {} s or more gpu_utilization_ratio {FULL} or more, gpu_power_watts {low:.0} to {high:.0}, gpu_memory_utilization_ratio at most {LITTLE_MEMORY}, less than {LITTLE_TRAFFIC} bytes a second over NVLink and over all RDMA ports, of job {job}: {}{resting}",
             LONG.as_secs(),
             some(&turning),
         ),
-        ..Finding::of_condition(CHECK.id, subject)
+        ..Finding::of_job(CHECK.id, job)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 use collectors::gpu::metrics as m;
 use collectors::slurm::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER};
@@ -207,6 +208,18 @@ fn owned(owners: &[Owner], gpu: &Gpu<'_>, instance: &str, all_known: bool) -> Ow
         () if !jobs.is_empty() => Owned::By(jobs),
         () if all_known && !owners.iter().any(|o| is_it(&o)) => Owned::Nobody,
         () => Owned::Unknown,
+    }
+}
+
+/// The condition of a job's that a check looks at: its finding is about the job.
+pub(super) fn of_job<'a>(job: &str, reading: Reading, at: Duration, finding: Finding) -> Judged<'a> {
+    Judged {
+        key: format!("{} job {job}", finding.check),
+        subject: finding.subject.clone(),
+        reading,
+        at,
+        pace: &USUAL,
+        finding: Box::new(move |_| finding),
     }
 }
 

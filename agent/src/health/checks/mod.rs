@@ -22,6 +22,7 @@ pub mod gpu_stalled;
 mod gpu_use;
 mod growth;
 pub mod host;
+pub mod job_blocked;
 pub mod pcie_degraded;
 pub mod rdma_bit_errors;
 pub mod rdma_cnp_ignored;
@@ -144,6 +145,7 @@ pub static CHECKS: &[&Check] = &[
     &gpu_memory_held::CHECK,
     &gpu_idle::CHECK,
     &gpu_stalled::CHECK,
+    &job_blocked::CHECK,
 ];
 
 /// The check of that id.

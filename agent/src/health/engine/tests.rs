@@ -9,6 +9,7 @@ mod faults;
 mod findings;
 mod gpus;
 mod history;
+mod job_blocked;
 mod jobs;
 mod late;
 mod log;

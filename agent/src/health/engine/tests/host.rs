@@ -12,6 +12,7 @@ use collectors::rdma::metrics::{
 };
 use collectors::slurm::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER};
 use collectors::sys::task::Task;
+use collectors::tasks::metrics::{BLOCKED, THREAD};
 use collectors::{Block, Cadence, Kind, Metric, Spec, Subject, SubjectKind, Unit, Value};
 
 use crate::core::snapshot::{CollectorState, DeviceState, Late, Prepared, Presence, Snapshot};
@@ -153,6 +154,26 @@ fn job(job: &Job, at: Duration) -> DeviceState {
     state
 }
 
+/// A job as the collector `tasks` shows it: its number, and of each thread that waits the labels behind that.
+#[derive(Clone, Debug)]
+pub(super) struct Tasks {
+    pub(super) job: &'static str,
+    pub(super) threads: Vec<[String; 9]>,
+}
+
+fn tasks(tasks: &Tasks, at: Duration) -> DeviceState {
+    let mut block = Block::default();
+    let many = u64::try_from(tasks.threads.len()).unwrap();
+    block.u64(&BLOCKED, &[tasks.job], many);
+    for thread in &tasks.threads {
+        let labels: Vec<&str> = std::iter::once(tasks.job)
+            .chain(thread.iter().map(String::as_str))
+            .collect();
+        block.info(&THREAD, &labels);
+    }
+    device(Subject::new(SubjectKind::Job, tasks.job), &block, at)
+}
+
 /// Stands in for the rdma collector.
 static RDMA: Spec = Spec {
     name: "ports of a test",
@@ -181,6 +202,7 @@ pub(super) struct Host {
     pub(super) networks: Vec<(String, &'static str, Option<bool>)>,
     pub(super) driven: Vec<Driven>,
     pub(super) jobs: Vec<Job>,
+    pub(super) tasks: Vec<Tasks>,
 }
 
 pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
@@ -199,6 +221,7 @@ pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
                 .devices
                 .extend(host.driven.iter().map(|g| driven(g, at))),
             "slurm" => collector.devices.extend(host.jobs.iter().map(|j| job(j, at))),
+            "tasks" => collector.devices.extend(host.tasks.iter().map(|t| tasks(t, at))),
             "host" => {
                 collector.devices.push(bus(host, at));
                 if let Some(count) = host.edac {

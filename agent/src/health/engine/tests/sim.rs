@@ -101,6 +101,7 @@ impl Sim {
                 networks: Vec::new(),
                 driven: Vec::new(),
                 jobs: Vec::new(),
+                tasks: Vec::new(),
             },
             boot: 0,
             now,
