@@ -16,6 +16,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod blocked;
 mod cluster;
 mod ends;
 mod free;

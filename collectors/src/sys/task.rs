@@ -67,8 +67,8 @@ const CALLS: [(libc::c_long, &str, About); 20] = [
     (libc::SYS_recvfrom, "receive", About::File),
     (libc::SYS_openat, "open", About::Path),
     (libc::SYS_readlinkat, "readlink", About::Path),
-    (libc::SYS_newfstatat, "stat", About::Path),
-    (libc::SYS_statx, "stat", About::Path),
+    (libc::SYS_newfstatat, "stat", About::PathOrFile(3)),
+    (libc::SYS_statx, "stat", About::PathOrFile(2)),
 ];
 
 /// What the first argument of a call is.
@@ -78,6 +78,8 @@ enum About {
     File,
     /// Not the file itself: its path lies in memory.
     Path,
+    /// A descriptor where AT_EMPTY_PATH is among the flags, which are the argument of this number, and a path otherwise.
+    PathOrFile(usize),
 }
 
 /// A system call that a thread is in.
@@ -112,10 +114,14 @@ fn parse_call(text: &str) -> Option<Call> {
     let mut words = text.split(' ');
     let number: libc::c_long = words.next()?.parse().ok()?;
     let (_, name, about) = CALLS.iter().find(|(known, ..)| *known == number)?;
-    let mut first = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
+    let argument = |n: usize| u64::from_str_radix(words.clone().nth(n)?.strip_prefix("0x")?, 16).ok();
     let descriptor = match about {
-        About::File => Some(first()?),
+        About::File => Some(argument(0)?),
         About::Path => None,
+        About::PathOrFile(flags) => {
+            let is_file = argument(*flags)? & u64::from(libc::AT_EMPTY_PATH.unsigned_abs()) != 0;
+            is_file.then(|| argument(0)).flatten()
+        }
     };
     Some(Call { name, descriptor })
 }
@@ -154,6 +160,15 @@ mod tests {
             libc::SYS_openat
         );
         assert_eq!(parse_call(&open), call("open", None));
+        // What fstat(3) is in the C library since 2.33.
+        let stat = |fd: &str, flags: &str| {
+            format!(
+                "{} {fd} 0x7ffe 0x7ffd {flags} 0x0 0x0 0x7ffd 0x7f1",
+                libc::SYS_newfstatat
+            )
+        };
+        assert_eq!(parse_call(&stat("0x5", "0x1000")), call("stat", Some(5)));
+        assert_eq!(parse_call(&stat("0xffffff9c", "0x0")), call("stat", None));
         let futex = format!("{} 0x7ffe 0x0", libc::SYS_futex);
         let garbled = format!("{} five", libc::SYS_read);
         for none in ["running", "-1 0x7ffe 0x7f1", "", &futex, &garbled] {

@@ -11,9 +11,13 @@ const MOST_MOUNTS: u64 = 1 << 20;
 /// show which.
 pub(super) fn of(process: &Path, thread: &Path) -> Option<String> {
     let descriptor = task::call_at(thread)?.descriptor?;
-    let info = root::read_text(&thread.join(format!("fdinfo/{descriptor}"))).ok().flatten()?;
+    let info = root::read_text(&thread.join(format!("fdinfo/{descriptor}")))
+        .ok()
+        .flatten()?;
     let id = mount_id(&info)?;
-    let mounts = root::read_text_within(&process.join("mountinfo"), MOST_MOUNTS).ok().flatten()?;
+    let mounts = root::read_text_within(&process.join("mountinfo"), MOST_MOUNTS)
+        .ok()
+        .flatten()?;
     mounts.lines().find_map(|line| parse(line, id))
 }
 
@@ -49,7 +53,10 @@ mod tests {
             assert_eq!(parse(&line, "35"), None);
         }
         assert_eq!(parse("36 35 0:52 / /home rw", "36"), None);
-        assert_eq!(mount_id("pos:\t0\nflags:\t0100000\nmnt_id:\t36\nino:\t7"), Some("36"));
+        assert_eq!(
+            mount_id("pos:\t0\nflags:\t0100000\nmnt_id:\t36\nino:\t7"),
+            Some("36")
+        );
         // Linux before 3.15.
         assert_eq!(mount_id("pos:\t0\nflags:\t0100000"), None);
     }

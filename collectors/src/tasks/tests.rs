@@ -52,8 +52,14 @@ impl Node {
         self.file(&format!("{base}/wchan"), "rpc_wait_bit_killable");
         let call = format!("{} 0x5 0x7ffe 0x1000 0x0 0x0 0x0 0x7ffd 0x7f1\n", libc::SYS_read);
         self.file(&format!("{base}/syscall"), &call);
-        self.put(&format!("{base}/fd/5"), &Entry::Link("/home/ada/data.bin".to_owned()));
-        self.file(&format!("{base}/fdinfo/5"), "pos:\t0\nflags:\t0100000\nmnt_id:\t36\n");
+        self.put(
+            &format!("{base}/fd/5"),
+            &Entry::Link("/home/ada/data.bin".to_owned()),
+        );
+        self.file(
+            &format!("{base}/fdinfo/5"),
+            "pos:\t0\nflags:\t0100000\nmnt_id:\t36\n",
+        );
         let mounts = "35 1 8:1 / / rw - ext4 /dev/sda1 rw\n36 35 0:52 / /home rw shared:1 - nfs4 server:/home rw,hard\n";
         self.file(&format!("proc/{pid}/mountinfo"), mounts);
     }
@@ -73,7 +79,11 @@ impl Node {
                     Value::F64(n) => n.to_string(),
                     Value::Absent => "absent".to_owned(),
                 };
-                shown.push(format!("{} {} = {value}", series.metric.name, series.labels.join(" ")));
+                shown.push(format!(
+                    "{} {} = {value}",
+                    series.metric.name,
+                    series.labels.join(" ")
+                ));
             }
         }
         shown
@@ -161,7 +171,10 @@ fn a_job_of_very_many_is_bounded_and_does_not_claim_to_know() {
     // The youngest of those that are told of, and to be ended.
     node.thread(40, 40, 'D', KILL);
     let shown = node.read();
-    assert_eq!(shown.first().map(String::as_str), Some("slurm_job_blocked_processes 7 = absent"));
+    assert_eq!(
+        shown.first().map(String::as_str),
+        Some("slurm_job_blocked_processes 7 = absent")
+    );
     assert_eq!(shown.len(), 1 + MOST_TOLD);
     assert!(shown[1].contains(" 40 40 "), "{}", shown[1]);
 }

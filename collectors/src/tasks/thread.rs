@@ -41,7 +41,10 @@ pub(super) fn blocked(env: &Env, pid: u32) -> Vec<Thread> {
     if !matches!(state, Some('D' | 'Z')) {
         return Vec::new();
     }
-    let tids = root::list(&process.join("task")).ok().flatten().unwrap_or_default();
+    let tids = root::list(&process.join("task"))
+        .ok()
+        .flatten()
+        .unwrap_or_default();
     tids.iter()
         .filter_map(|tid| tid.parse().ok())
         .take(MOST_THREADS)

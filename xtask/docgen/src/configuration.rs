@@ -65,6 +65,9 @@ user = "uid"                          # or name, hash (with a salt), off
 salt = ""                             # of the hash: the same on the whole site, and secret
 hooks = "/run/nodewarden/jobs"        # what `nodewarden hook prolog` writes; below the run directory
 
+[tasks]                               # processes of jobs that nothing can end
+enabled = true                        # look at the processes of jobs, every 30 s
+
 [kernel_log]
 path = "/dev/kmsg"
 accept_user = false                   # believe lines that programs wrote; for tests only

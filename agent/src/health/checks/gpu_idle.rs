@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use collectors::gpu::metrics as m;
 use collectors::SubjectKind;
+use collectors::gpu::metrics as m;
 
 use super::gpu_process::some;
 use super::gpu_use::{Jobs, Part, ended_jobs, of_job, parts};

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use collectors::SubjectKind;
 use collectors::gpu::metrics as m;
 use collectors::nvidia::metrics as n;
 use collectors::rdma::metrics::{PORT_INFO, PORT_RCV_DATA, PORT_XMIT_DATA};
-use collectors::SubjectKind;
 
 use super::gpu::whole;
 use super::gpu_process::some;

@@ -53,7 +53,10 @@ fn a_process_that_a_kill_does_not_end_is_found_with_its_mount_and_ends_with_it()
     assert_eq!(finding.jobs, ["7"]);
     let line = finding.evidence.join("; ");
     let expected = "python3 (pid 500) in read /home/ada/data.bin (nfs4 /home), rpc_wait_bit_killable, for ";
-    assert!(line.contains(expected) && line.contains("after SIGKILL"), "{line}");
+    assert!(
+        line.contains(expected) && line.contains("after SIGKILL"),
+        "{line}"
+    );
     assert_eq!((sim.slurm.drains, sim.slurm.comment.is_some()), (0, true));
     show(&mut sim, &[]);
     sim.pass(120);
