@@ -36,10 +36,10 @@ fn a_job_that_waits_for_a_dead_mount_is_found_with_the_mount() {
     let mut shown = Vec::new();
     let found = wait::until("the finding", FOUND, || {
         shown = node.open_incidents();
-        let finding = shown
+        let mut findings = shown
             .iter()
             .flat_map(|i| i["findings"].as_array().into_iter().flatten());
-        Ok(finding.cloned().find(|f| f["check"] == "job-blocked"))
+        Ok(findings.find(|f| f["check"] == "job-blocked").cloned())
     });
     let finding = found.unwrap_or_else(|e| panic!("{e:#}\n{shown:#?}"));
     let detail = finding["detail"].as_str().unwrap();
@@ -62,9 +62,9 @@ fn a_job_that_waits_for_a_dead_mount_is_found_with_the_mount() {
     assert_eq!(node.drain_state(), "none");
 
     mount.thaw();
-    wait::until_true("the finding is over", FOUND, || {
-        let open = node.open_incidents();
-        open.iter().all(|i| !i.to_string().contains("job-blocked"))
+    wait::until_true("no process waits", PATIENCE, || {
+        node.metric("slurm_job_blocked_processes", &[("jobid", &job.to_string())])
+            .is_none_or(|many| many == 0.0)
     })
     .unwrap();
 }
