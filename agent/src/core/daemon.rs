@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use super::derive::owners::owners;
 use super::effects::{Effects, Step};
 use super::fleet::{Fleet, Told};
-use super::jobs::{self, Book, Keeper, Kept, Looks};
+use super::jobs::{self, Book, Epilog, Keeper, Kept, Looks};
 use super::journal::Journal;
 use super::mailbox::{Mailbox, Message};
 use super::release::Releases;
@@ -411,7 +411,7 @@ impl Daemon {
         match job.what {
             JobEvent::Began => self.jobs.began(&job.folder, wall),
             JobEvent::Ended => {
-                for job in self.jobs.left(&job.folder) {
+                for job in self.jobs.left(&job.folder, wall) {
                     self.engine.job_left(&job);
                 }
             }
@@ -499,8 +499,9 @@ impl Daemon {
                 );
             }
             Message::Order(order, reply) => self.order(order, reply),
-            Message::JobEnded(job, end) => {
-                self.jobs.told(job, end, wall_clock().as_secs_f64());
+            Message::JobEnded(job, end, began) => {
+                let at = wall_clock().as_secs_f64();
+                self.jobs.told(job, Epilog { end, began, at });
                 self.keep_jobs(false);
                 self.publish();
             }

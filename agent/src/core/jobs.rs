@@ -2,12 +2,19 @@
 
 mod book;
 mod counters;
+mod ended;
 mod kept;
 mod line;
 mod looks;
+mod meters;
+mod running;
+mod sight;
+mod tenures;
 mod view;
+mod xids;
 
 pub use book::Book;
+pub use ended::Epilog;
 pub use kept::{Keeper, Kept, kept, lines_path, recall, restore, start};
 pub use line::{End, GpuUse, Line, RESULTS};
 pub use looks::Looks;
