@@ -378,7 +378,7 @@ impl Daemon {
         if is_tick {
             self.step(Input::Snapshot(&snapshot));
         } else {
-            self.engine.look_at_jobs(owners(&snapshot));
+            self.engine.look_at_jobs(now(), owners(&snapshot));
         }
         self.keep_jobs(is_tick);
         let page = self.publish();
