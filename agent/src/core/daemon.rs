@@ -270,7 +270,7 @@ impl Daemon {
             self.ask(time + TICK_PATIENCE, &Filter::All, TICK_FRESH, Purpose::Tick);
         }
         if self.looks.is_due(time) {
-            self.ask(time + TICK_PATIENCE, &Filter::All, Duration::ZERO, Purpose::Jobs);
+            self.ask(time + TICK_PATIENCE, &jobs::asked(), Duration::ZERO, Purpose::Jobs);
         }
         if let Some(number) = self.effects.overdue(time) {
             tracing::error!(

@@ -17,7 +17,7 @@ pub use book::Book;
 pub use ended::Epilog;
 pub use kept::{Keeper, Kept, kept, lines_path, recall, restore, start};
 pub use line::{End, GpuUse, Line, RESULTS};
-pub use looks::Looks;
+pub use looks::{Looks, asked};
 pub use view::JobsView;
 
 #[cfg(test)]
