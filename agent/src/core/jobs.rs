@@ -3,6 +3,7 @@
 mod book;
 mod counters;
 mod ended;
+mod keeper;
 mod kept;
 mod line;
 mod looks;
@@ -15,7 +16,8 @@ mod xids;
 
 pub use book::Book;
 pub use ended::Epilog;
-pub use kept::{Keeper, Kept, kept, lines_path, recall, restore, start};
+pub use keeper::Keeper;
+pub use kept::{kept, lines_path, recall, restore, start};
 pub use line::{End, GpuUse, Line, RESULTS};
 pub use looks::{Looks, asked};
 pub use view::JobsView;

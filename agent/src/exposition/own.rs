@@ -42,6 +42,8 @@ pub struct OwnFacts {
     pub metrics: Arc<config::Metrics>,
     /// The jobs of this node.
     pub jobs: Arc<JobsView>,
+    /// Lines of jobs that have ended and could not be written.
+    pub job_lines_dropped: u64,
     /// `health.operators`: who besides root may acknowledge and clear.
     pub operators: Arc<[String]>,
 }
@@ -88,7 +90,7 @@ pub(super) fn render(
                 );
             }
         });
-        jobs::render(&page.facts.jobs, &mut w);
+        jobs::render(&page.facts, &mut w);
         health(&page.view, &mut w);
     }
     collectors(&page.snapshot, dropped, shown, &mut w);

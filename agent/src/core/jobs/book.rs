@@ -283,7 +283,11 @@ impl Book {
     fn name_gpus(&mut self, counters: &Counters, over: &[String]) {
         for (job, running) in &mut self.running {
             if !over.contains(job) {
-                running.line.gpus.iter_mut().for_each(|gpu| gpu.memory_bytes = None);
+                running
+                    .line
+                    .gpus
+                    .iter_mut()
+                    .for_each(|gpu| gpu.memory_bytes = None);
             }
         }
         for owner in self.tenures.owners() {

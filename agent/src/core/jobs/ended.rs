@@ -77,7 +77,11 @@ impl Ended {
     /// An epilog tells how its job ended.
     pub(super) fn told(&mut self, job: &str, epilog: Epilog) {
         if self.waiting.get(job).is_some_and(|w| epilog.is_of(&w.run)) {
-            if let Some(Waiting { run: Running { mut line, .. }, .. }) = self.waiting.remove(job) {
+            if let Some(Waiting {
+                run: Running { mut line, .. },
+                ..
+            }) = self.waiting.remove(job)
+            {
                 line.end = Some(epilog.end);
                 self.write(line);
             }

@@ -111,7 +111,9 @@ impl Tenure {
     /// Whether the rules of a job that is none of its owners name it: whose it is has changed, though it is not read.
     fn is_named_by_others(&self, sight: &Sight<'_>) -> bool {
         let is_it = |device: &str| {
-            let minor = device.strip_prefix("nvidia").and_then(|rest| rest.split('/').next());
+            let minor = device
+                .strip_prefix("nvidia")
+                .and_then(|rest| rest.split('/').next());
             minor.is_some_and(|minor| minor == self.minor)
         };
         let is_other = |job: &str| self.owners.iter().all(|owner| owner.job != job);

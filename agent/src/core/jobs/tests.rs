@@ -10,7 +10,7 @@ use collectors::rdma::metrics as rdma;
 use collectors::slurm::metrics::{
     JOB_CPU, JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_INFO, JOB_MEMORY_PEAK, JOB_PROLOG, JOB_START,
 };
-use collectors::{Block, BootId};
+use collectors::{Block, BootId, Value};
 
 use super::*;
 use crate::core::ledger::Count;
@@ -22,7 +22,7 @@ const START: f64 = 1_795_227_100.0;
 /// What a node shows at one moment.
 #[derive(Clone)]
 struct Node {
-    /// Label, minor, joules, load.
+    /// Label, minor, joules (not a number: not read), load.
     gpus: Vec<(&'static str, &'static str, f64, f64)>,
     /// Its driver has not come back with any of them.
     gpus_are_late: bool,
@@ -101,10 +101,15 @@ impl Node {
         let gpus = sample::device("gpus", |b: &mut Block| {
             for (gpu, minor, joules, load) in &self.gpus {
                 b.info(&gpu::INFO, &[gpu, "", "", "", "", minor, "", "", "", "", ""]);
-                b.f64(&gpu::ENERGY, &[gpu], *joules);
+                let known = |v: f64| if v.is_nan() { Value::Absent } else { Value::F64(v) };
+                b.push(&gpu::ENERGY, &[gpu], known(*joules));
                 b.f64(&gpu::UTILIZATION, &[gpu], *load);
                 b.u64(&gpu::MEMORY_USED, &[gpu, ""], 1000);
-                b.f64(&gpu::CLOCK_EVENT_SECONDS, &[gpu, "hw_thermal"], *joules / 100.0);
+                b.push(
+                    &gpu::CLOCK_EVENT_SECONDS,
+                    &[gpu, "hw_thermal"],
+                    known(*joules / 100.0),
+                );
             }
         });
         let job = |job: &Job| {
@@ -348,15 +353,40 @@ fn a_daemon_that_starts_anew_goes_on_with_the_sums() {
     let (mut book, node) = (Book::default(), Node::new());
     take(&mut book, &node.with("7", &["nvidia0"]), START);
     let keeper = start(dir.path(), dir.path()).unwrap();
-    keeper.send(Kept::Book(kept(&book, &boot).unwrap())).unwrap();
-    // Lines are written in order: once this one is there, so are the sums.
-    keeper.send(Kept::Line(Line::default().into())).unwrap();
-    let is_there = || Ok((recall(dir.path()).len() == 1).then_some(()));
-    testkit::wait::until("the line", Duration::from_secs(60), is_there).unwrap();
-    let mut again = restore(dir.path(), &boot);
+    keeper.line(Line::default().into());
+    // Lines go before sums.
+    keeper.book(kept(&book, &boot).unwrap());
+    let is_there = || {
+        let again = restore(dir.path(), &boot);
+        Ok((!again.view().running.is_empty()).then_some(again))
+    };
+    let mut again = testkit::wait::until("the sums", Duration::from_secs(60), is_there).unwrap();
+    assert_eq!(recall(dir.path()).len(), 1);
     let lines = take(&mut again, &node.joules([1100.0, 2000.0]), START + 40.0);
     assert_eq!(
         (lines[0].gpu_seconds, lines[0].gpu_energy_joules),
         (40.0, Some(100.0))
     );
+}
+
+/// What was shown last is what was kept last, so that a counter does not go back.
+#[test]
+fn what_a_daemon_that_starts_anew_shows_first_is_what_was_shown_last() {
+    let dir = tempfile::tempdir().unwrap();
+    let boot = BootId("b".to_owned());
+    let (mut book, mut node) = (Book::default(), Node::new());
+    let job = node.with("7", &["nvidia0"]);
+    take(&mut book, &job, START);
+    take(&mut book, &job.joules([1300.0, 2000.0]), START + 30.0);
+    let path = dir.path().join("jobs.json");
+    crate::sys::store::replace(&path, kept(&book, &boot).unwrap().as_bytes(), 0o600, false).unwrap();
+    let mut again = restore(dir.path(), &boot);
+    assert_eq!(again.view().running, book.view().running);
+    // Neither before its workers have told anything, nor after so long that whose the GPU was is not known.
+    node.presence = Presence::Unknown;
+    assert_eq!(take(&mut again, &node, START + 31.0), []);
+    assert_eq!(again.view().running, book.view().running);
+    take(&mut again, &job.joules([9000.0, 2000.0]), START + 200.0);
+    let line = &again.view().running[0];
+    assert_eq!((line.gpu_seconds, line.gpu_energy_joules), (30.0, Some(300.0)));
 }

@@ -2,11 +2,13 @@
 
 use collectors::{Metric, Value};
 
-use super::metrics::{JOB_GPU_BUSY, JOB_GPU_ENERGY, JOB_GPU_MEMORY, JOB_GPU_SECONDS, JOBS_ENDED};
+use super::OwnFacts;
+use super::metrics::{JOB_LINES_DROPPED, JOB_GPU_BUSY, JOB_GPU_ENERGY, JOB_GPU_MEMORY, JOB_GPU_SECONDS, JOBS_ENDED};
 use super::writer::Writer;
-use crate::core::jobs::{GpuUse, JobsView};
+use crate::core::jobs::{GpuUse, };
 
-pub(super) fn render(jobs: &JobsView, w: &mut Writer<'_>) {
+pub(super) fn render(facts: &OwnFacts, w: &mut Writer<'_>) {
+    let jobs = &facts.jobs;
     let mut each = |metric: &'static Metric, value: fn(&GpuUse) -> Option<f64>| {
         w.family(metric, |f| {
             // One that waits for its epilog alone has no GPU any more.
@@ -28,4 +30,5 @@ pub(super) fn render(jobs: &JobsView, w: &mut Writer<'_>) {
             f.u64(&[result], *n);
         }
     });
+    w.family(&JOB_LINES_DROPPED, |f| f.u64(&[], facts.job_lines_dropped));
 }

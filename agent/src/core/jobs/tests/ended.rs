@@ -8,11 +8,7 @@ fn epilog(signal: u8, at: f64) -> Epilog {
         signal,
         derived: 0,
     };
-    Epilog {
-        end,
-        began: None,
-        at,
-    }
+    Epilog { end, began: None, at }
 }
 
 fn results(lines: &[Line]) -> Vec<(String, &'static str)> {
@@ -75,7 +71,10 @@ fn the_epilog_of_an_earlier_run_is_not_the_end_of_the_one_that_goes_on() {
     // The line of the first run has been given up when its epilog tells.
     take(&mut book, &node.with("7", &[]), START);
     assert_eq!(take(&mut book, &node, START + 1.0), []);
-    assert_eq!(results(&take(&mut book, &node, START + 602.0)), [("7".to_owned(), "unknown")]);
+    assert_eq!(
+        results(&take(&mut book, &node, START + 602.0)),
+        [("7".to_owned(), "unknown")]
+    );
     node.life = "2";
     node.began = START + 610.0;
     let second = node.with("7", &[]);
@@ -84,7 +83,10 @@ fn the_epilog_of_an_earlier_run_is_not_the_end_of_the_one_that_goes_on() {
     take(&mut book, &second, START + 613.0);
     assert_eq!(take(&mut book, &node, START + 614.0), [], "it waits for its own");
     book.told(7, of_prolog(START + 610.0, 0, START + 615.0));
-    assert_eq!(results(&closed(&mut book)), [("7".to_owned(), "completed_or_cancelled")]);
+    assert_eq!(
+        results(&closed(&mut book)),
+        [("7".to_owned(), "completed_or_cancelled")]
+    );
 }
 
 #[test]
@@ -93,12 +95,18 @@ fn an_epilog_of_which_nobody_knows_the_prolog_is_of_the_run_that_was_over_by_the
     // Told before it began.
     book.told(7, epilog(9, START - 5.0));
     take(&mut book, &node.with("7", &[]), START);
-    assert_eq!(results(&take(&mut book, &node, START + 1.0)), [("7".to_owned(), "unknown")]);
+    assert_eq!(
+        results(&take(&mut book, &node, START + 1.0)),
+        [("7".to_owned(), "unknown")]
+    );
     // Told while it ran: it was read long after.
     take(&mut book, &node.with("8", &[]), START + 2.0);
     book.told(8, epilog(9, START + 3.0));
     take(&mut book, &node.with("8", &[]), START + 20.0);
-    assert_eq!(results(&take(&mut book, &node, START + 21.0)), [("8".to_owned(), "unknown")]);
+    assert_eq!(
+        results(&take(&mut book, &node, START + 21.0)),
+        [("8".to_owned(), "unknown")]
+    );
     // Told when it was over, while what was read last is of before.
     take(&mut book, &node.with("9", &[]), START + 22.0);
     book.told(9, epilog(9, START + 30.0));
@@ -106,14 +114,21 @@ fn an_epilog_of_which_nobody_knows_the_prolog_is_of_the_run_that_was_over_by_the
     let devices = stale.collectors.iter_mut().flat_map(|c| &mut c.devices);
     devices.for_each(|d| d.at -= Duration::from_secs(15));
     book.take(&stale, &BTreeMap::new(), START + 40.0);
-    assert_eq!(results(&take(&mut book, &node, START + 41.0)), [("9".to_owned(), "killed")]);
+    assert_eq!(
+        results(&take(&mut book, &node, START + 41.0)),
+        [("9".to_owned(), "killed")]
+    );
 }
 
 /// Its reading hangs, and what another job left is no reason to wait.
 #[test]
 fn a_job_whose_reading_hangs_holds_up_no_other_and_is_over_when_its_folder_is_gone() {
     let (mut book, node) = (Book::default(), Node::new());
-    take(&mut book, &node.with("7", &[]).with("8", &[]).with("9", &[]), START);
+    take(
+        &mut book,
+        &node.with("7", &[]).with("8", &[]).with("9", &[]),
+        START,
+    );
     let hung = node.with("7", &[]).late("7");
     let jobs = |lines: &[Line]| -> Vec<String> { lines.iter().map(|l| l.job.clone()).collect() };
     assert_eq!(jobs(&take(&mut book, &hung, START + 1.0)), ["8", "9"]);
@@ -135,7 +150,10 @@ fn a_job_whose_folder_is_gone_is_over_while_nobody_reads_jobs() {
     book.left("job_7", START + 9.0);
     let lines = take(&mut book, &blind, START + 10.0);
     assert_eq!((lines.len(), lines[0].job.as_str()), (1, "7"));
-    assert_eq!((lines[0].gpu_seconds, lines[0].gpu_energy_joules), (10.0, Some(100.0)));
+    assert_eq!(
+        (lines[0].gpu_seconds, lines[0].gpu_energy_joules),
+        (10.0, Some(100.0))
+    );
 }
 
 /// Two slurmds of a host have a job of one number each.
@@ -149,7 +167,10 @@ fn a_number_of_two_jobs_is_neither_summed_nor_closed_nor_begun() {
     both.jobs.extend(first.jobs.clone());
     both.sent = Some(500);
     for seconds in [10.0, 11.0, 12.0] {
-        assert_eq!(take(&mut book, &both.joules([1100.0, 2500.0]), START + seconds), []);
+        assert_eq!(
+            take(&mut book, &both.joules([1100.0, 2500.0]), START + seconds),
+            []
+        );
     }
     both.sent = Some(900);
     assert_eq!(take(&mut book, &both.joules([1300.0, 2900.0]), START + 20.0), []);

@@ -39,7 +39,11 @@ fn an_xid_is_of_the_job_that_had_the_gpu_when_it_happened_though_it_ended_by_it(
     assert_eq!(of_both((2, 28.0)), [Some(2), None]);
     assert_eq!(of_both((2, 29.9)), [Some(2), None]);
     assert_eq!(of_both((1, 33.0)), [None, Some(1)]);
-    assert_eq!(of_both((0, 33.0)), [None, None], "what was counted before the first look");
+    assert_eq!(
+        of_both((0, 33.0)),
+        [None, None],
+        "what was counted before the first look"
+    );
 }
 
 /// The line of the job that had it is closed, and the next job had nothing to do with it.
@@ -51,10 +55,22 @@ fn an_xid_that_is_read_late_is_not_the_next_jobs() {
     let mut node = Node::new();
     node.began = START + 30.0;
     let second = node.with("8", &["nvidia0"]);
-    book.take(&second.snapshot(START + 50.0), &counted(5, START + 20.0), START + 50.0);
+    book.take(
+        &second.snapshot(START + 50.0),
+        &counted(5, START + 20.0),
+        START + 50.0,
+    );
     assert_eq!(book.view().running[0].xids, [].into());
-    book.take(&second.snapshot(START + 60.0), &counted(6, START + 55.0), START + 60.0);
-    book.take(&node.snapshot(START + 61.0), &counted(6, START + 55.0), START + 61.0);
+    book.take(
+        &second.snapshot(START + 60.0),
+        &counted(6, START + 55.0),
+        START + 60.0,
+    );
+    book.take(
+        &node.snapshot(START + 61.0),
+        &counted(6, START + 55.0),
+        START + 61.0,
+    );
     assert_eq!(closed(&mut book)[0].xids, [(31, 1)].into());
 }
 
@@ -62,10 +78,18 @@ fn an_xid_that_is_read_late_is_not_the_next_jobs() {
 #[test]
 fn an_xid_by_which_a_job_was_requeued_is_the_first_runs() {
     let (mut book, mut node) = (Book::default(), Node::new());
-    book.take(&node.with("7", &["nvidia0"]).snapshot(START), &counted(0, 0.0), START);
+    book.take(
+        &node.with("7", &["nvidia0"]).snapshot(START),
+        &counted(0, 0.0),
+        START,
+    );
     (node.life, node.began) = ("2", START + 30.0);
     let second = node.with("7", &["nvidia0"]);
-    book.take(&second.snapshot(START + 35.0), &counted(1, START + 25.0), START + 35.0);
+    book.take(
+        &second.snapshot(START + 35.0),
+        &counted(1, START + 25.0),
+        START + 35.0,
+    );
     assert_eq!(closed(&mut book)[0].xids, [(31, 1)].into());
     assert_eq!(book.view().running[0].xids, [].into());
 }
