@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use super::derive::owners::owners;
 use super::effects::{Effects, Step};
 use super::fleet::{Fleet, Told};
-use super::jobs::{self, Book, Epilog, Keeper, Looks};
+use super::jobs::{self, Book, Epilog, Keeper, Looks, MaxJobs};
 use super::journal::Journal;
 use super::mailbox::{Mailbox, Message};
 use super::release::Releases;
@@ -672,6 +672,7 @@ impl Daemon {
         match Policy::new(&loaded.config, loaded.xids.as_deref()) {
             Ok(policy) => {
                 self.facts.mode = loaded.config.health.mode;
+                self.facts.max_jobs = MaxJobs::of(&loaded.config);
                 self.facts.metrics = Arc::new(loaded.config.metrics);
                 self.facts.operators = loaded.config.health.operators.into();
                 self.fleet.set_settings(loaded.config.collectors);

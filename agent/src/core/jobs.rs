@@ -3,6 +3,7 @@
 mod book;
 mod counters;
 mod ended;
+mod hidden;
 mod keeper;
 mod kept;
 mod line;
@@ -16,6 +17,7 @@ mod xids;
 
 pub use book::Book;
 pub use ended::Epilog;
+pub use hidden::{Hidden, MaxJobs};
 pub use keeper::Keeper;
 pub use kept::{kept, lines_path, recall, restore, start};
 pub use line::{End, GpuUse, Line, RESULTS};

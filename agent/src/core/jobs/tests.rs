@@ -1,5 +1,6 @@
 mod ended;
 mod gaps;
+mod hidden;
 mod xids;
 
 use std::collections::BTreeMap;
