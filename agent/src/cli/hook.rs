@@ -74,20 +74,30 @@ fn end(run: &Path) -> Result<(), String> {
     let var = |name: &str| std::env::var(name).ok();
     let job = job(var)?;
     // The record is removed whether or not the daemon hears of it.
-    let told = ending(var).and_then(|end| end.map_or(Ok(()), |end| tell(run, job, end)));
+    let began = began(run, job);
+    let told = ending(var).and_then(|end| end.map_or(Ok(()), |end| tell(run, job, end, began)));
     forget(run, job)?;
     told
 }
 
 /// Tells a daemon that runs, and waits for nothing.
-fn tell(run: &Path, job: u32, end: End) -> Result<(), String> {
-    let mut line = serde_json::to_string(&Request::JobEnded { job, end }).map_err(|e| e.to_string())?;
+fn tell(run: &Path, job: u32, end: End, began: Option<f64>) -> Result<(), String> {
+    let request = Request::JobEnded { job, end, began };
+    let mut line = serde_json::to_string(&request).map_err(|e| e.to_string())?;
     line.push('\n');
     match send::once(&run.join(SOCKET), line.as_bytes()) {
         // No daemon runs; the node does without.
         Err(e) if [ErrorKind::NotFound, ErrorKind::ConnectionRefused].contains(&e.kind()) => Ok(()),
         done => done.map_err(|e| format!("{SOCKET}: the daemon was not told how the job ended: {e}")),
     }
+}
+
+/// When the prolog of this run was: another run of the same number may be heard of at the same time. What is wrong with a
+/// record its worker has said.
+fn began(run: &Path, job: u32) -> Option<f64> {
+    let path = dirs::jobs(run).ok()?.join(Record::file(job));
+    let text = store::load(&path).ok().flatten()?;
+    toml::from_str::<Record>(&text).ok().map(|record| record.start)
 }
 
 /// How a job ended. `Ok(None)`: Slurm does not say, as before 22.05, and of a job that is still to go on.
@@ -263,6 +273,7 @@ mod tests {
         let ids = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
         dirs::prepare(&run, &state, ids.0, ids.1).unwrap();
         assert!(path.exists(), "a daemon that starts keeps it");
+        assert_eq!((began(&run, 7), began(&run, 8)), (Some(12.5), None));
         forget(&run, 7).unwrap();
         assert!(!path.exists());
         forget(&run, 7).unwrap();

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use super::derive::owners::owners;
 use super::effects::{Effects, Step};
 use super::fleet::{Fleet, Told};
-use super::jobs::{self, Book, Keeper, Kept, Looks};
+use super::jobs::{self, Book, Epilog, Keeper, Looks, MaxJobs};
 use super::journal::Journal;
 use super::mailbox::{Mailbox, Message};
 use super::release::Releases;
@@ -270,7 +270,12 @@ impl Daemon {
             self.ask(time + TICK_PATIENCE, &Filter::All, TICK_FRESH, Purpose::Tick);
         }
         if self.looks.is_due(time) {
-            self.ask(time + TICK_PATIENCE, &Filter::All, Duration::ZERO, Purpose::Jobs);
+            self.ask(
+                time + TICK_PATIENCE,
+                &jobs::asked(),
+                Duration::ZERO,
+                Purpose::Jobs,
+            );
         }
         if let Some(number) = self.effects.overdue(time) {
             tracing::error!(
@@ -378,9 +383,9 @@ impl Daemon {
         if is_tick {
             self.step(Input::Snapshot(&snapshot));
         } else {
-            self.engine.look_at_jobs(owners(&snapshot));
+            self.engine.look_at_jobs(now(), owners(&snapshot));
         }
-        self.keep_jobs(is_tick);
+        self.keep_jobs();
         let page = self.publish();
         for waiter in done {
             if let Purpose::Page(reply) = waiter.purpose {
@@ -390,18 +395,17 @@ impl Daemon {
         }
     }
 
-    /// Has lines of jobs that have ended written, and the sums of those that run: at each tick, and without those that
-    /// have ended as soon as their lines are.
-    fn keep_jobs(&mut self, is_tick: bool) {
+    /// Has lines of jobs that have ended written, and the sums of those that run whenever they are shown: after a restart
+    /// no counter is to go back.
+    fn keep_jobs(&mut self) {
         let closed = self.jobs.closed();
         let view = self.jobs.view();
-        let is_due = !closed.is_empty() || (is_tick && !view.running.is_empty());
-        let lines = closed.into_iter().map(Kept::Line);
-        let book = is_due.then(|| jobs::kept(&self.jobs, &self.boot)).flatten();
-        for kept in lines.chain(book.map(Kept::Book)) {
-            // The thread lives as long as the process.
-            crate::ignore(self.keeper.send(kept));
+        let is_due = !closed.is_empty() || !view.running.is_empty();
+        closed.into_iter().for_each(|line| self.keeper.line(line));
+        if let Some(book) = is_due.then(|| jobs::kept(&self.jobs, &self.boot)).flatten() {
+            self.keeper.book(book);
         }
+        self.facts.job_lines_dropped = self.keeper.dropped();
         self.facts.jobs = Arc::new(view);
     }
 
@@ -411,7 +415,7 @@ impl Daemon {
         match job.what {
             JobEvent::Began => self.jobs.began(&job.folder, wall),
             JobEvent::Ended => {
-                for job in self.jobs.left(&job.folder) {
+                for job in self.jobs.left(&job.folder, wall) {
                     self.engine.job_left(&job);
                 }
             }
@@ -499,9 +503,10 @@ impl Daemon {
                 );
             }
             Message::Order(order, reply) => self.order(order, reply),
-            Message::JobEnded(job, end) => {
-                self.jobs.told(job, end, wall_clock().as_secs_f64());
-                self.keep_jobs(false);
+            Message::JobEnded(job, end, began) => {
+                let at = wall_clock().as_secs_f64();
+                self.jobs.told(job, Epilog { end, began, at });
+                self.keep_jobs();
                 self.publish();
             }
             Message::Release(release) => {
@@ -667,6 +672,7 @@ impl Daemon {
         match Policy::new(&loaded.config, loaded.xids.as_deref()) {
             Ok(policy) => {
                 self.facts.mode = loaded.config.health.mode;
+                self.facts.max_jobs = MaxJobs::of(&loaded.config);
                 self.facts.metrics = Arc::new(loaded.config.metrics);
                 self.facts.operators = loaded.config.health.operators.into();
                 self.fleet.set_settings(loaded.config.collectors);

@@ -2,15 +2,26 @@
 
 mod book;
 mod counters;
+mod ended;
+mod hidden;
+mod keeper;
 mod kept;
 mod line;
 mod looks;
+mod meters;
+mod running;
+mod sight;
+mod tenures;
 mod view;
+mod xids;
 
 pub use book::Book;
-pub use kept::{Keeper, Kept, kept, lines_path, recall, restore, start};
+pub use ended::Epilog;
+pub use hidden::{Hidden, MaxJobs};
+pub use keeper::Keeper;
+pub use kept::{kept, lines_path, recall, restore, start};
 pub use line::{End, GpuUse, Line, RESULTS};
-pub use looks::Looks;
+pub use looks::{Looks, asked};
 pub use view::JobsView;
 
 #[cfg(test)]

@@ -26,8 +26,8 @@ pub enum Message {
     Resume(u64),
     /// A record's fate.
     Stored(Stored),
-    /// The epilog of a job tells how it ended.
-    JobEnded(u32, End),
+    /// The epilog of a job tells how it ended, and when its prolog was.
+    JobEnded(u32, End, Option<f64>),
 }
 
 /// The way in, for as many threads as there are.
@@ -82,7 +82,7 @@ impl Core for Mailbox {
         self.send(Message::Resume(number));
     }
 
-    fn job_ended(&self, job: u32, end: End) {
-        self.send(Message::JobEnded(job, end));
+    fn job_ended(&self, job: u32, end: End, began: Option<f64>) {
+        self.send(Message::JobEnded(job, end, began));
     }
 }

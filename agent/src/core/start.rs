@@ -13,7 +13,7 @@ use collectors::sys::boot;
 
 use super::daemon::{Daemon, Parts};
 use super::fleet::Fleet;
-use super::jobs;
+use super::jobs::{self, MaxJobs};
 use super::mailbox::{Mailbox, Message};
 use super::snapshot::Snapshot;
 use super::sockets;
@@ -70,6 +70,7 @@ fn start(args: &[String]) -> anyhow::Result<()> {
         config_error: init.config_error.is_some(),
         started: jiff::Timestamp::now().as_millisecond() as f64 / 1000.0,
         mode: init.loaded.config.health.mode,
+        max_jobs: MaxJobs::of(&init.loaded.config),
         metrics: Arc::new(init.loaded.config.metrics.clone()),
         operators: init.loaded.config.health.operators.clone().into(),
         ..OwnFacts::default()

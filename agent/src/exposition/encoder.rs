@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use collectors::Value;
+use collectors::{Value, slurm};
 
 use super::own::live::Live;
 use super::plan::{self, Plan};
@@ -11,6 +11,7 @@ use super::schema::{self, Schema};
 use super::select::{Selection, Shown};
 use super::{Format, Page, dcgm, number, own};
 use crate::config;
+use crate::core::jobs::{Hidden, MaxJobs};
 use crate::core::snapshot::{DeviceState, Snapshot};
 
 /// The name of our own page, beside those of [`Encoder::pages`].
@@ -40,6 +41,8 @@ struct Kept {
 #[derive(Default)]
 pub struct Encoder {
     pages: BTreeMap<&'static str, Kept>,
+    /// The jobs that the page that is written leaves out.
+    hidden: Hidden,
 }
 
 impl Encoder {
@@ -59,8 +62,9 @@ impl Encoder {
     ) {
         let switches = &page.facts.metrics;
         let shown = Shown::new(selection, switches);
+        self.hide(page);
         self.families(METRICS, &page.snapshot, switches, shown, format, out);
-        own::render(page, &self.dropped(), live, shown, format, out);
+        own::render(page, (&self.dropped(), &self.hidden), live, shown, format, out);
         end(format, out);
     }
 
@@ -76,6 +80,7 @@ impl Encoder {
     ) {
         let switches = &page.facts.metrics;
         let shown = Shown::complete(selection, switches);
+        self.hide(page);
         self.families(name, &page.snapshot, switches, shown, format, out);
         if name == dcgm::PAGE {
             dcgm::last_xids(page, shown, format, out);
@@ -97,6 +102,7 @@ impl Encoder {
             Some(_) => Shown::complete(selection, &switches),
             None => Shown::new(selection, &switches),
         };
+        self.hidden = Hidden::of(snapshot, &[], MaxJobs::default());
         self.families(other.unwrap_or(METRICS), snapshot, &switches, shown, format, out);
         if other.is_none() {
             own::render_collectors(snapshot, &self.dropped(), shown, format, out);
@@ -112,6 +118,11 @@ impl Encoder {
             .collect()
     }
 
+    fn hide(&mut self, page: &Page) {
+        let facts = &page.facts;
+        self.hidden = Hidden::of(&page.snapshot, &facts.jobs.running, facts.max_jobs);
+    }
+
     fn families(
         &mut self,
         name: &'static str,
@@ -122,13 +133,24 @@ impl Encoder {
         out: &mut Vec<u8>,
     ) {
         let kept = self.pages.entry(name).or_default();
-        kept.prepare((name != METRICS).then_some(name), snapshot, switches);
+        kept.prepare(
+            (name != METRICS).then_some(name),
+            snapshot,
+            switches,
+            &self.hidden,
+        );
         kept.write(snapshot, shown, format, out);
     }
 }
 
 impl Kept {
-    fn prepare(&mut self, page: Option<&str>, snapshot: &Snapshot, switches: &Arc<config::Metrics>) {
+    fn prepare(
+        &mut self,
+        page: Option<&str>,
+        snapshot: &Snapshot,
+        switches: &Arc<config::Metrics>,
+        hidden: &Hidden,
+    ) {
         let collectors = &snapshot.collectors;
         if !self.schema.fits(collectors) {
             *self = Self {
@@ -145,7 +167,10 @@ impl Kept {
         self.dropped.clear();
         let parts = self.plans.iter_mut().zip(&mut self.shown);
         for ((plan, groups), (collector, wanted)) in parts.zip(collectors.iter().zip(&self.schema.wanted)) {
-            let shown = |d: &DeviceState| d.shown(snapshot.at, collector.max_age());
+            let of_jobs = collector.spec.name == slurm::SPEC.name;
+            let shown = |d: &DeviceState| {
+                d.shown(snapshot.at, collector.max_age()) && !(of_jobs && hidden.device(&d.subject))
+            };
             if !plan.fits(collector, shown) {
                 *plan = Plan::new(collector, wanted, page.is_none(), shown);
             }

@@ -16,7 +16,7 @@ use super::select::OWN;
 use super::{Dropped, Format, Shown};
 use crate::config;
 use crate::core::derive::owners::owners;
-use crate::core::jobs::JobsView;
+use crate::core::jobs::{Hidden, JobsView, MaxJobs};
 use crate::core::ledger::Ledger;
 use crate::core::snapshot::{CollectorState, Presence, Snapshot};
 use crate::health::Mode;
@@ -42,6 +42,10 @@ pub struct OwnFacts {
     pub metrics: Arc<config::Metrics>,
     /// The jobs of this node.
     pub jobs: Arc<JobsView>,
+    /// `slurm.jobs.max_jobs`: how many of them have series of their own.
+    pub max_jobs: MaxJobs,
+    /// Lines of jobs that have ended and could not be written.
+    pub job_lines_dropped: u64,
     /// `health.operators`: who besides root may acknowledge and clear.
     pub operators: Arc<[String]>,
 }
@@ -63,7 +67,7 @@ type Left<'a> = [(&'static str, &'a [Dropped])];
 /// Appends the daemon's own families.
 pub(super) fn render(
     page: &Page,
-    dropped: &Left<'_>,
+    (dropped, hidden): (&Left<'_>, &Hidden),
     live: Option<&Live>,
     shown: Shown<'_>,
     format: Format,
@@ -79,7 +83,7 @@ pub(super) fn render(
             }
         });
         w.family(&JOB_GPU, |f| {
-            for owner in owners(&page.snapshot) {
+            for owner in owners(&page.snapshot).iter().filter(|o| !hidden.job(&o.job)) {
                 let labels = [&owner.gpu, &owner.gpu_instance, &owner.job].map(String::as_str);
                 let [gpu, instance, job] = labels;
                 f.put(
@@ -88,7 +92,7 @@ pub(super) fn render(
                 );
             }
         });
-        jobs::render(&page.facts.jobs, &mut w);
+        jobs::render(&page.facts, hidden, &mut w);
         health(&page.view, &mut w);
     }
     collectors(&page.snapshot, dropped, shown, &mut w);

@@ -172,8 +172,8 @@ impl Engine {
     }
 
     /// Whose the GPUs are, by a look apart from health ticks.
-    pub fn look_at_jobs(&mut self, owners: Vec<Owner>) {
-        self.tenants.look(owners);
+    pub fn look_at_jobs(&mut self, now: Now, owners: Vec<Owner>) {
+        self.tenants.look(owners, now.wall);
     }
 
     /// A job is gone.

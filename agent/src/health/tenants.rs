@@ -1,6 +1,6 @@
 //! Whose the GPUs are when something is found, as far as that is certain: jobs come and go between two looks.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use collectors::Subject;
 
@@ -9,8 +9,8 @@ use crate::core::derive::owners::{Owner, jobs_on};
 /// When something happened, as far as it matters here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum When {
-    /// Just now.
-    Now,
+    /// At this time of the wall clock, in seconds since the epoch.
+    At(i64),
     /// At some time between the last health tick and this one.
     SinceTick,
     /// Before anybody looked.
@@ -18,10 +18,15 @@ pub(super) enum When {
     Long,
 }
 
+/// GPU, instance and job.
+type Place = (String, String, String);
+
 /// Owners as of the last looks.
 #[derive(Debug, Default)]
 pub(super) struct Tenants {
     now: Vec<Owner>,
+    /// When each of them was seen first, in seconds since the epoch.
+    since: BTreeMap<Place, i64>,
     /// Those that were there at every look since the last tick. `None`: there was no tick.
     steady: Option<Vec<Owner>>,
     /// Jobs that have left since the last look.
@@ -29,15 +34,16 @@ pub(super) struct Tenants {
 }
 
 impl Tenants {
-    /// Somebody has looked.
-    pub(super) fn look(&mut self, owners: Vec<Owner>) {
-        let is_there = |owner: &Owner| {
-            let same =
-                |o: &Owner| o.gpu == owner.gpu && o.gpu_instance == owner.gpu_instance && o.job == owner.job;
-            owners.iter().any(same)
+    /// Somebody has looked, at that time of the wall clock.
+    pub(super) fn look(&mut self, owners: Vec<Owner>, wall: i64) {
+        let since = |owner: &Owner| {
+            let place = place(owner);
+            let since = self.since.get(&place).copied();
+            (place, since.unwrap_or(wall))
         };
+        self.since = owners.iter().map(since).collect();
         if let Some(steady) = &mut self.steady {
-            steady.retain(is_there);
+            steady.retain(|owner| self.since.contains_key(&place(owner)));
         }
         self.now = owners;
         self.left.clear();
@@ -60,21 +66,31 @@ impl Tenants {
 
     /// The jobs that had a device.
     pub(super) fn on(&self, subject: &Subject, when: When) -> Vec<String> {
-        let owners = match when {
-            When::Now => &self.now,
-            When::SinceTick => self.steady.as_ref().unwrap_or(&self.now),
+        let mut jobs = match when {
+            // What is read late may have happened before they came.
+            When::At(wall) => {
+                let was_there = |owner: &&Owner| self.since.get(&place(owner)).is_some_and(|s| *s <= wall);
+                let there: Vec<Owner> = self.now.iter().filter(was_there).cloned().collect();
+                jobs_on(&there, subject)
+            }
+            When::SinceTick => jobs_on(self.steady.as_ref().unwrap_or(&self.now), subject),
             When::Long => return Vec::new(),
         };
-        let mut jobs = jobs_on(owners, subject);
         jobs.retain(|job| !self.left.contains(job));
         jobs
     }
+}
+
+fn place(owner: &Owner) -> Place {
+    (owner.gpu.clone(), owner.gpu_instance.clone(), owner.job.clone())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::core::derive::owners::Evidence;
+
+    const NOW: i64 = 1_795_227_100;
 
     fn owners(all: &[(&str, &str)]) -> Vec<Owner> {
         let owner = |(gpu, job): &(&str, &str)| Owner {
@@ -94,29 +110,40 @@ mod tests {
     #[test]
     fn what_happens_now_is_of_whoever_is_there() {
         let mut tenants = Tenants::default();
-        tenants.look(owners(&[("0", "7"), ("1", "8")]));
-        assert_eq!(on(&tenants, "0", When::Now), ["7"]);
-        assert_eq!(on(&tenants, "2", When::Now), [""; 0]);
+        tenants.look(owners(&[("0", "7"), ("1", "8")]), NOW);
+        assert_eq!(on(&tenants, "0", When::At(NOW)), ["7"]);
+        assert_eq!(on(&tenants, "2", When::At(NOW)), [""; 0]);
         // Who comes next is not known until somebody has looked.
         tenants.left("7");
-        assert_eq!(on(&tenants, "0", When::Now), [""; 0]);
-        assert_eq!(on(&tenants, "1", When::Now), ["8"]);
-        tenants.look(owners(&[("0", "9"), ("1", "8")]));
-        assert_eq!(on(&tenants, "0", When::Now), ["9"]);
+        assert_eq!(on(&tenants, "0", When::At(NOW)), [""; 0]);
+        assert_eq!(on(&tenants, "1", When::At(NOW)), ["8"]);
+        tenants.look(owners(&[("0", "9"), ("1", "8")]), NOW);
+        assert_eq!(on(&tenants, "0", When::At(NOW)), ["9"]);
+    }
+
+    #[test]
+    fn what_is_read_late_is_of_nobody_who_came_after_it() {
+        let mut tenants = Tenants::default();
+        tenants.look(owners(&[("0", "7"), ("1", "8")]), NOW - 60);
+        tenants.look(owners(&[("0", "9"), ("1", "8")]), NOW - 10);
+        tenants.look(owners(&[("0", "9"), ("1", "8")]), NOW);
+        assert_eq!(on(&tenants, "0", When::At(NOW - 30)), [""; 0]);
+        assert_eq!(on(&tenants, "1", When::At(NOW - 30)), ["8"]);
+        assert_eq!(on(&tenants, "0", When::At(NOW - 10)), ["9"]);
     }
 
     #[test]
     fn what_happened_since_the_last_tick_is_of_whoever_was_there_all_the_time() {
         let mut tenants = Tenants::default();
-        tenants.look(owners(&[("0", "7"), ("1", "8")]));
+        tenants.look(owners(&[("0", "7"), ("1", "8")]), NOW);
         assert_eq!(
             on(&tenants, "0", When::SinceTick),
             ["7"],
             "the first look is all there is"
         );
         tenants.ticked();
-        tenants.look(owners(&[("1", "8")]));
-        tenants.look(owners(&[("0", "9"), ("1", "8")]));
+        tenants.look(owners(&[("1", "8")]), NOW);
+        tenants.look(owners(&[("0", "9"), ("1", "8")]), NOW);
         assert_eq!(
             on(&tenants, "0", When::SinceTick),
             [""; 0],
@@ -124,14 +151,14 @@ mod tests {
         );
         assert_eq!(on(&tenants, "1", When::SinceTick), ["8"]);
         tenants.ticked();
-        tenants.look(owners(&[("0", "9"), ("1", "8")]));
+        tenants.look(owners(&[("0", "9"), ("1", "8")]), NOW);
         assert_eq!(on(&tenants, "0", When::SinceTick), ["9"]);
     }
 
     #[test]
     fn what_happened_long_ago_is_nobodys() {
         let mut tenants = Tenants::default();
-        tenants.look(owners(&[("0", "7")]));
+        tenants.look(owners(&[("0", "7")]), NOW);
         assert_eq!(on(&tenants, "0", When::Long), [""; 0]);
     }
 }

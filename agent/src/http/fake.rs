@@ -20,7 +20,7 @@ pub(crate) struct Fake {
     /// Releases that are not over.
     pub(crate) released: Arc<Mutex<Vec<u64>>>,
     /// What epilogs told.
-    pub(crate) ended: Arc<Mutex<Vec<(u32, End)>>>,
+    pub(crate) ended: Arc<Mutex<Vec<(u32, End, Option<f64>)>>>,
     /// Replies that are never given.
     held: Arc<Mutex<Vec<oneshot::Sender<Arc<Page>>>>>,
 }
@@ -79,8 +79,8 @@ impl Core for Fake {
         self.released.lock().unwrap().retain(|n| *n != number);
     }
 
-    fn job_ended(&self, job: u32, end: End) {
-        self.ended.lock().unwrap().push((job, end));
+    fn job_ended(&self, job: u32, end: End, began: Option<f64>) {
+        self.ended.lock().unwrap().push((job, end, began));
     }
 
     fn now(&self) -> Duration {

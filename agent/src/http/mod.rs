@@ -53,7 +53,7 @@ pub trait Core: Clone + Send + 'static {
     /// The release of this number is over.
     fn resume(&self, number: u64);
     /// The epilog of a job tells how it ended.
-    fn job_ended(&self, job: u32, end: End);
+    fn job_ended(&self, job: u32, end: End, began: Option<f64>);
     /// Time since boot, in the clock of the snapshots.
     fn now(&self) -> Duration {
         boot::boottime()

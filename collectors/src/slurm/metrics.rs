@@ -144,6 +144,9 @@ pub static JOB_DEVICE: Metric = Metric {
     )
 };
 
+/// The reason of [`JOB_DEVICES`] where several jobs of this host have one name.
+pub const AMBIGUOUS: &str = "ambiguous";
+
 /// Whether a job's program of rules could be read: the reason is empty where it could.
 pub static JOB_DEVICES: Metric = Metric {
     labels: &["jobid", "reason"],

@@ -57,6 +57,19 @@ struct Table {
     salt: String,
     /// Where the prolog's hook writes.
     hooks: String,
+    /// So many jobs have series of their own on a page.
+    max_jobs: usize,
+}
+
+/// The default of `max_jobs`, and the most: each job has some ten series, and each of its GPUs four.
+pub const MAX_JOBS: usize = 1024;
+
+/// How many jobs have series of their own on a page. All of them are read: a job that is not shown has its line too.
+///
+/// # Errors
+/// When the table is refused.
+pub fn max_jobs(settings: &Settings) -> Result<usize, Error> {
+    Table::checked(settings).map(|table| table.max_jobs)
 }
 
 impl Default for Table {
@@ -66,6 +79,7 @@ impl Default for Table {
             user: Shown::default(),
             salt: String::new(),
             hooks: format!("/run/nodewarden/{}", hook::FOLDER),
+            max_jobs: MAX_JOBS,
         }
     }
 }
@@ -83,6 +97,12 @@ impl Table {
             return Err(Error::Settings(format!(
                 "hooks: found {:?}, expected an absolute path",
                 table.hooks
+            )));
+        }
+        if !(1..=MAX_JOBS).contains(&table.max_jobs) {
+            return Err(Error::Settings(format!(
+                "max_jobs: found {}, expected 1 to {MAX_JOBS}",
+                table.max_jobs
             )));
         }
         Ok(table)

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use nix::errno::Errno;
 
+use super::metrics::AMBIGUOUS;
 use super::program::{self, Instruction};
 use crate::sys::bpf::Programs;
 use crate::{Env, Error};
@@ -43,7 +44,7 @@ impl Unknown {
             Self::Withheld => "withheld",
             Self::Foreign => "foreign",
             Self::None => "none",
-            Self::Ambiguous => "ambiguous",
+            Self::Ambiguous => AMBIGUOUS,
             Self::Failed => "failed",
         }
     }

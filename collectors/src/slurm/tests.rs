@@ -261,6 +261,8 @@ fn jobs_that_come_and_go_are_seen_at_the_next_reading() {
 fn settings_that_cannot_be_are_refused() {
     for (settings, expected) in [
         ("user = \"hash\"", "needs a salt"),
+        ("max_jobs = 0", "max_jobs: found 0, expected 1 to 1024"),
+        ("max_jobs = 1025", "max_jobs: found 1025, expected 1 to 1024"),
         ("hooks = \"jobs\"", "expected an absolute path"),
         ("user = \"email\"", "unknown variant `email`"),
         ("users = 1", "unknown field `users`"),

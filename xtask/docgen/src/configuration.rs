@@ -64,6 +64,7 @@ node = "gpu017"                       # whose jobs are ours; slurm.node_name whe
 user = "uid"                          # or name, hash (with a salt), off
 salt = ""                             # of the hash: the same on the whole site, and secret
 hooks = "/run/nodewarden/jobs"        # what `nodewarden hook prolog` writes; below the run directory
+max_jobs = 1024                       # so many have series of their own on a page, the oldest; at most 1024
 
 [tasks]                               # processes of jobs that nothing can end
 enabled = true                        # look at the processes of jobs, every 30 s

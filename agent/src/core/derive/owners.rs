@@ -104,11 +104,14 @@ struct Jobs<'a> {
 
 impl<'a> Jobs<'a> {
     fn of(snapshot: &'a Snapshot) -> Self {
-        let mut jobs = Self::default();
+        let (mut jobs, mut names, mut twice) = (Self::default(), BTreeMap::new(), BTreeSet::new());
         for sample in samples(snapshot, "slurm") {
             match sample.labels {
                 [job, folder] if sample.metric == &JOB_FOLDER => {
                     jobs.folders.insert(folder, job);
+                    if names.insert(job, folder).is_some_and(|known| known != folder) {
+                        twice.insert(job.as_str());
+                    }
                 }
                 [job, reason] if sample.metric == &JOB_DEVICES && reason.is_empty() => {
                     jobs.devices.entry(job).or_default();
@@ -119,6 +122,9 @@ impl<'a> Jobs<'a> {
                 _ => {}
             }
         }
+        // Two jobs of one number, of two slurmds: which of them anything is about cannot be told.
+        jobs.folders.retain(|_, job| !twice.contains(job));
+        jobs.devices.retain(|job, _| !twice.contains(job));
         jobs
     }
 }

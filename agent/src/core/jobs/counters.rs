@@ -1,11 +1,11 @@
-//! The counters whose differences are a job's: of each GPU, and of all ports of the node together.
+//! What one snapshot tells of GPUs and ports: the counters whose differences are a job's.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use collectors::gpu::metrics as gpu;
 use collectors::rdma::metrics as rdma;
 use collectors::{Kind, Metric};
-use serde::{Deserialize, Serialize};
 
 use crate::core::snapshot::{Sample, Snapshot};
 
@@ -26,61 +26,36 @@ const NODE: [(&str, &[&Metric]); 5] = [
     ("rdma_cnp_handled", &[&rdma::RP_CNP_HANDLED]),
 ];
 
-/// GPU, instance (empty for the whole), and what it is.
-type Key = (String, String, String);
+/// GPU, instance (empty for the whole), and what it is; of ports a name of [`NODE`], the metric and its labels.
+pub(super) type Key = (String, String, String);
+
+/// A value, and when it was read, as time since boot.
+pub(super) type Reading = (f64, Duration);
 
 /// Counters and loads at one moment.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Default)]
 pub(super) struct Counters {
     /// By GPU, in joules.
-    #[serde(with = "pairs")]
-    energy: BTreeMap<Key, f64>,
+    pub(super) energy: BTreeMap<Key, Reading>,
     /// By GPU and reason, in seconds.
-    #[serde(with = "pairs")]
-    throttle: BTreeMap<Key, f64>,
+    pub(super) throttle: BTreeMap<Key, Reading>,
     /// By GPU, 0 to 1.
-    #[serde(with = "pairs")]
-    busy: BTreeMap<Key, f64>,
+    pub(super) busy: BTreeMap<Key, Reading>,
+    /// Of ports.
+    pub(super) node: BTreeMap<Key, Reading>,
     /// By GPU and instance, in bytes.
-    #[serde(with = "pairs")]
-    memory: BTreeMap<Key, f64>,
-    /// By the names of [`NODE`] and the labels of the series.
-    #[serde(with = "pairs")]
-    node: BTreeMap<Key, f64>,
-}
-
-/// JSON has no maps by more than a text.
-mod pairs {
-    use std::collections::BTreeMap;
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    use super::Key;
-
-    pub(super) fn serialize<S: Serializer>(map: &BTreeMap<Key, f64>, to: S) -> Result<S::Ok, S::Error> {
-        map.iter().collect::<Vec<_>>().serialize(to)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Key, f64>, D::Error> {
-        Ok(Vec::deserialize(from)?.into_iter().collect())
-    }
-}
-
-/// What moved on a GPU from one moment to another.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Moved {
-    pub(super) energy_joules: Option<f64>,
-    pub(super) busy: Option<f64>,
-    pub(super) throttle_seconds: BTreeMap<String, f64>,
+    memory: BTreeMap<Key, Reading>,
+    /// The GPUs that were read, with the minor numbers of their device files.
+    pub(super) gpus: BTreeMap<String, String>,
 }
 
 impl Counters {
     pub(super) fn of(snapshot: &Snapshot) -> Self {
         let mut found = Self::default();
         for sample in samples(snapshot, "nvidia") {
-            found.gpu(&sample);
+            found.gpu(&sample, snapshot.at);
         }
-        for sample in samples(snapshot, "rdma") {
+        for sample in samples(snapshot, "rdma").filter(|s| s.metric.kind != Kind::Info) {
             let name = NODE
                 .iter()
                 .find(|(_, metrics)| metrics.contains(&sample.metric))
@@ -91,18 +66,22 @@ impl Counters {
                     sample.metric.name.to_owned(),
                     sample.labels.join("\u{1f}"),
                 );
-                found.node.insert(key, sample.as_f64());
+                found.node.insert(key, reading(&sample, snapshot.at));
             }
         }
         found
     }
 
-    fn gpu(&mut self, sample: &Sample<'_>) {
+    fn gpu(&mut self, sample: &Sample<'_>, at: Duration) {
         let Some(gpu) = sample.label("gpu") else { return };
         let instance = sample.label("gpu_instance").unwrap_or_default();
         let key = |what: &str| (gpu.to_owned(), instance.to_owned(), what.to_owned());
-        let value = sample.as_f64();
+        let value = reading(sample, at);
         match sample.metric {
+            m if m == &gpu::INFO => {
+                let minor = sample.label("minor").unwrap_or_default();
+                self.gpus.insert(gpu.to_owned(), minor.to_owned());
+            }
             m if m == &gpu::ENERGY => drop(self.energy.insert(key(""), value)),
             m if m == &gpu::UTILIZATION => drop(self.busy.insert(key(""), value)),
             m if m == &gpu::MEMORY_USED => drop(self.memory.insert(key(""), value)),
@@ -114,54 +93,19 @@ impl Counters {
         }
     }
 
-    /// What moved on a whole GPU since `before`. A counter that went back began anew: what it counted until then is lost.
-    pub(super) fn since(&self, before: &Self, gpu: &str) -> Moved {
-        let key = (gpu.to_owned(), String::new(), String::new());
-        let load = before.busy.get(&key).or_else(|| self.busy.get(&key));
-        let mut throttle_seconds = BTreeMap::new();
-        for ((of, _, reason), from) in before.throttle.range(key.clone()..) {
-            if of != gpu {
-                break;
-            }
-            let now = self.throttle.get(&(of.clone(), String::new(), reason.clone()));
-            if let Some(by) = now.map(|to| to - from).filter(|by| *by > 0.0) {
-                throttle_seconds.insert(reason.clone(), by);
-            }
-        }
-        Moved {
-            energy_joules: moved(&before.energy, &self.energy, &key),
-            busy: load.copied(),
-            throttle_seconds,
-        }
-    }
-
     /// Memory in use of a GPU or an instance, in bytes.
     pub(super) fn memory(&self, gpu: &str, instance: &str) -> Option<f64> {
         let key = (gpu.to_owned(), instance.to_owned(), String::new());
-        self.memory.get(&key).copied()
-    }
-
-    /// What all ports counted since `before`, by name.
-    pub(super) fn node_since(&self, before: &Self) -> BTreeMap<String, f64> {
-        let mut sums = BTreeMap::new();
-        for key in before.node.keys() {
-            if let Some(by) = moved(&before.node, &self.node, key) {
-                *sums.entry(key.0.clone()).or_default() += by;
-            }
-        }
-        sums
+        self.memory.get(&key).map(|(bytes, _)| *bytes)
     }
 }
 
-fn moved(before: &BTreeMap<Key, f64>, now: &BTreeMap<Key, f64>, key: &Key) -> Option<f64> {
-    let (from, to) = before.get(key).zip(now.get(key))?;
-    Some(to - from).filter(|by| *by >= 0.0)
+fn reading(sample: &Sample<'_>, at: Duration) -> Reading {
+    (sample.as_f64(), at.saturating_sub(sample.age))
 }
 
 /// The values of a collector.
 fn samples<'a>(snapshot: &'a Snapshot, collector: &str) -> impl Iterator<Item = Sample<'a>> {
     let found = snapshot.collector(collector).into_iter();
-    found
-        .flat_map(|c| c.samples(snapshot.at))
-        .filter(|s| s.metric.kind != Kind::Info)
+    found.flat_map(|c| c.samples(snapshot.at))
 }

@@ -1,15 +1,13 @@
-//! Where lines of jobs are kept, and the sums of those that run: on a thread of its own, since disks hang.
+//! Where lines of jobs are kept, and the sums of those that run.
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
-use std::thread;
 
 use collectors::BootId;
 use serde::{Deserialize, Serialize};
 
 use super::book::Book;
+use super::keeper::{Keeper, Kept};
 use super::line::Line;
 use crate::sys::store;
 
@@ -19,18 +17,6 @@ const MOST: u64 = 16 << 20;
 const OLDER: usize = 3;
 /// So much of the end of a file is read back, in bytes.
 const TAIL: u64 = 1 << 20;
-
-/// What is to be kept.
-#[derive(Debug)]
-pub enum Kept {
-    /// A job has ended.
-    Line(Arc<Line>),
-    /// The sums of those that run, as [`kept`] has them.
-    Book(String),
-}
-
-/// Takes what is to be kept.
-pub type Keeper = Sender<Kept>;
 
 /// The file of lines.
 pub fn lines_path(state_dir: &Path) -> PathBuf {
@@ -42,37 +28,33 @@ fn book_path(run_dir: &Path) -> PathBuf {
     run_dir.join("jobs.json")
 }
 
-/// Starts the thread.
+/// Starts the thread that keeps them.
 ///
 /// # Errors
 /// When it cannot be started.
 pub fn start(state_dir: &Path, run_dir: &Path) -> io::Result<Keeper> {
-    let (to, kept) = channel::<Kept>();
     let (lines, book) = (lines_path(state_dir), book_path(run_dir));
-    thread::Builder::new().name("jobs".to_owned()).spawn(move || {
-        let mut is_failing = [false; 2];
-        for kept in kept {
-            let [line_fails, book_fails] = &mut is_failing;
-            let (path, done, fails) = match &kept {
-                Kept::Line(line) => (&lines, append(&lines, line), line_fails),
-                Kept::Book(text) => {
-                    let done = store::replace(&book, text.as_bytes(), 0o600, false);
-                    (&book, done, book_fails)
-                }
-            };
-            match &done {
-                Err(error) if !*fails => {
-                    tracing::error!(path = %path.display(), %error, "what jobs have used is not written");
-                }
-                Ok(()) if *fails => {
-                    tracing::info!(path = %path.display(), "what jobs have used is written again")
-                }
-                _ => {}
+    let mut is_failing = [false; 2];
+    Keeper::start(move |kept| {
+        let [line_fails, book_fails] = &mut is_failing;
+        let (path, done, fails) = match kept {
+            Kept::Line(line) => (&lines, append(&lines, line), line_fails),
+            Kept::Book(text) => {
+                let done = store::replace(&book, text.as_bytes(), 0o600, false);
+                (&book, done, book_fails)
             }
-            *fails = done.is_err();
+        };
+        match &done {
+            Err(error) if !*fails => {
+                tracing::error!(path = %path.display(), %error, "what jobs have used is not written");
+            }
+            Ok(()) if *fails => {
+                tracing::info!(path = %path.display(), "what jobs have used is written again");
+            }
+            _ => {}
         }
-    })?;
-    Ok(to)
+        *fails = done.is_err();
+    })
 }
 
 fn append(path: &Path, line: &Line) -> io::Result<()> {

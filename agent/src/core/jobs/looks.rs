@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use collectors::{nvidia, rdma, slurm};
+
+use crate::exposition::Filter;
+
 /// A job that has just begun has no process yet, and its rules come with its first step.
 const FIRST: Duration = Duration::from_millis(250);
 /// However many begin and end, they are looked at no more often than this.
@@ -17,6 +21,12 @@ pub struct Looks {
     last: Option<Duration>,
     /// The time from the next look to the one after it.
     then: Option<Duration>,
+}
+
+/// Whom a look asks: those of whom anything is counted for a job. Others have their own pace.
+pub fn asked() -> Filter {
+    let all = [slurm::SPEC.name, nvidia::SPEC.name, rdma::SPEC.name];
+    Filter::Only(all.map(str::to_owned).to_vec())
 }
 
 impl Looks {
@@ -76,6 +86,14 @@ mod tests {
         assert_eq!(looks(&mut all, 100_000), [1250, 2250, 4250, 8250, 16_250]);
         all.stirred(at(20_000), false);
         assert_eq!(looks(&mut all, 100_000), [20_250]);
+    }
+
+    #[test]
+    fn a_look_asks_those_alone_whose_readings_a_line_is_made_of() {
+        let all = collectors::COLLECTORS.iter().map(|spec| spec.name);
+        let mut asked: Vec<&str> = all.filter(|name| asked().takes(name)).collect();
+        asked.sort_unstable();
+        assert_eq!(asked, ["nvidia", "rdma", "slurm"]);
     }
 
     #[test]

@@ -1,3 +1,8 @@
+mod ended;
+mod gaps;
+mod hidden;
+mod xids;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -6,7 +11,7 @@ use collectors::rdma::metrics as rdma;
 use collectors::slurm::metrics::{
     JOB_CPU, JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_INFO, JOB_MEMORY_PEAK, JOB_PROLOG, JOB_START,
 };
-use collectors::{Block, BootId};
+use collectors::{Block, BootId, Value};
 
 use super::*;
 use crate::core::ledger::Count;
@@ -18,38 +23,70 @@ const START: f64 = 1_795_227_100.0;
 /// What a node shows at one moment.
 #[derive(Clone)]
 struct Node {
-    /// Label, minor, joules, load.
+    /// Label, minor, joules (not a number: not read), load.
     gpus: Vec<(&'static str, &'static str, f64, f64)>,
-    /// Number, devices, processor time.
-    jobs: Vec<(&'static str, Vec<&'static str>, f64)>,
+    /// Its driver has not come back with any of them.
+    gpus_are_late: bool,
+    jobs: Vec<Job>,
     presence: Presence,
-    late: bool,
-    /// What the only port has sent.
-    sent: u64,
+    /// What the only port has sent. `None`: it could not be read.
+    sent: Option<u64>,
     /// Which life of a job of the same number it is.
     life: &'static str,
     has_prolog: bool,
+    /// When jobs that are added begin.
+    began: f64,
     /// Its worker has just begun: jobs are listed and not read.
     is_new: bool,
+}
+
+#[derive(Clone)]
+struct Job {
+    number: &'static str,
+    devices: Vec<&'static str>,
+    life: &'static str,
+    began: f64,
+    is_late: bool,
 }
 
 impl Node {
     fn new() -> Self {
         Self {
             gpus: vec![("GPU-0", "0", 1000.0, 0.5), ("GPU-1", "1", 2000.0, 1.0)],
+            gpus_are_late: false,
             jobs: Vec::new(),
             presence: Presence::Open,
-            late: false,
-            sent: 0,
+            sent: Some(0),
             life: "1",
             has_prolog: false,
+            began: START,
             is_new: false,
         }
     }
 
     fn with(&self, job: &'static str, devices: &[&'static str]) -> Self {
         let mut node = self.clone();
-        node.jobs.push((job, devices.to_vec(), 1.5));
+        node.jobs.push(Job {
+            number: job,
+            devices: devices.to_vec(),
+            life: self.life,
+            began: self.began,
+            is_late: false,
+        });
+        node
+    }
+
+    /// The reading of this job has not come back.
+    fn late(&self, job: &str) -> Self {
+        let mut node = self.clone();
+        let job = node.jobs.iter_mut().find(|j| j.number == job);
+        job.expect("a job of the node").is_late = true;
+        node
+    }
+
+    fn without_gpus(&self) -> Self {
+        let mut node = self.clone();
+        node.gpus_are_late = true;
         node
     }
 
@@ -65,27 +102,37 @@ impl Node {
         let gpus = sample::device("gpus", |b: &mut Block| {
             for (gpu, minor, joules, load) in &self.gpus {
                 b.info(&gpu::INFO, &[gpu, "", "", "", "", minor, "", "", "", "", ""]);
-                b.f64(&gpu::ENERGY, &[gpu], *joules);
+                let known = |v: f64| if v.is_nan() { Value::Absent } else { Value::F64(v) };
+                b.push(&gpu::ENERGY, &[gpu], known(*joules));
                 b.f64(&gpu::UTILIZATION, &[gpu], *load);
                 b.u64(&gpu::MEMORY_USED, &[gpu, ""], 1000);
-                b.f64(&gpu::CLOCK_EVENT_SECONDS, &[gpu, "hw_thermal"], *joules / 100.0);
+                b.push(
+                    &gpu::CLOCK_EVENT_SECONDS,
+                    &[gpu, "hw_thermal"],
+                    known(*joules / 100.0),
+                );
             }
         });
-        let job = |(job, devices, cpu): &(&str, Vec<&str>, f64)| {
-            sample::device(&format!("job_{job}:{}", self.life), |b: &mut Block| {
-                b.info(&JOB_INFO, &[job, "1000", "proja", "", "", "", ""]);
-                b.info(&JOB_FOLDER, &[job, &format!("job_{job}")]);
-                b.f64(&JOB_START, &[job], START);
-                b.f64(&JOB_CPU, &[job], *cpu);
-                b.u64(&JOB_MEMORY_PEAK, &[job], 4096);
+        let job = |job: &Job| {
+            let number = job.number;
+            let mut state = sample::device(&format!("job_{number}:{}", job.life), |b: &mut Block| {
+                b.info(&JOB_INFO, &[number, "1000", "proja", "", "", "", ""]);
+                b.info(&JOB_FOLDER, &[number, &format!("job_{number}")]);
+                b.f64(&JOB_START, &[number], job.began);
+                b.f64(&JOB_CPU, &[number], 1.5);
+                b.u64(&JOB_MEMORY_PEAK, &[number], 4096);
                 if self.has_prolog {
-                    b.info(&JOB_PROLOG, &[job]);
+                    b.info(&JOB_PROLOG, &[number]);
                 }
-                b.info(&JOB_DEVICES, &[job, ""]);
-                for device in devices {
-                    b.info(&JOB_DEVICE, &[job, device]);
+                b.info(&JOB_DEVICES, &[number, ""]);
+                for device in &job.devices {
+                    b.info(&JOB_DEVICE, &[number, device]);
                 }
-            })
+            });
+            if job.is_late {
+                state.late = sample::late("").late;
+            }
+            state
         };
         (gpus, self.jobs.iter().map(job).collect())
     }
@@ -93,13 +140,13 @@ impl Node {
     /// As it is read at that time of the wall clock, by which the one since boot goes too.
     fn snapshot(&self, wall: f64) -> Snapshot {
         let at = sample::AT + Duration::from_secs_f64(wall - START);
-        let (gpus, mut jobs) = self.devices();
-        if self.late {
-            jobs.push(sample::late("another"));
+        let (mut gpus, mut jobs) = self.devices();
+        if self.gpus_are_late {
+            gpus.late = sample::late("").late;
         }
         let mut snapshot = sample::snapshot(Vec::new());
         let port = sample::device("port", |b: &mut Block| {
-            b.u64(&rdma::PORT_XMIT_DATA, &["mlx5_0", "1"], self.sent);
+            b.maybe_u64(&rdma::PORT_XMIT_DATA, &["mlx5_0", "1"], self.sent);
         });
         for collector in &mut snapshot.collectors {
             match collector.spec.name {
@@ -140,13 +187,13 @@ fn a_job_has_a_line_when_it_has_ended() {
     let (mut book, node) = (Book::default(), Node::new());
     let mut running = node.with("7", &["nvidia1"]);
     assert_eq!(take(&mut book, &running, START + 1.0), []);
-    running.sent = 500;
+    running.sent = Some(500);
     assert_eq!(
         take(&mut book, &running.joules([1100.0, 2600.0]), START + 11.0),
         []
     );
     let mut after = node.joules([1200.0, 2900.0]);
-    after.sent = 800;
+    after.sent = Some(800);
     let lines = take(&mut book, &after, START + 16.0);
     let expected = Line {
         job: "7".to_owned(),
@@ -241,8 +288,7 @@ fn while_nobody_looks_nothing_ends() {
     let mut blind = node.clone();
     blind.presence = Presence::Unknown;
     assert_eq!(take(&mut book, &blind, START + 10.0), []);
-    let mut late = node.clone();
-    late.late = true;
+    let late = node.with("7", &["nvidia0"]).late("7");
     assert_eq!(take(&mut book, &late, START + 20.0), []);
     let mut new = node.with("7", &["nvidia0"]);
     new.is_new = true;
@@ -271,7 +317,7 @@ fn a_job_that_was_told_of_and_never_read_has_a_line_too() {
     book.began("job_7", START);
     book.began("system", START);
     assert_eq!(take(&mut book, &node, START + 0.1), [], "not read yet");
-    book.left("job_7");
+    book.left("job_7", START + 0.4);
     let lines = take(&mut book, &node, START + 0.5);
     assert_eq!(lines.len(), 1);
     assert_eq!((lines[0].job.as_str(), lines[0].readings), ("7", 0));
@@ -287,7 +333,7 @@ fn a_job_that_is_requeued_has_a_line_for_each_run() {
     let (mut book, node) = (Book::default(), Node::new());
     take(&mut book, &node.with("7", &["nvidia0"]), START);
     // Told by the kernel.
-    book.left("job_7");
+    book.left("job_7", START + 5.0);
     book.began("job_7", START + 5.0);
     assert_eq!(closed(&mut book).len(), 1);
     // Seen by its readings alone.
@@ -302,96 +348,46 @@ fn a_job_that_is_requeued_has_a_line_for_each_run() {
 }
 
 #[test]
-fn an_epilog_tells_how_a_job_ended_before_its_end_is_seen_or_after() {
-    let end = |signal| End {
-        exit_code: 0,
-        signal,
-        derived: 0,
-    };
-    let (mut book, mut node) = (Book::default(), Node::new());
-    node.has_prolog = true;
-    take(
-        &mut book,
-        &node.with("7", &[]).with("8", &[]).with("9", &[]),
-        START,
-    );
-    book.told(7, end(0), START + 1.0);
-    let lines = take(&mut book, &node, START + 2.0);
-    let results = |lines: &[Line]| -> Vec<_> { lines.iter().map(|l| (l.job.clone(), l.result())).collect() };
-    assert_eq!(results(&lines), [("7".to_owned(), "completed_or_cancelled")]);
-    // The others wait, and are shown as ended meanwhile.
-    let waiting: Vec<_> = book
-        .view()
-        .running
-        .into_iter()
-        .map(|l| (l.job, l.ended))
-        .collect();
-    assert_eq!(
-        waiting,
-        [
-            ("8".to_owned(), Some(START + 2.0)),
-            ("9".to_owned(), Some(START + 2.0))
-        ]
-    );
-    book.told(8, end(15), START + 3.0);
-    assert_eq!(results(&closed(&mut book)), [("8".to_owned(), "killed")]);
-    assert_eq!(take(&mut book, &node, START + 600.0), []);
-    assert_eq!(
-        results(&take(&mut book, &node, START + 603.0)),
-        [("9".to_owned(), "unknown")]
-    );
-    let counted = book.view().results;
-    assert_eq!(
-        (
-            counted["completed_or_cancelled"],
-            counted["killed"],
-            counted["unknown"]
-        ),
-        (1, 1, 1)
-    );
-}
-
-#[test]
-fn an_xid_is_of_the_job_that_had_the_gpu_though_it_ended_by_it() {
-    let (mut book, node) = (Book::default(), Node::new());
-    let xids = |n| {
-        let count = Count { count: n, last: 0 };
-        BTreeMap::from([("GPU-0".to_owned(), BTreeMap::from([(31, count)]))])
-    };
-    // One from before the first look is nobody's.
-    book.take(&node.with("7", &["nvidia0"]).snapshot(START), &xids(4), START);
-    book.take(
-        &node.with("8", &["nvidia0"]).snapshot(START + 5.0),
-        &xids(6),
-        START + 5.0,
-    );
-    let lines = closed(&mut book);
-    assert_eq!((lines[0].job.as_str(), &lines[0].xids), ("7", &[(31, 2)].into()));
-    book.take(
-        &node.with("8", &["nvidia0"]).snapshot(START + 9.0),
-        &xids(7),
-        START + 9.0,
-    );
-    book.take(&node.snapshot(START + 9.0), &xids(7), START + 9.0);
-    assert_eq!(closed(&mut book)[0].xids, [(31, 1)].into());
-}
-
-#[test]
 fn a_daemon_that_starts_anew_goes_on_with_the_sums() {
     let dir = tempfile::tempdir().unwrap();
     let boot = BootId("b".to_owned());
     let (mut book, node) = (Book::default(), Node::new());
     take(&mut book, &node.with("7", &["nvidia0"]), START);
     let keeper = start(dir.path(), dir.path()).unwrap();
-    keeper.send(Kept::Book(kept(&book, &boot).unwrap())).unwrap();
-    // Lines are written in order: once this one is there, so are the sums.
-    keeper.send(Kept::Line(Line::default().into())).unwrap();
-    let is_there = || Ok((recall(dir.path()).len() == 1).then_some(()));
-    testkit::wait::until("the line", Duration::from_secs(60), is_there).unwrap();
-    let mut again = restore(dir.path(), &boot);
+    keeper.line(Line::default().into());
+    // Lines go before sums.
+    keeper.book(kept(&book, &boot).unwrap());
+    let is_there = || {
+        let again = restore(dir.path(), &boot);
+        Ok((!again.view().running.is_empty()).then_some(again))
+    };
+    let mut again = testkit::wait::until("the sums", Duration::from_secs(60), is_there).unwrap();
+    assert_eq!(recall(dir.path()).len(), 1);
     let lines = take(&mut again, &node.joules([1100.0, 2000.0]), START + 40.0);
     assert_eq!(
         (lines[0].gpu_seconds, lines[0].gpu_energy_joules),
         (40.0, Some(100.0))
     );
+}
+
+/// What was shown last is what was kept last, so that a counter does not go back.
+#[test]
+fn what_a_daemon_that_starts_anew_shows_first_is_what_was_shown_last() {
+    let dir = tempfile::tempdir().unwrap();
+    let boot = BootId("b".to_owned());
+    let (mut book, mut node) = (Book::default(), Node::new());
+    let job = node.with("7", &["nvidia0"]);
+    take(&mut book, &job, START);
+    take(&mut book, &job.joules([1300.0, 2000.0]), START + 30.0);
+    let path = dir.path().join("jobs.json");
+    crate::sys::store::replace(&path, kept(&book, &boot).unwrap().as_bytes(), 0o600, false).unwrap();
+    let mut again = restore(dir.path(), &boot);
+    assert_eq!(again.view().running, book.view().running);
+    // Neither before its workers have told anything, nor after so long that whose the GPU was is not known.
+    node.presence = Presence::Unknown;
+    assert_eq!(take(&mut again, &node, START + 31.0), []);
+    assert_eq!(again.view().running, book.view().running);
+    take(&mut again, &job.joules([9000.0, 2000.0]), START + 200.0);
+    let line = &again.view().running[0];
+    assert_eq!((line.gpu_seconds, line.gpu_energy_joules), (30.0, Some(300.0)));
 }

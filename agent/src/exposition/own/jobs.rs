@@ -2,15 +2,20 @@
 
 use collectors::{Metric, Value};
 
-use super::metrics::{JOB_GPU_BUSY, JOB_GPU_ENERGY, JOB_GPU_MEMORY, JOB_GPU_SECONDS, JOBS_ENDED};
+use super::OwnFacts;
+use super::metrics::{
+    JOB_GPU_BUSY, JOB_GPU_ENERGY, JOB_GPU_MEMORY, JOB_GPU_SECONDS, JOB_LINES_DROPPED, JOBS_ENDED, JOBS_HIDDEN,
+};
 use super::writer::Writer;
-use crate::core::jobs::{GpuUse, JobsView};
+use crate::core::jobs::{GpuUse, Hidden, Line};
 
-pub(super) fn render(jobs: &JobsView, w: &mut Writer<'_>) {
+pub(super) fn render(facts: &OwnFacts, hidden: &Hidden, w: &mut Writer<'_>) {
+    let jobs = &facts.jobs;
+    // One that waits for its epilog alone has no GPU any more.
+    let is_shown = |line: &&Line| line.ended.is_none() && !hidden.job(&line.job);
     let mut each = |metric: &'static Metric, value: fn(&GpuUse) -> Option<f64>| {
         w.family(metric, |f| {
-            // One that waits for its epilog alone has no GPU any more.
-            for line in jobs.running.iter().filter(|line| line.ended.is_none()) {
+            for line in jobs.running.iter().filter(is_shown) {
                 for gpu in &line.gpus {
                     if let Some(value) = value(gpu) {
                         f.put(&[&gpu.gpu, &gpu.gpu_instance, &line.job], Value::F64(value));
@@ -28,4 +33,6 @@ pub(super) fn render(jobs: &JobsView, w: &mut Writer<'_>) {
             f.u64(&[result], *n);
         }
     });
+    w.family(&JOBS_HIDDEN, |f| f.u64(&[], hidden.count()));
+    w.family(&JOB_LINES_DROPPED, |f| f.u64(&[], facts.job_lines_dropped));
 }

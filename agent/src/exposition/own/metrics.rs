@@ -68,6 +68,10 @@ own! {
         "Memory in use of a GPU of a job, or of its instance, the job's part." "slurm_job_gpu_info, gpu_memory_used_bytes"
     JOBS_ENDED "slurm_jobs_ended_total" Counter None ["result"]
         "Jobs that have ended on this node: completed_or_cancelled (the epilog of a job that was cancelled is told exit code 0 too), failed, killed, out_of_memory as the epilog's hook tells, else unknown." "the job's cgroup, SLURM_JOB_EXIT_CODE2"
+    JOBS_HIDDEN "slurm_jobs_hidden" Gauge None []
+        "Jobs that run and have no series of their own, the youngest of more than slurm.jobs.max_jobs. Their lines are written." "slurm.jobs.max_jobs"
+    JOB_LINES_DROPPED "nodewarden_job_lines_dropped_total" Counter None []
+        "Lines of jobs that have ended and are lost, because the disk of the state directory took none and more than 4096 waited." "daemon"
     UNCOUNTED "nodewarden_events_uncounted_total" Counter None []
         "Events of more devices or codes than are told apart; they were judged all the same." "ledger"
     OVERRUNS "nodewarden_kernel_log_overruns_total" Counter None []

@@ -76,10 +76,10 @@ impl Engine {
             seq: event.seq,
         };
         let is_old = event.history || (of_log && self.log.is_stale(event, now));
-        self.when = if is_old { When::Long } else { When::Now };
         self.out.acknowledge = true;
         self.state.cursors.insert(collector.to_owned(), cursor);
         let wall = self.log.wall(event, now, self.now.wall);
+        self.when = if is_old { When::Long } else { When::At(wall) };
         let count = event.count.max(1);
         // The clock of the kernel's log is not the one of the other source: over weeks they drift apart by minutes.
         let at_us = if self.log.is_live() {
@@ -219,7 +219,7 @@ impl Engine {
         self.out.tick = true;
         self.name_gpus(snapshot);
         self.affinity = nearest(snapshot, &self.state.inventory);
-        self.tenants.look(owners(snapshot));
+        self.tenants.look(owners(snapshot), self.now.wall);
         self.when = When::SinceTick;
         let host = Host::of(snapshot);
         // Two snapshots may hold one and the same reading.

@@ -164,8 +164,8 @@ async fn answer<C: Core>(request: Request, uid: u32, core: &C) -> Reply {
         Request::JobEnded { .. } if uid != 0 && uid != nix::unistd::geteuid().as_raw() => {
             Reply::Refused(format!("not permitted: uid {uid} is not root, as epilogs are"))
         }
-        Request::JobEnded { job, end } => {
-            core.job_ended(job, end);
+        Request::JobEnded { job, end, began } => {
+            core.job_ended(job, end, began);
             Reply::Done("taken".to_owned())
         }
         // They belong to a connection, not to a request.

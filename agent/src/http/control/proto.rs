@@ -13,7 +13,7 @@ use crate::health::Mode;
 use crate::health::view::{IncidentView, View};
 
 /// A request, one line.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "verb", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Request {
     /// Everything there is to show.
@@ -56,6 +56,9 @@ pub enum Request {
         job: u32,
         /// How.
         end: End,
+        /// When its prolog was, as a Unix time: a job that is requeued runs more than once.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        began: Option<f64>,
     },
 }
 

@@ -205,3 +205,14 @@ fn a_gpus_jobs_are_its_owners_and_the_nodes_are_all() {
     assert_eq!(jobs_on(&owners, &Subject::gpu("GPU-3")), [""; 0]);
     assert_eq!(jobs_on(&owners, &Subject::node()), ["7", "8"]);
 }
+
+/// Two clusters count for themselves, and name cgroups by SLUID.
+#[test]
+fn a_number_of_two_jobs_has_no_gpus() {
+    let node = Node::four()
+        .job("7", "sFR5M7XZ5Z3000", &["nvidia0"])
+        .job("7", "sFR5M7XZ5Z3001", &["nvidia1"])
+        .job("8", "sFR5M7XZ5Z3002", &["nvidia2"])
+        .process("GPU-3", "", "500", "sFR5M7XZ5Z3000");
+    assert_eq!(node.owners(), ["GPU-2 8 device_program 1"]);
+}

@@ -1,0 +1,87 @@
+//! Which jobs have no series of their own, where there are more than a page is to hold.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use collectors::slurm::metrics::{JOB_INFO, JOB_START};
+use collectors::slurm::{self, MAX_JOBS};
+use collectors::{Settings, Subject};
+
+use super::line::Line;
+use crate::config::Config;
+use crate::core::snapshot::Snapshot;
+
+/// `slurm.jobs.max_jobs`: so many jobs have series of their own on a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MaxJobs(pub usize);
+
+impl Default for MaxJobs {
+    fn default() -> Self {
+        Self(MAX_JOBS)
+    }
+}
+
+impl MaxJobs {
+    /// As it is configured.
+    pub fn of(config: &Config) -> Self {
+        let table = config.collectors.get(slurm::SPEC.name).cloned();
+        // Its collector has found nothing wrong with it.
+        let known = slurm::max_jobs(&Settings::new(table.unwrap_or_default()));
+        known.map_or_else(|_| Self::default(), Self)
+    }
+}
+
+/// The youngest of more jobs than are shown.
+#[derive(Debug, Default)]
+pub struct Hidden {
+    jobs: BTreeSet<String>,
+    subjects: BTreeSet<String>,
+}
+
+impl Hidden {
+    /// Of those that a snapshot has, and those that the ledger has.
+    pub fn of(snapshot: &Snapshot, lines: &[Line], MaxJobs(max): MaxJobs) -> Self {
+        let Some(collector) = snapshot.collector(slurm::SPEC.name) else {
+            return Self::default();
+        };
+        if collector.devices.len().saturating_add(lines.len()) <= max {
+            return Self::default();
+        }
+        let lines = lines.iter().filter(|line| line.ended.is_none());
+        let mut began: BTreeMap<&str, f64> = lines.map(|line| (line.job.as_str(), line.began)).collect();
+        let mut subjects = Vec::new();
+        for sample in collector.samples(snapshot.at) {
+            let [job, ..] = sample.labels else { continue };
+            let job = job.as_str();
+            if sample.metric == &JOB_INFO {
+                subjects.push((job, sample.subject));
+                began.entry(job).or_insert(f64::INFINITY);
+            } else if sample.metric == &JOB_START {
+                began.insert(job, sample.as_f64());
+            }
+        }
+        let mut all: Vec<(f64, u64, &str)> = began
+            .into_iter()
+            .map(|(job, began)| (began, job.parse().unwrap_or(u64::MAX), job))
+            .collect();
+        all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)).then(a.2.cmp(b.2)));
+        let jobs: BTreeSet<String> = all.iter().skip(max).map(|(.., job)| (*job).to_owned()).collect();
+        let theirs = subjects.into_iter().filter(|(job, _)| jobs.contains(*job));
+        let subjects = theirs.map(|(_, subject)| subject.name.clone()).collect();
+        Self { jobs, subjects }
+    }
+
+    /// Whether a job has no series of its own.
+    pub fn job(&self, job: &str) -> bool {
+        self.jobs.contains(job)
+    }
+
+    /// Whether a device of a collector is such a job.
+    pub fn device(&self, subject: &Subject) -> bool {
+        !self.subjects.is_empty() && self.subjects.contains(&subject.name)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.jobs.len() as u64
+    }
+}

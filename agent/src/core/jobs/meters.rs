@@ -1,0 +1,122 @@
+//! The last value of each counter, kept until it is read again: one reading that fails loses nothing of what was counted.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::counters::{Counters, Key, Reading};
+
+/// Whose a GPU was while nobody looked for longer is not known.
+pub(super) const BLIND: Duration = Duration::from_secs(60);
+/// Readings that are so far apart are of one look: each collector has its own pace.
+const APART: Duration = Duration::from_secs(2);
+
+type Values = BTreeMap<Key, Reading>;
+
+/// What was read last of each, no longer ago than [`BLIND`].
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Meters {
+    #[serde(with = "pairs")]
+    energy: Values,
+    #[serde(with = "pairs")]
+    throttle: Values,
+    #[serde(with = "pairs")]
+    busy: Values,
+    #[serde(with = "pairs")]
+    node: Values,
+}
+
+/// JSON has no maps by more than a text.
+mod pairs {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::Values;
+
+    pub(super) fn serialize<S: Serializer>(map: &Values, to: S) -> Result<S::Ok, S::Error> {
+        map.iter().collect::<Vec<_>>().serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Values, D::Error> {
+        Ok(Vec::deserialize(from)?.into_iter().collect())
+    }
+}
+
+/// What moved on a GPU since it was read last.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Moved {
+    pub(super) energy_joules: Option<f64>,
+    /// 0 to 1: as it was read last, else as it is now.
+    pub(super) load: Option<f64>,
+    pub(super) throttle_seconds: BTreeMap<String, f64>,
+}
+
+/// What moved on a port.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct OnPort<'a> {
+    /// What it is, as a line calls it.
+    pub(super) name: &'a str,
+    pub(super) by: f64,
+    /// When it was read before.
+    pub(super) from: Duration,
+}
+
+impl Meters {
+    /// What moved on a whole GPU whose owners have been the same `since` then: what was read before is another's too.
+    pub(super) fn gpu(&self, now: &Counters, gpu: &str, since: Duration) -> Moved {
+        let key = (gpu.to_owned(), String::new(), String::new());
+        let is_theirs = |at: Duration| at + APART >= since;
+        let load = self.busy.get(&key).filter(|(_, at)| is_theirs(*at));
+        let mut throttle_seconds = BTreeMap::new();
+        for (reason, (seconds, from)) in now.throttle.range(key.clone()..).map_while(|(k, to)| {
+            let is_it = k.0 == gpu && k.1.is_empty();
+            is_it.then(|| (k.2.clone(), moved(&self.throttle, k, *to).unwrap_or_default()))
+        }) {
+            if seconds > 0.0 && is_theirs(from) {
+                throttle_seconds.insert(reason, seconds);
+            }
+        }
+        let energy = now.energy.get(&key);
+        let energy = energy.and_then(|to| moved(&self.energy, &key, *to));
+        Moved {
+            energy_joules: energy.filter(|(_, from)| is_theirs(*from)).map(|(by, _)| by),
+            load: load.or_else(|| now.busy.get(&key)).map(|(load, _)| *load),
+            throttle_seconds,
+        }
+    }
+
+    /// What moved on ports.
+    pub(super) fn ports<'a>(&'a self, now: &'a Counters) -> impl Iterator<Item = OnPort<'a>> {
+        now.node.iter().filter_map(|(key, to)| {
+            let (by, from) = moved(&self.node, key, *to)?;
+            let name = key.0.as_str();
+            Some(OnPort { name, by, from })
+        })
+    }
+
+    /// Takes over what was read.
+    pub(super) fn take(&mut self, now: &Counters, at: Duration) {
+        for (kept, new) in [
+            (&mut self.energy, &now.energy),
+            (&mut self.throttle, &now.throttle),
+            (&mut self.busy, &now.busy),
+            (&mut self.node, &now.node),
+        ] {
+            kept.extend(new.iter().map(|(key, value)| (key.clone(), *value)));
+            kept.retain(|_, (_, read)| at.saturating_sub(*read) <= BLIND);
+        }
+    }
+}
+
+/// By how much, and since when. A counter that went back began anew: what it counted until then is lost.
+fn moved(before: &Values, key: &Key, (to, at): Reading) -> Option<(f64, Duration)> {
+    let (from, read) = *before.get(key)?;
+    let by = to - from;
+    (by >= 0.0 && at.saturating_sub(read) <= BLIND).then_some((by, read))
+}
+
+/// Whether a reading of a port at that time is no older than a job that began to be seen `since` then.
+pub(super) fn covers(from: Duration, since: Duration) -> bool {
+    from + APART >= since
+}

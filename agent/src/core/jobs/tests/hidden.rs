@@ -1,0 +1,63 @@
+//! More jobs than a page is to hold.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::*;
+use crate::exposition::{Encoder, Format, OwnFacts, Page, Selection};
+
+/// A page of three jobs on one GPU, of which so many may have series of their own.
+fn page(max: usize) -> String {
+    let mut node = Node::new();
+    for (seconds, job) in [(0.0, "9"), (2.0, "7"), (1.0, "8")] {
+        node.began = START + seconds;
+        node = node.with(job, &["nvidia0"]);
+    }
+    let mut book = Book::default();
+    take(&mut book, &node, START + 10.0);
+    take(&mut book, &node.joules([1100.0, 2000.0]), START + 20.0);
+    let page = Page {
+        snapshot: Arc::new(node.snapshot(START + 20.0)),
+        view: Arc::new(sample::view()),
+        facts: OwnFacts {
+            jobs: Arc::new(book.view()),
+            max_jobs: MaxJobs(max),
+            ..OwnFacts::default()
+        },
+    };
+    let mut out = Vec::new();
+    Encoder::default().page(&page, None, &Selection::default(), Format::Text, &mut out);
+    String::from_utf8(out).unwrap()
+}
+
+/// Family and job of each series of a job.
+fn series(page: &str) -> BTreeSet<(&str, &str)> {
+    let jobs = page.lines().filter_map(|line| {
+        let (family, labels) = line.split_once('{')?;
+        let (_, job) = labels.split_once("jobid=\"")?;
+        Some((family, job.split('"').next()?))
+    });
+    jobs.collect()
+}
+
+#[test]
+fn the_youngest_of_too_many_jobs_have_no_series_and_are_counted() {
+    let all = page(3);
+    let jobs: BTreeSet<&str> = series(&all).iter().map(|(_, job)| *job).collect();
+    assert_eq!(jobs, ["7", "8", "9"].into());
+    assert!(all.contains("\nslurm_jobs_hidden 0\n"), "{all}");
+
+    let fewer = page(2);
+    let expected: BTreeSet<_> = series(&all).into_iter().filter(|(_, job)| *job != "7").collect();
+    for family in [
+        "slurm_job_info",
+        "slurm_job_cpu_seconds_total",
+        "slurm_job_gpu_info",
+        "slurm_job_gpu_seconds_total",
+        "slurm_job_gpu_memory_bytes",
+    ] {
+        assert!(expected.contains(&(family, "8")), "{family}: {all}");
+    }
+    assert_eq!(series(&fewer), expected);
+    assert!(fewer.contains("\nslurm_jobs_hidden 1\n"), "{fewer}");
+}
