@@ -61,7 +61,9 @@ fn page(node: &Node) -> Vec<Sample> {
         last = node.try_metrics().unwrap_or_default();
         let uses = |job: &&str| {
             let named = |name| of(&last, name).any(|s| s.label("jobid") == Some(job));
-            named("slurm_job_gpu_memory_bytes") && named("slurm_job_gpu_info")
+            // An instance does not say whether it works.
+            let is_known = named("slurm_job_gpu_busy_seconds_total") || *job == WITH_INSTANCE;
+            named("slurm_job_gpu_memory_bytes") && named("slurm_job_gpu_info") && is_known
         };
         let all = JOBS.iter().chain(&[WITH_INSTANCE]).all(uses);
         Ok(all.then(|| last.clone()))
@@ -114,8 +116,30 @@ fn tests(pages: [&[Sample]; 2], expected: &[(&str, Vec<(String, f64)>)]) -> Stri
             writeln!(text, "    - labels: '{labels}'\n      value: {value}").unwrap();
         }
     }
-    text
+    text + PARTLY_KNOWN
 }
+
+/// A job that has a GPU which says what it does, one that does not, and an instance; and one that has an instance only.
+const PARTLY_KNOWN: &str = r#"
+- interval: 1m
+  input_series:
+  - series: 'slurm_job_gpu_seconds_total{gpu="a",jobid="99"}'
+    values: '0 60'
+  - series: 'slurm_job_gpu_busy_seconds_total{gpu="a",jobid="99"}'
+    values: '0 30'
+  - series: 'slurm_job_gpu_seconds_total{gpu="b",jobid="99"}'
+    values: '0 60'
+  - series: 'slurm_job_gpu_seconds_total{gpu="c",gpu_instance="1/0",jobid="99"}'
+    values: '0 60'
+  - series: 'slurm_job_gpu_seconds_total{gpu="c",gpu_instance="2/0",jobid="98"}'
+    values: '0 60'
+  promql_expr_test:
+  - expr: 'jobid:slurm_job_gpu_busy:ratio_rate5m'
+    eval_time: 1m
+    exp_samples:
+    - labels: 'jobid:slurm_job_gpu_busy:ratio_rate5m{jobid="99"}'
+      value: 0.5
+"#;
 
 #[test]
 fn shards_an_instance_and_whole_gpus_add_up() {
@@ -155,8 +179,17 @@ fn shards_an_instance_and_whole_gpus_add_up() {
                 Vec::new(),
             ),
             (
+                "count(sum by (gpu, gpu_instance) (slurm_job_gpu_memory_bytes) - on (gpu, gpu_instance) gpu_memory_used_bytes)",
+                vec![("{}".to_owned(), 4.0)],
+            ),
+            (
                 "count(jobid:slurm_job_gpu_memory_bytes:sum)",
                 vec![("{}".to_owned(), 4.0)],
+            ),
+            // An instance says nothing of its work.
+            (
+                "count by (jobid) (jobid:slurm_job_gpu_busy:ratio_rate5m)",
+                JOBS.map(|id| (format!("{{jobid=\"{id}\"}}"), 1.0)).to_vec(),
             ),
             // Two jobs that share a GPU have as much of its time together as any job has of one that is its own.
             (

@@ -34,7 +34,7 @@ fn table<'a>(title: &str, jobs: impl Iterator<Item = &'a Line>, screen: &Screen)
             Cell::new(lasted(line)),
             Cell::painted(paint(line), result(line)),
             Cell::new(span(Some(line.gpu_seconds).filter(|s| *s > 0.0))),
-            Cell::new(busy(line.gpu_busy_seconds, line.gpu_seconds)),
+            Cell::new(busy(line.gpu_busy_seconds, line.gpu_watched_seconds())),
             Cell::new(energy(line.gpu_energy_joules)),
             Cell::new(names(line)),
         ]);
@@ -89,7 +89,10 @@ pub(super) fn one(line: &Line, screen: &Screen) -> String {
                 .unwrap_or_default(),
         ),
         ("GPU time", span(Some(line.gpu_seconds).filter(|s| *s > 0.0))),
-        ("GPU busy", busy(line.gpu_busy_seconds, line.gpu_seconds)),
+        (
+            "GPU busy",
+            busy(line.gpu_busy_seconds, line.gpu_watched_seconds()),
+        ),
         ("GPU energy", energy(line.gpu_energy_joules)),
         ("throttled", throttled(&line.gpu_throttle_seconds)),
         (
@@ -176,6 +179,7 @@ fn span(seconds: Option<f64>) -> String {
     seconds.map(screen::span).unwrap_or_default()
 }
 
+/// A part of the time in which it is known, in percent.
 fn busy(busy: Option<f64>, all: f64) -> String {
     let share = busy.filter(|_| all > 0.0).map(|busy| busy / all * 100.0);
     share.map(|share| format!("{share:.0} %")).unwrap_or_default()

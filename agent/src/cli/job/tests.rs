@@ -67,6 +67,28 @@ fn jobs_are_listed_with_what_they_used_and_how_they_ended() {
     assert_eq!(none, "no job has been seen on this node\n");
 }
 
+/// Instances do not say whether they work.
+#[test]
+fn gpus_are_busy_for_a_part_of_the_time_in_which_that_is_known() {
+    let mut mixed = line("9");
+    mixed.gpus.push(GpuUse {
+        gpu: "GPU-7".to_owned(),
+        gpu_instance: "1/0".to_owned(),
+        seconds: 60.0,
+        ..GpuUse::default()
+    });
+    mixed.gpu_seconds = 80.0;
+    let text = show::one(&mixed, &PLAIN);
+    let busy: Vec<&str> = text.lines().filter(|l| l.contains("GPU busy")).collect();
+    assert!(busy.len() == 1 && busy[0].contains("75 %"), "{text}");
+    let jobs = JobsView {
+        running: vec![mixed],
+        ..JobsView::default()
+    };
+    let text = show::all(&jobs, &PLAIN);
+    assert!(text.contains("75 %"), "{text}");
+}
+
 #[test]
 fn one_job_is_shown_in_full_and_only_what_is_known_of_it() {
     let jobs = jobs();

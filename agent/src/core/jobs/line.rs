@@ -141,6 +141,12 @@ impl Line {
         }
     }
 
+    /// For how long it had GPUs that say whether they have work, in seconds: what [`Line::gpu_busy_seconds`] is a part of.
+    pub fn gpu_watched_seconds(&self) -> f64 {
+        let watched = self.gpus.iter().filter(|gpu| gpu.busy_seconds.is_some());
+        watched.map(|gpu| gpu.seconds).sum()
+    }
+
     /// Sums of what it used of its GPUs.
     pub(super) fn sum(&mut self) {
         let all = &self.gpus;
