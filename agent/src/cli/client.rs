@@ -3,9 +3,11 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::dirs;
+use super::screen::ColourArgs;
 use crate::http::control::{Reply, Request, SOCKET};
 
 /// The most that a reply may hold, in bytes.
@@ -25,6 +27,42 @@ pub(super) struct Down {
 /// Sends one request and waits for its reply.
 pub(super) fn ask(run_dir: &Path, request: &Request) -> Result<Reply, Down> {
     ask_within(run_dir, request, PATIENCE)
+}
+
+/// What the reply to a request holds: `take` gives it, or nothing where the reply is of another kind.
+pub(super) fn answer<T>(
+    run_dir: &Path,
+    request: &Request,
+    take: impl FnOnce(Reply) -> Option<T>,
+) -> anyhow::Result<T> {
+    match ask(run_dir, request)? {
+        Reply::Refused(text) => anyhow::bail!(text),
+        reply => take(reply).ok_or_else(|| Down::odd(run_dir).into()),
+    }
+}
+
+/// What a command that shows something is told besides.
+#[derive(Debug, clap::Args)]
+pub(super) struct ShowArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) colour: ColourArgs,
+    /// The daemon's run directory.
+    #[arg(long, value_name = "DIR")]
+    pub(super) run_dir: Option<PathBuf>,
+}
+
+impl ShowArgs {
+    /// Asks the daemon that it names.
+    pub(super) fn ask<T>(
+        &self,
+        request: &Request,
+        take: impl FnOnce(Reply) -> Option<T>,
+    ) -> anyhow::Result<T> {
+        answer(&dirs::to_read(self.run_dir.as_deref()), request, take)
+    }
 }
 
 /// The same, with a limit for each wait on the socket.

@@ -2,14 +2,13 @@
 
 mod show;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::client::{self, Down};
+use super::client::ShowArgs;
 use super::{dirs, screen};
 use crate::core::jobs::{JobsView, Line};
 use crate::http::control::{Reply, Request};
-use screen::{ColourArgs, Screen};
+use screen::Screen;
 
 /// The arguments of `nodewarden job`.
 #[derive(Debug, clap::Args)]
@@ -17,35 +16,27 @@ pub(super) struct JobArgs {
     /// A job's number. Default: all that run, and the last that ended.
     #[arg(value_name = "ID")]
     id: Option<String>,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    colour: ColourArgs,
-    /// The daemon's run directory.
-    #[arg(long, value_name = "DIR")]
-    run_dir: Option<PathBuf>,
+    show: ShowArgs,
 }
 
 /// Prints it.
 pub(super) fn job(args: &JobArgs) -> anyhow::Result<ExitCode> {
-    let dir = dirs::to_read(args.run_dir.as_deref());
-    let jobs = match client::ask(&dir, &Request::Jobs)? {
-        Reply::Jobs(jobs) => jobs,
-        Reply::Refused(text) => anyhow::bail!(text),
-        _ => return Err(Down::odd(&dir).into()),
-    };
-    let screen = Screen::now(args.colour.colour);
+    let jobs = args.show.ask(&Request::Jobs, |reply| match reply {
+        Reply::Jobs(jobs) => Some(jobs),
+        _ => None,
+    })?;
+    let screen = Screen::now(args.show.colour.colour);
     let text = match &args.id {
         Some(id) => {
             let found = find(&jobs, id).ok_or_else(|| anyhow::anyhow!(missing(id)))?;
-            if args.json {
+            if args.show.json {
                 serde_json::to_string_pretty(found)? + "\n"
             } else {
                 show::one(found, &screen)
             }
         }
-        None if args.json => serde_json::to_string_pretty(&jobs)? + "\n",
+        None if args.show.json => serde_json::to_string_pretty(&jobs)? + "\n",
         None => show::all(&jobs, &screen),
     };
     screen::print(&text, ExitCode::SUCCESS)

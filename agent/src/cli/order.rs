@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::client::{self, Down};
+use super::client;
 use super::{dirs, screen};
 use crate::http::control::{Reply, Request};
 
@@ -34,9 +34,9 @@ pub(super) fn clear(args: OrderArgs) -> anyhow::Result<ExitCode> {
 
 fn give(run_dir: Option<PathBuf>, request: &Request) -> anyhow::Result<ExitCode> {
     let dir = dirs::to_read(run_dir.as_deref());
-    match client::ask(&dir, request)? {
-        Reply::Done(text) => screen::print(&format!("{}\n", screen::clean(&text)), ExitCode::SUCCESS),
-        Reply::Refused(text) => anyhow::bail!(text),
-        _ => Err(Down::odd(&dir).into()),
-    }
+    let text = client::answer(&dir, request, |reply| match reply {
+        Reply::Done(text) => Some(text),
+        _ => None,
+    })?;
+    screen::print(&format!("{}\n", screen::clean(&text)), ExitCode::SUCCESS)
 }

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use collectors::sys::boot;
 use jiff::Timestamp;
 
-use super::client::{self, Down};
+use super::client;
 use super::{dirs, screen};
 use crate::http::control::{Reply, Request, Status};
 use screen::{ColourArgs, Screen};
@@ -43,11 +43,7 @@ pub(super) fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     if let Some(seconds) = args.watch {
         return watch::watch(&dir, seconds, args.colour.colour);
     }
-    let status = match client::ask(&dir, &Request::Status)? {
-        Reply::Status(status) => status,
-        Reply::Refused(text) => anyhow::bail!(text),
-        _ => return Err(Down::odd(&dir).into()),
-    };
+    let status = client::answer(&dir, &Request::Status, of)?;
     let text = if args.json {
         serde_json::to_string_pretty(&status)? + "\n"
     } else {
@@ -56,7 +52,8 @@ pub(super) fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     screen::print(&text, ExitCode::SUCCESS)
 }
 
-fn of(reply: Reply) -> Option<Box<Status>> {
+/// What a reply holds.
+pub(super) fn of(reply: Reply) -> Option<Box<Status>> {
     match reply {
         Reply::Status(status) => Some(status),
         _ => None,

@@ -4,15 +4,14 @@ mod select;
 mod show;
 mod steps;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::client::{self, Down};
-use super::{dirs, screen};
+use super::client::ShowArgs;
+use super::{screen, status};
 use crate::health::Mode;
 use crate::health::view::{IncidentView, View};
-use crate::http::control::{GpuView, Reply, Request};
-use screen::{ColourArgs, Screen};
+use crate::http::control::{GpuView, Request};
+use screen::Screen;
 use select::select;
 use steps::Caller;
 
@@ -26,33 +25,22 @@ pub(super) struct WhyArgs {
     /// Closed incidents too.
     #[arg(long)]
     all: bool,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    colour: ColourArgs,
-    /// The daemon's run directory.
-    #[arg(long, value_name = "DIR")]
-    run_dir: Option<PathBuf>,
+    show: ShowArgs,
 }
 
 /// Prints the evidence.
 pub(super) fn why(args: &WhyArgs) -> anyhow::Result<ExitCode> {
-    let dir = dirs::to_read(args.run_dir.as_deref());
-    let status = match client::ask(&dir, &Request::Status)? {
-        Reply::Status(status) => status,
-        Reply::Refused(text) => anyhow::bail!(text),
-        _ => return Err(Down::odd(&dir).into()),
-    };
+    let status = args.show.ask(&Request::Status, status::of)?;
     let selected = select(&status, args.id.as_deref(), args.all).map_err(anyhow::Error::msg)?;
     let (found, gpu) = (selected.incidents, selected.gpu);
-    let text = if args.json {
+    let text = if args.show.json {
         serde_json::to_string_pretty(&found)? + "\n"
     } else if found.is_empty() {
         nothing(&status.view, gpu)
     } else {
-        let caller = Caller::new(args.run_dir.as_deref());
-        let screen = Screen::now(args.colour.colour);
+        let caller = Caller::new(args.show.run_dir.as_deref());
+        let screen = Screen::now(args.show.colour.colour);
         let now = jiff::Timestamp::now().as_second();
         let page = |i: &&IncidentView| show::show(i, &status.view.drain, &caller, now, &screen);
         found.iter().map(page).collect::<Vec<_>>().join("\n")
