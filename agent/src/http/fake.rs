@@ -10,6 +10,9 @@ use crate::core::jobs::End;
 use crate::exposition::{Filter, Page, sample};
 use crate::health::{Order, OrderVerb};
 
+/// What an epilog told: the job, how it ended, and when its prolog was.
+type Ending = (u32, End, Option<f64>);
+
 #[derive(Clone)]
 pub(crate) struct Fake {
     pub(crate) page: Arc<Mutex<Arc<Page>>>,
@@ -20,7 +23,7 @@ pub(crate) struct Fake {
     /// Releases that are not over.
     pub(crate) released: Arc<Mutex<Vec<u64>>>,
     /// What epilogs told.
-    pub(crate) ended: Arc<Mutex<Vec<(u32, End, Option<f64>)>>>,
+    pub(crate) ended: Arc<Mutex<Vec<Ending>>>,
     /// Replies that are never given.
     held: Arc<Mutex<Vec<oneshot::Sender<Arc<Page>>>>>,
 }

@@ -61,7 +61,9 @@ fn page(node: &Node) -> Vec<Sample> {
         last = node.try_metrics().unwrap_or_default();
         let uses = |job: &&str| {
             let named = |name| of(&last, name).any(|s| s.label("jobid") == Some(job));
-            named("slurm_job_gpu_memory_bytes") && named("slurm_job_gpu_info")
+            // An instance does not say whether it works.
+            let is_known = named("slurm_job_gpu_busy_seconds_total") || *job == WITH_INSTANCE;
+            named("slurm_job_gpu_memory_bytes") && named("slurm_job_gpu_info") && is_known
         };
         let all = JOBS.iter().chain(&[WITH_INSTANCE]).all(uses);
         Ok(all.then(|| last.clone()))

@@ -1,176 +1,21 @@
 mod ended;
 mod gaps;
 mod hidden;
+mod node;
 mod xids;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use collectors::gpu::metrics as gpu;
-use collectors::rdma::metrics as rdma;
-use collectors::slurm::metrics::{
-    JOB_CPU, JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_INFO, JOB_MEMORY_PEAK, JOB_PROLOG, JOB_START,
-};
-use collectors::{Block, BootId, Value};
+use collectors::BootId;
 
 use super::*;
 use crate::core::ledger::Count;
-use crate::core::snapshot::{DeviceState, Presence, Snapshot};
+use crate::core::snapshot::Presence;
 use crate::exposition::sample;
+use node::Node;
 
 const START: f64 = 1_795_227_100.0;
-
-/// What a node shows at one moment.
-#[derive(Clone)]
-struct Node {
-    /// Label, minor, joules (not a number: not read), load.
-    gpus: Vec<(&'static str, &'static str, f64, f64)>,
-    /// Its driver has not come back with any of them.
-    gpus_are_late: bool,
-    jobs: Vec<Job>,
-    presence: Presence,
-    /// What the only port has sent. `None`: it could not be read.
-    sent: Option<u64>,
-    /// Which life of a job of the same number it is.
-    life: &'static str,
-    has_prolog: bool,
-    /// When jobs that are added begin.
-    began: f64,
-    /// Its worker has just begun: jobs are listed and not read.
-    is_new: bool,
-}
-
-#[derive(Clone)]
-struct Job {
-    number: &'static str,
-    devices: Vec<&'static str>,
-    life: &'static str,
-    began: f64,
-    is_late: bool,
-}
-
-impl Node {
-    fn new() -> Self {
-        Self {
-            gpus: vec![("GPU-0", "0", 1000.0, 0.5), ("GPU-1", "1", 2000.0, 1.0)],
-            gpus_are_late: false,
-            jobs: Vec::new(),
-            presence: Presence::Open,
-            sent: Some(0),
-            life: "1",
-            has_prolog: false,
-            began: START,
-            is_new: false,
-        }
-    }
-
-    fn with(&self, job: &'static str, devices: &[&'static str]) -> Self {
-        let mut node = self.clone();
-        node.jobs.push(Job {
-            number: job,
-            devices: devices.to_vec(),
-            life: self.life,
-            began: self.began,
-            is_late: false,
-        });
-        node
-    }
-
-    /// The reading of this job has not come back.
-    fn late(&self, job: &str) -> Self {
-        let mut node = self.clone();
-        let job = node.jobs.iter_mut().find(|j| j.number == job);
-        job.expect("a job of the node").is_late = true;
-        node
-    }
-
-    fn without_gpus(&self) -> Self {
-        let mut node = self.clone();
-        node.gpus_are_late = true;
-        node
-    }
-
-    fn joules(&self, all: [f64; 2]) -> Self {
-        let mut node = self.clone();
-        for (gpu, joules) in node.gpus.iter_mut().zip(all) {
-            gpu.2 = joules;
-        }
-        node
-    }
-
-    fn devices(&self) -> (DeviceState, Vec<DeviceState>) {
-        let gpus = sample::device("gpus", |b: &mut Block| {
-            for (gpu, minor, joules, load) in &self.gpus {
-                b.info(&gpu::INFO, &[gpu, "", "", "", "", minor, "", "", "", "", ""]);
-                let known = |v: f64| if v.is_nan() { Value::Absent } else { Value::F64(v) };
-                b.push(&gpu::ENERGY, &[gpu], known(*joules));
-                b.f64(&gpu::UTILIZATION, &[gpu], *load);
-                b.u64(&gpu::MEMORY_USED, &[gpu, ""], 1000);
-                b.push(
-                    &gpu::CLOCK_EVENT_SECONDS,
-                    &[gpu, "hw_thermal"],
-                    known(*joules / 100.0),
-                );
-            }
-        });
-        let job = |job: &Job| {
-            let number = job.number;
-            let mut state = sample::device(&format!("job_{number}:{}", job.life), |b: &mut Block| {
-                b.info(&JOB_INFO, &[number, "1000", "proja", "", "", "", ""]);
-                b.info(&JOB_FOLDER, &[number, &format!("job_{number}")]);
-                b.f64(&JOB_START, &[number], job.began);
-                b.f64(&JOB_CPU, &[number], 1.5);
-                b.u64(&JOB_MEMORY_PEAK, &[number], 4096);
-                if self.has_prolog {
-                    b.info(&JOB_PROLOG, &[number]);
-                }
-                b.info(&JOB_DEVICES, &[number, ""]);
-                for device in &job.devices {
-                    b.info(&JOB_DEVICE, &[number, device]);
-                }
-            });
-            if job.is_late {
-                state.late = sample::late("").late;
-            }
-            state
-        };
-        (gpus, self.jobs.iter().map(job).collect())
-    }
-
-    /// As it is read at that time of the wall clock, by which the one since boot goes too.
-    fn snapshot(&self, wall: f64) -> Snapshot {
-        let at = sample::AT + Duration::from_secs_f64(wall - START);
-        let (mut gpus, mut jobs) = self.devices();
-        if self.gpus_are_late {
-            gpus.late = sample::late("").late;
-        }
-        let mut snapshot = sample::snapshot(Vec::new());
-        let port = sample::device("port", |b: &mut Block| {
-            b.maybe_u64(&rdma::PORT_XMIT_DATA, &["mlx5_0", "1"], self.sent);
-        });
-        for collector in &mut snapshot.collectors {
-            match collector.spec.name {
-                "nvidia" => collector.devices.push(gpus.clone()),
-                "rdma" => collector.devices.push(port.clone()),
-                "slurm" => {
-                    collector.presence = self.presence.clone();
-                    collector.devices.append(&mut jobs);
-                }
-                _ => {}
-            }
-        }
-        snapshot.at = at;
-        let devices = snapshot.collectors.iter_mut().flat_map(|c| &mut c.devices);
-        devices.filter(|d| d.late.is_none()).for_each(|d| d.at = at);
-        if self.is_new {
-            let slurm = snapshot.collectors.iter_mut().filter(|c| c.spec.name == "slurm");
-            slurm
-                .flat_map(|c| &mut c.devices)
-                .for_each(|d| d.at = Duration::ZERO);
-        }
-        snapshot
-    }
-}
 
 /// Takes a snapshot, and gives the lines that it closes.
 fn take(book: &mut Book, node: &Node, wall: f64) -> Vec<Line> {

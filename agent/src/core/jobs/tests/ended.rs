@@ -1,5 +1,7 @@
 //! How a job ended, and which run of it an epilog tells of.
 
+use std::sync::Arc;
+
 use super::*;
 
 fn epilog(signal: u8, at: f64) -> Epilog {
@@ -139,6 +141,23 @@ fn a_job_whose_reading_hangs_holds_up_no_other_and_is_over_when_its_folder_is_go
     assert_eq!(take(&mut book, &node.with("7", &[]), START + 103.0), []);
     assert_eq!(take(&mut book, &node, START + 104.0), []);
     assert_eq!(book.view().running, []);
+}
+
+/// More jobs than a collector may tell of.
+#[test]
+fn a_job_whose_series_were_refused_has_not_ended_by_that() {
+    let (mut book, node) = (Book::default(), Node::new());
+    let job = node.with("7", &["nvidia0"]);
+    take(&mut book, &job, START);
+    let mut cut = job.snapshot(START + 10.0);
+    let slurm = cut.collectors.iter_mut().filter(|c| c.spec.name == "slurm");
+    for device in slurm.flat_map(|c| &mut c.devices) {
+        (device.values, device.refused) = (Arc::default(), 9);
+    }
+    book.take(&cut, &BTreeMap::new(), START + 10.0);
+    assert_eq!(closed(&mut book), []);
+    let lines = take(&mut book, &node, START + 20.0);
+    assert_eq!((lines.len(), lines[0].gpu_seconds), (1, 20.0));
 }
 
 #[test]
