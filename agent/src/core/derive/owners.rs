@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use collectors::gpu::metrics as gpu;
-use collectors::slurm::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER};
 use collectors::{Subject, SubjectKind};
 
+use super::jobs::{self, Jobs};
 use crate::core::snapshot::{Sample, Snapshot};
 
 /// What an answer rests on, the best first.
@@ -93,36 +93,6 @@ pub fn jobs_on(owners: &[Owner], subject: &Subject) -> Vec<String> {
     jobs.into_iter().map(str::to_owned).collect()
 }
 
-/// What is known of jobs.
-#[derive(Default)]
-struct Jobs<'a> {
-    /// Numbers by the name of the cgroup.
-    folders: BTreeMap<&'a str, &'a str>,
-    /// The devices of those whose program could be read, by number.
-    devices: BTreeMap<&'a str, Vec<&'a str>>,
-}
-
-impl<'a> Jobs<'a> {
-    fn of(snapshot: &'a Snapshot) -> Self {
-        let mut jobs = Self::default();
-        for sample in samples(snapshot, "slurm") {
-            match sample.labels {
-                [job, folder] if sample.metric == &JOB_FOLDER => {
-                    jobs.folders.insert(folder, job);
-                }
-                [job, reason] if sample.metric == &JOB_DEVICES && reason.is_empty() => {
-                    jobs.devices.entry(job).or_default();
-                }
-                [job, device] if sample.metric == &JOB_DEVICE => {
-                    jobs.devices.entry(job).or_default().push(device);
-                }
-                _ => {}
-            }
-        }
-        jobs
-    }
-}
-
 /// What is known of GPUs.
 #[derive(Default)]
 struct Gpus<'a> {
@@ -168,10 +138,7 @@ impl<'a> Gpus<'a> {
 
     /// `nvidia0` or `nvidia0/1/0`.
     fn device(&self, device: &str) -> Option<(&'a str, &'a str)> {
-        let (minor, instance) = match device.strip_prefix("nvidia")?.split_once('/') {
-            Some((minor, instance)) => (minor, instance),
-            None => (device.strip_prefix("nvidia")?, ""),
-        };
+        let (minor, instance) = jobs::device(device)?;
         let gpu = *self.minors.get(minor)?;
         if instance.is_empty() {
             // What a job may open of a divided GPU are its instances.
