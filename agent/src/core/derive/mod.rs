@@ -3,4 +3,5 @@
 pub mod affinity;
 pub mod jobs;
 pub mod owners;
+pub mod runs;
 pub mod xid;
