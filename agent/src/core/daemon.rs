@@ -12,7 +12,6 @@ use collectors::sys::boot;
 use collectors::{BootId, Cursor, DOMAINS, EventBody};
 use tokio::sync::oneshot;
 
-use super::derive::owners::owners;
 use super::effects::{Effects, Step};
 use super::fleet::{Fleet, Told};
 use super::jobs::{self, Book, Keeper, Kept, Looks};
@@ -378,7 +377,7 @@ impl Daemon {
         if is_tick {
             self.step(Input::Snapshot(&snapshot));
         } else {
-            self.engine.look_at_jobs(owners(&snapshot));
+            self.engine.look_at_jobs(now(), &snapshot);
         }
         self.keep_jobs(is_tick);
         let page = self.publish();
@@ -412,7 +411,7 @@ impl Daemon {
             JobEvent::Began => self.jobs.began(&job.folder, wall),
             JobEvent::Ended => {
                 for job in self.jobs.left(&job.folder) {
-                    self.engine.job_left(&job);
+                    self.engine.job_left(now(), &job);
                 }
             }
         }

@@ -9,6 +9,7 @@ mod declared;
 mod drain;
 pub mod engine;
 pub mod finding;
+mod hits;
 mod id;
 pub mod incident;
 pub mod judge;

@@ -52,7 +52,7 @@ pub static SRAM: Check = Check {
 };
 
 /// A count that has grown says so once.
-static ONCE: Pace = Pace {
+pub(super) static ONCE: Pace = Pace {
     bad: 1,
     bad_span: std::time::Duration::ZERO,
     ..USUAL

@@ -3,6 +3,7 @@
 mod blocked;
 pub mod edac_uncorrected;
 pub mod gpu;
+pub mod gpu_application_errors;
 pub mod gpu_double_booked;
 pub mod gpu_down;
 pub mod gpu_driver_blocked;
@@ -142,6 +143,7 @@ pub static CHECKS: &[&Check] = &[
     &gpu_foreign_process::CHECK,
     &gpu_double_booked::CHECK,
     &gpu_memory_held::CHECK,
+    &gpu_application_errors::CHECK,
     &gpu_idle::CHECK,
     &gpu_stalled::CHECK,
 ];

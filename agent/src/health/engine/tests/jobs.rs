@@ -14,20 +14,20 @@ const GIB: u64 = 1 << 30;
 const POD: &str = "pod1a2b3c4d-0000-4000-8000-00000000abcd";
 
 /// Pid, cgroup (`?`: not known), program (empty: not known), memory.
-type Process = (&'static str, &'static str, &'static str, u64);
+pub(super) type Process = (&'static str, &'static str, &'static str, u64);
 
 /// What a GPU is at.
 #[derive(Clone)]
-struct Card {
+pub(super) struct Card {
     minor: &'static str,
     processes: Vec<Process>,
     used: u64,
     busy: u64,
-    more: Vec<(&'static Metric, Vec<&'static str>, u64)>,
+    pub(super) more: Vec<(&'static Metric, Vec<&'static str>, u64)>,
 }
 
 impl Card {
-    fn new(minor: &'static str) -> Self {
+    pub(super) fn new(minor: &'static str) -> Self {
         Self {
             minor,
             processes: Vec::new(),
@@ -38,7 +38,7 @@ impl Card {
     }
 
     /// One that these processes compute on.
-    fn with(minor: &'static str, processes: &[Process]) -> Self {
+    pub(super) fn with(minor: &'static str, processes: &[Process]) -> Self {
         Self {
             processes: processes.to_vec(),
             used: processes.iter().map(|p| p.3).sum(),
@@ -81,12 +81,11 @@ impl Card {
     }
 }
 
-fn job(number: &'static str, devices: &[&'static str]) -> Job {
+pub(super) fn job(number: &'static str, devices: &[&'static str]) -> Job {
     Job {
         number,
-        reason: "",
         devices: devices.to_vec(),
-        broken: false,
+        ..Job::default()
     }
 }
 
@@ -98,7 +97,7 @@ fn unread(number: &'static str) -> Job {
     }
 }
 
-fn show(sim: &mut Sim, cards: &[Card], jobs: &[Job]) {
+pub(super) fn show(sim: &mut Sim, cards: &[Card], jobs: &[Job]) {
     sim.host.driven = cards.iter().map(Card::shown).collect();
     sim.host.jobs = jobs.to_vec();
 }
@@ -111,11 +110,11 @@ fn node(cards: &[Card], jobs: &[Job], seconds: u64) -> Sim {
     sim
 }
 
-fn evidence(sim: &Sim) -> String {
+pub(super) fn evidence(sim: &Sim) -> String {
     sim.engine.view().incidents[0].findings[0].evidence.join("; ")
 }
 
-fn jobs_of(sim: &Sim) -> Vec<String> {
+pub(super) fn jobs_of(sim: &Sim) -> Vec<String> {
     sim.engine.view().incidents[0].findings[0].jobs.clone()
 }
 
