@@ -190,10 +190,11 @@ impl Engine {
 
     /// Takes over whose the GPUs are, and gives to each run the Xids that it had.
     fn jobs(&mut self, snapshot: &Snapshot) {
-        self.tenants.look(owners(snapshot));
-        if let Some(look) = Look::of(snapshot, self.now.wall) {
+        let owners = owners(snapshot);
+        if let Some(look) = Look::of(snapshot, &owners, self.now.wall) {
             self.runs.look(look);
         }
+        self.tenants.look(owners);
         let State {
             memory, inventory, ..
         } = &mut self.state;

@@ -9,7 +9,7 @@ use collectors::slurm::metrics::{JOB_INFO, JOB_START};
 use serde::{Deserialize, Serialize};
 
 use super::jobs::{Jobs, device};
-use super::owners::{Evidence, Owner, owners};
+use super::owners::{Evidence, Owner};
 use crate::core::snapshot::{Sample, Snapshot};
 
 /// When a job began is told to the second at best.
@@ -76,8 +76,9 @@ pub struct Look {
 }
 
 impl Look {
-    /// What a snapshot shows. `None`: not of every job is it known which devices it may use, and when it began.
-    pub fn of(snapshot: &Snapshot, wall: i64) -> Option<Self> {
+    /// What a snapshot shows, with its owners. `None`: not of every job is it known which devices it may use, and when it
+    /// began.
+    pub fn of(snapshot: &Snapshot, owners: &[Owner], wall: i64) -> Option<Self> {
         let jobs = Jobs::of(snapshot);
         if !jobs.all_known() {
             return None;
@@ -100,10 +101,7 @@ impl Look {
             }
         }
         let busy = Busy::of(snapshot);
-        for owner in owners(snapshot)
-            .iter()
-            .filter(|o| o.evidence == Evidence::DeviceProgram)
-        {
+        for owner in owners.iter().filter(|o| o.evidence == Evidence::DeviceProgram) {
             let held = all
                 .get_mut(&owner.job)?
                 .gpus

@@ -3,6 +3,7 @@ use collectors::slurm::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER};
 use proptest::prelude::*;
 
 use super::*;
+use crate::core::derive::owners::owners;
 use crate::core::snapshot::Presence;
 use crate::exposition::sample;
 
@@ -217,7 +218,7 @@ impl Node {
                 _ => {}
             }
         }
-        Look::of(&snapshot, WALL)
+        Look::of(&snapshot, &owners(&snapshot), WALL)
     }
 }
 
