@@ -21,7 +21,7 @@ use crate::health::tenancy::Tenant;
 pub static CHECK: Check = Check {
     id: "gpu-memory-held",
     subject: SubjectKind::Gpu,
-    condition: "A minute or more after the last job of a GPU, or of an instance of one, has ended, and while it is no job's by the rules of all jobs of the node, a process that was on it with the job still has memory of it, or a gigabyte or more is in use though no process is listed, in two readings running, over ten seconds or more. Not on GPUs whose memory the processor uses as well (NVLink-C2C).",
+    condition: "A minute or more after the last job of a GPU, or of an instance of one, has ended, and while it is no job's by the rules of all jobs of the node, a process that was on it with the job still has memory of it, or a gigabyte or more is in use though no process is listed, none that draws either, in two readings running, over ten seconds or more. Not on GPUs whose memory the processor uses as well (NVLink-C2C), nor where the host's processes cannot be seen (a container without hostPID).",
     scope: Scope::Node,
     // The next job may find too little memory; a person ends the process, and the node is well.
     ceiling: Mode::Comment,
@@ -108,7 +108,9 @@ impl<'a> Left<'a> {
             let has_place = matches!(p.place, Place::Outside | Place::Pod(_));
             has_place && p.program.is_some() && p.memory.is_some()
         };
-        if !part.complete || !here().all(is_known) {
+        // In a container with a namespace of its own the driver lists none of the host's.
+        let are_seen = part.gpu.value(&m::PROCESSES_SEEN) == Some(1.0);
+        if !are_seen || !part.complete || !here().all(is_known) {
             return Self::Unknown;
         }
         let Some(tenant) = tenant else {
@@ -128,7 +130,11 @@ impl<'a> Left<'a> {
             None => Self::Unknown,
             // The kernel puts what it likes into memory that is the processor's as well.
             Some(HELD..) if part.processes.is_empty() && part.gpu.one(&n::C2C_LINKS).is_none() => {
-                Self::Memory
+                match part.gpu.value(&m::GRAPHICS_PROCESSES) {
+                    Some(0.0) => Self::Memory,
+                    // A display has what it has.
+                    _ => Self::Unknown,
+                }
             }
             Some(_) => Self::Nothing,
         }

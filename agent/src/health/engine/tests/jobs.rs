@@ -61,6 +61,8 @@ impl Card {
             (&m::UTILIZATION, vec![], self.busy),
             (&m::MEMORY_USED, vec![""], self.used),
             (&m::PROCESSES, vec![], count),
+            (&m::PROCESSES_SEEN, vec![], 1),
+            (&m::GRAPHICS_PROCESSES, vec![], 0),
         ];
         for (pid, folder, program, memory) in &self.processes {
             series.push((&m::PROCESS_OWNED, vec!["", pid], *memory));
@@ -304,6 +306,26 @@ fn memory_without_a_process_is_found_only_where_it_is_far_more_than_a_driver_tak
         show(&mut sim, &[card], &[]);
         sim.pass(600);
         assert_eq!(!sim.incidents().is_empty(), found, "{used} {coherent}");
+    }
+}
+
+/// In a container the driver lists no process of the host's, and a display is no leftover.
+#[test]
+fn that_no_process_is_listed_says_nothing_where_none_could_be() {
+    let cases: [(&'static Metric, u64, bool); 4] = [
+        (&m::PROCESSES_SEEN, 1, true),
+        (&m::PROCESSES_SEEN, 0, false),
+        (&m::GRAPHICS_PROCESSES, 0, true),
+        (&m::GRAPHICS_PROCESSES, 2, false),
+    ];
+    for (metric, value, found) in cases {
+        let mut card = Card::with("0", &[OWN]);
+        card.more = vec![(metric, vec![], value)];
+        let mut sim = node(&[card.clone()], &[job("7", &["nvidia0"])], 60);
+        (card.processes, card.used) = (vec![], 4 * GIB);
+        show(&mut sim, &[card], &[]);
+        sim.pass(600);
+        assert_eq!(!sim.incidents().is_empty(), found, "{} {value}", metric.name);
     }
 }
 
