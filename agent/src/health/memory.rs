@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::hits::Hits;
+use super::last_tenant::Tenancies;
 use super::lasting::{Lasting, Steady};
-use super::tenancy::Tenancies;
 use super::trail::{Growth, Trail};
 
 /// Names that are kept in each map that is stored.

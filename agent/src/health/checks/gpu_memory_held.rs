@@ -15,7 +15,7 @@ use crate::health::Mode;
 use crate::health::condition::{Judged, Reading, USUAL};
 use crate::health::finding::Finding;
 use crate::health::judge::Judge;
-use crate::health::tenancy::Tenant;
+use crate::health::last_tenant::Tenant;
 
 /// The row.
 pub static CHECK: Check = Check {
