@@ -214,7 +214,7 @@ impl Engine {
     /// Takes a finding into the book.
     fn find(&mut self, mut finding: Finding) {
         // What may only be observed keeps no node out of service that another finding has drained.
-        let observed = checks::check(finding.check).is_some_and(|c| c.ceiling == Mode::Observe);
+        let observed = checks::check(finding.check).is_some_and(|c| c.limit == Mode::Observe);
         finding.drains &= !observed;
         if finding.jobs.is_empty() {
             finding.jobs = self.tenants.on(&finding.subject, self.when);

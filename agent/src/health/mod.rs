@@ -70,6 +70,15 @@ impl Mode {
             Self::Drain => "drain",
         }
     }
+
+    /// It and what is less, as the configuration writes them: for messages.
+    pub const fn at_most(self) -> &'static str {
+        match self {
+            Self::Observe => "\"observe\"",
+            Self::Comment => "\"observe\" or \"comment\"",
+            Self::Drain => "\"observe\", \"comment\" or \"drain\"",
+        }
+    }
 }
 
 /// What the engine is told.

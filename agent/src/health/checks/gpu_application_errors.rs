@@ -23,6 +23,7 @@ pub static CHECK: Check = Check {
     scope: Scope::Node,
     // Nothing but statistics: a person has the GPU tested before it is taken from anybody.
     ceiling: Mode::Comment,
+    limit: Mode::Comment,
     since: Version(0, 1, 0),
     clears: "By itself: what is left of the last 24 hours is no longer enough, or the GPU was reset or replaced, or the node rebooted, in three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-application-errors.md",

@@ -25,6 +25,7 @@ pub static CHECK: Check = Check {
     scope: Scope::Node,
     // The next job may find too little memory; a person ends the process, and the node is well.
     ceiling: Mode::Comment,
+    limit: Mode::Comment,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show nothing of it, or another job that has the GPU.",
     runbook: "docs/runbooks/gpu-memory-held.md",

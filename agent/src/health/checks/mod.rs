@@ -91,6 +91,8 @@ pub struct Check {
     pub scope: Scope,
     /// The most that it does where the site says nothing about it.
     pub ceiling: Mode,
+    /// The most that a site may let it do: more is refused in its configuration.
+    pub limit: Mode,
     /// The release that brought it.
     pub since: Version,
     /// What ends it, for people.
@@ -148,6 +150,11 @@ pub static CHECKS: &[&Check] = &[
     &gpu_stalled::CHECK,
 ];
 
+/// The most that a site may let the check of that id do.
+pub fn limit(id: &str) -> Option<Mode> {
+    check(id).map(|c| c.limit)
+}
+
 /// The check of that id.
 pub fn check(id: &str) -> Option<&'static Check> {
     CHECKS.iter().copied().find(|c| c.id == id)
@@ -166,6 +173,7 @@ mod tests {
                 "{}",
                 check.id
             );
+            assert!(check.ceiling <= check.limit, "{}", check.id);
             if check.scope == Scope::Shared {
                 assert!(check.ceiling < Mode::Drain, "{}", check.id);
             }
