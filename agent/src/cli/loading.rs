@@ -21,7 +21,7 @@ pub(super) struct Read {
 /// # Errors
 /// Every problem there is, one a line, each with its file and line.
 pub(super) fn read(file: Option<&Path>, sets: &[String]) -> Result<Read, String> {
-    let known: Vec<&str> = CHECKS.iter().map(|c| c.id).collect();
+    let known: Vec<_> = CHECKS.iter().map(|c| (c.id, c.limit)).collect();
     let loaded = Config::load(file, sets, &known).map_err(|e| e.to_string())?;
     let xids = match &loaded.config.health.xids {
         None => None,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use collectors::{COLLECTORS, Spec, Tier};
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::Config;
@@ -14,6 +15,10 @@ use super::suggest::nearest;
 use super::tables::{Leaves, table_of};
 use super::value::describe;
 use crate::exposition;
+use crate::health::Mode;
+
+/// The id of a check, and the most that a site may let it do.
+pub type KnownCheck<'a> = (&'a str, Mode);
 
 /// A configuration and where it came from.
 #[derive(Clone, Debug)]
@@ -26,11 +31,15 @@ pub struct Loaded {
 
 impl Config {
     /// Reads `file` (the default one need not be there), `conf.d/*.toml` beside it in lexical order, and then the
-    /// `KEY=VALUE` options; what comes later wins. `known_checks` are the ids that `health.checks` may name; empty: any.
+    /// `KEY=VALUE` options; what comes later wins. `known_checks` are those that `health.checks` may name; empty: any.
     ///
     /// # Errors
     /// Every problem of every source.
-    pub fn load(file: Option<&Path>, sets: &[String], known_checks: &[&str]) -> Result<Loaded, ConfigError> {
+    pub fn load(
+        file: Option<&Path>,
+        sets: &[String],
+        known_checks: &[KnownCheck<'_>],
+    ) -> Result<Loaded, ConfigError> {
         load(file, sets, known_checks, COLLECTORS)
     }
 }
@@ -40,7 +49,7 @@ pub fn reload(
     last_good: &Config,
     file: Option<&Path>,
     sets: &[String],
-    known_checks: &[&str],
+    known_checks: &[KnownCheck<'_>],
 ) -> (Config, Option<ConfigError>) {
     match Config::load(file, sets, known_checks) {
         Ok(loaded) => (loaded.config, None),
@@ -51,7 +60,7 @@ pub fn reload(
 pub(super) fn load(
     file: Option<&Path>,
     sets: &[String],
-    known_checks: &[&str],
+    known_checks: &[KnownCheck<'_>],
     specs: &[&'static Spec],
 ) -> Result<Loaded, ConfigError> {
     let mut problems = Vec::new();
@@ -91,7 +100,7 @@ pub(super) fn load(
 struct Reader<'a> {
     config: Config,
     tables: BTreeMap<&'static str, Leaves>,
-    known_checks: &'a [&'a str],
+    known_checks: &'a [KnownCheck<'a>],
     specs: &'a [&'static Spec],
     problems: Vec<Problem>,
 }
@@ -214,17 +223,40 @@ impl Reader<'_> {
 
     fn checks(&mut self, value: &DeValue<'_>, source: &Source) {
         let DeValue::Table(table) = value else { return };
-        for key in table.keys() {
+        for (key, value) in table {
             let name: &str = key.get_ref();
-            if self.known_checks.is_empty() || self.known_checks.contains(&name) {
+            let known = self.known_checks.iter().find(|(id, _)| *id == name);
+            if let Some((_, limit)) = known {
+                self.limit(name, *limit, value, source);
+            }
+            if self.known_checks.is_empty() || known.is_some() {
                 continue;
             }
+            let ids = || self.known_checks.iter().map(|(id, _)| *id);
             let mut message = format!("unknown check {name}");
-            match nearest(name, self.known_checks.iter().copied()) {
+            match nearest(name, ids()) {
                 Some(meant) => message.push_str(&format!(", did you mean {meant}?")),
-                None => message.push_str(&format!(", expected one of {}", self.known_checks.join(", "))),
+                None => message.push_str(&format!(
+                    ", expected one of {}",
+                    ids().collect::<Vec<_>>().join(", ")
+                )),
             }
             self.report(source, key.span().start, message);
+        }
+    }
+
+    /// What the check itself rules out. A value that is no mode at all is reported elsewhere.
+    fn limit(&mut self, check: &str, limit: Mode, value: &Spanned<DeValue<'_>>, source: &Source) {
+        let above = [Mode::Comment, Mode::Drain]
+            .into_iter()
+            .filter(|mode| *mode > limit);
+        let words = || above.clone().map(Mode::word);
+        if let DeValue::String(found) = value.get_ref()
+            && words().any(|word| word == found.as_ref())
+        {
+            let expected = limit.at_most();
+            let message = format!("health.checks.{check}: found {found:?}, expected {expected}");
+            self.report(source, value.span().start, message);
         }
     }
 

@@ -27,7 +27,7 @@ use crate::health::Mode;
 pub use error::{ConfigError, Place, Problem};
 pub use example::render_default;
 pub use listen::{Listen, Network, NotListen};
-pub use load::{Loaded, reload};
+pub use load::{KnownCheck, Loaded, reload};
 pub use rdma::Rdma;
 pub use source::DEFAULT_FILE;
 

@@ -12,7 +12,6 @@ use collectors::sys::boot;
 use collectors::{BootId, Cursor, DOMAINS, EventBody};
 use tokio::sync::oneshot;
 
-use super::derive::owners::owners;
 use super::effects::{Effects, Step};
 use super::fleet::{Fleet, Told};
 use super::jobs::{self, Book, Epilog, Keeper, Looks, MaxJobs};
@@ -383,7 +382,7 @@ impl Daemon {
         if is_tick {
             self.step(Input::Snapshot(&snapshot));
         } else {
-            self.engine.look_at_jobs(now(), owners(&snapshot));
+            self.engine.look_at_jobs(now(), &snapshot);
         }
         self.keep_jobs();
         let page = self.publish();
@@ -416,7 +415,7 @@ impl Daemon {
             JobEvent::Began => self.jobs.began(&job.folder, wall),
             JobEvent::Ended => {
                 for job in self.jobs.left(&job.folder, wall) {
-                    self.engine.job_left(&job);
+                    self.engine.job_left(now(), &job);
                 }
             }
         }

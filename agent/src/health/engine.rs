@@ -32,9 +32,11 @@ use super::view::View;
 use super::{Effect, Input, Mode, Now, show};
 use crate::actions::Reason;
 use crate::core::derive::affinity::Affinity;
-use crate::core::derive::owners::Owner;
+use crate::core::derive::owners::owners;
+use crate::core::derive::runs::{Look, Runs};
 use crate::core::derive::xid::Faults;
 use crate::core::ledger::Ledger;
+use crate::core::snapshot::Snapshot;
 
 /// Requests of an earlier run of this program may still be answered; their numbers are not given again.
 const ACTIONS_OF_A_RUN: u64 = 1 << 20;
@@ -60,6 +62,8 @@ pub struct Engine {
     affinity: Vec<Affinity>,
     /// Whose the GPUs are.
     tenants: Tenants,
+    /// Whose they were of late.
+    runs: Runs,
     /// When what is found now has happened.
     when: When,
     /// The number of the last record.
@@ -109,6 +113,7 @@ impl Engine {
             gres: None,
             affinity: Vec::new(),
             tenants: Tenants::default(),
+            runs: Runs::default(),
             when: When::default(),
             records: 0,
             out: effects::Pending::default(),
@@ -171,14 +176,29 @@ impl Engine {
         &self.state.notes
     }
 
-    /// Whose the GPUs are, by a look apart from health ticks.
-    pub fn look_at_jobs(&mut self, now: Now, owners: Vec<Owner>) {
-        self.tenants.look(owners, now.wall);
+    /// Looks at whose the GPUs are, apart from health ticks.
+    pub fn look_at_jobs(&mut self, now: Now, snapshot: &Snapshot) {
+        self.now = now;
+        self.jobs(snapshot);
     }
 
     /// A job is gone.
-    pub fn job_left(&mut self, job: &str) {
+    pub fn job_left(&mut self, now: Now, job: &str) {
         self.tenants.left(job);
+        self.runs.left(job, now.boottime);
+    }
+
+    /// Takes over whose the GPUs are, and gives to each run the Xids that it had.
+    fn jobs(&mut self, snapshot: &Snapshot) {
+        let owners = owners(snapshot);
+        if let Some(look) = Look::of(snapshot, &owners, self.now.wall) {
+            self.runs.look(look);
+        }
+        self.tenants.look(owners, self.now.wall);
+        let State {
+            memory, inventory, ..
+        } = &mut self.state;
+        memory.counted |= memory.hits.looked(&self.runs, inventory, self.now.boottime);
     }
 
     /// What has been counted.
@@ -194,7 +214,7 @@ impl Engine {
     /// Takes a finding into the book.
     fn find(&mut self, mut finding: Finding) {
         // What may only be observed keeps no node out of service that another finding has drained.
-        let observed = checks::check(finding.check).is_some_and(|c| c.ceiling == Mode::Observe);
+        let observed = checks::check(finding.check).is_some_and(|c| c.limit == Mode::Observe);
         finding.drains &= !observed;
         if finding.jobs.is_empty() {
             finding.jobs = self.tenants.on(&finding.subject, self.when);

@@ -260,11 +260,12 @@ impl Incident {
         self.boot == *boot && now_ms <= self.settles_ms
     }
 
-    /// The finding that names it: what is repaired does so only where nothing else is left.
+    /// The finding that names it: what is repaired does so only where nothing else is left, or all is over.
     pub fn root(&self) -> Option<&Seen> {
+        let is_over = self.status == Status::Cleared;
         self.findings
             .iter()
-            .min_by_key(|s| (s.resolved.is_some(), s.rank, s.first))
+            .min_by_key(|s| (!is_over && s.resolved.is_some(), s.rank, s.first))
     }
 
     /// The strongest remedy that is still due; once all is repaired, what was due.

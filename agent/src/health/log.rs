@@ -93,6 +93,14 @@ impl Log {
         !self.replayed && self.is_followed()
     }
 
+    /// When an event happened at the earliest, as time since boot: it may be read long after.
+    pub(super) fn earliest(&self, event: &Event, now: Duration) -> Duration {
+        if self.replayed {
+            return now;
+        }
+        Duration::from_micros(event.at_us).min(now)
+    }
+
     /// When an event happened, by the wall clock: a line may be read long after it was printed. Time in which the node
     /// was suspended is not known and counts as none.
     pub(super) fn wall(&self, event: &Event, now: Duration, wall: i64) -> i64 {

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::hits::Hits;
+use super::last_tenant::Tenancies;
 use super::lasting::{Lasting, Steady};
-use super::tenancy::Tenancies;
 use super::trail::{Growth, Trail};
 
 /// Names that are kept in each map that is stored.
@@ -55,6 +56,8 @@ pub struct Memory {
     roles: BTreeMap<String, Role>,
     /// RDMA adapters that were there in this boot, by PCI address.
     adapters: BTreeMap<String, Role>,
+    /// Xids by the run of the job that they hit.
+    pub(super) hits: Hits,
     #[serde(skip)]
     counters: BTreeMap<String, u64>,
     #[serde(skip)]
@@ -344,6 +347,7 @@ impl Memory {
         self.times.clear();
         self.spans.clear();
         self.adapters.clear();
+        self.hits.rebooted();
     }
 }
 

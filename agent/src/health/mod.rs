@@ -9,9 +9,11 @@ mod declared;
 mod drain;
 pub mod engine;
 pub mod finding;
+mod hits;
 mod id;
 pub mod incident;
 pub mod judge;
+pub mod last_tenant;
 pub mod lasting;
 mod log;
 pub mod memory;
@@ -22,7 +24,6 @@ mod repeats;
 mod resets;
 mod show;
 mod sight;
-pub mod tenancy;
 mod tenants;
 pub mod trail;
 pub mod verdict;
@@ -67,6 +68,15 @@ impl Mode {
             Self::Observe => "observe",
             Self::Comment => "comment",
             Self::Drain => "drain",
+        }
+    }
+
+    /// It and what is less, as the configuration writes them: for messages.
+    pub const fn at_most(self) -> &'static str {
+        match self {
+            Self::Observe => "\"observe\"",
+            Self::Comment => "\"observe\" or \"comment\"",
+            Self::Drain => "\"observe\", \"comment\" or \"drain\"",
         }
     }
 }

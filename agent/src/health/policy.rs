@@ -78,6 +78,15 @@ impl Policy {
                 known.join(", ")
             ));
         }
+        for (id, mode) in &health.checks {
+            if let Some(limit) = checks::limit(id).filter(|limit| mode > limit) {
+                return Err(format!(
+                    "health.checks.{id}: found {:?}, expected {}",
+                    mode.word(),
+                    limit.at_most()
+                ));
+            }
+        }
         let baseline = match &health.baseline {
             None => FIRST,
             Some(text) => Version::parse(text).ok_or_else(|| {

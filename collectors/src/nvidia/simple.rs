@@ -212,6 +212,14 @@ pub(super) fn read_processes(
     let count = processes.as_ref().and_then(|p| u64::try_from(p.len()).ok());
     out.maybe_u64(&m::PROCESSES, &[gpu], count);
     let is_placed = slurm::cgroup::has_all_processes(&inventory.proc);
+    out.u64(&m::PROCESSES_SEEN, &[gpu], u64::from(is_placed));
+    // Who draws explains memory only where nobody computes: on a busy GPU that call is saved.
+    let graphics = match count {
+        Some(0) => caller.ask(("GetGraphicsRunningProcesses", 0), Library::graphics_processes),
+        _ => None,
+    };
+    let drawn = graphics.and_then(|p| u64::try_from(p.len()).ok());
+    out.maybe_u64(&m::GRAPHICS_PROCESSES, &[gpu], drawn);
     for process in processes.into_iter().flatten() {
         let label = process
             .instance

@@ -10,8 +10,8 @@ const HEAD: &str = "# Checks
 Made by `cargo xtask docs` from the table in the code; do not edit.
 
 What a check may do is the least of three: `health.mode`, its entry in `health.checks` (or what stands here under \"at
-most\"), and observe where it is younger than `health.baseline`. A fault of something that nodes share never drains by
-default: when everyone has it, it is not the node.
+most\"; what that column does not name is refused), and observe where it is younger than `health.baseline`. A fault of
+something that nodes share never drains by default: when everyone has it, it is not the node.
 
 | check | about | finds | scope | at most | since | ends | runbook |
 |---|---|---|---|---|---|---|---|
@@ -30,10 +30,9 @@ fn row(check: &Check) -> String {
         Scope::Node => "node",
         Scope::Shared => "shared",
     };
-    let most = match check.ceiling {
-        Mode::Observe => "observe",
-        Mode::Comment => "comment",
-        Mode::Drain => "drain",
+    let most = match (check.ceiling, check.limit) {
+        (Mode::Comment, Mode::Drain) => "comment, or drain where `health.checks` says so",
+        (ceiling, _) => ceiling.word(),
     };
     format!(
         "| `{}` | {} | {} | {scope} | {most} | {}.{}.{} | {} | [{}]({}) |\n",

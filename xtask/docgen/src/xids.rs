@@ -13,6 +13,10 @@ Made by `cargo xtask docs` from `agent/src/health/xids.toml`; do not edit. A sit
 The driver's own verdict goes first (Xid 154); this table speaks where it is silent. A code without a row is counted and
 never drains. `drain` and the remedies take the node out of service, as far as the mode of the check `xid` allows.
 
+What is the program's fault by its class (`app`) is counted and does nothing by itself. Where it follows one GPU and not one
+program, in jobs of several users or in a job that is requeued, the check `gpu-application-errors` says so
+([runbook](runbooks/gpu-application-errors.md)).
+
 The column 'ends by' says what nodewarden sees by itself. A GPU reset is seen by the driver's verdict, or by counters that go
 back (energy, volatile memory errors) while persistence mode is on. A person can always end an incident with
 `nodewarden clear`.

@@ -46,7 +46,7 @@ impl Files {
     fn load(&self, sets: &[&str]) -> Result<Loaded, ConfigError> {
         let sets: Vec<String> = sets.iter().map(|s| (*s).to_owned()).collect();
         let file = self.0.path().join("n.toml");
-        load(Some(&file), &sets, &["gpu_xid", "gpu_missing"], &[&FAKE])
+        load(Some(&file), &sets, &KNOWN, &[&FAKE])
     }
 
     fn put(&self, text: impl AsRef<[u8]>) {
@@ -91,6 +91,27 @@ fn what_comes_later_wins() {
     assert_eq!(config.listen, ["127.0.0.1:0".parse().unwrap()]);
     assert!(!config.slurm.undrain);
     assert_eq!(loaded.files.len(), 3);
+}
+
+const KNOWN: [KnownCheck<'static>; 3] = [
+    ("gpu_xid", Mode::Drain),
+    ("gpu_missing", Mode::Drain),
+    ("gpu_idle", Mode::Observe),
+];
+
+#[test]
+fn no_check_may_do_more_than_it_can_be_trusted_with() {
+    let files = Files::new(&[(
+        "n.toml",
+        "[health.checks]\ngpu_idle = \"comment\"\ngpu_xid = \"drain\"\n",
+    )]);
+    assert_eq!(
+        files.problems(&["health.checks.gpu_idle=\"drain\""]),
+        [
+            "n.toml:2:12: health.checks.gpu_idle: found \"comment\", expected \"observe\"",
+            "--set 'health.checks.gpu_idle=\"drain\"': health.checks.gpu_idle: found \"drain\", expected \"observe\"",
+        ]
+    );
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use collectors::gpu::metrics as gpu;
-use collectors::slurm::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER};
 use collectors::{Subject, SubjectKind};
 
+use super::jobs::{self, Jobs};
 use crate::core::snapshot::{Sample, Snapshot};
 
 /// What an answer rests on, the best first.
@@ -93,42 +93,6 @@ pub fn jobs_on(owners: &[Owner], subject: &Subject) -> Vec<String> {
     jobs.into_iter().map(str::to_owned).collect()
 }
 
-/// What is known of jobs.
-#[derive(Default)]
-struct Jobs<'a> {
-    /// Numbers by the name of the cgroup.
-    folders: BTreeMap<&'a str, &'a str>,
-    /// The devices of those whose program could be read, by number.
-    devices: BTreeMap<&'a str, Vec<&'a str>>,
-}
-
-impl<'a> Jobs<'a> {
-    fn of(snapshot: &'a Snapshot) -> Self {
-        let (mut jobs, mut names, mut twice) = (Self::default(), BTreeMap::new(), BTreeSet::new());
-        for sample in samples(snapshot, "slurm") {
-            match sample.labels {
-                [job, folder] if sample.metric == &JOB_FOLDER => {
-                    jobs.folders.insert(folder, job);
-                    if names.insert(job, folder).is_some_and(|known| known != folder) {
-                        twice.insert(job.as_str());
-                    }
-                }
-                [job, reason] if sample.metric == &JOB_DEVICES && reason.is_empty() => {
-                    jobs.devices.entry(job).or_default();
-                }
-                [job, device] if sample.metric == &JOB_DEVICE => {
-                    jobs.devices.entry(job).or_default().push(device);
-                }
-                _ => {}
-            }
-        }
-        // Two jobs of one number, of two slurmds: which of them anything is about cannot be told.
-        jobs.folders.retain(|_, job| !twice.contains(job));
-        jobs.devices.retain(|job, _| !twice.contains(job));
-        jobs
-    }
-}
-
 /// What is known of GPUs.
 #[derive(Default)]
 struct Gpus<'a> {
@@ -174,10 +138,7 @@ impl<'a> Gpus<'a> {
 
     /// `nvidia0` or `nvidia0/1/0`.
     fn device(&self, device: &str) -> Option<(&'a str, &'a str)> {
-        let (minor, instance) = match device.strip_prefix("nvidia")?.split_once('/') {
-            Some((minor, instance)) => (minor, instance),
-            None => (device.strip_prefix("nvidia")?, ""),
-        };
+        let (minor, instance) = jobs::device(device)?;
         let gpu = *self.minors.get(minor)?;
         if instance.is_empty() {
             // What a job may open of a divided GPU are its instances.

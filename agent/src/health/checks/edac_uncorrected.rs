@@ -16,6 +16,7 @@ pub static CHECK: Check = Check {
     condition: "A memory controller counted errors in this boot that ECC could not correct.",
     scope: Scope::Node,
     ceiling: Mode::Drain,
+    limit: Mode::Drain,
     since: Version(0, 1, 0),
     clears: "By a reboot after which the controller counts none.",
     runbook: "docs/runbooks/edac-uncorrected.md",

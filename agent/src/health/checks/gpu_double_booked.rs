@@ -17,6 +17,7 @@ pub static CHECK: Check = Check {
     scope: Scope::Node,
     // Two schedulers disagree: that is not repaired by taking the node from one of them.
     ceiling: Mode::Comment,
+    limit: Mode::Comment,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show no such process, or no job that has the GPU.",
     runbook: "docs/runbooks/gpu-double-booked.md",

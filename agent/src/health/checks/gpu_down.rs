@@ -19,6 +19,7 @@ pub static CHECK: Check = Check {
     condition: "The driver answers for other GPUs, or for itself, and not for this one (lost, refused, reset required, without power), in four readings running, over a minute or more, not in the first five minutes after boot.",
     scope: Scope::Node,
     ceiling: Mode::Drain,
+    limit: Mode::Drain,
     since: Version(0, 1, 0),
     clears: "By itself: the driver answers for it in three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-down.md",

@@ -19,6 +19,7 @@ pub static CHECK: Check = Check {
     condition: "A thread has been inside of a GPU's driver for five minutes or more in uninterruptible sleep, in the same place of the kernel, which is known and none of a filesystem. One that is merely late, as on a busy node, is not.",
     scope: Scope::Node,
     ceiling: Mode::Drain,
+    limit: Mode::Drain,
     since: Version(0, 1, 0),
     clears: "By itself: the driver has answered in three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-driver-blocked.md",

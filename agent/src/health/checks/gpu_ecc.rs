@@ -19,6 +19,7 @@ pub static UNCORRECTED: Check = Check {
     scope: Scope::Node,
     // Contained ones cost one program; of the others an Xid, or the driver's verdict, drains.
     ceiling: Mode::Comment,
+    limit: Mode::Drain,
     since: Version(0, 1, 0),
     clears: "By a reset of the GPU, a driver that is loaded anew or a reboot: the GPU counts none in three readings running, over a minute or more. With persistence mode off, where the driver forgets its counts, a day after the last error or after a reboot.",
     runbook: "docs/runbooks/gpu-ecc-uncorrected.md",
@@ -32,6 +33,7 @@ pub static CORRECTED: Check = Check {
     condition: "ECC corrected a thousand errors of a GPU or more from one reading to the next, three times within an hour.",
     scope: Scope::Node,
     ceiling: Mode::Observe,
+    limit: Mode::Observe,
     since: Version(0, 1, 0),
     clears: "By itself: it did not happen for an hour.",
     runbook: "docs/runbooks/gpu-ecc-corrected.md",
@@ -45,6 +47,7 @@ pub static SRAM: Check = Check {
     condition: "A GPU's SRAM had more uncorrected errors than its maker accepts, as the driver says in two readings running, over ten seconds or more.",
     scope: Scope::Node,
     ceiling: Mode::Drain,
+    limit: Mode::Drain,
     since: Version(0, 1, 0),
     clears: "By itself, where another GPU has taken its place or the driver withdraws it: three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-sram-threshold.md",
@@ -52,7 +55,7 @@ pub static SRAM: Check = Check {
 };
 
 /// A count that has grown says so once.
-static ONCE: Pace = Pace {
+pub(super) static ONCE: Pace = Pace {
     bad: 1,
     bad_span: std::time::Duration::ZERO,
     ..USUAL

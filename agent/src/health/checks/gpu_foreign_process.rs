@@ -22,6 +22,7 @@ pub static CHECK: Check = Check {
     // Somebody's job is slowed down and nothing is broken: a drain would help nobody, and a word in the node's comment tells who
     // asks why.
     ceiling: Mode::Comment,
+    limit: Mode::Comment,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show no such process, or no job that has the GPU.",
     runbook: "docs/runbooks/gpu-foreign-process.md",

@@ -23,6 +23,7 @@ pub static CHECK: Check = Check {
     scope: Scope::Node,
     // Nothing is broken: it is a matter between people.
     ceiling: Mode::Observe,
+    limit: Mode::Observe,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show all GPUs of the job in use lately, or the job is gone.",
     runbook: "docs/runbooks/gpu-idle.md",

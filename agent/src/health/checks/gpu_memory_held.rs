@@ -15,16 +15,17 @@ use crate::health::Mode;
 use crate::health::condition::{Judged, Reading, USUAL};
 use crate::health::finding::Finding;
 use crate::health::judge::Judge;
-use crate::health::tenancy::Tenant;
+use crate::health::last_tenant::Tenant;
 
 /// The row.
 pub static CHECK: Check = Check {
     id: "gpu-memory-held",
     subject: SubjectKind::Gpu,
-    condition: "A minute or more after the last job of a GPU, or of an instance of one, has ended, and while it is no job's by the rules of all jobs of the node, a process that was on it with the job still has memory of it, or a gigabyte or more is in use though no process is listed, in two readings running, over ten seconds or more. Not on GPUs whose memory the processor uses as well (NVLink-C2C).",
+    condition: "A minute or more after the last job of a GPU, or of an instance of one, has ended, and while it is no job's by the rules of all jobs of the node, a process that was on it with the job still has memory of it, or a gigabyte or more is in use though no process is listed, none that draws either, in two readings running, over ten seconds or more. Not on GPUs whose memory the processor uses as well (NVLink-C2C), nor where the host's processes cannot be seen (a container without hostPID).",
     scope: Scope::Node,
     // The next job may find too little memory; a person ends the process, and the node is well.
     ceiling: Mode::Comment,
+    limit: Mode::Comment,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show nothing of it, or another job that has the GPU.",
     runbook: "docs/runbooks/gpu-memory-held.md",
@@ -108,7 +109,9 @@ impl<'a> Left<'a> {
             let has_place = matches!(p.place, Place::Outside | Place::Pod(_));
             has_place && p.program.is_some() && p.memory.is_some()
         };
-        if !part.complete || !here().all(is_known) {
+        // In a container with a namespace of its own the driver lists none of the host's.
+        let are_seen = part.gpu.value(&m::PROCESSES_SEEN) == Some(1.0);
+        if !are_seen || !part.complete || !here().all(is_known) {
             return Self::Unknown;
         }
         let Some(tenant) = tenant else {
@@ -128,7 +131,11 @@ impl<'a> Left<'a> {
             None => Self::Unknown,
             // The kernel puts what it likes into memory that is the processor's as well.
             Some(HELD..) if part.processes.is_empty() && part.gpu.one(&n::C2C_LINKS).is_none() => {
-                Self::Memory
+                match part.gpu.value(&m::GRAPHICS_PROCESSES) {
+                    Some(0.0) => Self::Memory,
+                    // A display has what it has.
+                    _ => Self::Unknown,
+                }
             }
             Some(_) => Self::Nothing,
         }

@@ -20,6 +20,7 @@ pub static CHECK: Check = Check {
     condition: "A configured GPU is not on the PCI bus or does not answer there, in two readings running, over ten seconds or more.",
     scope: Scope::Node,
     ceiling: Mode::Drain,
+    limit: Mode::Drain,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show the GPU.",
     runbook: "docs/runbooks/gpu-missing.md",

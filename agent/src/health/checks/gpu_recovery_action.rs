@@ -17,6 +17,7 @@ pub static CHECK: Check = Check {
     condition: "The driver asks for a reset, a reboot or a drain of this GPU, in two readings running, over ten seconds or more.",
     scope: Scope::Node,
     ceiling: Mode::Drain,
+    limit: Mode::Drain,
     since: Version(0, 1, 0),
     clears: "By itself: the driver asks for nothing in three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-recovery-action.md",

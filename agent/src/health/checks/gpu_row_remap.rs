@@ -17,6 +17,7 @@ pub static CHECK: Check = Check {
     condition: "A row of a GPU's memory waits for a reset to be replaced by a spare one, a page waits for a reboot to be taken out of use, or a row could not be replaced, in two readings running, over ten seconds or more.",
     scope: Scope::Node,
     ceiling: Mode::Drain,
+    limit: Mode::Drain,
     since: Version(0, 1, 0),
     clears: "By itself: the driver says of the same GPU that nothing waits or failed, in three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-row-remap.md",

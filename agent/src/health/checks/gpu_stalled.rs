@@ -28,6 +28,7 @@ pub static CHECK: Check = Check {
     scope: Scope::Node,
     // It is the job's program, or a peer on another node: nothing says that it is this one.
     ceiling: Mode::Observe,
+    limit: Mode::Observe,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show one of its GPUs at work or something moving, or the job is gone.",
     runbook: "docs/runbooks/gpu-stalled.md",

@@ -1,80 +1,20 @@
 //! Whose each GPU is, for the checks about jobs. What is not known is said to be so.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
 use collectors::gpu::metrics as m;
-use collectors::slurm::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER};
 use collectors::{Subject, SubjectKind};
 
 use super::Check;
 use super::gpu::{Gpu, gpus, key, whole};
 use super::gpu_process::{Process, processes};
+pub(super) use crate::core::derive::jobs::Jobs;
+use crate::core::derive::jobs::device;
 use crate::core::derive::owners::{Evidence, Owner};
-use crate::core::snapshot::{Presence, Snapshot};
 use crate::health::condition::{Judged, Reading, USUAL};
 use crate::health::finding::{Finding, Remedy};
 use crate::health::judge::Judge;
-
-/// The jobs of this node, as far as they could be read.
-#[derive(Debug, Default)]
-pub(super) struct Jobs<'a> {
-    /// Whether every job there is was read.
-    pub(super) listed: bool,
-    /// Numbers by the name of the cgroup.
-    folders: BTreeMap<&'a str, &'a str>,
-    /// What each may use, by number. One whose devices are not known is missing.
-    devices: BTreeMap<&'a str, Vec<&'a str>>,
-}
-
-impl<'a> Jobs<'a> {
-    pub(super) fn of(snapshot: &'a Snapshot) -> Self {
-        let mut jobs = Self::default();
-        let Some(slurm) = snapshot.collector("slurm") else {
-            return jobs;
-        };
-        let max_age = slurm.max_age();
-        jobs.listed = slurm.presence == Presence::Open
-            && slurm.late.is_empty()
-            && slurm.devices.iter().all(|d| d.shown(snapshot.at, max_age));
-        for sample in slurm.samples(snapshot.at) {
-            match sample.labels {
-                [job, folder] if sample.metric == &JOB_FOLDER => {
-                    jobs.folders.insert(folder, job);
-                }
-                [job, reason] if sample.metric == &JOB_DEVICES && reason.is_empty() => {
-                    jobs.devices.entry(job).or_default();
-                }
-                [job, device] if sample.metric == &JOB_DEVICE => {
-                    jobs.devices.entry(job).or_default().push(device);
-                }
-                _ => {}
-            }
-        }
-        jobs
-    }
-
-    /// Whether every job there is was read, and the devices of each.
-    fn all_known(&self) -> bool {
-        self.listed && self.folders.values().all(|job| self.is_read(job))
-    }
-
-    /// The job whose cgroup bears that name. `None`: one that has just begun, or of another slurmd, is not listed.
-    pub(super) fn of_folder(&self, folder: &str) -> Option<&'a str> {
-        self.folders.get(folder).copied()
-    }
-
-    /// Whether the devices of a job are known.
-    pub(super) fn is_read(&self, job: &str) -> bool {
-        self.devices.contains_key(job)
-    }
-
-    /// Whether a job is on the node.
-    pub(super) fn has(&self, job: &str) -> bool {
-        self.folders.values().any(|of| *of == job)
-    }
-}
 
 /// Whose a GPU is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -183,16 +123,10 @@ fn minor<'a>(gpu: &Gpu<'a>) -> Option<&'a str> {
 
 /// Whether each job that may use anything of a GPU has a part of it that is there.
 fn is_resolved(jobs: &Jobs<'_>, minor: &str, instances: &[&str]) -> bool {
-    let part = |device: &str| -> Option<String> {
-        let rest = device.strip_prefix("nvidia")?.strip_prefix(minor)?;
-        match rest.strip_prefix('/') {
-            Some(instance) => Some(instance.to_owned()),
-            None => rest.is_empty().then(String::new),
-        }
-    };
-    jobs.devices.values().all(|devices| {
-        let mut of_this = devices.iter().filter_map(|device| part(device));
-        of_this.all(|part| instances.contains(&part.as_str()))
+    let mut all = jobs.devices.values().flatten();
+    all.all(|name| match device(name) {
+        Some((of, part)) if of == minor => instances.contains(&part),
+        _ => true,
     })
 }
 

@@ -23,6 +23,7 @@ pub static CHECK: Check = Check {
     // What it waits for is mostly a filesystem that many nodes share.
     scope: Scope::Shared,
     ceiling: Mode::Comment,
+    limit: Mode::Comment,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show no such thread, or the job is gone.",
     runbook: "docs/runbooks/job-blocked.md",

@@ -3,6 +3,7 @@
 mod blocked;
 pub mod edac_uncorrected;
 pub mod gpu;
+pub mod gpu_application_errors;
 pub mod gpu_double_booked;
 pub mod gpu_down;
 pub mod gpu_driver_blocked;
@@ -91,6 +92,8 @@ pub struct Check {
     pub scope: Scope,
     /// The most that it does where the site says nothing about it.
     pub ceiling: Mode,
+    /// The most that a site may let it do: more is refused in its configuration.
+    pub limit: Mode,
     /// The release that brought it.
     pub since: Version,
     /// What ends it, for people.
@@ -143,10 +146,16 @@ pub static CHECKS: &[&Check] = &[
     &gpu_foreign_process::CHECK,
     &gpu_double_booked::CHECK,
     &gpu_memory_held::CHECK,
+    &gpu_application_errors::CHECK,
     &gpu_idle::CHECK,
     &gpu_stalled::CHECK,
     &job_blocked::CHECK,
 ];
+
+/// The most that a site may let the check of that id do.
+pub fn limit(id: &str) -> Option<Mode> {
+    check(id).map(|c| c.limit)
+}
 
 /// The check of that id.
 pub fn check(id: &str) -> Option<&'static Check> {
@@ -166,6 +175,7 @@ mod tests {
                 "{}",
                 check.id
             );
+            assert!(check.ceiling <= check.limit, "{}", check.id);
             if check.scope == Scope::Shared {
                 assert!(check.ceiling < Mode::Drain, "{}", check.id);
             }

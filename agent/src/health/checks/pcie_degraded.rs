@@ -24,6 +24,7 @@ pub static CHECK: Check = Check {
     condition: "A PCI link of a GPU or RDMA adapter uses fewer lanes than both its ends offer, or that of an RDMA adapter runs slower, in four readings running, over a minute or more.",
     scope: Scope::Node,
     ceiling: Mode::Comment,
+    limit: Mode::Drain,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show all lanes at full speed.",
     runbook: "docs/runbooks/pcie-degraded.md",

@@ -22,6 +22,7 @@ pub static CHECK: Check = Check {
     scope: Scope::Node,
     // The link has two ends, and the other is the switch's.
     ceiling: Mode::Comment,
+    limit: Mode::Drain,
     since: Version(0, 1, 0),
     clears: "By itself: the link is up and has been watched for 125 minutes with fewer, and stays so for half an hour.",
     runbook: "docs/runbooks/rdma-bit-errors.md",

@@ -19,6 +19,7 @@ pub static CHECK: Check = Check {
     scope: Scope::Node,
     // It is a setting, and slows others down more than this node.
     ceiling: Mode::Comment,
+    limit: Mode::Drain,
     since: Version(0, 1, 0),
     clears: "By itself: it ignored none for an hour.",
     runbook: "docs/runbooks/rdma-cnp-ignored.md",

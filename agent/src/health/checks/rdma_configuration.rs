@@ -22,6 +22,7 @@ pub static CHECK: Check = Check {
     scope: Scope::Node,
     // Jobs run on it, if slower, and on all of a site where it is the profile that is wrong.
     ceiling: Mode::Comment,
+    limit: Mode::Drain,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over 100 seconds or more, over twelve minutes for DCQCN, show what is expected.",
     runbook: "docs/runbooks/rdma-configuration.md",

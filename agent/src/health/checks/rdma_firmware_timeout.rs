@@ -25,6 +25,7 @@ pub static CHECK: Check = Check {
     scope: Scope::Node,
     // The adapter may serve on; the next command may hang a job, or whoever reads its counters, for a minute.
     ceiling: Mode::Comment,
+    limit: Mode::Drain,
     since: Version(0, 1, 0),
     clears: "By itself: the log, and EFA's counter, were read for six hours without another.",
     runbook: "docs/runbooks/rdma-firmware-timeout.md",

@@ -21,6 +21,7 @@ pub static CHECK: Check = Check {
     scope: Scope::Node,
     // The link has two ends, and the other is the switch's.
     ceiling: Mode::Comment,
+    limit: Mode::Drain,
     since: Version(0, 1, 0),
     clears: "By itself: it did not happen for six hours.",
     runbook: "docs/runbooks/rdma-link-integrity.md",

@@ -21,6 +21,7 @@ pub static CHECK: Check = Check {
     scope: Scope::Node,
     // What is lost is sent again; whether buffers, the switch's headroom or the host is to blame is not seen here.
     ceiling: Mode::Comment,
+    limit: Mode::Drain,
     since: Version(0, 1, 0),
     clears: "By itself: it dropped none for an hour.",
     runbook: "docs/runbooks/rdma-lossless-loss.md",

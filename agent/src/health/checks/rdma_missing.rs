@@ -25,6 +25,7 @@ pub static CHECK: Check = Check {
     scope: Scope::Node,
     // Somebody may have taken it away on purpose, and jobs that do not need it run on.
     ceiling: Mode::Comment,
+    limit: Mode::Drain,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show an RDMA device there.",
     runbook: "docs/runbooks/rdma-missing.md",

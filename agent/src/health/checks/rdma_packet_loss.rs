@@ -20,6 +20,7 @@ pub static CHECK: Check = Check {
     scope: Scope::Shared,
     // Loss is somewhere on the way, and adaptive routing may look like it.
     ceiling: Mode::Comment,
+    limit: Mode::Drain,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over five minutes or more, show less.",
     runbook: "docs/runbooks/rdma-packet-loss.md",

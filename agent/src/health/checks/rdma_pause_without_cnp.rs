@@ -21,6 +21,7 @@ pub static CHECK: Check = Check {
     condition: "A port sent or received 1,000 priority pause frames within ten minutes and not one congestion notification or marked packet. It is looked for only where health.checks names it, since some fabrics run without DCQCN on purpose.",
     scope: Scope::Shared,
     ceiling: Mode::Observe,
+    limit: Mode::Observe,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over ten minutes or more, show notifications, or no pauses.",
     runbook: "docs/runbooks/rdma-pause-without-cnp.md",

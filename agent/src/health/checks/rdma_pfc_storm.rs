@@ -21,6 +21,7 @@ pub static CHECK: Check = Check {
     scope: Scope::Node,
     // It harms others, but also a job that writes faster than its host reads looks like that.
     ceiling: Mode::Comment,
+    limit: Mode::Drain,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over five minutes or more, show less, and no storm for ten minutes.",
     runbook: "docs/runbooks/rdma-pfc-storm.md",

@@ -20,6 +20,7 @@ pub static CHECK: Check = Check {
     scope: Scope::Node,
     // A driver gives up on its firmware after a minute, and often finds it again.
     ceiling: Mode::Comment,
+    limit: Mode::Drain,
     since: Version(0, 1, 0),
     clears: "By itself: the port was read in three readings running, over a minute or more.",
     runbook: "docs/runbooks/rdma-port-blocked.md",

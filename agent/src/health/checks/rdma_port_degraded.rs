@@ -21,6 +21,7 @@ pub static CHECK: Check = Check {
     scope: Scope::Node,
     // It carries traffic, if less; the other end is the switch's.
     ceiling: Mode::Comment,
+    limit: Mode::Drain,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over ten minutes or more, show what is expected.",
     runbook: "docs/runbooks/rdma-port-degraded.md",

@@ -22,6 +22,7 @@ pub static CHECK: Check = Check {
     scope: Scope::Node,
     // A rail's or leaf's switch takes one port of every node: without a guard of the cluster, each node would drain.
     ceiling: Mode::Comment,
+    limit: Mode::Drain,
     since: Version(0, 1, 0),
     clears: "By itself: the port is active in three readings running, over ten minutes or more.",
     runbook: "docs/runbooks/rdma-port-down.md",

@@ -23,6 +23,7 @@ pub static CHECK: Check = Check {
     condition: "The link of a port that was in use went down five times in 24 hours by its counters, or was seen down three times in 12 hours, not together with most of its peers, and not in the first half hour after boot.",
     scope: Scope::Node,
     ceiling: Mode::Comment,
+    limit: Mode::Drain,
     since: Version(0, 1, 0),
     clears: "By itself: the link is up and did not go down for six hours.",
     runbook: "docs/runbooks/rdma-port-flapping.md",

@@ -19,6 +19,7 @@ pub static CHECK: Check = Check {
     scope: Scope::Node,
     // It takes two ends for a retry. Which one is ill cannot be seen from here.
     ceiling: Mode::Comment,
+    limit: Mode::Drain,
     since: Version(0, 1, 0),
     clears: "By itself: it did not happen for an hour; for six hours, where it had happened on three occasions.",
     runbook: "docs/runbooks/rdma-retries-exceeded.md",

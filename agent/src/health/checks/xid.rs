@@ -15,6 +15,7 @@ pub static CHECK: Check = Check {
     condition: "NVIDIA's driver logged an Xid whose row in the Xid table, or whose verdict, asks for a drain.",
     scope: Scope::Node,
     ceiling: Mode::Drain,
+    limit: Mode::Drain,
     since: Version(0, 1, 0),
     clears: "By what the row lists: the driver's verdict None, a reboot after which the GPU answers, or a person.",
     runbook: "docs/runbooks/xid.md",

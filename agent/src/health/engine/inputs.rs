@@ -1,5 +1,7 @@
 //! What each input means.
 
+use std::time::Duration;
+
 use collectors::event::{Recovery, Xid, XidSource};
 use collectors::gpu::metrics as gpu;
 use collectors::{Cursor, Event, EventBody, PciAddress, Subject, kernel_log};
@@ -7,15 +9,16 @@ use collectors::{Cursor, Event, EventBody, PciAddress, Subject, kernel_log};
 use super::judging::{Known, is_met};
 use super::{Engine, Status, xid};
 use crate::core::derive::affinity::nearest;
-use crate::core::derive::owners::owners;
 use crate::core::derive::xid::gpu_label;
 use crate::core::snapshot::Snapshot;
 use crate::health::checks::edac_uncorrected;
 use crate::health::checks::gpu::gpus;
 use crate::health::checks::host::Host;
 use crate::health::checks::rdma_firmware_timeout;
+use crate::health::hits::Hit;
 use crate::health::incident::Ack;
 use crate::health::tenants::When;
+use crate::health::xids::Class;
 use crate::health::{Input, Order, OrderVerb};
 
 /// GPUs whose names are kept.
@@ -181,6 +184,17 @@ impl Engine {
             }
             return;
         }
+        if new > 0 && row.class != Class::Info {
+            let from = self.log.earliest(event, self.now.boottime);
+            self.state.memory.hits.came(Hit {
+                pci: xid.pci.clone(),
+                code: xid.code,
+                instance: xid.instance(),
+                from: from.saturating_sub(told_late(event, xid)),
+                to: self.now.boottime,
+                count: new,
+            });
+        }
         let mut again = false;
         for kind in row.kinds(&xid.words) {
             again |= self.state.repeats.add(&gpu, &kind, count, self.now.wall);
@@ -219,7 +233,7 @@ impl Engine {
         self.out.tick = true;
         self.name_gpus(snapshot);
         self.affinity = nearest(snapshot, &self.state.inventory);
-        self.tenants.look(owners(snapshot), self.now.wall);
+        self.jobs(snapshot);
         self.when = When::SinceTick;
         let host = Host::of(snapshot);
         // Two snapshots may hold one and the same reading.
@@ -313,6 +327,16 @@ impl Engine {
             (true, false) => "; the drain is being lifted",
         }
     }
+}
+
+/// How long before its time stamp an event may have begun: the library tells seconds late, and a folded flood has the time
+/// of its last line.
+fn told_late(event: &Event, xid: &Xid) -> Duration {
+    Duration::from_secs(match (xid.source, event.count) {
+        (XidSource::Nvml, _) => 5,
+        (XidSource::KernelLog, 2..) => 1,
+        (XidSource::KernelLog, _) => 0,
+    })
 }
 
 /// The line without a code says the same as the code.

@@ -6,14 +6,14 @@ use collectors::Subject;
 use collectors::gpu::metrics as m;
 use collectors::nvidia::metrics as n;
 
-use super::Engine;
+use super::{Engine, millis};
 use crate::core::derive::xid::gpu_label;
 use crate::core::snapshot::Snapshot;
 use crate::health::checks::CHECKS;
 use crate::health::checks::gpu::{Gpu, whole};
-use crate::health::checks::gpu_ecc;
 use crate::health::checks::host::Host;
 use crate::health::checks::rdma_port;
+use crate::health::checks::{gpu_application_errors, gpu_ecc};
 use crate::health::condition::Turn;
 use crate::health::incident::Incident;
 use crate::health::incident::Status;
@@ -96,6 +96,7 @@ impl Engine {
             }
             let well = |need| is_met(need, gpu);
             if let Some(before) = self.declared.before(&gpu.label, gpu.at) {
+                self.forget_hits(&gpu.label, before);
                 let subject = gpu.subject();
                 self.out.dirty |= self.book.well_by_driver(&subject, before, well, self.now.wall);
             }
@@ -106,8 +107,17 @@ impl Engine {
             let Some(before) = self.resets.take(&gpu.label, counters(gpu), gpu.at, self.now.wall) else {
                 continue;
             };
+            self.forget_hits(&gpu.label, before);
             self.out.dirty |= self.book.reset(&gpu.subject(), before, well, self.now.wall);
         }
+    }
+
+    /// A GPU was reset after `before`, by the wall clock: what its jobs were hit by until then says nothing any more.
+    fn forget_hits(&mut self, gpu: &str, before: i64) {
+        let age = u64::try_from(self.now.wall.saturating_sub(before)).unwrap_or(0);
+        let until = millis(self.now.boottime).saturating_sub(age.saturating_mul(1000));
+        let memory = &mut self.state.memory;
+        memory.dirty |= memory.hits.forget(gpu, until);
     }
 
     /// A configured GPU that is not there although a person has declared that repaired. Nobody may call the node healthy
@@ -177,7 +187,10 @@ impl Engine {
             .collect::<BTreeSet<String>>()
             .into_iter()
             .map(|counts| {
-                let had_any = self.state.memory.forget(&counts);
+                let mut had_any = self.state.memory.forget(&counts);
+                if counts.starts_with(gpu_application_errors::CHECK.id) {
+                    had_any |= self.state.memory.hits.forget(&known.subject.name, u64::MAX);
+                }
                 (counts, had_any)
             })
             .collect();

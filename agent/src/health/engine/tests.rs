@@ -4,6 +4,7 @@ mod host;
 mod sim;
 mod slurm;
 
+mod application_errors;
 mod clearing;
 mod faults;
 mod findings;

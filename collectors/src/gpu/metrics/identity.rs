@@ -39,6 +39,10 @@ metrics! {
         "Versions of a GPU's board memory (InfoROM) and of its objects.";
     PROCESSES "gpu_processes" Gauge None Core GPU, "nvmlDeviceGetComputeRunningProcesses_v3", []
         "Processes that compute on a GPU.";
+    GRAPHICS_PROCESSES "gpu_graphics_processes" Gauge None Private GPU, "nvmlDeviceGetGraphicsRunningProcesses_v3", []
+        "Processes that draw on a GPU, asked for where none computes on it.";
+    PROCESSES_SEEN "gpu_processes_seen" Gauge None Private GPU, "/proc/self/ns/pid", []
+        "Whether the processes of the host can be seen, 0 in a container with a namespace of its own, where the driver lists none of them.";
     PROCESS_MEMORY "gpu_process_memory_bytes" Gauge Bytes Detail &["gpu", "gpu_instance", "pid"],
         "nvmlDeviceGetComputeRunningProcesses_v3", []
         "Memory of a GPU that a process has; shown where the configuration asks for it.";

@@ -108,3 +108,36 @@ fn a_process_is_told_with_its_program_and_the_job_or_the_pod_that_it_is_in() {
     let of_another = |text: &String| text.contains("41003") && !text.starts_with("gpu_process_owned_bytes");
     assert!(!seen.keys().any(of_another));
 }
+
+#[test]
+fn who_draws_is_asked_for_where_nobody_computes() {
+    let text = fs::read_to_string(scenario("h100")).unwrap();
+    let draws = text.replace("pid = 41000,", "pid = 41000, kind = \"graphics\",");
+    assert_ne!(text, draws);
+    let mut node = Node::with(&draws);
+    let seen = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    let counts = |n| {
+        (
+            get(&seen, &m::PROCESSES, &[&gpu(n)]),
+            get(&seen, &m::GRAPHICS_PROCESSES, &[&gpu(n)]),
+        )
+    };
+    assert_eq!(counts(0), (Some(0.0), Some(1.0)));
+    assert_eq!(counts(1), (Some(1.0), None));
+}
+
+#[test]
+fn in_a_namespace_of_its_own_no_process_of_the_host_is_seen() {
+    for (namespace, all) in [("pid:[4026531836]", 1.0), ("pid:[4026532999]", 0.0)] {
+        let mut node = Node::of("h100");
+        let folder = node.root().join("proc/self/ns");
+        fs::create_dir_all(&folder).unwrap();
+        symlink(namespace, folder.join("pid")).unwrap();
+        let seen = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+        assert_eq!(
+            get(&seen, &m::PROCESSES_SEEN, &[&gpu(0)]),
+            Some(all),
+            "{namespace}"
+        );
+    }
+}

@@ -572,27 +572,48 @@ impl Library {
     /// # Errors
     /// The library's return code.
     pub fn processes(&self, device: Handle) -> Result<Vec<Process>, Code> {
-        let call = function(self.raw.nvmlDeviceGetComputeRunningProcesses_v3.as_ref())?;
-        let empty = raw::nvmlProcessInfo_t {
-            pid: 0,
-            usedGpuMemory: u64::MAX,
-            gpuInstanceId: u32::MAX,
-            computeInstanceId: u32::MAX,
-        };
-        let mut infos = [empty; PROCESSES];
-        let mut count = PROCESSES as u32;
-        // SAFETY: as declared in nvml.h; the library writes at most `count` entries.
-        Code::of(unsafe { call(device.0, &raw mut count, infos.as_mut_ptr()) })?;
-        let told = |v: u32| (v != u32::MAX).then_some(v);
-        let infos = infos.iter().take(count as usize);
-        let mut processes: Vec<Process> = infos
-            .map(|info| Process {
-                pid: info.pid,
-                memory: (info.usedGpuMemory != u64::MAX).then_some(info.usedGpuMemory),
-                instance: told(info.gpuInstanceId).zip(told(info.computeInstanceId)),
-            })
-            .collect();
-        processes.sort_unstable();
-        Ok(processes)
+        running(
+            device,
+            function(self.raw.nvmlDeviceGetComputeRunningProcesses_v3.as_ref())?,
+        )
     }
+
+    /// The processes that draw on it, at most 1,024.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn graphics_processes(&self, device: Handle) -> Result<Vec<Process>, Code> {
+        running(
+            device,
+            function(self.raw.nvmlDeviceGetGraphicsRunningProcesses_v3.as_ref())?,
+        )
+    }
+}
+
+/// One of the calls that list processes.
+type Running =
+    unsafe extern "C" fn(raw::nvmlDevice_t, *mut u32, *mut raw::nvmlProcessInfo_t) -> raw::nvmlReturn_t;
+
+fn running(device: Handle, call: Running) -> Result<Vec<Process>, Code> {
+    let empty = raw::nvmlProcessInfo_t {
+        pid: 0,
+        usedGpuMemory: u64::MAX,
+        gpuInstanceId: u32::MAX,
+        computeInstanceId: u32::MAX,
+    };
+    let mut infos = [empty; PROCESSES];
+    let mut count = PROCESSES as u32;
+    // SAFETY: as declared in nvml.h; the library writes at most `count` entries.
+    Code::of(unsafe { call(device.0, &raw mut count, infos.as_mut_ptr()) })?;
+    let told = |v: u32| (v != u32::MAX).then_some(v);
+    let infos = infos.iter().take(count as usize);
+    let mut processes: Vec<Process> = infos
+        .map(|info| Process {
+            pid: info.pid,
+            memory: (info.usedGpuMemory != u64::MAX).then_some(info.usedGpuMemory),
+            instance: told(info.gpuInstanceId).zip(told(info.computeInstanceId)),
+        })
+        .collect();
+    processes.sort_unstable();
+    Ok(processes)
 }

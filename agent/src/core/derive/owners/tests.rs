@@ -1,4 +1,5 @@
 use collectors::Block;
+use collectors::slurm::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER};
 
 use super::*;
 use crate::exposition::sample;

@@ -10,7 +10,7 @@ use collectors::host::metrics::{
 use collectors::rdma::metrics::{
     CARRIER_DOWN, DEVICE_INFO, LINK_DOWNED, PORT_INFO, PORT_PHYSICAL_STATE, PORT_RATE, PORT_STATE,
 };
-use collectors::slurm::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER};
+use collectors::slurm::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_INFO, JOB_START};
 use collectors::sys::task::Task;
 use collectors::tasks::metrics::{BLOCKED, THREAD};
 use collectors::{Block, Cadence, Kind, Metric, Spec, Subject, SubjectKind, Unit, Value};
@@ -130,7 +130,7 @@ fn driven(gpu: &Driven, at: Duration) -> DeviceState {
 }
 
 /// A job of Slurm's as the next snapshot shows it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Job {
     pub(super) number: &'static str,
     /// Why its devices are not known, or empty.
@@ -139,6 +139,10 @@ pub(super) struct Job {
     pub(super) devices: Vec<&'static str>,
     /// Its reading has failed.
     pub(super) broken: bool,
+    /// User, array and time at which it began, where that is told.
+    pub(super) info: Option<(&'static str, &'static str, i64)>,
+    /// Apart from its other runs.
+    pub(super) inode: u64,
 }
 
 fn job(job: &Job, at: Duration) -> DeviceState {
@@ -149,7 +153,12 @@ fn job(job: &Job, at: Duration) -> DeviceState {
     for name in &job.devices {
         block.info(&JOB_DEVICE, &[job.number, name]);
     }
-    let mut state = device(Subject::new(SubjectKind::Job, folder), &block, at);
+    if let Some((user, array, start)) = job.info {
+        block.info(&JOB_INFO, &[job.number, user, "", "", array, "", ""]);
+        block.u64(&JOB_START, &[job.number], u64::try_from(start).unwrap());
+    }
+    let name = format!("{folder}:{}", job.inode);
+    let mut state = device(Subject::new(SubjectKind::Job, name), &block, at);
     state.error = job.broken.then(|| ("io".to_owned(), "cannot be read".to_owned()));
     state
 }

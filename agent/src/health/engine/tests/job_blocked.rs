@@ -1,6 +1,7 @@
 //! Processes of jobs that wait in the kernel: which of them make a finding, and what it says.
 
-use super::host::{Job, Tasks};
+use super::host::Tasks;
+use super::jobs::job;
 use super::sim::*;
 use crate::health::Mode;
 
@@ -31,12 +32,7 @@ fn show(sim: &mut Sim, threads: &[[String; 9]]) {
 /// A node with job 7, whose threads have waited for so long.
 fn node(threads: &[[String; 9]], seconds: u64) -> Sim {
     let mut sim = Sim::new(Mode::Drain);
-    sim.host.jobs = vec![Job {
-        number: "7",
-        reason: "",
-        devices: Vec::new(),
-        broken: false,
-    }];
+    sim.host.jobs = vec![job("7", &[])];
     show(&mut sim, threads);
     sim.pass(seconds);
     sim

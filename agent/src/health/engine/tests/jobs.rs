@@ -14,20 +14,20 @@ const GIB: u64 = 1 << 30;
 const POD: &str = "pod1a2b3c4d-0000-4000-8000-00000000abcd";
 
 /// Pid, cgroup (`?`: not known), program (empty: not known), memory.
-type Process = (&'static str, &'static str, &'static str, u64);
+pub(super) type Process = (&'static str, &'static str, &'static str, u64);
 
 /// What a GPU is at.
 #[derive(Clone)]
-struct Card {
+pub(super) struct Card {
     minor: &'static str,
     processes: Vec<Process>,
     used: u64,
     busy: u64,
-    more: Vec<(&'static Metric, Vec<&'static str>, u64)>,
+    pub(super) more: Vec<(&'static Metric, Vec<&'static str>, u64)>,
 }
 
 impl Card {
-    fn new(minor: &'static str) -> Self {
+    pub(super) fn new(minor: &'static str) -> Self {
         Self {
             minor,
             processes: Vec::new(),
@@ -38,7 +38,7 @@ impl Card {
     }
 
     /// One that these processes compute on.
-    fn with(minor: &'static str, processes: &[Process]) -> Self {
+    pub(super) fn with(minor: &'static str, processes: &[Process]) -> Self {
         Self {
             processes: processes.to_vec(),
             used: processes.iter().map(|p| p.3).sum(),
@@ -61,6 +61,8 @@ impl Card {
             (&m::UTILIZATION, vec![], self.busy),
             (&m::MEMORY_USED, vec![""], self.used),
             (&m::PROCESSES, vec![], count),
+            (&m::PROCESSES_SEEN, vec![], 1),
+            (&m::GRAPHICS_PROCESSES, vec![], 0),
         ];
         for (pid, folder, program, memory) in &self.processes {
             series.push((&m::PROCESS_OWNED, vec!["", pid], *memory));
@@ -81,12 +83,11 @@ impl Card {
     }
 }
 
-fn job(number: &'static str, devices: &[&'static str]) -> Job {
+pub(super) fn job(number: &'static str, devices: &[&'static str]) -> Job {
     Job {
         number,
-        reason: "",
         devices: devices.to_vec(),
-        broken: false,
+        ..Job::default()
     }
 }
 
@@ -98,7 +99,7 @@ fn unread(number: &'static str) -> Job {
     }
 }
 
-fn show(sim: &mut Sim, cards: &[Card], jobs: &[Job]) {
+pub(super) fn show(sim: &mut Sim, cards: &[Card], jobs: &[Job]) {
     sim.host.driven = cards.iter().map(Card::shown).collect();
     sim.host.jobs = jobs.to_vec();
 }
@@ -111,11 +112,11 @@ fn node(cards: &[Card], jobs: &[Job], seconds: u64) -> Sim {
     sim
 }
 
-fn evidence(sim: &Sim) -> String {
+pub(super) fn evidence(sim: &Sim) -> String {
     sim.engine.view().incidents[0].findings[0].evidence.join("; ")
 }
 
-fn jobs_of(sim: &Sim) -> Vec<String> {
+pub(super) fn jobs_of(sim: &Sim) -> Vec<String> {
     sim.engine.view().incidents[0].findings[0].jobs.clone()
 }
 
@@ -305,6 +306,26 @@ fn memory_without_a_process_is_found_only_where_it_is_far_more_than_a_driver_tak
         show(&mut sim, &[card], &[]);
         sim.pass(600);
         assert_eq!(!sim.incidents().is_empty(), found, "{used} {coherent}");
+    }
+}
+
+/// In a container the driver lists no process of the host's, and a display is no leftover.
+#[test]
+fn that_no_process_is_listed_says_nothing_where_none_could_be() {
+    let cases: [(&'static Metric, u64, bool); 4] = [
+        (&m::PROCESSES_SEEN, 1, true),
+        (&m::PROCESSES_SEEN, 0, false),
+        (&m::GRAPHICS_PROCESSES, 0, true),
+        (&m::GRAPHICS_PROCESSES, 2, false),
+    ];
+    for (metric, value, found) in cases {
+        let mut card = Card::with("0", &[OWN]);
+        card.more = vec![(metric, vec![], value)];
+        let mut sim = node(&[card.clone()], &[job("7", &["nvidia0"])], 60);
+        (card.processes, card.used) = (vec![], 4 * GIB);
+        show(&mut sim, &[card], &[]);
+        sim.pass(600);
+        assert_eq!(!sim.incidents().is_empty(), found, "{} {value}", metric.name);
     }
 }
 

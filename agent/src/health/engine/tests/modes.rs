@@ -105,6 +105,15 @@ fn what_the_configuration_may_not_say() {
         "{error}"
     );
     config.health.checks.clear();
+    config
+        .health
+        .checks
+        .insert("gpu-memory-held".to_owned(), Mode::Drain);
+    assert_eq!(
+        Policy::new(&config, None).unwrap_err(),
+        "health.checks.gpu-memory-held: found \"drain\", expected \"observe\" or \"comment\""
+    );
+    config.health.checks.clear();
     config.health.baseline = Some("new".to_owned());
     let error = Policy::new(&config, None).unwrap_err();
     assert!(
