@@ -19,6 +19,7 @@ mod common;
 mod cluster;
 mod ends;
 mod free;
+mod given;
 mod kinds;
 mod ledger;
 mod mig;
