@@ -1,8 +1,11 @@
-//! Which GPUs a job was given, where its device program does not tell: what its prolog wrote.
+//! Which GPUs a job was given, where its device program does not tell: what its prolog wrote, and what its
+//! tasks were told.
 
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use super::cgroup::{scope_node, v1_node};
+use super::environ::Steps;
 use super::hook::Record;
 use super::job::Common;
 use super::metrics::evidence;
@@ -17,6 +20,11 @@ const MOST: usize = 1024;
 #[derive(Clone, Copy)]
 pub(super) struct Of<'a> {
     pub(super) folder: &'a Folder,
+    /// Where cgroups are mounted.
+    pub(super) mount: &'a Path,
+    pub(super) id: u32,
+    /// When it began, as a Unix time.
+    pub(super) began: Option<f64>,
     /// What its prolog wrote.
     pub(super) record: Option<&'a Record>,
 }
@@ -26,6 +34,9 @@ pub(super) struct Of<'a> {
 pub(super) struct Granted {
     /// By its prolog.
     hook: Option<Vec<String>>,
+    /// By what its tasks were told, and the positions that these are.
+    steps: Steps,
+    told: Option<(Vec<usize>, Vec<String>)>,
 }
 
 impl Granted {
@@ -39,7 +50,30 @@ impl Granted {
                 return Some((evidence::HOOK, gpus.clone()));
             }
         }
-        None
+        let gpus = self.by_steps(common, of)?;
+        Some((evidence::STEP_ENVIRONMENT, gpus))
+    }
+
+    fn by_steps(&mut self, common: &Common, of: Of<'_>) -> Option<Vec<String>> {
+        let ours = node(common, of.folder);
+        let said = match self.steps.read(&common.env, of, ours) {
+            Ok(said) => said?,
+            Err(error) => {
+                free(&common.positions)?.tell(&error);
+                return None;
+            }
+        };
+        if let Some((_, gpus)) = self.told.as_ref().filter(|(known, _)| *known == said.positions) {
+            return Some(gpus.clone());
+        }
+        let about = About {
+            node: ours.or(said.node.as_deref()),
+            conf: None,
+            at: of.began,
+        };
+        let gpus = free(&common.positions)?.devices(&said.positions, about)?;
+        self.told = Some((said.positions, gpus.clone()));
+        Some(gpus)
     }
 }
 

@@ -50,6 +50,7 @@ pub(super) struct State {
     files: Files,
     owned: Owned,
     granted: Granted,
+    mount: PathBuf,
     common: Arc<Common>,
     /// By its processes, found once.
     id: Option<u32>,
@@ -83,6 +84,7 @@ impl State {
             is_told: false,
             owned: Owned::default(),
             granted: Granted::default(),
+            mount: mount.to_owned(),
             common: Arc::clone(common),
             folder,
         }
@@ -166,7 +168,7 @@ impl State {
     }
 
     /// The devices that are the job's by name, or why they are not known; then what else tells of its GPUs.
-    fn show_devices(&mut self, number: &str, out: &mut Block) {
+    fn show_devices(&mut self, id: u32, number: &str, out: &mut Block) {
         let kernel = match self.common.programs.try_lock() {
             Ok(kernel) => Some(kernel),
             Err(TryLockError::Poisoned(left)) => Some(left.into_inner()),
@@ -190,15 +192,18 @@ impl State {
             }
             Err(unknown) => {
                 out.info(&JOB_DEVICES, &[number, unknown.word()]);
-                self.show_granted(number, out);
+                self.show_granted(id, number, out);
             }
         }
     }
 
-    fn show_granted(&mut self, number: &str, out: &mut Block) {
+    fn show_granted(&mut self, id: u32, number: &str, out: &mut Block) {
         let record = self.hook.as_ref().filter(|record| self.is_about(record));
         let of = granted::Of {
             folder: &self.folder,
+            mount: &self.mount,
+            id,
+            began: self.began,
             record,
         };
         if let Some((evidence, gpus)) = self.granted.find(&self.common, of) {
@@ -222,7 +227,7 @@ impl State {
         let number = id.to_string();
         self.show(&number, out);
         self.files.read(&[&number], out);
-        self.show_devices(&number, out);
+        self.show_devices(id, &number, out);
         Ok(())
     }
 

@@ -5,6 +5,7 @@
 
 mod caps;
 pub mod cgroup;
+mod environ;
 mod files;
 mod granted;
 pub(crate) mod gres;
