@@ -1,5 +1,5 @@
-//! Which GPUs a job was given, where its device program does not tell: what its prolog wrote, and what its
-//! tasks were told.
+//! Which GPUs a job was given, where its device program does not tell: what its prolog wrote, other tools' files, and what
+//! its tasks were told.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, TryLockError};
@@ -23,6 +23,7 @@ pub(super) struct Of<'a> {
     /// Where cgroups are mounted.
     pub(super) mount: &'a Path,
     pub(super) id: u32,
+    pub(super) uid: Option<u32>,
     /// When it began, as a Unix time.
     pub(super) began: Option<f64>,
     /// What its prolog wrote.
@@ -49,6 +50,9 @@ impl Granted {
             if let Some(gpus) = &self.hook {
                 return Some((evidence::HOOK, gpus.clone()));
             }
+        }
+        if let Some(gpus) = by_files(common, of) {
+            return Some((evidence::MAPPING_FILE, gpus));
         }
         let gpus = self.by_steps(common, of)?;
         Some((evidence::STEP_ENVIRONMENT, gpus))
@@ -127,6 +131,20 @@ fn by_hook(common: &Common, of: Of<'_>, record: &Record) -> Option<Vec<String>> 
         at: Some(record.start),
     };
     free(&common.positions)?.devices(&positions, about)
+}
+
+fn by_files(common: &Common, of: Of<'_>) -> Option<Vec<String>> {
+    let about = About {
+        node: node(common, of.folder),
+        conf: None,
+        at: of.began,
+    };
+    let mut mappings = free(&common.mappings)?;
+    if mappings.is_empty() {
+        return None;
+    }
+    let mut positions = free(&common.positions)?;
+    mappings.gpus(of.id, of.uid, &mut |list| positions.devices(list, about))
 }
 
 /// Reads `0,2,3`. `None`: anything else, or a number that stands twice.

@@ -9,6 +9,7 @@ use super::cgroup::JobName;
 use super::files::Files;
 use super::granted::{self, Granted};
 use super::hook::{Hooks, Record};
+use super::mapping::Mappings;
 use super::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_GRANT, JOB_INFO, JOB_PROLOG, JOB_START};
 use super::owned::{Owned, Unknown};
 use super::positions::Positions;
@@ -27,6 +28,7 @@ pub(super) struct Common {
     pub(super) programs: Mutex<Box<dyn Programs>>,
     pub(super) hooks: Hooks,
     pub(super) positions: Mutex<Positions>,
+    pub(super) mappings: Mutex<Mappings>,
     /// The node whose jobs are ours, where it is configured.
     pub(super) node: Option<String>,
     pub(super) users: Users,
@@ -203,6 +205,7 @@ impl State {
             folder: &self.folder,
             mount: &self.mount,
             id,
+            uid: self.uid,
             began: self.began,
             record,
         };

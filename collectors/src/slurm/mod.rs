@@ -12,6 +12,7 @@ pub(crate) mod gres;
 pub mod hook;
 mod hostlist;
 mod job;
+mod mapping;
 pub mod metrics;
 mod owned;
 mod pod;
@@ -32,6 +33,7 @@ use crate::sys::kept::Budget;
 use crate::sys::{boot, bpf};
 use crate::{Cadence, Device, Devices, Env, Error, Settings, Source, Spec, domain};
 use job::{Common, Job, Shared, State};
+use mapping::{Mapping, Mappings};
 use positions::Positions;
 use tree::{Folder, Tree};
 use user::{Shown, Users};
@@ -66,6 +68,8 @@ struct Table {
     hooks: String,
     /// gres.conf, where it is not in one of Slurm's usual places.
     gres_conf: Option<String>,
+    /// Folders of other tools' files.
+    mapping: Vec<Mapping>,
 }
 
 impl Default for Table {
@@ -76,6 +80,7 @@ impl Default for Table {
             salt: String::new(),
             hooks: format!("/run/nodewarden/{}", hook::FOLDER),
             gres_conf: None,
+            mapping: Vec::new(),
         }
     }
 }
@@ -91,6 +96,7 @@ impl Table {
         }
         let paths = [("hooks", &table.hooks)].into_iter();
         let paths = paths.chain(table.gres_conf.iter().map(|path| ("gres_conf", path)));
+        let paths = paths.chain(table.mapping.iter().map(|mapping| ("mapping.dir", &mapping.dir)));
         for (key, path) in paths {
             if !path.starts_with('/') {
                 return Err(Error::Settings(format!(
@@ -132,6 +138,7 @@ impl Jobs {
             programs: Mutex::new(bpf::programs(env)),
             hooks: hook::Hooks::new(env, &table.hooks),
             positions: Mutex::new(Positions::new(env, table.gres_conf)),
+            mappings: Mutex::new(Mappings::new(env, table.mapping)),
             node: table.node.clone(),
             users: Users::new(table.user, table.salt),
             ticks: boot::ticks_per_second(),

@@ -264,6 +264,15 @@ fn settings_that_cannot_be_are_refused() {
         ("user = \"hash\"", "needs a salt"),
         ("hooks = \"jobs\"", "expected an absolute path"),
         ("gres_conf = \"gres.conf\"", "expected an absolute path"),
+        (
+            "mapping = [{ dir = \"x\", names = \"uuid\" }]",
+            "mapping.dir: found \"x\"",
+        ),
+        (
+            "mapping = [{ dir = \"/x\", names = \"index\" }]",
+            "unknown variant `index`",
+        ),
+        ("mapping = [{ dir = \"/x\" }]", "missing field `names`"),
         ("user = \"email\"", "unknown variant `email`"),
         ("users = 1", "unknown field `users`"),
     ] {

@@ -114,13 +114,28 @@ fn a_record_that_is_another_jobs_says_nothing() {
 #[test]
 fn files_of_jobs_that_have_ended_give_nobody_anything() {
     let node = Node::permuted(&job());
+    node.write("run/gpustat/0", "6\n");
     record(&node, "gpus = \"1\"\n");
+    let settings = "mapping = [{ dir = \"/run/gpustat\", names = \"position\" }]";
     node.remove(&format!("sys/fs/cgroup/{}", job()));
-    assert_eq!(node.read(""), [""; 0]);
+    assert_eq!(node.read(settings), [""; 0]);
     // A cgroup that Slurm could not remove.
     node.job(&job(), 500);
     node.cgroup(&format!("{}/cgroup.events", job()), "populated 0\n");
-    assert_eq!(node.read(""), [""; 0]);
+    assert_eq!(node.read(settings), [""; 0]);
+}
+
+#[test]
+fn other_tools_files_count_where_no_hook_tells() {
+    let node = Node::permuted(&job());
+    let settings = "mapping = [{ dir = \"/run/other\", names = \"minor\" }, { dir = \"/run/gpustat\", names = \"position\" }]";
+    for (file, text) in [("0", "7 1000\n"), ("1", "8 1000\n"), ("3", "7 1000\n")] {
+        node.write(&format!("run/gpustat/{file}"), text);
+    }
+    assert_eq!(node.granted(settings), "mapping_file nvidia2 nvidia1");
+    assert_eq!(node.granted(""), "");
+    record(&node, "gpus = \"1\"\n");
+    assert_eq!(node.granted(settings), "hook nvidia3");
 }
 
 #[test]
