@@ -34,6 +34,45 @@ pub struct Cluster {
     pub capabilities: Option<String>,
     /// The minor of each device of gres.conf, in its order.
     order: [usize; GPUS],
+    /// The daemons can read gres.conf, and look at its devices.
+    pub has_gres_conf: bool,
+}
+
+/// Programs for a cluster's prolog and epilog: our hooks, which write to the run directory of their node's daemon.
+pub struct Hooks {
+    links: tempfile::TempDir,
+}
+
+impl Hooks {
+    pub fn new() -> Self {
+        let links = tempfile::Builder::new().prefix("nw-hooks-").tempdir().unwrap();
+        crate::common::open_to_all(links.path());
+        Self { links }
+    }
+
+    /// The text of a program: `prolog` or `epilog`.
+    pub fn script(&self, verb: &str) -> Option<String> {
+        let (program, links) = (crate::common::program(), self.links.path().display());
+        Some(format!(
+            "#!/bin/sh\n{program} hook {verb} --run-dir {links}/run.$SLURMD_NODENAME 2>>{links}/errors\n"
+        ))
+    }
+
+    /// Lets them find the daemons, and the daemons what they write.
+    pub fn connect(&self, cluster: &Cluster) {
+        for (name, node) in &cluster.nodes {
+            symlink(node.run_dir(), self.links.path().join(format!("run.{name}"))).unwrap();
+            // The worker finds it below the node's own root.
+            let seen = node.path("root").join(node.run_dir().strip_prefix("/").unwrap());
+            fs::create_dir_all(seen.parent().unwrap()).unwrap();
+            symlink(node.run_dir(), seen).unwrap();
+        }
+    }
+
+    /// What they complained of.
+    pub fn errors(&self) -> String {
+        fs::read_to_string(self.links.path().join("errors")).unwrap()
+    }
 }
 
 /// The driver counts GPUs in another order than the kernel numbers their device files.
@@ -117,6 +156,7 @@ impl Cluster {
             user: None,
             capabilities: None,
             order,
+            has_gres_conf: false,
         }
     }
 
@@ -146,6 +186,13 @@ impl Cluster {
                 fs::write(root.join("proc/devices"), devices).unwrap();
             } else {
                 real("proc", "/proc");
+            }
+            if self.has_gres_conf {
+                let dir = self.slurm.dir();
+                real(
+                    dir.strip_prefix("/").unwrap().to_str().unwrap(),
+                    dir.to_str().unwrap(),
+                );
             }
             let dir = node.path("driver");
             fs::create_dir(&dir).unwrap();
@@ -222,6 +269,11 @@ impl Cluster {
     /// Waits until the daemons say of these jobs what the controller says, on each node: no more and no less, with the
     /// share of each. Until then they may know less.
     pub fn agree(&self, jobs: &[u32]) -> Owned {
+        self.agree_by(jobs, "device_program")
+    }
+
+    /// Likewise, where they know it by other evidence.
+    pub fn agree_by(&self, jobs: &[u32], by: &str) -> Owned {
         let given = self.given(jobs);
         let shares = shares(&given);
         let mut last = BTreeMap::new();
@@ -229,7 +281,7 @@ impl Cluster {
             last = owners(&self.pages());
             for (owned, (evidence, _)) in &last {
                 assert!(given.contains(owned), "{owned:?} is not of\n{given:#?}");
-                assert_eq!(evidence, "device_program", "{owned:?}");
+                assert_eq!(evidence, by, "{owned:?}");
             }
             let shown = last.iter().map(|(owned, (_, share))| (owned.clone(), *share));
             Ok((shown.collect::<BTreeMap<_, _>>() == shares).then_some(()))

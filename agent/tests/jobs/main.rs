@@ -20,6 +20,7 @@ mod blocked;
 mod cluster;
 mod ends;
 mod free;
+mod given;
 mod kinds;
 mod ledger;
 mod mig;

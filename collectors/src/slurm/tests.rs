@@ -9,6 +9,7 @@ use super::program::tests::gpu_program;
 use super::*;
 use crate::{Block, Value};
 
+mod grants;
 mod hooks;
 mod kept;
 mod several;
@@ -264,6 +265,16 @@ fn settings_that_cannot_be_are_refused() {
         ("max_jobs = 0", "max_jobs: found 0, expected 1 to 1024"),
         ("max_jobs = 1025", "max_jobs: found 1025, expected 1 to 1024"),
         ("hooks = \"jobs\"", "expected an absolute path"),
+        ("gres_conf = \"gres.conf\"", "expected an absolute path"),
+        (
+            "mapping = [{ dir = \"x\", names = \"uuid\" }]",
+            "mapping.dir: found \"x\"",
+        ),
+        (
+            "mapping = [{ dir = \"/x\", names = \"index\" }]",
+            "unknown variant `index`",
+        ),
+        ("mapping = [{ dir = \"/x\" }]", "missing field `names`"),
         ("user = \"email\"", "unknown variant `email`"),
         ("users = 1", "unknown field `users`"),
     ] {

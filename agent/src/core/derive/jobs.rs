@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use collectors::slurm::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER};
+use collectors::slurm::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_GRANT};
 
+use super::owners::Evidence;
 use crate::core::snapshot::{Presence, Snapshot};
 
 /// The jobs of this node, as far as they could be read.
@@ -15,6 +16,8 @@ pub struct Jobs<'a> {
     pub folders: BTreeMap<&'a str, &'a str>,
     /// What each may use, by number. One whose devices are not known is missing.
     pub devices: BTreeMap<&'a str, Vec<&'a str>>,
+    /// What the others were given, by number, and what says so.
+    pub grants: BTreeMap<&'a str, (Evidence, Vec<&'a str>)>,
     /// Whether the devices of any job are said not to be known.
     unread: bool,
     /// Numbers of two jobs, of two slurmds: which of them anything is about cannot be told.
@@ -51,12 +54,22 @@ impl<'a> Jobs<'a> {
                 [job, device] if sample.metric == &JOB_DEVICE => {
                     jobs.devices.entry(job).or_default().push(device);
                 }
+                [job, word, device] if sample.metric == &JOB_GRANT => {
+                    if let Some(evidence) = Evidence::of_word(word) {
+                        let grant = jobs.grants.entry(job).or_insert_with(|| (evidence, Vec::new()));
+                        grant.1.push(device);
+                    }
+                }
                 _ => {}
             }
         }
         let twice = &jobs.twice;
         jobs.folders.retain(|_, job| !twice.contains(job));
         jobs.devices.retain(|job, _| !twice.contains(job));
+        // Where the rules are known nothing else counts.
+        let devices = &jobs.devices;
+        jobs.grants
+            .retain(|job, _| !devices.contains_key(job) && !twice.contains(job));
         jobs
     }
 
@@ -76,6 +89,13 @@ impl<'a> Jobs<'a> {
     /// Whether the devices of a job are known.
     pub fn is_read(&self, job: &str) -> bool {
         self.devices.contains_key(job)
+    }
+
+    /// Whether all that a job has is told exactly, by its rules or by who gave it.
+    pub fn is_known(&self, job: &str) -> bool {
+        let grant = self.grants.get(job);
+        let is_granted = grant.is_some_and(|(evidence, _)| *evidence != Evidence::StepEnvironment);
+        self.is_read(job) || is_granted
     }
 
     /// Whether a job is on the node.

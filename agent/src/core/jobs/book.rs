@@ -20,7 +20,7 @@ use super::sight::Sight;
 use super::tenures::Tenures;
 use super::view::JobsView;
 use super::xids::{Counts, New, Tenant, Xids};
-use crate::core::derive::owners::owners;
+use crate::core::derive::owners::{Evidence, owners};
 use crate::core::snapshot::{Presence, Sample, Snapshot};
 
 /// More jobs than these at once are not told apart.
@@ -294,10 +294,11 @@ impl Book {
             let Some(running) = self.running.get_mut(&owner.job) else {
                 continue;
             };
-            // In the order of their words, the better one comes first.
-            let (known, word) = (&mut running.line.evidence, owner.evidence.word());
-            if known.as_deref().is_none_or(|known| known < word) {
-                *known = Some(word.to_owned());
+            // The best that there ever was.
+            let known = &mut running.line.evidence;
+            let best = known.as_deref().and_then(Evidence::of_word);
+            if best.is_none_or(|best| owner.evidence < best) {
+                *known = Some(owner.evidence.word().to_owned());
             }
             let used = counters.memory(&owner.gpu, &owner.gpu_instance);
             let used = used.map(|bytes| bytes * owner.share);
