@@ -90,17 +90,24 @@ impl Mappings {
         for name in names.into_iter().filter(|name| !name.starts_with('.')) {
             let path = format!("{}/{name}", mapping.dir.trim_end_matches('/'));
             let text = root::read_text(&folder.join(&name));
-            match text.and_then(|text| jobs(&path, &text.unwrap_or_default())) {
-                Ok(jobs) => {
-                    let is_it = |(of, user): &(u32, Option<u32>)| {
-                        // The same number was another user's job.
-                        let is_his = user.is_none_or(|user| uid.is_none_or(|uid| uid == user));
-                        *of == job && is_his
-                    };
-                    found.extend(jobs.iter().any(is_it).then_some(name));
+            let text = match text {
+                Ok(text) => text.unwrap_or_default(),
+                Err(error) => {
+                    self.tell(&error);
+                    continue;
                 }
-                Err(error) => self.tell(&error),
+            };
+            // A line that cannot be read costs no other.
+            let (jobs, wrong) = jobs(&path, &text);
+            for error in &wrong {
+                self.tell(error);
             }
+            let is_it = |(of, user): &(u32, Option<u32>)| {
+                // The same number was another user's job.
+                let is_his = user.is_none_or(|user| uid.is_none_or(|uid| uid == user));
+                *of == job && is_his
+            };
+            found.extend(jobs.iter().any(is_it).then_some(name));
         }
         Ok(found)
     }
@@ -147,9 +154,9 @@ impl Mappings {
     }
 }
 
-/// The jobs in a file, and their users where they stand there.
-fn jobs(path: &str, text: &str) -> Result<Vec<(u32, Option<u32>)>, Error> {
-    let mut jobs = Vec::new();
+/// The jobs in a file with their users, where they stand there, and the lines that say something else.
+fn jobs(path: &str, text: &str) -> (Vec<(u32, Option<u32>)>, Vec<Error>) {
+    let (mut jobs, mut wrong) = (Vec::new(), Vec::new());
     for (line, at) in text.lines().zip(1..) {
         let mut words = line.split_whitespace();
         let job = match (words.next(), words.next(), words.next()) {
@@ -163,9 +170,12 @@ fn jobs(path: &str, text: &str) -> Result<Vec<(u32, Option<u32>)>, Error> {
             _ => None,
         };
         let expected = "the number of a job, and of its user or not";
-        jobs.push(job.ok_or_else(|| Error::parse(format!("{path}:{at}"), line, expected))?);
+        match job {
+            Some(job) => jobs.push(job),
+            None => wrong.push(Error::parse(format!("{path}:{at}"), line, expected)),
+        }
     }
-    Ok(jobs)
+    (jobs, wrong)
 }
 
 #[cfg(test)]
@@ -239,10 +249,10 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_read_is_named_with_its_line_and_skipped() {
+    fn a_line_that_cannot_be_read_is_named_and_costs_no_other() {
         let files = [("0", "7\n7_1\n"), ("1", "7\n")];
         let (found, told) = gpus(Names::Minor, &files, 7, None);
-        assert_eq!(found.unwrap(), ["nvidia1"]);
+        assert_eq!(found.unwrap(), ["nvidia0", "nvidia1"]);
         assert_eq!(
             told,
             ["/run/gpustat/0:2: found \"7_1\", expected the number of a job, and of its user or not"]
