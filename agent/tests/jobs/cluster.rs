@@ -32,8 +32,8 @@ pub struct Cluster {
     /// The GPU that the driver counts first is divided in two, and these are the capabilities of its instances
     /// (`/proc/driver/nvidia-caps/mig-minors`).
     pub capabilities: Option<String>,
-    /// The minor of each device of gres.conf, in its order.
-    order: [usize; GPUS],
+    /// The minor of each device of gres.conf, in its order, by node.
+    pub orders: BTreeMap<String, [usize; GPUS]>,
 }
 
 /// The driver counts GPUs in another order than the kernel numbers their device files.
@@ -110,13 +110,14 @@ impl Cluster {
         fs::create_dir(&opened).unwrap();
         // Jobs are other users'.
         fs::set_permissions(&opened, fs::Permissions::from_mode(0o777)).unwrap();
+        let orders = slurm.node_names().into_iter().map(|name| (name, order));
         Self {
+            orders: orders.collect(),
             nodes: BTreeMap::new(),
             slurm,
             drivers: Vec::new(),
             user: None,
             capabilities: None,
-            order,
         }
     }
 
@@ -198,8 +199,9 @@ impl Cluster {
         let mut owned = Owned::new();
         for job in jobs {
             for (node, positions) in self.slurm.job_gpus(*job).unwrap() {
+                let order = self.orders[&node];
                 for position in positions {
-                    owned.insert((node.clone(), label(self.order[position]), *job));
+                    owned.insert((node.clone(), label(order[position]), *job));
                 }
             }
         }
@@ -266,7 +268,8 @@ impl Cluster {
     }
 }
 
-fn shares(owned: &Owned) -> BTreeMap<(String, String, u32), f64> {
+/// The share of each in its GPU.
+pub fn shares(owned: &Owned) -> BTreeMap<(String, String, u32), f64> {
     let many = |node: &String, gpu: &String| owned.iter().filter(|(n, g, _)| n == node && g == gpu).count();
     owned
         .iter()

@@ -2,41 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::symlink;
 
 use serde_json::Value;
-use testkit::slurm::SlurmOptions;
 use testkit::wait::{self, PATIENCE};
 
 use crate::cluster::{Cluster, options};
-use crate::common::{Node, program};
+use crate::common::Node;
+use crate::hooks::Hooks;
 
 /// A cluster of one node whose prolog and epilog run our hooks.
-fn hooked() -> (Cluster, tempfile::TempDir) {
-    let links = tempfile::Builder::new().prefix("nw-hooks-").tempdir().unwrap();
-    crate::common::open_to_all(links.path());
-    let hook = |verb: &str| {
-        let (program, links) = (program(), links.path().display());
-        Some(format!(
-            "#!/bin/sh\n{program} hook {verb} --run-dir {links}/run 2>>{links}/errors\n"
-        ))
-    };
-    let mut cluster = Cluster::of(
-        SlurmOptions {
-            prolog: hook("prolog"),
-            epilog: hook("epilog"),
-            ..options(1)
-        },
-        std::array::from_fn(|i| i),
-    );
+fn hooked() -> (Cluster, Hooks) {
+    let (hooks, options) = Hooks::of(options(1));
+    let mut cluster = Cluster::of(options, std::array::from_fn(|i| i));
     cluster.watch(&[]);
-    let node = cluster.nodes.values().next().unwrap();
-    symlink(node.run_dir(), links.path().join("run")).unwrap();
-    // The worker finds it below the node's own root.
-    let seen = node.path("root").join(node.run_dir().strip_prefix("/").unwrap());
-    fs::create_dir_all(seen.parent().unwrap()).unwrap();
-    symlink(node.run_dir(), seen).unwrap();
-    (cluster, links)
+    hooks.link(&cluster);
+    (cluster, hooks)
 }
 
 /// The lines of a node, by job.
@@ -70,7 +50,7 @@ fn ended(node: &Node, result: &str) -> Option<f64> {
 
 #[test]
 fn a_job_of_two_seconds_has_a_line_and_its_epilog_says_how_it_ended() {
-    let (cluster, links) = hooked();
+    let (cluster, hooks) = hooked();
     let node = cluster.nodes.values().next().unwrap();
     let submit = |script: &str| cluster.slurm.submit(script, "gpu:2").unwrap();
     let short = submit("sleep 2");
@@ -126,7 +106,7 @@ fn a_job_of_two_seconds_has_a_line_and_its_epilog_says_how_it_ended() {
     assert_eq!(code, Some(1));
     assert!(errors.contains("no job 999999"), "{errors}");
     // Hooks have nothing to complain of, and leave nothing.
-    assert_eq!(fs::read_to_string(links.path().join("errors")).unwrap(), "");
+    assert_eq!(hooks.errors(), "");
     assert_eq!(fs::read_dir(node.run_dir().join("jobs")).unwrap().count(), 0);
 }
 

@@ -55,10 +55,20 @@ impl Slurm {
 
     /// Ids and states of all jobs that have not ended; each task of an array and each part of a heterogeneous job is one.
     pub fn jobs(&self) -> Result<BTreeMap<u32, String>> {
-        let text = self.command("squeue", &["-h", "-r", "-o", "%A %T"])?.ok()?.stdout;
+        self.queue("%T")
+    }
+
+    /// Ids and names of the same.
+    pub fn job_names(&self) -> Result<BTreeMap<u32, String>> {
+        self.queue("%j")
+    }
+
+    fn queue(&self, field: &str) -> Result<BTreeMap<u32, String>> {
+        let format = format!("%A {field}");
+        let text = self.command("squeue", &["-h", "-r", "-o", &format])?.ok()?.stdout;
         let each = text.lines().map(|line| {
-            let (id, state) = line.split_once(' ').context("a state")?;
-            Ok((id.parse()?, state.to_owned()))
+            let (id, value) = line.split_once(' ').with_context(|| line.to_owned())?;
+            Ok((id.parse()?, value.to_owned()))
         });
         each.collect()
     }

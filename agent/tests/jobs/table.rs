@@ -1,0 +1,180 @@
+//! What is known of the GPUs of jobs, by release and configuration of Slurm. `rows.rs` tries each row on a real cluster, and
+//! `cargo xtask docs` writes the table into docs/operations/jobs.md.
+
+/// A configuration, and what is known of the GPUs of every kind of job under it.
+#[derive(Debug)]
+pub struct Row {
+    /// Such as (22, 5).
+    pub release: (u32, u32),
+    /// The version of cgroups: 1 or 2.
+    pub cgroup: u32,
+    /// Prolog and epilog run `nodewarden hook`, on every node of a job.
+    pub has_hook: bool,
+    /// `ConstrainDevices`.
+    pub is_constrained: bool,
+    pub answer: Answer,
+    /// The kinds of which something else is known.
+    pub except: &'static [(Kind, Answer)],
+}
+
+/// What the daemon says of the GPUs of a job, on each of its nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Exactly those that the controller has given it, with this evidence.
+    Exact(&'static str),
+    /// Nothing, for this reason.
+    Unknown(&'static str),
+}
+
+use Answer::{Exact, Unknown};
+
+/// A kind of job. One node of each cluster has the devices of gres.conf in another order than the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    Plain,
+    Array,
+    /// A heterogeneous job, of two parts on two nodes.
+    Het,
+    /// Two steps at once, which have not all of the job's GPUs.
+    Steps,
+    TwoNodes,
+    /// Two jobs with shards of one GPU.
+    Shards,
+    /// All GPUs of a node.
+    Whole,
+    /// No GPU, on a node that has some.
+    None,
+}
+
+impl Kind {
+    pub const ALL: [Self; 8] = [
+        Self::Plain,
+        Self::Array,
+        Self::Het,
+        Self::Steps,
+        Self::TwoNodes,
+        Self::Shards,
+        Self::Whole,
+        Self::None,
+    ];
+
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Array => "array",
+            Self::Het => "heterogeneous",
+            Self::Steps => "several steps",
+            Self::TwoNodes => "two nodes",
+            Self::Shards => "shards of one GPU",
+            Self::Whole => "whole node",
+            Self::None => "without a GPU",
+        }
+    }
+}
+
+impl Row {
+    pub fn answer(&self, kind: Kind) -> Answer {
+        let other = self.except.iter().find(|(of, _)| *of == kind);
+        other.map_or(self.answer, |(_, answer)| *answer)
+    }
+
+    /// The kinds of job that this release knows: shards came with 22.05.
+    pub fn kinds(&self) -> Vec<Kind> {
+        let is_known = |kind: &Kind| *kind != Kind::Shards || self.release >= (22, 5);
+        Kind::ALL.into_iter().filter(is_known).collect()
+    }
+
+    pub fn title(&self) -> String {
+        let (year, month) = self.release;
+        let hook = if self.has_hook { ", hook" } else { "" };
+        let devices = yes(self.is_constrained);
+        format!(
+            "Slurm {year}.{month:02}, cgroup v{}{hook}, ConstrainDevices={devices}",
+            self.cgroup
+        )
+    }
+}
+
+const fn row(release: (u32, u32), cgroup: u32, has_hook: bool, is_constrained: bool, answer: Answer) -> Row {
+    Row {
+        release,
+        cgroup,
+        has_hook,
+        is_constrained,
+        answer,
+        except: &[],
+    }
+}
+
+const PROGRAM: Answer = Exact("device_program");
+const NOTHING: Answer = Unknown("none");
+
+/// Columns: release, cgroup, hook, ConstrainDevices.
+#[rustfmt::skip]
+pub const TABLE: &[Row] = &[
+    row((20, 11), 1, false, false, NOTHING),
+    row((20, 11), 1, false, true, NOTHING),
+    row((20, 11), 1, true, false, NOTHING),
+    row((20, 11), 1, true, true, NOTHING),
+    row((22, 5), 1, false, false, NOTHING),
+    row((22, 5), 1, false, true, NOTHING),
+    row((22, 5), 1, true, false, NOTHING),
+    row((22, 5), 1, true, true, NOTHING),
+    row((22, 5), 2, false, false, NOTHING),
+    row((22, 5), 2, false, true, PROGRAM),
+    row((22, 5), 2, true, false, NOTHING),
+    row((22, 5), 2, true, true, PROGRAM),
+    row((24, 11), 1, false, false, NOTHING),
+    row((24, 11), 1, false, true, NOTHING),
+    row((24, 11), 1, true, false, NOTHING),
+    row((24, 11), 1, true, true, NOTHING),
+    row((24, 11), 2, false, false, NOTHING),
+    row((24, 11), 2, false, true, PROGRAM),
+    row((24, 11), 2, true, false, NOTHING),
+    row((24, 11), 2, true, true, PROGRAM),
+    row((26, 5), 1, false, false, NOTHING),
+    row((26, 5), 1, false, true, NOTHING),
+    row((26, 5), 1, true, false, NOTHING),
+    row((26, 5), 1, true, true, NOTHING),
+    row((26, 5), 2, false, false, NOTHING),
+    row((26, 5), 2, false, true, PROGRAM),
+    row((26, 5), 2, true, false, NOTHING),
+    row((26, 5), 2, true, true, PROGRAM),
+];
+
+const fn yes(is: bool) -> &'static str {
+    if is { "yes" } else { "no" }
+}
+
+fn said(answer: Answer) -> String {
+    match answer {
+        Exact(evidence) => format!("exact, `{evidence}`"),
+        Unknown(reason) => format!("unknown, `{reason}`"),
+    }
+}
+
+/// The table as the documents show it.
+pub fn markdown() -> String {
+    let kinds: Vec<&str> = Kind::ALL.into_iter().map(Kind::word).collect();
+    let mut out = format!(
+        "Jobs of each of these kinds: {}. One of the nodes has a permuted gres.conf. Where nothing else is said, the answer is the \
+         same for all of them.\n\n\
+         | Slurm | cgroup | hook | `ConstrainDevices` | the GPUs of a job |\n|---|---|---|---|---|\n",
+        kinds.join(", ")
+    );
+    for row in TABLE {
+        let (year, month) = row.release;
+        let except = row.except.iter();
+        let except: String = except
+            .map(|(kind, answer)| format!("; {}: {}", kind.word(), said(*answer)))
+            .collect();
+        out += &format!(
+            "| {year}.{month:02} | v{} | {} | {} | {}{except} |\n",
+            row.cgroup,
+            yes(row.has_hook),
+            yes(row.is_constrained),
+            said(row.answer)
+        );
+    }
+    out
+}
