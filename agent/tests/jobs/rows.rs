@@ -212,9 +212,7 @@ impl Trial {
 
     /// Ends jobs, and waits until not one series of them is left.
     fn end(&mut self, jobs: &BTreeSet<u32>, others: &BTreeSet<u32>) {
-        for job in jobs {
-            self.cluster.slurm.cancel(*job).unwrap();
-        }
+        self.cluster.slurm.cancel_all(jobs).unwrap();
         let others: BTreeSet<String> = others.iter().map(u32::to_string).collect();
         wait::until_true("the jobs are gone", PATIENCE, || {
             let pages = self.seen.look(&self.cluster);

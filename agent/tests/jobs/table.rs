@@ -28,7 +28,7 @@ pub enum Answer {
 
 use Answer::{Exact, Unknown};
 
-/// A kind of job. One node of each cluster has the devices of gres.conf in another order than the kernel.
+/// A kind of job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Plain,
@@ -142,39 +142,7 @@ pub const TABLE: &[Row] = &[
     row((26, 5), 2, true, true, PROGRAM),
 ];
 
-const fn yes(is: bool) -> &'static str {
+/// As slurm.conf says it.
+pub const fn yes(is: bool) -> &'static str {
     if is { "yes" } else { "no" }
-}
-
-fn said(answer: Answer) -> String {
-    match answer {
-        Exact(evidence) => format!("exact, `{evidence}`"),
-        Unknown(reason) => format!("unknown, `{reason}`"),
-    }
-}
-
-/// The table as the documents show it.
-pub fn markdown() -> String {
-    let kinds: Vec<&str> = Kind::ALL.into_iter().map(Kind::word).collect();
-    let mut out = format!(
-        "Jobs of each of these kinds: {}. One of the nodes has a permuted gres.conf. Where nothing else is said, the answer is the \
-         same for all of them.\n\n\
-         | Slurm | cgroup | hook | `ConstrainDevices` | the GPUs of a job |\n|---|---|---|---|---|\n",
-        kinds.join(", ")
-    );
-    for row in TABLE {
-        let (year, month) = row.release;
-        let except = row.except.iter();
-        let except: String = except
-            .map(|(kind, answer)| format!("; {}: {}", kind.word(), said(*answer)))
-            .collect();
-        out += &format!(
-            "| {year}.{month:02} | v{} | {} | {} | {}{except} |\n",
-            row.cgroup,
-            yes(row.has_hook),
-            yes(row.is_constrained),
-            said(row.answer)
-        );
-    }
-    out
 }

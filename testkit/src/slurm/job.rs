@@ -42,7 +42,14 @@ impl Slurm {
 
     /// Cancels a job.
     pub fn cancel(&self, id: u32) -> Result<()> {
-        self.command("scancel", &[&id.to_string()])?.ok().map(drop)
+        self.cancel_all([&id])
+    }
+
+    /// Cancels jobs.
+    pub fn cancel_all<'a>(&self, ids: impl IntoIterator<Item = &'a u32>) -> Result<()> {
+        let ids: Vec<String> = ids.into_iter().map(u32::to_string).collect();
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        self.command("scancel", &ids)?.ok().map(drop)
     }
 
     /// Submits with sbatch's own arguments. Returns the id, of an array or a heterogeneous job that of the first.

@@ -1,3 +1,5 @@
+use std::process::Command;
+
 use super::*;
 use crate::{proc, wait::PATIENCE};
 
