@@ -17,6 +17,7 @@ mod common;
 
 mod cluster;
 mod ends;
+mod faults;
 mod free;
 mod hooks;
 mod kinds;

@@ -67,25 +67,31 @@ struct Trial {
 impl Trial {
     fn run(row: &'static Row, installation: Installation) {
         let begin = Instant::now();
+        let mut laps = vec![("up", begin)];
         let mut trial = Self::start(row, installation);
-        let up = begin.elapsed();
+        laps.push(("run", Instant::now()));
         let kinds = row.kinds();
         for kind in &kinds {
             mix::submit(&trial.cluster, *kind);
         }
         let jobs = trial.learn(&kinds);
+        laps.push(("said", Instant::now()));
         trial.settle(&jobs);
         if row.is_constrained {
             trial.kernel_agrees(&jobs);
         }
         // Another job gets the GPUs of one that ends.
+        laps.push(("one ends", Instant::now()));
         let (plain, others): (BTreeSet<u32>, BTreeSet<u32>) =
             jobs.iter().partition(|job| trial.kinds[job] == Kind::Plain);
         trial.end(&plain, &others);
+        laps.push(("another runs", Instant::now()));
         mix::submit(&trial.cluster, Kind::Plain);
         let jobs = trial.learn(&kinds);
         trial.settle(&jobs);
+        laps.push(("all end", Instant::now()));
         trial.end(&jobs, &BTreeSet::new());
+        laps.push(("cluster ends", Instant::now()));
         trial.nothing_else_was_said();
         if let Some(hooks) = &trial.hooks {
             assert_eq!(hooks.errors(), "");
@@ -98,11 +104,15 @@ impl Trial {
             "{} is left",
             dir.display()
         );
+        laps.push(("", Instant::now()));
+        let laps: String = laps
+            .windows(2)
+            .map(|lap| format!(", {} {:.1}", lap[0].0, (lap[1].1 - lap[0].1).as_secs_f64()))
+            .collect();
+        let took = begin.elapsed().as_secs_f64();
         println!(
-            "{}: {:.1} s, {:.1} s of them until it was up; {looks} looks, a page took {longest:?} at most",
-            row.title(),
-            begin.elapsed().as_secs_f64(),
-            up.as_secs_f64(),
+            "{}: {took:.1} s{laps}; {looks} looks, a page took {longest:?} at most",
+            row.title()
         );
     }
 

@@ -33,8 +33,10 @@ use Answer::{Exact, Unknown};
 pub enum Kind {
     Plain,
     Array,
-    /// A heterogeneous job, of two parts on two nodes.
+    /// The first part of a heterogeneous job, in which its batch script runs.
     Het,
+    /// The other part, on another node, in which nothing runs yet.
+    HetOther,
     /// Two steps at once, which have not all of the job's GPUs.
     Steps,
     TwoNodes,
@@ -47,10 +49,11 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Plain,
         Self::Array,
         Self::Het,
+        Self::HetOther,
         Self::Steps,
         Self::TwoNodes,
         Self::Shards,
@@ -63,6 +66,7 @@ impl Kind {
             Self::Plain => "plain",
             Self::Array => "array",
             Self::Het => "heterogeneous",
+            Self::HetOther => "heterogeneous, other part",
             Self::Steps => "several steps",
             Self::TwoNodes => "two nodes",
             Self::Shards => "shards of one GPU",
