@@ -13,6 +13,10 @@ pub enum Signals {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Capability {
+    /// Open the environment of another user's process: the file is its owner's alone.
+    DacReadSearch = 2,
+    /// Read the environment of another user's process (`mm_access`). The files' mode is asked as well.
+    SysPtrace = 19,
     /// Read what BPF programs say. Nothing less suffices (kernel/bpf/syscall.c, `bpf_prog_get_fd_by_id`).
     SysAdmin = 21,
     /// Open /dev/kmsg where kernel.dmesg_restrict is 1.
@@ -91,12 +95,16 @@ pub static NVIDIA: Domain = Domain {
     devices: &["/dev/nvidia"],
 };
 
-/// Slurm's jobs: cgroups, and the device programs that are attached to them.
+/// Slurm's jobs: cgroups, the device programs that are attached to them, and the environment of their tasks.
 pub static SLURM: Domain = Domain {
     name: "slurm",
     user: "nodewarden-slurm",
     uid: 64195,
-    capabilities: &[Capability::SysAdmin],
+    capabilities: &[
+        Capability::DacReadSearch,
+        Capability::SysPtrace,
+        Capability::SysAdmin,
+    ],
     signals: Signals::Allowed,
     devices: &[],
 };

@@ -43,6 +43,11 @@ pub fn device_program(data: &[u8]) {
     slurm::program::check(data);
 }
 
+/// A gres.conf.
+pub fn gres_conf(data: &[u8]) {
+    slurm::gres::check(data);
+}
+
 /// The path of a cgroup.
 pub fn cgroup_path(data: &[u8]) {
     slurm::cgroup::check(data);

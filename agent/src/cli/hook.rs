@@ -36,6 +36,9 @@ pub(super) struct HookArgs {
 /// The longest value that is taken over, in characters.
 const LONGEST: usize = 256;
 
+/// The longest list of GPUs and the longest path, in bytes; there is no part of one.
+const LONGEST_LIST: usize = 4096;
+
 /// A record that no epilog has removed is of a job that has ended long ago: the node has lost its power.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 /// So many of those are removed by one call, which is to be quick.
@@ -142,6 +145,13 @@ fn record(var: impl Fn(&str) -> Option<String>, now: f64) -> Result<Record, Stri
         let text: String = var(name)?.chars().take(LONGEST).map(clean).collect();
         (!text.is_empty()).then_some(text)
     };
+    // Half of one would name something else.
+    let whole = |name: &str| {
+        let fits =
+            |text: &String| (1..=LONGEST_LIST).contains(&text.len()) && !text.contains(char::is_control);
+        var(name).filter(fits)
+    };
+    let is_uuid = |name: &str| name.starts_with("GPU-") || name.starts_with("MIG-");
     Ok(Record {
         job,
         start: now,
@@ -152,7 +162,10 @@ fn record(var: impl Fn(&str) -> Option<String>, now: f64) -> Result<Record, Stri
         array_job: text("SLURM_ARRAY_JOB_ID"),
         array_task: text("SLURM_ARRAY_TASK_ID"),
         het_job: text("SLURM_HET_JOB_ID"),
-        gpus: text("SLURM_JOB_GPUS"),
+        gpus: whole("SLURM_JOB_GPUS"),
+        uuids: whole("CUDA_VISIBLE_DEVICES").filter(|list| list.split(',').all(is_uuid)),
+        node: text("SLURMD_NODENAME"),
+        conf: whole("SLURM_CONF"),
         sluid: text("SLURM_JOB_SLUID"),
     })
 }
@@ -173,6 +186,9 @@ mod tests {
         ("SLURM_JOB_PARTITION", "gpu"),
         ("SLURM_HET_JOB_ID", "6"),
         ("SLURM_JOB_GPUS", "0,1"),
+        ("CUDA_VISIBLE_DEVICES", "0,1"),
+        ("SLURMD_NODENAME", "n0"),
+        ("SLURM_CONF", "/etc/slurm/slurm.conf"),
         ("SLURM_JOB_COMMENT", "project X"),
     ];
 
@@ -195,9 +211,44 @@ mod tests {
             partition: Some("gpu".to_owned()),
             het_job: Some("6".to_owned()),
             gpus: Some("0,1".to_owned()),
+            node: Some("n0".to_owned()),
+            conf: Some("/etc/slurm/slurm.conf".to_owned()),
             ..Record::default()
         };
         assert_eq!(of(PROLOG), Ok(expected));
+    }
+
+    /// With AutoDetect, and from 25.11 on of whole GPUs too. Of a node that has both, an instance has one and a GPU a number.
+    #[test]
+    fn uuids_are_written_down_where_all_are() {
+        let uuids = |text: &str| {
+            let vars = [("SLURM_JOB_ID", "7"), ("CUDA_VISIBLE_DEVICES", text)];
+            of(&vars).unwrap().uuids
+        };
+        for both in ["GPU-1a", "GPU-1a,MIG-2b"] {
+            assert_eq!(uuids(both).as_deref(), Some(both));
+        }
+        for none in ["", "0", "MIG-2b,1", "0,1"] {
+            assert_eq!(uuids(none), None, "{none}");
+        }
+    }
+
+    /// Sixteen UUIDs are longer than any word; what is longer than that is left out, for half of it would be wrong.
+    #[test]
+    fn a_list_of_gpus_is_whole_or_absent() {
+        let of = |many: usize| {
+            let uuids = vec!["GPU-00000000-0000-4000-8000-000000000100"; many].join(",");
+            let vars = [
+                ("SLURM_JOB_ID", "7"),
+                ("CUDA_VISIBLE_DEVICES", &uuids),
+                ("SLURM_JOB_GPUS", &uuids),
+            ];
+            let record = of(&vars).unwrap();
+            assert_eq!(record.gpus, record.uuids);
+            record.gpus.map(|text| text.len())
+        };
+        assert_eq!(of(16), Some(16 * 41 - 1));
+        assert_eq!(of(101), None);
     }
 
     #[test]

@@ -31,8 +31,9 @@ pub fn is_root() -> bool {
     geteuid().is_root()
 }
 
-/// Becomes `uid` and `gid` with the capabilities of `mask` and nothing else, for good. Without root only
-/// no_new_privs is set: the process keeps the rights of the user who started it.
+/// Becomes `uid` and `gid` with the capabilities of `mask` and nothing else, for good. One that a unit or container has
+/// taken away is missing, and what needs it says so. Without root only no_new_privs is set: the process keeps the rights
+/// of the user who started it.
 ///
 /// # Errors
 /// Whatever the first refused system call says; the caller must not go on.
@@ -44,7 +45,7 @@ pub fn drop_to(uid: u32, gid: u32, mask: u64) -> io::Result<()> {
         let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
         setresgid(gid, gid, gid)?;
         setresuid(uid, uid, uid)?;
-        set_capabilities(mask)?;
+        set_capabilities(mask & permitted()?)?;
         prctl::set_keepcaps(false)?;
     }
     prctl::set_no_new_privs()?;
@@ -78,11 +79,29 @@ fn drop_bounding(keep: u64) -> io::Result<()> {
     Ok(())
 }
 
-fn set_capabilities(mask: u64) -> io::Result<()> {
-    let header = CapHeader {
-        version: VERSION_3,
-        pid: 0,
+const OWN: CapHeader = CapHeader {
+    version: VERSION_3,
+    pid: 0,
+};
+
+/// What this process may have.
+fn permitted() -> io::Result<u64> {
+    let none = CapData {
+        effective: 0,
+        permitted: 0,
+        inheritable: 0,
     };
+    let (header, mut data) = (OWN, [none; 2]);
+    // SAFETY: header and data have the layout of linux/capability.h for version 3 and live over the call.
+    let result = unsafe { libc::syscall(libc::SYS_capget, &raw const header, data.as_mut_ptr()) };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let [low, high] = data.map(|word| u64::from(word.permitted));
+    Ok(high << 32 | low)
+}
+
+fn set_capabilities(mask: u64) -> io::Result<()> {
     #[expect(clippy::cast_possible_truncation, reason = "the two halves of the mask")]
     let (low, high) = (mask as u32, (mask >> 32) as u32);
     let word = |bits| CapData {
@@ -90,7 +109,7 @@ fn set_capabilities(mask: u64) -> io::Result<()> {
         permitted: bits,
         inheritable: 0,
     };
-    let data = [word(low), word(high)];
+    let (header, data) = (OWN, [word(low), word(high)]);
     // SAFETY: header and data have the layout of linux/capability.h for version 3 and live over the call.
     let result = unsafe { libc::syscall(libc::SYS_capset, &raw const header, data.as_ptr()) };
     if result == 0 {

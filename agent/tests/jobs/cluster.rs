@@ -23,7 +23,6 @@ pub const CAPS: u64 = 237;
 pub type Owned = BTreeSet<(String, String, u32)>;
 
 pub struct Cluster {
-    // Dropped first: the daemons must not see their Slurm go.
     pub nodes: BTreeMap<String, Node>,
     pub slurm: Slurm,
     drivers: Vec<FakeNvml>,
@@ -34,6 +33,20 @@ pub struct Cluster {
     pub capabilities: Option<String>,
     /// The minor of each device of gres.conf, in its order, by node.
     pub orders: BTreeMap<String, [usize; GPUS]>,
+    /// The daemons can read gres.conf, and look at its devices.
+    pub has_gres_conf: bool,
+}
+
+impl Drop for Cluster {
+    /// The daemons first, which must not see their Slurm go, and all at once: each may take its time.
+    fn drop(&mut self) {
+        let nodes = std::mem::take(&mut self.nodes);
+        std::thread::scope(|scope| {
+            for node in nodes.into_values() {
+                scope.spawn(move || drop(node));
+            }
+        });
+    }
 }
 
 /// The driver counts GPUs in another order than the kernel numbers their device files.
@@ -118,6 +131,7 @@ impl Cluster {
             drivers: Vec::new(),
             user: None,
             capabilities: None,
+            has_gres_conf: false,
         }
     }
 
@@ -147,6 +161,13 @@ impl Cluster {
                 fs::write(root.join("proc/devices"), devices).unwrap();
             } else {
                 real("proc", "/proc");
+            }
+            if self.has_gres_conf {
+                let dir = self.slurm.dir();
+                real(
+                    dir.strip_prefix("/").unwrap().to_str().unwrap(),
+                    dir.to_str().unwrap(),
+                );
             }
             let dir = node.path("driver");
             fs::create_dir(&dir).unwrap();
@@ -224,6 +245,11 @@ impl Cluster {
     /// Waits until the daemons say of these jobs what the controller says, on each node: no more and no less, with the
     /// share of each. Until then they may know less.
     pub fn agree(&self, jobs: &[u32]) -> Owned {
+        self.agree_by(jobs, "device_program")
+    }
+
+    /// Likewise, where they know it by other evidence.
+    pub fn agree_by(&self, jobs: &[u32], by: &str) -> Owned {
         let given = self.given(jobs);
         let shares = shares(&given);
         let mut last = BTreeMap::new();
@@ -231,7 +257,7 @@ impl Cluster {
             last = owners(&self.pages());
             for (owned, (evidence, _)) in &last {
                 assert!(given.contains(owned), "{owned:?} is not of\n{given:#?}");
-                assert_eq!(evidence, "device_program", "{owned:?}");
+                assert_eq!(evidence, by, "{owned:?}");
             }
             let shown = last.iter().map(|(owned, (_, share))| (owned.clone(), *share));
             Ok((shown.collect::<BTreeMap<_, _>>() == shares).then_some(()))

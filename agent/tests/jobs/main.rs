@@ -19,6 +19,7 @@ mod cluster;
 mod ends;
 mod faults;
 mod free;
+mod given;
 mod hooks;
 mod kinds;
 mod ledger;

@@ -10,7 +10,7 @@ use crate::table::Kind;
 /// How many jobs one of this kind is.
 fn jobs(kind: Kind) -> usize {
     match kind {
-        Kind::Array | Kind::Het | Kind::Shards => 2,
+        Kind::Array | Kind::Shards => 2,
         _ => 1,
     }
 }
@@ -19,7 +19,8 @@ fn jobs(kind: Kind) -> usize {
 pub fn submit(cluster: &Cluster, kind: Kind) -> u32 {
     let [n0, n1, n2] = [0, 1, 2].map(|i| cluster.name(i));
     let script = cluster.script();
-    let name = format!("--job-name={}", kind.word());
+    let name = |kind: Kind| format!("--job-name={}", kind.word());
+    let (name, other) = (name(kind), name(Kind::HetOther));
     let sbatch = |args: &[&str], script: &str| {
         let args = [&[name.as_str()], args, &["--wrap", script]].concat();
         cluster.slurm.sbatch(&args).unwrap()
@@ -28,9 +29,11 @@ pub fn submit(cluster: &Cluster, kind: Kind) -> u32 {
         Kind::Plain => sbatch(&["--gres=gpu:2", "-w", &n0, "--uid=daemon"], &script),
         Kind::Array => sbatch(&["--gres=gpu:1", "-w", &n0, "--array=7-8"], &script),
         Kind::Het => sbatch(
-            &["--gres=gpu:1", "-w", &n0, ":", "--gres=gpu:2", "-w", &n1, &name],
+            &["--gres=gpu:1", "-w", &n0, ":", "--gres=gpu:2", "-w", &n1, &other],
             &script,
         ),
+        // The first part brings it, and has the number before.
+        Kind::HetOther => 0,
         Kind::Steps => {
             let each = format!("srun -n1 --gres=gpu:1 --exact sh -c '{}' &", "exec sleep 1000");
             sbatch(

@@ -4,9 +4,10 @@ use crate::cluster::{Cluster, GPUS, label, options, owners};
 use testkit::slurm::SlurmOptions;
 use testkit::wait::PATIENCE;
 
-const ORDER: [usize; GPUS] = [2, 3, 0, 1, 6, 7, 4, 5];
+pub const ORDER: [usize; GPUS] = [2, 3, 0, 1, 6, 7, 4, 5];
 
-fn devices() -> String {
+/// The same for `File`.
+pub fn devices() -> String {
     ORDER.map(|minor| format!("@DEV@/nvidia{minor}")).join(",")
 }
 

@@ -7,14 +7,12 @@ use std::time::Instant;
 use testkit::slurm::{Cgroups, Installation, SlurmOptions, Version, steps};
 use testkit::wait::{self, PATIENCE};
 
-use crate::cluster::{Cluster, GPUS, Owned, job, options, owners, series, shares};
+use crate::cluster::{Cluster, Owned, job, options, owners, series, shares};
 use crate::hooks::Hooks;
 use crate::mix;
+use crate::order::{ORDER, devices};
 use crate::seen::Seen;
 use crate::table::{Answer, Kind, Row, TABLE};
-
-/// The minors of the first node's devices in the order of its gres.conf.
-const ORDER: [usize; GPUS] = [2, 3, 0, 1, 6, 7, 4, 5];
 
 /// Those of the release that is installed, or of the one in the root that `TESTKIT_SLURM_ROOT` names.
 #[test]
@@ -127,11 +125,11 @@ impl Trial {
             constrain_devices: row.is_constrained,
         });
         let first = format!("{}0", options.node_prefix);
-        let devices = ORDER.map(|minor| format!("@DEV@/nvidia{minor}")).join(",");
         let others = format!("{0}1,{0}2", options.node_prefix);
         let mut gres = format!(
             "AutoDetect=off\nNodeName={first} Name=gpu Type=h100 File={devices}\n\
-             NodeName={others} Name=gpu Type=h100 File=@DEV@/nvidia[0-7]\n"
+             NodeName={others} Name=gpu Type=h100 File=@DEV@/nvidia[0-7]\n",
+            devices = devices()
         );
         if row.kinds().contains(&Kind::Shards) {
             gres += &format!("NodeName={first},{others} Name=shard Count=32\n");
@@ -145,6 +143,7 @@ impl Trial {
             (hooks, options) = (Some(ours), hooked);
         }
         let mut cluster = Cluster::of(options, std::array::from_fn(|i| i));
+        cluster.has_gres_conf = true;
         cluster.orders.insert(first, ORDER);
         cluster.watch(&[]);
         if let Some(hooks) = &hooks {
@@ -187,7 +186,9 @@ impl Trial {
         let places = self.cluster.places(&ids).into_iter();
         let reasons = places.map(|(node, job)| {
             let reason = match self.answer(job) {
-                Answer::Exact(_) => "",
+                Answer::Exact("device_program") => "",
+                // Why that was not read.
+                Answer::Exact(_) => "none",
                 Answer::Unknown(reason) => reason,
             };
             ((node, job), reason.to_owned())

@@ -110,7 +110,23 @@ const fn row(release: (u32, u32), cgroup: u32, has_hook: bool, is_constrained: b
     }
 }
 
+/// What the tasks were told: of a part of a job in which none runs, nothing. 20.11 tells no prolog of GPUs.
+const fn told(release: (u32, u32), cgroup: u32, has_hook: bool, is_constrained: bool) -> Row {
+    Row {
+        except: &[(Kind::HetOther, NOTHING)],
+        ..row(
+            release,
+            cgroup,
+            has_hook,
+            is_constrained,
+            Exact("step_environment"),
+        )
+    }
+}
+
 const PROGRAM: Answer = Exact("device_program");
+const HOOK: Answer = Exact("hook");
+/// 20.11 tells no prolog of GPUs, and tasks the numbers of device files: which of the two it is, an environment does not say.
 const NOTHING: Answer = Unknown("none");
 
 /// Columns: release, cgroup, hook, ConstrainDevices.
@@ -120,29 +136,29 @@ pub const TABLE: &[Row] = &[
     row((20, 11), 1, false, true, NOTHING),
     row((20, 11), 1, true, false, NOTHING),
     row((20, 11), 1, true, true, NOTHING),
-    row((22, 5), 1, false, false, NOTHING),
-    row((22, 5), 1, false, true, NOTHING),
-    row((22, 5), 1, true, false, NOTHING),
-    row((22, 5), 1, true, true, NOTHING),
-    row((22, 5), 2, false, false, NOTHING),
+    told((22, 5), 1, false, false),
+    told((22, 5), 1, false, true),
+    row((22, 5), 1, true, false, HOOK),
+    row((22, 5), 1, true, true, HOOK),
+    told((22, 5), 2, false, false),
     row((22, 5), 2, false, true, PROGRAM),
-    row((22, 5), 2, true, false, NOTHING),
+    row((22, 5), 2, true, false, HOOK),
     row((22, 5), 2, true, true, PROGRAM),
-    row((24, 11), 1, false, false, NOTHING),
-    row((24, 11), 1, false, true, NOTHING),
-    row((24, 11), 1, true, false, NOTHING),
-    row((24, 11), 1, true, true, NOTHING),
-    row((24, 11), 2, false, false, NOTHING),
+    told((24, 11), 1, false, false),
+    told((24, 11), 1, false, true),
+    row((24, 11), 1, true, false, HOOK),
+    row((24, 11), 1, true, true, HOOK),
+    told((24, 11), 2, false, false),
     row((24, 11), 2, false, true, PROGRAM),
-    row((24, 11), 2, true, false, NOTHING),
+    row((24, 11), 2, true, false, HOOK),
     row((24, 11), 2, true, true, PROGRAM),
-    row((26, 5), 1, false, false, NOTHING),
-    row((26, 5), 1, false, true, NOTHING),
-    row((26, 5), 1, true, false, NOTHING),
-    row((26, 5), 1, true, true, NOTHING),
-    row((26, 5), 2, false, false, NOTHING),
+    told((26, 5), 1, false, false),
+    told((26, 5), 1, false, true),
+    row((26, 5), 1, true, false, HOOK),
+    row((26, 5), 1, true, true, HOOK),
+    told((26, 5), 2, false, false),
     row((26, 5), 2, false, true, PROGRAM),
-    row((26, 5), 2, true, false, NOTHING),
+    row((26, 5), 2, true, false, HOOK),
     row((26, 5), 2, true, true, PROGRAM),
 ];
 

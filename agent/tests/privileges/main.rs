@@ -18,6 +18,7 @@ mod common;
 use std::collections::BTreeSet;
 
 use collectors::DOMAINS;
+use collectors::domain::Capability;
 use common::{LONG, Node};
 use testkit::proc::Status;
 use testkit::strace::{Strace, names};
@@ -231,6 +232,41 @@ fn without_root_it_runs_and_says_what_is_missing() {
         let page = testkit::http::get(&address, "/metrics", &[], LONG).unwrap();
         let line = format!("nodewarden_collector_state_info{{collector=\"kernel_log\",{wanted}}} 1");
         page.text().unwrap().contains(&line)
+    })
+    .unwrap();
+}
+
+/// Rights that its container has not are missing, and the workers run.
+#[test]
+fn what_a_container_has_taken_away_is_missing_and_nothing_else() {
+    let node = Node::new();
+    let home = node.path("home");
+    let mut command = std::process::Command::new("setpriv");
+    command
+        .args(["--bounding-set", "-sys_ptrace,-sys_admin"])
+        .arg(common::program())
+        .args(["run", "--listen", "127.0.0.1:0"])
+        .arg("--sysroot")
+        .arg(node.path("root"))
+        .arg("--run-dir")
+        .arg(home.join("run"))
+        .arg("--state-dir")
+        .arg(home.join("state"));
+    let daemon = testkit::daemon::Daemon::start(command).unwrap();
+    daemon.wait_for_line("listening on", LONG).unwrap();
+    let domain = DOMAINS.iter().find(|d| d.name == "slurm").unwrap();
+    let missing = Capability::SysPtrace.mask() | Capability::SysAdmin.mask();
+    assert_ne!(domain.capability_mask() & !missing, 0);
+    testkit::wait::until_true("the worker's rights", LONG, || {
+        daemon.children().into_iter().any(|pid| {
+            let status = Status::read(pid).ok();
+            let is_worker = |s: &Status| s.uid().is_ok_and(|uid| uid == [domain.uid; 4]);
+            status.filter(is_worker).is_some_and(|status| {
+                status
+                    .cap_eff()
+                    .is_ok_and(|mask| mask == domain.capability_mask() & !missing)
+            })
+        })
     })
     .unwrap();
 }

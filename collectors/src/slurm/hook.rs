@@ -31,8 +31,14 @@ pub struct Record {
     pub array_task: Option<String>,
     /// SLURM_HET_JOB_ID.
     pub het_job: Option<String>,
-    /// SLURM_JOB_GPUS: positions in the devices of gres.conf, which are no minor numbers.
+    /// SLURM_JOB_GPUS: positions in the devices of gres.conf on this node, which are no minor numbers.
     pub gpus: Option<String>,
+    /// CUDA_VISIBLE_DEVICES where it holds UUIDs: with AutoDetect, of instances, and from 25.11 on of GPUs.
+    pub uuids: Option<String>,
+    /// SLURMD_NODENAME.
+    pub node: Option<String>,
+    /// SLURM_CONF: the slurmd's configuration.
+    pub conf: Option<String>,
     /// SLURM_JOB_SLUID, from 25.11 on.
     pub sluid: Option<String>,
 }

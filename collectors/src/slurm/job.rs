@@ -7,9 +7,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::cgroup::JobName;
 use super::files::Files;
+use super::granted::{self, Granted};
 use super::hook::{Hooks, Record};
-use super::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_INFO, JOB_PROLOG, JOB_START};
+use super::mapping::Mappings;
+use super::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_GRANT, JOB_INFO, JOB_PROLOG, JOB_START};
 use super::owned::{Owned, Unknown};
+use super::positions::Positions;
 use super::process;
 use super::tree::Folder;
 use super::user::Users;
@@ -24,6 +27,10 @@ pub(super) struct Common {
     pub(super) budget: Arc<Budget>,
     pub(super) programs: Mutex<Box<dyn Programs>>,
     pub(super) hooks: Hooks,
+    pub(super) positions: Mutex<Positions>,
+    pub(super) mappings: Mutex<Mappings>,
+    /// The node whose jobs are ours, where it is configured.
+    pub(super) node: Option<String>,
     pub(super) users: Users,
     /// Clock ticks in a second (`sysconf(_SC_CLK_TCK)`).
     pub(super) ticks: u64,
@@ -44,6 +51,8 @@ pub(super) struct State {
     folder: Folder,
     files: Files,
     owned: Owned,
+    granted: Granted,
+    mount: PathBuf,
     common: Arc<Common>,
     /// By its processes, found once.
     id: Option<u32>,
@@ -76,6 +85,8 @@ impl State {
             hook: None,
             is_told: false,
             owned: Owned::default(),
+            granted: Granted::default(),
+            mount: mount.to_owned(),
             common: Arc::clone(common),
             folder,
         }
@@ -158,8 +169,8 @@ impl State {
         out.push(&JOB_START, &[number], start.map_or(Value::Absent, Value::F64));
     }
 
-    /// The devices that are the job's by name, or why they are not known.
-    fn show_devices(&mut self, number: &str, out: &mut Block) {
+    /// The devices that are the job's by name, or why they are not known; then what else tells of its GPUs.
+    fn show_devices(&mut self, id: u32, number: &str, out: &mut Block) {
         let kernel = match self.common.programs.try_lock() {
             Ok(kernel) => Some(kernel),
             Err(TryLockError::Poisoned(left)) => Some(left.into_inner()),
@@ -181,7 +192,27 @@ impl State {
                     out.info(&JOB_DEVICE, &[number, device]);
                 }
             }
-            Err(unknown) => out.info(&JOB_DEVICES, &[number, unknown.word()]),
+            Err(unknown) => {
+                out.info(&JOB_DEVICES, &[number, unknown.word()]);
+                self.show_granted(id, number, out);
+            }
+        }
+    }
+
+    fn show_granted(&mut self, id: u32, number: &str, out: &mut Block) {
+        let record = self.hook.as_ref().filter(|record| self.is_about(record));
+        let of = granted::Of {
+            folder: &self.folder,
+            mount: &self.mount,
+            id,
+            uid: self.uid,
+            began: self.began,
+            record,
+        };
+        if let Some((evidence, gpus)) = self.granted.find(&self.common, of) {
+            for gpu in gpus {
+                out.info(&JOB_GRANT, &[number, evidence, &gpu]);
+            }
         }
     }
 
@@ -199,7 +230,7 @@ impl State {
         let number = id.to_string();
         self.show(&number, out);
         self.files.read(&[&number], out);
-        self.show_devices(&number, out);
+        self.show_devices(id, &number, out);
         Ok(())
     }
 

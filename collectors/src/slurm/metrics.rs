@@ -144,6 +144,29 @@ pub static JOB_DEVICE: Metric = Metric {
     )
 };
 
+/// Words for what says which GPUs a job was given, where that is not its program of rules.
+pub mod evidence {
+    /// Its prolog's hook.
+    pub const HOOK: &str = "hook";
+    /// Other tools' files (`slurm.jobs.mapping`).
+    pub const MAPPING_FILE: &str = "mapping_file";
+    /// The environment of its tasks.
+    pub const STEP_ENVIRONMENT: &str = "step_environment";
+}
+
+/// A GPU that a job was given by what is not its program of rules: the best evidence that there is.
+pub static JOB_GRANT: Metric = Metric {
+    labels: &["jobid", "evidence", "device"],
+    tier: Tier::Private,
+    ..of_job(
+        "slurm_job_grant_info",
+        Kind::Info,
+        Unit::None,
+        "A GPU that a job was given: nvidia0, nvidia0/1/0 for an instance of it, or a UUID; by its hook, mapping_file or step_environment.",
+        "what the prolog's hook wrote, files of slurm.jobs.mapping, SLURM_STEP_GPUS and SLURM_JOB_GPUS of its tasks; gres.conf",
+    )
+};
+
 /// Whether a job's program of rules could be read: the reason is empty where it could.
 pub static JOB_DEVICES: Metric = Metric {
     labels: &["jobid", "reason"],
@@ -170,4 +193,5 @@ pub static METRICS: &[&Metric] = &[
     &JOB_PROLOG,
     &JOB_DEVICE,
     &JOB_DEVICES,
+    &JOB_GRANT,
 ];

@@ -3,13 +3,20 @@
 //! The controller is never asked. Under cgroup v2 the device program that slurmstepd attaches to a job's cgroup states its
 //! devices, whether or not anything runs on them.
 
+mod caps;
 pub mod cgroup;
+mod environ;
 mod files;
+mod granted;
+pub(crate) mod gres;
 pub mod hook;
+mod hostlist;
 mod job;
+mod mapping;
 pub mod metrics;
 mod owned;
 mod pod;
+mod positions;
 mod process;
 pub mod program;
 mod tree;
@@ -26,6 +33,8 @@ use crate::sys::kept::Budget;
 use crate::sys::{boot, bpf};
 use crate::{Cadence, Device, Devices, Env, Error, Settings, Source, Spec, domain};
 use job::{Common, Job, Shared, State};
+use mapping::{Mapping, Mappings};
+use positions::Positions;
 use tree::{Folder, Tree};
 use user::{Shown, Users};
 use watch::{Changes, Known};
@@ -57,6 +66,10 @@ struct Table {
     salt: String,
     /// Where the prolog's hook writes.
     hooks: String,
+    /// gres.conf, where it is not in one of Slurm's usual places.
+    gres_conf: Option<String>,
+    /// Folders of other tools' files.
+    mapping: Vec<Mapping>,
 }
 
 impl Default for Table {
@@ -66,6 +79,8 @@ impl Default for Table {
             user: Shown::default(),
             salt: String::new(),
             hooks: format!("/run/nodewarden/{}", hook::FOLDER),
+            gres_conf: None,
+            mapping: Vec::new(),
         }
     }
 }
@@ -79,11 +94,15 @@ impl Table {
                     .to_owned(),
             ));
         }
-        if !table.hooks.starts_with('/') {
-            return Err(Error::Settings(format!(
-                "hooks: found {:?}, expected an absolute path",
-                table.hooks
-            )));
+        let paths = [("hooks", &table.hooks)].into_iter();
+        let paths = paths.chain(table.gres_conf.iter().map(|path| ("gres_conf", path)));
+        let paths = paths.chain(table.mapping.iter().map(|mapping| ("mapping.dir", &mapping.dir)));
+        for (key, path) in paths {
+            if !path.starts_with('/') {
+                return Err(Error::Settings(format!(
+                    "{key}: found {path:?}, expected an absolute path"
+                )));
+            }
         }
         Ok(table)
     }
@@ -118,6 +137,9 @@ impl Jobs {
             budget,
             programs: Mutex::new(bpf::programs(env)),
             hooks: hook::Hooks::new(env, &table.hooks),
+            positions: Mutex::new(Positions::new(env, table.gres_conf)),
+            mappings: Mutex::new(Mappings::new(env, table.mapping)),
+            node: table.node.clone(),
             users: Users::new(table.user, table.salt),
             ticks: boot::ticks_per_second(),
             env: env.clone(),

@@ -1,17 +1,16 @@
 //! Which devices a job may use, by the program that Slurm has attached to its cgroup.
 
-mod caps;
-
 use std::path::Path;
 
 use nix::errno::Errno;
 
+use super::caps;
 use super::program::{self, Instruction};
 use crate::sys::bpf::Programs;
 use crate::{Env, Error};
 
 /// `NV_MAJOR_DEVICE_NUMBER`: /dev/nvidia0 and its like.
-const NVIDIA: i32 = 195;
+pub(super) const NVIDIA: i32 = 195;
 /// `DRM_MAJOR`: render nodes, from minor 128 on.
 const DRM: i32 = 226;
 

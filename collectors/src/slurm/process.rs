@@ -15,7 +15,7 @@ pub(super) fn of(cgroup: &Path) -> Vec<u32> {
 }
 
 /// The steps of a job, by their folders.
-fn steps(job: &Path) -> Vec<String> {
+pub(super) fn steps(job: &Path) -> Vec<String> {
     let mut names = root::list(job).ok().flatten().unwrap_or_default();
     names.retain(|name| name.starts_with("step_"));
     names

@@ -9,6 +9,7 @@ use super::program::tests::gpu_program;
 use super::*;
 use crate::{Block, Value};
 
+mod grants;
 mod hooks;
 mod kept;
 mod several;
@@ -262,6 +263,16 @@ fn settings_that_cannot_be_are_refused() {
     for (settings, expected) in [
         ("user = \"hash\"", "needs a salt"),
         ("hooks = \"jobs\"", "expected an absolute path"),
+        ("gres_conf = \"gres.conf\"", "expected an absolute path"),
+        (
+            "mapping = [{ dir = \"x\", names = \"uuid\" }]",
+            "mapping.dir: found \"x\"",
+        ),
+        (
+            "mapping = [{ dir = \"/x\", names = \"index\" }]",
+            "unknown variant `index`",
+        ),
+        ("mapping = [{ dir = \"/x\" }]", "missing field `names`"),
         ("user = \"email\"", "unknown variant `email`"),
         ("users = 1", "unknown field `users`"),
     ] {

@@ -2,7 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Read};
-use std::os::unix::fs::{DirEntryExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirEntryExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::Error;
@@ -160,6 +160,35 @@ pub fn inode(path: &Path) -> Result<Option<u64>, Error> {
 pub fn owner(path: &Path) -> Result<Option<u32>, Error> {
     match fs::metadata(path) {
         Ok(found) => Ok(Some(found.uid())),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::io(path, e)),
+    }
+}
+
+/// When a file last became another, or was given other rights, as a Unix time. `Ok(None)`: nothing is there.
+///
+/// # Errors
+/// Anything else that stat(2) says.
+pub fn changed(path: &Path) -> Result<Option<f64>, Error> {
+    match fs::metadata(path) {
+        Ok(found) => Ok(Some(found.ctime() as f64 + found.ctime_nsec() as f64 / 1e9)),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::io(path, e)),
+    }
+}
+
+/// Major and minor number of a character device. `Ok(None)`: nothing is there, or something else.
+///
+/// # Errors
+/// Anything else that stat(2) says.
+pub fn device(path: &Path) -> Result<Option<(u32, u32)>, Error> {
+    match fs::metadata(path) {
+        Ok(found) if found.file_type().is_char_device() => {
+            let rdev = found.rdev();
+            let (major, minor) = (nix::sys::stat::major(rdev), nix::sys::stat::minor(rdev));
+            Ok(u32::try_from(major).ok().zip(u32::try_from(minor).ok()))
+        }
+        Ok(_) => Ok(None),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         Err(e) => Err(Error::io(path, e)),
     }

@@ -64,6 +64,8 @@ node = "gpu017"                       # whose jobs are ours; slurm.node_name whe
 user = "uid"                          # or name, hash (with a salt), off
 salt = ""                             # of the hash: the same on the whole site, and secret
 hooks = "/run/nodewarden/jobs"        # what `nodewarden hook prolog` writes; below the run directory
+gres_conf = "/etc/slurm/gres.conf"    # where it is neither beside slurm.conf nor in one of Slurm's usual places
+mapping = [{ dir = "/run/gpustat", names = "position" }]  # other tools' files; or minor, uuid
 
 [kernel_log]
 path = "/dev/kmsg"

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use collectors::gpu::metrics as gpu;
-use collectors::slurm::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER};
+use collectors::slurm::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_GRANT, evidence};
 use collectors::{Subject, SubjectKind};
 
 use crate::core::snapshot::{Sample, Snapshot};
@@ -13,17 +13,40 @@ use crate::core::snapshot::{Sample, Snapshot};
 pub enum Evidence {
     /// The program that Slurm attached to the job's cgroup names the device: exact, used or not.
     DeviceProgram,
+    /// The prolog was told: exact, by positions in gres.conf or UUIDs.
+    Hook,
+    /// A prolog of somebody else's has written files.
+    MappingFile,
     /// A process in the job's cgroup computes on it: exact for what is in use, and silent about the rest.
     Process,
+    /// The job's tasks were told, in an environment that users may change.
+    StepEnvironment,
 }
 
 impl Evidence {
+    /// All, the best first.
+    const ALL: [Self; 5] = [
+        Self::DeviceProgram,
+        Self::Hook,
+        Self::MappingFile,
+        Self::Process,
+        Self::StepEnvironment,
+    ];
+
     /// The word used in labels.
     pub const fn word(self) -> &'static str {
         match self {
             Self::DeviceProgram => "device_program",
+            Self::Hook => evidence::HOOK,
+            Self::MappingFile => evidence::MAPPING_FILE,
             Self::Process => "process",
+            Self::StepEnvironment => evidence::STEP_ENVIRONMENT,
         }
+    }
+
+    /// The evidence of a word.
+    pub fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|evidence| evidence.word() == word)
     }
 }
 
@@ -48,25 +71,44 @@ pub fn owners(snapshot: &Snapshot) -> Vec<Owner> {
     if jobs.folders.is_empty() {
         return Vec::new();
     }
-    let mut found = BTreeMap::new();
     let gpus = Gpus::of(snapshot);
+    let mut found = Found::new();
     for (job, devices) in &jobs.devices {
         // A device that no driver shows, such as a GPU that was lost: its label is not known.
         for (gpu, instance) in devices.iter().filter_map(|device| gpus.device(device)) {
             found.insert((gpu, instance, *job), Evidence::DeviceProgram);
         }
     }
+    for (job, (evidence, devices)) in &jobs.grants {
+        if *evidence != Evidence::StepEnvironment {
+            for (gpu, instance) in devices.iter().filter_map(|device| gpus.device(device)) {
+                found.insert((gpu, instance, *job), *evidence);
+            }
+        }
+    }
     let exact: BTreeSet<(&str, &str)> = found.keys().map(|(gpu, instance, _)| (*gpu, *instance)).collect();
-    for (gpu, instance, folder) in &gpus.processes {
-        let Some(job) = jobs.folders.get(folder) else {
-            continue;
-        };
-        // Of a divided GPU, which instance it is was not told.
-        let is_part = instance.is_empty() && gpus.divided.contains(gpu);
-        // The program has said all that there is of this job; and a GPU that is another's by such is not its for being used.
-        let is_known = jobs.devices.contains_key(job) || exact.contains(&(*gpu, *instance));
-        if !is_part && !is_known {
-            found.insert((*gpu, *instance, *job), Evidence::Process);
+    let used = used(&jobs, &gpus, &exact);
+    for (job, (evidence, devices)) in &jobs.grants {
+        if *evidence == Evidence::StepEnvironment {
+            let told: BTreeSet<(&str, &str)> =
+                devices.iter().filter_map(|device| gpus.device(device)).collect();
+            let in_use = used.get(job);
+            // What is another's, or not what the job computes on, is nothing that Slurm has told.
+            let is_contradicted =
+                in_use.is_some_and(|used| !used.is_subset(&told)) || !told.is_disjoint(&exact);
+            if !is_contradicted {
+                found.extend(
+                    told.iter()
+                        .map(|(gpu, instance)| ((*gpu, *instance, *job), *evidence)),
+                );
+            }
+        }
+    }
+    for (job, used) in &used {
+        // What its tasks were told is all that it has.
+        if !found.keys().any(|(_, _, of)| of == job) {
+            let used = used.iter().map(|(gpu, instance)| (*gpu, *instance, *job));
+            found.extend(used.map(|key| (key, Evidence::Process)));
         }
     }
     let mut many: BTreeMap<(&str, &str), f64> = BTreeMap::new();
@@ -86,6 +128,31 @@ pub fn owners(snapshot: &Snapshot) -> Vec<Owner> {
         .collect()
 }
 
+/// By GPU, instance and job.
+type Found<'a> = BTreeMap<(&'a str, &'a str, &'a str), Evidence>;
+
+/// What jobs compute on of whose GPUs nothing exact is known, by job: GPUs and instances.
+fn used<'a>(
+    jobs: &Jobs<'a>,
+    gpus: &Gpus<'a>,
+    exact: &BTreeSet<(&str, &str)>,
+) -> BTreeMap<&'a str, BTreeSet<(&'a str, &'a str)>> {
+    let mut used: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    for (gpu, instance, folder) in &gpus.processes {
+        let Some(job) = jobs.folders.get(folder) else {
+            continue;
+        };
+        // Of a divided GPU, which instance it is was not told.
+        let is_part = instance.is_empty() && gpus.divided.contains(gpu);
+        // What is told exactly is all that there is of this job; and a GPU that is another's by such is not its for being used.
+        let is_known = jobs.is_known(job) || exact.contains(&(*gpu, *instance));
+        if !is_part && !is_known {
+            used.entry(*job).or_default().insert((*gpu, *instance));
+        }
+    }
+    used
+}
+
 /// The jobs that had a device, by number: those of a GPU, and of anything else all that have GPUs here.
 pub fn jobs_on(owners: &[Owner], subject: &Subject) -> Vec<String> {
     let is_on = |owner: &&Owner| subject.kind != SubjectKind::Gpu || owner.gpu == subject.name;
@@ -100,9 +167,18 @@ struct Jobs<'a> {
     folders: BTreeMap<&'a str, &'a str>,
     /// The devices of those whose program could be read, by number.
     devices: BTreeMap<&'a str, Vec<&'a str>>,
+    /// What the others were given, by number, and what says so.
+    grants: BTreeMap<&'a str, (Evidence, Vec<&'a str>)>,
 }
 
 impl<'a> Jobs<'a> {
+    /// Whether all that a job has is told exactly.
+    fn is_known(&self, job: &str) -> bool {
+        let grant = self.grants.get(job);
+        let is_granted = grant.is_some_and(|(evidence, _)| *evidence != Evidence::StepEnvironment);
+        self.devices.contains_key(job) || is_granted
+    }
+
     fn of(snapshot: &'a Snapshot) -> Self {
         let mut jobs = Self::default();
         for sample in samples(snapshot, "slurm") {
@@ -116,9 +192,18 @@ impl<'a> Jobs<'a> {
                 [job, device] if sample.metric == &JOB_DEVICE => {
                     jobs.devices.entry(job).or_default().push(device);
                 }
+                [job, word, device] if sample.metric == &JOB_GRANT => {
+                    if let Some(evidence) = Evidence::of_word(word) {
+                        let grant = jobs.grants.entry(job).or_insert_with(|| (evidence, Vec::new()));
+                        grant.1.push(device);
+                    }
+                }
                 _ => {}
             }
         }
+        // Where the rules are known nothing else counts.
+        let devices = &jobs.devices;
+        jobs.grants.retain(|job, _| !devices.contains_key(job));
         jobs
     }
 }
@@ -131,6 +216,10 @@ struct Gpus<'a> {
     /// GPUs that are divided.
     divided: BTreeSet<&'a str>,
     instances: BTreeSet<(&'a str, &'a str)>,
+    /// Their GPUs and numbers by UUID.
+    uuids: BTreeMap<&'a str, (&'a str, &'a str)>,
+    /// All labels of GPUs, which are UUIDs where the driver tells them.
+    labels: BTreeSet<&'a str>,
     /// GPU, instance, and the cgroup of a process on it.
     processes: BTreeSet<(&'a str, &'a str, &'a str)>,
 }
@@ -144,6 +233,7 @@ impl<'a> Gpus<'a> {
                 let (Some(label), Some(minor)) = (text(&sample, "gpu"), text(&sample, "minor")) else {
                     continue;
                 };
+                gpus.labels.insert(label);
                 if !minor.is_empty() && gpus.minors.insert(minor, label).is_some() {
                     twice.push(minor);
                 }
@@ -152,6 +242,9 @@ impl<'a> Gpus<'a> {
             {
                 gpus.divided.insert(label);
                 gpus.instances.insert((label, instance));
+                if let Some(uuid) = text(&sample, "uuid").filter(|uuid| !uuid.is_empty()) {
+                    gpus.uuids.insert(uuid, (label, instance));
+                }
             } else if let [label, instance, _, folder] = sample.labels
                 && sample.metric == &gpu::PROCESS_PLACE
                 && !folder.is_empty()
@@ -166,8 +259,14 @@ impl<'a> Gpus<'a> {
         gpus
     }
 
-    /// `nvidia0` or `nvidia0/1/0`.
+    /// `nvidia0`, `nvidia0/1/0`, or a UUID.
     fn device(&self, device: &str) -> Option<(&'a str, &'a str)> {
+        if let Some(instance) = self.uuids.get(device) {
+            return Some(*instance);
+        }
+        if let Some(gpu) = self.labels.get(device) {
+            return (!self.divided.contains(gpu)).then_some((gpu, ""));
+        }
         let (minor, instance) = match device.strip_prefix("nvidia")?.split_once('/') {
             Some((minor, instance)) => (minor, instance),
             None => (device.strip_prefix("nvidia")?, ""),

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::counters::Counters;
 use super::line::{End, Line, RESULTS};
 use super::view::JobsView;
-use crate::core::derive::owners::{Owner, owners};
+use crate::core::derive::owners::{Evidence, Owner, owners};
 use crate::core::ledger::Count;
 use crate::core::snapshot::{DeviceState, Presence, Sample, Snapshot};
 
@@ -308,10 +308,11 @@ impl Book {
             let Some(running) = self.running.get_mut(&owner.job) else {
                 continue;
             };
-            // In the order of their words, the better one comes first.
-            let (known, word) = (&mut running.line.evidence, owner.evidence.word());
-            if known.as_deref().is_none_or(|known| known < word) {
-                *known = Some(word.to_owned());
+            // The best that there ever was.
+            let known = &mut running.line.evidence;
+            let best = known.as_deref().and_then(Evidence::of_word);
+            if best.is_none_or(|best| owner.evidence < best) {
+                *known = Some(owner.evidence.word().to_owned());
             }
             let used = counters.memory(&owner.gpu, &owner.gpu_instance);
             let used = used.map(|bytes| bytes * owner.share);

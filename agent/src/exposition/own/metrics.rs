@@ -57,7 +57,7 @@ own! {
     GPU_RDMA_AFFINITY "gpu_rdma_affinity_info" Info None ["gpu" "device" "port" "distance"]
         "An RDMA port that is nearest to a GPU, and by what they are joined, as nvidia-smi topo -m words it: PIX one switch of PCI, PXB several, PHB the processor's root complex, NODE its NUMA node, SYS the bus between processors." "sysfs paths of PCI functions, numa_node"
     JOB_GPU "slurm_job_gpu_info" Gauge None ["gpu" "gpu_instance" "jobid" "evidence"]
-        "The part of a GPU, or of an instance of one, that is a job's: 1 where it has it alone, as much as the others where several have it. The evidence is device_program, Slurm's own rules for the job, or process, a process of the job that computes on it. A job that nothing is known of has none." "slurm_job_device_info joined with gpu_info by minor number, gpu_process_cgroup_info"
+        "The part of a GPU, or of an instance of one, that is a job's: 1 where it has it alone, as much as the others where several have it. The evidence is device_program, Slurm's own rules for the job, hook, what its prolog was told, mapping_file, other tools' files, process, a process of the job that computes on it, or step_environment, what its tasks were told. A job that nothing is known of has none." "slurm_job_device_info and slurm_job_grant_info joined with gpu_info by minor number or UUID, gpu_process_cgroup_info"
     JOB_GPU_SECONDS "slurm_job_gpu_seconds_total" Counter Seconds ["gpu" "gpu_instance" "jobid"]
         "For how long a job has had a GPU, or an instance of one, its part only where others have it too." "slurm_job_gpu_info"
     JOB_GPU_BUSY "slurm_job_gpu_busy_seconds_total" Counter Seconds ["gpu" "gpu_instance" "jobid"]

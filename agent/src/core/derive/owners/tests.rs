@@ -10,6 +10,8 @@ struct Node {
     processes: Vec<(&'static str, &'static str, &'static str, &'static str)>,
     /// Number, cgroup, why its program is unknown, devices.
     jobs: Vec<(&'static str, &'static str, &'static str, Vec<&'static str>)>,
+    /// Number, evidence, devices.
+    grants: Vec<(&'static str, &'static str, Vec<&'static str>)>,
 }
 
 impl Node {
@@ -31,6 +33,17 @@ impl Node {
         self
     }
 
+    /// A job without a program, of which something else tells.
+    fn granted(mut self, job: &'static str, evidence: &'static str, devices: &[&'static str]) -> Self {
+        self.grants.push((job, evidence, devices.to_vec()));
+        let folder = match job {
+            "7" => "job_7",
+            "8" => "job_8",
+            _ => "job_9",
+        };
+        self.unknown(job, folder, "none")
+    }
+
     fn process(
         mut self,
         gpu: &'static str,
@@ -50,7 +63,8 @@ impl Node {
                     &[gpu, "NVIDIA", "", "", "", minor, "", "", "", "", ""],
                 );
                 for instance in instances {
-                    b.info(&gpu::INSTANCE_INFO, &[gpu, instance, "", ""]);
+                    let uuid = format!("MIG-{gpu}-{instance}");
+                    b.info(&gpu::INSTANCE_INFO, &[gpu, instance, "", &uuid]);
                 }
             }
             for (gpu, instance, pid, folder) in &self.processes {
@@ -63,6 +77,11 @@ impl Node {
                 b.info(&JOB_DEVICES, &[job, reason]);
                 for device in devices {
                     b.info(&JOB_DEVICE, &[job, device]);
+                }
+            }
+            for (job, evidence, devices) in &self.grants {
+                for device in devices {
+                    b.info(&JOB_GRANT, &[job, evidence, device]);
                 }
             }
         };
@@ -187,6 +206,114 @@ fn a_process_on_a_divided_gpu_whose_instance_is_not_told_owns_nothing() {
         .process("GPU-0", "1/0", "501", "job_7");
     node.gpus[0].2 = vec!["1/0"];
     assert_eq!(node.owners(), ["GPU-0/1/0 7 process 1"]);
+}
+
+#[test]
+fn every_word_is_of_one_evidence_and_the_best_is_the_first() {
+    let all = [
+        "device_program",
+        "hook",
+        "mapping_file",
+        "process",
+        "step_environment",
+    ];
+    let read: Vec<Evidence> = all.iter().filter_map(|word| Evidence::of_word(word)).collect();
+    assert_eq!(read.iter().map(|e| e.word()).collect::<Vec<_>>(), all);
+    assert!(read.is_sorted());
+    assert_eq!(Evidence::of_word("Hook"), None);
+}
+
+/// A prolog, and the files of another one, tell of GPUs that idle too.
+#[test]
+fn what_a_prolog_was_told_is_all_that_a_job_has() {
+    for evidence in ["hook", "mapping_file"] {
+        let node = Node::four()
+            .granted("7", evidence, &["nvidia0", "nvidia2"])
+            .process("GPU-0", "", "500", "job_7")
+            .process("GPU-1", "", "501", "job_7");
+        assert_eq!(
+            node.owners(),
+            [format!("GPU-0 7 {evidence} 1"), format!("GPU-2 7 {evidence} 1")]
+        );
+    }
+}
+
+#[test]
+fn uuids_are_the_labels_of_gpus_and_the_uuids_of_instances() {
+    let mut node = Node::four().granted("7", "hook", &["GPU-1", "MIG-GPU-0-2/0", "MIG-GPU-0-3/0", "GPU-0"]);
+    node.gpus[0].2 = vec!["1/0", "2/0"];
+    assert_eq!(
+        node.owners(),
+        ["GPU-0/2/0 7 hook 1", "GPU-1 7 hook 1"],
+        "a divided GPU is nobody's, nor is an instance that is not there"
+    );
+}
+
+#[test]
+fn a_program_counts_and_what_else_tells_of_the_job_does_not() {
+    let mut node = Node::four().job("7", "job_7", &["nvidia0"]);
+    node.grants.push(("7", "hook", vec!["nvidia1"]));
+    assert_eq!(node.owners(), ["GPU-0 7 device_program 1"]);
+}
+
+/// Two jobs with shards, or MPS, of one GPU.
+#[test]
+fn a_gpu_that_several_were_given_is_shared_whatever_tells() {
+    let node = Node::four()
+        .job("7", "job_7", &["nvidia0"])
+        .granted("8", "hook", &["nvidia0"])
+        .granted("9", "mapping_file", &["nvidia0", "nvidia1"]);
+    let owners = node.owners();
+    assert_eq!(owners.len(), 4);
+    assert_eq!(owners[3], "GPU-1 9 mapping_file 1");
+    for (owner, evidence) in owners
+        .iter()
+        .zip(["7 device_program", "8 hook", "9 mapping_file"])
+    {
+        assert!(owner.starts_with(&format!("GPU-0 {evidence} 0.33")), "{owner}");
+    }
+}
+
+/// It uses what is another's, exactly: then it is not its own.
+#[test]
+fn a_process_on_what_another_job_was_given_owns_no_part_of_it() {
+    for evidence in ["hook", "mapping_file"] {
+        let node = Node::four()
+            .granted("7", evidence, &["nvidia0"])
+            .unknown("8", "job_8", "none")
+            .process("GPU-0", "", "500", "job_8")
+            .process("GPU-1", "", "500", "job_8");
+        assert_eq!(
+            node.owners(),
+            [format!("GPU-0 7 {evidence} 1"), "GPU-1 8 process 1".to_owned()]
+        );
+    }
+}
+
+#[test]
+fn what_its_tasks_were_told_counts_where_nothing_speaks_against_it() {
+    let told = || Node::four().granted("7", "step_environment", &["nvidia0", "nvidia2"]);
+    let both = ["GPU-0 7 step_environment 1", "GPU-2 7 step_environment 1"];
+    assert_eq!(told().owners(), both);
+    assert_eq!(
+        told().process("GPU-2", "", "500", "job_7").owners(),
+        both,
+        "it computes on its own"
+    );
+    // What it computes on is a fact, and an environment may be edited.
+    assert_eq!(
+        told().process("GPU-1", "", "500", "job_7").owners(),
+        ["GPU-1 7 process 1"]
+    );
+    assert_eq!(
+        told().job("8", "job_8", &["nvidia2"]).owners(),
+        ["GPU-2 8 device_program 1"],
+        "another's, exactly"
+    );
+    assert_eq!(
+        told().granted("8", "hook", &["nvidia2"]).owners(),
+        ["GPU-2 8 hook 1"]
+    );
 }
 
 #[test]

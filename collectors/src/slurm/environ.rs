@@ -1,0 +1,238 @@
+//! What slurmstepd told the tasks of a job: SLURM_STEP_GPUS of its steps, SLURM_JOB_GPUS of its batch script.
+//!
+//! A task inherits SLURM_JOB_GPUS from the batch script, whose node may be another: of steps it is never read. A user may
+//! put anything into the environment; so this is the last evidence, and none where the job's number or node is another.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::granted::{Of, positions};
+use super::process;
+use super::tree::V1;
+use crate::sys::root;
+use crate::{Env, Error};
+
+/// A longer environment is not read to its end, and says nothing, in bytes.
+const LONGEST: u64 = 256 * 1024;
+/// A process of more threads than these is not asked whether one of them is waiting.
+const MOST_THREADS: usize = 1024;
+
+/// What one task, or all of them, were told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Said {
+    pub(super) positions: Vec<usize>,
+    /// SLURMD_NODENAME.
+    pub(super) node: Option<String>,
+}
+
+/// What has been read, by number and start of the process: an environment is read once.
+#[derive(Debug, Default)]
+pub(super) struct Steps {
+    known: BTreeMap<(u32, u64), Option<Said>>,
+}
+
+impl Steps {
+    /// What the tasks of a job on this node were told. `node`: our name, where it is known.
+    ///
+    /// # Errors
+    /// [`Error::Denied`] where the right to read an environment is missing.
+    pub(super) fn read(&mut self, env: &Env, of: Of<'_>, node: Option<&str>) -> Result<Option<Said>, Error> {
+        let before = std::mem::take(&mut self.known);
+        let mut all: Option<Said> = None;
+        for step in process::steps(&of.folder.path) {
+            let is_batch = step == "step_batch";
+            let number = step.strip_prefix("step_").unwrap_or_default();
+            if !is_batch && !number.bytes().all(|b| b.is_ascii_digit()) {
+                continue;
+            }
+            let name = if is_batch {
+                "SLURM_JOB_GPUS"
+            } else {
+                "SLURM_STEP_GPUS"
+            };
+            for task in tasks(of, &step) {
+                let Some(first) = first(env, &task) else { continue };
+                let said = match before.get(&first) {
+                    Some(known) => known.clone(),
+                    None => match environment(env, first)? {
+                        Some(text) => said(&text, name, of.id, node),
+                        // The next reading may find it at rest.
+                        None => continue,
+                    },
+                };
+                self.known.insert(first, said.clone());
+                let Some(said) = said else { continue };
+                if is_batch {
+                    // It has all of the job's.
+                    return Ok(Some(said));
+                }
+                match &mut all {
+                    Some(all) => all.positions.extend(said.positions),
+                    None => all = Some(said),
+                }
+                // What one task of a step was told, all were.
+                break;
+            }
+        }
+        if let Some(all) = &mut all {
+            all.positions.sort_unstable();
+            all.positions.dedup();
+        }
+        Ok(all)
+    }
+}
+
+/// The folders of a step's tasks: `task_0`, or `task_special` for all of them where ConstrainDevices is off. Under v1 some
+/// hierarchies have none, and all may; then the step's own, which its daemon is in too.
+fn tasks(of: Of<'_>, step: &str) -> Vec<PathBuf> {
+    let places: Vec<PathBuf> = match &of.folder.v1 {
+        None => vec![of.folder.path.join(step).join("user")],
+        Some(below) => V1
+            .iter()
+            .map(|h| of.mount.join(h).join(below).join(step))
+            .collect(),
+    };
+    let in_place = |place: &PathBuf| {
+        let mut names = root::list(place).ok().flatten().unwrap_or_default();
+        names.retain(|name| name.starts_with("task_"));
+        names.into_iter().map(|name| place.join(name)).collect::<Vec<_>>()
+    };
+    let found = places.iter().map(in_place).find(|found| !found.is_empty());
+    found.unwrap_or_else(|| vec![of.folder.path.join(step)])
+}
+
+/// The oldest process of a task, which slurmstepd started: its number, and when it began in clock ticks. One that is
+/// slurmstepd still has not started the task's program.
+fn first(env: &Env, task: &Path) -> Option<(u32, u64)> {
+    let is_daemon = |pid: u32| {
+        let stat = root::read_text(&env.path(&format!("/proc/{pid}/stat")))
+            .ok()
+            .flatten();
+        stat.is_none_or(|stat| stat.contains("(slurmstepd)"))
+    };
+    let started = |pid| Some((process::started(env, pid).ok().flatten()?, pid));
+    let pids = process::of(task).into_iter().filter(|pid| !is_daemon(*pid));
+    let (start, pid) = pids.filter_map(started).min()?;
+    Some((pid, start))
+}
+
+/// The environment of a process. `None`: it is gone, or one of its threads waits in the kernel: reading takes a lock that
+/// such a thread may hold for ever.
+fn environment(env: &Env, (pid, start): (u32, u64)) -> Result<Option<Vec<u8>>, Error> {
+    let threads = root::list(&env.path(&format!("/proc/{pid}/task")))
+        .ok()
+        .flatten()
+        .unwrap_or_default();
+    let files = threads.iter().map(|tid| format!("/proc/{pid}/task/{tid}/stat"));
+    let mut files = files.chain([format!("/proc/{pid}/stat")]);
+    if threads.len() > MOST_THREADS || !files.all(|file| !is_waiting(env, &file)) {
+        return Ok(None);
+    }
+    let text = match root::read_bytes(&env.path(&format!("/proc/{pid}/environ")), LONGEST + 1) {
+        Ok(text) => text,
+        Err(error) if error.reason() == "denied" => {
+            return Err(Error::Denied {
+                what: "the environment of a job's tasks".to_owned(),
+                missing: "CAP_SYS_PTRACE or CAP_DAC_READ_SEARCH",
+            });
+        }
+        // It has ended.
+        Err(_) => None,
+    };
+    // Another may have been given its number.
+    let is_same = process::started(env, pid).ok().flatten() == Some(start);
+    // One that is just starting its program has none yet.
+    Ok(text.filter(|text| is_same && !text.is_empty()))
+}
+
+/// Whether a thread is in state D, or cannot be seen.
+fn is_waiting(env: &Env, stat: &str) -> bool {
+    let text = root::read_text(&env.path(stat))
+        .ok()
+        .flatten()
+        .unwrap_or_default();
+    let state = text
+        .rsplit_once(')')
+        .and_then(|(_, rest)| rest.trim_start().chars().next());
+    state.is_none_or(|state| state == 'D')
+}
+
+/// What an environment says of the GPUs. `None`: nothing, or nothing that could be believed.
+fn said(environment: &[u8], name: &str, job: u32, ours: Option<&str>) -> Option<Said> {
+    if environment.len() as u64 > LONGEST {
+        return None;
+    }
+    let own = get(environment, "SLURM_JOB_ID")?;
+    let node = get(environment, "SLURMD_NODENAME");
+    let is_elsewhere = node.is_some_and(|node| ours.is_some_and(|ours| ours != node));
+    if own.parse() != Ok(job) || is_elsewhere {
+        return None;
+    }
+    Some(Said {
+        positions: positions(get(environment, name)?)?,
+        node: node.map(str::to_owned),
+    })
+}
+
+/// The value of a variable that stands once.
+fn get<'a>(environment: &'a [u8], name: &str) -> Option<&'a str> {
+    let value = |entry: &'a [u8]| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=");
+    let mut values = environment.split(|b| *b == 0).filter_map(value);
+    let first = values.next()?;
+    values
+        .next()
+        .is_none()
+        .then(|| std::str::from_utf8(first).ok())
+        .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn of(text: &str, name: &str) -> Option<Vec<usize>> {
+        let environment = text.replace(' ', "\0");
+        said(environment.as_bytes(), name, 7, Some("n0")).map(|said| said.positions)
+    }
+
+    #[test]
+    fn a_task_says_what_its_step_has() {
+        let task = "SLURM_JOB_GPUS=3,4 SLURM_JOB_ID=7 SLURMD_NODENAME=n0 SLURM_STEP_GPUS=0,1 X=";
+        assert_eq!(of(task, "SLURM_STEP_GPUS"), Some(vec![0, 1]));
+        assert_eq!(
+            of("SLURM_JOB_ID=7 SLURM_STEP_GPUS=2", "SLURM_STEP_GPUS"),
+            Some(vec![2])
+        );
+        assert_eq!(of("SLURM_JOB_ID=7 XSLURM_STEP_GPUS=2", "SLURM_STEP_GPUS"), None);
+    }
+
+    /// A user may write anything there.
+    #[test]
+    fn what_another_job_or_node_was_told_or_nobody_would_write_is_nothing() {
+        for text in [
+            "SLURM_JOB_ID=8 SLURM_STEP_GPUS=0",
+            "SLURM_STEP_GPUS=0",
+            "SLURM_JOB_ID=7 SLURMD_NODENAME=n1 SLURM_STEP_GPUS=0",
+            "SLURM_JOB_ID=7 SLURM_STEP_GPUS=GPU-0",
+            "SLURM_JOB_ID=7 SLURM_STEP_GPUS=",
+            "SLURM_JOB_ID=7 SLURM_STEP_GPUS=0 SLURM_STEP_GPUS=1",
+            "SLURM_JOB_ID=7 SLURM_JOB_ID=8 SLURM_STEP_GPUS=0",
+        ] {
+            assert_eq!(of(text, "SLURM_STEP_GPUS"), None, "{text}");
+        }
+        let good = b"SLURM_JOB_ID=7\0SLURM_STEP_GPUS=0\0".to_vec();
+        assert!(said(&good, "SLURM_STEP_GPUS", 7, None).is_some());
+        let mut long = good;
+        long.resize(usize::try_from(LONGEST).unwrap() + 1, b'x');
+        assert_eq!(said(&long, "SLURM_STEP_GPUS", 7, None), None, "what was cut");
+    }
+
+    proptest! {
+        #[test]
+        fn no_environment_upsets_it(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _said = said(&bytes, "SLURM_STEP_GPUS", 7, None);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Which GPUs a job was given, where its device program does not tell: what its prolog wrote, other tools' files, and what
+//! its tasks were told.
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, TryLockError};
+
+use super::cgroup::{scope_node, v1_node};
+use super::environ::Steps;
+use super::hook::Record;
+use super::job::Common;
+use super::metrics::evidence;
+use super::positions::About;
+use super::tree::Folder;
+use crate::Error;
+
+/// More GPUs, or instances of GPUs, than these has no job on a node.
+const MOST: usize = 1024;
+
+/// A job as far as it matters here.
+#[derive(Clone, Copy)]
+pub(super) struct Of<'a> {
+    pub(super) folder: &'a Folder,
+    /// Where cgroups are mounted.
+    pub(super) mount: &'a Path,
+    pub(super) id: u32,
+    pub(super) uid: Option<u32>,
+    /// When it began, as a Unix time.
+    pub(super) began: Option<f64>,
+    /// What its prolog wrote.
+    pub(super) record: Option<&'a Record>,
+}
+
+/// What is remembered of one job.
+#[derive(Debug, Default)]
+pub(super) struct Granted {
+    /// By its prolog.
+    hook: Option<Vec<String>>,
+    /// By what its tasks were told, and the positions that these are.
+    steps: Steps,
+    told: Option<(Vec<usize>, Vec<String>)>,
+}
+
+impl Granted {
+    /// The GPUs by the best evidence that there is, and its name: device files by minor number, or UUIDs.
+    pub(super) fn find(&mut self, common: &Common, of: Of<'_>) -> Option<(&'static str, Vec<String>)> {
+        if let Some(record) = of.record {
+            if self.hook.is_none() {
+                self.hook = by_hook(common, of, record);
+            }
+            if let Some(gpus) = &self.hook {
+                return Some((evidence::HOOK, gpus.clone()));
+            }
+        }
+        if let Some(gpus) = by_files(common, of) {
+            return Some((evidence::MAPPING_FILE, gpus));
+        }
+        let gpus = self.by_steps(common, of)?;
+        Some((evidence::STEP_ENVIRONMENT, gpus))
+    }
+
+    fn by_steps(&mut self, common: &Common, of: Of<'_>) -> Option<Vec<String>> {
+        let ours = node(common, of.folder);
+        let said = match self.steps.read(&common.env, of, ours) {
+            Ok(said) => said?,
+            Err(error) => {
+                free(&common.positions)?.tell(&error);
+                return None;
+            }
+        };
+        if let Some((_, gpus)) = self.told.as_ref().filter(|(known, _)| *known == said.positions) {
+            return Some(gpus.clone());
+        }
+        let about = About {
+            node: ours.or(said.node.as_deref()),
+            conf: None,
+            at: of.began,
+        };
+        let gpus = free(&common.positions)?.devices(&said.positions, about)?;
+        self.told = Some((said.positions, gpus.clone()));
+        Some(gpus)
+    }
+}
+
+/// What another holds is waiting for a file.
+fn free<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match lock.try_lock() {
+        Ok(free) => Some(free),
+        Err(TryLockError::Poisoned(left)) => Some(left.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+/// The name of the node, as it is configured or stands in the path of the cgroup.
+fn node<'a>(common: &'a Common, folder: &'a Folder) -> Option<&'a str> {
+    let by_path = || match &folder.v1 {
+        Some(below) => v1_node(below.split('/').next()?)?,
+        None => scope_node(folder.path.parent()?.file_name()?.to_str()?)?,
+    };
+    common.node.as_deref().or_else(by_path)
+}
+
+fn by_hook(common: &Common, of: Of<'_>, record: &Record) -> Option<Vec<String>> {
+    let ours = node(common, of.folder);
+    let theirs = record.node.as_deref();
+    if let (Some(ours), Some(theirs)) = (ours, theirs)
+        && ours != theirs
+    {
+        let error = Error::parse(
+            "SLURMD_NODENAME of a prolog",
+            theirs,
+            "the node whose cgroup the job is in",
+        );
+        free(&common.positions)?.tell(&error);
+        return None;
+    }
+    let positions = record.gpus.as_deref().map(positions);
+    if let Some(uuids) = &record.uuids {
+        let uuids: Vec<String> = uuids.split(',').map(str::to_owned).collect();
+        let as_many = |positions: Vec<usize>| positions.len() == uuids.len();
+        return positions.is_none_or(|p| p.is_some_and(as_many)).then_some(uuids);
+    }
+    let Some(positions) = positions? else {
+        let found = record.gpus.as_deref().unwrap_or_default();
+        let error = Error::parse("SLURM_JOB_GPUS of a prolog", found, "numbers, each once");
+        free(&common.positions)?.tell(&error);
+        return None;
+    };
+    let about = About {
+        node: theirs.or(ours),
+        conf: record.conf.as_deref(),
+        at: Some(record.start),
+    };
+    free(&common.positions)?.devices(&positions, about)
+}
+
+fn by_files(common: &Common, of: Of<'_>) -> Option<Vec<String>> {
+    let about = About {
+        node: node(common, of.folder),
+        conf: None,
+        at: of.began,
+    };
+    let mut mappings = free(&common.mappings)?;
+    if mappings.is_empty() {
+        return None;
+    }
+    let mut positions = free(&common.positions)?;
+    mappings.gpus(of.id, of.uid, &mut |list| positions.devices(list, about))
+}
+
+/// Reads `0,2,3`. `None`: anything else, or a number that stands twice.
+pub(super) fn positions(text: &str) -> Option<Vec<usize>> {
+    let mut positions = Vec::new();
+    for part in text.split(',') {
+        let plain = (1..=6).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit());
+        let position = plain.then(|| part.parse().ok()).flatten()?;
+        if positions.contains(&position) || positions.len() == MOST {
+            return None;
+        }
+        positions.push(position);
+    }
+    Some(positions)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_list_of_numbers_is_read_whole_or_not_at_all() {
+        assert_eq!(positions("0"), Some(vec![0]));
+        assert_eq!(positions("2,0,11"), Some(vec![2, 0, 11]));
+        for odd in [
+            "", "0,", ",0", "0-3", "0, 1", "0,0", "GPU-1", "+1", "1234567", "MIG-0",
+        ] {
+            assert_eq!(positions(odd), None, "{odd}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_is_what_was_written(list in prop::collection::hash_set(0_usize..10_000, 1..40)) {
+            let list: Vec<usize> = list.into_iter().collect();
+            let text = list.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+            prop_assert_eq!(positions(&text), Some(list));
+        }
+
+        #[test]
+        fn no_text_upsets_it(text in "[0-9,-]{0,30}") {
+            let _list = positions(&text);
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Other tools' files of which job has which GPU: a file for each GPU, with the numbers of jobs, one a line.
+//!
+//! dcgm-exporter reads such a folder (`--hpc-job-mapping-dir`), jobstats writes another (`/run/gpustat`, with the user's
+//! number behind the job's). A prolog writes them and an epilog empties them, where it runs: what they say of a job that has
+//! no cgroup here is stale.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+
+use crate::sys::root;
+use crate::{Env, Error};
+
+/// More files than these are no folder of GPUs.
+const MOST_FILES: usize = 1024;
+
+/// What the files of a folder are named by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Names {
+    /// The position in gres.conf.
+    Position,
+    /// The number of the device file.
+    Minor,
+    /// The UUID, of a GPU or of an instance.
+    Uuid,
+}
+
+/// A folder, as it is configured.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Mapping {
+    pub(super) dir: String,
+    names: Names,
+}
+
+/// All folders.
+#[derive(Debug)]
+pub(super) struct Mappings {
+    env: Env,
+    all: Vec<Mapping>,
+    told: BTreeSet<String>,
+}
+
+/// Turns positions into devices.
+type Devices<'a> = dyn FnMut(&[usize]) -> Option<Vec<String>> + 'a;
+
+impl Mappings {
+    pub(super) fn new(env: &Env, all: Vec<Mapping>) -> Self {
+        Self {
+            env: env.clone(),
+            all,
+            told: BTreeSet::new(),
+        }
+    }
+
+    /// Whether none is configured.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// The GPUs of a job, by the first folder that names it. What cannot be read is said once and skipped.
+    pub(super) fn gpus(
+        &mut self,
+        job: u32,
+        uid: Option<u32>,
+        devices: &mut Devices<'_>,
+    ) -> Option<Vec<String>> {
+        for mapping in self.all.clone() {
+            let files = match self.files(&mapping, job, uid) {
+                Ok(files) => files,
+                Err(error) => {
+                    self.tell(&error);
+                    continue;
+                }
+            };
+            if !files.is_empty() {
+                return self.named(&mapping, &files, devices);
+            }
+        }
+        None
+    }
+
+    /// The names of the files that name the job.
+    fn files(&mut self, mapping: &Mapping, job: u32, uid: Option<u32>) -> Result<Vec<String>, Error> {
+        let folder = self.env.path(&mapping.dir);
+        let mut names = root::list(&folder)?.unwrap_or_default();
+        names.truncate(MOST_FILES);
+        let mut found = Vec::new();
+        for name in names.into_iter().filter(|name| !name.starts_with('.')) {
+            let path = format!("{}/{name}", mapping.dir.trim_end_matches('/'));
+            let text = root::read_text(&folder.join(&name));
+            match text.and_then(|text| jobs(&path, &text.unwrap_or_default())) {
+                Ok(jobs) => {
+                    let is_it = |(of, user): &(u32, Option<u32>)| {
+                        // The same number was another user's job.
+                        let is_his = user.is_none_or(|user| uid.is_none_or(|uid| uid == user));
+                        *of == job && is_his
+                    };
+                    found.extend(jobs.iter().any(is_it).then_some(name));
+                }
+                Err(error) => self.tell(&error),
+            }
+        }
+        Ok(found)
+    }
+
+    fn named(
+        &mut self,
+        mapping: &Mapping,
+        files: &[String],
+        devices: &mut Devices<'_>,
+    ) -> Option<Vec<String>> {
+        let expected = match mapping.names {
+            Names::Position => "a position in gres.conf",
+            Names::Minor => "the number of a device file",
+            Names::Uuid => "the UUID of a GPU or an instance",
+        };
+        let mut numbers = Vec::new();
+        let mut uuids = Vec::new();
+        for file in files {
+            let is_uuid = ["GPU-", "MIG-"].iter().any(|kind| file.starts_with(kind));
+            match (mapping.names, super::granted::positions(file).as_deref()) {
+                (Names::Uuid, _) if is_uuid => uuids.push(file.clone()),
+                (Names::Position | Names::Minor, Some([number])) => numbers.push(*number),
+                _ => {
+                    let what = format!("{}/{file}", mapping.dir.trim_end_matches('/'));
+                    self.tell(&Error::parse(what, file, expected));
+                    // Which of the job's GPUs this is would have to be guessed.
+                    return None;
+                }
+            }
+        }
+        match mapping.names {
+            Names::Uuid => Some(uuids),
+            Names::Minor => Some(numbers.iter().map(|minor| format!("nvidia{minor}")).collect()),
+            Names::Position => devices(&numbers),
+        }
+    }
+
+    fn tell(&mut self, error: &Error) {
+        const MOST: usize = 64;
+        let error = error.to_string();
+        if self.told.len() < MOST && self.told.insert(error.clone()) {
+            tracing::warn!(error, "a file of slurm.jobs.mapping says nothing");
+        }
+    }
+}
+
+/// The jobs in a file, and their users where they stand there.
+fn jobs(path: &str, text: &str) -> Result<Vec<(u32, Option<u32>)>, Error> {
+    let mut jobs = Vec::new();
+    for (line, at) in text.lines().zip(1..) {
+        let mut words = line.split_whitespace();
+        let job = match (words.next(), words.next(), words.next()) {
+            (None, ..) => continue,
+            (Some(job), None, None) => job.parse().ok().map(|job| (job, None)),
+            (Some(job), Some(user), None) => job
+                .parse()
+                .ok()
+                .zip(user.parse().ok())
+                .map(|(job, user)| (job, Some(user))),
+            _ => None,
+        };
+        let expected = "the number of a job, and of its user or not";
+        jobs.push(job.ok_or_else(|| Error::parse(format!("{path}:{at}"), line, expected))?);
+    }
+    Ok(jobs)
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::tree::{Entry, put};
+
+    use super::*;
+
+    fn gpus(
+        names: Names,
+        files: &[(&str, &str)],
+        job: u32,
+        uid: Option<u32>,
+    ) -> (Option<Vec<String>>, Vec<String>) {
+        let dir = tempfile::tempdir().unwrap();
+        let env = Env::with_sysroot(dir.path());
+        for (name, text) in files {
+            put(
+                &env.path("/run/gpustat").join(name),
+                &Entry::File(text.as_bytes().to_vec()),
+            )
+            .unwrap();
+        }
+        let mapping = Mapping {
+            dir: "/run/gpustat/".to_owned(),
+            names,
+        };
+        let mut mappings = Mappings::new(&env, vec![mapping]);
+        let mut devices = |positions: &[usize]| Some(positions.iter().map(|p| format!("at {p}")).collect());
+        let found = mappings.gpus(job, uid, &mut devices);
+        (found, mappings.told.into_iter().collect())
+    }
+
+    fn found(names: Names, files: &[(&str, &str)], uid: Option<u32>) -> Option<String> {
+        let (found, told) = gpus(names, files, 7, uid);
+        assert!(told.is_empty(), "{told:?}");
+        found.map(|gpus| gpus.join(" "))
+    }
+
+    #[test]
+    fn a_job_has_the_gpus_whose_files_name_it() {
+        let files = [
+            ("0", "7\n"),
+            ("1", ""),
+            ("2", "8\n7\n"),
+            ("3", "71\n"),
+            (".tmp", "7 x y\n"),
+        ];
+        assert_eq!(
+            found(Names::Minor, &files, None).as_deref(),
+            Some("nvidia0 nvidia2")
+        );
+        assert_eq!(found(Names::Position, &files, None).as_deref(), Some("at 0 at 2"));
+        let files = [("GPU-1a", "7 1000"), ("MIG-2b", "7 1000"), ("GPU-3c", "9 1000")];
+        assert_eq!(
+            found(Names::Uuid, &files, Some(1000)).as_deref(),
+            Some("GPU-1a MIG-2b")
+        );
+        assert_eq!(found(Names::Uuid, &files[2..], None), None);
+        assert_eq!(found(Names::Uuid, &[], None), None);
+    }
+
+    /// The number was given anew, and no epilog had emptied the file.
+    #[test]
+    fn a_line_of_another_user_is_about_another_job() {
+        let files = [("0", "7 1000\n"), ("1", "7 1001\n")];
+        assert_eq!(
+            found(Names::Minor, &files, Some(1001)).as_deref(),
+            Some("nvidia1")
+        );
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_named_with_its_line_and_skipped() {
+        let files = [("0", "7\n7_1\n"), ("1", "7\n")];
+        let (found, told) = gpus(Names::Minor, &files, 7, None);
+        assert_eq!(found.unwrap(), ["nvidia1"]);
+        assert_eq!(
+            told,
+            ["/run/gpustat/0:2: found \"7_1\", expected the number of a job, and of its user or not"]
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_named_by_something_else_leaves_its_jobs_unknown() {
+        for (names, name) in [
+            (Names::Minor, "GPU-1a"),
+            (Names::Position, "0.1"),
+            (Names::Uuid, "0"),
+        ] {
+            let (found, told) = gpus(names, &[(name, "7\n"), ("1", "8\n")], 7, None);
+            assert_eq!(found, None, "{name}");
+            assert!(
+                told.concat().starts_with(&format!("/run/gpustat/{name}: found ")),
+                "{told:?}"
+            );
+        }
+    }
+}

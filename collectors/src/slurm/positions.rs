@@ -1,0 +1,234 @@
+//! Positions in gres.conf, turned into devices. One that is wrong would be worse than none: whatever is in doubt is unknown.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::caps;
+use super::gres::{self, Position};
+use super::owned::NVIDIA;
+use crate::sys::root;
+use crate::{Env, Error};
+
+/// Where gres.conf is looked for: Slurm's default, and what a slurmd that gets its configuration from the controller writes.
+const PLACES: [&str; 2] = ["/etc/slurm/gres.conf", "/run/slurm/conf/gres.conf"];
+/// No gres.conf of a site is longer, in bytes.
+const LONGEST: u64 = 1 << 20;
+/// Control devices of NVIDIA's driver have numbers from here on.
+const CONTROL: u32 = 254;
+
+/// What positions are about.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct About<'a> {
+    /// The name of this node, where it is known.
+    pub(super) node: Option<&'a str>,
+    /// The slurm.conf of the slurmd that gave them, where it told.
+    pub(super) conf: Option<&'a str>,
+    /// When they were given, as a Unix time.
+    pub(super) at: Option<f64>,
+}
+
+/// gres.conf, and what has been told of it.
+#[derive(Debug)]
+pub(super) struct Positions {
+    env: Env,
+    configured: Option<String>,
+    /// What each file held, and since when, as a Unix time.
+    known: BTreeMap<String, (String, f64)>,
+    told: BTreeSet<String>,
+}
+
+impl Positions {
+    pub(super) fn new(env: &Env, configured: Option<String>) -> Self {
+        Self {
+            env: env.clone(),
+            configured,
+            known: BTreeMap::new(),
+            told: BTreeSet::new(),
+        }
+    }
+
+    /// The devices at these positions. `None`: they cannot be told, which is said once.
+    pub(super) fn devices(&mut self, positions: &[usize], about: About<'_>) -> Option<Vec<String>> {
+        match self.find(positions, about) {
+            Ok(devices) => Some(devices),
+            Err(error) => {
+                self.tell(&error);
+                None
+            }
+        }
+    }
+
+    /// Says what cannot be told, once.
+    pub(super) fn tell(&mut self, error: &Error) {
+        const MOST: usize = 64;
+        let error = error.to_string();
+        if self.told.len() < MOST && self.told.insert(error.clone()) {
+            tracing::warn!(error, "positions of GPUs cannot be told");
+        }
+    }
+
+    fn find(&mut self, positions: &[usize], about: About<'_>) -> Result<Vec<String>, Error> {
+        let file = self.file(about.conf)?;
+        let mut texts = String::new();
+        let mut changed = 0.0_f64;
+        let mut read = |path: &str| -> Result<String, Error> {
+            let at = self.env.path(path);
+            let text = root::read_text_within(&at, LONGEST)?;
+            let text = text.ok_or_else(|| Error::parse(path, "no file", "a gres.conf"))?;
+            if self.env.is_live() {
+                changed = changed.max(root::changed(&at)?.unwrap_or(f64::MAX));
+            }
+            texts.push_str(&text);
+            texts.push('\0');
+            Ok(text)
+        };
+        let text = read(&file)?;
+        let mut included = |by: &str, name: &str| {
+            let path = beside(by, name);
+            read(&path).map(|text| (path, text))
+        };
+        let all = gres::positions(&file, &text, about.node, &mut included)?;
+        let since = match self.known.get(&file) {
+            Some((known, since)) if *known == texts => *since,
+            _ => changed,
+        };
+        self.known.insert(file.clone(), (texts, since));
+        if self.env.is_live() && about.at.is_none_or(|at| at < since) {
+            // The positions are those of the file before.
+            return Err(Error::parse(
+                file,
+                "changed since",
+                "the file that was there when the job began",
+            ));
+        }
+        // Slurm's own tests replace the GPUs of a node so.
+        let fake = beside(&file, "fake_gpus.conf");
+        if root::inode(&self.env.path(&fake))?.is_some() {
+            return Err(Error::parse(fake, "a file", "no such file"));
+        }
+        let mut found = Vec::new();
+        let last = positions.iter().max().copied().unwrap_or_default();
+        for (at, position) in all.iter().enumerate().take(last.saturating_add(1)) {
+            // slurmd leaves out what is no device, so that all behind it have another position.
+            let numbers = self.numbers(position)?;
+            if positions.contains(&at) {
+                found.extend(self.names(position, &numbers)?);
+            }
+        }
+        if last >= all.len() {
+            let found = format!("position {last}");
+            return Err(Error::parse(
+                file,
+                &found,
+                "as many devices as positions are given",
+            ));
+        }
+        Ok(found)
+    }
+
+    /// The path of gres.conf.
+    fn file(&self, conf: Option<&str>) -> Result<String, Error> {
+        if let Some(configured) = &self.configured {
+            return Ok(configured.clone());
+        }
+        if let Some(conf) = conf {
+            return Ok(beside(conf, "gres.conf"));
+        }
+        for place in PLACES {
+            if root::inode(&self.env.path(place))?.is_some() {
+                return Ok(place.to_owned());
+            }
+        }
+        Err(Error::parse(
+            PLACES.join(", "),
+            "no file",
+            "a gres.conf, or slurm.jobs.gres_conf",
+        ))
+    }
+
+    /// Major and minor number of each file of a position.
+    fn numbers(&self, position: &Position) -> Result<Vec<(u32, u32)>, Error> {
+        let files = match position {
+            Position::One(file) => std::slice::from_ref(file),
+            Position::Several(files) => files.as_slice(),
+        };
+        let numbers = |file: &String| {
+            let numbers = device(&self.env, file)?;
+            numbers.ok_or_else(|| Error::parse(file.as_str(), "none", "a character device"))
+        };
+        files.iter().map(numbers).collect()
+    }
+
+    /// What the kernel calls a position.
+    fn names(&self, position: &Position, numbers: &[(u32, u32)]) -> Result<Vec<String>, Error> {
+        let error = |file: &str, expected| {
+            let found: Vec<String> = numbers
+                .iter()
+                .map(|(major, minor)| format!("{major}:{minor}"))
+                .collect();
+            Error::parse(file, &found.join(", "), expected)
+        };
+        let gpus: Vec<u32> = numbers
+            .iter()
+            .filter(|n| is_gpu(**n))
+            .map(|(_, minor)| *minor)
+            .collect();
+        match (position, gpus.as_slice()) {
+            (Position::One(_), [gpu]) => Ok(vec![format!("nvidia{gpu}")]),
+            (Position::One(file), _) => Err(error(file, "a GPU of NVIDIA's")),
+            (Position::Several(files), [gpu]) => {
+                let file = files.first().map(String::as_str).unwrap_or_default();
+                let instances = self.instances(*gpu, numbers)?;
+                instances.ok_or_else(|| error(file, "a GPU and what gives access to one instance of it"))
+            }
+            (Position::Several(files), _) => {
+                let file = files.first().map(String::as_str).unwrap_or_default();
+                Err(error(file, "one GPU and what gives access to one instance of it"))
+            }
+        }
+    }
+
+    /// The compute instances to which other files than the GPU's own give access. `None`: there is none, or the driver knows
+    /// one of them not, or as another GPU's.
+    fn instances(&self, gpu: u32, numbers: &[(u32, u32)]) -> Result<Option<Vec<String>>, Error> {
+        let major = caps::major(&self.env)?.and_then(|major| u32::try_from(major).ok());
+        let table = caps::instances(&self.env)?;
+        let mut found = Vec::new();
+        for (of, minor) in numbers.iter().filter(|n| !is_gpu(**n)) {
+            let known = table
+                .get(minor)
+                .filter(|(owner, ..)| Some(*of) == major && *owner == gpu);
+            let Some((_, gi, ci)) = known else {
+                return Ok(None);
+            };
+            found.extend(ci.map(|ci| format!("nvidia{gpu}/{gi}/{ci}")));
+        }
+        Ok((!found.is_empty()).then_some(found))
+    }
+}
+
+fn is_gpu((major, minor): (u32, u32)) -> bool {
+    i32::try_from(major) == Ok(NVIDIA) && minor < CONTROL
+}
+
+/// A file named beside another, unless it has a path of its own.
+fn beside(file: &str, name: &str) -> String {
+    let folder = Path::new(file).parent().unwrap_or(Path::new("/"));
+    folder.join(name).display().to_string()
+}
+
+/// Major and minor number of a device file. A recording has a text in its place: `195:3`.
+fn device(env: &Env, file: &str) -> Result<Option<(u32, u32)>, Error> {
+    let path = env.path(file);
+    if env.is_live() {
+        return root::device(&path);
+    }
+    let text = root::read_text(&path)?;
+    Ok(text.and_then(|text| {
+        let (major, minor) = text.split_once(':')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    }))
+}
+
+#[cfg(test)]
+mod tests;
