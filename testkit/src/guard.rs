@@ -33,7 +33,7 @@ for round in 1 2; do
         tr '\0' '\n' <"$dir/environ" | grep -qxF "$1" && kill -9 "${dir#/proc/}"
         # Slurm's step daemons clear their environment.
         read -r comm <"$dir/comm" && [ "$comm" = slurmstepd ] &&
-            ls -l "$dir/fd" | grep -qF -- "-> $2/" && kill -9 "${dir#/proc/}"
+            ls -l "$dir/fd" | grep -qF -- "$2/" && kill -9 "${dir#/proc/}"
     done
 done
 rm -rf "$2"

@@ -13,7 +13,7 @@ pub(crate) fn run(full: bool) -> Result<()> {
     stages.run("docs", || docs::run(true));
     stages.run("build", || cmd::build_nodewarden().map(drop));
     test::stages(&mut stages, None);
-    e2e::stages(&mut stages, None)?;
+    e2e::stages(&mut stages, None, full)?;
     if !full {
         vm::stages(&mut stages, Some("rdma"))?;
     }

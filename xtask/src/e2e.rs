@@ -3,10 +3,13 @@
 //! They are the groups of test targets that [`GROUPS`] names. Those of `agent/tests/` have `required-features = ["testing"]` in
 //! agent/Cargo.toml, so that a plain `cargo test` neither builds nor runs them.
 
+use std::process::Command;
+
 use anyhow::{Result, bail};
 use nix::unistd::Uid;
 use serde_json::Value;
 
+use crate::roots::{ROOTS, Root};
 use crate::stage::Stages;
 use crate::{bench, cmd, deps};
 
@@ -26,6 +29,9 @@ const SLURM: &[&str] = &[
     "munge",
 ];
 
+/// The group of which a part is run with the Slurm of each root too.
+const WITH_ROOTS: &str = "slurm";
+
 const GROUPS: &[Group] = &[
     Group {
         name: "spine",
@@ -33,9 +39,9 @@ const GROUPS: &[Group] = &[
         targets: &["spine", "prometheus"],
         packages: &[SLURM, &["fuse3", "prometheus", "python3-venv"]],
     },
-    // Whose GPUs are: jobs of a Slurm with cgroups v2.
+    // Whose GPUs are: jobs of a real Slurm; with `--full` of other releases too.
     Group {
-        name: "slurm",
+        name: WITH_ROOTS,
         package: "nodewarden",
         targets: &["jobs"],
         packages: &[SLURM, &["fuse3"]],
@@ -67,11 +73,11 @@ pub(crate) fn is_e2e(target: &str) -> bool {
     GROUPS.iter().any(|g| g.targets.contains(&target))
 }
 
-/// Runs all of them, or one.
+/// Runs all of them, or one; `full`: with other releases of Slurm too.
 ///
 /// # Errors
 /// When there is none of that name.
-pub(crate) fn stages(stages: &mut Stages, name: Option<&str>) -> Result<()> {
+pub(crate) fn stages(stages: &mut Stages, name: Option<&str>, full: bool) -> Result<()> {
     let wanted: Vec<&Group> = GROUPS
         .iter()
         .filter(|g| name.is_none_or(|n| n == g.name))
@@ -89,8 +95,57 @@ pub(crate) fn stages(stages: &mut Stages, name: Option<&str>) -> Result<()> {
         } else {
             stages.not_run(&stage, "its packages");
         }
+        if full && group.name == WITH_ROOTS {
+            for root in ROOTS {
+                of_root(stages, root);
+            }
+        }
     }
     Ok(())
+}
+
+/// The table of jobs with a root's Slurm, and that its cluster leaves nothing.
+fn of_root(stages: &mut Stages, root: &Root) {
+    let stage = format!("e2e slurm {}", root.slurm);
+    let packages = [SLURM, &["debootstrap", "fuse3"]].concat();
+    let built = stages.run(&format!("{stage}: root"), || {
+        deps::install(&packages)?;
+        root.build()
+    });
+    if !built {
+        stages.not_run(&stage, "its root");
+        return;
+    }
+    stages.run(&stage, || {
+        let leaves = ["test", "--package=nodewarden-testkit", "--lib"];
+        let leaves = in_root(
+            root,
+            &leaves,
+            "slurm::tests::a_cluster_in_cgroups_of_each_version",
+        );
+        let rows = [
+            "test",
+            "--package=nodewarden",
+            "--features=testing",
+            "--test=jobs",
+        ];
+        leaves.and(in_root(root, &rows, "rows::"))
+    });
+}
+
+/// The tests of that name, of which there must be some, with a root's Slurm.
+fn in_root(root: &Root, args: &[&str], name: &str) -> Result<()> {
+    let with = |more: &[&str]| -> Result<Command> {
+        let mut command = cmd::cargo(args);
+        command.args(["--locked", "--profile=ci", "--", name]).args(more);
+        command.env("TESTKIT_SLURM_ROOT", root.folder()?);
+        Ok(command)
+    };
+    let list = cmd::output(&mut with(&["--list"])?)?;
+    if !list.lines().any(|line| line.ends_with(": test")) {
+        bail!("there is no test {name}");
+    }
+    cmd::run(&mut with(&["--nocapture"])?)
 }
 
 fn run(group: &Group) -> Result<()> {

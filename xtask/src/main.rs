@@ -14,6 +14,7 @@ mod fuzz;
 mod hw_nvidia;
 mod lint;
 mod package;
+mod roots;
 mod stage;
 mod test;
 mod vm;
@@ -58,6 +59,9 @@ enum Task {
     E2e {
         /// One group of them.
         name: Option<String>,
+        /// Those of `slurm` with other releases of Slurm too, each in a root that debootstrap makes.
+        #[arg(long)]
+        full: bool,
     },
     /// The daemon in a virtual machine with Debian's kernel: its own kernel log, Slurm, reboots. Needs root, Debian.
     Vm {
@@ -90,9 +94,9 @@ fn run(task: Task) -> Result<()> {
         Task::Test { name } => in_stages(|stages| test::stages(stages, name.as_deref())),
         Task::Lint => in_stages(lint::stages),
         Task::Docs { check } => docs::run(check),
-        Task::E2e { name } => {
+        Task::E2e { name, full } => {
             let mut stages = Stages::default();
-            e2e::stages(&mut stages, name.as_deref())?;
+            e2e::stages(&mut stages, name.as_deref(), full)?;
             stages.finish()
         }
         Task::Vm { name } => {

@@ -23,7 +23,6 @@ pub const CAPS: u64 = 237;
 pub type Owned = BTreeSet<(String, String, u32)>;
 
 pub struct Cluster {
-    // Dropped first: the daemons must not see their Slurm go.
     pub nodes: BTreeMap<String, Node>,
     pub slurm: Slurm,
     drivers: Vec<FakeNvml>,
@@ -32,46 +31,21 @@ pub struct Cluster {
     /// The GPU that the driver counts first is divided in two, and these are the capabilities of its instances
     /// (`/proc/driver/nvidia-caps/mig-minors`).
     pub capabilities: Option<String>,
-    /// The minor of each device of gres.conf, in its order.
-    order: [usize; GPUS],
+    /// The minor of each device of gres.conf, in its order, by node.
+    pub orders: BTreeMap<String, [usize; GPUS]>,
     /// The daemons can read gres.conf, and look at its devices.
     pub has_gres_conf: bool,
 }
 
-/// Programs for a cluster's prolog and epilog: our hooks, which write to the run directory of their node's daemon.
-pub struct Hooks {
-    links: tempfile::TempDir,
-}
-
-impl Hooks {
-    pub fn new() -> Self {
-        let links = tempfile::Builder::new().prefix("nw-hooks-").tempdir().unwrap();
-        crate::common::open_to_all(links.path());
-        Self { links }
-    }
-
-    /// The text of a program: `prolog` or `epilog`.
-    pub fn script(&self, verb: &str) -> Option<String> {
-        let (program, links) = (crate::common::program(), self.links.path().display());
-        Some(format!(
-            "#!/bin/sh\n{program} hook {verb} --run-dir {links}/run.$SLURMD_NODENAME 2>>{links}/errors\n"
-        ))
-    }
-
-    /// Lets them find the daemons, and the daemons what they write.
-    pub fn connect(&self, cluster: &Cluster) {
-        for (name, node) in &cluster.nodes {
-            symlink(node.run_dir(), self.links.path().join(format!("run.{name}"))).unwrap();
-            // The worker finds it below the node's own root.
-            let seen = node.path("root").join(node.run_dir().strip_prefix("/").unwrap());
-            fs::create_dir_all(seen.parent().unwrap()).unwrap();
-            symlink(node.run_dir(), seen).unwrap();
-        }
-    }
-
-    /// What they complained of.
-    pub fn errors(&self) -> String {
-        fs::read_to_string(self.links.path().join("errors")).unwrap()
+impl Drop for Cluster {
+    /// The daemons first, which must not see their Slurm go, and all at once: each may take its time.
+    fn drop(&mut self) {
+        let nodes = std::mem::take(&mut self.nodes);
+        std::thread::scope(|scope| {
+            for node in nodes.into_values() {
+                scope.spawn(move || drop(node));
+            }
+        });
     }
 }
 
@@ -149,13 +123,14 @@ impl Cluster {
         fs::create_dir(&opened).unwrap();
         // Jobs are other users'.
         fs::set_permissions(&opened, fs::Permissions::from_mode(0o777)).unwrap();
+        let orders = slurm.node_names().into_iter().map(|name| (name, order));
         Self {
+            orders: orders.collect(),
             nodes: BTreeMap::new(),
             slurm,
             drivers: Vec::new(),
             user: None,
             capabilities: None,
-            order,
             has_gres_conf: false,
         }
     }
@@ -245,8 +220,9 @@ impl Cluster {
         let mut owned = Owned::new();
         for job in jobs {
             for (node, positions) in self.slurm.job_gpus(*job).unwrap() {
+                let order = self.orders[&node];
                 for position in positions {
-                    owned.insert((node.clone(), label(self.order[position]), *job));
+                    owned.insert((node.clone(), label(order[position]), *job));
                 }
             }
         }
@@ -318,7 +294,8 @@ impl Cluster {
     }
 }
 
-fn shares(owned: &Owned) -> BTreeMap<(String, String, u32), f64> {
+/// The share of each in its GPU.
+pub fn shares(owned: &Owned) -> BTreeMap<(String, String, u32), f64> {
     let many = |node: &String, gpu: &String| owned.iter().filter(|(n, g, _)| n == node && g == gpu).count();
     owned
         .iter()

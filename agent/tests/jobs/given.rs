@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use testkit::slurm::{Cgroups, SlurmOptions};
 use testkit::wait::PATIENCE;
 
-use crate::cluster::{Cluster, Hooks, label, options, owners};
+use crate::cluster::{Cluster, label, options, owners};
+use crate::hooks::Hooks;
 use crate::order::{ORDER, devices};
 
 fn free(nodes: usize) -> SlurmOptions {
@@ -51,18 +52,11 @@ fn submit(cluster: &Cluster) -> (Vec<u32>, String) {
 
 #[test]
 fn what_its_prolog_was_told_is_a_jobs_on_each_of_its_nodes() {
-    let hooks = Hooks::new();
-    let mut cluster = Cluster::of(
-        SlurmOptions {
-            prolog: hooks.script("prolog"),
-            epilog: hooks.script("epilog"),
-            ..free(2)
-        },
-        ORDER,
-    );
+    let (hooks, options) = Hooks::of(free(2));
+    let mut cluster = Cluster::of(options, ORDER);
     cluster.has_gres_conf = true;
     cluster.watch(&[]);
-    hooks.connect(&cluster);
+    hooks.link(&cluster);
     let (jobs, other) = submit(&cluster);
     let given = cluster.agree_by(&jobs, "hook");
     let there: BTreeSet<&str> = given
@@ -78,25 +72,20 @@ fn what_its_prolog_was_told_is_a_jobs_on_each_of_its_nodes() {
 
 #[test]
 fn shards_that_prologs_are_told_of_are_parts_of_the_same_gpu() {
-    let hooks = Hooks::new();
     let gres = format!(
         "AutoDetect=off\nName=gpu Type=h100 File={}\nName=shard Count=32\n",
         devices()
     );
-    let mut cluster = Cluster::of(
-        SlurmOptions {
-            prolog: hooks.script("prolog"),
-            epilog: hooks.script("epilog"),
-            gres_conf: Some(gres),
-            node_gres: Some("gpu:h100:8,shard:32".into()),
-            extra_conf: "GresTypes=gpu,shard".into(),
-            ..free(1)
-        },
-        ORDER,
-    );
+    let (hooks, options) = Hooks::of(SlurmOptions {
+        gres_conf: Some(gres),
+        node_gres: Some("gpu:h100:8,shard:32".into()),
+        extra_conf: "GresTypes=gpu,shard".into(),
+        ..free(1)
+    });
+    let mut cluster = Cluster::of(options, ORDER);
     cluster.has_gres_conf = true;
     cluster.watch(&[]);
-    hooks.connect(&cluster);
+    hooks.link(&cluster);
     for gres in ["gpu:1", "shard:2", "shard:1"] {
         cluster.slurm.submit("exec sleep 1000", gres).unwrap();
         let jobs = cluster.slurm.jobs().unwrap().len();

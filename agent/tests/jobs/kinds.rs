@@ -1,64 +1,43 @@
 //! Every kind of job at once, on three nodes.
 
+use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use testkit::wait::{self, PATIENCE};
 
 use crate::cluster::{Cluster, GPUS, Owned, job, owners, series};
+use crate::mix;
+use crate::seen::Seen;
+use crate::table::Kind;
 
 #[test]
 fn the_gpus_of_every_kind_of_job_are_those_that_slurm_gave_it() {
     let begin = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let cluster = Cluster::new(3);
     let [n0, n1, n2] = [0, 1, 2].map(|i| cluster.name(i));
-    let script = cluster.script();
-    let sbatch = |args: &[&str]| {
-        let args = [args, &["--wrap", &script]].concat();
-        cluster.slurm.sbatch(&args).unwrap()
-    };
-    let plain = sbatch(&["--gres=gpu:2", "-w", &n0, "--uid=daemon"]);
-    sbatch(&["--gres=gpu:1", "-w", &n0, "--array=7-8"]);
-    // Its other part is on the other node.
-    sbatch(&["--gres=gpu:1", "-w", &n0, ":", "--gres=gpu:2", "-w", &n1]);
-    let steps = {
-        let each = format!("srun -n1 --gres=gpu:1 --exact sh -c '{}' &", "exec sleep 1000");
-        let wrap = format!("{each} {each} wait");
-        let args = ["-n2", "--gres=gpu:3", "-w", &n1, "--wrap", &wrap];
-        cluster.slurm.sbatch(&args).unwrap()
-    };
-    let two = {
-        let file = cluster.slurm.dir().join("two.sh");
-        std::fs::write(&file, format!("{script}\n")).unwrap();
-        let wrap = format!("srun -N2 -n2 sh {}", file.display());
-        let nodes = format!("{n0},{n1}");
-        let args = ["-N2", "-n2", "--gres=gpu:1", "-w", &nodes, "--wrap", &wrap];
-        cluster.slurm.sbatch(&args).unwrap()
-    };
-    let whole = sbatch(&["--gres=gpu:8", "-w", &n2]);
-    let none = sbatch(&["-w", &n2]);
-
-    let mut early = Vec::new();
-    let jobs = wait::until("nine jobs run", PATIENCE, || {
-        early.push(owners(&cluster.pages()));
-        let jobs = cluster.slurm.jobs()?;
-        let run = jobs.len() == 9 && jobs.values().all(|state| state == "RUNNING");
-        Ok(run.then(|| jobs.into_keys().collect::<Vec<_>>()))
-    });
-    let jobs = jobs
-        .map_err(|e| format!("{e:#} {:?}\n{}", cluster.slurm.jobs(), cluster.slurm.log_tails()))
-        .unwrap();
+    // Nodes have shards only where they are told so.
+    let kinds: Vec<Kind> = Kind::ALL
+        .into_iter()
+        .filter(|kind| *kind != Kind::Shards)
+        .collect();
+    let ids: BTreeMap<Kind, u32> = kinds
+        .iter()
+        .map(|kind| (*kind, mix::submit(&cluster, *kind)))
+        .collect();
+    let of_kind = |kind| ids[&kind];
+    let [plain, two, whole, none] = [Kind::Plain, Kind::TwoNodes, Kind::Whole, Kind::None].map(of_kind);
+    let mut seen = Seen::default();
+    let jobs = mix::wait_running(&cluster, &kinds, || drop(seen.look(&cluster)));
+    let jobs: Vec<u32> = jobs.into_keys().collect();
     let given = cluster.agree(&jobs);
     assert_eq!(given.len(), 2 + 2 + 3 + 3 + 2 + 8, "{given:#?}");
     // Nothing that was shown while they began was wrong.
-    for owned in early.iter().flat_map(|page| page.keys()) {
+    for (owned, _) in &seen.owners {
         assert!(given.contains(owned), "{owned:?} is not of\n{given:#?}");
     }
 
     // The kernel lets the jobs open these and no others.
-    let of = |node: &str, job| -> Owned {
-        let own = given.iter().filter(|(n, _, j)| n == node && *j == job);
-        own.cloned().collect()
-    };
+    let of = |node: &str, job| mix::part(&given, node, job);
     for (node, job) in [(&n0, plain), (&n0, two), (&n1, two), (&n2, whole)] {
         assert_eq!(cluster.opened(node, job), of(node, job), "{node} {job}");
     }
@@ -85,7 +64,7 @@ fn the_gpus_of_every_kind_of_job_are_those_that_slurm_gave_it() {
     assert!(starts.iter().all(|s| during.contains(s)), "{starts:?} {during:?}");
 
     // Each step brings a program of its own for its job; the job's GPUs stay.
-    let cgroup = cluster.slurm.job_cgroup(&n1, steps).unwrap();
+    let cgroup = cluster.slurm.job_cgroup(&n1, of_kind(Kind::Steps)).unwrap();
     wait::until_true("two steps", PATIENCE, || {
         ["step_0", "step_1"]
             .iter()

@@ -5,25 +5,18 @@ use std::fs;
 use std::time::Duration;
 
 use serde_json::Value;
-use testkit::slurm::SlurmOptions;
 use testkit::wait::{self, PATIENCE};
 
-use crate::cluster::{Cluster, Hooks, options};
+use crate::cluster::{Cluster, options};
 use crate::common::Node;
+use crate::hooks::Hooks;
 
 /// A cluster of one node whose prolog and epilog run our hooks.
 fn hooked() -> (Cluster, Hooks) {
-    let hooks = Hooks::new();
-    let mut cluster = Cluster::of(
-        SlurmOptions {
-            prolog: hooks.script("prolog"),
-            epilog: hooks.script("epilog"),
-            ..options(1)
-        },
-        std::array::from_fn(|i| i),
-    );
+    let (hooks, options) = Hooks::of(options(1));
+    let mut cluster = Cluster::of(options, std::array::from_fn(|i| i));
     cluster.watch(&[]);
-    hooks.connect(&cluster);
+    hooks.link(&cluster);
     (cluster, hooks)
 }
 

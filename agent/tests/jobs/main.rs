@@ -1,5 +1,4 @@
-//! Whose each GPU is, on the nodes of a real Slurm with cgroups v2 and ConstrainDevices: one daemon a node, each with a
-//! stand-in for NVIDIA's library.
+//! Whose each GPU is, on the nodes of a real Slurm: one daemon a node, each with a stand-in for NVIDIA's library.
 //!
 //! Needs root, Debian's slurmctld, slurmd and munge, and a C compiler where controllers of cgroup v1 are mounted too.
 
@@ -19,9 +18,15 @@ mod common;
 mod blocked;
 mod cluster;
 mod ends;
+mod faults;
 mod free;
 mod given;
+mod hooks;
 mod kinds;
 mod ledger;
 mod mig;
+mod mix;
 mod order;
+mod rows;
+mod seen;
+mod table;

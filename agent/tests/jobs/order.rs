@@ -39,15 +39,26 @@ fn a_position_in_gres_conf_is_no_number_of_a_device() {
 
 #[test]
 fn jobs_with_shards_of_a_gpu_have_a_part_of_it_each() {
-    let gres = format!(
-        "AutoDetect=off\nName=gpu Type=h100 File={}\nName=shard Count=32\n",
+    parts_of_a_gpu("shard", 4, ["shard:2", "shard:1"]);
+}
+
+#[test]
+fn jobs_with_mps_percentages_of_a_gpu_have_a_part_of_it_each() {
+    parts_of_a_gpu("mps", 100, ["mps:50", "mps:25"]);
+}
+
+/// Each GPU has so many of `gres`, and two jobs ask for some.
+fn parts_of_a_gpu(gres: &str, each: usize, asked: [&str; 2]) {
+    let count = each * GPUS;
+    let conf = format!(
+        "AutoDetect=off\nName=gpu Type=h100 File={}\nName={gres} Count={count}\n",
         devices()
     );
     let mut cluster = Cluster::of(
         SlurmOptions {
-            gres_conf: Some(gres),
-            node_gres: Some("gpu:h100:8,shard:32".into()),
-            extra_conf: "GresTypes=gpu,shard".into(),
+            gres_conf: Some(conf),
+            node_gres: Some(format!("gpu:h100:8,{gres}:{count}")),
+            extra_conf: format!("GresTypes=gpu,{gres}"),
             ..options(1)
         },
         ORDER,
@@ -56,7 +67,7 @@ fn jobs_with_shards_of_a_gpu_have_a_part_of_it_each() {
     let submit = |gres: &str| cluster.slurm.submit("sleep 1000", gres).unwrap();
     let whole = submit("gpu:1");
     cluster.slurm.wait_running(1, PATIENCE).unwrap();
-    let shards = [submit("shard:2"), submit("shard:1")];
+    let shards = asked.map(submit);
     let jobs = cluster.slurm.wait_running(3, PATIENCE).unwrap();
     let given = cluster.agree(&jobs);
     let gpu = |job| {

@@ -104,14 +104,21 @@ pub fn jobs(node: &str) -> Result<PathBuf> {
 }
 
 /// cgroup.conf.
-pub(super) fn conf(cgroups: Cgroups) -> Result<String> {
+pub(super) fn conf(slurm: &Slurm, cgroups: Cgroups) -> Result<String> {
     let (plugin, mount) = match cgroups.version {
         Version::V1 => ("cgroup/v1", "/sys/fs/cgroup".into()),
         Version::V2 => ("cgroup/v2", mount()?),
     };
+    let mount = slurm.options.installation.seen(cgroups.version, mount);
     let devices = if cgroups.constrain_devices { "yes" } else { "no" };
+    // Before these keys came there was v1 alone.
+    let plugin = if slurm.version >= (22, 5) {
+        format!("CgroupPlugin={plugin}\nIgnoreSystemd=yes\n")
+    } else {
+        String::new()
+    };
     Ok(format!(
-        "CgroupPlugin={plugin}\nIgnoreSystemd=yes\nCgroupMountpoint={}\nConstrainDevices={devices}\n",
+        "{plugin}CgroupMountpoint={}\nConstrainDevices={devices}\n",
         mount.display()
     ))
 }
@@ -159,18 +166,20 @@ fn shim(slurm: &Slurm) -> PathBuf {
 /// slurmd, which goes into its cgroup of v2 before it begins.
 pub(super) fn slurmd(slurm: &Slurm, node: &str) -> Result<Command> {
     let version = slurm.options.cgroups.map(|c| c.version);
+    let slurmd = slurm.options.installation.command("slurmd", version)?;
     if version != Some(Version::V2) {
-        return Ok(Command::new(exec::which("slurmd")?));
+        return Ok(slurmd);
     }
     let [_, service] = folders(&mount()?, node);
     let mut command = Command::new("/bin/sh");
     command
         .args(["-c", "echo $$ >\"$0\" && exec \"$@\""])
-        .arg(service.join("cgroup.procs"));
+        .arg(service.join("cgroup.procs"))
+        .arg(slurmd.get_program())
+        .args(slurmd.get_args());
     if shim(slurm).exists() {
-        command.args(["env", &format!("LD_PRELOAD={}", shim(slurm).display())]);
+        command.env("LD_PRELOAD", shim(slurm));
     }
-    command.arg(exec::which("slurmd")?);
     Ok(command)
 }
 

@@ -14,12 +14,11 @@ use super::{Slurm, cgroups};
 const GPU_MAJOR: u64 = 195;
 
 /// A new folder that other users can pass, with a name short enough for Unix sockets in it.
-pub(super) fn folder() -> Result<TempDir> {
-    let configured = std::env::temp_dir();
+pub(super) fn folder(configured: &Path) -> Result<TempDir> {
     let root = if configured.as_os_str().len() > 40 {
         Path::new("/tmp")
     } else {
-        &configured
+        configured
     };
     for parent in root.ancestors() {
         if fs::metadata(parent)?.permissions().mode() & 0o001 == 0 {
@@ -51,7 +50,7 @@ pub(super) fn write(slurm: &Slurm) -> Result<()> {
         fs::write(&file, &conf)?;
         fs::write(file.with_file_name("gres.conf"), &gres)?;
         if let Some(cgroups) = slurm.options.cgroups {
-            fs::write(file.with_file_name("cgroup.conf"), cgroups::conf(cgroups)?)?;
+            fs::write(file.with_file_name("cgroup.conf"), cgroups::conf(slurm, cgroups)?)?;
         }
     }
     for (name, text) in hooks(slurm) {

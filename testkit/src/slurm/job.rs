@@ -42,7 +42,14 @@ impl Slurm {
 
     /// Cancels a job.
     pub fn cancel(&self, id: u32) -> Result<()> {
-        self.command("scancel", &[&id.to_string()])?.ok().map(drop)
+        self.cancel_all([&id])
+    }
+
+    /// Cancels jobs.
+    pub fn cancel_all<'a>(&self, ids: impl IntoIterator<Item = &'a u32>) -> Result<()> {
+        let ids: Vec<String> = ids.into_iter().map(u32::to_string).collect();
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        self.command("scancel", &ids)?.ok().map(drop)
     }
 
     /// Submits with sbatch's own arguments. Returns the id, of an array or a heterogeneous job that of the first.
@@ -55,10 +62,20 @@ impl Slurm {
 
     /// Ids and states of all jobs that have not ended; each task of an array and each part of a heterogeneous job is one.
     pub fn jobs(&self) -> Result<BTreeMap<u32, String>> {
-        let text = self.command("squeue", &["-h", "-r", "-o", "%A %T"])?.ok()?.stdout;
+        self.queue("%T")
+    }
+
+    /// Ids and names of the same.
+    pub fn job_names(&self) -> Result<BTreeMap<u32, String>> {
+        self.queue("%j")
+    }
+
+    fn queue(&self, field: &str) -> Result<BTreeMap<u32, String>> {
+        let format = format!("%A {field}");
+        let text = self.command("squeue", &["-h", "-r", "-o", &format])?.ok()?.stdout;
         let each = text.lines().map(|line| {
-            let (id, state) = line.split_once(' ').context("a state")?;
-            Ok((id.parse()?, state.to_owned()))
+            let (id, value) = line.split_once(' ').with_context(|| line.to_owned())?;
+            Ok((id.parse()?, value.to_owned()))
         });
         each.collect()
     }
@@ -103,7 +120,8 @@ impl Slurm {
     }
 }
 
-/// `Nodes=n[0-1] CPU_IDs=0 Mem=0 GRES=gpu:h100:3(IDX:0,2-3),shard:h100:2(0/4)`: the nodes, and the positions.
+/// `Nodes=n[0-1] CPU_IDs=0 Mem=0 GRES=gpu:h100:3(IDX:0,2-3)`: the nodes, and the positions. Of shards newer releases count
+/// those of each device: `GRES=shard:2(0/4,2/4)`.
 fn positions(line: &str) -> Result<Option<(&str, Vec<usize>)>> {
     let mut words = line.split_whitespace();
     let (Some(nodes), Some(gres)) = (
@@ -113,8 +131,15 @@ fn positions(line: &str) -> Result<Option<(&str, Vec<usize>)>> {
         return Ok(None);
     };
     let mut found = Vec::new();
-    for part in gres.split("(IDX:").skip(1) {
-        let (ranges, _) = part.split_once(')').with_context(|| line.to_owned())?;
+    for part in gres.split('(').skip(1) {
+        let (list, _) = part.split_once(')').with_context(|| line.to_owned())?;
+        let Some(ranges) = list.strip_prefix("IDX:") else {
+            for (position, shards) in list.split(',').enumerate() {
+                let (used, _) = shards.split_once('/').with_context(|| line.to_owned())?;
+                found.extend((used.parse::<u32>()? > 0).then_some(position));
+            }
+            continue;
+        };
         for range in ranges.split(',').filter(|r| !r.is_empty()) {
             let (first, last) = range.split_once('-').unwrap_or((range, range));
             found.extend(first.parse::<usize>()?..=last.parse()?);
@@ -134,6 +159,9 @@ mod tests {
         assert_eq!(of(some), Some(("n[0-1]", vec![0, 2, 3, 4])));
         assert_eq!(of("     Nodes=n2 CPU_IDs=1 Mem=0 GRES="), Some(("n2", vec![])));
         assert_eq!(of("   NodeList=n2"), None);
+        let shards = "     Nodes=n2 CPU_IDs=3 Mem=100 GRES=shard:2(0/4,0/4,2/4,0/4)";
+        assert_eq!(of(shards), Some(("n2", vec![2])));
         assert!(positions("Nodes=n2 GRES=gpu:1(IDX:x)").is_err());
+        assert!(positions("Nodes=n2 GRES=shard:1(4)").is_err());
     }
 }

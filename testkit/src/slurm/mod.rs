@@ -5,6 +5,7 @@
 
 pub mod cgroups;
 mod config;
+mod installation;
 mod job;
 mod node;
 mod process;
@@ -14,7 +15,6 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -22,6 +22,7 @@ use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
 pub use cgroups::{Cgroups, Version};
+pub use installation::Installation;
 pub use node::Node;
 pub use process::steps;
 
@@ -34,6 +35,8 @@ use process::Daemon;
 /// What a cluster looks like.
 #[derive(Clone, Debug)]
 pub struct SlurmOptions {
+    /// Whose programs are run.
+    pub installation: Installation,
     /// Number of nodes, named `node_prefix` and 0, 1, ...
     pub nodes: usize,
     /// GPUs of each node.
@@ -64,6 +67,7 @@ pub struct SlurmOptions {
 impl Default for SlurmOptions {
     fn default() -> Self {
         Self {
+            installation: Installation::Machine,
             nodes: 1,
             gpus: 8,
             node_prefix: "n".into(),
@@ -91,6 +95,7 @@ pub struct Slurm {
     slurmctld: Option<Daemon>,
     slurmds: BTreeMap<String, Daemon>,
     start_time: Duration,
+    version: (u32, u32),
     /// Cgroups of its name are its own.
     is_prepared: bool,
 }
@@ -102,7 +107,8 @@ impl Slurm {
         if !nix::unistd::geteuid().is_root() {
             bail!("a throw-away Slurm needs root");
         }
-        let base = config::folder()?;
+        let version = options.installation.version()?;
+        let base = config::folder(&options.installation.folder())?;
         let ports = (0..=options.nodes)
             .map(|_| Port::reserve())
             .collect::<Result<_>>()?;
@@ -115,6 +121,7 @@ impl Slurm {
             slurmctld: None,
             slurmds: BTreeMap::new(),
             start_time: Duration::ZERO,
+            version,
             is_prepared: false,
         };
         slurm.launch().map_err(|error| error.context(slurm.log_tails()))?;
@@ -158,6 +165,11 @@ impl Slurm {
         self.base()
     }
 
+    /// Its version, such as (22, 5).
+    pub fn version(&self) -> (u32, u32) {
+        self.version
+    }
+
     /// How long [`Slurm::start`] took.
     pub fn start_time(&self) -> Duration {
         self.start_time
@@ -187,7 +199,7 @@ impl Slurm {
 
     /// Runs one of Slurm's commands with a deadline, whatever its exit code.
     pub fn command(&self, program: &str, args: &[&str]) -> Result<Output> {
-        let mut command = Command::new(exec::which(program)?);
+        let mut command = self.options.installation.command(program, None)?;
         // Jobs inherit the mark from here.
         command
             .args(args)
@@ -316,7 +328,7 @@ impl Slurm {
         if self.slurmctld.is_some() {
             bail!("slurmctld runs");
         }
-        let mut command = Command::new(exec::which("slurmctld")?);
+        let mut command = self.options.installation.command("slurmctld", None)?;
         command.args(["-D", "-i", "-f"]).arg(self.conf()).envs(self.env());
         let daemon = self
             .slurmctld
@@ -413,13 +425,9 @@ impl Slurm {
 
 impl Drop for Slurm {
     fn drop(&mut self) {
-        // The daemons first, so that nothing new starts; each waits for its own end.
-        for daemon in self.slurmds.values().chain(&self.slurmctld) {
-            daemon.signal(Signal::SIGCONT).ok();
-            daemon.signal(Signal::SIGTERM).ok();
-        }
-        self.slurmds.clear();
-        self.slurmctld = None;
+        // The daemons first, so that nothing new starts. Nobody needs what they would save, for which they take seconds.
+        let slurmds = std::mem::take(&mut self.slurmds).into_values();
+        slurmds.chain(self.slurmctld.take()).for_each(Daemon::kill);
         self.munged = None;
         process::end_steps(self.base.path());
         if self.is_prepared {

@@ -153,8 +153,10 @@ pub fn steps(base: &Path) -> Vec<Stat> {
         let Ok(fds) = fs::read_dir(format!("/proc/{pid}/fd")) else {
             return false;
         };
+        // In a mount namespace of their own it has a longer name.
+        let base = base.to_string_lossy();
         fds.flatten()
-            .any(|fd| fs::read_link(fd.path()).is_ok_and(|to| to.starts_with(base)))
+            .any(|fd| fs::read_link(fd.path()).is_ok_and(|to| to.to_string_lossy().contains(&*base)))
     };
     let ours = |s: &Stat| s.alive() && (marked(s.pid) || (s.comm == "slurmstepd" && holds(s.pid)));
     let mut found: Vec<Stat> = proc::all().into_iter().filter(ours).collect();

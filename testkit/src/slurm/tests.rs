@@ -1,3 +1,5 @@
+use std::process::Command;
+
 use super::*;
 use crate::{proc, wait::PATIENCE};
 
@@ -268,31 +270,46 @@ fn without_constrained_devices_a_job_has_no_device_program() {
     assert!(cgroup.exists());
 }
 
+/// Of whichever Slurm it is told to run.
 #[test]
-fn cgroups_of_version_1_leave_nothing_either() {
+fn a_cluster_in_cgroups_of_each_version_that_its_slurm_knows_leaves_nothing() {
+    let installation = Installation::of_environment();
+    let release = installation.version().unwrap();
+    let knows_v2 = release >= (22, 5);
     cgroups::needs_v1().unwrap();
-    let version = Version::V1;
-    let options = in_cgroups(
-        "old",
-        Cgroups {
+    for version in [Version::V1, Version::V2] {
+        if version == Version::V2 && !knows_v2 {
+            continue;
+        }
+        let cgroups = Cgroups {
             version,
             ..Cgroups::default()
-        },
-    );
-    let slurm = Slurm::start(options).unwrap();
-    let id = slurm.submit("sleep 1000", "gpu:2").unwrap();
-    slurm.wait_job(id, "RUNNING", PATIENCE).unwrap();
-    let folders = slurm.folders().unwrap();
-    let job = format!("uid_0/job_{id}/step_batch");
-    wait::until_true("the job's cgroup", PATIENCE, || {
-        let devices = folders.iter().find(|f| f.starts_with("/sys/fs/cgroup/devices"));
-        devices.unwrap().join(&job).exists()
-    })
-    .unwrap();
-    let dir = slurm.dir().to_owned();
-    drop(slurm);
-    assert_eq!(traces(&dir), Vec::<String>::new());
-    assert!(!folders.iter().any(|f| f.exists()), "{folders:?}");
+        };
+        let slurm = Slurm::start(SlurmOptions {
+            installation: installation.clone(),
+            ..in_cgroups("each", cgroups)
+        })
+        .unwrap();
+        println!("{release:?} {version:?}: {:?}", slurm.start_time());
+        let node = &slurm.node_names()[0];
+        let id = slurm.submit("sleep 1000", "gpu:2").unwrap();
+        slurm.wait_job(id, "RUNNING", PATIENCE).unwrap();
+        assert_eq!(slurm.job_gpus(id).unwrap()[node], [0, 1]);
+        let folders = slurm.folders().unwrap();
+        // Folders of a job bear its number, or from 26.05 on a name of their own.
+        let has_job = |folder: &PathBuf| match version {
+            Version::V1 => folder.join(format!("uid_0/job_{id}/step_batch")).exists(),
+            Version::V2 => {
+                let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+                entries.filter(|e| e.path().join("step_batch").exists()).count() == 1
+            }
+        };
+        wait::until_true("the job's cgroup", PATIENCE, || folders.iter().any(has_job)).unwrap();
+        let dir = slurm.dir().to_owned();
+        drop(slurm);
+        assert_eq!(traces(&dir), Vec::<String>::new());
+        assert!(!folders.iter().any(|f| f.exists()), "{folders:?}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod checks;
 mod configuration;
+mod jobs;
 mod metrics;
 mod xids;
 
@@ -20,6 +21,7 @@ const PAGES: &[Page] = &[
     ("metrics.md", |fixtures| {
         Ok(metrics::page(&metrics::captured(fixtures)?))
     }),
+    ("operations/jobs.md", jobs::page),
     ("xids.md", |_| xids::page()),
 ];
 

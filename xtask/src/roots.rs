@@ -1,0 +1,102 @@
+//! Root file systems of other releases of Debian, each with its Slurm, for the tests that are run in them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Result, bail};
+use nix::unistd::Uid;
+
+use crate::cmd;
+
+/// One of them.
+pub(crate) struct Root {
+    /// Debian's name of the release.
+    suite: &'static str,
+    /// The release of Slurm in it.
+    pub(crate) slurm: &'static str,
+}
+
+/// Debian 12 has 22.05. The newest is of a release that is in the making: once it has another Slurm, this and the table of
+/// the tests need a line.
+pub(crate) const ROOTS: &[Root] = &[
+    Root {
+        suite: "bullseye",
+        slurm: "20.11",
+    },
+    Root {
+        suite: "trixie",
+        slurm: "24.11",
+    },
+    Root {
+        suite: "forky",
+        slurm: "26.05",
+    },
+];
+
+/// slurmctld and slurmd depend on the rest.
+const PACKAGES: &str = "--include=slurmctld,slurmd,slurm-client,slurm-wlm-basic-plugins";
+const MIRROR: &str = "http://deb.debian.org/debian";
+const SCRIPTS: &str = "/usr/share/debootstrap/scripts";
+
+impl Root {
+    /// Where it is, or will be.
+    ///
+    /// # Errors
+    /// When cargo fails.
+    pub(crate) fn folder(&self) -> Result<PathBuf> {
+        Ok(cmd::target_dir()?.join("slurm-roots").join(self.suite))
+    }
+
+    /// Builds it unless it is there: 300 MB, in a minute.
+    ///
+    /// # Errors
+    /// When it cannot be built, or has another Slurm.
+    pub(crate) fn build(&self) -> Result<()> {
+        if !Uid::effective().is_root() {
+            bail!("needs root: debootstrap does");
+        }
+        let folder = self.folder()?;
+        if !folder.exists() {
+            // Only what is complete has the name.
+            let new = folder.with_extension("new");
+            if new.exists() {
+                std::fs::remove_dir_all(&new)?;
+            }
+            std::fs::create_dir_all(&new)?;
+            cmd::run(&mut self.debootstrap(&new))?;
+            // Packages that are unpacked by now, and lists of others.
+            for rest in ["var/cache/apt/archives", "var/lib/apt/lists"] {
+                std::fs::remove_dir_all(new.join(rest))?;
+            }
+            // This machine's is mounted on it.
+            std::fs::write(new.join("etc/hosts"), "")?;
+            std::fs::rename(&new, &folder)?;
+        }
+        let mut version = cmd::program("chroot", &[]);
+        let said = cmd::output(version.arg(&folder).args(["slurmctld", "-V"]))?;
+        println!("{}: {}", folder.display(), said.trim());
+        if !said
+            .split(' ')
+            .any(|word| word.starts_with(&format!("{}.", self.slurm)))
+        {
+            bail!(
+                "{}: found {said:?}, expected Slurm {}",
+                folder.display(),
+                self.slurm
+            );
+        }
+        Ok(())
+    }
+
+    fn debootstrap(&self, folder: &Path) -> Command {
+        // What it mounts goes with it, however it ends.
+        let mut command = cmd::program("unshare", &["--mount", "--propagation=private", "debootstrap"]);
+        command.args(["--variant=minbase", PACKAGES, self.suite]);
+        command.arg(folder).arg(MIRROR);
+        // Later releases than this Debian knows are made like the newest that it does.
+        let own = PathBuf::from(SCRIPTS).join(self.suite);
+        let script = if own.exists() { self.suite } else { "sid" };
+        command.arg(PathBuf::from(SCRIPTS).join(script));
+        command
+    }
+}
