@@ -8,7 +8,7 @@ pub static BLOCKED: Metric = Metric {
     kind: Kind::Gauge,
     unit: Unit::None,
     labels: &["jobid"],
-    help: "Processes of a job that wait in the kernel where no signal wakes them (state D), for a disk, a filesystem or a driver. A moment of it is normal.",
+    help: "Processes of a job that wait in the kernel where no signal wakes them (state D), for a disk, a filesystem or a driver; a moment of it is normal.",
     tier: Tier::Core,
     source: "cgroup.procs of the job's cgroups, /proc/PID/stat",
     aliases: &[],
