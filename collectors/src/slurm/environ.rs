@@ -14,6 +14,10 @@ use crate::{Env, Error};
 
 /// A longer environment is not read to its end, and says nothing, in bytes.
 const LONGEST: u64 = 256 * 1024;
+/// More tasks of one step than these are not looked at, and it says nothing.
+const MOST_TASKS: usize = 512;
+/// What more processes than these were told is read anew.
+const MOST_KNOWN: usize = 4096;
 /// A process of more threads than these is not asked whether one of them is waiting.
 const MOST_THREADS: usize = 1024;
 
@@ -23,6 +27,8 @@ pub(super) struct Said {
     pub(super) positions: Vec<usize>,
     /// SLURMD_NODENAME.
     pub(super) node: Option<String>,
+    /// How many GPUs the step, or the job, has on this node: SLURM_GPUS_ON_NODE.
+    many: usize,
 }
 
 /// What has been read, by number and start of the process: an environment is read once.
@@ -38,6 +44,23 @@ impl Steps {
     /// [`Error::Denied`] where the right to read an environment is missing.
     pub(super) fn read(&mut self, env: &Env, of: Of<'_>, node: Option<&str>) -> Result<Option<Said>, Error> {
         let before = std::mem::take(&mut self.known);
+        let said = self.collect(&before, env, of, node);
+        if !matches!(said, Ok(Some(_))) && before.len() <= MOST_KNOWN {
+            // It was not looked at all of them.
+            for (task, said) in before {
+                self.known.entry(task).or_insert(said);
+            }
+        }
+        said
+    }
+
+    fn collect(
+        &mut self,
+        before: &BTreeMap<(u32, u64), Option<Said>>,
+        env: &Env,
+        of: Of<'_>,
+        node: Option<&str>,
+    ) -> Result<Option<Said>, Error> {
         let mut all: Option<Said> = None;
         for step in process::steps(&of.folder.path) {
             let is_batch = step == "step_batch";
@@ -50,35 +73,51 @@ impl Steps {
             } else {
                 "SLURM_STEP_GPUS"
             };
-            for task in tasks(of, &step) {
-                let Some(first) = first(env, &task) else { continue };
-                let said = match before.get(&first) {
+            let started: Vec<(u32, u64)> = tasks(of, &step)
+                .iter()
+                .flat_map(|task| started(env, task))
+                .collect();
+            let mut of_step: Option<Said> = None;
+            for task in started.iter().take(MOST_TASKS) {
+                let said = match before.get(task) {
                     Some(known) => known.clone(),
-                    None => match environment(env, first)? {
+                    None => match environment(env, *task)? {
                         Some(text) => said(&text, name, of.id, node),
-                        // The next reading may find it at rest.
-                        None => continue,
+                        // The next reading may find it at rest; without it the others' may be a part.
+                        None => return Ok(None),
                     },
                 };
-                self.known.insert(first, said.clone());
+                self.known.insert(*task, said.clone());
                 let Some(said) = said else { continue };
-                if is_batch {
-                    // It has all of the job's.
-                    return Ok(Some(said));
+                // Each of several tasks may have been bound to its own.
+                match &mut of_step {
+                    Some(all) => all.add(said),
+                    None => of_step = Some(said),
                 }
-                match &mut all {
-                    Some(all) => all.positions.extend(said.positions),
-                    None => all = Some(said),
-                }
-                // What one task of a step was told, all were.
-                break;
+            }
+            let Some(of_step) = of_step else { continue };
+            if of_step.positions.len() != of_step.many || started.len() > MOST_TASKS {
+                return Ok(None);
+            }
+            if is_batch {
+                // It has all of the job's.
+                return Ok(Some(of_step));
+            }
+            match &mut all {
+                Some(all) => all.add(of_step),
+                None => all = Some(of_step),
             }
         }
-        if let Some(all) = &mut all {
-            all.positions.sort_unstable();
-            all.positions.dedup();
-        }
         Ok(all)
+    }
+}
+
+impl Said {
+    fn add(&mut self, other: Self) {
+        self.positions.extend(other.positions);
+        self.positions.sort_unstable();
+        self.positions.dedup();
+        self.many = self.many.max(other.many);
     }
 }
 
@@ -101,19 +140,42 @@ fn tasks(of: Of<'_>, step: &str) -> Vec<PathBuf> {
     found.unwrap_or_else(|| vec![of.folder.path.join(step)])
 }
 
-/// The oldest process of a task, which slurmstepd started: its number, and when it began in clock ticks. One that is
-/// slurmstepd still has not started the task's program.
-fn first(env: &Env, task: &Path) -> Option<(u32, u64)> {
-    let is_daemon = |pid: u32| {
-        let stat = root::read_text(&env.path(&format!("/proc/{pid}/stat")))
-            .ok()
-            .flatten();
-        stat.is_none_or(|stat| stat.contains("(slurmstepd)"))
+/// The processes of a task's folder that slurmstepd started, by number and beginning in clock ticks: of a folder that all
+/// tasks of a step are in, one each. Where none is known to be its child, the oldest. One that bears slurmstepd's name has not
+/// started the task's program.
+fn started(env: &Env, task: &Path) -> Vec<(u32, u64)> {
+    let stat = |pid: u32| {
+        let text = root::read_text(&env.path(&format!("/proc/{pid}/stat")));
+        text.ok().flatten()
     };
-    let started = |pid| Some((process::started(env, pid).ok().flatten()?, pid));
-    let pids = process::of(task).into_iter().filter(|pid| !is_daemon(*pid));
-    let (start, pid) = pids.filter_map(started).min()?;
-    Some((pid, start))
+    let is_daemon = |stat: &String| stat.contains("(slurmstepd)");
+    let mut all = Vec::new();
+    for pid in process::of(task) {
+        let Some(text) = stat(pid).filter(|text| !is_daemon(text)) else {
+            continue;
+        };
+        let Some(start) = process::started(env, pid).ok().flatten() else {
+            continue;
+        };
+        // The state, and then the parent.
+        let parent = text
+            .rsplit_once(')')
+            .and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
+        all.push((start, pid, parent));
+    }
+    let is_child = |(_, _, parent): &&(u64, u32, Option<u32>)| {
+        parent.is_some_and(|parent| stat(parent).is_some_and(|stat| is_daemon(&stat)))
+    };
+    let children: Vec<(u32, u64)> = all
+        .iter()
+        .filter(is_child)
+        .map(|(start, pid, _)| (*pid, *start))
+        .collect();
+    if children.is_empty() {
+        let oldest = all.into_iter().min();
+        return oldest.map(|(start, pid, _)| (pid, start)).into_iter().collect();
+    }
+    children
 }
 
 /// The environment of a process. `None`: it is gone, or one of its threads waits in the kernel: reading takes a lock that
@@ -168,9 +230,14 @@ fn said(environment: &[u8], name: &str, job: u32, ours: Option<&str>) -> Option<
     if own.parse() != Ok(job) || is_elsewhere {
         return None;
     }
+    // 20.11 tells tasks the numbers of device files and not positions; this one came with 21.08.
+    let many = get(environment, "SLURM_GPUS_ON_NODE")?.parse().ok()?;
+    let mut positions = positions(get(environment, name)?)?;
+    positions.sort_unstable();
     Some(Said {
-        positions: positions(get(environment, name)?)?,
+        positions,
         node: node.map(str::to_owned),
+        many,
     })
 }
 
@@ -193,7 +260,7 @@ mod tests {
     use super::*;
 
     fn of(text: &str, name: &str) -> Option<Vec<usize>> {
-        let environment = text.replace(' ', "\0");
+        let environment = format!("{text} SLURM_GPUS_ON_NODE=2").replace(' ', "\0");
         said(environment.as_bytes(), name, 7, Some("n0")).map(|said| said.positions)
     }
 
@@ -222,7 +289,10 @@ mod tests {
         ] {
             assert_eq!(of(text, "SLURM_STEP_GPUS"), None, "{text}");
         }
-        let good = b"SLURM_JOB_ID=7\0SLURM_STEP_GPUS=0\0".to_vec();
+        // 20.11, whose numbers are those of device files.
+        let old = b"SLURM_JOB_ID=7\0SLURM_STEP_GPUS=0\0".to_vec();
+        assert_eq!(said(&old, "SLURM_STEP_GPUS", 7, None), None);
+        let good = [&old[..], b"SLURM_GPUS_ON_NODE=1\0"].concat();
         assert!(said(&good, "SLURM_STEP_GPUS", 7, None).is_some());
         let mut long = good;
         long.resize(usize::try_from(LONGEST).unwrap() + 1, b'x');

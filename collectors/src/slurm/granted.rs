@@ -72,7 +72,7 @@ impl Granted {
         }
         let about = About {
             node: ours.or(said.node.as_deref()),
-            conf: None,
+            conf: of.record.and_then(|record| record.conf.as_deref()),
             at: of.began,
         };
         let gpus = free(&common.positions)?.devices(&said.positions, about)?;
@@ -136,7 +136,7 @@ fn by_hook(common: &Common, of: Of<'_>, record: &Record) -> Option<Vec<String>> 
 fn by_files(common: &Common, of: Of<'_>) -> Option<Vec<String>> {
     let about = About {
         node: node(common, of.folder),
-        conf: None,
+        conf: of.record.and_then(|record| record.conf.as_deref()),
         at: of.began,
     };
     let mut mappings = free(&common.mappings)?;

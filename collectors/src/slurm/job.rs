@@ -3,7 +3,6 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, TryLockError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::cgroup::JobName;
 use super::files::Files;
@@ -18,7 +17,7 @@ use super::tree::Folder;
 use super::user::Users;
 use crate::sys::bpf::Programs;
 use crate::sys::kept::Budget;
-use crate::sys::{boot, root};
+use crate::sys::root;
 use crate::{Block, Device, Env, Error, Subject, SubjectKind, Value};
 
 /// What all jobs share.
@@ -32,8 +31,6 @@ pub(super) struct Common {
     /// The node whose jobs are ours, where it is configured.
     pub(super) node: Option<String>,
     pub(super) users: Users,
-    /// Clock ticks in a second (`sysconf(_SC_CLK_TCK)`).
-    pub(super) ticks: u64,
 }
 
 /// A job on this node.
@@ -268,14 +265,9 @@ fn number(common: &Common, folder: &Folder) -> Option<u32> {
 /// When the oldest daemon of its steps began, as a Unix time.
 fn began(common: &Common, job: &Path) -> Option<f64> {
     let each = process::daemons(job).into_iter();
-    let ticks = each
-        .filter_map(|pid| process::started(&common.env, pid).ok().flatten())
-        .min()?;
-    let since_boot = Duration::from_millis(ticks.checked_mul(1000)?.checked_div(common.ticks)?);
-    let age = boot::boottime().checked_sub(since_boot)?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    let starts = each.filter_map(|pid| process::unix_start(&common.env, pid));
     // To the tenth: clock ticks are hundredths, and the two clocks are not read at once.
-    Some((now.checked_sub(age)?.as_secs_f64() * 10.0).round() / 10.0)
+    Some((starts.reduce(f64::min)? * 10.0).round() / 10.0)
 }
 
 impl Device for Job {

@@ -19,6 +19,7 @@ mod pod;
 mod positions;
 pub(crate) mod process;
 pub mod program;
+mod slurmd;
 pub(crate) mod tree;
 mod user;
 mod watch;
@@ -170,7 +171,6 @@ impl Jobs {
             mappings: Mutex::new(Mappings::new(env, table.mapping)),
             node: table.node.clone(),
             users: Users::new(table.user, table.salt),
-            ticks: boot::ticks_per_second(),
             env: env.clone(),
         };
         Self {

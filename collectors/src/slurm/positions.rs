@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use super::caps;
 use super::gres::{self, Position};
 use super::owned::NVIDIA;
+use super::slurmd;
 use crate::sys::root;
 use crate::{Env, Error};
 
@@ -13,6 +15,10 @@ use crate::{Env, Error};
 const PLACES: [&str; 2] = ["/etc/slurm/gres.conf", "/run/slurm/conf/gres.conf"];
 /// No gres.conf of a site is longer, in bytes.
 const LONGEST: u64 = 1 << 20;
+/// How often slurmd is looked for.
+const PERIOD: Duration = Duration::from_secs(10);
+/// How exactly beginnings of processes and changes of files can be compared, in seconds.
+const ROUGH: f64 = 0.2;
 /// Control devices of NVIDIA's driver have numbers from here on.
 const CONTROL: u32 = 254;
 
@@ -34,6 +40,8 @@ pub(super) struct Positions {
     configured: Option<String>,
     /// What each file held, and since when, as a Unix time.
     known: BTreeMap<String, (String, f64)>,
+    /// When slurmd was looked for, of which node, and since when it runs.
+    slurmd: Option<(Instant, Option<String>, Option<f64>)>,
     told: BTreeSet<String>,
 }
 
@@ -43,6 +51,7 @@ impl Positions {
             env: env.clone(),
             configured,
             known: BTreeMap::new(),
+            slurmd: None,
             told: BTreeSet::new(),
         }
     }
@@ -93,13 +102,8 @@ impl Positions {
             _ => changed,
         };
         self.known.insert(file.clone(), (texts, since));
-        if self.env.is_live() && about.at.is_none_or(|at| at < since) {
-            // The positions are those of the file before.
-            return Err(Error::parse(
-                file,
-                "changed since",
-                "the file that was there when the job began",
-            ));
+        if self.env.is_live() {
+            self.check_age(&file, since, about)?;
         }
         // Slurm's own tests replace the GPUs of a node so.
         let fake = beside(&file, "fake_gpus.conf");
@@ -126,6 +130,30 @@ impl Positions {
         Ok(found)
     }
 
+    /// Whether positions are those of the file as it is: the slurmd that gave them has read it since.
+    fn check_age(&mut self, file: &str, changed: f64, about: About<'_>) -> Result<(), Error> {
+        let now = Instant::now();
+        let node = about.node.map(str::to_owned);
+        let known = self
+            .slurmd
+            .take()
+            .filter(|(looked, of, _)| now.saturating_duration_since(*looked) < PERIOD && *of == node);
+        let (looked, node, slurmd) =
+            known.unwrap_or_else(|| (now, node, slurmd::since(&self.env, about.node)));
+        self.slurmd = Some((looked, node, slurmd));
+        let found = match (slurmd, about.at) {
+            (None, _) => "no slurmd of this node among the processes",
+            (Some(slurmd), _) if slurmd + ROUGH < changed => "changed since slurmd began",
+            (Some(slurmd), Some(at)) if slurmd <= at + ROUGH => return Ok(()),
+            _ => "a slurmd that began after the job",
+        };
+        Err(Error::parse(
+            file,
+            found,
+            "the file that slurmd had read when the job began",
+        ))
+    }
+
     /// The path of gres.conf.
     fn file(&self, conf: Option<&str>) -> Result<String, Error> {
         if let Some(configured) = &self.configured {
@@ -134,10 +162,22 @@ impl Positions {
         if let Some(conf) = conf {
             return Ok(beside(conf, "gres.conf"));
         }
+        let mut found = Vec::new();
         for place in PLACES {
-            if root::inode(&self.env.path(place))?.is_some() {
-                return Ok(place.to_owned());
+            if let Some(text) = root::read_text_within(&self.env.path(place), LONGEST)? {
+                found.push((place, text));
             }
+        }
+        if let [(place, text), others @ ..] = found.as_slice() {
+            // Which of them slurmd goes by is not known.
+            if others.iter().any(|(_, other)| other != text) {
+                return Err(Error::parse(
+                    PLACES.join(", "),
+                    "two files that differ",
+                    "one, or slurm.jobs.gres_conf",
+                ));
+            }
+            return Ok((*place).to_owned());
         }
         Err(Error::parse(
             PLACES.join(", "),

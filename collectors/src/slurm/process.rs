@@ -2,16 +2,27 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::cgroup::JobName;
-use crate::sys::root;
+use crate::sys::{boot, root};
 use crate::{Env, Error};
 
-/// The processes of a cgroup itself. A cgroup that is gone has none.
+/// A list of processes is no longer than this, in bytes: a hundred thousand numbers.
+const LONGEST: u64 = 1 << 20;
+
+/// The processes of a cgroup itself. A cgroup that is gone has none, nor one whose list cannot be read.
 pub(crate) fn of(cgroup: &Path) -> Vec<u32> {
-    let text = root::read_text(&cgroup.join("cgroup.procs"));
-    let text = text.ok().flatten().unwrap_or_default();
-    text.lines().filter_map(|line| line.parse().ok()).collect()
+    listed(cgroup).unwrap_or_default()
+}
+
+/// The processes of a cgroup itself.
+///
+/// # Errors
+/// When its list cannot be read: cgroups of threads have none of processes.
+pub(crate) fn listed(cgroup: &Path) -> Result<Vec<u32>, Error> {
+    let text = root::read_text_within(&cgroup.join("cgroup.procs"), LONGEST)?.unwrap_or_default();
+    Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
 }
 
 /// The steps of a job, by their folders.
@@ -72,6 +83,15 @@ pub(super) fn started(env: &Env, pid: u32) -> Result<Option<u64>, Error> {
     // The name may hold anything, so the fields are counted from its end.
     let field = |text: String| text.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok();
     Ok(text.and_then(field))
+}
+
+/// When a process began, as a Unix time. `None`: it is gone.
+pub(super) fn unix_start(env: &Env, pid: u32) -> Option<f64> {
+    let ticks = started(env, pid).ok().flatten()?;
+    let since_boot = Duration::from_millis(ticks.checked_mul(1000)?.checked_div(boot::ticks_per_second())?);
+    let age = boot::boottime().checked_sub(since_boot)?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    Some(now.checked_sub(age)?.as_secs_f64())
 }
 
 #[cfg(test)]

@@ -25,11 +25,16 @@ pub struct Task {
 
 /// What one of our threads does. `None`: it has ended.
 pub fn read(tid: i32) -> Option<Task> {
-    read_at(format!("/proc/self/task/{tid}").as_ref(), tid)
+    let base = format!("/proc/self/task/{tid}");
+    let base = Path::new(&base);
+    Some(Task {
+        call: call_at(base).map(|call| call.text(base)).unwrap_or_default(),
+        ..read_at(base, tid)?
+    })
 }
 
-/// What the thread does whose folder `/proc/PID/task/TID` is. `None`: it has ended. What the kernel shows of a process of
-/// another user's to those alone who may trace it (CAP_SYS_PTRACE), wait channel and call, is empty for others.
+/// What the thread does whose folder `/proc/PID/task/TID` is, but for its call. `None`: it has ended. The wait channel is
+/// shown to those alone who may trace the process (CAP_SYS_PTRACE), and empty for others.
 pub fn read_at(base: &Path, tid: i32) -> Option<Task> {
     let stat = root::read_text(&base.join("stat")).ok().flatten()?;
     let (name, state) = parse_stat(&stat)?;
@@ -43,7 +48,7 @@ pub fn read_at(base: &Path, tid: i32) -> Option<Task> {
         name,
         state,
         wchan,
-        call: call_at(base).map(|call| call.text(base)).unwrap_or_default(),
+        call: String::new(),
     })
 }
 
@@ -93,7 +98,7 @@ pub struct Call {
 
 impl Call {
     /// `read /sys/class/net/eth0/speed`, of the thread with that folder.
-    fn text(self, base: &Path) -> String {
+    pub fn text(self, base: &Path) -> String {
         let link = |fd: u64| root::link_text(&base.join(format!("fd/{fd}"))).ok().flatten();
         match self.descriptor.and_then(link) {
             Some(file) => format!("{} {file}", self.name),
@@ -102,7 +107,8 @@ impl Call {
     }
 }
 
-/// The call that the thread with that folder is in, where it may wait for a driver or a filesystem.
+/// The call that the thread with that folder is in, where it may wait for a driver or a filesystem. Reading takes a lock that
+/// a process holds while it begins a program (`exec_update_lock`), and may hold for ever.
 pub fn call_at(base: &Path) -> Option<Call> {
     let text = root::read_text(&base.join("syscall")).ok().flatten()?;
     parse_call(&text)

@@ -1,9 +1,10 @@
 //! Processes of Slurm's jobs that wait in the kernel where no signal wakes them: what "Kill task failed" is about, and on
 //! which mount or driver they wait.
 //!
-//! Only files are read that the kernel answers without a lock of the process: `cmdline`, `environ` and `maps` of a process
-//! that waits for a page of a dead filesystem would take whoever reads them with it.
+//! What needs a lock of the process is not read (`cmdline`, `environ` and `maps` of one that waits for a page of a dead
+//! filesystem would take whoever reads them with it), or by a thread of its own ([`call`]).
 
+mod call;
 pub mod metrics;
 mod mount;
 mod thread;
@@ -19,6 +20,7 @@ use crate::slurm::tree::{Folder, Tree};
 use crate::sys::root;
 use crate::{Block, Cadence, Device, Devices, Env, Error, Settings, Source, Spec, Subject, SubjectKind};
 use crate::{domain, slurm};
+use call::Asker;
 use metrics::{BLOCKED, METRICS, THREAD};
 use thread::Thread;
 
@@ -68,6 +70,7 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
             env: env.clone(),
             tree: slurm::tree(env, settings)?,
             known: Vec::new(),
+            asker: Asker::default(),
         }),
         watcher: None,
     }))
@@ -77,6 +80,7 @@ struct Jobs {
     env: Env,
     tree: Tree,
     known: Vec<Folder>,
+    asker: Asker,
 }
 
 impl Devices for Jobs {
@@ -85,7 +89,7 @@ impl Devices for Jobs {
         // Whose the processes of a number are that two jobs have cannot be told.
         let ours = self.known.iter().filter(|folder| folder.others.is_empty());
         let device = |folder: &Folder| {
-            let device = Job::new(&self.env, folder);
+            let device = Job::new(&self.env, folder, &self.asker);
             Box::new(device) as Box<dyn Device>
         };
         Ok(ours.map(device).collect())
@@ -106,10 +110,13 @@ struct Job {
     inode: u64,
     /// By its processes, found once.
     id: Option<u32>,
+    asker: Asker,
+    /// The threads that were told of last.
+    told: BTreeSet<(u32, u64, u64)>,
 }
 
 impl Job {
-    fn new(env: &Env, folder: &Folder) -> Self {
+    fn new(env: &Env, folder: &Folder, asker: &Asker) -> Self {
         Self {
             env: env.clone(),
             subject: Subject::new(SubjectKind::Job, format!("{}:{}", folder.name, folder.inode)),
@@ -117,6 +124,8 @@ impl Job {
             path: folder.path.clone(),
             inode: folder.inode,
             id: None,
+            asker: asker.clone(),
+            told: BTreeSet::new(),
         }
     }
 }
@@ -136,24 +145,30 @@ impl Device for Job {
         // A SLUID whose daemons have gone, or just begun.
         let Some(id) = self.id else { return Ok(()) };
         let number = id.to_string();
-        let mut pids = BTreeSet::new();
-        processes(&self.path, DEPTH, &mut MOST_FOLDERS.clone(), &mut pids);
+        let mut look = Look {
+            folders: MOST_FOLDERS,
+            pids: BTreeSet::new(),
+            is_whole: true,
+        };
+        look.at(&self.path, DEPTH);
         let mut blocked = 0;
         let mut told = Vec::new();
-        for pid in &pids {
-            let threads = thread::blocked(&self.env, *pid);
+        for pid in &look.pids {
+            let threads = thread::blocked(&self.env, &self.asker, *pid);
             blocked += u64::from(!threads.is_empty());
             told.extend(threads);
         }
-        // With more than are looked at, how many there are is not known.
-        let all = pids.len() < MOST_PROCESSES;
-        out.maybe_u64(&BLOCKED, &[&number], all.then_some(blocked));
-        // Those that are to end come first, then the oldest.
-        told.sort_by_key(|thread| (!thread.killed, thread.start, thread.tid));
+        // Where not all were looked at, how many there are is not known.
+        out.maybe_u64(&BLOCKED, &[&number], look.is_whole.then_some(blocked));
+        // Those that have not run since the last reading come first: the others mostly are gone by the next.
+        let is_new = |thread: &Thread| !self.told.contains(&thread.sleep());
+        told.sort_by_key(|thread| (is_new(thread), !thread.killed, thread.start, thread.tid));
         told.dedup_by_key(|thread| thread.tid);
-        for thread in told.iter().take(MOST_TOLD) {
+        told.truncate(MOST_TOLD);
+        for thread in &told {
             tell(&number, thread, out);
         }
+        self.told = told.iter().map(Thread::sleep).collect();
         Ok(())
     }
 }
@@ -177,19 +192,37 @@ fn tell(number: &str, thread: &Thread, out: &mut Block) {
     );
 }
 
-/// The processes of a cgroup and of all below it. One that leaves meanwhile has none.
-fn processes(cgroup: &Path, depth: usize, folders: &mut usize, pids: &mut BTreeSet<u32>) {
-    let left = MOST_PROCESSES.saturating_sub(pids.len());
-    pids.extend(process::of(cgroup).into_iter().take(left));
-    if depth == 0 {
-        return;
-    }
-    for name in root::folders(cgroup).ok().flatten().unwrap_or_default() {
-        if *folders == 0 {
+/// A look at the processes of a job.
+struct Look {
+    /// So many folders more are looked through.
+    folders: usize,
+    pids: BTreeSet<u32>,
+    /// Whether all were seen.
+    is_whole: bool,
+}
+
+impl Look {
+    /// At a cgroup and all below it. One that leaves meanwhile has none.
+    fn at(&mut self, cgroup: &Path, depth: usize) {
+        let (Ok(pids), Ok(names)) = (process::listed(cgroup), root::folders(cgroup)) else {
+            self.is_whole = false;
             return;
+        };
+        for pid in pids {
+            if self.pids.len() >= MOST_PROCESSES {
+                self.is_whole = false;
+                return;
+            }
+            self.pids.insert(pid);
         }
-        *folders -= 1;
-        processes(&cgroup.join(name), depth - 1, folders, pids);
+        for name in names.unwrap_or_default() {
+            if self.folders == 0 || depth == 0 {
+                self.is_whole = false;
+                return;
+            }
+            self.folders -= 1;
+            self.at(&cgroup.join(name), depth - 1);
+        }
     }
 }
 

@@ -2,15 +2,16 @@
 
 use std::path::Path;
 
-use crate::sys::{root, task};
+use crate::sys::root;
+use crate::sys::task::Call;
 
 /// A node of containers has thousands of mounts of a hundred bytes.
 const MOST_MOUNTS: u64 = 1 << 20;
 
 /// `nfs4 /home`: type and mount point, as the process sees it. `None`: the call is about no file, or the kernel does not
 /// show which.
-pub(super) fn of(process: &Path, thread: &Path) -> Option<String> {
-    let descriptor = task::call_at(thread)?.descriptor?;
+pub(super) fn of(process: &Path, thread: &Path, call: Call) -> Option<String> {
+    let descriptor = call.descriptor?;
     let info = root::read_text(&thread.join(format!("fdinfo/{descriptor}")))
         .ok()
         .flatten()?;

@@ -179,6 +179,55 @@ fn a_job_of_very_many_is_bounded_and_does_not_claim_to_know() {
     assert!(shown[1].contains(" 40 40 "), "{}", shown[1]);
 }
 
+/// Whether anything waits in what was not looked at is not known.
+#[test]
+fn a_job_of_which_a_part_cannot_be_listed_is_not_said_to_have_none() {
+    let absent = ["slurm_job_blocked_processes 7 = absent"];
+    let node = Node::new();
+    node.procs("job_7/step_0/user/task_0", "500\n");
+    node.thread(500, 500, 'S', 0);
+    // As a cgroup of threads answers: no text is there to be read.
+    node.put(
+        &format!("{SCOPE}/job_7/step_0/user/task_1/cgroup.procs/x"),
+        &Entry::Folder,
+    );
+    assert_eq!(node.read(), absent);
+    let node = Node::new();
+    node.procs("job_7/1/2/3/4/5/6/7/8/9", "500\n");
+    assert_eq!(node.read(), absent, "too deep");
+    let node = Node::new();
+    for step in 0..=MOST_FOLDERS {
+        node.procs(&format!("job_7/step_{step}"), "");
+    }
+    assert_eq!(node.read(), absent, "too many");
+}
+
+/// Ranks that read much are in state D for a moment at each reading, and may be older than the one that hangs.
+#[test]
+fn one_that_has_not_run_since_the_last_reading_is_told_before_others() {
+    let node = Node::new();
+    node.procs("job_7/step_0/user/task_0", "900\n");
+    node.thread(900, 900, 'D', 0);
+    let env = Env::recorded(node.0.path());
+    let mut source = open(&env, &Settings::new("")).unwrap().unwrap();
+    let mut jobs = source.devices.scan().unwrap();
+    let mut has_it = || {
+        let mut block = Block::default();
+        jobs[0].read(&mut block).unwrap();
+        block.finish();
+        block
+            .iter()
+            .any(|(series, _)| series.labels.iter().any(|l| l == "900"))
+    };
+    assert!(has_it());
+    let others: String = (1..=100).map(|pid| format!("{pid}\n")).collect();
+    node.procs("job_7/step_0/user/task_0", &format!("900\n{others}"));
+    for pid in 1..=100 {
+        node.thread(pid, pid, 'D', 0);
+    }
+    assert!(has_it());
+}
+
 #[test]
 fn switched_off_it_is_not_there_and_an_unknown_key_is_refused() {
     let node = Node::new();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::mount;
+use super::call::Asker;
 use crate::Env;
 use crate::sys::{root, task};
 
@@ -30,9 +30,16 @@ pub(super) struct Thread {
     pub(super) mount: String,
 }
 
+impl Thread {
+    /// What is the same for as long as it does not run.
+    pub(super) fn sleep(&self) -> (u32, u64, u64) {
+        (self.tid, self.start, self.switches)
+    }
+}
+
 /// Those of a process. A process whose first thread neither waits nor has ended is one that goes on, whatever the others
 /// do, and is left alone: a training job has hundreds of threads.
-pub(super) fn blocked(env: &Env, pid: u32) -> Vec<Thread> {
+pub(super) fn blocked(env: &Env, asker: &Asker, pid: u32) -> Vec<Thread> {
     let process = env.path(&format!("/proc/{pid}"));
     let state = root::read_text(&process.join("stat"))
         .ok()
@@ -48,11 +55,11 @@ pub(super) fn blocked(env: &Env, pid: u32) -> Vec<Thread> {
     tids.iter()
         .filter_map(|tid| tid.parse().ok())
         .take(MOST_THREADS)
-        .filter_map(|tid| waiting(&process, pid, tid))
+        .filter_map(|tid| waiting(&process, asker, pid, tid))
         .collect()
 }
 
-fn waiting(process: &Path, pid: u32, tid: u32) -> Option<Thread> {
+fn waiting(process: &Path, asker: &Asker, pid: u32, tid: u32) -> Option<Thread> {
     let base = process.join(format!("task/{tid}"));
     let stat = root::read_text(&base.join("stat")).ok().flatten()?;
     let mut fields = after_name(&stat)?.split_whitespace();
@@ -68,6 +75,7 @@ fn waiting(process: &Path, pid: u32, tid: u32) -> Option<Thread> {
     if task.state != 'D' {
         return None;
     }
+    let call = asker.call(process, &base);
     Some(Thread {
         pid,
         tid,
@@ -76,8 +84,8 @@ fn waiting(process: &Path, pid: u32, tid: u32) -> Option<Thread> {
         program: task.name,
         killed,
         wchan: task.wchan,
-        call: cut(task.call),
-        mount: cut(mount::of(process, &base).unwrap_or_default()),
+        call: cut(call.text),
+        mount: cut(call.mount),
     })
 }
 

@@ -25,7 +25,7 @@ pub static CHECK: Check = Check {
     ceiling: Mode::Comment,
     limit: Mode::Comment,
     since: Version(0, 1, 0),
-    clears: "By itself: three readings running, over a minute or more, show no such thread, or the job is gone.",
+    clears: "By itself: three readings running, over a minute or more, show no thread that has not run since the reading before, or the job is gone.",
     runbook: "docs/runbooks/job-blocked.md",
     conditions: Some(conditions),
 };
@@ -157,7 +157,8 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
             .collect();
         let reading = match () {
             () if !long.is_empty() => Reading::Bad,
-            () if waiting.is_empty() && read.contains_key(job) => Reading::Good,
+            // Those that wait have all run since the last reading.
+            () if read.contains_key(job) && waiting.iter().all(|t| span(t).is_zero()) => Reading::Good,
             () => Reading::Unknown,
         };
         judged.push(of_job(job, reading, at, finding(job, &long)));

@@ -3,6 +3,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use testkit::tree::{Entry, put};
 
 use super::*;
+use crate::sys::boot;
 
 /// A recording: device files are texts.
 struct Node {
@@ -129,57 +130,95 @@ fn gres_conf_is_the_configured_one_else_that_of_the_jobs_slurmd_else_the_usual_o
     );
 }
 
-/// The positions of a job that began before are those of the file before.
+/// A slurmd that began at that time.
+fn slurmd(env: &Env, at: f64) {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_secs_f64();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a test's own"
+    )]
+    let ticks = ((boot::boottime().as_secs_f64() + at - now) * boot::ticks_per_second() as f64) as u64;
+    let stat = format!("77 (slurmd) S {}{ticks} 0", "0 ".repeat(18));
+    for (file, text) in [("comm", "slurmd\n"), ("cmdline", "slurmd\0-D\0"), ("stat", &stat)] {
+        let file = env.path(&format!("/proc/77/{file}"));
+        put(&file, &Entry::File(text.as_bytes().to_vec())).unwrap();
+    }
+}
+
+/// What slurmd has read, and when it gave the positions, decides: it need not have read what is there now.
 #[test]
-fn a_gres_conf_that_is_newer_than_the_job_says_nothing_of_it() {
+fn a_gres_conf_that_slurmd_may_not_have_read_before_the_job_says_nothing_of_it() {
     let dir = tempfile::tempdir().unwrap();
     let env = Env::with_sysroot(dir.path());
-    let write = |text: &str| {
-        let file = Entry::File(text.as_bytes().to_vec());
-        put(&env.path("/etc/slurm/gres.conf"), &file).unwrap();
-    };
+    let file = env.path("/etc/slurm/gres.conf");
+    let write = |text: &str| put(&file, &Entry::File(text.as_bytes().to_vec())).unwrap();
     let text = "Name=gpu File=/dev/nvidia0\n";
     write(text);
     // What is live: a device, and no GPU.
     put(&env.path("/dev/nvidia0"), &Entry::Link("/dev/null".to_owned())).unwrap();
-    let now = || {
-        SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap()
-            .as_secs_f64()
-    };
-    let mut positions = Positions::new(&env, None);
-    let mut find = |at: Option<f64>| {
+    let changed = root::changed(&file).unwrap().unwrap();
+    let find = |positions: &mut Positions, at: Option<f64>| {
         let about = About {
             at,
             ..About::default()
         };
         positions.find(&[0], about).unwrap_err().to_string()
     };
-    let began = now() + 1.0;
+    let anew = |at| find(&mut Positions::new(&env, None), at);
+    let is_read = "found \"1:3\"";
+    let later = Some(changed + 20.0);
     assert!(
-        find(Some(began)).contains("found \"1:3\""),
+        anew(later).contains("found \"no slurmd of this node"),
         "{}",
-        find(Some(began))
+        anew(later)
     );
-    for at in [None, Some(now() - 3600.0)] {
-        assert!(find(at).contains("found \"changed since\""), "{at:?}");
+    slurmd(&env, changed);
+    assert!(anew(later).contains(is_read), "{}", anew(later));
+    for at in [None, Some(changed - 5.0)] {
+        assert!(
+            anew(at).contains("found \"a slurmd that began after the job"),
+            "{at:?}"
+        );
     }
+    slurmd(&env, changed - 10.0);
+    assert!(
+        anew(later).contains("found \"changed since slurmd began"),
+        "{}",
+        anew(later)
+    );
+
     // Written anew with what it held is no other file.
-    let file = env.path("/etc/slurm/gres.conf");
-    let before = root::changed(&file).unwrap().unwrap();
-    let rewrite = |text: &str| {
+    slurmd(&env, changed);
+    let mut positions = Positions::new(&env, None);
+    assert!(find(&mut positions, later).contains(is_read));
+    let mut rewrite = |text: &str| {
         testkit::wait::until_true("another time of change", testkit::wait::PATIENCE, || {
             write(text);
-            root::changed(&file).unwrap().unwrap() > before
+            root::changed(&file).unwrap().unwrap() > changed + 2.0 * ROUGH
         })
         .unwrap();
+        find(&mut positions, later)
     };
-    let between = before + 1e-6;
-    rewrite(text);
-    assert!(find(Some(between)).contains("found \"1:3\""));
-    rewrite("Name=gpu File=/dev/nvidia0 # another\n");
-    assert!(find(Some(between)).contains("found \"changed since\""));
+    assert!(rewrite(text).contains(is_read));
+    let other = rewrite("Name=gpu File=/dev/nvidia0 # another\n");
+    assert!(other.contains("found \"changed since slurmd began"), "{other}");
+}
+
+#[test]
+fn of_two_files_in_slurms_places_neither_is_believed_where_they_differ() {
+    let text = "Name=gpu File=/dev/nvidia[0-3]\n";
+    let node = Node::new(text);
+    node.write("run/slurm/conf/gres.conf", text);
+    assert_eq!(node.find(&[0]).unwrap(), ["nvidia0"]);
+    node.write("run/slurm/conf/gres.conf", "AutoDetect=nvml\n");
+    let error = node.find(&[0]).unwrap_err();
+    assert!(error.contains("two files that differ"), "{error}");
+    let slurmds = node.find_in(Some("/etc/slurm/gres.conf"), &[0], None);
+    assert_eq!(slurmds.unwrap(), ["nvidia0"]);
 }
 
 #[test]

@@ -26,6 +26,17 @@ impl Node {
         let stat = format!("{pid} (a) b) {state} {}{start} 0 0", "0 ".repeat(18));
         self.write(&format!("proc/{pid}/stat"), &stat);
         self.write(&format!("proc/{pid}/task/{pid}/stat"), &stat);
+        let told = ["SLURM_STEP_GPUS=", "SLURM_JOB_GPUS="]
+            .iter()
+            .find_map(|name| environment.split_once(name));
+        let environment = match told.and_then(|(_, list)| list.split(' ').next()) {
+            Some(list) => format!("{environment} SLURM_GPUS_ON_NODE={}", list.split(',').count()),
+            None => environment.to_owned(),
+        };
+        self.environment(pid, &environment);
+    }
+
+    fn environment(&self, pid: u32, environment: &str) {
         self.write(&format!("proc/{pid}/environ"), &environment.replace(' ', "\0"));
     }
 
@@ -293,4 +304,44 @@ fn under_v1_a_step_without_folders_of_tasks_has_them_beside_its_daemon() {
     node.write("proc/500/stat", &daemon);
     node.process(501, 9, 'S', "SLURM_JOB_ID=7 SLURM_JOB_GPUS=1");
     assert_eq!(node.granted(""), "step_environment nvidia3");
+}
+
+/// `--gpus-per-task`: each task is told its own.
+#[test]
+fn tasks_that_are_bound_to_gpus_have_those_of_all_of_them() {
+    let node = Node::permuted(&job());
+    let told = |pid: u32, gpu: u32| {
+        node.process(pid, 9, 'S', "");
+        let environment = format!("SLURM_JOB_ID=7 SLURM_STEP_GPUS={gpu} SLURM_GPUS_ON_NODE=2");
+        node.environment(pid, &environment);
+    };
+    for (task, pid) in [(0, 501), (1, 502)] {
+        let folder = format!("{}/step_0/user/task_{task}", job());
+        node.cgroup(&format!("{folder}/cgroup.procs"), &format!("{pid}\n"));
+    }
+    told(501, 3);
+    node.process(502, 9, 'D', "");
+    assert_eq!(node.granted(""), "", "one of them is not known");
+    told(502, 0);
+    assert_eq!(node.granted(""), "step_environment nvidia2 nvidia1");
+    // A third was told something else, and is not seen.
+    node.environment(502, "SLURM_JOB_ID=7 SLURM_STEP_GPUS=0 SLURM_GPUS_ON_NODE=3");
+    assert_eq!(node.granted(""), "");
+}
+
+#[test]
+fn of_tasks_in_one_folder_each_that_slurmstepd_started_is_read() {
+    let node = Node::permuted(&job());
+    let folder = format!("{}/step_0/user/task_special", job());
+    node.cgroup(&format!("{folder}/cgroup.procs"), "501\n502\n503\n");
+    let daemon = format!("400 (slurmstepd) S 1 {}5 0 0", "0 ".repeat(17));
+    node.write("proc/400/stat", &daemon);
+    for (pid, parent, gpu) in [(501, 400, 3), (502, 400, 0), (503, 502, 1)] {
+        node.process(pid, 9, 'S', "");
+        let stat = format!("{pid} (a) S {parent} {}9 0 0", "0 ".repeat(17));
+        node.write(&format!("proc/{pid}/stat"), &stat);
+        let environment = format!("SLURM_JOB_ID=7 SLURM_STEP_GPUS={gpu} SLURM_GPUS_ON_NODE=2");
+        node.environment(pid, &environment);
+    }
+    assert_eq!(node.granted(""), "step_environment nvidia2 nvidia1");
 }

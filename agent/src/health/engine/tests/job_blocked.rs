@@ -78,6 +78,18 @@ fn one_that_runs_in_between_is_never_found() {
     assert!(sim.incidents().is_empty(), "{:?}", sim.incidents());
 }
 
+/// The server is back, and the job reads much from its disk.
+#[test]
+fn one_that_goes_on_is_over_though_it_waits_for_a_moment_again_and_again() {
+    let mut sim = node(&[reads(42, true)], 120);
+    assert_eq!(sim.incidents(), ["cannot be killed on nfs4 /home open"]);
+    for switches in 100..120 {
+        show(&mut sim, &[reads(switches, false)]);
+        sim.pass(15);
+    }
+    assert_eq!(sim.incidents(), ["cannot be killed on nfs4 /home cleared"]);
+}
+
 #[test]
 fn a_driver_is_named_by_its_device_and_what_is_not_shown_is_left_out() {
     let of = |call: &str, mount: &str, wchan: &str| {
