@@ -98,19 +98,16 @@ fn a_job_that_ends_while_slurmd_is_dead_and_the_controller_is_frozen_has_no_gpu_
         testkit::proc::Stat::read(script).is_none_or(|stat| !stat.alive())
     })
     .unwrap();
+    // Its extern step stays until a slurmd ends it.
     cluster.slurm.cont_controller().unwrap();
-    wait::until_true("its GPUs are free", PATIENCE, || {
-        let shown = shown(&mut seen, &cluster);
-        assert!(shown.is_subset(&given) && shown.is_superset(&left), "{shown:#?}");
-        shown == left
-    })
-    .unwrap();
+    assert_eq!(shown(&mut seen, &cluster), given);
 
     // Slurm comes back, and gives the GPUs to another.
     cluster.slurm.restart_slurmd(&node, crate::cluster::GPUS).unwrap();
-    wait::until_true("one job is left", PATIENCE, || {
-        assert_eq!(shown(&mut seen, &cluster), left);
-        cluster.slurm.jobs().is_ok_and(|jobs| jobs.keys().eq([&stays]))
+    wait::until_true("its GPUs are free, and one job is left", PATIENCE, || {
+        let shown = shown(&mut seen, &cluster);
+        assert!(shown.is_subset(&given) && shown.is_superset(&left), "{shown:#?}");
+        shown == left && cluster.slurm.jobs().is_ok_and(|jobs| jobs.keys().eq([&stays]))
     })
     .unwrap();
     let next = cluster.slurm.submit("sleep 1000", "gpu:7").unwrap();
