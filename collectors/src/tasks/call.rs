@@ -1,10 +1,10 @@
 //! The system call of a thread, and what it is about, asked for by a thread of its own: the kernel takes a lock for it that
 //! a process which waits while it begins a program holds for as long.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use super::mount;
@@ -50,14 +50,11 @@ impl Asker {
             self.is_away.store(false, Ordering::Release);
             return Call::default();
         }
-        match answer.recv_timeout(PATIENCE) {
-            Ok(call) => call,
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Call::default(),
-        }
+        answer.recv_timeout(PATIENCE).unwrap_or_default()
     }
 }
 
-fn read(process: &PathBuf, thread: &PathBuf) -> Call {
+fn read(process: &Path, thread: &Path) -> Call {
     let Some(call) = task::call_at(thread) else {
         return Call::default();
     };
