@@ -8,6 +8,9 @@
 //! `clock.toml` in the case says how fast: `step_seconds`, and the time stamp in microseconds at which the play begins,
 //! `kernel_log_begins`. Without the latter the whole log is there from the start.
 //!
+//! `recorded_at` there is the Unix time of the recording's start: jobs whose hooks wrote of them began as long before the
+//! play as before that.
+//!
 //! A case with `nvml.toml` has NVIDIA's library too, which moves on by a step a second; `gpu_lost` and `gpu_lost_at_step`
 //! say which GPU it loses, and with which step of the case. The configuration beside the case names the library.
 
@@ -16,7 +19,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use nix::fcntl::{FcntlArg, fcntl};
@@ -31,6 +34,9 @@ const PIPE: i32 = 1 << 20;
 
 /// How long a step takes where the case does not say.
 const STEP: u64 = 10;
+
+/// Where hooks have written of jobs.
+const HOOKS: &str = "run/nodewarden/jobs/";
 
 /// A recording being played.
 #[derive(Debug)]
@@ -136,6 +142,10 @@ impl Play {
         }
         let root = case.join("root.tree");
         let start = tree::parse(&root.display().to_string(), &fs::read_to_string(&root)?)?;
+        if let Some(recorded) = clock.recorded {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
+            begin_jobs(&to.join("root"), &start, now.as_secs_f64() - recorded)?;
+        }
         let log = match clock.begins {
             Some(begins) => Some(Log::open(&to.join("kmsg"), begins)?),
             None => None,
@@ -198,6 +208,20 @@ impl Play {
         }
         Ok(said)
     }
+}
+
+/// Moves the beginnings of jobs by so many seconds, where hooks wrote of them.
+fn begin_jobs(root: &Path, start: &[(String, Entry)], by: f64) -> Result<()> {
+    for (path, _) in start.iter().filter(|(path, _)| path.starts_with(HOOKS)) {
+        let file = root.join(path);
+        let mut record: toml::Table = fs::read_to_string(&file)?.parse()?;
+        let Some(began) = record.get("start").and_then(toml::Value::as_float) else {
+            bail!("{path}: expected `start = SECONDS`, with a point");
+        };
+        record.insert("start".to_owned(), (began + by).into());
+        tree::put(&file, &Entry::File(record.to_string().into_bytes()))?;
+    }
+    Ok(())
 }
 
 /// The files that every step names, with their text at the start and after each step.
@@ -313,6 +337,8 @@ fn records(text: &str) -> Result<Vec<(Duration, String)>> {
 struct Clock {
     step: Duration,
     begins: Option<Duration>,
+    /// When it was recorded, as a Unix time.
+    recorded: Option<f64>,
     /// Which GPU is lost, and with which step.
     lost: Option<(u32, u64)>,
 }
@@ -322,6 +348,7 @@ impl Clock {
         let mut clock = Self {
             step: Duration::from_secs(STEP),
             begins: None,
+            recorded: None,
             lost: None,
         };
         let (mut gpu, mut with) = (None, None);
@@ -338,11 +365,12 @@ impl Clock {
             match pair {
                 Some(("step_seconds", Ok(n @ 1..=3600))) => clock.step = Duration::from_secs(n),
                 Some(("kernel_log_begins", Ok(n))) => clock.begins = Some(Duration::from_micros(n)),
+                Some(("recorded_at", Ok(n))) => clock.recorded = Some(Duration::from_secs(n).as_secs_f64()),
                 Some(("gpu_lost", Ok(n))) => gpu = Some(u32::try_from(n)?),
                 Some(("gpu_lost_at_step", Ok(n))) => with = Some(n),
                 _ => bail!(
                     "{}: {line:?}: expected `step_seconds = 1..3600`, `kernel_log_begins = MICROSECONDS`, \
-                     `gpu_lost = NUMBER` or `gpu_lost_at_step = NUMBER`",
+                     `recorded_at = SECONDS`, `gpu_lost = NUMBER` or `gpu_lost_at_step = NUMBER`",
                     path.display()
                 ),
             }

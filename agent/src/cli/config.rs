@@ -19,7 +19,7 @@ pub(super) enum ConfigCommand {
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<String>,
     },
-    /// Print an example file: every key with what it is for and its default.
+    /// Print an example file: every key of the daemon with what it is for and its default.
     Example,
 }
 

@@ -52,8 +52,9 @@ what goes wrong is said on standard error. No command of Slurm's is run, and the
 daemon need not run.
 
 Examples:
-  nodewarden hook prolog    as a line of the script that Prolog in slurm.conf names, with PrologFlags=Alloc
-  nodewarden hook epilog    as a line of the script that Epilog names";
+  /usr/bin/nodewarden hook prolog || true    in the script that Prolog names, with PrologFlags=Alloc
+  /usr/bin/nodewarden hook epilog || true    in the script that Epilog names
+The path is that of your installation; a program that is not found would fail the script.";
 
 /// Of `status`.
 pub(super) const STATUS: &str = "\

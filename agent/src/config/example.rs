@@ -7,7 +7,7 @@ use super::keys::KEYS;
 pub fn render_default() -> String {
     let default = Config::default();
     let mut out = String::from(
-        "# nodewarden: every key with its default. Nothing here needs to be set.\n\
+        "# nodewarden: every key of the daemon with its default; collectors' tables: docs/configuration.md. Nothing here needs to be set.\n\
          # Drop-ins: conf.d/*.toml beside this file, read in lexical order; what comes later wins.\n",
     );
     let mut section = "";

@@ -228,6 +228,15 @@ impl CollectorState {
 }
 
 impl Snapshot {
+    /// The same at the time at which it is shown, which is later than it was taken: what has become too old since is left out.
+    #[must_use]
+    pub fn as_of(&self, now: Duration) -> Self {
+        Self {
+            at: now.max(self.at),
+            ..self.clone()
+        }
+    }
+
     /// A snapshot from before the first worker has answered.
     pub fn empty(at: Duration) -> Self {
         let collectors = COLLECTORS

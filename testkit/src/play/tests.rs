@@ -70,6 +70,27 @@ fn steps_that_were_missed_are_all_laid() {
 }
 
 #[test]
+fn jobs_began_as_long_ago_as_when_it_was_recorded() {
+    let record = "run/nodewarden/jobs/7.toml <<END\njob = 7\nstart = START\nuser = \"ada\"\nEND\n";
+    let of = |start: &str| {
+        let tree = record.replace("START", start);
+        case(&[("clock.toml", "recorded_at = 1000\n"), ("root.tree", &tree)])
+    };
+    let dir = of("400.5");
+    open(&dir).unwrap();
+    let read: toml::Table = read(&dir, "run/nodewarden/jobs/7.toml").parse().unwrap();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_secs_f64();
+    let age = now - read["start"].as_float().unwrap();
+    assert!((599.5..700.0).contains(&age), "{age} s, recorded 599.5 s before");
+    assert_eq!(read["user"].as_str(), Some("ada"));
+    let error = open(&of("\"yesterday\"")).unwrap_err().to_string();
+    assert!(error.contains("7.toml: expected `start"), "{error}");
+}
+
+#[test]
 fn answers_of_netlink_come_with_their_step() {
     let dir = case(&[
         ("netlink", "> rdma 5\n"),

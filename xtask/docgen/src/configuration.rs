@@ -78,7 +78,9 @@ accept_user = false                   # believe lines that programs wrote; for t
 
 What is excluded is not touched. All of it may be left out: every device is read, but virtual functions.
 
-## Every key with its default
+## Every key of the daemon with its default
+
+The collectors' tables stand above.
 
 ```toml
 "#;

@@ -31,6 +31,7 @@ pub(super) const COMMANDS: &[(&str, i32)] = &[
     ("status --watch", 0),
     ("why", 0),
     ("job", 0),
+    ("job 4711", 0),
     ("check", 1),
 ];
 

@@ -17,6 +17,9 @@ const HEALTHCHECK: &str = "usr/libexec/nodewarden/healthcheck";
 /// Its documents.
 const DOC: &str = "usr/share/doc/nodewarden";
 
+/// What Prometheus may load.
+const RULES: &str = "alerts/jobs.rules.yml";
+
 /// Files of the repository and where they go.
 const FILES: &[(&str, &str)] = &[
     (
@@ -36,6 +39,7 @@ const FILES: &[(&str, &str)] = &[
         "etc/nodewarden/nodewarden.toml",
     ),
     ("packaging/healthcheck", HEALTHCHECK),
+    (RULES, "usr/share/doc/nodewarden/jobs.rules.yml"),
     (
         "packaging/deb/lintian-overrides",
         "usr/share/lintian/overrides/nodewarden",
@@ -248,6 +252,14 @@ mod tests {
             paragraph("Title\n\nCopyright\n\nText\n"),
             " Copyright\n .\n Text\n"
         );
+    }
+
+    #[test]
+    fn rules_for_prometheus_are_shipped_where_the_documents_say() {
+        let (from, to) = FILES.iter().find(|(from, _)| *from == RULES).unwrap();
+        assert!(cmd::root().join(from).is_file() && to.starts_with(DOC), "{from}");
+        let page = fs::read_to_string(cmd::root().join("docs/operations/prometheus.md")).unwrap();
+        assert!(page.contains(&format!("/{to}")), "{to}");
     }
 
     #[test]

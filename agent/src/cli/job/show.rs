@@ -144,17 +144,16 @@ pub(super) fn one(line: &Line, screen: &Screen) -> String {
 }
 
 fn result(line: &Line) -> &'static str {
-    match (line.ended, line.end) {
-        (None, _) => "running",
-        (Some(_), None) => "ended",
-        (Some(_), Some(_)) => line.result(),
+    match line.ended {
+        None => "running",
+        Some(_) => line.result(),
     }
 }
 
 fn paint(line: &Line) -> Paint {
     match result(line) {
         "completed_or_cancelled" => Paint::Good,
-        "running" | "ended" => Paint::Plain,
+        "running" | "unknown" => Paint::Plain,
         _ => Paint::Bad,
     }
 }

@@ -55,7 +55,7 @@ fn jobs_are_listed_with_what_they_used_and_how_they_ended() {
         found.unwrap_or_else(|| panic!("{job}: {text}")).to_owned()
     };
     for (job, words) in [
-        ("7", ["70 s", "ended", "75 %", "2.0 kWh"]),
+        ("7", ["70 s", "unknown", "75 %", "2.0 kWh"]),
         ("8", ["70 s", "killed", "75 %", "2.0 kWh"]),
         ("9", ["GPU-6f1c2f0e", "running", "75 %", "2.0 kWh"]),
     ] {
@@ -107,6 +107,8 @@ fn one_job_is_shown_in_full_and_only_what_is_known_of_it() {
         !text.contains("partition") && !text.contains("processors"),
         "{text}"
     );
+    let untold = show::one(find(&jobs, "7").unwrap(), &PLAIN);
+    assert!(untold.starts_with("job 7  unknown\n"), "{untold}");
     assert!(find(&jobs, "70").is_none());
     assert!(missing("70").contains("/var/lib/nodewarden"));
 }

@@ -142,7 +142,7 @@ fn hostile_content_stays_on_the_screen_and_drives_nothing() {
 
 #[test]
 fn a_name_picks_by_id_subject_or_their_beginning() {
-    let mut status = Status::of(&sample::page());
+    let mut status = Status::of(&sample::page(), sample::AT);
     let mut closed = incident();
     (closed.id, closed.closed, closed.subject_name) = ("zyxwvuts".to_owned(), Some(NOW), "GPU-2".to_owned());
     closed.subject = "gpu GPU-2".to_owned();
@@ -186,7 +186,7 @@ fn a_gpu_is_meant_by_what_status_and_other_tools_call_it() {
         index: index.to_owned(),
         ..GpuView::default()
     };
-    let mut status = Status::of(&sample::page());
+    let mut status = Status::of(&sample::page(), sample::AT);
     let incident = &mut status.view.incidents[0];
     incident.subject_name = UUID.to_owned();
     incident.pci = "0000:43:00.0".to_owned();

@@ -148,7 +148,7 @@ async fn gone(read: &mut (impl AsyncBufRead + Unpin)) {
 
 async fn answer<C: Core>(request: Request, uid: u32, core: &C) -> Reply {
     match request {
-        Request::Status => Reply::Status(Box::new(Status::of(&core.page()))),
+        Request::Status => Reply::Status(Box::new(Status::of(&core.page(), core.now()))),
         Request::Why { id: None } => {
             let page = core.page();
             let open = page.view.incidents.iter().filter(|i| i.closed.is_none());

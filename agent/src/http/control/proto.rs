@@ -161,9 +161,9 @@ pub struct LeaseView {
 }
 
 impl Status {
-    /// What a page holds.
-    pub fn of(page: &Page) -> Self {
-        let snapshot = &page.snapshot;
+    /// What a page holds. `now`: time since boot, of which ages are reckoned.
+    pub fn of(page: &Page, now: Duration) -> Self {
+        let snapshot = &page.snapshot.as_of(now);
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started: page.facts.started,

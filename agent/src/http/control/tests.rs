@@ -3,6 +3,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Status;
 use crate::exposition::{OwnFacts, Page, sample};
 use crate::http::fake::Fake;
 use crate::http::{Server, bind_control, spawn};
@@ -70,6 +71,11 @@ fn questions_and_orders() {
     let collectors = replies[0]["status"]["collectors"].as_array().unwrap();
     let test = collectors.iter().find(|c| c["name"] == "test").unwrap();
     assert_eq!(test["troubled"][0]["subject"], "pci c");
+    // Nothing was read for 100 s.
+    assert_eq!(
+        (&test["series"], &test["age_ms"]),
+        (&0.into(), &serde_json::Value::Null)
+    );
     assert_eq!(replies[1]["incidents"][0]["id"], "abcdefgh");
     assert_eq!(replies[2]["incidents"][0]["act"], "reboot");
     assert_eq!(replies[3]["refused"], "no incident zzzzzzzz");
@@ -81,6 +87,20 @@ fn questions_and_orders() {
     assert_eq!(orders.len(), 2);
     assert_eq!(orders[0].reason, "board ordered");
     assert!(!orders[0].by.is_empty());
+}
+
+/// The page is from when something was read last, which is up to a health tick ago.
+#[test]
+fn ages_are_those_of_the_moment_at_which_somebody_asks() {
+    let age = |now| {
+        let status = Status::of(&sample::page(), now);
+        let test = status.collectors.into_iter().find(|c| c.name == "test");
+        test.unwrap().age_ms
+    };
+    let read = age(sample::AT).unwrap();
+    assert_eq!(age(sample::AT + Duration::from_secs(12)), Some(read + 12_000));
+    // A clock that is behind the page makes nothing younger than it is.
+    assert_eq!(age(Duration::ZERO), Some(read));
 }
 
 #[test]

@@ -11,7 +11,6 @@ use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
 use super::{PLAIN, Routes, response};
-use crate::core::snapshot::Snapshot;
 use crate::exposition::encoder::METRICS;
 use crate::exposition::gzip::{self, Gzip};
 use crate::exposition::negotiate::gzip_accepted;
@@ -156,10 +155,7 @@ impl<C: Core> Routes<C> {
             live.late();
         }
         let mut page = Page::clone(&self.core.page());
-        page.snapshot = Arc::new(Snapshot {
-            at: self.core.now().max(page.snapshot.at),
-            ..Snapshot::clone(&page.snapshot)
-        });
+        page.snapshot = Arc::new(page.snapshot.as_of(self.core.now()));
         Arc::new(page)
     }
 }

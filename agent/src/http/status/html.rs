@@ -13,7 +13,7 @@ const STYLE: &str = include_str!("page.css");
 
 /// Nothing may be loaded or sent, and only our own style (by its digest) applies.
 pub(in crate::http) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; \
-     style-src 'sha256-yCjQrNZuIA0mRpoq4IGZNidH+Ed91oIQF5SMue64zKM='; \
+     style-src 'sha256-YOBpJjQCJ+CBvmEAfwveYQiAo8uqBDLiYljwMSk7d7c='; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Text in HTML. Characters that could hide or turn round what follows are shown as such.
@@ -157,7 +157,7 @@ fn gpus(all: &[GpuView], out: &mut String) -> fmt::Result {
     }
     out.push_str(
         "<h2>GPUs</h2>\n<div class=\"card\">\n<table>\n<tr><th>GPU<th class=\"n\">Busy<th class=\"n\">Memory\
-         <th class=\"n\">Heat<th class=\"n\">Power<th>State</tr>\n",
+         <th class=\"n\">Heat<th class=\"n\">Power<th>Jobs<th>State</tr>\n",
     );
     for gpu in all {
         let class = match (gpu.up, gpu.trouble.is_empty()) {
@@ -180,12 +180,13 @@ fn gpus(all: &[GpuView], out: &mut String) -> fmt::Result {
         write!(
             out,
             "<tr class=\"{class}\"><td>{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"n\">{}\
-             <td class=\"n\">{}<td><b>{}</b>",
+             <td class=\"n\">{}<td>{}<td><b>{}</b>",
             Text(index),
             number(gpu.utilization.map(|u| 100.0 * u), " %"),
             number(share, " %"),
             number(gpu.temperature, " °C"),
             number(gpu.power, " W"),
+            Text(gpu.jobs.join(", ")),
             Text(state),
         )?;
         if gpu.instances > 0 {

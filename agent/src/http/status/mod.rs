@@ -135,12 +135,7 @@ struct Worker {
 impl Report {
     /// What is public of a page. `now`: time since boot; `wall`: seconds since the epoch.
     pub(super) fn of(page: &Page, now: Duration, wall: i64, host: String) -> Self {
-        // As old as it is shown, not as old as it was taken.
-        let at = now.max(page.snapshot.at);
-        let snapshot = Snapshot {
-            at,
-            ..Snapshot::clone(&page.snapshot)
-        };
+        let snapshot = page.snapshot.as_of(now);
         let open = page.view.incidents.iter().filter(|i| i.closed.is_none());
         Self {
             version: VERSION,

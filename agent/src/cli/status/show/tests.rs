@@ -10,7 +10,7 @@ const NOW: Now = Now {
 };
 
 fn status() -> Status {
-    Status::of(&sample::page())
+    Status::of(&sample::page(), sample::AT)
 }
 
 #[test]
