@@ -250,9 +250,11 @@ proptest! {
     ) {
         let mut node = Node::default();
         for (job, gpu, code, second) in hits {
-            let gpu = gpu.to_string();
+            // Of one GPU each.
+            let (job, gpu) = (format!("{job}{gpu}"), gpu.to_string());
             let gpus = [gpu.as_str()];
-            node = node.hit((&job.to_string(), "ann", &gpus), i64::from(job), &gpu, code, second);
+            let start = job.parse().unwrap();
+            node = node.hit((&job, "ann", &gpus), start, &gpu, code, second);
             node.0.came(hit(code, second));
         }
         prop_assert!(node.0.runs().len() <= MAX_RUNS && node.0.waiting.len() <= MAX_WAITING);
