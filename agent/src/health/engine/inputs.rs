@@ -1,7 +1,5 @@
 //! What each input means.
 
-use std::time::Duration;
-
 use collectors::event::{Recovery, Xid, XidSource};
 use collectors::gpu::metrics as gpu;
 use collectors::{Cursor, Event, EventBody, PciAddress, Subject, kernel_log};
