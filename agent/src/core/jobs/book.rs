@@ -250,7 +250,7 @@ impl Book {
                 );
                 add(
                     &mut used.busy_seconds,
-                    moved.load.map(|load| load * seconds * owner.share),
+                    moved.busy_seconds.map(|busy| busy * owner.share),
                 );
                 for (reason, held) in &moved.throttle_seconds {
                     *used.throttle_seconds.entry(reason.clone()).or_default() += held * owner.share;
