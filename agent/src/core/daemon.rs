@@ -401,6 +401,7 @@ impl Daemon {
         let view = self.jobs.view();
         let is_due = !closed.is_empty() || !view.running.is_empty();
         closed.into_iter().for_each(|line| self.keeper.line(line));
+        self.jobs.unwritten(self.keeper.unwritten());
         if let Some(book) = is_due.then(|| jobs::kept(&self.jobs, &self.boot)).flatten() {
             self.keeper.book(book);
         }

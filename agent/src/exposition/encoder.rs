@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use collectors::{Value, slurm};
+use collectors::Value;
 
 use super::own::live::Live;
 use super::plan::{self, Plan};
@@ -167,9 +167,8 @@ impl Kept {
         self.dropped.clear();
         let parts = self.plans.iter_mut().zip(&mut self.shown);
         for ((plan, groups), (collector, wanted)) in parts.zip(collectors.iter().zip(&self.schema.wanted)) {
-            let of_jobs = collector.spec.name == slurm::SPEC.name;
             let shown = |d: &DeviceState| {
-                d.shown(snapshot.at, collector.max_age()) && !(of_jobs && hidden.device(&d.subject))
+                d.shown(snapshot.at, collector.max_age()) && !hidden.device(collector.spec.name, &d.subject)
             };
             if !plan.fits(collector, shown) {
                 *plan = Plan::new(collector, wanted, page.is_none(), shown);

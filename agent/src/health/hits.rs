@@ -203,12 +203,16 @@ impl Times {
 pub(super) struct Suspicion<'a> {
     /// The runs that speak against it.
     pub runs: Vec<&'a Victim>,
-    /// It rests on jobs of several users alone, which had perhaps no other GPU to compare with.
+    /// It rests on jobs of several users alone, few of which had another GPU to compare with.
     pub by_users: bool,
 }
 
 /// Jobs of one user that must have failed on a GPU, with others of theirs beside it well: they may run one program.
 const OF_ONE_USER: usize = 3;
+/// Users whose jobs must have failed, where one of these had another GPU to compare with;
+const USERS: usize = 2;
+/// and where none had. Jobs of one GPU are often all on the first, and so are all programs that fail.
+const USERS_ALONE: usize = 3;
 /// Runs of one job.
 const RUNS: usize = 2;
 /// Occasions within one run.
@@ -252,7 +256,8 @@ pub(super) fn suspicion<'a>(
         comes_again || compared.iter().filter(|other| other.run.job == v.run.job).count() >= RUNS
     };
     let by_comparison = submissions.len() >= OF_ONE_USER || compared.iter().any(again);
-    (by_comparison || users.len() >= 2).then_some(Suspicion {
+    let enough = if compared.is_empty() { USERS_ALONE } else { USERS };
+    (by_comparison || users.len() >= enough).then_some(Suspicion {
         runs,
         by_users: !by_comparison,
     })

@@ -8,6 +8,8 @@ use collectors::Event;
 
 /// A line that is older when it is read says nothing about now: it counts only where the node itself agrees.
 const STALE: Duration = Duration::from_secs(15 * 60);
+/// What comes as it happens began no longer ago than this: it is folded, and passes through two processes.
+const PROMPT: Duration = Duration::from_secs(5);
 /// How long lines of a log that has not been read to its end wait for the rest.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -93,18 +95,28 @@ impl Log {
         !self.replayed && self.is_followed()
     }
 
-    /// When an event happened at the earliest, as time since boot: it may be read long after.
-    pub(super) fn earliest(&self, event: &Event, now: Duration) -> Duration {
+    /// Whether an event happens when it comes. Others than the log's always do.
+    fn is_now(&self, event: &Event, of_log: bool) -> bool {
+        !event.history && (!of_log || self.is_live())
+    }
+
+    /// When an event happened at the earliest, as time since boot: it may be read long after. What comes as it happens is
+    /// of now: the log's clock and ours drift apart by minutes over weeks.
+    pub(super) fn earliest(&self, event: &Event, of_log: bool, now: Duration) -> Duration {
         if self.replayed {
             return now;
         }
-        Duration::from_micros(event.at_us).min(now)
+        if self.is_now(event, of_log) {
+            return now.saturating_sub(PROMPT);
+        }
+        let late = Duration::from_secs(u64::from(event.count > 1));
+        Duration::from_micros(event.at_us).min(now).saturating_sub(late)
     }
 
-    /// When an event happened, by the wall clock: a line may be read long after it was printed. Time in which the node
-    /// was suspended is not known and counts as none.
-    pub(super) fn wall(&self, event: &Event, now: Duration, wall: i64) -> i64 {
-        if self.replayed {
+    /// When an event happened, by the wall clock: now, or by the line's own clock where it may have been printed long
+    /// before. Time in which the node was suspended is not known and counts as none.
+    pub(super) fn wall(&self, event: &Event, of_log: bool, now: Duration, wall: i64) -> i64 {
+        if self.replayed || self.is_now(event, of_log) {
             return wall;
         }
         let age = now.saturating_sub(Duration::from_micros(event.at_us));

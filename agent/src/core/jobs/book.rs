@@ -48,7 +48,7 @@ pub struct Book {
 }
 
 impl Book {
-    /// With what was kept of the last run: lines that were written, to be shown.
+    /// With what was kept of the last run: lines that were written, to be shown. Those that were not are closed anew.
     pub fn remember(&mut self, lines: impl IntoIterator<Item = Line>) {
         self.lines.remember(lines);
     }
@@ -118,6 +118,11 @@ impl Book {
     /// The lines that were closed since the last call, in order.
     pub fn closed(&mut self) -> Vec<Arc<Line>> {
         self.lines.closed()
+    }
+
+    /// Takes over which of those are not written yet, to be kept with the sums.
+    pub fn unwritten(&mut self, lines: Vec<Arc<Line>>) {
+        self.lines.unwritten(lines);
     }
 
     /// What is shown.
@@ -245,7 +250,7 @@ impl Book {
                 );
                 add(
                     &mut used.busy_seconds,
-                    moved.load.map(|load| load * seconds * owner.share),
+                    moved.busy_seconds.map(|busy| busy * owner.share),
                 );
                 for (reason, held) in &moved.throttle_seconds {
                     *used.throttle_seconds.entry(reason.clone()).or_default() += held * owner.share;

@@ -59,6 +59,8 @@ pub(super) struct Ended {
     /// What epilogs told of jobs that had not been seen to end.
     told: BTreeMap<String, Epilog>,
     pub(super) results: BTreeMap<String, u64>,
+    /// Closed, and not written when the sums were: a disk may hang for longer than the daemon lives.
+    unwritten: Vec<Arc<Line>>,
     /// The last, to be shown. They stand in a file of their own.
     #[serde(skip)]
     pub(super) last: VecDeque<Arc<Line>>,
@@ -68,10 +70,23 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// With what was kept of the last run: lines that were written, to be shown.
+    /// With what was kept of the last run: lines that were written, to be shown. Those that were not are closed anew.
     pub(super) fn remember(&mut self, lines: impl IntoIterator<Item = Line>) {
-        self.last.extend(lines.into_iter().map(Arc::new));
+        let lines: Vec<Arc<Line>> = lines.into_iter().map(Arc::new).collect();
+        let mut unwritten = std::mem::take(&mut self.unwritten);
+        // They are written in order, and some were after the sums.
+        let is_written = |line: &Arc<Line>| lines.iter().any(|known| is_same(known, line));
+        let written = unwritten.iter().rposition(is_written).map_or(0, |at| at + 1);
+        unwritten.drain(..written);
+        self.last.extend(lines);
+        self.last.extend(unwritten.iter().cloned());
+        self.closed.extend(unwritten);
         self.shorten();
+    }
+
+    /// Takes over which lines are not written yet.
+    pub(super) fn unwritten(&mut self, lines: Vec<Arc<Line>>) {
+        self.unwritten = lines;
     }
 
     /// An epilog tells how its job ended.
@@ -165,4 +180,11 @@ impl Ended {
         let more = self.last.len().saturating_sub(SHOWN);
         self.last.drain(..more);
     }
+}
+
+/// Whether both are of one run.
+fn is_same(a: &Line, b: &Line) -> bool {
+    let is_near = |a: f64, b: f64| (a - b).abs() < SAME;
+    let ended = a.ended.zip(b.ended).is_some_and(|(a, b)| is_near(a, b));
+    a.job == b.job && is_near(a.began, b.began) && ended
 }

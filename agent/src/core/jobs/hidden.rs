@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use collectors::slurm::metrics::{JOB_INFO, JOB_START};
 use collectors::slurm::{self, MAX_JOBS};
-use collectors::{Settings, Subject};
+use collectors::{Settings, Subject, tasks};
 
 use super::line::Line;
 use crate::config::Config;
@@ -65,8 +65,19 @@ impl Hidden {
             .collect();
         all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)).then(a.2.cmp(b.2)));
         let jobs: BTreeSet<String> = all.iter().skip(max).map(|(.., job)| (*job).to_owned()).collect();
-        let theirs = subjects.into_iter().filter(|(job, _)| jobs.contains(*job));
-        let subjects = theirs.map(|(_, subject)| subject.name.clone()).collect();
+        if jobs.is_empty() {
+            return Self::default();
+        }
+        // Its list is another one, which may have jobs that are not known yet.
+        let blocked = snapshot.collector(tasks::SPEC.name).into_iter();
+        let blocked = blocked.flat_map(|c| c.samples(snapshot.at)).filter_map(|sample| {
+            let [job, ..] = sample.labels else { return None };
+            Some((job.as_str(), sample.subject))
+        });
+        let shown: BTreeSet<&str> = all.iter().take(max).map(|(.., job)| *job).collect();
+        let subjects = subjects.into_iter().filter(|(job, _)| jobs.contains(*job));
+        let subjects = subjects.chain(blocked.filter(|(job, _)| !shown.contains(job)));
+        let subjects = subjects.map(|(_, subject)| subject.name.clone()).collect();
         Self { jobs, subjects }
     }
 
@@ -75,9 +86,10 @@ impl Hidden {
         self.jobs.contains(job)
     }
 
-    /// Whether a device of a collector is such a job.
-    pub fn device(&self, subject: &Subject) -> bool {
-        !self.subjects.is_empty() && self.subjects.contains(&subject.name)
+    /// Whether a device of that collector is such a job.
+    pub fn device(&self, collector: &str, subject: &Subject) -> bool {
+        let is_of_jobs = [slurm::SPEC.name, tasks::SPEC.name].contains(&collector);
+        is_of_jobs && self.subjects.contains(&subject.name)
     }
 
     /// How many there are.

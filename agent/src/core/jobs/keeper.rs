@@ -1,4 +1,5 @@
-//! The thread that writes what jobs have used. Disks hang: what waits for one is bounded.
+//! The threads that write what jobs have used, one for each file. Disks hang: what waits for one is bounded, and the sums,
+//! which lie in memory, do not wait for it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,19 +10,14 @@ use super::line::Line;
 
 /// So many lines wait; a line has about a kilobyte.
 const MOST: usize = 4096;
-
-/// What is to be kept.
-#[derive(Debug, PartialEq)]
-pub(super) enum Kept {
-    /// A job has ended.
-    Line(Arc<Line>),
-    /// The sums of those that run.
-    Book(String),
-}
+/// So many of those are kept beside the sums, the oldest.
+const BESIDE: usize = 1024;
 
 #[derive(Debug, Default)]
 struct Waiting {
     lines: VecDeque<Arc<Line>>,
+    /// Taken, and not on the disk yet.
+    writing: Option<Arc<Line>>,
     /// The newest takes the place of one that still waits.
     book: Option<String>,
     dropped: u64,
@@ -29,20 +25,39 @@ struct Waiting {
     is_full: bool,
 }
 
+#[derive(Debug, Default)]
+struct Shared {
+    waiting: Mutex<Waiting>,
+    line: Condvar,
+    book: Condvar,
+}
+
 /// Takes what is to be kept, without waiting for the disk.
 #[derive(Clone, Debug, Default)]
-pub struct Keeper(Arc<(Mutex<Waiting>, Condvar)>);
+pub struct Keeper(Arc<Shared>);
 
 impl Keeper {
-    /// Starts the thread, which ends with the process.
-    pub(super) fn start(mut write: impl FnMut(&Kept) + Send + 'static) -> io::Result<Self> {
+    /// Starts the threads, which end with the process. One is given lines of jobs that have ended, the other the sums of
+    /// those that run.
+    pub(super) fn start(
+        mut write_line: impl FnMut(&Line) + Send + 'static,
+        mut write_book: impl FnMut(&str) + Send + 'static,
+    ) -> io::Result<Self> {
         let keeper = Self::default();
-        let kept = keeper.clone();
+        let lines = keeper.clone();
         thread::Builder::new().name("jobs".to_owned()).spawn(move || {
             loop {
-                write(&kept.next());
+                write_line(&lines.next_line());
             }
         })?;
+        let books = keeper.clone();
+        thread::Builder::new()
+            .name("job-sums".to_owned())
+            .spawn(move || {
+                loop {
+                    write_book(&books.next_book());
+                }
+            })?;
         Ok(keeper)
     }
 
@@ -61,13 +76,20 @@ impl Keeper {
             }
         }
         drop(waiting);
-        self.0.1.notify_one();
+        self.0.line.notify_one();
+    }
+
+    /// Lines that are not written yet, the oldest first.
+    pub fn unwritten(&self) -> Vec<Arc<Line>> {
+        let waiting = self.lock();
+        let all = waiting.writing.iter().chain(&waiting.lines);
+        all.take(BESIDE).cloned().collect()
     }
 
     /// Has the sums of the jobs that run written, in the place of older ones.
     pub fn book(&self, text: String) {
         self.lock().book = Some(text);
-        self.0.1.notify_one();
+        self.0.book.notify_one();
     }
 
     /// How many lines were lost since the start.
@@ -76,24 +98,34 @@ impl Keeper {
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for something to write: lines first, so that a job that is no more among the sums has its line.
-    fn next(&self) -> Kept {
+    fn next_line(&self) -> Arc<Line> {
         let mut waiting = self.lock();
+        waiting.writing = None;
         loop {
             if let Some(line) = waiting.lines.pop_front() {
                 if std::mem::take(&mut waiting.is_full) {
                     let dropped = waiting.dropped;
                     tracing::warn!(dropped, "the disk takes lines of jobs again; so many were lost");
                 }
-                return Kept::Line(line);
+                waiting.writing = Some(Arc::clone(&line));
+                return line;
             }
+            let woken = self.0.line.wait(waiting);
+            waiting = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn next_book(&self) -> String {
+        let mut waiting = self.lock();
+        loop {
             if let Some(book) = waiting.book.take() {
-                return Kept::Book(book);
+                return book;
             }
-            waiting = self.0.1.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+            let woken = self.0.book.wait(waiting);
+            waiting = woken.unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -115,39 +147,60 @@ mod tests {
     }
 
     #[test]
-    fn while_the_disk_hangs_lines_wait_up_to_a_bound_and_of_the_sums_the_newest() {
+    fn while_the_disk_hangs_lines_wait_up_to_a_bound_and_the_sums_do_not() {
         let ((wrote, written), (go, disk)) = (channel(), channel::<()>());
-        let keeper = Keeper::start(move |kept| {
-            let kept = match kept {
-                Kept::Line(line) => Kept::Line(Arc::clone(line)),
-                Kept::Book(text) => Kept::Book(text.clone()),
-            };
-            crate::ignore(wrote.send(kept));
-            // It hangs until the other end is dropped.
-            crate::ignore(disk.recv());
-        });
-        let keeper = keeper.unwrap();
-        keeper.book("first".to_owned());
-        assert_eq!(
-            written.recv_timeout(PATIENCE).unwrap(),
-            Kept::Book("first".to_owned())
+        let (summed, sums) = channel();
+        let keeper = Keeper::start(
+            move |line| {
+                crate::ignore(wrote.send(line.job.clone()));
+                // It hangs until the other end is dropped.
+                crate::ignore(disk.recv());
+            },
+            move |book| crate::ignore(summed.send(book.to_owned())),
         );
-        for n in 0..MOST + 10 {
+        let keeper = keeper.unwrap();
+        keeper.line(line(0));
+        assert_eq!(written.recv_timeout(PATIENCE).unwrap(), "0");
+        for n in 1..=MOST + 10 {
             keeper.line(line(n));
-            keeper.book(n.to_string());
         }
-        assert_eq!(keeper.dropped(), 10);
-        assert_eq!(keeper.lock().lines.len(), MOST);
+        assert_eq!((keeper.dropped(), keeper.lock().lines.len()), (10, MOST));
+        let unwritten: Vec<_> = (0..BESIDE).map(line).collect();
+        assert_eq!(keeper.unwritten(), unwritten, "with the one that hangs");
+        for n in ["1", "2"] {
+            keeper.book(n.to_owned());
+            assert_eq!(sums.recv_timeout(PATIENCE).unwrap(), n);
+        }
         drop(go);
-        let rest: Vec<Kept> = (0..=MOST)
+        let rest: Vec<String> = (1..=MOST)
             .map(|_| written.recv_timeout(PATIENCE).unwrap())
             .collect();
-        let lines = (0..MOST).map(|n| Kept::Line(line(n)));
-        let newest = Kept::Book((MOST + 9).to_string());
-        assert_eq!(rest, lines.chain([newest]).collect::<Vec<_>>());
+        assert_eq!(rest, (1..=MOST).map(|n| n.to_string()).collect::<Vec<_>>());
         // It is in order again.
         keeper.line(line(1));
-        assert_eq!(written.recv_timeout(PATIENCE).unwrap(), Kept::Line(line(1)));
+        assert_eq!(written.recv_timeout(PATIENCE).unwrap(), "1");
+        let all = || Ok(keeper.unwritten().is_empty().then_some(()));
+        testkit::wait::until("everything to be written", PATIENCE, all).unwrap();
         assert_eq!(keeper.dropped(), 10);
+    }
+
+    #[test]
+    fn of_sums_that_wait_the_newest_is_written() {
+        let ((wrote, written), (go, disk)) = (channel(), channel::<()>());
+        let keeper = Keeper::start(
+            |_| {},
+            move |book| {
+                crate::ignore(wrote.send(book.to_owned()));
+                crate::ignore(disk.recv());
+            },
+        );
+        let keeper = keeper.unwrap();
+        keeper.book("first".to_owned());
+        assert_eq!(written.recv_timeout(PATIENCE).unwrap(), "first");
+        for n in 0..10 {
+            keeper.book(n.to_string());
+        }
+        drop(go);
+        assert_eq!(written.recv_timeout(PATIENCE).unwrap(), "9");
     }
 }

@@ -7,7 +7,7 @@ use collectors::BootId;
 use serde::{Deserialize, Serialize};
 
 use super::book::Book;
-use super::keeper::{Keeper, Kept};
+use super::keeper::Keeper;
 use super::line::Line;
 use crate::sys::store;
 
@@ -28,33 +28,45 @@ fn book_path(run_dir: &Path) -> PathBuf {
     run_dir.join("jobs.json")
 }
 
-/// Starts the thread that keeps them.
+/// Starts the threads that keep them.
 ///
 /// # Errors
-/// When it cannot be started.
+/// When one cannot be started.
 pub fn start(state_dir: &Path, run_dir: &Path) -> io::Result<Keeper> {
-    let (lines, book) = (lines_path(state_dir), book_path(run_dir));
-    let mut is_failing = [false; 2];
-    Keeper::start(move |kept| {
-        let [line_fails, book_fails] = &mut is_failing;
-        let (path, done, fails) = match kept {
-            Kept::Line(line) => (&lines, append(&lines, line), line_fails),
-            Kept::Book(text) => {
-                let done = store::replace(&book, text.as_bytes(), 0o600, false);
-                (&book, done, book_fails)
-            }
-        };
+    let mut lines = Target::new(lines_path(state_dir));
+    let mut book = Target::new(book_path(run_dir));
+    Keeper::start(
+        move |line| lines.write(|path| append(path, line)),
+        move |text| book.write(|path| store::replace(path, text.as_bytes(), 0o600, false)),
+    )
+}
+
+/// A file, and whether it could not be written of late: that is said once.
+struct Target {
+    path: PathBuf,
+    is_failing: bool,
+}
+
+impl Target {
+    fn new(path: PathBuf) -> Self {
+        let is_failing = false;
+        Self { path, is_failing }
+    }
+
+    fn write(&mut self, write: impl FnOnce(&Path) -> io::Result<()>) {
+        let path = self.path.display();
+        let done = write(&self.path);
         match &done {
-            Err(error) if !*fails => {
-                tracing::error!(path = %path.display(), %error, "what jobs have used is not written");
+            Err(error) if !self.is_failing => {
+                tracing::error!(%path, %error, "what jobs have used is not written");
             }
-            Ok(()) if *fails => {
-                tracing::info!(path = %path.display(), "what jobs have used is written again");
+            Ok(()) if self.is_failing => {
+                tracing::info!(%path, "what jobs have used is written again");
             }
             _ => {}
         }
-        *fails = done.is_err();
-    })
+        self.is_failing = done.is_err();
+    }
 }
 
 fn append(path: &Path, line: &Line) -> io::Result<()> {
@@ -67,7 +79,13 @@ fn append(path: &Path, line: &Line) -> io::Result<()> {
 /// The last lines that were written, oldest first. What cannot be read is said and left out.
 pub fn recall(state_dir: &Path) -> Vec<Line> {
     let path = lines_path(state_dir);
-    let text = match store::tail(&path, TAIL) {
+    // The newest file may have just begun.
+    let older = path.with_extension("jsonl.1");
+    [older, path].iter().flat_map(|path| recall_of(path)).collect()
+}
+
+fn recall_of(path: &Path) -> Vec<Line> {
+    let text = match store::tail(path, TAIL) {
         Ok(text) => text.unwrap_or_default(),
         Err(error) => {
             tracing::warn!(path = %path.display(), %error, "lines of jobs cannot be read back");
@@ -141,6 +159,9 @@ mod tests {
         store::append(&path, b"{\"job\":\"8", 0o640, (MOST, OLDER)).unwrap();
         append(&path, &line(9)).unwrap();
         assert_eq!(recall(dir.path()), [line(7), line(9)]);
+        // The next one begins a new file.
+        store::append(&path, b"{\"job\":\"10\"}\n", 0o640, (1, OLDER)).unwrap();
+        assert_eq!(recall(dir.path()), [line(7), line(9), line(10)]);
     }
 
     #[test]

@@ -47,8 +47,8 @@ mod pairs {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Moved {
     pub(super) energy_joules: Option<f64>,
-    /// 0 to 1: as it was read last, else as it is now.
-    pub(super) load: Option<f64>,
+    /// For how long it had work, in seconds.
+    pub(super) busy_seconds: Option<f64>,
     pub(super) throttle_seconds: BTreeMap<String, f64>,
 }
 
@@ -67,7 +67,6 @@ impl Meters {
     pub(super) fn gpu(&self, now: &Counters, gpu: &str, since: Duration) -> Moved {
         let key = (gpu.to_owned(), String::new(), String::new());
         let is_theirs = |at: Duration| at + APART >= since;
-        let load = self.busy.get(&key).filter(|(_, at)| is_theirs(*at));
         let mut throttle_seconds = BTreeMap::new();
         for (reason, (seconds, from)) in now.throttle.range(key.clone()..).map_while(|(k, to)| {
             let is_it = k.0 == gpu && k.1.is_empty();
@@ -81,9 +80,18 @@ impl Meters {
         let energy = energy.and_then(|to| moved(&self.energy, &key, *to));
         Moved {
             energy_joules: energy.filter(|(_, from)| is_theirs(*from)).map(|(by, _)| by),
-            load: load.or_else(|| now.busy.get(&key)).map(|(load, _)| *load),
+            busy_seconds: self.busy_seconds(now, &key, since),
             throttle_seconds,
         }
+    }
+
+    /// A load lasts until the next one is read: of a GPU that is lost none is.
+    fn busy_seconds(&self, now: &Counters, key: &Key, since: Duration) -> Option<f64> {
+        let (_, at) = now.busy.get(key)?;
+        let (load, read) = self.busy.get(key)?;
+        let from = (*read).max(since);
+        let is_theirs = *read + APART >= since && at.saturating_sub(*read) <= BLIND;
+        is_theirs.then(|| load * at.saturating_sub(from).as_secs_f64())
     }
 
     /// What moved on ports.

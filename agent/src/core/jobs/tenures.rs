@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::counters::Counters;
 use super::meters::BLIND;
 use super::sight::Sight;
+use crate::core::derive::jobs::device;
 use crate::core::derive::owners::Owner;
 
 /// The owners of one GPU.
@@ -62,7 +63,7 @@ impl Tenures {
         }
         for (gpu, tenure) in &self.0 {
             let is_read = counters.gpus.contains_key(gpu);
-            if !is_read && (at.saturating_sub(tenure.read) > BLIND || tenure.is_named_by_others(sight)) {
+            if !is_read && (at.saturating_sub(tenure.read) > BLIND || tenure.is_named_by_others(gpu, sight)) {
                 continue;
             }
             for owner in &tenure.owners {
@@ -108,14 +109,9 @@ impl Tenure {
         }
     }
 
-    /// Whether the rules of a job that is none of its owners name it: whose it is has changed, though it is not read.
-    fn is_named_by_others(&self, sight: &Sight<'_>) -> bool {
-        let is_it = |device: &str| {
-            let minor = device
-                .strip_prefix("nvidia")
-                .and_then(|rest| rest.split('/').next());
-            minor.is_some_and(|minor| minor == self.minor)
-        };
+    /// Whether a job that is none of its owners was given it: whose it is has changed, though it is not read.
+    fn is_named_by_others(&self, gpu: &str, sight: &Sight<'_>) -> bool {
+        let is_it = |name: &str| name == gpu || device(name).is_some_and(|(minor, _)| minor == self.minor);
         let is_other = |job: &str| self.owners.iter().all(|owner| owner.job != job);
         sight
             .devices()

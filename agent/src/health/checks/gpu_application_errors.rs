@@ -19,7 +19,7 @@ use crate::health::xids::{Class, Table};
 pub static CHECK: Check = Check {
     id: "gpu-application-errors",
     subject: SubjectKind::Gpu,
-    condition: "Within 24 hours Xids that are a program's fault by their class hit one GPU in jobs of two users, in three submissions of one, in two runs of one job that was requeued, or with one code on three occasions of one run, a minute apart. Of one user, only runs count in which another GPU of the node was in use and had none; and none of a user who had some on another GPU of the node, nor runs with an Xid of the hardware. Where jobs of two users alone speak against half of the GPUs or more, it is the programs. Whose a GPU was is known by Slurm's own rules alone, and an Xid that may be one of several runs' is nobody's.",
+    condition: "Within 24 hours Xids that are a program's fault by their class hit one GPU in jobs of two users where one of these had another GPU of the node in use, in jobs of three users, in three submissions of one, in two runs of one job that was requeued, or with one code on three occasions of one run, a minute apart. Of one user, only runs count in which another GPU of the node was in use and had none; and none of a user who had some on another GPU of the node, nor runs with an Xid of the hardware. Where jobs of several users alone speak against half of the GPUs or more, it is the programs. Whose a GPU was is known by Slurm's own rules alone, and an Xid that may be one of several runs' is nobody's.",
     scope: Scope::Node,
     // Nothing but statistics: a person has the GPU tested before it is taken from anybody.
     ceiling: Mode::Comment,

@@ -1,7 +1,5 @@
 //! What each input means.
 
-use std::time::Duration;
-
 use collectors::event::{Recovery, Xid, XidSource};
 use collectors::gpu::metrics as gpu;
 use collectors::{Cursor, Event, EventBody, PciAddress, Subject, kernel_log};
@@ -81,7 +79,7 @@ impl Engine {
         let is_old = event.history || (of_log && self.log.is_stale(event, now));
         self.out.acknowledge = true;
         self.state.cursors.insert(collector.to_owned(), cursor);
-        let wall = self.log.wall(event, now, self.now.wall);
+        let wall = self.log.wall(event, of_log, now, self.now.wall);
         self.when = if is_old { When::Long } else { When::At(wall) };
         let count = event.count.max(1);
         // The clock of the kernel's log is not the one of the other source: over weeks they drift apart by minutes.
@@ -185,12 +183,12 @@ impl Engine {
             return;
         }
         if new > 0 && row.class != Class::Info {
-            let from = self.log.earliest(event, self.now.boottime);
+            let of_log = xid.source == XidSource::KernelLog;
             self.state.memory.hits.came(Hit {
                 pci: xid.pci.clone(),
                 code: xid.code,
                 instance: xid.instance(),
-                from: from.saturating_sub(told_late(event, xid)),
+                from: self.log.earliest(event, of_log, self.now.boottime),
                 to: self.now.boottime,
                 count: new,
             });
@@ -327,16 +325,6 @@ impl Engine {
             (true, false) => "; the drain is being lifted",
         }
     }
-}
-
-/// How long before its time stamp an event may have begun: the library tells seconds late, and a folded flood has the time
-/// of its last line.
-fn told_late(event: &Event, xid: &Xid) -> Duration {
-    Duration::from_secs(match (xid.source, event.count) {
-        (XidSource::Nvml, _) => 5,
-        (XidSource::KernelLog, 2..) => 1,
-        (XidSource::KernelLog, _) => 0,
-    })
 }
 
 /// The line without a code says the same as the code.

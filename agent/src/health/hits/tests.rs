@@ -66,7 +66,7 @@ const NONE: [&str; 0] = [];
 
 #[test]
 fn jobs_of_two_users_speak_against_a_gpu_and_jobs_of_one_do_not() {
-    let one = |node: Node| node.hit(("7", "ann", &["a"]), 0, "a", 31, 10);
+    let one = |node: Node| node.hit(("7", "ann", &["a", "b"]), 0, "a", 31, 10);
     assert_eq!(one(Node::default()).against("a"), NONE);
     let two = one(Node::default()).hit(("8", "bob", &["a"]), 500, "a", 13, 600);
     assert_eq!(two.against("a"), ["7", "8"]);
@@ -75,6 +75,18 @@ fn jobs_of_two_users_speak_against_a_gpu_and_jobs_of_one_do_not() {
     // Whose the second is, is not known.
     let hidden = one(Node::default()).hit(("8", "", &["a"]), 500, "a", 13, 600);
     assert_eq!(hidden.against("a"), NONE);
+}
+
+/// Slurm gives the first GPU to whoever wants one: all that fails is on it.
+#[test]
+fn without_another_gpu_in_use_it_takes_three_users() {
+    let alone = Node::default()
+        .hit(("7", "ann", &["a"]), 0, "a", 31, 10)
+        .hit(("8", "bob", &["a"]), 500, "a", 13, 600)
+        .hit(("9", "bob", &["a"]), 700, "a", 13, 800);
+    assert_eq!(alone.against("a"), NONE);
+    let three = alone.hit(("10", "cid", &["a"]), 900, "a", 31, 1000);
+    assert_eq!(three.against("a"), ["7", "8", "9", "10"]);
 }
 
 #[test]
@@ -110,7 +122,7 @@ fn parts_of_one_submission_are_one() {
 #[test]
 fn a_program_that_fails_on_other_gpus_too_says_nothing() {
     let everywhere = |gpus: &[&str]| {
-        let node = Node::default().hit(("8", "bob", &["a"]), 0, "a", 31, 10);
+        let node = Node::default().hit(("8", "bob", &["a", "b"]), 0, "a", 31, 10);
         gpus.iter().fold(node, |node, gpu| {
             node.hit(("7", "ann", &["a", "b"]), 0, gpu, 31, 20)
         })
@@ -131,13 +143,9 @@ fn what_follows_from_a_fault_of_the_hardware_is_not_counted() {
     assert_eq!(node.against("a"), ["7", "8"]);
     let fallen = node.hit(("8", "bob", &["a", "b"]), 500, "b", 79, 601);
     assert_eq!(fallen.against("a"), NONE);
-    let no_class = Node::default().hit(("7", "ann", &["a"]), 0, "a", 45, 10).hit(
-        ("8", "bob", &["a"]),
-        500,
-        "a",
-        45,
-        600,
-    );
+    let no_class = Node::default()
+        .hit(("7", "ann", &["a", "b"]), 0, "a", 45, 10)
+        .hit(("8", "bob", &["a"]), 500, "a", 45, 600);
     assert_eq!(no_class.against("a"), NONE);
 }
 
@@ -185,13 +193,9 @@ fn within_one_run_the_third_occasion_counts_and_a_burst_is_one() {
 #[test]
 fn it_ages_and_ends_with_a_reset_of_its_gpu_or_another_boot() {
     let two = || {
-        Node::default().hit(("7", "ann", &["a"]), 0, "a", 31, HOUR).hit(
-            ("8", "bob", &["a"]),
-            0,
-            "a",
-            31,
-            10 * HOUR,
-        )
+        Node::default()
+            .hit(("7", "ann", &["a", "b"]), 0, "a", 31, HOUR)
+            .hit(("8", "bob", &["a"]), 0, "a", 31, 10 * HOUR)
     };
     let mut node = two();
     node.0.age(25 * HOUR * 1000);
@@ -246,9 +250,11 @@ proptest! {
     ) {
         let mut node = Node::default();
         for (job, gpu, code, second) in hits {
-            let gpu = gpu.to_string();
+            // Of one GPU each.
+            let (job, gpu) = (format!("{job}{gpu}"), gpu.to_string());
             let gpus = [gpu.as_str()];
-            node = node.hit((&job.to_string(), "ann", &gpus), i64::from(job), &gpu, code, second);
+            let start = job.parse().unwrap();
+            node = node.hit((&job, "ann", &gpus), start, &gpu, code, second);
             node.0.came(hit(code, second));
         }
         prop_assert!(node.0.runs().len() <= MAX_RUNS && node.0.waiting.len() <= MAX_WAITING);

@@ -77,6 +77,81 @@ fn who_comes_to_a_gpu_that_is_not_read_ends_what_is_known_of_it() {
     assert_eq!(energy, [Some(50.0), Some(50.0)]);
 }
 
+/// As where Slurm's rules cannot be read, and prologs say who has what.
+#[test]
+fn who_is_given_a_gpu_that_is_not_read_ends_what_is_known_of_it_too() {
+    for (evidence, device, first_has) in [
+        ("hook", "nvidia0", 200.0),
+        ("mapping_file", "GPU-0", 200.0),
+        ("hook", "nvidia1", 400.0),
+        // Users may change what their tasks were told.
+        ("step_environment", "nvidia0", 400.0),
+    ] {
+        let (mut book, node) = (Book::default(), Node::new());
+        let first = node.with("7", &["nvidia0"]);
+        take(&mut book, &first, START);
+        take(&mut book, &first.joules([1200.0, 2000.0]), START + 10.0);
+        let both = first.given("8", evidence, &[device]);
+        take(&mut book, &both.without_gpus(), START + 20.0);
+        let lines = take(&mut book, &node.joules([1400.0, 2000.0]), START + 30.0);
+        assert_eq!(
+            (lines[0].job.as_str(), lines[0].gpu_energy_joules),
+            ("7", Some(first_has)),
+            "{evidence} {device}"
+        );
+    }
+}
+
+#[test]
+fn a_gpu_that_is_lost_is_not_busy_and_one_that_was_not_read_once_is() {
+    let (mut book, node) = (Book::default(), Node::new());
+    let both = node.with("7", &["nvidia0"]).with("8", &["nvidia1"]);
+    let mut lost = both.clone();
+    lost.gpus[1].3 = f64::NAN;
+    take(&mut book, &both, START);
+    take(&mut book, &both, START + 10.0);
+    for seconds in [20.0, 30.0, 40.0] {
+        take(&mut book, &lost, START + seconds);
+    }
+    let busy = |book: &Book| {
+        book.view()
+            .running
+            .iter()
+            .map(|l| l.gpu_busy_seconds)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        busy(&book),
+        [Some(20.0), Some(10.0)],
+        "no more than its neighbour"
+    );
+    take(&mut book, &both, START + 50.0);
+    assert_eq!(busy(&book), [Some(25.0), Some(50.0)], "it was only not read");
+}
+
+#[test]
+fn what_a_line_rests_on_is_the_best_that_there_ever_was() {
+    let (mut book, node) = (Book::default(), Node::new());
+    let words = [
+        "step_environment",
+        "mapping_file",
+        "hook",
+        "mapping_file",
+        "step_environment",
+    ];
+    let best = ["step_environment", "mapping_file", "hook", "hook", "hook"];
+    let mut at = START;
+    for (word, best) in words.into_iter().zip(best) {
+        take(&mut book, &node.given("7", word, &["nvidia0"]), at);
+        let line = &book.view().running[0];
+        assert_eq!(line.evidence.as_deref(), Some(best), "{word}");
+        at += 10.0;
+    }
+    take(&mut book, &node.with("7", &["nvidia0"]), at);
+    let lines = take(&mut book, &node, at + 10.0);
+    assert_eq!(lines[0].evidence.as_deref(), Some("device_program"));
+}
+
 #[test]
 fn a_gpu_that_is_not_read_for_long_is_nobodys() {
     let (mut book, node) = (Book::default(), Node::new());

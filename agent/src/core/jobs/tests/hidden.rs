@@ -3,6 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use collectors::Block;
+use collectors::tasks::metrics::BLOCKED;
+
 use super::*;
 use crate::exposition::{Encoder, Format, OwnFacts, Page, Selection};
 
@@ -16,8 +19,21 @@ fn page(max: usize) -> String {
     let mut book = Book::default();
     take(&mut book, &node, START + 10.0);
     take(&mut book, &node.joules([1100.0, 2000.0]), START + 20.0);
+    let mut snapshot = node.snapshot(START + 20.0);
+    let at = snapshot.at;
+    let tasks = snapshot.collectors.iter_mut().find(|c| c.spec.name == "tasks");
+    let tasks = tasks.expect("a collector of every node");
+    tasks.presence = Presence::Open;
+    // 10 is in this list alone.
+    for job in ["7", "8", "9", "10"] {
+        let mut state = sample::device(&format!("job_{job}:1"), |b: &mut Block| {
+            b.u64(&BLOCKED, &[job], 1)
+        });
+        state.at = at;
+        tasks.devices.push(state);
+    }
     let page = Page {
-        snapshot: Arc::new(node.snapshot(START + 20.0)),
+        snapshot: Arc::new(snapshot),
         view: Arc::new(sample::view()),
         facts: OwnFacts {
             jobs: Arc::new(book.view()),
@@ -44,17 +60,21 @@ fn series(page: &str) -> BTreeSet<(&str, &str)> {
 fn the_youngest_of_too_many_jobs_have_no_series_and_are_counted() {
     let all = page(3);
     let jobs: BTreeSet<&str> = series(&all).iter().map(|(_, job)| *job).collect();
-    assert_eq!(jobs, ["7", "8", "9"].into());
+    assert_eq!(jobs, ["10", "7", "8", "9"].into());
     assert!(all.contains("\nslurm_jobs_hidden 0\n"), "{all}");
 
     let fewer = page(2);
-    let expected: BTreeSet<_> = series(&all).into_iter().filter(|(_, job)| *job != "7").collect();
+    let expected: BTreeSet<_> = series(&all)
+        .into_iter()
+        .filter(|(_, job)| !["7", "10"].contains(job))
+        .collect();
     for family in [
         "slurm_job_info",
         "slurm_job_cpu_seconds_total",
         "slurm_job_gpu_info",
         "slurm_job_gpu_seconds_total",
         "slurm_job_gpu_memory_bytes",
+        "slurm_job_blocked_processes",
     ] {
         assert!(expected.contains(&(family, "8")), "{family}: {all}");
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use collectors::gpu::metrics as gpu;
 use collectors::rdma::metrics as rdma;
 use collectors::slurm::metrics::{
-    JOB_CPU, JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_INFO, JOB_MEMORY_PEAK, JOB_PROLOG, JOB_START,
+    JOB_CPU, JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_GRANT, JOB_INFO, JOB_MEMORY_PEAK, JOB_PROLOG, JOB_START,
 };
 use collectors::{Block, Value};
 
@@ -16,7 +16,7 @@ use crate::exposition::sample;
 /// What a node shows at one moment.
 #[derive(Clone)]
 pub(super) struct Node {
-    /// Label, minor, joules (not a number: not read), load.
+    /// Label, minor, joules and load (not a number: not read).
     pub(super) gpus: Vec<(&'static str, &'static str, f64, f64)>,
     /// Its driver has not come back with any of them.
     pub(super) gpus_are_late: bool,
@@ -37,6 +37,8 @@ pub(super) struct Node {
 pub(super) struct Job {
     pub(super) number: &'static str,
     pub(super) devices: Vec<&'static str>,
+    /// What says which devices it has. `None`: its rules.
+    pub(super) evidence: Option<&'static str>,
     pub(super) life: &'static str,
     pub(super) began: f64,
     pub(super) is_late: bool,
@@ -62,10 +64,18 @@ impl Node {
         node.jobs.push(Job {
             number: job,
             devices: devices.to_vec(),
+            evidence: None,
             life: self.life,
             began: self.began,
             is_late: false,
         });
+        node
+    }
+
+    /// A job whose rules say nothing, and that was given these by what that word stands for.
+    pub(super) fn given(&self, job: &'static str, evidence: &'static str, devices: &[&'static str]) -> Self {
+        let mut node = self.with(job, devices);
+        node.jobs.last_mut().expect("just added").evidence = Some(evidence);
         node
     }
 
@@ -97,7 +107,7 @@ impl Node {
                 b.info(&gpu::INFO, &[gpu, "", "", "", "", minor, "", "", "", "", ""]);
                 let known = |v: f64| if v.is_nan() { Value::Absent } else { Value::F64(v) };
                 b.push(&gpu::ENERGY, &[gpu], known(*joules));
-                b.f64(&gpu::UTILIZATION, &[gpu], *load);
+                b.push(&gpu::UTILIZATION, &[gpu], known(*load));
                 b.u64(&gpu::MEMORY_USED, &[gpu, ""], 1000);
                 b.push(
                     &gpu::CLOCK_EVENT_SECONDS,
@@ -117,9 +127,12 @@ impl Node {
                 if self.has_prolog {
                     b.info(&JOB_PROLOG, &[number]);
                 }
-                b.info(&JOB_DEVICES, &[number, ""]);
+                b.info(&JOB_DEVICES, &[number, job.evidence.map_or("", |_| "none")]);
                 for device in &job.devices {
-                    b.info(&JOB_DEVICE, &[number, device]);
+                    match job.evidence {
+                        None => b.info(&JOB_DEVICE, &[number, device]),
+                        Some(word) => b.info(&JOB_GRANT, &[number, word, device]),
+                    }
                 }
             });
             if job.is_late {

@@ -81,7 +81,7 @@ fn cleared() -> Vec<String> {
 
 fn two_users() -> Sim {
     let mut sim = node(Mode::Drain);
-    fails(&mut sim, "7", "1000", &ONE, &[GPU]);
+    fails(&mut sim, "7", "1000", &BOTH, &[GPU]);
     assert!(sim.incidents().is_empty(), "a program's own fault");
     fails(&mut sim, "8", "1001", &ONE, &[GPU]);
     sim
@@ -177,7 +177,7 @@ fn tasks_of_an_array_are_one_program() {
 fn where_jobs_of_two_users_fail_on_every_gpu_it_is_the_programs() {
     let mut sim = two_users();
     assert_eq!(sim.incidents(), open());
-    fails(&mut sim, "9", "1002", &["nvidia1"], &[GPU2]);
+    fails(&mut sim, "9", "1002", &BOTH, &[GPU2]);
     fails(&mut sim, "10", "1003", &["nvidia1"], &[GPU2]);
     sim.pass(120);
     assert_eq!(sim.incidents(), cleared());
@@ -187,7 +187,7 @@ fn where_jobs_of_two_users_fail_on_every_gpu_it_is_the_programs() {
 fn codes_without_fault_and_faults_of_the_hardware_are_not_a_programs() {
     let mut sim = node(Mode::Drain);
     for (number, user) in [("7", "1000"), ("8", "1001")] {
-        let job = run(&sim, number, user, &ONE);
+        let job = run(&sim, number, user, &BOTH);
         set(&mut sim, &[job]);
         sim.pass(60);
         hit(&mut sim, GPU, 45);
@@ -206,7 +206,7 @@ fn without_slurms_own_rules_an_xid_is_nobodys() {
             reason: "denied",
             ..run(&sim, "6", "1005", &[])
         };
-        let job = run(&sim, number, user, &ONE);
+        let job = run(&sim, number, user, &BOTH);
         set(&mut sim, &[job, beside]);
         sim.pass(60);
         hit(&mut sim, GPU, 31);
@@ -216,17 +216,18 @@ fn without_slurms_own_rules_an_xid_is_nobodys() {
     assert!(sim.incidents().is_empty(), "{:?}", sim.incidents());
 }
 
-/// Job 7 of one user fails, then job 8 of another ends ten seconds before job 9 begins. An Xid is read only now: of when
-/// the job was there, a second before it ended, or of when it was gone.
+/// Job 7 of one user fails, then job 8 of another ends ten seconds before job 9 begins. Meanwhile nobody reads the log, and
+/// so an Xid is read only now: of when the job was there, a second before it ended, or of when it was gone.
 fn read_late(before_the_end: u64, next_is_there: bool) -> Vec<String> {
     let mut sim = node(Mode::Drain);
-    fails(&mut sim, "7", "1000", &ONE, &[GPU]);
+    fails(&mut sim, "7", "1000", &BOTH, &[GPU]);
     let job = run(&sim, "8", "1001", &ONE);
     set(&mut sim, &[job]);
     sim.pass(300);
     let at = sim.now.boottime.as_secs() - before_the_end;
     let event = sim.event_of(EventBody::Xid(xid_of(31)));
     ends(&mut sim, "8");
+    sim.host.kernel_log = false;
     sim.pass(10);
     sim.snapshot();
     if next_is_there {
@@ -250,10 +251,38 @@ fn an_xid_that_may_be_the_next_jobs_as_well_is_nobodys() {
     assert_eq!(read_late(1, true), [""; 0]);
 }
 
+/// Over weeks the log's clock falls minutes behind.
+#[test]
+fn an_xid_that_is_read_as_it_is_printed_is_of_who_is_there_whatever_the_logs_clock_says() {
+    let mut sim = node(Mode::Drain);
+    fails(&mut sim, "7", "1000", &BOTH, &[GPU]);
+    let job = run(&sim, "8", "1001", &ONE);
+    set(&mut sim, &[job]);
+    sim.pass(60);
+    let event = sim.event_of(EventBody::Xid(xid_of(31)));
+    let behind = sim.now.boottime.as_secs() - 180;
+    late(&mut sim, event, behind);
+    sim.pass(60);
+    assert_eq!(sim.incidents(), open());
+    assert_eq!(jobs_of(&sim), ["7", "8"]);
+}
+
+/// As on a node with little to do, where all jobs get the first GPU.
+#[test]
+fn two_users_whose_programs_fail_on_the_only_gpu_in_use_say_nothing_about_it() {
+    let mut sim = node(Mode::Drain);
+    for (number, user) in [("7", "1000"), ("8", "1001"), ("9", "1000"), ("10", "1001")] {
+        fails(&mut sim, number, user, &ONE, &[GPU]);
+    }
+    assert!(sim.incidents().is_empty(), "{:?}", sim.incidents());
+    fails(&mut sim, "11", "1002", &ONE, &[GPU]);
+    assert_eq!(sim.incidents(), open(), "a third does");
+}
+
 #[test]
 fn what_the_library_tells_seconds_late_is_no_other_jobs() {
     let mut sim = node(Mode::Drain);
-    fails(&mut sim, "7", "1000", &ONE, &[GPU]);
+    fails(&mut sim, "7", "1000", &BOTH, &[GPU]);
     let job = run(&sim, "8", "1001", &ONE);
     set(&mut sim, &[job]);
     sim.pass(300);
@@ -274,7 +303,7 @@ fn what_the_library_tells_seconds_late_is_no_other_jobs() {
 #[test]
 fn it_is_kept_over_a_restart_and_told_once_by_two_sources() {
     let mut sim = node(Mode::Drain);
-    fails(&mut sim, "7", "1000", &ONE, &[GPU]);
+    fails(&mut sim, "7", "1000", &BOTH, &[GPU]);
     sim.pass(600);
     sim.restart();
     sim.pass(60);
@@ -317,7 +346,7 @@ fn a_run_that_goes_on_over_a_restart_is_one() {
 #[test]
 fn what_happened_before_anybody_looked_is_nobodys() {
     let mut sim = node(Mode::Drain);
-    fails(&mut sim, "7", "1000", &ONE, &[GPU]);
+    fails(&mut sim, "7", "1000", &BOTH, &[GPU]);
     let job = run(&sim, "8", "1001", &ONE);
     set(&mut sim, &[job]);
     sim.pass(60);
@@ -380,7 +409,7 @@ fn what_a_person_has_cleared_counts_anew() {
     sim.order(OrderVerb::Clear, &id).unwrap();
     sim.pass(300);
     assert_eq!(sim.incidents(), cleared());
-    fails(&mut sim, "9", "1002", &ONE, &[GPU]);
+    fails(&mut sim, "9", "1002", &BOTH, &[GPU]);
     assert_eq!(sim.incidents(), cleared(), "one is none");
     fails(&mut sim, "10", "1003", &ONE, &[GPU]);
     assert!(

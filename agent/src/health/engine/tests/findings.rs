@@ -359,9 +359,10 @@ fn a_gpu_keeps_the_name_that_its_driver_gave_it() {
 }
 
 #[test]
-fn an_xid_is_dated_by_its_line_and_not_by_its_reading() {
+fn an_xid_is_dated_by_its_line_where_it_is_read_late_and_else_by_its_reading() {
     let mut sim = Sim::new(Mode::Drain);
     sim.pass(600);
+    sim.restart_unread();
     let mut event = sim.event_of(EventBody::Xid(xid_of(31)));
     event.at_us -= 100 * 1_000_000;
     let now = sim.now.wall;
@@ -369,5 +370,16 @@ fn an_xid_is_dated_by_its_line_and_not_by_its_reading() {
     assert_eq!(
         sim.engine.view().ledger.xids[&format!("pci:{GPU}")][&31].last,
         now - 100
+    );
+    // The log is read as it is printed: what its clock says is only how far it has drifted.
+    sim.log_is_read();
+    sim.pass(60);
+    let mut event = sim.event_of(EventBody::Xid(xid_of(31)));
+    event.at_us -= 100 * 1_000_000;
+    let now = sim.now.wall;
+    sim.input(Input::Event(&event));
+    assert_eq!(
+        sim.engine.view().ledger.xids[&format!("pci:{GPU}")][&31].last,
+        now
     );
 }
