@@ -12,6 +12,15 @@ fn main() {
     });
     println!("cargo:rustc-env=NODEWARDEN_BUILD={stamp}");
     println!("cargo:rerun-if-env-changed=SOURCE_DATE_EPOCH");
-    println!("cargo:rerun-if-changed=src");
-    println!("cargo:rerun-if-changed=../collectors/src");
+    for source in [
+        "src",
+        "exposition/src",
+        "health/src",
+        "model/src",
+        "slurm/src",
+        "sys/src",
+        "../collectors/src",
+    ] {
+        println!("cargo:rerun-if-changed={source}");
+    }
 }

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use collectors::{Block, Cadence, Kind, Metric, Spec, Subject, SubjectKind, Tier, Unit};
-use nodewarden::core::ledger::Ledger;
-use nodewarden::core::snapshot::{CollectorState, DeviceState, Prepared, Presence, Snapshot};
-use nodewarden::exposition::{Encoder, Format, OwnFacts, Page, Selection};
-use nodewarden::health::verdict::{Health, Verdict};
-use nodewarden::health::view::{DrainView, View};
+use exposition::{Encoder, Format, Selection};
+use health::verdict::{Health, Verdict};
+use health::view::{DrainView, View};
+use model::ledger::Ledger;
+use model::snapshot::{CollectorState, DeviceState, Prepared, Presence, Snapshot};
+use nodewarden::own::{OwnFacts, Page};
 use nodewarden::worker::proto::{self, Decoder, FromWorker};
 
 /// A thousand series.
@@ -37,7 +38,7 @@ fn page(rounds: u64) -> anyhow::Result<()> {
     let (selection, mut out) = (Selection::default(), Vec::new());
     for _ in 0..rounds {
         out.clear();
-        encoder.page(&page, None, &selection, Format::Text, &mut out);
+        encoder.page(None, &page, &selection, Format::Text, &mut out);
     }
     let out = String::from_utf8(out)?;
     let series = out.lines().filter(|l| l.starts_with("made_up_")).count();

@@ -6,9 +6,9 @@ use std::time::Duration;
 use collectors::Env;
 use serde::{Deserialize, Serialize};
 
-use crate::actions::{Action, ActionId, LookError, NodeState, Outcome};
-use crate::cli::run::Loaded;
-use crate::health::verdict::Health;
+use crate::config::Loaded;
+use health::verdict::Health;
+use model::scheduler::{Action, ActionId, LookError, NodeState, Outcome};
 
 /// Parent to daemon.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -4,7 +4,7 @@
 pub mod act;
 pub mod children;
 pub mod service;
-pub mod users;
+pub mod slurm;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,15 +16,15 @@ use std::time::{Duration, Instant};
 
 use collectors::Env;
 
-use crate::cli::run::{Loaded, Source};
+use crate::config::{Loaded, Origin};
 use crate::link::{CANNOT_START, Init, ToDaemon, ToParent};
-use crate::sys::dirs::{self, DirError};
-use crate::sys::packet::{Packets, Received};
-use crate::sys::poll::{Poll, Waker};
-use crate::sys::signals::{Signal, Signals};
 use act::{Answer, Runner};
 use children::Children;
 use service::Service;
+use sys::dirs::{self, DirError};
+use sys::packet::{Packets, Received};
+use sys::poll::{Poll, Waker};
+use sys::signals::{Signal, Signals};
 
 /// How long the daemon may take to finish its records after an order to stop.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
@@ -44,7 +44,7 @@ pub struct Setup {
     /// Why it is not the one in the file, where it is not.
     pub config_error: Option<String>,
     /// Where it is read again (SIGHUP).
-    pub source: Source,
+    pub source: Origin,
     /// What workers may read.
     pub env: Env,
     /// The run directory.
@@ -75,7 +75,7 @@ struct Parent {
 }
 
 /// What a reading of the configuration gave.
-type Reloaded = Box<(Source, Result<Loaded, String>)>;
+type Reloaded = Box<(Origin, Result<Loaded, String>)>;
 
 /// Runs until it is told to stop. The exit code is that of the whole program.
 ///
@@ -84,9 +84,9 @@ type Reloaded = Box<(Source, Result<Loaded, String>)>;
 pub fn run(setup: Setup) -> anyhow::Result<ExitCode> {
     // Before any thread, so that every thread has the mask and signals arrive at the descriptor only.
     let signals = Signals::block()?;
-    crate::sys::log::start(&setup.loaded.config.log_level)?;
+    sys::log::start(&setup.loaded.config.log_level)?;
     let service = Service::take(setup.loaded.config.health.mode)?;
-    let daemon_ids = users::daemon();
+    let daemon_ids = sys::users::daemon();
     dirs::prepare(&setup.run_dir, &setup.state_dir, daemon_ids.uid, daemon_ids.gid)?;
     let _run = dirs::lock(&setup.run_dir)?;
     let _state = match dirs::lock(&setup.state_dir) {
@@ -299,7 +299,7 @@ impl Parent {
             let mut source = source;
             let loaded = source.load();
             // The parent lives longer than its threads.
-            crate::ignore(to.send(Box::new((source, loaded))));
+            sys::ignore(to.send(Box::new((source, loaded))));
             waker.wake();
         });
         match started {
@@ -311,7 +311,7 @@ impl Parent {
         }
     }
 
-    fn reloaded(&mut self, source: Source, loaded: Result<Loaded, String>) {
+    fn reloaded(&mut self, source: Origin, loaded: Result<Loaded, String>) {
         self.reloading = false;
         let error = match loaded {
             Ok(loaded) => {

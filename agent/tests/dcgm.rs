@@ -16,15 +16,16 @@ use std::time::Duration;
 
 use collectors::runner::{Reading, Runner};
 use collectors::{Block, BootId, Env, Settings, nvidia};
+use exposition::{Encoder, Format, Selection};
+use health::Now;
+use health::engine::Engine;
+use health::policy::Policy;
+use health::view::View;
+use model::ledger::Count;
+use model::snapshot::{DeviceState, Prepared, Presence, Snapshot};
 use nodewarden::config::Config;
-use nodewarden::core::ledger::Count;
-use nodewarden::core::snapshot::{DeviceState, Prepared, Presence, Snapshot};
-use nodewarden::exposition::own::OwnFacts;
-use nodewarden::exposition::{Encoder, Format, Page, Selection};
-use nodewarden::health::Now;
-use nodewarden::health::engine::Engine;
-use nodewarden::health::policy::Policy;
-use nodewarden::health::view::View;
+use nodewarden::own::OwnFacts;
+use nodewarden::own::Page;
 use testkit::nvml::FakeNvml;
 
 /// The metrics that dcgm-exporter shows without being told to, less what no driver's library tells: the licence of a
@@ -95,7 +96,7 @@ fn devices(case: &Path, at: Duration) -> Vec<DeviceState> {
 fn view() -> View {
     let empty = tempfile::NamedTempFile::with_suffix(".toml").unwrap();
     let config = Config::load(Some(empty.path()), &[], &[]).unwrap().config;
-    let policy = Policy::new(&config, None).unwrap();
+    let policy = Policy::new(&config.health, None).unwrap();
     let now = Now {
         boottime: Duration::from_secs(1000),
         wall: 1_800_000_000,
@@ -127,7 +128,7 @@ fn page(case: &Path) -> String {
         facts: OwnFacts::default(),
     };
     let mut out = Vec::new();
-    Encoder::default().compatible("dcgm", &page, &Selection::default(), Format::Text, &mut out);
+    Encoder::default().page(Some("dcgm"), &page, &Selection::default(), Format::Text, &mut out);
     String::from_utf8(out).unwrap()
 }
 

@@ -19,11 +19,11 @@ use std::time::Duration;
 
 use collectors::runner::{Reading, Runner};
 use collectors::{Block, COLLECTORS, Env, Event, Events, Settings};
+use health::engine::Engine;
+use health::policy::Policy;
+use health::{Effect, Input, Now};
+use model::snapshot::{DeviceState, Prepared, Presence, Snapshot};
 use nodewarden::config::Config;
-use nodewarden::core::snapshot::{DeviceState, Prepared, Presence, Snapshot};
-use nodewarden::health::engine::Engine;
-use nodewarden::health::policy::Policy;
-use nodewarden::health::{Effect, Input, Now};
 use testkit::play::Driver;
 use testkit::tree;
 
@@ -109,7 +109,7 @@ fn judge(case: &Path) -> String {
     let config = Config::load(Some(file.as_deref().unwrap_or(empty.path())), &sets, &[])
         .unwrap()
         .config;
-    let policy = Policy::new(&config, None).unwrap();
+    let policy = Policy::new(&config.health, None).unwrap();
     let boot = collectors::sys::boot::boot_id(&env).unwrap();
 
     let mut engine = Engine::new(policy, boot, None, now(Duration::ZERO))

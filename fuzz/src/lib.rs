@@ -1,7 +1,7 @@
 //! Fuzz targets as plain functions. To add one: a function here, its line in [`TARGETS`], its two lines in
 //! `fuzz_targets/`, its `[[bin]]` in Cargo.toml, and at least one file below `fixtures/fuzz/<name>/`.
 
-use nodewarden::actions::{IncidentId, Reason};
+use model::scheduler::{IncidentId, Reason};
 use nodewarden::config::Listen;
 
 /// A target: it takes any bytes, and panics where a promise is broken.
@@ -19,9 +19,9 @@ pub static TARGETS: &[(&str, Target)] = &[
     ("device_program", collectors::fuzz::device_program),
     ("cgroup_path", collectors::fuzz::cgroup_path),
     ("gres_conf", collectors::fuzz::gres_conf),
-    ("scontrol_show_node", nodewarden::actions::slurm::parse::fuzz),
+    ("scontrol_show_node", slurm::parse::fuzz),
     ("reason", reason),
-    ("scrape_request", nodewarden::exposition::select::fuzz),
+    ("scrape_request", exposition::select::fuzz),
     ("listen", listen),
 ];
 

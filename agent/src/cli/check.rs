@@ -9,7 +9,7 @@ use collectors::Env;
 use collectors::sys::{boot, root};
 
 use super::{dirs, screen};
-use crate::health::verdict::{Health, Verdict};
+use health::verdict::{Health, Verdict};
 
 /// The verdict's name in the run directory.
 const FILE: &str = "verdict";

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::{loading, screen};
-use crate::config::{DEFAULT_FILE, Loaded, render_default};
-use crate::health::Mode;
+use super::screen;
+use crate::config::{DEFAULT_FILE, Read, render_default};
+use health::Mode;
 
 /// What can be done.
 #[derive(Debug, clap::Subcommand)]
@@ -26,8 +26,8 @@ pub(super) enum ConfigCommand {
 /// Does it.
 pub(super) fn config(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
     match command {
-        ConfigCommand::Check { config, set } => match loading::read(config.as_deref(), set) {
-            Ok(read) => screen::print(&summary(&read.loaded), ExitCode::SUCCESS),
+        ConfigCommand::Check { config, set } => match crate::config::read(config.as_deref(), set) {
+            Ok(read) => screen::print(&summary(&read), ExitCode::SUCCESS),
             Err(problems) => {
                 screen::complain(&problems);
                 Ok(ExitCode::FAILURE)
@@ -37,13 +37,13 @@ pub(super) fn config(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn summary(loaded: &Loaded) -> String {
-    let config = &loaded.config;
+fn summary(read: &Read) -> String {
+    let config = &read.loaded.config;
     let mut out = String::from("the configuration is good\n");
-    if loaded.files.is_empty() {
+    if read.files.is_empty() {
         out.push_str(&format!("no {DEFAULT_FILE}: everything is at its default\n"));
     }
-    for file in &loaded.files {
+    for file in &read.files {
         out.push_str(&format!("read {}\n", file.display()));
     }
     let listen: Vec<String> = config.listen.iter().map(ToString::to_string).collect();
@@ -71,14 +71,17 @@ fn summary(loaded: &Loaded) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::config::{Config, Loaded};
 
     #[test]
     fn the_summary_says_what_is_in_force() {
         let mut config = Config::default();
         config.health.checks.insert("gpu_xid".to_owned(), Mode::Drain);
         let files = Vec::new();
-        let text = summary(&Loaded { config, files });
+        let text = summary(&Read {
+            loaded: Loaded { config, xids: None },
+            files,
+        });
         assert!(text.contains("mode: observe"), "{text}");
         assert!(
             text.contains("check gpu_xid: observe, as health.mode allows no more"),

@@ -12,9 +12,9 @@ use collectors::slurm::hook::Record;
 
 use super::dirs::{Dirs, SYSTEM_RUN};
 use super::screen;
-use crate::core::jobs::End;
 use crate::http::control::{Request, SOCKET};
-use crate::sys::{dirs, files, send, store};
+use model::jobs::End;
+use sys::{dirs, files, send, store};
 
 /// The subcommands.
 #[derive(Debug, clap::Subcommand)]

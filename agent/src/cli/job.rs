@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use super::client::ShowArgs;
 use super::{dirs, screen};
-use crate::core::jobs::{JobsView, Line};
 use crate::http::control::{Reply, Request};
+use model::jobs::{JobsView, Line};
 use screen::Screen;
 
 /// The arguments of `nodewarden job`.

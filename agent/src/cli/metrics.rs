@@ -10,9 +10,11 @@ use collectors::runner::{Reading, Runner, What};
 use collectors::sys::{boot, task};
 use collectors::{Block, COLLECTORS, Env, Settings, Spec};
 
-use super::{loading, screen};
-use crate::core::snapshot::{CollectorState, DeviceState, Late, Prepared, Presence, Snapshot};
-use crate::exposition::{self, Encoder, Filter, Format, Selection};
+use super::screen;
+use crate::own;
+use exposition::{Encoder, Format, Selection};
+use model::filter::Filter;
+use model::snapshot::{CollectorState, DeviceState, Late, Prepared, Presence, Snapshot};
 
 /// How often late devices are looked after.
 const LOOK: Duration = Duration::from_millis(10);
@@ -69,7 +71,7 @@ pub(super) fn metrics(args: &MetricsArgs) -> anyhow::Result<ExitCode> {
         (true, true) => Filter::All,
     };
     let page = args.page.as_deref().map(known_page).transpose()?;
-    let loading = loading::read(args.config.as_deref(), &args.set).map_err(anyhow::Error::msg)?;
+    let loading = crate::config::read(args.config.as_deref(), &args.set).map_err(anyhow::Error::msg)?;
     // What is excluded is not touched here either.
     let tables = Arc::new(loading.loaded.config.collectors);
     let states = COLLECTORS
@@ -94,7 +96,7 @@ pub(super) fn metrics(args: &MetricsArgs) -> anyhow::Result<ExitCode> {
         _ => Format::Text,
     };
     let mut out = Vec::new();
-    Encoder::default().reading(page, &snapshot, &selection, format, &mut out);
+    Encoder::default().page(page, &own::Reading(&snapshot), &selection, format, &mut out);
     screen::print(&String::from_utf8_lossy(&out), ExitCode::SUCCESS)
 }
 

@@ -7,7 +7,6 @@ pub mod dirs;
 mod help;
 mod hook;
 mod job;
-mod loading;
 mod metrics;
 mod order;
 mod release;
@@ -148,7 +147,7 @@ fn perform(command: Command) -> anyhow::Result<ExitCode> {
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::man(&args),
         Command::Worker(passed) => crate::worker::main(passed.args),
-        Command::Daemon(passed) => crate::core::main(passed.args),
+        Command::Daemon(passed) => crate::daemon::main(passed.args),
     }
 }
 

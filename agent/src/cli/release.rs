@@ -17,7 +17,7 @@ use super::{dirs, screen};
 use crate::config::duration;
 use crate::http::control::release::{LEAVE, MOST_SECONDS, releasable};
 use crate::http::control::{Reply, Request, Status};
-use crate::sys::{foreground, holders, poll};
+use sys::{foreground, holders, poll};
 
 /// How long the driver may take to be opened again before we say that it is not.
 const REOPEN: Duration = Duration::from_secs(60);
@@ -202,7 +202,7 @@ impl<'a> Driver<'a> {
                     ));
                 }
             };
-            crate::ignore(thread::Builder::new().name("watch".to_owned()).spawn(watch));
+            sys::ignore(thread::Builder::new().name("watch".to_owned()).spawn(watch));
         }
         over
     }

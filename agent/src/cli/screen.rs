@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::sys::terminal;
+use sys::terminal;
 
 pub(super) use colour::{Colour, ColourArgs, Paint};
 pub(super) use table::{Cell, Table};

@@ -8,7 +8,7 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 
 use super::{Cli, screen};
-use crate::sys::{files, store};
+use sys::{files, store};
 
 /// The arguments of `nodewarden completions`.
 #[derive(Debug, clap::Args)]

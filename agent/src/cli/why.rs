@@ -8,9 +8,9 @@ use std::process::ExitCode;
 
 use super::client::ShowArgs;
 use super::{screen, status};
-use crate::health::Mode;
-use crate::health::view::{IncidentView, View};
 use crate::http::control::{GpuView, Request};
+use health::Mode;
+use health::view::{IncidentView, View};
 use screen::Screen;
 use select::select;
 use steps::Caller;

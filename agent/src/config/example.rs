@@ -31,7 +31,7 @@ pub fn render_default() -> String {
 mod tests {
     use super::*;
     use crate::config::load::load;
-    use crate::sys::store;
+    use sys::store;
 
     fn read(text: &str) -> Config {
         let dir = tempfile::tempdir().unwrap();
@@ -64,8 +64,8 @@ mod tests {
         let config = read(&active);
         let default = Config::default();
         assert_eq!(config.listen, default.listen);
-        assert_eq!(config.slurm.undrain, default.slurm.undrain);
-        assert_eq!(config.slurm.poll, default.slurm.poll);
+        assert_eq!(config.health.scheduler.undrain, default.health.scheduler.undrain);
+        assert_eq!(config.health.scheduler.poll, default.health.scheduler.poll);
         assert_eq!(config.health.settle, default.health.settle);
         for key in KEYS {
             if key.example.is_empty() {

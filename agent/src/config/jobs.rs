@@ -2,12 +2,20 @@
 
 use std::path::Path;
 
+use collectors::Settings;
 use collectors::slurm::{SPEC, hook};
+use model::jobs::MaxJobs;
 
 use super::Config;
 use super::keys::quote;
 
 impl Config {
+    /// How many jobs have series of their own.
+    pub fn max_jobs(&self) -> MaxJobs {
+        let table = self.collectors.get(SPEC.name).cloned();
+        MaxJobs::of(&Settings::new(table.unwrap_or_default()))
+    }
+
     /// Fills in what `[slurm.jobs]` leaves open: the node of `slurm.node_name`, the gres.conf beside `slurm.conf`, and the
     /// folder in this run directory.
     pub fn tell_jobs(&mut self, run: &Path) {
@@ -60,6 +68,6 @@ mod tests {
             "{table}"
         );
         let text = told("user = \"off\"\n", Some("n1"));
-        (SPEC.validate)(&collectors::Settings::new(text)).unwrap();
+        (SPEC.validate)(&Settings::new(text)).unwrap();
     }
 }

@@ -5,8 +5,7 @@ use toml::de::DeValue;
 use super::rdma;
 use super::value::{Fits, Item, any_duration, boolean, list, misfit, path, positive, text};
 use super::{Config, duration, listen};
-use crate::exposition;
-use crate::health::Mode;
+use health::Mode;
 
 /// One key.
 pub(super) struct Key {
@@ -274,28 +273,32 @@ pub(super) static KEYS: &[Key] = &[
         path: "slurm.timeout",
         help: "How long one scontrol may take.",
         example: "",
-        set: |c, v| positive(v).map(|d| c.slurm.timeout = d),
+        set: |c, v| {
+            c.slurm.timeout = positive(v)?;
+            c.health.scheduler.timeout = c.slurm.timeout;
+            Ok(())
+        },
         show: |c| time(c.slurm.timeout),
     },
     Key {
         path: "slurm.poll",
         help: "How often the own node is read while nothing is wrong. 0: only when needed.",
         example: "",
-        set: |c, v| any_duration(v).map(|d| c.slurm.poll = d),
-        show: |c| time(c.slurm.poll),
+        set: |c, v| any_duration(v).map(|d| c.health.scheduler.poll = d),
+        show: |c| time(c.health.scheduler.poll),
     },
     Key {
         path: "slurm.watch",
         help: "How often it is read while a drain of ours stands or an act is withheld.",
         example: "",
-        set: |c, v| positive(v).map(|d| c.slurm.watch = d),
-        show: |c| time(c.slurm.watch),
+        set: |c, v| positive(v).map(|d| c.health.scheduler.watch = d),
+        show: |c| time(c.health.scheduler.watch),
     },
     Key {
         path: "slurm.undrain",
         help: "Lift our own drain when its incident is cleared.",
         example: "",
-        set: |c, v| boolean(v).map(|b| c.slurm.undrain = b),
-        show: |c| Some(c.slurm.undrain.to_string()),
+        set: |c, v| boolean(v).map(|b| c.health.scheduler.undrain = b),
+        show: |c| Some(c.health.scheduler.undrain.to_string()),
     },
 ];

@@ -14,15 +14,16 @@ use super::source::{self, Source};
 use super::suggest::nearest;
 use super::tables::{Leaves, table_of};
 use super::value::describe;
-use crate::exposition;
-use crate::health::Mode;
+use health::Mode;
+
+use crate::own;
 
 /// The id of a check, and the most that a site may let it do.
 pub type KnownCheck<'a> = (&'a str, Mode);
 
 /// A configuration and where it came from.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct Parsed {
     /// The configuration.
     pub config: Config,
     /// The files that were read, in order.
@@ -39,7 +40,7 @@ impl Config {
         file: Option<&Path>,
         sets: &[String],
         known_checks: &[KnownCheck<'_>],
-    ) -> Result<Loaded, ConfigError> {
+    ) -> Result<Parsed, ConfigError> {
         load(file, sets, known_checks, COLLECTORS)
     }
 }
@@ -62,7 +63,7 @@ pub(super) fn load(
     sets: &[String],
     known_checks: &[KnownCheck<'_>],
     specs: &[&'static Spec],
-) -> Result<Loaded, ConfigError> {
+) -> Result<Parsed, ConfigError> {
     let mut problems = Vec::new();
     let (mut sources, files) = source::read(file, &mut problems);
     sources.extend(sets.iter().map(|s| Source::option(s)));
@@ -91,7 +92,7 @@ pub(super) fn load(
         }
     }
     if problems.is_empty() {
-        Ok(Loaded { config, files })
+        Ok(Parsed { config, files })
     } else {
         Err(ConfigError { problems })
     }
@@ -266,12 +267,12 @@ impl Reader<'_> {
             let DeValue::String(name) = item.get_ref() else {
                 continue;
             };
-            let known = || exposition::metrics().filter(|m| m.tier != Tier::Private);
+            let known = || own::all_metrics().filter(|m| m.tier != Tier::Private);
             if known().any(|m| m.name == name.as_ref()) {
                 continue;
             }
             let mut message = format!("{path}: unknown metric {name:?}");
-            if exposition::metrics().any(|m| m.name == name.as_ref()) {
+            if own::all_metrics().any(|m| m.name == name.as_ref()) {
                 message = format!("{path}: {name} is read by health checks only and never served");
             } else if let Some(meant) = nearest(name, known().map(|m| m.name)) {
                 message.push_str(&format!(", did you mean {meant}?"));

@@ -2,46 +2,9 @@
 
 use collectors::PciAddress;
 use collectors::rdma::Pattern;
-use serde::{Deserialize, Serialize};
 
 use super::keys::{Key, quote, quoted};
 use super::value::{Fits, Item, list, one_or_more, text, whole, wholes};
-
-/// `[health.rdma]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Rdma {
-    /// `ports`: devices (`mlx5_0`) or ports (`mlx5_0/2`) that are to be as the rest says; empty for all.
-    pub ports: Vec<Pattern>,
-    /// `exclude`: devices or ports that need not be.
-    pub exclude: Vec<Pattern>,
-    /// `addresses`: PCI addresses of the adapters that must be there.
-    pub addresses: Vec<PciAddress>,
-    /// `pfc`: the priorities that have priority flow control, in order, each once; all others have none.
-    pub pfc: Option<Vec<u64>>,
-    /// `trust`: what decides about a packet's priority: `dscp` or `pcp`.
-    pub trust: Option<String>,
-    /// `ecn`: the priorities that have DCQCN at both points.
-    pub ecn: Option<Vec<u64>>,
-    /// `mtu`: of the network interface, in bytes.
-    pub mtu: Option<u64>,
-    /// `fec`: the forward error correction in use.
-    pub fec: Option<String>,
-    /// `rate`: those that a link may have, in gigabits per second; a node may have slower ports for storage.
-    pub rate: Vec<u64>,
-    /// `firmware`: the versions that are allowed.
-    pub firmware: Vec<String>,
-}
-
-impl Rdma {
-    /// Whether what is said here is said of that port (`mlx5_0/1`).
-    pub fn is_about(&self, port: &str) -> bool {
-        let device = port.split_once('/').map_or(port, |(device, _)| device);
-        let names = |p: &Pattern| p.matches(device) || p.matches(port);
-        let named = self.ports.is_empty() || self.ports.iter().any(names);
-        named && !self.exclude.iter().any(names)
-    }
-}
 
 const NAMES: &str = "an array of names of devices or ports";
 const NAME: &str = "a name such as \"mlx5_0\", \"mlx5_*\" or \"mlx5_4/2\"";

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use collectors::sys::root;
 
 use super::error::{Place, Problem};
-use crate::sys::link;
+use sys::link;
 
 /// The file that is read when none is named.
 pub const DEFAULT_FILE: &str = "/etc/nodewarden/nodewarden.toml";

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use nix::sys::socket::{Backlog, listen};
 
-use crate::sys::files;
+use sys::files;
 
 /// An address that could not be listened on.
 #[derive(Debug, thiserror::Error)]

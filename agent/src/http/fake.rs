@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::{Core, Release};
-use crate::core::jobs::End;
-use crate::exposition::{Filter, Page, sample};
-use crate::health::{Order, OrderVerb};
+use crate::own::Page;
+use crate::own::sample;
+use health::{Order, OrderVerb};
+use model::filter::Filter;
+use model::jobs::End;
 
 /// What an epilog told: the job, how it ended, and when its prolog was.
 type Ending = (u32, End, Option<f64>);

@@ -10,7 +10,7 @@ use tokio::task::spawn_local;
 use tokio::time::timeout;
 
 use super::places::{Slot, Slots};
-use crate::sys::send;
+use sys::send;
 
 /// How many connections may linger. Beyond that they are closed at once, and some lose their answer.
 pub(super) const MAX_LINGERING: usize = 64;
@@ -42,7 +42,7 @@ impl Lingering {
     pub(super) fn close(&self, stream: TcpStream, words: &'static [u8]) {
         match self.0.take() {
             Some(slot) => drop(spawn_local(linger(stream, words, slot))),
-            None if !words.is_empty() => crate::ignore(send::now(&stream, words)),
+            None if !words.is_empty() => sys::ignore(send::now(&stream, words)),
             None => {}
         }
     }

@@ -17,9 +17,10 @@ use std::time::{Duration, Instant};
 use collectors::sys::boot;
 use tokio::sync::oneshot;
 
-use crate::core::jobs::End;
-use crate::exposition::{Filter, Page};
-use crate::health::Order;
+use crate::own::Page;
+use health::Order;
+use model::filter::Filter;
+use model::jobs::End;
 
 pub use bind::{BindError, bind, bind_control};
 pub use plan::Plan;

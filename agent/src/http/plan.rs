@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::bind::{BindError, announce, bind_one};
 use super::server::Doors;
 use crate::config::Listen;
-use crate::sys::interfaces::{self, Local};
+use sys::interfaces::{self, Local};
 
 /// The first wait, and the longest.
 const WAITS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];

@@ -14,7 +14,7 @@ use hyper::{Method, Request, Response, StatusCode, Version};
 
 use super::Core;
 use super::status::{self, Report};
-use crate::core::snapshot::{Presence, Snapshot};
+use model::snapshot::{Presence, Snapshot};
 
 /// The pages there are.
 const PAGES: [&str; 5] = ["/", "/api/v1/status", "/metrics", "/-/healthy", "/-/ready"];

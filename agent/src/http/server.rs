@@ -67,12 +67,12 @@ enum Door {
 impl Doors {
     /// Listens there, too.
     pub fn open(&self, listener: TcpListener) {
-        crate::ignore(self.0.send(Door::Open(listener)));
+        sys::ignore(self.0.send(Door::Open(listener)));
     }
 
     /// Listens there no longer. Open connections stay.
     pub fn close(&self, address: SocketAddr) {
-        crate::ignore(self.0.send(Door::Close(address)));
+        sys::ignore(self.0.send(Door::Close(address)));
     }
 
     /// Whether the server has ended.

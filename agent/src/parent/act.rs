@@ -9,12 +9,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::actions::slurm::here;
-use crate::actions::slurm::memory::Memory;
-use crate::actions::slurm::write::Slurm;
-use crate::actions::{Action, ActionId, LookError, NodeState, Outcome};
-use crate::config;
-use crate::sys::poll::Waker;
+use crate::parent::slurm::here;
+use crate::parent::slurm::memory::Memory;
+use crate::parent::slurm::write::Slurm;
+use model::scheduler::{Action, ActionId, LookError, NodeState, Outcome};
+use sys::poll::Waker;
 
 const RECORDING: &str = "this is a recording: it has no Slurm";
 
@@ -50,7 +49,7 @@ impl Request {
 /// Carries requests out one after the other.
 #[derive(Debug)]
 pub struct Runner {
-    config: config::Slurm,
+    config: slurm::Settings,
     forged_boot_time: Option<i64>,
     /// The daemon looks at a recording: what it finds says nothing about this machine.
     recorded: bool,
@@ -74,7 +73,7 @@ pub struct Runner {
 impl Runner {
     /// A runner and where its answers come out.
     pub fn new(
-        config: config::Slurm,
+        config: slurm::Settings,
         forged_boot_time: Option<i64>,
         recorded: bool,
         memory: PathBuf,
@@ -102,7 +101,7 @@ impl Runner {
     }
 
     /// Another configuration, for requests from now on.
-    pub fn configure(&mut self, config: config::Slurm) {
+    pub fn configure(&mut self, config: slurm::Settings) {
         if config != self.config {
             self.config = config;
             // The thread ends when its queue does; what it has begun it finishes, and its answer counts.
@@ -127,7 +126,7 @@ impl Runner {
     pub fn act(&mut self, id: ActionId, action: Action) {
         if self.waiting.len() >= MAX_WAITING {
             let refused = Answer::Acted(id, Outcome::Failed("too many requests at once".to_owned()));
-            crate::ignore(self.answers.send(refused));
+            sys::ignore(self.answers.send(refused));
             self.waker.wake();
             return;
         }
@@ -182,7 +181,7 @@ impl Runner {
             _ => {
                 let answer =
                     request.unknown("commands that do not come back have used up the threads for them");
-                crate::ignore(self.answers.send(answer));
+                sys::ignore(self.answers.send(answer));
                 self.thread = None;
                 self.waker.wake();
             }
@@ -214,7 +213,7 @@ impl Runner {
                         Request::Look => Answer::Looked(slurm.look()),
                         Request::Act(id, action) => Answer::Acted(id, slurm.act(&action)),
                     };
-                    crate::ignore(done.send((generation, answer)));
+                    sys::ignore(done.send((generation, answer)));
                     waker.wake();
                 }
             });

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use collectors::{DOMAINS, Domain};
 use nix::unistd::Pid;
 
-use super::users::{self, Ids};
 use crate::link::{Down, ToDaemon};
-use crate::sys::packet::{self, Packets};
-use crate::sys::{fork, reap, slots};
+use sys::packet::{self, Packets};
+use sys::users::{self, Ids};
+use sys::{fork, reap, slots};
 
 /// The shortest wait before a process that has ended is started again; doubled each time.
 const BACKOFF_MIN: Duration = Duration::from_millis(250);
@@ -361,6 +361,6 @@ impl Worker {
             why,
             stuck_slots,
         };
-        crate::ignore(link.send(&postcard::to_stdvec(&packet).unwrap_or_default(), None));
+        sys::ignore(link.send(&postcard::to_stdvec(&packet).unwrap_or_default(), None));
     }
 }

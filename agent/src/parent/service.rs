@@ -6,10 +6,10 @@
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
-use crate::health::Mode;
 use crate::link::Summary;
-use crate::sys::activation::{self, Passed, WrongSocket};
-use crate::sys::notify::{Manager, Notify, monotonic_usec};
+use health::Mode;
+use sys::activation::{self, Passed, WrongSocket};
+use sys::notify::{Manager, Notify, monotonic_usec};
 
 /// When a datagram that found the manager's queue full is sent again.
 const RETRY: Duration = Duration::from_secs(1);

@@ -17,7 +17,7 @@ use super::job::{Job, Parts, next_look, until};
 use super::monitor::PERIOD;
 use super::out::Out;
 use super::proto::{self, Begin, Decoder, FromWorker, ToWorker};
-use crate::sys::{self, privileges};
+use sys::{self, privileges};
 
 /// How often a worker weighs itself, at most: adding up its memory costs more than a reading.
 const WEIGH: Duration = Duration::from_secs(60);
@@ -127,7 +127,7 @@ fn serve(input: &mut UnixStream, decoder: &mut Decoder, jobs: &[Arc<Job>], out: 
                 if weighed.is_none_or(|at| at.elapsed() >= WEIGH) {
                     weighed = Some(Instant::now());
                     // Before the answer, which takes it along.
-                    if let Some(figures) = sys::process::own() {
+                    if let Some(figures) = crate::figures::own() {
                         out.queue(&FromWorker::Process(figures));
                     }
                 }

@@ -18,7 +18,7 @@ use super::monitor::{CLOSING, Late, PERIOD, SOURCE, Watched, nanos};
 use super::out::Out;
 use super::proto::{self, Failure, FromWorker, SentLayouts, WireValue};
 use super::watch;
-use crate::sys::timer::Timer;
+use sys::timer::Timer;
 
 /// What a collector is made of.
 pub(super) struct Parts {

@@ -22,7 +22,7 @@ struct Pipe {
 impl Pipe {
     fn flush(&mut self) {
         if !self.waiting.is_empty() {
-            crate::ignore(self.stream.write_all(&self.waiting));
+            sys::ignore(self.stream.write_all(&self.waiting));
             self.waiting.clear();
             self.waiting.shrink_to(FULL);
         }

@@ -12,7 +12,7 @@ use postcard::ser_flavors::Flavor;
 use serde::{Deserialize, Serialize};
 
 use super::monitor::Late;
-use crate::sys::process::Figures;
+use model::figures::Figures;
 
 /// The largest frame, in bytes. The biggest is a layout of a thousand series.
 pub const MAX_FRAME: usize = 8 * 1024 * 1024;

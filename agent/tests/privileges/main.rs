@@ -46,7 +46,7 @@ fn the_daemon_has_no_capability_at_all() {
     let mut node = Node::new();
     node.start();
     let status = Status::read(node.core_pid()).unwrap();
-    assert_eq!(status.uid().unwrap(), [nodewarden::parent::users::DAEMON_UID; 4]);
+    assert_eq!(status.uid().unwrap(), [sys::users::DAEMON_UID; 4]);
     for mask in [
         status.cap_eff(),
         status.cap_prm(),

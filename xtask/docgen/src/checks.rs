@@ -1,7 +1,7 @@
 //! docs/checks.md, from the table of checks.
 
-use nodewarden::health::Mode;
-use nodewarden::health::checks::{CHECKS, Check, Scope};
+use health::Mode;
+use health::checks::{CHECKS, Check, Scope};
 
 use crate::cell;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use collectors::metric::{Kind, Metric, Tier, Unit};
-use nodewarden::exposition::own;
+use nodewarden::own;
 
 use crate::cell;
 

@@ -1,8 +1,8 @@
 //! docs/xids.md, from the table of Xids.
 
-use nodewarden::health::xids::{Class, Family, Response, Row, Table};
+use health::xids::{Class, Family, Response, Row, Table};
 
-use nodewarden::health::finding::ends;
+use health::finding::ends;
 
 use crate::cell;
 

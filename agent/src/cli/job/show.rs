@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::cli::screen::{self, Cell, Paint, Screen, Table};
-use crate::core::jobs::{JobsView, Line};
+use model::jobs::{JobsView, Line};
 
 /// Those that have ended are cut to so many.
 const ENDED: usize = 20;

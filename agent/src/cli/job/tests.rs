@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::core::jobs::{End, GpuUse};
+use model::jobs::{End, GpuUse};
 use screen::PLAIN;
 
 fn line(job: &str) -> Line {

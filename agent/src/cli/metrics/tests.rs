@@ -1,7 +1,7 @@
 use collectors::{Cadence, Device, Devices, Error, Kind, Metric, Source, Subject, Tier, Unit};
 
 use super::*;
-use crate::exposition::parse::parse;
+use exposition::parse::parse;
 
 static ONE: Metric = Metric {
     name: "one",
@@ -73,7 +73,7 @@ fn late_devices_are_waited_for_and_stuck_ones_reported() {
         workers: Vec::new(),
     };
     let (selection, mut out) = (Selection::default(), Vec::new());
-    Encoder::default().reading(None, &snapshot, &selection, Format::Text, &mut out);
+    Encoder::default().page(None, &own::Reading(&snapshot), &selection, Format::Text, &mut out);
     let page = parse(&String::from_utf8(out).unwrap()).unwrap();
     assert_eq!(page.value("one", &[("d", "good")]), Some("1"));
     assert_eq!(page.value("one", &[("d", "slow")]), Some("1"));

@@ -4,10 +4,10 @@ mod gpus;
 
 use crate::cli::screen::{self, Cell, Paint, Screen, Table};
 use crate::cli::why;
-use crate::health::Mode;
-use crate::health::verdict::Health;
-use crate::health::view::DrainView;
 use crate::http::control::{CollectorView, Status, WorkerView};
+use health::Mode;
+use health::verdict::Health;
+use health::view::DrainView;
 
 /// A moment by the clocks of a reply.
 #[derive(Clone, Copy, Debug)]

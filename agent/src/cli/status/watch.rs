@@ -12,9 +12,9 @@ use super::{now, of, show};
 use crate::cli::client::{self, Down};
 use crate::cli::screen::{self, Colour, Paint, Screen};
 use crate::http::control::{Reply, Request};
-use crate::sys::poll::Poll;
-use crate::sys::signals::{Signal, Signals};
-use crate::sys::terminal;
+use sys::poll::Poll;
+use sys::signals::{Signal, Signals};
+use sys::terminal;
 
 /// How long one reply may take: Ctrl-C is not seen while waiting for it.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -34,7 +34,7 @@ pub(super) fn watch(dir: &Path, seconds: u64, colour: Colour) -> anyhow::Result<
     let result = redraw(dir, Duration::from_secs(seconds), colour, in_place, &signals);
     if in_place {
         // Nothing is to be done about a terminal that is gone.
-        crate::ignore(screen::write(LEAVE));
+        sys::ignore(screen::write(LEAVE));
     }
     result.map(|()| ExitCode::SUCCESS)
 }
@@ -128,7 +128,7 @@ fn over(page: &str, time: &str, period: Duration, screen: &Screen) -> String {
     if hidden > 0 {
         let more = screen::cut(&format!("... {} more lines", all.len() - shown), screen.width);
         // Writing to a text cannot fail.
-        crate::ignore(write!(out, "\r\n{}\x1b[K", screen.paint(Paint::Faint, &more)));
+        sys::ignore(write!(out, "\r\n{}\x1b[K", screen.paint(Paint::Faint, &more)));
     }
     out.push_str("\x1b[J");
     out

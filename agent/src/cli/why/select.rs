@@ -2,8 +2,8 @@
 
 use collectors::PciAddress;
 
-use crate::health::view::{IncidentView, View};
 use crate::http::control::{GpuView, Status};
+use health::view::{IncidentView, View};
 
 /// What a name picks.
 #[derive(Debug, Default)]

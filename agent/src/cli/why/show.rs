@@ -2,9 +2,9 @@
 
 use super::steps::{self, Caller};
 use crate::cli::screen::{self, Cell, Paint, Screen, Table, ago};
-use crate::health::Mode;
-use crate::health::checks;
-use crate::health::view::{DrainView, FindingView, IncidentView};
+use health::Mode;
+use health::checks;
+use health::view::{DrainView, FindingView, IncidentView};
 
 /// The page.
 pub(super) fn show(

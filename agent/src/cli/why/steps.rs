@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::cli::screen;
-use crate::health::view::IncidentView;
+use health::view::IncidentView;
 
 /// How this program was called, so that the commands it names reach the same daemon.
 #[derive(Clone, Debug)]

@@ -3,9 +3,9 @@ use std::path::Path;
 use super::show::show;
 use super::*;
 use crate::cli::screen::{PLAIN, columns, time};
-use crate::exposition::sample;
-use crate::health::view::{DrainView, FindingView};
 use crate::http::control::{GpuView, Status};
+use crate::own::sample;
+use health::view::{DrainView, FindingView};
 
 /// An hour after the incident of the sample began.
 const NOW: i64 = 1_700_003_600;

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use serde::Deserialize;
 
 use super::*;
-use crate::health::Mode;
-use crate::sys::store;
+use health::Mode;
+use sys::store;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -43,7 +43,7 @@ impl Files {
         Self(dir)
     }
 
-    fn load(&self, sets: &[&str]) -> Result<Loaded, ConfigError> {
+    fn load(&self, sets: &[&str]) -> Result<Parsed, ConfigError> {
         let sets: Vec<String> = sets.iter().map(|s| (*s).to_owned()).collect();
         let file = self.0.path().join("n.toml");
         load(Some(&file), &sets, &KNOWN, &[&FAKE])
@@ -87,9 +87,9 @@ fn what_comes_later_wins() {
     assert_eq!(config.health.mode, Mode::Drain);
     assert_eq!(config.health.settle, Duration::from_secs(120));
     assert_eq!(config.health.checks.len(), 2);
-    assert_eq!(config.slurm.poll, Duration::ZERO);
+    assert_eq!(config.health.scheduler.poll, Duration::ZERO);
     assert_eq!(config.listen, ["127.0.0.1:0".parse().unwrap()]);
-    assert!(!config.slurm.undrain);
+    assert!(!config.health.scheduler.undrain);
     assert_eq!(loaded.files.len(), 3);
 }
 
@@ -306,7 +306,7 @@ fn metrics_are_switched_by_name_and_a_wrong_name_is_found() {
     assert_eq!(metrics.include, ["nodewarden_verdict"]);
     assert_eq!(metrics.exclude, ["nodewarden_mode_info"]);
 
-    let private = exposition::metrics().find(|m| m.tier == Tier::Private);
+    let private = own::all_metrics().find(|m| m.tier == Tier::Private);
     let private = private.unwrap().name;
     files.put(format!(
         "[metrics]\ntier = \"private\"\ninclude = [\n  \"nodewarden_verdict\",\n  \"nodewarden_verdikt\",\n]\n\

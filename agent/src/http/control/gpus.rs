@@ -4,9 +4,9 @@ use collectors::gpu::metrics as m;
 use collectors::{Metric, Subject, SubjectKind, Value};
 use serde::{Deserialize, Serialize};
 
-use crate::core::derive::owners::{jobs_on, owners};
-use crate::core::snapshot::{CollectorState, DeviceState, Snapshot};
-use crate::health::view::View;
+use health::view::View;
+use model::derive::owners::{jobs_on, owners};
+use model::snapshot::{CollectorState, DeviceState, Snapshot};
 
 /// One GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

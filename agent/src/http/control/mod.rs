@@ -19,9 +19,9 @@ use tokio::time::timeout;
 use self::places::{Place, Places};
 use self::release::{Lease, release};
 use super::Core;
-use crate::actions::IncidentId;
-use crate::health::{Order, OrderVerb};
-use crate::sys::send;
+use health::{Order, OrderVerb};
+use model::scheduler::IncidentId;
+use sys::send;
 
 pub use gpus::GpuView;
 pub use proto::{CollectorView, DeviceView, LeaseView, Reply, Request, Status, WorkerView};
@@ -70,7 +70,7 @@ fn refuse(stream: &UnixStream) {
     let reply = Reply::Refused("too many connections of people who may only look; try again".to_owned());
     if let Ok(mut text) = serde_json::to_vec(&reply) {
         text.push(b'\n');
-        crate::ignore(send::now(stream, &text));
+        sys::ignore(send::now(stream, &text));
     }
 }
 

@@ -6,11 +6,12 @@ use collectors::{Cadence, Value};
 use serde::{Deserialize, Serialize};
 
 use super::gpus::GpuView;
-use crate::core::jobs::{End, JobsView};
-use crate::core::snapshot::{CollectorState, Presence, Snapshot, WorkerState};
-use crate::exposition::{Page, own};
-use crate::health::Mode;
-use crate::health::view::{IncidentView, View};
+use crate::own;
+use crate::own::Page;
+use health::Mode;
+use health::view::{IncidentView, View};
+use model::jobs::{End, JobsView};
+use model::snapshot::{CollectorState, Presence, Snapshot, WorkerState};
 
 /// A request, one line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

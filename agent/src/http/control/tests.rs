@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Status;
-use crate::exposition::{OwnFacts, Page, sample};
 use crate::http::fake::Fake;
 use crate::http::{Server, bind_control, spawn};
+use crate::own::sample;
+use crate::own::{OwnFacts, Page};
 
 struct Running {
     server: Option<Server>,

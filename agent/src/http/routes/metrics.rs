@@ -11,13 +11,15 @@ use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
 use super::{PLAIN, Routes, response};
-use crate::exposition::encoder::METRICS;
-use crate::exposition::gzip::{self, Gzip};
-use crate::exposition::negotiate::gzip_accepted;
-use crate::exposition::own::live::Live;
-use crate::exposition::{Encoder, Filter, Format, Page, Selection};
 use crate::http::Core;
 use crate::http::connection::LONGEST;
+use crate::own::live::Live;
+use crate::own::{Page, Served};
+use exposition::encoder::METRICS;
+use exposition::gzip::{self, Gzip};
+use exposition::negotiate::gzip_accepted;
+use exposition::{Encoder, Format, Selection};
+use model::filter::Filter;
 
 const SCRAPE_TIMEOUT: &str = "x-prometheus-scrape-timeout-seconds";
 
@@ -53,15 +55,19 @@ impl Scrapes {
     fn write(&mut self, page: &Page, name: Option<&'static str>, asked: &Asked) -> (Vec<u8>, bool) {
         self.text.clear();
         let (selection, format, out) = (&asked.selection, asked.format, &mut self.text);
-        match name {
-            None => self
+        match &self.live {
+            Some(live) => self
                 .encoder
-                .page(page, self.live.as_ref(), selection, format, out),
-            Some(name) => self.encoder.compatible(name, page, selection, format, out),
+                .page(name, &Served(page, live), selection, format, out),
+            None => self.encoder.page(name, page, selection, format, out),
         }
         if asked.gzip && self.text.len() >= gzip::WORTH {
             let gzip = self.gzip.get_or_insert_with(Gzip::default);
-            if let Some(body) = gzip.gzip(&self.text) {
+            let packed = gzip.gzip(&self.text);
+            if packed.is_none() {
+                tracing::error!("the page cannot be compressed; it is sent as it is");
+            }
+            if let Some(body) = packed {
                 if self.text.capacity() > KEEP.max(self.text.len() * 4) {
                     self.text.shrink_to(self.text.len());
                 }

@@ -3,10 +3,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use super::*;
-use crate::core::snapshot::Snapshot;
-use crate::exposition::{Page, parse, sample};
 use crate::http::bind;
 use crate::http::fake::Fake;
+use crate::own::Page;
+use crate::own::sample;
+use exposition::parse;
+use model::snapshot::Snapshot;
 
 /// The longest that a test waits for one byte.
 const LONG: Duration = Duration::from_secs(60);

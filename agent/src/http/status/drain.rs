@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::health::view::DrainView;
+use health::view::DrainView;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Drain {

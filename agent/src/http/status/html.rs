@@ -5,9 +5,9 @@ use std::fmt::{self, Display, Write};
 use collectors::COLLECTORS;
 
 use super::{Collector, Incident, Report, Worker};
-use crate::health::Mode;
-use crate::health::verdict::Health;
 use crate::http::control::GpuView;
+use health::Mode;
+use health::verdict::Health;
 
 const STYLE: &str = include_str!("page.css");
 

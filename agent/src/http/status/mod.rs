@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::core::snapshot::{CollectorState, Presence, Snapshot, WorkerState};
-use crate::exposition::{Page, own};
-use crate::health::Mode;
-use crate::health::checks::CHECKS;
-use crate::health::verdict::Health;
-use crate::health::view::IncidentView;
 use crate::http::control::{GpuView, gpus};
+use crate::own;
+use crate::own::Page;
+use health::Mode;
+use health::checks::CHECKS;
+use health::verdict::Health;
+use health::view::IncidentView;
+use model::snapshot::{CollectorState, Presence, Snapshot, WorkerState};
 
 pub(super) use html::{CONTENT_SECURITY_POLICY, render};
 

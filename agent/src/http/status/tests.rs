@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::core::snapshot::DeviceState;
-use crate::exposition::sample;
-use crate::health::view::View;
+use crate::own::sample;
+use health::view::View;
+use model::snapshot::DeviceState;
 
 const WALL: i64 = 1_700_007_384;
 const NOW: Duration = Duration::from_secs(1010);

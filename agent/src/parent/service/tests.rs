@@ -1,7 +1,7 @@
 use std::os::unix::net::UnixDatagram;
 
 use super::*;
-use crate::health::verdict::Health;
+use health::verdict::Health;
 
 struct Systemd {
     socket: UnixDatagram,
@@ -160,7 +160,7 @@ fn the_package_makes_the_users_that_the_program_looks_for() {
             Some((words.next()?, words.next()?.parse().ok()?))
         })
         .collect();
-    assert!(users.contains(&("nodewarden", crate::parent::users::DAEMON_UID)));
+    assert!(users.contains(&("nodewarden", sys::users::DAEMON_UID)));
     for domain in collectors::DOMAINS {
         assert!(users.contains(&(domain.user, domain.uid)), "{}", domain.user);
     }

@@ -41,6 +41,6 @@ fn a_buffer_that_was_much_too_large_is_not_kept() {
         format: Format::Text,
         gzip: true,
     };
-    let (_, packed) = scrapes.write(&crate::exposition::sample::page(), None, &asked);
+    let (_, packed) = scrapes.write(&crate::own::sample::page(), None, &asked);
     assert!(packed && scrapes.text.capacity() < KEEP);
 }

@@ -1,0 +1,25 @@
+//! What a page shows where a request asks for nothing in particular.
+
+use collectors::Tier;
+use serde::{Deserialize, Serialize};
+
+/// `[metrics]`: what `/metrics` serves to whoever asks for nothing in particular.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Defaults {
+    /// `tier`: the highest tier. Default core.
+    pub tier: Tier,
+    /// `include`: metrics that are served although their tier is higher.
+    pub include: Vec<String>,
+    /// `exclude`: metrics that are never served.
+    pub exclude: Vec<String>,
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        Self {
+            tier: Tier::Core,
+            include: Vec::new(),
+            exclude: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Text for Prometheus: which format a scraper wants, what of the node it asks for, and the pages themselves.
+
+#![forbid(unsafe_code)]
+
+mod defaults;
+pub mod encoder;
+pub mod gzip;
+pub mod header;
+pub mod line;
+pub mod negotiate;
+pub mod number;
+mod plan;
+mod schema;
+pub mod select;
+
+pub mod source;
+pub mod writer;
+
+#[cfg(any(test, feature = "testing"))]
+pub mod parse;
+
+use collectors::Tier;
+
+pub use defaults::Defaults;
+pub use encoder::{Dropped, Encoder};
+pub use negotiate::Format;
+pub use select::{Selection, Shown};
+pub use source::Source;
+pub use writer::Writer;
+
+/// The tier of that word, as a query, an option or the configuration names it.
+pub fn tier(word: &str) -> Option<Tier> {
+    match word {
+        "core" => Some(Tier::Core),
+        "detail" => Some(Tier::Detail),
+        "debug" => Some(Tier::Debug),
+        _ => None,
+    }
+}
+
+/// The word of a tier.
+pub fn tier_word(tier: Tier) -> &'static str {
+    match tier {
+        Tier::Core => "core",
+        Tier::Detail => "detail",
+        Tier::Debug => "debug",
+        Tier::Private => "private",
+    }
+}

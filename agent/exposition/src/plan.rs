@@ -1,0 +1,262 @@
+//! What is written for one collector on one page, while its devices keep their layouts: the start of every line, ready,
+//! and where its value is.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use collectors::block::MAX_SERIES;
+use collectors::{Series, Tier, Value};
+
+use super::schema::{Shape, Wanted};
+use super::{line, number};
+use model::snapshot::{CollectorState, DeviceState, Prepared};
+
+/// No group.
+const ALONE: u32 = u32::MAX;
+
+/// One line of a page.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    device: u32,
+    series: u32,
+    /// Where the start of the line ends within [`Lines::text`].
+    end: u32,
+    /// Lines that start alike, of which the first with a value is shown; nearly always [`ALONE`].
+    group: u32,
+}
+
+/// The lines of one column.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    text: Vec<u8>,
+    entries: Vec<Entry>,
+}
+
+/// The plan of one collector.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    /// The shown devices: number and layout. The `Arc` keeps the address from being used again.
+    made_for: Vec<(usize, Arc<Prepared>)>,
+    columns: Vec<Lines>,
+    groups: usize,
+    /// Series beyond the limit.
+    pub(super) over_limit: u64,
+}
+
+/// What is told of one line that has a value.
+pub(super) struct Found<'a> {
+    pub(super) start: &'a [u8],
+    pub(super) value: Value,
+    pub(super) group: Option<usize>,
+}
+
+impl Plan {
+    pub(super) fn fits(&self, collector: &CollectorState, shown: impl Fn(&DeviceState) -> bool) -> bool {
+        let mut planned = self.made_for.iter();
+        for (number, device) in collector.devices.iter().enumerate().filter(|(_, d)| shown(d)) {
+            let same = planned
+                .next()
+                .is_some_and(|(n, layout)| *n == number && Arc::ptr_eq(layout, &device.layout));
+            if !same {
+                return false;
+            }
+        }
+        planned.next().is_none()
+    }
+
+    /// `complete`: the page shows every metric of the collector's table.
+    pub(super) fn new(
+        collector: &CollectorState,
+        wanted: &Wanted,
+        complete: bool,
+        shown: impl Fn(&DeviceState) -> bool,
+    ) -> Self {
+        let mut plan = Self::default();
+        let slots = wanted.values().map(Vec::len).sum();
+        plan.columns.resize_with(slots, Lines::default);
+        let mut firsts: HashMap<Box<[u8]>, (usize, usize)> = HashMap::new();
+        let mut total = 0;
+        for (number, device) in collector.devices.iter().enumerate().filter(|(_, d)| shown(d)) {
+            plan.made_for.push((number, Arc::clone(&device.layout)));
+            let mut room = false;
+            for (at, series) in device.layout.series.iter().enumerate() {
+                if series.metric.tier == Tier::Private {
+                    continue;
+                }
+                // A histogram is shown whole or not at all.
+                if series.is_first() {
+                    let slots = series.metric.slots();
+                    room = total + slots <= MAX_SERIES;
+                    total += if room { slots } else { 0 };
+                }
+                if !room {
+                    plan.over_limit += 1;
+                    continue;
+                }
+                if complete && !wanted.contains_key(series.metric.name) {
+                    // Not in the collector's table: nobody described it, so nobody is shown it.
+                    plan.over_limit += 1;
+                }
+                for (slot, shape) in wanted.get(series.metric.name).into_iter().flatten() {
+                    if let Some(joined) = joined(series, *shape, &device.layout.series) {
+                        plan.add((number, at), (series, joined), (*slot, *shape), &mut firsts);
+                    }
+                }
+            }
+        }
+        plan
+    }
+
+    fn add(
+        &mut self,
+        (device, at): (usize, usize),
+        (series, joined): (&Series, Option<&Series>),
+        (slot, shape): (usize, Shape),
+        firsts: &mut HashMap<Box<[u8]>, (usize, usize)>,
+    ) {
+        let Some(lines) = self.columns.get_mut(slot) else {
+            return;
+        };
+        let begin = lines.text.len();
+        write_start(series, joined, shape, &mut lines.text);
+        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let start = lines.text.get(begin..).unwrap_or_default();
+        let mut entry = Entry {
+            device: number(device),
+            series: number(at),
+            end: number(lines.text.len()),
+            group: ALONE,
+        };
+        let place = lines.entries.len();
+        match firsts.get(start).copied() {
+            None => {
+                firsts.insert(start.into(), (slot, place));
+            }
+            Some((slot, first)) => {
+                let other = self.columns.get_mut(slot);
+                if let Some(other) = other.and_then(|l| l.entries.get_mut(first)) {
+                    if other.group == ALONE {
+                        other.group = number(self.groups);
+                        self.groups += 1;
+                    }
+                    entry.group = other.group;
+                }
+            }
+        }
+        if let Some(lines) = self.columns.get_mut(slot) {
+            lines.entries.push(entry);
+        }
+    }
+
+    /// How many groups there are.
+    pub(super) fn groups(&self) -> usize {
+        self.groups
+    }
+
+    /// The lines of one column that have a value now.
+    #[inline]
+    pub(super) fn lines<'a>(
+        &'a self,
+        slot: usize,
+        collector: &'a CollectorState,
+    ) -> impl Iterator<Item = Found<'a>> {
+        let lines = self.columns.get(slot);
+        let text: &[u8] = lines.map_or(&[], |l| &l.text);
+        let entries = lines.into_iter().flat_map(|l| &l.entries);
+        let mut from = 0;
+        entries.filter_map(move |entry| {
+            let end = entry.end as usize;
+            let start = text.get(from..end)?;
+            from = end;
+            let device = collector.devices.get(entry.device as usize)?;
+            let value = *device.values.get(entry.series as usize)?;
+            (value != Value::Absent).then_some(Found {
+                start,
+                value,
+                group: (entry.group != ALONE).then_some(entry.group as usize),
+            })
+        })
+    }
+}
+
+/// The labels of a series, with their names.
+fn labels(series: &Series) -> impl Iterator<Item = (&str, &str)> {
+    let values = series.labels.iter().map(String::as_str);
+    series.metric.labels.iter().copied().zip(values)
+}
+
+fn label<'a>(series: &'a Series, name: &str) -> &'a str {
+    labels(series)
+        .find(|(n, _)| *n == name)
+        .map_or("", |(_, value)| value)
+}
+
+/// The series that holds the other labels of this one, where the shape wants any. The outer `None`: this series is not
+/// shown in that shape.
+fn joined<'a>(series: &Series, shape: Shape, all: &'a [Series]) -> Option<Option<&'a Series>> {
+    let Shape::Other(alias) = shape else {
+        return Some(None);
+    };
+    if !alias
+        .only
+        .iter()
+        .all(|(name, value)| label(series, name) == *value)
+    {
+        return None;
+    }
+    let found = alias.join.and_then(|join| {
+        let same = |other: &&Series| join.by.iter().all(|by| label(other, by) == label(series, by));
+        all.iter().filter(|other| other.metric == join.info).find(same)
+    });
+    Some(found)
+}
+
+fn write_start(series: &Series, joined: Option<&Series>, shape: Shape, out: &mut Vec<u8>) {
+    let metric = series.metric;
+    let (name, kind, part) = (shape.name(metric), metric.kind, series.part);
+    match shape {
+        Shape::Own => line::start(name, kind, part, 1.0, labels(series), out),
+        Shape::Other(alias) => {
+            let others = alias.join.into_iter().flat_map(|join| join.labels);
+            let others = others
+                .map(|(their, our)| (*their, joined.map_or("", |info| label(info, our))))
+                .filter(|(_, value)| !value.is_empty());
+            let own = alias
+                .labels
+                .iter()
+                .map(|(their, our)| (*their, label(series, our)));
+            line::start(name, kind, part, alias.scale, others.chain(own), out);
+        }
+    }
+}
+
+/// Writes a value as another exporter counts it. Whole numbers stay whole and exact where that is possible.
+pub(super) fn write_scaled(value: Value, (scale, round): (f64, bool), out: &mut Vec<u8>) {
+    if scale == 1.0 && !round {
+        return number::value(value, out);
+    }
+    let rounded = |v: f64| if round { v.round() } else { v };
+    match value {
+        Value::U64(v) => {
+            let whole = |x: f64| (x.fract() == 0.0 && (1.0..1e15).contains(&x)).then(|| to_u64(x));
+            let up = whole(scale).and_then(|s| v.checked_mul(s));
+            let down = whole(1.0 / scale).and_then(|s| (v % s == 0).then_some(v / s));
+            match up.or(down) {
+                Some(exact) => number::u64(exact, out),
+                None => number::f64(rounded(to_f64(v) * scale), out),
+            }
+        }
+        Value::F64(v) => number::f64(rounded(v * scale), out),
+        Value::Absent => {}
+    }
+}
+
+#[expect(clippy::cast_sign_loss, reason = "the caller has looked")]
+fn to_u64(x: f64) -> u64 {
+    x as u64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "the formats' numbers are real ones")]
+fn to_f64(v: u64) -> f64 {
+    v as f64
+}

@@ -1,0 +1,177 @@
+//! Which families a page has, and which metrics of which collectors fill them. Fixed as long as the collectors are.
+
+use std::collections::HashMap;
+
+use collectors::{Alias, Metric, Spec, Unit};
+
+use super::select::Switch;
+use super::{Format, header};
+use crate::Defaults;
+use model::snapshot::CollectorState;
+
+/// How a metric is shown on a page.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Shape {
+    /// As it is.
+    Own,
+    /// As another exporter has it.
+    Other(&'static Alias),
+}
+
+impl Shape {
+    pub(super) fn name(self, metric: &'static Metric) -> &'static str {
+        match self {
+            Self::Own => metric.name,
+            Self::Other(alias) => alias.name,
+        }
+    }
+
+    /// What values are multiplied by, and whether they are rounded then.
+    pub(super) fn scale(self) -> (f64, bool) {
+        match self {
+            Self::Own => (1.0, false),
+            Self::Other(alias) => (alias.scale, alias.whole),
+        }
+    }
+}
+
+/// One metric within a family.
+#[derive(Debug)]
+pub(super) struct Column {
+    /// The collector's place in the snapshot.
+    pub(super) collector: usize,
+    /// The column's place in that collector's plan.
+    pub(super) slot: usize,
+    pub(super) metric: &'static Metric,
+    pub(super) shape: Shape,
+    pub(super) switch: Switch,
+}
+
+/// One family.
+#[derive(Debug)]
+pub(super) struct Family {
+    text: Vec<u8>,
+    openmetrics: Vec<u8>,
+    pub(super) columns: Vec<Column>,
+    /// Several collectors fill it, so that one of them may repeat another's series.
+    pub(super) shared: bool,
+}
+
+impl Family {
+    fn new(said: header::Family<'static>) -> Self {
+        let header = |format| {
+            let mut out = Vec::new();
+            said.write(format, &mut out);
+            out
+        };
+        Self {
+            text: header(Format::Text),
+            openmetrics: header(Format::OpenMetrics),
+            columns: Vec::new(),
+            shared: false,
+        }
+    }
+
+    pub(super) fn header(&self, format: Format) -> &[u8] {
+        match format {
+            Format::Text => &self.text,
+            Format::OpenMetrics => &self.openmetrics,
+        }
+    }
+}
+
+/// What one collector has to plan: where each of its metrics goes.
+pub(super) type Wanted = HashMap<&'static str, Vec<(usize, Shape)>>;
+
+/// One page.
+#[derive(Debug, Default)]
+pub(super) struct Schema {
+    made_for: Vec<&'static Spec>,
+    pub(super) families: Vec<Family>,
+    /// By collector: metric -> its columns, by slot.
+    pub(super) wanted: Vec<Wanted>,
+}
+
+impl Schema {
+    pub(super) fn fits(&self, collectors: &[CollectorState]) -> bool {
+        self.made_for.len() == collectors.len()
+            && self
+                .made_for
+                .iter()
+                .zip(collectors)
+                .all(|(have, now)| std::ptr::eq(*have, now.spec))
+    }
+
+    /// The page of that name; without one, our own.
+    pub(super) fn new(page: Option<&str>, collectors: &[CollectorState]) -> Self {
+        let mut schema = Self::default();
+        let mut places: HashMap<&'static str, usize> = HashMap::new();
+        for (number, collector) in collectors.iter().enumerate() {
+            schema.made_for.push(collector.spec);
+            let (mut wanted, mut slots) = (Wanted::new(), 0);
+            for metric in collector.spec.metrics.iter().copied() {
+                for shape in shapes(page, metric) {
+                    let name = shape.name(metric);
+                    let place = *places.entry(name).or_insert_with(|| {
+                        schema.families.push(Family::new(said(metric, shape)));
+                        schema.families.len() - 1
+                    });
+                    if let Some(family) = schema.families.get_mut(place) {
+                        family.shared |= family.columns.iter().any(|c| c.collector != number);
+                        family.columns.push(Column {
+                            collector: number,
+                            slot: slots,
+                            metric,
+                            shape,
+                            switch: Switch::ByTier,
+                        });
+                        wanted.entry(metric.name).or_default().push((slots, shape));
+                        slots += 1;
+                    }
+                }
+            }
+            schema.wanted.push(wanted);
+        }
+        schema.switch(&Defaults::default());
+        schema
+    }
+
+    /// Takes over what the configuration says of single metrics.
+    pub(super) fn switch(&mut self, switches: &Defaults) {
+        for column in self.families.iter_mut().flat_map(|f| &mut f.columns) {
+            column.switch = Switch::of(column.metric, switches);
+        }
+    }
+}
+
+fn shapes(page: Option<&str>, metric: &'static Metric) -> impl Iterator<Item = Shape> {
+    let own = page.is_none().then_some(Shape::Own);
+    let others = metric.aliases.iter().filter(move |a| page == Some(a.page));
+    own.into_iter().chain(others.map(Shape::Other))
+}
+
+/// The first metric of a family speaks for all of it.
+fn said(metric: &'static Metric, shape: Shape) -> header::Family<'static> {
+    match shape {
+        Shape::Own => metric.into(),
+        Shape::Other(alias) => header::Family {
+            name: alias.name,
+            kind: match (alias.kind, metric.kind) {
+                // Its samples have the parts of ours.
+                (_, kind @ collectors::Kind::Histogram(_)) => kind,
+                (kind, _) => kind,
+            },
+            unit: Unit::None,
+            help: metric.help,
+        },
+    }
+}
+
+/// The compatibility pages that these collectors fill.
+pub(super) fn pages(collectors: &[CollectorState]) -> Vec<&'static str> {
+    let metrics = collectors.iter().flat_map(|c| c.spec.metrics);
+    let mut pages: Vec<&str> = metrics.flat_map(|m| m.aliases).map(|a| a.page).collect();
+    pages.sort_unstable();
+    pages.dedup();
+    pages
+}

@@ -1,0 +1,182 @@
+//! What of the node is asked for: `?tier=`, `collect[]=` and `exclude[]=`, and what the configuration shows by default.
+
+use collectors::{Metric, Tier};
+
+use model::filter::{Filter, OWN};
+
+use super::tier;
+use crate::Defaults;
+
+/// What one request asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// The highest tier, where the request names one.
+    pub tier: Option<Tier>,
+    /// The collectors.
+    pub filter: Filter,
+}
+
+impl Selection {
+    /// Reads the query of a request. `known` are the collectors that there are.
+    ///
+    /// # Errors
+    /// What was found and what was expected: an unknown parameter, tier or collector is never passed over, because a
+    /// misspelt one would show another page than was meant.
+    pub fn parse(query: &str, known: &[&str]) -> Result<Self, String> {
+        let (mut wanted, mut collect, mut exclude) = (None, Vec::new(), Vec::new());
+        for pair in query.split('&').filter(|p| !p.is_empty()) {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let (key, value) = (decode(key)?, decode(value)?);
+            match key.as_str() {
+                "tier" => {
+                    let tier = tier(&value).ok_or_else(|| {
+                        format!("tier: found {}, expected core, detail or debug", quote(&value))
+                    })?;
+                    if wanted.replace(tier).is_some_and(|before| before != tier) {
+                        return Err("tier: found two, expected one".to_owned());
+                    }
+                }
+                "collect[]" => collect.push(collector(&key, value, known)?),
+                "exclude[]" => exclude.push(collector(&key, value, known)?),
+                _ => {
+                    let found = quote(&key);
+                    return Err(format!(
+                        "unknown parameter {found}, expected tier, collect[] or exclude[]"
+                    ));
+                }
+            }
+        }
+        let filter = match (collect.is_empty(), exclude.is_empty()) {
+            (true, true) => Filter::All,
+            (false, true) => Filter::Only(collect),
+            (true, false) => Filter::Except(exclude),
+            (false, false) => {
+                return Err("found both collect[] and exclude[], expected one of them".to_owned());
+            }
+        };
+        Ok(Self { tier: wanted, filter })
+    }
+}
+
+fn collector(key: &str, name: String, known: &[&str]) -> Result<String, String> {
+    if name == OWN || known.contains(&name.as_str()) {
+        return Ok(name);
+    }
+    let known = known.join(", ");
+    Err(format!(
+        "{key}: unknown collector {}, expected one of {known}, {OWN}",
+        quote(&name)
+    ))
+}
+
+/// Undoes percent-encoding, and `+` for a space.
+fn decode(text: &str) -> Result<String, String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
+        match (byte, after) {
+            (b'+', _) => bytes.push(b' '),
+            (b'%', [high, low, after @ ..]) if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                rest = after;
+                let digit = |b: u8| char::from(b).to_digit(16).and_then(|d| u8::try_from(d).ok());
+                bytes.push(digit(*high).unwrap_or(0) * 16 + digit(*low).unwrap_or(0));
+            }
+            (b'%', _) => {
+                let found = quote(text);
+                return Err(format!(
+                    "found {found}, expected two hexadecimal digits behind each %"
+                ));
+            }
+            (byte, _) => bytes.push(*byte),
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| format!("found {}, expected UTF-8", quote(text)))
+}
+
+/// What was found, as an answer shows it: short, and without a character that would break the line.
+fn quote(text: &str) -> String {
+    let short: String = text.chars().take(60).collect();
+    let more = if short.len() < text.len() { "..." } else { "" };
+    format!("{short:?}{more}")
+}
+
+/// What of a page is shown: the request over the configuration.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a> {
+    /// The highest tier.
+    pub tier: Tier,
+    /// The collectors.
+    pub filter: &'a Filter,
+    /// The metrics that the configuration switches on or off one by one.
+    pub switches: &'a Defaults,
+}
+
+impl<'a> Shown<'a> {
+    /// What a request sees of our own page.
+    pub fn new(selection: &'a Selection, switches: &'a Defaults) -> Self {
+        Self {
+            tier: selection.tier.unwrap_or(switches.tier),
+            filter: &selection.filter,
+            switches,
+        }
+    }
+
+    /// What a request sees of a page that holds everything unless it asks for less.
+    pub fn complete(selection: &'a Selection, switches: &'a Defaults) -> Self {
+        Self {
+            tier: selection.tier.unwrap_or(Tier::Debug),
+            ..Self::new(selection, switches)
+        }
+    }
+
+    /// Whether a metric is shown.
+    pub fn metric(&self, metric: &Metric) -> bool {
+        Switch::of(metric, self.switches).shows(metric.tier, self.tier)
+    }
+}
+
+/// How the configuration switches a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Switch {
+    ByTier,
+    On,
+    Off,
+}
+
+impl Switch {
+    pub(super) fn of(metric: &Metric, switches: &Defaults) -> Self {
+        let named = |names: &[String]| names.iter().any(|n| n == metric.name);
+        // No list can make public what is for the health checks only.
+        if metric.tier == Tier::Private || named(&switches.exclude) {
+            Self::Off
+        } else if named(&switches.include) {
+            Self::On
+        } else {
+            Self::ByTier
+        }
+    }
+
+    pub(super) fn shows(self, tier: Tier, up_to: Tier) -> bool {
+        match self {
+            Self::ByTier => tier <= up_to,
+            Self::On => true,
+            Self::Off => false,
+        }
+    }
+}
+
+/// For the fuzzer: any headers and any query have an answer, and an error is one line.
+pub fn fuzz(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let mut lines = text.splitn(3, '\n');
+    let mut line = || lines.next().unwrap_or_default();
+    super::Format::accepted(line());
+    super::negotiate::gzip_accepted(line());
+    if let Err(why) = Selection::parse(line(), &["host"]) {
+        assert!(!why.is_empty() && !why.contains(char::is_control), "{why:?}");
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! Check `gpu-application-errors`: Xids that are a program's fault by their class, and follow one GPU instead of one program.
+
+use std::collections::BTreeSet;
+
+use collectors::SubjectKind;
+
+use super::gpu::{Gpu, gpus, key};
+use super::gpu_ecc::ONCE;
+use super::gpu_process::some;
+use super::{Check, Scope, Version};
+use crate::Mode;
+use crate::condition::{Judged, Reading};
+use crate::finding::{Finding, Remedy};
+use crate::hits::{Suspicion, Victim, suspicion};
+use crate::judge::Judge;
+use crate::xids::{Class, Table};
+
+/// The row.
+pub static CHECK: Check = Check {
+    id: "gpu-application-errors",
+    subject: SubjectKind::Gpu,
+    condition: "Within 24 hours Xids that are a program's fault by their class hit one GPU in jobs of two users where one of these had another GPU of the node in use, in jobs of three users, in three submissions of one, in two runs of one job that was requeued, or with one code on three occasions of one run, a minute apart. Of one user, only runs count in which another GPU of the node was in use and had none; and none of a user who had some on another GPU of the node, nor runs with an Xid of the hardware. Where jobs of several users alone speak against half of the GPUs or more, it is the programs. Whose a GPU was is known by Slurm's own rules alone, and an Xid that may be one of several runs' is nobody's.",
+    scope: Scope::Node,
+    // Nothing but statistics: a person has the GPU tested before it is taken from anybody.
+    ceiling: Mode::Comment,
+    limit: Mode::Comment,
+    since: Version(0, 1, 0),
+    clears: "By itself: what is left of the last 24 hours is no longer enough, or the GPU was reset or replaced, or the node rebooted, in three readings running, over a minute or more.",
+    runbook: "docs/runbooks/gpu-application-errors.md",
+    conditions: Some(conditions),
+};
+
+fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+    let now = judge.now_ms();
+    judge.memory.hits.age(now);
+    let table = &judge.policy.xids;
+    let hits = judge.memory.hits.runs();
+    let gpus: Vec<Gpu<'a>> = gpus(judge.snapshot, judge.inventory)
+        .into_iter()
+        .filter(|gpu| gpu.is_up() == Some(true))
+        .collect();
+    let against: Vec<Option<Suspicion<'_>>> = gpus
+        .iter()
+        .map(|gpu| suspicion(hits, &gpu.label, |code| is_app(table, code)))
+        .collect();
+    let by_users = against.iter().flatten().filter(|s| s.by_users).count();
+    let is_common = by_users >= 2 && by_users * 2 >= gpus.len();
+    let mut judged = Vec::new();
+    for (gpu, against) in gpus.iter().zip(against) {
+        let against = against.filter(|s| !(s.by_users && is_common));
+        let reading = match against {
+            Some(_) => Reading::Bad,
+            None => Reading::Good,
+        };
+        let finding = finding(table, gpu, against.map(|s| s.runs).unwrap_or_default());
+        judged.push(Judged {
+            key: key(CHECK.id, gpu, ""),
+            subject: gpu.subject(),
+            reading,
+            at: gpu.at,
+            pace: &ONCE,
+            finding: Box::new(move |_| finding),
+        });
+    }
+    judged
+}
+
+/// Whether a code is the program's fault, or the hardware's. `None`: nobody's.
+fn is_app(table: &Table, code: u32) -> Option<bool> {
+    match table.row(code)?.class {
+        Class::App => Some(true),
+        Class::Gpu | Class::Link | Class::Node => Some(false),
+        Class::Info => None,
+    }
+}
+
+fn finding(table: &Table, gpu: &Gpu<'_>, mut runs: Vec<&Victim>) -> Finding {
+    runs.sort_by_key(|v| v.run.start);
+    let words: Vec<String> = runs.iter().map(|v| words(table, &gpu.label, v)).collect();
+    let jobs: BTreeSet<String> = runs.iter().map(|v| v.run.job.clone()).collect();
+    Finding {
+        detail: "application errors on this GPU alone".to_owned(),
+        rank: 82,
+        remedy: Remedy::Inspect,
+        evidence: format!(
+            "test it with dcgmi diag -r 3 and compare nvidia-smi -q with another's, then drain by hand; gpu_xid_errors_total{{gpu={:?}}} of 24 hours, expected on no GPU alone: {}",
+            gpu.label,
+            some(&words),
+        ),
+        jobs: jobs.into_iter().collect(),
+        ..gpu.finding(CHECK.id)
+    }
+}
+
+/// `job 7 of user 1000, begun 1700000000: xid31 twice; 3 others without`, for people.
+fn words(table: &Table, gpu: &str, victim: &Victim) -> String {
+    let codes = victim.gpus.get(gpu).into_iter().flat_map(|part| &part.codes);
+    let codes = codes.filter(|(code, _)| is_app(table, **code) == Some(true));
+    let codes: Vec<String> = codes
+        .map(|(code, times)| format!("xid{code} x{}", times.count))
+        .collect();
+    let user = match victim.user.as_str() {
+        "" => String::new(),
+        user => format!(" of user {user}"),
+    };
+    let others = victim
+        .gpus
+        .iter()
+        .filter(|(label, part)| *label != gpu && part.used)
+        .count();
+    let others = match others {
+        0 => String::new(),
+        others => format!(", none on {others} more in use"),
+    };
+    format!(
+        "job {}{user} begun {}: {}{others}",
+        victim.run.job,
+        victim.run.start,
+        codes.join(" ")
+    )
+}

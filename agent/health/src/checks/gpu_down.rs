@@ -1,0 +1,77 @@
+//! Check `gpu-down`: the driver does not answer for a GPU.
+
+use std::time::Duration;
+
+use collectors::SubjectKind;
+use collectors::gpu::metrics as m;
+
+use super::gpu::{Gpu, Opinion, SLOW, each, line};
+use super::{Check, Scope, Version};
+use crate::Mode;
+use crate::condition::{Judged, Reading};
+use crate::finding::{Finding, Remedy};
+use crate::judge::Judge;
+
+/// The row.
+pub static CHECK: Check = Check {
+    id: "gpu-down",
+    subject: SubjectKind::Gpu,
+    condition: "The driver answers for other GPUs, or for itself, and not for this one (lost, refused, reset required, without power), in four readings running, over a minute or more, not in the first five minutes after boot.",
+    scope: Scope::Node,
+    ceiling: Mode::Drain,
+    limit: Mode::Drain,
+    since: Version(0, 1, 0),
+    clears: "By itself: the driver answers for it in three readings running, over a minute or more.",
+    runbook: "docs/runbooks/gpu-down.md",
+    conditions: Some(conditions),
+};
+
+/// GPUs come up one after the other.
+const BOOT_GRACE: Duration = Duration::from_secs(300);
+
+fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+    let settled = judge.since_boot >= BOOT_GRACE;
+    each(judge, &CHECK, &SLOW, move |_, gpu| {
+        let reading = match reading(gpu) {
+            Reading::Bad if !settled => Reading::Unknown,
+            reading => reading,
+        };
+        let finding = finding(gpu);
+        vec![Opinion {
+            of: "",
+            reading,
+            finding,
+        }]
+    })
+}
+
+fn why<'g>(gpu: &'g Gpu<'_>) -> &'g str {
+    let info = gpu.one(&m::UNAVAILABLE_INFO);
+    info.and_then(|i| i.label("reason")).unwrap_or("unknown")
+}
+
+fn reading(gpu: &Gpu<'_>) -> Reading {
+    match (gpu.is_up(), why(gpu)) {
+        (Some(true), _) => Reading::Good,
+        // Without the driver, or the right to ask it, or while a diagnostic has it, nothing is known of the GPU.
+        (Some(false), "no_driver" | "no_permission" | "unknown" | "timeout" | "busy") | (None, _) => {
+            Reading::Unknown
+        }
+        (Some(false), _) => Reading::Bad,
+    }
+}
+
+fn finding(gpu: &Gpu<'_>) -> Finding {
+    let why = why(gpu);
+    Finding {
+        detail: format!("down: {why}"),
+        rank: 46,
+        remedy: match why {
+            "lost" => Remedy::Reboot,
+            "reset_required" => Remedy::ResetGpu,
+            _ => Remedy::Inspect,
+        },
+        evidence: line(gpu.one(&m::UP), "1"),
+        ..gpu.finding(CHECK.id)
+    }
+}

@@ -1,0 +1,154 @@
+//! Check `gpu-idle`: a job has GPUs and does not use them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use collectors::SubjectKind;
+use collectors::gpu::metrics as m;
+
+use super::gpu_process::some;
+use super::gpu_use::{Jobs, Part, ended_jobs, of_job, parts};
+use super::{Check, Scope, Version};
+use crate::Mode;
+use crate::condition::{Judged, Reading};
+use crate::finding::{Finding, Remedy};
+use crate::judge::Judge;
+use crate::lasting::Lasting;
+
+/// The row.
+pub static CHECK: Check = Check {
+    id: "gpu-idle",
+    subject: SubjectKind::Job,
+    condition: "A GPU that is a job's by Slurm's own rules was busy at no reading for half an hour, while no process came or left and no memory of it was taken. GPUs that are divided into instances are not judged: their drivers do not say.",
+    scope: Scope::Node,
+    // Nothing is broken: it is a matter between people.
+    ceiling: Mode::Observe,
+    limit: Mode::Observe,
+    since: Version(0, 1, 0),
+    clears: "By itself: three readings running, over a minute or more, show all GPUs of the job in use lately, or the job is gone.",
+    runbook: "docs/runbooks/gpu-idle.md",
+    conditions: Some(conditions),
+};
+
+/// Shorter are a compilation, the loading of a dataset and a checkpoint to a slow filesystem, and a person at lunch is no news.
+const LONG: Duration = Duration::from_secs(1800);
+/// What a driver takes and gives back by itself is less.
+const TAKEN: u64 = 1 << 20;
+
+/// What is known of one GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    /// Idle for so long.
+    Idle(Duration),
+    /// In use, or it was since it is watched.
+    Used,
+    /// Idle for as long as it is watched, which is not long enough to say anything, or it could not be read.
+    Unknown,
+}
+
+fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+    let jobs = Jobs::of(judge.snapshot);
+    let mut parts = parts(judge, &jobs);
+    parts.retain(|part| part.instance.is_empty() && !part.jobs().is_empty());
+    let mut now = BTreeMap::new();
+    for part in &parts {
+        let Some(is_idle) = is_idle(judge, part) else {
+            continue;
+        };
+        now.insert(watched(part), part.gpu.at);
+        if is_idle {
+            now.insert(state(part), part.gpu.at);
+        }
+    }
+    let lasting = judge.memory.lasting(CHECK.id, now);
+    let looks: Vec<Look> = parts.iter().map(|part| look(lasting, part)).collect();
+    let all: BTreeSet<&String> = parts.iter().flat_map(Part::jobs).collect();
+    let mut judged = Vec::new();
+    for job in all {
+        let of = |(part, _): &(&Part<'_>, &Look)| part.jobs().contains(job);
+        let own: Vec<(&Part<'_>, &Look)> = parts.iter().zip(&looks).filter(of).collect();
+        let at = own.iter().map(|(part, _)| part.gpu.at).max().unwrap_or_default();
+        judged.push(of_job(job, reading(&own), at, finding(job, &own)));
+    }
+    let gone = ended_jobs(judge, &CHECK, &jobs, &judged);
+    judged.extend(gone);
+    judged
+}
+
+/// The name under which it is noted that a GPU is read with these jobs.
+fn watched(part: &Part<'_>) -> String {
+    format!("{} watched", part.key(CHECK.id))
+}
+
+/// The name of what it is like: another job or another process is another state.
+fn state(part: &Part<'_>) -> String {
+    let pids: Vec<&str> = part.processes.iter().map(|p| p.pid).collect();
+    format!(
+        "{} jobs {} pids {}",
+        part.key(CHECK.id),
+        part.jobs().join(","),
+        pids.join(",")
+    )
+}
+
+/// Whether a GPU does nothing now. `None`: it cannot be told.
+fn is_idle(judge: &mut Judge<'_>, part: &Part<'_>) -> Option<bool> {
+    // Work on video is none of the others'.
+    let engines = [
+        &m::ENCODER_UTILIZATION,
+        &m::DECODER_UTILIZATION,
+        &m::JPEG_UTILIZATION,
+        &m::OFA_UTILIZATION,
+    ];
+    let is_busy = part.gpu.value(&m::UTILIZATION)? > 0.0
+        || engines
+            .iter()
+            .any(|engine| part.gpu.value(engine).is_some_and(|share| share > 0.0));
+    let used = part.used()?;
+    let name = format!("{} used", part.key(CHECK.id));
+    let taken = judge.memory.growth(&name, used);
+    part.complete.then_some(!is_busy && taken < TAKEN)
+}
+
+fn look(lasting: &Lasting, part: &Part<'_>) -> Look {
+    let Some(watched) = lasting.of(&watched(part)) else {
+        return Look::Unknown;
+    };
+    match lasting.of(&state(part)) {
+        Some(idle) if idle.span() >= LONG => Look::Idle(idle.span()),
+        // It was seen to be otherwise before.
+        Some(idle) if idle.since <= watched.since => Look::Unknown,
+        _ => Look::Used,
+    }
+}
+
+fn reading(own: &[(&Part<'_>, &Look)]) -> Reading {
+    match () {
+        () if own.iter().any(|(_, look)| matches!(look, Look::Idle(_))) => Reading::Bad,
+        () if own.iter().all(|(_, look)| **look == Look::Used) => Reading::Good,
+        () => Reading::Unknown,
+    }
+}
+
+fn finding(job: &str, own: &[(&Part<'_>, &Look)]) -> Finding {
+    let idle = own.iter().filter_map(|(part, look)| match look {
+        Look::Idle(span) => Some((part.gpu.label.clone(), *span)),
+        Look::Used | Look::Unknown => None,
+    });
+    let gpus: Vec<String> = idle.clone().map(|(gpu, _)| gpu).collect();
+    let shortest = idle.map(|(_, span)| span).min().unwrap_or_default();
+    Finding {
+        detail: "has GPUs that it does not use".to_owned(),
+        rank: 88,
+        remedy: Remedy::Inspect,
+        evidence: format!(
+            "gpu_utilization_ratio 0 at every reading for {} s, expected less than {} s, with no process and no memory more, of {} of {} GPUs of job {job}: {}",
+            shortest.as_secs(),
+            LONG.as_secs(),
+            gpus.len(),
+            own.len(),
+            some(&gpus),
+        ),
+        ..Finding::of_job(CHECK.id, job)
+    }
+}

@@ -1,0 +1,171 @@
+//! Check `gpu-missing`: GPUs that must be there and are not, by configured address, and by Slurm's own count.
+
+use collectors::{PciAddress, Subject, SubjectKind};
+
+use super::host::{Host, Place};
+use super::{Check, Scope, Version};
+use crate::Mode;
+use crate::condition::{Judged, Reading, USUAL};
+use crate::finding::{Finding, Joins, Remedy};
+use crate::judge::Judge;
+use model::derive::xid::gpu_label;
+
+/// The condition about Slurm's count. The others go by their address alone: so records of the first release have them.
+const GRES: &str = "gres";
+
+/// The row.
+pub static CHECK: Check = Check {
+    id: "gpu-missing",
+    subject: SubjectKind::Gpu,
+    condition: "A configured GPU is not on the PCI bus or does not answer there, in two readings running, over ten seconds or more.",
+    scope: Scope::Node,
+    ceiling: Mode::Drain,
+    limit: Mode::Drain,
+    since: Version(0, 1, 0),
+    clears: "By itself: three readings running, over a minute or more, show the GPU.",
+    runbook: "docs/runbooks/gpu-missing.md",
+    conditions: Some(conditions),
+};
+
+fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+    let (host, gres, inventory) = (judge.host, judge.gres, judge.inventory);
+    let at = host.read_at.unwrap_or(judge.since_boot);
+    let mut judged: Vec<Judged<'a>> = Vec::new();
+    for address in &judge.policy.gpu_addresses {
+        let gpu = gpu_label(inventory, address);
+        judged.push(Judged {
+            key: address.0.clone(),
+            subject: Subject::gpu(gpu.as_str()),
+            reading: reading(host, address),
+            at,
+            pace: &USUAL,
+            finding: Box::new(move |_| finding(host, address, &gpu)),
+        });
+    }
+    judged.push(Judged {
+        key: GRES.to_owned(),
+        subject: Subject::node(),
+        reading: count_reading(host, gres),
+        at,
+        pace: &USUAL,
+        finding: Box::new(move |_| count_finding(host, gres)),
+    });
+    judged
+}
+
+/// What one configured address says.
+pub fn reading(host: &Host, address: &PciAddress) -> Reading {
+    match host.place(address) {
+        Place::Present(_) => Reading::Good,
+        Place::Silent | Place::Gone => Reading::Bad,
+        Place::Reassigned | Place::Unknown => Reading::Unknown,
+    }
+}
+
+/// The finding about a configured address.
+pub fn finding(host: &Host, address: &PciAddress, gpu: &str) -> Finding {
+    let evidence = match host.place(address) {
+        Place::Silent => format!("host_pci_function_responding{{pci=\"{address}\"}} 0, expected 1"),
+        _ => format!("host_pci_gpu_info{{pci=\"{address}\"}} not in a complete PCI listing"),
+    };
+    Finding {
+        pci: Some(address.clone()),
+        detail: format!("{address} not on the PCI bus"),
+        rank: 45,
+        remedy: Remedy::Reboot,
+        drains: true,
+        joins: Joins::Attaches,
+        evidence,
+        ..Finding::of_condition(CHECK.id, Subject::gpu(gpu))
+    }
+}
+
+/// How many whole GPUs Slurm's Gres expects: `gpu:8`, `gpu:h100:8(S:0-1)`. `None` where it counts anything else too
+/// (MIG slices, shards, MPS), where nothing can be compared.
+pub fn expected(gres: &str) -> Option<usize> {
+    let mut total = 0;
+    for entry in split(gres) {
+        let entry = entry.split('(').next().unwrap_or_default().trim();
+        let mut parts = entry.split(':');
+        match parts.next()? {
+            "gpu" => {}
+            "shard" | "mps" => return None,
+            _ => continue,
+        }
+        let parts: Vec<&str> = parts.collect();
+        let (kind, count) = match parts.as_slice() {
+            [count] => ("", count),
+            [kind, count] => (*kind, count),
+            _ => return None,
+        };
+        if kind.contains("g.") {
+            return None;
+        }
+        total += count.parse::<usize>().ok()?;
+    }
+    (total > 0).then_some(total)
+}
+
+/// Splits at commas outside parentheses.
+fn split(gres: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0_u32;
+    gres.split(move |c| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    })
+}
+
+/// What Slurm's count says.
+pub fn count_reading(host: &Host, gres: Option<&str>) -> Reading {
+    match (gres.and_then(expected), host.gpus_there()) {
+        (Some(want), Some(have)) if have < want => Reading::Bad,
+        (Some(_), Some(_)) => Reading::Good,
+        _ => Reading::Unknown,
+    }
+}
+
+/// The finding about Slurm's count. It never drains: slurmctld does that by itself when slurmd registers.
+pub fn count_finding(host: &Host, gres: Option<&str>) -> Finding {
+    let want = gres.and_then(expected).unwrap_or_default();
+    let have = host.gpus_there().unwrap_or_default();
+    Finding {
+        detail: "fewer GPUs on the PCI bus than Gres has".to_owned(),
+        rank: 70,
+        remedy: Remedy::None,
+        drains: false,
+        joins: Joins::Attaches,
+        evidence: format!("host_pci_gpus {have} < {want} of Gres"),
+        ..Finding::of_condition(CHECK.id, Subject::node())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::expected;
+
+    #[test]
+    fn only_whole_gpus_are_counted() {
+        for (gres, want) in [
+            ("gpu:8", Some(8)),
+            ("gpu:h100:8(S:0-1)", Some(8)),
+            ("gpu:a:2(S:0,1),gpu:b:1,lustre:1", Some(3)),
+            ("gpu:8(IDX:0-7)", Some(8)),
+            ("", None),
+            ("(null)", None),
+            ("lustre:1", None),
+            ("gpu", None),
+            ("gpu:h100:8,shard:64", None),
+            ("gpu:h100:8,mps:800", None),
+            ("gpu:1g.10gb:7", None),
+            ("gpu:a100_3g.20gb:2,gpu:a100:7", None),
+            ("gpu:x:y:8", None),
+            ("gpu:8K", None),
+        ] {
+            assert_eq!(expected(gres), want, "{gres}");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Checks `gpu-nvlink-down`, where a GPU has fewer NVLinks up than it had or than its peers have, and `gpu-nvlink-errors`.
+
+use std::time::Duration;
+
+use collectors::SubjectKind;
+use collectors::nvidia::metrics as n;
+
+use super::gpu::{Bursts, Gpu, SLOW, each_by_bursts, gpus, key, line, whole};
+use super::{Check, Scope, Version};
+use crate::Mode;
+use crate::condition::{Judged, Reading};
+use crate::finding::{Finding, Remedy};
+use crate::judge::Judge;
+
+/// The row.
+pub static CHECK: Check = Check {
+    id: "gpu-nvlink-down",
+    subject: SubjectKind::Gpu,
+    condition: "A GPU has fewer NVLinks up than it had since it was first seen, or than three peers or more that all have the same number, in four readings running, over a minute or more, not in the first ten minutes after boot. Where most GPUs have, it is the fabric, and only observed.",
+    scope: Scope::Shared,
+    ceiling: Mode::Comment,
+    limit: Mode::Comment,
+    since: Version(0, 1, 0),
+    clears: "By itself: as many are up as are expected in three readings running, over a minute or more.",
+    runbook: "docs/runbooks/gpu-nvlink-down.md",
+    conditions: Some(conditions),
+};
+
+/// The row of the errors.
+pub static ERRORS: Check = Check {
+    id: "gpu-nvlink-errors",
+    subject: SubjectKind::Gpu,
+    condition: "Three times within an hour, from one reading to the next, the NVLinks of a GPU had an error that was sent again or recovered from (replay, recovery, recovery_failed, link_integrity), or 1,500 checksum errors (crc_flit, crc_data), which is 100 a second.",
+    scope: Scope::Shared,
+    ceiling: Mode::Observe,
+    limit: Mode::Observe,
+    since: Version(0, 1, 0),
+    clears: "By itself: it did not happen for an hour.",
+    runbook: "docs/runbooks/gpu-nvlink-errors.md",
+    conditions: Some(errors),
+};
+
+/// The fabric is trained after the driver is loaded.
+const BOOT_GRACE: Duration = Duration::from_secs(600);
+
+/// Links up and links there are. A part without NVLink, or whose links lead nowhere, has no opinion.
+fn links(gpu: &Gpu<'_>) -> Option<(u64, u64)> {
+    let up = whole(gpu.one(&n::NVLINK_LINKS_UP))?;
+    let all = whole(gpu.one(&n::NVLINK_LINKS))?;
+    (gpu.is_up() == Some(true) && all > 0 && up <= all).then_some((up, all))
+}
+
+fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+    let gpus = gpus(judge.snapshot, judge.inventory);
+    let settled = judge.since_boot >= BOOT_GRACE;
+    let ups: Vec<Option<u64>> = gpus.iter().map(|g| links(g).map(|(up, _)| up)).collect();
+    let mut expected = Vec::new();
+    for (at, gpu) in gpus.iter().enumerate() {
+        let Some((up, all)) = links(gpu) else {
+            expected.push(None);
+            continue;
+        };
+        let name = key(CHECK.id, gpu, "");
+        judge.memory.in_use(&name, up);
+        let best = judge.memory.best_rate(&name).unwrap_or(up).min(all);
+        let peers: Vec<u64> = ups
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| *other != at)
+            .filter_map(|(_, up)| *up)
+            .collect();
+        let common = peers.first().copied().filter(|first| {
+            // One peer that differs makes the peers no measure.
+            peers.len() >= 3 && peers.iter().all(|p| p == first)
+        });
+        expected.push(Some((up, best.max(common.unwrap_or(0)).min(all))));
+    }
+    let seen = expected.iter().flatten().count();
+    let down = expected.iter().flatten().filter(|(up, want)| up < want).count();
+    let is_own = down * 2 <= seen;
+    let mut judged = Vec::new();
+    for (gpu, expected) in gpus.iter().zip(expected) {
+        let Some((up, want)) = expected else { continue };
+        // One that stays down alone, after all were, is news.
+        for own in [true, false] {
+            let reading = match up < want {
+                true if own == is_own && settled => Reading::Bad,
+                true if is_own && !own => Reading::Good,
+                false if up > 0 => Reading::Good,
+                _ => Reading::Unknown,
+            };
+            let finding = finding(gpu, (up, want), (down, seen), own);
+            judged.push(Judged {
+                key: key(CHECK.id, gpu, if own { "" } else { "together" }),
+                subject: gpu.subject(),
+                reading,
+                at: gpu.at,
+                pace: &SLOW,
+                finding: Box::new(move |_| finding),
+            });
+        }
+    }
+    judged
+}
+
+fn finding(gpu: &Gpu<'_>, (up, want): (u64, u64), (down, seen): (usize, usize), own: bool) -> Finding {
+    Finding {
+        detail: if own {
+            format!("{up} of {want} NVLinks up")
+        } else {
+            "NVLinks down together with those of most GPUs".to_owned()
+        },
+        // What is its own names an incident that has both.
+        rank: if own { 58 } else { 59 },
+        remedy: if own { Remedy::ResetGpu } else { Remedy::Inspect },
+        drains: own,
+        evidence: format!(
+            "{}; {down} of {seen} GPUs have links down",
+            line(gpu.one(&n::NVLINK_LINKS_UP), &want.to_string())
+        ),
+        ..gpu.finding(CHECK.id)
+    }
+}
+
+/// A kind of error, and so many of which from one reading to the next are a burst.
+macro_rules! kind {
+    ($kind:literal, $burst:literal) => {
+        Bursts {
+            check: &ERRORS,
+            of: $kind,
+            counter: |gpu| gpu.with(&n::NVLINK_ERRORS, &[("kind", $kind)]),
+            burst: $burst,
+            detail: concat!("many NVLink errors: ", $kind),
+            rank: 74,
+        }
+    };
+}
+
+fn errors<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+    static ROWS: [Bursts; 6] = [
+        kind!("replay", 1),
+        kind!("recovery", 1),
+        kind!("recovery_failed", 1),
+        kind!("link_integrity", 1),
+        kind!("crc_flit", 1500),
+        kind!("crc_data", 1500),
+    ];
+    ROWS.iter().flat_map(|row| each_by_bursts(judge, row)).collect()
+}

@@ -1,0 +1,96 @@
+//! Checks `gpu-pcie-slow` and `gpu-pcie-replays`: a GPU's PCI link as its driver sees it, while work runs.
+
+use collectors::SubjectKind;
+use collectors::gpu::metrics as m;
+
+use super::gpu::{Bursts, Gpu, LASTING, Opinion, each, each_by_bursts, line};
+use super::{Check, Scope, Version};
+use crate::Mode;
+use crate::condition::{Judged, Reading};
+use crate::finding::{Finding, Remedy};
+use crate::judge::Judge;
+
+/// The row of the speed.
+pub static SLOW_LINK: Check = Check {
+    id: "gpu-pcie-slow",
+    subject: SubjectKind::Gpu,
+    condition: "A GPU that is at least half busy has a PCI link of a lower generation, or with fewer lanes, than it and its slot offer, in 20 readings running, over five minutes or more. One that is idle lowers it by itself.",
+    scope: Scope::Node,
+    ceiling: Mode::Comment,
+    limit: Mode::Drain,
+    since: Version(0, 1, 0),
+    clears: "By itself: 20 readings running, over five minutes or more, show the best that both offer.",
+    runbook: "docs/runbooks/gpu-pcie-slow.md",
+    conditions: Some(slow),
+};
+
+/// The row of the replays.
+pub static REPLAYS: Check = Check {
+    id: "gpu-pcie-replays",
+    subject: SubjectKind::Gpu,
+    condition: "A GPU sent 100 packets or more again over the PCI bus from one reading to the next, three times within an hour.",
+    scope: Scope::Node,
+    ceiling: Mode::Observe,
+    limit: Mode::Observe,
+    since: Version(0, 1, 0),
+    clears: "By itself: it did not happen for an hour.",
+    runbook: "docs/runbooks/gpu-pcie-replays.md",
+    conditions: Some(replays),
+};
+
+/// The error rate that the PCI standard allows gives up to 31 a minute on the fastest links.
+const BURST: u64 = 100;
+
+/// Whether the link is the best that both ends offer, in generation and lanes.
+fn is_full(gpu: &Gpu<'_>) -> Option<bool> {
+    let pair = |now, max| {
+        let (now, max) = (gpu.value(now)?, gpu.value(max)?);
+        (now > 0.0 && max > 0.0).then_some(now >= max)
+    };
+    let generation = pair(&m::PCIE_GENERATION, &m::PCIE_GENERATION_MAX);
+    let width = pair(&m::PCIE_WIDTH, &m::PCIE_WIDTH_MAX);
+    match (generation, width) {
+        (Some(false), _) | (_, Some(false)) => Some(false),
+        (Some(true), Some(true)) => Some(true),
+        _ => None,
+    }
+}
+
+fn slow<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+    each(judge, &SLOW_LINK, &LASTING, |_, gpu| {
+        let reading = match is_full(gpu) {
+            Some(true) => Reading::Good,
+            Some(false) if gpu.is_busy() => Reading::Bad,
+            _ => Reading::Unknown,
+        };
+        let best = |metric| gpu.value(metric).unwrap_or_default();
+        let generation = line(
+            gpu.one(&m::PCIE_GENERATION),
+            &best(&m::PCIE_GENERATION_MAX).to_string(),
+        );
+        let width = line(gpu.one(&m::PCIE_WIDTH), &best(&m::PCIE_WIDTH_MAX).to_string());
+        vec![Opinion {
+            of: "",
+            reading,
+            finding: Finding {
+                detail: "PCIe link below its best under load".to_owned(),
+                rank: 62,
+                remedy: Remedy::Reboot,
+                evidence: format!("{generation}; {width}"),
+                ..gpu.finding(SLOW_LINK.id)
+            },
+        }]
+    })
+}
+
+fn replays<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+    static ROW: Bursts = Bursts {
+        check: &REPLAYS,
+        of: "",
+        counter: |gpu| gpu.one(&m::PCIE_REPLAYS),
+        burst: BURST,
+        detail: "many PCIe replays",
+        rank: 76,
+    };
+    each_by_bursts(judge, &ROW)
+}

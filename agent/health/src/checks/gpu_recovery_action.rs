@@ -1,0 +1,99 @@
+//! Check `gpu-recovery-action`: the driver's own verdict on a GPU.
+
+use collectors::SubjectKind;
+use collectors::gpu::metrics as m;
+
+use super::gpu::{Gpu, Opinion, each, line};
+use super::{Check, Scope, Version};
+use crate::Mode;
+use crate::condition::{Judged, Reading, USUAL};
+use crate::finding::{Finding, Remedy};
+use crate::judge::Judge;
+
+/// The row.
+pub static CHECK: Check = Check {
+    id: "gpu-recovery-action",
+    subject: SubjectKind::Gpu,
+    condition: "The driver asks for a reset, a reboot or a drain of this GPU, in two readings running, over ten seconds or more.",
+    scope: Scope::Node,
+    ceiling: Mode::Drain,
+    limit: Mode::Drain,
+    since: Version(0, 1, 0),
+    clears: "By itself: the driver asks for nothing in three readings running, over a minute or more.",
+    runbook: "docs/runbooks/gpu-recovery-action.md",
+    conditions: Some(conditions),
+};
+
+fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+    each(judge, &CHECK, &USUAL, |_, gpu| {
+        let action = gpu.value(&m::RECOVERY_ACTION);
+        // Each by itself, so that a stronger wish is not taken for more of a milder one.
+        [
+            ("", Kind::Reset),
+            ("reboot", Kind::Reboot),
+            ("shared", Kind::Shared),
+        ]
+        .into_iter()
+        .map(|(of, kind)| Opinion {
+            of,
+            reading: reading(action, kind),
+            finding: finding(gpu, action.and_then(meaning)),
+        })
+        .collect()
+    })
+}
+
+/// How far a wish of the driver goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Reset,
+    Reboot,
+    Shared,
+}
+
+fn reading(action: Option<f64>, kind: Kind) -> Reading {
+    let Some(action) = action else {
+        return Reading::Unknown;
+    };
+    match meaning(action) {
+        Some((_, remedy, drains)) => {
+            let is = match (remedy, drains) {
+                (_, false) => Kind::Shared,
+                (Remedy::Reboot, true) => Kind::Reboot,
+                (_, true) => Kind::Reset,
+            };
+            if is == kind { Reading::Bad } else { Reading::Good }
+        }
+        None if action == 0.0 => Reading::Good,
+        // An action that no release of ours knows is no reason to act.
+        None => Reading::Unknown,
+    }
+}
+
+/// What the driver asks for, what repairs it, and whether it is this node's own matter.
+fn meaning(action: f64) -> Option<(&'static str, Remedy, bool)> {
+    let of = |detail, remedy| Some((detail, remedy, true));
+    match action {
+        1.0 => of("driver wants a GPU reset", Remedy::ResetGpu),
+        2.0 => of("driver wants a reboot", Remedy::Reboot),
+        3.0 => of("driver wants peers drained", Remedy::ResetGpu),
+        4.0 => of("driver wants a drain and a reset", Remedy::ResetGpu),
+        // The domain is of several nodes.
+        5.0 => Some(("driver wants the IMEX domain recovered", Remedy::Inspect, false)),
+        6.0 => of("driver wants a bus reset", Remedy::Reboot),
+        7.0 => of("driver wants the system rebooted", Remedy::Reboot),
+        _ => None,
+    }
+}
+
+fn finding(gpu: &Gpu<'_>, meaning: Option<(&'static str, Remedy, bool)>) -> Finding {
+    let (detail, remedy, drains) = meaning.unwrap_or(("driver wants nothing", Remedy::None, true));
+    Finding {
+        detail: detail.to_owned(),
+        rank: 42,
+        remedy,
+        drains,
+        evidence: line(gpu.one(&m::RECOVERY_ACTION), "0"),
+        ..gpu.finding(CHECK.id)
+    }
+}

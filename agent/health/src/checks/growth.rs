@@ -1,0 +1,398 @@
+//! Counters of RDMA ports that must not grow: how often each did, alone or together with most of its peers.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use collectors::{Metric, Subject};
+
+use super::Check;
+use super::rdma_group::{ENOUGH, Group, groups};
+use super::rdma_port::{Link, Port, number};
+use crate::condition::{Judged, Pace, Reading};
+use crate::finding::{Finding, Joins, Remedy};
+use crate::judge::{Judge, evidence};
+use crate::memory::Memory;
+use model::snapshot::Sample;
+
+/// An hour, as times since boot are counted.
+pub(super) const HOUR_MS: u64 = 3600 * 1000;
+/// What happened to most peers within this time happened to all together.
+pub(super) const TOGETHER_MS: u64 = 120 * 1000;
+
+/// What happens again within this time is one occasion: a job that is started anew, and dies of the same.
+const OCCASION_MS: u64 = 600 * 1000;
+
+/// Peers that lose the same thing give up within two minutes, and their readings come a tick later.
+static PACE: Pace = Pace {
+    bad: 3,
+    // Longer than peers have to give up with it.
+    bad_span: Duration::from_secs(135),
+    good: 3,
+    hold: Duration::from_secs(60),
+};
+
+/// How much growth counts as once.
+pub(super) enum Least {
+    /// Any, from one reading to the next.
+    Any,
+    /// So much within so long.
+    Within(u64, Duration),
+}
+
+/// A counter that must not grow.
+pub(super) struct Counter {
+    pub metric: &'static Metric,
+    /// The file that tells whether it is full, for narrow ones; else empty.
+    pub file: &'static str,
+    pub least: Least,
+    /// Whether this series of it counts.
+    pub counts: fn(&Port<'_>, &Sample<'_>) -> bool,
+}
+
+impl Counter {
+    /// One whose any growth counts.
+    pub(super) const fn any(metric: &'static Metric, file: &'static str) -> Self {
+        Self {
+            metric,
+            file,
+            least: Least::Any,
+            counts: |_, _| true,
+        }
+    }
+}
+
+/// How often is too often, and what is found then. Several of one check look at the same counters.
+pub(super) struct Rule {
+    /// What tells it apart from other rules of the check; empty for the first.
+    pub of: &'static str,
+    /// Readings with growth within `window_ms` that are a finding.
+    pub enough: usize,
+    /// Whether occasions are counted in place of readings, and only those that no other port had part in.
+    pub occasions: bool,
+    pub window_ms: u64,
+    /// So long without growth, and it is over.
+    pub quiet_ms: u64,
+    pub detail: &'static str,
+    pub rank: u8,
+    /// Whether it is more than shown: written into the node's Comment, or whatever the site lets it do.
+    pub acts: bool,
+}
+
+/// A check that counts.
+pub(super) struct Counted {
+    pub check: &'static Check,
+    pub counters: &'static [Counter],
+    pub rules: &'static [Rule],
+    /// Growth in the first time after boot does not count.
+    pub grace: Duration,
+    /// Growth counts only while the link has been up for so long, without an interruption by its counters.
+    pub up_for: Duration,
+    /// Whose fault it is cannot be told without enough peers.
+    pub needs_peers: bool,
+    /// What is found where most ports had it together.
+    pub together: &'static str,
+}
+
+/// Judges every port that was in use once.
+pub(super) fn judge_growth<'a>(judge: &mut Judge<'a>, row: &'static Counted) -> Vec<Judged<'a>> {
+    let ports = judge.ports;
+    let settled = judge.since_boot >= row.grace;
+    let seen: BTreeMap<&str, Seen> = ports
+        .iter()
+        .map(|port| (port.id.as_str(), remember(judge, row, port, settled)))
+        .collect();
+    let now_ms = judge.now_ms();
+    let mut judged = Vec::new();
+    let mut fabrics: BTreeMap<(String, String), Vec<Times<'_>>> = BTreeMap::new();
+    for group in groups(ports, judge.memory) {
+        for port in &group.ports {
+            let Some(seen) = seen.get(port.id.as_str()) else {
+                continue;
+            };
+            let times = Times::of(judge.memory, row, &group, port, seen, now_ms);
+            for rule in row.rules {
+                let reading = times.reading(times.of_rule(rule), rule, now_ms);
+                let finding = finding(row, rule, &group, port, &times, now_ms);
+                judged.push(Judged {
+                    key: format!("{} {}", key(row, port), rule.of).trim_end().to_owned(),
+                    subject: port.subject(),
+                    reading,
+                    at: seen.at.unwrap_or(port.at),
+                    pace: &PACE,
+                    finding: Box::new(move |_| finding),
+                });
+            }
+            let fabric = (group.layer.clone(), group.driver.clone());
+            fabrics.entry(fabric).or_default().push(times);
+        }
+    }
+    for ((layer, driver), times) in fabrics {
+        judged.extend(together(row, (&layer, &driver), &times, now_ms));
+    }
+    judged
+}
+
+fn key(row: &Counted, port: &Port<'_>) -> String {
+    format!("{} {}", row.check.id, port.id)
+}
+
+/// What one snapshot shows of a port's counters.
+#[derive(Default)]
+struct Seen {
+    /// The counters, by their names in memory, and what to say of each.
+    counters: BTreeMap<String, String>,
+    /// For how long all of them have been read without a gap.
+    watched: Duration,
+    /// When one of them was read last. `None`: none is there.
+    at: Option<Duration>,
+    /// One of them is full: it shows nothing more.
+    is_full: bool,
+}
+
+/// Notes what the readings tell.
+fn remember(judge: &mut Judge<'_>, row: &Counted, port: &Port<'_>, settled: bool) -> Seen {
+    let now_ms = judge.now_ms();
+    let settled = settled && (row.up_for.is_zero() || up_for(judge, row, port) >= row.up_for);
+    let mut seen = Seen {
+        watched: Duration::MAX,
+        ..Seen::default()
+    };
+    for counter in row.counters {
+        for sample in port.all(counter.metric).filter(|s| (counter.counts)(port, s)) {
+            let Some(value) = number(Some(sample)) else {
+                continue;
+            };
+            // Each priority of a port is a counter of its own.
+            let more: String = sample.labels.iter().skip(2).map(|l| format!(" {l}")).collect();
+            let name = format!("{} {}{more}", key(row, port), sample.metric.name);
+            let at = judge.read_at(sample);
+            let memory = &mut *judge.memory;
+            let watched = memory.watched(&name, at);
+            let (once, words) = match counter.least {
+                Least::Any => {
+                    // What grew while nobody looked has no time.
+                    let grown = memory.growth(&name, value) > 0;
+                    (grown && !watched.is_zero(), "not to grow".to_owned())
+                }
+                Least::Within(least, window) => {
+                    let once = memory.trail(&name, value, at, window).by >= least;
+                    if once {
+                        // What has counted does not count again.
+                        memory.forget_trail(&name);
+                        memory.trail(&name, value, at, window);
+                    }
+                    let seconds = window.as_secs();
+                    (once, format!("to grow by fewer than {least} in {seconds} s"))
+                }
+            };
+            memory.note(&name, u64::from(once && settled), now_ms);
+            let is_full = port.is_full(counter.file);
+            let full = if is_full { ", full: it counts no more" } else { "" };
+            seen.counters
+                .insert(name, format!("{}{full}", evidence(sample, &words)));
+            seen.watched = seen.watched.min(watched);
+            seen.at = seen.at.max(Some(at));
+            seen.is_full |= is_full;
+        }
+    }
+    seen
+}
+
+/// Whether something that went on from `begin` to `end` did so at about that time.
+pub(super) fn is_with((begin, end): (u64, u64), at: u64) -> bool {
+    (begin.saturating_sub(TOGETHER_MS)..=end.saturating_add(TOGETHER_MS)).contains(&at)
+}
+
+/// How many of these times lie within the last `window` (milliseconds).
+fn within(times: &[u64], window: u64, now_ms: u64) -> usize {
+    let is_in = |at: &&u64| now_ms.saturating_sub(**at) <= window;
+    times.iter().filter(is_in).count()
+}
+
+/// For how long the link has been up, as far as it was watched.
+fn up_for(judge: &mut Judge<'_>, row: &Counted, port: &Port<'_>) -> Duration {
+    let interruptions = [&port.link_downed, &port.carrier_down].map(|s| number(s.as_ref()));
+    let since = (port.link() == Link::Up).then(|| format!("up {interruptions:?}"));
+    let name = format!("{} link", key(row, port));
+    let now = judge.since_boot;
+    judge
+        .memory
+        .unchanged(&name, since.as_deref(), now)
+        .unwrap_or_default()
+}
+
+/// When the counters of one port grew.
+struct Times<'s> {
+    seen: &'s Seen,
+    name: String,
+    own: Vec<u64>,
+    /// What most of its peers had within the same two minutes.
+    shared: Vec<u64>,
+    /// Occasions that none of its peers had part in.
+    alone: Vec<u64>,
+    /// A counter is full, or one that grew is not there any more: no proof of quiet.
+    blind: bool,
+    /// Each that grew, for people, and when.
+    lines: Vec<(String, Vec<u64>)>,
+}
+
+impl<'s> Times<'s> {
+    fn of(
+        memory: &Memory,
+        row: &Counted,
+        group: &Group<'_, '_>,
+        port: &Port<'_>,
+        seen: &'s Seen,
+        now_ms: u64,
+    ) -> Self {
+        let rules = row.rules.iter();
+        let window = rules.map(|r| r.window_ms.max(r.quiet_ms)).max().unwrap_or(0);
+        // Peers are looked at for a little longer, so that what was shared stays so until it is forgotten.
+        let peers: Vec<Vec<(u64, u64)>> = group.others(port, |id| {
+            let key = format!("{} {id}", row.check.id);
+            memory.spans_below(&key, window + TOGETHER_MS, now_ms)
+        });
+        let with = |at: u64| {
+            let has = |p: &&Vec<(u64, u64)>| p.iter().any(|span| is_with(*span, at));
+            peers.iter().filter(has).count()
+        };
+        let is_shared = |at: &u64| peers.len() + 1 >= ENOUGH && with(*at) * 2 > peers.len();
+        let mut found = Self {
+            seen,
+            name: port.name.clone(),
+            own: Vec::new(),
+            shared: Vec::new(),
+            alone: Vec::new(),
+            blind: seen.is_full,
+            lines: Vec::new(),
+        };
+        for (name, times) in memory.times_below(&key(row, port), window, now_ms) {
+            match seen.counters.get(name) {
+                Some(line) => found.lines.push((line.clone(), times.clone())),
+                None => found.blind = true,
+            }
+            let (shared, own): (Vec<u64>, Vec<u64>) = times.into_iter().partition(is_shared);
+            found.shared.extend(shared);
+            found.own.extend(own);
+        }
+        // Several counters may tell of one and the same thing.
+        for times in [&mut found.own, &mut found.shared] {
+            times.sort_unstable();
+            times.dedup();
+        }
+        for at in found.own.iter().copied().filter(|at| with(*at) == 0) {
+            match found.alone.last_mut() {
+                Some(last) if at.saturating_sub(*last) <= OCCASION_MS => *last = at,
+                _ => found.alone.push(at),
+            }
+        }
+        found
+    }
+
+    /// The times that count by a rule.
+    fn of_rule(&self, rule: &Rule) -> &[u64] {
+        if rule.occasions { &self.alone } else { &self.own }
+    }
+
+    /// How often each counter that grew did within a rule's window, for people.
+    fn lines(&self, rule: &Rule, now_ms: u64) -> Vec<String> {
+        let line = |(line, times): &(String, Vec<u64>)| {
+            let count = within(times, rule.window_ms, now_ms);
+            (count > 0).then(|| format!("{line}, grew in {count} readings"))
+        };
+        self.lines.iter().filter_map(line).collect()
+    }
+
+    /// What such times say by a rule.
+    fn reading(&self, times: &[u64], rule: &Rule, now_ms: u64) -> Reading {
+        let within = |window: u64| within(times, window, now_ms);
+        if within(rule.window_ms) >= rule.enough && within(rule.quiet_ms) > 0 {
+            return Reading::Bad;
+        }
+        let watched = self.seen.watched >= Duration::from_millis(rule.quiet_ms);
+        if self.seen.at.is_some() && watched && within(rule.quiet_ms) == 0 && !self.blind {
+            Reading::Good
+        } else {
+            Reading::Unknown
+        }
+    }
+}
+
+fn finding(
+    row: &Counted,
+    rule: &Rule,
+    group: &Group<'_, '_>,
+    port: &Port<'_>,
+    times: &Times<'_>,
+    now_ms: u64,
+) -> Finding {
+    let has_peers = group.ports.len() >= ENOUGH;
+    let own = times.of_rule(rule);
+    let latest = own.last().map_or(0, |at| now_ms.saturating_sub(*at) / 1000);
+    let mut lines = times.lines(rule, now_ms);
+    lines.push(format!(
+        "{}: {} times within {} h, last {latest} s ago, {} more shared with most peers do not count; {}",
+        port.whereabouts(),
+        within(own, rule.window_ms, now_ms),
+        rule.window_ms / HOUR_MS,
+        within(&times.shared, rule.window_ms, now_ms),
+        group.words(),
+    ));
+    Finding {
+        pci: port.pci.clone(),
+        detail: format!("{}{}", rule.detail, port.place()),
+        rank: rule.rank,
+        remedy: Remedy::Inspect,
+        drains: rule.acts && (has_peers || !row.needs_peers),
+        joins: Joins::Attaches,
+        evidence: lines.join("; "),
+        ..Finding::of_condition(row.check.id, port.subject())
+    }
+}
+
+/// All groups of one link layer and driver as a whole.
+fn together<'a>(
+    row: &'static Counted,
+    (layer, driver): (&str, &str),
+    times: &[Times<'_>],
+    now_ms: u64,
+) -> Option<Judged<'a>> {
+    let rule = row.rules.first()?;
+    let at = times.iter().filter_map(|t| t.seen.at).max()?;
+    // A port without such a counter has no say. One whose counter grew and is gone has: it is blind.
+    let seen = times.iter().filter(|t| t.seen.at.is_some() || t.blind);
+    let readings = seen.map(|t| t.reading(&t.shared, rule, now_ms));
+    let reading = readings.fold(Reading::Good, |all, one| match (all, one) {
+        (Reading::Bad, _) | (_, Reading::Bad) => Reading::Bad,
+        (Reading::Unknown, _) | (_, Reading::Unknown) => Reading::Unknown,
+        (Reading::Good, Reading::Good) => Reading::Good,
+    });
+    let with = times.iter().filter(|t| !t.shared.is_empty());
+    let names: Vec<&str> = with.clone().map(|t| t.name.as_str()).collect();
+    let line = with
+        .clone()
+        .find_map(|t| t.lines(rule, now_ms).into_iter().next());
+    let finding = Finding {
+        detail: format!("{} of most {layer} ports of {driver} together", row.together),
+        rank: rule.rank.saturating_add(10),
+        remedy: Remedy::Inspect,
+        drains: false,
+        joins: Joins::Opens,
+        evidence: format!(
+            "{}; {} of {} ports of {driver} within two minutes: shared (switch, fabric, the other end), so it never drains: {}",
+            line.unwrap_or_default(),
+            names.len(),
+            times.len(),
+            names.join(" ")
+        ),
+        ..Finding::of_condition(row.check.id, Subject::node())
+    };
+    Some(Judged {
+        key: format!("{} together {layer} {driver}", row.check.id),
+        subject: Subject::node(),
+        reading,
+        at,
+        pace: &PACE,
+        finding: Box::new(move |_| finding),
+    })
+}

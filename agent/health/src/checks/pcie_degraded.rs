@@ -1,0 +1,198 @@
+//! Check `pcie-degraded`: a PCI link runs with fewer lanes, or slower, than both its ends offer.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use collectors::host::metrics::{
+    PCI_DEVICE_INFO, PCI_LINK_SPEED, PCI_LINK_SPEED_MAX, PCI_LINK_WIDTH, PCI_LINK_WIDTH_MAX,
+};
+use collectors::{Metric, PciAddress, Subject, SubjectKind};
+
+use super::host::Place;
+use super::{Check, Scope, Version};
+use crate::Mode;
+use crate::condition::{Judged, Pace, Reading};
+use crate::finding::{Finding, Joins, Remedy};
+use crate::judge::{Judge, evidence};
+use model::derive::xid::gpu_label;
+use model::snapshot::Sample;
+
+/// The row.
+pub static CHECK: Check = Check {
+    id: "pcie-degraded",
+    subject: SubjectKind::Pci,
+    condition: "A PCI link of a GPU or RDMA adapter uses fewer lanes than both its ends offer, or that of an RDMA adapter runs slower, in four readings running, over a minute or more.",
+    scope: Scope::Node,
+    ceiling: Mode::Comment,
+    limit: Mode::Drain,
+    since: Version(0, 1, 0),
+    clears: "By itself: three readings running, over a minute or more, show all lanes at full speed.",
+    runbook: "docs/runbooks/pcie-degraded.md",
+    conditions: Some(conditions),
+};
+
+/// A reset or a driver that is loaded anew retrains the link.
+static PACE: Pace = Pace {
+    bad: 4,
+    bad_span: Duration::from_secs(60),
+    good: 3,
+    hold: Duration::from_secs(60),
+};
+
+/// More lanes than any link has: what a function without power reads as.
+const MAX_WIDTH: f64 = 32.0;
+
+/// One function.
+#[derive(Default)]
+struct Function<'a> {
+    info: Option<Sample<'a>>,
+    width: Option<Sample<'a>>,
+    width_max: Option<Sample<'a>>,
+    speed: Option<Sample<'a>>,
+    speed_max: Option<Sample<'a>>,
+}
+
+/// Whether the first is as much as the second. `None`: one of them is missing or makes no sense.
+fn is_full(now: Option<f64>, max: Option<f64>) -> Option<bool> {
+    let (now, max) = (now?, max?);
+    // The speed of a link is a short list of steps: a percent is no step.
+    (now > 0.0 && max > 0.0 && now <= max * 1.01).then_some(now >= max * 0.99)
+}
+
+fn value(sample: Option<&Sample<'_>>) -> Option<f64> {
+    sample.map(Sample::as_f64).filter(|v| v.is_finite())
+}
+
+fn lanes(sample: Option<&Sample<'_>>) -> Option<f64> {
+    value(sample).filter(|v| *v <= MAX_WIDTH)
+}
+
+impl Function<'_> {
+    fn label(&self, name: &str) -> &str {
+        self.info.as_ref().and_then(|i| i.label(name)).unwrap_or_default()
+    }
+
+    fn has_all_lanes(&self) -> Option<bool> {
+        is_full(lanes(self.width.as_ref()), lanes(self.width_max.as_ref()))
+    }
+
+    /// GPUs, and perhaps others, slow their link down while they have nothing to do: only of RDMA adapters is it known that
+    /// they do not.
+    fn has_full_speed(&self) -> Option<bool> {
+        if self.label("function") == "rdma" {
+            is_full(value(self.speed.as_ref()), value(self.speed_max.as_ref()))
+        } else {
+            Some(true)
+        }
+    }
+
+    fn reading(&self) -> Reading {
+        match (self.has_all_lanes(), self.has_full_speed()) {
+            (Some(false), _) | (_, Some(false)) => Reading::Bad,
+            (Some(true), Some(true)) => Reading::Good,
+            _ => Reading::Unknown,
+        }
+    }
+
+    fn finding(&self, address: &PciAddress, subject: Subject) -> Finding {
+        let mut detail = "PCIe link".to_owned();
+        let mut lines = Vec::new();
+        if let (Some(false), Some(now), Some(max)) = (self.has_all_lanes(), &self.width, &self.width_max) {
+            detail.push_str(&format!(" x{} of x{}", now.as_f64(), max.as_f64()));
+            lines.push(evidence(now, &format!("{} ({})", max.as_f64(), max.metric.name)));
+        }
+        if let (Some(false), Some(now), Some(max)) = (self.has_full_speed(), &self.speed, &self.speed_max) {
+            let (have, want) = (now.as_f64() / 1e9, max.as_f64() / 1e9);
+            detail.push_str(&format!(" at {have} of {want} GT/s"));
+            lines.push(evidence(now, &format!("{} ({})", max.as_f64(), max.metric.name)));
+        }
+        let parent = self.label("parent");
+        if !parent.is_empty() {
+            // Several below one port: it is the port's link, or what carries it.
+            detail.push_str(&format!(" below {parent}"));
+        }
+        Finding {
+            pci: Some(address.clone()),
+            detail,
+            rank: 60,
+            remedy: Remedy::Reboot,
+            drains: true,
+            joins: Joins::Opens,
+            evidence: lines.join("; "),
+            ..Finding::of_condition(CHECK.id, subject)
+        }
+    }
+}
+
+fn functions<'a>(judge: &Judge<'a>) -> BTreeMap<PciAddress, Function<'a>> {
+    let snapshot = judge.snapshot;
+    let mut functions: BTreeMap<PciAddress, Function<'a>> = BTreeMap::new();
+    let mut fill = |metric: &'static Metric, put: fn(&mut Function<'a>, Sample<'a>)| {
+        for sample in snapshot.samples(metric) {
+            if let Some(address) = sample.label("pci").and_then(PciAddress::parse) {
+                put(functions.entry(address).or_default(), sample);
+            }
+        }
+    };
+    fill(&PCI_DEVICE_INFO, |f, sample| f.info = Some(sample));
+    fill(&PCI_LINK_WIDTH, |f, sample| f.width = Some(sample));
+    fill(&PCI_LINK_WIDTH_MAX, |f, sample| f.width_max = Some(sample));
+    fill(&PCI_LINK_SPEED, |f, sample| f.speed = Some(sample));
+    fill(&PCI_LINK_SPEED_MAX, |f, sample| f.speed_max = Some(sample));
+    functions
+}
+
+fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+    let mut judged = Vec::new();
+    for (address, function) in functions(judge) {
+        let place = judge.host.place(&address);
+        let is_gpu = function.label("function") == "gpu" || matches!(place, Place::Present(_));
+        // One that does not answer, or was given to a virtual machine, says nothing about its link.
+        let is_visible = !is_gpu || matches!(place, Place::Present(_));
+        let subject = if is_gpu {
+            Subject::gpu(gpu_label(judge.inventory, &address))
+        } else {
+            Subject::new(SubjectKind::Pci, address.0.as_str())
+        };
+        let at = function
+            .width
+            .as_ref()
+            .or(function.speed.as_ref())
+            .map_or(judge.since_boot, |s| judge.read_at(s));
+        judged.push(Judged {
+            key: format!("{} {address}", CHECK.id),
+            subject: subject.clone(),
+            reading: if is_visible {
+                function.reading()
+            } else {
+                Reading::Unknown
+            },
+            at,
+            pace: &PACE,
+            finding: Box::new(move |_| function.finding(&address, subject)),
+        });
+    }
+    judged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_full;
+
+    #[test]
+    fn what_makes_no_sense_is_unknown() {
+        for (now, max, expected) in [
+            (Some(16.0), Some(16.0), Some(true)),
+            (Some(8.0), Some(16.0), Some(false)),
+            (Some(2.5e9), Some(32e9), Some(false)),
+            (Some(0.0), Some(16.0), None),
+            (Some(16.0), Some(0.0), None),
+            // A virtual port above a real function.
+            (Some(16.0), Some(1.0), None),
+            (None, Some(16.0), None),
+            (Some(16.0), None, None),
+        ] {
+            assert_eq!(is_full(now, max), expected, "{now:?} {max:?}");
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Check `rdma-cnp-ignored`: a port is told of congestion and does not slow down.
+
+use std::time::Duration;
+
+use collectors::SubjectKind;
+use collectors::rdma::metrics::RP_CNP_IGNORED;
+
+use super::growth::{Counted, Counter, HOUR_MS, Rule, judge_growth};
+use super::{Check, Scope, Version};
+use crate::Mode;
+use crate::condition::Judged;
+use crate::judge::Judge;
+
+/// The row.
+pub static CHECK: Check = Check {
+    id: "rdma-cnp-ignored",
+    subject: SubjectKind::RdmaPort,
+    condition: "A port ignored congestion notifications in three readings or more within an hour.",
+    scope: Scope::Node,
+    // It is a setting, and slows others down more than this node.
+    ceiling: Mode::Comment,
+    limit: Mode::Drain,
+    since: Version(0, 1, 0),
+    clears: "By itself: it ignored none for an hour.",
+    runbook: "docs/runbooks/rdma-cnp-ignored.md",
+    conditions: Some(conditions),
+};
+
+static ROW: Counted = Counted {
+    check: &CHECK,
+    counters: &[Counter::any(&RP_CNP_IGNORED, "")],
+    rules: &[Rule {
+        of: "",
+        enough: 3,
+        occasions: false,
+        window_ms: HOUR_MS,
+        quiet_ms: HOUR_MS,
+        detail: "congestion notifications ignored",
+        rank: 71,
+        acts: true,
+    }],
+    grace: Duration::ZERO,
+    up_for: Duration::ZERO,
+    needs_peers: false,
+    together: "congestion notifications ignored",
+};
+
+fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+    judge_growth(judge, &ROW)
+}

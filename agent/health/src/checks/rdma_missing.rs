@@ -1,0 +1,142 @@
+//! Check `rdma-missing`: an RDMA adapter that was there in this boot, or is expected, is not.
+//!
+//! A device that was moved to a container's network namespace is out of sight, and so is its network interface. Its
+//! PCI function is not, nor is the folder `infiniband` below it: the kernel keeps that for as long as a device is
+//! registered in any namespace. So the folder tells one that is elsewhere from one that is no more.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use collectors::{PciAddress, Subject, SubjectKind};
+
+use super::host::Slot;
+use super::{Check, Scope, Version};
+use crate::Mode;
+use crate::condition::{Judged, Pace, Reading};
+use crate::finding::{Finding, Joins, Remedy};
+use crate::judge::Judge;
+use crate::memory::Role;
+
+/// The row.
+pub static CHECK: Check = Check {
+    id: "rdma-missing",
+    subject: SubjectKind::Pci,
+    condition: "An RDMA adapter that was there in this boot, or is configured, is not on the PCI bus, or its driver is bound and neither it nor another function of its card has an RDMA device, or it is configured and no driver is bound, in four readings running, over two minutes or more. One in another network namespace or given to a virtual machine is not missing, nor one without a driver that is not configured.",
+    scope: Scope::Node,
+    // Somebody may have taken it away on purpose, and jobs that do not need it run on.
+    ceiling: Mode::Comment,
+    limit: Mode::Drain,
+    since: Version(0, 1, 0),
+    clears: "By itself: three readings running, over a minute or more, show an RDMA device there.",
+    runbook: "docs/runbooks/rdma-missing.md",
+    conditions: Some(conditions),
+};
+
+/// A driver that is loaded anew and firmware that restarts take less.
+static PACE: Pace = Pace {
+    bad: 4,
+    bad_span: Duration::from_secs(120),
+    good: 3,
+    hold: Duration::from_secs(60),
+};
+
+/// Drivers are loaded for minutes after boot.
+const BOOT_GRACE: Duration = Duration::from_secs(600);
+
+fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+    let mut visible: BTreeMap<PciAddress, Duration> = BTreeMap::new();
+    for port in judge.ports {
+        let Some(pci) = port.pci.clone() else { continue };
+        // One of a kind that the listing does not show is never missed.
+        let listed = judge.host.slot(&pci) == Slot::Registered;
+        if port.is_told() && listed && !visible.contains_key(&pci) {
+            judge.memory.is_there(&pci.0, port.role());
+        }
+        visible.insert(pci, port.at);
+    }
+    let mut expected: BTreeMap<PciAddress, Option<Role>> = BTreeMap::new();
+    for address in &judge.policy.rdma.addresses {
+        expected.insert(address.clone(), None);
+    }
+    for (pci, role) in judge.memory.adapters() {
+        if let Some(pci) = PciAddress::parse(pci) {
+            expected.insert(pci, Some(role.clone()));
+        }
+    }
+    let there = expected.keys().filter(|pci| visible.contains_key(*pci)).count();
+    let all = expected.len();
+    let settled = judge.since_boot >= BOOT_GRACE;
+    let mut judged = Vec::new();
+    for (pci, role) in expected {
+        let slot = judge.host.slot(&pci);
+        let (reading, at) = match visible.get(&pci) {
+            Some(at) => (Reading::Good, *at),
+            None => {
+                let configured = judge.policy.rdma.addresses.contains(&pci);
+                let reading = match reading(&slot, role.as_ref(), configured, settled) {
+                    // Two ports that are bonded are one device, on the first of them.
+                    Reading::Bad if slot != Slot::Gone && judge.host.has_registered_sibling(&pci) => {
+                        Reading::Unknown
+                    }
+                    reading => reading,
+                };
+                (reading, judge.host.read_at.unwrap_or(judge.since_boot))
+            }
+        };
+        let finding = finding(&pci, role.as_ref(), &slot, (there, all));
+        judged.push(Judged {
+            key: format!("{} {pci}", CHECK.id),
+            subject: finding.subject.clone(),
+            reading,
+            at,
+            pace: &PACE,
+            finding: Box::new(move |_| finding),
+        });
+    }
+    judged
+}
+
+/// What its place on the bus says of one that is out of sight.
+fn reading(slot: &Slot, role: Option<&Role>, configured: bool, settled: bool) -> Reading {
+    match slot {
+        Slot::Registered => Reading::Good,
+        // One that was never seen in this boot may still be starting.
+        Slot::Gone | Slot::Unregistered(_) if role.is_none() && !settled => Reading::Unknown,
+        Slot::Gone => Reading::Bad,
+        Slot::Unregistered(driver) if role.is_none_or(|r| r.driver == *driver) => Reading::Bad,
+        // Its driver may have failed to start it. Taken away on purpose, it would not be configured.
+        Slot::Unbound if configured && settled => Reading::Bad,
+        Slot::Unregistered(_) | Slot::Unbound | Slot::Released | Slot::Unknown => Reading::Unknown,
+    }
+}
+
+fn finding(pci: &PciAddress, role: Option<&Role>, slot: &Slot, (there, all): (usize, usize)) -> Finding {
+    let (what, line) = match slot {
+        Slot::Unregistered(driver) => (
+            format!("{driver} has no RDMA device"),
+            format!("host_pci_rdma_registered{{pci=\"{pci}\"}} 0, expected 1"),
+        ),
+        Slot::Unbound => (
+            "RDMA adapter without a driver".to_owned(),
+            format!("host_pci_network_info{{pci=\"{pci}\",driver=\"\"}} 1, expected a driver"),
+        ),
+        _ => (
+            "RDMA adapter not on the PCI bus".to_owned(),
+            format!("host_pci_network_info{{pci=\"{pci}\"}} not in a complete PCI listing"),
+        ),
+    };
+    let who = match role {
+        Some(role) => format!("{} of {} was there in this boot", role.name, role.driver),
+        None => "configured in health.rdma.addresses".to_owned(),
+    };
+    Finding {
+        pci: Some(pci.clone()),
+        detail: what,
+        rank: 54,
+        remedy: Remedy::Reboot,
+        drains: true,
+        joins: Joins::Attaches,
+        evidence: format!("{line}; {who}; {there} of {all} RDMA adapters are visible"),
+        ..Finding::of_condition(CHECK.id, Subject::new(SubjectKind::Pci, pci.0.as_str()))
+    }
+}

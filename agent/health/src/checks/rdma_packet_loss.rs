@@ -1,0 +1,95 @@
+//! Check `rdma-packet-loss`: what a port sends does not all arrive. Nothing fails; everything is slow.
+
+use std::time::Duration;
+
+use collectors::SubjectKind;
+use collectors::rdma::metrics::{PACKET_SEQ_ERR, PORT_XMIT_PACKETS};
+
+use super::rdma_peers::{Opinion, Weighed, Whose, weigh};
+use super::rdma_port::{Port, number};
+use super::{Check, Scope, Version};
+use crate::Mode;
+use crate::condition::{Judged, Pace, Reading};
+use crate::judge::{Judge, evidence};
+
+/// The row.
+pub static CHECK: Check = Check {
+    id: "rdma-packet-loss",
+    subject: SubjectKind::RdmaPort,
+    condition: "Within five minutes a port was told of a gap in what it had sent at least 100 times, and at least once for each thousand packets, while at least half of the ports like it were not.",
+    scope: Scope::Shared,
+    // Loss is somewhere on the way, and adaptive routing may look like it.
+    ceiling: Mode::Comment,
+    limit: Mode::Drain,
+    since: Version(0, 1, 0),
+    clears: "By itself: three readings running, over five minutes or more, show less.",
+    runbook: "docs/runbooks/rdma-packet-loss.md",
+    conditions: Some(conditions),
+};
+
+const WINDOW: Duration = Duration::from_secs(300);
+/// A burst while a route changes is shorter.
+const LASTS: Duration = Duration::from_secs(60);
+/// Fewer say nothing about a rate.
+const GAPS: u64 = 100;
+/// One gap in so many packets halves the throughput where all that follows is sent again.
+const ONE_IN: u64 = 1000;
+
+static ROW: Weighed = Weighed {
+    check: &CHECK,
+    of: "",
+    aspect: "",
+    pace: &Pace {
+        bad: 2,
+        bad_span: Duration::from_secs(10),
+        good: 3,
+        hold: Duration::from_secs(300),
+    },
+    rank: 74,
+    acts: true,
+    needs_peers: true,
+    together: "packet loss",
+    whose: Whose::Fabric,
+};
+
+fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+    weigh(judge, &ROW, |judge, port, _| opinion(judge, port))
+}
+
+fn opinion(judge: &mut Judge<'_>, port: &Port<'_>) -> Option<Opinion> {
+    let sample = port.one(&PACKET_SEQ_ERR)?;
+    let at = judge.read_at(sample);
+    let (gaps, sent) = (number(Some(sample))?, number(port.one(&PORT_XMIT_PACKETS))?);
+    let name = |of: &str| format!("{} {} {of}", CHECK.id, port.id);
+    let (told, count) = (gaps, sent);
+    let mut gaps = judge.memory.trail(&name("gaps"), told, at, WINDOW);
+    let mut sent = judge.memory.trail(&name("sent"), count, at, WINDOW);
+    if sent.over != gaps.over {
+        // Two trails that began at different times never agree again.
+        for of in ["gaps", "sent"] {
+            judge.memory.forget_trail(&name(of));
+        }
+        gaps = judge.memory.trail(&name("gaps"), told, at, WINDOW);
+        sent = judge.memory.trail(&name("sent"), count, at, WINDOW);
+    }
+    let is_much = gaps.by >= GAPS && gaps.by.saturating_mul(ONE_IN) >= sent.by;
+    let reading = match () {
+        // Of a port that sends nothing, nothing can be lost, and for long enough nothing was.
+        () if sent.by == 0 && gaps.by > 0 => Reading::Unknown,
+        () if is_much && gaps.over >= LASTS => Reading::Bad,
+        () if !is_much && gaps.covers(WINDOW) => Reading::Good,
+        () => Reading::Unknown,
+    };
+    let expected = format!(
+        "to grow by fewer than {GAPS}, or one in {ONE_IN} packets, in {} s, grew by {} with {} packets sent",
+        WINDOW.as_secs(),
+        gaps.by,
+        sent.by
+    );
+    Some(Opinion {
+        reading,
+        at,
+        detail: "packets are lost on the way".to_owned(),
+        evidence: evidence(sample, &expected),
+    })
+}

@@ -1,0 +1,210 @@
+//! What each RDMA port is like by itself, and whether most of its group are like that: then it is not the port.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use collectors::Subject;
+
+use super::Check;
+use super::rdma_group::{Fault, Group, fault, groups};
+use super::rdma_port::Port;
+use crate::condition::{Judged, Pace, Reading, Run};
+use crate::finding::{Finding, Joins, Remedy};
+use crate::judge::Judge;
+
+/// What one port says about a condition.
+pub(super) struct Opinion {
+    pub reading: Reading,
+    /// When what it rests on was read.
+    pub at: Duration,
+    /// What is wrong, should it be.
+    pub detail: String,
+    /// The values behind it, and what was expected.
+    pub evidence: String,
+}
+
+/// A check that asks each port, and weighs it against its peers.
+pub(super) struct Weighed {
+    pub check: &'static Check,
+    /// What tells it apart from other conditions of the check; empty for the only one.
+    pub of: &'static str,
+    /// The same, of several that are alike but for this; empty for the only one.
+    pub aspect: &'static str,
+    pub pace: &'static Pace,
+    pub rank: u8,
+    /// Whether it is more than shown.
+    pub acts: bool,
+    /// Whose fault it is cannot be told without enough peers.
+    pub needs_peers: bool,
+    /// What is found where most ports of a group are like that.
+    pub together: &'static str,
+    /// Whose that is then.
+    pub whose: Whose,
+}
+
+/// Whose fault it is when most ports are alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// The fabric's: it is only shown.
+    Fabric,
+    /// The node's, and not of one port: one finding is enough.
+    Node,
+}
+
+/// Judges every port that was in use once. What `opinion` does not mention cannot be seen.
+pub(super) fn weigh<'a>(
+    judge: &mut Judge<'a>,
+    row: &Weighed,
+    opinion: impl Fn(&mut Judge<'a>, &Port<'a>, &Group<'_, 'a>) -> Option<Opinion>,
+) -> Vec<Judged<'a>> {
+    let ports = judge.ports;
+    let mut judged = Vec::new();
+    let mut fabrics: BTreeMap<(String, String), Fabric> = BTreeMap::new();
+    for group in groups(ports, judge.memory) {
+        let opinions: Vec<(&Port<'_>, Opinion)> = group
+            .ports
+            .iter()
+            .filter_map(|port| Some((*port, opinion(judge, port, &group)?)))
+            .collect();
+        // One of which it cannot be said yet that it is well is not ill either.
+        let seen = opinions.len();
+        let bad = opinions.iter().filter(|(_, o)| o.reading == Reading::Bad).count();
+        let whose = fault(seen, seen.saturating_sub(bad), bad);
+        // A group that never had anything to say of it is none of its business. One that fell silent may still be ill.
+        let voice = format!("{} {}", key(row, "group"), group.name());
+        if judge.memory.has_spoken(&voice, seen > 0) {
+            let name = (group.layer.clone(), group.driver.clone());
+            fabrics.entry(name).or_default().add(whose, &opinions);
+        }
+        for (port, opinion) in opinions {
+            judged.push(alone(row, port, opinion, whose, (bad, seen)));
+        }
+    }
+    for ((layer, driver), fabric) in fabrics {
+        judged.extend(fabric.judged(row, &layer, &driver));
+    }
+    judged
+}
+
+fn key(row: &Weighed, of: &str) -> String {
+    let key = format!("{} {of} {} {}", row.check.id, row.of, row.aspect);
+    key.trim_end().to_owned()
+}
+
+fn of_run<'a>(key: String, row: &Weighed, reading: Reading, at: Duration, finding: Finding) -> Judged<'a> {
+    Judged {
+        key,
+        subject: finding.subject.clone(),
+        reading,
+        at,
+        pace: row.pace,
+        finding: Box::new(move |run: Run| Finding {
+            evidence: format!(
+                "{} readings over {} s: {}",
+                run.readings,
+                run.span.as_secs(),
+                finding.evidence
+            ),
+            ..finding
+        }),
+    }
+}
+
+/// One port.
+fn alone<'a>(
+    row: &Weighed,
+    port: &Port<'_>,
+    opinion: Opinion,
+    whose: Fault,
+    (bad, seen): (usize, usize),
+) -> Judged<'a> {
+    let reading = match (opinion.reading, whose) {
+        (Reading::Bad, Fault::Shared | Fault::Unknown) => Reading::Unknown,
+        (reading, _) => reading,
+    };
+    let has_peers = whose == Fault::Node;
+    let finding = Finding {
+        pci: port.pci.clone(),
+        detail: format!("{}{}", opinion.detail, port.place()),
+        rank: row.rank,
+        remedy: Remedy::Inspect,
+        drains: row.acts && (has_peers || !row.needs_peers),
+        joins: Joins::Attaches,
+        evidence: format!(
+            "{}; {}: {bad} of {seen} ports of its group are like that",
+            opinion.evidence,
+            port.whereabouts()
+        ),
+        ..Finding::of_condition(row.check.id, port.subject())
+    };
+    of_run(key(row, &port.id), row, reading, opinion.at, finding)
+}
+
+/// All groups of one link layer and driver.
+#[derive(Default)]
+struct Fabric {
+    at: Option<Duration>,
+    faults: Vec<Fault>,
+    /// Whether most of every group are well, for certain.
+    well: Vec<bool>,
+    names: Vec<String>,
+    line: Option<String>,
+}
+
+impl Fabric {
+    fn add(&mut self, whose: Fault, opinions: &[(&Port<'_>, Opinion)]) {
+        let good = opinions
+            .iter()
+            .filter(|(_, o)| o.reading == Reading::Good)
+            .count();
+        self.well.push(!opinions.is_empty() && good * 2 >= opinions.len());
+        self.faults.push(whose);
+        self.at = self.at.max(opinions.iter().map(|(_, o)| o.at).max());
+        if whose == Fault::Shared {
+            let bad = opinions.iter().filter(|(_, o)| o.reading == Reading::Bad);
+            for (port, opinion) in bad {
+                self.names.push(port.name.clone());
+                self.line.get_or_insert_with(|| opinion.evidence.clone());
+            }
+        }
+    }
+
+    fn judged<'a>(self, row: &Weighed, layer: &str, driver: &str) -> Option<Judged<'a>> {
+        let at = self.at?;
+        let reading = if self.faults.contains(&Fault::Shared) {
+            Reading::Bad
+        } else if self.well.iter().all(|well| *well) {
+            Reading::Good
+        } else {
+            Reading::Unknown
+        };
+        let what = match row.aspect {
+            "" => row.together.to_owned(),
+            aspect => format!("{} ({aspect})", row.together),
+        };
+        let finding = Finding {
+            detail: format!("{what} of most {layer} ports of {driver} together"),
+            rank: row.rank.saturating_add(10),
+            remedy: Remedy::Inspect,
+            drains: row.acts && row.whose == Whose::Node,
+            joins: Joins::Opens,
+            evidence: format!(
+                "{}; {}: {}",
+                self.line.unwrap_or_default(),
+                match row.whose {
+                    Whose::Fabric => "shared (switch, fabric), so it never drains",
+                    Whose::Node => "of the node, not of one port",
+                },
+                self.names.join(" ")
+            ),
+            ..Finding::of_condition(row.check.id, Subject::node())
+        };
+        Some(of_run(
+            key(row, &format!("together {layer} {driver}")),
+            row,
+            reading,
+            at,
+            finding,
+        ))
+    }
+}

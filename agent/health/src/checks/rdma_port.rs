@@ -1,0 +1,289 @@
+//! RDMA ports as one snapshot shows them, with the ports that stand or fall with each: their peers.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use collectors::rdma::metrics::{
+    CARRIER_DOWN, COUNTER_SATURATED, DEVICE_INFO, LINK_DOWNED, NETDEV_UP, PORT_INFO, PORT_PHYSICAL_STATE,
+    PORT_RATE, PORT_STATE,
+};
+use collectors::{Metric, PciAddress, Subject, SubjectKind, Value};
+
+use crate::memory::{Memory, Role};
+use model::snapshot::{Sample, Snapshot};
+
+/// InfiniBand's numbers.
+const ACTIVE: [u64; 2] = [4, 5];
+const DISABLED: u64 = 3;
+const LINK_UP: u64 = 5;
+
+/// What a port's states say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Link {
+    /// It carries traffic.
+    Up,
+    /// It does not.
+    Down,
+    /// An administrator switched it off.
+    Disabled,
+    /// It could not be seen.
+    Unknown,
+}
+
+/// One port.
+#[derive(Debug)]
+pub struct Port<'a> {
+    /// Where it is: PCI address and port, which outlive a renaming; by name where it has no address.
+    pub(super) id: String,
+    /// `mlx5_0/1`.
+    pub(super) name: String,
+    pub(super) pci: Option<PciAddress>,
+    pub(super) link_layer: &'a str,
+    pub(super) driver: &'a str,
+    /// Its network interface, or empty.
+    pub(super) netdev: &'a str,
+    /// Its device's board and firmware, or empty.
+    pub(super) board: &'a str,
+    pub(super) firmware: &'a str,
+    pub(super) state: Option<Sample<'a>>,
+    pub(super) physical: Option<Sample<'a>>,
+    pub(super) link_downed: Option<Sample<'a>>,
+    pub(super) carrier_down: Option<Sample<'a>>,
+    /// In bytes per second; 0: not known.
+    pub(super) rate: u64,
+    /// When it was read.
+    pub(super) at: Duration,
+    /// What its states say.
+    link: Link,
+    /// Every series about it, of whatever collector.
+    samples: Vec<Sample<'a>>,
+}
+
+/// A whole number, or nothing.
+pub(super) fn number(sample: Option<&Sample<'_>>) -> Option<u64> {
+    match sample?.value {
+        Value::U64(value) => Some(value),
+        Value::F64(_) | Value::Absent => None,
+    }
+}
+
+impl<'a> Port<'a> {
+    /// The series of a metric.
+    pub(super) fn all(&self, metric: &'static Metric) -> impl Iterator<Item = &Sample<'a>> {
+        self.samples.iter().filter(move |s| s.metric == metric)
+    }
+
+    /// The only series of a metric.
+    pub(super) fn one(&self, metric: &'static Metric) -> Option<&Sample<'a>> {
+        self.all(metric).next()
+    }
+
+    /// The series of a metric with this label.
+    pub(super) fn with(&self, metric: &'static Metric, label: &str, value: &str) -> Option<&Sample<'a>> {
+        self.all(metric).find(|s| s.label(label) == Some(value))
+    }
+
+    /// Whether a counter, by its file's name, stands at its maximum and counts no more.
+    pub(super) fn is_full(&self, file: &str) -> bool {
+        number(self.with(&COUNTER_SATURATED, "counter", file)) == Some(1)
+    }
+
+    /// Whether it is made by software alone, or its driver makes up what its link is like.
+    pub(super) fn is_made_up(&self) -> bool {
+        self.pci.is_none() || self.driver == "efa"
+    }
+
+    /// What its states say.
+    pub(super) const fn link(&self) -> Link {
+        self.link
+    }
+
+    /// What its states say. Drivers of Ethernet adapters report `disabled` for every port without a carrier, so there it is
+    /// no administrator's act. efa calls every port active, so only an interface tells, where there is one.
+    fn read_link(&self) -> Link {
+        let interface = number(self.one(&NETDEV_UP));
+        if !self.is_told() {
+            return Link::Unknown;
+        }
+        if self.driver == "efa" {
+            return match interface {
+                None => Link::Unknown,
+                Some(0) => Link::Down,
+                Some(_) => Link::Up,
+            };
+        }
+        let physical = number(self.physical.as_ref()).filter(|p| *p != 0);
+        match number(self.state.as_ref()) {
+            None | Some(0) => Link::Unknown,
+            Some(s) if ACTIVE.contains(&s) && interface == Some(0) => Link::Down,
+            Some(s) if ACTIVE.contains(&s) && physical.is_none_or(|p| p == LINK_UP) => Link::Up,
+            Some(_) if physical == Some(DISABLED) && self.link_layer == "InfiniBand" => Link::Disabled,
+            Some(_) => Link::Down,
+        }
+    }
+
+    /// Whether it carries traffic, as far as can be seen. What never says so is in use for as long as it is there.
+    fn is_in_use(&self) -> bool {
+        match self.link() {
+            Link::Up => true,
+            Link::Unknown => self.is_told() && self.driver == "efa",
+            Link::Down | Link::Disabled => false,
+        }
+    }
+
+    /// Whether it is known what it is. Every port of a PCI function has a link layer and a driver: without, they could not be
+    /// read. Devices of software have neither for certain.
+    pub(super) fn is_told(&self) -> bool {
+        self.pci.is_none() || !(self.link_layer.is_empty() || self.driver.is_empty())
+    }
+
+    pub(super) fn role(&self) -> Role {
+        Role {
+            name: self.name.clone(),
+            pci: self.pci.as_ref().map(|pci| pci.0.clone()).unwrap_or_default(),
+            layer: self.link_layer.to_owned(),
+            driver: self.driver.to_owned(),
+        }
+    }
+
+    /// Whether the cable has a link, whatever the port above it does.
+    pub(super) fn has_link(&self) -> bool {
+        number(self.physical.as_ref()) == Some(LINK_UP)
+    }
+
+    /// Whether it is a port of that device.
+    pub(super) fn is_of(&self, device: &str) -> bool {
+        self.name.split_once('/').is_some_and(|(of, _)| of == device)
+    }
+
+    pub(super) fn subject(&self) -> Subject {
+        Subject::new(SubjectKind::RdmaPort, self.name.as_str())
+    }
+
+    /// ` at 0000:19:00.0`, where the address is known: names change.
+    pub(super) fn place(&self) -> String {
+        self.pci
+            .as_ref()
+            .map(|pci| format!(" at {pci}"))
+            .unwrap_or_default()
+    }
+
+    /// The same with its network interface, for a line of evidence: `mlx5_0/1 at 0000:19:00.0, ens1np0`.
+    pub(super) fn whereabouts(&self) -> String {
+        let netdev = match self.netdev {
+            "" => String::new(),
+            netdev => format!(", {netdev}"),
+        };
+        format!("{}{}{netdev}", self.name, self.place())
+    }
+}
+
+/// Every port of a physical function, in order of [`Port::id`]. Remembers those that are in use. Walks all series, so it is
+/// done once for all checks.
+pub(crate) fn ports<'a>(snapshot: &'a Snapshot, memory: &mut Memory) -> Vec<Port<'a>> {
+    let mut series: BTreeMap<(&str, &str), Vec<Sample<'a>>> = BTreeMap::new();
+    let mut boards: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
+    for (_, sample) in snapshot.all_samples() {
+        match sample.metric.labels {
+            ["device", "port", ..] => {
+                let key = (label_of(&sample, "device"), label_of(&sample, "port"));
+                series.entry(key).or_default().push(sample);
+            }
+            _ if sample.metric == &DEVICE_INFO => {
+                let board = label_of(&sample, "board_id");
+                let firmware = label_of(&sample, "firmware_version");
+                boards.insert(label_of(&sample, "device"), (board, firmware));
+            }
+            _ => {}
+        }
+    }
+    let mut ports: Vec<Port<'a>> = series
+        .into_values()
+        .filter_map(|samples| port(snapshot, samples, &boards))
+        .collect();
+    name_apart(&mut ports, memory);
+    ports.sort_by(|a, b| a.id.cmp(&b.id));
+    for port in &ports {
+        if port.is_in_use() {
+            memory.in_use(&port.id, port.rate);
+        }
+        // One beside another device must be told from it also when it is seen alone, whether or not it is in use.
+        let beside = port.pci.is_some() && port.id == port.name;
+        if port.is_told() && (beside || memory.best_rate(&port.id).is_some()) {
+            memory.is(&port.id, port.role());
+        }
+    }
+    ports
+}
+
+/// One port of its series. `None`: it has no identity, or is a virtual function.
+fn port<'a>(
+    snapshot: &'a Snapshot,
+    samples: Vec<Sample<'a>>,
+    boards: &BTreeMap<&'a str, (&'a str, &'a str)>,
+) -> Option<Port<'a>> {
+    let of = |metric: &'static Metric| samples.iter().find(|s| s.metric == metric).copied();
+    let info = of(&PORT_INFO)?;
+    let label = |name: &str| label_of(&info, name);
+    if label("function") == "virtual" {
+        return None;
+    }
+    let (device, number) = (label("device"), label("port"));
+    let pci = PciAddress::parse(label("pci"));
+    let owner = pci.as_ref().map_or(device, |_| label("pci"));
+    let (board, firmware) = boards.get(device).copied().unwrap_or_default();
+    // A rate is a whole number of bytes, far below the bound.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "saturates, and only rates are compared"
+    )]
+    let rate = of(&PORT_RATE).map_or(0, |s| s.as_f64() as u64);
+    let mut port = Port {
+        id: format!("{owner}/{number}"),
+        name: format!("{device}/{number}"),
+        pci,
+        link_layer: label("link_layer"),
+        driver: label("driver"),
+        netdev: label("netdev"),
+        board,
+        firmware,
+        state: of(&PORT_STATE),
+        physical: of(&PORT_PHYSICAL_STATE),
+        link_downed: of(&LINK_DOWNED),
+        carrier_down: of(&CARRIER_DOWN),
+        rate,
+        at: snapshot.at.saturating_sub(info.age),
+        link: Link::Unknown,
+        samples,
+    };
+    port.link = port.read_link();
+    Some(port)
+}
+
+/// The value of one label, for as long as the snapshot lives.
+fn label_of<'a>(sample: &Sample<'a>, name: &str) -> &'a str {
+    let at = sample.metric.labels.iter().position(|l| *l == name);
+    at.and_then(|at| sample.labels.get(at)).map_or("", String::as_str)
+}
+
+/// Of several devices of one PCI function one goes by the address, the one that did before; the others go by their names.
+/// So a port keeps its id when others come and go.
+fn name_apart(ports: &mut [Port<'_>], memory: &Memory) {
+    let by_name = |p: &Port<'_>| {
+        let pci = p.pci.as_ref().map(|pci| pci.0.as_str());
+        pci.is_some() && memory.role(&p.name).map(|r| r.pci.as_str()) == pci
+    };
+    let mut owners: BTreeMap<String, String> = BTreeMap::new();
+    for port in ports.iter().filter(|p| !by_name(p)) {
+        let owner = owners.entry(port.id.clone()).or_insert_with(|| port.name.clone());
+        if memory.role(&port.id).is_some_and(|r| r.name == port.name) {
+            owner.clone_from(&port.name);
+        }
+    }
+    for port in ports {
+        if owners.get(&port.id) != Some(&port.name) {
+            port.id.clone_from(&port.name);
+        }
+    }
+}

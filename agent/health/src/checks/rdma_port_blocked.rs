@@ -1,0 +1,176 @@
+//! Check `rdma-port-blocked`: a reading of an RDMA port does not come back.
+
+use std::time::Duration;
+
+use collectors::sys::task::Task;
+use collectors::{SubjectKind, domain};
+
+use super::blocked::{self, Rule};
+use super::{Check, Scope, Version};
+use crate::Mode;
+use crate::condition::Judged;
+use crate::finding::{Finding, Joins, Remedy};
+use crate::judge::Judge;
+
+/// The row.
+pub static CHECK: Check = Check {
+    id: "rdma-port-blocked",
+    subject: SubjectKind::RdmaPort,
+    condition: "A reading of a port has been in one system call for thirty seconds or more, waiting. One that is merely late, as on a busy node, is not.",
+    scope: Scope::Node,
+    // A driver gives up on its firmware after a minute, and often finds it again.
+    ceiling: Mode::Comment,
+    limit: Mode::Drain,
+    since: Version(0, 1, 0),
+    clears: "By itself: the port was read in three readings running, over a minute or more.",
+    runbook: "docs/runbooks/rdma-port-blocked.md",
+    conditions: Some(conditions),
+};
+
+static RULE: Rule = Rule {
+    id: CHECK.id,
+    is_of: |collector| std::ptr::eq(collector.spec.domain, &domain::RDMA),
+    is_telling,
+    long: Duration::from_secs(30),
+    ends_unlisted: true,
+    finding: |subject, task| Finding {
+        detail: format!("does not answer{}", in_call(task)),
+        rank: 57,
+        remedy: Remedy::Reboot,
+        drains: true,
+        joins: Joins::Attaches,
+        ..Finding::of_condition(CHECK.id, subject)
+    },
+};
+
+/// Where a thread waits for the kernel's lock of all network settings: whoever holds it blocks, not this port.
+const LOCKS: [&str; 7] = [
+    "rtnl_lock",
+    // Where the lock's own function is not on the stack.
+    "ib_get_eth_speed",
+    "dev_ethtool",
+    "dev_ioctl",
+    "rtnetlink_",
+    "ethnl_",
+    "genl_",
+];
+
+/// A kernel that does not show the call shows where in it the thread sleeps.
+fn is_telling(task: &Task) -> bool {
+    // Every ioctl here takes that lock, and so do questions by netlink: one whose place is not shown may wait for it.
+    let takes_lock = ["ioctl", "send socket:"]
+        .iter()
+        .any(|call| task.call.starts_with(call));
+    let hidden = task.wchan.is_empty() && takes_lock;
+    let of_others = hidden || LOCKS.iter().any(|place| task.wchan.starts_with(place));
+    // Where the tree is not the kernel's own, a container's or a recording, it is the very file that blocks.
+    let reads = task.call.strip_prefix("read ");
+    let in_file = reads.is_some_and(|file| !file.starts_with("/sys/") && !file.starts_with("/proc/"));
+    let elsewhere = blocked::waits_for_storage(task) && !in_file;
+    let in_call = task.state != 'R' && !task.call.is_empty() && !elsewhere;
+    !of_others && (in_call || blocked::sleeps_in_driver(task))
+}
+
+/// ` in read ports/1/state`: the file without what leads to its device, since reasons are short.
+fn in_call(task: &Task) -> String {
+    let Some((call, file)) = task.call.split_once(' ') else {
+        return if task.call.is_empty() {
+            format!(" in {}", task.wchan)
+        } else {
+            format!(" in {}", task.call)
+        };
+    };
+    let is_socket = file.starts_with("socket:");
+    if is_socket && !["send", "receive"].contains(&call) {
+        return format!(" in {call}");
+    }
+    let below = ["/infiniband/", "/net/"]
+        .iter()
+        .find_map(|class| Some(file.rsplit_once(class)?.1.split_once('/')?.1));
+    let name = below.or_else(|| file.rsplit('/').next()).unwrap_or(file);
+    let name = if is_socket { "netlink" } else { name };
+    format!(" in {call} {name}")
+}
+
+fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+    blocked::conditions(judge, &RULE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_wait_for_the_lock_of_network_settings_is_not_blamed() {
+        for (wchan, call, tells) in [
+            ("wait_func", "ioctl socket:[4711]", true),
+            ("rtnl_lock", "ioctl socket:[4711]", false),
+            ("", "ioctl socket:[4711]", false),
+            ("", "send socket:[4711]", false),
+            ("mlx5_cmd_exec", "send socket:[4711]", true),
+            (
+                "ib_get_eth_speed",
+                "read /sys/class/infiniband/rxe0/ports/1/rate",
+                false,
+            ),
+            ("", "read /sys/class/infiniband/mlx5_0/ports/1/state", true),
+            // A tree on a file system of its own, which is what does not answer.
+            (
+                "request_wait_answer",
+                "read /run/node/sys/class/infiniband/mlx5_0/ports/1/state",
+                true,
+            ),
+            (
+                "request_wait_answer",
+                "read /sys/class/infiniband/mlx5_0/ports/1/state",
+                false,
+            ),
+            (
+                "folio_wait_bit",
+                "read /sys/class/infiniband/mlx5_0/ports/1/state",
+                false,
+            ),
+            ("folio_wait_bit", "read /proc/self/stat", false),
+            (
+                "rtnl_lock",
+                "read /sys/class/infiniband/mlx5_0/ports/1/state",
+                false,
+            ),
+        ] {
+            let task = Task {
+                state: 'D',
+                wchan: wchan.to_owned(),
+                call: call.to_owned(),
+                ..Task::default()
+            };
+            assert_eq!(is_telling(&task), tells, "{wchan} {call}");
+        }
+    }
+
+    #[test]
+    fn the_detail_names_the_file_or_the_call() {
+        let task = |call: &str| Task {
+            state: 'D',
+            wchan: "wait_func".to_owned(),
+            call: call.to_owned(),
+            ..Task::default()
+        };
+        for (call, text) in [
+            (
+                "read /sys/devices/pci0000:18/0000:18:00.0/infiniband/mlx5_4/ports/1/state",
+                " in read ports/1/state",
+            ),
+            (
+                "read /sys/devices/pci0000:18/0000:18:00.0/net/eth4/speed",
+                " in read speed",
+            ),
+            ("read /somewhere/state", " in read state"),
+            ("send socket:[4711]", " in send netlink"),
+            ("ioctl socket:[4711]", " in ioctl"),
+            ("open", " in open"),
+            ("", " in wait_func"),
+        ] {
+            assert_eq!(in_call(&task(call)), text, "{call}");
+        }
+    }
+}

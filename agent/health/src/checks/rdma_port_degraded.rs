@@ -1,0 +1,190 @@
+//! Check `rdma-port-degraded`: a link is up with fewer lanes, or slower, than before or than its equals.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use collectors::SubjectKind;
+use collectors::rdma::metrics::{PORT_LANES, PORT_RATE};
+
+use super::rdma_peers::{Opinion, Weighed, Whose, weigh};
+use super::rdma_port::{Link, Port, number};
+use super::{Check, Scope, Version};
+use crate::Mode;
+use crate::condition::{Judged, Pace, Reading};
+use crate::judge::{Judge, evidence};
+
+/// The row.
+pub static CHECK: Check = Check {
+    id: "rdma-port-degraded",
+    subject: SubjectKind::RdmaPort,
+    condition: "The link of a port is up at a lower rate, with or without fewer lanes, than it had before, or than at least three others of the same board, driver and link layer that all have the same (which is only shown), in four readings running, over two minutes or more, not in the first ten minutes after boot.",
+    scope: Scope::Node,
+    // It carries traffic, if less; the other end is the switch's.
+    ceiling: Mode::Comment,
+    limit: Mode::Drain,
+    since: Version(0, 1, 0),
+    clears: "By itself: three readings running, over ten minutes or more, show what is expected.",
+    runbook: "docs/runbooks/rdma-port-degraded.md",
+    conditions: Some(conditions),
+};
+
+/// Links train, and may train again, while drivers and switches start.
+const BOOT_GRACE: Duration = Duration::from_secs(600);
+
+static BEFORE: Weighed = Weighed {
+    check: &CHECK,
+    of: "",
+    aspect: "",
+    pace: &Pace {
+        bad: 4,
+        bad_span: Duration::from_secs(120),
+        good: 3,
+        hold: Duration::from_secs(600),
+    },
+    rank: 61,
+    acts: true,
+    needs_peers: false,
+    together: "lower rate",
+    whose: Whose::Fabric,
+};
+
+static PEERS: Weighed = Weighed {
+    of: "peers",
+    // One of them may be cabled to something slower on purpose.
+    acts: false,
+    rank: 76,
+    together: "rate below that of their equals",
+    ..BEFORE
+};
+
+/// What a link carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Width {
+    /// Bytes per second.
+    rate: u64,
+    lanes: Option<u64>,
+}
+
+impl Width {
+    /// That of a link that is up. Software and drivers that make one up have none.
+    fn of(port: &Port<'_>) -> Option<Self> {
+        let known = port.link() == Link::Up && port.rate > 0 && !port.is_made_up();
+        known.then(|| Self {
+            rate: port.rate,
+            lanes: number(port.one(&PORT_LANES)),
+        })
+    }
+}
+
+/// What all others of the same board have, three or more that agree. One that differs makes them no measure.
+fn common<'m>(others: impl Iterator<Item = &'m Width>) -> Option<Width> {
+    let others: Vec<&Width> = others.collect();
+    let first = others.first()?;
+    (others.len() >= 3 && others.iter().all(|w| w == first)).then_some(**first)
+}
+
+fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+    let settled = judge.since_boot >= BOOT_GRACE;
+    type Board = (String, String, String);
+    let board = |port: &Port<'_>| -> Board {
+        (
+            port.board.to_owned(),
+            port.driver.to_owned(),
+            port.link_layer.to_owned(),
+        )
+    };
+    let mut boards: BTreeMap<Board, BTreeMap<String, Width>> = BTreeMap::new();
+    for port in judge.ports {
+        if let Some(width) = Width::of(port).filter(|_| !port.board.is_empty()) {
+            boards
+                .entry(board(port))
+                .or_default()
+                .insert(port.id.clone(), width);
+        }
+    }
+    let peers_of = |port: &Port<'_>| {
+        let others = boards.get(&board(port))?.iter().filter(|(id, _)| **id != port.id);
+        common(others.map(|(_, width)| width))
+    };
+    let mut judged = weigh(judge, &BEFORE, |judge, port, _| {
+        let now = Width::of(port)?;
+        let best = best(judge, port, now);
+        Some(say(port, now, best, "link degraded", settled))
+    });
+    judged.extend(weigh(judge, &PEERS, |judge, port, _| {
+        let (now, peers) = (Width::of(port)?, peers_of(port)?);
+        // What it had before says it better.
+        let told = is_below(now, best(judge, port, now)) && is_below(now, peers);
+        (!told).then(|| say(port, now, peers, "link below its equals", settled))
+    }));
+    judged
+}
+
+/// The best that a port had.
+fn best(judge: &mut Judge<'_>, port: &Port<'_>, now: Width) -> Width {
+    let lanes_name = format!("{} {} lanes", CHECK.id, port.id);
+    let memory = &mut *judge.memory;
+    memory.in_use(&lanes_name, now.lanes.unwrap_or_default());
+    Width {
+        rate: memory.best_rate(&port.id).unwrap_or(now.rate),
+        lanes: memory.best_rate(&lanes_name),
+    }
+}
+
+/// Fewer lanes that carry as much are no loss.
+fn is_below(now: Width, expected: Width) -> bool {
+    now.rate < expected.rate - expected.rate / 100
+}
+
+/// Gigabits per second, as people know it.
+fn gigabits(rate: u64) -> u64 {
+    rate / 125_000_000
+}
+
+fn say(port: &Port<'_>, now: Width, expected: Width, what: &str, settled: bool) -> Opinion {
+    let reading = match is_below(now, expected) {
+        _ if !settled => Reading::Unknown,
+        true => Reading::Bad,
+        false => Reading::Good,
+    };
+    let mut detail = format!("{what}:");
+    let mut lines = Vec::new();
+    if let (Some(lanes), Some(of)) = (now.lanes, expected.lanes)
+        && lanes < of
+    {
+        detail.push_str(&format!(" x{lanes} of x{of}"));
+        lines.extend(port.one(&PORT_LANES).map(|s| evidence(s, &of.to_string())));
+    }
+    detail.push_str(&format!(
+        " {} of {} Gb/s",
+        gigabits(now.rate),
+        gigabits(expected.rate)
+    ));
+    lines.extend(
+        port.one(&PORT_RATE)
+            .map(|s| evidence(s, &expected.rate.to_string())),
+    );
+    Opinion {
+        reading,
+        at: port.at,
+        detail,
+        evidence: lines.join("; "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_are_a_measure_only_where_three_agree() {
+        let width = |rate| Width { rate, lanes: Some(4) };
+        let all = |rates: &[u64]| {
+            let widths: Vec<Width> = rates.iter().map(|r| width(*r)).collect();
+            common(widths.iter()).map(|w| w.rate)
+        };
+        assert_eq!(all(&[50, 50, 50]), Some(50));
+        assert_eq!(all(&[50, 50]), None);
+        assert_eq!(all(&[50, 50, 50, 25]), None, "two kinds of ports on one board");
+    }
+}

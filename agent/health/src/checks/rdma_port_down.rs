@@ -1,0 +1,159 @@
+//! Check `rdma-port-down`: a port that was in use carries nothing any more.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use collectors::rdma::metrics::NETDEV_UP;
+use collectors::{Subject, SubjectKind};
+
+use super::rdma_group::{Fault, Group, groups};
+use super::rdma_port::{Link, Port, number};
+use super::{Check, Scope, Version};
+use crate::Mode;
+use crate::condition::{Judged, Pace, Reading, Run};
+use crate::finding::{Finding, Joins, Remedy};
+use crate::judge::{Judge, evidence};
+
+/// The row.
+pub static CHECK: Check = Check {
+    id: "rdma-port-down",
+    subject: SubjectKind::RdmaPort,
+    condition: "A port that was in use once is not active, or its interface is not up, for four minutes while at least half of the ports like it are. With most of them down, or fewer than four in all, it never drains.",
+    scope: Scope::Node,
+    // A rail's or leaf's switch takes one port of every node: without a guard of the cluster, each node would drain.
+    ceiling: Mode::Comment,
+    limit: Mode::Drain,
+    since: Version(0, 1, 0),
+    clears: "By itself: the port is active in three readings running, over ten minutes or more.",
+    runbook: "docs/runbooks/rdma-port-down.md",
+    conditions: Some(conditions),
+};
+
+/// Links train, and the subnet manager sweeps, for minutes after boot.
+const BOOT_GRACE: Duration = Duration::from_secs(600);
+/// Until then not every worker was heard, and peers may seem to be fewer than they are.
+const START_GRACE: Duration = Duration::from_secs(60);
+
+/// A driver that is loaded anew, a switch that restarts one line card and a cable that is reseated take less.
+static PACE: Pace = Pace {
+    bad: 8,
+    bad_span: Duration::from_secs(240),
+    good: 3,
+    hold: Duration::from_secs(600),
+};
+
+fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+    let ports = judge.ports;
+    let settled = judge.since_boot >= BOOT_GRACE && judge.since_start >= START_GRACE;
+    let mut judged = Vec::new();
+    let groups = groups(ports, judge.memory);
+    let mut fabrics: BTreeMap<(&str, &str), Vec<&Group<'_, '_>>> = BTreeMap::new();
+    for group in &groups {
+        judged.extend(group.ports.iter().map(|port| alone(group, port, settled)));
+        let fabric = (group.layer.as_str(), group.driver.as_str());
+        fabrics.entry(fabric).or_default().push(group);
+    }
+    for ((layer, driver), groups) in fabrics {
+        judged.extend(together(layer, driver, &groups, settled));
+    }
+    judged
+}
+
+/// One port.
+fn alone<'a>(group: &Group<'_, '_>, port: &Port<'_>, settled: bool) -> Judged<'a> {
+    let fault = group.fault();
+    let reading = match (port.link(), fault) {
+        _ if !settled => Reading::Unknown,
+        (Link::Up, _) => Reading::Good,
+        (Link::Down, Fault::Node | Fault::Untold) => Reading::Bad,
+        (Link::Down, Fault::Shared | Fault::Unknown) | (Link::Disabled | Link::Unknown, _) => {
+            Reading::Unknown
+        }
+    };
+    let interface = port.one(&NETDEV_UP).filter(|s| number(Some(s)) == Some(0));
+    let what = match (port.has_link(), interface) {
+        (false, _) => "link down",
+        (true, Some(_)) => "interface down",
+        (true, None) => "not active",
+    };
+    let whose = if fault == Fault::Node {
+        "the node's own: cable, transceiver or adapter"
+    } else {
+        "too few to tell whose fault it is, so it never drains"
+    };
+    let lines: Vec<String> = [
+        port.state.as_ref().map(|s| evidence(s, "4")),
+        port.physical.as_ref().map(|s| evidence(s, "5")),
+        interface.map(|s| evidence(s, "1")),
+        Some(format!("{}: {whose}", group.words())),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let finding = Finding {
+        pci: port.pci.clone(),
+        detail: format!("{what}{}", port.place()),
+        rank: 55,
+        remedy: Remedy::Inspect,
+        drains: fault == Fault::Node,
+        joins: Joins::Opens,
+        evidence: lines.join("; "),
+        ..Finding::of_condition(CHECK.id, port.subject())
+    };
+    judge_of(format!("{} {}", CHECK.id, port.id), reading, port.at, finding)
+}
+
+/// All groups of one link layer and driver as a whole. Rates, names and members change, so none of them is in its key.
+fn together<'a>(layer: &str, driver: &str, groups: &[&Group<'_, '_>], settled: bool) -> Option<Judged<'a>> {
+    // A port that cannot be read must not hold up those that can.
+    let seen = |p: &&&Port<'_>| matches!(p.link(), Link::Up | Link::Down);
+    let ports = groups.iter().flat_map(|g| &g.ports);
+    let at = ports.filter(seen).map(|p| p.at).min()?;
+    let of_fault = |fault: Fault| groups.iter().filter(move |g| g.fault() == fault);
+    let reading = match () {
+        () if !settled => Reading::Unknown,
+        () if of_fault(Fault::Shared).next().is_some() => Reading::Bad,
+        () if groups.iter().all(|g| g.fault() == Fault::Node || g.is_up()) => Reading::Good,
+        () => Reading::Unknown,
+    };
+    let shared: Vec<String> = of_fault(Fault::Shared).map(|g| g.words()).collect();
+    let down: Vec<&str> = of_fault(Fault::Shared)
+        .flat_map(|g| &g.ports)
+        .filter(|p| p.link() == Link::Down)
+        .map(|p| p.name.as_str())
+        .collect();
+    let finding = Finding {
+        detail: format!("most {layer} ports of {driver} down together"),
+        rank: 65,
+        remedy: Remedy::Inspect,
+        drains: false,
+        joins: Joins::Opens,
+        evidence: format!(
+            "rdma_port_state: {}: shared (switch, subnet manager, power), so it never drains; down: {}",
+            shared.join(", "),
+            down.join(" ")
+        ),
+        ..Finding::of_condition(CHECK.id, Subject::node())
+    };
+    let key = format!("{} together {layer} {driver}", CHECK.id);
+    Some(judge_of(key, reading, at, finding))
+}
+
+fn judge_of<'a>(key: String, reading: Reading, at: Duration, mut finding: Finding) -> Judged<'a> {
+    Judged {
+        key,
+        subject: finding.subject.clone(),
+        reading,
+        at,
+        pace: &PACE,
+        finding: Box::new(move |run: Run| {
+            finding.evidence = format!(
+                "{} readings over {} s: {}",
+                run.readings,
+                run.span.as_secs(),
+                finding.evidence
+            );
+            finding
+        }),
+    }
+}

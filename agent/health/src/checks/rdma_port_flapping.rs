@@ -1,0 +1,235 @@
+//! Check `rdma-port-flapping`: a link goes down again and again, and those of its peers do not.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use collectors::SubjectKind;
+
+use super::growth::{TOGETHER_MS, is_with};
+use super::rdma_group::{Group, groups};
+use super::rdma_port::{Link, Port, number};
+use super::{Check, Scope, Version};
+use crate::Mode;
+use crate::condition::{Judged, Pace, Reading};
+use crate::finding::{Finding, Joins, Remedy};
+use crate::judge::{Judge, evidence};
+use crate::memory::Memory;
+use model::snapshot::Sample;
+
+/// The row.
+pub static CHECK: Check = Check {
+    id: "rdma-port-flapping",
+    subject: SubjectKind::RdmaPort,
+    condition: "The link of a port that was in use went down five times in 24 hours by its counters, or was seen down three times in 12 hours, not together with most of its peers, and not in the first half hour after boot.",
+    scope: Scope::Node,
+    ceiling: Mode::Comment,
+    limit: Mode::Drain,
+    since: Version(0, 1, 0),
+    clears: "By itself: the link is up and did not go down for six hours.",
+    runbook: "docs/runbooks/rdma-port-flapping.md",
+    conditions: Some(conditions),
+};
+
+const HOUR_MS: u64 = 3600 * 1000;
+/// Links come and go while switches and drivers start.
+const BOOT_GRACE: Duration = Duration::from_secs(1800);
+/// Counters tell of interruptions of any length, so more of them are asked for.
+const COUNTED: (usize, u64) = (5, 24 * HOUR_MS);
+/// A reading that shows the link down tells of one that lasted.
+const SEEN: (usize, u64) = (3, 12 * HOUR_MS);
+/// So long without one, and it is over.
+const QUIET_MS: u64 = 6 * HOUR_MS;
+/// Where `link_downed` stops counting.
+const SATURATED: u64 = 255;
+
+/// The readings of the peers may come a tick later.
+static PACE: Pace = Pace {
+    bad: 3,
+    bad_span: Duration::from_secs(30),
+    good: 3,
+    hold: Duration::from_secs(60),
+};
+
+/// What tells that a link went down.
+const SOURCES: [&str; 3] = ["link_downed", "carrier_down", "seen"];
+
+fn key(port: &Port<'_>) -> String {
+    format!("{} {}", CHECK.id, port.id)
+}
+
+fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+    let ports = judge.ports;
+    let now_ms = judge.now_ms();
+    let settled = judge.since_boot >= BOOT_GRACE;
+    remember(judge, settled.then_some(now_ms));
+    let watched_ms = u64::try_from(judge.since_start.as_millis()).unwrap_or(u64::MAX);
+    let mut judged = Vec::new();
+    for group in groups(ports, judge.memory) {
+        for port in &group.ports {
+            let falls = Falls::of(judge.memory, &group, port, now_ms);
+            let reading = if settled {
+                falls.reading(port, now_ms, watched_ms)
+            } else {
+                Reading::Unknown
+            };
+            let finding = finding(port, &group, &falls);
+            judged.push(Judged {
+                key: key(port),
+                subject: port.subject(),
+                reading,
+                at: port.at,
+                pace: &PACE,
+                finding: Box::new(move |_| finding),
+            });
+        }
+    }
+    judged
+}
+
+/// Notes what the readings tell. `None`: too soon after boot to count.
+fn remember(judge: &mut Judge<'_>, now_ms: Option<u64>) {
+    let mut falls = Vec::new();
+    let mut levels = BTreeMap::new();
+    for port in judge.ports {
+        for (source, sample) in [
+            ("link_downed", &port.link_downed),
+            ("carrier_down", &port.carrier_down),
+        ] {
+            if let (Some(sample), Some(value)) = (sample, number(sample.as_ref())) {
+                let name = format!("{} {source}", key(port));
+                let at = judge.read_at(sample);
+                let count = judge.memory.growth(&name, value);
+                // What it counted while nobody looked has no time.
+                if !judge.memory.watched(&name, at).is_zero() {
+                    falls.push((name, count));
+                }
+            }
+        }
+        let name = format!("{} seen", key(port));
+        match port.link() {
+            Link::Up => drop(levels.insert(name, true)),
+            Link::Down => drop(levels.insert(name, false)),
+            Link::Disabled | Link::Unknown => {}
+        }
+    }
+    let memory = &mut *judge.memory;
+    falls.extend(memory.fallen(CHECK.id, levels).into_iter().map(|name| (name, 1)));
+    if let Some(now_ms) = now_ms {
+        for (name, count) in falls {
+            memory.note(&name, count, now_ms);
+        }
+    }
+}
+
+/// How often a link went down by each of [`SOURCES`], without those times that most peers shared.
+struct Falls {
+    own: [usize; 3],
+    /// Of all that were found, those that peers shared.
+    shared: usize,
+    last_ms: Option<u64>,
+}
+
+impl Falls {
+    fn of(memory: &Memory, group: &Group<'_, '_>, port: &Port<'_>, now_ms: u64) -> Self {
+        // Peers are looked at for a little longer, so that what was shared stays so until it is forgotten.
+        let (_, longest) = COUNTED;
+        let peers: Vec<Vec<(u64, u64)>> = group.others(port, |id| {
+            let key = format!("{} {id}", CHECK.id);
+            memory.spans_below(&key, longest + TOGETHER_MS, now_ms)
+        });
+        let is_shared = |at: u64| {
+            let with = |p: &&Vec<(u64, u64)>| p.iter().any(|span| is_with(*span, at));
+            peers.len() >= 3 && peers.iter().filter(with).count() * 2 > peers.len()
+        };
+        let mut falls = Self {
+            own: [0; 3],
+            shared: 0,
+            last_ms: None,
+        };
+        for (source, own) in SOURCES.iter().zip(&mut falls.own) {
+            let (_, window) = if *source == "seen" { SEEN } else { COUNTED };
+            for at in memory.times(&format!("{} {source}", key(port)), window, now_ms) {
+                if is_shared(at) {
+                    falls.shared += 1;
+                } else {
+                    *own += 1;
+                    falls.last_ms = falls.last_ms.max(Some(at));
+                }
+            }
+        }
+        falls
+    }
+
+    fn is_enough(&self) -> bool {
+        let [link, carrier, seen] = self.own;
+        link.max(carrier) >= COUNTED.0 || seen >= SEEN.0
+    }
+
+    fn reading(&self, port: &Port<'_>, now_ms: u64, watched_ms: u64) -> Reading {
+        if port.link() == Link::Unknown {
+            return Reading::Unknown;
+        }
+        let quiet_ms = self.last_ms.map_or(u64::MAX, |at| now_ms.saturating_sub(at));
+        if quiet_ms < QUIET_MS {
+            return if self.is_enough() {
+                Reading::Bad
+            } else {
+                Reading::Unknown
+            };
+        }
+        let [link, carrier, _] = self.own;
+        let counts = number(port.link_downed.as_ref());
+        // A counter that cannot move or is not there any more is no proof of quiet.
+        let blind = counts == Some(SATURATED)
+            || (link > 0 && counts.is_none())
+            || (carrier > 0 && port.carrier_down.is_none());
+        if port.link() == Link::Up && watched_ms >= QUIET_MS && !blind {
+            Reading::Good
+        } else {
+            Reading::Unknown
+        }
+    }
+}
+
+fn finding(port: &Port<'_>, group: &Group<'_, '_>, falls: &Falls) -> Finding {
+    let [link, carrier, seen] = falls.own;
+    let counter = |sample: &Option<Sample<'_>>, count: usize| {
+        let sample = sample.as_ref().filter(|_| count > 0)?;
+        let (most, _) = COUNTED;
+        Some(evidence(
+            sample,
+            &format!("to grow by fewer than {most} in 24 h, grew by {count}"),
+        ))
+    };
+    let by_state = port.state.as_ref().filter(|_| seen > 0).map(|sample| {
+        let (most, _) = SEEN;
+        evidence(
+            sample,
+            &format!("to be seen going down fewer than {most} times in 12 h, was {seen} times"),
+        )
+    });
+    let lines: Vec<String> = [
+        counter(&port.link_downed, link),
+        counter(&port.carrier_down, carrier),
+        by_state,
+        Some(format!(
+            "{}; {} more shared with most peers do not count",
+            group.words(),
+            falls.shared
+        )),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    Finding {
+        pci: port.pci.clone(),
+        detail: format!("link goes down again and again{}", port.place()),
+        rank: 60,
+        remedy: Remedy::Inspect,
+        // Alone or among few, a switch that restarts looks the same.
+        drains: group.ports.len() > 3,
+        joins: Joins::Attaches,
+        evidence: lines.join("; "),
+        ..Finding::of_condition(CHECK.id, port.subject())
+    }
+}

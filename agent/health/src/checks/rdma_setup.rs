@@ -1,0 +1,253 @@
+//! How an RDMA port is set up, and how it is meant to be: one word for each aspect, so that all compare alike.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use collectors::Metric;
+use collectors::ethernet::metrics::{DCQCN_ENABLED, FEC_MODE, PFC_ENABLED, PORT_MTU, QOS_TRUST};
+use collectors::rdma::metrics::{DEVICE_INFO, PORT_RATE, ROCE_NCCL_GID_INFO, ROCE_V2_GIDS};
+
+use super::rdma_group::ENOUGH;
+use super::rdma_port::{Link, Port, number};
+use crate::settings::Rdma;
+
+/// One thing that can be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Aspect {
+    Pfc,
+    Trust,
+    Ecn,
+    Mtu,
+    Fec,
+    Rate,
+    Firmware,
+    /// The version of the GID that jobs use.
+    Gid,
+    /// Whether it has a GID that packets are routed by.
+    Gids,
+}
+
+impl Aspect {
+    /// What a site may say.
+    pub(super) const OF_PROFILE: [Self; 8] = [
+        Self::Pfc,
+        Self::Trust,
+        Self::Ecn,
+        Self::Mtu,
+        Self::Fec,
+        Self::Rate,
+        Self::Firmware,
+        Self::Gid,
+    ];
+
+    /// What ports of a kind have alike.
+    pub(super) const OF_PEERS: [Self; 4] = [Self::Pfc, Self::Trust, Self::Mtu, Self::Firmware];
+
+    /// The word for people.
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Pfc => "PFC",
+            Self::Trust => "trust",
+            Self::Ecn => "DCQCN",
+            Self::Mtu => "MTU",
+            Self::Fec => "FEC",
+            Self::Rate => "rate",
+            Self::Firmware => "firmware",
+            Self::Gid => "GID of jobs",
+            Self::Gids => "routable RoCE v2 GID",
+        }
+    }
+
+    /// The metric that shows it.
+    pub(super) const fn metric(self) -> &'static Metric {
+        match self {
+            Self::Pfc => &PFC_ENABLED,
+            Self::Trust => &QOS_TRUST,
+            Self::Ecn => &DCQCN_ENABLED,
+            Self::Mtu => &PORT_MTU,
+            Self::Fec => &FEC_MODE,
+            Self::Rate => &PORT_RATE,
+            Self::Firmware => &DEVICE_INFO,
+            Self::Gid => &ROCE_NCCL_GID_INFO,
+            Self::Gids => &ROCE_V2_GIDS,
+        }
+    }
+}
+
+const SOME: &str = "there";
+const NONE: &str = "missing";
+
+/// How a port is set up, as far as it could be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Setup(BTreeMap<Aspect, String>);
+
+/// Priorities as one word: `3`, `0,3`, `none`.
+fn word_of(priorities: &[u64]) -> String {
+    if priorities.is_empty() {
+        return "none".to_owned();
+    }
+    let words: Vec<String> = priorities.iter().map(u64::to_string).collect();
+    words.join(",")
+}
+
+/// The priorities for which a metric is 1: one word where all points of a port agree, else one for each. `None`: it has no
+/// series.
+fn priorities(port: &Port<'_>, metric: &'static Metric) -> Option<String> {
+    let mut points: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    for sample in port.all(metric) {
+        let set = points
+            .entry(sample.label("point").unwrap_or_default())
+            .or_default();
+        let priority = sample.label("priority")?.parse().ok()?;
+        if number(Some(sample))? == 1 {
+            set.push(priority);
+        }
+    }
+    for set in points.values_mut() {
+        set.sort_unstable();
+    }
+    let first = points.values().next()?;
+    if points.values().all(|set| set == first) {
+        return Some(word_of(first));
+    }
+    let words: Vec<String> = points
+        .iter()
+        .map(|(p, set)| format!("{p} {}", word_of(set)))
+        .collect();
+    Some(words.join(", "))
+}
+
+impl Setup {
+    /// That of one port.
+    pub(super) fn of(port: &Port<'_>) -> Self {
+        let label = |metric, label| {
+            let sample = port.one(metric)?;
+            sample.label(label).filter(|l| !l.is_empty()).map(str::to_owned)
+        };
+        // A port that is down shows the lowest rate that there is, and no error correction.
+        let up = port.link() == Link::Up;
+        let rate = (up && port.rate > 0 && !port.is_made_up()).then(|| (port.rate / 125_000_000).to_string());
+        let gids = number(port.one(&ROCE_V2_GIDS)).filter(|_| up && !port.is_made_up());
+        let firmware = Some(port.firmware).filter(|f| !f.is_empty()).map(str::to_owned);
+        let found = [
+            (Aspect::Pfc, priorities(port, &PFC_ENABLED)),
+            (Aspect::Trust, label(&QOS_TRUST, "trust")),
+            (Aspect::Ecn, priorities(port, &DCQCN_ENABLED)),
+            (Aspect::Mtu, number(port.one(&PORT_MTU)).map(|n| n.to_string())),
+            (Aspect::Fec, label(&FEC_MODE, "mode").filter(|_| up)),
+            (Aspect::Rate, rate),
+            (Aspect::Firmware, firmware),
+            (Aspect::Gid, label(&ROCE_NCCL_GID_INFO, "version").filter(|_| up)),
+            (
+                Aspect::Gids,
+                gids.map(|n| if n > 0 { SOME } else { NONE }.to_owned()),
+            ),
+        ];
+        let known = found
+            .into_iter()
+            .filter_map(|(aspect, word)| Some((aspect, word?)));
+        Self(known.collect())
+    }
+
+    /// What one aspect is. `None`: not known.
+    pub(super) fn get(&self, aspect: Aspect) -> Option<&str> {
+        self.0.get(&aspect).map(String::as_str)
+    }
+}
+
+/// How one aspect is meant to be: any of these.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Want {
+    pub(super) aspect: Aspect,
+    any_of: Vec<String>,
+}
+
+impl fmt::Display for Want {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.any_of.join(" or "))
+    }
+}
+
+impl Want {
+    fn new(aspect: Aspect, words: impl IntoIterator<Item = String>) -> Option<Self> {
+        let any_of: Vec<String> = words.into_iter().collect();
+        (!any_of.is_empty()).then_some(Self { aspect, any_of })
+    }
+
+    /// Whether it is so.
+    pub(super) fn is_met(&self, found: &str) -> bool {
+        self.any_of.iter().any(|word| word == found)
+    }
+
+    /// What the site says, of the ports that it names. Only rate and firmware are of every port; the rest is of Ethernet.
+    pub(super) fn of_profile(aspect: Aspect, profile: &Rdma, port: &Port<'_>) -> Option<Self> {
+        let of_every = matches!(aspect, Aspect::Rate | Aspect::Firmware);
+        if !profile.is_about(&port.name) || (!of_every && port.link_layer != "Ethernet") {
+            return None;
+        }
+        let number = |n: Option<u64>| n.map(|n| n.to_string());
+        let word = match aspect {
+            Aspect::Rate => return Self::new(aspect, profile.rate.iter().map(u64::to_string)),
+            Aspect::Firmware => return Self::new(aspect, profile.firmware.iter().cloned()),
+            Aspect::Pfc => profile.pfc.as_deref().map(word_of),
+            Aspect::Trust => profile.trust.clone(),
+            Aspect::Ecn => profile.ecn.as_deref().map(word_of),
+            Aspect::Mtu => number(profile.mtu),
+            Aspect::Fec => profile.fec.clone(),
+            // Read only where the site says which entry jobs use (`rdma.nccl_gid_index`).
+            Aspect::Gid => Some("RoCE v2".to_owned()),
+            Aspect::Gids => None,
+        };
+        Self::new(aspect, word)
+    }
+
+    /// That a RoCE port has an address to be reached by.
+    pub(super) fn of_roce() -> Option<Self> {
+        Self::new(Aspect::Gids, [SOME.to_owned()])
+    }
+
+    /// What at least three quarters of the ports of a kind have, where enough of them can be seen.
+    pub(super) fn of_peers(aspect: Aspect, kin: &[Setup]) -> Option<Self> {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for word in kin.iter().filter_map(|setup| setup.get(aspect)) {
+            *counts.entry(word).or_default() += 1;
+        }
+        let known: usize = counts.values().sum();
+        let (word, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+        let enough = known >= ENOUGH && count * 4 >= known * 3;
+        enough.then(|| Self::new(aspect, [word.to_owned()]))?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kin(words: &[&str]) -> Vec<Setup> {
+        let one = |word: &&str| Setup([(Aspect::Pfc, (*word).to_owned())].into());
+        words.iter().map(one).collect()
+    }
+
+    #[test]
+    fn peers_are_a_measure_where_three_quarters_of_four_agree() {
+        for (words, want) in [
+            (&["3", "3", "3", "0"][..], Some("3")),
+            (&["3", "3", "3"], None),
+            (&["3", "3", "0", "0"], None),
+            (&["3", "3", "3", "3", "3", "0", "0", "0"], None),
+            (&["3", "3", "3", "3", "3", "3", "0", "none"], Some("3")),
+        ] {
+            let found = Want::of_peers(Aspect::Pfc, &kin(words));
+            assert_eq!(found.map(|w| w.to_string()).as_deref(), want, "{words:?}");
+        }
+        assert_eq!(Want::of_peers(Aspect::Mtu, &kin(&["3"; 8])), None, "not known");
+    }
+
+    #[test]
+    fn no_priority_is_a_word_too() {
+        assert_eq!(
+            (word_of(&[]), word_of(&[0, 3])),
+            ("none".to_owned(), "0,3".to_owned())
+        );
+    }
+}

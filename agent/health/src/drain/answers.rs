@@ -1,0 +1,256 @@
+//! What an answer from Slurm means for our drain.
+
+use super::super::Now;
+use super::{Drain, Happened, State};
+use model::scheduler::{ActionId, IncidentId, LookError, NodeState, Outcome, Permission};
+
+impl Drain {
+    /// What became of an act.
+    pub(in super::super) fn done(&mut self, now: Now, id: ActionId, outcome: &Outcome) -> Option<Happened> {
+        let lifting = self.timing.answered(id)?;
+        let read = !matches!(
+            outcome,
+            Outcome::NotOurs(_) | Outcome::Failed(_) | Outcome::Unknown(_)
+        );
+        if read {
+            self.timing.read_back(now.boottime);
+        }
+        if lifting {
+            self.lift_done(now, outcome)
+        } else {
+            self.drain_done(now, outcome)
+        }
+    }
+
+    fn drain_done(&mut self, now: Now, outcome: &Outcome) -> Option<Happened> {
+        match outcome {
+            Outcome::Done(node) | Outcome::Already(node) if !node.is_drained() => {
+                self.timing.unsure = true;
+                self.timing.look_failed();
+                self.timing.retry_after_failure(now.boottime);
+                self.to(State::Writing, "said to be done, but DRAIN is not set", now);
+            }
+            Outcome::Done(node) => {
+                self.stands(node, now);
+                return Some(Happened::Drained);
+            }
+            Outcome::Already(node) => self.found(node, now),
+            Outcome::Withheld(word, _) => self.to(State::Withheld, word.as_ref(), now),
+            Outcome::Foreign(node) => self.to(State::Foreign, foreign(node), now),
+            Outcome::NotOurs(why) => {
+                self.timing.retry_after_failure(now.boottime);
+                self.to(State::Unproven, why.as_str(), now);
+            }
+            Outcome::Failed(why) => {
+                self.timing.retry_after_failure(now.boottime);
+                self.to(State::Wanted, why.as_str(), now);
+            }
+            Outcome::Unknown(why) => {
+                self.timing.unsure = true;
+                self.timing.retry_after_failure(now.boottime);
+                self.given_up(false, now);
+                self.to(State::Writing, why.as_str(), now);
+            }
+        }
+        None
+    }
+
+    fn lift_done(&mut self, now: Now, outcome: &Outcome) -> Option<Happened> {
+        match outcome {
+            Outcome::Done(node) if node.is_drained() => {
+                self.timing.retry_after_failure(now.boottime);
+                self.to(State::Lifting, "said to be done, but DRAIN is still set", now);
+            }
+            Outcome::Done(_) | Outcome::Already(_) => {
+                self.timing.succeeded();
+                self.forget(State::None, "", now);
+                return Some(Happened::Lifted);
+            }
+            Outcome::Withheld(word, _) => {
+                self.timing.blocked = true;
+                self.to(State::Lifting, format!("withheld: {word}"), now);
+            }
+            Outcome::Foreign(node) => self.is_taken(node, now),
+            Outcome::NotOurs(why) => {
+                self.timing.retry_after_failure(now.boottime);
+                self.to(State::Lifting, format!("not proven to be ours: {why}"), now);
+            }
+            Outcome::Failed(why) => {
+                self.timing.retry_after_failure(now.boottime);
+                self.to(State::Lifting, why.as_str(), now);
+            }
+            Outcome::Unknown(why) => {
+                self.timing.unsure = true;
+                self.timing.retry_after_failure(now.boottime);
+                self.given_up(true, now);
+                self.to(State::Lifting, why.as_str(), now);
+            }
+        }
+        None
+    }
+
+    /// What a look at the node showed.
+    pub(in super::super) fn looked(
+        &mut self,
+        now: Now,
+        seen: Result<&NodeState, &LookError>,
+        open: bool,
+    ) -> Option<Happened> {
+        if !self.timing.seen(now.boottime) {
+            return None;
+        }
+        match seen {
+            Ok(node) => {
+                self.timing.read_back(now.boottime);
+                self.seen(node, now, open)
+            }
+            Err(error) => {
+                self.unreadable(error, now);
+                None
+            }
+        }
+    }
+
+    fn seen(&mut self, node: &NodeState, now: Now, open: bool) -> Option<Happened> {
+        match (self.state, self.incident.clone()) {
+            (State::Drained | State::Lifting, Some(id)) => self.seen_drained(&id, node, now, open),
+            (State::Foreign, _) if self.taken => {
+                (!node.drained?).then(|| self.is_lifted(now, open)).flatten()
+            }
+            (
+                State::Writing | State::Wanted | State::Withheld | State::Foreign | State::Unproven,
+                Some(_),
+            ) => {
+                match &node.drain {
+                    Permission::Already => self.found(node, now),
+                    Permission::Foreign => self.to(State::Foreign, foreign(node), now),
+                    Permission::Withheld(word) => self.to(State::Withheld, word.as_ref(), now),
+                    Permission::Allowed => self.to(State::Wanted, "not written yet", now),
+                }
+                None
+            }
+            // A drain of ours that no record proves: the state directory was wiped.
+            _ => {
+                if let Some(id) = node.incident().cloned().filter(|_| node.is_drained()) {
+                    self.adopt(id, node, now);
+                }
+                None
+            }
+        }
+    }
+
+    fn seen_drained(&mut self, id: &IncidentId, node: &NodeState, now: Now, open: bool) -> Option<Happened> {
+        if !node.drained? {
+            if self.state == State::Lifting {
+                self.late.take_lift(now.wall);
+                self.timing.succeeded();
+                self.forget(State::None, "", now);
+                return Some(Happened::Lifted);
+            }
+            return self.is_lifted(now, open);
+        }
+        self.timing.shown = self.timing.asked;
+        match node.undrain(id) {
+            Permission::Foreign => self.is_taken(node, now),
+            Permission::Withheld(word) if self.state == State::Lifting => {
+                self.timing.blocked = true;
+                self.to(State::Lifting, format!("withheld: {word}"), now);
+            }
+            Permission::Withheld(_) | Permission::Allowed | Permission::Already => {
+                self.timing.blocked = false;
+            }
+        }
+        None
+    }
+
+    fn is_taken(&mut self, node: &NodeState, now: Now) {
+        self.taken = true;
+        self.dirty = true;
+        self.timing.blocked = false;
+        self.to(
+            State::Foreign,
+            format!("a person wrote another reason over ours: {}", foreign(node)),
+            now,
+        );
+    }
+
+    /// Our drain is gone, and we were not lifting it.
+    fn is_lifted(&mut self, now: Now, open: bool) -> Option<Happened> {
+        if self.late.take_lift(now.wall) {
+            self.forget(State::Wanted, "our own lift came late", now);
+            Some(Happened::LiftedLate)
+        } else if open {
+            self.forget(State::Overridden, "a person lifted our drain", now);
+            Some(Happened::Overridden)
+        } else {
+            self.forget(State::None, "", now);
+            None
+        }
+    }
+
+    fn unreadable(&mut self, error: &LookError, now: Now) {
+        self.timing.look_failed();
+        match error {
+            LookError::NotHere(_) => {
+                self.timing.absent = true;
+                // Nothing of ours can stand there yet; what may stand is not forgotten.
+                if matches!(self.state, State::Wanted | State::Withheld | State::Unproven) {
+                    self.timing.unsure = false;
+                    self.forget(State::None, error.to_string(), now);
+                } else if self.state == State::None {
+                    self.to(State::None, error.to_string(), now);
+                }
+            }
+            LookError::NotOurs(_) => {
+                if matches!(self.state, State::Wanted | State::Withheld) {
+                    self.timing.unsure = false;
+                    self.timing.retry_after_failure(now.boottime);
+                    self.to(State::Unproven, error.to_string(), now);
+                }
+            }
+            LookError::Failed(_) => {}
+        }
+    }
+
+    /// Our drain was found to stand.
+    fn found(&mut self, node: &NodeState, now: Now) {
+        let named = node.incident().cloned();
+        if named.is_some() && named == self.incident {
+            self.stands(node, now);
+        } else if let Some(id) = named {
+            self.adopt(id, node, now);
+        } else {
+            // By the parent's word it is ours; by no record of ours.
+            self.unrecorded = true;
+            self.stands(node, now);
+        }
+    }
+
+    fn stands(&mut self, node: &NodeState, now: Now) {
+        self.reason_at = node.reason.as_ref().and_then(|r| r.at);
+        self.timing.blocked = false;
+        self.timing.shown = self.timing.asked;
+        self.timing.succeeded();
+        let why = self.reason.clone().unwrap_or_default();
+        self.to(State::Drained, why, now);
+    }
+
+    /// A drain with a reason of ours that is not the one under way. Where our record does not hold it, it is ours, but not
+    /// to be lifted by ourselves.
+    fn adopt(&mut self, id: IncidentId, node: &NodeState, now: Now) {
+        self.reason = node.reason.as_ref().map(|r| r.text.clone());
+        // One that we gave up and that came about after all is in our record.
+        self.unrecorded = !self.late.is_ours(&id);
+        self.incident = Some(id);
+        self.timing.awaiting = None;
+        self.taken = false;
+        self.stands(node, now);
+    }
+}
+
+fn foreign(node: &NodeState) -> String {
+    match &node.reason {
+        Some(reason) => format!("{} by {}", reason.text, reason.user),
+        None => "drained without a reason".to_owned(),
+    }
+}

@@ -1,0 +1,316 @@
+//! The engine: inputs in, effects out. It keeps the incidents, decides on the drain, and gives the verdict. No I/O, no
+//! clock, no randomness, so that every decision can be replayed.
+
+mod effects;
+mod inputs;
+mod judging;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use collectors::{BootId, Cursor};
+
+pub use super::record::RestoreError;
+
+pub(super) use judging::Known;
+
+use super::book::{Book, Frame, Taken};
+use super::checks::{self, xid};
+use super::condition::Streaks;
+use super::declared::Declared;
+use super::drain::{Facts, Want};
+use super::finding::Finding;
+use super::incident::{Incident, Seen, Status};
+use super::log::Log;
+use super::policy::Policy;
+use super::record::State;
+use super::resets::Resets;
+use super::sight::Sight;
+use super::tenants::{Tenants, When};
+use super::verdict::{Health, Verdict};
+use super::view::View;
+use super::{Effect, Input, Mode, Now, show};
+use model::derive::affinity::Affinity;
+use model::derive::owners::owners;
+use model::derive::runs::{Look, Runs};
+use model::derive::xid::Faults;
+use model::ledger::Ledger;
+use model::scheduler::Reason;
+use model::snapshot::Snapshot;
+
+/// Requests of an earlier run of this program may still be answered; their numbers are not given again.
+const ACTIONS_OF_A_RUN: u64 = 1 << 20;
+
+/// The health engine of one node.
+#[derive(Debug)]
+pub struct Engine {
+    policy: Policy,
+    boot: BootId,
+    now: Now,
+    /// When it was started.
+    started: Duration,
+    state: State,
+    book: Book,
+    streaks: Streaks,
+    resets: Resets,
+    declared: Declared,
+    sight: Sight,
+    log: Log,
+    /// Gres as configured, of the last look at the node.
+    gres: Option<String>,
+    /// Which ports are near to which GPUs, of the last snapshot.
+    affinity: Vec<Affinity>,
+    /// Whose the GPUs are.
+    tenants: Tenants,
+    /// Whose they were of late.
+    runs: Runs,
+    /// When what is found now has happened.
+    when: When,
+    /// The number of the last record.
+    records: u64,
+    out: effects::Pending,
+}
+
+impl Engine {
+    /// Starts where the record left off; `None` is the first start ever, or one with a wiped state directory.
+    ///
+    /// # Errors
+    /// When the record cannot be used. Started without it, nothing that stands is lifted.
+    pub fn new(policy: Policy, boot: BootId, restored: Option<&str>, now: Now) -> Result<Self, RestoreError> {
+        let mut state = match restored {
+            Some(json) => State::parse(json)?,
+            None => State::new(now.wall),
+        };
+        if state.boot != boot {
+            // What was counted and not yet confirmed belongs to the boot that is gone.
+            state.judged.clear();
+            state.faults = Faults::default();
+            state.memory.rebooted();
+            state.notes.clear();
+            state.pending.drop_of(None);
+            state.boot = boot.clone();
+        }
+        state.pending.restored(now.boottime);
+        state.drain.restored(now);
+        state.actions = state.actions.saturating_add(ACTIONS_OF_A_RUN);
+        let mut book = Book::default();
+        book.incidents = std::mem::take(&mut state.incidents);
+        book.origin = state.origin;
+        book.serial = state.serial;
+        book.dropped = state.dropped;
+        Ok(Self {
+            policy,
+            boot,
+            now,
+            started: now.boottime,
+            state,
+            book,
+            streaks: Streaks::default(),
+            resets: Resets::default(),
+            declared: Declared::default(),
+            sight: Sight::default(),
+            log: Log::default(),
+            gres: None,
+            affinity: Vec::new(),
+            tenants: Tenants::default(),
+            runs: Runs::default(),
+            when: When::default(),
+            records: 0,
+            out: effects::Pending::default(),
+        })
+    }
+
+    /// The events are those of a recording: their time stamps say nothing about this machine.
+    #[must_use]
+    pub fn replaying(mut self) -> Self {
+        self.log.replay();
+        self
+    }
+
+    /// Takes one input and says what is to be done, in order.
+    pub fn step(&mut self, now: Now, input: Input<'_>) -> Vec<Effect> {
+        self.now = now;
+        self.take(input);
+        self.flush()
+    }
+
+    /// Puts another policy in force. What it takes out of service and the old one did not acts at once.
+    pub fn set_policy(&mut self, now: Now, policy: Policy) -> Vec<Effect> {
+        self.now = now;
+        self.policy = policy;
+        self.flush()
+    }
+
+    /// When [`Engine::step`] must be called again, with [`Input::Tick`] if there is nothing else: time since boot.
+    pub fn next_deadline(&self) -> Option<Duration> {
+        let facts = self.facts();
+        [
+            self.state.drain.deadline(&facts),
+            self.state.comment.deadline(
+                self.now.boottime,
+                self.policy.patience,
+                self.wanted(Mode::Comment).is_some(),
+            ),
+            self.state.pending.deadline(),
+            self.out.deadline(),
+            self.log.unfinished(self.now.boottime),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Everything there is to show.
+    pub fn view(&self) -> View {
+        show::view(&show::Shown {
+            policy: &self.policy,
+            state: &self.state,
+            book: &self.book,
+            verdict: self.verdict(),
+            affinity: &self.affinity,
+        })
+    }
+
+    /// What each collector has noted for its next worker, by its name.
+    pub fn notes(&self) -> &BTreeMap<String, String> {
+        &self.state.notes
+    }
+
+    /// Looks at whose the GPUs are, apart from health ticks.
+    pub fn look_at_jobs(&mut self, now: Now, snapshot: &Snapshot) {
+        self.now = now;
+        self.jobs(snapshot);
+    }
+
+    /// A job is gone.
+    pub fn job_left(&mut self, now: Now, job: &str) {
+        self.tenants.left(job);
+        self.runs.left(job, now.boottime);
+    }
+
+    /// Takes over whose the GPUs are, and gives to each run the Xids that it had.
+    fn jobs(&mut self, snapshot: &Snapshot) {
+        let owners = owners(snapshot);
+        if let Some(look) = Look::of(snapshot, &owners, self.now.wall) {
+            self.runs.look(look);
+        }
+        self.tenants.look(owners, self.now.wall);
+        let State {
+            memory, inventory, ..
+        } = &mut self.state;
+        memory.counted |= memory.hits.looked(&self.runs, inventory, self.now.boottime);
+    }
+
+    /// What has been counted.
+    pub fn ledger(&self) -> &Ledger {
+        &self.state.ledger
+    }
+
+    /// The last event that was taken of each collector, by its name: where its watcher is to go on.
+    pub fn cursors(&self) -> &BTreeMap<String, Cursor> {
+        &self.state.cursors
+    }
+
+    /// Takes a finding into the book.
+    fn find(&mut self, mut finding: Finding) {
+        // What may only be observed keeps no node out of service that another finding has drained.
+        let observed = checks::check(finding.check).is_some_and(|c| c.limit == Mode::Observe);
+        finding.drains &= !observed;
+        if finding.jobs.is_empty() {
+            finding.jobs = self.tenants.on(&finding.subject, self.when);
+        }
+        let frame = Frame {
+            boot: &self.boot,
+            now_ms: millis(self.now.boottime),
+            wall: self.now.wall,
+            settle: self.policy.settle,
+        };
+        match self.book.take(finding, frame) {
+            Taken::Nothing => {}
+            Taken::Counted => self.out.counted(self.now.boottime),
+            Taken::Changed => self.out.dirty = true,
+        }
+    }
+
+    /// What an incident may do: the most that any finding that is not repaired may.
+    fn mode(&self, incident: &Incident) -> Option<Mode> {
+        mode_of(&self.policy, incident)
+    }
+
+    /// The first open incident that asks for exactly this.
+    fn wanted(&self, mode: Mode) -> Option<Want> {
+        let incident = self.book.open().find(|i| self.mode(i) == Some(mode))?;
+        let root = incident.root()?;
+        Some(Want {
+            incident: incident.id.clone(),
+            reason: Reason::compose(
+                &root.check,
+                &incident.subject.to_string(),
+                &root.detail,
+                incident.remedy().word(),
+                &incident.id,
+            ),
+        })
+    }
+
+    fn facts(&self) -> Facts {
+        Facts {
+            now: self.now,
+            want: self.wanted(Mode::Drain),
+            held: self.book.open().any(|i| i.behind),
+            overridden: self.book.any_overridden(),
+            undrain: self.policy.undrain,
+            wait: self.log.unfinished(self.now.boottime).is_some(),
+            blind: !self.log.is_known(),
+            poll: self.policy.poll,
+            watch: self.policy.watch,
+            patience: self.policy.patience,
+        }
+    }
+
+    /// The verdict as of now.
+    fn verdict(&self) -> Verdict {
+        let counts = |i: &&Incident| {
+            let mut standing = i.findings.iter().filter(|s| s.stands());
+            standing.any(|s| self.policy.own(&s.check) == Mode::Drain)
+        };
+        let (health, text) = match self.book.open().find(counts) {
+            Some(incident) => (Health::Unhealthy, show::line(incident)),
+            None => match self
+                .sight
+                .unknown(self.now.boottime)
+                .or_else(|| self.declared_well())
+            {
+                Some(why) => (Health::Unknown, why),
+                None => (Health::Healthy, "nothing is wrong".to_owned()),
+            },
+        };
+        let at_ms = millis(self.now.boottime);
+        Verdict {
+            health,
+            text,
+            boot: self.boot.0.clone(),
+            at_ms,
+            valid_until_ms: at_ms.saturating_add(effects::VALID_MS),
+        }
+    }
+}
+
+/// What an incident may do: the most that any finding that is not repaired may. `None`: nothing of it drains.
+pub(super) fn mode_of(policy: &Policy, incident: &Incident) -> Option<Mode> {
+    let standing = incident.findings.iter().filter(|s| s.stands());
+    standing.map(|s: &Seen| policy.effective(&s.check)).max()
+}
+
+/// The most that an incident could do once the site holds nothing back.
+pub(super) fn could(policy: &Policy, incident: &Incident) -> Option<Mode> {
+    let standing = incident.findings.iter().filter(|s| s.stands());
+    standing.map(|s: &Seen| policy.at_most(&s.check)).max()
+}
+
+pub(super) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

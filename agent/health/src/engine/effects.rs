@@ -1,0 +1,284 @@
+//! From what has changed to effects, in the one order that is safe: the record first, then what it announces.
+
+use std::time::Duration;
+
+use super::{Engine, could, millis, mode_of};
+use crate::drain::{Do, Happened};
+use crate::verdict::{Health, Verdict};
+use crate::{Effect, Mode, Query, Record};
+use model::scheduler::{Action, ActionId};
+
+/// How long a verdict holds.
+pub(super) const VALID_MS: u64 = 60_000;
+/// A verdict is given anew after this, should no snapshot come that asks for one.
+const REPEAT: Duration = Duration::from_secs(20);
+/// The cursor alone is stored this often at most.
+const PROGRESS: Duration = Duration::from_secs(10);
+/// A record in which only counts differ is stored this often at most: a flood of lines is no flood of records.
+const COUNTED: Duration = Duration::from_secs(2);
+/// A record that was not stored is stored again after this, doubled up to the second.
+const RETRY_MIN: Duration = Duration::from_secs(10);
+const RETRY_MAX: Duration = Duration::from_secs(300);
+/// The drain machine comes to rest in two or three steps.
+const MAX_STEPS: usize = 8;
+
+/// What has changed and was not yet told.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    /// The record differs from the last one stored.
+    pub dirty: bool,
+    /// An event's consequences are in the record: it may be acknowledged.
+    pub acknowledge: bool,
+    /// Nothing but the cursor and counts differ; to be stored by then.
+    later: Option<Duration>,
+    stored_at: Option<Duration>,
+    /// The disk lacks a record: how often that was tried running, and when to try again.
+    failures: u32,
+    retry_at: Option<Duration>,
+    /// A snapshot came: the verdict is due.
+    pub tick: bool,
+    pub answer: Option<Result<String, String>>,
+    published: Option<(Health, String, Duration)>,
+}
+
+impl Pending {
+    /// The cursor moved and nothing else.
+    pub(super) fn progress(&mut self, now: Duration) {
+        self.store_after(PROGRESS, now);
+    }
+
+    /// Something was counted, and no incident and no drain is another.
+    pub(super) fn counted(&mut self, now: Duration) {
+        self.store_after(COUNTED, now);
+    }
+
+    fn store_after(&mut self, pause: Duration, now: Duration) {
+        let due = self.stored_at.map_or(now, |at| at.saturating_add(pause).max(now));
+        self.later = Some(self.later.map_or(due, |by| by.min(due)));
+    }
+
+    /// Whether a record reached the disk. The latest holds all that earlier ones would have.
+    pub(super) fn stored(&mut self, ok: bool, is_latest: bool, now: Duration) {
+        if !ok {
+            let pause = RETRY_MIN
+                .saturating_mul(1 << self.failures.min(10))
+                .min(RETRY_MAX);
+            self.failures = self.failures.saturating_add(1);
+            self.retry_at = Some(now.saturating_add(pause));
+        } else if is_latest {
+            self.failures = 0;
+            self.retry_at = None;
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Duration> {
+        let publish = self
+            .published
+            .as_ref()
+            .map_or(Duration::ZERO, |(_, _, at)| at.saturating_add(REPEAT));
+        [self.later, self.retry_at, Some(publish)]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+}
+
+impl Engine {
+    /// A person's lift is obeyed: what the drain stood for is overridden, and what is bad now is no new evidence.
+    fn obey(&mut self) {
+        let policy = &self.policy;
+        let wants = |i: &crate::incident::Incident| mode_of(policy, i) == Some(Mode::Drain);
+        let (boot, shown) = (&self.boot, millis(self.state.drain.shown()));
+        let is_news = |i: &crate::incident::Incident| i.began_after(boot, shown);
+        for known in self.book.override_by_person(self.now.wall, is_news, wants) {
+            self.no_news(&known);
+        }
+        self.state.overrides = self.state.overrides.saturating_add(1);
+        self.state.undrains = self.state.undrains.saturating_add(1);
+        self.out.dirty = true;
+    }
+
+    /// Carries the consequences of something that happened to our drain over to incidents and counts.
+    pub(super) fn happened(&mut self, what: Option<Happened>) {
+        match what {
+            None => return,
+            Some(Happened::Overridden) => self.obey(),
+            Some(Happened::LiftedLate) => {
+                self.state.undrains = self.state.undrains.saturating_add(1);
+                for incident in &mut self.book.incidents {
+                    incident.behind = false;
+                }
+            }
+            Some(Happened::Lifted) => {
+                self.state.undrains = self.state.undrains.saturating_add(1);
+            }
+            Some(Happened::Drained) => {
+                let named = self.state.drain.incident.as_ref();
+                let check = self
+                    .book
+                    .incidents
+                    .iter_mut()
+                    .find(|i| Some(&i.id) == named)
+                    .and_then(|i| {
+                        i.note(self.now.wall, "drained the node".to_owned());
+                        Some(i.root()?.check.clone())
+                    });
+                if let Some(check) = check {
+                    *self.state.drains.entry(check).or_default() += 1;
+                }
+            }
+        }
+        self.out.dirty = true;
+    }
+
+    /// Asks the drain machine until it rests.
+    fn decide(&mut self, acts: &mut Vec<Effect>) -> bool {
+        let mut intent = false;
+        for _ in 0..MAX_STEPS {
+            self.mark_behind();
+            let facts = self.facts();
+            let Some(next) = self.state.drain.next(&facts) else {
+                break;
+            };
+            let (action, lifting) = match next {
+                Do::Look => {
+                    acts.push(Effect::Look(Query::Node));
+                    continue;
+                }
+                Do::Drain(incident, reason) => (Action::Drain { incident, reason }, false),
+                Do::Undrain(incident) => (Action::Undrain { incident }, true),
+            };
+            let id = self.action_id();
+            self.state.drain.sent(id, lifting, self.now);
+            intent |= !lifting;
+            self.out.dirty = true;
+            acts.push(Effect::Act(id, action));
+        }
+        self.mark_behind();
+        intent
+    }
+
+    fn action_id(&mut self) -> ActionId {
+        self.state.actions = self.state.actions.saturating_add(1);
+        ActionId(self.state.actions)
+    }
+
+    /// While our drain stands, every incident that asks for one stands behind it, and holds it.
+    fn mark_behind(&mut self) {
+        use crate::drain::State as S;
+        if !matches!(self.state.drain.state, S::Drained | S::Lifting) {
+            return;
+        }
+        let policy = &self.policy;
+        let open = |i: &&mut crate::incident::Incident| {
+            i.status == super::Status::Open && !i.behind && mode_of(policy, i) == Some(Mode::Drain)
+        };
+        let shown = millis(self.state.drain.shown());
+        for incident in self.book.incidents.iter_mut().filter(open) {
+            incident.behind = true;
+            self.out.dirty = true;
+            if incident.began_after(&self.boot, shown) {
+                // Does it still stand? Found lifted later, it would seem that a person had seen this one too.
+                self.state.drain.look_now();
+            }
+        }
+    }
+
+    /// Counts what a mode below drain holds back, once per incident.
+    fn count_would_drain(&mut self) {
+        let policy = &self.policy;
+        for incident in &mut self.book.incidents {
+            // What comments at most would not have drained.
+            let below = mode_of(policy, incident).is_some_and(|m| m < Mode::Drain)
+                && could(policy, incident) == Some(Mode::Drain);
+            let fresh = !incident.counted && !incident.behind;
+            if incident.status == super::Status::Open && below && fresh {
+                incident.counted = true;
+                self.out.dirty = true;
+                if let Some(root) = incident.root() {
+                    *self.state.would_drain.entry(root.check.clone()).or_default() += 1;
+                }
+            }
+        }
+    }
+
+    /// Everything that has changed, as effects.
+    pub(super) fn flush(&mut self) -> Vec<Effect> {
+        let now = self.now.boottime;
+        self.out.dirty |= self.state.pending.expire(now);
+        let wait = self.log.unfinished(now).is_some();
+        if !wait {
+            self.count_would_drain();
+        }
+        let mut acts = Vec::new();
+        let intent = self.decide(&mut acts);
+        let want = self.wanted(Mode::Comment);
+        if !wait && let Some(action) = self.state.comment.next(now, self.policy.patience, want.as_ref()) {
+            let id = self.action_id();
+            self.state.comment.sent(id, &action, now);
+            acts.push(Effect::Act(id, action));
+        }
+        let mut effects = Vec::new();
+        self.store(intent, &mut effects);
+        effects.append(&mut acts);
+        self.publish(&mut effects);
+        if let Some(answer) = self.out.answer.take() {
+            effects.push(Effect::Answer(answer));
+        }
+        effects
+    }
+
+    fn store(&mut self, intent: bool, effects: &mut Vec<Effect>) {
+        let now = self.now.boottime;
+        let due = [self.out.later, self.out.retry_at]
+            .into_iter()
+            .flatten()
+            .any(|by| by <= now);
+        let dirty = std::mem::take(&mut self.out.dirty)
+            | std::mem::take(&mut self.state.drain.dirty)
+            | std::mem::take(&mut self.state.comment.dirty)
+            | std::mem::take(&mut self.state.memory.dirty);
+        if !dirty && !due {
+            return;
+        }
+        self.records += 1;
+        if intent {
+            self.state.drain.intent_is_in(self.records);
+        }
+        self.state.incidents = std::mem::take(&mut self.book.incidents);
+        self.state.serial = self.book.serial;
+        self.state.dropped = self.book.dropped;
+        let json = self.state.json();
+        self.book.incidents = std::mem::take(&mut self.state.incidents);
+        self.out.stored_at = Some(now);
+        self.out.later = None;
+        self.out.retry_at = None;
+        effects.push(Effect::Store(Record {
+            number: self.records,
+            json,
+        }));
+        if std::mem::take(&mut self.out.acknowledge) {
+            // All of them: this record may have taken the place of one that held another collector's events.
+            let cursors = self.state.cursors.iter();
+            effects.extend(cursors.map(|(name, cursor)| Effect::Acknowledge(name.clone(), cursor.clone())));
+        }
+    }
+
+    fn publish(&mut self, effects: &mut Vec<Effect>) {
+        let verdict: Verdict = self.verdict();
+        let due = match &self.out.published {
+            None => true,
+            Some((health, text, at)) => {
+                *health != verdict.health
+                    || *text != verdict.text
+                    || at.saturating_add(REPEAT) <= self.now.boottime
+            }
+        };
+        if !std::mem::take(&mut self.out.tick) && !due {
+            return;
+        }
+        debug_assert_eq!(verdict.at_ms, millis(self.now.boottime));
+        self.out.published = Some((verdict.health, verdict.text.clone(), self.now.boottime));
+        effects.push(Effect::Publish(verdict));
+    }
+}

@@ -1,0 +1,385 @@
+//! Which events and series become which incidents.
+
+use std::time::Duration;
+
+use collectors::event::{Recovery, Sxid};
+use collectors::{BootId, EventBody};
+
+use super::sim::*;
+use crate::{Input, Mode};
+
+#[test]
+fn an_unknown_code_is_an_event() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(999);
+    assert!(sim.incidents().is_empty());
+    assert_eq!(
+        sim.engine.view().ledger.xids[&format!("pci:{GPU}")][&999].count,
+        1
+    );
+}
+
+#[test]
+fn the_programs_own_faults_are_counted_only() {
+    let mut sim = Sim::new(Mode::Drain);
+    for code in [13, 31, 43, 45, 94, 144, 150, 63, 171] {
+        sim.xid(code);
+    }
+    sim.pass(300);
+    assert!(sim.incidents().is_empty());
+    assert_eq!(sim.slurm.drains, 0);
+}
+
+#[test]
+fn the_root_names_what_follows_from_it() {
+    for order in [[45, 79], [79, 45]] {
+        let mut sim = Sim::new(Mode::Drain);
+        for code in order {
+            sim.xid(code);
+        }
+        let view = sim.engine.view();
+        assert_eq!(view.incidents.len(), 1, "{order:?}");
+        assert_eq!(view.incidents[0].detail, "xid79");
+        assert_eq!(view.incidents[0].findings.len(), 2);
+        assert_eq!(sim.slurm.drains, 1);
+    }
+}
+
+#[test]
+fn a_cause_told_after_its_consequence_names_the_incident_without_another_write() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(95);
+    let reason = sim.slurm.reason.clone();
+    sim.xid(79);
+    assert_eq!(sim.incidents(), ["xid79 open"]);
+    assert_eq!((sim.slurm.drains, sim.slurm.reason.clone()), (1, reason));
+}
+
+#[test]
+fn what_comes_after_the_settle_window_is_another_incident() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(95);
+    sim.pass(31);
+    sim.xid(46);
+    sim.xid(95);
+    assert_eq!(sim.incidents(), ["xid95 open", "xid46 open"]);
+    sim.pass(31);
+    sim.xid(45);
+    assert_eq!(sim.engine.view().incidents[0].findings.len(), 1);
+}
+
+#[test]
+fn a_flood_is_one_incident_and_one_drain() {
+    let mut sim = Sim::new(Mode::Drain);
+    let mut event = sim.event_of(EventBody::Xid(xid_of(95)));
+    event.count = 800_000;
+    sim.input(Input::Event(&event));
+    for _ in 0..100 {
+        sim.xid(95);
+    }
+    let view = sim.engine.view();
+    assert_eq!(view.incidents.len(), 1);
+    assert_eq!(view.incidents[0].findings[0].count, 800_100);
+    assert_eq!(
+        view.incidents[0].findings[0].evidence,
+        ["line 1", "line 2", "line 3", "line 101"]
+    );
+    assert_eq!(view.ledger.xids[&format!("pci:{GPU}")][&95].count, 800_100);
+    assert_eq!(sim.slurm.drains, 1);
+}
+
+#[test]
+fn forged_lines_about_countless_gpus_fill_no_memory() {
+    let mut sim = Sim::new(Mode::Observe);
+    for bus in 0..600_u32 {
+        let mut xid = xid_of(79);
+        xid.pci = pci(&format!("{:04x}:{:02x}:00.0", bus / 256, bus % 256));
+        let event = sim.event_of(EventBody::Xid(xid));
+        sim.engine.step(sim.now, Input::Event(&event));
+    }
+    for code in 0..1000 {
+        let event = sim.event_of(EventBody::Xid(xid_of(code)));
+        sim.engine.step(sim.now, Input::Event(&event));
+    }
+    sim.xid(79);
+    sim.pass(2);
+    let view = sim.engine.view();
+    assert_eq!(view.incidents.len(), 256);
+    assert_eq!(view.ledger.xids.len(), 128);
+    assert!(view.ledger.uncounted > 0);
+    assert!(sim.disk.unwrap().len() < 500_000);
+}
+
+#[test]
+fn duplicates_and_other_boots_count_nothing() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(13);
+    let mut again = sim.event_of(EventBody::Xid(xid_of(79)));
+    again.seq = 1;
+    sim.input(Input::Event(&again));
+    let mut other = sim.event_of(EventBody::Xid(xid_of(79)));
+    other.boot = BootId("boot-9".to_owned());
+    sim.input(Input::Event(&other));
+    assert_eq!(sim.slurm.drains, 0);
+    assert_eq!(sim.engine.cursors()["kernel_log"].seq, 1);
+    assert!(!sim.engine.view().ledger.xids[&format!("pci:{GPU}")].contains_key(&79));
+}
+
+#[test]
+fn the_line_without_a_code_says_the_same_as_79() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.event(EventBody::FallenOffBus { pci: pci(GPU) });
+    sim.xid(79);
+    let view = sim.engine.view();
+    assert_eq!(sim.incidents(), ["xid79 open"]);
+    assert_eq!(view.incidents[0].findings[0].count, 2);
+    assert_eq!(view.ledger.xids[&format!("pci:{GPU}")][&79].count, 1);
+    assert_eq!(view.ledger.fallen_off_bus[&format!("pci:{GPU}")].count, 1);
+}
+
+#[test]
+fn the_drivers_verdict_decides_on_154() {
+    for (verdict, act) in [
+        (Recovery::DrainP2p, "reset-gpu"),
+        (Recovery::DrainAndReset, "reset-gpu"),
+        (Recovery::GpuReset, "reset-gpu"),
+        (Recovery::NodeReboot, "reboot"),
+    ] {
+        let mut sim = Sim::new(Mode::Drain);
+        sim.verdict_154(verdict);
+        assert_eq!(sim.slurm.drains, 1, "{verdict:?}");
+        assert_eq!(sim.engine.view().incidents[0].act, act);
+    }
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(154);
+    sim.verdict_154(Recovery::None);
+    assert!(sim.incidents().is_empty());
+}
+
+fn nvlink(sim: &mut Sim, words: &[u64]) {
+    let mut xid = xid_of(74);
+    xid.words = words.to_vec();
+    sim.event(EventBody::Xid(xid));
+}
+
+#[test]
+fn an_nvlink_error_drains_by_its_registers() {
+    for (words, drains) in [
+        (&[][..], 1),
+        (&[1 << 16], 1),
+        (&[1 << 1 | 1 << 20], 0),
+        (&[1 << 0 | 1 << 23 | 1 << 30, 1 << 13], 0),
+        (&[1 << 4], 0),
+        (&[1 << 1 | 1 << 21], 1),
+        // A bit that nobody lists.
+        (&[1 << 31], 0),
+        (&[0, 0, 1 << 13], 1),
+        (&[0, 0, 1], 0),
+        (&[0, 0, 0, 1 << 16], 0),
+        (&[0, 0, 0, 1 << 18], 1),
+        (&[0, 0, 0, 0, 1 << 20], 0),
+    ] {
+        let mut sim = Sim::new(Mode::Drain);
+        nvlink(&mut sim, words);
+        assert_eq!(sim.slurm.drains, drains, "{words:x?}");
+    }
+}
+
+#[test]
+fn nvlink_errors_of_one_kind_drain_from_the_third_within_a_day() {
+    let mut sim = Sim::new(Mode::Drain);
+    for drains in [0, 0, 1] {
+        nvlink(&mut sim, &[1 << 4]);
+        sim.restart();
+        assert_eq!(sim.slurm.drains, drains, "more than twice, over restarts");
+    }
+    let mut sim = Sim::new(Mode::Drain);
+    // Others do not count for it, and neither do those of last month.
+    for words in [&[1 << 1][..], &[1 << 1], &[1 << 4], &[1 << 4], &[0, 0, 1]] {
+        nvlink(&mut sim, words);
+    }
+    sim.now.wall += 30 * 24 * 3600;
+    nvlink(&mut sim, &[1 << 4]);
+    nvlink(&mut sim, &[1 << 27]);
+    nvlink(&mut sim, &[1 << 5]);
+    assert_eq!(sim.slurm.drains, 0);
+    nvlink(&mut sim, &[1 << 5 | 1 << 29]);
+    assert_eq!(sim.slurm.drains, 1);
+}
+
+#[test]
+fn an_nvswitch_error_is_counted_only() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.event(EventBody::Sxid(Sxid {
+        pci: pci(GPU2),
+        code: 12028,
+        fatal: Some(true),
+        link: Some(3),
+    }));
+    assert!(sim.incidents().is_empty());
+    assert_eq!(
+        sim.engine.view().ledger.sxids[&format!("pci:{GPU2}")][&12028].count,
+        1
+    );
+}
+
+#[test]
+fn a_sites_row_may_drain_on_63() {
+    let row = "[[xid]]\ncode = 63\nmeaning = \"row remap\"\nclass = \"gpu\"\naction = \"drain-now\"\n";
+    let mut sim = Sim::with(config(Mode::Drain), Some(row));
+    assert_eq!(sim.slurm.drains, 0);
+    sim.xid(63);
+    assert_eq!(sim.slurm.drains, 0, "the file is not named in the configuration");
+    let mut config = config(Mode::Drain);
+    config.xids = Some("/etc/nodewarden/xids.toml".into());
+    let mut sim = Sim::with(config, Some(row));
+    sim.xid(63);
+    assert_eq!(sim.slurm.drains, 1);
+    assert_eq!(sim.engine.view().incidents[0].clears, "xid63: a person");
+}
+
+#[test]
+fn memory_errors_drain_once_and_again_when_they_grow() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.host.edac = Some(2);
+    sim.pass(60);
+    assert_eq!(sim.slurm.drains, 1);
+    let view = sim.engine.view();
+    assert_eq!(view.incidents[0].subject, "memory_controller mc0");
+    assert_eq!(view.incidents[0].findings[0].count, 2);
+    sim.slurm.admin_resumes();
+    sim.pass(60);
+    assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (1, "overridden"));
+    sim.host.edac = Some(3);
+    sim.pass(15);
+    assert_eq!(sim.slurm.drains, 2);
+}
+
+fn watched() -> Sim {
+    let mut config = config(Mode::Drain);
+    config.gpu_addresses = vec![pci(GPU), pci(GPU2)];
+    let mut sim = Sim::with(config, None);
+    sim.snapshot();
+    sim
+}
+
+#[test]
+fn a_configured_gpu_that_leaves_drains_after_two_readings() {
+    let mut sim = watched();
+    sim.remove_gpu(GPU);
+    sim.pass(15);
+    assert_eq!(sim.slurm.drains, 0);
+    sim.pass(15);
+    assert_eq!(sim.slurm.drains, 1);
+    assert_eq!(sim.engine.view().incidents[0].check, "gpu-missing");
+}
+
+#[test]
+fn one_reading_looked_at_twice_is_one_reading() {
+    let mut sim = watched();
+    sim.remove_gpu(GPU);
+    sim.sleep_until(sim.now.boottime + Duration::from_secs(15));
+    sim.snapshot();
+    sim.snapshot();
+    sim.snapshot();
+    assert_eq!(sim.slurm.drains, 0);
+}
+
+#[test]
+fn a_gpu_given_to_a_virtual_machine_is_not_missing() {
+    let mut sim = watched();
+    sim.set_gpu(GPU, "vfio-pci", Some(false));
+    sim.pass(300);
+    assert_eq!(sim.slurm.drains, 0);
+    assert!(sim.incidents().is_empty());
+}
+
+#[test]
+fn a_listing_that_cannot_be_read_says_nothing() {
+    let mut sim = watched();
+    sim.remove_gpu(GPU);
+    sim.host.readable = false;
+    sim.pass(600);
+    assert_eq!(sim.slurm.drains, 0);
+}
+
+#[test]
+fn a_missing_gpu_joins_the_xid_that_explains_it() {
+    let mut sim = watched();
+    sim.xid(79);
+    sim.remove_gpu(GPU);
+    sim.pass(90);
+    assert_eq!(sim.incidents(), ["xid79 open"]);
+    let view = sim.engine.view();
+    assert_eq!(
+        view.incidents[0].findings.len(),
+        3,
+        "79, gpu-missing and Slurm's count"
+    );
+}
+
+#[test]
+fn slurms_count_alone_never_drains() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.remove_gpu(GPU);
+    sim.pass(600);
+    assert_eq!(sim.slurm.drains, 0);
+    assert_eq!(sim.incidents(), ["fewer GPUs on the PCI bus than Gres has open"]);
+    assert_ne!(
+        sim.engine.view().verdict.health,
+        crate::verdict::Health::Unhealthy
+    );
+    sim.set_gpu(GPU, "nvidia", Some(true));
+    sim.pass(120);
+    assert_eq!(
+        sim.incidents(),
+        ["fewer GPUs on the PCI bus than Gres has cleared"]
+    );
+}
+
+#[test]
+fn a_gpu_keeps_the_name_that_its_driver_gave_it() {
+    let uuid = "GPU-6f1c2f0e-7a4d-4c55-9b7e-3d1a8e52c0f4";
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(79);
+    let before = sim.engine.view().incidents[0].subject_name.clone();
+    assert!(before.starts_with("pci:"), "{before}");
+    sim.event(EventBody::Identity {
+        pci: xid_of(79).pci,
+        uuid: uuid.to_owned(),
+    });
+    assert_eq!(sim.engine.view().incidents[0].subject_name, uuid);
+    // Also over a restart, and for what comes later.
+    sim.pass(2);
+    sim.restart();
+    sim.xid(79);
+    let view = sim.engine.view();
+    assert_eq!(view.incidents.len(), 1);
+    assert!(view.ledger.xids.contains_key(uuid));
+}
+
+#[test]
+fn an_xid_is_dated_by_its_line_where_it_is_read_late_and_else_by_its_reading() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.pass(600);
+    sim.restart_unread();
+    let mut event = sim.event_of(EventBody::Xid(xid_of(31)));
+    event.at_us -= 100 * 1_000_000;
+    let now = sim.now.wall;
+    sim.input(Input::Event(&event));
+    assert_eq!(
+        sim.engine.view().ledger.xids[&format!("pci:{GPU}")][&31].last,
+        now - 100
+    );
+    // The log is read as it is printed: what its clock says is only how far it has drifted.
+    sim.log_is_read();
+    sim.pass(60);
+    let mut event = sim.event_of(EventBody::Xid(xid_of(31)));
+    event.at_us -= 100 * 1_000_000;
+    let now = sim.now.wall;
+    sim.input(Input::Event(&event));
+    assert_eq!(
+        sim.engine.view().ledger.xids[&format!("pci:{GPU}")][&31].last,
+        now
+    );
+}

@@ -1,0 +1,627 @@
+//! What the driver shows of its GPUs: when each check finds something, when it does not, and what ends it.
+
+use std::time::Duration;
+
+use collectors::Metric;
+use collectors::event::Recovery;
+use collectors::gpu::metrics as m;
+use collectors::nvidia::metrics as n;
+
+use super::host::Driven;
+use super::sim::*;
+use crate::verdict::Health;
+use crate::{Mode, OrderVerb};
+
+type Series = (&'static Metric, Vec<&'static str>, u64);
+
+const NAME: &str = "GPU-1";
+
+/// A GPU at the first address, well.
+fn well() -> Vec<Series> {
+    let info = vec!["nvidia", "H100", GPU, "0", "0", "", "", "", "580", "hopper"];
+    vec![(&m::UP, vec![], 1), (&m::INFO, info, 1)]
+}
+
+fn driven(series: Vec<Series>) -> Driven {
+    Driven {
+        label: NAME.to_owned(),
+        series,
+        late: None,
+    }
+}
+
+/// A node that has been up for long, with these GPUs.
+fn node(mode: Mode, driven: Vec<Driven>) -> Sim {
+    let mut sim = Sim::new(mode);
+    sim.host.driven = driven;
+    sim.pass(900);
+    assert!(sim.incidents().is_empty(), "{:?}", sim.incidents());
+    sim
+}
+
+fn show(sim: &mut Sim, more: Vec<Series>) {
+    let mut series = well();
+    series.retain(|(metric, ..)| more.iter().all(|(other, ..)| other != metric));
+    series.extend(more);
+    sim.host.driven = vec![driven(series)];
+}
+
+/// What is bad, what is good, and what is found.
+struct Case {
+    bad: Vec<Series>,
+    good: Vec<Series>,
+    found: &'static str,
+    drains: bool,
+}
+
+fn one(
+    metric: &'static Metric,
+    labels: &[&'static str],
+    bad: u64,
+    good: u64,
+    found: &'static str,
+    drains: bool,
+) -> Case {
+    Case {
+        bad: vec![(metric, labels.to_vec(), bad)],
+        good: vec![(metric, labels.to_vec(), good)],
+        found,
+        drains,
+    }
+}
+
+fn cases() -> Vec<Case> {
+    let pair =
+        |a: &'static Metric, b: &'static Metric, bad: (u64, u64), good: (u64, u64), found, drains| Case {
+            bad: vec![(a, vec![], bad.0), (b, vec![], bad.1)],
+            good: vec![(a, vec![], good.0), (b, vec![], good.1)],
+            found,
+            drains,
+        };
+    let down = |reason, found| Case {
+        bad: vec![(&m::UP, vec![], 0), (&m::UNAVAILABLE_INFO, vec![reason], 1)],
+        good: vec![(&m::UP, vec![], 1)],
+        found,
+        drains: true,
+    };
+    vec![
+        down("lost", "down: lost"),
+        down("reset_required", "down: reset_required"),
+        one(&m::RECOVERY_ACTION, &[], 1, 0, "driver wants a GPU reset", true),
+        one(&m::RECOVERY_ACTION, &[], 2, 0, "driver wants a reboot", true),
+        one(&m::RECOVERY_ACTION, &[], 3, 0, "driver wants peers drained", true),
+        one(
+            &m::RECOVERY_ACTION,
+            &[],
+            4,
+            0,
+            "driver wants a drain and a reset",
+            true,
+        ),
+        one(
+            &m::RECOVERY_ACTION,
+            &[],
+            5,
+            0,
+            "driver wants the IMEX domain recovered",
+            false,
+        ),
+        one(&m::ROW_REMAP_PENDING, &[], 1, 0, "row remap pending", true),
+        one(&m::ROW_REMAP_FAILURE, &[], 1, 0, "row remap failed", true),
+        one(
+            &m::RETIRED_PAGES_PENDING,
+            &[],
+            1,
+            0,
+            "page retirement pending",
+            true,
+        ),
+        one(
+            &m::ECC_SRAM_THRESHOLD,
+            &[],
+            1,
+            0,
+            "SRAM error threshold exceeded",
+            true,
+        ),
+        one(
+            &m::CLOCK_EVENT,
+            &["hw_thermal"],
+            1,
+            0,
+            "hardware slowdown by heat",
+            false,
+        ),
+        one(
+            &m::CLOCK_EVENT,
+            &["hw_power_brake"],
+            1,
+            0,
+            "hardware slowdown by power brake",
+            false,
+        ),
+        pair(
+            &m::TEMPERATURE,
+            &m::TEMPERATURE_SLOWDOWN,
+            (90, 87),
+            (60, 87),
+            "too hot",
+            false,
+        ),
+        pair(
+            &m::MEMORY_TEMPERATURE,
+            &m::MEMORY_TEMPERATURE_MAX,
+            (95, 95),
+            (60, 95),
+            "memory too hot",
+            false,
+        ),
+        one(&m::PERSISTENCE_MODE, &[], 0, 1, "persistence mode off", false),
+        one(&n::FABRIC_STATE, &[], 2, 3, "fabric: not joined", false),
+    ]
+}
+
+#[test]
+fn each_check_finds_what_lasts_keeps_it_while_nothing_is_known_and_ends_with_it() {
+    for case in cases() {
+        let found = case.found;
+        let mut sim = node(Mode::Drain, vec![driven(well())]);
+        show(&mut sim, case.bad.clone());
+        sim.pass(600);
+        assert_eq!(sim.incidents(), [format!("{found} open")]);
+        assert_eq!(sim.slurm.drains > 0, case.drains, "{found}");
+        assert!(sim.engine.view().incidents[0].findings[0].evidence[0].contains("expected"));
+
+        // The GPU is late, then its series is absent.
+        sim.host.driven[0].late = Some(('R', "", sim.now.boottime));
+        sim.pass(600);
+        show(&mut sim, vec![]);
+        if case.bad[0].0 != &m::UP {
+            sim.pass(600);
+        }
+        assert_eq!(sim.incidents(), [format!("{found} open")]);
+
+        show(&mut sim, case.good);
+        sim.pass(600);
+        assert_eq!(sim.incidents(), [format!("{found} cleared")]);
+    }
+}
+
+#[test]
+fn nothing_is_found_where_nothing_can_be_seen() {
+    for case in cases() {
+        let mut sim = node(Mode::Drain, vec![driven(well())]);
+        show(&mut sim, case.bad);
+        // A job that uses every core: the reading does not come back in time, and the thread is runnable.
+        sim.host.driven[0].late = Some(('R', "", sim.now.boottime));
+        sim.pass(1200);
+        assert!(sim.incidents().is_empty(), "{}", case.found);
+        assert_eq!(sim.slurm.drains, 0);
+    }
+}
+
+#[test]
+fn what_passes_quickly_is_not_found() {
+    for case in cases() {
+        let mut sim = node(Mode::Drain, vec![driven(well())]);
+        for _ in 0..10 {
+            show(&mut sim, case.bad.clone());
+            sim.pass(10);
+            show(&mut sim, case.good.clone());
+            sim.pass(50);
+        }
+        assert!(sim.incidents().is_empty(), "{}", case.found);
+    }
+}
+
+#[test]
+fn a_driver_that_is_gone_says_nothing_about_its_gpus() {
+    for reason in ["no_driver", "no_permission", "timeout", "unknown"] {
+        let mut sim = node(Mode::Drain, vec![driven(well())]);
+        show(
+            &mut sim,
+            vec![(&m::UP, vec![], 0), (&m::UNAVAILABLE_INFO, vec![reason], 1)],
+        );
+        sim.pass(600);
+        assert!(sim.incidents().is_empty(), "{reason}");
+    }
+}
+
+#[test]
+fn a_recovery_action_that_nobody_knows_is_no_reason_to_act() {
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    show(&mut sim, vec![(&m::RECOVERY_ACTION, vec![], 99)]);
+    sim.pass(600);
+    assert!(sim.incidents().is_empty());
+}
+
+/// A counter's series, by how often it has grown.
+type Counted = fn(u64) -> Vec<Series>;
+
+fn ecc(kind: &'static str, count: u64) -> Vec<Series> {
+    vec![(&m::ECC_ERRORS, vec![kind, "volatile"], count)]
+}
+
+#[test]
+fn uncorrected_errors_are_found_when_they_grow_and_end_when_a_reset_takes_them_back() {
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    show(&mut sim, ecc("uncorrected", 3));
+    sim.pass(600);
+    assert!(sim.incidents().is_empty(), "they may be of long ago");
+    show(&mut sim, ecc("uncorrected", 4));
+    sim.pass(600);
+    assert_eq!(sim.incidents(), ["uncorrected memory errors open"]);
+    assert_eq!(sim.slurm.drains, 0);
+    show(&mut sim, ecc("uncorrected", 0));
+    sim.pass(600);
+    assert_eq!(sim.incidents(), ["uncorrected memory errors cleared"]);
+}
+
+#[test]
+fn uncorrected_errors_that_come_after_a_person_cleared_earlier_ones_are_found() {
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    for count in [3, 4] {
+        show(&mut sim, ecc("uncorrected", count));
+        sim.pass(60);
+    }
+    let id = sim.engine.view().incidents[0].id.clone();
+    sim.order(OrderVerb::Clear, &id).unwrap();
+    sim.pass(600);
+    assert_eq!(sim.incidents(), ["uncorrected memory errors cleared"]);
+    show(&mut sim, ecc("uncorrected", 5));
+    sim.pass(60);
+    let mut incidents = sim.incidents();
+    incidents.sort();
+    assert_eq!(
+        incidents,
+        [
+            "uncorrected memory errors cleared",
+            "uncorrected memory errors open"
+        ]
+    );
+}
+
+#[test]
+fn a_driver_that_forgets_its_counts_of_an_idle_gpu_ends_nothing() {
+    let mut sim = node(Mode::Observe, vec![driven(well())]);
+    let count = |count| {
+        let mut series = ecc("uncorrected", count);
+        series.push((&m::PERSISTENCE_MODE, vec![], 0));
+        series
+    };
+    for errors in [3, 4, 0] {
+        show(&mut sim, count(errors));
+        sim.pass(600);
+    }
+    assert!(
+        sim.incidents()
+            .contains(&"uncorrected memory errors open".to_owned()),
+        "{:?}",
+        sim.incidents()
+    );
+}
+
+#[test]
+fn an_hour_that_was_not_watched_is_no_hour_without_bursts() {
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    for count in 1..5 {
+        show(&mut sim, ecc("corrected", count * 1000));
+        sim.pass(60);
+    }
+    let found = "many corrected memory errors";
+    assert_eq!(sim.incidents(), [format!("{found} open")]);
+    // Nothing is read for two hours, and the driver counts anew.
+    sim.host.driven = vec![];
+    sim.pass(2 * 3600);
+    show(&mut sim, ecc("corrected", 0));
+    sim.pass(1800);
+    assert_eq!(sim.incidents(), [format!("{found} open")]);
+    sim.pass(2400);
+    assert_eq!(sim.incidents(), [format!("{found} cleared")]);
+}
+
+#[test]
+fn what_the_driver_must_show_is_looked_for_after_its_verdict_and_after_a_reboot() {
+    let links =
+        |up| -> Vec<Series> { vec![(&n::NVLINK_LINKS, vec![], 18), (&n::NVLINK_LINKS_UP, vec![], up)] };
+    for reboots in [false, true] {
+        let mut sim = node(Mode::Drain, vec![driven(well())]);
+        sim.xid(74);
+        assert!(sim.slurm.is_drained());
+        show(&mut sim, links(17));
+        sim.pass(60);
+        if reboots {
+            sim.reboot();
+        } else {
+            sim.verdict_154(Recovery::None);
+        }
+        sim.pass(600);
+        assert!(sim.slurm.is_drained(), "a link is still down");
+        show(&mut sim, links(18));
+        sim.pass(60);
+        assert_eq!(sim.incidents(), ["xid74 cleared"]);
+        assert!(!sim.slurm.is_drained());
+    }
+}
+
+#[test]
+fn what_is_only_observed_keeps_no_node_drained() {
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    show(&mut sim, vec![(&m::PERSISTENCE_MODE, vec![], 0)]);
+    sim.xid(95);
+    sim.pass(600);
+    assert!(sim.slurm.is_drained());
+    let found = &sim.engine.view().incidents[0].findings;
+    assert!(found.iter().any(|f| f.detail == "persistence mode off"));
+    sim.verdict_154(Recovery::None);
+    sim.pass(60);
+    assert!(!sim.slurm.is_drained());
+}
+
+#[test]
+fn a_fault_in_the_second_after_a_verdict_is_not_ended_by_it() {
+    let links: Vec<Series> = vec![(&n::NVLINK_LINKS, vec![], 18), (&n::NVLINK_LINKS_UP, vec![], 18)];
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    show(&mut sim, links);
+    sim.verdict_154(Recovery::None);
+    sim.xid(74);
+    sim.pass(600);
+    assert_eq!(sim.incidents(), ["xid74 open"]);
+}
+
+#[test]
+fn corrected_errors_and_replays_are_found_in_bursts_only() {
+    let burst: [(Counted, &str); 4] = [
+        (
+            |count| vec![(&n::NVLINK_ERRORS, vec!["recovery"], count)],
+            "many NVLink errors: recovery",
+        ),
+        (
+            |count| vec![(&n::NVLINK_ERRORS, vec!["crc_flit"], count * 1500)],
+            "many NVLink errors: crc_flit",
+        ),
+        (
+            |count| ecc("corrected", count * 1000),
+            "many corrected memory errors",
+        ),
+        (
+            |count| vec![(&m::PCIE_REPLAYS, vec![], count * 100)],
+            "many PCIe replays",
+        ),
+    ];
+    for (series, found) in burst {
+        let mut sim = node(Mode::Drain, vec![driven(well())]);
+        for count in 1..4 {
+            assert!(sim.incidents().is_empty(), "{found} {count}");
+            show(&mut sim, series(count));
+            sim.pass(60);
+        }
+        show(&mut sim, series(4));
+        sim.pass(60);
+        assert_eq!(sim.incidents(), [format!("{found} open")]);
+        assert_eq!(sim.slurm.drains, 0);
+        sim.pass(2 * 3600);
+        assert_eq!(sim.incidents(), [format!("{found} cleared")]);
+    }
+}
+
+#[test]
+fn a_slow_link_counts_only_while_work_runs() {
+    let link = |generation, busy| -> Vec<Series> {
+        vec![
+            (&m::PCIE_GENERATION, vec![], generation),
+            (&m::PCIE_GENERATION_MAX, vec![], 5),
+            (&m::PCIE_WIDTH, vec![], 16),
+            (&m::PCIE_WIDTH_MAX, vec![], 16),
+            (&m::UTILIZATION, vec![], busy),
+        ]
+    };
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    show(&mut sim, link(1, 0));
+    sim.pass(3600);
+    assert!(
+        sim.incidents().is_empty(),
+        "an idle GPU lowers its link by itself"
+    );
+    show(&mut sim, link(4, 1));
+    sim.pass(600);
+    assert_eq!(sim.incidents(), ["PCIe link below its best under load open"]);
+    show(&mut sim, link(1, 0));
+    sim.pass(600);
+    assert_eq!(sim.incidents(), ["PCIe link below its best under load open"]);
+    show(&mut sim, link(5, 1));
+    sim.pass(600);
+    assert_eq!(sim.incidents(), ["PCIe link below its best under load cleared"]);
+}
+
+/// GPUs with so many of 18 NVLinks up.
+fn linked(ups: &[u64]) -> Vec<Driven> {
+    let gpu = |(at, up): (usize, &u64)| Driven {
+        label: format!("GPU-{at}"),
+        series: vec![
+            (&m::UP, vec![], 1),
+            (&n::NVLINK_LINKS, vec![], 18),
+            (&n::NVLINK_LINKS_UP, vec![], *up),
+        ],
+        late: None,
+    };
+    ups.iter().enumerate().map(gpu).collect()
+}
+
+#[test]
+fn a_link_that_was_up_or_that_every_peer_has_is_missed() {
+    for first in [[18, 18, 18, 18], [18, 17, 18, 18]] {
+        let mut sim = Sim::new(Mode::Drain);
+        sim.host.driven = linked(&first);
+        sim.pass(900);
+        sim.host.driven = linked(&[18, 17, 18, 18]);
+        sim.pass(120);
+        assert_eq!(sim.incidents(), ["17 of 18 NVLinks up open"]);
+        assert_eq!(sim.slurm.drains, 0, "the fabric is shared");
+        sim.host.driven = linked(&[18; 4]);
+        sim.pass(120);
+        assert_eq!(sim.incidents(), ["17 of 18 NVLinks up cleared"]);
+    }
+}
+
+#[test]
+fn what_most_gpus_have_is_the_fabrics_and_what_one_keeps_afterwards_is_its_own() {
+    let mut sim = Sim::new(Mode::Comment);
+    sim.host.driven = linked(&[18; 4]);
+    sim.pass(900);
+    sim.host.driven = linked(&[17, 17, 17, 17]);
+    sim.pass(120);
+    assert_eq!(
+        sim.incidents(),
+        vec!["NVLinks down together with those of most GPUs open"; 4]
+    );
+    assert_eq!(sim.slurm.comment, None, "nothing of it is the node's");
+    sim.host.driven = linked(&[18, 17, 18, 18]);
+    sim.pass(240);
+    let mut incidents = sim.incidents();
+    incidents.sort();
+    assert_eq!(
+        incidents,
+        [
+            "17 of 18 NVLinks up open",
+            "NVLinks down together with those of most GPUs cleared",
+            "NVLinks down together with those of most GPUs cleared",
+            "NVLinks down together with those of most GPUs cleared",
+        ]
+    );
+    assert!(sim.slurm.comment.is_some());
+}
+
+#[test]
+fn parts_whose_links_lead_nowhere_miss_none() {
+    let mut sim = node(Mode::Drain, linked(&[0, 0, 0, 0]));
+    sim.pass(3600);
+    assert!(sim.incidents().is_empty());
+}
+
+#[test]
+fn a_driver_is_blocked_after_minutes_asleep_in_one_place_and_not_while_it_is_merely_late() {
+    let blocked = |sim: &mut Sim, state, wchan, seconds| {
+        let since = sim.now.boottime;
+        sim.host.driven[0].late = Some((state, wchan, since));
+        sim.pass(seconds);
+        sim.incidents()
+    };
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    assert!(
+        blocked(&mut sim, 'R', "", 3600).is_empty(),
+        "a job that uses every core"
+    );
+    assert!(blocked(&mut sim, 'S', "futex", 3600).is_empty());
+    for place in ["proc_cgroup_show", "cgroup_kn_lock_live"] {
+        let found = blocked(&mut sim, 'D', place, 3600);
+        assert!(
+            found.is_empty(),
+            "{place}: which cgroup its processes are in is not the driver's to say"
+        );
+    }
+    for place in 0..20 {
+        let wchan = if place % 2 == 0 { "rm_lock" } else { "gsp_wait" };
+        assert!(blocked(&mut sim, 'D', wchan, 200).is_empty(), "it moves");
+    }
+    assert_eq!(
+        blocked(&mut sim, 'D', "os_acquire_rwlock", 400),
+        ["driver blocked open"]
+    );
+    assert_eq!(sim.slurm.drains, 1);
+    sim.host.driven[0].late = None;
+    sim.pass(300);
+    assert_eq!(sim.incidents(), ["driver blocked cleared"]);
+}
+
+fn energy(joules: u64) -> Vec<Series> {
+    vec![(&m::ENERGY, vec![], joules)]
+}
+
+#[test]
+fn a_reset_that_is_seen_ends_what_a_reset_ends() {
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    show(&mut sim, energy(5000));
+    sim.pass(60);
+    sim.xid(95);
+    assert_eq!(sim.incidents(), ["xid95 open"]);
+    show(&mut sim, energy(6000));
+    sim.pass(3600);
+    assert_eq!(sim.incidents(), ["xid95 open"], "time alone ends nothing");
+    show(&mut sim, energy(10));
+    sim.pass(60);
+    assert_eq!(sim.incidents(), ["xid95 cleared"]);
+}
+
+#[test]
+fn a_reset_ends_nothing_while_the_driver_still_asks_for_something_or_what_must_be_known_is_not() {
+    let mut sim = node(Mode::Observe, vec![driven(well())]);
+    show(&mut sim, energy(5000));
+    sim.pass(60);
+    sim.xid(64);
+    show(&mut sim, energy(10));
+    sim.pass(60);
+    assert_eq!(
+        sim.incidents(),
+        ["xid64 open"],
+        "whether a remap failed is not known"
+    );
+    let mut known = energy(5);
+    known.push((&m::ROW_REMAP_FAILURE, vec![], 0));
+    show(&mut sim, known);
+    sim.pass(60);
+    assert_eq!(sim.incidents(), ["xid64 cleared"]);
+
+    sim.xid(95);
+    sim.pass(30);
+    let mut asks = energy(1);
+    asks.push((&m::RECOVERY_ACTION, vec![], 1));
+    show(&mut sim, asks);
+    sim.pass(5);
+    sim.snapshot();
+    assert!(
+        sim.incidents().contains(&"xid95 open".to_owned()),
+        "{:?}",
+        sim.incidents()
+    );
+}
+
+#[test]
+fn a_fault_after_the_reset_is_not_ended_by_it() {
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    show(&mut sim, energy(5000));
+    sim.pass(60);
+    show(&mut sim, energy(10));
+    sim.sleep_until(sim.now.boottime + Duration::from_secs(5));
+    sim.xid(95);
+    sim.pass(60);
+    assert_eq!(sim.incidents(), ["xid95 open"]);
+}
+
+#[test]
+fn the_driver_names_the_gpu_of_a_line_that_has_an_address_only() {
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    sim.xid(95);
+    let view = sim.engine.view();
+    assert_eq!(view.incidents[0].subject, format!("gpu {NAME}"));
+}
+
+#[test]
+fn clearing_what_is_still_off_the_bus_makes_no_node_healthy() {
+    let mut config = config(Mode::Drain);
+    config.gpu_addresses = vec![pci(GPU)];
+    let mut sim = Sim::with(config, None);
+    sim.remove_gpu(GPU);
+    sim.pass(60);
+    let view = sim.engine.view();
+    assert_eq!(view.verdict.health, Health::Unhealthy);
+    sim.order(OrderVerb::Clear, &view.incidents[0].id).unwrap();
+    sim.pass(600);
+    let verdict = sim.engine.view().verdict;
+    assert_eq!(verdict.health, Health::Unknown);
+    assert!(verdict.text.contains(GPU), "{}", verdict.text);
+
+    sim.set_gpu(GPU, "nvidia", Some(true));
+    sim.pass(120);
+    assert_eq!(sim.engine.view().verdict.health, Health::Healthy);
+}

@@ -1,0 +1,366 @@
+//! The host as a snapshot shows it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use collectors::host::metrics::{
+    EDAC_UNCORRECTED, PCI_DEVICE_INFO, PCI_FUNCTION_RESPONDING, PCI_GPU_INFO, PCI_GPUS, PCI_LINK_SPEED,
+    PCI_LINK_SPEED_MAX, PCI_LINK_WIDTH, PCI_LINK_WIDTH_MAX, PCI_NETWORK_INFO, PCI_RDMA_REGISTERED,
+};
+use collectors::rdma::metrics::{
+    CARRIER_DOWN, DEVICE_INFO, LINK_DOWNED, PORT_INFO, PORT_PHYSICAL_STATE, PORT_RATE, PORT_STATE,
+};
+use collectors::slurm::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_INFO, JOB_START};
+use collectors::sys::task::Task;
+use collectors::tasks::metrics::{BLOCKED, THREAD};
+use collectors::{Block, Cadence, Kind, Metric, Spec, Subject, SubjectKind, Unit, Value};
+
+use model::snapshot::{CollectorState, DeviceState, Late, Prepared, Presence, Snapshot};
+
+/// A port as the next snapshot shows it. What is `None` could not be read.
+#[derive(Clone, Debug)]
+pub(super) struct Port {
+    pub(super) device: String,
+    pub(super) pci: String,
+    pub(super) layer: &'static str,
+    pub(super) function: &'static str,
+    pub(super) state: Option<u64>,
+    pub(super) physical: Option<u64>,
+    pub(super) link_downed: Option<u64>,
+    pub(super) carrier_down: Option<u64>,
+    pub(super) late: bool,
+    pub(super) driver: &'static str,
+    pub(super) netdev: &'static str,
+    pub(super) board: &'static str,
+    pub(super) firmware: &'static str,
+    /// In bytes per second, while it is up.
+    pub(super) rate: Option<f64>,
+    /// More series: metric, labels behind device and port, value.
+    pub(super) series: Vec<(&'static Metric, Vec<&'static str>, f64)>,
+    /// What the thread of a late one waits for.
+    pub(super) task: Option<Task>,
+}
+
+impl Port {
+    /// An InfiniBand port in use.
+    pub(super) fn new(n: usize) -> Self {
+        Self {
+            device: format!("mlx5_{n}"),
+            pci: format!("0000:{:02x}:00.0", 0x10 + n),
+            layer: "InfiniBand",
+            function: "physical",
+            state: Some(4),
+            physical: Some(5),
+            link_downed: Some(0),
+            carrier_down: None,
+            late: false,
+            driver: "mlx5_core",
+            netdev: "",
+            board: "",
+            firmware: "28.43.1014",
+            rate: Some(50e9),
+            series: Vec::new(),
+            task: None,
+        }
+    }
+
+    /// Sets one more series.
+    pub(super) fn set(&mut self, metric: &'static Metric, labels: &[&'static str], value: f64) {
+        self.series.retain(|(m, l, _)| *m != metric || l != labels);
+        self.series.push((metric, labels.to_vec(), value));
+    }
+
+    /// Counts on in one more series.
+    pub(super) fn add(&mut self, metric: &'static Metric, labels: &[&'static str], more: f64) {
+        let mut of = self.series.iter().filter(|(m, l, _)| *m == metric && l == labels);
+        let before = of.next().map_or(0.0, |(_, _, value)| *value);
+        self.set(metric, labels, before + more);
+    }
+
+    pub(super) fn up(&mut self) {
+        (self.state, self.physical) = (Some(4), Some(5));
+    }
+
+    /// Down, and looking for a partner.
+    pub(super) fn down(&mut self) {
+        (self.state, self.physical) = (Some(1), Some(2));
+    }
+}
+
+/// A PCI link as the next snapshot shows it.
+#[derive(Clone, Debug)]
+pub(super) struct Link {
+    pub(super) pci: String,
+    pub(super) function: &'static str,
+    pub(super) width: Option<u64>,
+    pub(super) width_max: u64,
+    pub(super) speed: Option<f64>,
+    pub(super) speed_max: f64,
+}
+
+/// A GPU as the next snapshot shows it by its driver.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Driven {
+    pub(super) label: String,
+    /// Metric, labels behind the GPU's own, value.
+    pub(super) series: Vec<(&'static Metric, Vec<&'static str>, u64)>,
+    /// The state and the wait channel of the thread that has not come back, and since when.
+    pub(super) late: Option<(char, &'static str, Duration)>,
+}
+
+fn driven(gpu: &Driven, at: Duration) -> DeviceState {
+    let mut block = Block::default();
+    for (metric, labels, value) in &gpu.series {
+        let labels: Vec<&str> = std::iter::once(gpu.label.as_str())
+            .chain(labels.iter().copied())
+            .collect();
+        block.u64(metric, &labels, *value);
+    }
+    let mut state = device(Subject::gpu(gpu.label.as_str()), &block, at);
+    state.late = gpu.late.map(|(state, wchan, since)| Late {
+        since,
+        task: Some(Task {
+            tid: 7,
+            state,
+            wchan: wchan.to_owned(),
+            ..Task::default()
+        }),
+    });
+    state
+}
+
+/// A job of Slurm's as the next snapshot shows it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Job {
+    pub(super) number: &'static str,
+    /// Why its devices are not known, or empty.
+    pub(super) reason: &'static str,
+    /// `nvidia0`.
+    pub(super) devices: Vec<&'static str>,
+    /// Its reading has failed.
+    pub(super) broken: bool,
+    /// User, array and time at which it began, where that is told.
+    pub(super) info: Option<(&'static str, &'static str, i64)>,
+    /// Apart from its other runs.
+    pub(super) inode: u64,
+}
+
+fn job(job: &Job, at: Duration) -> DeviceState {
+    let mut block = Block::default();
+    let folder = format!("job_{}", job.number);
+    block.info(&JOB_FOLDER, &[job.number, &folder]);
+    block.info(&JOB_DEVICES, &[job.number, job.reason]);
+    for name in &job.devices {
+        block.info(&JOB_DEVICE, &[job.number, name]);
+    }
+    if let Some((user, array, start)) = job.info {
+        block.info(&JOB_INFO, &[job.number, user, "", "", array, "", ""]);
+        block.u64(&JOB_START, &[job.number], u64::try_from(start).unwrap());
+    }
+    let name = format!("{folder}:{}", job.inode);
+    let mut state = device(Subject::new(SubjectKind::Job, name), &block, at);
+    state.error = job.broken.then(|| ("io".to_owned(), "cannot be read".to_owned()));
+    state
+}
+
+/// A job as the collector `tasks` shows it: its number, and of each thread that waits the labels behind that.
+#[derive(Clone, Debug)]
+pub(super) struct Tasks {
+    pub(super) job: &'static str,
+    pub(super) threads: Vec<[String; 9]>,
+}
+
+fn tasks(tasks: &Tasks, at: Duration) -> DeviceState {
+    let mut block = Block::default();
+    let many = u64::try_from(tasks.threads.len()).unwrap();
+    block.u64(&BLOCKED, &[tasks.job], many);
+    for thread in &tasks.threads {
+        let labels: Vec<&str> = std::iter::once(tasks.job)
+            .chain(thread.iter().map(String::as_str))
+            .collect();
+        block.info(&THREAD, &labels);
+    }
+    device(Subject::new(SubjectKind::Job, tasks.job), &block, at)
+}
+
+/// Stands in for the rdma collector.
+static RDMA: Spec = Spec {
+    name: "ports of a test",
+    domain: &collectors::domain::RDMA,
+    metrics: &[],
+    events: false,
+    notes: false,
+    cadence: Cadence::Every(Duration::from_secs(15)),
+    slice: Duration::from_millis(500),
+    deadline: Duration::from_secs(5),
+    validate: |_| Ok(()),
+    open: |_, _| Ok(None),
+};
+
+/// The node as the next snapshot shows it.
+#[derive(Clone, Debug)]
+pub(super) struct Host {
+    /// Address, driver, whether it answers.
+    pub(super) gpus: Vec<(String, &'static str, Option<bool>)>,
+    pub(super) readable: bool,
+    pub(super) edac: Option<u64>,
+    pub(super) kernel_log: bool,
+    pub(super) ports: Vec<Port>,
+    pub(super) links: Vec<Link>,
+    /// Network functions: address, driver, whether an RDMA device is registered.
+    pub(super) networks: Vec<(String, &'static str, Option<bool>)>,
+    pub(super) driven: Vec<Driven>,
+    pub(super) jobs: Vec<Job>,
+    pub(super) tasks: Vec<Tasks>,
+}
+
+pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
+    let mut snapshot = Snapshot::empty(at);
+    for collector in &mut snapshot.collectors {
+        collector.presence = Presence::Open;
+        match collector.spec.name {
+            "kernel_log" => {
+                collector.watcher = Some(if host.kernel_log {
+                    Ok(())
+                } else {
+                    Err(("denied".to_owned(), "no CAP_SYSLOG".to_owned()))
+                });
+            }
+            "nvidia" => collector
+                .devices
+                .extend(host.driven.iter().map(|g| driven(g, at))),
+            "slurm" => collector.devices.extend(host.jobs.iter().map(|j| job(j, at))),
+            "tasks" => collector.devices.extend(host.tasks.iter().map(|t| tasks(t, at))),
+            "host" => {
+                collector.devices.push(bus(host, at));
+                if let Some(count) = host.edac {
+                    let mut block = Block::default();
+                    block.u64(&EDAC_UNCORRECTED, &["mc0"], count);
+                    let subject = Subject::new(SubjectKind::MemoryController, "mc0");
+                    collector.devices.push(device(subject, &block, at));
+                }
+            }
+            _ => {}
+        }
+    }
+    snapshot.collectors.push(CollectorState {
+        spec: &RDMA,
+        presence: Presence::Open,
+        watcher: None,
+        devices: host.ports.iter().map(|p| port(p, at)).collect(),
+        late: Vec::new(),
+    });
+    snapshot
+}
+
+fn port(port: &Port, at: Duration) -> DeviceState {
+    let mut block = Block::default();
+    let labels = [port.device.as_str(), "1"];
+    let info = [
+        labels[0],
+        labels[1],
+        port.layer,
+        port.netdev,
+        &port.pci,
+        "0",
+        port.driver,
+        port.function,
+    ];
+    block.info(&PORT_INFO, &info);
+    block.maybe_u64(&PORT_STATE, &labels, port.state);
+    block.maybe_u64(&PORT_PHYSICAL_STATE, &labels, port.physical);
+    // A port that is down shows the lowest rate that there is.
+    if let Some(rate) = port.rate {
+        let rate = if port.state == Some(4) { rate } else { 312.5e6 };
+        block.f64(&PORT_RATE, &labels, rate);
+    }
+    block.info(
+        &DEVICE_INFO,
+        &[&port.device, port.board, port.firmware, "MT4129", ""],
+    );
+    for (metric, more, value) in &port.series {
+        // What a device counts as a whole has no port.
+        let of = if metric.labels.contains(&"port") { 2 } else { 1 };
+        let labels: Vec<&str> = labels.iter().take(of).chain(more).copied().collect();
+        // Counters are whole numbers.
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a test's own"
+        )]
+        let value = if metric.unit != Unit::Seconds && (metric.kind == Kind::Counter || value.fract() == 0.0)
+        {
+            Value::U64(*value as u64)
+        } else {
+            Value::F64(*value)
+        };
+        block.push(metric, &labels, value);
+    }
+    block.maybe_u64(&LINK_DOWNED, &labels, port.link_downed);
+    block.maybe_u64(&CARRIER_DOWN, &labels, port.carrier_down);
+    let name = format!("{}/1", port.device);
+    let mut device = device(Subject::new(SubjectKind::RdmaPort, name), &block, at);
+    device.late = port.late.then_some(Late {
+        since: at,
+        task: port.task.clone(),
+    });
+    device
+}
+
+fn links(block: &mut Block, links: &[Link]) {
+    for link in links {
+        let pci = [link.pci.as_str()];
+        block.info(
+            &PCI_DEVICE_INFO,
+            &[pci[0], link.function, "driver", "0000:0f:01.0"],
+        );
+        block.maybe_u64(&PCI_LINK_WIDTH, &pci, link.width);
+        block.u64(&PCI_LINK_WIDTH_MAX, &pci, link.width_max);
+        block.push(
+            &PCI_LINK_SPEED,
+            &pci,
+            link.speed.map_or(Value::Absent, Value::F64),
+        );
+        block.f64(&PCI_LINK_SPEED_MAX, &pci, link.speed_max);
+    }
+}
+
+fn bus(host: &Host, at: Duration) -> DeviceState {
+    let mut block = Block::default();
+    let count = u64::try_from(host.gpus.len()).unwrap();
+    block.u64(&PCI_GPUS, &["nvidia"], count);
+    block.u64(&PCI_GPUS, &["amd"], 0);
+    for (address, driver, responding) in &host.gpus {
+        block.info(
+            &PCI_GPU_INFO,
+            &[
+                address, "nvidia", "0x10de", "0x2330", "0x030200", "physical", driver, "0",
+            ],
+        );
+        let value = responding.map_or(Value::Absent, |r| Value::U64(u64::from(r)));
+        block.push(&PCI_FUNCTION_RESPONDING, &[address], value);
+    }
+    links(&mut block, &host.links);
+    for (address, driver, registered) in &host.networks {
+        block.info(&PCI_NETWORK_INFO, &[address, driver]);
+        block.maybe_u64(&PCI_RDMA_REGISTERED, &[address], registered.map(u64::from));
+    }
+    let mut device = device(Subject::new(SubjectKind::Pci, "bus"), &block, at);
+    if !host.readable {
+        device.error = Some(("io".to_owned(), "cannot be listed".to_owned()));
+    }
+    device
+}
+
+fn device(subject: Subject, block: &Block, at: Duration) -> DeviceState {
+    DeviceState {
+        subject,
+        layout: Arc::new(Prepared::new(block.layout().to_vec())),
+        values: Arc::new(block.values().to_vec()),
+        refused: block.refused(),
+        at,
+        took: Duration::from_millis(1),
+        error: None,
+        late: None,
+    }
+}

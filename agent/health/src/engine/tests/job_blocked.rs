@@ -1,0 +1,122 @@
+//! Processes of jobs that wait in the kernel: which of them make a finding, and what it says.
+
+use super::host::Tasks;
+use super::jobs::job;
+use super::sim::*;
+use crate::Mode;
+
+/// A thread of process 500 that reads a file on NFS, after so many context switches.
+fn reads(switches: u64, killed: bool) -> [String; 9] {
+    let killed = if killed { "1" } else { "" };
+    [
+        "500",
+        "502",
+        "123456",
+        &switches.to_string(),
+        "python3",
+        killed,
+        "rpc_wait_bit_killable",
+        "read /home/ada/data.bin",
+        "nfs4 /home",
+    ]
+    .map(str::to_owned)
+}
+
+fn show(sim: &mut Sim, threads: &[[String; 9]]) {
+    sim.host.tasks = vec![Tasks {
+        job: "7",
+        threads: threads.to_vec(),
+    }];
+}
+
+/// A node with job 7, whose threads have waited for so long.
+fn node(threads: &[[String; 9]], seconds: u64) -> Sim {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.host.jobs = vec![job("7", &[])];
+    show(&mut sim, threads);
+    sim.pass(seconds);
+    sim
+}
+
+#[test]
+fn a_process_that_a_kill_does_not_end_is_found_with_its_mount_and_ends_with_it() {
+    let mut sim = node(&[reads(42, true)], 60);
+    assert!(sim.incidents().is_empty(), "a minute of patience");
+    sim.pass(60);
+    assert_eq!(sim.incidents(), ["cannot be killed on nfs4 /home open"]);
+    let view = sim.engine.view();
+    let finding = &view.incidents[0].findings[0];
+    assert_eq!(finding.jobs, ["7"]);
+    let line = finding.evidence.join("; ");
+    let expected = "python3 (pid 500) in read /home/ada/data.bin (nfs4 /home), rpc_wait_bit_killable, for ";
+    assert!(
+        line.contains(expected) && line.contains("after SIGKILL"),
+        "{line}"
+    );
+    assert_eq!((sim.slurm.drains, sim.slurm.comment.is_some()), (0, true));
+    show(&mut sim, &[]);
+    sim.pass(120);
+    assert_eq!(sim.incidents(), ["cannot be killed on nfs4 /home cleared"]);
+}
+
+#[test]
+fn one_that_was_not_killed_may_wait_five_minutes() {
+    let mut sim = node(&[reads(42, false)], 300);
+    assert!(sim.incidents().is_empty(), "{:?}", sim.incidents());
+    sim.pass(60);
+    assert_eq!(sim.incidents(), ["does not go on, waits on nfs4 /home open"]);
+}
+
+/// At every reading it is in the same function: so is whoever reads much from a slow disk.
+#[test]
+fn one_that_runs_in_between_is_never_found() {
+    let mut sim = node(&[reads(0, false)], 0);
+    for switches in 1..100 {
+        show(&mut sim, &[reads(switches, switches > 50)]);
+        sim.pass(15);
+    }
+    assert!(sim.incidents().is_empty(), "{:?}", sim.incidents());
+}
+
+/// The server is back, and the job reads much from its disk.
+#[test]
+fn one_that_goes_on_is_over_though_it_waits_for_a_moment_again_and_again() {
+    let mut sim = node(&[reads(42, true)], 120);
+    assert_eq!(sim.incidents(), ["cannot be killed on nfs4 /home open"]);
+    for switches in 100..120 {
+        show(&mut sim, &[reads(switches, false)]);
+        sim.pass(15);
+    }
+    assert_eq!(sim.incidents(), ["cannot be killed on nfs4 /home cleared"]);
+}
+
+#[test]
+fn a_driver_is_named_by_its_device_and_what_is_not_shown_is_left_out() {
+    let of = |call: &str, mount: &str, wchan: &str| {
+        let mut thread = reads(42, true);
+        (thread[6], thread[7], thread[8]) = (wchan.to_owned(), call.to_owned(), mount.to_owned());
+        node(&[thread], 120).incidents().join(" ")
+    };
+    assert_eq!(
+        of("ioctl /dev/nvidia3", "devtmpfs /dev", "os_acquire_mutex"),
+        "cannot be killed on /dev/nvidia3 open"
+    );
+    assert_eq!(
+        of("open", "", "rpc_wait_bit_killable"),
+        "cannot be killed in rpc_wait_bit_killable open"
+    );
+    assert_eq!(of("", "", ""), "cannot be killed open");
+}
+
+#[test]
+fn what_cannot_be_read_ends_nothing_and_the_end_of_the_job_does() {
+    let mut sim = node(&[reads(42, true)], 120);
+    let open = ["cannot be killed on nfs4 /home open"];
+    assert_eq!(sim.incidents(), open);
+    sim.host.tasks.clear();
+    sim.pass(600);
+    assert_eq!(sim.incidents(), open);
+    sim.host.jobs.clear();
+    sim.pass(120);
+    assert_eq!(sim.incidents(), ["cannot be killed on nfs4 /home cleared"]);
+}

@@ -1,0 +1,121 @@
+//! slurmctld carries out what we had given up.
+
+use collectors::event::Recovery;
+
+use super::sim::*;
+use crate::{Mode, OrderVerb};
+
+/// Drained for a GPU, and a lift lies in slurmctld's queue when another fault comes.
+fn fault_after_a_lift_that_hangs() -> Sim {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(95);
+    sim.slurm.trouble.push_back(Trouble::TimeoutLate);
+    sim.verdict_154(Recovery::None);
+    assert_eq!(sim.drain_state(), "lifting");
+    sim.xid(79);
+    assert_eq!(sim.drain_state(), "drained");
+    sim
+}
+
+#[test]
+fn our_own_late_lift_is_no_persons() {
+    for restart in [false, true] {
+        let mut sim = fault_after_a_lift_that_hangs();
+        if restart {
+            sim.restart();
+        }
+        sim.slurm.catch_up();
+        assert!(!sim.slurm.is_drained());
+        sim.pass(60);
+        assert!(sim.slurm.is_drained());
+        assert_eq!((sim.drain_state().as_str(), sim.slurm.drains), ("drained", 2));
+        assert_eq!(sim.incidents()[0], "xid79 open");
+        assert_eq!(sim.engine.view().overrides, 0);
+        // It was that one lift; the next is a person's.
+        sim.slurm.admin_resumes();
+        sim.pass(60);
+        assert_eq!((sim.drain_state().as_str(), sim.slurm.drains), ("overridden", 2));
+    }
+}
+
+#[test]
+fn a_lift_long_after_ours_was_given_up_is_a_persons() {
+    let mut sim = fault_after_a_lift_that_hangs();
+    sim.pass(1000);
+    sim.slurm.admin_resumes();
+    sim.pass(60);
+    assert_eq!((sim.drain_state().as_str(), sim.slurm.drains), ("overridden", 1));
+}
+
+#[test]
+fn a_lift_whose_answer_died_with_the_daemon_is_ours_too() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(95);
+    sim.slurm.trouble.push_back(Trouble::TimeoutLate);
+    // Store, acknowledge, act; dead before the answer is taken in.
+    sim.die_before = Some(sim.effects + 4);
+    sim.verdict_154(Recovery::None);
+    sim.die_before = None;
+    sim.xid(79);
+    sim.slurm.catch_up();
+    sim.pass(60);
+    assert!(sim.slurm.is_drained());
+    assert_eq!(sim.engine.view().overrides, 0);
+}
+
+#[test]
+fn our_own_late_drain_does_not_outlive_its_incident() {
+    for restart in [false, true] {
+        let mut sim = Sim::new(Mode::Drain);
+        sim.slurm.trouble.push_back(Trouble::TimeoutLate);
+        sim.xid(95);
+        assert_eq!(sim.drain_state(), "wanted");
+        sim.verdict_154(Recovery::None);
+        assert_eq!(sim.drain_state(), "none");
+        if restart {
+            sim.restart();
+        }
+        sim.slurm.catch_up();
+        assert!(sim.slurm.is_drained());
+        sim.pass(90);
+        assert!(!sim.slurm.is_drained(), "the record proves that it is ours");
+        assert_eq!(sim.drain_state(), "none");
+    }
+}
+
+#[test]
+fn a_late_drain_that_no_record_proves_is_left_to_people() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.disk_works = false;
+    sim.slurm.trouble.push_back(Trouble::TimeoutLate);
+    sim.xid(95);
+    sim.verdict_154(Recovery::None);
+    sim.disk_works = true;
+    sim.slurm.catch_up();
+    sim.pass(600);
+    assert!(sim.slurm.is_drained());
+}
+
+#[test]
+fn a_late_drain_of_an_incident_that_a_person_cleared_is_lifted() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.slurm.trouble.push_back(Trouble::TimeoutLate);
+    sim.xid(79);
+    let id = sim.engine.view().incidents[0].id.clone();
+    sim.order(OrderVerb::Clear, &id).unwrap();
+    sim.slurm.catch_up();
+    sim.pass(90);
+    assert!(!sim.slurm.is_drained());
+    assert_eq!(sim.slurm.drains, 1);
+}
+
+#[test]
+fn an_answer_is_awaited_for_longer_than_the_parent_takes() {
+    let mut sim = Sim::new(Mode::Drain);
+    for seconds in [1, 10, 60, 600] {
+        sim.config.scheduler.timeout = std::time::Duration::from_secs(seconds);
+        let patience = sim.policy().patience;
+        assert!(crate::drain::lost(patience) > 2 * patience);
+        assert!(patience.as_secs() >= 4 * seconds + 10);
+    }
+}

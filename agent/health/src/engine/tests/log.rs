@@ -1,0 +1,202 @@
+//! What the kernel's log must have told before anything is concluded from it.
+
+use std::time::Duration;
+
+use collectors::EventBody;
+use collectors::event::Recovery;
+
+use super::sim::*;
+use crate::verdict::Health;
+use crate::{Effect, Input, Mode, OrderVerb};
+
+const DAY: u64 = 24 * 3600;
+
+fn is_drained(sim: &Sim) -> bool {
+    sim.slurm.is_drained()
+}
+
+/// A line of `age` seconds before now.
+fn old(sim: &mut Sim, age: u64, body: EventBody) {
+    let mut event = sim.event_of(body);
+    event.at_us = event.at_us.saturating_sub(age * 1_000_000);
+    sim.input(Input::Event(&event));
+}
+
+fn verdict(recovery: Recovery) -> EventBody {
+    let mut xid = xid_of(154);
+    xid.recovery = Some(recovery);
+    EventBody::Xid(xid)
+}
+
+#[test]
+fn a_reboot_clears_nothing_while_the_log_cannot_be_read() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(79);
+    sim.host.kernel_log = false;
+    sim.reboot();
+    sim.pass(3600);
+    assert_eq!(sim.engine.view().verdict.health, Health::Unhealthy);
+    assert_eq!(sim.incidents(), ["xid79 open"]);
+    assert!(is_drained(&sim));
+    // Readable, but not read to its end: still nothing.
+    sim.host.kernel_log = true;
+    sim.pass(3600);
+    assert!(is_drained(&sim));
+    sim.log_is_read();
+    sim.pass(29);
+    assert!(is_drained(&sim));
+    sim.pass(16);
+    assert!(!is_drained(&sim));
+}
+
+#[test]
+fn a_reboot_clears_nothing_before_the_log_of_the_new_boot_was_read_and_was_quiet_for_a_while() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(79);
+    sim.reboot_unread();
+    sim.snapshot();
+    assert!(is_drained(&sim), "the ring may hold the same line again");
+    sim.xid(79);
+    sim.log_is_read();
+    sim.pass(3600);
+    assert_eq!((sim.slurm.drains, sim.slurm.undrains), (1, 0));
+    assert_eq!(sim.incidents(), ["xid79 open"]);
+
+    // A log that was blind for a moment starts the wait anew.
+    sim.reboot();
+    sim.pass(20);
+    sim.host.kernel_log = false;
+    sim.snapshot();
+    sim.host.kernel_log = true;
+    sim.pass(20);
+    assert!(is_drained(&sim));
+    sim.pass(60);
+    assert!(!is_drained(&sim));
+}
+
+#[test]
+fn without_the_log_only_a_person_lifts() {
+    let mut config = config(Mode::Drain);
+    config.gpu_addresses = vec![pci(GPU)];
+    let mut sim = Sim::with(config, None);
+    sim.remove_gpu(GPU);
+    sim.pass(60);
+    assert!(is_drained(&sim));
+    sim.host.kernel_log = false;
+    sim.set_gpu(GPU, "nvidia", Some(true));
+    sim.pass(300);
+    assert_eq!(sim.slurm.undrains, 0);
+    sim.host.kernel_log = true;
+    sim.pass(60);
+    assert_eq!(sim.slurm.undrains, 1);
+
+    let mut sim = Sim::new(Mode::Drain);
+    sim.host.kernel_log = false;
+    sim.restart();
+    sim.xid(79);
+    sim.pass(60);
+    let id = sim.engine.view().incidents[0].id.clone();
+    sim.order(OrderVerb::Clear, &id).unwrap();
+    assert!(!is_drained(&sim));
+}
+
+#[test]
+fn a_line_of_long_ago_is_no_news() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(13);
+    sim.now.boottime += Duration::from_secs(20 * DAY);
+    sim.restart_unread();
+    old(&mut sim, 19 * DAY, EventBody::Xid(xid_of(95)));
+    old(&mut sim, 19 * DAY, EventBody::Xid(xid_of(79)));
+    sim.log_is_read();
+    sim.pass(600);
+    assert_eq!(sim.slurm.drains, 0);
+    assert!(sim.incidents().is_empty());
+
+    sim.restart_unread();
+    old(&mut sim, 19 * DAY, EventBody::Xid(xid_of(79)));
+    sim.remove_gpu(GPU);
+    sim.log_is_read();
+    sim.pass(15);
+    assert_eq!(sim.slurm.drains, 1, "the node agrees");
+}
+
+#[test]
+fn a_recordings_time_stamps_say_nothing() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.restart_unread();
+    sim.engine = sim.engine_of_disk().replaying();
+    sim.now.boottime += Duration::from_secs(DAY);
+    let mut event = sim.event_of(EventBody::Xid(xid_of(79)));
+    event.at_us = 5;
+    sim.input(Input::Event(&event));
+    sim.log_is_read();
+    assert_eq!(sim.slurm.drains, 1);
+}
+
+#[test]
+fn a_line_that_is_followed_as_it_is_printed_is_news_whatever_its_clock_says() {
+    let mut sim = Sim::new(Mode::Drain);
+    // Suspended for a day: the clock of the lines stood still.
+    old(&mut sim, 99, EventBody::Xid(xid_of(13)));
+    sim.now.boottime += Duration::from_secs(DAY);
+    old(&mut sim, DAY, EventBody::Xid(xid_of(95)));
+    assert_eq!(sim.slurm.drains, 1);
+}
+
+#[test]
+fn a_backlog_is_judged_when_it_is_read() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.restart_unread();
+    sim.xid(95);
+    assert_eq!(sim.slurm.drains, 0);
+    sim.verdict_154(Recovery::None);
+    sim.log_is_read();
+    sim.pass(600);
+    assert_eq!((sim.slurm.drains, sim.slurm.undrains), (0, 0));
+    assert!(sim.engine.view().would_drain.is_empty());
+
+    let mut sim = Sim::new(Mode::Drain);
+    sim.restart_unread();
+    sim.verdict_154(Recovery::None);
+    sim.xid(95);
+    sim.log_is_read();
+    assert_eq!(sim.slurm.drains, 1, "at once when all is read");
+}
+
+#[test]
+fn a_log_that_does_not_end_holds_nothing_up_for_long() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.restart_unread();
+    sim.xid(95);
+    sim.pass(9);
+    assert_eq!(sim.slurm.drains, 0);
+    sim.pass(1);
+    assert_eq!(sim.slurm.drains, 1);
+}
+
+#[test]
+fn a_fresh_line_acts_in_the_same_step() {
+    let mut sim = Sim::new(Mode::Drain);
+    let event = sim.event_of(EventBody::Xid(xid_of(79)));
+    let effects = sim.engine.step(sim.now, Input::Event(&event));
+    assert!(effects.iter().any(|e| matches!(e, Effect::Act(..))));
+}
+
+#[test]
+fn an_old_verdict_none_clears_unless_a_fault_came_after_it() {
+    // One that is itself old, or one that is fresh: the drain stands in either case.
+    for again in [None, Some(2000), Some(60)] {
+        let mut sim = Sim::new(Mode::Drain);
+        sim.xid(95);
+        sim.now.boottime += Duration::from_secs(DAY);
+        sim.restart_unread();
+        old(&mut sim, 3000, verdict(Recovery::None));
+        if let Some(age) = again {
+            old(&mut sim, age, EventBody::Xid(xid_of(95)));
+        }
+        assert!(is_drained(&sim));
+        sim.log_is_read();
+        assert_eq!(is_drained(&sim), again.is_some());
+    }
+}

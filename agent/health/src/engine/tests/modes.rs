@@ -1,0 +1,120 @@
+//! What a mode allows.
+
+use super::sim::*;
+use crate::Mode;
+use crate::checks::Version;
+use crate::policy::Policy;
+
+#[test]
+fn observe_counts_what_it_would_have_done() {
+    let mut sim = Sim::new(Mode::Observe);
+    sim.xid(79);
+    sim.xid(79);
+    sim.host.edac = Some(1);
+    sim.pass(600);
+    assert_eq!((sim.slurm.drains, sim.slurm.comment.clone()), (0, None));
+    assert_eq!(
+        sim.engine.view().would_drain,
+        [("edac-uncorrected".to_owned(), 1), ("xid".to_owned(), 1)]
+    );
+}
+
+#[test]
+fn comment_writes_a_comment_and_takes_it_away() {
+    let mut sim = Sim::new(Mode::Comment);
+    sim.xid(79);
+    let id = sim.engine.view().incidents[0].id.clone();
+    assert!(sim.slurm.comment.clone().unwrap().ends_with(&id));
+    sim.pass(600);
+    assert_eq!(sim.slurm.drains, 0);
+    assert_eq!(sim.engine.view().would_drain, [("xid".to_owned(), 1)]);
+    sim.reboot();
+    sim.pass(60);
+    assert_eq!(sim.slurm.comment, None);
+}
+
+#[test]
+fn a_persons_comment_is_left_alone() {
+    let mut sim = Sim::new(Mode::Comment);
+    sim.slurm.comment = Some("rack 3".to_owned());
+    sim.xid(79);
+    sim.pass(600);
+    assert_eq!(sim.slurm.comment.as_deref(), Some("rack 3"));
+}
+
+#[test]
+fn one_check_may_do_less_than_the_rest() {
+    let mut config = config(Mode::Drain);
+    config.checks.insert("xid".to_owned(), Mode::Observe);
+    let mut sim = Sim::with(config, None);
+    sim.xid(79);
+    sim.pass(60);
+    assert_eq!(sim.slurm.drains, 0);
+    sim.host.edac = Some(1);
+    sim.pass(60);
+    assert_eq!(sim.slurm.drains, 1);
+}
+
+#[test]
+fn no_check_may_do_more_than_all() {
+    let mut config = config(Mode::Observe);
+    config.checks.insert("xid".to_owned(), Mode::Drain);
+    let mut sim = Sim::with(config, None);
+    sim.xid(79);
+    sim.pass(60);
+    assert_eq!(sim.slurm.drains, 0);
+}
+
+#[test]
+fn a_check_younger_than_the_baseline_observes() {
+    let mut config = config(Mode::Drain);
+    config.baseline = Some("0.0.9".to_owned());
+    let mut sim = Sim::with(config, None);
+    sim.xid(79);
+    sim.pass(60);
+    assert_eq!(sim.slurm.drains, 0);
+    assert_eq!(sim.policy().baseline, Version(0, 0, 9));
+}
+
+#[test]
+fn raising_the_mode_acts_on_what_is_open_and_lowering_it_lifts_nothing() {
+    let mut sim = Sim::new(Mode::Observe);
+    sim.xid(79);
+    sim.config.mode = Mode::Drain;
+    sim.reload();
+    assert_eq!(sim.slurm.drains, 1);
+    sim.config.mode = Mode::Observe;
+    sim.reload();
+    sim.pass(600);
+    assert!(sim.slurm.is_drained());
+    sim.reboot();
+    sim.pass(60);
+    assert!(
+        !sim.slurm.is_drained(),
+        "repaired: our own drain is lifted in any mode"
+    );
+}
+
+#[test]
+fn what_the_configuration_may_not_say() {
+    let mut config = config(Mode::Drain);
+    config.checks.insert("xids".to_owned(), Mode::Drain);
+    let error = Policy::new(&config, None).unwrap_err();
+    assert!(
+        error.contains("health.checks") && error.contains("\"xids\"") && error.contains("gpu-missing"),
+        "{error}"
+    );
+    config.checks.clear();
+    config.checks.insert("gpu-memory-held".to_owned(), Mode::Drain);
+    assert_eq!(
+        Policy::new(&config, None).unwrap_err(),
+        "health.checks.gpu-memory-held: found \"drain\", expected \"observe\" or \"comment\""
+    );
+    config.checks.clear();
+    config.baseline = Some("new".to_owned());
+    let error = Policy::new(&config, None).unwrap_err();
+    assert!(
+        error.contains("health.baseline") && error.contains("\"new\""),
+        "{error}"
+    );
+}

@@ -1,0 +1,246 @@
+//! People win.
+
+use collectors::EventBody;
+
+use super::host::Port;
+use super::sim::*;
+use crate::{Mode, OrderVerb};
+use slurm::state::Flag;
+
+#[test]
+fn a_lifted_drain_is_not_set_again_without_new_evidence() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(79);
+    sim.slurm.admin_resumes();
+    sim.pass(600);
+    sim.restart();
+    sim.pass(600);
+    assert_eq!(sim.slurm.drains, 1);
+    assert_eq!(sim.drain_state(), "overridden");
+    assert_eq!(sim.incidents(), ["xid79 overridden"]);
+    assert_eq!(sim.engine.view().overrides, 1);
+    sim.xid(79);
+    assert_eq!(sim.slurm.drains, 2);
+    assert_eq!(sim.incidents(), ["xid79 open", "xid79 overridden"]);
+}
+
+#[test]
+fn a_gpu_that_is_gone_is_no_news_after_an_override() {
+    let mut config = config(Mode::Drain);
+    config.gpu_addresses = vec![pci(GPU)];
+    let mut sim = Sim::with(config, None);
+    sim.pass(15);
+    sim.xid(79);
+    // The next look comes between the first reading without the GPU and the second.
+    sim.pass(20);
+    sim.remove_gpu(GPU);
+    sim.slurm.admin_resumes();
+    sim.pass(600);
+    assert!(sim.incidents().contains(&"xid79 overridden".to_owned()));
+    assert_eq!(sim.slurm.drains, 1);
+    sim.set_gpu(GPU, "nvidia", Some(true));
+    sim.pass(120);
+    assert_eq!(sim.slurm.drains, 1);
+    sim.remove_gpu(GPU);
+    sim.pass(60);
+    assert_eq!(sim.slurm.drains, 2, "it was back, and went again");
+}
+
+fn xid_of_the_other_gpu(sim: &mut Sim) {
+    let mut xid = xid_of(79);
+    xid.pci = pci(GPU2);
+    sim.event(EventBody::Xid(xid));
+}
+
+#[test]
+fn a_fault_between_a_lift_and_our_look_is_news() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(79);
+    sim.pass(300);
+    sim.slurm.admin_resumes();
+    sim.pass(5);
+    let looks = sim.looks;
+    xid_of_the_other_gpu(&mut sim);
+    assert_eq!(sim.looks, looks + 1, "seen at once");
+    assert_eq!(sim.slurm.drains, 2);
+    assert_eq!(sim.incidents(), ["xid79 open", "xid79 overridden"]);
+    assert!(sim.slurm.reason.clone().unwrap().contains(GPU2));
+    sim.pass(3600);
+    assert_eq!((sim.drain_state().as_str(), sim.slurm.drains), ("drained", 2));
+}
+
+#[test]
+fn a_fault_that_the_person_could_see_is_overridden_with_the_rest() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(79);
+    sim.pass(300);
+    xid_of_the_other_gpu(&mut sim);
+    sim.pass(1);
+    sim.slurm.admin_resumes();
+    sim.pass(600);
+    assert_eq!(sim.incidents(), ["xid79 overridden", "xid79 overridden"]);
+    assert_eq!(sim.slurm.drains, 1);
+}
+
+#[test]
+fn a_fault_while_slurm_cannot_be_read_is_news_when_it_can() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(79);
+    sim.pass(300);
+    sim.slurm.readable = false;
+    sim.pass(60);
+    sim.slurm.admin_resumes();
+    xid_of_the_other_gpu(&mut sim);
+    sim.pass(300);
+    sim.slurm.readable = true;
+    sim.pass(600);
+    assert_eq!(sim.incidents(), ["xid79 open", "xid79 overridden"]);
+    assert!(sim.slurm.is_drained());
+}
+
+#[test]
+fn an_overridden_incident_ends_like_any_other() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(79);
+    sim.slurm.admin_resumes();
+    sim.pass(60);
+    sim.reboot();
+    sim.pass(60);
+    assert_eq!(sim.incidents(), ["xid79 cleared"]);
+    assert_eq!(sim.drain_state(), "none");
+}
+
+#[test]
+fn a_foreign_drain_is_left_alone_until_it_is_gone() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.slurm.admin_drains("fan");
+    sim.xid(79);
+    assert_eq!(sim.drain_state(), "foreign");
+    assert_eq!(sim.slurm.reason.as_deref(), Some("fan"));
+    sim.pass(600);
+    assert_eq!(sim.slurm.drains, 0);
+    sim.slurm.admin_resumes();
+    sim.pass(60);
+    assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (1, "drained"));
+}
+
+#[test]
+fn a_foreign_drain_is_not_lifted_when_ours_is_over() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.slurm.admin_drains("fan");
+    sim.xid(79);
+    sim.reboot();
+    sim.pass(60);
+    assert_eq!(sim.incidents(), ["xid79 cleared"]);
+    assert_eq!((sim.slurm.undrains, sim.drain_state().as_str()), (0, "none"));
+    assert!(sim.slurm.is_drained());
+}
+
+#[test]
+fn a_reason_written_over_ours_makes_the_drain_a_persons() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(79);
+    sim.slurm.admin_drains("I am looking at it");
+    sim.pass(60);
+    assert_eq!(sim.drain_state(), "foreign");
+    sim.reboot();
+    sim.pass(120);
+    assert_eq!(sim.incidents(), ["xid79 cleared"]);
+    assert!(sim.slurm.is_drained());
+    assert_eq!(sim.slurm.undrains, 0);
+}
+
+#[test]
+fn lifting_a_drain_that_was_taken_over_is_an_override_too() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(79);
+    sim.slurm.admin_drains("I am looking at it");
+    sim.pass(60);
+    sim.slurm.admin_resumes();
+    sim.pass(600);
+    assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (1, "overridden"));
+}
+
+#[test]
+fn a_reason_that_arrives_just_before_the_lift_stops_it() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(79);
+    sim.pass(29);
+    sim.slurm.admin_drains("keep out");
+    sim.reboot();
+    sim.pass(300);
+    assert!(sim.slurm.is_drained());
+    assert_eq!(sim.slurm.undrains, 0);
+}
+
+#[test]
+fn slurmctlds_own_text_over_ours_is_still_ours() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(79);
+    sim.slurm.reason = Some("gres/gpu count reported lower than configured (1 < 2)".to_owned());
+    sim.slurm.user = "slurm".to_owned();
+    sim.slurm.flags.insert(Flag::InvalidReg);
+    sim.pass(300);
+    assert_eq!(sim.drain_state(), "drained");
+    sim.reboot();
+    sim.pass(60);
+    assert!(sim.slurm.is_drained(), "withheld: INVALID_REG");
+    assert_eq!(sim.drain_state(), "lifting");
+    sim.slurm.flags.remove(&Flag::InvalidReg);
+    sim.pass(60);
+    assert!(!sim.slurm.is_drained());
+}
+
+#[test]
+fn a_person_clears_and_acknowledges() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(48);
+    let id = sim.engine.view().incidents[0].id.clone();
+    assert!(sim.order(OrderVerb::Clear, "aaaaaaaa").is_err());
+    sim.order(OrderVerb::Ack, &id).unwrap();
+    assert_eq!(sim.engine.view().incidents[0].ack.as_ref().unwrap().0, "bob");
+    assert!(sim.slurm.is_drained());
+    let answer = sim.order(OrderVerb::Clear, &id).unwrap();
+    assert!(answer.ends_with("the drain is being lifted"), "{answer}");
+    sim.pass(1);
+    assert!(!sim.slurm.is_drained());
+    assert!(sim.order(OrderVerb::Clear, &id).is_err());
+}
+
+#[test]
+fn a_clear_hides_no_condition_that_is_not_found_yet() {
+    let mut config = config(Mode::Drain);
+    let check = "rdma-port-down".to_owned();
+    config.checks.insert(check, Mode::Drain);
+    let mut sim = Sim::with(config, None);
+    sim.host.ports = (0..8).map(Port::new).collect();
+    sim.pass(2000);
+    for falls in 1..=5 {
+        sim.host.ports[3].link_downed = Some(falls);
+        sim.pass(60);
+    }
+    let incident = sim.engine.view().incidents[0].clone();
+    assert_eq!(incident.findings.len(), 1, "only that it flaps");
+    // Cleared while the port is down, but for less than four minutes.
+    sim.host.ports[3].down();
+    sim.pass(120);
+    sim.order(OrderVerb::Clear, &incident.id).unwrap();
+    sim.pass(225);
+    assert_eq!(sim.slurm.drains, 0, "counted anew");
+    sim.pass(60);
+    assert_eq!(sim.slurm.drains, 1);
+    assert_eq!(sim.incidents()[0], "link down at 0000:13:00.0 open");
+}
+
+#[test]
+fn clearing_what_is_still_bad_is_an_override() {
+    let mut config = config(Mode::Drain);
+    config.gpu_addresses = vec![pci(GPU)];
+    let mut sim = Sim::with(config, None);
+    sim.remove_gpu(GPU);
+    sim.pass(60);
+    let id = sim.engine.view().incidents[0].id.clone();
+    sim.order(OrderVerb::Clear, &id).unwrap();
+    sim.pass(600);
+    assert_eq!((sim.slurm.drains, sim.slurm.is_drained()), (1, false));
+}

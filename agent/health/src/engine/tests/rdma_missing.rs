@@ -1,0 +1,288 @@
+//! Checks `rdma-missing` and `rdma-firmware-timeout`.
+
+use collectors::EventBody;
+use collectors::event::FirmwareFault;
+
+use super::host::Port;
+use super::sim::*;
+use crate::Mode;
+use crate::verdict::Health;
+
+const HOUR: u64 = 3600;
+const PCI: &str = "0000:13:00.0";
+const GONE: &str = "RDMA adapter not on the PCI bus";
+const NO_DEVICE: &str = "mlx5_core has no RDMA device";
+
+/// A node with eight adapters that were seen, by driver and on the bus.
+fn node() -> Sim {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.host.ports = (0..8).map(Port::new).collect();
+    let of = |p: &Port| (p.pci.clone(), "mlx5_core", Some(true));
+    sim.host.networks = sim.host.ports.iter().map(of).collect();
+    sim.pass(1000);
+    sim
+}
+
+fn open(what: &str) -> Vec<String> {
+    vec![format!("{what} open")]
+}
+
+#[test]
+fn one_that_leaves_the_bus_is_missing_and_ends_when_it_is_back() {
+    let mut sim = node();
+    let (port, network) = (sim.host.ports.remove(3), sim.host.networks.remove(3));
+    sim.pass(60);
+    assert!(sim.incidents().is_empty(), "not for long enough");
+    sim.pass(120);
+    assert_eq!(sim.incidents(), open(GONE));
+    assert!(
+        sim.slurm
+            .comment
+            .clone()
+            .unwrap()
+            .contains("rdma-missing pci 0000:13:00.0")
+    );
+    assert_eq!(sim.slurm.drains, 0);
+    assert_eq!(sim.engine.view().verdict.health, Health::Healthy);
+    assert_eq!(
+        sim.engine.view().incidents[0].findings[0].evidence,
+        [concat!(
+            "host_pci_network_info{pci=\"0000:13:00.0\"} not in a complete PCI listing; mlx5_3/1 of mlx5_core was ",
+            "there in this boot; 7 of 8 RDMA adapters are visible"
+        )]
+    );
+    sim.host.ports.insert(3, port);
+    sim.host.networks.insert(3, network);
+    sim.pass(120);
+    assert_eq!(sim.incidents(), [format!("{GONE} cleared")]);
+}
+
+#[test]
+fn one_whose_driver_has_no_device_is_missing() {
+    let mut sim = node();
+    sim.host.ports.remove(3);
+    sim.host.networks[3].2 = Some(false);
+    sim.pass(200);
+    assert_eq!(sim.incidents(), open(NO_DEVICE));
+}
+
+#[test]
+fn one_that_was_moved_to_a_containers_namespace_is_elsewhere_and_not_missing() {
+    let mut sim = node();
+    sim.host.ports.remove(3);
+    sim.pass(HOUR);
+    assert!(sim.incidents().is_empty());
+}
+
+#[test]
+fn one_that_was_unbound_or_given_away_is_not_missing() {
+    for driver in ["", "vfio-pci", "mlx5_vfio_pci"] {
+        let mut sim = node();
+        sim.host.ports.remove(3);
+        (sim.host.networks[3].1, sim.host.networks[3].2) = (driver, Some(false));
+        sim.pass(HOUR);
+        assert!(sim.incidents().is_empty(), "{driver}");
+    }
+}
+
+#[test]
+fn one_that_is_configured_and_has_no_driver_is_missing() {
+    let mut sim = node();
+    sim.config.rdma.addresses = vec![pci(PCI)];
+    sim.reload();
+    sim.host.ports.remove(3);
+    (sim.host.networks[3].1, sim.host.networks[3].2) = ("", Some(false));
+    sim.pass(200);
+    assert_eq!(sim.incidents(), open("RDMA adapter without a driver"));
+}
+
+#[test]
+fn a_port_that_is_bonded_with_the_other_of_its_card_is_part_of_its_device() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.host.ports = (0..2).map(Port::new).collect();
+    sim.host.ports[1].pci = "0000:10:00.1".to_owned();
+    let of = |p: &Port| (p.pci.clone(), "mlx5_core", Some(true));
+    sim.host.networks = sim.host.ports.iter().map(of).collect();
+    sim.pass(1000);
+    sim.host.ports.remove(1);
+    sim.host.networks[1].2 = Some(false);
+    sim.pass(HOUR);
+    assert!(sim.incidents().is_empty());
+    sim.host.networks.remove(1);
+    sim.pass(200);
+    assert_eq!(sim.incidents(), open(GONE));
+}
+
+#[test]
+fn a_driver_that_is_loaded_anew_takes_less() {
+    let mut sim = node();
+    let ports = std::mem::take(&mut sim.host.ports);
+    for network in &mut sim.host.networks {
+        network.2 = Some(false);
+    }
+    sim.pass(90);
+    sim.host.ports = ports;
+    for network in &mut sim.host.networks {
+        network.2 = Some(true);
+    }
+    sim.pass(600);
+    assert!(sim.incidents().is_empty());
+}
+
+#[test]
+fn a_bus_that_cannot_be_listed_neither_begins_nor_ends_it() {
+    let mut sim = node();
+    sim.host.readable = false;
+    sim.host.ports.remove(3);
+    sim.host.networks.remove(3);
+    sim.pass(HOUR);
+    assert!(sim.incidents().is_empty());
+    sim.host.readable = true;
+    sim.pass(200);
+    assert_eq!(sim.incidents(), open(GONE));
+    sim.host.readable = false;
+    sim.pass(HOUR);
+    assert_eq!(sim.incidents(), open(GONE));
+    // What cannot be told of its place is as little an end.
+    sim.host.readable = true;
+    sim.host.networks.push((PCI.to_owned(), "mlx5_core", None));
+    sim.pass(HOUR);
+    assert_eq!(sim.incidents(), open(GONE));
+}
+
+#[test]
+fn what_left_before_this_boot_is_not_missed_unless_it_is_configured() {
+    let mut sim = node();
+    sim.host.ports.remove(3);
+    sim.host.networks.remove(3);
+    sim.reboot();
+    sim.pass(2 * HOUR);
+    assert!(sim.incidents().is_empty());
+    sim.config.rdma.addresses = vec![pci(PCI)];
+    sim.reload();
+    sim.pass(200);
+    assert_eq!(sim.incidents(), open(GONE));
+}
+
+#[test]
+fn it_outlives_a_restart_of_this_program() {
+    let mut sim = node();
+    sim.restart();
+    sim.host.ports.remove(3);
+    sim.host.networks.remove(3);
+    sim.restart();
+    sim.pass(200);
+    assert_eq!(sim.incidents(), open(GONE));
+}
+
+mod firmware {
+    use super::*;
+
+    const DEAF: &str = "firmware of mlx5_core does not answer";
+
+    fn body(address: &str, what: FirmwareFault) -> EventBody {
+        EventBody::Firmware {
+            pci: pci(address),
+            driver: "mlx5_core".to_owned(),
+            what,
+        }
+    }
+
+    #[test]
+    fn a_command_that_is_not_answered_comments_and_ends_after_six_hours() {
+        let mut sim = node();
+        sim.event(body(PCI, FirmwareFault::CommandTimeout));
+        sim.event(body(PCI, FirmwareFault::LateCompletion));
+        sim.pass(60);
+        assert_eq!(sim.incidents(), open(DEAF));
+        assert_eq!(sim.slurm.drains, 0);
+        assert!(
+            sim.slurm
+                .comment
+                .clone()
+                .unwrap()
+                .contains("rdma-firmware-timeout")
+        );
+        assert_eq!(
+            sim.engine.view().incidents[0].findings[0].evidence,
+            [concat!(
+                "kernel log: line 2; mlx5_3/1: rdma_firmware_faults_total{pci=\"0000:13:00.0\"} within 6 h: ",
+                "1 command_timeout, 1 late_completion, expected none"
+            )]
+        );
+        let counted = &sim.engine.view().ledger.firmware[PCI];
+        assert_eq!(counted["command_timeout"].count, 1);
+        sim.pass(6 * HOUR - 200);
+        assert_eq!(sim.incidents(), open(DEAF));
+        sim.pass(600);
+        assert_eq!(sim.incidents(), [format!("{DEAF} cleared")]);
+    }
+
+    #[test]
+    fn an_adapter_that_serves_no_rdma_is_counted_and_not_judged() {
+        let mut sim = node();
+        sim.event(body("0000:c1:00.0", FirmwareFault::CommandTimeout));
+        sim.pass(600);
+        assert!(sim.incidents().is_empty());
+        assert!(sim.engine.view().ledger.firmware.contains_key("0000:c1:00.0"));
+    }
+
+    #[test]
+    fn an_old_line_says_nothing_about_now() {
+        let mut sim = node();
+        sim.history(body(PCI, FirmwareFault::Fatal));
+        sim.pass(600);
+        assert!(sim.incidents().is_empty());
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_read_ends_nothing() {
+        let mut sim = node();
+        sim.event(body(PCI, FirmwareFault::Unresponsive));
+        sim.pass(60);
+        sim.host.kernel_log = false;
+        sim.pass(7 * HOUR);
+        assert_eq!(sim.incidents(), open(DEAF));
+        sim.host.kernel_log = true;
+        sim.pass(5 * HOUR);
+        assert_eq!(sim.incidents(), open(DEAF), "not read for six hours yet");
+        sim.pass(2 * HOUR);
+        assert_eq!(sim.incidents(), [format!("{DEAF} cleared")]);
+    }
+
+    /// EFA's driver writes no line.
+    #[test]
+    fn a_command_of_efa_without_completion_comments_and_refused_ones_do_not() {
+        use collectors::rdma::metrics::DEVICE_HW_COUNTER;
+
+        const DEAF: &str = "firmware of efa does not answer";
+        let mut sim = node();
+        let port = &mut sim.host.ports[3];
+        port.driver = "efa";
+        port.layer = "Unknown";
+        for (counter, count) in [("no_completion_cmds", 7.0), ("cmds_err", 7.0)] {
+            port.set(&DEVICE_HW_COUNTER, &[counter], count);
+        }
+        sim.pass(300);
+        sim.host.ports[3].add(&DEVICE_HW_COUNTER, &["cmds_err"], 100.0);
+        sim.pass(300);
+        assert!(sim.incidents().is_empty(), "{:?}", sim.incidents());
+        sim.host.ports[3].add(&DEVICE_HW_COUNTER, &["no_completion_cmds"], 1.0);
+        sim.pass(60);
+        assert_eq!(sim.incidents(), open(DEAF));
+        let evidence = &sim.engine.view().incidents[0].findings[0].evidence[0];
+        assert!(
+            evidence.contains("counter=\"no_completion_cmds\"} 8, expected not to grow")
+                && evidence.contains("1 no_completion_cmds"),
+            "{evidence}"
+        );
+        assert_eq!(sim.slurm.drains, 0);
+        // Not read for a while: no proof of quiet.
+        let series = std::mem::take(&mut sim.host.ports[3].series);
+        sim.pass(7 * HOUR);
+        assert_eq!(sim.incidents(), open(DEAF));
+        sim.host.ports[3].series = series;
+        sim.pass(7 * HOUR);
+        assert_eq!(sim.incidents(), [format!("{DEAF} cleared")]);
+    }
+}

@@ -1,0 +1,283 @@
+//! What is kept, and when.
+
+use std::time::Duration;
+
+use collectors::event::Recovery;
+use collectors::{BootId, EventBody};
+
+use super::sim::*;
+use crate::engine::{Engine, RestoreError};
+use crate::{Effect, Input, Mode};
+
+#[test]
+fn an_event_is_acknowledged_after_its_record() {
+    let mut sim = Sim::new(Mode::Observe);
+    let event = sim.event_of(EventBody::Xid(xid_of(79)));
+    let effects = sim.engine.step(sim.now, Input::Event(&event));
+    let [Effect::Store(_), Effect::Acknowledge(_, cursor), ..] = effects.as_slice() else {
+        panic!("{effects:?}");
+    };
+    assert_eq!(cursor.seq, 1);
+    assert!(sim.engine.step(sim.now, Input::Event(&event)).is_empty());
+}
+
+#[test]
+fn a_flood_of_lines_is_no_flood_of_records() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(95);
+    sim.pass(10);
+    let start = sim.now.boottime;
+    let (mut stores, mut acknowledged) = (0, 0);
+    for n in 0..2000_u32 {
+        sim.now.boottime = start + Duration::from_millis(u64::from(n) * 10);
+        // An incident's own line again, a mere event, a code that nobody knows.
+        let code = [95, 13, 999][n as usize % 3];
+        let event = sim.event_of(EventBody::Xid(xid_of(code)));
+        for effect in sim.engine.step(sim.now, Input::Event(&event)) {
+            match effect {
+                Effect::Store(_) => stores += 1,
+                Effect::Acknowledge(_, cursor) => acknowledged = cursor.seq,
+                _ => {}
+            }
+        }
+    }
+    assert!((10..=11).contains(&stores), "{stores}");
+    assert!((1700..2001).contains(&acknowledged), "{acknowledged}");
+    sim.pass(2);
+    assert_eq!(sim.acknowledged, 2001);
+    // What changes an incident is stored at once.
+    let before = sim.stores;
+    sim.xid(79);
+    assert!(sim.stores > before && sim.acknowledged == 2002);
+}
+
+#[test]
+fn progress_alone_is_stored_every_ten_seconds_at_most() {
+    let mut sim = Sim::new(Mode::Observe);
+    let mut stores = 0;
+    let start = sim.now.boottime;
+    for tenth in 0..600 {
+        sim.now.boottime = start + Duration::from_millis(tenth * 100);
+        let body = if tenth % 2 == 0 {
+            EventBody::Progress
+        } else {
+            EventBody::Overrun { lost: Some(3) }
+        };
+        let event = sim.event_of(body);
+        let effects = sim.engine.step(sim.now, Input::Event(&event));
+        stores += effects.iter().filter(|e| matches!(e, Effect::Store(_))).count();
+    }
+    assert_eq!(stores, 6);
+    let deadline = sim.engine.next_deadline().unwrap();
+    assert!(deadline <= sim.now.boottime + Duration::from_secs(10));
+    sim.sleep_until(sim.now.boottime + Duration::from_secs(10));
+    sim.tick();
+    assert_eq!(sim.acknowledged, 600);
+    assert_eq!(sim.engine.view().ledger.lost_records, 900);
+}
+
+#[test]
+fn a_snapshot_in_which_nothing_is_new_stores_nothing() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(79);
+    sim.pass(60);
+    let before = sim.disk.clone();
+    sim.pass(3600);
+    assert!(std::sync::Arc::ptr_eq(&before.unwrap(), &sim.disk.unwrap()));
+}
+
+#[test]
+fn a_record_that_was_not_stored_is_stored_later() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.disk_works = false;
+    sim.xid(95);
+    sim.slurm.admin_resumes();
+    sim.pass(60);
+    assert_eq!(sim.drain_state(), "overridden");
+    sim.disk_works = true;
+    sim.pass(310);
+    // The person's lift is not forgotten, and the line is not told again.
+    sim.restart();
+    sim.pass(60);
+    assert_eq!(sim.engine.cursors()["kernel_log"].seq, 1);
+    assert_eq!((sim.drain_state().as_str(), sim.slurm.drains), ("overridden", 1));
+}
+
+#[test]
+fn a_disk_that_stays_full_is_tried_with_longer_pauses() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.disk_works = false;
+    sim.xid(13);
+    let before = sim.stores;
+    sim.pass(10 + 20 + 40 + 80 + 160 - 1);
+    assert_eq!(sim.stores - before, 4);
+    sim.pass(24 * 3600);
+    assert!((250..300).contains(&(sim.stores - before)));
+    sim.disk_works = true;
+    sim.pass(310);
+    let stored = sim.stores;
+    sim.pass(3600);
+    assert_eq!(sim.stores, stored);
+}
+
+#[test]
+fn everything_comes_back() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(79);
+    sim.xid(45);
+    sim.pass(60);
+    let before = serde_json::to_value(sim.engine.view()).unwrap();
+    sim.restart();
+    sim.snapshot();
+    let after = serde_json::to_value(sim.engine.view()).unwrap();
+    for key in ["incidents", "drain", "drains", "ledger"] {
+        assert_eq!(before[key], after[key], "{key}");
+    }
+    assert_eq!(sim.engine.cursors()["kernel_log"].seq, 2);
+}
+
+#[test]
+fn a_record_of_an_earlier_release_loads() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(95);
+    sim.pass(60);
+    let mut record: serde_json::Value = serde_json::from_str(sim.disk.as_deref().unwrap()).unwrap();
+    let mut drop = |path: &str, key: &str| {
+        let object = record.pointer_mut(path).unwrap().as_object_mut().unwrap();
+        assert!(object.remove(key).is_some(), "{path}/{key}");
+    };
+    for key in ["repeats", "judged", "bad", "overrides", "comment"] {
+        drop("", key);
+    }
+    for key in ["late", "ordered", "taken"] {
+        drop("/drain", key);
+    }
+    drop("/incidents/0", "began_ms");
+    sim.disk = Some(record.to_string().into());
+    sim.restart();
+    sim.pass(60);
+    assert_eq!(sim.drain_state(), "drained");
+    sim.verdict_154(Recovery::None);
+    assert_eq!((sim.slurm.drains, sim.slurm.undrains), (1, 1));
+    sim.disk = Some("{\"schema\":1}".into());
+    sim.restart();
+}
+
+#[test]
+fn a_record_of_a_later_release_is_refused() {
+    let sim = Sim::new(Mode::Drain);
+    let new = |json: &str| {
+        let engine = Engine::new(sim.policy(), BootId("b".to_owned()), Some(json), sim.now);
+        engine.map(drop).unwrap_err()
+    };
+    assert_eq!(new("{\"schema\": 3}"), RestoreError::Newer { found: 3, known: 2 });
+    assert!(matches!(new("{}"), RestoreError::Broken(_)));
+    assert!(matches!(
+        new("{\"schema\": 1, \"incidents\": 7}"),
+        RestoreError::Broken(_)
+    ));
+    assert!(matches!(new("\0\0\0"), RestoreError::Broken(_)));
+    assert!(matches!(new(""), RestoreError::Broken(_)));
+}
+
+#[test]
+fn a_record_of_the_first_release_keeps_its_conditions() {
+    let mut config = config(Mode::Drain);
+    config.gpu_addresses = vec![pci(GPU)];
+    let mut sim = Sim::with(config, None);
+    sim.remove_gpu(GPU);
+    sim.pass(60);
+    assert!(sim.slurm.is_drained());
+    let mut old: serde_json::Value = serde_json::from_str(sim.disk.as_deref().unwrap()).unwrap();
+    assert_eq!(old["bad"], serde_json::json!([GPU, "gres"]));
+    old.as_object_mut().unwrap().remove("memory");
+    for finding in old["incidents"][0]["findings"].as_array_mut().unwrap() {
+        assert!(finding.as_object_mut().unwrap().remove("key").is_some());
+    }
+    sim.disk = Some(old.to_string().into());
+    sim.restart();
+    sim.pass(600);
+    assert_eq!(sim.slurm.drains, 1);
+    sim.set_gpu(GPU, "nvidia", Some(true));
+    sim.pass(120);
+    assert!(!sim.slurm.is_drained());
+    assert!(
+        sim.incidents().iter().all(|i| i.ends_with(" cleared")),
+        "{:?}",
+        sim.incidents()
+    );
+}
+
+#[test]
+fn each_watcher_goes_on_where_it_was_itself() {
+    let mut sim = Sim::new(Mode::Observe);
+    sim.xid(79);
+    sim.xid(45);
+    let mut other = sim.event_of(EventBody::Overrun { lost: None });
+    other.seq = 1;
+    sim.input(Input::EventOf("other", &other));
+    // The same number was known of the kernel's log, and is now of the other too.
+    assert!(
+        sim.engine
+            .step(sim.now, Input::EventOf("other", &other))
+            .is_empty()
+    );
+    sim.pass(60);
+    sim.restart();
+    let cursors = sim.engine.cursors();
+    assert_eq!((cursors["kernel_log"].seq, cursors["other"].seq), (2, 1));
+}
+
+#[test]
+fn what_a_collector_notes_is_kept_over_a_restart_and_stored_once() {
+    let mut sim = Sim::new(Mode::Observe);
+    sim.input(Input::Notes("nvidia", "eight of them"));
+    sim.pass(60);
+    let stores = sim.stores;
+    sim.input(Input::Notes("nvidia", "eight of them"));
+    sim.pass(60);
+    assert_eq!(sim.stores, stores, "it is no news");
+    sim.restart();
+    assert_eq!(sim.engine.notes()["nvidia"], "eight of them");
+    sim.input(Input::Notes("nvidia", "seven of them"));
+    assert_eq!(sim.engine.notes()["nvidia"], "seven of them");
+}
+
+#[test]
+fn an_acknowledgement_names_every_watcher() {
+    let mut sim = Sim::new(Mode::Observe);
+    let mut other = sim.event_of(EventBody::Progress);
+    other.seq = 7;
+    sim.engine.step(sim.now, Input::EventOf("other", &other));
+    let event = sim.event_of(EventBody::Xid(xid_of(79)));
+    let effects = sim.engine.step(sim.now, Input::Event(&event));
+    let acknowledged: Vec<(&str, u64)> = effects
+        .iter()
+        .filter_map(|e| match e {
+            Effect::Acknowledge(name, cursor) => Some((name.as_str(), cursor.seq)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(acknowledged, [("kernel_log", event.seq), ("other", 7)]);
+}
+
+#[test]
+fn a_record_of_the_first_form_has_the_kernel_logs_cursor() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(95);
+    sim.pass(60);
+    let mut record: serde_json::Value = serde_json::from_str(sim.disk.as_deref().unwrap()).unwrap();
+    let object = record.as_object_mut().unwrap();
+    let cursors = object.remove("cursors").unwrap();
+    object.insert("cursor".to_owned(), cursors["kernel_log"].clone());
+    object.insert("schema".to_owned(), 1.into());
+    sim.disk = Some(record.to_string().into());
+    sim.restart();
+    assert_eq!(sim.engine.cursors()["kernel_log"].seq, 1);
+    sim.pass(60);
+    sim.xid(13);
+    sim.pass(60);
+    let record: serde_json::Value = serde_json::from_str(sim.disk.as_deref().unwrap()).unwrap();
+    assert_eq!(record["schema"], 2);
+    assert_eq!(record.get("cursor"), None);
+}

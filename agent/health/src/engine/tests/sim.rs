@@ -1,0 +1,425 @@
+//! A node, a disk and a slurmctld that are just large enough to close the loop around the engine.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use collectors::event::{Recovery, Xid};
+use collectors::{BootId, Event, EventBody, PciAddress};
+
+use crate::engine::Engine;
+use crate::policy::Policy;
+use crate::settings::Settings;
+use crate::{Effect, Input, Mode, Now, Order, OrderVerb};
+use model::scheduler::{Action, ActionId, IncidentId, Outcome};
+
+use super::host::{Host, snapshot};
+use super::slurm::Slurm;
+pub(super) use super::slurm::Trouble;
+
+pub(super) const GPU: &str = "0000:3b:00.0";
+pub(super) const GPU2: &str = "0000:5e:00.0";
+
+pub(super) fn pci(text: &str) -> PciAddress {
+    PciAddress::parse(text).unwrap()
+}
+
+pub(super) fn config(mode: Mode) -> Settings {
+    Settings {
+        mode,
+        ..Settings::default()
+    }
+}
+
+pub(super) fn xid_of(code: u32) -> Xid {
+    Xid {
+        pci: pci(GPU),
+        code,
+        ..Xid::default()
+    }
+}
+
+pub(super) struct Sim {
+    pub(super) engine: Engine,
+    pub(super) config: Settings,
+    pub(super) overlay: Option<String>,
+    pub(super) slurm: Slurm,
+    pub(super) host: Host,
+    pub(super) boot: u32,
+    pub(super) now: Now,
+    pub(super) seq: u64,
+    /// The last record that reached the disk.
+    pub(super) disk: Option<Arc<str>>,
+    pub(super) disk_works: bool,
+    pub(super) acknowledged: u64,
+    pub(super) answers: Vec<Result<String, String>>,
+    /// Every id ever given, with the serial order of its first sight.
+    pub(super) ids: BTreeMap<String, (i64, String)>,
+    twice: Vec<String>,
+    /// Die before the effect of this number.
+    pub(super) die_before: Option<usize>,
+    pub(super) effects: usize,
+    pub(super) looks: u32,
+    /// Stores asked for.
+    pub(super) stores: u32,
+    /// Acts asked for.
+    pub(super) acts: u32,
+    /// The log of this boot was told to its end in this run.
+    log_told: bool,
+    /// The last snapshot said that it cannot be read.
+    log_blind: bool,
+    /// A person has cleared something since the last drain.
+    ordered: bool,
+}
+
+impl Sim {
+    pub(super) fn new(mode: Mode) -> Self {
+        Self::with(config(mode), None)
+    }
+
+    pub(super) fn with(config: Settings, overlay: Option<&str>) -> Self {
+        let now = Now {
+            boottime: Duration::from_secs(100),
+            wall: 1_700_000_000,
+        };
+        let policy = Policy::new(&config, overlay).unwrap();
+        let engine = Engine::new(policy, BootId("boot-0".to_owned()), None, now).unwrap();
+        let mut sim = Self {
+            engine,
+            config,
+            overlay: overlay.map(str::to_owned),
+            slurm: Slurm::new(),
+            host: Host {
+                gpus: vec![
+                    (GPU.to_owned(), "nvidia", Some(true)),
+                    (GPU2.to_owned(), "nvidia", Some(true)),
+                ],
+                readable: true,
+                edac: Some(0),
+                kernel_log: true,
+                ports: Vec::new(),
+                links: Vec::new(),
+                networks: Vec::new(),
+                driven: Vec::new(),
+                jobs: Vec::new(),
+                tasks: Vec::new(),
+            },
+            boot: 0,
+            now,
+            seq: 0,
+            disk: None,
+            disk_works: true,
+            acknowledged: 0,
+            answers: Vec::new(),
+            ids: BTreeMap::new(),
+            twice: Vec::new(),
+            die_before: None,
+            effects: 0,
+            looks: 0,
+            stores: 0,
+            acts: 0,
+            log_told: false,
+            log_blind: false,
+            ordered: false,
+        };
+        sim.tick();
+        sim.log_is_read();
+        sim
+    }
+
+    pub(super) fn policy(&self) -> Policy {
+        Policy::new(&self.config, self.overlay.as_deref()).unwrap()
+    }
+
+    pub(super) fn boot_id(&self) -> BootId {
+        BootId(format!("boot-{}", self.boot))
+    }
+
+    pub(super) fn input(&mut self, input: Input<'_>) {
+        let effects = self.engine.step(self.now, input);
+        self.run(effects);
+    }
+
+    pub(super) fn reload(&mut self) {
+        let effects = self.engine.set_policy(self.now, self.policy());
+        self.run(effects);
+    }
+
+    /// Carries effects out, and what follows from them.
+    pub(super) fn run(&mut self, effects: Vec<Effect>) {
+        check_order(&effects);
+        let mut queue: VecDeque<Effect> = effects.into();
+        while let Some(effect) = queue.pop_front() {
+            self.effects += 1;
+            if self.die_before == Some(self.effects) {
+                self.die_before = None;
+                self.restart();
+                return;
+            }
+            let more = match effect {
+                Effect::Store(record) => {
+                    self.stores += 1;
+                    if self.disk_works {
+                        self.disk = Some(Arc::clone(&record.json));
+                    }
+                    self.engine
+                        .step(self.now, Input::Stored(record.number, self.disk_works))
+                }
+                Effect::Acknowledge(_, cursor) => {
+                    self.acknowledged = cursor.seq;
+                    Vec::new()
+                }
+                Effect::Look(_) => {
+                    self.looks += 1;
+                    let seen = self.slurm.look();
+                    self.engine.step(self.now, Input::Scheduler(seen.as_ref()))
+                }
+                Effect::Act(id, action) => {
+                    self.acts += 1;
+                    assert!(self.may_act(&action), "{action:?} in {:?}", self.config.mode);
+                    if let Action::Undrain { incident } = &action {
+                        self.assert_proven(incident);
+                        assert!(
+                            (self.log_told && !self.log_blind) || self.ordered,
+                            "lifted without the kernel's log"
+                        );
+                    }
+                    if let Action::Drain { .. } = &action {
+                        self.ordered = false;
+                    }
+                    let outcome = self.slurm.act(&action);
+                    self.done(id, &outcome)
+                }
+                Effect::Answer(answer) => {
+                    self.answers.push(answer);
+                    Vec::new()
+                }
+                Effect::Publish(verdict) => {
+                    assert!(verdict.valid_until_ms > verdict.at_ms);
+                    Vec::new()
+                }
+            };
+            check_order(&more);
+            queue.extend(more);
+        }
+        for incident in self.engine.view().incidents {
+            assert!(IncidentId::parse(&incident.id).is_some());
+            let what = (incident.since, incident.subject);
+            let known = self
+                .ids
+                .entry(incident.id.clone())
+                .or_insert_with(|| what.clone());
+            if *known != what {
+                self.twice.push(incident.id);
+            }
+        }
+    }
+
+    /// Ids under which two different incidents were shown.
+    pub(super) fn ids_given_twice(&self) -> &[String] {
+        &self.twice
+    }
+
+    fn done(&mut self, id: ActionId, outcome: &Outcome) -> Vec<Effect> {
+        self.engine.step(self.now, Input::Done(id, outcome))
+    }
+
+    fn may_act(&self, action: &Action) -> bool {
+        match action {
+            Action::Drain { .. } => self.config.mode == Mode::Drain,
+            Action::Comment { .. } => self.config.mode >= Mode::Comment,
+            Action::Undrain { .. } | Action::Uncomment { .. } => true,
+        }
+    }
+
+    /// A lift is only asked for where the disk holds the drain of that incident.
+    fn assert_proven(&self, incident: &IncidentId) {
+        let json = self.disk.as_deref().unwrap_or("null");
+        let disk: serde_json::Value = serde_json::from_str(json).unwrap();
+        assert_eq!(disk["drain"]["incident"], incident.0.as_str());
+        assert_eq!(disk["drain"]["unrecorded"], false);
+    }
+
+    /// The daemon dies and starts again from what is on the disk.
+    pub(super) fn restart(&mut self) {
+        self.restart_unread();
+        self.log_is_read();
+    }
+
+    /// The same, and the watcher has not told anything yet.
+    pub(super) fn restart_unread(&mut self) {
+        (self.log_told, self.log_blind) = (false, false);
+        self.engine = self.engine_of_disk();
+        self.tick();
+    }
+
+    pub(super) fn engine_of_disk(&self) -> Engine {
+        Engine::new(self.policy(), self.boot_id(), self.disk.as_deref(), self.now).unwrap()
+    }
+
+    /// The node reboots. Boot time begins anew.
+    pub(super) fn reboot(&mut self) {
+        self.reboot_unread();
+        self.log_is_read();
+    }
+
+    pub(super) fn reboot_unread(&mut self) {
+        self.boot += 1;
+        self.seq = 0;
+        self.now.boottime = Duration::from_secs(30);
+        self.now.wall += 300;
+        self.restart_unread();
+    }
+
+    /// The watcher has read everything that the log held.
+    pub(super) fn log_is_read(&mut self) {
+        if self.host.kernel_log {
+            self.log_told = true;
+            let end = self.end_of_log();
+            self.input(Input::Event(&end));
+        }
+    }
+
+    /// What the watcher says at the end of what the log held, where nothing was in it.
+    pub(super) fn end_of_log(&mut self) -> Event {
+        let mut end = self.event_of(EventBody::Progress);
+        self.seq -= 1;
+        (end.seq, end.count) = (self.seq, 0);
+        end
+    }
+
+    pub(super) fn wipe(&mut self) {
+        self.disk = None;
+        self.now.wall += 1;
+        self.restart();
+    }
+
+    pub(super) fn tick(&mut self) {
+        self.input(Input::Tick);
+    }
+
+    /// Lets time pass, with a snapshot every 15 s and a tick at every deadline.
+    pub(super) fn pass(&mut self, seconds: u64) {
+        let end = self.now.boottime + Duration::from_secs(seconds);
+        let mut snapshot = self.now.boottime + Duration::from_secs(15);
+        while self.now.boottime < end {
+            let deadline = self.engine.next_deadline().unwrap_or(end);
+            assert!(deadline > self.now.boottime, "a deadline that is always due");
+            let next = deadline.min(snapshot).min(end);
+            self.sleep_until(next);
+            if next == snapshot {
+                snapshot += Duration::from_secs(15);
+                self.snapshot();
+            } else {
+                self.tick();
+            }
+        }
+    }
+
+    pub(super) fn sleep_until(&mut self, next: Duration) {
+        let gone = next.saturating_sub(self.now.boottime);
+        self.now.boottime = next;
+        self.now.wall += i64::try_from(gone.as_secs()).unwrap();
+    }
+
+    pub(super) fn event_of(&mut self, body: EventBody) -> Event {
+        self.seq += 1;
+        Event {
+            boot: self.boot_id(),
+            seq: self.seq,
+            at_us: u64::try_from(self.now.boottime.as_micros()).unwrap(),
+            history: false,
+            count: 1,
+            text: format!("line {}", self.seq),
+            body,
+        }
+    }
+
+    pub(super) fn event(&mut self, body: EventBody) {
+        let event = self.event_of(body);
+        self.input(Input::Event(&event));
+    }
+
+    pub(super) fn history(&mut self, body: EventBody) {
+        let mut event = self.event_of(body);
+        event.history = true;
+        self.input(Input::Event(&event));
+    }
+
+    pub(super) fn xid(&mut self, code: u32) {
+        self.event(EventBody::Xid(xid_of(code)));
+    }
+
+    pub(super) fn verdict_154(&mut self, recovery: Recovery) {
+        let mut xid = xid_of(154);
+        xid.recovery = Some(recovery);
+        self.event(EventBody::Xid(xid));
+    }
+
+    pub(super) fn snapshot(&mut self) {
+        self.log_blind = !self.host.kernel_log;
+        let snapshot = snapshot(&self.host, self.now.boottime);
+        self.input(Input::Snapshot(&snapshot));
+    }
+
+    pub(super) fn order(&mut self, verb: OrderVerb, id: &str) -> Result<String, String> {
+        self.try_order(verb, id);
+        self.answers.pop().unwrap()
+    }
+
+    pub(super) fn try_order(&mut self, verb: OrderVerb, id: &str) {
+        self.ordered |= verb == OrderVerb::Clear;
+        self.input(Input::Operator(Order {
+            verb,
+            incident: IncidentId(id.to_owned()),
+            reason: "replaced".to_owned(),
+            by: "bob".to_owned(),
+        }));
+    }
+
+    pub(super) fn drain_state(&self) -> String {
+        self.engine.view().drain.state
+    }
+
+    /// `detail state` of every incident.
+    pub(super) fn incidents(&self) -> Vec<String> {
+        let view = self.engine.view();
+        view.incidents
+            .iter()
+            .map(|i| format!("{} {}", i.detail, i.state))
+            .collect()
+    }
+
+    /// Whether there is such a finding, and whether it has ended.
+    pub(super) fn says(&self, detail: &str, ended: bool) -> bool {
+        let mut all = self.engine.book.incidents.iter().flat_map(|i| &i.findings);
+        all.any(|seen| seen.detail == detail && seen.resolved.is_some() == ended)
+    }
+
+    pub(super) fn set_gpu(&mut self, address: &str, driver: &'static str, responding: Option<bool>) {
+        self.remove_gpu(address);
+        self.host.gpus.push((address.to_owned(), driver, responding));
+    }
+
+    pub(super) fn remove_gpu(&mut self, address: &str) {
+        self.host.gpus.retain(|g| g.0 != address);
+    }
+}
+
+/// A drain or an undrain comes after a store in the same effects.
+fn check_order(effects: &[Effect]) {
+    let mut stored = false;
+    for effect in effects {
+        match effect {
+            Effect::Store(record) => {
+                stored = true;
+                let value: serde_json::Value = serde_json::from_str(&record.json).unwrap();
+                assert_eq!(value["schema"], 2);
+            }
+            Effect::Act(_, Action::Drain { .. } | Action::Undrain { .. }) | Effect::Acknowledge(..) => {
+                assert!(stored, "{effects:?}");
+            }
+            _ => {}
+        }
+    }
+}

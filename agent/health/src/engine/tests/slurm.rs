@@ -1,0 +1,175 @@
+//! slurmctld with one node, and the parent in front of it.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use model::scheduler::{Action, LookError, NodeReason, NodeState, Outcome, Permission};
+use slurm::describe;
+use slurm::state::{Base, Flag, Node};
+
+/// How the next act or look comes out, where not as it should.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// The act happens, and the answer says that it is not known.
+    TimeoutDone,
+    /// The act happens when [`Slurm::catch_up`] is called, and the answer says that it is not known.
+    TimeoutLate,
+    /// The act does not happen, and the answer says that it is not known.
+    TimeoutLost,
+    Failed,
+    NotOurs,
+}
+
+/// slurmctld's view of the one node, with the parent's rules about what may be written.
+#[derive(Debug)]
+pub(super) struct Slurm {
+    pub(super) flags: BTreeSet<Flag>,
+    pub(super) base: Base,
+    pub(super) reason: Option<String>,
+    pub(super) user: String,
+    pub(super) gres: String,
+    pub(super) here: bool,
+    pub(super) readable: bool,
+    pub(super) trouble: VecDeque<Trouble>,
+    late: Vec<Action>,
+    pub(super) comment: Option<String>,
+    pub(super) drains: u32,
+    pub(super) undrains: u32,
+}
+
+impl Slurm {
+    pub(super) fn new() -> Self {
+        Self {
+            flags: BTreeSet::new(),
+            base: Base::Idle,
+            reason: None,
+            user: "root".to_owned(),
+            gres: "gpu:h100:2".to_owned(),
+            here: true,
+            readable: true,
+            trouble: VecDeque::new(),
+            late: Vec::new(),
+            comment: None,
+            drains: 0,
+            undrains: 0,
+        }
+    }
+
+    pub(super) fn is_drained(&self) -> bool {
+        self.flags.contains(&Flag::Drain)
+    }
+
+    pub(super) fn admin_drains(&mut self, reason: &str) {
+        self.flags.insert(Flag::Drain);
+        self.reason = Some(reason.to_owned());
+        self.user = "bob".to_owned();
+    }
+
+    pub(super) fn admin_resumes(&mut self) {
+        self.flags.remove(&Flag::Drain);
+        // 24.11 keeps printing the old reason.
+    }
+
+    pub(super) fn node(&self) -> NodeState {
+        describe(&self.shown())
+    }
+
+    fn shown(&self) -> Node {
+        Node {
+            name: "n0".to_owned(),
+            hostname: "n0".to_owned(),
+            base: self.base,
+            flags: self.flags.clone(),
+            unknown_words: Vec::new(),
+            reason: self.reason.clone().map(|text| NodeReason {
+                text,
+                user: self.user.clone(),
+                at: Some(1_700_000_000),
+            }),
+            comment: self.comment.clone(),
+            extra: None,
+            boot_time: None,
+            slurmd_start_time: None,
+            gres: self.gres.clone(),
+        }
+    }
+
+    pub(super) fn look(&self) -> Result<NodeState, LookError> {
+        if !self.here {
+            return Err(LookError::NotHere("no slurmd".to_owned()));
+        }
+        if !self.readable {
+            return Err(LookError::Failed("scontrol hung".to_owned()));
+        }
+        Ok(self.node())
+    }
+
+    pub(super) fn act(&mut self, action: &Action) -> Outcome {
+        if !self.here {
+            return Outcome::NotOurs("no slurmd".to_owned());
+        }
+        if !self.readable {
+            return Outcome::Failed("scontrol hung".to_owned());
+        }
+        match self.trouble.pop_front() {
+            Some(Trouble::Failed) => return Outcome::Failed("refused".to_owned()),
+            Some(Trouble::NotOurs) => return Outcome::NotOurs("other boot time".to_owned()),
+            Some(Trouble::TimeoutLate) => {
+                self.late.push(action.clone());
+                return Outcome::Unknown("timed out".to_owned());
+            }
+            Some(Trouble::TimeoutLost) => return Outcome::Unknown("timed out".to_owned()),
+            Some(Trouble::TimeoutDone) => {
+                self.write(action);
+                return Outcome::Unknown("timed out".to_owned());
+            }
+            None => {}
+        }
+        self.write(action)
+    }
+
+    /// What lay in slurmctld's queue happens, without anybody looking before.
+    pub(super) fn catch_up(&mut self) {
+        for action in std::mem::take(&mut self.late) {
+            match action {
+                Action::Drain { reason, .. } => {
+                    self.flags.insert(Flag::Drain);
+                    self.reason = Some(reason.as_str().to_owned());
+                    self.user = "root".to_owned();
+                    self.drains += 1;
+                }
+                Action::Undrain { .. } => {
+                    self.flags.remove(&Flag::Drain);
+                    self.undrains += 1;
+                }
+                Action::Comment { .. } | Action::Uncomment { .. } => {}
+            }
+        }
+    }
+
+    fn write(&mut self, action: &Action) -> Outcome {
+        let node = self.shown();
+        let shown = describe(&node);
+        let verdict = slurm::action::permission(action, &node, &shown);
+        match verdict {
+            Permission::Allowed => {}
+            Permission::Already => return Outcome::Already(shown),
+            Permission::Foreign => return Outcome::Foreign(shown),
+            Permission::Withheld(word) => return Outcome::Withheld(word, shown),
+        }
+        match action {
+            Action::Drain { reason, .. } => {
+                self.flags.insert(Flag::Drain);
+                self.reason = Some(reason.as_str().to_owned());
+                self.user = "root".to_owned();
+                self.drains += 1;
+            }
+            Action::Undrain { .. } => {
+                self.flags.remove(&Flag::Drain);
+                self.undrains += 1;
+            }
+            Action::Comment { text, .. } => self.comment = Some(text.as_str().to_owned()),
+            Action::Uncomment { .. } => self.comment = None,
+        }
+        Outcome::Done(self.node())
+    }
+}

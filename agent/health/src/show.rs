@@ -1,0 +1,125 @@
+//! The engine's state for people.
+
+use super::book::Book;
+use super::drain::State as DrainState;
+use super::engine::{could, mode_of};
+use super::finding;
+use super::incident::{Incident, Seen, Status};
+use super::policy::Policy;
+use super::record::State;
+use super::verdict::Verdict;
+use super::view::{DrainView, FindingView, IncidentView, View};
+use model::derive::affinity::Affinity;
+
+/// What is shown.
+pub(super) struct Shown<'a> {
+    pub policy: &'a Policy,
+    pub state: &'a State,
+    pub book: &'a Book,
+    pub verdict: Verdict,
+    pub affinity: &'a [Affinity],
+}
+
+/// An incident in one line: `xid79 gpu GPU-... act=reboot id=...`.
+pub(super) fn line(incident: &Incident) -> String {
+    let detail = incident.root().map_or("", |r| r.detail.as_str());
+    format!(
+        "{detail} {} act={} id={}",
+        incident.subject,
+        incident.remedy().word(),
+        incident.id
+    )
+}
+
+/// Everything.
+pub(super) fn view(shown: &Shown<'_>) -> View {
+    let order = |i: &&Incident| match i.status {
+        Status::Open => 0,
+        Status::Overridden => 1,
+        Status::Cleared => 2,
+    };
+    let mut incidents: Vec<&Incident> = shown.book.incidents.iter().collect();
+    // The latest closed one first; the others in the order in which they began.
+    incidents.sort_by_key(|i| (order(i), std::cmp::Reverse(i.closed)));
+    let pairs = |map: &std::collections::BTreeMap<String, u64>| {
+        map.iter().map(|(check, count)| (check.clone(), *count)).collect()
+    };
+    View {
+        verdict: shown.verdict.clone(),
+        incidents: incidents.into_iter().map(|i| incident(shown.policy, i)).collect(),
+        drain: drain(shown.state),
+        would_drain: pairs(&shown.state.would_drain),
+        drains: pairs(&shown.state.drains),
+        undrains: shown.state.undrains,
+        overrides: shown.state.overrides,
+        ledger: shown.state.ledger.clone(),
+        affinity: shown.affinity.to_vec(),
+    }
+}
+
+fn incident(policy: &Policy, incident: &Incident) -> IncidentView {
+    let root = incident.root();
+    let check = root.map(|r| r.check.clone()).unwrap_or_default();
+    IncidentView {
+        id: incident.id.0.clone(),
+        state: incident.status.word().to_owned(),
+        subject: incident.subject.to_string(),
+        subject_kind: incident.subject.kind.word().to_owned(),
+        subject_name: incident.subject.name.clone(),
+        pci: incident.pci.as_ref().map_or(String::new(), |pci| pci.0.clone()),
+        mode: mode_of(policy, incident).unwrap_or_else(|| policy.effective(&check)),
+        could: could(policy, incident).unwrap_or_else(|| policy.at_most(&check)),
+        check,
+        detail: root.map(|r| r.detail.clone()).unwrap_or_default(),
+        act: incident.remedy().word().to_owned(),
+        drains: incident.drains(),
+        since: incident.opened,
+        closed: incident.closed,
+        clears: incident
+            .closed_why
+            .clone()
+            .unwrap_or_else(|| will_clear(incident)),
+        findings: incident.findings.iter().map(finding).collect(),
+        history: incident.history.clone(),
+        ack: incident
+            .ack
+            .as_ref()
+            .map(|a| (a.by.clone(), a.at, a.reason.clone())),
+    }
+}
+
+fn finding(seen: &Seen) -> FindingView {
+    FindingView {
+        check: seen.check.clone(),
+        detail: seen.detail.clone(),
+        count: seen.count,
+        first: seen.first,
+        last: seen.last,
+        evidence: seen.evidence.clone(),
+        jobs: seen.jobs.clone(),
+    }
+}
+
+/// How an open incident ends, in one line.
+fn will_clear(incident: &Incident) -> String {
+    let mut parts: Vec<String> = incident
+        .findings
+        .iter()
+        .filter(|s| s.stands() || ((!incident.drains() || s.key.is_some()) && s.resolved.is_none()))
+        .map(|s| format!("{}: {}", s.detail, finding::ends(&s.clears, &s.needs)))
+        .collect();
+    parts.dedup();
+    parts.join("; ")
+}
+
+fn drain(state: &State) -> DrainView {
+    let drain = &state.drain;
+    DrainView {
+        state: drain.state.word().to_owned(),
+        why: drain.why.clone(),
+        incident: drain.incident.as_ref().map(|i| i.0.clone()),
+        reason: drain.reason.clone(),
+        since: drain.since,
+        recorded: drain.state != DrainState::None && drain.is_recorded(),
+    }
+}

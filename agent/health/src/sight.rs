@@ -1,0 +1,78 @@
+//! Whether enough of the node was seen to call it healthy.
+
+use std::time::Duration;
+
+use model::snapshot::{CollectorState, Presence, Snapshot};
+
+/// A snapshot older than this says nothing about now.
+const MAX_AGE: Duration = Duration::from_secs(60);
+/// The collectors that the verdict rests on.
+const NEEDED: [&str; 2] = [LOG, "host"];
+const LOG: &str = "kernel_log";
+
+/// What the last snapshot could see.
+#[derive(Debug, Default)]
+pub(super) struct Sight {
+    at: Option<Duration>,
+    blind: Option<String>,
+    log: Option<bool>,
+    bus_read_at: Option<Duration>,
+}
+
+impl Sight {
+    /// Takes a snapshot. Says whether its reading of the PCI bus is a new one.
+    pub(super) fn take(&mut self, snapshot: &Snapshot, bus_read_at: Option<Duration>) -> bool {
+        self.at = Some(snapshot.at);
+        self.blind = NEEDED.iter().find_map(|name| {
+            let Some(collector) = snapshot.collector(name) else {
+                return Some(format!("{name}: no such collector"));
+            };
+            blind(collector, snapshot.at).map(|why| format!("{name}: {why}"))
+        });
+        self.log = match snapshot.collector(LOG) {
+            Some(log) if log.presence == Presence::NotHere => None,
+            log => Some(log.is_some_and(|log| blind(log, snapshot.at).is_none())),
+        };
+        // No reading at all is one, too: it interrupts what ran.
+        let is_new = bus_read_at.is_none() || bus_read_at != self.bus_read_at;
+        self.bus_read_at = bus_read_at;
+        is_new
+    }
+
+    /// Whether the kernel's log was being read as of the last snapshot. `None`: the node has none.
+    pub(super) const fn log(&self) -> Option<bool> {
+        self.log
+    }
+
+    /// Why the node's health is not known, where it is not.
+    pub(super) fn unknown(&self, now: Duration) -> Option<String> {
+        match self.at {
+            None => Some("nothing was read yet".to_owned()),
+            Some(at) if now.saturating_sub(at) > MAX_AGE => {
+                Some(format!("nothing was read for {} s", MAX_AGE.as_secs()))
+            }
+            Some(_) => self.blind.clone(),
+        }
+    }
+}
+
+/// Why a collector saw nothing.
+fn blind(collector: &CollectorState, at: Duration) -> Option<String> {
+    match &collector.presence {
+        Presence::Unknown => Some("nothing was read yet".to_owned()),
+        Presence::Failed(_, text) => Some(text.clone()),
+        Presence::NotHere => None,
+        Presence::Open => {
+            match &collector.watcher {
+                Some(Err((_, text))) => return Some(text.clone()),
+                None if collector.spec.name == LOG => return Some("it is not watched yet".to_owned()),
+                Some(Ok(())) | None => {}
+            }
+            if collector.up(at) == Some(true) {
+                return None;
+            }
+            let failed = collector.devices.iter().find_map(|d| d.error.as_ref());
+            Some(failed.map_or_else(|| "a reading is late".to_owned(), |(_, text)| text.clone()))
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! Which run of a job had a GPU at a moment. It rests on the rules of Slurm's own device programs alone, and is known only
+//! while those of every job on the node are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use collectors::gpu::metrics as gpu;
+use collectors::slurm::metrics::{JOB_INFO, JOB_START};
+use serde::{Deserialize, Serialize};
+
+use super::jobs::{Jobs, device};
+use super::owners::{Evidence, Owner};
+use crate::snapshot::{Sample, Snapshot};
+
+/// When a job began is told to the second at best.
+const ROUGH: Duration = Duration::from_secs(2);
+/// What happened while nobody looked for longer is not known.
+const BLIND: Duration = Duration::from_secs(120);
+/// A list of jobs may be so old where nothing is in it.
+const FRESH: Duration = Duration::from_secs(5);
+/// Runs that have ended are remembered for so long.
+const KEPT: Duration = Duration::from_secs(3600);
+/// And no more than so many.
+const MOST: usize = 512;
+/// Two beginnings of one job that are no further apart are of one run (seconds).
+const SAME: u64 = 5;
+
+/// One run of a job on this node. A job that was requeued runs again under its old number.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Run {
+    /// The job's number.
+    pub job: String,
+    /// When it began, as a Unix time in seconds.
+    pub start: i64,
+    /// What its cgroup is called, apart from every other of this boot.
+    pub cgroup: String,
+}
+
+impl Run {
+    /// Whether both are one: the beginning may be told anew, by other means, after a restart.
+    pub fn is(&self, other: &Self) -> bool {
+        self.job == other.job && (self.cgroup == other.cgroup || self.start.abs_diff(other.start) <= SAME)
+    }
+}
+
+/// What a run has of a GPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// The `gpu_instance` labels of its parts; one empty label for the whole.
+    pub instances: Vec<String>,
+    /// Whether it was seen to use the whole of it, which nobody shares.
+    pub used: bool,
+}
+
+/// A run, whose it is, and what it has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tenant {
+    /// The run.
+    pub run: Run,
+    /// The job's user as it is shown; empty where that is not known, or hidden.
+    pub user: String,
+    /// The number that was submitted: that of the array or of the heterogeneous job, where it is part of one.
+    pub submission: String,
+    /// By `gpu` label.
+    pub gpus: BTreeMap<String, Held>,
+}
+
+/// The tenants of the node's GPUs at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Look {
+    /// When, as time since boot.
+    pub at: Duration,
+    /// Each with when it may have begun, as time since boot.
+    pub tenants: Vec<(Duration, Tenant)>,
+}
+
+impl Look {
+    /// What a snapshot shows, with its owners. `None`: not of every job is it known which devices it may use, and when it
+    /// began.
+    pub fn of(snapshot: &Snapshot, owners: &[Owner], wall: i64) -> Option<Self> {
+        let jobs = Jobs::of(snapshot);
+        if !jobs.all_known() {
+            return None;
+        }
+        let slurm = snapshot.collector("slurm")?;
+        let first = slurm.devices.iter().map(|d| d.at).min();
+        let mut look = Self {
+            // What is not among the readings was not there when the first of them was made.
+            at: first.unwrap_or(snapshot.at.saturating_sub(FRESH)),
+            tenants: Vec::new(),
+        };
+        let mut all: BTreeMap<String, Tenant> = BTreeMap::new();
+        for sample in slurm.samples(snapshot.at).filter(|s| s.metric == &JOB_INFO) {
+            let tenant = tenant(&sample)?;
+            all.insert(tenant.run.job.clone(), tenant);
+        }
+        for sample in slurm.samples(snapshot.at).filter(|s| s.metric == &JOB_START) {
+            if let Some(tenant) = sample.label("jobid").and_then(|job| all.get_mut(job)) {
+                tenant.run.start = seconds(sample.as_f64())?;
+            }
+        }
+        let busy = Busy::of(snapshot);
+        for owner in owners.iter().filter(|o| o.evidence == Evidence::DeviceProgram) {
+            let held = all
+                .get_mut(&owner.job)?
+                .gpus
+                .entry(owner.gpu.clone())
+                .or_default();
+            held.instances.push(owner.gpu_instance.clone());
+            held.used = busy.is_used_alone(owner);
+        }
+        for (job, tenant) in all {
+            let devices = jobs.devices.get(job.as_str()).into_iter().flatten();
+            let minors: BTreeSet<&str> = devices.filter_map(|name| Some(device(name)?.0)).collect();
+            // A GPU of its own that no driver shows now is still its.
+            let is_whole = minors.len() == tenant.gpus.len() && tenant.run.start > 0;
+            if !minors.is_empty() && !is_whole {
+                return None;
+            }
+            if minors.is_empty() {
+                continue;
+            }
+            let age = u64::try_from(wall.saturating_sub(tenant.run.start)).unwrap_or(0);
+            let began = snapshot.at.saturating_sub(Duration::from_secs(age) + ROUGH);
+            look.tenants.push((began, tenant));
+        }
+        Some(look)
+    }
+}
+
+fn tenant(info: &Sample<'_>) -> Option<Tenant> {
+    let label = |name: &str| info.label(name).unwrap_or_default();
+    let job = info.label("jobid")?;
+    let parts = [label("array_job"), label("het_job"), job];
+    Some(Tenant {
+        run: Run {
+            job: job.to_owned(),
+            start: 0,
+            cgroup: info.subject.name.clone(),
+        },
+        user: label("user").to_owned(),
+        submission: parts.into_iter().find(|number| !number.is_empty())?.to_owned(),
+        gpus: BTreeMap::new(),
+    })
+}
+
+/// A time as whole seconds, where it is one of this century or so.
+#[expect(clippy::cast_possible_truncation, reason = "in range, checked")]
+fn seconds(time: f64) -> Option<i64> {
+    (1.0..1e11).contains(&time).then_some(time as i64)
+}
+
+/// The GPUs on which something computes.
+struct Busy<'a>(Vec<&'a str>);
+
+impl<'a> Busy<'a> {
+    fn of(snapshot: &'a Snapshot) -> Self {
+        let is_use = |s: &Sample<'_>| {
+            (s.metric == &gpu::PROCESSES || s.metric == &gpu::UTILIZATION) && s.as_f64() > 0.0
+        };
+        let nvidia = snapshot.collector("nvidia").into_iter();
+        let samples = nvidia.flat_map(|c| c.samples(snapshot.at)).filter(is_use);
+        Self(samples.filter_map(|s| Some(s.labels.first()?.as_str())).collect())
+    }
+
+    fn is_used_alone(&self, owner: &Owner) -> bool {
+        owner.gpu_instance.is_empty() && owner.share >= 1.0 && self.0.contains(&owner.gpu.as_str())
+    }
+}
+
+/// Whose a GPU was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose<'a> {
+    /// This run's, which had it or a part of it, and no other did.
+    One(&'a Tenant),
+    /// Not known: nobody's, or one of several.
+    Unknown,
+    /// To be known after the next look.
+    Later,
+}
+
+#[derive(Clone, Debug)]
+struct Known {
+    tenant: Tenant,
+    /// It had nothing before.
+    from: Duration,
+    /// It had nothing afterwards. `None`: it is there.
+    until: Option<Duration>,
+}
+
+/// The runs that had GPUs of late. Nothing of it outlives the process: who came and went while nobody looked is not known.
+#[derive(Clone, Debug, Default)]
+pub struct Runs {
+    /// Since when all that came and went was seen.
+    since: Option<Duration>,
+    /// The last look.
+    last: Option<Duration>,
+    /// By the name of the cgroup.
+    known: BTreeMap<String, Known>,
+}
+
+impl Runs {
+    /// Somebody has looked.
+    pub fn look(&mut self, look: Look) {
+        let Look { at, tenants } = look;
+        if self.last.is_some_and(|last| at < last) {
+            return;
+        }
+        if self.last.is_none_or(|last| at.saturating_sub(last) > BLIND) {
+            self.since = Some(at);
+        }
+        let before = self.last.replace(at).unwrap_or_default();
+        for known in self.known.values_mut() {
+            let cgroup = &known.tenant.run.cgroup;
+            if known.until.is_none() && !tenants.iter().any(|(_, t)| t.run.cgroup == *cgroup) {
+                known.until = Some(at);
+            }
+        }
+        for (began, mut tenant) in tenants {
+            let from = before.max(began).min(at);
+            match self.known.get_mut(&tenant.run.cgroup) {
+                // A reading from before it left.
+                Some(known) if known.until.is_some_and(|until| at <= until) => {}
+                Some(known) => {
+                    for (gpu, held) in &mut tenant.gpus {
+                        held.used |= known.tenant.gpus.get(gpu).is_some_and(|h| h.used);
+                    }
+                    tenant.run = known.tenant.run.clone();
+                    (known.tenant, known.until) = (tenant, None);
+                }
+                None => {
+                    let cgroup = tenant.run.cgroup.clone();
+                    let until = None;
+                    self.known.insert(cgroup, Known { tenant, from, until });
+                }
+            }
+        }
+        self.forget(at);
+    }
+
+    /// The kernel tells that a job has left.
+    pub fn left(&mut self, job: &str, at: Duration) {
+        let its = self.known.values_mut().filter(|k| k.tenant.run.job == job);
+        for known in its {
+            known.until.get_or_insert(at);
+        }
+    }
+
+    /// Whose a GPU, or that numbered GPU instance of it, was at some moment from `from` to `to`.
+    pub fn whose(&self, gpu: &str, instance: Option<u32>, from: Duration, to: Duration) -> Whose<'_> {
+        if self.since.is_some_and(|since| from < since) {
+            return Whose::Unknown;
+        }
+        if self.last.is_none_or(|last| last < to) {
+            return Whose::Later;
+        }
+        let was_there = |k: &&Known| k.from <= to && k.until.is_none_or(|until| until >= from);
+        let has = |k: &&Known| k.tenant.gpus.get(gpu).is_some_and(|held| held.has(instance));
+        let mut theirs = self.known.values().filter(was_there).filter(has);
+        match (theirs.next(), theirs.next()) {
+            (Some(known), None) => Whose::One(&known.tenant),
+            _ => Whose::Unknown,
+        }
+    }
+
+    fn forget(&mut self, now: Duration) {
+        let mut since = self.since;
+        let lately = |k: &Known| k.until.is_none_or(|until| now.saturating_sub(until) <= KEPT);
+        let mut go = |known: &Known| since = since.max(known.until);
+        self.known.retain(|_, known| {
+            let stays = lately(known);
+            if !stays {
+                go(known);
+            }
+            stays
+        });
+        while self.known.len() > MOST {
+            let ended = self
+                .known
+                .iter()
+                .filter_map(|(name, k)| Some((k.until?, name.clone())));
+            let Some((_, oldest)) = ended.min() else { break };
+            if let Some(known) = self.known.remove(&oldest) {
+                go(&known);
+            }
+        }
+        self.since = since;
+    }
+}
+
+impl Held {
+    fn has(&self, instance: Option<u32>) -> bool {
+        let is_it = |label: &String| match (label.split_once('/'), instance) {
+            // Which part it was, or which part this is, was not told.
+            (None, _) | (_, None) => true,
+            (Some((own, _)), Some(instance)) => own.parse() == Ok(instance),
+        };
+        self.instances.iter().any(is_it)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,359 @@
+//! Keeps sums for the jobs that run, and closes a line when one has ended.
+//!
+//! Pure: it is given snapshots and what was told, and keeps sums. What a GPU's counters moved by between two readings is
+//! its owners' of the first of them, each its share.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use collectors::slurm::cgroup::JobName;
+use collectors::slurm::metrics::JOB_INFO;
+use serde::{Deserialize, Serialize};
+
+use super::counters::Counters;
+use super::ended::{Ended, Epilog};
+use super::line::Line;
+use super::meters::{BLIND, Meters, covers};
+use super::running::Running;
+use super::sight::Sight;
+use super::tenures::Tenures;
+use super::view::JobsView;
+use super::xids::{Counts, New, Tenant, Xids};
+use crate::derive::owners::{Evidence, owners};
+use crate::snapshot::{Presence, Sample, Snapshot};
+
+/// More jobs than these at once are not told apart.
+const MOST: usize = 4096;
+/// A job that was told of and has not been read within so many seconds is none any more.
+const UNREAD: f64 = 30.0;
+/// A folder that is read so many seconds after it was told to be gone is not, in seconds.
+const AFTER: f64 = 2.0;
+
+/// The jobs that run now, with what they have used so far.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Book {
+    running: BTreeMap<String, Running>,
+    /// Runs that are closed since their folders are gone, as long as a list still has them: their readings come too late.
+    over: BTreeSet<String>,
+    lines: Ended,
+    tenures: Tenures,
+    meters: Meters,
+    /// When jobs were read last, as time since boot.
+    looked: Option<Duration>,
+    /// Until when what GPUs counted is given out, likewise.
+    given: Option<Duration>,
+    xids: Xids,
+}
+
+impl Book {
+    /// With what was kept of the last run: lines that were written, to be shown. Those that were not are closed anew.
+    pub fn remember(&mut self, lines: impl IntoIterator<Item = Line>) {
+        self.lines.remember(lines);
+    }
+
+    /// The kernel tells that a folder of a job is there. Its readings come later, or never.
+    pub fn began(&mut self, folder: &str, wall: f64) {
+        // Of a SLUID the number is read with it.
+        let Some(JobName::Id(id)) = JobName::parse(folder) else {
+            return;
+        };
+        let job = id.to_string();
+        if self.running.get(&job).is_some_and(|known| known.gone.is_some()) {
+            self.close(&job, wall);
+        }
+        if self.running.len() < MOST {
+            self.running.entry(job.clone()).or_insert_with(|| Running {
+                folder: folder.to_owned(),
+                told: Some(wall),
+                ..Running::new(&job, wall)
+            });
+        }
+    }
+
+    /// The kernel tells that a folder of a job is gone: of which jobs. Their last reading is still to come.
+    pub fn left(&mut self, folder: &str, wall: f64) -> Vec<String> {
+        let theirs = self.running.iter_mut().filter(|(_, r)| r.folder == folder);
+        let gone = theirs.map(|(job, running)| {
+            running.gone = Some(wall);
+            job.clone()
+        });
+        gone.collect()
+    }
+
+    /// An epilog tells how its job ended.
+    pub fn told(&mut self, job: u32, epilog: Epilog) {
+        self.lines.told(&job.to_string(), epilog);
+    }
+
+    /// Takes a snapshot, and what was counted of Xids.
+    pub fn take(&mut self, snapshot: &Snapshot, xids: &Counts, wall: f64) {
+        self.lines.give_up(wall);
+        let collector = snapshot.collector("slurm");
+        let Some(collector) = collector.filter(|c| c.presence == Presence::Open) else {
+            self.take_blind(snapshot, wall);
+            return;
+        };
+        let counters = Counters::of(snapshot);
+        self.give(&counters, snapshot.at);
+        let sight = Sight::of(collector, snapshot, &self.over);
+        self.over.retain(|subject| sight.lists(subject));
+        let before = self.tenures.clone();
+        let replaced = self.see(&sight, snapshot.at, wall);
+        self.settle(snapshot, &sight, &counters);
+        self.looked = Some(snapshot.at);
+        let over = self.over(&sight, wall);
+        self.name_gpus(&counters, &over);
+        let new = self.xids.take(xids);
+        let replaced = self.book(&new, replaced, &before);
+        for run in replaced {
+            self.lines.end(run, wall);
+        }
+        for job in over {
+            self.close(&job, wall);
+        }
+    }
+
+    /// The lines that were closed since the last call, in order.
+    pub fn closed(&mut self) -> Vec<Arc<Line>> {
+        self.lines.closed()
+    }
+
+    /// Takes over which of those are not written yet, to be kept with the sums.
+    pub fn unwritten(&mut self, lines: Vec<Arc<Line>>) {
+        self.lines.unwritten(lines);
+    }
+
+    /// What is shown.
+    pub fn view(&self) -> JobsView {
+        let running = |r: &Running| {
+            let mut line = r.line.clone();
+            line.sum();
+            line
+        };
+        let running = self.running.values().map(running);
+        let mut all: Vec<Line> = running.chain(self.lines.waiting().cloned()).collect();
+        all.sort_by_key(|line| line.job.parse().unwrap_or(u64::MAX));
+        JobsView {
+            running: all,
+            ended: self.lines.last.clone(),
+            results: self.lines.results(),
+        }
+    }
+
+    /// Nobody reads jobs: none has ended but those whose folders are known to be gone, and what GPUs do is still their last
+    /// owners'.
+    fn take_blind(&mut self, snapshot: &Snapshot, wall: f64) {
+        let gone = self.running.iter().filter(|(_, run)| run.gone.is_some());
+        let gone: Vec<String> = gone.map(|(job, _)| job.clone()).collect();
+        if !gone.is_empty() {
+            self.give(&Counters::of(snapshot), snapshot.at);
+        }
+        for job in gone {
+            self.close(&job, wall);
+        }
+    }
+
+    /// Takes over what was read of jobs. Gives earlier runs of numbers that are another job's now.
+    fn see(&mut self, sight: &Sight<'_>, at: Duration, wall: f64) -> Vec<Running> {
+        let mut replaced = Vec::new();
+        let mut seen = BTreeMap::new();
+        for (job, sample) in sight.samples().filter(|(_, s)| s.metric == &JOB_INFO) {
+            if let Some(earlier) = self.seen(job, sample, at, wall) {
+                replaced.extend(earlier);
+                seen.insert(job, wall - sample.age.as_secs_f64());
+            }
+        }
+        for (job, sample) in sight.samples().filter(|(job, _)| seen.contains_key(job)) {
+            if let Some(running) = self.running.get_mut(job) {
+                running.read(sample);
+            }
+        }
+        for (job, running) in &mut self.running {
+            if sight.is_ambiguous(job) {
+                running.since = None;
+            }
+        }
+        for (job, read) in seen {
+            if let Some(running) = self.running.get(job) {
+                self.lines.runs_on(running, read);
+            }
+        }
+        replaced
+    }
+
+    /// A job that is there: the run that it takes the place of. `None`: it is not taken in.
+    fn seen(&mut self, job: &str, sample: &Sample<'_>, at: Duration, wall: f64) -> Option<Option<Running>> {
+        let subject = sample.subject.name.as_str();
+        let is_another = |known: &Running| !known.subject.is_empty() && known.subject != subject;
+        let earlier = if self.running.get(job).is_some_and(is_another) {
+            self.tenures.leave(job);
+            self.running.remove(job)
+        } else {
+            None
+        };
+        if !self.running.contains_key(job) && self.running.len() >= MOST {
+            return None;
+        }
+        let running = self.running.entry(job.to_owned());
+        let running = running.or_insert_with(|| Running::new(job, wall));
+        subject.clone_into(&mut running.subject);
+        running.since.get_or_insert(at);
+        let read = wall - sample.age.as_secs_f64();
+        running.gone = running.gone.filter(|gone| read <= gone + AFTER);
+        running.named(sample);
+        Some(earlier)
+    }
+
+    /// The jobs that have ended. One whose reading has not come back has not, unless its folder is known to be gone.
+    fn over(&self, sight: &Sight<'_>, wall: f64) -> Vec<String> {
+        let is_over = |(job, run): &(&String, &Running)| {
+            if sight.is_there(job) || sight.is_ambiguous(job) {
+                return false;
+            }
+            let was_read = !run.subject.is_empty();
+            let is_none = was_read || run.told.is_none_or(|at| wall - at > UNREAD);
+            run.gone.is_some() || (is_none && !sight.is_late(run))
+        };
+        let over = self.running.iter().filter(is_over);
+        over.map(|(job, _)| job.clone()).collect()
+    }
+
+    /// Gives what moved since the last readings to those who had the GPUs then, and the node.
+    fn give(&mut self, counters: &Counters, at: Duration) {
+        let is_near = |then: Option<Duration>| then.filter(|then| at.saturating_sub(*then) <= BLIND);
+        if let Some(given) = is_near(self.looked).and(is_near(self.given)) {
+            self.give_gpus(counters, at.saturating_sub(given).as_secs_f64());
+            self.give_node(counters);
+        }
+        self.given = Some(at);
+        self.meters.take(counters, at);
+    }
+
+    fn give_gpus(&mut self, counters: &Counters, seconds: f64) {
+        for (gpu, tenure) in self.tenures.iter() {
+            let moved = self.meters.gpu(counters, gpu, tenure.since);
+            for owner in &tenure.owners {
+                let running = self.running.get_mut(&owner.job);
+                let Some(used) = running.and_then(|r| r.line.gpu(gpu, &owner.gpu_instance)) else {
+                    continue;
+                };
+                used.seconds += seconds * owner.share;
+                // What the whole counts says nothing about an instance.
+                if !owner.gpu_instance.is_empty() {
+                    continue;
+                }
+                add(
+                    &mut used.energy_joules,
+                    moved.energy_joules.map(|j| j * owner.share),
+                );
+                add(
+                    &mut used.busy_seconds,
+                    moved.busy_seconds.map(|busy| busy * owner.share),
+                );
+                for (reason, held) in &moved.throttle_seconds {
+                    *used.throttle_seconds.entry(reason.clone()).or_default() += held * owner.share;
+                }
+            }
+        }
+    }
+
+    fn give_node(&mut self, counters: &Counters) {
+        let is_shared = self.running.len() > 1;
+        for running in self.running.values_mut() {
+            running.line.shared |= is_shared;
+        }
+        for port in self.meters.ports(counters) {
+            for running in self.running.values_mut() {
+                if running.since.is_some_and(|since| covers(port.from, since)) {
+                    *running.line.node.entry(port.name.to_owned()).or_default() += port.by;
+                }
+            }
+        }
+    }
+
+    /// Takes over whose the GPUs are.
+    fn settle(&mut self, snapshot: &Snapshot, sight: &Sight<'_>, counters: &Counters) {
+        let running = &self.running;
+        let found = owners(snapshot)
+            .into_iter()
+            .filter(|o| running.contains_key(&o.job) && sight.is_there(&o.job));
+        let is_late = |job: &str| running.get(job).is_some_and(|run| sight.is_late(run));
+        self.tenures
+            .settle(found, (sight, counters, snapshot.at), is_late);
+    }
+
+    /// Takes over which GPUs each job has now, and what is used of their memory. Those that are `over` had what they had.
+    fn name_gpus(&mut self, counters: &Counters, over: &[String]) {
+        for (job, running) in &mut self.running {
+            if !over.contains(job) {
+                running
+                    .line
+                    .gpus
+                    .iter_mut()
+                    .for_each(|gpu| gpu.memory_bytes = None);
+            }
+        }
+        for owner in self.tenures.owners() {
+            let Some(running) = self.running.get_mut(&owner.job) else {
+                continue;
+            };
+            // The best that there ever was.
+            let known = &mut running.line.evidence;
+            let best = known.as_deref().and_then(Evidence::of_word);
+            if best.is_none_or(|best| owner.evidence < best) {
+                *known = Some(owner.evidence.word().to_owned());
+            }
+            let used = counters.memory(&owner.gpu, &owner.gpu_instance);
+            let used = used.map(|bytes| bytes * owner.share);
+            if let Some(gpu) = running.line.gpu(&owner.gpu, &owner.gpu_instance) {
+                gpu.memory_bytes = used;
+                let most = gpu.memory_peak_bytes.into_iter().chain(used).reduce(f64::max);
+                gpu.memory_peak_bytes = most;
+            }
+        }
+    }
+
+    /// Books new Xids. Gives back the earlier runs, which are to be closed.
+    fn book(&mut self, new: &[New], mut replaced: Vec<Running>, before: &Tenures) -> Vec<Running> {
+        if new.is_empty() {
+            return replaced;
+        }
+        let again: BTreeSet<String> = replaced.iter().map(|run| run.line.job.clone()).collect();
+        let earlier = replaced.iter_mut().map(|run| Tenant {
+            run,
+            before: true,
+            now: false,
+        });
+        let running = self.running.iter_mut().map(|(job, run)| Tenant {
+            run,
+            before: !again.contains(job),
+            now: true,
+        });
+        let mut tenants: Vec<Tenant<'_>> = earlier.chain(running).collect();
+        for new in new {
+            new.book(&mut tenants, before, &self.tenures);
+        }
+        replaced
+    }
+
+    /// A job has ended.
+    fn close(&mut self, job: &str, wall: f64) {
+        let Some(run) = self.running.remove(job) else {
+            return;
+        };
+        if run.gone.is_some() && !run.subject.is_empty() {
+            self.over.insert(run.subject.clone());
+        }
+        // What moves from now on is not the next run's of the same number.
+        self.tenures.leave(job);
+        self.lines.end(run, wall);
+    }
+}
+
+fn add(sum: &mut Option<f64>, more: Option<f64>) {
+    if let Some(more) = more {
+        *sum = Some(sum.unwrap_or_default() + more);
+    }
+}

@@ -1,0 +1,87 @@
+//! A job that runs.
+
+use std::time::Duration;
+
+use collectors::slurm::metrics::{
+    JOB_CPU, JOB_FOLDER, JOB_MEMORY_PEAK, JOB_OOM_KILLS, JOB_PROLOG, JOB_START,
+};
+use serde::{Deserialize, Serialize};
+
+use super::line::Line;
+use crate::snapshot::Sample;
+
+/// A job that runs.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Running {
+    pub(super) line: Line,
+    /// What its readings are of; another one is another job under the old number.
+    pub(super) subject: String,
+    pub(super) folder: String,
+    /// When it was told of, as a Unix time.
+    pub(super) told: Option<f64>,
+    /// When its folder was told to be gone, likewise.
+    pub(super) gone: Option<f64>,
+    /// Its prolog's hook ran, and so its epilog's may: its beginning is the prolog's.
+    pub(super) has_prolog: bool,
+    /// Since when what the node counts is its too, as time since boot. `None`: not yet, or its number is not its alone.
+    pub(super) since: Option<Duration>,
+}
+
+impl Running {
+    /// One that was first heard of at that time of the wall clock.
+    pub(super) fn new(job: &str, wall: f64) -> Self {
+        Self {
+            line: Line {
+                job: job.to_owned(),
+                began: wall,
+                ..Line::default()
+            },
+            ..Self::default()
+        }
+    }
+
+    /// Whether that subject is it, or may be where none of its readings has come.
+    pub(super) fn is_of(&self, subject: &str) -> bool {
+        if self.subject.is_empty() {
+            let folder = subject.rsplit_once(':').map(|(folder, _)| folder);
+            return folder.is_some_and(|folder| folder == self.folder);
+        }
+        self.subject == subject
+    }
+
+    /// Whose it is.
+    pub(super) fn named(&mut self, sample: &Sample<'_>) {
+        let line = &mut self.line;
+        line.readings += 1;
+        for (to, name) in [
+            (&mut line.user, "user"),
+            (&mut line.account, "account"),
+            (&mut line.partition, "partition"),
+            (&mut line.array_job, "array_job"),
+            (&mut line.array_task, "array_task"),
+            (&mut line.het_job, "het_job"),
+        ] {
+            if let Some(told) = sample.label(name).filter(|told| !told.is_empty()) {
+                told.clone_into(to);
+            }
+        }
+    }
+
+    /// What else its cgroup says.
+    pub(super) fn read(&mut self, sample: &Sample<'_>) {
+        let (line, value) = (&mut self.line, sample.as_f64());
+        match sample.metric {
+            m if m == &JOB_START => line.began = value,
+            m if m == &JOB_CPU => line.cpu_seconds = Some(value),
+            m if m == &JOB_MEMORY_PEAK => line.memory_peak_bytes = Some(value),
+            m if m == &JOB_OOM_KILLS => line.oom_kills = Some(value),
+            m if m == &JOB_PROLOG => self.has_prolog = true,
+            m if m == &JOB_FOLDER => {
+                let folder = sample.label("folder").unwrap_or_default();
+                folder.clone_into(&mut self.folder);
+            }
+            _ => {}
+        }
+    }
+}

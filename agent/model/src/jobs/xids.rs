@@ -1,0 +1,90 @@
+//! Which job each Xid is of: by when it happened, since one may be read long after.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::running::Running;
+use super::tenures::Tenures;
+use crate::ledger::Count;
+
+/// Xids by `gpu` label and code.
+pub(super) type Counts = BTreeMap<String, BTreeMap<u32, Count>>;
+
+/// Times of Xids are whole seconds, and those of the kernel's log another clock's.
+const ROUGH: f64 = 1.0;
+
+/// Xids that were counted since.
+#[derive(Debug)]
+pub(super) struct New {
+    gpu: String,
+    code: u32,
+    many: u64,
+    /// When the last of them happened, as a Unix time.
+    at: f64,
+}
+
+/// How many there were of each when they were looked at last. `None`: they were not, and all that there are are older.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Xids(Option<BTreeMap<String, BTreeMap<u32, u64>>>);
+
+impl Xids {
+    /// What is new.
+    pub(super) fn take(&mut self, counts: &Counts) -> Vec<New> {
+        let all = counts.iter().map(|(gpu, codes)| {
+            let codes = codes.iter().map(|(code, n)| (*code, n.count));
+            (gpu.clone(), codes.collect())
+        });
+        let Some(known) = self.0.replace(all.collect()) else {
+            return Vec::new();
+        };
+        let each = counts
+            .iter()
+            .flat_map(|(gpu, codes)| codes.iter().map(move |(code, n)| (gpu, *code, n)));
+        let new = each.map(|(gpu, code, n)| {
+            let known = known.get(gpu).and_then(|codes| codes.get(&code)).copied();
+            #[expect(clippy::cast_precision_loss, reason = "seconds since the epoch fit")]
+            let at = n.last as f64;
+            New {
+                gpu: gpu.clone(),
+                code,
+                many: n.count.saturating_sub(known.unwrap_or_default()),
+                at,
+            }
+        });
+        new.filter(|new| new.many > 0).collect()
+    }
+}
+
+/// A run of a job that may have had the GPU.
+pub(super) struct Tenant<'a> {
+    pub(super) run: &'a mut Running,
+    /// It had its GPUs at the look before.
+    pub(super) before: bool,
+    /// It has them now.
+    pub(super) now: bool,
+}
+
+impl New {
+    /// Books it on those whose it is. Many a job ends by one, so that in doubt it is of those who had the GPU `before`; and
+    /// nobody's where it is older than all who are left, since a line that is closed does not change any more.
+    pub(super) fn book(&self, tenants: &mut [Tenant<'_>], before: &Tenures, now: &Tenures) {
+        let had = |t: &Tenant<'_>| t.before && before.has(&self.gpu, &t.run.line.job);
+        let has = |t: &Tenant<'_>| t.now && now.has(&self.gpu, &t.run.line.job);
+        let may_be = |t: &Tenant<'_>| {
+            let is_over = t.run.gone.is_some_and(|gone| self.at > gone + ROUGH);
+            t.run.line.began <= self.at + ROUGH && !is_over
+        };
+        let came = |t: &Tenant<'_>| has(t) && !had(t) && t.run.line.began <= self.at;
+        // Who has left since had done so when it happened.
+        let is_of_now = tenants.iter().any(came) || !tenants.iter().any(|t| had(t) && may_be(t));
+        for tenant in tenants.iter_mut() {
+            let is_there = if is_of_now { has(tenant) } else { had(tenant) };
+            if is_there && may_be(tenant) {
+                let all = tenant.run.line.xids.entry(self.code).or_default();
+                *all = all.saturating_add(self.many);
+            }
+        }
+    }
+}

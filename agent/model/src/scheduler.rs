@@ -1,0 +1,252 @@
+//! The scheduler's vocabulary: the own node as the scheduler has it, what may be done to it, what the daemon may ask of
+//! the parent, and what comes back. The parent is the only process that runs commands.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+/// Who set a reason, and when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeReason {
+    /// The text, without what the scheduler adds to it.
+    pub text: String,
+    /// The user, as the scheduler prints it.
+    pub user: String,
+    /// The time, in seconds since the epoch, where it could be read.
+    pub at: Option<i64>,
+}
+
+/// Who wrote the reason of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Author {
+    /// No reason is set.
+    None,
+    /// nodewarden, for this incident.
+    Ours(IncidentId),
+    /// The scheduler: a text of its own that can have replaced ours.
+    Scheduler,
+    /// A person, or another program.
+    Foreign,
+}
+
+/// Whether something may be written to the node in its present state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Permission {
+    /// It may be written.
+    Allowed,
+    /// Nothing to do: the node is already so.
+    Already,
+    /// Another author's text or drain stands there: it is left alone.
+    Foreign,
+    /// Not in this state; to be tried again later. A stable word says why.
+    Withheld(Cow<'static, str>),
+}
+
+/// The word of [`Permission::Withheld`] for a state that the scheduler names with words that are not known.
+pub const UNKNOWN_STATE: &str = "unknown_state";
+
+/// The own node, as the scheduler has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeState {
+    /// The node's name.
+    pub name: String,
+    /// Whether it is drained. `None`: the scheduler does not know the node yet, or no longer.
+    pub drained: Option<bool>,
+    /// The reason.
+    pub reason: Option<NodeReason>,
+    /// Who wrote the reason.
+    pub author: Author,
+    /// Whether a drain with our reason may be written.
+    pub drain: Permission,
+    /// Whether the drain of the incident that the reason names may be lifted; see [`NodeState::undrain`].
+    pub undrain: Permission,
+    /// The comment.
+    pub comment: Option<String>,
+    /// The GPUs and other resources that the scheduler has for the node, as configured.
+    pub gres: String,
+}
+
+impl NodeState {
+    /// Whether it is known to be drained.
+    pub fn is_drained(&self) -> bool {
+        self.drained == Some(true)
+    }
+
+    /// The incident that the reason names, where nodewarden wrote it.
+    pub fn incident(&self) -> Option<&IncidentId> {
+        match &self.author {
+            Author::Ours(id) => Some(id),
+            Author::None | Author::Scheduler | Author::Foreign => None,
+        }
+    }
+
+    /// Whether the drain of this incident may be lifted. The caller knows from its record that it drained the node.
+    pub fn undrain(&self, id: &IncidentId) -> &Permission {
+        match &self.undrain {
+            Permission::Withheld(word) if word != UNKNOWN_STATE && self.is_another(id) => {
+                &Permission::Foreign
+            }
+            Permission::Allowed if self.is_another(id) => &Permission::Foreign,
+            own => own,
+        }
+    }
+
+    fn is_another(&self, id: &IncidentId) -> bool {
+        self.incident().is_some_and(|named| named != id)
+    }
+}
+
+/// The id of an incident: 8 characters of lower-case base 32, also the `id=` of a drain reason.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+pub struct IncidentId(pub String);
+
+impl IncidentId {
+    /// Takes 8 characters out of `a-z2-7`. `None` for anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let good = text.len() == 8
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || (b'2'..=b'7').contains(&b));
+        good.then(|| Self(text.to_owned()))
+    }
+}
+
+impl std::fmt::Display for IncidentId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl TryFrom<String> for IncidentId {
+    type Error = &'static str;
+
+    /// What arrives from another process is checked like what is made here.
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::parse(&text).ok_or("an incident id is 8 characters of a-z and 2-7")
+    }
+}
+
+/// The text of a drain reason or comment: printable ASCII without quotes, backslashes and shell or Slurm syntax, at
+/// most 200 bytes, beginning with `nodewarden:`. Checked again by the parent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Reason(String);
+
+impl TryFrom<String> for Reason {
+    type Error = &'static str;
+
+    /// What arrives from another process is checked like what is made here.
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::new(&text).ok_or("a reason begins with nodewarden:, is short, and has no special characters")
+    }
+}
+
+impl Reason {
+    /// The longest reason, in bytes.
+    pub const MAX: usize = 200;
+
+    /// Takes a text that already has the form. `None`: it has not.
+    pub fn new(text: &str) -> Option<Self> {
+        let good =
+            text.starts_with("nodewarden:") && text.len() <= Self::MAX && text.bytes().all(Self::allowed);
+        good.then(|| Self(text.to_owned()))
+    }
+
+    fn allowed(b: u8) -> bool {
+        b.is_ascii_alphanumeric() || b" :=.,_+-/%<>()#@".contains(&b)
+    }
+
+    /// `nodewarden:<check> <subject> <detail> act=<remedy> id=<incident>`. Characters that are not allowed become `_`;
+    /// the detail is cut so that remedy and id always fit.
+    pub fn compose(check: &str, subject: &str, detail: &str, remedy: &str, id: &IncidentId) -> Self {
+        let clean = |text: &str| -> String {
+            text.chars()
+                .map(|c| {
+                    if c.is_ascii() && Self::allowed(c as u8) {
+                        c
+                    } else {
+                        '_'
+                    }
+                })
+                .collect()
+        };
+        let mut remedy = clean(remedy);
+        remedy.truncate(32);
+        let tail = format!(" act={remedy} id={id}");
+        let mut head = format!("nodewarden:{} {} {}", clean(check), clean(subject), clean(detail));
+        head.truncate(Self::MAX.saturating_sub(tail.len()));
+        Self(format!("{}{tail}", head.trim_end()))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The number of one request to the parent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ActionId(pub u64);
+
+/// What is to be done to the own node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Action {
+    /// Set DRAIN with this reason, unless somebody else's reason stands there.
+    Drain {
+        /// The incident that it is for.
+        incident: IncidentId,
+        /// The reason.
+        reason: Reason,
+    },
+    /// Clear our own DRAIN (UNDRAIN, never RESUME).
+    Undrain {
+        /// The incident whose drain it was.
+        incident: IncidentId,
+    },
+    /// Set the node's Comment, where it is empty or ours.
+    Comment {
+        /// The incident that it is for.
+        incident: IncidentId,
+        /// The text.
+        text: Reason,
+    },
+    /// Empty the node's Comment, where it is ours.
+    Uncomment {
+        /// The incident whose comment it was.
+        incident: IncidentId,
+    },
+}
+
+/// What became of an [`Action`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// Done and read back: the node as it is now.
+    Done(NodeState),
+    /// Not needed: the node was already so (by us).
+    Already(NodeState),
+    /// Not allowed in the node's state now; to be tried again later. A stable word says why.
+    Withheld(Cow<'static, str>, NodeState),
+    /// Somebody else's reason stands there; it was left alone.
+    Foreign(NodeState),
+    /// This node is not proven to be ours; nothing was written.
+    NotOurs(String),
+    /// Slurm refused, or said yes and the state did not change.
+    Failed(String),
+    /// No answer in time: it may or may not have happened. The state must be read before anything else is done.
+    Unknown(String),
+}
+
+/// Why the node's state could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum LookError {
+    /// No slurmd runs here, or none that is ours.
+    #[error("no Slurm node here: {0}")]
+    NotHere(String),
+    /// The node that Slurm knows by our name is not proven to be this machine.
+    #[error("not proven to be this node: {0}")]
+    NotOurs(String),
+    /// scontrol failed, hung, is missing, or printed something else.
+    #[error("{0}")]
+    Failed(String),
+}

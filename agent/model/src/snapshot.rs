@@ -1,0 +1,300 @@
+//! What the node looks like: the last reading of every device, and the state of every collector and worker.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use collectors::sys::task::Task;
+use collectors::{COLLECTORS, Cadence, Layout, Metric, Part, Spec, Subject, Value};
+
+use crate::figures::Figures;
+
+/// A layout as it came, once: whoever wants to know whether it is still the same compares its address.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The series.
+    pub series: Layout,
+}
+
+impl Prepared {
+    /// A new layout.
+    pub fn new(series: Layout) -> Self {
+        Self { series }
+    }
+}
+
+/// A device's reading, or why there is none.
+#[derive(Clone, Debug)]
+pub struct DeviceState {
+    /// The device.
+    pub subject: Subject,
+    /// Its series. Kept over a failed reading only so that the layout need not be sent again; see [`DeviceState::error`].
+    pub layout: Arc<Prepared>,
+    /// The values, in the order of the layout.
+    pub values: Arc<Vec<Value>>,
+    /// Series that its worker did not send, because the collector has too many.
+    pub refused: u64,
+    /// When the reading ended, as time since boot (CLOCK_BOOTTIME).
+    pub at: Duration,
+    /// How long it took.
+    pub took: Duration,
+    /// Why the last reading failed: a word for a label, and the text.
+    pub error: Option<(String, String)>,
+    /// The reading that has not come back.
+    pub late: Option<Late>,
+}
+
+/// A reading that has not come back within its slice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Late {
+    /// Since when, as time since boot.
+    pub since: Duration,
+    /// What its thread waits for.
+    pub task: Option<Task>,
+}
+
+impl Late {
+    /// `, state D in wait_for_completion, read /sys/...`: what is known of what its thread waits for.
+    pub fn waits(&self) -> String {
+        let Some(task) = &self.task else {
+            return String::new();
+        };
+        let mut text = format!(", state {}", task.state);
+        for (link, what) in [(" in ", &task.wchan), (", ", &task.call)] {
+            if !what.is_empty() {
+                text.push_str(link);
+                text.push_str(what);
+            }
+        }
+        text
+    }
+}
+
+/// What is known of a collector's source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// Its worker has not said anything yet.
+    Unknown,
+    /// Not on this node.
+    NotHere,
+    /// Opened.
+    Open,
+    /// There and broken: a word for a label, and the text.
+    Failed(String, String),
+}
+
+/// One collector.
+#[derive(Clone, Debug)]
+pub struct CollectorState {
+    /// Its row.
+    pub spec: &'static Spec,
+    /// Whether its source is open.
+    pub presence: Presence,
+    /// Whether its watcher runs (`None`: it has none, or is not open): a word for a label and the text where it does not.
+    pub watcher: Option<Result<(), (String, String)>>,
+    /// Its devices, by number.
+    pub devices: Vec<DeviceState>,
+    /// What else of it has not come back: the opening of its source or the list of its devices, its watcher, the closing
+    /// of a device.
+    pub late: Vec<Late>,
+}
+
+/// A driver that is let go of for somebody's work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Who asked: user and process.
+    pub by: String,
+    /// When it is taken back, as time since boot; `None`: we are not out of it yet.
+    pub until: Option<Duration>,
+}
+
+/// One worker process.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkerState {
+    /// The domain.
+    pub domain: &'static str,
+    /// Its process, where one runs.
+    pub pid: Option<i32>,
+    /// How often it was started since the daemon's start.
+    pub starts: u64,
+    /// Why none runs: `backoff`, `stuck` (both lock slots are held by processes that cannot end), `build`, `garbage`.
+    pub down: Option<&'static str>,
+    /// For whom its driver is let go of.
+    pub lease: Option<Lease>,
+    /// How many of the two lock slots are held by an earlier process that has not ended.
+    pub stuck_slots: u8,
+    /// What its process costs, at most a minute and a health tick old.
+    pub figures: Option<Figures>,
+}
+
+/// The node at one moment. Immutable once built.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// When it was built, as time since boot.
+    pub at: Duration,
+    /// Collectors, in the order of [`COLLECTORS`].
+    pub collectors: Vec<CollectorState>,
+    /// Workers, in the order of [`collectors::DOMAINS`].
+    pub workers: Vec<WorkerState>,
+}
+
+/// One series of a snapshot, as checks and exposition see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample<'a> {
+    /// The metric.
+    pub metric: &'static Metric,
+    /// Label values, in the order of [`Metric::labels`].
+    pub labels: &'a [String],
+    /// Which part of it: a histogram is several samples.
+    pub part: Part,
+    /// The value; never [`Value::Absent`].
+    pub value: Value,
+    /// How old it is.
+    pub age: Duration,
+    /// The device that it comes from.
+    pub subject: &'a Subject,
+}
+
+impl Sample<'_> {
+    /// The value as a real number.
+    pub fn as_f64(&self) -> f64 {
+        match self.value {
+            #[expect(clippy::cast_precision_loss, reason = "a check compares magnitudes")]
+            Value::U64(v) => v as f64,
+            Value::F64(v) => v,
+            Value::Absent => f64::NAN,
+        }
+    }
+
+    /// The value of one label.
+    pub fn label(&self, name: &str) -> Option<&str> {
+        let at = self.metric.labels.iter().position(|l| *l == name)?;
+        self.labels.get(at).map(String::as_str)
+    }
+}
+
+impl CollectorState {
+    /// How old a reading of this collector may be and still be shown: its freshness or period, and its deadline.
+    pub fn max_age(&self) -> Duration {
+        let cadence = match self.spec.cadence {
+            Cadence::OnDemand { .. } => Duration::from_secs(20),
+            Cadence::Every(period) => period * 2,
+        };
+        cadence + self.spec.deadline
+    }
+
+    /// Whether the source is open, its watcher runs, and every device's last reading is good and not past its deadline.
+    /// `None`: not on this node, or nothing was heard yet.
+    pub fn up(&self, at: Duration) -> Option<bool> {
+        match self.presence {
+            Presence::Unknown | Presence::NotHere => None,
+            Presence::Failed(..) => Some(false),
+            // Open so that it sees what comes later, and there is nothing yet.
+            Presence::Open if self.devices.is_empty() && self.watcher.is_none() => None,
+            // Just opened: the first reading is on its way.
+            Presence::Open if self.devices.iter().any(DeviceState::is_new) => None,
+            Presence::Open => Some(
+                self.watcher.as_ref().is_none_or(Result::is_ok)
+                    && self.devices.iter().all(|d| {
+                        d.error.is_none()
+                            // A worker that is silent is no better than one that complains.
+                            && at.saturating_sub(d.at) <= self.max_age()
+                            && d.late
+                                .as_ref()
+                                .is_none_or(|l| at.saturating_sub(l.since) < self.spec.deadline)
+                    }),
+            ),
+        }
+    }
+}
+
+impl CollectorState {
+    /// Its series that were read and are not too old at that time.
+    pub fn samples(&self, at: Duration) -> impl Iterator<Item = Sample<'_>> {
+        let max_age = self.max_age();
+        let devices = self.devices.iter().filter(move |d| d.shown(at, max_age));
+        devices.flat_map(move |d| {
+            let both = d.layout.series.iter().zip(d.values.iter());
+            both.filter(|(_, v)| **v != Value::Absent)
+                .map(move |(series, value)| Sample {
+                    metric: series.metric,
+                    labels: &series.labels,
+                    part: series.part,
+                    value: *value,
+                    age: at.saturating_sub(d.at),
+                    subject: &d.subject,
+                })
+        })
+    }
+}
+
+impl Snapshot {
+    /// The same at the time at which it is shown, which is later than it was taken: what has become too old since is left out.
+    #[must_use]
+    pub fn as_of(&self, now: Duration) -> Self {
+        Self {
+            at: now.max(self.at),
+            ..self.clone()
+        }
+    }
+
+    /// A snapshot from before the first worker has answered.
+    pub fn empty(at: Duration) -> Self {
+        let collectors = COLLECTORS
+            .iter()
+            .map(|spec| CollectorState {
+                spec,
+                presence: Presence::Unknown,
+                watcher: None,
+                devices: Vec::new(),
+                late: Vec::new(),
+            })
+            .collect();
+        let workers = collectors::DOMAINS
+            .iter()
+            .map(|d| WorkerState {
+                domain: d.name,
+                pid: None,
+                starts: 0,
+                down: None,
+                lease: None,
+                stuck_slots: 0,
+                figures: None,
+            })
+            .collect();
+        Self {
+            at,
+            collectors,
+            workers,
+        }
+    }
+
+    /// The state of one collector.
+    pub fn collector(&self, name: &str) -> Option<&CollectorState> {
+        self.collectors.iter().find(|c| c.spec.name == name)
+    }
+
+    /// Every series of `metric` that was read and is not too old, with its labels.
+    pub fn samples<'a>(&'a self, metric: &'static Metric) -> impl Iterator<Item = Sample<'a>> {
+        self.all_samples()
+            .map(|(_, s)| s)
+            .filter(move |s| s.metric == metric)
+    }
+
+    /// Every series that was read and is not too old.
+    pub fn all_samples(&self) -> impl Iterator<Item = (&CollectorState, Sample<'_>)> {
+        let of = |c| CollectorState::samples(c, self.at).map(move |s| (c, s));
+        self.collectors.iter().flat_map(of)
+    }
+}
+
+impl DeviceState {
+    /// Whether nothing was heard of it yet, not even that it is late.
+    pub fn is_new(&self) -> bool {
+        self.at == Duration::ZERO && self.error.is_none() && self.late.is_none()
+    }
+
+    /// Whether its values may be shown: the last reading was good, is not too old, and none is overdue.
+    pub fn shown(&self, at: Duration, max_age: Duration) -> bool {
+        self.error.is_none() && self.late.is_none() && at.saturating_sub(self.at) <= max_age
+    }
+}

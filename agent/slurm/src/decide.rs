@@ -1,0 +1,117 @@
+//! What may be done to a node in which state. Pure; the whole table is in `fixtures/scontrol/state-table.txt`.
+
+use model::scheduler::{Author, IncidentId, Permission, Reason, UNKNOWN_STATE};
+
+use super::state::{Base, Flag, Node};
+use super::texts::author;
+
+/// States that belong to somebody else's change in progress, or in which a write kills jobs or is refused.
+const WITHHELD: &[(Flag, &str)] = &[
+    (Flag::PoweredDown, "powered_down"),
+    (Flag::PoweringUp, "powering_up"),
+    (Flag::PoweringDown, "powering_down"),
+    (Flag::PowerDown, "power_down"),
+    (Flag::PowerUp, "power_up"),
+    (Flag::PowerDrain, "power_drain"),
+    (Flag::Maint, "maint"),
+    (Flag::RebootRequested, "reboot_requested"),
+    (Flag::RebootIssued, "reboot_issued"),
+    (Flag::InvalidReg, "invalid_reg"),
+    (Flag::DynamicFuture, "dynamic_future"),
+    (Flag::External, "external"),
+];
+
+/// May DRAIN be set with our reason?
+pub fn drain(state: &Node) -> Permission {
+    if let Some(unknown) = unknown(state) {
+        return unknown;
+    }
+    let author = author(state);
+    if state.has(Flag::Fail) {
+        return Permission::Foreign;
+    }
+    if state.has(Flag::Drain) && matches!(author, Author::Ours(_)) {
+        return Permission::Already;
+    }
+    if let Some(withheld) = withheld(state) {
+        return withheld;
+    }
+    match author {
+        // Without DRAIN or DOWN a reason is only what is left of an earlier one.
+        _ if !state.has(Flag::Drain) && state.base != Base::Down => Permission::Allowed,
+        Author::Ours(_) => Permission::Allowed,
+        // A drain without a reason is not ours: with our reason on it we would lift it later.
+        Author::None if !state.has(Flag::Drain) => Permission::Allowed,
+        Author::None | Author::Scheduler | Author::Foreign => Permission::Foreign,
+    }
+}
+
+/// May the DRAIN of the incident that the reason names be cleared? [`model::scheduler::NodeState::undrain`] asks for one
+/// incident.
+pub fn undrain(state: &Node) -> Permission {
+    if let Some(unknown) = unknown(state) {
+        return unknown;
+    }
+    if !state.has(Flag::Drain) {
+        return Permission::Already;
+    }
+    if state.has(Flag::Fail) {
+        return Permission::Foreign;
+    }
+    match author(state) {
+        Author::Ours(_) | Author::Scheduler => {}
+        Author::Foreign | Author::None => return Permission::Foreign,
+    }
+    if let Some(withheld) = withheld(state) {
+        return withheld;
+    }
+    // UNDRAIN makes a DOWN node register again, which can put it back into service.
+    if state.base == Base::Down {
+        return Permission::Withheld("down".into());
+    }
+    Permission::Allowed
+}
+
+/// May the Comment be set to this text?
+pub fn comment(state: &Node, text: &Reason) -> Permission {
+    match state.comment.as_deref() {
+        Some(old) if old == text.as_str() => Permission::Already,
+        Some(old) if !old.starts_with("nodewarden:") || old.contains('\n') => Permission::Foreign,
+        _ => unknown(state)
+            .or_else(|| withheld(state))
+            .unwrap_or(Permission::Allowed),
+    }
+}
+
+/// May the Comment be emptied? Only this incident's is.
+pub fn uncomment(state: &Node, id: &IncidentId) -> Permission {
+    match state.comment.as_deref() {
+        None => Permission::Already,
+        Some(old) => match super::texts::incident_of(old) {
+            Some(found) if found == id.0 => unknown(state)
+                .or_else(|| withheld(state))
+                .unwrap_or(Permission::Allowed),
+            // Another incident's comment has taken its place.
+            Some(_) => Permission::Already,
+            None => Permission::Foreign,
+        },
+    }
+}
+
+fn unknown(state: &Node) -> Option<Permission> {
+    (!state.unknown_words.is_empty()).then_some(Permission::Withheld(UNKNOWN_STATE.into()))
+}
+
+fn withheld(state: &Node) -> Option<Permission> {
+    if state.base == Base::Future {
+        return Some(Permission::Withheld("future".into()));
+    }
+    WITHHELD
+        .iter()
+        .find(|(flag, _)| state.has(*flag))
+        .map(|(_, word)| Permission::Withheld((*word).into()))
+}
+
+#[cfg(test)]
+#[path = "decide_tests.rs"]
+mod tests;

@@ -1,0 +1,23 @@
+//! A node of Slurm in the scheduler's vocabulary.
+
+use model::scheduler::NodeState;
+
+use super::decide;
+use super::state::{Base, Flag, Node};
+use super::texts::author;
+
+/// What health and people need of a node.
+pub fn describe(node: &Node) -> NodeState {
+    let drained = node.has(Flag::Drain);
+    let is_known = !matches!(node.base, Base::Unknown | Base::Error | Base::Future);
+    NodeState {
+        name: node.name.clone(),
+        drained: (drained || is_known).then_some(drained),
+        reason: node.reason.clone(),
+        author: author(node),
+        drain: decide::drain(node),
+        undrain: decide::undrain(node),
+        comment: node.comment.clone(),
+        gres: node.gres.clone(),
+    }
+}

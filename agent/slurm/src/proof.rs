@@ -1,0 +1,84 @@
+//! Is the node that Slurm knows by our name this machine? Without proof nothing is written.
+
+use super::state::Node;
+
+/// How far apart two statements of one boot's time may be, in seconds: slurmd computes it from the uptime.
+const TOLERANCE: i64 = 120;
+
+/// What this machine knows of itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Own<'a> {
+    /// The node name that its slurmd has.
+    pub name: &'a str,
+    /// Its host name.
+    pub hostname: &'a str,
+    /// When it was booted, in seconds since the epoch.
+    pub boot_time: i64,
+    /// Whether a boot time of this node has fitted before, in this boot: UNDRAIN makes slurmctld forget it until the
+    /// next registration.
+    pub proven: bool,
+}
+
+/// Compares what slurmctld says with what this machine knows.
+///
+/// # Errors
+/// What does not fit.
+pub fn prove(state: &Node, own: Own<'_>) -> Result<(), String> {
+    let Own {
+        name,
+        hostname,
+        boot_time,
+        proven,
+    } = own;
+    if state.name != name {
+        return Err(format!("asked for node {name}, got {}", state.name));
+    }
+    if !same_host(&state.hostname, hostname) {
+        return Err(format!(
+            "node {name} is on host {}, this is {hostname}",
+            state.hostname
+        ));
+    }
+    match state.boot_time {
+        None if proven => Ok(()),
+        None => Err(format!("slurmctld knows no boot time of node {name}")),
+        Some(known) if known.abs_diff(boot_time) > TOLERANCE.unsigned_abs() => Err(format!(
+            "node {name} was booted {} s apart from this machine",
+            known.abs_diff(boot_time)
+        )),
+        Some(_) => Ok(()),
+    }
+}
+
+/// The host name up to its first dot.
+pub fn short(hostname: &str) -> &str {
+    hostname.split('.').next().unwrap_or(hostname)
+}
+
+/// Equal, or one of them is the other without its domain.
+fn same_host(one: &str, two: &str) -> bool {
+    if one.is_empty() || two.is_empty() {
+        return false;
+    }
+    if one.contains('.') && two.contains('.') {
+        one.eq_ignore_ascii_case(two)
+    } else {
+        short(one).eq_ignore_ascii_case(short(two))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_names() {
+        assert!(same_host("n0", "n0"));
+        assert!(same_host("n0", "n0.cluster.example"));
+        assert!(same_host("N0.cluster.example", "n0"));
+        assert!(same_host("n0.a", "n0.a"));
+        assert!(!same_host("n0.a", "n0.b"));
+        assert!(!same_host("n0", "n1"));
+        assert!(!same_host("", ""));
+    }
+}

@@ -1,0 +1,141 @@
+//! Whose reason it is: ours, slurmctld's own, or a person's.
+
+use model::scheduler::{Author, IncidentId};
+
+use super::state::Node;
+
+/// Texts of a registration with fewer resources than configured. Only these replace the reason of a node that is
+/// already drained; Prolog error, Kill task failed and the like are a fault of their own or leave our text alone.
+const REGISTRATION: &[&str] = &[
+    "Low socket*core*thread count",
+    "Low socket*core count",
+    "Low CPUs",
+    "Low RealMemory",
+    "Low TmpDisk",
+];
+
+/// What slurmctld appends to a standing reason with ` : `.
+const APPENDED: &[&str] = &[
+    "reboot requested",
+    "reboot issued",
+    "reboot complete",
+    "Reboot ASAP",
+    "Not responding",
+    "Node unexpectedly rebooted",
+];
+
+/// Who wrote a node's reason.
+pub fn author(state: &Node) -> Author {
+    let Some(reason) = &state.reason else {
+        return Author::None;
+    };
+    match incident_of(&reason.text).and_then(IncidentId::parse) {
+        Some(id) => Author::Ours(id),
+        None if is_slurm_text(&reason.text) => Author::Scheduler,
+        None => Author::Foreign,
+    }
+}
+
+/// The incident of a text of ours: `nodewarden:... id=INCIDENT`, with nothing behind it but what slurmctld appends.
+/// A person who wrote more into it has made it theirs.
+pub fn incident_of(text: &str) -> Option<&str> {
+    let rest = text.strip_prefix("nodewarden:")?;
+    let (_, tail) = rest.rsplit_once(" id=")?;
+    let (id, appended) = match tail.split_once(" : ") {
+        Some((id, appended)) => (id, Some(appended)),
+        None => (tail, None),
+    };
+    let by_slurm = appended.is_none_or(|all| all.split(" : ").all(|one| APPENDED.contains(&one)));
+    (by_slurm && IncidentId::parse(id).is_some()).then_some(id)
+}
+
+/// Whether a text is one that slurmctld itself puts in place of ours on a drained node.
+pub fn is_slurm_text(text: &str) -> bool {
+    let (own, appended) = match text.split_once(" : ") {
+        Some((own, appended)) => (own, Some(appended)),
+        None => (text, None),
+    };
+    let by_slurm = appended.is_none_or(|all| all.split(" : ").all(|one| APPENDED.contains(&one)));
+    by_slurm
+        && own.split(", ").all(|part| {
+            REGISTRATION.contains(&part)
+                || (part.starts_with("Low RealMemory (reported:") && part.ends_with(')'))
+                || gres_count(part, " count reported lower than configured ")
+                || gres_count(part, " count too low ")
+        })
+}
+
+/// `gres/gpu count reported lower than configured (7 < 8)`: numbers and nothing else behind the words.
+fn gres_count(part: &str, words: &str) -> bool {
+    let Some((what, numbers)) = part.split_once(words) else {
+        return false;
+    };
+    let counts = numbers
+        .strip_prefix('(')
+        .and_then(|n| n.strip_suffix(')'))
+        .and_then(|n| n.split_once(" < "));
+    let number = |n: &str| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit());
+    !what.contains(' ') && counts.is_some_and(|(found, wanted)| number(found) && number(wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ours_stays_ours_when_slurmctld_appends() {
+        let text = "nodewarden:xid.79 gpu3 off the bus act=reboot id=abcdefg2";
+        assert_eq!(incident_of(text), Some("abcdefg2"));
+        for appended in [
+            " : reboot issued",
+            " : reboot issued : reboot complete",
+            " : Not responding",
+        ] {
+            assert_eq!(incident_of(&format!("{text}{appended}")), Some("abcdefg2"));
+        }
+    }
+
+    #[test]
+    fn a_person_who_writes_into_it_takes_it_over() {
+        for text in [
+            "nodewarden:xid.79 gpu3 act=reboot id=abcdefg2 RMA 1234",
+            "nodewarden:xid.79 gpu3 act=reboot id=abcdefg2 : keep for RMA",
+            "nodewarden:xid.79 gpu3 act=reboot id=abcdefg2\nRMA 1234",
+            "RMA, was nodewarden:xid.79 gpu3 act=reboot id=abcdefg2",
+            "nodewarden:xid.79 gpu3",
+            "nodewarden: id=ABCDEFG2",
+        ] {
+            assert_eq!(incident_of(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_registration_replaces_ours() {
+        for text in [
+            "gres/gpu count reported lower than configured (7 < 8)",
+            "gres/gpu:h100 count too low (7 < 8)",
+            "Low socket*core*thread count, Low CPUs",
+            "Low RealMemory (reported:7000 < 100.00% of configured:8000)",
+            "Low TmpDisk",
+            "gres/gpu count reported lower than configured (7 < 8) : reboot complete",
+        ] {
+            assert!(is_slurm_text(text), "{text}");
+        }
+        for text in [
+            "",
+            "Not responding",
+            "Node unexpectedly rebooted",
+            "Kill task failed",
+            "Prolog error",
+            "Epilog error",
+            "batch job complete failure",
+            "Duplicate jobid",
+            "gres/gpu count reported lower than configured (7 < 8), waiting for RMA",
+            "gres/gpu count reported lower than configured (7 < 8) : keep",
+            "Low RealMemory since the DIMM swap",
+            "bob: gres/gpu count reported lower than configured (7 < 8)",
+        ] {
+            assert!(!is_slurm_text(text), "{text}");
+        }
+    }
+}

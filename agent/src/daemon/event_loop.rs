@@ -1,0 +1,698 @@
+//! The daemon's loop. Its thread waits on sockets, timers and channels only: no file, no lock that another thread holds
+//! over I/O, no lookup.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use collectors::event::{Job, JobEvent};
+use collectors::sys::boot;
+use collectors::{BootId, Cursor, DOMAINS, EventBody};
+use tokio::sync::oneshot;
+
+use super::effects::{Effects, Step};
+use super::fleet::{Fleet, Told};
+use super::jobs::{self, Keeper};
+use super::journal::Journal;
+use super::mailbox::{Mailbox, Message};
+use super::release::Releases;
+use super::store::Publisher;
+use crate::config::Listen;
+use crate::config::Loaded;
+use model::filter::Filter;
+use model::jobs::{Book, Epilog, Looks, asked};
+
+use crate::link::{Summary, ToDaemon, ToParent};
+use crate::own::{OwnFacts, Page};
+use health::engine::Engine;
+use health::verdict::Verdict;
+use health::view::View;
+use health::{Effect, Input, Now, Order, Record};
+use sys::packet::{Packets, Received};
+use sys::poll::{Poll, Waker};
+
+/// Health ticks come at multiples of this on the wall clock, so that a cluster's nodes look at the same moment.
+const TICK: Duration = Duration::from_secs(15);
+/// The first tick after a start, doubled until [`TICK`]: a verdict is not to wait for the clock.
+const FIRST_TICK: Duration = Duration::from_millis(250);
+/// How long a health tick waits for readings; what is late is judged as late.
+const TICK_PATIENCE: Duration = Duration::from_secs(3);
+/// How old a reading may be that a health tick judges: a scrape just before it serves both.
+const TICK_FRESH: Duration = Duration::from_secs(5);
+
+const PARENT: u64 = u64::MAX;
+const MAILBOX: u64 = u64::MAX - 1;
+
+/// Somebody who waits for readings.
+struct Waiter {
+    waiting: Vec<u16>,
+    deadline: Duration,
+    purpose: Purpose,
+}
+
+/// What readings are for.
+enum Purpose {
+    /// The engine judges them.
+    Tick,
+    /// A job has begun or ended.
+    Jobs,
+    /// Somebody is shown them.
+    Page(oneshot::Sender<Arc<Page>>),
+}
+
+/// Everything that the loop owns.
+pub struct Daemon {
+    poll: Poll,
+    parent: Packets,
+    to_parent: VecDeque<Vec<u8>>,
+    /// The parent's socket is watched for room to write.
+    parent_full: bool,
+    waker: Waker,
+    messages: Receiver<Message>,
+    mailbox: Mailbox,
+    store: Sender<Record>,
+    publisher: Publisher,
+    engine: Engine,
+    fleet: Fleet,
+    effects: Effects,
+    waiters: Vec<Waiter>,
+    orders: VecDeque<oneshot::Sender<Result<String, String>>>,
+    releases: Releases,
+    /// What is stored of each collector's events: where its watcher goes on.
+    cursors: BTreeMap<String, Cursor>,
+    facts: OwnFacts,
+    store_failing: bool,
+    next_tick: Duration,
+    /// Until the first ticks are over: how long the next one waits.
+    early: Option<Duration>,
+    /// What is shown of the engine.
+    view: Arc<View>,
+    /// The engine may have changed since then.
+    changed: bool,
+    journal: Journal,
+    boot: BootId,
+    listen: Vec<Listen>,
+    parent_gone: bool,
+    /// How often the parent wants a sign of life.
+    heartbeat: Option<Duration>,
+    /// When the next one is due at the latest.
+    next_alive: Duration,
+    /// What the parent was told last.
+    summary: Option<Summary>,
+    jobs: Book,
+    /// When to look at jobs.
+    looks: Looks,
+    keeper: Keeper,
+}
+
+/// What [`Daemon::new`] is made of.
+pub struct Parts {
+    /// The socket to the parent.
+    pub parent: Packets,
+    /// What other threads have left.
+    pub messages: Receiver<Message>,
+    /// Where they leave it.
+    pub mailbox: Mailbox,
+    /// Wakes the loop.
+    pub waker: Waker,
+    /// The store thread.
+    pub store: Sender<Record>,
+    /// Publishes verdicts.
+    pub publisher: Publisher,
+    /// The engine, restored.
+    pub engine: Engine,
+    /// The workers.
+    pub fleet: Fleet,
+    /// What is known of configuration and store.
+    pub facts: OwnFacts,
+    /// The running kernel's boot.
+    pub boot: BootId,
+    /// Where it listens.
+    pub listen: Vec<Listen>,
+    /// How often the parent wants a sign of life.
+    pub heartbeat: Option<Duration>,
+    /// The jobs that ran when the last daemon ended.
+    pub jobs: Book,
+    /// The thread that keeps what they have used.
+    pub keeper: Keeper,
+}
+
+fn now() -> Now {
+    let wall = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |d| d.as_secs());
+    Now {
+        boottime: boot::boottime(),
+        wall: i64::try_from(wall).unwrap_or(i64::MAX),
+    }
+}
+
+/// The time since boot at which the wall clock next passes a multiple of [`TICK`].
+fn next_tick(boottime: Duration, wall: Duration) -> Duration {
+    let past = wall.as_nanos() % TICK.as_nanos();
+    let left = TICK.as_nanos() - past;
+    boottime + Duration::from_nanos(u64::try_from(left).unwrap_or(0))
+}
+
+fn wall_clock() -> Duration {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default()
+}
+
+impl Daemon {
+    /// # Errors
+    /// When the descriptors cannot be watched.
+    pub fn new(parts: Parts) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        poll.add(&parts.parent, PARENT)?;
+        poll.add(&parts.waker, MAILBOX)?;
+        let cursors = parts.engine.cursors().clone();
+        let view = Arc::new(parts.engine.view());
+        Ok(Self {
+            poll,
+            parent: parts.parent,
+            to_parent: VecDeque::new(),
+            parent_full: false,
+            waker: parts.waker,
+            messages: parts.messages,
+            mailbox: parts.mailbox,
+            store: parts.store,
+            publisher: parts.publisher,
+            engine: parts.engine,
+            fleet: parts.fleet,
+            effects: Effects::default(),
+            waiters: Vec::new(),
+            orders: VecDeque::new(),
+            releases: Releases::default(),
+            cursors,
+            facts: parts.facts,
+            store_failing: false,
+            next_tick: Duration::ZERO,
+            early: Some(FIRST_TICK),
+            view,
+            changed: false,
+            journal: Journal::default(),
+            boot: parts.boot,
+            listen: parts.listen,
+            parent_gone: false,
+            heartbeat: parts.heartbeat,
+            next_alive: Duration::ZERO,
+            summary: None,
+            jobs: parts.jobs,
+            looks: Looks::default(),
+            keeper: parts.keeper,
+        })
+    }
+
+    /// Runs until the parent is gone and the last record is stored.
+    ///
+    /// # Errors
+    /// When epoll itself fails.
+    pub fn run(&mut self) -> io::Result<()> {
+        self.tell_parent(&ToParent::Ready);
+        self.next_tick = boot::boottime() + FIRST_TICK;
+        loop {
+            self.advance();
+            if self.parent_gone && self.effects.is_idle() {
+                return Ok(());
+            }
+            let timeout = self.deadline().map(|d| d.saturating_sub(boot::boottime()));
+            for token in self.poll.wait(timeout)? {
+                match token {
+                    PARENT => self.hear_parent()?,
+                    MAILBOX => self.waker.clear(),
+                    domain => {
+                        let domain = u16::try_from(domain).unwrap_or(u16::MAX);
+                        let mut told = self.fleet.writable(domain);
+                        told.extend(self.fleet.readable(domain));
+                        self.told(domain, told);
+                    }
+                }
+            }
+            while let Ok(message) = self.messages.try_recv() {
+                self.message(message);
+            }
+        }
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        let waiter = self.waiters.iter().map(|w| w.deadline).min();
+        [
+            Some(self.next_tick),
+            self.looks.next(),
+            (self.heartbeat.is_some() && self.to_parent.is_empty()).then_some(self.next_alive),
+            waiter,
+            self.effects.deadline(),
+            self.engine.next_deadline(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    fn step(&mut self, input: Input<'_>) {
+        let effects = self.engine.step(now(), input);
+        self.effects.push(effects);
+        self.changed = true;
+    }
+
+    /// Does everything whose time has come.
+    fn advance(&mut self) {
+        let time = boot::boottime();
+        if time >= self.next_tick {
+            self.next_tick = next_tick(time, wall_clock());
+            if let Some(wait) = self.early {
+                self.next_tick = self.next_tick.min(time + wait);
+                self.early = Some(wait * 2).filter(|w| *w < TICK);
+            }
+            self.ask(time + TICK_PATIENCE, &Filter::All, TICK_FRESH, Purpose::Tick);
+        }
+        if self.looks.is_due(time) {
+            self.ask(time + TICK_PATIENCE, &asked(), Duration::ZERO, Purpose::Jobs);
+        }
+        if let Some(number) = self.effects.overdue(time) {
+            tracing::error!(
+                number,
+                "a record has not reached the disk in time; going on without it"
+            );
+            self.facts.store_errors += 1;
+            self.step(Input::Stored(number, false));
+        }
+        self.answer_waiters(time);
+        if self.engine.next_deadline().is_some_and(|d| d <= time) {
+            self.step(Input::Tick);
+        }
+        while let Some(step) = self.effects.next(time) {
+            match step {
+                Ok(step) => self.carry_out(step),
+                Err(number) => {
+                    self.facts.store_errors += 1;
+                    self.step(Input::Stored(number, false));
+                }
+            }
+        }
+        if self.changed {
+            self.publish();
+        }
+        self.show_life(time);
+        self.send_to_parent();
+    }
+
+    /// The sign of life rides on whatever else has woken the loop, so that it seldom needs a wakeup of its own.
+    fn show_life(&mut self, time: Duration) {
+        let Some(every) = self.heartbeat else { return };
+        // A parent that does not read is not to find thousands of them.
+        if time + every / 2 >= self.next_alive && self.to_parent.is_empty() {
+            self.next_alive = time + every;
+            self.tell_parent(&ToParent::Alive);
+        }
+    }
+
+    fn carry_out(&mut self, step: Step) {
+        match step {
+            // The thread lives as long as the process.
+            Step::Store(record) => sys::ignore(self.store.send(record)),
+            Step::Publish(verdict) => {
+                self.journal.verdict(&verdict);
+                // What `check` compares is the running kernel's boot, whatever the engine was told.
+                let verdict = Verdict {
+                    boot: self.boot.0.clone(),
+                    ..verdict
+                };
+                match serde_json::to_string(&verdict) {
+                    Ok(line) => self.publisher.publish(line + "\n"),
+                    Err(e) => tracing::error!(error = %e, "verdict not written"),
+                }
+            }
+            Step::Acknowledge(collector, cursor) => {
+                self.cursors.insert(collector, cursor);
+            }
+            Step::Look => self.tell_parent(&ToParent::Look),
+            Step::Act(id, action) => {
+                self.journal.act(&action);
+                self.tell_parent(&ToParent::Act(id, action));
+            }
+            Step::Answer(answer) => {
+                if let Some(reply) = self.orders.pop_front() {
+                    // The person may have gone.
+                    sys::ignore(reply.send(answer));
+                }
+                self.publish();
+            }
+        }
+    }
+
+    /// Asks the workers for fresh readings; whoever waits is answered when they are there or the time is over.
+    /// A reading younger than `young`, or than its collector calls fresh, is not asked for again.
+    fn ask(&mut self, deadline: Duration, filter: &Filter, young: Duration, purpose: Purpose) {
+        let (waiting, told) = self.fleet.ask(boot::boottime(), filter, young);
+        self.waiters.push(Waiter {
+            waiting,
+            deadline,
+            purpose,
+        });
+        for (domain, told) in told {
+            self.told(domain, told);
+        }
+    }
+
+    fn answer_waiters(&mut self, time: Duration) {
+        if !self
+            .waiters
+            .iter()
+            .any(|w| w.waiting.is_empty() || w.deadline <= time)
+        {
+            return;
+        }
+        let (done, left) = std::mem::take(&mut self.waiters)
+            .into_iter()
+            .partition(|w: &Waiter| w.waiting.is_empty() || w.deadline <= time);
+        self.waiters = left;
+        let done: Vec<Waiter> = done;
+        let snapshot = self.fleet.snapshot(time);
+        let wall = wall_clock().as_secs_f64();
+        self.jobs.take(&snapshot, &self.engine.ledger().xids, wall);
+        let is_tick = done.iter().any(|w| matches!(w.purpose, Purpose::Tick));
+        if is_tick {
+            self.step(Input::Snapshot(&snapshot));
+        } else {
+            self.engine.look_at_jobs(now(), &snapshot);
+        }
+        self.keep_jobs();
+        let page = self.publish();
+        for waiter in done {
+            if let Purpose::Page(reply) = waiter.purpose {
+                // The scraper may have gone.
+                sys::ignore(reply.send(Arc::clone(&page)));
+            }
+        }
+    }
+
+    /// Has lines of jobs that have ended written, and the sums of those that run whenever they are shown: after a restart
+    /// no counter is to go back.
+    fn keep_jobs(&mut self) {
+        let closed = self.jobs.closed();
+        let view = self.jobs.view();
+        let is_due = !closed.is_empty() || !view.running.is_empty();
+        closed.into_iter().for_each(|line| self.keeper.line(line));
+        self.jobs.unwritten(self.keeper.unwritten());
+        if let Some(book) = is_due.then(|| jobs::kept(&self.jobs, &self.boot)).flatten() {
+            self.keeper.book(book);
+        }
+        self.facts.job_lines_dropped = self.keeper.dropped();
+        self.facts.jobs = Arc::new(view);
+    }
+
+    /// A job has begun or ended.
+    fn job(&mut self, job: &Job) {
+        let wall = wall_clock().as_secs_f64();
+        match job.what {
+            JobEvent::Began => self.jobs.began(&job.folder, wall),
+            JobEvent::Ended => {
+                for job in self.jobs.left(&job.folder, wall) {
+                    self.engine.job_left(now(), &job);
+                }
+            }
+        }
+        self.looks.stirred(boot::boottime(), job.what == JobEvent::Began);
+    }
+
+    fn publish(&mut self) -> Arc<Page> {
+        if std::mem::take(&mut self.changed) {
+            self.view = Arc::new(self.engine.view());
+            self.summarize();
+        }
+        let page = Arc::new(Page {
+            snapshot: self.fleet.snapshot(boot::boottime()),
+            view: Arc::clone(&self.view),
+            facts: self.facts.clone(),
+        });
+        self.mailbox.publish(Arc::clone(&page));
+        page
+    }
+
+    fn summarize(&mut self) {
+        let view = &self.view;
+        let open = view.incidents.iter().filter(|i| i.state == "open").count();
+        let summary = Summary {
+            health: view.verdict.health,
+            open: u32::try_from(open).unwrap_or(u32::MAX),
+        };
+        if self.summary != Some(summary) {
+            self.summary = Some(summary);
+            self.tell_parent(&ToParent::Summary(summary));
+        }
+    }
+
+    fn told(&mut self, domain: u16, told: Vec<Told>) {
+        for told in told {
+            match told {
+                Told::Done(collector) => {
+                    for waiter in &mut self.waiters {
+                        waiter.waiting.retain(|c| *c != collector);
+                    }
+                }
+                Told::Notes(collector, notes) => self.step(Input::Notes(collector, &notes)),
+                Told::Event(collector, event) => match &event.body {
+                    // No fault, and so many that no record is written for them.
+                    EventBody::Job(job) => self.job(job),
+                    _ => self.step(Input::EventOf(collector, &event)),
+                },
+                Told::Write(wanted) => {
+                    if let Some(fd) = self.fleet.fd(domain) {
+                        sys::ignore(self.poll.want_write(fd, u64::from(domain), wanted));
+                    }
+                }
+                Told::Opened => {
+                    self.changed = true;
+                    // What is there again, after a release say, is not to wait for the next tick.
+                    self.next_tick = self.next_tick.min(boot::boottime() + FIRST_TICK);
+                }
+                Told::Gone => self.release_waiters(domain),
+            }
+        }
+    }
+
+    /// Nobody waits for the collectors of a worker that is gone.
+    fn release_waiters(&mut self, domain: u16) {
+        let name = DOMAINS.get(usize::from(domain)).map_or("", |d| d.name);
+        for waiter in &mut self.waiters {
+            waiter.waiting.retain(|c| {
+                collectors::COLLECTORS
+                    .get(usize::from(*c))
+                    .is_some_and(|spec| spec.domain.name != name)
+            });
+        }
+    }
+
+    fn message(&mut self, message: Message) {
+        match message {
+            Message::Scrape(by, filter, reply) => {
+                let left = by.saturating_duration_since(Instant::now());
+                self.ask(
+                    boot::boottime() + left,
+                    &filter,
+                    Duration::ZERO,
+                    Purpose::Page(reply),
+                );
+            }
+            Message::Order(order, reply) => self.order(order, reply),
+            Message::JobEnded(job, end, began) => {
+                let at = wall_clock().as_secs_f64();
+                self.jobs.told(job, Epilog { end, began, at });
+                self.keep_jobs();
+                self.publish();
+            }
+            Message::Release(release) => {
+                if let Some((domain, number, lease)) = self.releases.begin(release) {
+                    // Before its socket is closed: no new one is to come between.
+                    self.tell_parent(&ToParent::Hold(domain, number));
+                    self.release_waiters(domain);
+                    self.fleet.release(domain, lease);
+                    self.changed = true;
+                }
+            }
+            Message::Resume(number) => {
+                if let Some(domain) = self.releases.end(number) {
+                    self.fleet.lease(domain, None);
+                    self.changed = true;
+                    self.tell_parent(&ToParent::Free(domain));
+                }
+            }
+            Message::Stored(stored) => {
+                if !self.effects.stored(stored.number) {
+                    return;
+                }
+                let failed = stored.result.is_err();
+                if let Err(e) = &stored.result {
+                    self.facts.store_errors += 1;
+                    if !self.store_failing {
+                        tracing::error!("record not stored: {e}");
+                    }
+                } else if self.store_failing {
+                    tracing::info!("records are stored again");
+                }
+                self.store_failing = failed;
+                self.step(Input::Stored(stored.number, !failed));
+            }
+        }
+    }
+
+    fn order(&mut self, order: Order, reply: oneshot::Sender<Result<String, String>>) {
+        self.orders.push_back(reply);
+        let effects = self.engine.step(now(), Input::Operator(order));
+        self.changed = true;
+        // Every order is answered, so that replies and orders stay in step.
+        let answered = effects.iter().any(|e| matches!(e, Effect::Answer(_)));
+        self.effects.push(effects);
+        if !answered {
+            self.effects
+                .push(vec![Effect::Answer(Err("not answered".to_owned()))]);
+        }
+    }
+
+    fn tell_parent(&mut self, packet: &ToParent) {
+        self.to_parent
+            .push_back(postcard::to_stdvec(packet).unwrap_or_default());
+        self.send_to_parent();
+    }
+
+    fn send_to_parent(&mut self) {
+        let mut full = false;
+        while let Some(packet) = self.to_parent.front() {
+            match self.parent.send(packet, None) {
+                Ok(()) => {
+                    self.to_parent.pop_front();
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    full = true;
+                    break;
+                }
+                // Its end is seen by receiving.
+                Err(_) => self.to_parent.clear(),
+            }
+        }
+        if std::mem::replace(&mut self.parent_full, full) != full {
+            sys::ignore(self.poll.want_write(&self.parent, PARENT, full));
+        }
+    }
+
+    fn hear_parent(&mut self) -> io::Result<()> {
+        loop {
+            match self.parent.receive()? {
+                Received::Nothing => return Ok(()),
+                Received::Closed => {
+                    if !self.parent_gone {
+                        tracing::debug!("the parent is gone; leaving");
+                    }
+                    self.parent_gone = true;
+                    self.poll.remove(&self.parent);
+                    return Ok(());
+                }
+                Received::Packet(bytes, fd) => match postcard::from_bytes::<ToDaemon>(&bytes) {
+                    Ok(packet) => self.packet(packet, fd),
+                    Err(e) => tracing::error!(error = %e, "the parent sent garbage"),
+                },
+            }
+        }
+    }
+
+    fn packet(&mut self, packet: ToDaemon, fd: Option<std::os::fd::OwnedFd>) {
+        match packet {
+            ToDaemon::Init(_) | ToDaemon::Socket => tracing::error!("the parent began twice"),
+            ToDaemon::Config { loaded, error } => self.configure(*loaded, error),
+            ToDaemon::Worker {
+                domain,
+                pid,
+                starts,
+                stuck_slots,
+            } => {
+                if self.releases.is_held(domain) {
+                    // Started before the parent knew. Its socket is dropped, and so it leaves.
+                    return;
+                }
+                let Some(socket) = fd else {
+                    tracing::error!(domain, "a worker came without a socket");
+                    return;
+                };
+                self.release_waiters(domain);
+                self.changed = true;
+                let (worker, notes) = ((pid, starts, stuck_slots), self.engine.notes());
+                match self.fleet.attach(domain, worker, socket, &self.cursors, notes) {
+                    Ok(told) => {
+                        if let Some(fd) = self.fleet.fd(domain)
+                            && let Err(e) = self.poll.add(fd, u64::from(domain))
+                        {
+                            tracing::error!(domain, error = %e, "worker's socket cannot be watched");
+                        }
+                        self.told(domain, told);
+                    }
+                    Err(e) => tracing::error!(domain, error = %e, "worker's socket cannot be used"),
+                }
+            }
+            ToDaemon::WorkerDown {
+                domain,
+                why,
+                stuck_slots,
+            } => {
+                if !self.releases.is_held(domain) {
+                    self.release_waiters(domain);
+                    self.fleet.down(domain, why, stuck_slots);
+                }
+            }
+            ToDaemon::Held(domain, number) => {
+                if let Some(lease) = self.releases.is_free(domain, number, boot::boottime()) {
+                    self.fleet.lease(domain, Some(lease));
+                    self.changed = true;
+                }
+            }
+            ToDaemon::Looked(looked) => self.step(Input::Scheduler(looked.as_ref())),
+            ToDaemon::Acted(id, outcome) => {
+                self.journal.outcome(&outcome);
+                self.step(Input::Done(id, &outcome));
+            }
+        }
+    }
+
+    fn configure(&mut self, loaded: Loaded, error: Option<String>) {
+        self.facts.config_error = error.is_some();
+        self.changed = true;
+        if error.is_some() {
+            return;
+        }
+        if loaded.config.listen != self.listen {
+            tracing::warn!("listen: the new addresses are in force after a restart");
+        }
+        match loaded.policy() {
+            Ok(policy) => {
+                self.facts.mode = loaded.config.health.mode;
+                self.facts.max_jobs = loaded.config.max_jobs();
+                self.facts.metrics = Arc::new(loaded.config.metrics);
+                self.facts.operators = loaded.config.health.operators.into();
+                self.fleet.set_settings(loaded.config.collectors);
+                let effects = self.engine.set_policy(now(), policy);
+                self.effects.push(effects);
+                tracing::info!("configuration in force");
+            }
+            Err(e) => {
+                self.facts.config_error = true;
+                tracing::error!("configuration not taken over: {e}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_fall_on_multiples_of_the_wall_clock() {
+        let at = |ms| Duration::from_millis(ms);
+        assert_eq!(next_tick(at(100), at(15_000 * 7 + 1)), at(100 + 14_999));
+        assert_eq!(next_tick(at(100), at(15_000 * 7)), at(100 + 15_000));
+    }
+}

@@ -1,0 +1,180 @@
+//! Where lines of jobs are kept, and the sums of those that run.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use collectors::BootId;
+use serde::{Deserialize, Serialize};
+
+use model::jobs::{Book, Line};
+use sys::store;
+
+use super::keeper::Keeper;
+
+/// A file of lines is no longer than this, in bytes; a line has about a kilobyte.
+const MOST: u64 = 16 << 20;
+/// Files of lines before this one that are kept.
+const OLDER: usize = 3;
+/// So much of the end of a file is read back, in bytes.
+const TAIL: u64 = 1 << 20;
+
+/// The file of lines.
+pub fn lines_path(state_dir: &Path) -> PathBuf {
+    state_dir.join("jobs.jsonl")
+}
+
+/// The file of sums: no job outlives a boot.
+fn book_path(run_dir: &Path) -> PathBuf {
+    run_dir.join("jobs.json")
+}
+
+/// Starts the threads that keep them.
+///
+/// # Errors
+/// When one cannot be started.
+pub fn start(state_dir: &Path, run_dir: &Path) -> io::Result<Keeper> {
+    let mut lines = Target::new(lines_path(state_dir));
+    let mut book = Target::new(book_path(run_dir));
+    Keeper::start(
+        move |line| lines.write(|path| append(path, line)),
+        move |text| book.write(|path| store::replace(path, text.as_bytes(), 0o600, false)),
+    )
+}
+
+/// A file, and whether it could not be written of late: that is said once.
+struct Target {
+    path: PathBuf,
+    is_failing: bool,
+}
+
+impl Target {
+    fn new(path: PathBuf) -> Self {
+        let is_failing = false;
+        Self { path, is_failing }
+    }
+
+    fn write(&mut self, write: impl FnOnce(&Path) -> io::Result<()>) {
+        let path = self.path.display();
+        let done = write(&self.path);
+        match &done {
+            Err(error) if !self.is_failing => {
+                tracing::error!(%path, %error, "what jobs have used is not written");
+            }
+            Ok(()) if self.is_failing => {
+                tracing::info!(%path, "what jobs have used is written again");
+            }
+            _ => {}
+        }
+        self.is_failing = done.is_err();
+    }
+}
+
+fn append(path: &Path, line: &Line) -> io::Result<()> {
+    let mut text = serde_json::to_string(line)?;
+    text.push('\n');
+    // Users and their work: for whoever may read the daemon's other records.
+    store::append(path, text.as_bytes(), 0o640, (MOST, OLDER))
+}
+
+/// The last lines that were written, oldest first. What cannot be read is said and left out.
+pub fn recall(state_dir: &Path) -> Vec<Line> {
+    let path = lines_path(state_dir);
+    // The newest file may have just begun.
+    let older = path.with_extension("jsonl.1");
+    [older, path].iter().flat_map(|path| recall_of(path)).collect()
+}
+
+fn recall_of(path: &Path) -> Vec<Line> {
+    let text = match store::tail(path, TAIL) {
+        Ok(text) => text.unwrap_or_default(),
+        Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "lines of jobs cannot be read back");
+            return Vec::new();
+        }
+    };
+    let mut lines = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        match serde_json::from_str(line) {
+            Ok(line) => lines.push(line),
+            Err(error) => tracing::warn!(
+                path = %path.display(),
+                line = number + 1,
+                "line of what is left of the file: {error}; expected a job as JSON; left out"
+            ),
+        }
+    }
+    lines
+}
+
+#[derive(Serialize, Deserialize)]
+struct OfBoot<T> {
+    boot: BootId,
+    book: T,
+}
+
+/// Sums as they are kept.
+pub fn kept(book: &Book, boot: &BootId) -> Option<String> {
+    let boot = boot.clone();
+    serde_json::to_string(&OfBoot { boot, book }).ok()
+}
+
+/// The sums of jobs that ran when the last daemon ended, of this boot.
+pub fn restore(run_dir: &Path, boot: &BootId) -> Book {
+    let path = book_path(run_dir);
+    let read = store::load(&path).map_err(|e| e.to_string());
+    let parsed = read.and_then(|text| {
+        let parse = |text: String| serde_json::from_str::<OfBoot<Book>>(&text);
+        text.map(parse).transpose().map_err(|e| e.to_string())
+    });
+    match parsed {
+        Ok(kept) => kept
+            .filter(|kept| kept.boot == *boot)
+            .map(|kept| kept.book)
+            .unwrap_or_default(),
+        Err(error) => {
+            tracing::warn!(path = %path.display(), "{error}; expected what a daemon has kept of running jobs; their sums begin anew");
+            Book::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(job: u32) -> Line {
+        Line {
+            job: job.to_string(),
+            ..Line::default()
+        }
+    }
+
+    #[test]
+    fn lines_are_read_back_and_a_broken_one_costs_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(recall(dir.path()), []);
+        let path = lines_path(dir.path());
+        append(&path, &line(7)).unwrap();
+        // As a daemon leaves it that is killed while it writes.
+        store::append(&path, b"{\"job\":\"8", 0o640, (MOST, OLDER)).unwrap();
+        append(&path, &line(9)).unwrap();
+        assert_eq!(recall(dir.path()), [line(7), line(9)]);
+        // The next one begins a new file.
+        store::append(&path, b"{\"job\":\"10\"}\n", 0o640, (1, OLDER)).unwrap();
+        assert_eq!(recall(dir.path()), [line(7), line(9), line(10)]);
+    }
+
+    #[test]
+    fn sums_are_of_one_boot_and_broken_ones_are_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let (boot, other) = (BootId("a".to_owned()), BootId("b".to_owned()));
+        let mut book = Book::default();
+        book.began("job_7", 1.0);
+        let text = kept(&book, &boot).unwrap();
+        store::replace(&book_path(dir.path()), text.as_bytes(), 0o600, false).unwrap();
+        assert_eq!(restore(dir.path(), &boot).view(), book.view());
+        assert_eq!(restore(dir.path(), &other).view(), Book::default().view());
+        store::replace(&book_path(dir.path()), b"{", 0o600, false).unwrap();
+        assert_eq!(restore(dir.path(), &boot).view(), Book::default().view());
+    }
+}

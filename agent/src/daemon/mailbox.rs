@@ -1,0 +1,89 @@
+//! How other threads speak to the core: a channel, and a descriptor that wakes it.
+
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use tokio::sync::oneshot;
+
+use super::store::Stored;
+use crate::http::{Core, Release};
+use crate::own::Page;
+use health::Order;
+use model::filter::Filter;
+use model::jobs::End;
+use sys::poll::Waker;
+
+/// What the core is told.
+#[derive(Debug)]
+pub enum Message {
+    /// Somebody wants a fresh snapshot of these collectors by then.
+    Scrape(Instant, Filter, oneshot::Sender<Arc<Page>>),
+    /// A person's order.
+    Order(Order, oneshot::Sender<Result<String, String>>),
+    /// Let go of this domain's driver.
+    Release(Release),
+    /// Take it back: the release of this number is over.
+    Resume(u64),
+    /// A record's fate.
+    Stored(Stored),
+    /// The epilog of a job tells how it ended, and when its prolog was.
+    JobEnded(u32, End, Option<f64>),
+}
+
+/// The way in, for as many threads as there are.
+#[derive(Clone, Debug)]
+pub struct Mailbox {
+    to: Sender<Message>,
+    waker: Waker,
+    page: Arc<Mutex<Arc<Page>>>,
+}
+
+impl Mailbox {
+    /// A way in; `page` is shown until the core publishes its first.
+    pub fn new(to: Sender<Message>, waker: Waker, page: Arc<Page>) -> Self {
+        Self {
+            to,
+            waker,
+            page: Arc::new(Mutex::new(page)),
+        }
+    }
+
+    /// Leaves a message and wakes the core.
+    pub fn send(&self, message: Message) {
+        // A core that is gone takes the whole process with it.
+        sys::ignore(self.to.send(message));
+        self.waker.wake();
+    }
+
+    /// Replaces the page that is shown when the core does not answer in time.
+    pub fn publish(&self, page: Arc<Page>) {
+        *self.page.lock().unwrap_or_else(PoisonError::into_inner) = page;
+    }
+}
+
+impl Core for Mailbox {
+    fn scrape(&self, deadline: Instant, filter: &Filter, reply: oneshot::Sender<Arc<Page>>) {
+        self.send(Message::Scrape(deadline, filter.clone(), reply));
+    }
+
+    fn page(&self) -> Arc<Page> {
+        Arc::clone(&self.page.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn order(&self, order: Order, reply: oneshot::Sender<Result<String, String>>) {
+        self.send(Message::Order(order, reply));
+    }
+
+    fn release(&self, release: Release) {
+        self.send(Message::Release(release));
+    }
+
+    fn resume(&self, number: u64) {
+        self.send(Message::Resume(number));
+    }
+
+    fn job_ended(&self, job: u32, end: End, began: Option<f64>) {
+        self.send(Message::JobEnded(job, end, began));
+    }
+}

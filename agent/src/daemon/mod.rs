@@ -1,0 +1,14 @@
+//! The unprivileged process: the loop that keeps snapshot, ledger and verdict, and what it reads and writes.
+
+pub mod effects;
+pub mod event_loop;
+pub mod fleet;
+pub mod jobs;
+pub mod journal;
+pub mod mailbox;
+pub mod release;
+pub mod sockets;
+pub mod start;
+pub mod store;
+
+pub use start::main;

@@ -1,0 +1,124 @@
+//! Which drivers are let go, for whom, and who still waits for it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use crate::http::Release;
+use model::snapshot::Lease;
+
+/// One driver that is let go.
+#[derive(Debug)]
+struct Held {
+    number: u64,
+    by: String,
+    limit: Duration,
+    /// Gone once answered.
+    reply: Option<oneshot::Sender<Result<(), String>>>,
+}
+
+/// All of them, by domain.
+#[derive(Debug, Default)]
+pub struct Releases(BTreeMap<u16, Held>);
+
+impl Releases {
+    /// Begins one, under its number. `None`: refused, and told so.
+    pub fn begin(&mut self, release: Release) -> Option<(u16, u64, Lease)> {
+        let Release {
+            number,
+            domain,
+            by,
+            limit,
+            reply,
+        } = release;
+        if let Some(held) = self.0.get(&domain) {
+            let refused = format!("it is released already, for {}", held.by);
+            // Whoever asked may have gone.
+            sys::ignore(reply.send(Err(refused)));
+            return None;
+        }
+        let lease = Lease {
+            by: by.clone(),
+            until: None,
+        };
+        let held = Held {
+            number,
+            by,
+            limit,
+            reply: Some(reply),
+        };
+        self.0.insert(domain, held);
+        Some((domain, number, lease))
+    }
+
+    /// Whether this domain has no worker by order.
+    pub fn is_held(&self, domain: u16) -> bool {
+        self.0.contains_key(&domain)
+    }
+
+    /// The parent says that nothing of ours runs for a domain: from `now` on somebody may work on its driver. `None`:
+    /// nobody waits for it any more.
+    pub fn is_free(&mut self, domain: u16, number: u64, now: Duration) -> Option<Lease> {
+        let held = self.0.get_mut(&domain).filter(|h| h.number == number)?;
+        sys::ignore(held.reply.take()?.send(Ok(())));
+        Some(Lease {
+            by: held.by.clone(),
+            until: Some(now.saturating_add(held.limit)),
+        })
+    }
+
+    /// One is over. `None`: it was none, or had been refused.
+    pub fn end(&mut self, number: u64) -> Option<u16> {
+        let domain = self.0.iter().find(|(_, h)| h.number == number).map(|(d, _)| *d)?;
+        self.0.remove(&domain);
+        Some(domain)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Answer = oneshot::Receiver<Result<(), String>>;
+
+    fn release(number: u64) -> (Release, Answer) {
+        let (reply, answer) = oneshot::channel();
+        let by = format!("person {number}");
+        let release = Release {
+            number,
+            domain: 3,
+            by,
+            limit: Duration::from_secs(60),
+            reply,
+        };
+        (release, answer)
+    }
+
+    #[test]
+    fn one_person_at_a_time_and_only_the_answer_to_their_own_order_counts() {
+        let mut releases = Releases::default();
+        let (first, mut answer) = release(1);
+        let lease = |until: Option<u64>| Lease {
+            by: "person 1".to_owned(),
+            until: until.map(Duration::from_secs),
+        };
+        assert_eq!(releases.begin(first), Some((3, 1, lease(None))));
+        let (second, mut refused) = release(2);
+        assert_eq!(releases.begin(second), None);
+        assert_eq!(
+            refused.try_recv().unwrap(),
+            Err("it is released already, for person 1".to_owned())
+        );
+        // The end of what was refused ends nothing.
+        assert_eq!(releases.end(2), None);
+        let now = Duration::from_secs(5);
+        assert_eq!(releases.is_free(3, 7, now), None);
+        assert!(answer.try_recv().is_err(), "the answer to an earlier order");
+        assert_eq!(releases.is_free(3, 1, now), Some(lease(Some(65))));
+        assert_eq!(answer.try_recv().unwrap(), Ok(()));
+        assert!(releases.is_held(3));
+        assert_eq!(releases.end(1), Some(3));
+        assert!(!releases.is_held(3));
+    }
+}

@@ -1,0 +1,193 @@
+//! The daemon's start: privileges first, then everything that touches files, then the loop.
+
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use collectors::Env;
+use collectors::sys::boot;
+
+use super::event_loop::{Daemon, Parts};
+use super::fleet::Fleet;
+use super::jobs;
+use super::mailbox::{Mailbox, Message};
+use super::sockets;
+use super::store::{self, Publisher};
+use crate::cli::screen::{chain, complain};
+use crate::http::{self, Plan, Server};
+use crate::link::{CANNOT_START, Init, ToDaemon};
+use crate::own::{OwnFacts, Page};
+use health::Now;
+use health::engine::Engine;
+use model::snapshot::Snapshot;
+use sys::packet::{Packets, Received};
+use sys::poll::{Poll, Waker};
+use sys::{self, privileges};
+
+/// `nodewarden daemon UID GID`, started by the parent only.
+///
+/// # Errors
+/// None: a daemon that cannot start says why and ends with [`CANNOT_START`], which its parent understands.
+pub fn main(args: Vec<String>) -> anyhow::Result<ExitCode> {
+    match start(&args) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(e) => {
+            complain(&chain(&e));
+            Ok(ExitCode::from(CANNOT_START))
+        }
+    }
+}
+
+fn start(args: &[String]) -> anyhow::Result<()> {
+    let [uid, gid] = args else {
+        anyhow::bail!("for the parent only: daemon UID GID")
+    };
+    privileges::drop_to(uid.parse()?, gid.parse()?, 0)?;
+    sys::set_process_name("nodewarden");
+    let mut parent = Packets::new(OwnedFd::from(sys::stdin_socket()?));
+    let Some(init) = first_packet(&mut parent)? else {
+        return Ok(());
+    };
+    anyhow::ensure!(
+        init.build == crate::BUILD,
+        "the parent is build {}, this daemon {}",
+        init.build,
+        crate::BUILD
+    );
+    let Some(sockets) = sockets::receive(&mut parent, init.sockets)? else {
+        return Ok(());
+    };
+    sys::log::start(&init.loaded.config.log_level)?;
+
+    let engine = restore(&init)?;
+    #[expect(clippy::cast_precision_loss, reason = "seconds since the epoch fit")]
+    let facts = OwnFacts {
+        config_error: init.config_error.is_some(),
+        started: jiff::Timestamp::now().as_millisecond() as f64 / 1000.0,
+        mode: init.loaded.config.health.mode,
+        max_jobs: init.loaded.config.max_jobs(),
+        metrics: Arc::new(init.loaded.config.metrics.clone()),
+        operators: init.loaded.config.health.operators.clone().into(),
+        ..OwnFacts::default()
+    };
+    let page = Arc::new(Page {
+        snapshot: Arc::new(Snapshot::empty(boot::boottime())),
+        view: Arc::new(engine.view()),
+        facts: facts.clone(),
+    });
+    let (to, messages) = channel();
+    let waker = Waker::new()?;
+    let mailbox = Mailbox::new(to, waker.clone(), page);
+    let answer = mailbox.clone();
+    let store = store::start(&init.state_dir, move |stored| {
+        answer.send(Message::Stored(stored));
+    })?;
+    let _server = serve(&init, sockets, &mailbox)?;
+    let fleet = Fleet::new(init.env.clone(), init.loaded.config.collectors.clone());
+    let boot = boot::boot_id(&Env::default())?;
+    let mut book = jobs::restore(&init.run_dir, &boot);
+    book.remember(jobs::recall(&init.state_dir));
+    Ok(Daemon::new(Parts {
+        parent,
+        messages,
+        mailbox,
+        waker,
+        store,
+        publisher: Publisher::start(&init.run_dir)?,
+        engine,
+        fleet,
+        facts,
+        boot,
+        listen: init.loaded.config.listen.clone(),
+        heartbeat: init.heartbeat,
+        jobs: book,
+        keeper: jobs::start(&init.state_dir, &init.run_dir)?,
+    })?
+    .run()?)
+}
+
+/// Starts to serve. An address in use ends the first start of a daemon; a restarted one, whose node has no other watch,
+/// goes on without and waits for it, as everybody does for an address that no interface has yet.
+///
+/// The manager's sockets are served in any case; of `listen` what they do not serve already.
+fn serve(init: &Init, mut sockets: Vec<TcpListener>, mailbox: &Mailbox) -> anyhow::Result<Server> {
+    let control = http::bind_control(&init.run_dir)?;
+    let mut plan = Plan::new(&init.loaded.config.listen).beside(&sockets);
+    sockets.extend(plan.first(!init.restarted)?);
+    let server = http::spawn(mailbox.clone(), sockets, Some(control))?;
+    if plan.goes_on() {
+        let doors = server.doors();
+        let thread = thread::Builder::new().name("listen".to_owned());
+        thread.spawn(move || plan.keep(&doors))?;
+    }
+    Ok(server)
+}
+
+fn first_packet(parent: &mut Packets) -> anyhow::Result<Option<Box<Init>>> {
+    match next_packet(parent)? {
+        None => Ok(None),
+        Some((ToDaemon::Init(init), _)) => Ok(Some(init)),
+        Some(_) => anyhow::bail!("the parent did not begin with Init"),
+    }
+}
+
+/// Waits for one packet. `None`: the parent has gone.
+pub(super) fn next_packet(parent: &mut Packets) -> anyhow::Result<Option<(ToDaemon, Option<OwnedFd>)>> {
+    let mut poll = Poll::new()?;
+    poll.add(&*parent, 0)?;
+    loop {
+        match parent.receive()? {
+            Received::Closed => return Ok(None),
+            Received::Nothing => {
+                poll.wait(None)?;
+            }
+            Received::Packet(bytes, fd) => return Ok(Some((postcard::from_bytes(&bytes)?, fd))),
+        }
+    }
+}
+
+/// The engine with its record. A record that cannot be used is set aside, named in the log, and never undone from.
+fn restore(init: &Init) -> anyhow::Result<Engine> {
+    let policy = init.loaded.policy().map_err(anyhow::Error::msg)?;
+    let boot = boot::boot_id(&init.env)?;
+    let wall = jiff::Timestamp::now().as_second();
+    let now = Now {
+        boottime: boot::boottime(),
+        wall,
+    };
+    let path = store::record_path(&init.state_dir);
+    let record = match sys::store::load(&path) {
+        Ok(record) => record,
+        Err(e) => {
+            // It may hold what only it can prove: it must not be overwritten.
+            set_aside(&path, wall, &e.to_string());
+            None
+        }
+    };
+    let engine = match Engine::new(policy.clone(), boot.clone(), record.as_deref(), now) {
+        Ok(engine) => engine,
+        Err(e) => {
+            set_aside(&path, wall, &e.to_string());
+            Engine::new(policy, boot, None, now)?
+        }
+    };
+    Ok(if init.env.is_live() {
+        engine
+    } else {
+        engine.replaying()
+    })
+}
+
+fn set_aside(path: &Path, wall: i64, why: &str) {
+    match sys::store::set_aside(path, wall) {
+        Ok(aside) => tracing::error!("record not usable, set aside as {}: {why}", aside.display()),
+        Err(io) => tracing::error!(
+            "record {} not usable ({why}) and not set aside: {io}",
+            path.display()
+        ),
+    }
+}

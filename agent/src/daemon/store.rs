@@ -1,0 +1,95 @@
+//! The threads that write files: one for records, flushed to the disk, and one for the verdict. A full, read-only or hung
+//! disk stops the first and nothing else.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::{io, thread};
+
+use health::Record;
+use sys::store;
+
+/// A record's fate.
+#[derive(Debug)]
+pub struct Stored {
+    /// Its number.
+    pub number: u64,
+    /// Why it is not on the disk, where it is not.
+    pub result: Result<(), String>,
+}
+
+/// Where a daemon keeps its record.
+pub fn record_path(state_dir: &Path) -> PathBuf {
+    state_dir.join("state.json")
+}
+
+/// Where a daemon publishes its verdict.
+pub fn verdict_path(run_dir: &Path) -> PathBuf {
+    run_dir.join("verdict")
+}
+
+/// Starts the thread that keeps records. `answer` is called on it.
+///
+/// # Errors
+/// When the thread cannot be started.
+pub fn start(state_dir: &Path, answer: impl Fn(Stored) + Send + 'static) -> io::Result<Sender<Record>> {
+    let (to, records) = channel::<Record>();
+    let path = record_path(state_dir);
+    thread::Builder::new().name("store".to_owned()).spawn(move || {
+        for Record { number, json } in records {
+            let written = store::replace(&path, json.as_bytes(), 0o600, true);
+            let result = written.map_err(|e| format!("{}: {e}", path.display()));
+            answer(Stored { number, result });
+        }
+    })?;
+    Ok(to)
+}
+
+/// The verdict that is to be published next; a newer one takes the place of one that still waits.
+#[derive(Debug, Default)]
+struct Slot {
+    line: Mutex<Option<String>>,
+    filled: Condvar,
+}
+
+/// Publishes verdicts, on a thread of its own: the run directory is memory, and does not wait for the state's disk.
+#[derive(Clone, Debug, Default)]
+pub struct Publisher(Arc<Slot>);
+
+impl Publisher {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub fn start(run_dir: &Path) -> io::Result<Self> {
+        let publisher = Self::default();
+        let (slot, path) = (Arc::clone(&publisher.0), verdict_path(run_dir));
+        thread::Builder::new().name("verdict".to_owned()).spawn(move || {
+            let mut failed = false;
+            loop {
+                let mut line = slot.line.lock().unwrap_or_else(PoisonError::into_inner);
+                let text = loop {
+                    match line.take() {
+                        Some(text) => break text,
+                        None => line = slot.filled.wait(line).unwrap_or_else(PoisonError::into_inner),
+                    }
+                };
+                drop(line);
+                let result = store::replace(&path, text.as_bytes(), 0o644, false);
+                if let Err(e) = &result
+                    && !failed
+                {
+                    tracing::error!(path = %path.display(), error = %e, "verdict not written");
+                }
+                failed = result.is_err();
+            }
+        })?;
+        Ok(publisher)
+    }
+
+    /// Hands a line over. The lock is held for the move of a pointer only.
+    pub fn publish(&self, line: String) {
+        *self.0.line.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
+        self.0.filled.notify_one();
+    }
+}

@@ -1,0 +1,173 @@
+use std::time::Duration;
+
+mod hidden;
+mod pages;
+
+use super::*;
+use exposition::parse::parse;
+use exposition::{Encoder, Format, Selection};
+use model::snapshot::DeviceState;
+
+fn page_of(page: &Page, live: Option<&Live>, format: Format) -> String {
+    let mut out = Vec::new();
+    let mut encoder = Encoder::default();
+    let selection = Selection::default();
+    match live {
+        Some(live) => encoder.page(None, &Served(page, live), &selection, format, &mut out),
+        None => encoder.page(None, page, &selection, format, &mut out),
+    }
+    String::from_utf8(out).unwrap()
+}
+
+fn text(page: &Page) -> String {
+    page_of(page, None, Format::Text)
+}
+
+#[test]
+fn a_whole_page_is_strictly_well_formed() {
+    let text = text(&sample::page());
+    let page = parse(&text).unwrap();
+    assert_eq!(
+        page.value("gpu_xid_errors_total", &[("gpu", "GPU-1"), ("xid", "79")]),
+        Some("2")
+    );
+    assert_eq!(
+        page.value("nodewarden_verdict", &[("verdict", "unhealthy")]),
+        Some("1")
+    );
+    assert_eq!(
+        page.value("nodewarden_verdict", &[("verdict", "healthy")]),
+        Some("0")
+    );
+    assert_eq!(
+        page.value("nodewarden_drain_state", &[("state", "none")]),
+        Some("1")
+    );
+    assert_eq!(
+        page.value("nodewarden_collector_up", &[("collector", "test")]),
+        Some("0")
+    );
+    assert_eq!(
+        page.value("nodewarden_collector_up", &[("collector", "host")]),
+        None
+    );
+    let late = [
+        ("collector", "test"),
+        ("subject_kind", "pci"),
+        ("subject", "c"),
+        ("state", "D"),
+        ("wchan", "nv_wait"),
+    ];
+    assert_eq!(page.value("nodewarden_device_late_seconds", &late), Some("10"));
+    let state = [("collector", "test"), ("state", "late"), ("reason", "deadline")];
+    assert_eq!(page.value("nodewarden_collector_state_info", &state), Some("1"));
+    assert_eq!(page.families["nodewarden_incident_info"].1.len(), 1);
+    assert_eq!(
+        page.value("nodewarden_start_timestamp_seconds", &[]),
+        Some("1700000000.5")
+    );
+}
+
+#[test]
+fn zeros_are_not_invented() {
+    let mut page = sample::page();
+    page.view = Arc::new(View {
+        ledger: Ledger::default(),
+        incidents: Vec::new(),
+        affinity: Vec::new(),
+        ..sample::view()
+    });
+    let text = parse(&text(&page)).unwrap();
+    for name in [
+        "gpu_xid_errors_total",
+        "gpu_fallen_off_bus_total",
+        "rdma_events_total",
+        "gpu_rdma_affinity_info",
+        "nodewarden_incident_info",
+    ] {
+        assert!(!text.families.contains_key(name), "{name}");
+    }
+    assert_eq!(text.value("nodewarden_incidents_open", &[]), Some("0"));
+}
+
+#[test]
+fn what_the_engine_says_twice_is_shown_once() {
+    let mut page = sample::page();
+    let mut view = sample::view();
+    view.incidents.push(view.incidents[0].clone());
+    view.would_drain.push(view.would_drain[0].clone());
+    page.view = Arc::new(view);
+    parse(&text(&page)).unwrap();
+}
+
+#[test]
+fn the_table_keeps_the_rules_of_names() {
+    for metric in METRICS {
+        let stem = metric.name.strip_suffix("_total").unwrap_or(metric.name);
+        assert!(stem.ends_with(metric.unit.suffix()), "{}", metric.name);
+        assert!(metric.help.ends_with('.'), "{}", metric.name);
+        // Its value is a share, so that a join with it needs no other series.
+        let info = metric.kind == collectors::Kind::Info || *metric == &JOB_GPU;
+        assert_eq!(metric.name.ends_with("_info"), info, "{}", metric.name);
+    }
+}
+
+#[test]
+fn live_metrics_are_shown_in_both_formats() {
+    let live = Live::new().unwrap();
+    live.answered("metrics", 200, Duration::from_millis(3), 1000);
+    live.answered("metrics", 200, Duration::from_secs(60), 500);
+    live.answered("node_exporter", 400, Duration::ZERO, 10);
+    live.late();
+    let both = [Format::Text, Format::OpenMetrics].map(|f| page_of(&sample::page(), Some(&live), f));
+    parse(&both[0]).unwrap();
+    testkit::openmetrics::check(&both[1]).unwrap();
+    for text in both {
+        for line in [
+            "nodewarden_scrapes_total{page=\"metrics\",code=\"200\"} 2\n",
+            "nodewarden_scrapes_total{page=\"node_exporter\",code=\"400\"} 1\n",
+            "nodewarden_scrape_bytes_total{page=\"metrics\"} 1500\n",
+            "nodewarden_scrape_duration_seconds_bucket{page=\"metrics\",le=\"0.0025\"} 0\n",
+            "nodewarden_scrape_duration_seconds_bucket{page=\"metrics\",le=\"0.005\"} 1\n",
+            "nodewarden_scrape_duration_seconds_bucket{page=\"metrics\",le=\"10.0\"} 1\n",
+            "nodewarden_scrape_duration_seconds_bucket{page=\"metrics\",le=\"+Inf\"} 2\n",
+            "nodewarden_scrape_duration_seconds_sum{page=\"metrics\"} 60.003\n",
+            "nodewarden_scrape_duration_seconds_count{page=\"metrics\"} 2\n",
+            "nodewarden_late_scrapes_total 1\n",
+        ] {
+            assert!(text.contains(line), "{line}{text}");
+        }
+    }
+}
+
+#[test]
+fn in_openmetrics_no_two_families_have_one_name() {
+    let mut names = std::collections::HashSet::new();
+    for metric in all_metrics() {
+        let (name, _) = exposition::header::Family::from(metric).openmetrics();
+        assert!(names.insert(name), "{name}");
+    }
+}
+
+/// One that is read every half minute waits for so long.
+#[test]
+fn a_collector_that_was_not_read_yet_is_unknown_and_says_that_it_waits() {
+    let state_of = |device: DeviceState| {
+        let snapshot = sample::snapshot(vec![device]);
+        let collector = snapshot.collectors.last().unwrap();
+        (collector.up(snapshot.at), state(collector, &snapshot))
+    };
+    let waits = ("unknown", "first_reading".to_owned());
+    let device = sample::device("a", |_| {});
+    let new = DeviceState {
+        at: Duration::ZERO,
+        ..device.clone()
+    };
+    assert_eq!(state_of(new.clone()), (None, waits));
+    assert_eq!(state_of(device), (Some(true), ("ok", String::new())));
+    let refused = DeviceState {
+        error: Some(("io".to_owned(), "refused".to_owned())),
+        ..new
+    };
+    assert_eq!(state_of(refused), (Some(false), ("failed", "io".to_owned())));
+}

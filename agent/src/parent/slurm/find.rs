@@ -1,0 +1,221 @@
+//! Which Slurm node this is: the slurmd that runs here, its node name and its configuration.
+//!
+//! What is found here decides which configuration scontrol is run with, as root. So only processes of root (or of
+//! our own user) count: a job can run a program that is called slurmd.
+
+use std::path::{Path, PathBuf};
+
+use collectors::sys::root;
+
+use model::scheduler::LookError;
+use slurm::argv::{self, Given};
+use sys::link;
+
+/// A slurmd that runs here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The name of its node.
+    pub node_name: String,
+    /// Its slurm.conf, where it was told one.
+    pub conf: Option<PathBuf>,
+    /// Its program.
+    pub exe: Option<PathBuf>,
+}
+
+/// Where and as whom to look.
+#[derive(Clone, Debug)]
+pub struct Search<'a> {
+    /// `/proc`, or a stand-in for it.
+    pub proc: &'a Path,
+    /// Our own user id.
+    pub uid: u32,
+    /// Our host name.
+    pub hostname: &'a str,
+    /// `slurm.node_name` of the configuration.
+    pub wanted: Option<&'a str>,
+}
+
+/// Finds this machine's Slurm node.
+///
+/// # Errors
+/// [`LookError::NotHere`] with what was seen, where no slurmd runs here or it is not clear which is ours.
+pub fn find(search: &Search<'_>) -> Result<Found, LookError> {
+    let mut skipped = Vec::new();
+    let mut all: Vec<Found> = Vec::new();
+    for pid in root::list(search.proc).ok().flatten().unwrap_or_default() {
+        if !pid.bytes().all(|b| b.is_ascii_digit()) {
+            continue;
+        }
+        match slurmd(search, &search.proc.join(&pid)) {
+            Ok(None) => {}
+            // A slurmd that is about to start a program looks like a second one for a moment.
+            Ok(Some(found)) if all.iter().any(|other| other.node_name == found.node_name) => {}
+            Ok(Some(found)) => all.push(found),
+            Err(why) => skipped.push(format!("process {pid} {why}")),
+        }
+    }
+    if let Some(wanted) = search.wanted {
+        let names = names(&all);
+        return all
+            .into_iter()
+            .find(|found| found.node_name == wanted)
+            .ok_or_else(|| {
+                not_here(
+                    format!("no slurmd for {wanted} runs here, only: [{names}]"),
+                    &skipped,
+                )
+            });
+    }
+    match all.len() {
+        0 => Err(not_here("no slurmd runs here".to_owned(), &skipped)),
+        1 => all.pop().ok_or_else(|| LookError::NotHere(String::new())),
+        _ => Err(LookError::NotHere(format!(
+            "several slurmds run here ({}): slurm.node_name must name ours",
+            names(&all)
+        ))),
+    }
+}
+
+fn names(all: &[Found]) -> String {
+    let names: Vec<&str> = all.iter().map(|found| found.node_name.as_str()).collect();
+    names.join(", ")
+}
+
+fn not_here(what: String, skipped: &[String]) -> LookError {
+    if skipped.is_empty() {
+        LookError::NotHere(what)
+    } else {
+        LookError::NotHere(format!("{what}; skipped: {}", skipped.join("; ")))
+    }
+}
+
+/// A process, if it is a slurmd. `Err`: it is one, but not ours to use.
+fn slurmd(search: &Search<'_>, process: &Path) -> Result<Option<Found>, String> {
+    // Nearly every process ends here: name, program and owner are read without its memory, which a process that hangs
+    // may keep locked for ever; its command line is not.
+    if text(process, "comm") != "slurmd" {
+        return Ok(None);
+    }
+    let exe = link::target(&process.join("exe")).ok().map(undeleted);
+    let program = exe
+        .as_deref()
+        .and_then(Path::file_name)
+        .and_then(|name| name.to_str());
+    // Debian calls the program slurmd-wlm. A job step's daemon is slurmstepd.
+    if program.is_some_and(|name| !name.starts_with("slurmd")) {
+        return Ok(None);
+    }
+    let uids = uids(&text(process, "status"));
+    if uids.is_empty() || uids.iter().any(|uid| *uid != 0 && *uid != search.uid) {
+        return Err("is called slurmd, but belongs to another user".to_owned());
+    }
+    let raw = root::read_bytes(&process.join("cmdline"), root::MAX_FILE)
+        .ok()
+        .flatten()
+        .unwrap_or_default();
+    // A zombie has no command line any more.
+    if raw.is_empty() {
+        return Ok(None);
+    }
+    same_world(search.proc, process)?;
+    let args: Vec<&str> = raw
+        .split(|b| *b == 0)
+        .map(|arg| std::str::from_utf8(arg).unwrap_or_default())
+        .collect();
+    let Given { node_name, conf } = argv::read(args.get(1..).unwrap_or_default());
+    let node_name = node_name
+        .or_else(|| search.wanted.map(str::to_owned))
+        .unwrap_or_else(|| slurm::proof::short(search.hostname).to_owned());
+    if !is_node_name(&node_name) {
+        return Err(format!("has no plain node name: {node_name:?}"));
+    }
+    Ok(Some(Found {
+        node_name,
+        conf: conf
+            .map(PathBuf::from)
+            .or_else(|| conf_from_environment(process))
+            .and_then(|conf| absolute(process, conf)),
+        exe,
+    }))
+}
+
+/// One node's name: no list, no range, and not the word that means all of them.
+pub fn is_node_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= 255
+        && !name.starts_with('-')
+        && !name.eq_ignore_ascii_case("all")
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+}
+
+/// The same root folder and the same process numbers as ours: a slurmd in a container is another machine's.
+fn same_world(proc: &Path, process: &Path) -> Result<(), String> {
+    let own = proc.join("self");
+    let namespace = |of: &Path, name: &str| link::target(&of.join("ns").join(name)).ok();
+    // Unreadable without root: then we cannot write either, and the proof by boot time and host name remains.
+    let differs = |name: &str| match (namespace(process, name), namespace(&own, name)) {
+        (Some(its), Some(ours)) => its != ours,
+        _ => false,
+    };
+    if differs("pid") {
+        return Err("runs in another pid namespace".to_owned());
+    }
+    // A private mount namespace alone, as systemd's PrivateTmp makes, is still the same root.
+    let root_differs = link::target(&process.join("root")).ok() != link::target(&own.join("root")).ok();
+    if (root_differs || differs("mnt")) && !matches!(same_root(process, &own), Ok(true)) {
+        return Err("runs in another root folder".to_owned());
+    }
+    Ok(())
+}
+
+fn same_root(process: &Path, own: &Path) -> std::io::Result<bool> {
+    link::same_file(&process.join("root"), &own.join("root"))
+}
+
+fn conf_from_environment(process: &Path) -> Option<PathBuf> {
+    let raw = root::read_bytes(&process.join("environ"), root::MAX_FILE).ok()??;
+    raw.split(|b| *b == 0)
+        .filter_map(|var| std::str::from_utf8(var).ok())
+        .find_map(|var| var.strip_prefix("SLURM_CONF="))
+        .filter(|conf| !conf.is_empty())
+        .map(PathBuf::from)
+}
+
+fn absolute(process: &Path, conf: PathBuf) -> Option<PathBuf> {
+    if conf.is_absolute() {
+        return Some(conf);
+    }
+    Some(link::target(&process.join("cwd")).ok()?.join(conf))
+}
+
+/// An upgrade leaves the running program without its file.
+fn undeleted(exe: PathBuf) -> PathBuf {
+    match exe.to_str().and_then(|text| text.strip_suffix(" (deleted)")) {
+        Some(path) => PathBuf::from(path),
+        None => exe,
+    }
+}
+
+/// Real, effective, saved and filesystem user id.
+fn uids(status: &str) -> Vec<u32> {
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("Uid:"))
+        .unwrap_or_default()
+        .split_whitespace()
+        .filter_map(|uid| uid.parse().ok())
+        .collect()
+}
+
+fn text(process: &Path, file: &str) -> String {
+    root::read_text(&process.join(file))
+        .ok()
+        .flatten()
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+#[path = "find_tests.rs"]
+mod tests;

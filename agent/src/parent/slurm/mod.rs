@@ -1,0 +1,9 @@
+//! Asks Slurm and writes to it, as root: finds the own slurmd, proves the node, runs scontrol.
+
+pub mod find;
+pub mod here;
+pub mod memory;
+pub mod scontrol;
+pub mod write;
+
+pub use write::Slurm;

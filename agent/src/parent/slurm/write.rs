@@ -1,0 +1,257 @@
+//! Reads the own node and carries out the four acts: look, prove, decide, write, look again.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use jiff::tz::TimeZone;
+
+use super::find::{self, Found, Search};
+use super::memory::Memory;
+use super::scontrol::Scontrol;
+use model::scheduler::{Action, Author, LookError, NodeState, Outcome, Permission};
+use slurm::state::{Flag, Node};
+use slurm::{Settings, action, describe, parse, proof, texts};
+use sys::spawn;
+
+/// The own node. Every call may block for `slurm.timeout` and a second, three times: call it on a thread of its own.
+#[derive(Debug)]
+pub struct Slurm {
+    config: Settings,
+    hostname: String,
+    boot_time: i64,
+    uid: u32,
+    proc: PathBuf,
+    scontrol: Scontrol,
+    /// The node whose boot time has fitted before.
+    proven: Option<String>,
+    memory: Memory,
+    /// Nobody waits for this value any more: it must not write.
+    given_up: Arc<AtomicBool>,
+}
+
+/// Why there is no answer, and whether it is for want of time.
+enum Silence {
+    Late(String),
+    Said(LookError),
+}
+
+impl Slurm {
+    /// `hostname`: ours. `boot_time`: when this machine was booted, in seconds since the epoch.
+    pub fn new(config: Settings, hostname: String, boot_time: i64) -> Self {
+        Self {
+            config,
+            hostname,
+            boot_time,
+            uid: nix::unistd::geteuid().as_raw(),
+            proc: PathBuf::from("/proc"),
+            scontrol: Scontrol::default(),
+            proven: None,
+            memory: Memory::default(),
+            given_up: Arc::default(),
+        }
+    }
+
+    /// Remembers its own drain in a file that only the parent can write.
+    #[must_use]
+    pub fn with_memory(mut self, memory: Memory) -> Self {
+        self.memory = memory;
+        self
+    }
+
+    /// Once this is set, nothing is written any more: whoever asked was told that the outcome is not known.
+    #[must_use]
+    pub fn with_given_up(mut self, given_up: Arc<AtomicBool>) -> Self {
+        self.given_up = given_up;
+        self
+    }
+
+    /// Looks for slurmd below another folder than /proc.
+    #[must_use]
+    pub fn with_proc(mut self, proc: PathBuf) -> Self {
+        self.proc = proc;
+        self
+    }
+
+    /// Name and boot time again: a clock that is set, or a name that comes late, changes them.
+    pub fn set_here(&mut self, hostname: String, boot_time: i64) {
+        self.hostname = hostname;
+        self.boot_time = boot_time;
+    }
+
+    /// Reads the own node, proven to be ours.
+    ///
+    /// # Errors
+    /// No slurmd here, not proven to be ours, or no answer.
+    pub fn look(&mut self) -> Result<NodeState, LookError> {
+        let looked = self.look_for(None);
+        looked
+            .map(|(_, node)| describe(&node))
+            .map_err(|silence| match silence {
+                Silence::Late(why) => LookError::Failed(why),
+                Silence::Said(error) => error,
+            })
+    }
+
+    /// Does it, if the node as it is now allows it.
+    pub fn act(&mut self, action: &Action) -> Outcome {
+        if !action::is_ours(action) {
+            return Outcome::Failed("nothing was written: not a reason or incident of ours".to_owned());
+        }
+        let (found, before) = match self.look_for(None) {
+            Ok(looked) => looked,
+            Err(Silence::Late(why)) => return Outcome::Unknown(format!("nothing was written: {why}")),
+            Err(Silence::Said(LookError::NotHere(why) | LookError::NotOurs(why))) => {
+                return Outcome::NotOurs(why);
+            }
+            Err(Silence::Said(LookError::Failed(why))) => {
+                return Outcome::Failed(format!("nothing was written: {why}"));
+            }
+        };
+        let shown = describe(&before);
+        match self.permission(action, &before, &shown) {
+            Permission::Allowed => {}
+            Permission::Already => {
+                self.remember(action, &shown);
+                return Outcome::Already(shown);
+            }
+            Permission::Foreign => return Outcome::Foreign(shown),
+            Permission::Withheld(word) => return Outcome::Withheld(word, shown),
+        }
+        if self.given_up.load(Ordering::Acquire) {
+            return Outcome::Unknown("nothing was written: given up".to_owned());
+        }
+        let refused = match self.update(&found, action) {
+            Ok(refused) => refused,
+            Err(why) => return Outcome::Unknown(why),
+        };
+        // Also after a refusal: "timed out" can come back from a write that was done.
+        match self.look_for(Some(&found)) {
+            Ok((_, after)) => {
+                self.remember(action, &describe(&after));
+                action::outcome(action, &after, refused)
+            }
+            Err(Silence::Late(why) | Silence::Said(LookError::Failed(why))) => {
+                Outcome::Unknown(format!("written, but not read back: {why}"))
+            }
+            Err(Silence::Said(error)) => Outcome::Unknown(format!("written, but not read back: {error}")),
+        }
+    }
+
+    /// What the state table says; a drain that shows slurmctld's own text is lifted only where we remember writing it.
+    fn permission(&self, action: &Action, node: &Node, shown: &NodeState) -> Permission {
+        let permission = action::permission(action, node, shown);
+        match action {
+            Action::Undrain { incident }
+                if permission == Permission::Allowed
+                    && shown.author == Author::Scheduler
+                    && !self.memory.is(incident) =>
+            {
+                Permission::Foreign
+            }
+            _ => permission,
+        }
+    }
+
+    fn remember(&mut self, action: &Action, shown: &NodeState) {
+        if let Action::Drain { incident, .. } = action
+            && shown.is_drained()
+            && shown.incident() == Some(incident)
+        {
+            self.memory.drained(incident);
+        }
+    }
+
+    /// `expected`: the slurmd that the write went to; it must still be the same one.
+    fn look_for(&mut self, expected: Option<&Found>) -> Result<(Found, Node), Silence> {
+        let search = Search {
+            proc: &self.proc,
+            uid: self.uid,
+            hostname: &self.hostname,
+            wanted: self.config.node_name.as_deref(),
+        };
+        let found = match expected {
+            Some(found) => found.clone(),
+            None => find::find(&search).map_err(Silence::Said)?,
+        };
+        let name = found.node_name.clone();
+        let args = vec!["show".to_owned(), "node".to_owned(), name.clone()];
+        let output = match self.scontrol.run(&self.config, &found, args) {
+            Ok(output) => output,
+            Err(error @ (spawn::Error::TimedOut(_) | spawn::Error::Stuck { .. })) => {
+                return Err(Silence::Late(format!("scontrol show node: {error}")));
+            }
+            Err(error) => return Err(failed(format!("scontrol show node: {error}"))),
+        };
+        if output.code != 0 {
+            return Err(failed(format!("scontrol show node {name}: {}", said(&output))));
+        }
+        let text = String::from_utf8_lossy(&output.stdout);
+        let state =
+            parse::show_node(&text, &name, &TimeZone::UTC).map_err(|error| failed(error.to_string()))?;
+        let own = proof::Own {
+            name: &name,
+            hostname: &self.hostname,
+            boot_time: self.boot_time,
+            proven: self.proven.as_ref() == Some(&name),
+        };
+        proof::prove(&state, own).map_err(|why| {
+            self.proven = None;
+            Silence::Said(LookError::NotOurs(why))
+        })?;
+        self.proven = Some(name);
+        let may_be_ours = state.reason.as_ref().is_some_and(|reason| {
+            texts::incident_of(&reason.text).is_some() || texts::is_slurm_text(&reason.text)
+        });
+        if !state.has(Flag::Drain) || !may_be_ours {
+            self.memory.over();
+        }
+        Ok((found, state))
+    }
+
+    /// Writes. `Ok(Some)`: slurmctld refused with these words. `Err`: no answer in time.
+    fn update(&mut self, found: &Found, action: &Action) -> Result<Option<String>, String> {
+        let mut args = vec!["update".to_owned(), format!("NodeName={}", found.node_name)];
+        match action {
+            Action::Drain { reason, .. } => {
+                args.push("State=DRAIN".to_owned());
+                args.push(format!("Reason={}", reason.as_str()));
+            }
+            Action::Undrain { .. } => args.push("State=UNDRAIN".to_owned()),
+            Action::Comment { text, .. } => args.push(format!("Comment={}", text.as_str())),
+            Action::Uncomment { .. } => args.push("Comment=".to_owned()),
+        }
+        match self.scontrol.run(&self.config, found, args) {
+            Ok(output) if output.code == 0 => Ok(None),
+            Ok(output) => Ok(Some(said(&output))),
+            Err(error @ (spawn::Error::TimedOut(_) | spawn::Error::Signalled(_))) => {
+                Err(format!("scontrol update: {error}"))
+            }
+            Err(error) => Ok(Some(error.to_string())),
+        }
+    }
+}
+
+fn failed(why: String) -> Silence {
+    Silence::Said(LookError::Failed(why))
+}
+
+/// The first line that scontrol printed about what went wrong.
+fn said(output: &spawn::Output) -> String {
+    let text = [&output.stderr, &output.stdout]
+        .iter()
+        .find_map(|bytes| {
+            let text = String::from_utf8_lossy(bytes);
+            text.lines()
+                .map(str::trim)
+                .find(|l| !l.is_empty())
+                .map(str::to_owned)
+        })
+        .unwrap_or_else(|| "no message".to_owned());
+    let text: String = text.chars().filter(|c| !c.is_control()).take(200).collect();
+    format!("exit code {}, {text}", output.code)
+}
+
+#[cfg(test)]
+#[path = "write_tests.rs"]
+mod tests;

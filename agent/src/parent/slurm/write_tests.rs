@@ -1,0 +1,453 @@
+//! Against a scontrol that is a shell script and a slurmd that is a folder. The script keeps the node in files, counts
+//! its calls and writes down how it was called.
+
+#![allow(clippy::disallowed_methods, reason = "tests write the stand-ins")]
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::*;
+use model::scheduler::{IncidentId, Reason};
+
+const BOOT: i64 = 1_795_225_274; // 2026-11-21T01:41:14
+const ID: &str = "abcdefg2";
+const REASON: &str = "nodewarden:xid.79 gpu3 off the bus act=reboot id=abcdefg2";
+
+struct Cluster {
+    folder: TempDir,
+    slurm: Slurm,
+}
+
+impl Cluster {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let scontrol = folder.path().join("scontrol");
+        let process = folder.path().join("proc/8");
+        std::fs::create_dir_all(&process).unwrap();
+        std::fs::create_dir_all(folder.path().join("proc/self")).unwrap();
+        for process in [process, folder.path().join("proc/self")] {
+            symlink("/", process.join("root")).unwrap();
+        }
+        // A link, not a copy: a file just written may be busy in a child that another test has just forked.
+        let stand_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/scontrol/stand-in/scontrol");
+        symlink(stand_in, &scontrol).unwrap();
+        let slurm = Slurm::new(
+            Settings {
+                scontrol: Some(scontrol),
+                timeout: Duration::from_secs(5),
+                ..Settings::default()
+            },
+            "host1.cluster.example".to_owned(),
+            BOOT,
+        )
+        .with_proc(folder.path().join("proc"));
+        let cluster = Self { folder, slurm };
+        let uid = nix::unistd::geteuid();
+        for (file, text) in [
+            ("proc/8/comm", "slurmd\n"),
+            ("proc/8/cmdline", "slurmd\0-N\0n0\0-f\0/srv/slurm.conf\0"),
+            ("proc/8/status", &format!("Uid:\t{uid}\t{uid}\t{uid}\t{uid}\n")),
+            ("name", "n0"),
+            ("host", "host1"),
+            ("state", "MIXED"),
+            ("boot", "2026-11-21T01:41:30"),
+            ("calls", "0"),
+        ] {
+            cluster.set(file, text);
+        }
+        cluster
+    }
+
+    fn set(&self, file: &str, text: &str) {
+        std::fs::write(self.folder.path().join(file), text).unwrap();
+    }
+
+    fn get(&self, file: &str) -> String {
+        std::fs::read_to_string(self.folder.path().join(file)).unwrap_or_default()
+    }
+
+    /// Shell that the n-th call begins with.
+    fn hook(&self, call: u32, script: &str) {
+        self.set(&format!("hook.{call}"), script);
+    }
+
+    fn drain(&mut self) -> Outcome {
+        self.slurm.act(&Action::Drain {
+            incident: IncidentId::parse(ID).unwrap(),
+            reason: Reason::new(REASON).unwrap(),
+        })
+    }
+
+    fn undrain(&mut self) -> Outcome {
+        self.slurm.act(&Action::Undrain {
+            incident: IncidentId::parse(ID).unwrap(),
+        })
+    }
+
+    fn drained(&self, reason: &str) {
+        self.set("state", "IDLE+DRAIN");
+        self.set("reason", reason);
+    }
+
+    fn calls(&self) -> u32 {
+        self.get("calls").trim().parse().unwrap()
+    }
+
+    fn wrote(&self) -> bool {
+        self.get("argv").lines().any(|arg| arg == "update")
+    }
+}
+
+#[test]
+fn drain_and_undrain() {
+    let mut cluster = Cluster::new();
+    let state = cluster.slurm.look().unwrap();
+    assert_eq!((state.drained, cluster.calls()), (Some(false), 1));
+    let Outcome::Done(state) = cluster.drain() else {
+        panic!()
+    };
+    assert!(state.is_drained());
+    assert_eq!(state.reason.unwrap().text, REASON);
+    assert_eq!(cluster.calls(), 4, "show, update, show");
+    assert!(matches!(cluster.drain(), Outcome::Already(_)));
+    assert_eq!(cluster.calls(), 5, "show");
+    let Outcome::Done(state) = cluster.undrain() else {
+        panic!()
+    };
+    assert!(!state.is_drained());
+    assert_eq!(cluster.calls(), 8);
+    assert!(matches!(cluster.undrain(), Outcome::Already(_)));
+    let update = "update\nNodeName=n0\nState=DRAIN\n";
+    assert!(
+        cluster
+            .get("argv")
+            .contains(&format!("4\n{update}Reason={REASON}\n3\n"))
+    );
+    assert!(
+        cluster
+            .get("argv")
+            .contains("3\nupdate\nNodeName=n0\nState=UNDRAIN\n3\n")
+    );
+}
+
+const COUNT_LOWER: &str = "gres/gpu count reported lower than configured (7 < 8)";
+
+#[test]
+fn slurmctlds_own_text_is_lifted_only_where_we_remember_the_drain() {
+    let mut cluster = Cluster::new();
+    cluster.drained(COUNT_LOWER);
+    assert!(
+        matches!(cluster.undrain(), Outcome::Foreign(_)),
+        "never ours, whatever the daemon says"
+    );
+    assert!(!cluster.wrote());
+
+    let mut cluster = Cluster::new();
+    assert!(matches!(cluster.drain(), Outcome::Done(_)));
+    cluster.drained(COUNT_LOWER);
+    assert!(matches!(cluster.undrain(), Outcome::Done(_)));
+}
+
+#[test]
+fn the_memory_of_a_drain_outlives_the_parent_and_ends_with_the_drain() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, id) = (folder.path().join("own-drain"), IncidentId::parse(ID).unwrap());
+    Memory::in_file(file.clone()).drained(&id);
+    let mut memory = Memory::in_file(file.clone());
+    assert!(memory.is(&id));
+    memory.over();
+    assert!(!memory.is(&id) && !Memory::in_file(file).is(&id));
+}
+
+#[test]
+fn who_is_given_up_writes_nothing_any_more() {
+    let mut cluster = Cluster::new();
+    let given_up = Arc::new(AtomicBool::new(true));
+    cluster.slurm = cluster.slurm.with_given_up(given_up);
+    assert!(matches!(cluster.drain(), Outcome::Unknown(_)));
+    assert!(!cluster.wrote());
+}
+
+/// As slurmctld does: after UNDRAIN it knows no boot time until slurmd has registered again.
+#[test]
+fn a_boot_time_that_slurmctld_forgot() {
+    let mut cluster = Cluster::new();
+    cluster.drained(REASON);
+    cluster.hook(3, "echo None > boot");
+    assert!(matches!(cluster.undrain(), Outcome::Done(_)));
+    assert!(matches!(cluster.drain(), Outcome::Done(_)));
+    cluster.set("boot", "2026-11-20T01:41:14");
+    assert!(matches!(cluster.undrain(), Outcome::NotOurs(_)));
+    cluster.set("boot", "None");
+    assert!(matches!(cluster.undrain(), Outcome::NotOurs(_)));
+}
+
+#[test]
+fn comments() {
+    let mut cluster = Cluster::new();
+    let incident = IncidentId::parse(ID).unwrap();
+    let comment = Action::Comment {
+        incident: incident.clone(),
+        text: Reason::new(REASON).unwrap(),
+    };
+    let Outcome::Done(state) = cluster.slurm.act(&comment) else {
+        panic!()
+    };
+    assert_eq!(state.comment.as_deref(), Some(REASON));
+    assert!(matches!(cluster.slurm.act(&comment), Outcome::Already(_)));
+    let uncomment = Action::Uncomment { incident };
+    let Outcome::Done(state) = cluster.slurm.act(&uncomment) else {
+        panic!()
+    };
+    assert_eq!(state.comment, None);
+    cluster.set("comment", "asset 4711");
+    assert!(matches!(cluster.slurm.act(&comment), Outcome::Foreign(_)));
+    assert!(matches!(cluster.slurm.act(&uncomment), Outcome::Foreign(_)));
+    assert_eq!(cluster.get("comment"), "asset 4711");
+}
+
+#[test]
+fn a_persons_reason_is_left_alone() {
+    let mut cluster = Cluster::new();
+    for state in ["IDLE+DRAIN", "DOWN", "IDLE+FAIL"] {
+        cluster.set("state", state);
+        cluster.set("reason", "bob: fan tray");
+        assert!(matches!(cluster.drain(), Outcome::Foreign(_)), "{state}");
+    }
+    cluster.drained("bob: fan tray");
+    assert!(matches!(cluster.undrain(), Outcome::Foreign(_)));
+    assert!(!cluster.wrote());
+}
+
+#[test]
+fn a_person_who_comes_between_write_and_reading_back() {
+    let mut cluster = Cluster::new();
+    cluster.hook(3, "echo 'bob: fan tray' > reason");
+    let Outcome::Foreign(state) = cluster.drain() else {
+        panic!()
+    };
+    assert_eq!(state.reason.unwrap().text, "bob: fan tray");
+    let mut cluster = Cluster::new();
+    cluster.drained(REASON);
+    cluster.hook(3, "echo IDLE+DRAIN > state; echo 'bob: fan tray' > reason");
+    assert!(matches!(cluster.undrain(), Outcome::Foreign(_)));
+}
+
+#[test]
+fn withheld() {
+    let mut cluster = Cluster::new();
+    for (state, word) in [
+        ("IDLE+MAINTENANCE", "maint"),
+        ("IDLE+DRAIN+INVALID_REG", "invalid_reg"),
+        ("IDLE+REBOOT_ISSUED", "reboot_issued"),
+        ("IDLE+QUARANTINED", "unknown_state"),
+    ] {
+        cluster.set("state", state);
+        let Outcome::Withheld(why, _) = cluster.drain() else {
+            panic!("{state}")
+        };
+        assert_eq!(why, word);
+    }
+    cluster.set("state", "DOWN+DRAIN");
+    cluster.set("reason", REASON);
+    let Outcome::Withheld(why, _) = cluster.undrain() else {
+        panic!()
+    };
+    assert_eq!(why, "down");
+    assert!(!cluster.wrote());
+}
+
+#[test]
+fn not_proven_to_be_ours() {
+    for (file, text) in [
+        ("name", "n1"),
+        ("host", "host2"),
+        ("boot", "2026-11-21T01:45:00"),
+        ("boot", "None"),
+        ("name", "n0\nNodeName=n1"),
+    ] {
+        let mut cluster = Cluster::new();
+        cluster.set(file, text);
+        let outcome = cluster.drain();
+        assert!(
+            matches!(outcome, Outcome::NotOurs(_) | Outcome::Failed(_)),
+            "{file}: {outcome:?}"
+        );
+        assert!(matches!(outcome, Outcome::NotOurs(_)) || file == "name");
+        assert!(cluster.slurm.look().is_err());
+        assert!(!cluster.wrote());
+    }
+    let mut cluster = Cluster::new();
+    cluster.set("proc/8/comm", "bash\n");
+    assert!(matches!(cluster.drain(), Outcome::NotOurs(_)));
+    assert_eq!(cluster.calls(), 0);
+}
+
+#[test]
+fn slurmctld_refuses() {
+    let mut cluster = Cluster::new();
+    cluster.hook(2, "echo 'slurm_update error: Invalid user id' >&2; exit 1");
+    let Outcome::Failed(why) = cluster.drain() else {
+        panic!()
+    };
+    assert_eq!(why, "exit code 1, slurm_update error: Invalid user id");
+}
+
+#[test]
+fn slurmctld_says_yes_and_does_nothing() {
+    let mut cluster = Cluster::new();
+    cluster.hook(2, "exit 0");
+    let Outcome::Failed(why) = cluster.drain() else {
+        panic!()
+    };
+    assert_eq!(why, "slurmctld said yes but the node did not change");
+    assert_eq!(cluster.calls(), 3);
+}
+
+#[test]
+fn slurmctld_answers_too_late_for_scontrol() {
+    let late = "echo 'slurm_update error: Socket timed out on send/recv operation' >&2";
+    let mut cluster = Cluster::new();
+    cluster.hook(2, &format!("{late}; exit 1"));
+    assert!(matches!(cluster.drain(), Outcome::Unknown(_)));
+    let mut cluster = Cluster::new();
+    cluster.hook(
+        2,
+        &format!("echo IDLE+DRAIN > state; echo '{REASON}' > reason; {late}; exit 1"),
+    );
+    assert!(matches!(cluster.drain(), Outcome::Done(_)));
+}
+
+/// A script that ignores TERM, with a grandchild that ignores it too and keeps the output open.
+const HANG: &str = "trap '' TERM; sleep 300 & echo $! >> pids; echo $$ >> pids; while :; do sleep 300; done";
+
+#[test]
+fn scontrol_hangs() {
+    for call in [1, 2, 3] {
+        let mut cluster = Cluster::new();
+        cluster.slurm.config.timeout = Duration::from_secs(1);
+        cluster.hook(call, HANG);
+        let begin = Instant::now();
+        let Outcome::Unknown(why) = cluster.drain() else {
+            panic!("call {call}")
+        };
+        assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+        assert_eq!(why.starts_with("nothing was written"), call == 1, "{why}");
+        std::thread::sleep(Duration::from_millis(100));
+        for pid in cluster.get("pids").lines() {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
+        }
+    }
+}
+
+#[test]
+fn scontrol_is_missing_or_talks_nonsense() {
+    let mut cluster = Cluster::new();
+    cluster.slurm.config.scontrol = Some("/nonexistent/scontrol".into());
+    let Outcome::Failed(why) = cluster.drain() else {
+        panic!()
+    };
+    assert!(why.contains("/nonexistent/scontrol is not there"), "{why}");
+    for script in [
+        "echo hello; exit 0",
+        "exit 0",
+        "head -c 10000000 /dev/zero; exit 0",
+        "head -c 3000 /dev/urandom; exit 0",
+        "kill -9 $$",
+        "echo 'Unable to contact slurm controller (connect failure)' >&2; exit 1",
+    ] {
+        let mut cluster = Cluster::new();
+        cluster.hook(1, script);
+        let Outcome::Failed(why) = cluster.drain() else {
+            panic!("{script}")
+        };
+        assert!(why.starts_with("nothing was written: "), "{why}");
+    }
+}
+
+#[test]
+fn scontrol_gets_an_environment_of_its_own() {
+    let mut cluster = Cluster::new();
+    cluster.slurm.look().unwrap();
+    let environ = cluster.get("environ");
+    for line in [
+        "SLURM_CONF=/srv/slurm.conf",
+        "TZ=UTC0",
+        "LC_ALL=C",
+        "PATH=/usr/bin:/bin",
+        "SLURM_TIME_FORMAT=standard",
+    ] {
+        assert!(environ.lines().any(|l| l == line), "{line} in {environ}");
+    }
+    for line in environ.lines() {
+        let name = line.split('=').next().unwrap();
+        let known = [
+            "SLURM_CONF",
+            "TZ",
+            "LC_ALL",
+            "PATH",
+            "SLURM_TIME_FORMAT",
+            "PWD",
+            "OLDPWD",
+            "SHLVL",
+            "_",
+        ];
+        assert!(known.contains(&name), "{line}");
+    }
+    cluster.slurm.config.conf = Some("/other/slurm.conf".into());
+    cluster.slurm.look().unwrap();
+    assert!(cluster.get("environ").contains("SLURM_CONF=/other/slurm.conf\n"));
+}
+
+#[test]
+fn words_that_are_not_ours_never_reach_scontrol() {
+    let mut cluster = Cluster::new();
+    let other = Action::Drain {
+        incident: IncidentId::parse("zzzzzzz7").unwrap(),
+        reason: Reason::new(REASON).unwrap(),
+    };
+    let forged = Action::Undrain {
+        incident: IncidentId("x NodeName=ALL".to_owned()),
+    };
+    for action in [other, forged] {
+        assert!(matches!(cluster.slurm.act(&action), Outcome::Failed(_)));
+    }
+    assert_eq!(cluster.calls(), 0);
+}
+
+proptest! {
+    /// Frames come from an unprivileged process: what they hold is valid or refused.
+    #[test]
+    fn any_frame(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        if let Ok(Action::Drain { incident, reason } | Action::Comment { incident, text: reason }) =
+            postcard::from_bytes::<Action>(&bytes)
+        {
+            prop_assert!(IncidentId::parse(&incident.0).is_some());
+            prop_assert!(Reason::new(reason.as_str()).is_some());
+        }
+    }
+
+    #[test]
+    fn any_text_in_a_frame(id in "[a-z2-9]{7,9}", text in "(nodewarden:)?[ -~\n]{0,220}") {
+        #[derive(serde::Serialize)]
+        enum Raw { Drain { incident: String, reason: String } }
+        let bytes = postcard::to_stdvec(&Raw::Drain { incident: id.clone(), reason: text.clone() }).unwrap();
+        let good = IncidentId::parse(&id).is_some() && Reason::new(&text).is_some();
+        prop_assert_eq!(postcard::from_bytes::<Action>(&bytes).is_ok(), good);
+        let json = serde_json::json!({"Drain": {"incident": id, "reason": text}});
+        prop_assert_eq!(serde_json::from_value::<Action>(json).is_ok(), good);
+    }
+
+    #[test]
+    fn composed_reasons_are_ours(check in "\\PC{0,40}", subject in "\\PC{0,40}", detail in "\\PC{0,300}", act in "[ -~]{0,250}") {
+        let id = IncidentId::parse(ID).unwrap();
+        let reason = Reason::compose(&check, &subject, &detail, &act, &id);
+        prop_assert!(Reason::new(reason.as_str()).is_some());
+        prop_assert_eq!(texts::incident_of(reason.as_str()), Some(ID));
+    }
+}

@@ -1,0 +1,64 @@
+//! The edge: descriptors, privileges, processes and files of the agent, and all of its unsafe code.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is the place where files are opened and programs started"
+)]
+
+pub mod activation;
+pub mod dirs;
+pub mod files;
+pub mod foreground;
+pub mod fork;
+pub mod holders;
+pub mod interfaces;
+pub mod link;
+pub mod log;
+pub mod notify;
+pub mod packet;
+pub mod poll;
+pub mod privileges;
+pub mod reap;
+pub mod send;
+pub mod signals;
+pub mod slots;
+pub mod spawn;
+pub mod store;
+pub mod terminal;
+pub mod timer;
+pub mod users;
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+
+/// Descriptor 0 as the socket that the parent put there.
+///
+/// # Errors
+/// When it is no socket.
+pub fn stdin_socket() -> io::Result<UnixStream> {
+    let stdin = io::stdin();
+    let copy = stdin.as_fd().try_clone_to_owned()?;
+    nix::sys::socket::getsockopt(&copy, nix::sys::socket::sockopt::SockType)?;
+    // The copy alone is used from here on; descriptor 0 must not keep the socket open behind it.
+    replace_stdin()?;
+    Ok(UnixStream::from(copy))
+}
+
+/// Puts /dev/null in the place of descriptor 0.
+fn replace_stdin() -> io::Result<()> {
+    let null = std::fs::File::open("/dev/null")?;
+    nix::unistd::dup2_stdin(null.as_fd())?;
+    Ok(())
+}
+
+/// The name that ps and top show: `nodewarden`, `nw-kernel`.
+pub fn set_process_name(name: &str) {
+    if let Ok(name) = std::ffi::CString::new(name) {
+        // Only for the eye.
+        ignore(nix::sys::prctl::set_name(&name));
+    }
+}
+
+/// Drops a result on purpose. The caller says in a comment why nothing can be done about an error.
+pub fn ignore<T, E>(_: Result<T, E>) {}
