@@ -8,7 +8,7 @@ use crate::cell;
 
 const HEAD: &str = "# Xids
 
-Made by `cargo xtask docs` from `agent/src/health/xids.toml`; do not edit. A site replaces single rows with `health.xids`.
+Made by `cargo xtask docs` from `agent/health/src/xids.toml`; do not edit. A site replaces single rows with `health.xids`.
 
 The driver's own verdict goes first (Xid 154); this table speaks where it is silent. A code without a row is counted and
 never drains. `drain` and the remedies take the node out of service, as far as the mode of the check `xid` allows.
