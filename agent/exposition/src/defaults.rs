@@ -1,9 +1,9 @@
-//! What a page shows where a request asks for nothing in particular.
+//! The selection of a page for a request without parameters.
 
 use collectors::Tier;
 use serde::{Deserialize, Serialize};
 
-/// `[metrics]`: what `/metrics` serves to whoever asks for nothing in particular.
+/// `[metrics]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Defaults {
     /// `tier`: the highest tier. Default core.

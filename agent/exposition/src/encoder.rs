@@ -1,4 +1,4 @@
-//! Pages in either format. What a scrape writes is planned once per set of layouts; after that a scrape formats numbers.
+//! Pages in both formats. The plan of a page is made once per set of layouts; after that a scrape formats numbers.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -15,42 +15,42 @@ use model::snapshot::{DeviceState, Snapshot};
 /// The name of our own page, beside those of [`Encoder::pages`].
 pub const METRICS: &str = "metrics";
 
-/// What one page left out when it was last written, for one collector.
+/// The series of one collector that the last write of a page dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
     /// Series beyond [`collectors::block::MAX_SERIES`].
     pub over_limit: u64,
-    /// Series that were there already.
+    /// Series with the same name and labels as an earlier one.
     pub duplicates: u64,
 }
 
-/// What is kept of one page.
+/// The state of one page.
 #[derive(Default)]
 struct Kept {
     schema: Schema,
     plans: Vec<Plan>,
     switches: Arc<Defaults>,
-    /// By collector: which groups of repeated lines have been shown in this scrape.
+    /// By collector: the groups of equal lines that this scrape has written.
     shown: Vec<Vec<bool>>,
     dropped: Vec<Dropped>,
 }
 
-/// Writes pages. Keeps their plans, so one lives as long as the server.
+/// Writes pages and keeps their plans: one per server.
 #[derive(Default)]
 pub struct Encoder {
     pages: BTreeMap<&'static str, Kept>,
-    /// The jobs that the page that is written leaves out.
+    /// The jobs that have no series on the current page.
     hidden: Hidden,
 }
 
 impl Encoder {
-    /// The compatibility pages that there are.
+    /// The names of the compatibility pages.
     pub fn pages(snapshot: &Snapshot) -> Vec<&'static str> {
         schema::pages(&snapshot.collectors)
     }
 
-    /// Appends a page: our own without a name, with what the source adds, or one of [`Encoder::pages`]. One with another
-    /// exporter's names holds what is mapped, of every tier unless one is asked for.
+    /// Appends our own page (`name`: none) or one of [`Encoder::pages`]. A compatibility page holds the mapped
+    /// metrics of every tier, unless the request names a tier.
     pub fn page(
         &mut self,
         name: Option<&'static str>,
@@ -72,7 +72,7 @@ impl Encoder {
         end(format, out);
     }
 
-    /// What the pages left out when they were last written, by page and in the order of the snapshot.
+    /// The series dropped by the last write of each page, in the order of the snapshot.
     pub fn dropped(&self) -> Vec<(&'static str, &[Dropped])> {
         let pages = self.pages.iter();
         pages
@@ -145,7 +145,7 @@ impl Kept {
         }
     }
 
-    /// Writes the samples that have a value; of those that start alike the first wins.
+    /// Writes the samples that have a value. Of samples with equal name and labels the first wins.
     fn write(&mut self, snapshot: &Snapshot, shown: Shown<'_>, format: Format, out: &mut Vec<u8>) {
         let takes: Vec<bool> = snapshot
             .collectors
@@ -182,7 +182,7 @@ impl Kept {
                         out.extend_from_slice(family.header(format));
                     }
                     out.extend_from_slice(found.start);
-                    // Of a histogram only the sum has a unit; how many there were is never scaled.
+                    // Of a histogram only the sum has a unit; counts are not scaled.
                     let counts = column.metric.slots() > 1 && matches!(found.value, Value::U64(_));
                     if counts {
                         number::value(found.value, out);
@@ -196,7 +196,7 @@ impl Kept {
     }
 }
 
-/// OpenMetrics ends in words, so that a page that was cut off is seen as such.
+/// OpenMetrics ends with `# EOF`, so a truncated page is detected.
 fn end(format: Format, out: &mut Vec<u8>) {
     if format == Format::OpenMetrics {
         out.extend_from_slice(b"# EOF\n");

@@ -1,21 +1,21 @@
-//! One gzip compressor that is kept between answers: making one costs more than most answers take.
+//! A gzip compressor that is reused: to create one costs more than to compress most pages.
 
 use flate2::{Compress, Compression, FlushCompress, Status};
 
-/// Answers shorter than this are not worth it, in bytes.
+/// Shorter answers are not compressed, in bytes.
 pub const WORTH: usize = 1024;
 
-/// Compresses at level 1: four fifths of what level 6 saves, for a seventh of its time.
+/// Compresses at level 1: 80 % of the savings of level 6 in one seventh of its time.
 #[derive(Debug)]
 pub struct Gzip {
     compress: Compress,
-    /// The size of the last result: the next one is much the same.
+    /// The size of the last result: the next one is similar.
     size: usize,
 }
 
 impl Default for Gzip {
     fn default() -> Self {
-        // 15 is the whole window of 32 KiB.
+        // 15: the window of 32 KiB.
         Self {
             compress: Compress::new_gzip(Compression::fast(), 15),
             size: 4096,

@@ -1,15 +1,15 @@
-//! The lines before a family's samples: what it means, and how each format names it.
+//! HELP, TYPE and UNIT of a family in both formats.
 
 use collectors::{Kind, Metric, Unit};
 
 use super::{Format, line};
 
-/// What a family says of itself.
+/// The metadata of a family.
 #[derive(Clone, Copy, Debug)]
 pub struct Family<'a> {
-    /// The name of its samples.
+    /// The name of its samples, with suffix.
     pub name: &'a str,
-    /// What they mean over time.
+    /// The type.
     pub kind: Kind,
     /// Their unit.
     pub unit: Unit,
@@ -29,8 +29,8 @@ impl From<&'static Metric> for Family<'static> {
 }
 
 impl<'a> Family<'a> {
-    /// Its name and type in OpenMetrics, where a counter's `_total` and an info's `_info` belong to the sample and not to
-    /// the family. A name of another exporter that does not follow that keeps its samples' name, and says less of itself.
+    /// The name and type in OpenMetrics, where `_total` and `_info` belong to the sample and not to the family.
+    /// A counter of another exporter without that suffix keeps its name and gets the type `unknown`.
     pub fn openmetrics(&self) -> (&'a str, &'static str) {
         match self.kind {
             Kind::Counter => match self.name.strip_suffix("_total") {

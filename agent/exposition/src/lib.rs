@@ -1,4 +1,4 @@
-//! Text for Prometheus: which format a scraper wants, what of the node it asks for, and the pages themselves.
+//! Pages for Prometheus: content negotiation, selection, and the encoder. Pure: no I/O, no clock, no randomness.
 
 #![forbid(unsafe_code)]
 
@@ -28,7 +28,7 @@ pub use select::{Selection, Shown};
 pub use source::Source;
 pub use writer::Writer;
 
-/// The tier of that word, as a query, an option or the configuration names it.
+/// Parses the word of a tier, as in a query, an option or the configuration.
 pub fn tier(word: &str) -> Option<Tier> {
     match word {
         "core" => Some(Tier::Core),

@@ -1,11 +1,11 @@
-//! `name{label="value"} `: the part of a sample line that never changes. Both formats write it alike.
+//! `name{label="value"} `: the constant part of a sample line, equal in both formats.
 
 use std::io::Write;
 
 use collectors::{Kind, Part};
 
-/// Appends the start of a line, up to the value. `scale` is what the values are multiplied by, so that the bounds of
-/// buckets go with them.
+/// Appends the start of a line, up to the value. `scale`: the factor of the values, which
+/// also applies to the bounds of buckets.
 pub fn start<'a>(
     name: &str,
     kind: Kind,
@@ -43,7 +43,7 @@ pub fn start<'a>(
     out.extend_from_slice(if open == b',' { b"} " } else { b" " });
 }
 
-/// OpenMetrics and Prometheus 3 want `1.0` and not `1`.
+/// OpenMetrics and Prometheus 3 require `1.0`, not `1`.
 fn bound(bound: Option<&f64>, scale: f64, out: &mut Vec<u8>) {
     let done = match bound {
         Some(bound) => write!(out, "{:?}", bound * scale),

@@ -1,9 +1,9 @@
-//! What a scraper takes: the format by `Accept`, compression by `Accept-Encoding` (RFC 9110, 12.5).
+//! Content negotiation: the format by `Accept`, compression by `Accept-Encoding` (RFC 9110, 12.5).
 
 /// A text format of Prometheus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// Text 0.0.4, for whoever does not ask for another.
+    /// Text 0.0.4, the default.
     #[default]
     Text,
     /// OpenMetrics 1.0.
@@ -11,7 +11,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// What the text is, as HTTP says it.
+    /// The Content-Type.
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",
@@ -19,8 +19,8 @@ impl Format {
         }
     }
 
-    /// The format that `accept` prefers. OpenMetrics must be asked for by name: a wildcard means that anything will do,
-    /// and then it is the format that everything reads.
+    /// The format that `accept` prefers. OpenMetrics must be requested by name: a wildcard gets
+    /// the text format, which every client reads.
     pub fn accepted(accept: &str) -> Self {
         let (mut open, mut text, mut any) = (None, None, None);
         for range in ranges(accept) {
@@ -53,20 +53,20 @@ pub fn gzip_accepted(accept_encoding: &str) -> bool {
             _ => {}
         }
     }
-    // Plain text that is not mentioned is what remains when nothing else will do.
+    // Identity coding that is not listed stays acceptable, below every listed coding.
     let gzip = gzip.or(any).unwrap_or(0);
     gzip > 0 && gzip >= plain.unwrap_or(0)
 }
 
-/// One element of such a header.
+/// One element of an Accept header.
 struct Range<'a> {
     name: &'a str,
     version: Option<&'a str>,
-    /// In thousandths, as many digits as the standard has.
+    /// The quality in thousandths: the standard allows 3 digits.
     quality: u16,
 }
 
-/// The elements; one whose quality is not a number from 0 to 1 is passed over.
+/// The elements. One with a quality that is not a number from 0 to 1 is skipped.
 fn ranges(header: &str) -> impl Iterator<Item = Range<'_>> {
     header.split(',').filter_map(|element| {
         let mut parts = element.split(';').map(str::trim);

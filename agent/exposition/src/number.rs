@@ -1,4 +1,4 @@
-//! Numbers as the text formats want them: exact, and without the formatting machinery for the common case.
+//! Exact numbers for the text formats, without std::fmt for whole numbers.
 
 use std::io::Write;
 
@@ -37,7 +37,7 @@ pub fn u64(mut v: u64, out: &mut Vec<u8>) {
         out.push(b'0' + u8::try_from(v).unwrap_or_default());
         return;
     }
-    // u64::MAX has 20 digits, so that `at` cannot pass 0.
+    // u64::MAX has 20 digits, so `at` stays above 0.
     let mut digits = [0_u8; 20];
     let mut at = digits.len();
     while v >= 10 {

@@ -32,7 +32,7 @@ impl Exposition {
     }
 }
 
-/// Reads a whole exposition; any offence is an error with its line.
+/// Parses a whole page strictly; an error names its line.
 pub fn parse(text: &str) -> Result<Exposition, String> {
     let mut all = Exposition::default();
     let (mut current, mut help) = (None::<String>, None::<String>);

@@ -1,5 +1,5 @@
-//! What is written for one collector on one page, while its devices keep their layouts: the start of every line, ready,
-//! and where its value is.
+//! The lines of one collector on one page, valid while its devices keep their layouts: the start of each line and
+//! the position of its value.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ struct Entry {
     series: u32,
     /// Where the start of the line ends within [`Lines::text`].
     end: u32,
-    /// Lines that start alike, of which the first with a value is shown; nearly always [`ALONE`].
+    /// The group of lines with equal start, of which the first with a value is written; nearly always [`ALONE`].
     group: u32,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Plan {
     pub(super) over_limit: u64,
 }
 
-/// What is told of one line that has a value.
+/// A line that has a value.
 pub(super) struct Found<'a> {
     pub(super) start: &'a [u8],
     pub(super) value: Value,
@@ -94,7 +94,7 @@ impl Plan {
                     continue;
                 }
                 if complete && !wanted.contains_key(series.metric.name) {
-                    // Not in the collector's table: nobody described it, so nobody is shown it.
+                    // Not in the collector's table of metrics: it has no metadata, so it is not shown.
                     plan.over_limit += 1;
                 }
                 for (slot, shape) in wanted.get(series.metric.name).into_iter().flatten() {
@@ -148,7 +148,7 @@ impl Plan {
         }
     }
 
-    /// How many groups there are.
+    /// The number of groups.
     pub(super) fn groups(&self) -> usize {
         self.groups
     }
@@ -191,8 +191,8 @@ fn label<'a>(series: &'a Series, name: &str) -> &'a str {
         .map_or("", |(_, value)| value)
 }
 
-/// The series that holds the other labels of this one, where the shape wants any. The outer `None`: this series is not
-/// shown in that shape.
+/// The series that holds the joined labels of this one, if the shape joins any. The outer `None`: the shape does not
+/// show this series.
 fn joined<'a>(series: &Series, shape: Shape, all: &'a [Series]) -> Option<Option<&'a Series>> {
     let Shape::Other(alias) = shape else {
         return Some(None);

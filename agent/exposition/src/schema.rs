@@ -1,4 +1,4 @@
-//! Which families a page has, and which metrics of which collectors fill them. Fixed as long as the collectors are.
+//! The families of a page, and the metrics of each collector that fill them. Fixed while the collectors are the same.
 
 use std::collections::HashMap;
 
@@ -12,9 +12,9 @@ use model::snapshot::CollectorState;
 /// How a metric is shown on a page.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Shape {
-    /// As it is.
+    /// Under its own name.
     Own,
-    /// As another exporter has it.
+    /// Under another exporter's name.
     Other(&'static Alias),
 }
 
@@ -26,7 +26,7 @@ impl Shape {
         }
     }
 
-    /// What values are multiplied by, and whether they are rounded then.
+    /// The factor for values, and whether to round the product.
     pub(super) fn scale(self) -> (f64, bool) {
         match self {
             Self::Own => (1.0, false),
@@ -53,7 +53,7 @@ pub(super) struct Family {
     text: Vec<u8>,
     openmetrics: Vec<u8>,
     pub(super) columns: Vec<Column>,
-    /// Several collectors fill it, so that one of them may repeat another's series.
+    /// Several collectors fill it, so their series may be equal.
     pub(super) shared: bool,
 }
 
@@ -80,7 +80,7 @@ impl Family {
     }
 }
 
-/// What one collector has to plan: where each of its metrics goes.
+/// By metric of one collector: its columns.
 pub(super) type Wanted = HashMap<&'static str, Vec<(usize, Shape)>>;
 
 /// One page.
@@ -136,7 +136,7 @@ impl Schema {
         schema
     }
 
-    /// Takes over what the configuration says of single metrics.
+    /// Applies the configuration of single metrics.
     pub(super) fn switch(&mut self, switches: &Defaults) {
         for column in self.families.iter_mut().flat_map(|f| &mut f.columns) {
             column.switch = Switch::of(column.metric, switches);
@@ -150,14 +150,14 @@ fn shapes(page: Option<&str>, metric: &'static Metric) -> impl Iterator<Item = S
     own.into_iter().chain(others.map(Shape::Other))
 }
 
-/// The first metric of a family speaks for all of it.
+/// The first metric of a family provides its metadata.
 fn said(metric: &'static Metric, shape: Shape) -> header::Family<'static> {
     match shape {
         Shape::Own => metric.into(),
         Shape::Other(alias) => header::Family {
             name: alias.name,
             kind: match (alias.kind, metric.kind) {
-                // Its samples have the parts of ours.
+                // A histogram stays one: its samples are buckets, sum and count.
                 (_, kind @ collectors::Kind::Histogram(_)) => kind,
                 (kind, _) => kind,
             },

@@ -1,4 +1,4 @@
-//! What of the node is asked for: `?tier=`, `collect[]=` and `exclude[]=`, and what the configuration shows by default.
+//! The selection of a request: `?tier=`, `collect[]=`, `exclude[]=`, and the configured defaults.
 
 use collectors::{Metric, Tier};
 
@@ -7,7 +7,7 @@ use model::filter::{Filter, OWN};
 use super::tier;
 use crate::Defaults;
 
-/// What one request asks for.
+/// The selection of one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// The highest tier, where the request names one.
@@ -17,11 +17,11 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Reads the query of a request. `known` are the collectors that there are.
+    /// Parses the query of a request. `known`: the names of all collectors.
     ///
     /// # Errors
-    /// What was found and what was expected: an unknown parameter, tier or collector is never passed over, because a
-    /// misspelt one would show another page than was meant.
+    /// The found and the expected text. An unknown parameter, tier or collector is an error, because a misspelt
+    /// name would silently return another page.
     pub fn parse(query: &str, known: &[&str]) -> Result<Self, String> {
         let (mut wanted, mut collect, mut exclude) = (None, Vec::new(), Vec::new());
         for pair in query.split('&').filter(|p| !p.is_empty()) {
@@ -94,26 +94,26 @@ fn decode(text: &str) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| format!("found {}, expected UTF-8", quote(text)))
 }
 
-/// What was found, as an answer shows it: short, and without a character that would break the line.
+/// The found text for an answer: at most 60 characters, escaped, on one line.
 fn quote(text: &str) -> String {
     let short: String = text.chars().take(60).collect();
     let more = if short.len() < text.len() { "..." } else { "" };
     format!("{short:?}{more}")
 }
 
-/// What of a page is shown: the request over the configuration.
+/// The visible part of a page: the request, over the configured defaults.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a> {
     /// The highest tier.
     pub tier: Tier,
     /// The collectors.
     pub filter: &'a Filter,
-    /// The metrics that the configuration switches on or off one by one.
+    /// Metrics that the configuration includes or excludes by name.
     pub switches: &'a Defaults,
 }
 
 impl<'a> Shown<'a> {
-    /// What a request sees of our own page.
+    /// The visible part of our own page.
     pub fn new(selection: &'a Selection, switches: &'a Defaults) -> Self {
         Self {
             tier: selection.tier.unwrap_or(switches.tier),
@@ -122,7 +122,7 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// What a request sees of a page that holds everything unless it asks for less.
+    /// The visible part of a compatibility page: every tier, unless the request names one.
     pub fn complete(selection: &'a Selection, switches: &'a Defaults) -> Self {
         Self {
             tier: selection.tier.unwrap_or(Tier::Debug),
@@ -147,7 +147,7 @@ pub(super) enum Switch {
 impl Switch {
     pub(super) fn of(metric: &Metric, switches: &Defaults) -> Self {
         let named = |names: &[String]| names.iter().any(|n| n == metric.name);
-        // No list can make public what is for the health checks only.
+        // No list makes a private metric public.
         if metric.tier == Tier::Private || named(&switches.exclude) {
             Self::Off
         } else if named(&switches.include) {
@@ -166,7 +166,7 @@ impl Switch {
     }
 }
 
-/// For the fuzzer: any headers and any query have an answer, and an error is one line.
+/// Fuzz target: any headers and any query get an answer; an error is one line.
 pub fn fuzz(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut lines = text.splitn(3, '\n');

@@ -1,4 +1,4 @@
-//! What a page is written from.
+//! The input of a page.
 
 use std::sync::Arc;
 
@@ -7,20 +7,20 @@ use model::snapshot::Snapshot;
 
 use super::{Defaults, Dropped, Writer};
 
-/// What every page left out, as [`super::Encoder::dropped`] has it.
+/// The series that each page dropped; see [`super::Encoder::dropped`].
 pub type Left<'a> = [(&'static str, &'a [Dropped])];
 
 /// A node at one moment.
 pub trait Source {
-    /// Its readings.
+    /// The readings of its collectors.
     fn snapshot(&self) -> &Snapshot;
 
-    /// What is shown where a request asks for nothing in particular.
+    /// The selection for a request without parameters.
     fn defaults(&self) -> Arc<Defaults>;
 
-    /// The jobs that have no series of their own.
+    /// The jobs that have no series, because there are more than `max_jobs`.
     fn hidden(&self) -> Hidden;
 
-    /// Appends what no collector reads to the page of that name, behind the families of the collectors.
+    /// Appends the families that no collector reads to the page `page`, after those of the collectors.
     fn families(&self, page: &'static str, left: &Left<'_>, hidden: &Hidden, w: &mut Writer<'_>);
 }

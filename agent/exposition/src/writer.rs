@@ -1,4 +1,4 @@
-//! Writes families that no collector reads: each with its header once, and only what is asked for.
+//! Writes families that no collector reads: the header once, and only selected metrics.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use collectors::{Metric, Part, Value};
 
 use super::{Format, Shown, header, line, number};
 
-/// Writes into a page.
+/// A page under construction.
 pub struct Writer<'a> {
     out: &'a mut Vec<u8>,
     format: Format,
@@ -14,7 +14,7 @@ pub struct Writer<'a> {
     seen: HashSet<Vec<u8>>,
 }
 
-/// One family being written.
+/// One family under construction.
 pub struct Family<'a, 'b> {
     writer: &'a mut Writer<'b>,
     metric: &'static Metric,
@@ -31,7 +31,7 @@ impl<'b> Writer<'b> {
         }
     }
 
-    /// What of the page is shown.
+    /// The selection of the request.
     pub fn shown(&self) -> Shown<'b> {
         self.shown
     }
@@ -41,7 +41,7 @@ impl<'b> Writer<'b> {
         (self.format, self.out)
     }
 
-    /// Writes a family, with its header before its first series, where it is shown.
+    /// Writes a family if it is selected: its header before its first series.
     pub fn family(&mut self, metric: &'static Metric, fill: impl FnOnce(&mut Family<'_, 'b>)) {
         if self.shown.metric(metric) {
             self.seen.clear();
@@ -60,13 +60,13 @@ impl Family<'_, '_> {
         self.put(labels, Value::U64(value));
     }
 
-    /// Writes a series that comes once only.
+    /// Writes a series. The caller writes each series once.
     pub fn put(&mut self, labels: &[&str], value: Value) {
         self.start(labels, Part::Whole);
         self.end(value);
     }
 
-    /// Writes a series unless it has been written: for what is listed by others, who may name a thing twice.
+    /// Writes a series unless it was written before: for lists of another source, which may hold duplicates.
     pub fn once(&mut self, labels: &[&str], value: Value) {
         self.head();
         let before = self.writer.out.len();

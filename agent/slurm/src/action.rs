@@ -1,4 +1,4 @@
-//! One of the four acts: whether it may be done, and what became of it.
+//! The four acts: permission before, outcome after.
 
 use model::scheduler::{Action, Author, IncidentId, NodeState, Outcome, Permission, Reason};
 
@@ -14,7 +14,7 @@ fn incident(action: &Action) -> &IncidentId {
     }
 }
 
-/// Whether a request is one that nodewarden makes: the daemon's words are checked once more before they reach scontrol.
+/// Whether a request has the form of ours: the parent checks the daemon's text again before it reaches scontrol.
 pub fn is_ours(action: &Action) -> bool {
     let id = incident(action);
     let own = |text: &Reason| {
@@ -27,7 +27,7 @@ pub fn is_ours(action: &Action) -> bool {
         }
 }
 
-/// Whether it may be done to the node in its present state. `shown` is the same node in the scheduler's vocabulary.
+/// Whether the state of the node allows the act. `shown`: the same node in the scheduler's vocabulary.
 pub fn permission(action: &Action, node: &Node, shown: &NodeState) -> Permission {
     match action {
         Action::Drain { .. } => shown.drain.clone(),
@@ -37,7 +37,7 @@ pub fn permission(action: &Action, node: &Node, shown: &NodeState) -> Permission
     }
 }
 
-/// What the node looks like after the write says what became of it. `refused`: what slurmctld said against it.
+/// The outcome, by the state of the node after the write. `refused`: the error message of scontrol.
 pub fn outcome(action: &Action, after: &Node, refused: Option<String>) -> Outcome {
     let shown = describe(after);
     let drained = shown.is_drained();
@@ -63,7 +63,7 @@ pub fn outcome(action: &Action, after: &Node, refused: Option<String>) -> Outcom
     match refused {
         _ if done => Outcome::Done(shown),
         _ if foreign => Outcome::Foreign(shown),
-        // The controller may still be about to do it.
+        // The controller may still execute it.
         Some(words) if words.to_ascii_lowercase().contains("timed out") => Outcome::Unknown(words),
         Some(words) => Outcome::Failed(words),
         None => Outcome::Failed("slurmctld said yes but the node did not change".to_owned()),

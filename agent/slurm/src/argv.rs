@@ -1,6 +1,6 @@
 //! slurmd's command line, as getopt reads it.
 
-/// What a slurmd was told that matters here.
+/// The options of slurmd that identify its node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Given {
     /// `-N`.
@@ -24,7 +24,7 @@ const LONG_WITH_VALUE: &[&str] = &[
     "--instance-type",
 ];
 
-/// Reads the arguments behind the program's name. The last of two equal options wins, as in slurmd.
+/// Parses the arguments after the program's name. The last of two equal options wins, as in slurmd.
 pub fn read(args: &[&str]) -> Given {
     let mut given = Given::default();
     let mut args = args.iter();

@@ -1,11 +1,11 @@
-//! What may be done to a node in which state. Pure; the whole table is in `fixtures/scontrol/state-table.txt`.
+//! Which write each node state allows. The whole table: `fixtures/scontrol/state-table.txt`.
 
 use model::scheduler::{Author, IncidentId, Permission, Reason, UNKNOWN_STATE};
 
 use super::state::{Base, Flag, Node};
 use super::texts::author;
 
-/// States that belong to somebody else's change in progress, or in which a write kills jobs or is refused.
+/// States of another change in progress, or in which a write kills jobs or slurmctld rejects it.
 const WITHHELD: &[(Flag, &str)] = &[
     (Flag::PoweredDown, "powered_down"),
     (Flag::PoweringUp, "powering_up"),
@@ -37,10 +37,10 @@ pub fn drain(state: &Node) -> Permission {
         return withheld;
     }
     match author {
-        // Without DRAIN or DOWN a reason is only what is left of an earlier one.
+        // Without DRAIN or DOWN a reason is a remnant of an earlier drain.
         _ if !state.has(Flag::Drain) && state.base != Base::Down => Permission::Allowed,
         Author::Ours(_) => Permission::Allowed,
-        // A drain without a reason is not ours: with our reason on it we would lift it later.
+        // A drain without a reason is not ours: with our reason we would lift it later.
         Author::None if !state.has(Flag::Drain) => Permission::Allowed,
         Author::None | Author::Scheduler | Author::Foreign => Permission::Foreign,
     }
@@ -83,7 +83,7 @@ pub fn comment(state: &Node, text: &Reason) -> Permission {
     }
 }
 
-/// May the Comment be emptied? Only this incident's is.
+/// May the Comment be emptied? Only that of this incident.
 pub fn uncomment(state: &Node, id: &IncidentId) -> Permission {
     match state.comment.as_deref() {
         None => Permission::Already,

@@ -6,7 +6,7 @@ use super::decide;
 use super::state::{Base, Flag, Node};
 use super::texts::author;
 
-/// What health and people need of a node.
+/// Maps a node.
 pub fn describe(node: &Node) -> NodeState {
     let drained = node.has(Flag::Drain);
     let is_known = !matches!(node.base, Base::Unknown | Base::Error | Base::Future);

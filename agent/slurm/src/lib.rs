@@ -1,6 +1,5 @@
-//! Slurm in the terms of [`model::scheduler`]: what slurmctld says of a node ([`parse`], [`words`]), whose reason it has
-//! ([`texts`]), what may be written ([`decide`]), and how slurmd is started ([`argv`]). Pure: no I/O, no clock, no
-//! randomness.
+//! Maps Slurm to [`model::scheduler`]: node descriptions ([`parse`], [`words`]), authors of reasons ([`texts`]), allowed
+//! writes ([`decide`]) and the arguments of slurmd ([`argv`]). Pure: no I/O, no clock, no randomness.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! `scontrol show node NAME`, the multi-line form of 20.11 to 26.05.
 //!
-//! Keys that matter begin a line at a fixed indentation, and every free text (Reason, Comment, Extra) comes after the
-//! keys that it could forge; so the first occurrence at the right place wins.
+//! Each key begins a line at a fixed indentation, and each free text (Reason, Comment, Extra) follows the keys that it
+//! could forge. So the first occurrence at that indentation wins.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -11,15 +11,15 @@ use model::scheduler::NodeReason;
 use super::state::Node;
 use super::words;
 
-/// Why a text is no description of the node that was asked for.
+/// Why a text does not describe the requested node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("scontrol show node, line {line}: found {found:?}, expected {expected}")]
 pub struct ParseError {
     /// The line, from 1; the line after the last one where something is missing.
     pub line: usize,
-    /// What stands there, cut to 80 characters.
+    /// The found text, cut to 80 characters.
     pub found: String,
-    /// What should stand there.
+    /// The expected text.
     pub expected: String,
 }
 
@@ -36,7 +36,7 @@ const AFTER_TEXT: &[&str] = &[
     "ReservationName=",
 ];
 
-/// Reads the description of the node `name`. Times are in `zone`.
+/// Parses the description of the node `name`. Times are in `zone`.
 ///
 /// # Errors
 /// When the text describes another node, several, or none, or lacks a state or a host name.
@@ -215,7 +215,7 @@ fn error(line: usize, found: &str, expected: impl Into<String>) -> ParseError {
     }
 }
 
-/// Any bytes: never a panic, and what is accepted names the node and has no text that is null.
+/// Fuzz target: no panic; an accepted text names the node and has no `(null)`.
 pub fn fuzz(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     if let Ok(node) = show_node(&text, "n0", &TimeZone::UTC) {

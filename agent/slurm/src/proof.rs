@@ -2,27 +2,27 @@
 
 use super::state::Node;
 
-/// How far apart two statements of one boot's time may be, in seconds: slurmd computes it from the uptime.
+/// The tolerance of a boot time, in seconds: slurmd computes it from the uptime.
 const TOLERANCE: i64 = 120;
 
-/// What this machine knows of itself.
+/// The identity of this machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Own<'a> {
-    /// The node name that its slurmd has.
+    /// The node name of its slurmd.
     pub name: &'a str,
     /// Its host name.
     pub hostname: &'a str,
     /// When it was booted, in seconds since the epoch.
     pub boot_time: i64,
-    /// Whether a boot time of this node has fitted before, in this boot: UNDRAIN makes slurmctld forget it until the
+    /// Whether the boot time of this node matched before, in this boot: UNDRAIN makes slurmctld forget it until the
     /// next registration.
     pub proven: bool,
 }
 
-/// Compares what slurmctld says with what this machine knows.
+/// Compares the node of slurmctld with this machine.
 ///
 /// # Errors
-/// What does not fit.
+/// The first mismatch.
 pub fn prove(state: &Node, own: Own<'_>) -> Result<(), String> {
     let Own {
         name,
@@ -55,7 +55,7 @@ pub fn short(hostname: &str) -> &str {
     hostname.split('.').next().unwrap_or(hostname)
 }
 
-/// Equal, or one of them is the other without its domain.
+/// Equal, or equal without the domain of one.
 fn same_host(one: &str, two: &str) -> bool {
     if one.is_empty() || two.is_empty() {
         return false;

@@ -1,4 +1,4 @@
-//! What a site says of its Slurm.
+//! The settings of Slurm.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 pub struct Settings {
     /// `node_name`: which slurmd of this host is ours, where several run.
     pub node_name: Option<String>,
-    /// `scontrol`: its path; found by itself where absent.
+    /// `scontrol`: its path; detected where absent.
     pub scontrol: Option<PathBuf>,
     /// `conf`: slurm.conf; taken from the running slurmd where absent.
     pub conf: Option<PathBuf>,
-    /// `timeout`: how long one scontrol may take. Default 10 s.
+    /// `timeout`: the time-out of one scontrol. Default 10 s.
     pub timeout: Duration,
 }
 

@@ -1,11 +1,11 @@
-//! Whose reason it is: ours, slurmctld's own, or a person's.
+//! The author of a reason: nodewarden, slurmctld, or a person.
 
 use model::scheduler::{Author, IncidentId};
 
 use super::state::Node;
 
-/// Texts of a registration with fewer resources than configured. Only these replace the reason of a node that is
-/// already drained; Prolog error, Kill task failed and the like are a fault of their own or leave our text alone.
+/// Reasons of a registration with fewer resources than configured. Only these replace the reason of a drained node.
+/// Prolog error, Kill task failed and others are separate faults or keep our text.
 const REGISTRATION: &[&str] = &[
     "Low socket*core*thread count",
     "Low socket*core count",
@@ -36,8 +36,8 @@ pub fn author(state: &Node) -> Author {
     }
 }
 
-/// The incident of a text of ours: `nodewarden:... id=INCIDENT`, with nothing behind it but what slurmctld appends.
-/// A person who wrote more into it has made it theirs.
+/// The incident of a text of ours: `nodewarden:... id=INCIDENT`, followed only by texts that slurmctld appends.
+/// Any other addition makes it a person's text.
 pub fn incident_of(text: &str) -> Option<&str> {
     let rest = text.strip_prefix("nodewarden:")?;
     let (_, tail) = rest.rsplit_once(" id=")?;
@@ -49,7 +49,7 @@ pub fn incident_of(text: &str) -> Option<&str> {
     (by_slurm && IncidentId::parse(id).is_some()).then_some(id)
 }
 
-/// Whether a text is one that slurmctld itself puts in place of ours on a drained node.
+/// Whether slurmctld itself sets this text in place of ours on a drained node.
 pub fn is_slurm_text(text: &str) -> bool {
     let (own, appended) = match text.split_once(" : ") {
         Some((own, appended)) => (own, Some(appended)),
@@ -65,7 +65,7 @@ pub fn is_slurm_text(text: &str) -> bool {
         })
 }
 
-/// `gres/gpu count reported lower than configured (7 < 8)`: numbers and nothing else behind the words.
+/// `gres/gpu count reported lower than configured (7 < 8)`: only numbers after the words.
 fn gres_count(part: &str, words: &str) -> bool {
     let Some((what, numbers)) = part.split_once(words) else {
         return false;

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use super::state::{Base, Flag};
 
-/// What a `State=` value says.
+/// A parsed `State=` value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Words {
-    /// The base state; [`Base::Unknown`] where no word gave one.
+    /// The base state; [`Base::Unknown`] where no word names one.
     pub base: Base,
     /// The flags.
     pub flags: BTreeSet<Flag>,
@@ -80,7 +80,7 @@ const SUFFIXES: &[(char, Flag)] = &[
     ('-', Flag::Planned),
 ];
 
-/// Reads a `State=` value. Never fails: what it does not know is listed.
+/// Parses a `State=` value. Never fails: unknown words are listed.
 pub fn read(value: &str) -> Words {
     let mut base = None;
     let mut flags = BTreeSet::new();
@@ -92,7 +92,7 @@ pub fn read(value: &str) -> Words {
             flags.insert(flag);
         }
         if let Some((_, known)) = BASES.iter().find(|(name, _)| *name == word) {
-            // Two base states make no sense; the second is kept as a word that nobody may act upon.
+            // A second base state is a contradiction: it is kept as an unknown word, which withholds every write.
             if base.is_some() {
                 unknown.push(whole.to_owned());
             } else {
