@@ -1,9 +1,9 @@
-//! Which collectors a request or a reading is about.
+//! The collectors of a request or a reading.
 
 /// The name by which the daemon's own families are chosen, beside the collectors'.
 pub const OWN: &str = "nodewarden";
 
-/// Which collectors are shown.
+/// The selected collectors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Filter {
     /// All.

@@ -1,4 +1,4 @@
-//! What has happened: events counted. Kept over restarts together with the cursor of the last event.
+//! Counted events. Kept over restarts together with the cursor of the last event.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::derive::xid::{Inventory, gpu_label};
 
-/// How many devices, and how many codes of each, are told apart. Hardware has fewer; whoever can write to the kernel's
-/// log could name more.
+/// The limits of label values: devices, and codes per device. Hardware has fewer, but a process that can write to the
+/// kernel log could name more.
 const MAX_DEVICES: usize = 128;
 const MAX_CODES: usize = 256;
 /// The word for events that were lost.
@@ -18,7 +18,7 @@ const LOST: &str = "lost";
 /// A count and the time of the last one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Count {
-    /// How many.
+    /// The number.
     pub count: u64,
     /// The wall-clock time of the last, in seconds since the epoch.
     pub last: i64,
@@ -37,30 +37,30 @@ impl Count {
 pub struct Ledger {
     /// Xids by `gpu` label and code.
     pub xids: BTreeMap<String, BTreeMap<u32, Count>>,
-    /// How many reports of an Xid each source gave, by `gpu` label, code and the source's word.
+    /// Reports of an Xid per source, by `gpu` label, code and the source's word.
     pub xid_reports: BTreeMap<String, BTreeMap<u32, BTreeMap<String, u64>>>,
-    /// What a GPU's driver told besides Xids, by `gpu` label and word.
+    /// Events of a GPU's driver other than Xids, by `gpu` label and word.
     pub driver_events: BTreeMap<String, BTreeMap<String, Count>>,
-    /// What the kernel told of RDMA devices, by device, port (empty for the device) and word.
+    /// Kernel notifications about RDMA devices, by device, port (empty for the device) and word.
     pub rdma_events: BTreeMap<String, BTreeMap<String, BTreeMap<String, Count>>>,
     /// SXids by `nvswitch` label and code.
     pub sxids: BTreeMap<String, BTreeMap<u32, Count>>,
-    /// What drivers said of their network adapters' firmware, by PCI address and word.
+    /// Firmware faults that drivers of network adapters reported, by PCI address and word.
     pub firmware: BTreeMap<String, BTreeMap<String, Count>>,
     /// "Fallen off the bus" lines without a code, by `gpu` label.
     pub fallen_off_bus: BTreeMap<String, Count>,
-    /// Kernel records lost before they could be read, where the number is known; and how often any were lost.
+    /// Kernel records lost before they could be read, where the number is known.
     pub lost_records: u64,
-    /// How often records were lost.
+    /// Occasions on which records were lost.
     pub overruns: u64,
-    /// Events of more devices or codes than are told apart.
+    /// Events not counted per series because the label limit was reached.
     pub uncounted: u64,
 }
 
 impl Ledger {
-    /// Counts that a watcher other than the kernel log's could not keep up.
+    /// Counts an overrun of a watcher other than the kernel log's.
     pub fn count_lost(&mut self, collector: &str, wall: i64) {
-        // The others neither number what they tell nor lose any.
+        // The others neither number their events nor lose any.
         if collector == rdma::SPEC.name
             && let Some(count) = self.rdma("", "", LOST)
         {
@@ -68,8 +68,7 @@ impl Ledger {
         }
     }
 
-    /// Devices get new names all the time where containers have virtual ones: the one of which nothing was heard for
-    /// longest makes room.
+    /// Virtual devices of containers get new names all the time: the device with the oldest event makes room.
     fn rdma(&mut self, device: &str, port: &str, event: &str) -> Option<&mut Count> {
         if self.rdma_events.len() >= MAX_DEVICES && !self.rdma_events.contains_key(device) {
             let last = |ports: &BTreeMap<String, BTreeMap<String, Count>>| {
@@ -85,7 +84,7 @@ impl Ledger {
         Some(events.entry(event.to_owned()).or_default())
     }
 
-    /// Counts one event, which tells of `new` faults that nobody told of before.
+    /// Counts one event that reports `new` faults for the first time.
     pub fn count(&mut self, event: &Event, inventory: &Inventory, new: u64, wall: i64) {
         let n = event.count.max(1);
         let counted = match &event.body {

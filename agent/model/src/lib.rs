@@ -1,5 +1,5 @@
-//! What the node looks like and what has happened on it: [`snapshot`] and [`ledger`], what is derived from them
-//! ([`derive`]), what jobs use ([`jobs`]), and the vocabulary of its scheduler ([`scheduler`]). Pure: no I/O, no clock,
+//! The data of a node: its readings ([`snapshot`]), its counted events ([`ledger`]), series derived from both
+//! ([`derive`]), the use by jobs ([`jobs`]), and the vocabulary of its scheduler ([`scheduler`]). Pure: no I/O, no clock,
 //! no randomness.
 
 #![forbid(unsafe_code)]

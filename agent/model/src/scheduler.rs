@@ -1,5 +1,5 @@
-//! The scheduler's vocabulary: the own node as the scheduler has it, what may be done to it, what the daemon may ask of
-//! the parent, and what comes back. The parent is the only process that runs commands.
+//! The scheduler's vocabulary: the own node as the scheduler has it, the permitted writes, the requests of the daemon to
+//! the parent, and their outcomes. The parent is the only process that runs commands.
 
 use std::borrow::Cow;
 
@@ -38,7 +38,7 @@ pub enum Permission {
     Already,
     /// Another author's text or drain stands there: it is left alone.
     Foreign,
-    /// Not in this state; to be tried again later. A stable word says why.
+    /// Not in this state; retried later. A stable word names the reason.
     Withheld(Cow<'static, str>),
 }
 
@@ -121,7 +121,7 @@ impl std::fmt::Display for IncidentId {
 impl TryFrom<String> for IncidentId {
     type Error = &'static str;
 
-    /// What arrives from another process is checked like what is made here.
+    /// Text from another process is checked like our own.
     fn try_from(text: String) -> Result<Self, Self::Error> {
         Self::parse(&text).ok_or("an incident id is 8 characters of a-z and 2-7")
     }
@@ -146,7 +146,7 @@ impl Reason {
     /// The longest reason, in bytes.
     pub const MAX: usize = 200;
 
-    /// Takes a text that already has the form. `None`: it has not.
+    /// Takes a text that has the form; `None` otherwise.
     pub fn new(text: &str) -> Option<Self> {
         let good =
             text.starts_with("nodewarden:") && text.len() <= Self::MAX && text.bytes().all(Self::allowed);
@@ -189,10 +189,10 @@ impl Reason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ActionId(pub u64);
 
-/// What is to be done to the own node.
+/// An act on the own node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
-    /// Set DRAIN with this reason, unless somebody else's reason stands there.
+    /// Set DRAIN with this reason, unless another author's reason stands there.
     Drain {
         /// The incident that it is for.
         incident: IncidentId,
@@ -218,26 +218,26 @@ pub enum Action {
     },
 }
 
-/// What became of an [`Action`].
+/// The outcome of an [`Action`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
-    /// Done and read back: the node as it is now.
+    /// Done and read back: the node after it.
     Done(NodeState),
-    /// Not needed: the node was already so (by us).
+    /// Not needed: the node was already in that state, by us.
     Already(NodeState),
-    /// Not allowed in the node's state now; to be tried again later. A stable word says why.
+    /// Not allowed in the node's present state; retried later. A stable word names the reason.
     Withheld(Cow<'static, str>, NodeState),
-    /// Somebody else's reason stands there; it was left alone.
+    /// Another author's reason stands there; nothing was written.
     Foreign(NodeState),
     /// This node is not proven to be ours; nothing was written.
     NotOurs(String),
-    /// Slurm refused, or said yes and the state did not change.
+    /// The scheduler rejected it, or accepted it and the state did not change.
     Failed(String),
-    /// No answer in time: it may or may not have happened. The state must be read before anything else is done.
+    /// Time-out: the act may or may not have happened. The state must be read before the next act.
     Unknown(String),
 }
 
-/// Why the node's state could not be read.
+/// The error of a look at the node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum LookError {
     /// No slurmd runs here, or none that is ours.
@@ -246,7 +246,7 @@ pub enum LookError {
     /// The node that Slurm knows by our name is not proven to be this machine.
     #[error("not proven to be this node: {0}")]
     NotOurs(String),
-    /// scontrol failed, hung, is missing, or printed something else.
+    /// The command failed, hung, is missing, or printed an unexpected text.
     #[error("{0}")]
     Failed(String),
 }

@@ -1,4 +1,4 @@
-//! What the node looks like: the last reading of every device, and the state of every collector and worker.
+//! The node at one moment: the last reading of each device, and the state of each collector and worker.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use collectors::{COLLECTORS, Cadence, Layout, Metric, Part, Spec, Subject, Value
 
 use crate::figures::Figures;
 
-/// A layout as it came, once: whoever wants to know whether it is still the same compares its address.
+/// A layout, received once. Two readings with the same address have the same layout.
 #[derive(Debug)]
 pub struct Prepared {
     /// The series.
@@ -22,38 +22,38 @@ impl Prepared {
     }
 }
 
-/// A device's reading, or why there is none.
+/// The last reading of a device, or the reason for its absence.
 #[derive(Clone, Debug)]
 pub struct DeviceState {
     /// The device.
     pub subject: Subject,
-    /// Its series. Kept over a failed reading only so that the layout need not be sent again; see [`DeviceState::error`].
+    /// Its series. A failed reading keeps them only so that the layout is not sent again; see [`DeviceState::error`].
     pub layout: Arc<Prepared>,
     /// The values, in the order of the layout.
     pub values: Arc<Vec<Value>>,
-    /// Series that its worker did not send, because the collector has too many.
+    /// Series that the worker dropped, because the collector exceeds its limit.
     pub refused: u64,
-    /// When the reading ended, as time since boot (CLOCK_BOOTTIME).
+    /// The end of the reading, as time since boot (CLOCK_BOOTTIME).
     pub at: Duration,
-    /// How long it took.
+    /// The duration of the reading.
     pub took: Duration,
-    /// Why the last reading failed: a word for a label, and the text.
+    /// The error of the last reading: a word for a label, and the text.
     pub error: Option<(String, String)>,
-    /// The reading that has not come back.
+    /// The reading that is overdue.
     pub late: Option<Late>,
 }
 
-/// A reading that has not come back within its slice.
+/// A reading that exceeds its slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Late {
-    /// Since when, as time since boot.
+    /// Its start, as time since boot.
     pub since: Duration,
-    /// What its thread waits for.
+    /// The state and wait channel of its thread.
     pub task: Option<Task>,
 }
 
 impl Late {
-    /// `, state D in wait_for_completion, read /sys/...`: what is known of what its thread waits for.
+    /// `, state D in wait_for_completion, read /sys/...`: the known part of what the thread waits for.
     pub fn waits(&self) -> String {
         let Some(task) = &self.task else {
             return String::new();
@@ -69,16 +69,16 @@ impl Late {
     }
 }
 
-/// What is known of a collector's source.
+/// The state of a collector's source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// Its worker has not said anything yet.
+    /// Its worker has not reported yet.
     Unknown,
     /// Not on this node.
     NotHere,
     /// Opened.
     Open,
-    /// There and broken: a word for a label, and the text.
+    /// Present and broken: a word for a label, and the text.
     Failed(String, String),
 }
 
@@ -89,21 +89,20 @@ pub struct CollectorState {
     pub spec: &'static Spec,
     /// Whether its source is open.
     pub presence: Presence,
-    /// Whether its watcher runs (`None`: it has none, or is not open): a word for a label and the text where it does not.
+    /// Whether its watcher runs (`None`: it has none, or is not open). The error: a word for a label, and the text.
     pub watcher: Option<Result<(), (String, String)>>,
     /// Its devices, by number.
     pub devices: Vec<DeviceState>,
-    /// What else of it has not come back: the opening of its source or the list of its devices, its watcher, the closing
-    /// of a device.
+    /// Other overdue calls: to open the source, to list devices, to close a device.
     pub late: Vec<Late>,
 }
 
-/// A driver that is let go of for somebody's work.
+/// A driver that is released for a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Who asked: user and process.
+    /// The requester: user and process.
     pub by: String,
-    /// When it is taken back, as time since boot; `None`: we are not out of it yet.
+    /// The end of the release, as time since boot. `None`: the driver is not released yet.
     pub until: Option<Duration>,
 }
 
@@ -114,15 +113,15 @@ pub struct WorkerState {
     pub domain: &'static str,
     /// Its process, where one runs.
     pub pid: Option<i32>,
-    /// How often it was started since the daemon's start.
+    /// Starts since the daemon's start.
     pub starts: u64,
-    /// Why none runs: `backoff`, `stuck` (both lock slots are held by processes that cannot end), `build`, `garbage`.
+    /// The reason why none runs: `backoff`, `stuck` (both lock slots are held by processes that cannot end), `build`, `garbage`.
     pub down: Option<&'static str>,
-    /// For whom its driver is let go of.
+    /// The release of its driver.
     pub lease: Option<Lease>,
-    /// How many of the two lock slots are held by an earlier process that has not ended.
+    /// The number of lock slots, of two, that earlier processes hold.
     pub stuck_slots: u8,
-    /// What its process costs, at most a minute and a health tick old.
+    /// The cost of its process, at most a minute and a health tick old.
     pub figures: Option<Figures>,
 }
 
@@ -144,13 +143,13 @@ pub struct Sample<'a> {
     pub metric: &'static Metric,
     /// Label values, in the order of [`Metric::labels`].
     pub labels: &'a [String],
-    /// Which part of it: a histogram is several samples.
+    /// The part: a histogram is several samples.
     pub part: Part,
     /// The value; never [`Value::Absent`].
     pub value: Value,
-    /// How old it is.
+    /// Its age.
     pub age: Duration,
-    /// The device that it comes from.
+    /// Its device.
     pub subject: &'a Subject,
 }
 
@@ -173,7 +172,7 @@ impl Sample<'_> {
 }
 
 impl CollectorState {
-    /// How old a reading of this collector may be and still be shown: its freshness or period, and its deadline.
+    /// The greatest age of a reading that is shown: freshness or period, plus deadline.
     pub fn max_age(&self) -> Duration {
         let cadence = match self.spec.cadence {
             Cadence::OnDemand { .. } => Duration::from_secs(20),
@@ -183,12 +182,12 @@ impl CollectorState {
     }
 
     /// Whether the source is open, its watcher runs, and every device's last reading is good and not past its deadline.
-    /// `None`: not on this node, or nothing was heard yet.
+    /// `None`: not on this node, or no report yet.
     pub fn up(&self, at: Duration) -> Option<bool> {
         match self.presence {
             Presence::Unknown | Presence::NotHere => None,
             Presence::Failed(..) => Some(false),
-            // Open so that it sees what comes later, and there is nothing yet.
+            // Open so that it sees later hot-plug; no device yet.
             Presence::Open if self.devices.is_empty() && self.watcher.is_none() => None,
             // Just opened: the first reading is on its way.
             Presence::Open if self.devices.iter().any(DeviceState::is_new) => None,
@@ -196,7 +195,7 @@ impl CollectorState {
                 self.watcher.as_ref().is_none_or(Result::is_ok)
                     && self.devices.iter().all(|d| {
                         d.error.is_none()
-                            // A worker that is silent is no better than one that complains.
+                            // A silent worker counts as a failed one.
                             && at.saturating_sub(d.at) <= self.max_age()
                             && d.late
                                 .as_ref()
@@ -208,7 +207,7 @@ impl CollectorState {
 }
 
 impl CollectorState {
-    /// Its series that were read and are not too old at that time.
+    /// Its series that are fresh at that time.
     pub fn samples(&self, at: Duration) -> impl Iterator<Item = Sample<'_>> {
         let max_age = self.max_age();
         let devices = self.devices.iter().filter(move |d| d.shown(at, max_age));
@@ -228,7 +227,7 @@ impl CollectorState {
 }
 
 impl Snapshot {
-    /// The same at the time at which it is shown, which is later than it was taken: what has become too old since is left out.
+    /// The same at the time of a scrape: series that have become stale since are left out.
     #[must_use]
     pub fn as_of(&self, now: Duration) -> Self {
         Self {
@@ -273,14 +272,14 @@ impl Snapshot {
         self.collectors.iter().find(|c| c.spec.name == name)
     }
 
-    /// Every series of `metric` that was read and is not too old, with its labels.
+    /// Every fresh series of `metric`, with its labels.
     pub fn samples<'a>(&'a self, metric: &'static Metric) -> impl Iterator<Item = Sample<'a>> {
         self.all_samples()
             .map(|(_, s)| s)
             .filter(move |s| s.metric == metric)
     }
 
-    /// Every series that was read and is not too old.
+    /// Every fresh series.
     pub fn all_samples(&self) -> impl Iterator<Item = (&CollectorState, Sample<'_>)> {
         let of = |c| CollectorState::samples(c, self.at).map(move |s| (c, s));
         self.collectors.iter().flat_map(of)
@@ -288,12 +287,12 @@ impl Snapshot {
 }
 
 impl DeviceState {
-    /// Whether nothing was heard of it yet, not even that it is late.
+    /// Whether no report has come yet, not even that it is late.
     pub fn is_new(&self) -> bool {
         self.at == Duration::ZERO && self.error.is_none() && self.late.is_none()
     }
 
-    /// Whether its values may be shown: the last reading was good, is not too old, and none is overdue.
+    /// Whether its values are shown: the last reading succeeded, is fresh, and none is overdue.
     pub fn shown(&self, at: Duration, max_age: Duration) -> bool {
         self.error.is_none() && self.late.is_none() && at.saturating_sub(self.at) <= max_age
     }
