@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::health::Mode;
 
 pub use error::{ConfigError, Place, Problem};
-pub use example::render_default;
+pub use example::{keys, render_default};
 pub use listen::{Listen, Network, NotListen};
 pub use load::{KnownCheck, Loaded, reload};
 pub use rdma::Rdma;

@@ -32,6 +32,7 @@ fn graph(modules: &[Module]) -> Graph {
             _ => None,
         })
         .flatten()
+        .filter_map(|(name, path)| Some((name, path.into_iter().next()?)))
         .collect();
     let mut graph: Graph = modules
         .iter()

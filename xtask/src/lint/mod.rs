@@ -4,6 +4,7 @@ mod folders;
 pub(crate) mod layers;
 mod layout;
 mod licences;
+mod public;
 mod source;
 pub(crate) mod tree;
 
@@ -31,6 +32,7 @@ pub(crate) fn stages(stages: &mut Stages) {
     stages.run("lint: layers", || report(layers::check()?));
     stages.run("lint: source", || report(source::check()?));
     stages.run("lint: layout", || report(layout::check()?));
+    stages.run("lint: public face", || report(public::check()?));
     stages.run("lint: licences", || report(licences::check()?));
 }
 

@@ -193,22 +193,22 @@ fn step(next: &TokenTree, rest: &[TokenTree], depth: usize, found: &mut Vec<Stri
     }
 }
 
-/// What `use` brings in, as pairs of the name and the first segment of its path below the root.
-pub(crate) fn brought_in(tree: &UseTree) -> Vec<(String, String)> {
-    fn leaves(tree: &UseTree, first: Option<&str>, found: &mut Vec<(String, String)>) {
+/// What a `use` brings in: each name with its whole path, but for `self` and `crate` at its start.
+pub(crate) fn brought_in(tree: &UseTree) -> Vec<(String, Vec<String>)> {
+    fn leaves(tree: &UseTree, path: &[String], found: &mut Vec<(String, Vec<String>)>) {
+        let with = |name: String| path.iter().cloned().chain([name]).collect::<Vec<_>>();
         match tree {
-            UseTree::Path(path) => {
-                let name = path.ident.to_string();
-                let skip = name == "self" || name == "crate";
-                leaves(&path.tree, first.or((!skip).then_some(&name)), found);
+            UseTree::Path(step) if ["self", "crate"].iter().any(|w| step.ident == w) => {
+                leaves(&step.tree, path, found);
             }
-            UseTree::Name(leaf) => found.extend(first.map(|f| (leaf.ident.to_string(), f.to_owned()))),
-            UseTree::Rename(leaf) => found.extend(first.map(|f| (leaf.rename.to_string(), f.to_owned()))),
-            UseTree::Group(group) => group.items.iter().for_each(|t| leaves(t, first, found)),
+            UseTree::Path(step) => leaves(&step.tree, &with(step.ident.to_string()), found),
+            UseTree::Name(leaf) => found.push((leaf.ident.to_string(), with(leaf.ident.to_string()))),
+            UseTree::Rename(leaf) => found.push((leaf.rename.to_string(), with(leaf.ident.to_string()))),
+            UseTree::Group(group) => group.items.iter().for_each(|t| leaves(t, path, found)),
             UseTree::Glob(_) => {}
         }
     }
     let mut found = Vec::new();
-    leaves(tree, None, &mut found);
+    leaves(tree, &[], &mut found);
     found
 }
