@@ -1,5 +1,5 @@
-//! Fuzz targets as plain functions. To add one: a function here, its line in [`TARGETS`], its two lines in
-//! `fuzz_targets/`, its `[[bin]]` in Cargo.toml, and at least one file below `fixtures/fuzz/<name>/`.
+//! Fuzz targets as plain functions. To add one: a function, its line in [`TARGETS`], and at least one file below
+//! `fixtures/fuzz/<name>/`.
 
 use model::scheduler::{IncidentId, Reason};
 use nodewarden::config::Listen;
@@ -7,7 +7,7 @@ use nodewarden::config::Listen;
 /// A target: it takes any bytes, and panics where a promise is broken.
 pub type Target = fn(&[u8]);
 
-/// Every target, by the name of its binary and of its corpus.
+/// Every target, by the name of its corpus.
 pub static TARGETS: &[(&str, Target)] = &[
     ("kmsg_record", collectors::fuzz::kmsg_record),
     ("xid_line", collectors::fuzz::xid_line),

@@ -52,7 +52,6 @@ impl Daemon {
         };
         // A session of its own, so that descendants whose parent died can still be told from others.
         // SAFETY: setsid is async-signal-safe and touches no memory of ours.
-        #[allow(unsafe_code)]
         unsafe {
             command.pre_exec(|| nix::unistd::setsid().map(drop).map_err(Into::into));
         }

@@ -298,7 +298,6 @@ fn value(line: &str) -> Option<u64> {
     let rest = line.rsplit_once("} ").or_else(|| line.split_once(' '))?.1;
     let number: f64 = rest.split(' ').next()?.parse().ok()?;
     let whole = number.fract() == 0.0 && (0.0..9e15).contains(&number);
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     whole.then_some(number as u64)
 }
 

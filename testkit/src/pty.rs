@@ -38,7 +38,6 @@ impl Pty {
         let end = || pty.slave.try_clone().map(Stdio::from);
         command.stdin(end()?).stdout(end()?).stderr(end()?);
         // SAFETY: every call is async-signal-safe, and descriptor 0 is the terminal by then.
-        #[allow(unsafe_code)]
         unsafe {
             command.pre_exec(|| {
                 nix::unistd::setsid()?;

@@ -3,6 +3,7 @@
 //! This crate links nothing of ours: lint and ci must run, and say what is wrong, while the daemon does not compile.
 //! What needs our tables (the generated documents) is the separate crate `xtask/docgen`.
 
+mod bans;
 mod bench;
 mod ci;
 mod cmd;

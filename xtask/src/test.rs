@@ -4,24 +4,11 @@ use anyhow::Result;
 use serde_json::Value;
 
 use crate::stage::Stages;
-use crate::{cmd, e2e, fuzz};
+use crate::{cmd, e2e};
 
 /// Runs the tests, or those whose name contains `filter`.
 pub(crate) fn stages(stages: &mut Stages, filter: Option<&str>) {
     stages.run("test", || workspace(filter));
-    if filter.is_none() {
-        stages.run("doc tests", || {
-            cmd::run(&mut cmd::cargo(&[
-                "test",
-                "--doc",
-                "--workspace",
-                "--exclude=nodewarden-testkit",
-                "--locked",
-                "--profile=ci",
-            ]))
-        });
-        stages.run("fuzz corpus", fuzz::corpus);
-    }
 }
 
 fn workspace(filter: Option<&str>) -> Result<()> {

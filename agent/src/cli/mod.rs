@@ -23,6 +23,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use run_args::RunArgs;
+pub use shell::visible;
 
 /// Watches a GPU cluster node: Prometheus metrics, health checks, and drains that can be trusted.
 #[derive(Debug, Parser)]

@@ -47,7 +47,7 @@ fn shown(path: &Path) -> String {
 }
 
 /// What people may type: without what the processes pass to each other and what only packages need.
-fn visible() -> clap::Command {
+pub fn visible() -> clap::Command {
     let all = Cli::command();
     let about = all.get_about().cloned().unwrap_or_default();
     let mut visible = clap::Command::new("nodewarden")

@@ -27,6 +27,13 @@ pub fn render_default() -> String {
     out
 }
 
+/// Every key of the daemon: its path, its default as TOML, and an example where it has none.
+pub fn keys() -> impl Iterator<Item = (&'static str, Option<String>, &'static str)> {
+    let default = Config::default();
+    KEYS.iter()
+        .map(move |key| (key.path, (key.show)(&default), key.example))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 
 pub use error::{ConfigError, Place, Problem};
-pub use example::render_default;
+pub use example::{keys, render_default};
 pub use listen::{Listen, Network, NotListen};
 pub use load::{KnownCheck, Parsed, reload};
 pub use loaded::{Loaded, Origin, Read, read};

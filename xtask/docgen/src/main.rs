@@ -4,7 +4,12 @@
 mod checks;
 mod configuration;
 mod jobs;
+mod json;
 mod metrics;
+mod public;
+#[path = "../../src/lint/tree.rs"]
+#[allow(dead_code, reason = "the lints use the rest of it")]
+mod tree;
 mod xids;
 
 use std::path::{Path, PathBuf};
@@ -22,6 +27,7 @@ const PAGES: &[Page] = &[
         Ok(metrics::page(&metrics::captured(fixtures)?))
     }),
     ("operations/jobs.md", jobs::page),
+    ("public.txt", public::page),
     ("xids.md", |_| xids::page()),
 ];
 

@@ -117,7 +117,7 @@ fn elsewhere(metric: &Metric) -> String {
     names.join(", ")
 }
 
-fn kind(kind: Kind) -> &'static str {
+pub(crate) fn kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Counter => "counter",
         Kind::Gauge => "gauge",
@@ -133,7 +133,7 @@ fn unit(unit: Unit) -> &'static str {
     }
 }
 
-fn tier(tier: Tier) -> &'static str {
+pub(crate) fn tier(tier: Tier) -> &'static str {
     match tier {
         Tier::Core => "core",
         Tier::Detail => "detail",

@@ -66,7 +66,6 @@ pub(super) fn measure(program: &mut Program, hcas: &mut Hcas, work: &Path) -> Re
     Ok(longest.last().map(|max| (median, *max)))
 }
 
-#[allow(clippy::cast_precision_loss)]
 fn now() -> Result<f64> {
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC)?;
     Ok(time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9)

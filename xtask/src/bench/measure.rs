@@ -204,7 +204,6 @@ fn idle(programs: &[Program], figures: &mut [Figures], seconds: u64) -> Result<(
     sleep(Duration::from_secs(seconds));
     let (after, took) = (read()?, begin.elapsed().as_secs_f64());
     for ((f, before), after) in figures.iter_mut().zip(&before).zip(&after) {
-        #[allow(clippy::cast_precision_loss)]
         let switches = footprint::added(&before.0, &after.0) as f64;
         f.idle_switches = switches / took;
         f.idle_cpu = after.1.saturating_sub(before.1).as_secs_f64() * 1e6 / took;

@@ -366,7 +366,6 @@ fn measure(programs: &mut [Watched], scenario: &Scenario, scrapes: u32) -> Resul
         pids.extend(program.daemon.children());
         let feet: Vec<Footprint> = pids.into_iter().map(Footprint::read).collect::<Result<_>>()?;
         let calls = program.library.calls().since(&called[i]);
-        #[allow(clippy::cast_precision_loss)]
         figures.push(Figures {
             name: program.name.clone(),
             version: program.version.clone(),
@@ -395,7 +394,6 @@ impl Figures {
     }
 
     fn per_series(&self) -> f64 {
-        #[allow(clippy::cast_precision_loss)]
         let samples = self.samples.max(1) as f64;
         self.cpu_ms * 1e3 / samples
     }

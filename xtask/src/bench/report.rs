@@ -96,7 +96,6 @@ fn pss(f: &Figures) -> u64 {
     f.processes.iter().map(|p| p.pss).sum()
 }
 
-#[allow(clippy::cast_precision_loss)]
 fn mib(kib: u64) -> String {
     format!("{:.1}", kib as f64 / 1024.0)
 }
@@ -122,7 +121,6 @@ fn latency(series: &Series) -> String {
     format!("{} / {}", at(50), at(99))
 }
 
-#[allow(clippy::cast_precision_loss)]
 fn per_series(f: &Figures) -> String {
     f.slow.median().map_or("-".to_owned(), |ms| {
         format!("{:.2}", ms * 1e3 / f.samples.max(1) as f64)

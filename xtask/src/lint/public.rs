@@ -1,0 +1,201 @@
+//! What sites rely on does not change unseen. docs/public.txt lists it, and `cargo xtask docs --check` keeps that equal to
+//! the tables. Every line that it ever had since the last release is there still, or its item stands in a section
+//! `### Changed` or `### Removed` of the changelog's first part.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use super::Report;
+use crate::cmd;
+
+const FILE: &str = "docs/public.txt";
+const CHANGELOG: &str = "CHANGELOG.md";
+
+pub(super) fn check() -> Result<Report> {
+    let problems = check_in(cmd::root())?;
+    Ok(Report {
+        problems,
+        ..Report::default()
+    })
+}
+
+fn check_in(root: &Path) -> Result<Vec<String>> {
+    let read = |name: &str| std::fs::read_to_string(root.join(name)).with_context(|| name.to_owned());
+    let (now, changelog) = (read(FILE)?, read(CHANGELOG)?);
+    let git = |args: &[&str]| cmd::output(cmd::program("git", args).current_dir(root));
+    if git(&["rev-parse", "--is-shallow-repository"])?.trim() != "false" {
+        bail!("needs the history since the last release: git fetch --unshallow");
+    }
+    // The last release is the commit that made the second part of the changelog; it changes nothing itself.
+    let mut range = "HEAD".to_owned();
+    let mut ever = String::new();
+    if let Some(release) = changelog.lines().filter(|l| l.starts_with("## [")).nth(1) {
+        let log = git(&[
+            "log",
+            "--format=%H",
+            "--reverse",
+            &format!("-S{release}"),
+            "--",
+            CHANGELOG,
+        ])?;
+        let before = format!("{}^", log.lines().next().unwrap_or("HEAD"));
+        range = format!("{before}..HEAD");
+        ever += &git(&["show", &format!("{before}:{FILE}")]).unwrap_or_default();
+    }
+    // -m and --full-history: also what a merge dropped.
+    let log = git(&[
+        "log",
+        "-p",
+        "-m",
+        "--full-history",
+        "--format=",
+        &range,
+        "--",
+        FILE,
+    ])?;
+    let added = log.lines().filter_map(|l| l.strip_prefix('+'));
+    let ever = ever.lines().chain(added.filter(|l| !l.starts_with("++ ")));
+    Ok(unnamed(ever, &now, &changelog))
+}
+
+/// Lines that are gone or changed, and whose item the changelog does not name.
+fn unnamed<'a>(ever: impl Iterator<Item = &'a str>, now: &str, changelog: &str) -> Vec<String> {
+    let now: BTreeSet<&str> = now.lines().collect();
+    let named = named(changelog);
+    let gone: BTreeSet<&str> = ever
+        .filter(|line| !line.is_empty() && !line.starts_with('#') && !now.contains(line))
+        .collect();
+    let item = |line: &'a str| {
+        line.split_once(": ")
+            .unwrap_or((line, ""))
+            .0
+            .split_once(' ')
+            .map(|(_, item)| item)
+    };
+    let is_named = |line: &str, item: Option<&str>| {
+        item.is_some_and(|item| named.iter().any(|n| covers(n, item))) || named.contains(&line)
+    };
+    gone.into_iter()
+        .filter(|line| !is_named(line, item(line)))
+        .map(|line| {
+            format!(
+                "{FILE}: changed or gone: {line}\n       name `{}` under Changed or Removed of {CHANGELOG}'s first part",
+                item(line).unwrap_or(line)
+            )
+        })
+        .collect()
+}
+
+/// Words in backticks below `### Changed` and `### Removed` of the first part.
+fn named(changelog: &str) -> Vec<&str> {
+    let part = changelog.split("\n## [").nth(1).unwrap_or_default();
+    let sections = part.split("\n### ").skip(1);
+    let told = sections.filter(|s| s.starts_with("Changed") || s.starts_with("Removed"));
+    told.flat_map(|s| s.split('`').skip(1).step_by(2)).collect()
+}
+
+/// A name covers itself and what is below it: `status.view`, `gpu_nvlink_*`.
+fn covers(name: &str, item: &str) -> bool {
+    match name.strip_suffix('*') {
+        Some(start) => item.starts_with(start),
+        None => item
+            .strip_prefix(name)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '['])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINES: &str = "# Made.\njson status.view.a[].b: string\nkey health.mode: string \"observe\"\n\
+                         metric gpu_up: gauge core gpu\n";
+
+    /// What is said when all but these lines are gone.
+    fn told(now: &str, changelog: &str) -> usize {
+        unnamed(LINES.lines(), now, changelog).len()
+    }
+
+    #[test]
+    fn what_is_gone_is_named_as_changed_or_removed_since_the_last_release() {
+        let without = LINES.replace("metric gpu_up: gauge core gpu\n", "");
+        let log = |text: &str| format!("# Changelog\n\n## [Unreleased]\n\n{text}\n\n## [0.1.0]\n");
+        assert_eq!(told(LINES, &log("")), 0);
+        assert_eq!(told(&format!("{LINES}metric more: gauge core\n"), &log("")), 0);
+        assert_eq!(told(&without, &log("### Removed\n\n- `gpu_up`: never used.")), 0);
+        assert_eq!(told(&without, &log("### Changed\n\n- `gpu_*` are `other_*`.")), 0);
+        for text in [
+            "",
+            "### Added\n\n- `gpu_up`",
+            "### Removed\n\n- gpu_up",
+            "### Removed\n\n- `gpu_u`",
+            "\n## [0.1.0]\n\n### Removed\n\n- `gpu_up`",
+        ] {
+            assert_eq!(told(&without, &log(text)), 1, "{text}");
+        }
+        let other = LINES.replace("observe", "drain");
+        assert_eq!(told(&other, &log("### Removed\n\n- `gpu_up`")), 1);
+        assert_eq!(told(&other, &log("### Changed\n\n- `health.mode`")), 0);
+        assert_eq!(
+            told(
+                "",
+                &log("### Removed\n\n- `status.view`, `health.mode`, `gpu_up`")
+            ),
+            0
+        );
+    }
+
+    #[test]
+    fn history_is_asked_in_a_clone_too_and_a_shallow_one_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("a");
+        std::fs::create_dir_all(root.join("docs")).unwrap();
+        let git = |folder: &Path, args: &[&str]| {
+            let name = [
+                "-c",
+                "user.name=a",
+                "-c",
+                "user.email=a@b",
+                "-c",
+                "init.defaultBranch=main",
+            ];
+            cmd::output(cmd::program("git", &name).args(args).current_dir(folder)).unwrap()
+        };
+        let commit = |public: &str, changelog: &str| {
+            std::fs::write(root.join(FILE), public).unwrap();
+            std::fs::write(root.join(CHANGELOG), changelog).unwrap();
+            git(&root, &["add", "."]);
+            git(&root, &["commit", "-qm", "x"]);
+        };
+        let log = "# Changelog\n\n## [Unreleased]\n";
+        let clone = |name: &str, more: &[&str]| {
+            let to = folder.path().join(name);
+            let from = format!("file://{}", root.display());
+            git(folder.path(), &[&["clone", "-q"], more, &[&from, name]].concat());
+            to
+        };
+        git(&root, &["init", "-q"]);
+        commit(LINES, log);
+        assert_eq!(check_in(&root).unwrap(), [""; 0]);
+        std::fs::write(root.join(FILE), "").unwrap();
+        assert_eq!(check_in(&root).unwrap().len(), 3);
+        commit("key a: string\n", log);
+        commit("", log);
+        assert_eq!(check_in(&clone("b", &[])).unwrap().len(), 4);
+        assert!(check_in(&clone("c", &["--depth=1"])).is_err());
+        // A release settles what was before it, and nothing of its own.
+        commit("key b: string\n", log);
+        let released = "# Changelog\n\n## [Unreleased]\n\n## [0.1.0]\n";
+        commit("key b: string\n", released);
+        assert_eq!(check_in(&root).unwrap(), [""; 0]);
+        commit("key c: string\n", released);
+        assert_eq!(check_in(&root).unwrap().len(), 1);
+        commit(
+            "key d: string\n",
+            &format!("{released}## [0.2.0]\n").replace("0.1.0", "0.3.0"),
+        );
+        assert_eq!(check_in(&root).unwrap().len(), 1);
+    }
+}
