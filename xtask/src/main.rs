@@ -18,6 +18,7 @@ mod package;
 mod roots;
 mod stage;
 mod test;
+mod testing;
 mod vm;
 
 use std::process::ExitCode;
