@@ -7,6 +7,7 @@ mod licences;
 mod public;
 mod source;
 pub(crate) mod tree;
+mod words;
 
 use anyhow::{Result, bail};
 
@@ -33,6 +34,8 @@ pub(crate) fn stages(stages: &mut Stages) {
     stages.run("lint: source", || report(source::check()?));
     stages.run("lint: layout", || report(layout::check()?));
     stages.run("lint: public face", || report(public::check()?));
+    stages.run("lint: spelling", words::spelling);
+    stages.run("lint: words", || report(words::check()?));
     stages.run("lint: licences", || report(licences::check()?));
 }
 
