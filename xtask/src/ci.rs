@@ -9,7 +9,7 @@ use crate::{bench, cmd, deps, docs, e2e, fuzz, lint, test, vm};
 pub(crate) fn run(full: bool) -> Result<()> {
     let mut stages = Stages::default();
     stages.run("tools", tools);
-    lint::stages(&mut stages);
+    lint::stages(&mut stages, None);
     stages.run("docs", || docs::run(true));
     stages.run("build", || cmd::build_nodewarden().map(drop));
     test::stages(&mut stages, None);

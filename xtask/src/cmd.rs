@@ -6,6 +6,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use crate::testing;
+
 /// The repository's root: the folder above this crate. Not the current folder, so that every subcommand works from
 /// anywhere.
 pub(crate) fn root() -> &'static Path {
@@ -107,7 +109,7 @@ pub(crate) fn target_dir() -> Result<PathBuf> {
 /// share. Returns where it lies.
 ///
 /// # Errors
-/// When cargo fails.
+/// When cargo fails, or what it built has what only tests may have.
 pub(crate) fn build_nodewarden() -> Result<PathBuf> {
     run(&mut cargo(&[
         "build",
@@ -115,7 +117,9 @@ pub(crate) fn build_nodewarden() -> Result<PathBuf> {
         "--profile=ci",
         "--package=nodewarden",
     ]))?;
-    Ok(target_dir()?.join("ci/nodewarden"))
+    let program = target_dir()?.join("ci/nodewarden");
+    testing::refuse(&program)?;
+    Ok(program)
 }
 
 fn line(command: &Command) -> String {

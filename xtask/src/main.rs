@@ -18,6 +18,7 @@ mod package;
 mod roots;
 mod stage;
 mod test;
+mod testing;
 mod vm;
 
 use std::process::ExitCode;
@@ -49,7 +50,10 @@ enum Task {
         name: Option<String>,
     },
     /// Formatting, clippy, and the rules of this repository.
-    Lint,
+    Lint {
+        /// Only rules whose name contains this.
+        name: Option<String>,
+    },
     /// Writes the generated documents.
     Docs {
         /// Write nothing; fail where a document differs.
@@ -93,7 +97,7 @@ fn run(task: Task) -> Result<()> {
     match task {
         Task::Ci { full } => ci::run(full),
         Task::Test { name } => in_stages(|stages| test::stages(stages, name.as_deref())),
-        Task::Lint => in_stages(lint::stages),
+        Task::Lint { name } => in_stages(|stages| lint::stages(stages, name.as_deref())),
         Task::Docs { check } => docs::run(check),
         Task::E2e { name, full } => {
             let mut stages = Stages::default();

@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde_json::Value;
 
 use crate::stage::Stages;
-use crate::{cmd, e2e};
+use crate::{cmd, e2e, testing};
 
 /// Runs the tests, or those whose name contains `filter`.
 pub(crate) fn stages(stages: &mut Stages, filter: Option<&str>) {
@@ -29,7 +29,9 @@ fn workspace(filter: Option<&str>) -> Result<()> {
     if let Some(filter) = filter {
         command.args(["--", filter]);
     }
-    cmd::run(&mut command)
+    cmd::run(&mut command)?;
+    // Its integration tests have built the program beside them.
+    testing::require(&cmd::target_dir()?.join("ci/nodewarden"))
 }
 
 /// The names of all integration test targets of our packages.

@@ -7,15 +7,21 @@ mod licences;
 mod public;
 mod source;
 pub(crate) mod tree;
+mod words;
 
 use anyhow::{Result, bail};
 
 use crate::stage::Stages;
 use crate::{cmd, fuzz};
 
-/// Runs them all.
-pub(crate) fn stages(stages: &mut Stages) {
-    stages.run("lint: format", || {
+/// Runs them all, or those whose name contains `filter`.
+pub(crate) fn stages(stages: &mut Stages, filter: Option<&str>) {
+    let mut run = |name: &str, body: &dyn Fn() -> Result<()>| {
+        if filter.is_none_or(|f| name.contains(f)) {
+            stages.run(&format!("lint: {name}"), body);
+        }
+    };
+    run("format", &|| {
         cmd::run(&mut cmd::cargo(&["fmt", "--all", "--check"]))?;
         cmd::run(&mut cmd::cargo(&[
             "fmt",
@@ -25,15 +31,17 @@ pub(crate) fn stages(stages: &mut Stages) {
         ]))
     });
     // Twice: what only tests use must be unused, and so reported, in the program that is shipped.
-    stages.run("lint: clippy", || {
+    run("clippy", &|| {
         clippy(&["--package=nodewarden"])?;
         clippy(&["--workspace", "--all-targets", "--all-features"])
     });
-    stages.run("lint: layers", || report(layers::check()?));
-    stages.run("lint: source", || report(source::check()?));
-    stages.run("lint: layout", || report(layout::check()?));
-    stages.run("lint: public face", || report(public::check()?));
-    stages.run("lint: licences", || report(licences::check()?));
+    run("layers", &|| report(layers::check()?));
+    run("source", &|| report(source::check()?));
+    run("layout", &|| report(layout::check()?));
+    run("public face", &|| report(public::check()?));
+    run("spelling", &words::spelling);
+    run("words", &|| report(words::check()?));
+    run("licences", &|| report(licences::check()?));
 }
 
 fn clippy(what: &[&str]) -> Result<()> {

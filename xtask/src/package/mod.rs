@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{cmd, deps};
+use crate::{cmd, deps, testing};
 
 /// What making and checking it needs; lintian knows what Debian expects.
 const PACKAGES: &[&str] = &["binutils", "dpkg-dev", "lintian"];
@@ -56,8 +56,10 @@ pub(crate) fn build(profile: &str) -> Result<PathBuf> {
         cargo.env("SOURCE_DATE_EPOCH", epoch.to_string());
     }
     cmd::run(&mut cargo)?;
+    let binary = cmd::target_dir()?.join(profile).join("nodewarden");
+    testing::refuse(&binary)?;
     let plan = Plan {
-        binary: cmd::target_dir()?.join(profile).join("nodewarden"),
+        binary,
         version: format!("{}-1", version()?),
         architecture: cmd::output(&mut cmd::program("dpkg", &["--print-architecture"]))?
             .trim()

@@ -1,0 +1,194 @@
+//! Prose: spelling, by `typos`, and words that readers who are not native speakers would not search for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use proc_macro2::{TokenStream, TokenTree};
+
+use super::Report;
+use crate::{cmd, deps};
+
+/// Words and what to write in their place. A final `*` stands for any ending; a capital is meant as one.
+const NOT: &[(&str, &str)] = &[
+    ("a word of", "say what it is"),
+    ("anew", "again"),
+    ("by itself", "automatically"),
+    ("for want of", "for lack of; by the OOM killer"),
+    ("has to be there", "must exist"),
+    ("heed*", "use, consider"),
+    ("ill", "unhealthy, faulty"),
+    ("it is of", "name the noun: the job, the time"),
+    ("mend*", "correct, repair"),
+    ("nobody", "unknown; name who does not"),
+    ("readings running", "consecutive readings"),
+    ("so long", "as long; give the time"),
+    ("so many", "give the number"),
+    ("so much", "give the amount"),
+    ("somebody", "a user, an administrator, another program"),
+    ("takes orders", "accepts requests"),
+    ("tells", "reports, returns, shows"),
+    ("there is none", "none exists; absent"),
+    ("told", "reported, returned, told apart: distinguished"),
+    ("What is", "name the subject"),
+    ("whoever", "the user who, the program that"),
+];
+
+/// Files whose prose is older than the list, one a line. It only gets shorter.
+const OLD: &str = "xtask/words-old.txt";
+/// Where the words stand.
+const SELF: &str = "xtask/src/lint/words.rs";
+/// What pip calls it, with a built program for every platform that we build on.
+const TYPOS: &str = "typos==1.52.0";
+
+/// Spelling, of code too: identifiers are read as well.
+///
+/// # Errors
+/// When `typos` cannot be installed or finds something.
+pub(super) fn spelling() -> Result<()> {
+    if cmd::exists("typos") {
+        return cmd::run(&mut cmd::program("typos", &[]));
+    }
+    let folder = cmd::target_dir()?.join("typos");
+    let typos = folder.join("bin/typos").display().to_string();
+    if !Path::new(&typos).exists() {
+        let venv = || cmd::run(cmd::program("python3", &["-m", "venv"]).arg(&folder));
+        venv().or_else(|_| deps::install(&["python3-venv"]).and_then(|()| venv()))?;
+        let pip = folder.join("bin/pip").display().to_string();
+        cmd::run(&mut cmd::program(&pip, &["install", "--quiet", TYPOS]))
+            .with_context(|| format!("`pip install {TYPOS}`"))?;
+    }
+    cmd::run(&mut cmd::program(&typos, &[]))
+}
+
+/// The words of [`NOT`] in documents, comments and strings.
+///
+/// # Errors
+/// When a file cannot be read or is no Rust.
+pub(super) fn check() -> Result<Report> {
+    let old = std::fs::read_to_string(cmd::root().join(OLD)).context(OLD)?;
+    let mut old: BTreeSet<&str> = old.lines().collect();
+    let mut report = Report::default();
+    let mut left = BTreeMap::new();
+    for file in cmd::files()? {
+        let name = file.display().to_string();
+        let is_rust = name.ends_with(".rs");
+        if !is_rust && !name.ends_with(".md") || name.starts_with("fixtures/") || name == SELF {
+            continue;
+        }
+        let text = std::fs::read_to_string(cmd::root().join(&file)).with_context(|| name.clone())?;
+        let prose = if is_rust {
+            prose(&text).with_context(|| name.clone())?
+        } else {
+            text
+        };
+        let found = found(&prose);
+        let is_old = old.remove(name.as_str());
+        match (found.is_empty(), is_old) {
+            (true, true) => report
+                .problems
+                .push(format!("{OLD}: delete {name}: nothing is left in it")),
+            (true, false) => {}
+            (false, true) => drop(left.insert(name, found.len())),
+            (false, false) => report.problems.extend(
+                found
+                    .iter()
+                    .map(|(word, better)| format!("{name}: `{word}`: {better}")),
+            ),
+        }
+    }
+    report.problems.extend(
+        old.iter()
+            .map(|name| format!("{OLD}: delete {name}: no such file")),
+    );
+    println!(
+        "{} words in {} old files",
+        left.values().sum::<usize>(),
+        left.len()
+    );
+    Ok(report)
+}
+
+/// Comments and strings with a blank in them, a line each.
+fn prose(rust: &str) -> Result<String> {
+    let comments = rust.lines().filter_map(|line| {
+        let start = if line.trim_start().starts_with("//") {
+            line.find("//")
+        } else {
+            line.find(" // ")
+        };
+        start.map(|start| line[start..].trim_matches(['/', '!', ' ']).to_owned())
+    });
+    let mut prose: Vec<String> = comments.collect();
+    let tokens: TokenStream = rust.parse().map_err(|e| anyhow::anyhow!("{e}"))?;
+    strings(tokens, &mut prose);
+    Ok(prose.join("\n"))
+}
+
+fn strings(tokens: TokenStream, prose: &mut Vec<String>) {
+    for tree in tokens {
+        match tree {
+            // Doc comments are attributes by now, and were taken as comments.
+            TokenTree::Group(group) => {
+                let is_doc = |tree: TokenTree| matches!(tree, TokenTree::Ident(word) if word == "doc");
+                if !group.stream().into_iter().next().is_some_and(is_doc) {
+                    strings(group.stream(), prose);
+                }
+            }
+            TokenTree::Literal(literal) => {
+                let text = literal.to_string();
+                if text.contains('"') && text.contains(' ') {
+                    prose.push(text.replace("\\n", "\n"));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Each word that stands there, with what to write.
+fn found(prose: &str) -> Vec<(&'static str, &'static str)> {
+    // A phrase may be broken over two lines.
+    let text: Vec<&str> = prose
+        .split(|c: char| c.is_whitespace() || c == '`')
+        .filter(|w| !w.is_empty())
+        .collect();
+    let is = |word: &str, wanted: &str| {
+        let word = word.trim_matches(|c: char| !c.is_alphanumeric());
+        match wanted.strip_suffix('*') {
+            Some(start) => word
+                .get(..start.len())
+                .is_some_and(|s| s.eq_ignore_ascii_case(start)),
+            None if wanted.starts_with(char::is_uppercase) => word == wanted,
+            None => word.eq_ignore_ascii_case(wanted),
+        }
+    };
+    let mut found = Vec::new();
+    for (phrase, better) in NOT {
+        let wanted: Vec<&str> = phrase.split(' ').collect();
+        let here = text
+            .windows(wanted.len())
+            .filter(|words| words.iter().zip(&wanted).all(|(w, p)| is(w, p)));
+        found.extend(here.map(|_| (*phrase, *better)));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_found_in_prose_and_not_in_code() {
+        let rust = concat!(
+            "//! It is mended\n// by\nfn told() { let whoever = \"ill\"; } // told\n",
+            "/// for want\n/// of it\nconst A: &str = \"so long ago\"; const B: &str = \"https://told\";\n",
+        );
+        let words: Vec<&str> = found(&prose(rust).unwrap())
+            .iter()
+            .map(|(word, _)| *word)
+            .collect();
+        assert_eq!(words, ["for want of", "mend*", "so long", "told"]);
+        assert_eq!(found("What is it? what is it; still, until: (told)").len(), 2);
+    }
+}
