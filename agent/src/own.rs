@@ -158,7 +158,7 @@ impl Page {
                     f.u64(&[&near.gpu, &near.device, &near.port, near.distance.word()], 1);
                 }
             });
-            w.family(&JOB_GPU, |f| {
+            w.family(&JOB_GPU_SHARE, |f| {
                 for owner in owners(&self.snapshot).iter().filter(|o| !hidden.job(&o.job)) {
                     let labels = [&owner.gpu, &owner.gpu_instance, &owner.job].map(String::as_str);
                     let [gpu, instance, job] = labels;

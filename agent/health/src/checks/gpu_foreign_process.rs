@@ -129,7 +129,7 @@ fn finding(part: &Part<'_>, row: &Intruders, processes: &[Process<'_>]) -> Findi
         rank: row.rank,
         jobs: part.jobs().to_vec(),
         evidence: format!(
-            "gpu_process_cgroup_info{{gpu={:?},gpu_instance={:?}}}: {}, expected only processes of job {} (slurm_job_gpu_info, evidence device_program), seen for {} s or more",
+            "gpu_process_cgroup_info{{gpu={:?},gpu_instance={:?}}}: {}, expected only processes of job {} (slurm_job_gpu_share_ratio, evidence device_program), seen for {} s or more",
             part.gpu.label,
             part.instance,
             some(&words),

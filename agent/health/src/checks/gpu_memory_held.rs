@@ -154,7 +154,7 @@ fn finding(part: &Part<'_>, tenant: Option<&Tenant>, left: &Left<'_>, free: Dura
         detail: format!("memory in use after its job{}", part.at_instance()),
         rank: 81,
         evidence: format!(
-            "{}; {held}; job {} has ended {:.0} s ago or earlier and no job has it (slurm_job_gpu_info)",
+            "{}; {held}; job {} has ended {:.0} s ago or earlier and no job has it (slurm_job_gpu_share_ratio)",
             line(used, &format!("less than {HELD}")),
             jobs.join(", "),
             free.as_secs_f64(),
