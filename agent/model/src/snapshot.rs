@@ -1,12 +1,13 @@
 //! What the node looks like: the last reading of every device, and the state of every collector and worker.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use collectors::sys::task::Task;
 use collectors::{COLLECTORS, Cadence, Layout, Metric, Part, Spec, Subject, Value};
 
 use crate::figures::Figures;
+use crate::ownership::Ownership;
 
 /// A layout as it came, once: whoever wants to know whether it is still the same compares its address.
 #[derive(Debug)]
@@ -135,6 +136,7 @@ pub struct Snapshot {
     pub collectors: Vec<CollectorState>,
     /// Workers, in the order of [`collectors::DOMAINS`].
     pub workers: Vec<WorkerState>,
+    ownership: OnceLock<Arc<Ownership>>,
 }
 
 /// One series of a snapshot, as checks and exposition see it.
@@ -231,9 +233,31 @@ impl Snapshot {
     /// The same at the time at which it is shown, which is later than it was taken: what has become too old since is left out.
     #[must_use]
     pub fn as_of(&self, now: Duration) -> Self {
+        self.ownership();
+        let mut later = self.clone();
+        later.at = now.max(self.at);
+        let shown = |at| {
+            let all = self.collectors.iter();
+            all.flat_map(move |c| c.devices.iter().map(move |d| d.shown(at, c.max_age())))
+        };
+        if !shown(self.at).eq(shown(later.at)) {
+            later.ownership = OnceLock::new();
+        }
+        later
+    }
+
+    /// Which jobs own each GPU. Computed once.
+    pub fn ownership(&self) -> &Ownership {
+        self.ownership.get_or_init(|| Arc::new(Ownership::of(self)))
+    }
+
+    /// A snapshot of these collectors and workers.
+    pub fn new(at: Duration, collectors: Vec<CollectorState>, workers: Vec<WorkerState>) -> Self {
         Self {
-            at: now.max(self.at),
-            ..self.clone()
+            at,
+            collectors,
+            workers,
+            ownership: OnceLock::new(),
         }
     }
 
@@ -261,11 +285,7 @@ impl Snapshot {
                 figures: None,
             })
             .collect();
-        Self {
-            at,
-            collectors,
-            workers,
-        }
+        Self::new(at, collectors, workers)
     }
 
     /// The state of one collector.

@@ -8,8 +8,7 @@ use collectors::gpu::metrics as gpu;
 use collectors::slurm::metrics::{JOB_INFO, JOB_START};
 use serde::{Deserialize, Serialize};
 
-use super::jobs::{Jobs, device};
-use super::owners::{Evidence, Owner};
+use super::{Evidence, Owner, Ownership, Timeline, device};
 use crate::snapshot::{Sample, Snapshot};
 
 /// When a job began is told to the second at best.
@@ -46,7 +45,7 @@ impl Run {
 
 /// What a run has of a GPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct AllocatedGpu {
     /// The `gpu_instance` labels of its parts; one empty label for the whole.
     pub instances: Vec<String>,
     /// Whether it was seen to use the whole of it, which nobody shares.
@@ -55,7 +54,7 @@ pub struct Held {
 
 /// A run, whose it is, and what it has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tenant {
+pub struct Allocation {
     /// The run.
     pub run: Run,
     /// The job's user as it is shown; empty where that is not known, or hidden.
@@ -63,23 +62,23 @@ pub struct Tenant {
     /// The number that was submitted: that of the array or of the heterogeneous job, where it is part of one.
     pub submission: String,
     /// By `gpu` label.
-    pub gpus: BTreeMap<String, Held>,
+    pub gpus: BTreeMap<String, AllocatedGpu>,
 }
 
 /// The tenants of the node's GPUs at one moment.
 #[derive(Clone, Debug, Default)]
-pub struct Look {
+pub struct Allocations {
     /// When, as time since boot.
     pub at: Duration,
     /// Each with when it may have begun, as time since boot.
-    pub tenants: Vec<(Duration, Tenant)>,
+    pub tenants: Vec<(Duration, Allocation)>,
 }
 
-impl Look {
-    /// What a snapshot shows, with its owners. `None`: not of every job is it known which devices it may use, and when it
+impl Allocations {
+    /// What a snapshot shows. `None`: not of every job is it known which devices it may use, and when it
     /// began.
-    pub fn of(snapshot: &Snapshot, owners: &[Owner], wall: i64) -> Option<Self> {
-        let jobs = Jobs::of(snapshot);
+    pub fn of(snapshot: &Snapshot, wall: i64) -> Option<Self> {
+        let Ownership { jobs, owners } = snapshot.ownership();
         if !jobs.all_known() {
             return None;
         }
@@ -90,7 +89,7 @@ impl Look {
             at: first.unwrap_or(snapshot.at.saturating_sub(FRESH)),
             tenants: Vec::new(),
         };
-        let mut all: BTreeMap<String, Tenant> = BTreeMap::new();
+        let mut all: BTreeMap<String, Allocation> = BTreeMap::new();
         for sample in slurm.samples(snapshot.at).filter(|s| s.metric == &JOB_INFO) {
             let tenant = tenant(&sample)?;
             all.insert(tenant.run.job.clone(), tenant);
@@ -111,7 +110,7 @@ impl Look {
             held.used = busy.is_used_alone(owner);
         }
         for (job, tenant) in all {
-            let devices = jobs.devices.get(job.as_str()).into_iter().flatten();
+            let devices = jobs.devices.get(&job).into_iter().flatten();
             let minors: BTreeSet<&str> = devices.filter_map(|name| Some(device(name)?.0)).collect();
             // A GPU of its own that no driver shows now is still its.
             let is_whole = minors.len() == tenant.gpus.len() && tenant.run.start > 0;
@@ -129,11 +128,11 @@ impl Look {
     }
 }
 
-fn tenant(info: &Sample<'_>) -> Option<Tenant> {
+fn tenant(info: &Sample<'_>) -> Option<Allocation> {
     let label = |name: &str| info.label(name).unwrap_or_default();
     let job = info.label("jobid")?;
     let parts = [label("array_job"), label("het_job"), job];
-    Some(Tenant {
+    Some(Allocation {
         run: Run {
             job: job.to_owned(),
             start: 0,
@@ -169,20 +168,21 @@ impl<'a> Busy<'a> {
     }
 }
 
-/// Whose a GPU was.
+/// Which run a GPU was allocated to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose<'a> {
+pub enum Attribution<'a> {
     /// This run's, which had it or a part of it, and no other did.
-    One(&'a Tenant),
+    One(&'a Allocation),
     /// Not known: nobody's, or one of several.
     Unknown,
     /// To be known after the next look.
-    Later,
+    Pending,
 }
 
+/// When a run had its GPUs.
 #[derive(Clone, Debug)]
-struct Known {
-    tenant: Tenant,
+pub(super) struct Span {
+    tenant: Allocation,
     /// It had nothing before.
     from: Duration,
     /// It had nothing afterwards. `None`: it is there.
@@ -190,28 +190,20 @@ struct Known {
 }
 
 /// The runs that had GPUs of late. Nothing of it outlives the process: who came and went while nobody looked is not known.
-#[derive(Clone, Debug, Default)]
-pub struct Runs {
-    /// Since when all that came and went was seen.
-    since: Option<Duration>,
-    /// The last look.
-    last: Option<Duration>,
-    /// By the name of the cgroup.
-    known: BTreeMap<String, Known>,
-}
-
-impl Runs {
-    /// Somebody has looked.
-    pub fn look(&mut self, look: Look) {
-        let Look { at, tenants } = look;
-        if self.last.is_some_and(|last| at < last) {
+impl Timeline {
+    /// Takes the runs of a reading that shows all of them.
+    pub fn allocated(&mut self, Allocations { at, tenants }: Allocations) {
+        if self.complete_until.is_some_and(|last| at < last) {
             return;
         }
-        if self.last.is_none_or(|last| at.saturating_sub(last) > BLIND) {
-            self.since = Some(at);
+        if self
+            .complete_until
+            .is_none_or(|last| at.saturating_sub(last) > BLIND)
+        {
+            self.complete_since = Some(at);
         }
-        let before = self.last.replace(at).unwrap_or_default();
-        for known in self.known.values_mut() {
+        let before = self.complete_until.replace(at).unwrap_or_default();
+        for known in self.runs.values_mut() {
             let cgroup = &known.tenant.run.cgroup;
             if known.until.is_none() && !tenants.iter().any(|(_, t)| t.run.cgroup == *cgroup) {
                 known.until = Some(at);
@@ -219,7 +211,7 @@ impl Runs {
         }
         for (began, mut tenant) in tenants {
             let from = before.max(began).min(at);
-            match self.known.get_mut(&tenant.run.cgroup) {
+            match self.runs.get_mut(&tenant.run.cgroup) {
                 // A reading from before it left.
                 Some(known) if known.until.is_some_and(|until| at <= until) => {}
                 Some(known) => {
@@ -232,64 +224,63 @@ impl Runs {
                 None => {
                     let cgroup = tenant.run.cgroup.clone();
                     let until = None;
-                    self.known.insert(cgroup, Known { tenant, from, until });
+                    self.runs.insert(cgroup, Span { tenant, from, until });
                 }
             }
         }
         self.forget(at);
     }
 
-    /// The kernel tells that a job has left.
-    pub fn left(&mut self, job: &str, at: Duration) {
-        let its = self.known.values_mut().filter(|k| k.tenant.run.job == job);
+    pub(super) fn run_left(&mut self, job: &str, at: Duration) {
+        let its = self.runs.values_mut().filter(|k| k.tenant.run.job == job);
         for known in its {
             known.until.get_or_insert(at);
         }
     }
 
-    /// Whose a GPU, or that numbered GPU instance of it, was at some moment from `from` to `to`.
-    pub fn whose(&self, gpu: &str, instance: Option<u32>, from: Duration, to: Duration) -> Whose<'_> {
-        if self.since.is_some_and(|since| from < since) {
-            return Whose::Unknown;
+    /// Which run had a GPU, or that numbered GPU instance of it, was at some moment from `from` to `to`.
+    pub fn whose(&self, gpu: &str, instance: Option<u32>, from: Duration, to: Duration) -> Attribution<'_> {
+        if self.complete_since.is_some_and(|since| from < since) {
+            return Attribution::Unknown;
         }
-        if self.last.is_none_or(|last| last < to) {
-            return Whose::Later;
+        if self.complete_until.is_none_or(|last| last < to) {
+            return Attribution::Pending;
         }
-        let was_there = |k: &&Known| k.from <= to && k.until.is_none_or(|until| until >= from);
-        let has = |k: &&Known| k.tenant.gpus.get(gpu).is_some_and(|held| held.has(instance));
-        let mut theirs = self.known.values().filter(was_there).filter(has);
+        let was_there = |k: &&Span| k.from <= to && k.until.is_none_or(|until| until >= from);
+        let has = |k: &&Span| k.tenant.gpus.get(gpu).is_some_and(|held| held.has(instance));
+        let mut theirs = self.runs.values().filter(was_there).filter(has);
         match (theirs.next(), theirs.next()) {
-            (Some(known), None) => Whose::One(&known.tenant),
-            _ => Whose::Unknown,
+            (Some(known), None) => Attribution::One(&known.tenant),
+            _ => Attribution::Unknown,
         }
     }
 
     fn forget(&mut self, now: Duration) {
-        let mut since = self.since;
-        let lately = |k: &Known| k.until.is_none_or(|until| now.saturating_sub(until) <= KEPT);
-        let mut go = |known: &Known| since = since.max(known.until);
-        self.known.retain(|_, known| {
+        let mut since = self.complete_since;
+        let lately = |k: &Span| k.until.is_none_or(|until| now.saturating_sub(until) <= KEPT);
+        let mut go = |known: &Span| since = since.max(known.until);
+        self.runs.retain(|_, known| {
             let stays = lately(known);
             if !stays {
                 go(known);
             }
             stays
         });
-        while self.known.len() > MOST {
+        while self.runs.len() > MOST {
             let ended = self
-                .known
+                .runs
                 .iter()
                 .filter_map(|(name, k)| Some((k.until?, name.clone())));
             let Some((_, oldest)) = ended.min() else { break };
-            if let Some(known) = self.known.remove(&oldest) {
+            if let Some(known) = self.runs.remove(&oldest) {
                 go(&known);
             }
         }
-        self.since = since;
+        self.complete_since = since;
     }
 }
 
-impl Held {
+impl AllocatedGpu {
     fn has(&self, instance: Option<u32>) -> bool {
         let is_it = |label: &String| match (label.split_once('/'), instance) {
             // Which part it was, or which part this is, was not told.

@@ -106,7 +106,7 @@ impl Node {
             };
             format!("{gpu} {} {} {}", o.job, o.evidence.word(), o.share)
         };
-        owners(&self.snapshot()).iter().map(line).collect()
+        self.snapshot().ownership().owners.iter().map(line).collect()
     }
 }
 
@@ -328,7 +328,7 @@ fn a_gpus_jobs_are_its_owners_and_the_nodes_are_all() {
     let node = Node::four()
         .job("7", "job_7", &["nvidia0", "nvidia1"])
         .job("8", "job_8", &["nvidia2"]);
-    let owners = owners(&node.snapshot());
+    let owners = node.snapshot().ownership().owners.clone();
     assert_eq!(jobs_on(&owners, &Subject::gpu("GPU-1")), ["7"]);
     assert_eq!(jobs_on(&owners, &Subject::gpu("GPU-3")), [""; 0]);
     assert_eq!(jobs_on(&owners, &Subject::node()), ["7", "8"]);
