@@ -156,7 +156,7 @@ pub struct Sample<'a> {
     pub subject: &'a Subject,
 }
 
-impl Sample<'_> {
+impl<'a> Sample<'a> {
     /// The value as a real number.
     pub fn as_f64(&self) -> f64 {
         match self.value {
@@ -168,7 +168,7 @@ impl Sample<'_> {
     }
 
     /// The value of one label.
-    pub fn label(&self, name: &str) -> Option<&str> {
+    pub fn label(&self, name: &str) -> Option<&'a str> {
         let at = self.metric.labels.iter().position(|l| *l == name)?;
         self.labels.get(at).map(String::as_str)
     }
@@ -291,6 +291,12 @@ impl Snapshot {
     /// The state of one collector.
     pub fn collector(&self, name: &str) -> Option<&CollectorState> {
         self.collectors.iter().find(|c| c.spec.name == name)
+    }
+
+    /// Every series of one collector that was read and is not too old.
+    pub fn samples_of(&self, name: &str) -> impl Iterator<Item = Sample<'_>> {
+        let found = self.collector(name).into_iter();
+        found.flat_map(|c| CollectorState::samples(c, self.at))
     }
 
     /// Every series of `metric` that was read and is not too old, with its labels.

@@ -47,7 +47,7 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
                     jobs: jobs.clone(),
                     processes: part.processes.iter().map(Process::id).collect(),
                 };
-                judge.timeline.let_to(&part.key(CHECK.id), tenant);
+                judge.timeline.set_last_tenant(&part.key(CHECK.id), tenant);
             }
             Owned::Nobody => {
                 free.insert(part.key(CHECK.id), part.gpu.at);

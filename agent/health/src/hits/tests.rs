@@ -229,7 +229,7 @@ fn an_xid_waits_for_the_next_look_and_one_that_none_comes_for_is_dropped() {
     let look = |runs: &mut Timeline, second| {
         runs.allocated(Allocations {
             at: Duration::from_secs(second),
-            tenants: vec![(Duration::ZERO, tenant(("7", "ann", &["pci:"]), 0))],
+            all: vec![(Duration::ZERO, tenant(("7", "ann", &["pci:"]), 0))],
         });
     };
     look(&mut runs, 10);

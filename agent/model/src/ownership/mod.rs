@@ -10,12 +10,13 @@ use collectors::gpu::metrics as gpu;
 use collectors::slurm::metrics::evidence;
 use collectors::{Subject, SubjectKind};
 
-use crate::snapshot::{Sample, Snapshot};
+use crate::snapshot::Snapshot;
 
 pub use jobs::{Jobs, device};
-pub use timeline::{LastTenant, Tenure, Timeline, When};
+pub(crate) use timeline::Tenure;
+pub use timeline::{LastTenant, Timeline, When};
 
-/// What an answer rests on, the best first.
+/// What says that a job owns a GPU, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub enum Evidence {
     /// The program that Slurm attached to the job's cgroup names the device: exact, used or not.
@@ -210,9 +211,9 @@ impl<'a> Gpus<'a> {
     fn of(snapshot: &'a Snapshot) -> Self {
         let mut gpus = Self::default();
         let mut twice = Vec::new();
-        for sample in samples(snapshot, "nvidia") {
+        for sample in snapshot.samples_of("nvidia") {
             if sample.metric == &gpu::INFO {
-                let (Some(label), Some(minor)) = (text(&sample, "gpu"), text(&sample, "minor")) else {
+                let (Some(label), Some(minor)) = (sample.label("gpu"), sample.label("minor")) else {
                     continue;
                 };
                 gpus.labels.insert(label);
@@ -224,7 +225,7 @@ impl<'a> Gpus<'a> {
             {
                 gpus.divided.insert(label);
                 gpus.instances.insert((label, instance));
-                if let Some(uuid) = text(&sample, "uuid").filter(|uuid| !uuid.is_empty()) {
+                if let Some(uuid) = sample.label("uuid").filter(|uuid| !uuid.is_empty()) {
                     gpus.uuids.insert(uuid, (label, instance));
                 }
             } else if let [label, instance, _, folder] = sample.labels
@@ -258,17 +259,6 @@ impl<'a> Gpus<'a> {
         let known = self.instances.iter().find(|(g, i)| *g == gpu && *i == instance);
         known.copied()
     }
-}
-
-fn text<'a>(sample: &Sample<'a>, name: &str) -> Option<&'a str> {
-    let at = sample.metric.labels.iter().position(|l| *l == name)?;
-    sample.labels.get(at).map(String::as_str)
-}
-
-/// The series of one collector.
-fn samples<'a>(snapshot: &'a Snapshot, collector: &str) -> impl Iterator<Item = Sample<'a>> {
-    let state = snapshot.collector(collector);
-    state.into_iter().flat_map(move |c| c.samples(snapshot.at))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Which run of a job had a GPU at a moment. It rests on the rules of Slurm's own device programs alone, and is known only
-//! while those of every job on the node are.
+//! Which run of a job had a GPU at a moment: by Slurm's own device programs alone, and only while those of every job on the
+//! node are known.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use collectors::gpu::metrics as gpu;
 use collectors::slurm::metrics::{JOB_INFO, JOB_START};
 use serde::{Deserialize, Serialize};
 
-use super::{Evidence, Owner, Ownership, Timeline, device};
+use super::{Evidence, Ownership, Timeline, device};
 use crate::snapshot::{Sample, Snapshot};
 
 /// When a job began is told to the second at best.
@@ -65,13 +65,13 @@ pub struct Allocation {
     pub gpus: BTreeMap<String, AllocatedGpu>,
 }
 
-/// The tenants of the node's GPUs at one moment.
+/// The runs that had GPUs of the node at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Allocations {
     /// When, as time since boot.
     pub at: Duration,
     /// Each with when it may have begun, as time since boot.
-    pub tenants: Vec<(Duration, Allocation)>,
+    pub all: Vec<(Duration, Allocation)>,
 }
 
 impl Allocations {
@@ -84,51 +84,50 @@ impl Allocations {
         }
         let slurm = snapshot.collector("slurm")?;
         let first = slurm.devices.iter().map(|d| d.at).min();
-        let mut look = Self {
-            // What is not among the readings was not there when the first of them was made.
-            at: first.unwrap_or(snapshot.at.saturating_sub(FRESH)),
-            tenants: Vec::new(),
-        };
-        let mut all: BTreeMap<String, Allocation> = BTreeMap::new();
+        // What is not among the readings was not there when the first of them was made.
+        let at = first.unwrap_or(snapshot.at.saturating_sub(FRESH));
+        let mut runs: BTreeMap<String, Allocation> = BTreeMap::new();
         for sample in slurm.samples(snapshot.at).filter(|s| s.metric == &JOB_INFO) {
-            let tenant = tenant(&sample)?;
-            all.insert(tenant.run.job.clone(), tenant);
+            let allocation = allocation(&sample)?;
+            runs.insert(allocation.run.job.clone(), allocation);
         }
         for sample in slurm.samples(snapshot.at).filter(|s| s.metric == &JOB_START) {
-            if let Some(tenant) = sample.label("jobid").and_then(|job| all.get_mut(job)) {
-                tenant.run.start = seconds(sample.as_f64())?;
+            if let Some(allocation) = sample.label("jobid").and_then(|job| runs.get_mut(job)) {
+                allocation.run.start = seconds(sample.as_f64())?;
             }
         }
-        let busy = Busy::of(snapshot);
+        let is_use =
+            |s: &Sample<'_>| [&gpu::PROCESSES, &gpu::UTILIZATION].contains(&s.metric) && s.as_f64() > 0.0;
+        let nvidia = snapshot.samples_of("nvidia").filter(is_use);
+        let used: BTreeSet<&str> = nvidia.filter_map(|s| s.label("gpu")).collect();
         for owner in owners.iter().filter(|o| o.evidence == Evidence::DeviceProgram) {
-            let held = all
-                .get_mut(&owner.job)?
-                .gpus
-                .entry(owner.gpu.clone())
-                .or_default();
-            held.instances.push(owner.gpu_instance.clone());
-            held.used = busy.is_used_alone(owner);
+            let gpus = &mut runs.get_mut(&owner.job)?.gpus;
+            let gpu = gpus.entry(owner.gpu.clone()).or_default();
+            gpu.instances.push(owner.gpu_instance.clone());
+            let is_alone = owner.gpu_instance.is_empty() && owner.share >= 1.0;
+            gpu.used = is_alone && used.contains(owner.gpu.as_str());
         }
-        for (job, tenant) in all {
+        let mut all = Vec::new();
+        for (job, allocation) in runs {
             let devices = jobs.devices.get(&job).into_iter().flatten();
             let minors: BTreeSet<&str> = devices.filter_map(|name| Some(device(name)?.0)).collect();
             // A GPU of its own that no driver shows now is still its.
-            let is_whole = minors.len() == tenant.gpus.len() && tenant.run.start > 0;
-            if !minors.is_empty() && !is_whole {
-                return None;
-            }
+            let is_whole = minors.len() == allocation.gpus.len() && allocation.run.start > 0;
             if minors.is_empty() {
                 continue;
             }
-            let age = u64::try_from(wall.saturating_sub(tenant.run.start)).unwrap_or(0);
+            if !is_whole {
+                return None;
+            }
+            let age = u64::try_from(wall.saturating_sub(allocation.run.start)).unwrap_or(0);
             let began = snapshot.at.saturating_sub(Duration::from_secs(age) + ROUGH);
-            look.tenants.push((began, tenant));
+            all.push((began, allocation));
         }
-        Some(look)
+        Some(Self { at, all })
     }
 }
 
-fn tenant(info: &Sample<'_>) -> Option<Allocation> {
+fn allocation(info: &Sample<'_>) -> Option<Allocation> {
     let label = |name: &str| info.label(name).unwrap_or_default();
     let job = info.label("jobid")?;
     let parts = [label("array_job"), label("het_job"), job];
@@ -150,24 +149,6 @@ fn seconds(time: f64) -> Option<i64> {
     (1.0..1e11).contains(&time).then_some(time as i64)
 }
 
-/// The GPUs on which something computes.
-struct Busy<'a>(Vec<&'a str>);
-
-impl<'a> Busy<'a> {
-    fn of(snapshot: &'a Snapshot) -> Self {
-        let is_use = |s: &Sample<'_>| {
-            (s.metric == &gpu::PROCESSES || s.metric == &gpu::UTILIZATION) && s.as_f64() > 0.0
-        };
-        let nvidia = snapshot.collector("nvidia").into_iter();
-        let samples = nvidia.flat_map(|c| c.samples(snapshot.at)).filter(is_use);
-        Self(samples.filter_map(|s| Some(s.labels.first()?.as_str())).collect())
-    }
-
-    fn is_used_alone(&self, owner: &Owner) -> bool {
-        owner.gpu_instance.is_empty() && owner.share >= 1.0 && self.0.contains(&owner.gpu.as_str())
-    }
-}
-
 /// Which run a GPU was allocated to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attribution<'a> {
@@ -182,17 +163,17 @@ pub enum Attribution<'a> {
 /// When a run had its GPUs.
 #[derive(Clone, Debug)]
 pub(super) struct Span {
-    tenant: Allocation,
-    /// It had nothing before.
+    allocation: Allocation,
+    /// It had no GPU before.
     from: Duration,
-    /// It had nothing afterwards. `None`: it is there.
+    /// It had none afterwards. `None`: it has them.
     until: Option<Duration>,
 }
 
-/// The runs that had GPUs of late. Nothing of it outlives the process: who came and went while nobody looked is not known.
+/// Recent runs. They are not stored: which runs came and went while the daemon was down is unknown.
 impl Timeline {
     /// Takes the runs of a reading that shows all of them.
-    pub fn allocated(&mut self, Allocations { at, tenants }: Allocations) {
+    pub fn allocated(&mut self, Allocations { at, all }: Allocations) {
         if self.complete_until.is_some_and(|last| at < last) {
             return;
         }
@@ -204,27 +185,31 @@ impl Timeline {
         }
         let before = self.complete_until.replace(at).unwrap_or_default();
         for known in self.runs.values_mut() {
-            let cgroup = &known.tenant.run.cgroup;
-            if known.until.is_none() && !tenants.iter().any(|(_, t)| t.run.cgroup == *cgroup) {
+            let cgroup = &known.allocation.run.cgroup;
+            if known.until.is_none() && !all.iter().any(|(_, a)| a.run.cgroup == *cgroup) {
                 known.until = Some(at);
             }
         }
-        for (began, mut tenant) in tenants {
+        for (began, mut allocation) in all {
             let from = before.max(began).min(at);
-            match self.runs.get_mut(&tenant.run.cgroup) {
+            match self.runs.get_mut(&allocation.run.cgroup) {
                 // A reading from before it left.
                 Some(known) if known.until.is_some_and(|until| at <= until) => {}
                 Some(known) => {
-                    for (gpu, held) in &mut tenant.gpus {
-                        held.used |= known.tenant.gpus.get(gpu).is_some_and(|h| h.used);
+                    for (gpu, held) in &mut allocation.gpus {
+                        held.used |= known.allocation.gpus.get(gpu).is_some_and(|h| h.used);
                     }
-                    tenant.run = known.tenant.run.clone();
-                    (known.tenant, known.until) = (tenant, None);
+                    allocation.run = known.allocation.run.clone();
+                    (known.allocation, known.until) = (allocation, None);
                 }
                 None => {
-                    let cgroup = tenant.run.cgroup.clone();
-                    let until = None;
-                    self.runs.insert(cgroup, Span { tenant, from, until });
+                    let cgroup = allocation.run.cgroup.clone();
+                    let span = Span {
+                        allocation,
+                        from,
+                        until: None,
+                    };
+                    self.runs.insert(cgroup, span);
                 }
             }
         }
@@ -232,7 +217,7 @@ impl Timeline {
     }
 
     pub(super) fn run_left(&mut self, job: &str, at: Duration) {
-        let its = self.runs.values_mut().filter(|k| k.tenant.run.job == job);
+        let its = self.runs.values_mut().filter(|k| k.allocation.run.job == job);
         for known in its {
             known.until.get_or_insert(at);
         }
@@ -247,10 +232,10 @@ impl Timeline {
             return Attribution::Pending;
         }
         let was_there = |k: &&Span| k.from <= to && k.until.is_none_or(|until| until >= from);
-        let has = |k: &&Span| k.tenant.gpus.get(gpu).is_some_and(|held| held.has(instance));
+        let has = |k: &&Span| k.allocation.gpus.get(gpu).is_some_and(|held| held.has(instance));
         let mut theirs = self.runs.values().filter(was_there).filter(has);
         match (theirs.next(), theirs.next()) {
-            (Some(known), None) => Attribution::One(&known.tenant),
+            (Some(known), None) => Attribution::One(&known.allocation),
             _ => Attribution::Unknown,
         }
     }
@@ -267,10 +252,8 @@ impl Timeline {
             stays
         });
         while self.runs.len() > MOST {
-            let ended = self
-                .runs
-                .iter()
-                .filter_map(|(name, k)| Some((k.until?, name.clone())));
+            let ended = self.runs.iter();
+            let ended = ended.filter_map(|(name, k)| Some((k.until?, name.clone())));
             let Some((_, oldest)) = ended.min() else { break };
             if let Some(known) = self.runs.remove(&oldest) {
                 go(&known);

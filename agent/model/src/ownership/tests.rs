@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use collectors::Block;
 use collectors::slurm::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_GRANT};
 
@@ -343,4 +345,16 @@ fn a_number_of_two_jobs_has_no_gpus() {
         .job("8", "sFR5M7XZ5Z3002", &["nvidia2"])
         .process("GPU-3", "", "500", "sFR5M7XZ5Z3000");
     assert_eq!(node.owners(), ["GPU-2 8 device_program 1"]);
+}
+
+#[test]
+fn a_later_snapshot_has_the_same_owners_while_their_readings_are_not_too_old() {
+    let snapshot = Node::four().job("7", "job_7", &["nvidia0"]).snapshot();
+    let later = |seconds| snapshot.as_of(snapshot.at + Duration::from_secs(seconds));
+    assert_eq!(snapshot.ownership().owners.len(), 1);
+    assert!(
+        std::ptr::eq(later(1).ownership(), snapshot.ownership()),
+        "computed once"
+    );
+    assert!(later(3600).ownership().owners.is_empty());
 }

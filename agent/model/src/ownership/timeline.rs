@@ -30,7 +30,7 @@ pub enum When {
 
 /// The owners of one GPU.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Tenure {
+pub(crate) struct Tenure {
     pub(crate) owners: Vec<Owner>,
     /// When they were first seen to be these, as time since boot.
     pub(crate) since: Duration,
@@ -40,7 +40,7 @@ pub struct Tenure {
     minor: String,
 }
 
-/// The jobs that had a GPU, or a part of one, when it was read last with any.
+/// The jobs that had a GPU, or a part of one, at the last reading with any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LastTenant {
     /// Their numbers.
@@ -122,8 +122,8 @@ impl Timeline {
         jobs_on(self.owners().filter(was_there), subject)
     }
 
-    /// A GPU, or a part of one, is allocated.
-    pub fn let_to(&mut self, part: &str, tenant: LastTenant) {
+    /// Who has a GPU, or a part of one, now.
+    pub fn set_last_tenant(&mut self, part: &str, tenant: LastTenant) {
         if self.last_tenants.len() < MAX || self.last_tenants.contains_key(part) {
             self.last_tenants.insert(part.to_owned(), tenant);
         }
@@ -219,7 +219,7 @@ fn key(owner: &Owner) -> [String; 3] {
     [&owner.gpu, &owner.gpu_instance, &owner.job].map(String::clone)
 }
 
-/// What of a GPU is whose.
+/// What of its GPU a job has.
 fn place(owner: &Owner) -> (&str, &str) {
     (&owner.gpu_instance, &owner.job)
 }

@@ -34,7 +34,7 @@ fn tenant(job: &str, inode: u64, gpus: &[&str]) -> (Duration, Allocation) {
 fn look(runs: &mut Timeline, second: u64, tenants: &[(Duration, Allocation)]) {
     runs.allocated(Allocations {
         at: at(second),
-        tenants: tenants.to_vec(),
+        all: tenants.to_vec(),
     });
 }
 
@@ -224,7 +224,7 @@ impl Node {
 #[test]
 fn a_snapshot_shows_the_run_its_beginning_and_what_it_uses() {
     let look = Node::new().look().unwrap();
-    let [(began, tenant)] = look.tenants.as_slice() else {
+    let [(began, tenant)] = look.all.as_slice() else {
         panic!("{look:?}");
     };
     assert_eq!((look.at, *began), (sample::AT, sample::AT - at(12)));
@@ -240,7 +240,7 @@ fn a_snapshot_shows_the_run_its_beginning_and_what_it_uses() {
         array: "5",
         ..Node::new()
     };
-    assert_eq!(task.look().unwrap().tenants[0].1.submission, "5");
+    assert_eq!(task.look().unwrap().all[0].1.submission, "5");
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn where_anything_of_a_job_is_not_known_nothing_is() {
         devices: vec![],
         ..Node::new()
     };
-    assert!(without.look().unwrap().tenants.is_empty(), "a job without GPUs");
+    assert!(without.look().unwrap().all.is_empty(), "a job without GPUs");
 }
 
 proptest! {

@@ -84,7 +84,7 @@ fn tenant(job: &str) -> LastTenant {
 fn the_last_tenant_counts_and_there_is_room_for_every_gpu() {
     let mut timeline = Timeline::default();
     for job in 0..3 * MAX {
-        timeline.let_to(&format!("gpu {}", job % (2 * MAX)), tenant(&job.to_string()));
+        timeline.set_last_tenant(&format!("gpu {}", job % (2 * MAX)), tenant(&job.to_string()));
     }
     assert_eq!(
         timeline.last_tenant("gpu 0"),
