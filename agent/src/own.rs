@@ -19,7 +19,6 @@ use health::Mode;
 use health::checks::CHECKS;
 use health::verdict::Health;
 use health::view::View;
-use model::derive::owners::owners;
 use model::figures::Figures;
 use model::filter::OWN;
 use model::jobs::{Hidden, JobsView, MaxJobs};
@@ -158,8 +157,9 @@ impl Page {
                     f.u64(&[&near.gpu, &near.device, &near.port, near.distance.word()], 1);
                 }
             });
-            w.family(&JOB_GPU, |f| {
-                for owner in owners(&self.snapshot).iter().filter(|o| !hidden.job(&o.job)) {
+            w.family(&JOB_GPU_SHARE, |f| {
+                let owners = self.snapshot.ownership().owners.iter();
+                for owner in owners.filter(|o| !hidden.job(&o.job)) {
                     let labels = [&owner.gpu, &owner.gpu_instance, &owner.job].map(String::as_str);
                     let [gpu, instance, job] = labels;
                     f.put(

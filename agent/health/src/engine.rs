@@ -26,15 +26,13 @@ use super::policy::Policy;
 use super::record::State;
 use super::resets::Resets;
 use super::sight::Sight;
-use super::tenants::{Tenants, When};
 use super::verdict::{Health, Verdict};
 use super::view::View;
 use super::{Effect, Input, Mode, Now, show};
 use model::derive::affinity::Affinity;
-use model::derive::owners::owners;
-use model::derive::runs::{Look, Runs};
 use model::derive::xid::Faults;
 use model::ledger::Ledger;
+use model::ownership::{Timeline, When};
 use model::scheduler::Reason;
 use model::snapshot::Snapshot;
 
@@ -60,10 +58,8 @@ pub struct Engine {
     gres: Option<String>,
     /// Which ports are near to which GPUs, of the last snapshot.
     affinity: Vec<Affinity>,
-    /// Whose the GPUs are.
-    tenants: Tenants,
-    /// Whose they were of late.
-    runs: Runs,
+    /// Who owned which GPU.
+    timeline: Timeline,
     /// When what is found now has happened.
     when: When,
     /// The number of the last record.
@@ -112,8 +108,7 @@ impl Engine {
             log: Log::default(),
             gres: None,
             affinity: Vec::new(),
-            tenants: Tenants::default(),
-            runs: Runs::default(),
+            timeline: Timeline::default(),
             when: When::default(),
             records: 0,
             out: effects::Pending::default(),
@@ -184,21 +179,16 @@ impl Engine {
 
     /// A job is gone.
     pub fn job_left(&mut self, now: Now, job: &str) {
-        self.tenants.left(job);
-        self.runs.left(job, now.boottime);
+        self.timeline.left(job, now.boottime);
     }
 
-    /// Takes over whose the GPUs are, and gives to each run the Xids that it had.
+    /// Takes over who owns the GPUs, and gives to each run the Xids that it had.
     fn jobs(&mut self, snapshot: &Snapshot) {
-        let owners = owners(snapshot);
-        if let Some(look) = Look::of(snapshot, &owners, self.now.wall) {
-            self.runs.look(look);
-        }
-        self.tenants.look(owners, self.now.wall);
+        self.timeline.look(snapshot, self.now.wall);
         let State {
             memory, inventory, ..
         } = &mut self.state;
-        memory.counted |= memory.hits.looked(&self.runs, inventory, self.now.boottime);
+        memory.counted |= memory.hits.looked(&self.timeline, inventory, self.now.boottime);
     }
 
     /// What has been counted.
@@ -217,7 +207,7 @@ impl Engine {
         let observed = checks::check(finding.check).is_some_and(|c| c.limit == Mode::Observe);
         finding.drains &= !observed;
         if finding.jobs.is_empty() {
-            finding.jobs = self.tenants.on(&finding.subject, self.when);
+            finding.jobs = self.timeline.on(&finding.subject, self.when);
         }
         let frame = Frame {
             boot: &self.boot,

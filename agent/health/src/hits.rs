@@ -6,8 +6,9 @@ use std::time::Duration;
 use collectors::PciAddress;
 use serde::{Deserialize, Serialize};
 
-use model::derive::runs::{Run, Runs, Tenant, Whose};
 use model::derive::xid::{Inventory, gpu_label};
+use model::ownership::Timeline;
+use model::ownership::runs::{Allocation, Attribution, Run};
 
 /// Older ones are forgotten (milliseconds).
 const WINDOW_MS: u64 = 24 * 3600 * 1000;
@@ -76,11 +77,11 @@ pub(super) struct Victim {
 }
 
 impl Victim {
-    fn of(tenant: &Tenant) -> Self {
+    fn of(allocation: &Allocation) -> Self {
         Self {
-            run: tenant.run.clone(),
-            user: tenant.user.clone(),
-            submission: tenant.submission.clone(),
+            run: allocation.run.clone(),
+            user: allocation.user.clone(),
+            submission: allocation.submission.clone(),
             gpus: BTreeMap::new(),
         }
     }
@@ -117,26 +118,26 @@ impl Hits {
     }
 
     /// Somebody has looked at the jobs: gives to its run what came before. Says whether anything is kept that was not.
-    pub(super) fn looked(&mut self, runs: &Runs, inventory: &Inventory, now: Duration) -> bool {
+    pub(super) fn looked(&mut self, timeline: &Timeline, inventory: &Inventory, now: Duration) -> bool {
         let mut more = false;
         for hit in std::mem::take(&mut self.waiting) {
             let gpu = gpu_label(inventory, &hit.pci);
-            match runs.whose(&gpu, hit.instance, hit.from, hit.to) {
-                Whose::One(tenant) => {
-                    self.add(tenant, &gpu, &hit);
+            match timeline.whose(&gpu, hit.instance, hit.from, hit.to) {
+                Attribution::One(allocation) => {
+                    self.add(allocation, &gpu, &hit);
                     more = true;
                 }
-                Whose::Later if now.saturating_sub(hit.to) <= PATIENCE => self.waiting.push(hit),
-                Whose::Later | Whose::Unknown => {}
+                Attribution::Pending if now.saturating_sub(hit.to) <= PATIENCE => self.waiting.push(hit),
+                Attribution::Pending | Attribution::Unknown => {}
             }
         }
         more
     }
 
-    fn add(&mut self, tenant: &Tenant, gpu: &str, hit: &Hit) {
-        let known = self.runs.iter().position(|v| v.run.is(&tenant.run));
-        let mut victim = known.map_or_else(|| Victim::of(tenant), |at| self.runs.remove(at));
-        for (label, held) in &tenant.gpus {
+    fn add(&mut self, allocation: &Allocation, gpu: &str, hit: &Hit) {
+        let known = self.runs.iter().position(|v| v.run.is(&allocation.run));
+        let mut victim = known.map_or_else(|| Victim::of(allocation), |at| self.runs.remove(at));
+        for (label, held) in &allocation.gpus {
             victim.gpus.entry(label.clone()).or_default().used |= held.used;
         }
         let part = victim.gpus.entry(gpu.to_owned()).or_default();

@@ -6,8 +6,8 @@ use super::checks::host::Host;
 use super::checks::rdma_port::Port;
 use super::memory::Memory;
 use super::policy::Policy;
-use model::derive::owners::Owner;
 use model::derive::xid::Inventory;
+use model::ownership::Timeline;
 use model::snapshot::{Sample, Snapshot};
 
 /// One snapshot and what goes with it.
@@ -19,8 +19,8 @@ pub struct Judge<'a> {
     pub host: &'a Host,
     /// The RDMA ports of physical functions, read once for all checks.
     pub ports: &'a [Port<'a>],
-    /// Whose the GPUs are.
-    pub owners: &'a [Owner],
+    /// Who owned which GPU.
+    pub timeline: &'a mut Timeline,
     /// What the site configured.
     pub policy: &'a Policy,
     /// Which GPU sits at which address.

@@ -7,7 +7,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::hits::Hits;
-use super::last_tenant::Tenancies;
 use super::lasting::{Lasting, Steady};
 use super::trail::{Growth, Trail};
 
@@ -80,9 +79,6 @@ pub struct Memory {
     lasting: BTreeMap<&'static str, Lasting>,
     #[serde(skip)]
     steady: BTreeMap<String, Steady>,
-    /// Who had which GPU last.
-    #[serde(skip)]
-    pub(super) tenancies: Tenancies,
     /// It differs from what was stored last.
     #[serde(skip)]
     pub(super) dirty: bool,

@@ -9,7 +9,6 @@ mod looks;
 mod meters;
 mod running;
 mod sight;
-mod tenures;
 mod view;
 mod xids;
 

@@ -1,6 +1,6 @@
 //! The data of a node: its readings ([`snapshot`]), its counted events ([`ledger`]), series derived from both
-//! ([`derive`]), the use by jobs ([`jobs`]), and the vocabulary of its scheduler ([`scheduler`]). Pure: no I/O, no clock,
-//! no randomness.
+//! ([`derive`]), the owners of its GPUs ([`ownership`]), the use by jobs ([`jobs`]), and the vocabulary of its scheduler
+//! ([`scheduler`]). Pure: no I/O, no clock, no randomness.
 
 #![forbid(unsafe_code)]
 
@@ -9,6 +9,7 @@ pub mod figures;
 pub mod filter;
 pub mod jobs;
 pub mod ledger;
+pub mod ownership;
 pub mod scheduler;
 pub mod snapshot;
 

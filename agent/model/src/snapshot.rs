@@ -1,12 +1,13 @@
 //! The node at one moment: the last reading of each device, and the state of each collector and worker.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use collectors::sys::task::Task;
 use collectors::{COLLECTORS, Cadence, Layout, Metric, Part, Spec, Subject, Value};
 
 use crate::figures::Figures;
+use crate::ownership::Ownership;
 
 /// A layout, received once. Two readings with the same address have the same layout.
 #[derive(Debug)]
@@ -134,6 +135,7 @@ pub struct Snapshot {
     pub collectors: Vec<CollectorState>,
     /// Workers, in the order of [`collectors::DOMAINS`].
     pub workers: Vec<WorkerState>,
+    ownership: OnceLock<Arc<Ownership>>,
 }
 
 /// One series of a snapshot, as checks and exposition see it.
@@ -153,7 +155,7 @@ pub struct Sample<'a> {
     pub subject: &'a Subject,
 }
 
-impl Sample<'_> {
+impl<'a> Sample<'a> {
     /// The value as a real number.
     pub fn as_f64(&self) -> f64 {
         match self.value {
@@ -165,7 +167,7 @@ impl Sample<'_> {
     }
 
     /// The value of one label.
-    pub fn label(&self, name: &str) -> Option<&str> {
+    pub fn label(&self, name: &str) -> Option<&'a str> {
         let at = self.metric.labels.iter().position(|l| *l == name)?;
         self.labels.get(at).map(String::as_str)
     }
@@ -230,9 +232,31 @@ impl Snapshot {
     /// The same at the time of a scrape: series that have become stale since are left out.
     #[must_use]
     pub fn as_of(&self, now: Duration) -> Self {
+        self.ownership();
+        let mut later = self.clone();
+        later.at = now.max(self.at);
+        let shown = |at| {
+            let all = self.collectors.iter();
+            all.flat_map(move |c| c.devices.iter().map(move |d| d.shown(at, c.max_age())))
+        };
+        if !shown(self.at).eq(shown(later.at)) {
+            later.ownership = OnceLock::new();
+        }
+        later
+    }
+
+    /// Which jobs own each GPU. Computed once.
+    pub fn ownership(&self) -> &Ownership {
+        self.ownership.get_or_init(|| Arc::new(Ownership::of(self)))
+    }
+
+    /// A snapshot of these collectors and workers.
+    pub fn new(at: Duration, collectors: Vec<CollectorState>, workers: Vec<WorkerState>) -> Self {
         Self {
-            at: now.max(self.at),
-            ..self.clone()
+            at,
+            collectors,
+            workers,
+            ownership: OnceLock::new(),
         }
     }
 
@@ -260,16 +284,18 @@ impl Snapshot {
                 figures: None,
             })
             .collect();
-        Self {
-            at,
-            collectors,
-            workers,
-        }
+        Self::new(at, collectors, workers)
     }
 
     /// The state of one collector.
     pub fn collector(&self, name: &str) -> Option<&CollectorState> {
         self.collectors.iter().find(|c| c.spec.name == name)
+    }
+
+    /// Every fresh series of one collector.
+    pub fn samples_of(&self, name: &str) -> impl Iterator<Item = Sample<'_>> {
+        let found = self.collector(name).into_iter();
+        found.flat_map(|c| CollectorState::samples(c, self.at))
     }
 
     /// Every fresh series of `metric`, with its labels.

@@ -82,11 +82,7 @@ pub(super) fn metrics(args: &MetricsArgs) -> anyhow::Result<ExitCode> {
             read(spec, &env, &Settings::new(table).among(&tables))
         })
         .collect();
-    let snapshot = Snapshot {
-        at: boot::boottime(),
-        collectors: states,
-        workers: Vec::new(),
-    };
+    let snapshot = Snapshot::new(boot::boottime(), states, Vec::new());
     let selection = Selection {
         tier: args.tier.as_deref().and_then(exposition::tier),
         filter,

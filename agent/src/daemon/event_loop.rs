@@ -23,6 +23,7 @@ use crate::config::Listen;
 use crate::config::Loaded;
 use model::filter::Filter;
 use model::jobs::{Book, Epilog, Looks, asked};
+use model::snapshot::Snapshot;
 
 use crate::link::{Summary, ToDaemon, ToParent};
 use crate::own::{OwnFacts, Page};
@@ -382,7 +383,7 @@ impl Daemon {
             self.engine.look_at_jobs(now(), &snapshot);
         }
         self.keep_jobs();
-        let page = self.publish();
+        let page = self.publish_snapshot(snapshot);
         for waiter in done {
             if let Purpose::Page(reply) = waiter.purpose {
                 // The scraper may have gone.
@@ -420,13 +421,18 @@ impl Daemon {
         self.looks.stirred(boot::boottime(), job.what == JobEvent::Began);
     }
 
-    fn publish(&mut self) -> Arc<Page> {
+    fn publish(&mut self) {
+        let snapshot = self.fleet.snapshot(boot::boottime());
+        self.publish_snapshot(snapshot);
+    }
+
+    fn publish_snapshot(&mut self, snapshot: Arc<Snapshot>) -> Arc<Page> {
         if std::mem::take(&mut self.changed) {
             self.view = Arc::new(self.engine.view());
             self.summarize();
         }
         let page = Arc::new(Page {
-            snapshot: self.fleet.snapshot(boot::boottime()),
+            snapshot,
             view: Arc::clone(&self.view),
             facts: self.facts.clone(),
         });

@@ -56,16 +56,16 @@ own! {
         "What the kernel told of an RDMA device or port: device_added, device_removed, netdev_attached, netdev_detached, renamed, link_down, link_up; lost, without a device, where it told more than could be kept. The port is empty for a device." "RDMA_NL_GROUP_NOTIFY, RTNLGRP_LINK"
     GPU_RDMA_AFFINITY "gpu_rdma_affinity_info" Info None ["gpu" "device" "port" "distance"]
         "An RDMA port that is nearest to a GPU, and by what they are joined, as nvidia-smi topo -m words it: PIX one switch of PCI, PXB several, PHB the processor's root complex, NODE its NUMA node, SYS the bus between processors." "sysfs paths of PCI functions, numa_node"
-    JOB_GPU "slurm_job_gpu_info" Gauge None ["gpu" "gpu_instance" "jobid" "evidence"]
-        "The part of a GPU, or of an instance of one, that is a job's: 1 where it has it alone, as much as the others where several have it. The evidence is device_program, Slurm's own rules for the job, hook, what its prolog was told, mapping_file, other tools' files, process, a process of the job that computes on it, or step_environment, what its tasks were told. A job that nothing is known of has none." "slurm_job_device_info and slurm_job_grant_info joined with gpu_info by minor number or UUID, gpu_process_cgroup_info"
+    JOB_GPU_SHARE "slurm_job_gpu_share_ratio" Gauge Ratio ["gpu" "gpu_instance" "jobid" "evidence"]
+        "Share of the GPU allocated to the job (0-1). The evidence: device_program, the device rules that Slurm attached to the job's cgroup; hook, recorded by nodewarden's prolog hook; mapping_file, written by another tool's prolog; process, a process of the job uses the GPU; step_environment, the environment of the job's tasks. No series for a job whose GPUs are unknown." "slurm_job_device_info and slurm_job_grant_info joined with gpu_info by minor number or UUID, gpu_process_cgroup_info"
     JOB_GPU_SECONDS "slurm_job_gpu_seconds_total" Counter Seconds ["gpu" "gpu_instance" "jobid"]
-        "For how long a job has had a GPU, or an instance of one, its part only where others have it too." "slurm_job_gpu_info"
+        "For how long a job has had a GPU, or an instance of one, its part only where others have it too." "slurm_job_gpu_share_ratio"
     JOB_GPU_BUSY "slurm_job_gpu_busy_seconds_total" Counter Seconds ["gpu" "gpu_instance" "jobid"]
-        "For how long a GPU of a job had work while the job had it, the job's part. Of whole GPUs alone." "slurm_job_gpu_info, gpu_utilization_ratio"
+        "For how long a GPU of a job had work while the job had it, the job's part. Of whole GPUs alone." "slurm_job_gpu_share_ratio, gpu_utilization_ratio"
     JOB_GPU_ENERGY "slurm_job_gpu_energy_joules_total" Counter Joules ["gpu" "gpu_instance" "jobid"]
-        "What a GPU of a job has used while the job had it, the job's part. Of whole GPUs alone." "slurm_job_gpu_info, gpu_energy_joules_total"
+        "What a GPU of a job has used while the job had it, the job's part. Of whole GPUs alone." "slurm_job_gpu_share_ratio, gpu_energy_joules_total"
     JOB_GPU_MEMORY "slurm_job_gpu_memory_bytes" Gauge Bytes ["gpu" "gpu_instance" "jobid"]
-        "Memory in use of a GPU of a job, or of its instance, the job's part." "slurm_job_gpu_info, gpu_memory_used_bytes"
+        "Memory in use of a GPU of a job, or of its instance, the job's part." "slurm_job_gpu_share_ratio, gpu_memory_used_bytes"
     JOBS_ENDED "slurm_jobs_ended_total" Counter None ["result"]
         "Jobs that have ended on this node: completed_or_cancelled (the epilog of a job that was cancelled is told exit code 0 too), failed, killed, out_of_memory as the epilog's hook tells, else unknown." "the job's cgroup, SLURM_JOB_EXIT_CODE2"
     JOBS_HIDDEN "slurm_jobs_hidden" Gauge None []

@@ -106,8 +106,7 @@ fn the_table_keeps_the_rules_of_names() {
         let stem = metric.name.strip_suffix("_total").unwrap_or(metric.name);
         assert!(stem.ends_with(metric.unit.suffix()), "{}", metric.name);
         assert!(metric.help.ends_with('.'), "{}", metric.name);
-        // Its value is a share, so that a join with it needs no other series.
-        let info = metric.kind == collectors::Kind::Info || *metric == &JOB_GPU;
+        let info = metric.kind == collectors::Kind::Info;
         assert_eq!(metric.name.ends_with("_info"), info, "{}", metric.name);
     }
 }

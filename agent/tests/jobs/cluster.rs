@@ -322,7 +322,7 @@ pub fn series<'a>(
 
 /// The owners that pages show, with evidence and share.
 pub fn owners(pages: &BTreeMap<String, Vec<Sample>>) -> BTreeMap<(String, String, u32), (String, f64)> {
-    series(pages, "slurm_job_gpu_info")
+    series(pages, "slurm_job_gpu_share_ratio")
         .map(|(node, s)| {
             assert_eq!(s.label("gpu_instance"), Some(""));
             let gpu = s.label("gpu").unwrap().to_owned();

@@ -52,7 +52,7 @@ fn a_job_with_an_instance_has_it_and_not_its_gpu() {
     ]);
     let mut last = BTreeSet::new();
     let agreed = wait::until_true("each has its instance", PATIENCE, || {
-        last = series(&cluster.pages(), "slurm_job_gpu_info")
+        last = series(&cluster.pages(), "slurm_job_gpu_share_ratio")
             .map(|(_, s)| {
                 let text = |name| s.label(name).unwrap().to_owned();
                 assert_eq!((text("evidence").as_str(), s.value), ("device_program", 1.0));

@@ -63,7 +63,7 @@ fn page(node: &Node) -> Vec<Sample> {
             let named = |name| of(&last, name).any(|s| s.label("jobid") == Some(job));
             // An instance does not say whether it works.
             let is_known = named("slurm_job_gpu_busy_seconds_total") || *job == WITH_INSTANCE;
-            named("slurm_job_gpu_memory_bytes") && named("slurm_job_gpu_info") && is_known
+            named("slurm_job_gpu_memory_bytes") && named("slurm_job_gpu_share_ratio") && is_known
         };
         let all = JOBS.iter().chain(&[WITH_INSTANCE]).all(uses);
         Ok(all.then(|| last.clone()))
@@ -170,7 +170,7 @@ fn shards_an_instance_and_whole_gpus_add_up() {
             ("jobid:slurm_job_gpus:sum", shares),
             // Of each GPU and instance that anybody has, all of it is somebody's.
             (
-                "sum by (gpu, gpu_instance) (slurm_job_gpu_info)",
+                "sum by (gpu, gpu_instance) (slurm_job_gpu_share_ratio)",
                 each.map(|labels| (labels, 1.0)).to_vec(),
             ),
             // And what is used of it is used by them.

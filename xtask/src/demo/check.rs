@@ -87,7 +87,7 @@ fn pages(place: &Place) -> Result<()> {
 
 /// Jobs are shown on their GPUs, and the one that had the lost GPU is named with its fault.
 fn jobs(place: &Place, samples: &[Sample]) -> Result<()> {
-    let shares = samples.iter().filter(|s| s.name == "slurm_job_gpu_info");
+    let shares = samples.iter().filter(|s| s.name == "slurm_job_gpu_share_ratio");
     ensure!(shares.count() >= 4, "jobs are not shown on their GPUs");
     for (words, job) in [("status", "4712"), ("why", "4711"), ("job", "4711")] {
         let output = place.subcommand(words).output()?;

@@ -41,7 +41,7 @@ pub(super) static PACE: Pace = Pace {
 };
 
 /// Which processes a check is about: `None` where that cannot be told.
-pub(super) type Which = fn(&Process<'_>, &[String], &Jobs<'_>) -> Option<bool>;
+pub(super) type Which = fn(&Process<'_>, &[String], &Jobs) -> Option<bool>;
 
 /// What a check says of processes that are on a part of a job's and not the job's.
 pub(super) struct Intruders {
@@ -67,10 +67,10 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
 
 /// Judges each part by the processes on it that last.
 pub(super) fn intruders<'a>(judge: &mut Judge<'a>, row: &'static Intruders) -> Vec<Judged<'a>> {
-    let jobs = Jobs::of(judge.snapshot);
-    let parts = parts(judge, &jobs);
+    let jobs = &judge.snapshot.ownership().jobs;
+    let parts = parts(judge);
     let of = |part: &Part<'a>| -> Vec<Process<'a>> {
-        let is_one = |p: &&Process<'a>| (row.which)(p, part.jobs(), &jobs) == Some(true);
+        let is_one = |p: &&Process<'a>| (row.which)(p, part.jobs(), jobs) == Some(true);
         match part.owned {
             Owned::By(_) => part.processes.iter().filter(is_one).copied().collect(),
             Owned::Nobody | Owned::Unknown => Vec::new(),
@@ -99,7 +99,7 @@ pub(super) fn intruders<'a>(judge: &mut Judge<'a>, row: &'static Intruders) -> V
         let all_told = || {
             part.processes
                 .iter()
-                .all(|p| (row.which)(p, part.jobs(), &jobs).is_some())
+                .all(|p| (row.which)(p, part.jobs(), jobs).is_some())
         };
         let reading = match part.owned {
             Owned::By(_) if !lasts.is_empty() => Reading::Bad,
@@ -129,7 +129,7 @@ fn finding(part: &Part<'_>, row: &Intruders, processes: &[Process<'_>]) -> Findi
         rank: row.rank,
         jobs: part.jobs().to_vec(),
         evidence: format!(
-            "gpu_process_cgroup_info{{gpu={:?},gpu_instance={:?}}}: {}, expected only processes of job {} (slurm_job_gpu_info, evidence device_program), seen for {} s or more",
+            "gpu_process_cgroup_info{{gpu={:?},gpu_instance={:?}}}: {}, expected only processes of job {} (slurm_job_gpu_share_ratio, evidence device_program), seen for {} s or more",
             part.gpu.label,
             part.instance,
             some(&words),

@@ -7,7 +7,7 @@ use collectors::SubjectKind;
 use collectors::gpu::metrics as m;
 
 use super::gpu_process::some;
-use super::gpu_use::{Jobs, Part, ended_jobs, of_job, parts};
+use super::gpu_use::{Part, ended_jobs, of_job, parts};
 use super::{Check, Scope, Version};
 use crate::Mode;
 use crate::condition::{Judged, Reading};
@@ -47,8 +47,7 @@ enum Look {
 }
 
 fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    let jobs = Jobs::of(judge.snapshot);
-    let mut parts = parts(judge, &jobs);
+    let mut parts = parts(judge);
     parts.retain(|part| part.instance.is_empty() && !part.jobs().is_empty());
     let mut now = BTreeMap::new();
     for part in &parts {
@@ -70,7 +69,7 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
         let at = own.iter().map(|(part, _)| part.gpu.at).max().unwrap_or_default();
         judged.push(of_job(job, reading(&own), at, finding(job, &own)));
     }
-    let gone = ended_jobs(judge, &CHECK, &jobs, &judged);
+    let gone = ended_jobs(judge, &CHECK, &judged);
     judged.extend(gone);
     judged
 }

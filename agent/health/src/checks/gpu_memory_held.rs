@@ -9,13 +9,13 @@ use collectors::nvidia::metrics as n;
 
 use super::gpu::line;
 use super::gpu_process::{Place, Process, some};
-use super::gpu_use::{Jobs, Owned, Part, ended_parts, parts};
+use super::gpu_use::{Owned, Part, ended_parts, parts};
 use super::{Check, Scope, Version};
 use crate::Mode;
 use crate::condition::{Judged, Reading, USUAL};
 use crate::finding::Finding;
 use crate::judge::Judge;
-use crate::last_tenant::Tenant;
+use model::ownership::LastTenant;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -38,17 +38,16 @@ const EPILOG: Duration = Duration::from_secs(60);
 const HELD: u64 = 1 << 30;
 
 fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    let jobs = Jobs::of(judge.snapshot);
-    let parts = parts(judge, &jobs);
+    let parts = parts(judge);
     let mut free = BTreeMap::new();
     for part in &parts {
         match &part.owned {
             Owned::By(jobs) => {
-                let tenant = Tenant {
+                let tenant = LastTenant {
                     jobs: jobs.clone(),
                     processes: part.processes.iter().map(Process::id).collect(),
                 };
-                judge.memory.tenancies.let_to(&part.key(CHECK.id), tenant);
+                judge.timeline.set_last_tenant(&part.key(CHECK.id), tenant);
             }
             Owned::Nobody => {
                 free.insert(part.key(CHECK.id), part.gpu.at);
@@ -63,7 +62,7 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
         .collect();
     let mut judged = Vec::new();
     for (part, span) in parts.iter().zip(spans) {
-        let tenant = judge.memory.tenancies.of(&part.key(CHECK.id));
+        let tenant = judge.timeline.last_tenant(&part.key(CHECK.id));
         let left = Left::of(part, tenant);
         let reading = match (&part.owned, span) {
             (Owned::By(_), _) => Reading::Good,
@@ -102,7 +101,7 @@ enum Left<'a> {
 }
 
 impl<'a> Left<'a> {
-    fn of(part: &Part<'a>, tenant: Option<&Tenant>) -> Self {
+    fn of(part: &Part<'a>, tenant: Option<&LastTenant>) -> Self {
         let here = || part.processes.iter().filter(|p| !p.is_servant());
         let is_known = |p: &Process<'_>| {
             // In the cgroup of a job it is a job's, of which nothing else is known.
@@ -142,7 +141,7 @@ impl<'a> Left<'a> {
     }
 }
 
-fn finding(part: &Part<'_>, tenant: Option<&Tenant>, left: &Left<'_>, free: Duration) -> Finding {
+fn finding(part: &Part<'_>, tenant: Option<&LastTenant>, left: &Left<'_>, free: Duration) -> Finding {
     let jobs = tenant.map(|t| t.jobs.clone()).unwrap_or_default();
     let words = |p: &Process<'_>| format!("{} {} bytes", p.words(), p.memory.unwrap_or_default());
     let held = match left {
@@ -154,7 +153,7 @@ fn finding(part: &Part<'_>, tenant: Option<&Tenant>, left: &Left<'_>, free: Dura
         detail: format!("memory in use after its job{}", part.at_instance()),
         rank: 81,
         evidence: format!(
-            "{}; {held}; job {} has ended {:.0} s ago or earlier and no job has it (slurm_job_gpu_info)",
+            "{}; {held}; job {} has ended {:.0} s ago or earlier and no job has it (slurm_job_gpu_share_ratio)",
             line(used, &format!("less than {HELD}")),
             jobs.join(", "),
             free.as_secs_f64(),

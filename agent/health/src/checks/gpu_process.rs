@@ -108,7 +108,7 @@ fn place(folder: &str) -> Place<'_> {
 }
 
 /// Whether a process on a part that jobs own is in none of their cgroups. `None`: it cannot be told.
-pub(super) fn is_foreign(process: &Process<'_>, owners: &[String], jobs: &Jobs<'_>) -> Option<bool> {
+pub(super) fn is_foreign(process: &Process<'_>, owners: &[String], jobs: &Jobs) -> Option<bool> {
     if process.is_servant() {
         return Some(false);
     }

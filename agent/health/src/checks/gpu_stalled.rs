@@ -10,7 +10,7 @@ use collectors::rdma::metrics::{PORT_INFO, PORT_RCV_DATA, PORT_XMIT_DATA};
 
 use super::gpu::whole;
 use super::gpu_process::some;
-use super::gpu_use::{Jobs, Owned, Part, ended_jobs, of_job, parts};
+use super::gpu_use::{Owned, Part, ended_jobs, of_job, parts};
 use super::rdma_port::{Link, Port, number};
 use super::{Check, Scope, Version};
 use crate::Mode;
@@ -64,8 +64,7 @@ enum Look {
 }
 
 fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    let jobs = Jobs::of(judge.snapshot);
-    let parts = parts(judge, &jobs);
+    let parts = parts(judge);
     let is_quiet = network_is_quiet(judge);
     let looks: Vec<Look> = parts.iter().map(|part| look(judge, part)).collect();
     let all: BTreeSet<&String> = parts.iter().flat_map(Part::jobs).collect();
@@ -101,7 +100,7 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
         let at = own.iter().map(|(part, _)| part.gpu.at).max().unwrap_or_default();
         judged.push(of_job(job, reading, at, finding(job, &own)));
     }
-    let gone = ended_jobs(judge, &CHECK, &jobs, &judged);
+    let gone = ended_jobs(judge, &CHECK, &judged);
     judged.extend(gone);
     judged
 }

@@ -12,9 +12,8 @@ use super::gpu_process::{Process, processes};
 use crate::condition::{Judged, Reading, USUAL};
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
-pub(super) use model::derive::jobs::Jobs;
-use model::derive::jobs::device;
-use model::derive::owners::{Evidence, Owner};
+pub(super) use model::ownership::Jobs;
+use model::ownership::{Evidence, Owner, Ownership, device};
 
 /// Whose a GPU is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +76,8 @@ impl Part<'_> {
 }
 
 /// Every GPU that answers, or every instance of one that is divided.
-pub(super) fn parts<'a>(judge: &Judge<'a>, jobs: &Jobs<'a>) -> Vec<Part<'a>> {
+pub(super) fn parts<'a>(judge: &Judge<'a>) -> Vec<Part<'a>> {
+    let Ownership { jobs, owners } = judge.snapshot.ownership();
     let gpus: Vec<Rc<Gpu<'a>>> = gpus(judge.snapshot, judge.inventory)
         .into_iter()
         .map(Rc::new)
@@ -99,7 +99,7 @@ pub(super) fn parts<'a>(judge: &Judge<'a>, jobs: &Jobs<'a>) -> Vec<Part<'a>> {
         let (processes, complete) = processes(gpu, &instances);
         for instance in instances {
             parts.push(Part {
-                owned: owned(judge.owners, gpu, instance, resolved && jobs.all_known()),
+                owned: owned(owners, gpu, instance, resolved && jobs.all_known()),
                 processes: processes
                     .iter()
                     .filter(|(of, _)| *of == instance)
@@ -122,7 +122,7 @@ fn minor<'a>(gpu: &Gpu<'a>) -> Option<&'a str> {
 }
 
 /// Whether each job that may use anything of a GPU has a part of it that is there.
-fn is_resolved(jobs: &Jobs<'_>, minor: &str, instances: &[&str]) -> bool {
+fn is_resolved(jobs: &Jobs, minor: &str, instances: &[&str]) -> bool {
     let mut all = jobs.devices.values().flatten();
     all.all(|name| match device(name) {
         Some((of, part)) if of == minor => instances.contains(&part),
@@ -199,9 +199,9 @@ pub(super) fn ended_parts<'a>(
 pub(super) fn ended_jobs<'a>(
     judge: &Judge<'a>,
     check: &'static Check,
-    jobs: &Jobs<'a>,
     listed: &[Judged<'a>],
 ) -> Vec<Judged<'a>> {
+    let jobs = &judge.snapshot.ownership().jobs;
     ended(judge, check, listed, |rest| {
         let job = rest.strip_prefix("job ")?;
         let is_gone = jobs.listed && !jobs.has(job);

@@ -7,7 +7,7 @@ use collectors::SubjectKind;
 use collectors::tasks::metrics::{BLOCKED, THREAD};
 
 use super::gpu_process::some;
-use super::gpu_use::{Jobs, ended_jobs, of_job};
+use super::gpu_use::{ended_jobs, of_job};
 use super::{Check, Scope, Version};
 use crate::Mode;
 use crate::condition::{Judged, Reading};
@@ -163,7 +163,7 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
         };
         judged.push(of_job(job, reading, at, finding(job, &long)));
     }
-    let gone = ended_jobs(judge, &CHECK, &Jobs::of(judge.snapshot), &judged);
+    let gone = ended_jobs(judge, &CHECK, &judged);
     judged.extend(gone);
     judged
 }

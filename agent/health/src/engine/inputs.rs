@@ -12,11 +12,11 @@ use crate::checks::host::Host;
 use crate::checks::rdma_firmware_timeout;
 use crate::hits::Hit;
 use crate::incident::Ack;
-use crate::tenants::When;
 use crate::xids::Class;
 use crate::{Input, Order, OrderVerb};
 use model::derive::affinity::nearest;
 use model::derive::xid::gpu_label;
+use model::ownership::When;
 use model::snapshot::Snapshot;
 
 /// GPUs whose names are kept.
@@ -257,7 +257,7 @@ impl Engine {
             };
             self.out.dirty |= self.book.rebooted(&self.boot, &host, met, self.now.wall);
         }
-        self.tenants.ticked();
+        self.timeline.ticked();
     }
 
     fn confirm_history(&mut self, host: &Host) {

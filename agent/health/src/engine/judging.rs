@@ -53,7 +53,7 @@ impl Engine {
                 snapshot,
                 host,
                 ports: &ports,
-                owners: self.tenants.now(),
+                timeline: &mut self.timeline,
                 policy: &self.policy,
                 inventory: &self.state.inventory,
                 gres: self.gres.as_deref(),

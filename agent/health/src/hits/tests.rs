@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use model::derive::runs::{Held, Look};
+use model::ownership::runs::{AllocatedGpu, Allocations};
 
 const HOUR: u64 = 3600;
 
@@ -17,12 +17,12 @@ const fn class(code: u32) -> Option<bool> {
 /// Job, user, GPUs that it uses.
 type Job<'a> = (&'a str, &'a str, &'a [&'a str]);
 
-fn tenant((job, user, gpus): Job<'_>, start: i64) -> Tenant {
-    let held = Held {
+fn tenant((job, user, gpus): Job<'_>, start: i64) -> Allocation {
+    let held = AllocatedGpu {
         instances: vec![String::new()],
         used: true,
     };
-    Tenant {
+    Allocation {
         run: Run {
             job: job.to_owned(),
             start,
@@ -225,11 +225,11 @@ fn it_outlives_a_restart_and_what_a_later_release_adds_is_no_error() {
 
 #[test]
 fn an_xid_waits_for_the_next_look_and_one_that_none_comes_for_is_dropped() {
-    let (mut hits, mut runs, inventory) = (Hits::default(), Runs::default(), Inventory::default());
-    let look = |runs: &mut Runs, second| {
-        runs.look(Look {
+    let (mut hits, mut runs, inventory) = (Hits::default(), Timeline::default(), Inventory::default());
+    let look = |runs: &mut Timeline, second| {
+        runs.allocated(Allocations {
             at: Duration::from_secs(second),
-            tenants: vec![(Duration::ZERO, tenant(("7", "ann", &["pci:"]), 0))],
+            all: vec![(Duration::ZERO, tenant(("7", "ann", &["pci:"]), 0))],
         });
     };
     look(&mut runs, 10);

@@ -17,10 +17,9 @@ use super::line::Line;
 use super::meters::{BLIND, Meters, covers};
 use super::running::Running;
 use super::sight::Sight;
-use super::tenures::Tenures;
 use super::view::JobsView;
-use super::xids::{Counts, New, Tenant, Xids};
-use crate::derive::owners::{Evidence, owners};
+use super::xids::{Candidate, Counts, New, Xids};
+use crate::ownership::{Evidence, Owner, Tenure, Timeline};
 use crate::snapshot::{Presence, Sample, Snapshot};
 
 /// More jobs than these at once are not told apart.
@@ -38,7 +37,7 @@ pub struct Book {
     /// Runs that are closed since their folders are gone, as long as a list still has them: their readings come too late.
     over: BTreeSet<String>,
     lines: Ended,
-    tenures: Tenures,
+    timeline: Timeline,
     meters: Meters,
     /// When jobs were read last, as time since boot.
     looked: Option<Duration>,
@@ -99,7 +98,7 @@ impl Book {
         self.give(&counters, snapshot.at);
         let sight = Sight::of(collector, snapshot, &self.over);
         self.over.retain(|subject| sight.lists(subject));
-        let before = self.tenures.clone();
+        let before = self.timeline.clone();
         let replaced = self.see(&sight, snapshot.at, wall);
         self.settle(snapshot, &sight, &counters);
         self.looked = Some(snapshot.at);
@@ -188,7 +187,7 @@ impl Book {
         let subject = sample.subject.name.as_str();
         let is_another = |known: &Running| !known.subject.is_empty() && known.subject != subject;
         let earlier = if self.running.get(job).is_some_and(is_another) {
-            self.tenures.leave(job);
+            self.timeline.leave(job);
             self.running.remove(job)
         } else {
             None
@@ -232,7 +231,7 @@ impl Book {
     }
 
     fn give_gpus(&mut self, counters: &Counters, seconds: f64) {
-        for (gpu, tenure) in self.tenures.iter() {
+        for (gpu, tenure) in self.timeline.iter() {
             let moved = self.meters.gpu(counters, gpu, tenure.since);
             for owner in &tenure.owners {
                 let running = self.running.get_mut(&owner.job);
@@ -273,15 +272,20 @@ impl Book {
         }
     }
 
-    /// Takes over whose the GPUs are.
+    /// Takes over who owns the GPUs. An owner stays one while the GPU, or the job's cgroup, is late.
     fn settle(&mut self, snapshot: &Snapshot, sight: &Sight<'_>, counters: &Counters) {
-        let running = &self.running;
-        let found = owners(snapshot)
-            .into_iter()
-            .filter(|o| running.contains_key(&o.job) && sight.is_there(&o.job));
+        let (running, read, at) = (&self.running, &counters.gpus, snapshot.at);
+        let found = snapshot.ownership().owners.iter();
+        let found = found.filter(|o| running.contains_key(&o.job) && sight.is_there(&o.job));
         let is_late = |job: &str| running.get(job).is_some_and(|run| sight.is_late(run));
-        self.tenures
-            .settle(found, (sight, counters, snapshot.at), is_late);
+        let stays = |gpu: &str, tenure: &Tenure, owner: &Owner| {
+            if read.contains_key(gpu) {
+                return is_late(&owner.job);
+            }
+            let is_lost = at.saturating_sub(tenure.read) > BLIND || tenure.is_anothers(gpu, sight.devices());
+            !is_lost && (sight.is_there(&owner.job) || is_late(&owner.job))
+        };
+        self.timeline.settle(found.cloned(), read, at, stays);
     }
 
     /// Takes over which GPUs each job has now, and what is used of their memory. Those that are `over` had what they had.
@@ -295,7 +299,7 @@ impl Book {
                     .for_each(|gpu| gpu.memory_bytes = None);
             }
         }
-        for owner in self.tenures.owners() {
+        for owner in self.timeline.owners() {
             let Some(running) = self.running.get_mut(&owner.job) else {
                 continue;
             };
@@ -316,24 +320,24 @@ impl Book {
     }
 
     /// Books new Xids. Gives back the earlier runs, which are to be closed.
-    fn book(&mut self, new: &[New], mut replaced: Vec<Running>, before: &Tenures) -> Vec<Running> {
+    fn book(&mut self, new: &[New], mut replaced: Vec<Running>, before: &Timeline) -> Vec<Running> {
         if new.is_empty() {
             return replaced;
         }
         let again: BTreeSet<String> = replaced.iter().map(|run| run.line.job.clone()).collect();
-        let earlier = replaced.iter_mut().map(|run| Tenant {
+        let earlier = replaced.iter_mut().map(|run| Candidate {
             run,
             before: true,
             now: false,
         });
-        let running = self.running.iter_mut().map(|(job, run)| Tenant {
+        let running = self.running.iter_mut().map(|(job, run)| Candidate {
             run,
             before: !again.contains(job),
             now: true,
         });
-        let mut tenants: Vec<Tenant<'_>> = earlier.chain(running).collect();
+        let mut candidates: Vec<Candidate<'_>> = earlier.chain(running).collect();
         for new in new {
-            new.book(&mut tenants, before, &self.tenures);
+            new.book(&mut candidates, before, &self.timeline);
         }
         replaced
     }
@@ -347,7 +351,7 @@ impl Book {
             self.over.insert(run.subject.clone());
         }
         // What moves from now on is not the next run's of the same number.
-        self.tenures.leave(job);
+        self.timeline.leave(job);
         self.lines.end(run, wall);
     }
 }

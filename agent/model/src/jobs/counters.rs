@@ -52,10 +52,13 @@ pub(super) struct Counters {
 impl Counters {
     pub(super) fn of(snapshot: &Snapshot) -> Self {
         let mut found = Self::default();
-        for sample in samples(snapshot, "nvidia") {
+        for sample in snapshot.samples_of("nvidia") {
             found.gpu(&sample, snapshot.at);
         }
-        for sample in samples(snapshot, "rdma").filter(|s| s.metric.kind != Kind::Info) {
+        for sample in snapshot
+            .samples_of("rdma")
+            .filter(|s| s.metric.kind != Kind::Info)
+        {
             let name = NODE
                 .iter()
                 .find(|(_, metrics)| metrics.contains(&sample.metric))
@@ -102,10 +105,4 @@ impl Counters {
 
 fn reading(sample: &Sample<'_>, at: Duration) -> Reading {
     (sample.as_f64(), at.saturating_sub(sample.age))
-}
-
-/// The values of a collector.
-fn samples<'a>(snapshot: &'a Snapshot, collector: &str) -> impl Iterator<Item = Sample<'a>> {
-    let found = snapshot.collector(collector).into_iter();
-    found.flat_map(|c| c.samples(snapshot.at))
 }

@@ -65,8 +65,7 @@ impl Hidden {
             return Self::default();
         }
         // Its list is another one, which may have jobs that are not known yet.
-        let blocked = snapshot.collector(tasks::SPEC.name).into_iter();
-        let blocked = blocked.flat_map(|c| c.samples(snapshot.at)).filter_map(|sample| {
+        let blocked = snapshot.samples_of(tasks::SPEC.name).filter_map(|sample| {
             let [job, ..] = sample.labels else { return None };
             Some((job.as_str(), sample.subject))
         });

@@ -59,8 +59,7 @@ impl<'a> Sight<'a> {
     /// The series of jobs whose number is theirs alone.
     pub(super) fn samples(&self) -> impl Iterator<Item = (&'a str, &Sample<'a>)> {
         self.samples.iter().filter_map(|sample| {
-            let at = sample.metric.labels.iter().position(|label| *label == "jobid")?;
-            let job = sample.labels.get(at)?.as_str();
+            let job = sample.label("jobid")?;
             self.jobs.contains_key(job).then_some((job, sample))
         })
     }

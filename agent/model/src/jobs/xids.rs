@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::running::Running;
-use super::tenures::Tenures;
 use crate::ledger::Count;
+use crate::ownership::Timeline;
 
 /// Xids by `gpu` label and code.
 pub(super) type Counts = BTreeMap<String, BTreeMap<u32, Count>>;
@@ -58,7 +58,7 @@ impl Xids {
 }
 
 /// A run of a job that may have had the GPU.
-pub(super) struct Tenant<'a> {
+pub(super) struct Candidate<'a> {
     pub(super) run: &'a mut Running,
     /// It had its GPUs at the look before.
     pub(super) before: bool,
@@ -69,20 +69,20 @@ pub(super) struct Tenant<'a> {
 impl New {
     /// Books it on those whose it is. Many a job ends by one, so that in doubt it is of those who had the GPU `before`; and
     /// nobody's where it is older than all who are left, since a line that is closed does not change any more.
-    pub(super) fn book(&self, tenants: &mut [Tenant<'_>], before: &Tenures, now: &Tenures) {
-        let had = |t: &Tenant<'_>| t.before && before.has(&self.gpu, &t.run.line.job);
-        let has = |t: &Tenant<'_>| t.now && now.has(&self.gpu, &t.run.line.job);
-        let may_be = |t: &Tenant<'_>| {
+    pub(super) fn book(&self, candidates: &mut [Candidate<'_>], before: &Timeline, now: &Timeline) {
+        let had = |t: &Candidate<'_>| t.before && before.has(&self.gpu, &t.run.line.job);
+        let has = |t: &Candidate<'_>| t.now && now.has(&self.gpu, &t.run.line.job);
+        let may_be = |t: &Candidate<'_>| {
             let is_over = t.run.gone.is_some_and(|gone| self.at > gone + ROUGH);
             t.run.line.began <= self.at + ROUGH && !is_over
         };
-        let came = |t: &Tenant<'_>| has(t) && !had(t) && t.run.line.began <= self.at;
+        let came = |t: &Candidate<'_>| has(t) && !had(t) && t.run.line.began <= self.at;
         // Who has left since had done so when it happened.
-        let is_of_now = tenants.iter().any(came) || !tenants.iter().any(|t| had(t) && may_be(t));
-        for tenant in tenants.iter_mut() {
-            let is_there = if is_of_now { has(tenant) } else { had(tenant) };
-            if is_there && may_be(tenant) {
-                let all = tenant.run.line.xids.entry(self.code).or_default();
+        let is_of_now = candidates.iter().any(came) || !candidates.iter().any(|t| had(t) && may_be(t));
+        for candidate in candidates.iter_mut() {
+            let is_there = if is_of_now { has(candidate) } else { had(candidate) };
+            if is_there && may_be(candidate) {
+                let all = candidate.run.line.xids.entry(self.code).or_default();
                 *all = all.saturating_add(self.many);
             }
         }

@@ -67,11 +67,8 @@ static SPEC: Spec = Spec {
 
 #[test]
 fn late_devices_are_waited_for_and_stuck_ones_reported() {
-    let snapshot = Snapshot {
-        collectors: vec![read(&SPEC, &Env::default(), &Settings::default())],
-        at: boot::boottime(),
-        workers: Vec::new(),
-    };
+    let states = vec![read(&SPEC, &Env::default(), &Settings::default())];
+    let snapshot = Snapshot::new(boot::boottime(), states, Vec::new());
     let (selection, mut out) = (Selection::default(), Vec::new());
     Encoder::default().page(None, &own::Reading(&snapshot), &selection, Format::Text, &mut out);
     let page = parse(&String::from_utf8(out).unwrap()).unwrap();

@@ -5,7 +5,7 @@ use collectors::{Metric, Subject, SubjectKind, Value};
 use serde::{Deserialize, Serialize};
 
 use health::view::View;
-use model::derive::owners::{jobs_on, owners};
+use model::ownership::jobs_on;
 use model::snapshot::{CollectorState, DeviceState, Snapshot};
 
 /// One GPU.
@@ -56,9 +56,9 @@ pub fn of(snapshot: &Snapshot, view: &View) -> Vec<GpuView> {
         .filter(|(_, d)| d.subject.kind == SubjectKind::Gpu)
         .map(|(c, d)| gpu(c, d, snapshot, view))
         .collect();
-    let owners = owners(snapshot);
+    let owners = &snapshot.ownership().owners;
     for gpu in &mut gpus {
-        gpu.jobs = jobs_on(&owners, &Subject::gpu(gpu.gpu.as_str()));
+        gpu.jobs = jobs_on(owners, &Subject::gpu(gpu.gpu.as_str()));
     }
     // Those of which the index is not known come last.
     gpus.sort_by_key(|g| (g.index.parse().unwrap_or(u64::MAX), g.gpu.clone()));

@@ -76,7 +76,7 @@ fn the_youngest_of_too_many_jobs_have_no_series_and_are_counted() {
     for family in [
         "slurm_job_info",
         "slurm_job_cpu_seconds_total",
-        "slurm_job_gpu_info",
+        "slurm_job_gpu_share_ratio",
         "slurm_job_gpu_seconds_total",
         "slurm_job_gpu_memory_bytes",
         "slurm_job_blocked_processes",

@@ -1,4 +1,8 @@
-//! Whose each GPU is: which job of Slurm's may use it, from the best evidence that there is.
+//! Which jobs own each GPU: now, from the best evidence in a snapshot ([`Ownership`]), and over time ([`Timeline`]).
+
+mod jobs;
+pub mod runs;
+mod timeline;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,10 +10,13 @@ use collectors::gpu::metrics as gpu;
 use collectors::slurm::metrics::evidence;
 use collectors::{Subject, SubjectKind};
 
-use super::jobs::{self, Jobs};
-use crate::snapshot::{Sample, Snapshot};
+use crate::snapshot::Snapshot;
 
-/// What an answer rests on, the best first.
+pub use jobs::{Jobs, device};
+pub(crate) use timeline::Tenure;
+pub use timeline::{LastTenant, Timeline, When};
+
+/// What says that a job owns a GPU, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub enum Evidence {
     /// The program that Slurm attached to the job's cgroup names the device: exact, used or not.
@@ -51,7 +58,7 @@ impl Evidence {
     }
 }
 
-/// A GPU, or an instance of one, and a job that has it.
+/// A GPU, or an instance of one, and a job that owns it.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Owner {
     /// The `gpu` label.
@@ -62,13 +69,28 @@ pub struct Owner {
     pub job: String,
     /// What says so.
     pub evidence: Evidence,
-    /// Its part, from 0 to 1: of several owners each has as much.
+    /// Its share, from 0 to 1.
     pub share: f64,
 }
 
-/// The owners of all GPUs, by GPU, instance and job. A GPU that nothing is known of has none.
-pub fn owners(snapshot: &Snapshot) -> Vec<Owner> {
-    let jobs = Jobs::of(snapshot);
+/// Jobs and the GPUs that they own, of one snapshot: see [`Snapshot::ownership`].
+#[derive(Clone, Debug, Default)]
+pub struct Ownership {
+    /// The jobs of this node.
+    pub jobs: Jobs,
+    /// The owners of all GPUs, by GPU, instance and job. A GPU of which nothing is known has none.
+    pub owners: Vec<Owner>,
+}
+
+impl Ownership {
+    pub(crate) fn of(snapshot: &Snapshot) -> Self {
+        let jobs = Jobs::of(snapshot);
+        let owners = owners(&jobs, snapshot);
+        Self { jobs, owners }
+    }
+}
+
+fn owners(jobs: &Jobs, snapshot: &Snapshot) -> Vec<Owner> {
     if jobs.folders.is_empty() {
         return Vec::new();
     }
@@ -76,31 +98,31 @@ pub fn owners(snapshot: &Snapshot) -> Vec<Owner> {
     let mut found = Found::new();
     for (job, devices) in &jobs.devices {
         // A device that no driver shows, such as a GPU that was lost: its label is not known.
-        for (gpu, instance) in devices.iter().filter_map(|device| gpus.device(device)) {
-            found.insert((gpu, instance, *job), Evidence::DeviceProgram);
+        for (gpu, instance) in devices.iter().filter_map(|device| gpus.find(device)) {
+            found.insert((gpu, instance, job), Evidence::DeviceProgram);
         }
     }
     for (job, (evidence, devices)) in &jobs.grants {
         if *evidence != Evidence::StepEnvironment {
-            for (gpu, instance) in devices.iter().filter_map(|device| gpus.device(device)) {
-                found.insert((gpu, instance, *job), *evidence);
+            for (gpu, instance) in devices.iter().filter_map(|device| gpus.find(device)) {
+                found.insert((gpu, instance, job), *evidence);
             }
         }
     }
     let exact: BTreeSet<(&str, &str)> = found.keys().map(|(gpu, instance, _)| (*gpu, *instance)).collect();
-    let used = used(&jobs, &gpus, &exact);
+    let used = used(jobs, &gpus, &exact);
     for (job, (evidence, devices)) in &jobs.grants {
         if *evidence == Evidence::StepEnvironment {
             let told: BTreeSet<(&str, &str)> =
-                devices.iter().filter_map(|device| gpus.device(device)).collect();
-            let in_use = used.get(job);
+                devices.iter().filter_map(|device| gpus.find(device)).collect();
+            let in_use = used.get(job.as_str());
             // What is another's, or not what the job computes on, is nothing that Slurm has told.
             let is_contradicted =
                 in_use.is_some_and(|used| !used.is_subset(&told)) || !told.is_disjoint(&exact);
             if !is_contradicted {
                 found.extend(
                     told.iter()
-                        .map(|(gpu, instance)| ((*gpu, *instance, *job), *evidence)),
+                        .map(|(gpu, instance)| ((*gpu, *instance, job.as_str()), *evidence)),
                 );
             }
         }
@@ -112,21 +134,28 @@ pub fn owners(snapshot: &Snapshot) -> Vec<Owner> {
             found.extend(used.map(|key| (key, Evidence::Process)));
         }
     }
-    let mut many: BTreeMap<(&str, &str), f64> = BTreeMap::new();
-    for (gpu, instance, _) in found.keys() {
-        *many.entry((gpu, instance)).or_default() += 1.0;
+    let owner = |((gpu, instance, job), evidence): ((&str, &str, &str), _)| Owner {
+        gpu: gpu.to_owned(),
+        gpu_instance: instance.to_owned(),
+        job: job.to_owned(),
+        evidence,
+        share: 1.0,
+    };
+    let mut owners: Vec<Owner> = found.into_iter().map(owner).collect();
+    share(&mut owners);
+    owners
+}
+
+/// Of several owners each has as much.
+fn share(owners: &mut [Owner]) {
+    let part = |owner: &Owner| (owner.gpu.clone(), owner.gpu_instance.clone());
+    let mut many: BTreeMap<_, f64> = BTreeMap::new();
+    for owner in owners.iter() {
+        *many.entry(part(owner)).or_default() += 1.0;
     }
-    let share = |gpu: &str, instance: &str| many.get(&(gpu, instance)).map_or(1.0, |n| 1.0 / n);
-    found
-        .into_iter()
-        .map(|((gpu, instance, job), evidence)| Owner {
-            gpu: gpu.to_owned(),
-            gpu_instance: instance.to_owned(),
-            job: job.to_owned(),
-            evidence,
-            share: share(gpu, instance),
-        })
-        .collect()
+    for owner in owners {
+        owner.share = many.get(&part(owner)).map_or(1.0, |n| 1.0 / n);
+    }
 }
 
 /// By GPU, instance and job.
@@ -134,13 +163,13 @@ type Found<'a> = BTreeMap<(&'a str, &'a str, &'a str), Evidence>;
 
 /// What jobs compute on of whose GPUs nothing exact is known, by job: GPUs and instances.
 fn used<'a>(
-    jobs: &Jobs<'a>,
+    jobs: &'a Jobs,
     gpus: &Gpus<'a>,
     exact: &BTreeSet<(&str, &str)>,
 ) -> BTreeMap<&'a str, BTreeSet<(&'a str, &'a str)>> {
     let mut used: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     for (gpu, instance, folder) in &gpus.processes {
-        let Some(job) = jobs.folders.get(folder) else {
+        let Some(job) = jobs.of_folder(folder) else {
             continue;
         };
         // Of a divided GPU, which instance it is was not told.
@@ -148,16 +177,17 @@ fn used<'a>(
         // What is told exactly is all that there is of this job; and a GPU that is another's by such is not its for being used.
         let is_known = jobs.is_known(job) || exact.contains(&(*gpu, *instance));
         if !is_part && !is_known {
-            used.entry(*job).or_default().insert((*gpu, *instance));
+            used.entry(job).or_default().insert((*gpu, *instance));
         }
     }
     used
 }
 
-/// The jobs that had a device, by number: those of a GPU, and of anything else all that have GPUs here.
-pub fn jobs_on(owners: &[Owner], subject: &Subject) -> Vec<String> {
+/// The jobs that own a device, by number: those of a GPU, and of any other device all that have GPUs here.
+pub fn jobs_on<'a>(owners: impl IntoIterator<Item = &'a Owner>, subject: &Subject) -> Vec<String> {
     let is_on = |owner: &&Owner| subject.kind != SubjectKind::Gpu || owner.gpu == subject.name;
-    let jobs: BTreeSet<&str> = owners.iter().filter(is_on).map(|o| o.job.as_str()).collect();
+    let owners = owners.into_iter().filter(is_on);
+    let jobs: BTreeSet<&str> = owners.map(|o| o.job.as_str()).collect();
     jobs.into_iter().map(str::to_owned).collect()
 }
 
@@ -181,9 +211,9 @@ impl<'a> Gpus<'a> {
     fn of(snapshot: &'a Snapshot) -> Self {
         let mut gpus = Self::default();
         let mut twice = Vec::new();
-        for sample in samples(snapshot, "nvidia") {
+        for sample in snapshot.samples_of("nvidia") {
             if sample.metric == &gpu::INFO {
-                let (Some(label), Some(minor)) = (text(&sample, "gpu"), text(&sample, "minor")) else {
+                let (Some(label), Some(minor)) = (sample.label("gpu"), sample.label("minor")) else {
                     continue;
                 };
                 gpus.labels.insert(label);
@@ -195,7 +225,7 @@ impl<'a> Gpus<'a> {
             {
                 gpus.divided.insert(label);
                 gpus.instances.insert((label, instance));
-                if let Some(uuid) = text(&sample, "uuid").filter(|uuid| !uuid.is_empty()) {
+                if let Some(uuid) = sample.label("uuid").filter(|uuid| !uuid.is_empty()) {
                     gpus.uuids.insert(uuid, (label, instance));
                 }
             } else if let [label, instance, _, folder] = sample.labels
@@ -213,14 +243,14 @@ impl<'a> Gpus<'a> {
     }
 
     /// `nvidia0`, `nvidia0/1/0`, or a UUID.
-    fn device(&self, device: &str) -> Option<(&'a str, &'a str)> {
-        if let Some(instance) = self.uuids.get(device) {
+    fn find(&self, name: &str) -> Option<(&'a str, &'a str)> {
+        if let Some(instance) = self.uuids.get(name) {
             return Some(*instance);
         }
-        if let Some(gpu) = self.labels.get(device) {
+        if let Some(gpu) = self.labels.get(name) {
             return (!self.divided.contains(gpu)).then_some((gpu, ""));
         }
-        let (minor, instance) = jobs::device(device)?;
+        let (minor, instance) = device(name)?;
         let gpu = *self.minors.get(minor)?;
         if instance.is_empty() {
             // What a job may open of a divided GPU are its instances.
@@ -229,17 +259,6 @@ impl<'a> Gpus<'a> {
         let known = self.instances.iter().find(|(g, i)| *g == gpu && *i == instance);
         known.copied()
     }
-}
-
-fn text<'a>(sample: &Sample<'a>, name: &str) -> Option<&'a str> {
-    let at = sample.metric.labels.iter().position(|l| *l == name)?;
-    sample.labels.get(at).map(String::as_str)
-}
-
-/// The series of one collector.
-fn samples<'a>(snapshot: &'a Snapshot, collector: &str) -> impl Iterator<Item = Sample<'a>> {
-    let state = snapshot.collector(collector);
-    state.into_iter().flat_map(move |c| c.samples(snapshot.at))
 }
 
 #[cfg(test)]

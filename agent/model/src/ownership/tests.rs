@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use collectors::Block;
 use collectors::slurm::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_GRANT};
 
@@ -106,7 +108,7 @@ impl Node {
             };
             format!("{gpu} {} {} {}", o.job, o.evidence.word(), o.share)
         };
-        owners(&self.snapshot()).iter().map(line).collect()
+        self.snapshot().ownership().owners.iter().map(line).collect()
     }
 }
 
@@ -328,7 +330,7 @@ fn a_gpus_jobs_are_its_owners_and_the_nodes_are_all() {
     let node = Node::four()
         .job("7", "job_7", &["nvidia0", "nvidia1"])
         .job("8", "job_8", &["nvidia2"]);
-    let owners = owners(&node.snapshot());
+    let owners = node.snapshot().ownership().owners.clone();
     assert_eq!(jobs_on(&owners, &Subject::gpu("GPU-1")), ["7"]);
     assert_eq!(jobs_on(&owners, &Subject::gpu("GPU-3")), [""; 0]);
     assert_eq!(jobs_on(&owners, &Subject::node()), ["7", "8"]);
@@ -343,4 +345,16 @@ fn a_number_of_two_jobs_has_no_gpus() {
         .job("8", "sFR5M7XZ5Z3002", &["nvidia2"])
         .process("GPU-3", "", "500", "sFR5M7XZ5Z3000");
     assert_eq!(node.owners(), ["GPU-2 8 device_program 1"]);
+}
+
+#[test]
+fn a_later_snapshot_has_the_same_owners_while_their_readings_are_not_too_old() {
+    let snapshot = Node::four().job("7", "job_7", &["nvidia0"]).snapshot();
+    let later = |seconds| snapshot.as_of(snapshot.at + Duration::from_secs(seconds));
+    assert_eq!(snapshot.ownership().owners.len(), 1);
+    assert!(
+        std::ptr::eq(later(1).ownership(), snapshot.ownership()),
+        "computed once"
+    );
+    assert!(later(3600).ownership().owners.is_empty());
 }

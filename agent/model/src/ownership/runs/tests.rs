@@ -3,7 +3,6 @@ use collectors::slurm::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER};
 use proptest::prelude::*;
 
 use super::*;
-use crate::derive::owners::owners;
 use crate::sample;
 use crate::snapshot::Presence;
 
@@ -14,12 +13,12 @@ const fn at(seconds: u64) -> Duration {
 }
 
 /// A run that has these GPUs, and may have begun at any time.
-fn tenant(job: &str, inode: u64, gpus: &[&str]) -> (Duration, Tenant) {
-    let held = Held {
+fn tenant(job: &str, inode: u64, gpus: &[&str]) -> (Duration, Allocation) {
+    let held = AllocatedGpu {
         instances: vec![String::new()],
         used: false,
     };
-    let tenant = Tenant {
+    let tenant = Allocation {
         run: Run {
             job: job.to_owned(),
             start: WALL + i64::try_from(inode).unwrap() * 100,
@@ -32,25 +31,25 @@ fn tenant(job: &str, inode: u64, gpus: &[&str]) -> (Duration, Tenant) {
     (Duration::ZERO, tenant)
 }
 
-fn look(runs: &mut Runs, second: u64, tenants: &[(Duration, Tenant)]) {
-    runs.look(Look {
+fn look(runs: &mut Timeline, second: u64, tenants: &[(Duration, Allocation)]) {
+    runs.allocated(Allocations {
         at: at(second),
-        tenants: tenants.to_vec(),
+        all: tenants.to_vec(),
     });
 }
 
 /// The job that had `GPU-0`, `-` where it is not known, `later`.
-fn whose(runs: &Runs, from: u64, to: u64) -> String {
+fn whose(runs: &Timeline, from: u64, to: u64) -> String {
     match runs.whose("GPU-0", None, at(from), at(to)) {
-        Whose::One(tenant) => tenant.run.job.clone(),
-        Whose::Unknown => "-".to_owned(),
-        Whose::Later => "later".to_owned(),
+        Attribution::One(tenant) => tenant.run.job.clone(),
+        Attribution::Unknown => "-".to_owned(),
+        Attribution::Pending => "later".to_owned(),
     }
 }
 
 #[test]
 fn it_is_the_run_that_was_there_known_once_somebody_has_looked_again() {
-    let mut runs = Runs::default();
+    let mut runs = Timeline::default();
     assert_eq!(whose(&runs, 5, 5), "later");
     look(
         &mut runs,
@@ -61,7 +60,7 @@ fn it_is_the_run_that_was_there_known_once_somebody_has_looked_again() {
     assert_eq!(whose(&runs, 12, 12), "later");
     look(&mut runs, 25, &[tenant("7", 1, &["GPU-0"])]);
     assert_eq!(whose(&runs, 12, 12), "7");
-    assert_eq!(runs.whose("GPU-2", None, at(12), at(12)), Whose::Unknown);
+    assert_eq!(runs.whose("GPU-2", None, at(12), at(12)), Attribution::Unknown);
     look(&mut runs, 40, &[]);
     assert_eq!(whose(&runs, 30, 30), "7");
     look(&mut runs, 55, &[]);
@@ -70,7 +69,7 @@ fn it_is_the_run_that_was_there_known_once_somebody_has_looked_again() {
 
 #[test]
 fn at_the_end_of_a_run_it_is_that_runs_however_late_it_is_asked() {
-    let mut runs = Runs::default();
+    let mut runs = Timeline::default();
     look(&mut runs, 10, &[tenant("7", 1, &["GPU-0"])]);
     runs.left("7", at(20));
     look(&mut runs, 21, &[]);
@@ -82,7 +81,7 @@ fn at_the_end_of_a_run_it_is_that_runs_however_late_it_is_asked() {
 
 #[test]
 fn a_run_begins_no_earlier_than_it_says() {
-    let mut runs = Runs::default();
+    let mut runs = Timeline::default();
     look(&mut runs, 10, &[tenant("7", 1, &["GPU-0"])]);
     let (_, next) = tenant("9", 2, &["GPU-0"]);
     look(&mut runs, 40, &[(at(30), next)]);
@@ -92,13 +91,13 @@ fn a_run_begins_no_earlier_than_it_says() {
 
 #[test]
 fn a_requeued_job_is_another_run_and_one_that_is_told_anew_is_not() {
-    let mut runs = Runs::default();
+    let mut runs = Timeline::default();
     look(&mut runs, 10, &[tenant("7", 1, &["GPU-0"])]);
     let (began, mut again) = tenant("7", 1, &["GPU-0"]);
     again.run.start += 3;
     look(&mut runs, 25, &[(began, again.clone())]);
-    let run = |runs: &Runs, second| match runs.whose("GPU-0", None, at(second), at(second)) {
-        Whose::One(tenant) => tenant.run.clone(),
+    let run = |runs: &Timeline, second| match runs.whose("GPU-0", None, at(second), at(second)) {
+        Attribution::One(tenant) => tenant.run.clone(),
         other => panic!("{other:?}"),
     };
     let first = run(&runs, 20);
@@ -112,7 +111,7 @@ fn a_requeued_job_is_another_run_and_one_that_is_told_anew_is_not() {
 
 #[test]
 fn two_that_share_a_gpu_are_told_apart_by_the_instance_alone() {
-    let mut runs = Runs::default();
+    let mut runs = Timeline::default();
     let part = |job: &str, inode, label: &str| {
         let (began, mut tenant) = tenant(job, inode, &["GPU-0"]);
         tenant.gpus.get_mut("GPU-0").unwrap().instances = vec![label.to_owned()];
@@ -123,13 +122,13 @@ fn two_that_share_a_gpu_are_told_apart_by_the_instance_alone() {
     look(&mut runs, 25, &both);
     assert_eq!(whose(&runs, 20, 20), "-");
     let of = |instance| runs.whose("GPU-0", Some(instance), at(20), at(20));
-    assert!(matches!(of(2), Whose::One(tenant) if tenant.run.job == "8"));
-    assert_eq!(of(5), Whose::Unknown);
+    assert!(matches!(of(2), Attribution::One(tenant) if tenant.run.job == "8"));
+    assert_eq!(of(5), Attribution::Unknown);
 }
 
 #[test]
 fn after_a_time_in_which_nobody_looked_nothing_is_known_of_it() {
-    let mut runs = Runs::default();
+    let mut runs = Timeline::default();
     look(&mut runs, 10, &[tenant("7", 1, &["GPU-0"])]);
     look(&mut runs, 200, &[tenant("7", 1, &["GPU-0"])]);
     assert_eq!(whose(&runs, 100, 100), "-");
@@ -139,29 +138,29 @@ fn after_a_time_in_which_nobody_looked_nothing_is_known_of_it() {
 
 #[test]
 fn what_was_seen_in_use_stays_so() {
-    let mut runs = Runs::default();
+    let mut runs = Timeline::default();
     let (began, mut used) = tenant("7", 1, &["GPU-0"]);
     used.gpus.get_mut("GPU-0").unwrap().used = true;
     look(&mut runs, 10, &[(began, used)]);
     look(&mut runs, 25, &[tenant("7", 1, &["GPU-0"])]);
     assert!(matches!(
         runs.whose("GPU-0", None, at(20), at(20)),
-        Whose::One(tenant) if tenant.gpus["GPU-0"].used
+        Attribution::One(tenant) if tenant.gpus["GPU-0"].used
     ));
 }
 
 #[test]
 fn it_is_bounded_and_what_is_forgotten_is_not_taken_for_nobodys() {
-    let mut runs = Runs::default();
+    let mut runs = Timeline::default();
     for n in 0..2000 {
         look(&mut runs, 10 + n, &[tenant(&n.to_string(), n, &["GPU-0"])]);
     }
-    assert!(runs.known.len() <= MOST + 1, "{}", runs.known.len());
+    assert!(runs.runs.len() <= MOST + 1, "{}", runs.runs.len());
     assert_eq!(whose(&runs, 20, 20), "-");
-    assert!(runs.since > Some(at(1000)));
+    assert!(runs.complete_since > Some(at(1000)));
     look(&mut runs, 2010 + KEPT.as_secs(), &[]);
     look(&mut runs, 2020 + 2 * KEPT.as_secs(), &[]);
-    assert!(runs.known.is_empty());
+    assert!(runs.runs.is_empty());
 }
 
 /// A node of two GPUs with one job, which a snapshot shows.
@@ -186,7 +185,7 @@ impl Node {
         }
     }
 
-    fn look(&self) -> Option<Look> {
+    fn look(&self) -> Option<Allocations> {
         let gpus = |b: &mut Block| {
             for (label, minor) in &self.shown {
                 b.info(
@@ -218,14 +217,14 @@ impl Node {
                 _ => {}
             }
         }
-        Look::of(&snapshot, &owners(&snapshot), WALL)
+        Allocations::of(&snapshot, WALL)
     }
 }
 
 #[test]
 fn a_snapshot_shows_the_run_its_beginning_and_what_it_uses() {
     let look = Node::new().look().unwrap();
-    let [(began, tenant)] = look.tenants.as_slice() else {
+    let [(began, tenant)] = look.all.as_slice() else {
         panic!("{look:?}");
     };
     assert_eq!((look.at, *began), (sample::AT, sample::AT - at(12)));
@@ -241,7 +240,7 @@ fn a_snapshot_shows_the_run_its_beginning_and_what_it_uses() {
         array: "5",
         ..Node::new()
     };
-    assert_eq!(task.look().unwrap().tenants[0].1.submission, "5");
+    assert_eq!(task.look().unwrap().all[0].1.submission, "5");
 }
 
 #[test]
@@ -270,7 +269,7 @@ fn where_anything_of_a_job_is_not_known_nothing_is() {
         devices: vec![],
         ..Node::new()
     };
-    assert!(without.look().unwrap().tenants.is_empty(), "a job without GPUs");
+    assert!(without.look().unwrap().all.is_empty(), "a job without GPUs");
 }
 
 proptest! {
@@ -281,7 +280,7 @@ proptest! {
         from in 0_u64..300,
         wide in 0_u64..20,
     ) {
-        let mut runs = Runs::default();
+        let mut runs = Timeline::default();
         for (second, jobs) in (0_u64..).step_by(10).zip(&there) {
             let tenants: Vec<_> = jobs.iter().map(|j| tenant(&j.to_string(), *j, &["GPU-0"])).collect();
             look(&mut runs, second, &tenants);

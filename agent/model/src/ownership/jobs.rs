@@ -4,29 +4,29 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use collectors::slurm::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_GRANT};
 
-use super::owners::Evidence;
+use super::Evidence;
 use crate::snapshot::{Presence, Snapshot};
 
 /// The jobs of this node, as far as they could be read.
-#[derive(Debug, Default)]
-pub struct Jobs<'a> {
+#[derive(Clone, Debug, Default)]
+pub struct Jobs {
     /// Whether every job there is was read.
     pub listed: bool,
     /// Numbers by the name of the cgroup.
-    pub folders: BTreeMap<&'a str, &'a str>,
+    pub folders: BTreeMap<String, String>,
     /// What each may use, by number. One whose devices are not known is missing.
-    pub devices: BTreeMap<&'a str, Vec<&'a str>>,
+    pub devices: BTreeMap<String, Vec<String>>,
     /// What the others were given, by number, and what says so.
-    pub grants: BTreeMap<&'a str, (Evidence, Vec<&'a str>)>,
+    pub grants: BTreeMap<String, (Evidence, Vec<String>)>,
     /// Whether the devices of any job are said not to be known.
     unread: bool,
     /// Numbers of two jobs, of two slurmds: which of them anything is about cannot be told.
-    twice: BTreeSet<&'a str>,
+    twice: BTreeSet<String>,
 }
 
-impl<'a> Jobs<'a> {
+impl Jobs {
     /// Those of a snapshot.
-    pub fn of(snapshot: &'a Snapshot) -> Self {
+    pub(super) fn of(snapshot: &Snapshot) -> Self {
         let mut jobs = Self::default();
         let Some(slurm) = snapshot.collector("slurm") else {
             return jobs;
@@ -39,25 +39,27 @@ impl<'a> Jobs<'a> {
         for sample in slurm.samples(snapshot.at) {
             match sample.labels {
                 [job, folder] if sample.metric == &JOB_FOLDER => {
-                    jobs.folders.insert(folder, job);
+                    jobs.folders.insert(folder.clone(), job.clone());
                     if names.insert(job, folder).is_some_and(|known| known != folder) {
-                        jobs.twice.insert(job);
+                        jobs.twice.insert(job.clone());
                     }
                 }
                 [job, reason] if sample.metric == &JOB_DEVICES => {
                     if reason.is_empty() {
-                        jobs.devices.entry(job).or_default();
+                        jobs.devices.entry(job.clone()).or_default();
                     } else {
                         jobs.unread = true;
                     }
                 }
                 [job, device] if sample.metric == &JOB_DEVICE => {
-                    jobs.devices.entry(job).or_default().push(device);
+                    let devices = jobs.devices.entry(job.clone()).or_default();
+                    devices.push(device.clone());
                 }
                 [job, word, device] if sample.metric == &JOB_GRANT => {
                     if let Some(evidence) = Evidence::of_word(word) {
-                        let grant = jobs.grants.entry(job).or_insert_with(|| (evidence, Vec::new()));
-                        grant.1.push(device);
+                        let grant = jobs.grants.entry(job.clone());
+                        let (_, devices) = grant.or_insert_with(|| (evidence, Vec::new()));
+                        devices.push(device.clone());
                     }
                 }
                 _ => {}
@@ -82,8 +84,8 @@ impl<'a> Jobs<'a> {
     }
 
     /// The job whose cgroup bears that name. `None`: one that has just begun, or of another slurmd, is not listed.
-    pub fn of_folder(&self, folder: &str) -> Option<&'a str> {
-        self.folders.get(folder).copied()
+    pub fn of_folder(&self, folder: &str) -> Option<&str> {
+        self.folders.get(folder).map(String::as_str)
     }
 
     /// Whether the devices of a job are known.
@@ -100,7 +102,7 @@ impl<'a> Jobs<'a> {
 
     /// Whether a job is on the node.
     pub fn has(&self, job: &str) -> bool {
-        self.twice.contains(job) || self.folders.values().any(|of| *of == job)
+        self.twice.contains(job) || self.folders.values().any(|of| of == job)
     }
 }
 

@@ -1,0 +1,95 @@
+use super::*;
+use crate::ownership::Evidence;
+
+const NOW: i64 = 1_795_227_100;
+
+fn owners(all: &[(&str, &str)]) -> impl Iterator<Item = Owner> {
+    let owner = |(gpu, job): &(&str, &str)| Owner {
+        gpu: (*gpu).to_owned(),
+        gpu_instance: String::new(),
+        job: (*job).to_owned(),
+        evidence: Evidence::DeviceProgram,
+        share: 1.0,
+    };
+    all.iter().map(owner)
+}
+
+fn on(timeline: &Timeline, gpu: &str, when: When) -> Vec<String> {
+    timeline.on(&Subject::gpu(gpu), when)
+}
+
+#[test]
+fn what_happens_now_is_of_whoever_is_there() {
+    let mut timeline = Timeline::default();
+    timeline.see(owners(&[("0", "7"), ("1", "8")]), Duration::ZERO, NOW);
+    assert_eq!(on(&timeline, "0", When::At(NOW)), ["7"]);
+    assert_eq!(on(&timeline, "2", When::At(NOW)), [""; 0]);
+    // Who comes next is not known until somebody has looked.
+    timeline.left("7", Duration::ZERO);
+    assert_eq!(on(&timeline, "0", When::At(NOW)), [""; 0]);
+    assert_eq!(on(&timeline, "1", When::At(NOW)), ["8"]);
+    timeline.see(owners(&[("0", "9"), ("1", "8")]), Duration::ZERO, NOW);
+    assert_eq!(on(&timeline, "0", When::At(NOW)), ["9"]);
+}
+
+#[test]
+fn what_is_read_late_is_of_nobody_who_came_after_it() {
+    let mut timeline = Timeline::default();
+    timeline.see(owners(&[("0", "7"), ("1", "8")]), Duration::ZERO, NOW - 60);
+    timeline.see(owners(&[("0", "9"), ("1", "8")]), Duration::ZERO, NOW - 10);
+    timeline.see(owners(&[("0", "9"), ("1", "8")]), Duration::ZERO, NOW);
+    assert_eq!(on(&timeline, "0", When::At(NOW - 30)), [""; 0]);
+    assert_eq!(on(&timeline, "1", When::At(NOW - 30)), ["8"]);
+    assert_eq!(on(&timeline, "0", When::At(NOW - 10)), ["9"]);
+}
+
+#[test]
+fn what_happened_since_the_last_tick_is_of_whoever_was_there_all_the_time() {
+    let mut timeline = Timeline::default();
+    timeline.see(owners(&[("0", "7"), ("1", "8")]), Duration::ZERO, NOW);
+    assert_eq!(
+        on(&timeline, "0", When::SinceTick),
+        ["7"],
+        "the first look is all there is"
+    );
+    timeline.ticked();
+    timeline.see(owners(&[("1", "8")]), Duration::ZERO, NOW);
+    timeline.see(owners(&[("0", "9"), ("1", "8")]), Duration::ZERO, NOW);
+    assert_eq!(
+        on(&timeline, "0", When::SinceTick),
+        [""; 0],
+        "it may have been 7 or 9"
+    );
+    assert_eq!(on(&timeline, "1", When::SinceTick), ["8"]);
+    timeline.ticked();
+    timeline.see(owners(&[("0", "9"), ("1", "8")]), Duration::ZERO, NOW);
+    assert_eq!(on(&timeline, "0", When::SinceTick), ["9"]);
+}
+
+#[test]
+fn what_happened_long_ago_is_nobodys() {
+    let mut timeline = Timeline::default();
+    timeline.see(owners(&[("0", "7")]), Duration::ZERO, NOW);
+    assert_eq!(on(&timeline, "0", When::Long), [""; 0]);
+}
+
+fn tenant(job: &str) -> LastTenant {
+    LastTenant {
+        jobs: vec![job.to_owned()],
+        ..LastTenant::default()
+    }
+}
+
+#[test]
+fn the_last_tenant_counts_and_there_is_room_for_every_gpu() {
+    let mut timeline = Timeline::default();
+    for job in 0..3 * MAX {
+        timeline.set_last_tenant(&format!("gpu {}", job % (2 * MAX)), tenant(&job.to_string()));
+    }
+    assert_eq!(
+        timeline.last_tenant("gpu 0"),
+        Some(&tenant(&(2 * MAX).to_string()))
+    );
+    assert_eq!(timeline.last_tenant("gpu 600"), None);
+    assert_eq!(timeline.last_tenants.len(), MAX);
+}
