@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::dirs;
-use super::screen::ColourArgs;
 use crate::http::control::{Reply, Request, SOCKET};
+use crate::screen::ColourArgs;
 
 /// The most that a reply may hold, in bytes.
 const MAX_REPLY: u64 = 64 << 20;

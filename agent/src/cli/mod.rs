@@ -12,7 +12,6 @@ mod order;
 mod release;
 pub mod run;
 pub mod run_args;
-pub(crate) mod screen;
 mod shell;
 mod status;
 mod why;
@@ -22,6 +21,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::screen;
 use run_args::RunArgs;
 
 /// Watches a GPU cluster node: Prometheus metrics, health checks, and drains that can be trusted.

@@ -7,9 +7,9 @@ use anyhow::{Context, bail};
 use collectors::Env;
 
 use super::run_args::RunArgs;
-use super::screen::complain;
 use crate::config::Origin;
 use crate::parent::{self, Setup};
+use crate::screen::complain;
 use sys::privileges::is_root;
 
 /// Runs until stopped.

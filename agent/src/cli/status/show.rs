@@ -2,9 +2,9 @@
 
 mod gpus;
 
-use crate::cli::screen::{self, Cell, Paint, Screen, Table};
 use crate::cli::why;
 use crate::http::control::{CollectorView, Status, WorkerView};
+use crate::screen::{self, Cell, Paint, Screen, Table};
 use health::Mode;
 use health::verdict::Health;
 use health::view::DrainView;

@@ -10,8 +10,8 @@ use jiff::Timestamp;
 
 use super::{now, of, show};
 use crate::cli::client::{self, Down};
-use crate::cli::screen::{self, Colour, Paint, Screen};
 use crate::http::control::{Reply, Request};
+use crate::screen::{self, Colour, Paint, Screen};
 use sys::poll::Poll;
 use sys::signals::{Signal, Signals};
 use sys::terminal;
@@ -137,7 +137,7 @@ fn over(page: &str, time: &str, period: Duration, screen: &Screen) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::screen::PLAIN;
+    use crate::screen::PLAIN;
 
     #[test]
     fn a_page_is_drawn_over_the_one_before_line_by_line() {

@@ -2,9 +2,9 @@ use std::path::Path;
 
 use super::show::show;
 use super::*;
-use crate::cli::screen::{PLAIN, columns, time};
 use crate::http::control::{GpuView, Status};
 use crate::own::sample;
+use crate::screen::{PLAIN, columns, time};
 use health::view::{DrainView, FindingView};
 
 /// An hour after the incident of the sample began.

@@ -1,7 +1,7 @@
 use super::*;
-use crate::cli::screen::{PLAIN, columns, short_time};
 use crate::http::control::{DeviceView, LeaseView};
 use crate::own::sample;
+use crate::screen::{PLAIN, columns, short_time};
 
 /// Three seconds after the verdict.
 const NOW: Now = Now {
