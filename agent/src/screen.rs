@@ -14,7 +14,7 @@ use sys::terminal;
 
 pub(crate) use colour::{Colour, ColourArgs, Paint};
 pub(crate) use table::{Cell, Table};
-pub(crate) use text::{clean, columns, cut, wrapped};
+pub(crate) use text::{clean, columns, cut, is_hidden, wrapped};
 
 /// How many columns a line may have.
 pub(crate) const WIDTH: usize = 100;

@@ -1,13 +1,13 @@
 //! Lines that fit the screen and hold nothing that could drive it.
 
-/// One line without anything that could drive a terminal: a space for each control character, and for those that turn
-/// the direction of writing or take no room.
+/// One line with a space for each hidden character.
 pub(crate) fn clean(text: &str) -> String {
     let text: String = text.chars().map(|c| if is_hidden(c) { ' ' } else { c }).collect();
     text.trim_end().to_owned()
 }
 
-fn is_hidden(c: char) -> bool {
+/// Whether a character drives a terminal, turns the direction of writing, or takes no room.
+pub(crate) fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(
             c,

@@ -93,10 +93,10 @@ fn a_gpu_is_a_row_and_what_is_not_known_is_empty() {
     ];
     let page = render(&report);
     for row in [
-        "<tr class=\"\"><td>0<td class=\"n\">97 %<td class=\"n\">75 %<td class=\"n\">61 °C<td class=\"n\">642 W\
-         <td>4712, &lt;4713&gt;<td><b>ok</b>, 7 instances<br><span class=\"soft\">NVIDIA &lt;H100&gt;<br>GPU-6f1c2f0e",
-        "<tr class=\"bad\"><td>?<td class=\"n\"><td class=\"n\"><td class=\"n\"><td class=\"n\">\
-         <td><td><b>lost, xid 79</b><br><span class=\"soft\"><br>pci:0000:43:00.0</span>",
+        "<tr class=\"\"><td>0</td><td class=\"n\">97 %</td><td class=\"n\">75 %</td><td class=\"n\">61 °C</td>\
+         <td class=\"n\">642 W</td><td>4712, &lt;4713&gt;</td><td><b>ok</b>, 7 instances<br><span class=\"soft\">NVIDIA &lt;H100&gt;<br>GPU-6f1c2f0e",
+        "<tr class=\"bad\"><td>?</td><td class=\"n\"></td><td class=\"n\"></td>\
+         <td class=\"n\"></td><td class=\"n\"></td><td></td><td><b>lost, xid 79</b><br><span class=\"soft\"><br>pci:0000:43:00.0</span>",
     ] {
         assert!(page.contains(row), "{row} in\n{page}");
     }
