@@ -17,9 +17,9 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, LocalSet, spawn_local, yield_now};
 
-use super::connection::{End, Phase, Watch, Watched};
+use super::connection::{ConnectionEnd, ConnectionPhase, Watch, WatchedStream};
+use super::connection_table::{Client, ConnectionSlot, ConnectionTable};
 use super::linger::{FULL, Lingering, TOO_SLOW};
-use super::places::{Client, Place, Places};
 use super::routes::Routes;
 use super::{Core, control};
 
@@ -30,17 +30,17 @@ const MAX_HEAD: usize = 16 * 1024;
 const MAX_HEADERS: usize = 100;
 
 /// What all connections share.
-struct Shared<C> {
+struct ServerContext<C> {
     routes: Rc<Routes<C>>,
-    places: Places,
+    table: ConnectionTable,
     lingering: Lingering,
 }
 
-impl<C> Clone for Shared<C> {
+impl<C> Clone for ServerContext<C> {
     fn clone(&self) -> Self {
         Self {
             routes: Rc::clone(&self.routes),
-            places: self.places.clone(),
+            table: self.table.clone(),
             lingering: self.lingering.clone(),
         }
     }
@@ -116,9 +116,9 @@ pub fn spawn<C: Core>(core: C, tcp: Vec<TcpListener>, control: Option<UnixListen
     tcp.into_iter().for_each(|listener| doors.open(listener));
     let thread = thread::Builder::new().name("http".to_owned()).spawn(move || {
         LocalSet::new().block_on(&runtime, async move {
-            let shared = Shared {
+            let shared = ServerContext {
                 routes: Rc::new(Routes::new(core.clone())),
-                places: Places::new(),
+                table: ConnectionTable::new(),
                 lingering: Lingering::new(),
             };
             spawn_local(doorkeeper(asked, shared));
@@ -132,7 +132,7 @@ pub fn spawn<C: Core>(core: C, tcp: Vec<TcpListener>, control: Option<UnixListen
     Ok(Server { stop, doors, thread })
 }
 
-async fn doorkeeper<C: Core>(mut asked: mpsc::UnboundedReceiver<Door>, shared: Shared<C>) {
+async fn doorkeeper<C: Core>(mut asked: mpsc::UnboundedReceiver<Door>, shared: ServerContext<C>) {
     let mut open: HashMap<SocketAddr, AbortHandle> = HashMap::new();
     while let Some(door) = asked.recv().await {
         match door {
@@ -152,7 +152,7 @@ async fn doorkeeper<C: Core>(mut asked: mpsc::UnboundedReceiver<Door>, shared: S
     }
 }
 
-async fn accept<C: Core>(listener: TcpListener, shared: Shared<C>) {
+async fn accept<C: Core>(listener: TcpListener, shared: ServerContext<C>) {
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "cannot accept connections"),
@@ -161,8 +161,8 @@ async fn accept<C: Core>(listener: TcpListener, shared: Shared<C>) {
         match listener.accept().await {
             Ok((stream, from)) => {
                 let watch = Watch::new();
-                match shared.places.take(Client::of(from.ip()), &watch) {
-                    Some(place) => drop(spawn_local(serve(stream, watch, shared.clone(), place))),
+                match shared.table.take(Client::of(from.ip()), &watch) {
+                    Some(slot) => drop(spawn_local(serve(stream, watch, shared.clone(), slot))),
                     None => shared.lingering.close(stream, FULL),
                 }
                 // Who came before is read from before somebody else may push it out.
@@ -178,12 +178,12 @@ async fn accept<C: Core>(listener: TcpListener, shared: Shared<C>) {
     }
 }
 
-async fn serve<C: Core>(stream: TcpStream, watch: Watch, shared: Shared<C>, place: Place) {
+async fn serve<C: Core>(stream: TcpStream, watch: Watch, shared: ServerContext<C>, slot: ConnectionSlot) {
     // Else the last, short segment of an exposition waits for the scraper's delayed acknowledgement.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY");
     }
-    let io = TokioIo::new(Watched {
+    let io = TokioIo::new(WatchedStream {
         stream,
         watch: watch.clone(),
     });
@@ -209,11 +209,11 @@ async fn serve<C: Core>(stream: TcpStream, watch: Watch, shared: Shared<C>, plac
     });
     let end = watch.guard(work).await;
     let stream = connection.into_parts().io.into_inner().stream;
-    drop(place);
+    drop(slot);
     match end {
-        End::Done => shared.lingering.close(stream, b""),
-        End::Late(Phase::Head(_)) => shared.lingering.close(stream, TOO_SLOW),
-        End::Late(_) | End::Evicted => tracing::trace!(?end, "closed"),
+        ConnectionEnd::Done => shared.lingering.close(stream, b""),
+        ConnectionEnd::Late(ConnectionPhase::Head(_)) => shared.lingering.close(stream, TOO_SLOW),
+        ConnectionEnd::Late(_) | ConnectionEnd::Evicted => tracing::trace!(?end, "closed"),
     }
 }
 

@@ -66,9 +66,9 @@ pub fn of(snapshot: &Snapshot, view: &View) -> Vec<GpuView> {
 }
 
 /// What one device told, while it may be shown.
-struct Told<'a>(Option<&'a DeviceState>);
+struct DeviceValues<'a>(Option<&'a DeviceState>);
 
-impl Told<'_> {
+impl DeviceValues<'_> {
     fn all(&self, metric: &'static Metric) -> impl Iterator<Item = (&[String], f64)> {
         let told = self.0.into_iter();
         let series = told.flat_map(|d| d.layout.series.iter().zip(d.values.iter()));
@@ -98,9 +98,9 @@ impl Told<'_> {
 }
 
 fn gpu(collector: &CollectorState, device: &DeviceState, snapshot: &Snapshot, view: &View) -> GpuView {
-    let told = Told(Some(device).filter(|d| d.shown(snapshot.at, collector.max_age())));
+    let told = DeviceValues(Some(device).filter(|d| d.shown(snapshot.at, collector.max_age())));
     // What it is stays known while it does not answer.
-    let known = Told(Some(device));
+    let known = DeviceValues(Some(device));
     let label = |name| known.label(&m::INFO, name).unwrap_or_default();
     let up = told.sum(&m::UP).map(|v| v > 0.0);
     GpuView {
@@ -122,7 +122,7 @@ fn gpu(collector: &CollectorState, device: &DeviceState, snapshot: &Snapshot, vi
     }
 }
 
-fn trouble(device: &DeviceState, told: &Told<'_>, up: Option<bool>, view: &View) -> Vec<String> {
+fn trouble(device: &DeviceState, told: &DeviceValues<'_>, up: Option<bool>, view: &View) -> Vec<String> {
     let mut trouble = Vec::new();
     match up {
         Some(true) => {}

@@ -68,7 +68,7 @@ pub enum Request {
 #[serde(rename_all = "lowercase")]
 pub enum Reply {
     /// To `status`.
-    Status(Box<Status>),
+    Status(Box<NodeStatus>),
     /// To `why`.
     Incidents(Vec<IncidentView>),
     /// To `jobs`.
@@ -81,7 +81,7 @@ pub enum Reply {
 
 /// The daemon and its node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Status {
+pub struct NodeStatus {
     /// The daemon's version.
     pub version: String,
     /// When it started, in seconds since the epoch.
@@ -161,7 +161,7 @@ pub struct LeaseView {
     pub left: Option<u64>,
 }
 
-impl Status {
+impl NodeStatus {
     /// What a page holds. `now`: time since boot, of which ages are reckoned.
     pub fn of(page: &Page, now: Duration) -> Self {
         let snapshot = &page.snapshot.as_of(now);

@@ -3,7 +3,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Status;
+use super::NodeStatus;
 use crate::http::fake::Fake;
 use crate::http::{Server, bind_control, spawn};
 use crate::own::sample;
@@ -94,7 +94,7 @@ fn questions_and_orders() {
 #[test]
 fn ages_are_those_of_the_moment_at_which_somebody_asks() {
     let age = |now| {
-        let status = Status::of(&sample::page(), now);
+        let status = NodeStatus::of(&sample::page(), now);
         let test = status.collectors.into_iter().find(|c| c.name == "test");
         test.unwrap().age_ms
     };

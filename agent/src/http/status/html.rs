@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use collectors::COLLECTORS;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::drain::Drain;
-use super::{Collector, Incident, Late, Report, Worker};
+use super::drain::DrainReport;
+use super::{CollectorReport, IncidentReport, LateDevice, StatusReport, WorkerReport};
 use crate::http::control::GpuView;
 use crate::screen::is_hidden;
 use health::Mode;
@@ -32,7 +32,7 @@ fn visible(text: &str) -> String {
 }
 
 /// The page.
-pub(in crate::http) fn render(report: &Report) -> String {
+pub(in crate::http) fn render(report: &StatusReport) -> String {
     let verdict = &report.verdict;
     let word = match verdict.health {
         Health::Healthy => "healthy",
@@ -84,7 +84,7 @@ pub(in crate::http) fn render(report: &Report) -> String {
     page.into_string()
 }
 
-fn incident(i: &Incident) -> Markup {
+fn incident(i: &IncidentReport) -> Markup {
     let effect = match (i.drains, i.mode) {
         (false, _) => "does not take the node out of service",
         (true, "drain") => "drain: takes the node out of service",
@@ -111,7 +111,7 @@ fn incident(i: &Incident) -> Markup {
     }
 }
 
-fn drain(drain: &Drain) -> Markup {
+fn drain(drain: &DrainReport) -> Markup {
     html! {
         h2 { "Drain: " (visible(&drain.state)) }
         div class="card" {
@@ -175,7 +175,7 @@ fn row(gpu: &GpuView) -> Markup {
     }
 }
 
-fn collectors(all: &[Collector]) -> Markup {
+fn collectors(all: &[CollectorReport]) -> Markup {
     let (absent, present): (Vec<_>, Vec<_>) = all.iter().partition(|c| c.state == "absent");
     let absent: Vec<&str> = absent.iter().map(|c| c.name).collect();
     html! {
@@ -201,7 +201,7 @@ fn collectors(all: &[Collector]) -> Markup {
     }
 }
 
-fn late(d: &Late) -> Markup {
+fn late(d: &LateDevice) -> Markup {
     html! {
         (visible(&d.device)) ": no answer for " (span(seconds(d.age)))
         @match d.task_state {
@@ -214,7 +214,7 @@ fn late(d: &Late) -> Markup {
     }
 }
 
-fn workers(all: &[Worker]) -> Markup {
+fn workers(all: &[WorkerReport]) -> Markup {
     html! {
         h2 { "Workers" }
         div class="card" {

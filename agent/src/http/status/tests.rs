@@ -8,8 +8,8 @@ use model::snapshot::DeviceState;
 const WALL: i64 = 1_700_007_384;
 const NOW: Duration = Duration::from_secs(1010);
 
-fn report(page: &Page) -> Report {
-    Report::of(page, NOW, WALL, "gpu017".to_owned())
+fn report(page: &Page) -> StatusReport {
+    StatusReport::of(page, NOW, WALL, "gpu017".to_owned())
 }
 
 fn json(page: &Page) -> serde_json::Value {
@@ -158,7 +158,7 @@ fn what_a_core_that_hangs_has_read_of_a_gpu_is_shown_no_longer() {
     device.subject = collectors::Subject::gpu("GPU-1");
     let mut page = sample::page();
     page.snapshot = Arc::new(sample::snapshot(vec![device]));
-    let up = |at| Report::of(&page, at, WALL, String::new()).gpus[0].up;
+    let up = |at| StatusReport::of(&page, at, WALL, String::new()).gpus[0].up;
     let at = page.snapshot.at;
     assert_eq!(up(at), Some(true));
     assert_eq!(up(at + Duration::from_secs(3600)), None);
@@ -167,7 +167,7 @@ fn what_a_core_that_hangs_has_read_of_a_gpu_is_shown_no_longer() {
 #[test]
 fn a_verdict_that_is_too_old_is_none() {
     let page = sample::page();
-    let late = Report::of(&page, Duration::from_secs(1046), WALL, String::new());
+    let late = StatusReport::of(&page, Duration::from_secs(1046), WALL, String::new());
     assert_eq!(late.verdict.health, Health::Unknown);
     assert!(render(&late).contains("<p class=\"verdict\">unknown</p>"));
 }

@@ -156,11 +156,11 @@ fn slurmctlds_own_text_is_lifted_only_where_we_remember_the_drain() {
 fn the_memory_of_a_drain_outlives_the_parent_and_ends_with_the_drain() {
     let folder = tempfile::tempdir().unwrap();
     let (file, id) = (folder.path().join("own-drain"), IncidentId::parse(ID).unwrap());
-    Memory::in_file(file.clone()).drained(&id);
-    let mut memory = Memory::in_file(file.clone());
+    DrainMemory::in_file(file.clone()).drained(&id);
+    let mut memory = DrainMemory::in_file(file.clone());
     assert!(memory.is(&id));
     memory.over();
-    assert!(!memory.is(&id) && !Memory::in_file(file).is(&id));
+    assert!(!memory.is(&id) && !DrainMemory::in_file(file).is(&id));
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use super::super::super::connection::STALL;
+use super::super::super::connection_table::{MAX_CONNECTIONS, PER_CLIENT};
 use super::super::super::linger::MAX_LINGERING;
-use super::super::super::places::{MAX_CONNECTIONS, PER_CLIENT};
 use super::*;
 
 const SLOW: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: x\r\nX-Prometheus-Scrape-Timeout-Seconds: 600\r\n\r\n";
