@@ -96,7 +96,11 @@ impl Strace {
     }
 
     /// Waits until the calls so far satisfy `done`, detaches, and gives them all.
-    pub fn finish_when(self, timeout: Duration, done: impl Fn(&[TracedCall]) -> bool) -> Result<Vec<TracedCall>> {
+    pub fn finish_when(
+        self,
+        timeout: Duration,
+        done: impl Fn(&[TracedCall]) -> bool,
+    ) -> Result<Vec<TracedCall>> {
         wait::until("calls in strace", timeout, || {
             Ok(done(&self.so_far()?).then_some(()))
         })?;

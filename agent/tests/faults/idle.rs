@@ -1,6 +1,6 @@
 //! What wakes a node that nobody looks at.
 
-use testkit::strace::{TracedCall, Strace};
+use testkit::strace::{Strace, TracedCall};
 
 use crate::common::{LONG, Node};
 

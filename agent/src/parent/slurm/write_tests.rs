@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use tempfile::TempDir;
+use testkit::wait::until_true;
 
 use super::*;
 use model::scheduler::{IncidentId, Reason};
@@ -337,10 +338,12 @@ fn scontrol_hangs() {
         };
         assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
         assert_eq!(why.starts_with("nothing was written"), call == 1, "{why}");
-        std::thread::sleep(Duration::from_millis(100));
         for pid in cluster.get("pids").lines() {
-            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
+            until_true(&format!("{pid} has ended"), Duration::from_secs(10), || {
+                let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+                stat.is_empty() || stat.contains(") Z ")
+            })
+            .unwrap();
         }
     }
 }

@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 
-use super::{CommandOutput, SpawnError, GRACE, MAX_OUTPUT, failed};
+use super::{CommandOutput, GRACE, MAX_OUTPUT, SpawnError, failed};
 
 /// One stream of a child.
 pub(super) struct Stream {

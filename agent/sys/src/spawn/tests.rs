@@ -2,6 +2,7 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 
 use nix::fcntl::{FcntlArg, fcntl};
+use testkit::wait::{PATIENCE, until_true};
 
 use super::fork::start;
 use super::*;
@@ -23,9 +24,14 @@ fn out(output: &CommandOutput) -> &str {
     std::str::from_utf8(&output.stdout).unwrap()
 }
 
-fn is_running(pid: &str) -> bool {
-    let stat = root::read_text(Path::new(&format!("/proc/{}/stat", pid.trim()))).unwrap();
-    stat.is_some_and(|s| !s.contains(") Z "))
+fn wait_for_end(pid: &str) {
+    let stat = PathBuf::from(format!("/proc/{}/stat", pid.trim()));
+    let is_running = || {
+        root::read_text(&stat)
+            .unwrap()
+            .is_some_and(|s| !s.contains(") Z "))
+    };
+    until_true("the process has ended", PATIENCE, || !is_running()).unwrap();
 }
 
 #[test]
@@ -104,10 +110,7 @@ fn the_whole_group_dies_at_the_deadline() {
     assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
     let pids = root::read_text(&pids).unwrap().unwrap();
     assert_eq!(pids.lines().count(), 2);
-    std::thread::sleep(Duration::from_millis(100));
-    for pid in pids.lines() {
-        assert!(!is_running(pid), "{pid}");
-    }
+    pids.lines().for_each(wait_for_end);
 }
 
 #[test]
@@ -118,8 +121,7 @@ fn a_background_child_that_keeps_the_output_open_costs_half_a_second() {
         .unwrap();
     assert!(begin.elapsed() < Duration::from_secs(3));
     assert_eq!(output.code, 0);
-    std::thread::sleep(Duration::from_millis(100));
-    assert!(!is_running(out(&output)));
+    wait_for_end(out(&output));
 }
 
 #[test]
@@ -151,12 +153,8 @@ fn while_one_is_stuck_nothing_else_is_started() {
         matches!(error, SpawnError::Stuck { pid, .. } if pid == child.pid.as_raw()),
         "{error}"
     );
-    std::thread::sleep(Duration::from_millis(50));
     child.signal(Signal::SIGKILL);
-    let until = Instant::now() + Duration::from_secs(5);
-    while runner.reap_leftover().is_err() && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until_true("it was reaped", PATIENCE, || runner.reap_leftover().is_ok()).unwrap();
     assert_eq!(runner.run(&shell("true")).unwrap().code, 0);
 }
 
