@@ -22,7 +22,7 @@ use health::Order;
 use model::filter::Filter;
 use model::jobs::End;
 
-pub use bind::{BindError, bind, bind_control};
+pub use bind::{BindError, bind_control};
 pub use plan::ListenPlan;
 pub use server::{Doors, Server, spawn};
 

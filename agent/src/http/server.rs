@@ -7,7 +7,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::rc::Rc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
@@ -46,12 +46,11 @@ impl<C> Clone for ServerContext<C> {
     }
 }
 
-/// The running server.
+/// The running server. Dropping it ends the thread and closes open connections.
 #[derive(Debug)]
 pub struct Server {
-    stop: oneshot::Sender<()>,
+    _stop: oneshot::Sender<()>,
     doors: Doors,
-    thread: JoinHandle<()>,
 }
 
 /// Opens and closes listeners of a running server.
@@ -82,26 +81,13 @@ impl Doors {
 }
 
 impl Server {
-    /// Ends the thread; open connections are closed.
-    pub fn stop(self) {
-        drop(self.stop);
-        if self.thread.join().is_err() {
-            tracing::error!("the http thread panicked");
-        }
-    }
-
     /// Where listeners are opened and closed.
     pub fn doors(&self) -> Doors {
         self.doors.clone()
     }
-
-    /// Whether the thread has ended by itself.
-    pub fn has_ended(&self) -> bool {
-        self.thread.is_finished()
-    }
 }
 
-/// Starts the server on listeners from [`super::bind`] and [`super::bind_control`].
+/// Starts the server on listeners from [`super::ListenPlan`] and [`super::bind_control`].
 ///
 /// # Errors
 /// When the thread or its runtime cannot be made.
@@ -114,7 +100,7 @@ pub fn spawn<C: Core>(core: C, tcp: Vec<TcpListener>, control: Option<UnixListen
     let (open, asked) = mpsc::unbounded_channel();
     let doors = Doors(open);
     tcp.into_iter().for_each(|listener| doors.open(listener));
-    let thread = thread::Builder::new().name("http".to_owned()).spawn(move || {
+    thread::Builder::new().name("http".to_owned()).spawn(move || {
         LocalSet::new().block_on(&runtime, async move {
             let shared = ServerContext {
                 routes: Rc::new(Routes::new(core.clone())),
@@ -129,7 +115,7 @@ pub fn spawn<C: Core>(core: C, tcp: Vec<TcpListener>, control: Option<UnixListen
             stopped.await.unwrap_or_default();
         });
     })?;
-    Ok(Server { stop, doors, thread })
+    Ok(Server { _stop: stop, doors })
 }
 
 async fn doorkeeper<C: Core>(mut asked: mpsc::UnboundedReceiver<Door>, shared: ServerContext<C>) {

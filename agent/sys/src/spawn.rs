@@ -142,7 +142,7 @@ impl CommandRunner {
     ///
     /// # Errors
     /// [`SpawnError::Stuck`] while there is.
-    pub fn reap_leftover(&mut self) -> Result<(), SpawnError> {
+    fn reap_leftover(&mut self) -> Result<(), SpawnError> {
         let Some((pid, since)) = self.leftover else {
             return Ok(());
         };

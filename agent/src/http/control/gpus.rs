@@ -12,12 +12,10 @@ use model::snapshot::{CollectorState, DeviceState, Snapshot};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GpuView {
     /// Who reads it, by the collector's name.
-    #[serde(default)]
     pub collector: String,
     /// `GPU-<uuid>`, or `pci:<address>`.
     pub gpu: String,
     /// PCI address as sysfs writes it; empty where it is not known.
-    #[serde(default)]
     pub pci: String,
     /// The driver's index; empty where it is not known.
     pub index: String,
@@ -42,7 +40,6 @@ pub struct GpuView {
     /// What is wrong with it, in few words; empty where nothing is.
     pub trouble: Vec<String>,
     /// Whose it is, or a part of it: jobs of Slurm's, by number.
-    #[serde(default)]
     pub jobs: Vec<String>,
 }
 

@@ -10,7 +10,7 @@ use crate::own::sample;
 use crate::own::{OwnFacts, Page};
 
 struct Running {
-    server: Option<Server>,
+    _server: Server,
     dir: tempfile::TempDir,
     fake: Fake,
 }
@@ -27,8 +27,12 @@ impl Running {
             ..sample::page()
         });
         let control = bind_control(dir.path()).unwrap();
-        let server = Some(spawn(fake.clone(), Vec::new(), Some(control)).unwrap());
-        Self { server, dir, fake }
+        let server = spawn(fake.clone(), Vec::new(), Some(control)).unwrap();
+        Self {
+            _server: server,
+            dir,
+            fake,
+        }
     }
 
     fn ask(&self, lines: &[&str]) -> Vec<serde_json::Value> {
@@ -43,12 +47,6 @@ impl Running {
                 serde_json::from_str(&reply).unwrap()
             })
             .collect()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.server.take().unwrap().stop();
     }
 }
 

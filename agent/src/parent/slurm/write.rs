@@ -66,13 +66,6 @@ impl Slurm {
         self
     }
 
-    /// Looks for slurmd below another folder than /proc.
-    #[must_use]
-    pub fn with_proc(mut self, proc: PathBuf) -> Self {
-        self.proc = proc;
-        self
-    }
-
     /// Name and boot time again: a clock that is set, or a name that comes late, changes them.
     pub fn set_here(&mut self, hostname: String, boot_time: i64) {
         self.hostname = hostname;

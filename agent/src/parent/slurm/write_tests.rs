@@ -36,7 +36,7 @@ impl Cluster {
         // A link, not a copy: a file just written may be busy in a child that another test has just forked.
         let stand_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/scontrol/stand-in/scontrol");
         symlink(stand_in, &scontrol).unwrap();
-        let slurm = Slurm::new(
+        let mut slurm = Slurm::new(
             Settings {
                 scontrol: Some(scontrol),
                 timeout: Duration::from_secs(5),
@@ -44,8 +44,8 @@ impl Cluster {
             },
             "host1.cluster.example".to_owned(),
             BOOT,
-        )
-        .with_proc(folder.path().join("proc"));
+        );
+        slurm.proc = folder.path().join("proc");
         let cluster = Self { folder, slurm };
         let uid = nix::unistd::geteuid();
         for (file, text) in [
