@@ -12,6 +12,7 @@ pub mod http;
 pub mod link;
 pub mod own;
 pub mod parent;
+pub mod screen;
 pub mod worker;
 
 /// What tells one build from another: parent, daemon and workers of different builds do not talk to each other.

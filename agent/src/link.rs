@@ -40,7 +40,7 @@ pub enum ToDaemon {
         /// Number in [`collectors::DOMAINS`].
         domain: u16,
         /// Why.
-        why: Down,
+        why: WorkerDown,
         /// Lock slots held by earlier processes that have not ended.
         stuck_slots: u8,
     },
@@ -77,7 +77,7 @@ pub struct Init {
 
 /// Why no worker runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Down {
+pub enum WorkerDown {
     /// It ended; the next start waits.
     Backoff,
     /// Both lock slots are held by processes that cannot end.
@@ -86,7 +86,7 @@ pub enum Down {
     Start,
 }
 
-impl Down {
+impl WorkerDown {
     /// The word for a label.
     pub const fn word(self) -> &'static str {
         match self {

@@ -110,9 +110,9 @@ impl Source for Served<'_> {
 
 /// A reading without a daemon: of what is not the collectors' it has the families about them alone.
 #[derive(Clone, Copy, Debug)]
-pub struct Reading<'a>(pub &'a Snapshot);
+pub struct SnapshotPage<'a>(pub &'a Snapshot);
 
-impl Source for Reading<'_> {
+impl Source for SnapshotPage<'_> {
     fn snapshot(&self) -> &Snapshot {
         self.0
     }

@@ -18,13 +18,13 @@ use collectors::Env;
 
 use crate::config::{Loaded, Origin};
 use crate::link::{CANNOT_START, Init, ToDaemon, ToParent};
-use act::{Answer, Runner};
+use act::{ActReply, ActRunner};
 use children::Children;
 use service::Service;
 use sys::dirs::{self, DirError};
 use sys::packet::{Packets, Received};
 use sys::poll::{Poll, Waker};
-use sys::signals::{Signal, Signals};
+use sys::signals::{Signal, SignalReader};
 
 /// How long the daemon may take to finish its records after an order to stop.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
@@ -38,7 +38,7 @@ const ACT: u64 = 2;
 
 /// What a run is made of, checked and resolved.
 #[derive(Debug)]
-pub struct Setup {
+pub struct ParentSetup {
     /// The configuration in force.
     pub loaded: Loaded,
     /// Why it is not the one in the file, where it is not.
@@ -56,13 +56,13 @@ pub struct Setup {
 }
 
 struct Parent {
-    setup: Setup,
+    setup: ParentSetup,
     children: Children,
     poll: Poll,
     link: Option<Packets>,
     was_ready: bool,
-    act: Runner,
-    answers: Receiver<Answer>,
+    act: ActRunner,
+    answers: Receiver<ActReply>,
     waker: Waker,
     /// A thread reads the configuration.
     reloading: bool,
@@ -81,9 +81,9 @@ type Reloaded = Box<(Origin, Result<Loaded, String>)>;
 ///
 /// # Errors
 /// When it cannot begin: a directory, another instance, a signal or a descriptor.
-pub fn run(setup: Setup) -> anyhow::Result<ExitCode> {
+pub fn run(setup: ParentSetup) -> anyhow::Result<ExitCode> {
     // Before any thread, so that every thread has the mask and signals arrive at the descriptor only.
-    let signals = Signals::block()?;
+    let signals = SignalReader::block()?;
     sys::log::start(&setup.loaded.config.log_level)?;
     let service = Service::take(setup.loaded.config.health.mode)?;
     let daemon_ids = sys::users::daemon();
@@ -105,7 +105,7 @@ pub fn run(setup: Setup) -> anyhow::Result<ExitCode> {
     let mode = setup.loaded.config.health.mode.word();
     tracing::info!("nodewarden {}, mode {mode}", env!("CARGO_PKG_VERSION"));
     let waker = Waker::new()?;
-    let (act, answers) = Runner::new(
+    let (act, answers) = ActRunner::new(
         setup.loaded.config.slurm.clone(),
         setup.forged_boot_time,
         !setup.env.is_live(),
@@ -137,7 +137,7 @@ pub fn run(setup: Setup) -> anyhow::Result<ExitCode> {
 }
 
 impl Parent {
-    fn run(&mut self, signals: &Signals) -> anyhow::Result<ExitCode> {
+    fn run(&mut self, signals: &SignalReader) -> anyhow::Result<ExitCode> {
         loop {
             if let Some(code) = self.tend()? {
                 return Ok(code);
@@ -246,7 +246,7 @@ impl Parent {
         }
     }
 
-    fn signals(&mut self, signals: &Signals) -> io::Result<()> {
+    fn signals(&mut self, signals: &SignalReader) -> io::Result<()> {
         while let Some(signal) = signals.next()? {
             match signal {
                 // What has ended is found by looking.
@@ -369,10 +369,10 @@ impl Parent {
         }
     }
 
-    fn answer(&mut self, answer: Answer) {
+    fn answer(&mut self, answer: ActReply) {
         let packet = match answer {
-            Answer::Looked(looked) => ToDaemon::Looked(looked),
-            Answer::Acted(id, outcome) => ToDaemon::Acted(id, outcome),
+            ActReply::Looked(looked) => ToDaemon::Looked(looked),
+            ActReply::Acted(id, outcome) => ToDaemon::Acted(id, outcome),
         };
         if let Some(link) = &self.link {
             send(link, &packet, None);

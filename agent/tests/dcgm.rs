@@ -27,6 +27,7 @@ use nodewarden::config::Config;
 use nodewarden::own::OwnFacts;
 use nodewarden::own::Page;
 use testkit::nvml::FakeNvml;
+use testkit::wait::{PATIENCE, until_true};
 
 /// The metrics that dcgm-exporter shows without being told to, less what no driver's library tells: the licence of a
 /// virtual GPU.
@@ -79,15 +80,17 @@ fn devices(case: &Path, at: Duration) -> Vec<DeviceState> {
             });
         };
         runner.read(&mut take);
-        while runner.busy().next().is_some() {
-            std::thread::sleep(Duration::from_millis(1));
+        until_true("nothing is late", PATIENCE, || {
             runner.take_late(&mut take);
-        }
+            runner.busy().next().is_none()
+        })
+        .unwrap();
         devices.sort_by(|a, b| a.subject.cmp(&b.subject));
         devices
     };
     read();
     driver.step(1).unwrap();
+    // Profiling needs two samples that are at least 1 s apart.
     std::thread::sleep(Duration::from_millis(1100));
     read()
 }

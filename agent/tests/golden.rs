@@ -26,6 +26,7 @@ use model::snapshot::{DeviceState, Prepared, Presence, Snapshot};
 use nodewarden::config::Config;
 use testkit::play::Driver;
 use testkit::tree;
+use testkit::wait::{PATIENCE, until_true};
 
 /// An arbitrary time, long after boot.
 const START: Duration = Duration::from_secs(100_000);
@@ -72,10 +73,11 @@ fn snapshot(env: &Env, driver: Option<&Driver>, at: Duration) -> Snapshot {
         };
         runner.read(&mut take);
         // However slow the machine is: nothing of a fixture is late.
-        while runner.busy().next().is_some() {
-            std::thread::sleep(Duration::from_millis(1));
+        until_true("nothing is late", PATIENCE, || {
             runner.take_late(&mut take);
-        }
+            runner.busy().next().is_none()
+        })
+        .unwrap();
     }
     snapshot
 }

@@ -14,7 +14,7 @@ use crate::{exec, proc, wait};
 
 /// One system call. One that was under way when strace came or left counts too.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
+pub struct TracedCall {
     /// The task that made it.
     pub tid: u32,
     /// Its name, such as `epoll_wait`.
@@ -87,7 +87,7 @@ impl Strace {
     }
 
     /// The calls so far.
-    pub fn so_far(&self) -> Result<Vec<Call>> {
+    pub fn so_far(&self) -> Result<Vec<TracedCall>> {
         let bytes = std::fs::read(&self.file)?;
         Ok(String::from_utf8_lossy(&bytes)
             .lines()
@@ -96,7 +96,11 @@ impl Strace {
     }
 
     /// Waits until the calls so far satisfy `done`, detaches, and gives them all.
-    pub fn finish_when(self, timeout: Duration, done: impl Fn(&[Call]) -> bool) -> Result<Vec<Call>> {
+    pub fn finish_when(
+        self,
+        timeout: Duration,
+        done: impl Fn(&[TracedCall]) -> bool,
+    ) -> Result<Vec<TracedCall>> {
         wait::until("calls in strace", timeout, || {
             Ok(done(&self.so_far()?).then_some(()))
         })?;
@@ -104,7 +108,7 @@ impl Strace {
     }
 
     /// Detaches and gives every call.
-    pub fn finish(self) -> Result<Vec<Call>> {
+    pub fn finish(self) -> Result<Vec<TracedCall>> {
         self.daemon.signal(Signal::SIGINT)?;
         self.daemon.wait(wait::PATIENCE)?;
         self.so_far()
@@ -112,7 +116,7 @@ impl Strace {
 }
 
 /// Names by task.
-pub fn names(calls: &[Call]) -> BTreeMap<u32, BTreeSet<String>> {
+pub fn names(calls: &[TracedCall]) -> BTreeMap<u32, BTreeSet<String>> {
     let mut names: BTreeMap<u32, BTreeSet<String>> = BTreeMap::new();
     for call in calls {
         names.entry(call.tid).or_default().insert(call.name.clone());
@@ -121,7 +125,7 @@ pub fn names(calls: &[Call]) -> BTreeMap<u32, BTreeSet<String>> {
 }
 
 /// `[tid] time name(...`, or `[tid] time <... name resumed>...`; lines about signals and exits are none.
-fn parse(line: &str, pid: u32) -> Option<Call> {
+fn parse(line: &str, pid: u32) -> Option<TracedCall> {
     let (first, rest) = line.split_once(' ')?;
     let (tid, rest) = match first.parse() {
         Ok(tid) => (tid, rest.trim_start().split_once(' ')?.1),
@@ -133,7 +137,7 @@ fn parse(line: &str, pid: u32) -> Option<Call> {
         None => text.split_once('(')?.0,
     };
     let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    is_name.then(|| Call {
+    is_name.then(|| TracedCall {
         tid,
         name: name.to_owned(),
         text: text.to_owned(),
@@ -181,7 +185,7 @@ mod tests {
             .find(|tid| *tid != pid)
             .unwrap();
         let strace = Strace::attach(pid).unwrap();
-        let both = |calls: &[Call]| {
+        let both = |calls: &[TracedCall]| {
             let names = names(calls);
             names.get(&pid).is_some_and(|n| n.contains("getpgid"))
                 && names.get(&other).is_some_and(|n| n.contains("getppid"))

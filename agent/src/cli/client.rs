@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::dirs;
-use super::screen::ColourArgs;
 use crate::http::control::{Reply, Request, SOCKET};
+use crate::screen::ColourArgs;
 
 /// The most that a reply may hold, in bytes.
 const MAX_REPLY: u64 = 64 << 20;
@@ -19,13 +19,13 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The daemon did not answer.
 #[derive(Debug, thiserror::Error)]
 #[error("the daemon does not answer on {path}: {reason}")]
-pub(super) struct Down {
+pub(super) struct Unreachable {
     path: String,
     reason: String,
 }
 
 /// Sends one request and waits for its reply.
-pub(super) fn ask(run_dir: &Path, request: &Request) -> Result<Reply, Down> {
+pub(super) fn ask(run_dir: &Path, request: &Request) -> Result<Reply, Unreachable> {
     ask_within(run_dir, request, PATIENCE)
 }
 
@@ -37,7 +37,7 @@ pub(super) fn answer<T>(
 ) -> anyhow::Result<T> {
     match ask(run_dir, request)? {
         Reply::Refused(text) => anyhow::bail!(text),
-        reply => take(reply).ok_or_else(|| Down::odd(run_dir).into()),
+        reply => take(reply).ok_or_else(|| Unreachable::odd(run_dir).into()),
     }
 }
 
@@ -66,7 +66,11 @@ impl ShowArgs {
 }
 
 /// The same, with a limit for each wait on the socket.
-pub(super) fn ask_within(run_dir: &Path, request: &Request, patience: Duration) -> Result<Reply, Down> {
+pub(super) fn ask_within(
+    run_dir: &Path,
+    request: &Request,
+    patience: Duration,
+) -> Result<Reply, Unreachable> {
     Connection::open(run_dir, patience)?.ask(request)
 }
 
@@ -79,7 +83,7 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Connects, with a limit for each wait on the socket.
-    pub(super) fn open(run_dir: &Path, patience: Duration) -> Result<Self, Down> {
+    pub(super) fn open(run_dir: &Path, patience: Duration) -> Result<Self, Unreachable> {
         let path = run_dir.join(SOCKET);
         let connect = || {
             let stream = UnixStream::connect(&path)?;
@@ -94,7 +98,7 @@ impl Connection {
                 patience,
                 stream: BufReader::new(stream),
             }),
-            Err(e) => Err(Down {
+            Err(e) => Err(Unreachable {
                 path,
                 reason: reason(&e, patience),
             }),
@@ -107,8 +111,8 @@ impl Connection {
     }
 
     /// Sends one request and waits for its reply.
-    pub(super) fn ask(&mut self, request: &Request) -> Result<Reply, Down> {
-        exchange(&mut self.stream, request).map_err(|e| Down {
+    pub(super) fn ask(&mut self, request: &Request) -> Result<Reply, Unreachable> {
+        exchange(&mut self.stream, request).map_err(|e| Unreachable {
             path: self.path.clone(),
             reason: reason(&e, self.patience),
         })
@@ -160,7 +164,7 @@ impl AsFd for Connection {
     }
 }
 
-impl Down {
+impl Unreachable {
     /// A reply of a kind that was not asked for: another version of the daemon.
     pub(super) fn odd(run_dir: &Path) -> Self {
         Self {

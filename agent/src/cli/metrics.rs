@@ -92,7 +92,7 @@ pub(super) fn metrics(args: &MetricsArgs) -> anyhow::Result<ExitCode> {
         _ => Format::Text,
     };
     let mut out = Vec::new();
-    Encoder::default().page(page, &own::Reading(&snapshot), &selection, format, &mut out);
+    Encoder::default().page(page, &own::SnapshotPage(&snapshot), &selection, format, &mut out);
     screen::print(&String::from_utf8_lossy(&out), ExitCode::SUCCESS)
 }
 

@@ -12,7 +12,6 @@ mod order;
 mod release;
 pub mod run;
 pub mod run_args;
-pub(crate) mod screen;
 mod shell;
 mod status;
 mod why;
@@ -22,6 +21,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::screen;
 use run_args::RunArgs;
 pub use shell::visible;
 
@@ -75,14 +75,14 @@ enum Command {
     #[command(hide = true)]
     Man(shell::ManArgs),
     #[command(hide = true)]
-    Worker(Passed),
+    Worker(PassedArgs),
     #[command(hide = true)]
-    Daemon(Passed),
+    Daemon(PassedArgs),
 }
 
 /// Arguments that the process's own main reads.
 #[derive(Debug, clap::Args)]
-struct Passed {
+struct PassedArgs {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     args: Vec<String>,
 }
@@ -126,7 +126,7 @@ fn refused(args: &[OsString], code: i32, told: bool) -> u8 {
 
 /// A daemon that does not answer is told apart from one that says no.
 fn code(error: &anyhow::Error) -> ExitCode {
-    match error.downcast_ref::<client::Down>() {
+    match error.downcast_ref::<client::Unreachable>() {
         Some(_) => ExitCode::from(2),
         None => ExitCode::FAILURE,
     }

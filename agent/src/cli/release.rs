@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use collectors::{COLLECTORS, Domain};
 
-use super::client::{Connection, Down};
+use super::client::{Connection, Unreachable};
 use super::{dirs, screen};
 use crate::config::duration;
 use crate::http::control::release::{LEAVE, MOST_SECONDS, releasable};
-use crate::http::control::{Reply, Request, Status};
+use crate::http::control::{NodeStatus, Reply, Request};
 use sys::{foreground, holders, poll};
 
 /// How long the driver may take to be opened again before we say that it is not.
@@ -170,13 +170,13 @@ impl<'a> Driver<'a> {
         })? {
             Reply::Done(text) => screen::complain(&text),
             Reply::Refused(text) => anyhow::bail!(text),
-            _ => return Err(Down::odd(dir).into()),
+            _ => return Err(Unreachable::odd(dir).into()),
         }
         Ok(driver)
     }
 
     /// What there is to show, and how often the worker was started.
-    fn status(&mut self) -> anyhow::Result<(Box<Status>, u64)> {
+    fn status(&mut self) -> anyhow::Result<(Box<NodeStatus>, u64)> {
         match self.daemon.ask(&Request::Status)? {
             Reply::Status(status) => {
                 let worker = status.workers.iter().find(|w| w.name == self.domain.name);
@@ -184,7 +184,7 @@ impl<'a> Driver<'a> {
                 Ok((status, starts))
             }
             Reply::Refused(text) => anyhow::bail!(text),
-            _ => Err(Down::odd(self.dir).into()),
+            _ => Err(Unreachable::odd(self.dir).into()),
         }
     }
 
@@ -212,7 +212,7 @@ impl<'a> Driver<'a> {
         match self.daemon.ask(&Request::Resume) {
             Ok(Reply::Done(_)) => {}
             Ok(Reply::Refused(text)) => anyhow::bail!(text),
-            Ok(_) => return Err(Down::odd(self.dir).into()),
+            Ok(_) => return Err(Unreachable::odd(self.dir).into()),
             // The connection ended with it.
             Err(_) => anyhow::bail!("the release had ended before the command did"),
         }
@@ -237,7 +237,7 @@ impl<'a> Driver<'a> {
 }
 
 /// What is found now, and whether all of it is well; `None`: a collector has not said it yet.
-fn found(status: &Status, domain: &Domain) -> Option<(String, bool)> {
+fn found(status: &NodeStatus, domain: &Domain) -> Option<(String, bool)> {
     let (mut parts, mut well) = (Vec::new(), true);
     for spec in COLLECTORS.iter().filter(|s| s.domain.name == domain.name) {
         let view = status.collectors.iter().find(|c| c.name == spec.name)?;

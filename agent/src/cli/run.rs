@@ -7,9 +7,9 @@ use anyhow::{Context, bail};
 use collectors::Env;
 
 use super::run_args::RunArgs;
-use super::screen::complain;
 use crate::config::Origin;
-use crate::parent::{self, Setup};
+use crate::parent::{self, ParentSetup};
+use crate::screen::complain;
 use sys::privileges::is_root;
 
 /// Runs until stopped.
@@ -36,7 +36,7 @@ pub fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
             "not root: workers run as this user, reads that need more say so, and Slurm takes no orders",
         );
     }
-    parent::run(Setup {
+    parent::run(ParentSetup {
         loaded,
         config_error,
         source,

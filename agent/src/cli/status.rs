@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use super::client;
 use super::{dirs, screen};
-use crate::http::control::{Reply, Request, Status};
+use crate::http::control::{NodeStatus, Reply, Request};
 use screen::{ColourArgs, Screen};
 
 /// The arguments of `nodewarden status`.
@@ -53,7 +53,7 @@ pub(super) fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// What a reply holds.
-pub(super) fn of(reply: Reply) -> Option<Box<Status>> {
+pub(super) fn of(reply: Reply) -> Option<Box<NodeStatus>> {
     match reply {
         Reply::Status(status) => Some(status),
         _ => None,
@@ -61,8 +61,8 @@ pub(super) fn of(reply: Reply) -> Option<Box<Status>> {
 }
 
 /// Now, by the two clocks of a reply.
-fn now() -> show::Now {
-    show::Now {
+fn now() -> show::ReplyTime {
+    show::ReplyTime {
         boottime_ms: u64::try_from(boot::boottime().as_millis()).unwrap_or(u64::MAX),
         wall: Timestamp::now().as_second(),
     }

@@ -1,6 +1,10 @@
+use std::os::unix::net::UnixStream;
+
 use clap::CommandFactory;
+use testkit::wait::{PATIENCE, until_true};
 
 use super::*;
+use crate::http::control::SOCKET;
 use crate::http::fake::Fake;
 use crate::http::{bind_control, spawn};
 
@@ -98,7 +102,12 @@ fn exit_codes_tell_done_refused_and_down_apart() {
     for (line, expected) in lines {
         assert_eq!(exit(line, dir.path()), expected, "{line:?}");
     }
-    server.stop();
+    drop(server);
+    let socket = dir.path().join(SOCKET);
+    until_true("the server has ended", PATIENCE, || {
+        UnixStream::connect(&socket).is_err()
+    })
+    .unwrap();
     for (line, _) in lines {
         assert_eq!(exit(line, dir.path()), down, "{line:?}");
     }

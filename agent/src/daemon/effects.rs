@@ -14,7 +14,7 @@ pub const STORE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What the loop is to do next.
 #[derive(Debug)]
-pub enum Step {
+pub enum EffectStep {
     /// Hand this to the store thread.
     Store(Record),
     /// Remember that events up to here are stored.
@@ -63,7 +63,7 @@ impl Effects {
     }
 
     /// The next thing to do, if it may be done now. `Err(number)`: a record failed without being tried.
-    pub fn next(&mut self, now: Duration) -> Option<Result<Step, u64>> {
+    pub fn next(&mut self, now: Duration) -> Option<Result<EffectStep, u64>> {
         if self.storing.is_some() {
             return None;
         }
@@ -71,13 +71,13 @@ impl Effects {
             Effect::Store(record) if self.hung.is_some() => return Some(Err(record.number)),
             Effect::Store(record) => {
                 self.storing = Some((record.number, now + STORE_PATIENCE));
-                Step::Store(record)
+                EffectStep::Store(record)
             }
-            Effect::Acknowledge(collector, cursor) => Step::Acknowledge(collector, cursor),
-            Effect::Look(Query::Node) => Step::Look,
-            Effect::Act(id, action) => Step::Act(id, action),
-            Effect::Publish(verdict) => Step::Publish(verdict),
-            Effect::Answer(answer) => Step::Answer(answer),
+            Effect::Acknowledge(collector, cursor) => EffectStep::Acknowledge(collector, cursor),
+            Effect::Look(Query::Node) => EffectStep::Look,
+            Effect::Act(id, action) => EffectStep::Act(id, action),
+            Effect::Publish(verdict) => EffectStep::Publish(verdict),
+            Effect::Answer(answer) => EffectStep::Answer(answer),
         }))
     }
 
@@ -127,14 +127,14 @@ mod tests {
     }
 
     fn acts(effects: &mut Effects, now: Duration) -> bool {
-        matches!(effects.next(now), Some(Ok(Step::Look)))
+        matches!(effects.next(now), Some(Ok(EffectStep::Look)))
     }
 
     #[test]
     fn an_act_waits_for_the_store_before_it() {
         let mut effects = Effects::default();
         effects.push(vec![store(1), Effect::Look(Query::Node)]);
-        assert!(matches!(effects.next(SECOND), Some(Ok(Step::Store(_)))));
+        assert!(matches!(effects.next(SECOND), Some(Ok(EffectStep::Store(_)))));
         assert!(effects.next(SECOND).is_none());
         assert!(effects.stored(1));
         assert!(acts(&mut effects, SECOND));
@@ -149,7 +149,7 @@ mod tests {
         };
         let mut effects = Effects::default();
         effects.push(vec![store(1)]);
-        assert!(matches!(effects.next(SECOND), Some(Ok(Step::Store(r))) if r.number == 1));
+        assert!(matches!(effects.next(SECOND), Some(Ok(EffectStep::Store(r))) if r.number == 1));
         // While the first is written: two that only count, one with an act, two more.
         effects.push(vec![ack(1), store(2), ack(2), Effect::Look(Query::Node)]);
         let incident = model::scheduler::IncidentId("aaaaaaaa".to_owned());
@@ -161,12 +161,12 @@ mod tests {
         assert!(effects.stored(1));
         while let Some(Ok(step)) = effects.next(SECOND) {
             done.push(match step {
-                Step::Store(record) => {
+                EffectStep::Store(record) => {
                     assert!(effects.stored(record.number));
                     format!("store {}", record.number)
                 }
-                Step::Acknowledge(_, cursor) => format!("ack {}", cursor.seq),
-                Step::Act(..) => "act".to_owned(),
+                EffectStep::Acknowledge(_, cursor) => format!("ack {}", cursor.seq),
+                EffectStep::Act(..) => "act".to_owned(),
                 _ => "other".to_owned(),
             });
         }
@@ -187,6 +187,6 @@ mod tests {
         // The disk comes back: the late answer is no news, and records are tried again.
         assert!(!effects.stored(1));
         effects.push(vec![store(3)]);
-        assert!(matches!(effects.next(SECOND * 5), Some(Ok(Step::Store(_)))));
+        assert!(matches!(effects.next(SECOND * 5), Some(Ok(EffectStep::Store(_)))));
     }
 }

@@ -12,8 +12,8 @@ use collectors::sys::boot;
 use collectors::{BootId, Cursor, DOMAINS, EventBody};
 use tokio::sync::oneshot;
 
-use super::effects::{Effects, Step};
-use super::fleet::{Fleet, Told};
+use super::effects::{EffectStep, Effects};
+use super::fleet::{Fleet, FleetEvent};
 use super::jobs::{self, Keeper};
 use super::journal::Journal;
 use super::mailbox::{Mailbox, Message};
@@ -109,7 +109,7 @@ pub struct Daemon {
 }
 
 /// What [`Daemon::new`] is made of.
-pub struct Parts {
+pub struct DaemonParts {
     /// The socket to the parent.
     pub parent: Packets,
     /// What other threads have left.
@@ -166,7 +166,7 @@ fn wall_clock() -> Duration {
 impl Daemon {
     /// # Errors
     /// When the descriptors cannot be watched.
-    pub fn new(parts: Parts) -> io::Result<Self> {
+    pub fn new(parts: DaemonParts) -> io::Result<Self> {
         let poll = Poll::new()?;
         poll.add(&parts.parent, PARENT)?;
         poll.add(&parts.waker, MAILBOX)?;
@@ -312,11 +312,11 @@ impl Daemon {
         }
     }
 
-    fn carry_out(&mut self, step: Step) {
+    fn carry_out(&mut self, step: EffectStep) {
         match step {
             // The thread lives as long as the process.
-            Step::Store(record) => sys::ignore(self.store.send(record)),
-            Step::Publish(verdict) => {
+            EffectStep::Store(record) => sys::ignore(self.store.send(record)),
+            EffectStep::Publish(verdict) => {
                 self.journal.verdict(&verdict);
                 // What `check` compares is the running kernel's boot, whatever the engine was told.
                 let verdict = Verdict {
@@ -328,15 +328,15 @@ impl Daemon {
                     Err(e) => tracing::error!(error = %e, "verdict not written"),
                 }
             }
-            Step::Acknowledge(collector, cursor) => {
+            EffectStep::Acknowledge(collector, cursor) => {
                 self.cursors.insert(collector, cursor);
             }
-            Step::Look => self.tell_parent(&ToParent::Look),
-            Step::Act(id, action) => {
+            EffectStep::Look => self.tell_parent(&ToParent::Look),
+            EffectStep::Act(id, action) => {
                 self.journal.act(&action);
                 self.tell_parent(&ToParent::Act(id, action));
             }
-            Step::Answer(answer) => {
+            EffectStep::Answer(answer) => {
                 if let Some(reply) = self.orders.pop_front() {
                     // The person may have gone.
                     sys::ignore(reply.send(answer));
@@ -453,31 +453,31 @@ impl Daemon {
         }
     }
 
-    fn told(&mut self, domain: u16, told: Vec<Told>) {
+    fn told(&mut self, domain: u16, told: Vec<FleetEvent>) {
         for told in told {
             match told {
-                Told::Done(collector) => {
+                FleetEvent::Done(collector) => {
                     for waiter in &mut self.waiters {
                         waiter.waiting.retain(|c| *c != collector);
                     }
                 }
-                Told::Notes(collector, notes) => self.step(Input::Notes(collector, &notes)),
-                Told::Event(collector, event) => match &event.body {
+                FleetEvent::Notes(collector, notes) => self.step(Input::Notes(collector, &notes)),
+                FleetEvent::Event(collector, event) => match &event.body {
                     // No fault, and so many that no record is written for them.
                     EventBody::Job(job) => self.job(job),
                     _ => self.step(Input::EventOf(collector, &event)),
                 },
-                Told::Write(wanted) => {
+                FleetEvent::Write(wanted) => {
                     if let Some(fd) = self.fleet.fd(domain) {
                         sys::ignore(self.poll.want_write(fd, u64::from(domain), wanted));
                     }
                 }
-                Told::Opened => {
+                FleetEvent::Opened => {
                     self.changed = true;
                     // What is there again, after a release say, is not to wait for the next tick.
                     self.next_tick = self.next_tick.min(boot::boottime() + FIRST_TICK);
                 }
-                Told::Gone => self.release_waiters(domain),
+                FleetEvent::Gone => self.release_waiters(domain),
             }
         }
     }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use collectors::{COLLECTORS, Cadence, Cursor, DOMAINS, Env, Event, Subject};
 
-use crate::link::Down;
-use crate::worker::monitor::{CLOSING, Late, SOURCE, WATCHER};
+use crate::link::WorkerDown;
+use crate::worker::monitor::{CLOSING, LateThread, SOURCE, WATCHER};
 use crate::worker::proto::{Begin, Decoder, Failure, FromWorker, Garbage, ToWorker, encode, from_wire};
 use model::filter::Filter;
 use model::snapshot::{self, CollectorState, DeviceState, Lease, Prepared, Presence, Snapshot};
@@ -23,7 +23,7 @@ const MAX_NOTES: usize = 64 * 1024;
 
 /// What a worker has told that somebody must act on.
 #[derive(Debug)]
-pub enum Told {
+pub enum FleetEvent {
     /// A collector has answered a request.
     Done(u16),
     /// Something happened, of which the watcher of this collector tells.
@@ -38,7 +38,7 @@ pub enum Told {
     Gone,
 }
 
-struct Link {
+struct WorkerConnection {
     stream: UnixStream,
     decoder: Decoder,
     unsent: Vec<u8>,
@@ -53,7 +53,7 @@ struct Link {
 pub struct Fleet {
     env: Env,
     settings: BTreeMap<String, String>,
-    links: Vec<Option<Link>>,
+    links: Vec<Option<WorkerConnection>>,
     state: Snapshot,
     /// The numbers of each collector's devices, in the order of the snapshot's.
     devices: Vec<Vec<u32>>,
@@ -93,10 +93,10 @@ impl Fleet {
         socket: OwnedFd,
         cursors: &BTreeMap<String, Cursor>,
         notes: &BTreeMap<String, String>,
-    ) -> io::Result<Vec<Told>> {
+    ) -> io::Result<Vec<FleetEvent>> {
         let stream = UnixStream::from(socket);
         stream.set_nonblocking(true)?;
-        let link = Link {
+        let link = WorkerConnection {
             stream,
             decoder: Decoder::default(),
             unsent: Vec::new(),
@@ -133,7 +133,7 @@ impl Fleet {
     }
 
     /// The parent says that no worker runs for this domain.
-    pub fn down(&mut self, domain: u16, why: Down, stuck_slots: u8) {
+    pub fn down(&mut self, domain: u16, why: WorkerDown, stuck_slots: u8) {
         self.forget(domain);
         if let Some(worker) = self.state.workers.get_mut(usize::from(domain)) {
             worker.down = Some(why.word());
@@ -187,7 +187,7 @@ impl Fleet {
         now: Duration,
         filter: &Filter,
         young: Duration,
-    ) -> (Vec<u16>, Vec<(u16, Vec<Told>)>) {
+    ) -> (Vec<u16>, Vec<(u16, Vec<FleetEvent>)>) {
         let (mut waiting, mut told) = (Vec::new(), Vec::new());
         for domain in 0..self.links.len() {
             let Ok(domain) = u16::try_from(domain) else {
@@ -245,7 +245,7 @@ impl Fleet {
     }
 
     /// Reads what a worker has sent.
-    pub fn readable(&mut self, domain: u16) -> Vec<Told> {
+    pub fn readable(&mut self, domain: u16) -> Vec<FleetEvent> {
         let mut told = Vec::new();
         let mut bytes = [0; 16 * 1024];
         // A read that leaves room has taken all; what comes later is told by epoll.
@@ -257,7 +257,7 @@ impl Fleet {
             match link.stream.read(&mut bytes) {
                 Ok(0) => {
                     self.forget(domain);
-                    told.push(Told::Gone);
+                    told.push(FleetEvent::Gone);
                     return told;
                 }
                 Ok(n) => {
@@ -268,7 +268,7 @@ impl Fleet {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return told,
                 Err(_) => {
                     self.forget(domain);
-                    told.push(Told::Gone);
+                    told.push(FleetEvent::Gone);
                     return told;
                 }
             }
@@ -276,14 +276,14 @@ impl Fleet {
                 let name = DOMAINS.get(usize::from(domain)).map_or("", |d| d.name);
                 tracing::error!(worker = name, %garbage, "worker sent what no worker sends; its socket is closed");
                 self.forget(domain);
-                told.push(Told::Gone);
+                told.push(FleetEvent::Gone);
                 return told;
             }
         }
         told
     }
 
-    fn frames(&mut self, domain: u16, told: &mut Vec<Told>) -> Result<(), Garbage> {
+    fn frames(&mut self, domain: u16, told: &mut Vec<FleetEvent>) -> Result<(), Garbage> {
         loop {
             let Some(Some(link)) = self.links.get_mut(usize::from(domain)) else {
                 return Ok(());
@@ -297,14 +297,14 @@ impl Fleet {
                 (_, false) | (FromWorker::Hello { .. }, true) => return Err(Garbage("no hello first")),
                 (FromWorker::Done(collector), true) => {
                     link.asked.remove(&collector);
-                    told.push(Told::Done(collector));
+                    told.push(FleetEvent::Done(collector));
                 }
                 (FromWorker::Event(collector, event), true) => {
                     let spec = self.owned(domain, collector)?.spec;
                     if !spec.events {
                         return Err(Garbage("event of a collector that has none"));
                     }
-                    told.push(Told::Event(spec.name, Box::new(event)));
+                    told.push(FleetEvent::Event(spec.name, Box::new(event)));
                 }
                 (FromWorker::Notes(collector, notes), true) => {
                     let spec = self.owned(domain, collector)?.spec;
@@ -318,12 +318,12 @@ impl Fleet {
                             "notes too long, not kept"
                         );
                     } else {
-                        told.push(Told::Notes(spec.name, notes));
+                        told.push(FleetEvent::Notes(spec.name, notes));
                     }
                 }
                 (frame, true) => {
                     if matches!(frame, FromWorker::Opened(..)) {
-                        told.push(Told::Opened);
+                        told.push(FleetEvent::Opened);
                     }
                     self.note(domain, frame)?;
                 }
@@ -478,7 +478,7 @@ impl Fleet {
 
     /// Takes over all that has not come back of a collector. A device that is still late says so in its next list, or
     /// answers.
-    fn late(&mut self, domain: u16, collector: u16, late: Vec<Late>) -> Result<(), Garbage> {
+    fn late(&mut self, domain: u16, collector: u16, late: Vec<LateThread>) -> Result<(), Garbage> {
         let state = self.owned(domain, collector)?;
         state.late.clear();
         let is_blocked = |w: &Option<Result<(), (String, String)>>| matches!(w, Some(Err((reason, _))) if reason == "blocked");
@@ -512,7 +512,7 @@ impl Fleet {
         Ok(())
     }
 
-    fn send(&mut self, domain: u16, frame: &ToWorker) -> Vec<Told> {
+    fn send(&mut self, domain: u16, frame: &ToWorker) -> Vec<FleetEvent> {
         if let Some(Some(link)) = self.links.get_mut(usize::from(domain)) {
             link.unsent.extend_from_slice(&encode(frame));
         }
@@ -520,7 +520,7 @@ impl Fleet {
     }
 
     /// Sends what is waiting, as far as there is room.
-    pub fn writable(&mut self, domain: u16) -> Vec<Told> {
+    pub fn writable(&mut self, domain: u16) -> Vec<FleetEvent> {
         let Some(Some(link)) = self.links.get_mut(usize::from(domain)) else {
             return Vec::new();
         };
@@ -539,7 +539,7 @@ impl Fleet {
         if std::mem::replace(&mut link.blocked, blocked) == blocked {
             return Vec::new();
         }
-        vec![Told::Write(blocked)]
+        vec![FleetEvent::Write(blocked)]
     }
 }
 

@@ -4,7 +4,7 @@ mod keeper;
 mod kept;
 
 pub use keeper::Keeper;
-pub use kept::{kept, lines_path, recall, restore, start};
+pub use kept::{kept, recall, restore, start};
 
 #[cfg(test)]
 mod tests;

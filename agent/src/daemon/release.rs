@@ -10,7 +10,7 @@ use model::snapshot::Lease;
 
 /// One driver that is let go.
 #[derive(Debug)]
-struct Held {
+struct HeldDriver {
     number: u64,
     by: String,
     limit: Duration,
@@ -20,7 +20,7 @@ struct Held {
 
 /// All of them, by domain.
 #[derive(Debug, Default)]
-pub struct Releases(BTreeMap<u16, Held>);
+pub struct Releases(BTreeMap<u16, HeldDriver>);
 
 impl Releases {
     /// Begins one, under its number. `None`: refused, and told so.
@@ -42,7 +42,7 @@ impl Releases {
             by: by.clone(),
             until: None,
         };
-        let held = Held {
+        let held = HeldDriver {
             number,
             by,
             limit,

@@ -11,16 +11,16 @@ use std::thread;
 use collectors::Env;
 use collectors::sys::boot;
 
-use super::event_loop::{Daemon, Parts};
+use super::event_loop::{Daemon, DaemonParts};
 use super::fleet::Fleet;
 use super::jobs;
 use super::mailbox::{Mailbox, Message};
 use super::sockets;
 use super::store::{self, Publisher};
-use crate::cli::screen::{chain, complain};
-use crate::http::{self, Plan, Server};
+use crate::http::{self, ListenPlan, Server};
 use crate::link::{CANNOT_START, Init, ToDaemon};
 use crate::own::{OwnFacts, Page};
+use crate::screen::{chain, complain};
 use health::Now;
 use health::engine::Engine;
 use model::snapshot::Snapshot;
@@ -91,7 +91,7 @@ fn start(args: &[String]) -> anyhow::Result<()> {
     let boot = boot::boot_id(&Env::default())?;
     let mut book = jobs::restore(&init.run_dir, &boot);
     book.remember(jobs::recall(&init.state_dir));
-    Ok(Daemon::new(Parts {
+    Ok(Daemon::new(DaemonParts {
         parent,
         messages,
         mailbox,
@@ -116,7 +116,7 @@ fn start(args: &[String]) -> anyhow::Result<()> {
 /// The manager's sockets are served in any case; of `listen` what they do not serve already.
 fn serve(init: &Init, mut sockets: Vec<TcpListener>, mailbox: &Mailbox) -> anyhow::Result<Server> {
     let control = http::bind_control(&init.run_dir)?;
-    let mut plan = Plan::new(&init.loaded.config.listen).beside(&sockets);
+    let mut plan = ListenPlan::new(&init.loaded.config.listen).beside(&sockets);
     sockets.extend(plan.first(!init.restarted)?);
     let server = http::spawn(mailbox.clone(), sockets, Some(control))?;
     if plan.goes_on() {

@@ -47,14 +47,14 @@ pub fn start(state_dir: &Path, answer: impl Fn(Stored) + Send + 'static) -> io::
 
 /// The verdict that is to be published next; a newer one takes the place of one that still waits.
 #[derive(Debug, Default)]
-struct Slot {
+struct PendingVerdict {
     line: Mutex<Option<String>>,
     filled: Condvar,
 }
 
 /// Publishes verdicts, on a thread of its own: the run directory is memory, and does not wait for the state's disk.
 #[derive(Clone, Debug, Default)]
-pub struct Publisher(Arc<Slot>);
+pub struct Publisher(Arc<PendingVerdict>);
 
 impl Publisher {
     /// Starts the thread.

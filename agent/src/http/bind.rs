@@ -28,20 +28,6 @@ impl BindError {
     }
 }
 
-/// Listens on every address, or on none. Where port 0 left the choice to the kernel, the address is also written to
-/// standard output, for scripts that start the daemon.
-///
-/// # Errors
-/// The first address that could not be bound.
-pub fn bind(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>, BindError> {
-    let listeners: Result<Vec<TcpListener>, BindError> = addresses.iter().map(bind_one).collect();
-    let listeners = listeners?;
-    for (listener, asked) in listeners.iter().zip(addresses) {
-        announce(listener, *asked);
-    }
-    Ok(listeners)
-}
-
 /// Listens on one address.
 pub(super) fn bind_one(address: &SocketAddr) -> Result<TcpListener, BindError> {
     let failed = |source| BindError {
@@ -55,7 +41,8 @@ pub(super) fn bind_one(address: &SocketAddr) -> Result<TcpListener, BindError> {
     Ok(listener)
 }
 
-/// Says where a listener listens.
+/// Says where a listener listens. A port that the kernel chose is also written to standard output, for scripts that start
+/// the daemon.
 pub(super) fn announce(listener: &TcpListener, asked: SocketAddr) {
     let Ok(actual) = listener.local_addr() else { return };
     tracing::info!("listening on http://{actual}");
@@ -87,9 +74,9 @@ mod tests {
 
     #[test]
     fn the_error_names_the_address() {
-        let taken = bind(&["127.0.0.1:0".parse().unwrap()]).unwrap();
-        let address = taken[0].local_addr().unwrap();
-        let error = bind(&[address]).unwrap_err();
+        let taken = bind_one(&"127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = taken.local_addr().unwrap();
+        let error = bind_one(&address).unwrap_err();
         assert!(!error.is_not_there());
         let text = error.to_string();
         assert!(
@@ -102,7 +89,7 @@ mod tests {
     fn an_address_of_no_interface_is_not_there() {
         // TEST-NET-1 and a scope that no interface has.
         for address in ["192.0.2.1:0", "[fe80::1%4000000]:0"] {
-            assert!(bind(&[address.parse().unwrap()]).unwrap_err().is_not_there());
+            assert!(bind_one(&address.parse().unwrap()).unwrap_err().is_not_there());
         }
     }
 }

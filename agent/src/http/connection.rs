@@ -30,7 +30,7 @@ pub(super) const LONGEST: Duration = Duration::from_secs(60);
 
 /// What a connection is doing, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum ConnectionPhase {
     /// Nothing: between requests, or before the first.
     Idle(Instant),
     /// The first byte of a request has come, the last of its head has not.
@@ -41,7 +41,7 @@ pub(super) enum Phase {
     Answer(Instant, Instant),
 }
 
-impl Phase {
+impl ConnectionPhase {
     fn limit(self) -> Instant {
         match self {
             Self::Idle(since) => since + IDLE,
@@ -54,35 +54,35 @@ impl Phase {
 
 /// How a connection came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum ConnectionEnd {
     /// By itself.
     Done,
     /// It took too long over this.
-    Late(Phase),
+    Late(ConnectionPhase),
     /// Its place was needed.
     Evicted,
 }
 
-struct Shared {
-    phase: Cell<Phase>,
+struct WatchState {
+    phase: Cell<ConnectionPhase>,
     evicted: Cell<bool>,
     task: RefCell<Option<Waker>>,
 }
 
 /// The phase of one connection, shared by its stream, its service and the table of places.
 #[derive(Clone)]
-pub(super) struct Watch(Rc<Shared>);
+pub(super) struct Watch(Rc<WatchState>);
 
 impl Watch {
     pub(super) fn new() -> Self {
-        Self(Rc::new(Shared {
-            phase: Cell::new(Phase::Idle(Instant::now())),
+        Self(Rc::new(WatchState {
+            phase: Cell::new(ConnectionPhase::Idle(Instant::now())),
             evicted: Cell::new(false),
             task: RefCell::new(None),
         }))
     }
 
-    pub(super) fn phase(&self) -> Phase {
+    pub(super) fn phase(&self) -> ConnectionPhase {
         self.0.phase.get()
     }
 
@@ -101,65 +101,68 @@ impl Watch {
 
     /// A whole head has come.
     pub(super) fn busy(&self) {
-        self.0.phase.set(Phase::Busy(Instant::now()));
+        self.0.phase.set(ConnectionPhase::Busy(Instant::now()));
     }
 
     /// Its answer begins.
     pub(super) fn answered(&self) {
         let now = Instant::now();
-        self.0.phase.set(Phase::Answer(now, now));
+        self.0.phase.set(ConnectionPhase::Answer(now, now));
     }
 
     fn received(&self) {
-        if let Phase::Idle(_) = self.phase() {
-            self.0.phase.set(Phase::Head(Instant::now()));
+        if let ConnectionPhase::Idle(_) = self.phase() {
+            self.0.phase.set(ConnectionPhase::Head(Instant::now()));
         }
     }
 
     fn sent(&self) {
-        if let Phase::Answer(since, _) = self.phase() {
-            self.0.phase.set(Phase::Answer(since, Instant::now()));
+        if let ConnectionPhase::Answer(since, _) = self.phase() {
+            self.0.phase.set(ConnectionPhase::Answer(since, Instant::now()));
         }
     }
 
     /// hyper has nothing left to send.
     fn flushed(&self) {
-        if let Phase::Answer(since, moved) = self.phase()
+        if let ConnectionPhase::Answer(since, moved) = self.phase()
             && moved > since
         {
-            self.0.phase.set(Phase::Idle(Instant::now()));
+            self.0.phase.set(ConnectionPhase::Idle(Instant::now()));
         }
     }
 
     /// Runs `work` to its end, to the limit of the phase it is in, or until the place is needed.
-    pub(super) async fn guard(&self, work: impl Future<Output = ()>) -> End {
+    pub(super) async fn guard(&self, work: impl Future<Output = ()>) -> ConnectionEnd {
         let mut work = pin!(work);
         let mut sleep = pin!(sleep_until(self.phase().limit()));
         poll_fn(|cx| {
             if self.0.evicted.get() {
-                return Poll::Ready(End::Evicted);
+                return Poll::Ready(ConnectionEnd::Evicted);
             }
             self.0.task.replace(Some(cx.waker().clone()));
             if work.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(End::Done);
+                return Poll::Ready(ConnectionEnd::Done);
             }
             let limit = self.phase().limit();
             if sleep.deadline() != limit {
                 sleep.as_mut().reset(limit);
             }
-            sleep.as_mut().poll(cx).map(|()| End::Late(self.phase()))
+            sleep
+                .as_mut()
+                .poll(cx)
+                .map(|()| ConnectionEnd::Late(self.phase()))
         })
         .await
     }
 }
 
 /// A stream that tells its [`Watch`] what moves.
-pub(super) struct Watched<S> {
+pub(super) struct WatchedStream<S> {
     pub(super) stream: S,
     pub(super) watch: Watch,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -174,7 +177,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
         if let Poll::Ready(Ok(1..)) = polled {
@@ -204,38 +207,41 @@ mod tests {
     fn every_phase_ends() {
         let t = Instant::now();
         let later = |s| t + Duration::from_secs(s);
-        assert_eq!(Phase::Idle(t).limit(), t + IDLE);
-        assert_eq!(Phase::Head(t).limit(), t + HEAD);
-        assert_eq!(Phase::Busy(t).limit(), t + LONGEST + HEAD);
-        assert_eq!(Phase::Answer(t, later(5)).limit(), later(5) + STALL);
+        assert_eq!(ConnectionPhase::Idle(t).limit(), t + IDLE);
+        assert_eq!(ConnectionPhase::Head(t).limit(), t + HEAD);
+        assert_eq!(ConnectionPhase::Busy(t).limit(), t + LONGEST + HEAD);
+        assert_eq!(ConnectionPhase::Answer(t, later(5)).limit(), later(5) + STALL);
         // One byte now and then does not keep an answer going for ever.
-        assert_eq!(Phase::Answer(t, later(59)).limit(), t + ANSWER);
+        assert_eq!(ConnectionPhase::Answer(t, later(59)).limit(), t + ANSWER);
     }
 
     #[test]
     fn phases_follow_the_bytes() {
         let watch = Watch::new();
         watch.received();
-        let Phase::Head(first) = watch.phase() else {
+        let ConnectionPhase::Head(first) = watch.phase() else {
             panic!("{:?}", watch.phase())
         };
         watch.received();
         assert_eq!(
             watch.phase(),
-            Phase::Head(first),
+            ConnectionPhase::Head(first),
             "a drip does not prolong the head"
         );
         watch.busy();
         watch.received();
         watch.sent();
-        assert!(matches!(watch.phase(), Phase::Busy(_)));
+        assert!(matches!(watch.phase(), ConnectionPhase::Busy(_)));
         watch.answered();
         watch.flushed();
-        assert!(matches!(watch.phase(), Phase::Answer(..)), "nothing was sent yet");
-        while !matches!(watch.phase(), Phase::Answer(a, b) if b > a) {
+        assert!(
+            matches!(watch.phase(), ConnectionPhase::Answer(..)),
+            "nothing was sent yet"
+        );
+        while !matches!(watch.phase(), ConnectionPhase::Answer(a, b) if b > a) {
             watch.sent();
         }
         watch.flushed();
-        assert!(matches!(watch.phase(), Phase::Idle(_)));
+        assert!(matches!(watch.phase(), ConnectionPhase::Idle(_)));
     }
 }

@@ -2,14 +2,15 @@
 //! last answer: so the own side is closed first, and what still comes is read and thrown away, for a while.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 
-use super::places::{Slot, Slots};
 use sys::send;
 
 /// How many connections may linger. Beyond that they are closed at once, and some lose their answer.
@@ -31,24 +32,24 @@ pub(super) const TOO_SLOW: &[u8] =
 
 /// Where connections end.
 #[derive(Clone)]
-pub(super) struct Lingering(Slots);
+pub(super) struct Lingering(Arc<Semaphore>);
 
 impl Lingering {
     pub(super) fn new() -> Self {
-        Self(Slots::new(MAX_LINGERING))
+        Self(Arc::new(Semaphore::new(MAX_LINGERING)))
     }
 
     /// Says these last words and closes.
     pub(super) fn close(&self, stream: TcpStream, words: &'static [u8]) {
-        match self.0.take() {
-            Some(slot) => drop(spawn_local(linger(stream, words, slot))),
-            None if !words.is_empty() => sys::ignore(send::now(&stream, words)),
-            None => {}
+        match Arc::clone(&self.0).try_acquire_owned() {
+            Ok(permit) => drop(spawn_local(linger(stream, words, permit))),
+            Err(_) if !words.is_empty() => sys::ignore(send::now(&stream, words)),
+            Err(_) => {}
         }
     }
 }
 
-async fn linger(mut stream: TcpStream, words: &[u8], _slot: Slot) {
+async fn linger(mut stream: TcpStream, words: &[u8], _permit: OwnedSemaphorePermit) {
     let end = async {
         stream.write_all(words).await?;
         stream.shutdown().await?;

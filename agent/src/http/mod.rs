@@ -3,9 +3,9 @@
 
 mod bind;
 mod connection;
+mod connection_table;
 pub mod control;
 mod linger;
-mod places;
 mod plan;
 mod routes;
 mod server;
@@ -22,8 +22,8 @@ use health::Order;
 use model::filter::Filter;
 use model::jobs::End;
 
-pub use bind::{BindError, bind, bind_control};
-pub use plan::Plan;
+pub use bind::{BindError, bind_control};
+pub use plan::ListenPlan;
 pub use server::{Doors, Server, spawn};
 
 /// An order to let go of a driver.

@@ -16,7 +16,7 @@ const WAITS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
 
 /// The entries of `listen` and what has come of them.
 #[derive(Debug)]
-pub struct Plan {
+pub struct ListenPlan {
     entries: Vec<Listen>,
     list: fn() -> io::Result<Vec<Local>>,
     /// Addresses of sockets that somebody else has opened for us.
@@ -29,13 +29,13 @@ pub struct Plan {
 
 /// What one look has changed.
 #[derive(Debug, Default)]
-pub(super) struct Changes {
+pub(super) struct AddressChanges {
     pub(super) opened: Vec<TcpListener>,
     /// Addresses that no interface has any more.
     pub(super) closed: Vec<SocketAddr>,
 }
 
-impl Plan {
+impl ListenPlan {
     /// Nothing is bound yet.
     pub fn new(entries: &[Listen]) -> Self {
         Self {
@@ -84,8 +84,8 @@ impl Plan {
     }
 
     /// Binds what is there and not bound yet, and gives up what is there no longer.
-    fn look(&mut self, strict: bool) -> Result<Changes, BindError> {
-        let mut changes = Changes::default();
+    fn look(&mut self, strict: bool) -> Result<AddressChanges, BindError> {
+        let mut changes = AddressChanges::default();
         let mut missing = Vec::new();
         let fixed = |e: &Listen| matches!(e, Listen::Address(_));
         let local = if self.entries.iter().all(fixed) {
@@ -241,7 +241,7 @@ mod tests {
             Err(io::ErrorKind::OutOfMemory.into())
         }
         // Both entries stand for the same address.
-        let mut plan = Plan::new(&["ib0:0".parse().unwrap(), "127.0.0.0/8:0".parse().unwrap()]);
+        let mut plan = ListenPlan::new(&["ib0:0".parse().unwrap(), "127.0.0.0/8:0".parse().unwrap()]);
         plan.list = nothing;
         assert!(plan.first(true).unwrap().is_empty());
         assert_eq!(
@@ -269,9 +269,9 @@ mod tests {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = taken.local_addr().unwrap().to_string();
         let entries = [address.parse().unwrap(), "192.0.2.1:0".parse().unwrap()];
-        let error = Plan::new(&entries).first(true).unwrap_err();
+        let error = ListenPlan::new(&entries).first(true).unwrap_err();
         assert_eq!(error.address, address);
-        let mut plan = Plan::new(&entries);
+        let mut plan = ListenPlan::new(&entries);
         assert!(plan.first(false).unwrap().is_empty());
         assert!(plan.goes_on());
         drop(taken);
@@ -284,7 +284,7 @@ mod tests {
         let passed = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = passed.local_addr().unwrap();
         let entries = [address.to_string(), "127.0.0.1:0".to_owned()].map(|e| e.parse().unwrap());
-        let mut plan = Plan::new(&entries).beside(&[passed]);
+        let mut plan = ListenPlan::new(&entries).beside(&[passed]);
         let opened = plan.first(true).unwrap();
         assert_eq!(opened.len(), 1);
         assert_ne!(opened[0].local_addr().unwrap(), address);
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn plain_addresses_that_are_bound_need_no_thread() {
-        let mut plan = Plan::new(&["127.0.0.1:0".parse().unwrap()]);
+        let mut plan = ListenPlan::new(&["127.0.0.1:0".parse().unwrap()]);
         assert_eq!(plan.first(true).unwrap().len(), 1);
         assert!(!plan.goes_on());
     }

@@ -13,7 +13,7 @@ use hyper::header::{
 use hyper::{Method, Request, Response, StatusCode, Version};
 
 use super::Core;
-use super::status::{self, Report};
+use super::status::{self, StatusReport};
 use model::snapshot::{Presence, Snapshot};
 
 /// The pages there are.
@@ -57,10 +57,10 @@ impl<C: Core> Routes<C> {
 }
 
 impl<C: Core> Routes<C> {
-    fn report(&self) -> Report {
+    fn report(&self) -> StatusReport {
         let host = nix::unistd::gethostname().ok().and_then(|h| h.into_string().ok());
         let wall = jiff::Timestamp::now().as_second();
-        Report::of(&self.core.page(), self.core.now(), wall, host.unwrap_or_default())
+        StatusReport::of(&self.core.page(), self.core.now(), wall, host.unwrap_or_default())
     }
 
     fn status_page(&self) -> Response<Full<Bytes>> {

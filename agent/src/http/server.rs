@@ -7,7 +7,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::rc::Rc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
@@ -17,9 +17,9 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, LocalSet, spawn_local, yield_now};
 
-use super::connection::{End, Phase, Watch, Watched};
+use super::connection::{ConnectionEnd, ConnectionPhase, Watch, WatchedStream};
+use super::connection_table::{Client, ConnectionSlot, ConnectionTable};
 use super::linger::{FULL, Lingering, TOO_SLOW};
-use super::places::{Client, Place, Places};
 use super::routes::Routes;
 use super::{Core, control};
 
@@ -30,28 +30,27 @@ const MAX_HEAD: usize = 16 * 1024;
 const MAX_HEADERS: usize = 100;
 
 /// What all connections share.
-struct Shared<C> {
+struct ServerContext<C> {
     routes: Rc<Routes<C>>,
-    places: Places,
+    table: ConnectionTable,
     lingering: Lingering,
 }
 
-impl<C> Clone for Shared<C> {
+impl<C> Clone for ServerContext<C> {
     fn clone(&self) -> Self {
         Self {
             routes: Rc::clone(&self.routes),
-            places: self.places.clone(),
+            table: self.table.clone(),
             lingering: self.lingering.clone(),
         }
     }
 }
 
-/// The running server.
+/// The running server. Dropping it ends the thread and closes open connections.
 #[derive(Debug)]
 pub struct Server {
-    stop: oneshot::Sender<()>,
+    _stop: oneshot::Sender<()>,
     doors: Doors,
-    thread: JoinHandle<()>,
 }
 
 /// Opens and closes listeners of a running server.
@@ -82,26 +81,13 @@ impl Doors {
 }
 
 impl Server {
-    /// Ends the thread; open connections are closed.
-    pub fn stop(self) {
-        drop(self.stop);
-        if self.thread.join().is_err() {
-            tracing::error!("the http thread panicked");
-        }
-    }
-
     /// Where listeners are opened and closed.
     pub fn doors(&self) -> Doors {
         self.doors.clone()
     }
-
-    /// Whether the thread has ended by itself.
-    pub fn has_ended(&self) -> bool {
-        self.thread.is_finished()
-    }
 }
 
-/// Starts the server on listeners from [`super::bind`] and [`super::bind_control`].
+/// Starts the server on listeners from [`super::ListenPlan`] and [`super::bind_control`].
 ///
 /// # Errors
 /// When the thread or its runtime cannot be made.
@@ -114,11 +100,11 @@ pub fn spawn<C: Core>(core: C, tcp: Vec<TcpListener>, control: Option<UnixListen
     let (open, asked) = mpsc::unbounded_channel();
     let doors = Doors(open);
     tcp.into_iter().for_each(|listener| doors.open(listener));
-    let thread = thread::Builder::new().name("http".to_owned()).spawn(move || {
+    thread::Builder::new().name("http".to_owned()).spawn(move || {
         LocalSet::new().block_on(&runtime, async move {
-            let shared = Shared {
+            let shared = ServerContext {
                 routes: Rc::new(Routes::new(core.clone())),
-                places: Places::new(),
+                table: ConnectionTable::new(),
                 lingering: Lingering::new(),
             };
             spawn_local(doorkeeper(asked, shared));
@@ -129,10 +115,10 @@ pub fn spawn<C: Core>(core: C, tcp: Vec<TcpListener>, control: Option<UnixListen
             stopped.await.unwrap_or_default();
         });
     })?;
-    Ok(Server { stop, doors, thread })
+    Ok(Server { _stop: stop, doors })
 }
 
-async fn doorkeeper<C: Core>(mut asked: mpsc::UnboundedReceiver<Door>, shared: Shared<C>) {
+async fn doorkeeper<C: Core>(mut asked: mpsc::UnboundedReceiver<Door>, shared: ServerContext<C>) {
     let mut open: HashMap<SocketAddr, AbortHandle> = HashMap::new();
     while let Some(door) = asked.recv().await {
         match door {
@@ -152,7 +138,7 @@ async fn doorkeeper<C: Core>(mut asked: mpsc::UnboundedReceiver<Door>, shared: S
     }
 }
 
-async fn accept<C: Core>(listener: TcpListener, shared: Shared<C>) {
+async fn accept<C: Core>(listener: TcpListener, shared: ServerContext<C>) {
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "cannot accept connections"),
@@ -161,8 +147,8 @@ async fn accept<C: Core>(listener: TcpListener, shared: Shared<C>) {
         match listener.accept().await {
             Ok((stream, from)) => {
                 let watch = Watch::new();
-                match shared.places.take(Client::of(from.ip()), &watch) {
-                    Some(place) => drop(spawn_local(serve(stream, watch, shared.clone(), place))),
+                match shared.table.take(Client::of(from.ip()), &watch) {
+                    Some(slot) => drop(spawn_local(serve(stream, watch, shared.clone(), slot))),
                     None => shared.lingering.close(stream, FULL),
                 }
                 // Who came before is read from before somebody else may push it out.
@@ -178,12 +164,12 @@ async fn accept<C: Core>(listener: TcpListener, shared: Shared<C>) {
     }
 }
 
-async fn serve<C: Core>(stream: TcpStream, watch: Watch, shared: Shared<C>, place: Place) {
+async fn serve<C: Core>(stream: TcpStream, watch: Watch, shared: ServerContext<C>, slot: ConnectionSlot) {
     // Else the last, short segment of an exposition waits for the scraper's delayed acknowledgement.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY");
     }
-    let io = TokioIo::new(Watched {
+    let io = TokioIo::new(WatchedStream {
         stream,
         watch: watch.clone(),
     });
@@ -209,11 +195,11 @@ async fn serve<C: Core>(stream: TcpStream, watch: Watch, shared: Shared<C>, plac
     });
     let end = watch.guard(work).await;
     let stream = connection.into_parts().io.into_inner().stream;
-    drop(place);
+    drop(slot);
     match end {
-        End::Done => shared.lingering.close(stream, b""),
-        End::Late(Phase::Head(_)) => shared.lingering.close(stream, TOO_SLOW),
-        End::Late(_) | End::Evicted => tracing::trace!(?end, "closed"),
+        ConnectionEnd::Done => shared.lingering.close(stream, b""),
+        ConnectionEnd::Late(ConnectionPhase::Head(_)) => shared.lingering.close(stream, TOO_SLOW),
+        ConnectionEnd::Late(_) | ConnectionEnd::Evicted => tracing::trace!(?end, "closed"),
     }
 }
 

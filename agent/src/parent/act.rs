@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::parent::slurm::here;
-use crate::parent::slurm::memory::Memory;
+use crate::parent::slurm::memory::DrainMemory;
 use crate::parent::slurm::write::Slurm;
 use model::scheduler::{Action, ActionId, LookError, NodeState, Outcome};
 use sys::poll::Waker;
@@ -24,7 +24,7 @@ const MAX_WAITING: usize = 8;
 
 /// What came of a request.
 #[derive(Debug)]
-pub enum Answer {
+pub enum ActReply {
     /// The own node.
     Looked(Result<NodeState, LookError>),
     /// An act.
@@ -32,23 +32,23 @@ pub enum Answer {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Request {
+enum ActRequest {
     Look,
     Act(ActionId, Action),
 }
 
-impl Request {
-    fn unknown(self, why: &str) -> Answer {
+impl ActRequest {
+    fn unknown(self, why: &str) -> ActReply {
         match self {
-            Self::Look => Answer::Looked(Err(LookError::Failed(why.to_owned()))),
-            Self::Act(id, _) => Answer::Acted(id, Outcome::Unknown(why.to_owned())),
+            Self::Look => ActReply::Looked(Err(LookError::Failed(why.to_owned()))),
+            Self::Act(id, _) => ActReply::Acted(id, Outcome::Unknown(why.to_owned())),
         }
     }
 }
 
 /// Carries requests out one after the other.
 #[derive(Debug)]
-pub struct Runner {
+pub struct ActRunner {
     config: slurm::Settings,
     forged_boot_time: Option<i64>,
     /// The daemon looks at a recording: what it finds says nothing about this machine.
@@ -56,21 +56,21 @@ pub struct Runner {
     /// Where the parent notes which drain it wrote.
     memory: PathBuf,
     waker: Waker,
-    waiting: VecDeque<Request>,
-    running: Option<(Request, Instant)>,
+    waiting: VecDeque<ActRequest>,
+    running: Option<(ActRequest, Instant)>,
     /// Set when the running request is given up: it must not write any more.
     given_up: Arc<AtomicBool>,
     /// The thread that carries out requests, and which generation of configuration it has.
-    thread: Option<Sender<Request>>,
+    thread: Option<Sender<ActRequest>>,
     hung: usize,
-    answers: Sender<Answer>,
+    answers: Sender<ActReply>,
     /// Raised when a thread is given up: its late answer is then dropped.
     generation: u64,
-    done: Receiver<(u64, Answer)>,
-    to_done: Sender<(u64, Answer)>,
+    done: Receiver<(u64, ActReply)>,
+    to_done: Sender<(u64, ActReply)>,
 }
 
-impl Runner {
+impl ActRunner {
     /// A runner and where its answers come out.
     pub fn new(
         config: slurm::Settings,
@@ -78,7 +78,7 @@ impl Runner {
         recorded: bool,
         memory: PathBuf,
         waker: Waker,
-    ) -> (Self, Receiver<Answer>) {
+    ) -> (Self, Receiver<ActReply>) {
         let (answers, out) = channel();
         let (to_done, done) = channel();
         let runner = Self {
@@ -116,8 +116,8 @@ impl Runner {
 
     /// Reads the own node; a look that is already waiting serves as well.
     pub fn look(&mut self) {
-        if !self.waiting.contains(&Request::Look) {
-            self.waiting.push_back(Request::Look);
+        if !self.waiting.contains(&ActRequest::Look) {
+            self.waiting.push_back(ActRequest::Look);
         }
         self.next();
     }
@@ -125,22 +125,22 @@ impl Runner {
     /// Carries out an act.
     pub fn act(&mut self, id: ActionId, action: Action) {
         if self.waiting.len() >= MAX_WAITING {
-            let refused = Answer::Acted(id, Outcome::Failed("too many requests at once".to_owned()));
+            let refused = ActReply::Acted(id, Outcome::Failed("too many requests at once".to_owned()));
             sys::ignore(self.answers.send(refused));
             self.waker.wake();
             return;
         }
-        self.waiting.push_back(Request::Act(id, action));
+        self.waiting.push_back(ActRequest::Act(id, action));
         self.next();
     }
 
-    /// When [`Runner::overdue`] is to be asked.
+    /// When [`ActRunner::overdue`] is to be asked.
     pub fn deadline(&self) -> Option<Instant> {
         self.running.as_ref().map(|(_, until)| *until)
     }
 
     /// Takes in what the thread has done, gives up a thread that is over its time, and starts what waits.
-    pub fn overdue(&mut self) -> Vec<Answer> {
+    pub fn overdue(&mut self) -> Vec<ActReply> {
         let mut out = Vec::new();
         while let Ok((generation, answer)) = self.done.try_recv() {
             if generation == self.generation {
@@ -188,7 +188,7 @@ impl Runner {
         }
     }
 
-    fn thread(&mut self) -> Option<Sender<Request>> {
+    fn thread(&mut self) -> Option<Sender<ActRequest>> {
         if self.thread.is_none() && self.hung < MAX_HUNG {
             let (to, requests) = channel();
             let (done, waker, generation) = (self.to_done.clone(), self.waker.clone(), self.generation);
@@ -196,7 +196,7 @@ impl Runner {
             self.given_up = Arc::clone(&given_up);
             let (forged, recorded) = (self.forged_boot_time, self.recorded);
             let mut slurm = Slurm::new(self.config.clone(), here::hostname(), forged.unwrap_or(0))
-                .with_memory(Memory::in_file(self.memory.clone()))
+                .with_memory(DrainMemory::in_file(self.memory.clone()))
                 .with_given_up(given_up);
             let started = thread::Builder::new().name("act".to_owned()).spawn(move || {
                 for request in requests {
@@ -204,14 +204,14 @@ impl Runner {
                     // Without a boot time nothing is proven: an impossible one fits no node.
                     slurm.set_here(here::hostname(), boot_time.unwrap_or(i64::MIN / 2));
                     let answer = match request {
-                        Request::Look if recorded => {
-                            Answer::Looked(Err(LookError::NotHere(RECORDING.to_owned())))
+                        ActRequest::Look if recorded => {
+                            ActReply::Looked(Err(LookError::NotHere(RECORDING.to_owned())))
                         }
-                        Request::Act(id, _) if recorded => {
-                            Answer::Acted(id, Outcome::NotOurs(RECORDING.to_owned()))
+                        ActRequest::Act(id, _) if recorded => {
+                            ActReply::Acted(id, Outcome::NotOurs(RECORDING.to_owned()))
                         }
-                        Request::Look => Answer::Looked(slurm.look()),
-                        Request::Act(id, action) => Answer::Acted(id, slurm.act(&action)),
+                        ActRequest::Look => ActReply::Looked(slurm.look()),
+                        ActRequest::Act(id, action) => ActReply::Acted(id, slurm.act(&action)),
                     };
                     sys::ignore(done.send((generation, answer)));
                     waker.wake();

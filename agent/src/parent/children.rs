@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use collectors::{DOMAINS, Domain};
 use nix::unistd::Pid;
 
-use crate::link::{Down, ToDaemon};
+use crate::link::{ToDaemon, WorkerDown};
 use sys::packet::{self, Packets};
 use sys::users::{self, Ids};
 use sys::{fork, reap, slots};
@@ -57,7 +57,7 @@ impl Backoff {
 }
 
 #[derive(Debug)]
-struct Worker {
+struct WorkerProcess {
     number: u16,
     domain: &'static Domain,
     running: Option<(Pid, Instant)>,
@@ -67,7 +67,7 @@ struct Worker {
     starts: u64,
     /// Slots that were held by others at the last look.
     held: u8,
-    told_down: Option<(Down, u8)>,
+    told_down: Option<(WorkerDown, u8)>,
     /// A person has it released.
     paused: Option<Hold>,
 }
@@ -90,7 +90,7 @@ pub struct Children {
     backoff: Backoff,
     ready: bool,
     unlinked: Option<Instant>,
-    workers: Vec<Worker>,
+    workers: Vec<WorkerProcess>,
 }
 
 impl Children {
@@ -98,7 +98,7 @@ impl Children {
     pub fn new(ids: Ids, slots: PathBuf) -> Self {
         let workers = (0..)
             .zip(DOMAINS.iter().copied())
-            .map(|(number, domain)| Worker {
+            .map(|(number, domain)| WorkerProcess {
                 number,
                 domain,
                 running: None,
@@ -286,22 +286,22 @@ impl Children {
                 if let Err(e) = worker.start(&self.slots, link) {
                     tracing::error!(worker = worker.domain.name, error = %e, "worker cannot be started");
                     worker.backoff.ended(Instant::now());
-                    worker.tell_down(link, Down::Start);
+                    worker.tell_down(link, WorkerDown::Start);
                 }
             } else if worker.told_down.is_none() {
-                worker.tell_down(link, Down::Backoff);
+                worker.tell_down(link, WorkerDown::Backoff);
             }
         }
     }
 }
 
-impl Worker {
+impl WorkerProcess {
     fn start(&mut self, dir: &std::path::Path, link: &Packets) -> io::Result<()> {
         let slots = slots::take(dir, self.domain.name)?;
         self.held = slots.held;
         let Some(lock) = slots.free else {
             self.backoff.due = Instant::now() + STUCK_RETRY;
-            self.tell_down(link, Down::Stuck);
+            self.tell_down(link, WorkerDown::Stuck);
             return Ok(());
         };
         let (ours, theirs) = UnixStream::pair()?;
@@ -343,12 +343,12 @@ impl Worker {
         hold.look = (!told).then(|| Instant::now() + HELD_RETRY);
     }
 
-    fn tell_down(&mut self, link: &Packets, why: Down) {
+    fn tell_down(&mut self, link: &Packets, why: WorkerDown) {
         let stuck_slots = self.held;
         if self.told_down == Some((why, stuck_slots)) {
             return;
         }
-        if why == Down::Stuck {
+        if why == WorkerDown::Stuck {
             let worker = self.domain.name;
             tracing::error!(
                 worker,

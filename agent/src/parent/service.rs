@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::link::Summary;
 use health::Mode;
-use sys::activation::{self, Passed, WrongSocket};
-use sys::notify::{Manager, Notify, monotonic_usec};
+use sys::activation::{self, ActivationError, PassedSocket};
+use sys::notify::{Manager, NotifySocket, NotifyState};
 
 /// When a datagram that found the manager's queue full is sent again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -17,11 +17,11 @@ const RETRY: Duration = Duration::from_secs(1);
 /// The service manager, if there is one.
 #[derive(Debug)]
 pub struct Service {
-    socket: Option<Notify>,
+    socket: Option<NotifySocket>,
     /// How often the daemon is to say that its loop runs: half of what the watchdog allows.
     pub heartbeat: Option<Duration>,
     /// Sockets that were passed on to us. Never accepted from here.
-    pub sockets: Vec<Passed>,
+    pub sockets: Vec<PassedSocket>,
     mode: Mode,
     summary: Option<Summary>,
     ready: bool,
@@ -35,7 +35,7 @@ impl Service {
     ///
     /// # Errors
     /// When something else than a listening socket was passed on.
-    pub fn take(mode: Mode) -> Result<Self, WrongSocket> {
+    pub fn take(mode: Mode) -> Result<Self, ActivationError> {
         let sockets = activation::take()?;
         for socket in &sockets {
             tracing::info!("http://{} is passed on by the service manager", socket.address);
@@ -43,7 +43,7 @@ impl Service {
         Ok(Self::new(Manager::from_env(), sockets, mode))
     }
 
-    fn new(manager: Manager, sockets: Vec<Passed>, mode: Mode) -> Self {
+    fn new(manager: Manager, sockets: Vec<PassedSocket>, mode: Mode) -> Self {
         Self {
             heartbeat: manager.watchdog.map(|w| w / 2),
             socket: manager.socket,
@@ -61,7 +61,7 @@ impl Service {
         if !self.ready {
             self.ready = true;
             let status = self.status();
-            self.tell(&format!("READY=1\n{status}"));
+            self.tell(&[NotifyState::Ready, NotifyState::Status(&status)]);
         }
     }
 
@@ -69,7 +69,9 @@ impl Service {
     pub fn reloading(&mut self) {
         if self.ready {
             self.reloading = true;
-            self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", monotonic_usec()));
+            let now = NotifyState::monotonic_usec_now();
+            let states: Vec<_> = [NotifyState::Reloading].into_iter().chain(now).collect();
+            self.tell(&states);
         }
     }
 
@@ -78,19 +80,19 @@ impl Service {
         self.mode = mode;
         if std::mem::take(&mut self.reloading) {
             let status = self.status();
-            self.tell(&format!("READY=1\n{status}"));
+            self.tell(&[NotifyState::Ready, NotifyState::Status(&status)]);
         }
     }
 
     /// An order to stop is being carried out.
     pub fn stopping(&mut self) {
-        self.tell("STOPPING=1\nSTATUS=stopping");
+        self.tell(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
     }
 
     /// The daemon's loop runs.
     pub fn alive(&mut self) {
         if self.heartbeat.is_some() {
-            self.tell("WATCHDOG=1");
+            self.tell(&[NotifyState::Watchdog]);
         }
     }
 
@@ -99,7 +101,7 @@ impl Service {
         self.summary = Some(summary);
         if self.ready {
             let status = self.status();
-            self.tell(&status);
+            self.tell(&[NotifyState::Status(&status)]);
         }
     }
 
@@ -107,7 +109,7 @@ impl Service {
     pub fn daemon_ended(&mut self) {
         self.summary = None;
         if self.ready {
-            self.tell("STATUS=the daemon has ended and is started again");
+            self.tell(&[NotifyState::Status("the daemon has ended and is started again")]);
         }
     }
 
@@ -119,7 +121,7 @@ impl Service {
     /// Sends again what did not fit.
     pub fn retry(&mut self) {
         if let Some((lines, _)) = self.unsent.take_if(|(_, at)| *at <= Instant::now()) {
-            self.tell(&lines);
+            self.tell(&[NotifyState::Custom(&lines)]);
         }
     }
 
@@ -127,22 +129,24 @@ impl Service {
     fn status(&self) -> String {
         let mode = self.mode.word();
         match self.summary {
-            None => format!("STATUS=no verdict yet, mode {mode}"),
+            None => format!("no verdict yet, mode {mode}"),
             Some(Summary { health, open }) => {
                 let incidents = if open == 1 { "incident" } else { "incidents" };
-                format!("STATUS={}, {open} {incidents} open, mode {mode}", health.word())
+                format!("{}, {open} {incidents} open, mode {mode}", health.word())
             }
         }
     }
 
-    fn tell(&mut self, lines: &str) {
+    fn tell(&mut self, states: &[NotifyState<'_>]) {
         let Some(socket) = &self.socket else { return };
+        let lines: Vec<String> = states.iter().map(ToString::to_string).collect();
+        let lines = lines.join("\n");
         // In order: what could not be said before comes first, and a later line of one name stands.
         let lines = match self.unsent.take() {
             Some((before, _)) => format!("{before}\n{lines}"),
-            None => lines.to_owned(),
+            None => lines,
         };
-        match socket.tell(&lines) {
+        match socket.send(&lines) {
             Ok(()) => {}
             Err(e) if e.kind() == ErrorKind::WouldBlock => {
                 // A heartbeat that is late by then would say what nobody knows.

@@ -13,7 +13,7 @@ use collectors::domain::Signals;
 use collectors::{COLLECTORS, DOMAINS, Domain, Settings, Spec};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::job::{Job, Parts, next_look, until};
+use super::collector::{CollectorTask, TaskParts, next_look, until};
 use super::monitor::PERIOD;
 use super::out::Out;
 use super::proto::{self, Begin, Decoder, FromWorker, ToWorker};
@@ -71,7 +71,7 @@ fn run(domain: &'static Domain, socket: UnixStream) -> anyhow::Result<()> {
     );
 
     let tables = Arc::new(collectors.iter().filter_map(named).collect());
-    let mut jobs: Vec<Arc<Job>> = Vec::new();
+    let mut tasks: Vec<Arc<CollectorTask>> = Vec::new();
     for Begin {
         number,
         settings,
@@ -86,7 +86,7 @@ fn run(domain: &'static Domain, socket: UnixStream) -> anyhow::Result<()> {
         else {
             anyhow::bail!("collector {number} does not belong to {}", domain.name);
         };
-        let job = Arc::new(Job::new(Parts {
+        let task = Arc::new(CollectorTask::new(TaskParts {
             number,
             spec,
             env: env.clone(),
@@ -95,12 +95,12 @@ fn run(domain: &'static Domain, socket: UnixStream) -> anyhow::Result<()> {
             notes,
             out: out.clone(),
         })?);
-        job.start_open()?;
-        jobs.push(job);
+        task.start_open()?;
+        tasks.push(task);
     }
-    serve(&mut input, &mut decoder, &jobs, &out)?;
+    serve(&mut input, &mut decoder, &tasks, &out)?;
     // The end of a process is a signal to its threads: one inside a GPU driver is waited for, however long it takes.
-    while each(&jobs, |job| job.leave()) && domain.signals == Signals::Never {
+    while each(&tasks, |task| task.leave()) && domain.signals == Signals::Never {
         thread::sleep(Duration::from_millis(100));
     }
     Ok(())
@@ -113,7 +113,12 @@ fn named(begin: &Begin) -> Option<(String, String)> {
 }
 
 /// Serves until the end of the input.
-fn serve(input: &mut UnixStream, decoder: &mut Decoder, jobs: &[Arc<Job>], out: &Out) -> anyhow::Result<()> {
+fn serve(
+    input: &mut UnixStream,
+    decoder: &mut Decoder,
+    tasks: &[Arc<CollectorTask>],
+    out: &Out,
+) -> anyhow::Result<()> {
     let mut looked = Instant::now();
     // Every collector is being opened.
     let mut look_at = next_look(true, looked);
@@ -131,8 +136,8 @@ fn serve(input: &mut UnixStream, decoder: &mut Decoder, jobs: &[Arc<Job>], out: 
                         out.queue(&FromWorker::Process(figures));
                     }
                 }
-                for job in jobs.iter().filter(|j| numbers.contains(&j.parts.number)) {
-                    job.ask();
+                for task in tasks.iter().filter(|j| numbers.contains(&j.parts.number)) {
+                    task.ask();
                 }
             }
         }
@@ -140,10 +145,10 @@ fn serve(input: &mut UnixStream, decoder: &mut Decoder, jobs: &[Arc<Job>], out: 
         // A watcher is looked at on the occasion of a reading: it blocks so rarely that no timer is worth it.
         if look_at.is_some_and(|at| at <= now) || (asked && now.duration_since(looked) >= PERIOD) {
             looked = now;
-            let again = each(jobs, |job| job.look());
+            let again = each(tasks, |task| task.look());
             look_at = next_look(again, now);
         } else if look_at.is_none() {
-            look_at = next_look(jobs.iter().any(|j| j.is_in_flight()), now);
+            look_at = next_look(tasks.iter().any(|j| j.is_in_flight()), now);
         }
         let timeout = match look_at.map(until) {
             Some(wait) => PollTimeout::try_from(wait).unwrap_or(PollTimeout::MAX),
@@ -151,7 +156,8 @@ fn serve(input: &mut UnixStream, decoder: &mut Decoder, jobs: &[Arc<Job>], out: 
         };
         let mut ready = vec![PollFd::new(input.as_fd(), PollFlags::POLLIN)];
         ready.extend(
-            jobs.iter()
+            tasks
+                .iter()
                 .map(|j| PollFd::new(j.timer.as_fd(), PollFlags::POLLIN)),
         );
         if poll(&mut ready, timeout).is_err() {
@@ -159,9 +165,9 @@ fn serve(input: &mut UnixStream, decoder: &mut Decoder, jobs: &[Arc<Job>], out: 
         }
         let is_ready = |fd: &PollFd<'_>| fd.any().unwrap_or(true);
         let heard = ready.first().is_some_and(is_ready);
-        for (job, fd) in jobs.iter().zip(ready.iter().skip(1)) {
+        for (task, fd) in tasks.iter().zip(ready.iter().skip(1)) {
             if is_ready(fd) {
-                job.timer();
+                task.timer();
             }
         }
         if !heard {
@@ -176,9 +182,9 @@ fn serve(input: &mut UnixStream, decoder: &mut Decoder, jobs: &[Arc<Job>], out: 
     }
 }
 
-/// Asks every job; whether any has said yes.
-fn each(jobs: &[Arc<Job>], ask: impl Fn(&Arc<Job>) -> bool) -> bool {
-    jobs.iter().filter(|job| ask(job)).count() > 0
+/// Asks every task; whether any said yes.
+fn each(tasks: &[Arc<CollectorTask>], ask: impl Fn(&Arc<CollectorTask>) -> bool) -> bool {
+    tasks.iter().filter(|task| ask(task)).count() > 0
 }
 
 /// The name of a collector's thread, as long as the kernel keeps it.

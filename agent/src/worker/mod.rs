@@ -1,7 +1,7 @@
 //! A worker: one process per domain, which reads devices that may block for ever.
 
 pub mod child;
-mod job;
+mod collector;
 pub mod monitor;
 mod out;
 pub mod proto;

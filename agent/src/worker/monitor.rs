@@ -15,11 +15,11 @@ pub const WATCHER: u32 = u32::MAX - 1;
 pub const CLOSING: u32 = u32::MAX - 2;
 
 /// What has not come back: device, since when (nanoseconds since boot), its thread.
-pub type Late = (u32, u64, Option<task::Task>);
+pub type LateThread = (u32, u64, Option<task::Task>);
 
 /// A collector's watcher. It waits for ever by design; only one in uninterruptible sleep over two looks is blocked.
 #[derive(Debug, Default)]
-pub(super) struct Watched {
+pub(super) struct WatcherThread {
     tid: Option<i32>,
     /// Since when every look has found it asleep, and in what.
     asleep: Option<(Duration, task::Task)>,
@@ -27,7 +27,7 @@ pub(super) struct Watched {
     again: bool,
 }
 
-impl Watched {
+impl WatcherThread {
     /// It runs on the calling thread.
     pub(super) fn begins(&mut self) {
         *self = Self {
@@ -52,12 +52,12 @@ impl Watched {
     }
 
     /// What the looks so far say.
-    pub(super) fn blocked(&self) -> Option<Late> {
+    pub(super) fn blocked(&self) -> Option<LateThread> {
         let (since, task) = self.asleep.as_ref().filter(|_| self.again)?;
         Some((WATCHER, nanos(*since), Some(task.clone())))
     }
 
-    pub(super) fn look(&mut self) -> Option<Late> {
+    pub(super) fn look(&mut self) -> Option<LateThread> {
         let found = self.tid.and_then(task::read);
         self.found(found.filter(|t| t.state == 'D'), boot::boottime());
         self.blocked()
@@ -87,7 +87,7 @@ mod tests {
                 ..task::Task::default()
             })
         };
-        let mut watched = Watched::default();
+        let mut watched = WatcherThread::default();
         let mut since = Vec::new();
         for (at, found) in (10..).zip([
             asleep(),

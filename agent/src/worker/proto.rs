@@ -11,7 +11,7 @@ use collectors::{Cursor, Env, Event, Layout, Metric, Series, Subject, Value};
 use postcard::ser_flavors::Flavor;
 use serde::{Deserialize, Serialize};
 
-use super::monitor::Late;
+use super::monitor::LateThread;
 use model::figures::Figures;
 
 /// The largest frame, in bytes. The biggest is a layout of a thousand series.
@@ -92,7 +92,7 @@ pub enum FromWorker {
         why: Failure,
     },
     /// Every reading of this collector that has not come back: device, since when (nanoseconds since boot), its thread.
-    Late(u16, Vec<Late>),
+    Late(u16, Vec<LateThread>),
     /// What the worker itself costs.
     Process(Figures),
     /// A [`ToWorker::Read`] of this collector is done, but for what is late.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use collectors::{Cursor, Error, Event, Events, Watcher};
 
 use super::child::thread_name;
-use super::job::Job;
+use super::collector::CollectorTask;
 use super::proto::{Failure, FromWorker};
 
 /// Events that wait for the socket; a slow daemon then makes the watcher wait.
@@ -31,29 +31,29 @@ struct Progress {
 
 impl Progress {
     /// It works, again where it has failed.
-    fn recovered(&self, job: &Job) {
+    fn recovered(&self, task: &CollectorTask) {
         if self.failing.swap(false, Ordering::AcqRel) {
-            let (number, out) = (job.parts.number, &job.parts.out);
+            let (number, out) = (task.parts.number, &task.parts.out);
             out.send(&FromWorker::Watching(number, Ok(())));
         }
     }
 }
 
 /// Starts a collector's watcher.
-pub(super) fn start(job: &Arc<Job>, watcher: Box<dyn Watcher>) {
+pub(super) fn start(task: &Arc<CollectorTask>, watcher: Box<dyn Watcher>) {
     let progress = Arc::new(Progress {
-        cursor: Mutex::new(job.parts.cursor.clone()),
+        cursor: Mutex::new(task.parts.cursor.clone()),
         failing: AtomicBool::new(false),
     });
     let (to, events) = sync_channel(EVENTS_WAITING);
-    let (watches, watched) = (Arc::clone(job), Arc::clone(&progress));
-    let carries = Arc::clone(job);
+    let (watches, watched) = (Arc::clone(task), Arc::clone(&progress));
+    let carries = Arc::clone(task);
     let threads = thread::Builder::new()
-        .name(thread_name("w", job.parts.spec))
+        .name(thread_name("w", task.parts.spec))
         .spawn(move || watch(&watches, watcher, &watched, &to))
         .and_then(|_| {
             thread::Builder::new()
-                .name(thread_name("e", job.parts.spec))
+                .name(thread_name("e", task.parts.spec))
                 .spawn(move || carry(&carries, &events, &progress))
         });
     if let Err(e) = threads {
@@ -61,26 +61,31 @@ pub(super) fn start(job: &Arc<Job>, watcher: Box<dyn Watcher>) {
             reason: "thread".to_owned(),
             text: e.to_string(),
         };
-        job.parts
+        task.parts
             .out
-            .send(&FromWorker::Watching(job.parts.number, Err(why)));
+            .send(&FromWorker::Watching(task.parts.number, Err(why)));
     }
 }
 
-fn watch(job: &Arc<Job>, mut watcher: Box<dyn Watcher>, progress: &Arc<Progress>, to: &SyncSender<Event>) {
-    let (number, out) = (job.parts.number, &job.parts.out);
-    let watched = || job.watched.lock().unwrap_or_else(PoisonError::into_inner);
+fn watch(
+    task: &Arc<CollectorTask>,
+    mut watcher: Box<dyn Watcher>,
+    progress: &Arc<Progress>,
+    to: &SyncSender<Event>,
+) {
+    let (number, out) = (task.parts.number, &task.parts.out);
+    let watched = || task.watched.lock().unwrap_or_else(PoisonError::into_inner);
     let mut wait = BACKOFF_MIN;
     loop {
         watched().begins();
         // Whoever leaves sets this first, and then asks whether it runs.
-        if job.stop.load(Ordering::Acquire) {
+        if task.stop.load(Ordering::Acquire) {
             watched().ends();
             return;
         }
         // Most nodes have nothing to watch, and few get it later.
         while !watcher.ready(BACKOFF_MAX) {
-            if job.stop.load(Ordering::Acquire) {
+            if task.stop.load(Ordering::Acquire) {
                 watched().ends();
                 return;
             }
@@ -95,15 +100,15 @@ fn watch(job: &Arc<Job>, mut watcher: Box<dyn Watcher>, progress: &Arc<Progress>
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
         let started = Instant::now();
-        let (listening, goes_on) = (Arc::clone(job), Arc::clone(progress));
+        let (listening, goes_on) = (Arc::clone(task), Arc::clone(progress));
         let events =
-            Events::until(to.clone(), Arc::clone(&job.stop)).heeding(move || goes_on.recovered(&listening));
+            Events::until(to.clone(), Arc::clone(&task.stop)).heeding(move || goes_on.recovered(&listening));
         let ended = catch_unwind(AssertUnwindSafe(|| watcher.run(from, &events)))
             .unwrap_or_else(|_| Err(Error::Panic("watcher".to_owned())));
         watched().ends();
         let why = match ended {
             // A recording has an end, and everything in it was seen.
-            Ok(()) if !job.parts.env.is_live() => return,
+            Ok(()) if !task.parts.env.is_live() => return,
             Ok(()) => Failure {
                 reason: "ended".to_owned(),
                 text: "its source has ended".to_owned(),
@@ -121,10 +126,10 @@ fn watch(job: &Arc<Job>, mut watcher: Box<dyn Watcher>, progress: &Arc<Progress>
     }
 }
 
-fn carry(job: &Job, events: &Receiver<Event>, progress: &Progress) {
-    let (number, out) = (job.parts.number, &job.parts.out);
+fn carry(task: &CollectorTask, events: &Receiver<Event>, progress: &Progress) {
+    let (number, out) = (task.parts.number, &task.parts.out);
     for event in events {
-        progress.recovered(job);
+        progress.recovered(task);
         let seen = Cursor {
             boot: event.boot.clone(),
             seq: event.seq,

@@ -2,77 +2,54 @@
 
 #![allow(unsafe_code, reason = "takes ownership of inherited descriptors")]
 
-use std::ffi::OsString;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::socket::{SockType, getsockopt, sockopt};
-
-/// The first descriptor that is passed on.
-const FIRST: RawFd = 3;
-/// More is a mistake, not a wish.
-const MOST: u32 = 32;
 
 /// A listening TCP socket.
 #[derive(Debug)]
-pub struct Passed {
+pub struct PassedSocket {
     /// Where it listens.
     pub address: SocketAddr,
     /// The socket.
     pub fd: OwnedFd,
 }
 
-/// A descriptor that is not what it should be.
+/// What was passed on cannot be served.
 #[derive(Debug, thiserror::Error)]
-#[error("descriptor {fd} ({name:?}) from the service manager: {found}; expected a listening TCP socket")]
-pub struct WrongSocket {
-    fd: RawFd,
-    name: String,
-    found: String,
+pub enum ActivationError {
+    /// The number or the names of the descriptors are wrong.
+    #[error(
+        "sockets from the service manager: {0}; expected LISTEN_FDS and LISTEN_FDNAMES as in sd_listen_fds(3)"
+    )]
+    Environment(#[from] io::Error),
+    /// A descriptor that is not what it should be.
+    #[error("descriptor {fd} ({name:?}) from the service manager: {found}; expected a listening TCP socket")]
+    WrongSocket {
+        /// Its number.
+        fd: RawFd,
+        /// Its name in the socket unit.
+        name: String,
+        /// Why it is refused.
+        found: io::Error,
+    },
 }
 
-/// Takes what was passed on to this process; nothing where nobody has.
+/// Takes what was passed on to this process; nothing without a manager.
 ///
 /// # Errors
 /// The first descriptor that is not a listening TCP socket: the socket unit is wrong, and its port would be dead.
-pub fn take() -> Result<Vec<Passed>, WrongSocket> {
-    named(|name| std::env::var_os(name), std::process::id())
-        .into_iter()
-        .map(|(fd, name)| {
-            check(fd).map_err(|found| WrongSocket {
-                fd,
-                name,
-                found: found.to_string(),
-            })
-        })
+pub fn take() -> Result<Vec<PassedSocket>, ActivationError> {
+    sd_notify::listen_fds_with_names()?
+        .map(|(fd, name)| check(fd).map_err(|found| ActivationError::WrongSocket { fd, name, found }))
         .collect()
 }
 
-/// Numbers and names (`FileDescriptorName=`) of what was passed on.
-fn named(var: impl Fn(&str) -> Option<OsString>, own_pid: u32) -> Vec<(RawFd, String)> {
-    let number = |name| var(name)?.to_str()?.parse::<u32>().ok();
-    // Without our pid they are meant for whoever has started us, and may long be something else.
-    if number("LISTEN_PID") != Some(own_pid) {
-        return Vec::new();
-    }
-    let count = number("LISTEN_FDS").unwrap_or(0).min(MOST);
-    let names = var("LISTEN_FDNAMES")
-        .and_then(|n| n.into_string().ok())
-        .unwrap_or_default();
-    let names = names
-        .split(':')
-        .map(str::to_owned)
-        .chain(std::iter::repeat(String::new()));
-    (FIRST..).zip(names).take(count as usize).collect()
-}
-
-fn check(fd: RawFd) -> io::Result<Passed> {
+fn check(fd: RawFd) -> io::Result<PassedSocket> {
     // SAFETY: nothing of ours has this number yet, and where nothing has, the first call says so.
     let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
-    // Children must not inherit it: one that is stuck would keep the port.
-    fcntl(borrowed, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
     if getsockopt(&borrowed, sockopt::SockType)? != SockType::Stream {
         return Err(io::Error::other("a socket of another type"));
     }
@@ -82,13 +59,13 @@ fn check(fd: RawFd) -> io::Result<Passed> {
     // SAFETY: the manager has left this descriptor to us, and `take` is called once.
     let listener = TcpListener::from(unsafe { OwnedFd::from_raw_fd(fd) });
     let address = listener.local_addr()?;
-    Ok(Passed {
+    Ok(PassedSocket {
         address,
         fd: listener.into(),
     })
 }
 
-impl AsFd for Passed {
+impl AsFd for PassedSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
@@ -101,39 +78,12 @@ mod tests {
 
     use super::*;
 
-    fn of(pairs: &[(&str, &str)]) -> Vec<(RawFd, String)> {
-        named(
-            |name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).into()),
-            7,
-        )
-    }
-
-    #[test]
-    fn descriptors_count_only_when_they_are_meant_for_this_process() {
-        let two = vec![(3, "metrics".to_owned()), (4, String::new())];
-        assert_eq!(
-            of(&[
-                ("LISTEN_PID", "7"),
-                ("LISTEN_FDS", "2"),
-                ("LISTEN_FDNAMES", "metrics")
-            ]),
-            two
-        );
-        assert!(of(&[("LISTEN_PID", "8"), ("LISTEN_FDS", "2")]).is_empty());
-        assert!(of(&[("LISTEN_FDS", "2")]).is_empty());
-        assert!(of(&[("LISTEN_PID", "7"), ("LISTEN_FDS", "-1")]).is_empty());
-        assert!(of(&[("LISTEN_PID", "7")]).is_empty());
-        assert_eq!(of(&[("LISTEN_PID", "7"), ("LISTEN_FDS", "9999999")]).len(), 32);
-    }
-
     #[test]
     fn a_listening_tcp_socket_is_taken_and_its_address_known() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let passed = check(listener.into_raw_fd()).unwrap();
         assert_eq!(passed.address, address);
-        let flags = fcntl(&passed.fd, FcntlArg::F_GETFD).unwrap();
-        assert_eq!(flags & FdFlag::FD_CLOEXEC.bits(), FdFlag::FD_CLOEXEC.bits());
     }
 
     #[test]

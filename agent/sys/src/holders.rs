@@ -35,7 +35,7 @@ pub struct Holders {
     pub unfinished: String,
 }
 
-enum Look {
+enum ProcessLook {
     Found(Holder),
     Hidden,
     Failed(std::io::Error),
@@ -56,12 +56,12 @@ pub fn of(proc: &Path, prefixes: &'static [&'static str], patience: Duration) ->
     let until = Instant::now() + patience;
     loop {
         match looks.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(Look::Found(holder)) => match holders.found.iter_mut().find(|h| h.pid == holder.pid) {
+            Ok(ProcessLook::Found(holder)) => match holders.found.iter_mut().find(|h| h.pid == holder.pid) {
                 Some(known) => known.files.extend(holder.files),
                 None => holders.found.push(holder),
             },
-            Ok(Look::Hidden) => holders.hidden += 1,
-            Ok(Look::Failed(e)) => holders.unfinished = e.to_string(),
+            Ok(ProcessLook::Hidden) => holders.hidden += 1,
+            Ok(ProcessLook::Failed(e)) => holders.unfinished = e.to_string(),
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
                 holders.unfinished = format!("no answer within {} s", patience.as_secs());
@@ -73,7 +73,7 @@ pub fn of(proc: &Path, prefixes: &'static [&'static str], patience: Duration) ->
     holders
 }
 
-fn look(proc: &Path, prefixes: &[&str], to: &Sender<Look>) {
+fn look(proc: &Path, prefixes: &[&str], to: &Sender<ProcessLook>) {
     // Whoever asked has given up where this cannot be sent.
     let tell = |look| crate::ignore(to.send(look));
     let is_one = |path: &Path| {
@@ -82,7 +82,7 @@ fn look(proc: &Path, prefixes: &[&str], to: &Sender<Look>) {
     };
     let entries = match fs::read_dir(proc) {
         Ok(entries) => entries,
-        Err(e) => return tell(Look::Failed(e)),
+        Err(e) => return tell(ProcessLook::Failed(e)),
     };
     let pid = |entry: &fs::DirEntry| entry.file_name().to_str().and_then(|n| n.parse::<i32>().ok());
     let processes: Vec<(i32, PathBuf)> = entries
@@ -92,13 +92,13 @@ fn look(proc: &Path, prefixes: &[&str], to: &Sender<Look>) {
     let found = |pid, process: &Path, files: BTreeSet<PathBuf>| {
         if !files.is_empty() {
             let name = name(process);
-            tell(Look::Found(Holder { pid, name, files }));
+            tell(ProcessLook::Found(Holder { pid, name, files }));
         }
     };
     for (pid, process) in &processes {
         match open(process) {
             Ok(files) => found(*pid, process, files.into_iter().filter(|f| is_one(f)).collect()),
-            Err(e) if e.kind() == ErrorKind::PermissionDenied => tell(Look::Hidden),
+            Err(e) if e.kind() == ErrorKind::PermissionDenied => tell(ProcessLook::Hidden),
             // One that has ended meanwhile holds nothing.
             Err(_) => {}
         }

@@ -23,9 +23,9 @@ pub enum Signal {
 
 /// Where they arrive.
 #[derive(Debug)]
-pub struct Signals(SignalFd);
+pub struct SignalReader(SignalFd);
 
-impl Signals {
+impl SignalReader {
     /// Blocks them for this thread and all that it starts from now on.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl Signals {
     }
 }
 
-impl AsFd for Signals {
+impl AsFd for SignalReader {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// What [`take`] found.
 #[derive(Debug)]
-pub struct Slots {
+pub struct WorkerSlots {
     /// The slot that is now ours, where one was free.
     pub free: Option<File>,
     /// How many are held by other processes.
@@ -21,8 +21,8 @@ pub struct Slots {
 ///
 /// # Errors
 /// When a slot file cannot be opened or locked.
-pub fn take(dir: &Path, name: &str) -> io::Result<Slots> {
-    let mut slots = Slots { free: None, held: 0 };
+pub fn take(dir: &Path, name: &str) -> io::Result<WorkerSlots> {
+    let mut slots = WorkerSlots { free: None, held: 0 };
     for number in 0..2 {
         let path = dir.join(format!("{name}.{number}"));
         let file = OpenOptions::new()

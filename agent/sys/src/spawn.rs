@@ -1,7 +1,7 @@
 //! Runs one command with a hard deadline, so that nothing can hang the caller.
 //!
 //! Own fork, because std's spawn waits for the exec, and a program on a dead mount blocks there. Whatever the child
-//! does, [`Runner::run`] comes back: a child that cannot even be killed is kept as a leftover, and while there is one
+//! does, [`CommandRunner::run`] comes back: a child that cannot even be killed is kept as a leftover, and while there is one
 //! no other command is started.
 
 mod child;
@@ -25,7 +25,7 @@ const GRACE: Duration = Duration::from_millis(500);
 
 /// What is run.
 #[derive(Clone, Debug)]
-pub struct Command {
+pub struct CommandLine {
     /// The program; an absolute path.
     pub program: PathBuf,
     /// Its arguments, without its own name.
@@ -38,7 +38,7 @@ pub struct Command {
 
 /// What a command that ended by itself left.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Output {
+pub struct CommandOutput {
     /// The exit code.
     pub code: i32,
     /// Standard output.
@@ -51,7 +51,7 @@ pub struct Output {
 
 /// Why a command gave no result.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum SpawnError {
     /// There is no such program.
     #[error("{0} is not there")]
     NotFound(PathBuf),
@@ -86,8 +86,8 @@ pub enum Error {
     },
 }
 
-fn failed(what: &'static str) -> impl Fn(Errno) -> Error {
-    move |errno| Error::Io {
+fn failed(what: &'static str) -> impl Fn(Errno) -> SpawnError {
+    move |errno| SpawnError::Io {
         what,
         source: errno.into(),
     }
@@ -95,16 +95,16 @@ fn failed(what: &'static str) -> impl Fn(Errno) -> Error {
 
 /// Runs commands, one at a time, and keeps the one child that could not be reaped.
 #[derive(Debug, Default)]
-pub struct Runner {
+pub struct CommandRunner {
     leftover: Option<(Pid, Instant)>,
 }
 
-impl Runner {
+impl CommandRunner {
     /// Runs a command to its end or its deadline; comes back at most a second after the deadline.
     ///
     /// # Errors
     /// Where it could not be started, did not end in time, or was ended by a signal.
-    pub fn run(&mut self, command: &Command) -> Result<Output, Error> {
+    pub fn run(&mut self, command: &CommandLine) -> Result<CommandOutput, SpawnError> {
         self.reap_leftover()?;
         let mut child = fork::start(command)?;
         let deadline = Instant::now() + command.deadline;
@@ -118,22 +118,22 @@ impl Runner {
         child.signal(Signal::SIGKILL);
         let Some(status) = child.reap(Instant::now() + GRACE)? else {
             self.leftover = Some((child.pid, Instant::now()));
-            return Err(Error::TimedOut(command.deadline));
+            return Err(SpawnError::TimedOut(command.deadline));
         };
         child.read_all();
         if let Some(errno) = child.exec_error() {
             return Err(match errno {
-                Errno::ENOENT | Errno::ENOTDIR => Error::NotFound(command.program.clone()),
-                Errno::EACCES | Errno::EPERM => Error::Denied(command.program.clone()),
+                Errno::ENOENT | Errno::ENOTDIR => SpawnError::NotFound(command.program.clone()),
+                Errno::EACCES | Errno::EPERM => SpawnError::Denied(command.program.clone()),
                 other => failed("exec")(other),
             });
         }
         if !ended {
-            return Err(Error::TimedOut(command.deadline));
+            return Err(SpawnError::TimedOut(command.deadline));
         }
         match status {
             WaitStatus::Exited(_, code) => Ok(child.output(code)),
-            WaitStatus::Signaled(_, signal, _) => Err(Error::Signalled(signal)),
+            WaitStatus::Signaled(_, signal, _) => Err(SpawnError::Signalled(signal)),
             _ => Err(failed("wait")(Errno::EINVAL)),
         }
     }
@@ -141,8 +141,8 @@ impl Runner {
     /// The process that could not be killed, if there still is one.
     ///
     /// # Errors
-    /// [`Error::Stuck`] while there is.
-    pub fn reap_leftover(&mut self) -> Result<(), Error> {
+    /// [`SpawnError::Stuck`] while there is.
+    fn reap_leftover(&mut self) -> Result<(), SpawnError> {
         let Some((pid, since)) = self.leftover else {
             return Ok(());
         };
@@ -154,7 +154,7 @@ impl Runner {
             return Ok(());
         }
         let (state, wchan) = waits_in(pid);
-        Err(Error::Stuck {
+        Err(SpawnError::Stuck {
             pid: pid.as_raw(),
             since: since.elapsed(),
             state,

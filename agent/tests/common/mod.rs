@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::Signal;
@@ -259,17 +259,13 @@ impl Node {
 
     /// Waits for a condition; the error shows what the daemon has said.
     pub fn until(&self, what: &str, mut condition: impl FnMut(&Self) -> bool) {
-        let end = Instant::now() + LONG;
-        while !condition(self) {
-            if Instant::now() > end {
-                let daemon = self.daemon.as_ref();
-                panic!(
-                    "{what}: not within {LONG:?}\nstderr:\n{}\nstatus:\n{:#}",
-                    daemon.map(Daemon::stderr).unwrap_or_default(),
-                    self.try_status().unwrap_or(Value::Null)
-                );
-            }
-            std::thread::sleep(Duration::from_millis(20));
+        if let Err(error) = testkit::wait::until_true(what, LONG, || condition(self)) {
+            let daemon = self.daemon.as_ref();
+            panic!(
+                "{error}\nstderr:\n{}\nstatus:\n{:#}",
+                daemon.map(Daemon::stderr).unwrap_or_default(),
+                self.try_status().unwrap_or(Value::Null)
+            );
         }
     }
 

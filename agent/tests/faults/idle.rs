@@ -1,18 +1,18 @@
 //! What wakes a node that nobody looks at.
 
-use testkit::strace::{Call, Strace};
+use testkit::strace::{Strace, TracedCall};
 
 use crate::common::{LONG, Node};
 
 /// Calls that came back because a time was over.
-fn timed(calls: &[Call]) -> usize {
-    let over = |c: &&Call| c.text.contains("(Timeout)") || c.text.contains("ETIMEDOUT");
+fn timed(calls: &[TracedCall]) -> usize {
+    let over = |c: &&TracedCall| c.text.contains("(Timeout)") || c.text.contains("ETIMEDOUT");
     calls.iter().filter(over).count()
 }
 
 /// How often a health tick came by: each brings one request to read.
-fn asked(calls: &[Call]) -> usize {
-    let reads = |c: &&Call| c.name == "write" || c.name == "sendto";
+fn asked(calls: &[TracedCall]) -> usize {
+    let reads = |c: &&TracedCall| c.name == "write" || c.name == "sendto";
     calls.iter().filter(reads).count()
 }
 

@@ -28,6 +28,7 @@ fn crash_after(delay: Duration) {
         .set(On::Update, Fault::Slow(Duration::from_millis(150)))
         .unwrap();
     c.xid(3, 79);
+    // The time of the crash is what the tests vary.
     std::thread::sleep(delay);
     c.kill9();
     c.wrapper.set(On::Show, Fault::None).unwrap();

@@ -30,7 +30,7 @@ use crate::exec::{self, Output};
 use crate::guard::Guard;
 use crate::ports::Port;
 use crate::wait;
-use process::Daemon;
+use process::SlurmProcess;
 
 /// What a cluster looks like.
 #[derive(Clone, Debug)]
@@ -91,9 +91,9 @@ pub struct Slurm {
     options: SlurmOptions,
     ports: Vec<Port>,
     guard: Option<Guard>,
-    munged: Option<Daemon>,
-    slurmctld: Option<Daemon>,
-    slurmds: BTreeMap<String, Daemon>,
+    munged: Option<SlurmProcess>,
+    slurmctld: Option<SlurmProcess>,
+    slurmds: BTreeMap<String, SlurmProcess>,
     start_time: Duration,
     version: (u32, u32),
     /// Cgroups of its name are its own.
@@ -308,7 +308,7 @@ impl Slurm {
         self.controller()?.signal(Signal::SIGCONT)
     }
 
-    fn controller(&self) -> Result<&Daemon> {
+    fn controller(&self) -> Result<&SlurmProcess> {
         self.slurmctld.as_ref().context("slurmctld does not run")
     }
 
@@ -332,7 +332,7 @@ impl Slurm {
         command.args(["-D", "-i", "-f"]).arg(self.conf()).envs(self.env());
         let daemon = self
             .slurmctld
-            .insert(Daemon::start(command, self.base(), "slurmctld")?);
+            .insert(SlurmProcess::start(command, self.base(), "slurmctld")?);
         let address = (std::net::Ipv4Addr::LOCALHOST, self.ports[0].number());
         wait::until("slurmctld listens", wait::PATIENCE, || {
             daemon.check()?;
@@ -346,7 +346,7 @@ impl Slurm {
             .args(["-D", "-N", name, "-f"])
             .arg(self.node_conf(name))
             .envs(self.options.slurmd_env.clone());
-        let daemon = Daemon::start(command, self.base(), &format!("slurmd-{name}"))?;
+        let daemon = SlurmProcess::start(command, self.base(), &format!("slurmd-{name}"))?;
         self.slurmds.insert(name.to_owned(), daemon);
         Ok(())
     }
@@ -427,7 +427,7 @@ impl Drop for Slurm {
     fn drop(&mut self) {
         // The daemons first, so that nothing new starts. Nobody needs what they would save, for which they take seconds.
         let slurmds = std::mem::take(&mut self.slurmds).into_values();
-        slurmds.chain(self.slurmctld.take()).for_each(Daemon::kill);
+        slurmds.chain(self.slurmctld.take()).for_each(SlurmProcess::kill);
         self.munged = None;
         process::end_steps(self.base.path());
         if self.is_prepared {

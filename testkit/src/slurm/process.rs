@@ -22,14 +22,14 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// A daemon that is ended with its value.
 #[derive(Debug)]
-pub(super) struct Daemon {
+pub(super) struct SlurmProcess {
     pid: u32,
     // Looking whether a child has ended changes it.
     child: Mutex<Child>,
     log: PathBuf,
 }
 
-impl Daemon {
+impl SlurmProcess {
     pub(super) fn start(mut command: Command, base: &Path, name: &str) -> Result<Self> {
         let log = base.join("log").join(format!("{name}.out"));
         command.env(MARK, base);
@@ -84,7 +84,7 @@ impl Daemon {
     }
 }
 
-impl Drop for Daemon {
+impl Drop for SlurmProcess {
     fn drop(&mut self) {
         self.signal(Signal::SIGTERM).ok();
         let gone = |timeout| wait::until("end", timeout, || self.ended());
@@ -96,7 +96,7 @@ impl Drop for Daemon {
 }
 
 /// Starts munged with a key and a socket of its own, as the user that the package made for it.
-pub(super) fn munged(base: &Path) -> Result<Daemon> {
+pub(super) fn munged(base: &Path) -> Result<SlurmProcess> {
     let dir = &base.join("munge");
     let user = User::from_name("munge")?.context("no user munge: is the package munge installed?")?;
     let own = |path: &Path, mode| {
@@ -121,7 +121,7 @@ pub(super) fn munged(base: &Path) -> Result<Daemon> {
         command.arg(format!("--{option}={}", dir.join(file).display()));
     }
     command.uid(user.uid.as_raw()).gid(user.gid.as_raw());
-    let daemon = Daemon::start(command, base, "munged")?;
+    let daemon = SlurmProcess::start(command, base, "munged")?;
     let socket = dir.join("socket");
     wait::until("munged's socket", wait::PATIENCE, || {
         daemon.check()?;

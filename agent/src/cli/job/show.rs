@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::cli::screen::{self, Cell, Paint, Screen, Table};
+use crate::screen::{self, Cell, Paint, Screen, Table};
 use model::jobs::{JobsView, Line};
 
 /// Those that have ended are cut to so many.

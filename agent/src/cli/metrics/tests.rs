@@ -70,7 +70,13 @@ fn late_devices_are_waited_for_and_stuck_ones_reported() {
     let states = vec![read(&SPEC, &Env::default(), &Settings::default())];
     let snapshot = Snapshot::new(boot::boottime(), states, Vec::new());
     let (selection, mut out) = (Selection::default(), Vec::new());
-    Encoder::default().page(None, &own::Reading(&snapshot), &selection, Format::Text, &mut out);
+    Encoder::default().page(
+        None,
+        &own::SnapshotPage(&snapshot),
+        &selection,
+        Format::Text,
+        &mut out,
+    );
     let page = parse(&String::from_utf8(out).unwrap()).unwrap();
     assert_eq!(page.value("one", &[("d", "good")]), Some("1"));
     assert_eq!(page.value("one", &[("d", "slow")]), Some("1"));

@@ -2,16 +2,16 @@
 
 mod gpus;
 
-use crate::cli::screen::{self, Cell, Paint, Screen, Table};
 use crate::cli::why;
-use crate::http::control::{CollectorView, Status, WorkerView};
+use crate::http::control::{CollectorView, NodeStatus, WorkerView};
+use crate::screen::{self, Cell, Paint, Screen, Table};
 use health::Mode;
 use health::verdict::Health;
 use health::view::DrainView;
 
 /// A moment by the clocks of a reply.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Now {
+pub(super) struct ReplyTime {
     /// Time since boot, in milliseconds.
     pub(super) boottime_ms: u64,
     /// Seconds since the epoch.
@@ -19,7 +19,7 @@ pub(super) struct Now {
 }
 
 /// The whole page.
-pub(super) fn show(status: &Status, now: Now, screen: &Screen) -> String {
+pub(super) fn show(status: &NodeStatus, now: ReplyTime, screen: &Screen) -> String {
     let parts = [
         head(status, now, screen),
         incidents(status, screen),
@@ -32,7 +32,7 @@ pub(super) fn show(status: &Status, now: Now, screen: &Screen) -> String {
     parts.join("\n")
 }
 
-fn head(status: &Status, now: Now, screen: &Screen) -> String {
+fn head(status: &NodeStatus, now: ReplyTime, screen: &Screen) -> String {
     let verdict = &status.view.verdict;
     let (word, paint) = match verdict.health {
         Health::Healthy => ("healthy", Paint::Good),
@@ -96,7 +96,7 @@ fn drain_details(drain: &DrainView) -> Vec<String> {
     details
 }
 
-fn incidents(status: &Status, screen: &Screen) -> String {
+fn incidents(status: &NodeStatus, screen: &Screen) -> String {
     let (open, closed): (Vec<_>, Vec<_>) = status.view.incidents.iter().partition(|i| i.closed.is_none());
     let mut text = format!("{} open", open.len());
     if !closed.is_empty() {
@@ -187,7 +187,7 @@ fn workers(all: &[WorkerView], screen: &Screen) -> String {
     table.shown(0, screen)
 }
 
-fn foot(status: &Status, now: Now, screen: &Screen) -> String {
+fn foot(status: &NodeStatus, now: ReplyTime, screen: &Screen) -> String {
     #[expect(
         clippy::cast_possible_truncation,
         reason = "seconds since the epoch are far below 2^53"

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use super::{now, of, show};
-use crate::cli::client::{self, Down};
-use crate::cli::screen::{self, Colour, Paint, Screen};
+use crate::cli::client::{self, Unreachable};
 use crate::http::control::{Reply, Request};
+use crate::screen::{self, Colour, Paint, Screen};
 use sys::poll::Poll;
-use sys::signals::{Signal, Signals};
+use sys::signals::{Signal, SignalReader};
 use sys::terminal;
 
 /// How long one reply may take: Ctrl-C is not seen while waiting for it.
@@ -26,7 +26,7 @@ const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 /// Shows the status until Ctrl-C, or until nobody reads it.
 pub(super) fn watch(dir: &Path, seconds: u64, colour: Colour) -> anyhow::Result<ExitCode> {
     // Ctrl-C becomes a descriptor, so that the terminal is always put back.
-    let signals = Signals::block()?;
+    let signals = SignalReader::block()?;
     let in_place = is_in_place();
     if in_place && !screen::write(ENTER)? {
         return Ok(ExitCode::SUCCESS);
@@ -51,7 +51,7 @@ fn redraw(
     period: Duration,
     colour: Colour,
     in_place: bool,
-    signals: &Signals,
+    signals: &SignalReader,
 ) -> anyhow::Result<()> {
     let mut poll = Poll::new()?;
     poll.add(signals, 0)?;
@@ -81,7 +81,7 @@ fn redraw(
     }
 }
 
-fn stopped(signals: &Signals) -> io::Result<bool> {
+fn stopped(signals: &SignalReader) -> io::Result<bool> {
     while let Some(signal) = signals.next()? {
         // A closed terminal ends it too.
         if matches!(signal, Signal::Stop | Signal::Reload) {
@@ -92,10 +92,10 @@ fn stopped(signals: &Signals) -> io::Result<bool> {
 }
 
 /// The status, or why there is none.
-fn page(reply: Result<Reply, Down>, dir: &Path, screen: &Screen) -> String {
+fn page(reply: Result<Reply, Unreachable>, dir: &Path, screen: &Screen) -> String {
     let down = match reply.map(of) {
         Ok(Some(status)) => return show::show(&status, now(), screen),
-        Ok(None) => Down::odd(dir),
+        Ok(None) => Unreachable::odd(dir),
         Err(down) => down,
     };
     let mut out = String::new();
@@ -137,7 +137,7 @@ fn over(page: &str, time: &str, period: Duration, screen: &Screen) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::screen::PLAIN;
+    use crate::screen::PLAIN;
 
     #[test]
     fn a_page_is_drawn_over_the_one_before_line_by_line() {

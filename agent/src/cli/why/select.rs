@@ -2,7 +2,7 @@
 
 use collectors::PciAddress;
 
-use crate::http::control::{GpuView, Status};
+use crate::http::control::{GpuView, NodeStatus};
 use health::view::{IncidentView, View};
 
 /// What a name picks.
@@ -16,7 +16,11 @@ pub(super) struct Selected<'a> {
 
 /// The incidents that are asked for. A name picks closed ones too, where no open one has it. What a name says exactly
 /// goes before what begins with it: a UUID may begin with any digit.
-pub(super) fn select<'a>(status: &'a Status, name: Option<&str>, all: bool) -> Result<Selected<'a>, String> {
+pub(super) fn select<'a>(
+    status: &'a NodeStatus,
+    name: Option<&str>,
+    all: bool,
+) -> Result<Selected<'a>, String> {
     let incidents = || status.view.incidents.iter();
     let open = |i: &&IncidentView| i.closed.is_none();
     let of = |incidents: Vec<&'a IncidentView>, gpu| Selected { incidents, gpu };
@@ -47,13 +51,13 @@ pub(super) fn select<'a>(status: &'a Status, name: Option<&str>, all: bool) -> R
 }
 
 /// One place on the PCI bus, and what is there.
-struct Place<'a> {
+struct PciLocation<'a> {
     /// As sysfs writes it; empty where it is not known.
     pci: String,
     gpu: Option<&'a GpuView>,
 }
 
-impl Place<'_> {
+impl PciLocation<'_> {
     fn has(&self, incident: &IncidentView) -> bool {
         let pci = !self.pci.is_empty() && incident.pci == self.pci;
         pci || self.gpu.is_some_and(|gpu| gpu.gpu == incident.subject_name)
@@ -61,7 +65,7 @@ impl Place<'_> {
 }
 
 /// The place that a PCI address, an index or a whole label says.
-fn place<'a>(gpus: &'a [GpuView], name: &str) -> Option<Place<'a>> {
+fn place<'a>(gpus: &'a [GpuView], name: &str) -> Option<PciLocation<'a>> {
     let name = name.strip_prefix("gpu ").unwrap_or(name);
     let address = PciAddress::parse(name.strip_prefix("pci:").unwrap_or(name)).map(|a| a.0);
     let is_it = |gpu: &&GpuView| match &address {
@@ -71,7 +75,7 @@ fn place<'a>(gpus: &'a [GpuView], name: &str) -> Option<Place<'a>> {
     let gpu = gpus.iter().find(is_it);
     match (address, gpu) {
         (None, None) => None,
-        (address, gpu) => Some(Place {
+        (address, gpu) => Some(PciLocation {
             pci: address.or_else(|| Some(gpu?.pci.clone())).unwrap_or_default(),
             gpu,
         }),

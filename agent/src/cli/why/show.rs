@@ -1,7 +1,7 @@
 //! One incident as a page.
 
 use super::steps::{self, Caller};
-use crate::cli::screen::{self, Cell, Paint, Screen, Table, ago};
+use crate::screen::{self, Cell, Paint, Screen, Table, ago};
 use health::Mode;
 use health::checks;
 use health::view::{DrainView, FindingView, IncidentView};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::cli::screen;
+use crate::screen;
 use health::view::IncidentView;
 
 /// How this program was called, so that the commands it names reach the same daemon.

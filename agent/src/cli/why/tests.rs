@@ -2,9 +2,9 @@ use std::path::Path;
 
 use super::show::show;
 use super::*;
-use crate::cli::screen::{PLAIN, columns, time};
-use crate::http::control::{GpuView, Status};
+use crate::http::control::{GpuView, NodeStatus};
 use crate::own::sample;
+use crate::screen::{PLAIN, columns, time};
 use health::view::{DrainView, FindingView};
 
 /// An hour after the incident of the sample began.
@@ -142,7 +142,7 @@ fn hostile_content_stays_on_the_screen_and_drives_nothing() {
 
 #[test]
 fn a_name_picks_by_id_subject_or_their_beginning() {
-    let mut status = Status::of(&sample::page(), sample::AT);
+    let mut status = NodeStatus::of(&sample::page(), sample::AT);
     let mut closed = incident();
     (closed.id, closed.closed, closed.subject_name) = ("zyxwvuts".to_owned(), Some(NOW), "GPU-2".to_owned());
     closed.subject = "gpu GPU-2".to_owned();
@@ -186,14 +186,15 @@ fn a_gpu_is_meant_by_what_status_and_other_tools_call_it() {
         index: index.to_owned(),
         ..GpuView::default()
     };
-    let mut status = Status::of(&sample::page(), sample::AT);
+    let mut status = NodeStatus::of(&sample::page(), sample::AT);
     let incident = &mut status.view.incidents[0];
     incident.subject_name = UUID.to_owned();
     incident.pci = "0000:43:00.0".to_owned();
     // The UUID of the one that is broken begins with the index of another.
     status.gpus = vec![gpu(UUID, "0000:43:00.0", "1"), gpu(OTHER, "0000:5e:00.0", "6")];
-    let found =
-        |status: &Status, name: &str| select(status, Some(name), false).map(|found| found.incidents.len());
+    let found = |status: &NodeStatus, name: &str| {
+        select(status, Some(name), false).map(|found| found.incidents.len())
+    };
     for name in [
         "1",
         "gpu 1",

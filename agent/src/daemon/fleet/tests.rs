@@ -34,7 +34,7 @@ fn rig_of(name: &str) -> Rig {
 }
 
 impl Rig {
-    fn says(&mut self, frames: &[FromWorker]) -> Vec<Told> {
+    fn says(&mut self, frames: &[FromWorker]) -> Vec<FleetEvent> {
         for frame in frames {
             self.worker.write_all(&encode(frame)).unwrap();
         }
@@ -64,8 +64,8 @@ impl Rig {
     }
 }
 
-fn gone(told: &[Told]) -> bool {
-    matches!(told, [.., Told::Gone])
+fn gone(told: &[FleetEvent]) -> bool {
+    matches!(told, [.., FleetEvent::Gone])
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn what_a_worker_notes_is_told_and_the_next_one_gets_it() {
     rig.open();
     let told = rig.says(&[FromWorker::Notes(rig.collector, "news".to_owned())]);
     assert!(
-        matches!(told.as_slice(), [Told::Notes("nvidia", news)] if news == "news"),
+        matches!(told.as_slice(), [FleetEvent::Notes("nvidia", news)] if news == "news"),
         "{told:?}"
     );
     // Too long: left, and the worker with its GPUs goes on.

@@ -26,7 +26,7 @@ struct Waiting {
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct KeeperState {
     waiting: Mutex<Waiting>,
     line: Condvar,
     book: Condvar,
@@ -34,7 +34,7 @@ struct Shared {
 
 /// Takes what is to be kept, without waiting for the disk.
 #[derive(Clone, Debug, Default)]
-pub struct Keeper(Arc<Shared>);
+pub struct Keeper(Arc<KeeperState>);
 
 impl Keeper {
     /// Starts the threads, which end with the process. One is given lines of jobs that have ended, the other the sums of

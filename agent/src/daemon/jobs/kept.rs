@@ -19,7 +19,7 @@ const OLDER: usize = 3;
 const TAIL: u64 = 1 << 20;
 
 /// The file of lines.
-pub fn lines_path(state_dir: &Path) -> PathBuf {
+fn lines_path(state_dir: &Path) -> PathBuf {
     state_dir.join("jobs.jsonl")
 }
 

@@ -12,12 +12,10 @@ use model::snapshot::{CollectorState, DeviceState, Snapshot};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GpuView {
     /// Who reads it, by the collector's name.
-    #[serde(default)]
     pub collector: String,
     /// `GPU-<uuid>`, or `pci:<address>`.
     pub gpu: String,
     /// PCI address as sysfs writes it; empty where it is not known.
-    #[serde(default)]
     pub pci: String,
     /// The driver's index; empty where it is not known.
     pub index: String,
@@ -42,7 +40,6 @@ pub struct GpuView {
     /// What is wrong with it, in few words; empty where nothing is.
     pub trouble: Vec<String>,
     /// Whose it is, or a part of it: jobs of Slurm's, by number.
-    #[serde(default)]
     pub jobs: Vec<String>,
 }
 
@@ -66,9 +63,9 @@ pub fn of(snapshot: &Snapshot, view: &View) -> Vec<GpuView> {
 }
 
 /// What one device told, while it may be shown.
-struct Told<'a>(Option<&'a DeviceState>);
+struct DeviceValues<'a>(Option<&'a DeviceState>);
 
-impl Told<'_> {
+impl DeviceValues<'_> {
     fn all(&self, metric: &'static Metric) -> impl Iterator<Item = (&[String], f64)> {
         let told = self.0.into_iter();
         let series = told.flat_map(|d| d.layout.series.iter().zip(d.values.iter()));
@@ -98,9 +95,9 @@ impl Told<'_> {
 }
 
 fn gpu(collector: &CollectorState, device: &DeviceState, snapshot: &Snapshot, view: &View) -> GpuView {
-    let told = Told(Some(device).filter(|d| d.shown(snapshot.at, collector.max_age())));
+    let told = DeviceValues(Some(device).filter(|d| d.shown(snapshot.at, collector.max_age())));
     // What it is stays known while it does not answer.
-    let known = Told(Some(device));
+    let known = DeviceValues(Some(device));
     let label = |name| known.label(&m::INFO, name).unwrap_or_default();
     let up = told.sum(&m::UP).map(|v| v > 0.0);
     GpuView {
@@ -122,7 +119,7 @@ fn gpu(collector: &CollectorState, device: &DeviceState, snapshot: &Snapshot, vi
     }
 }
 
-fn trouble(device: &DeviceState, told: &Told<'_>, up: Option<bool>, view: &View) -> Vec<String> {
+fn trouble(device: &DeviceState, told: &DeviceValues<'_>, up: Option<bool>, view: &View) -> Vec<String> {
     let mut trouble = Vec::new();
     match up {
         Some(true) => {}

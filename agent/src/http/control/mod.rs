@@ -2,7 +2,7 @@
 //! look; root, the daemon's own user and `health.operators` may give orders.
 
 pub mod gpus;
-mod places;
+mod limits;
 mod proto;
 pub mod release;
 mod users;
@@ -16,15 +16,15 @@ use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 
-use self::places::{Place, Places};
-use self::release::{Lease, release};
+use self::limits::{ControlLimits, ControlPermit};
+use self::release::{ReleaseGuard, release};
 use super::Core;
 use health::{Order, OrderVerb};
 use model::scheduler::IncidentId;
 use sys::send;
 
 pub use gpus::GpuView;
-pub use proto::{CollectorView, DeviceView, LeaseView, Reply, Request, Status, WorkerView};
+pub use proto::{CollectorView, DeviceView, LeaseView, NodeStatus, Reply, Request, WorkerView};
 
 /// The socket's name in the run directory.
 pub const SOCKET: &str = "control.sock";
@@ -47,14 +47,14 @@ pub(super) async fn accept<C: Core>(listener: UnixListener, core: C) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "cannot accept on the control socket"),
     };
-    let places = Places::new();
+    let limits = ControlLimits::new();
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let Ok(peer) = stream.peer_cred() else { continue };
                 let (uid, pid) = (peer.uid(), peer.pid());
-                match places.take(uid, may_order(uid, &core)) {
-                    Some(place) => drop(spawn_local(serve(stream, (uid, pid), core.clone(), place))),
+                match limits.take(uid, may_order(uid, &core)) {
+                    Some(permit) => drop(spawn_local(serve(stream, (uid, pid), core.clone(), permit))),
                     None => refuse(&stream),
                 }
             }
@@ -83,10 +83,10 @@ fn may_order<C: Core>(uid: u32, core: &C) -> bool {
         || (!operators.is_empty() && users::listed(uid, users::name(uid).as_deref(), operators))
 }
 
-async fn serve<C: Core>(stream: UnixStream, (uid, pid): (u32, Option<i32>), core: C, _place: Place) {
+async fn serve<C: Core>(stream: UnixStream, (uid, pid): (u32, Option<i32>), core: C, _permit: ControlPermit) {
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read);
-    let mut lease: Option<Lease<C>> = None;
+    let mut lease: Option<ReleaseGuard<C>> = None;
     // A command that works on a driver holds this connection too, whoever it runs as.
     let mut shared = false;
     loop {
@@ -96,7 +96,7 @@ async fn serve<C: Core>(stream: UnixStream, (uid, pid): (u32, Option<i32>), core
             return;
         }
         // Whoever has a driver released is silent while they work on it.
-        let wait = lease.as_ref().map_or(TRANSFER, Lease::left);
+        let wait = lease.as_ref().map_or(TRANSFER, ReleaseGuard::left);
         let got = timeout(wait, bounded.read_until(b'\n', &mut line)).await;
         if !matches!(got, Ok(Ok(1..))) {
             return;
@@ -148,7 +148,7 @@ async fn gone(read: &mut (impl AsyncBufRead + Unpin)) {
 
 async fn answer<C: Core>(request: Request, uid: u32, core: &C) -> Reply {
     match request {
-        Request::Status => Reply::Status(Box::new(Status::of(&core.page(), core.now()))),
+        Request::Status => Reply::Status(Box::new(NodeStatus::of(&core.page(), core.now()))),
         Request::Why { id: None } => {
             let page = core.page();
             let open = page.view.incidents.iter().filter(|i| i.closed.is_none());

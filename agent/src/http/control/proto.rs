@@ -68,7 +68,7 @@ pub enum Request {
 #[serde(rename_all = "lowercase")]
 pub enum Reply {
     /// To `status`.
-    Status(Box<Status>),
+    Status(Box<NodeStatus>),
     /// To `why`.
     Incidents(Vec<IncidentView>),
     /// To `jobs`.
@@ -81,7 +81,7 @@ pub enum Reply {
 
 /// The daemon and its node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Status {
+pub struct NodeStatus {
     /// The daemon's version.
     pub version: String,
     /// When it started, in seconds since the epoch.
@@ -89,12 +89,10 @@ pub struct Status {
     /// Whether the last reload of the configuration was refused.
     pub config_error: bool,
     /// `health.mode` in force.
-    #[serde(default)]
     pub mode: Mode,
     /// The engine.
     pub view: View,
     /// GPUs, by the index of their driver.
-    #[serde(default)]
     pub gpus: Vec<GpuView>,
     /// Collectors.
     pub collectors: Vec<CollectorView>,
@@ -116,10 +114,8 @@ pub struct CollectorView {
     /// How many devices it found.
     pub devices: usize,
     /// How many series it gives now; those that could not be read do not count.
-    #[serde(default)]
     pub series: usize,
     /// How old the oldest reading among them is, in milliseconds; `None` where there is none.
-    #[serde(default)]
     pub age_ms: Option<u64>,
     /// The devices that failed or are late.
     pub troubled: Vec<DeviceView>,
@@ -148,7 +144,6 @@ pub struct WorkerView {
     /// Earlier processes that cannot end.
     pub stuck_slots: u8,
     /// For whom its driver is let go of.
-    #[serde(default)]
     pub lease: Option<LeaseView>,
 }
 
@@ -161,7 +156,7 @@ pub struct LeaseView {
     pub left: Option<u64>,
 }
 
-impl Status {
+impl NodeStatus {
     /// What a page holds. `now`: time since boot, of which ages are reckoned.
     pub fn of(page: &Page, now: Duration) -> Self {
         let snapshot = &page.snapshot.as_of(now);

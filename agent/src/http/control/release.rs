@@ -18,7 +18,7 @@ pub const LEAVE: Duration = Duration::from_secs(120);
 pub const MOST_SECONDS: u64 = 24 * 3600;
 
 /// A driver that is let go. Dropping it takes the driver back.
-pub(super) struct Lease<C: Core> {
+pub(super) struct ReleaseGuard<C: Core> {
     core: C,
     number: u64,
     domain: &'static str,
@@ -28,14 +28,14 @@ pub(super) struct Lease<C: Core> {
     granted: bool,
 }
 
-impl<C: Core> Lease<C> {
+impl<C: Core> ReleaseGuard<C> {
     /// How long it may go on.
     pub(super) fn left(&self) -> Duration {
         self.until.saturating_duration_since(Instant::now())
     }
 }
 
-impl<C: Core> Drop for Lease<C> {
+impl<C: Core> Drop for ReleaseGuard<C> {
     fn drop(&mut self) {
         let (domain, by) = (self.domain, &self.by);
         if self.granted {
@@ -58,7 +58,7 @@ pub(super) async fn release<C: Core>(
     seconds: u64,
     (uid, pid): (u32, Option<i32>),
     core: &C,
-) -> (Reply, Option<Lease<C>>) {
+) -> (Reply, Option<ReleaseGuard<C>>) {
     static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
     let refused = |text: String| (Reply::Refused(text), None);
@@ -76,7 +76,7 @@ pub(super) async fn release<C: Core>(
     let name = users::name(uid).unwrap_or_else(|| uid.to_string());
     let by = pid.map_or_else(|| name.clone(), |pid| format!("{name} (pid {pid})"));
     let (reply, answer) = oneshot::channel();
-    let mut lease = Lease {
+    let mut lease = ReleaseGuard {
         core: core.clone(),
         number: NUMBERS.fetch_add(1, Ordering::Relaxed),
         domain: domain.name,

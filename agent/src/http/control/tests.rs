@@ -3,14 +3,14 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Status;
+use super::NodeStatus;
 use crate::http::fake::Fake;
 use crate::http::{Server, bind_control, spawn};
 use crate::own::sample;
 use crate::own::{OwnFacts, Page};
 
 struct Running {
-    server: Option<Server>,
+    _server: Server,
     dir: tempfile::TempDir,
     fake: Fake,
 }
@@ -27,8 +27,12 @@ impl Running {
             ..sample::page()
         });
         let control = bind_control(dir.path()).unwrap();
-        let server = Some(spawn(fake.clone(), Vec::new(), Some(control)).unwrap());
-        Self { server, dir, fake }
+        let server = spawn(fake.clone(), Vec::new(), Some(control)).unwrap();
+        Self {
+            _server: server,
+            dir,
+            fake,
+        }
     }
 
     fn ask(&self, lines: &[&str]) -> Vec<serde_json::Value> {
@@ -43,12 +47,6 @@ impl Running {
                 serde_json::from_str(&reply).unwrap()
             })
             .collect()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.server.take().unwrap().stop();
     }
 }
 
@@ -94,7 +92,7 @@ fn questions_and_orders() {
 #[test]
 fn ages_are_those_of_the_moment_at_which_somebody_asks() {
     let age = |now| {
-        let status = Status::of(&sample::page(), now);
+        let status = NodeStatus::of(&sample::page(), now);
         let test = status.collectors.into_iter().find(|c| c.name == "test");
         test.unwrap().age_ms
     };

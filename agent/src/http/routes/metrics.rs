@@ -52,7 +52,7 @@ impl Scrapes {
     }
 
     /// Writes a page. `name`: one of the compatibility pages.
-    fn write(&mut self, page: &Page, name: Option<&'static str>, asked: &Asked) -> (Vec<u8>, bool) {
+    fn write(&mut self, page: &Page, name: Option<&'static str>, asked: &MetricsQuery) -> (Vec<u8>, bool) {
         self.text.clear();
         let (selection, format, out) = (&asked.selection, asked.format, &mut self.text);
         match &self.live {
@@ -80,7 +80,7 @@ impl Scrapes {
 }
 
 /// What a request asks for.
-struct Asked {
+struct MetricsQuery {
     selection: Selection,
     format: Format,
     gzip: bool,
@@ -123,7 +123,7 @@ impl<C: Core> Routes<C> {
         path: &str,
         query: Option<&str>,
         headers: &HeaderMap,
-    ) -> Result<(Option<&'static str>, Asked), (&'static str, StatusCode, String)> {
+    ) -> Result<(Option<&'static str>, MetricsQuery), (&'static str, StatusCode, String)> {
         let last = self.core.page();
         let name = match path.strip_prefix("/metrics/") {
             None => None,
@@ -142,7 +142,7 @@ impl<C: Core> Routes<C> {
         let known: Vec<&str> = last.snapshot.collectors.iter().map(|c| c.spec.name).collect();
         let selection = Selection::parse(query.unwrap_or_default(), &known)
             .map_err(|why| (name.unwrap_or(METRICS), StatusCode::BAD_REQUEST, why))?;
-        let asked = Asked {
+        let asked = MetricsQuery {
             selection,
             format: Format::accepted(&joined(headers, &ACCEPT)),
             gzip: gzip_accepted(&joined(headers, &ACCEPT_ENCODING)),

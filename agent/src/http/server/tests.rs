@@ -2,8 +2,10 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
+use testkit::wait::until_true;
+
 use super::*;
-use crate::http::bind;
+use crate::http::bind::bind_one;
 use crate::http::fake::Fake;
 use crate::own::Page;
 use crate::own::sample;
@@ -14,16 +16,16 @@ use model::snapshot::Snapshot;
 const LONG: Duration = Duration::from_secs(60);
 
 struct Running {
-    server: Option<Server>,
+    server: Server,
     address: SocketAddr,
     fake: Fake,
 }
 
 impl Running {
     fn start(fake: Fake) -> Self {
-        let tcp = bind(&["127.0.0.1:0".parse().unwrap()]).unwrap();
+        let tcp = vec![bind_one(&"127.0.0.1:0".parse().unwrap()).unwrap()];
         let address = tcp[0].local_addr().unwrap();
-        let server = Some(spawn(fake.clone(), tcp, None).unwrap());
+        let server = spawn(fake.clone(), tcp, None).unwrap();
         Self {
             server,
             address,
@@ -57,12 +59,6 @@ fn everything(mut stream: TcpStream) -> String {
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     text
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.server.take().unwrap().stop();
-    }
 }
 
 #[test]
@@ -266,8 +262,8 @@ fn one_connection_serves_many_requests() {
 #[test]
 fn listeners_come_and_go_while_it_runs() {
     let running = Running::start(Fake::new());
-    let doors = running.server.as_ref().unwrap().doors();
-    let listener = bind(&["127.0.0.1:0".parse().unwrap()]).unwrap().remove(0);
+    let doors = running.server.doors();
+    let listener = bind_one(&"127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
     doors.open(listener);
     let mut stream = TcpStream::connect(address).unwrap();
@@ -275,11 +271,10 @@ fn listeners_come_and_go_while_it_runs() {
     stream.write_all(b"GET /-/healthy HTTP/1.0\r\n\r\n").unwrap();
     assert!(everything(stream).starts_with("HTTP/1.0 200"));
     doors.close(address);
-    let end = std::time::Instant::now() + LONG;
-    while TcpStream::connect(address).is_ok() {
-        assert!(std::time::Instant::now() < end, "still listening");
-        thread::sleep(Duration::from_millis(5));
-    }
+    until_true("it listens no longer", LONG, || {
+        TcpStream::connect(address).is_err()
+    })
+    .unwrap();
     let (head, _) = running.ask("GET /-/healthy HTTP/1.1\r\n");
     assert!(head.starts_with("http/1.1 200"), "the others stay");
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use health::view::DrainView;
 
 #[derive(Debug, Serialize)]
-pub(super) struct Drain {
+pub(super) struct DrainReport {
     /// `none`, `wanted`, `withheld`, `foreign`, `writing`, `drained`, `lifting`, `overridden`, `unproven`.
     pub(super) state: String,
     /// What that means.
@@ -20,7 +20,7 @@ pub(super) struct Drain {
     pub(super) recorded: bool,
 }
 
-impl Drain {
+impl DrainReport {
     pub(super) fn of(drain: &DrainView, wall: i64) -> Self {
         Self {
             state: drain.state.clone(),

@@ -1,11 +1,14 @@
 //! The page for people: one document, no script, nothing from elsewhere, readable on a phone at night.
 
-use std::fmt::{self, Display, Write};
+use std::collections::BTreeSet;
 
 use collectors::COLLECTORS;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::{Collector, Incident, Report, Worker};
+use super::drain::DrainReport;
+use super::{CollectorReport, IncidentReport, LateDevice, StatusReport, WorkerReport};
 use crate::http::control::GpuView;
+use crate::screen::is_hidden;
 use health::Mode;
 use health::verdict::Health;
 
@@ -16,85 +19,72 @@ pub(in crate::http) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; \
      style-src 'sha256-YOBpJjQCJ+CBvmEAfwveYQiAo8uqBDLiYljwMSk7d7c='; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Text in HTML. Characters that could hide or turn round what follows are shown as such.
-struct Text<T>(T);
-
-impl<T: Display> Display for Text<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for c in self.0.to_string().chars() {
-            match c {
-                '&' => f.write_str("&amp;")?,
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '"' => f.write_str("&quot;")?,
-                '\'' => f.write_str("&#39;")?,
-                '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' => {
-                    f.write_char('\u{fffd}')?;
-                }
-                c if c.is_control() => f.write_char('\u{fffd}')?,
-                c => f.write_char(c)?,
-            }
+/// A text, with a mark for each character that could hide or turn round what follows.
+fn visible(text: &str) -> String {
+    let mark = |c| {
+        if is_hidden(c) {
+            char::REPLACEMENT_CHARACTER
+        } else {
+            c
         }
-        Ok(())
-    }
+    };
+    text.chars().map(mark).collect()
 }
 
 /// The page.
-pub(in crate::http) fn render(report: &Report) -> String {
-    let mut out = String::with_capacity(16 * 1024);
-    let written = page(report, &mut out);
-    debug_assert!(written.is_ok(), "writing into a String cannot fail");
-    out
-}
-
-fn page(report: &Report, out: &mut String) -> fmt::Result {
+pub(in crate::http) fn render(report: &StatusReport) -> String {
     let verdict = &report.verdict;
     let word = match verdict.health {
         Health::Healthy => "healthy",
         Health::Unhealthy => "unhealthy",
         Health::Unknown => "unknown",
     };
-    let host = Text(&report.host);
-    write!(
-        out,
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
-         <meta http-equiv=\"refresh\" content=\"30\">\n<link rel=\"icon\" href=\"data:,\">\n\
-         <title>{word}: {host}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n\
-         <header class=\"{word}\">\n<h1>{host}</h1>\n<p class=\"verdict\">{word}</p>\n<p>{}</p>\n\
-         <p>{}, judged {} ago</p>\n</header>\n<main>\n",
-        Text(&verdict.text),
-        Text(time(report.at)),
-        span(i64::try_from(verdict.age).unwrap_or(i64::MAX)),
-    )?;
-    if report.config_error {
-        out.push_str(
-            "<p class=\"card dunno\"><b>The configuration was refused.</b> The last good one is in force. \
-             See <code>nodewarden config check</code>.</p>\n",
-        );
-    }
-    writeln!(out, "<h2>Open incidents: {}</h2>", report.incidents.len())?;
-    for i in &report.incidents {
-        incident(i, out)?;
-    }
-    if report.incidents.is_empty() {
-        out.push_str("<p class=\"card\">None.</p>\n");
-    }
-    drain(report, out)?;
-    gpus(&report.gpus, out)?;
-    collectors(&report.collectors, out)?;
-    workers(&report.workers, out)?;
-    links(out)?;
-    write!(
-        out,
-        "<p class=\"soft\">nodewarden {}, running for {}. Mode: {}. Read again every 30 s.</p>\n</main>\n</body>\n</html>\n",
-        report.nodewarden,
-        span(age(report.at, report.started)),
-        report.mode,
-    )
+    let host = visible(&report.host);
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width,initial-scale=1";
+                meta http-equiv="refresh" content="30";
+                link rel="icon" href="data:,";
+                title { (word) ": " (host) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                header class=(word) {
+                    h1 { (host) }
+                    p class="verdict" { (word) }
+                    p { (visible(&verdict.text)) }
+                    p { (time(report.at)) ", judged " (span(seconds(verdict.age))) " ago" }
+                }
+                main {
+                    @if report.config_error {
+                        p class="card dunno" {
+                            b { "The configuration was refused." } " The last good one is in force. See "
+                            code { "nodewarden config check" } "."
+                        }
+                    }
+                    h2 { "Open incidents: " (report.incidents.len()) }
+                    @for i in &report.incidents { (incident(i)) }
+                    @if report.incidents.is_empty() { p class="card" { "None." } }
+                    (drain(&report.drain))
+                    (gpus(&report.gpus))
+                    (collectors(&report.collectors))
+                    (workers(&report.workers))
+                    (links())
+                    p class="soft" {
+                        "nodewarden " (report.nodewarden) ", running for " (span(age(report.at, report.started)))
+                        ". Mode: " (report.mode) ". Read again every 30 s."
+                    }
+                }
+            }
+        }
+    };
+    page.into_string()
 }
 
-fn incident(i: &Incident, out: &mut String) -> fmt::Result {
+fn incident(i: &IncidentReport) -> Markup {
     let effect = match (i.drains, i.mode) {
         (false, _) => "does not take the node out of service",
         (true, "drain") => "drain: takes the node out of service",
@@ -104,195 +94,171 @@ fn incident(i: &Incident, out: &mut String) -> fmt::Result {
         }
         (true, _) => "observe: would take the node out of service, nothing is done",
     };
-    write!(
-        out,
-        "<article class=\"card {}\">\n<h3>{} on {}</h3>\n<dl>\n\
-         <dt>Remedy</dt><dd><b>{}</b></dd>\n<dt>Open for</dt><dd>{}, since {}</dd>\n\
-         <dt>Mode</dt><dd>{effect}</dd>\n<dt>Ends by</dt><dd>{}</dd>\n<dt>Check</dt><dd>{}</dd>\n",
-        if i.drains { "bad" } else { "dunno" },
-        Text(&i.detail),
-        Text(&i.subject),
-        Text(&i.remedy),
-        span(i.age),
-        Text(time(i.since)),
-        Text(&i.ends),
-        Text(&i.check),
-    )?;
-    if !i.runbook.is_empty() {
-        writeln!(out, "<dt>Runbook</dt><dd>{}</dd>", Text(i.runbook))?;
-    }
-    let looked_after = if i.acknowledged { "yes" } else { "no" };
-    write!(
-        out,
-        "<dt>Ack</dt><dd>{looked_after}</dd>\n\
-         <dt>Evidence</dt><dd><code>nodewarden why {}</code></dd>\n</dl>\n</article>\n",
-        Text(&i.id)
-    )
-}
-
-fn drain(report: &Report, out: &mut String) -> fmt::Result {
-    let drain = &report.drain;
-    write!(
-        out,
-        "<h2>Drain: {}</h2>\n<div class=\"card\">\n<p>{}</p>\n",
-        Text(&drain.state),
-        Text(drain.text)
-    )?;
-    if let (Some(since), Some(age)) = (drain.since, drain.age) {
-        writeln!(out, "<p>For {}, since {}.</p>", span(age), Text(time(since)))?;
-    }
-    if let Some(id) = &drain.incident {
-        writeln!(out, "<p>For incident <code>{}</code>.</p>", Text(id))?;
-    }
-    if drain.incident.is_some() && !drain.recorded {
-        out.push_str("<p><b>Not recorded on disk:</b> it will not be lifted by itself.</p>\n");
-    }
-    out.push_str("</div>\n");
-    Ok(())
-}
-
-fn gpus(all: &[GpuView], out: &mut String) -> fmt::Result {
-    if all.is_empty() {
-        return Ok(());
-    }
-    out.push_str(
-        "<h2>GPUs</h2>\n<div class=\"card\">\n<table>\n<tr><th>GPU<th class=\"n\">Busy<th class=\"n\">Memory\
-         <th class=\"n\">Heat<th class=\"n\">Power<th>Jobs<th>State</tr>\n",
-    );
-    for gpu in all {
-        let class = match (gpu.up, gpu.trouble.is_empty()) {
-            (Some(true), true) => "",
-            (Some(false), _) => "bad",
-            _ => "dunno",
-        };
-        let index = if gpu.index.is_empty() { "?" } else { &gpu.index };
-        let number =
-            |value: Option<f64>, unit: &str| value.map_or(String::new(), |v| format!("{v:.0}{unit}"));
-        let share = match (gpu.memory_used, gpu.memory_total) {
-            (Some(used), Some(all)) if all > 0.0 => Some(100.0 * used / all),
-            _ => None,
-        };
-        let state = if gpu.trouble.is_empty() {
-            "ok".to_owned()
-        } else {
-            gpu.trouble.join(", ")
-        };
-        write!(
-            out,
-            "<tr class=\"{class}\"><td>{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"n\">{}\
-             <td class=\"n\">{}<td>{}<td><b>{}</b>",
-            Text(index),
-            number(gpu.utilization.map(|u| 100.0 * u), " %"),
-            number(share, " %"),
-            number(gpu.temperature, " °C"),
-            number(gpu.power, " W"),
-            Text(gpu.jobs.join(", ")),
-            Text(state),
-        )?;
-        if gpu.instances > 0 {
-            write!(out, ", {} instances", gpu.instances)?;
-        }
-        writeln!(
-            out,
-            "<br><span class=\"soft\">{}<br>{}</span></tr>",
-            Text(&gpu.name),
-            Text(&gpu.gpu)
-        )?;
-    }
-    out.push_str("</table>\n</div>\n");
-    Ok(())
-}
-
-fn collectors(all: &[Collector], out: &mut String) -> fmt::Result {
-    out.push_str("<h2>Collectors</h2>\n<div class=\"card\">\n<table>\n<tr><th>Name<th>State<th class=\"n\">Devices</tr>\n");
-    for c in all.iter().filter(|c| c.state != "absent") {
-        let class = match c.state {
-            "ok" => "",
-            "failed" => "bad",
-            _ => "dunno",
-        };
-        let (name, state) = (c.name, c.state);
-        write!(out, "<tr class=\"{class}\"><td>{name}<td><b>{state}</b>")?;
-        if !c.reason.is_empty() {
-            write!(out, ": {}", Text(&c.reason))?;
-        }
-        for d in &c.failed {
-            write!(out, "<br>{}: {}", Text(&d.device), Text(&d.reason))?;
-        }
-        for d in &c.late {
-            let age = span(i64::try_from(d.age).unwrap_or(i64::MAX));
-            write!(out, "<br>{}: no answer for {age}", Text(&d.device))?;
-            match d.task_state {
-                Some('D') => out.push_str(", uninterruptible (D)"),
-                Some(letter) => write!(out, ", state {}", Text(letter))?,
-                None => {}
-            }
-            if !d.wait_channel.is_empty() {
-                write!(out, " in <code>{}</code>", Text(&d.wait_channel))?;
-            }
-            if !d.call.is_empty() {
-                write!(out, ", <code>{}</code>", Text(&d.call))?;
+    html! {
+        article.card.bad[i.drains].dunno[!i.drains] {
+            h3 { (visible(&i.detail)) " on " (visible(&i.subject)) }
+            dl {
+                dt { "Remedy" } dd { b { (visible(&i.remedy)) } }
+                dt { "Open for" } dd { (span(i.age)) ", since " (time(i.since)) }
+                dt { "Mode" } dd { (effect) }
+                dt { "Ends by" } dd { (visible(&i.ends)) }
+                dt { "Check" } dd { (visible(&i.check)) }
+                @if !i.runbook.is_empty() { dt { "Runbook" } dd { (i.runbook) } }
+                dt { "Ack" } dd { @if i.acknowledged { "yes" } @else { "no" } }
+                dt { "Evidence" } dd { code { "nodewarden why " (visible(&i.id)) } }
             }
         }
-        writeln!(out, "<td class=\"n\">{}</tr>", c.devices)?;
     }
-    out.push_str("</table>\n");
-    let absent: Vec<&str> = all
-        .iter()
-        .filter(|c| c.state == "absent")
-        .map(|c| c.name)
-        .collect();
-    if !absent.is_empty() {
-        writeln!(
-            out,
-            "<p class=\"soft\">Not on this node: {}.</p>",
-            absent.join(", ")
-        )?;
-    }
-    out.push_str("</div>\n");
-    Ok(())
 }
 
-fn workers(all: &[Worker], out: &mut String) -> fmt::Result {
-    out.push_str(
-        "<h2>Workers</h2>\n<div class=\"card\">\n<table>\n<tr><th>Name<th>State<th class=\"n\">Starts</tr>\n",
-    );
-    for w in all {
-        let name = w.name;
-        match (w.pid, w.down) {
-            (Some(pid), _) => write!(out, "<tr><td>{name}<td>runs, pid {pid}")?,
-            (None, "") => write!(out, "<tr class=\"soft\"><td>{name}<td>not started")?,
-            (None, why) => write!(out, "<tr class=\"bad\"><td>{name}<td><b>down</b>: {why}")?,
+fn drain(drain: &DrainReport) -> Markup {
+    html! {
+        h2 { "Drain: " (visible(&drain.state)) }
+        div class="card" {
+            p { (drain.text) }
+            @if let (Some(since), Some(age)) = (drain.since, drain.age) {
+                p { "For " (span(age)) ", since " (time(since)) "." }
+            }
+            @if let Some(id) = &drain.incident {
+                p { "For incident " code { (visible(id)) } "." }
+                @if !drain.recorded {
+                    p { b { "Not recorded on disk:" } " it will not be lifted by itself." }
+                }
+            }
         }
-        if w.stuck_slots > 0 {
-            write!(out, "<br><b>{} earlier processes cannot end</b>", w.stuck_slots)?;
-        }
-        writeln!(out, "<td class=\"n\">{}</tr>", w.starts)?;
     }
-    out.push_str("</table>\n</div>\n");
-    Ok(())
 }
 
-fn links(out: &mut String) -> fmt::Result {
-    out.push_str(
-        "<h2>Pages</h2>\n<nav class=\"card\">\n<a href=\"/metrics\">Metrics</a>\n\
-         <a href=\"/metrics?tier=detail\">Metrics, detail</a>\n<a href=\"/metrics?tier=debug\">Metrics, debug</a>\n",
-    );
-    let mut pages: Vec<&str> = COLLECTORS
-        .iter()
-        .flat_map(|c| c.metrics.iter())
-        .flat_map(|m| m.aliases.iter().map(|a| a.page))
-        .collect();
-    pages.sort_unstable();
-    pages.dedup();
-    for page in pages {
-        writeln!(out, "<a href=\"/metrics/{page}\">As {page}</a>")?;
+fn gpus(all: &[GpuView]) -> Markup {
+    html! {
+        @if !all.is_empty() {
+            h2 { "GPUs" }
+            div class="card" {
+                table {
+                    tr {
+                        th { "GPU" } th.n { "Busy" } th.n { "Memory" } th.n { "Heat" } th.n { "Power" }
+                        th { "Jobs" } th { "State" }
+                    }
+                    @for gpu in all { (row(gpu)) }
+                }
+            }
+        }
     }
-    out.push_str(
-        "<a href=\"/api/v1/status\">This page as JSON</a>\n<a href=\"/-/ready\">Ready</a>\n\
-         <a href=\"/-/healthy\">Alive</a>\n</nav>\n",
-    );
-    Ok(())
+}
+
+fn row(gpu: &GpuView) -> Markup {
+    let class = match (gpu.up, gpu.trouble.is_empty()) {
+        (Some(true), true) => "",
+        (Some(false), _) => "bad",
+        _ => "dunno",
+    };
+    let share = match (gpu.memory_used, gpu.memory_total) {
+        (Some(used), Some(all)) if all > 0.0 => Some(100.0 * used / all),
+        _ => None,
+    };
+    let number = |value: Option<f64>, unit: &str| html! { td.n { @if let Some(v) = value { (format!("{v:.0}{unit}")) } } };
+    html! {
+        tr class=(class) {
+            td { @if gpu.index.is_empty() { "?" } @else { (visible(&gpu.index)) } }
+            (number(gpu.utilization.map(|u| 100.0 * u), " %"))
+            (number(share, " %"))
+            (number(gpu.temperature, " °C"))
+            (number(gpu.power, " W"))
+            td { (visible(&gpu.jobs.join(", "))) }
+            td {
+                b { @if gpu.trouble.is_empty() { "ok" } @else { (visible(&gpu.trouble.join(", "))) } }
+                @if gpu.instances > 0 { ", " (gpu.instances) " instances" }
+                br;
+                span class="soft" { (visible(&gpu.name)) br; (visible(&gpu.gpu)) }
+            }
+        }
+    }
+}
+
+fn collectors(all: &[CollectorReport]) -> Markup {
+    let (absent, present): (Vec<_>, Vec<_>) = all.iter().partition(|c| c.state == "absent");
+    let absent: Vec<&str> = absent.iter().map(|c| c.name).collect();
+    html! {
+        h2 { "Collectors" }
+        div class="card" {
+            table {
+                tr { th { "Name" } th { "State" } th.n { "Devices" } }
+                @for c in present {
+                    tr class=(match c.state { "ok" => "", "failed" => "bad", _ => "dunno" }) {
+                        td { (c.name) }
+                        td {
+                            b { (c.state) }
+                            @if !c.reason.is_empty() { ": " (visible(&c.reason)) }
+                            @for d in &c.failed { br; (visible(&d.device)) ": " (visible(&d.reason)) }
+                            @for d in &c.late { br; (late(d)) }
+                        }
+                        td.n { (c.devices) }
+                    }
+                }
+            }
+            @if !absent.is_empty() { p class="soft" { "Not on this node: " (absent.join(", ")) "." } }
+        }
+    }
+}
+
+fn late(d: &LateDevice) -> Markup {
+    html! {
+        (visible(&d.device)) ": no answer for " (span(seconds(d.age)))
+        @match d.task_state {
+            Some('D') => ", uninterruptible (D)",
+            Some(letter) => { ", state " (visible(letter.encode_utf8(&mut [0; 4]))) },
+            None => {},
+        }
+        @if !d.wait_channel.is_empty() { " in " code { (visible(&d.wait_channel)) } }
+        @if !d.call.is_empty() { ", " code { (visible(&d.call)) } }
+    }
+}
+
+fn workers(all: &[WorkerReport]) -> Markup {
+    html! {
+        h2 { "Workers" }
+        div class="card" {
+            table {
+                tr { th { "Name" } th { "State" } th.n { "Starts" } }
+                @for w in all {
+                    tr class=(match (w.pid, w.down) { (Some(_), _) => "", (None, "") => "soft", _ => "bad" }) {
+                        td { (w.name) }
+                        td {
+                            @match (w.pid, w.down) {
+                                (Some(pid), _) => { "runs, pid " (pid) },
+                                (None, "") => "not started",
+                                (None, why) => { b { "down" } ": " (why) },
+                            }
+                            @if w.stuck_slots > 0 { br; b { (w.stuck_slots) " earlier processes cannot end" } }
+                        }
+                        td.n { (w.starts) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn links() -> Markup {
+    let metrics = COLLECTORS.iter().flat_map(|c| c.metrics.iter());
+    let pages: BTreeSet<&str> = metrics.flat_map(|m| m.aliases.iter().map(|a| a.page)).collect();
+    html! {
+        h2 { "Pages" }
+        nav class="card" {
+            a href="/metrics" { "Metrics" } " "
+            a href="/metrics?tier=detail" { "Metrics, detail" } " "
+            a href="/metrics?tier=debug" { "Metrics, debug" } " "
+            @for page in pages { a href={ "/metrics/" (page) } { "As " (page) } " " }
+            a href="/api/v1/status" { "This page as JSON" } " "
+            a href="/-/ready" { "Ready" } " "
+            a href="/-/healthy" { "Alive" }
+        }
+    }
+}
+
+/// Seconds as [`span`] takes them.
+fn seconds(age: u64) -> i64 {
+    i64::try_from(age).unwrap_or(i64::MAX)
 }
 
 /// Whole seconds between the start and now.
@@ -330,10 +296,10 @@ mod tests {
 
     #[test]
     fn text_stays_text() {
-        let text = Text("<b a=\"x\" b='y'>&\n\u{202e}\u{7f}é").to_string();
+        let text = visible("<b a=\"x\" b='y'>&\n\u{202e}\u{7f}é");
         assert_eq!(
-            text,
-            "&lt;b a=&quot;x&quot; b=&#39;y&#39;&gt;&amp;\u{fffd}\u{fffd}\u{fffd}é"
+            html! { (text) }.into_string(),
+            "&lt;b a=&quot;x&quot; b='y'&gt;&amp;\u{fffd}\u{fffd}\u{fffd}é"
         );
     }
 

@@ -25,7 +25,7 @@ const VERSION: u32 = 1;
 
 /// The node, for everybody.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub(super) struct StatusReport {
     /// Of this format.
     version: u32,
     /// The daemon's version.
@@ -36,22 +36,22 @@ pub(super) struct Report {
     at: i64,
     /// When the daemon started, in seconds since the epoch.
     started: f64,
-    verdict: Verdict,
+    verdict: VerdictReport,
     /// `health.mode`: `observe`, `comment`, `drain`.
     mode: &'static str,
     /// Whether the last reload of the configuration was refused.
     config_error: bool,
-    drain: drain::Drain,
+    drain: drain::DrainReport,
     /// Open ones.
-    incidents: Vec<Incident>,
+    incidents: Vec<IncidentReport>,
     /// GPUs, by the index of their driver.
     gpus: Vec<GpuView>,
-    collectors: Vec<Collector>,
-    workers: Vec<Worker>,
+    collectors: Vec<CollectorReport>,
+    workers: Vec<WorkerReport>,
 }
 
 #[derive(Debug, Serialize)]
-struct Verdict {
+struct VerdictReport {
     /// `healthy`, `unhealthy`, `unknown`.
     health: Health,
     /// One line.
@@ -61,7 +61,7 @@ struct Verdict {
 }
 
 #[derive(Debug, Serialize)]
-struct Incident {
+struct IncidentReport {
     id: String,
     check: String,
     subject: String,
@@ -87,7 +87,7 @@ struct Incident {
 }
 
 #[derive(Debug, Serialize)]
-struct Collector {
+struct CollectorReport {
     name: &'static str,
     /// `absent`, `unknown`, `ok`, `failed`, `late`.
     state: &'static str,
@@ -96,20 +96,20 @@ struct Collector {
     /// How many devices it found.
     devices: usize,
     /// Devices whose last reading failed.
-    failed: Vec<Failed>,
+    failed: Vec<FailedDevice>,
     /// Devices whose reading has not come back.
-    late: Vec<Late>,
+    late: Vec<LateDevice>,
 }
 
 #[derive(Debug, Serialize)]
-struct Failed {
+struct FailedDevice {
     device: String,
     /// A word.
     reason: String,
 }
 
 #[derive(Debug, Serialize)]
-struct Late {
+struct LateDevice {
     device: String,
     /// For how long, in seconds.
     age: u64,
@@ -122,7 +122,7 @@ struct Late {
 }
 
 #[derive(Debug, Serialize)]
-struct Worker {
+struct WorkerReport {
     name: &'static str,
     pid: Option<i32>,
     /// How often it was started.
@@ -133,7 +133,7 @@ struct Worker {
     stuck_slots: u8,
 }
 
-impl Report {
+impl StatusReport {
     /// What is public of a page. `now`: time since boot; `wall`: seconds since the epoch.
     pub(super) fn of(page: &Page, now: Duration, wall: i64, host: String) -> Self {
         let snapshot = page.snapshot.as_of(now);
@@ -147,7 +147,7 @@ impl Report {
             verdict: verdict(page, &snapshot, now),
             mode: page.facts.mode.word(),
             config_error: page.facts.config_error,
-            drain: drain::Drain::of(&page.view.drain, wall),
+            drain: drain::DrainReport::of(&page.view.drain, wall),
             incidents: open.map(|i| incident(i, wall)).collect(),
             gpus: gpus::of(&snapshot, &page.view),
             collectors: snapshot
@@ -165,7 +165,7 @@ impl Report {
     }
 }
 
-fn verdict(page: &Page, snapshot: &Snapshot, now: Duration) -> Verdict {
+fn verdict(page: &Page, snapshot: &Snapshot, now: Duration) -> VerdictReport {
     let given = &page.view.verdict;
     let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
     let (health, text) = if now_ms > given.valid_until_ms {
@@ -176,7 +176,7 @@ fn verdict(page: &Page, snapshot: &Snapshot, now: Duration) -> Verdict {
     } else {
         (given.health, given.text.clone())
     };
-    Verdict {
+    VerdictReport {
         health,
         text,
         age: now_ms.saturating_sub(given.at_ms) / 1000,
@@ -195,9 +195,9 @@ fn unknown(text: &str, snapshot: &Snapshot) -> String {
     }
 }
 
-fn incident(i: &IncidentView, wall: i64) -> Incident {
+fn incident(i: &IncidentView, wall: i64) -> IncidentReport {
     let check = CHECKS.iter().find(|c| c.id == i.check);
-    Incident {
+    IncidentReport {
         id: i.id.clone(),
         check: i.check.clone(),
         subject: i.subject.clone(),
@@ -214,11 +214,11 @@ fn incident(i: &IncidentView, wall: i64) -> Incident {
     }
 }
 
-fn collector(c: &CollectorState, snapshot: &Snapshot) -> Collector {
+fn collector(c: &CollectorState, snapshot: &Snapshot) -> CollectorReport {
     let (state, reason) = own::state(c, snapshot);
     let here = c.presence == Presence::Open;
     let devices = || c.devices.iter().filter(|_| here);
-    Collector {
+    CollectorReport {
         name: c.spec.name,
         state,
         reason,
@@ -226,7 +226,7 @@ fn collector(c: &CollectorState, snapshot: &Snapshot) -> Collector {
         failed: devices()
             .filter_map(|d| {
                 let (reason, _) = d.error.as_ref().filter(|_| d.late.is_none())?;
-                Some(Failed {
+                Some(FailedDevice {
                     device: d.subject.to_string(),
                     reason: reason.clone(),
                 })
@@ -235,7 +235,7 @@ fn collector(c: &CollectorState, snapshot: &Snapshot) -> Collector {
         late: devices()
             .filter_map(|d| {
                 let late = d.late.as_ref()?;
-                Some(Late {
+                Some(LateDevice {
                     device: d.subject.to_string(),
                     age: snapshot.at.saturating_sub(late.since).as_secs(),
                     task_state: late.task.as_ref().map(|t| t.state),
@@ -247,8 +247,8 @@ fn collector(c: &CollectorState, snapshot: &Snapshot) -> Collector {
     }
 }
 
-fn worker(w: &WorkerState) -> Worker {
-    Worker {
+fn worker(w: &WorkerState) -> WorkerReport {
+    WorkerReport {
         name: w.domain,
         pid: w.pid,
         starts: w.starts,

@@ -8,8 +8,8 @@ use model::snapshot::DeviceState;
 const WALL: i64 = 1_700_007_384;
 const NOW: Duration = Duration::from_secs(1010);
 
-fn report(page: &Page) -> Report {
-    Report::of(page, NOW, WALL, "gpu017".to_owned())
+fn report(page: &Page) -> StatusReport {
+    StatusReport::of(page, NOW, WALL, "gpu017".to_owned())
 }
 
 fn json(page: &Page) -> serde_json::Value {
@@ -93,10 +93,10 @@ fn a_gpu_is_a_row_and_what_is_not_known_is_empty() {
     ];
     let page = render(&report);
     for row in [
-        "<tr class=\"\"><td>0<td class=\"n\">97 %<td class=\"n\">75 %<td class=\"n\">61 °C<td class=\"n\">642 W\
-         <td>4712, &lt;4713&gt;<td><b>ok</b>, 7 instances<br><span class=\"soft\">NVIDIA &lt;H100&gt;<br>GPU-6f1c2f0e",
-        "<tr class=\"bad\"><td>?<td class=\"n\"><td class=\"n\"><td class=\"n\"><td class=\"n\">\
-         <td><td><b>lost, xid 79</b><br><span class=\"soft\"><br>pci:0000:43:00.0</span>",
+        "<tr class=\"\"><td>0</td><td class=\"n\">97 %</td><td class=\"n\">75 %</td><td class=\"n\">61 °C</td>\
+         <td class=\"n\">642 W</td><td>4712, &lt;4713&gt;</td><td><b>ok</b>, 7 instances<br><span class=\"soft\">NVIDIA &lt;H100&gt;<br>GPU-6f1c2f0e",
+        "<tr class=\"bad\"><td>?</td><td class=\"n\"></td><td class=\"n\"></td>\
+         <td class=\"n\"></td><td class=\"n\"></td><td></td><td><b>lost, xid 79</b><br><span class=\"soft\"><br>pci:0000:43:00.0</span>",
     ] {
         assert!(page.contains(row), "{row} in\n{page}");
     }
@@ -158,7 +158,7 @@ fn what_a_core_that_hangs_has_read_of_a_gpu_is_shown_no_longer() {
     device.subject = collectors::Subject::gpu("GPU-1");
     let mut page = sample::page();
     page.snapshot = Arc::new(sample::snapshot(vec![device]));
-    let up = |at| Report::of(&page, at, WALL, String::new()).gpus[0].up;
+    let up = |at| StatusReport::of(&page, at, WALL, String::new()).gpus[0].up;
     let at = page.snapshot.at;
     assert_eq!(up(at), Some(true));
     assert_eq!(up(at + Duration::from_secs(3600)), None);
@@ -167,7 +167,7 @@ fn what_a_core_that_hangs_has_read_of_a_gpu_is_shown_no_longer() {
 #[test]
 fn a_verdict_that_is_too_old_is_none() {
     let page = sample::page();
-    let late = Report::of(&page, Duration::from_secs(1046), WALL, String::new());
+    let late = StatusReport::of(&page, Duration::from_secs(1046), WALL, String::new());
     assert_eq!(late.verdict.health, Health::Unknown);
     assert!(render(&late).contains("<p class=\"verdict\">unknown</p>"));
 }

@@ -14,7 +14,7 @@ impl Systemd {
         let path = dir.path().join("notify");
         let socket = UnixDatagram::bind(&path).unwrap();
         socket.set_nonblocking(true).unwrap();
-        let notify = Notify::new(path.as_os_str()).unwrap();
+        let notify = NotifySocket::new(path.as_os_str()).unwrap();
         let manager = Manager {
             socket: Some(notify),
             watchdog,
@@ -108,7 +108,7 @@ fn the_status_line_counts_and_names_nobody() {
 #[test]
 fn what_did_not_fit_is_sent_again_without_stale_heartbeats() {
     let (systemd, mut service) = Systemd::with(Some(Duration::from_secs(60)));
-    while service.socket.as_ref().unwrap().tell("full").is_ok() {}
+    while service.socket.as_ref().unwrap().send("full").is_ok() {}
     service.ready();
     service.alive();
     service.stopping();

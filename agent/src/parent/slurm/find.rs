@@ -13,7 +13,7 @@ use sys::link;
 
 /// A slurmd that runs here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct LocalSlurmd {
     /// The name of its node.
     pub node_name: String,
     /// Its slurm.conf, where it was told one.
@@ -39,9 +39,9 @@ pub struct Search<'a> {
 ///
 /// # Errors
 /// [`LookError::NotHere`] with what was seen, where no slurmd runs here or it is not clear which is ours.
-pub fn find(search: &Search<'_>) -> Result<Found, LookError> {
+pub fn find(search: &Search<'_>) -> Result<LocalSlurmd, LookError> {
     let mut skipped = Vec::new();
-    let mut all: Vec<Found> = Vec::new();
+    let mut all: Vec<LocalSlurmd> = Vec::new();
     for pid in root::list(search.proc).ok().flatten().unwrap_or_default() {
         if !pid.bytes().all(|b| b.is_ascii_digit()) {
             continue;
@@ -76,7 +76,7 @@ pub fn find(search: &Search<'_>) -> Result<Found, LookError> {
     }
 }
 
-fn names(all: &[Found]) -> String {
+fn names(all: &[LocalSlurmd]) -> String {
     let names: Vec<&str> = all.iter().map(|found| found.node_name.as_str()).collect();
     names.join(", ")
 }
@@ -90,7 +90,7 @@ fn not_here(what: String, skipped: &[String]) -> LookError {
 }
 
 /// A process, if it is a slurmd. `Err`: it is one, but not ours to use.
-fn slurmd(search: &Search<'_>, process: &Path) -> Result<Option<Found>, String> {
+fn slurmd(search: &Search<'_>, process: &Path) -> Result<Option<LocalSlurmd>, String> {
     // Nearly every process ends here: name, program and owner are read without its memory, which a process that hangs
     // may keep locked for ever; its command line is not.
     if text(process, "comm") != "slurmd" {
@@ -129,7 +129,7 @@ fn slurmd(search: &Search<'_>, process: &Path) -> Result<Option<Found>, String> 
     if !is_node_name(&node_name) {
         return Err(format!("has no plain node name: {node_name:?}"));
     }
-    Ok(Some(Found {
+    Ok(Some(LocalSlurmd {
         node_name,
         conf: conf
             .map(PathBuf::from)

@@ -52,7 +52,7 @@ impl Proc {
         self.write(pid, "status", "Name:\tx\nUid:\t0\t0\t0\t0\n");
     }
 
-    fn find(&self, wanted: Option<&str>) -> Result<Found, LookError> {
+    fn find(&self, wanted: Option<&str>) -> Result<LocalSlurmd, LookError> {
         find(&Search {
             proc: self.0.path(),
             uid: 0,
@@ -62,11 +62,11 @@ impl Proc {
     }
 }
 
-fn name(found: Result<Found, LookError>) -> String {
+fn name(found: Result<LocalSlurmd, LookError>) -> String {
     found.unwrap().node_name
 }
 
-fn refusal(found: Result<Found, LookError>) -> String {
+fn refusal(found: Result<LocalSlurmd, LookError>) -> String {
     match found.unwrap_err() {
         LookError::NotHere(why) => why,
         other => panic!("{other:?}"),
@@ -87,7 +87,7 @@ fn one_slurmd() {
     let found = proc.find(None).unwrap();
     assert_eq!(
         found,
-        Found {
+        LocalSlurmd {
             node_name: "n0".into(),
             conf: Some("/a/slurm.conf".into()),
             exe: Some("/usr/sbin/slurmd-wlm".into()),

@@ -8,12 +8,12 @@ use sys::{files, store};
 
 /// The incident whose drain stands, as far as this parent or an earlier one has written it.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct DrainMemory {
     file: Option<PathBuf>,
     incident: Option<IncidentId>,
 }
 
-impl Memory {
+impl DrainMemory {
     /// Remembers in a file that belongs to the parent, over restarts and reboots. One that cannot be read is none: a
     /// drain is then left to people.
     pub fn in_file(file: PathBuf) -> Self {

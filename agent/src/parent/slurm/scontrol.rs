@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::find::Found;
-use sys::spawn::{Command, Error, Output, Runner};
+use super::find::LocalSlurmd;
+use sys::spawn::{CommandLine, CommandOutput, CommandRunner, SpawnError};
 
 /// Where scontrol is looked for, after the configuration and slurmd's neighbourhood.
 const PLACES: &[&str] = &[
@@ -17,7 +17,7 @@ const PLACES: &[&str] = &[
 /// scontrol, and the one place where it was found.
 #[derive(Debug, Default)]
 pub struct Scontrol {
-    runner: Runner,
+    runner: CommandRunner,
     known: Option<PathBuf>,
 }
 
@@ -25,13 +25,13 @@ impl Scontrol {
     /// Runs `scontrol ARGS` against slurmd's cluster.
     ///
     /// # Errors
-    /// Like [`Runner::run`]; [`Error::NotFound`] with the first place where none of them has it.
+    /// Like [`CommandRunner::run`]; [`SpawnError::NotFound`] with the first place where none of them has it.
     pub fn run(
         &mut self,
         config: &slurm::Settings,
-        found: &Found,
+        found: &LocalSlurmd,
         args: Vec<String>,
-    ) -> Result<Output, Error> {
+    ) -> Result<CommandOutput, SpawnError> {
         let places = match (&config.scontrol, &self.known) {
             (Some(path), _) | (None, Some(path)) => vec![path.clone()],
             (None, None) => places(found.exe.as_deref()),
@@ -39,14 +39,14 @@ impl Scontrol {
         let conf = config.conf.as_ref().or(found.conf.as_ref());
         let mut missing = None;
         for program in places {
-            let command = Command {
+            let command = CommandLine {
                 program: program.clone(),
                 args: args.clone(),
                 env: environment(conf.map(PathBuf::as_path)),
                 deadline: deadline(config.timeout),
             };
             match self.runner.run(&command) {
-                Err(Error::NotFound(path)) => missing = missing.or(Some(path)),
+                Err(SpawnError::NotFound(path)) => missing = missing.or(Some(path)),
                 result => {
                     self.known = Some(program);
                     return result;
@@ -54,7 +54,7 @@ impl Scontrol {
             }
         }
         self.known = None;
-        Err(Error::NotFound(
+        Err(SpawnError::NotFound(
             missing.unwrap_or_else(|| PathBuf::from("scontrol")),
         ))
     }

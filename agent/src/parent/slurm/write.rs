@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use jiff::tz::TimeZone;
 
-use super::find::{self, Found, Search};
-use super::memory::Memory;
+use super::find::{self, LocalSlurmd, Search};
+use super::memory::DrainMemory;
 use super::scontrol::Scontrol;
 use model::scheduler::{Action, Author, LookError, NodeState, Outcome, Permission};
 use slurm::state::{Flag, Node};
@@ -25,7 +25,7 @@ pub struct Slurm {
     scontrol: Scontrol,
     /// The node whose boot time has fitted before.
     proven: Option<String>,
-    memory: Memory,
+    memory: DrainMemory,
     /// Nobody waits for this value any more: it must not write.
     given_up: Arc<AtomicBool>,
 }
@@ -47,14 +47,14 @@ impl Slurm {
             proc: PathBuf::from("/proc"),
             scontrol: Scontrol::default(),
             proven: None,
-            memory: Memory::default(),
+            memory: DrainMemory::default(),
             given_up: Arc::default(),
         }
     }
 
     /// Remembers its own drain in a file that only the parent can write.
     #[must_use]
-    pub fn with_memory(mut self, memory: Memory) -> Self {
+    pub fn with_memory(mut self, memory: DrainMemory) -> Self {
         self.memory = memory;
         self
     }
@@ -63,13 +63,6 @@ impl Slurm {
     #[must_use]
     pub fn with_given_up(mut self, given_up: Arc<AtomicBool>) -> Self {
         self.given_up = given_up;
-        self
-    }
-
-    /// Looks for slurmd below another folder than /proc.
-    #[must_use]
-    pub fn with_proc(mut self, proc: PathBuf) -> Self {
-        self.proc = proc;
         self
     }
 
@@ -163,7 +156,7 @@ impl Slurm {
     }
 
     /// `expected`: the slurmd that the write went to; it must still be the same one.
-    fn look_for(&mut self, expected: Option<&Found>) -> Result<(Found, Node), Silence> {
+    fn look_for(&mut self, expected: Option<&LocalSlurmd>) -> Result<(LocalSlurmd, Node), Silence> {
         let search = Search {
             proc: &self.proc,
             uid: self.uid,
@@ -178,7 +171,7 @@ impl Slurm {
         let args = vec!["show".to_owned(), "node".to_owned(), name.clone()];
         let output = match self.scontrol.run(&self.config, &found, args) {
             Ok(output) => output,
-            Err(error @ (spawn::Error::TimedOut(_) | spawn::Error::Stuck { .. })) => {
+            Err(error @ (spawn::SpawnError::TimedOut(_) | spawn::SpawnError::Stuck { .. })) => {
                 return Err(Silence::Late(format!("scontrol show node: {error}")));
             }
             Err(error) => return Err(failed(format!("scontrol show node: {error}"))),
@@ -210,7 +203,7 @@ impl Slurm {
     }
 
     /// Writes. `Ok(Some)`: slurmctld refused with these words. `Err`: no answer in time.
-    fn update(&mut self, found: &Found, action: &Action) -> Result<Option<String>, String> {
+    fn update(&mut self, found: &LocalSlurmd, action: &Action) -> Result<Option<String>, String> {
         let mut args = vec!["update".to_owned(), format!("NodeName={}", found.node_name)];
         match action {
             Action::Drain { reason, .. } => {
@@ -224,7 +217,7 @@ impl Slurm {
         match self.scontrol.run(&self.config, found, args) {
             Ok(output) if output.code == 0 => Ok(None),
             Ok(output) => Ok(Some(said(&output))),
-            Err(error @ (spawn::Error::TimedOut(_) | spawn::Error::Signalled(_))) => {
+            Err(error @ (spawn::SpawnError::TimedOut(_) | spawn::SpawnError::Signalled(_))) => {
                 Err(format!("scontrol update: {error}"))
             }
             Err(error) => Ok(Some(error.to_string())),
@@ -237,7 +230,7 @@ fn failed(why: String) -> Silence {
 }
 
 /// The first line that scontrol printed about what went wrong.
-fn said(output: &spawn::Output) -> String {
+fn said(output: &spawn::CommandOutput) -> String {
     let text = [&output.stderr, &output.stdout]
         .iter()
         .find_map(|bytes| {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use tempfile::TempDir;
+use testkit::wait::until_true;
 
 use super::*;
 use model::scheduler::{IncidentId, Reason};
@@ -35,7 +36,7 @@ impl Cluster {
         // A link, not a copy: a file just written may be busy in a child that another test has just forked.
         let stand_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/scontrol/stand-in/scontrol");
         symlink(stand_in, &scontrol).unwrap();
-        let slurm = Slurm::new(
+        let mut slurm = Slurm::new(
             Settings {
                 scontrol: Some(scontrol),
                 timeout: Duration::from_secs(5),
@@ -43,8 +44,8 @@ impl Cluster {
             },
             "host1.cluster.example".to_owned(),
             BOOT,
-        )
-        .with_proc(folder.path().join("proc"));
+        );
+        slurm.proc = folder.path().join("proc");
         let cluster = Self { folder, slurm };
         let uid = nix::unistd::geteuid();
         for (file, text) in [
@@ -156,11 +157,11 @@ fn slurmctlds_own_text_is_lifted_only_where_we_remember_the_drain() {
 fn the_memory_of_a_drain_outlives_the_parent_and_ends_with_the_drain() {
     let folder = tempfile::tempdir().unwrap();
     let (file, id) = (folder.path().join("own-drain"), IncidentId::parse(ID).unwrap());
-    Memory::in_file(file.clone()).drained(&id);
-    let mut memory = Memory::in_file(file.clone());
+    DrainMemory::in_file(file.clone()).drained(&id);
+    let mut memory = DrainMemory::in_file(file.clone());
     assert!(memory.is(&id));
     memory.over();
-    assert!(!memory.is(&id) && !Memory::in_file(file).is(&id));
+    assert!(!memory.is(&id) && !DrainMemory::in_file(file).is(&id));
 }
 
 #[test]
@@ -337,10 +338,12 @@ fn scontrol_hangs() {
         };
         assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
         assert_eq!(why.starts_with("nothing was written"), call == 1, "{why}");
-        std::thread::sleep(Duration::from_millis(100));
         for pid in cluster.get("pids").lines() {
-            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
+            until_true(&format!("{pid} has ended"), Duration::from_secs(10), || {
+                let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+                stat.is_empty() || stat.contains(") Z ")
+            })
+            .unwrap();
         }
     }
 }

@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 
-use super::{Error, GRACE, MAX_OUTPUT, Output, failed};
+use super::{CommandOutput, GRACE, MAX_OUTPUT, SpawnError, failed};
 
 /// One stream of a child.
 pub(super) struct Stream {
@@ -107,7 +107,7 @@ impl Child {
         killpg(self.pid, signal).ok();
     }
 
-    pub(super) fn reap(&self, until: Instant) -> Result<Option<WaitStatus>, Error> {
+    pub(super) fn reap(&self, until: Instant) -> Result<Option<WaitStatus>, SpawnError> {
         loop {
             match waitpid(self.pid, Some(WaitPidFlag::WNOHANG)) {
                 Ok(WaitStatus::StillAlive) if Instant::now() >= until => return Ok(None),
@@ -125,9 +125,9 @@ impl Child {
         Some(Errno::from_raw(i32::from_ne_bytes(bytes)))
     }
 
-    pub(super) fn output(self, code: i32) -> Output {
+    pub(super) fn output(self, code: i32) -> CommandOutput {
         let [stdout, stderr, _] = self.streams;
-        Output {
+        CommandOutput {
             code,
             truncated: stdout.truncated || stderr.truncated,
             stdout: stdout.bytes,

@@ -14,7 +14,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::{Pid, pipe2, setpgid};
 
 use super::child::{Child, Stream};
-use super::{Command, Error, failed};
+use super::{CommandLine, SpawnError, failed};
 
 /// Everything that the child needs, prepared before the fork: afterwards it may not allocate.
 struct Prepared {
@@ -29,9 +29,9 @@ struct Prepared {
 }
 
 /// Starts a command; comes back without waiting for its exec.
-pub(super) fn start(command: &Command) -> Result<Child, Error> {
+pub(super) fn start(command: &CommandLine) -> Result<Child, SpawnError> {
     if !command.program.is_absolute() {
-        return Err(Error::NotFound(command.program.clone()));
+        return Err(SpawnError::NotFound(command.program.clone()));
     }
     let text = |bytes: &[u8]| CString::new(bytes).map_err(|_| failed("an argument")(Errno::EINVAL));
     let program = text(command.program.as_os_str().as_bytes())?;
@@ -73,20 +73,20 @@ pub(super) fn start(command: &Command) -> Result<Child, Error> {
 }
 
 /// A pipe whose reading end never blocks.
-fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
+fn pipe() -> Result<(OwnedFd, OwnedFd), SpawnError> {
     let (read, write) = pipe2(OFlag::O_CLOEXEC).map_err(failed("pipe"))?;
     fcntl(&read, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(failed("fcntl"))?;
     Ok((read, write))
 }
 
 /// The same descriptor with a number above those that the child puts in place.
-fn high(fd: OwnedFd) -> Result<OwnedFd, Error> {
+fn high(fd: OwnedFd) -> Result<OwnedFd, SpawnError> {
     let number = fcntl(&fd, FcntlArg::F_DUPFD_CLOEXEC(10)).map_err(failed("dup"))?;
     // SAFETY: fcntl has just made this descriptor, and nobody else knows its number.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-fn fork(prepared: &Prepared) -> Result<Pid, Error> {
+fn fork(prepared: &Prepared) -> Result<Pid, SpawnError> {
     let pointers = |strings: &[CString]| -> Vec<*const libc::c_char> {
         strings
             .iter()

@@ -2,12 +2,13 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 
 use nix::fcntl::{FcntlArg, fcntl};
+use testkit::wait::{PATIENCE, until_true};
 
 use super::fork::start;
 use super::*;
 
-fn command(program: impl Into<PathBuf>, args: &[&str]) -> Command {
-    Command {
+fn command(program: impl Into<PathBuf>, args: &[&str]) -> CommandLine {
+    CommandLine {
         program: program.into(),
         args: args.iter().map(|&a| a.to_owned()).collect(),
         env: vec![("PATH".into(), "/usr/bin:/bin".into())],
@@ -15,22 +16,27 @@ fn command(program: impl Into<PathBuf>, args: &[&str]) -> Command {
     }
 }
 
-fn shell(script: &str) -> Command {
+fn shell(script: &str) -> CommandLine {
     command("/bin/sh", &["-c", script])
 }
 
-fn out(output: &Output) -> &str {
+fn out(output: &CommandOutput) -> &str {
     std::str::from_utf8(&output.stdout).unwrap()
 }
 
-fn is_running(pid: &str) -> bool {
-    let stat = root::read_text(Path::new(&format!("/proc/{}/stat", pid.trim()))).unwrap();
-    stat.is_some_and(|s| !s.contains(") Z "))
+fn wait_for_end(pid: &str) {
+    let stat = PathBuf::from(format!("/proc/{}/stat", pid.trim()));
+    let is_running = || {
+        root::read_text(&stat)
+            .unwrap()
+            .is_some_and(|s| !s.contains(") Z "))
+    };
+    until_true("the process has ended", PATIENCE, || !is_running()).unwrap();
 }
 
 #[test]
 fn code_and_output() {
-    let output = Runner::default()
+    let output = CommandRunner::default()
         .run(&shell("echo out; echo err >&2; exit 3"))
         .unwrap();
     assert_eq!(output.code, 3);
@@ -46,7 +52,7 @@ fn the_child_gets_nothing_of_ours() {
     let leaked = fcntl(&file, FcntlArg::F_DUPFD(50)).unwrap();
     let script = "env; pwd; ls /proc/self/fd; read line; echo read $?; grep -E 'Sig(Blk|Ign|Cgt)' /proc/self/status; \
                   ps -o pgid= -p $$ 2>/dev/null || cut -d' ' -f5 /proc/$$/stat; echo $$";
-    let output = Runner::default().run(&shell(script)).unwrap();
+    let output = CommandRunner::default().run(&shell(script)).unwrap();
     nix::unistd::close(leaked).unwrap();
     let text = out(&output);
     assert!(text.contains("PATH=/usr/bin:/bin\n"), "{text}");
@@ -65,27 +71,27 @@ fn the_child_gets_nothing_of_ours() {
 
 #[test]
 fn missing_and_forbidden_programs() {
-    let mut runner = Runner::default();
+    let mut runner = CommandRunner::default();
     for missing in ["/nonexistent/scontrol", "scontrol", "/etc/passwd/scontrol"] {
         let error = runner.run(&command(missing, &[])).unwrap_err();
-        assert!(matches!(error, Error::NotFound(_)), "{error}");
+        assert!(matches!(error, SpawnError::NotFound(_)), "{error}");
     }
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(b"not a program").unwrap();
     let error = runner.run(&command(file.path(), &[])).unwrap_err();
-    assert!(matches!(error, Error::Denied(_)), "{error}");
+    assert!(matches!(error, SpawnError::Denied(_)), "{error}");
     file.as_file()
         .set_permissions(PermissionsExt::from_mode(0o755))
         .unwrap();
     let path = file.into_temp_path();
     let error = runner.run(&command(path.to_path_buf(), &[])).unwrap_err();
-    assert!(matches!(error, Error::Io { what: "exec", .. }), "{error}");
+    assert!(matches!(error, SpawnError::Io { what: "exec", .. }), "{error}");
 }
 
 #[test]
 fn a_signal_is_told() {
-    let error = Runner::default().run(&shell("kill -ABRT $$")).unwrap_err();
-    assert!(matches!(error, Error::Signalled(Signal::SIGABRT)), "{error}");
+    let error = CommandRunner::default().run(&shell("kill -ABRT $$")).unwrap_err();
+    assert!(matches!(error, SpawnError::Signalled(Signal::SIGABRT)), "{error}");
 }
 
 #[test]
@@ -99,32 +105,28 @@ fn the_whole_group_dies_at_the_deadline() {
     let mut slow = shell(&script);
     slow.deadline = Duration::from_millis(300);
     let begin = Instant::now();
-    let error = Runner::default().run(&slow).unwrap_err();
-    assert!(matches!(error, Error::TimedOut(_)), "{error}");
+    let error = CommandRunner::default().run(&slow).unwrap_err();
+    assert!(matches!(error, SpawnError::TimedOut(_)), "{error}");
     assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
     let pids = root::read_text(&pids).unwrap().unwrap();
     assert_eq!(pids.lines().count(), 2);
-    std::thread::sleep(Duration::from_millis(100));
-    for pid in pids.lines() {
-        assert!(!is_running(pid), "{pid}");
-    }
+    pids.lines().for_each(wait_for_end);
 }
 
 #[test]
 fn a_background_child_that_keeps_the_output_open_costs_half_a_second() {
     let begin = Instant::now();
-    let output = Runner::default()
+    let output = CommandRunner::default()
         .run(&shell("sleep 300 & echo $!; exit 0"))
         .unwrap();
     assert!(begin.elapsed() < Duration::from_secs(3));
     assert_eq!(output.code, 0);
-    std::thread::sleep(Duration::from_millis(100));
-    assert!(!is_running(out(&output)));
+    wait_for_end(out(&output));
 }
 
 #[test]
 fn endless_output_is_cut_and_counted() {
-    let output = Runner::default()
+    let output = CommandRunner::default()
         .run(&shell("head -c 10000000 /dev/zero; head -c 10 /dev/zero >&2"))
         .unwrap();
     assert_eq!((output.stdout.len(), output.stderr.len()), (MAX_OUTPUT, 10));
@@ -132,7 +134,10 @@ fn endless_output_is_cut_and_counted() {
     let mut endless = shell("exec cat /dev/zero");
     endless.deadline = Duration::from_millis(200);
     let begin = Instant::now();
-    assert!(matches!(Runner::default().run(&endless), Err(Error::TimedOut(_))));
+    assert!(matches!(
+        CommandRunner::default().run(&endless),
+        Err(SpawnError::TimedOut(_))
+    ));
     assert!(begin.elapsed() < Duration::from_secs(3));
 }
 
@@ -140,20 +145,16 @@ fn endless_output_is_cut_and_counted() {
 #[test]
 fn while_one_is_stuck_nothing_else_is_started() {
     let child = start(&shell("exec sleep 300")).unwrap();
-    let mut runner = Runner {
+    let mut runner = CommandRunner {
         leftover: Some((child.pid, Instant::now())),
     };
     let error = runner.run(&shell("true")).unwrap_err();
     assert!(
-        matches!(error, Error::Stuck { pid, .. } if pid == child.pid.as_raw()),
+        matches!(error, SpawnError::Stuck { pid, .. } if pid == child.pid.as_raw()),
         "{error}"
     );
-    std::thread::sleep(Duration::from_millis(50));
     child.signal(Signal::SIGKILL);
-    let until = Instant::now() + Duration::from_secs(5);
-    while runner.reap_leftover().is_err() && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until_true("it was reaped", PATIENCE, || runner.reap_leftover().is_ok()).unwrap();
     assert_eq!(runner.run(&shell("true")).unwrap().code, 0);
 }
 
@@ -168,7 +169,7 @@ fn other_children_keep_their_exit_status() {
         .spawn()
         .unwrap();
     for _ in 0..3 {
-        Runner::default().run(&shell("true")).unwrap();
+        CommandRunner::default().run(&shell("true")).unwrap();
     }
     assert_eq!(other.wait().unwrap().code(), Some(7));
 }

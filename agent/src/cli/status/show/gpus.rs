@@ -1,7 +1,7 @@
 //! The GPUs of `nodewarden status`: a line each, within 100 columns.
 
-use crate::cli::screen::{Cell, Paint, Screen, Table};
 use crate::http::control::GpuView;
+use crate::screen::{Cell, Paint, Screen, Table};
 
 /// As much of a UUID as people compare.
 const UUID: usize = 8;
@@ -99,7 +99,7 @@ fn of(used: Option<String>, all: Option<String>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::screen::{PLAIN, columns};
+    use crate::screen::{PLAIN, columns};
 
     fn gpu(index: &str, uuid: &str) -> GpuView {
         GpuView {

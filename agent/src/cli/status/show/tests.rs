@@ -1,16 +1,16 @@
 use super::*;
-use crate::cli::screen::{PLAIN, columns, short_time};
 use crate::http::control::{DeviceView, LeaseView};
 use crate::own::sample;
+use crate::screen::{PLAIN, columns, short_time};
 
 /// Three seconds after the verdict.
-const NOW: Now = Now {
+const NOW: ReplyTime = ReplyTime {
     boottime_ms: 1_003_000,
     wall: 1_700_003_600,
 };
 
-fn status() -> Status {
-    Status::of(&sample::page(), sample::AT)
+fn status() -> NodeStatus {
+    NodeStatus::of(&sample::page(), sample::AT)
 }
 
 #[test]
@@ -47,7 +47,7 @@ nodewarden {version}, up 60 min, mode observe; `nodewarden why` shows evidence a
 
 #[test]
 fn an_expired_verdict_is_no_verdict() {
-    let late = Now {
+    let late = ReplyTime {
         boottime_ms: 2_000_000,
         ..NOW
     };

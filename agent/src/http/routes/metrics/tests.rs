@@ -36,7 +36,7 @@ fn a_header_that_comes_twice_is_one_list() {
 fn a_buffer_that_was_much_too_large_is_not_kept() {
     let mut scrapes = Scrapes::new();
     scrapes.text.reserve(64 * KEEP);
-    let asked = Asked {
+    let asked = MetricsQuery {
         selection: Selection::default(),
         format: Format::Text,
         gzip: true,

@@ -14,14 +14,14 @@ use collectors::sys::{boot, task};
 use collectors::{Block, Cadence, Cursor, Env, Error, Settings, Spec, Subject, Watcher};
 
 use super::child::thread_name;
-use super::monitor::{CLOSING, Late, PERIOD, SOURCE, Watched, nanos};
+use super::monitor::{CLOSING, LateThread, PERIOD, SOURCE, WatcherThread, nanos};
 use super::out::Out;
 use super::proto::{self, Failure, FromWorker, SentLayouts, WireValue};
 use super::watch;
 use sys::timer::Timer;
 
 /// What a collector is made of.
-pub(super) struct Parts {
+pub(super) struct TaskParts {
     pub number: u16,
     pub spec: &'static Spec,
     pub env: Env,
@@ -32,17 +32,17 @@ pub(super) struct Parts {
 }
 
 /// One collector.
-pub(super) struct Job {
-    pub(super) parts: Parts,
+pub(super) struct CollectorTask {
+    pub(super) parts: TaskParts,
     /// When the main thread is to come back to it.
     pub(super) timer: Timer,
-    pub(super) watched: Mutex<Watched>,
+    pub(super) watched: Mutex<WatcherThread>,
     /// The watcher is to return.
     pub(super) stop: Arc<AtomicBool>,
-    state: Mutex<State>,
+    state: Mutex<TaskState>,
 }
 
-enum Phase {
+enum SourcePhase {
     Opening {
         since: Instant,
         tid: i32,
@@ -64,8 +64,8 @@ const ABSENT: Duration = Duration::from_secs(60);
 /// An opened source.
 type Opened = (Runner, Option<Box<dyn Watcher>>);
 
-struct State {
-    phase: Phase,
+struct TaskState {
+    phase: SourcePhase,
     /// Somebody waits for the end of a reading.
     asked: bool,
     /// A reading is under way.
@@ -85,13 +85,13 @@ struct State {
     values: Vec<WireValue>,
 }
 
-impl Job {
+impl CollectorTask {
     /// # Errors
     /// When there is no timer.
-    pub(super) fn new(parts: Parts) -> std::io::Result<Self> {
-        let state = State {
+    pub(super) fn new(parts: TaskParts) -> std::io::Result<Self> {
+        let state = TaskState {
             // Replaced as soon as the thread runs that opens it.
-            phase: Phase::Opening {
+            phase: SourcePhase::Opening {
                 since: Instant::now(),
                 tid: 0,
             },
@@ -114,7 +114,7 @@ impl Job {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TaskState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -123,14 +123,14 @@ impl Job {
     /// # Errors
     /// When there is no thread.
     pub(super) fn start_open(self: &Arc<Self>) -> std::io::Result<()> {
-        let job = Arc::clone(self);
+        let task = Arc::clone(self);
         let name = thread_name("o", self.parts.spec);
-        thread::Builder::new().name(name).spawn(move || job.open())?;
+        thread::Builder::new().name(name).spawn(move || task.open())?;
         Ok(())
     }
 
     fn open(self: &Arc<Self>) {
-        self.lock().phase = Phase::Opening {
+        self.lock().phase = SourcePhase::Opening {
             since: Instant::now(),
             tid: task::own_tid(),
         };
@@ -163,17 +163,17 @@ impl Job {
         if let Some(notes) = &self.parts.notes {
             source.devices.recall(notes);
         }
-        let job = Arc::downgrade(self);
+        let task = Arc::downgrade(self);
         let notice = move || {
-            if let Some(job) = job.upgrade() {
-                job.settle(&mut job.lock());
+            if let Some(task) = task.upgrade() {
+                task.settle(&mut task.lock());
             }
         };
         let runner = Runner::with_notice(spec, &mut source, notice)?;
         Ok(Some((runner, source.watcher)))
     }
 
-    fn is_open(self: &Arc<Self>, state: &mut State, runner: Runner, watcher: Option<Box<dyn Watcher>>) {
+    fn is_open(self: &Arc<Self>, state: &mut TaskState, runner: Runner, watcher: Option<Box<dyn Watcher>>) {
         let subjects = runner.subjects().into_iter().map(|(_, s)| s).collect();
         let opened = FromWorker::Opened(self.parts.number, Ok(Some(subjects)));
         self.parts.out.send(&opened);
@@ -181,11 +181,11 @@ impl Job {
         if let Some(watcher) = watcher {
             watch::start(self, watcher);
         }
-        state.phase = Phase::Open(runner);
+        state.phase = SourcePhase::Open(runner);
     }
 
-    fn not_open(&self, state: &mut State, why: Option<Failure>, wait: Duration) {
-        state.phase = Phase::NotOpen {
+    fn not_open(&self, state: &mut TaskState, why: Option<Failure>, wait: Duration) {
+        state.phase = SourcePhase::NotOpen {
             again: Instant::now() + wait,
         };
         if state.told.as_ref() != Some(&why) {
@@ -201,7 +201,7 @@ impl Job {
     pub(super) fn ask(&self) {
         let mut state = self.lock();
         state.asked = true;
-        if !matches!(state.phase, Phase::Opening { .. }) {
+        if !matches!(state.phase, SourcePhase::Opening { .. }) {
             self.start(&mut state);
         }
     }
@@ -211,13 +211,13 @@ impl Job {
         let mut state = self.lock();
         let state = &mut *state;
         self.timer.unset();
-        if let Phase::NotOpen { again } = &state.phase
+        if let SourcePhase::NotOpen { again } = &state.phase
             && *again <= Instant::now()
             && !state.leaving
         {
             self.open_again(state);
         } else if state.reading {
-            let Phase::Open(runner) = &mut state.phase else {
+            let SourcePhase::Open(runner) = &mut state.phase else {
                 return;
             };
             if let Some(wait) = runner.check() {
@@ -231,9 +231,9 @@ impl Job {
         }
     }
 
-    fn open_again(self: &Arc<Self>, state: &mut State) {
+    fn open_again(self: &Arc<Self>, state: &mut TaskState) {
         // The thread itself says which one it is.
-        state.phase = Phase::Opening {
+        state.phase = SourcePhase::Opening {
             since: Instant::now(),
             tid: 0,
         };
@@ -247,14 +247,14 @@ impl Job {
         }
     }
 
-    fn start(&self, state: &mut State) {
+    fn start(&self, state: &mut TaskState) {
         self.settle(state);
         if state.reading || state.leaving {
             return;
         }
         state.reading = match &mut state.phase {
-            Phase::Open(runner) => runner.begin(),
-            Phase::NotOpen { .. } | Phase::Opening { .. } => false,
+            SourcePhase::Open(runner) => runner.begin(),
+            SourcePhase::NotOpen { .. } | SourcePhase::Opening { .. } => false,
         };
         if state.reading {
             // A reading that is over by now waits for our lock, and calls it off after us.
@@ -265,8 +265,8 @@ impl Job {
     }
 
     /// Sends what has come back; at the end of a reading, that it is over.
-    fn settle(&self, state: &mut State) {
-        let Phase::Open(runner) = &mut state.phase else {
+    fn settle(&self, state: &mut TaskState) {
+        let SourcePhase::Open(runner) = &mut state.phase else {
             return;
         };
         let mut frames = Frames {
@@ -283,7 +283,7 @@ impl Job {
         self.parts.out.flush();
     }
 
-    fn finish(&self, state: &mut State) {
+    fn finish(&self, state: &mut TaskState) {
         let (number, out) = (self.parts.number, &self.parts.out);
         let late = self.late(state, self.watched().blocked());
         if !late.is_empty() || state.reported {
@@ -296,9 +296,9 @@ impl Job {
         self.set_due(state);
     }
 
-    fn set_due(&self, state: &mut State) {
+    fn set_due(&self, state: &mut TaskState) {
         let now = Instant::now();
-        if let Phase::NotOpen { again } = &state.phase {
+        if let SourcePhase::NotOpen { again } = &state.phase {
             self.timer.set(again.saturating_duration_since(now));
             return;
         }
@@ -312,19 +312,19 @@ impl Job {
     }
 
     /// Everything that has not come back. Always all of it, so that what is missing has come back.
-    fn late(&self, state: &State, watcher: Option<Late>) -> Vec<Late> {
-        let mut found: Vec<Late> = match &state.phase {
-            Phase::Opening { since, tid } if since.elapsed() >= PERIOD => {
+    fn late(&self, state: &TaskState, watcher: Option<LateThread>) -> Vec<LateThread> {
+        let mut found: Vec<LateThread> = match &state.phase {
+            SourcePhase::Opening { since, tid } if since.elapsed() >= PERIOD => {
                 vec![(SOURCE, since_boot(*since), task::read(*tid))]
             }
-            Phase::Open(runner) => runner.busy().map(|b| late(&b)).collect(),
-            Phase::Opening { .. } | Phase::NotOpen { .. } => Vec::new(),
+            SourcePhase::Open(runner) => runner.busy().map(|b| late(&b)).collect(),
+            SourcePhase::Opening { .. } | SourcePhase::NotOpen { .. } => Vec::new(),
         };
         found.extend(watcher);
         found
     }
 
-    fn watched(&self) -> MutexGuard<'_, Watched> {
+    fn watched(&self) -> MutexGuard<'_, WatcherThread> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -356,11 +356,11 @@ impl Job {
     }
 }
 
-fn in_flight(state: &State) -> bool {
+fn in_flight(state: &TaskState) -> bool {
     match &state.phase {
-        Phase::Opening { .. } => true,
-        Phase::NotOpen { .. } => false,
-        Phase::Open(runner) => runner.busy().next().is_some() || runner.is_closing(),
+        SourcePhase::Opening { .. } => true,
+        SourcePhase::NotOpen { .. } => false,
+        SourcePhase::Open(runner) => runner.busy().next().is_some() || runner.is_closing(),
     }
 }
 
@@ -368,7 +368,7 @@ fn since_boot(at: Instant) -> u64 {
     nanos(boot::boottime().saturating_sub(at.elapsed()))
 }
 
-fn late(busy: &Busy) -> Late {
+fn late(busy: &Busy) -> LateThread {
     let device = match &busy.what {
         What::List => SOURCE,
         What::Device(number, _) => *number,

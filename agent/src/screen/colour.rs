@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 /// When colour is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(in crate::cli) enum Colour {
+pub(crate) enum Colour {
     /// On a terminal, unless NO_COLOR is set or TERM is "dumb".
     #[default]
     Auto,
@@ -16,7 +16,7 @@ pub(in crate::cli) enum Colour {
 
 /// The option that asks for it.
 #[derive(Clone, Copy, Debug, clap::Args)]
-pub(in crate::cli) struct ColourArgs {
+pub(crate) struct ColourArgs {
     /// When to use colour; auto: on a terminal, unless NO_COLOR is set or TERM is "dumb".
     #[arg(
         long = "color",
@@ -25,12 +25,12 @@ pub(in crate::cli) struct ColourArgs {
         default_value_t,
         hide_possible_values = false
     )]
-    pub(in crate::cli) colour: Colour,
+    pub(crate) colour: Colour,
 }
 
 impl Colour {
     /// Whether to use it, on a terminal or not, in this environment.
-    pub(super) fn is_shown(self, is_terminal: bool, env: impl Fn(&str) -> Option<OsString>) -> bool {
+    pub(crate) fn is_shown(self, is_terminal: bool, env: impl Fn(&str) -> Option<OsString>) -> bool {
         match self {
             Self::Always => true,
             Self::Never => false,
@@ -45,7 +45,7 @@ impl Colour {
 
 /// What a text stands for; the colour follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::cli) enum Paint {
+pub(crate) enum Paint {
     /// As it is.
     #[default]
     Plain,
@@ -63,7 +63,7 @@ pub(in crate::cli) enum Paint {
 
 impl Paint {
     /// The text between the sequences that turn it on and off.
-    pub(super) fn on(self, text: &str) -> String {
+    pub(crate) fn on(self, text: &str) -> String {
         let code = match self {
             Self::Plain => return text.to_owned(),
             Self::Heading => "1",

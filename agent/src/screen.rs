@@ -12,30 +12,30 @@ use jiff::tz::TimeZone;
 
 use sys::terminal;
 
-pub(super) use colour::{Colour, ColourArgs, Paint};
-pub(super) use table::{Cell, Table};
-pub(super) use text::{clean, columns, cut, wrapped};
+pub(crate) use colour::{Colour, ColourArgs, Paint};
+pub(crate) use table::{Cell, Table};
+pub(crate) use text::{clean, columns, cut, is_hidden, wrapped};
 
 /// How many columns a line may have.
-pub(super) const WIDTH: usize = 100;
+pub(crate) const WIDTH: usize = 100;
 
 /// A terminal that says it is narrower is not believed: nothing could be read on it.
 const NARROWEST: usize = 40;
 
 /// What is written to.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Screen {
+pub(crate) struct Screen {
     /// How many columns a line may have.
-    pub(super) width: usize,
+    pub(crate) width: usize,
     /// How many lines there are; `None` where it is no terminal.
-    pub(super) height: Option<usize>,
+    pub(crate) height: Option<usize>,
     /// Whether colour is shown.
-    pub(super) colour: bool,
+    pub(crate) colour: bool,
 }
 
 impl Screen {
     /// Standard output as it is now: a terminal may change its size.
-    pub(super) fn now(colour: Colour) -> Self {
+    pub(crate) fn now(colour: Colour) -> Self {
         let out = io::stdout();
         let is_terminal = out.is_terminal();
         let size = is_terminal.then(|| terminal::size(&out)).flatten();
@@ -47,7 +47,7 @@ impl Screen {
     }
 
     /// A text in one colour. Its control characters were taken out before.
-    pub(super) fn paint(&self, paint: Paint, text: &str) -> String {
+    pub(crate) fn paint(&self, paint: Paint, text: &str) -> String {
         if self.colour && !text.is_empty() {
             paint.on(text)
         } else {
@@ -57,13 +57,13 @@ impl Screen {
 }
 
 /// Writes to standard output. A reader that has gone away is no error.
-pub(super) fn print(text: &str, code: ExitCode) -> anyhow::Result<ExitCode> {
+pub(crate) fn print(text: &str, code: ExitCode) -> anyhow::Result<ExitCode> {
     write(text)?;
     Ok(code)
 }
 
 /// Writes to standard output. `false`: nobody reads it any more.
-pub(super) fn write(text: &str) -> anyhow::Result<bool> {
+pub(crate) fn write(text: &str) -> anyhow::Result<bool> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
@@ -83,12 +83,12 @@ pub(crate) fn complain(text: &str) {
 }
 
 /// A time in local time.
-pub(super) fn time(at: i64) -> String {
+pub(crate) fn time(at: i64) -> String {
     local(at, "%Y-%m-%d %H:%M:%S")
 }
 
 /// A time in local time, where the year goes without saying.
-pub(super) fn short_time(at: i64) -> String {
+pub(crate) fn short_time(at: i64) -> String {
     local(at, "%m-%d %H:%M")
 }
 
@@ -98,7 +98,7 @@ fn local(at: i64, form: &str) -> String {
 }
 
 /// A length of time in its largest unit, rounded down: `3 s`, `4 min`, `2 h`, `5 d`.
-pub(super) fn span(seconds: u64) -> String {
+pub(crate) fn span(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),
         120..7200 => format!("{} min", seconds / 60),
@@ -108,7 +108,7 @@ pub(super) fn span(seconds: u64) -> String {
 }
 
 /// How long ago a time was. Clocks may disagree; then it was just now.
-pub(super) fn ago(at: i64, now: i64) -> String {
+pub(crate) fn ago(at: i64, now: i64) -> String {
     format!("{} ago", span(u64::try_from(now.saturating_sub(at)).unwrap_or(0)))
 }
 
@@ -126,7 +126,7 @@ pub(crate) fn chain(error: &anyhow::Error) -> String {
 
 /// A page for tests: full width, no colour.
 #[cfg(test)]
-pub(super) const PLAIN: Screen = Screen {
+pub(crate) const PLAIN: Screen = Screen {
     width: WIDTH,
     height: None,
     colour: false,

@@ -10,7 +10,7 @@ const LAST: usize = 20;
 
 /// One cell.
 #[derive(Clone, Debug, Default)]
-pub(in crate::cli) struct Cell {
+pub(crate) struct Cell {
     text: String,
     paint: Paint,
     right: bool,
@@ -18,12 +18,12 @@ pub(in crate::cli) struct Cell {
 
 impl Cell {
     /// A plain one.
-    pub(in crate::cli) fn new(text: impl AsRef<str>) -> Self {
+    pub(crate) fn new(text: impl AsRef<str>) -> Self {
         Self::painted(Paint::Plain, text)
     }
 
     /// One in a colour.
-    pub(in crate::cli) fn painted(paint: Paint, text: impl AsRef<str>) -> Self {
+    pub(crate) fn painted(paint: Paint, text: impl AsRef<str>) -> Self {
         Self {
             text: clean(text.as_ref()),
             paint,
@@ -32,7 +32,7 @@ impl Cell {
     }
 
     /// A number, aligned on its last digit; empty for none.
-    pub(in crate::cli) fn number(value: Option<impl ToString>) -> Self {
+    pub(crate) fn number(value: Option<impl ToString>) -> Self {
         Self {
             text: value.map(|v| v.to_string()).unwrap_or_default(),
             paint: Paint::Plain,
@@ -54,25 +54,25 @@ impl Cell {
 
 /// Rows of cells.
 #[derive(Clone, Debug, Default)]
-pub(in crate::cli) struct Table {
+pub(crate) struct Table {
     rows: Vec<Vec<Cell>>,
 }
 
 impl Table {
     /// A table with a heading over each column.
-    pub(in crate::cli) fn headed<const N: usize>(titles: [&str; N]) -> Self {
+    pub(crate) fn headed<const N: usize>(titles: [&str; N]) -> Self {
         let mut table = Self::default();
         table.row(titles.map(|t| Cell::painted(Paint::Faint, t)).to_vec());
         table
     }
 
     /// Adds a row. All rows have the same number of cells, or fewer.
-    pub(in crate::cli) fn row(&mut self, cells: Vec<Cell>) {
+    pub(crate) fn row(&mut self, cells: Vec<Cell>) {
         self.rows.push(cells);
     }
 
     /// Lines of at most the screen's width.
-    pub(in crate::cli) fn shown(&self, indent: usize, screen: &Screen) -> String {
+    pub(crate) fn shown(&self, indent: usize, screen: &Screen) -> String {
         let mut widths: Vec<usize> = Vec::new();
         let mut right: Vec<bool> = Vec::new();
         for (at, cell) in self.rows.iter().flat_map(|r| r.iter().enumerate()) {

@@ -32,7 +32,7 @@ const fn spec(open: Open) -> Spec {
 }
 
 struct Rig {
-    job: Arc<Job>,
+    task: Arc<CollectorTask>,
     daemon: UnixStream,
     decoder: Decoder,
 }
@@ -40,8 +40,8 @@ struct Rig {
 fn rig(spec: &'static Spec) -> Rig {
     let (daemon, worker) = UnixStream::pair().unwrap();
     daemon.set_nonblocking(true).unwrap();
-    let job = Arc::new(
-        Job::new(Parts {
+    let task = Arc::new(
+        CollectorTask::new(TaskParts {
             number: 0,
             spec,
             env: Env::default(),
@@ -52,9 +52,9 @@ fn rig(spec: &'static Spec) -> Rig {
         })
         .unwrap(),
     );
-    job.start_open().unwrap();
+    task.start_open().unwrap();
     Rig {
-        job,
+        task,
         daemon,
         decoder: Decoder::default(),
     }
@@ -73,7 +73,7 @@ impl Rig {
                 Ok(n) => self.decoder.push(&bytes[..n]),
                 Err(_) => {
                     assert!(start.elapsed() < LONG, "nothing is heard");
-                    self.job.timer();
+                    self.task.timer();
                     thread::sleep(Duration::from_millis(1));
                 }
             }
@@ -139,7 +139,7 @@ fn the_same_failure_is_told_once_and_a_request_is_answered_meanwhile() {
     });
     let mut rig = rig(&SPEC);
     assert!(rig.hears_opened().is_err());
-    rig.job.ask();
+    rig.task.ask();
     assert_eq!(rig.hears(), FromWorker::Done(0));
     assert_eq!(rig.hears_opened(), Ok(Some(0)));
     assert_eq!(TRIES.load(Ordering::Relaxed), 3);
@@ -155,8 +155,8 @@ fn a_source_that_is_not_here_is_looked_for_again() {
     let mut rig = rig(&SPEC);
     assert_eq!(rig.hears_opened(), Ok(None));
     {
-        let mut state = rig.job.lock();
-        let Phase::NotOpen { again } = &mut state.phase else {
+        let mut state = rig.task.lock();
+        let SourcePhase::NotOpen { again } = &mut state.phase else {
             panic!("it is not open");
         };
         assert!(*again > Instant::now(), "not at once");
@@ -182,10 +182,10 @@ fn a_source_that_is_stuck_is_not_opened_a_second_time() {
         assert!(start.elapsed() < LONG);
     }
     for _ in 0..1000 {
-        rig.job.timer();
-        rig.job.ask();
+        rig.task.timer();
+        rig.task.ask();
     }
-    assert!(rig.job.leave(), "it is not left alone");
+    assert!(rig.task.leave(), "it is not left alone");
     assert_eq!(TRIES.load(Ordering::Relaxed), 1);
     *GATE.lock().unwrap() = None;
     assert_eq!(rig.hears_opened(), Ok(None));
@@ -211,13 +211,13 @@ fn a_watcher_is_asked_to_return_and_waited_for() {
     let mut rig = rig(&SPEC);
     assert_eq!(rig.hears_opened(), Ok(Some(0)));
     let start = Instant::now();
-    while !rig.job.watched().runs() {
+    while !rig.task.watched().runs() {
         assert!(start.elapsed() < LONG);
     }
-    while rig.job.leave() {
+    while rig.task.leave() {
         assert!(start.elapsed() < LONG, "it is not told to return");
     }
-    assert!(!rig.job.watched().runs());
+    assert!(!rig.task.watched().runs());
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn a_watcher_that_failed_counts_as_running_once_it_listens_though_nothing_happen
     assert_eq!(rig.hears(), FromWorker::Watching(0, Ok(())));
     assert!(matches!(rig.hears(), FromWorker::Watching(0, Err(_))));
     assert_eq!(rig.hears(), FromWorker::Watching(0, Ok(())));
-    rig.job.leave();
+    rig.task.leave();
 }
 
 #[test]
@@ -275,9 +275,9 @@ fn a_watcher_with_nothing_to_watch_counts_as_none_until_there_is() {
     });
     let mut rig = rig(&SPEC);
     assert_eq!(rig.hears_opened(), Ok(Some(0)));
-    rig.job.ask();
+    rig.task.ask();
     assert_eq!(rig.hears(), FromWorker::Done(0));
     READY.store(true, Ordering::Release);
     assert_eq!(rig.hears(), FromWorker::Watching(0, Ok(())));
-    rig.job.leave();
+    rig.task.leave();
 }

@@ -1,4 +1,4 @@
-//! Places: how many connections there may be, and who has to go when all are taken.
+//! The table of connections: how many there may be, and which one is closed for a new one when it is full.
 
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use tokio::time::Instant;
 
-use super::connection::{Phase, Watch};
+use super::connection::{ConnectionPhase, Watch};
 
 /// The most connections at a time.
 pub(super) const MAX_CONNECTIONS: usize = 64;
@@ -27,7 +27,7 @@ impl Client {
     }
 }
 
-struct Held {
+struct Entry {
     number: u64,
     client: Client,
     watch: Watch,
@@ -35,33 +35,33 @@ struct Held {
 
 /// The table of connections.
 #[derive(Clone)]
-pub(super) struct Places(Rc<Table>);
+pub(super) struct ConnectionTable(Rc<Entries>);
 
 #[derive(Default)]
-struct Table {
-    held: RefCell<Vec<Held>>,
+struct Entries {
+    held: RefCell<Vec<Entry>>,
     next: Cell<u64>,
 }
 
-/// A place in the table, given back when dropped.
-pub(super) struct Place {
+/// A slot in the table, given back when dropped.
+pub(super) struct ConnectionSlot {
     number: u64,
-    table: Rc<Table>,
+    table: Rc<Entries>,
 }
 
-impl Places {
+impl ConnectionTable {
     pub(super) fn new() -> Self {
         Self(Rc::default())
     }
 
-    /// A place for a new connection of this client. Where there is none, the connection that has been idle for longest
+    /// A slot for a new connection of this client. If none is free, the connection that has been idle for longest
     /// goes: one of the client's own, or of a client that holds more than it. `None`: all of those are being answered.
-    pub(super) fn take(&self, client: Client, watch: &Watch) -> Option<Place> {
+    pub(super) fn take(&self, client: Client, watch: &Watch) -> Option<ConnectionSlot> {
         let mut held = self.0.held.borrow_mut();
         let count = |c: Client| held.iter().filter(|h| h.client == c).count();
         let own = count(client);
         if own >= PER_CLIENT || held.len() >= MAX_CONNECTIONS {
-            let may_go = |h: &Held| h.client == client || (own < PER_CLIENT && count(h.client) > own);
+            let may_go = |h: &Entry| h.client == client || (own < PER_CLIENT && count(h.client) > own);
             let (at, _) = held
                 .iter()
                 .enumerate()
@@ -72,13 +72,13 @@ impl Places {
         }
         let number = self.0.next.get();
         self.0.next.set(number + 1);
-        held.push(Held {
+        held.push(Entry {
             number,
             client,
             watch: watch.clone(),
         });
         let table = Rc::clone(&self.0);
-        Some(Place { number, table })
+        Some(ConnectionSlot { number, table })
     }
 
     #[cfg(test)]
@@ -88,42 +88,18 @@ impl Places {
 }
 
 /// Who goes first: the idle, then those that have not asked yet, then those that do not read. Never who is being answered.
-fn rank(phase: Phase) -> Option<(u8, Instant)> {
+fn rank(phase: ConnectionPhase) -> Option<(u8, Instant)> {
     match phase {
-        Phase::Idle(since) => Some((0, since)),
-        Phase::Head(since) => Some((1, since)),
-        Phase::Answer(_, moved) => Some((2, moved)),
-        Phase::Busy(_) => None,
+        ConnectionPhase::Idle(since) => Some((0, since)),
+        ConnectionPhase::Head(since) => Some((1, since)),
+        ConnectionPhase::Answer(_, moved) => Some((2, moved)),
+        ConnectionPhase::Busy(_) => None,
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.table.held.borrow_mut().retain(|h| h.number != self.number);
-    }
-}
-
-/// A number of places that are all alike, given back when dropped.
-#[derive(Clone)]
-pub(super) struct Slots(Rc<Cell<usize>>);
-
-/// One of them.
-pub(super) struct Slot(Rc<Cell<usize>>);
-
-impl Slots {
-    pub(super) fn new(number: usize) -> Self {
-        Self(Rc::new(Cell::new(number)))
-    }
-
-    pub(super) fn take(&self) -> Option<Slot> {
-        self.0.set(self.0.get().checked_sub(1)?);
-        Some(Slot(Rc::clone(&self.0)))
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() + 1);
     }
 }
 
@@ -135,60 +111,60 @@ mod tests {
         Client::of(IpAddr::from([10, 0, 0, last]))
     }
 
-    fn fill(places: &Places, who: Client, number: usize) -> Vec<(Watch, Place)> {
+    fn fill(table: &ConnectionTable, who: Client, number: usize) -> Vec<(Watch, ConnectionSlot)> {
         let one = |_| {
             let watch = Watch::new();
-            let place = places.take(who, &watch).unwrap();
-            (watch, place)
+            let slot = table.take(who, &watch).unwrap();
+            (watch, slot)
         };
         (0..number).map(one).collect()
     }
 
-    fn gone(held: &[(Watch, Place)]) -> Vec<usize> {
-        let out = |(at, (watch, _)): (usize, &(Watch, Place))| watch.is_evicted().then_some(at);
+    fn gone(held: &[(Watch, ConnectionSlot)]) -> Vec<usize> {
+        let out = |(at, (watch, _)): (usize, &(Watch, ConnectionSlot))| watch.is_evicted().then_some(at);
         held.iter().enumerate().filter_map(out).collect()
     }
 
     #[test]
     fn the_idle_one_of_the_greediest_goes_first() {
-        let places = Places::new();
-        let greedy = fill(&places, client(1), PER_CLIENT);
-        let other = fill(&places, client(2), MAX_CONNECTIONS - PER_CLIENT);
+        let table = ConnectionTable::new();
+        let greedy = fill(&table, client(1), PER_CLIENT);
+        let other = fill(&table, client(2), MAX_CONNECTIONS - PER_CLIENT);
         greedy[0].0.busy();
-        let third = fill(&places, client(3), 1);
+        let third = fill(&table, client(3), 1);
         assert_eq!(
             gone(&greedy),
             [1],
             "the first is being answered, the second the longest idle"
         );
         assert!(gone(&other).is_empty() && gone(&third).is_empty());
-        assert_eq!(places.len(), MAX_CONNECTIONS);
+        assert_eq!(table.len(), MAX_CONNECTIONS);
     }
 
     #[test]
     fn one_client_pushes_out_only_itself() {
-        let places = Places::new();
-        let other = fill(&places, client(2), 1);
-        let greedy = fill(&places, client(1), PER_CLIENT * 10);
+        let table = ConnectionTable::new();
+        let other = fill(&table, client(2), 1);
+        let greedy = fill(&table, client(1), PER_CLIENT * 10);
         assert!(gone(&other).is_empty());
         assert_eq!(gone(&greedy).len(), PER_CLIENT * 9);
-        assert_eq!(places.len(), PER_CLIENT + 1);
+        assert_eq!(table.len(), PER_CLIENT + 1);
         drop(greedy);
-        assert_eq!(places.len(), 1);
+        assert_eq!(table.len(), 1);
     }
 
     #[test]
     fn what_is_being_answered_stays_and_others_still_get_in() {
-        let places = Places::new();
-        let greedy = fill(&places, client(1), PER_CLIENT);
+        let table = ConnectionTable::new();
+        let greedy = fill(&table, client(1), PER_CLIENT);
         greedy.iter().for_each(|(watch, _)| watch.busy());
-        assert!(places.take(client(1), &Watch::new()).is_none());
-        let other = fill(&places, client(2), MAX_CONNECTIONS - PER_CLIENT);
+        assert!(table.take(client(1), &Watch::new()).is_none());
+        let other = fill(&table, client(2), MAX_CONNECTIONS - PER_CLIENT);
         other.iter().for_each(|(watch, _)| watch.busy());
-        assert!(places.take(client(3), &Watch::new()).is_none());
+        assert!(table.take(client(3), &Watch::new()).is_none());
         assert!(gone(&greedy).is_empty() && gone(&other).is_empty());
         drop(other);
-        assert!(places.take(client(3), &Watch::new()).is_some());
+        assert!(table.take(client(3), &Watch::new()).is_some());
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! Lines that fit the screen and hold nothing that could drive it.
 
-/// One line without anything that could drive a terminal: a space for each control character, and for those that turn
-/// the direction of writing or take no room.
-pub(in crate::cli) fn clean(text: &str) -> String {
+/// One line with a space for each hidden character.
+pub(crate) fn clean(text: &str) -> String {
     let text: String = text.chars().map(|c| if is_hidden(c) { ' ' } else { c }).collect();
     text.trim_end().to_owned()
 }
 
-fn is_hidden(c: char) -> bool {
+/// Whether a character drives a terminal, turns the direction of writing, or takes no room.
+pub(crate) fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(
             c,
@@ -18,7 +18,7 @@ fn is_hidden(c: char) -> bool {
 }
 
 /// How many columns a text takes. Where terminals differ it is the larger number: a line that is too short still fits.
-pub(in crate::cli) fn columns(text: &str) -> usize {
+pub(crate) fn columns(text: &str) -> usize {
     text.chars().map(width).sum()
 }
 
@@ -31,7 +31,7 @@ fn width(c: char) -> usize {
 }
 
 /// One clean line, cut at the width with a mark.
-pub(in crate::cli) fn cut(text: &str, room: usize) -> String {
+pub(crate) fn cut(text: &str, room: usize) -> String {
     let clean = clean(text);
     if columns(&clean) <= room {
         return clean;
@@ -50,7 +50,7 @@ pub(in crate::cli) fn cut(text: &str, room: usize) -> String {
 }
 
 /// Clean lines of at most `room` columns, broken between words where that is possible.
-pub(in crate::cli) fn wrapped(text: &str, room: usize) -> Vec<String> {
+pub(crate) fn wrapped(text: &str, room: usize) -> Vec<String> {
     let room = room.max(2);
     let (mut lines, mut current) = (Vec::new(), String::new());
     for word in clean(text).split(' ').filter(|w| !w.is_empty()) {
