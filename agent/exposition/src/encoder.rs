@@ -8,21 +8,12 @@ use collectors::Value;
 use super::plan::{self, Plan};
 use super::schema::{self, Schema};
 use super::select::{Selection, Shown};
-use super::{Defaults, Format, Source, Writer, number};
+use super::{Defaults, Dropped, Format, Source, Writer, number};
 use model::jobs::Hidden;
 use model::snapshot::{DeviceState, Snapshot};
 
 /// The name of our own page, beside those of [`Encoder::pages`].
 pub const METRICS: &str = "metrics";
-
-/// The series of one collector that the last write of a page dropped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Dropped {
-    /// Series beyond [`collectors::block::MAX_SERIES`].
-    pub over_limit: u64,
-    /// Series with the same name and labels as an earlier one.
-    pub duplicates: u64,
-}
 
 /// The state of one page.
 #[derive(Default)]

@@ -22,10 +22,10 @@ pub mod parse;
 use collectors::Tier;
 
 pub use defaults::Defaults;
-pub use encoder::{Dropped, Encoder};
+pub use encoder::Encoder;
 pub use negotiate::Format;
 pub use select::{Selection, Shown};
-pub use source::Source;
+pub use source::{Dropped, Source};
 pub use writer::Writer;
 
 /// Parses the word of a tier, as in a query, an option or the configuration.

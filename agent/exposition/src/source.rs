@@ -5,7 +5,16 @@ use std::sync::Arc;
 use model::jobs::Hidden;
 use model::snapshot::Snapshot;
 
-use super::{Defaults, Dropped, Writer};
+use super::{Defaults, Writer};
+
+/// The series of one collector that the last write of a page dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// Series beyond [`collectors::block::MAX_SERIES`].
+    pub over_limit: u64,
+    /// Series with the same name and labels as an earlier one.
+    pub duplicates: u64,
+}
 
 /// The series that each page dropped; see [`super::Encoder::dropped`].
 pub type Left<'a> = [(&'static str, &'a [Dropped])];

@@ -184,7 +184,7 @@ impl Engine {
 
     /// Takes over who owns the GPUs, and gives to each run the Xids that it had.
     fn jobs(&mut self, snapshot: &Snapshot) {
-        self.timeline.look(snapshot, self.now.wall);
+        self.timeline.look(snapshot, snapshot.ownership(), self.now.wall);
         let State {
             memory, inventory, ..
         } = &mut self.state;

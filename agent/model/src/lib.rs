@@ -10,6 +10,7 @@ pub mod filter;
 pub mod jobs;
 pub mod ledger;
 pub mod ownership;
+pub mod readings;
 pub mod scheduler;
 pub mod snapshot;
 

@@ -1,102 +1,15 @@
-//! The node at one moment: the last reading of each device, and the state of each collector and worker.
+//! The node at one moment: its readings, its worker processes, and the owners of its GPUs.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use collectors::sys::task::Task;
-use collectors::{COLLECTORS, Cadence, Layout, Metric, Part, Spec, Subject, Value};
+use collectors::COLLECTORS;
 
 use crate::figures::Figures;
 use crate::ownership::Ownership;
 
-/// A layout, received once. Two readings with the same address have the same layout.
-#[derive(Debug)]
-pub struct Prepared {
-    /// The series.
-    pub series: Layout,
-}
-
-impl Prepared {
-    /// A new layout.
-    pub fn new(series: Layout) -> Self {
-        Self { series }
-    }
-}
-
-/// The last reading of a device, or the reason for its absence.
-#[derive(Clone, Debug)]
-pub struct DeviceState {
-    /// The device.
-    pub subject: Subject,
-    /// Its series. A failed reading keeps them only so that the layout is not sent again; see [`DeviceState::error`].
-    pub layout: Arc<Prepared>,
-    /// The values, in the order of the layout.
-    pub values: Arc<Vec<Value>>,
-    /// Series that the worker dropped, because the collector exceeds its limit.
-    pub refused: u64,
-    /// The end of the reading, as time since boot (CLOCK_BOOTTIME).
-    pub at: Duration,
-    /// The duration of the reading.
-    pub took: Duration,
-    /// The error of the last reading: a word for a label, and the text.
-    pub error: Option<(String, String)>,
-    /// The reading that is overdue.
-    pub late: Option<Late>,
-}
-
-/// A reading that exceeds its slice.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Late {
-    /// Its start, as time since boot.
-    pub since: Duration,
-    /// The state and wait channel of its thread.
-    pub task: Option<Task>,
-}
-
-impl Late {
-    /// `, state D in wait_for_completion, read /sys/...`: the known part of what the thread waits for.
-    pub fn waits(&self) -> String {
-        let Some(task) = &self.task else {
-            return String::new();
-        };
-        let mut text = format!(", state {}", task.state);
-        for (link, what) in [(" in ", &task.wchan), (", ", &task.call)] {
-            if !what.is_empty() {
-                text.push_str(link);
-                text.push_str(what);
-            }
-        }
-        text
-    }
-}
-
-/// The state of a collector's source.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Presence {
-    /// Its worker has not reported yet.
-    Unknown,
-    /// Not on this node.
-    NotHere,
-    /// Opened.
-    Open,
-    /// Present and broken: a word for a label, and the text.
-    Failed(String, String),
-}
-
-/// One collector.
-#[derive(Clone, Debug)]
-pub struct CollectorState {
-    /// Its row.
-    pub spec: &'static Spec,
-    /// Whether its source is open.
-    pub presence: Presence,
-    /// Whether its watcher runs (`None`: it has none, or is not open). The error: a word for a label, and the text.
-    pub watcher: Option<Result<(), (String, String)>>,
-    /// Its devices, by number.
-    pub devices: Vec<DeviceState>,
-    /// Other overdue calls: to open the source, to list devices, to close a device.
-    pub late: Vec<Late>,
-}
+pub use crate::readings::{CollectorState, DeviceState, Late, Prepared, Presence, Readings, Sample};
 
 /// A driver that is released for a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,102 +42,23 @@ pub struct WorkerState {
 /// The node at one moment. Immutable once built.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// When it was built, as time since boot.
-    pub at: Duration,
-    /// Collectors, in the order of [`COLLECTORS`].
-    pub collectors: Vec<CollectorState>,
+    readings: Readings,
     /// Workers, in the order of [`collectors::DOMAINS`].
     pub workers: Vec<WorkerState>,
     ownership: OnceLock<Arc<Ownership>>,
 }
 
-/// One series of a snapshot, as checks and exposition see it.
-#[derive(Clone, Copy, Debug)]
-pub struct Sample<'a> {
-    /// The metric.
-    pub metric: &'static Metric,
-    /// Label values, in the order of [`Metric::labels`].
-    pub labels: &'a [String],
-    /// The part: a histogram is several samples.
-    pub part: Part,
-    /// The value; never [`Value::Absent`].
-    pub value: Value,
-    /// Its age.
-    pub age: Duration,
-    /// Its device.
-    pub subject: &'a Subject,
-}
+impl Deref for Snapshot {
+    type Target = Readings;
 
-impl<'a> Sample<'a> {
-    /// The value as a real number.
-    pub fn as_f64(&self) -> f64 {
-        match self.value {
-            #[expect(clippy::cast_precision_loss, reason = "a check compares magnitudes")]
-            Value::U64(v) => v as f64,
-            Value::F64(v) => v,
-            Value::Absent => f64::NAN,
-        }
-    }
-
-    /// The value of one label.
-    pub fn label(&self, name: &str) -> Option<&'a str> {
-        let at = self.metric.labels.iter().position(|l| *l == name)?;
-        self.labels.get(at).map(String::as_str)
+    fn deref(&self) -> &Readings {
+        &self.readings
     }
 }
 
-impl CollectorState {
-    /// The greatest age of a reading that is shown: freshness or period, plus deadline.
-    pub fn max_age(&self) -> Duration {
-        let cadence = match self.spec.cadence {
-            Cadence::OnDemand { .. } => Duration::from_secs(20),
-            Cadence::Every(period) => period * 2,
-        };
-        cadence + self.spec.deadline
-    }
-
-    /// Whether the source is open, its watcher runs, and every device's last reading is good and not past its deadline.
-    /// `None`: not on this node, or no report yet.
-    pub fn up(&self, at: Duration) -> Option<bool> {
-        match self.presence {
-            Presence::Unknown | Presence::NotHere => None,
-            Presence::Failed(..) => Some(false),
-            // Open so that it sees later hot-plug; no device yet.
-            Presence::Open if self.devices.is_empty() && self.watcher.is_none() => None,
-            // Just opened: the first reading is on its way.
-            Presence::Open if self.devices.iter().any(DeviceState::is_new) => None,
-            Presence::Open => Some(
-                self.watcher.as_ref().is_none_or(Result::is_ok)
-                    && self.devices.iter().all(|d| {
-                        d.error.is_none()
-                            // A silent worker counts as a failed one.
-                            && at.saturating_sub(d.at) <= self.max_age()
-                            && d.late
-                                .as_ref()
-                                .is_none_or(|l| at.saturating_sub(l.since) < self.spec.deadline)
-                    }),
-            ),
-        }
-    }
-}
-
-impl CollectorState {
-    /// Its series that are fresh at that time.
-    pub fn samples(&self, at: Duration) -> impl Iterator<Item = Sample<'_>> {
-        let max_age = self.max_age();
-        let devices = self.devices.iter().filter(move |d| d.shown(at, max_age));
-        devices.flat_map(move |d| {
-            let both = d.layout.series.iter().zip(d.values.iter());
-            both.filter(|(_, v)| **v != Value::Absent)
-                .map(move |(series, value)| Sample {
-                    metric: series.metric,
-                    labels: &series.labels,
-                    part: series.part,
-                    value: *value,
-                    age: at.saturating_sub(d.at),
-                    subject: &d.subject,
-                })
-        })
+impl DerefMut for Snapshot {
+    fn deref_mut(&mut self) -> &mut Readings {
+        &mut self.readings
     }
 }
 
@@ -247,14 +81,14 @@ impl Snapshot {
 
     /// Which jobs own each GPU. Computed once.
     pub fn ownership(&self) -> &Ownership {
-        self.ownership.get_or_init(|| Arc::new(Ownership::of(self)))
+        self.ownership
+            .get_or_init(|| Arc::new(Ownership::of(&self.readings)))
     }
 
     /// A snapshot of these collectors and workers.
     pub fn new(at: Duration, collectors: Vec<CollectorState>, workers: Vec<WorkerState>) -> Self {
         Self {
-            at,
-            collectors,
+            readings: Readings { at, collectors },
             workers,
             ownership: OnceLock::new(),
         }
@@ -285,41 +119,5 @@ impl Snapshot {
             })
             .collect();
         Self::new(at, collectors, workers)
-    }
-
-    /// The state of one collector.
-    pub fn collector(&self, name: &str) -> Option<&CollectorState> {
-        self.collectors.iter().find(|c| c.spec.name == name)
-    }
-
-    /// Every fresh series of one collector.
-    pub fn samples_of(&self, name: &str) -> impl Iterator<Item = Sample<'_>> {
-        let found = self.collector(name).into_iter();
-        found.flat_map(|c| CollectorState::samples(c, self.at))
-    }
-
-    /// Every fresh series of `metric`, with its labels.
-    pub fn samples<'a>(&'a self, metric: &'static Metric) -> impl Iterator<Item = Sample<'a>> {
-        self.all_samples()
-            .map(|(_, s)| s)
-            .filter(move |s| s.metric == metric)
-    }
-
-    /// Every fresh series.
-    pub fn all_samples(&self) -> impl Iterator<Item = (&CollectorState, Sample<'_>)> {
-        let of = |c| CollectorState::samples(c, self.at).map(move |s| (c, s));
-        self.collectors.iter().flat_map(of)
-    }
-}
-
-impl DeviceState {
-    /// Whether no report has come yet, not even that it is late.
-    pub fn is_new(&self) -> bool {
-        self.at == Duration::ZERO && self.error.is_none() && self.late.is_none()
-    }
-
-    /// Whether its values are shown: the last reading succeeded, is fresh, and none is overdue.
-    pub fn shown(&self, at: Duration, max_age: Duration) -> bool {
-        self.error.is_none() && self.late.is_none() && at.saturating_sub(self.at) <= max_age
     }
 }

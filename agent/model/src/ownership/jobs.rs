@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use collectors::slurm::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_GRANT};
 
 use super::Evidence;
-use crate::snapshot::{Presence, Snapshot};
+use crate::readings::{Presence, Readings};
 
 /// The jobs of this node, as far as they could be read.
 #[derive(Clone, Debug, Default)]
@@ -26,17 +26,17 @@ pub struct Jobs {
 
 impl Jobs {
     /// Those of a snapshot.
-    pub(super) fn of(snapshot: &Snapshot) -> Self {
+    pub(super) fn of(readings: &Readings) -> Self {
         let mut jobs = Self::default();
-        let Some(slurm) = snapshot.collector("slurm") else {
+        let Some(slurm) = readings.collector("slurm") else {
             return jobs;
         };
         let max_age = slurm.max_age();
         jobs.listed = slurm.presence == Presence::Open
             && slurm.late.is_empty()
-            && slurm.devices.iter().all(|d| d.shown(snapshot.at, max_age));
+            && slurm.devices.iter().all(|d| d.shown(readings.at, max_age));
         let mut names = BTreeMap::new();
-        for sample in slurm.samples(snapshot.at) {
+        for sample in slurm.samples(readings.at) {
             match sample.labels {
                 [job, folder] if sample.metric == &JOB_FOLDER => {
                     jobs.folders.insert(folder.clone(), job.clone());

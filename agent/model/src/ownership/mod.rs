@@ -10,7 +10,7 @@ use collectors::gpu::metrics as gpu;
 use collectors::slurm::metrics::evidence;
 use collectors::{Subject, SubjectKind};
 
-use crate::snapshot::Snapshot;
+use crate::readings::Readings;
 
 pub use jobs::{Jobs, device};
 pub(crate) use timeline::Tenure;
@@ -73,7 +73,7 @@ pub struct Owner {
     pub share: f64,
 }
 
-/// Jobs and the GPUs that they own, of one snapshot: see [`Snapshot::ownership`].
+/// Jobs and the GPUs that they own, of one snapshot: see [`crate::snapshot::Snapshot::ownership`].
 #[derive(Clone, Debug, Default)]
 pub struct Ownership {
     /// The jobs of this node.
@@ -83,18 +83,18 @@ pub struct Ownership {
 }
 
 impl Ownership {
-    pub(crate) fn of(snapshot: &Snapshot) -> Self {
-        let jobs = Jobs::of(snapshot);
-        let owners = owners(&jobs, snapshot);
+    pub(crate) fn of(readings: &Readings) -> Self {
+        let jobs = Jobs::of(readings);
+        let owners = owners(&jobs, readings);
         Self { jobs, owners }
     }
 }
 
-fn owners(jobs: &Jobs, snapshot: &Snapshot) -> Vec<Owner> {
+fn owners(jobs: &Jobs, readings: &Readings) -> Vec<Owner> {
     if jobs.folders.is_empty() {
         return Vec::new();
     }
-    let gpus = Gpus::of(snapshot);
+    let gpus = Gpus::of(readings);
     let mut found = Found::new();
     for (job, devices) in &jobs.devices {
         // A device that no driver shows, such as a GPU that was lost: its label is not known.
@@ -208,10 +208,10 @@ struct Gpus<'a> {
 }
 
 impl<'a> Gpus<'a> {
-    fn of(snapshot: &'a Snapshot) -> Self {
+    fn of(readings: &'a Readings) -> Self {
         let mut gpus = Self::default();
         let mut twice = Vec::new();
-        for sample in snapshot.samples_of("nvidia") {
+        for sample in readings.samples_of("nvidia") {
             if sample.metric == &gpu::INFO {
                 let (Some(label), Some(minor)) = (sample.label("gpu"), sample.label("minor")) else {
                     continue;

@@ -9,7 +9,7 @@ use collectors::slurm::metrics::{JOB_INFO, JOB_START};
 use serde::{Deserialize, Serialize};
 
 use super::{Evidence, Ownership, Timeline, device};
-use crate::snapshot::{Sample, Snapshot};
+use crate::readings::{Readings, Sample};
 
 /// When a job began is told to the second at best.
 const ROUGH: Duration = Duration::from_secs(2);
@@ -77,28 +77,28 @@ pub struct Allocations {
 impl Allocations {
     /// What a snapshot shows. `None`: not of every job is it known which devices it may use, and when it
     /// began.
-    pub fn of(snapshot: &Snapshot, wall: i64) -> Option<Self> {
-        let Ownership { jobs, owners } = snapshot.ownership();
+    pub fn of(readings: &Readings, now: &Ownership, wall: i64) -> Option<Self> {
+        let Ownership { jobs, owners } = now;
         if !jobs.all_known() {
             return None;
         }
-        let slurm = snapshot.collector("slurm")?;
+        let slurm = readings.collector("slurm")?;
         let first = slurm.devices.iter().map(|d| d.at).min();
         // What is not among the readings was not there when the first of them was made.
-        let at = first.unwrap_or(snapshot.at.saturating_sub(FRESH));
+        let at = first.unwrap_or(readings.at.saturating_sub(FRESH));
         let mut runs: BTreeMap<String, Allocation> = BTreeMap::new();
-        for sample in slurm.samples(snapshot.at).filter(|s| s.metric == &JOB_INFO) {
+        for sample in slurm.samples(readings.at).filter(|s| s.metric == &JOB_INFO) {
             let allocation = allocation(&sample)?;
             runs.insert(allocation.run.job.clone(), allocation);
         }
-        for sample in slurm.samples(snapshot.at).filter(|s| s.metric == &JOB_START) {
+        for sample in slurm.samples(readings.at).filter(|s| s.metric == &JOB_START) {
             if let Some(allocation) = sample.label("jobid").and_then(|job| runs.get_mut(job)) {
                 allocation.run.start = seconds(sample.as_f64())?;
             }
         }
         let is_use =
             |s: &Sample<'_>| [&gpu::PROCESSES, &gpu::UTILIZATION].contains(&s.metric) && s.as_f64() > 0.0;
-        let nvidia = snapshot.samples_of("nvidia").filter(is_use);
+        let nvidia = readings.samples_of("nvidia").filter(is_use);
         let used: BTreeSet<&str> = nvidia.filter_map(|s| s.label("gpu")).collect();
         for owner in owners.iter().filter(|o| o.evidence == Evidence::DeviceProgram) {
             let gpus = &mut runs.get_mut(&owner.job)?.gpus;
@@ -120,7 +120,7 @@ impl Allocations {
                 return None;
             }
             let age = u64::try_from(wall.saturating_sub(allocation.run.start)).unwrap_or(0);
-            let began = snapshot.at.saturating_sub(Duration::from_secs(age) + ROUGH);
+            let began = readings.at.saturating_sub(Duration::from_secs(age) + ROUGH);
             all.push((began, allocation));
         }
         Some(Self { at, all })

@@ -5,6 +5,7 @@ use collectors::slurm::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_GRANT}
 
 use super::*;
 use crate::sample;
+use crate::snapshot::Snapshot;
 
 /// A node of GPUs: label, minor, instances.
 #[derive(Default)]

@@ -10,8 +10,8 @@ use collectors::Subject;
 use serde::{Deserialize, Serialize};
 
 use super::runs::{Allocations, Span};
-use super::{Owner, device, jobs_on, share};
-use crate::snapshot::Snapshot;
+use super::{Owner, Ownership, device, jobs_on, share};
+use crate::readings::Readings;
 
 /// GPUs, and parts of them, whose last tenant is kept.
 const MAX: usize = 512;
@@ -78,11 +78,11 @@ pub struct Timeline {
 
 impl Timeline {
     /// Takes a reading, made at `wall` seconds since the epoch.
-    pub fn look(&mut self, snapshot: &Snapshot, wall: i64) {
-        if let Some(allocations) = Allocations::of(snapshot, wall) {
+    pub fn look(&mut self, readings: &Readings, now: &Ownership, wall: i64) {
+        if let Some(allocations) = Allocations::of(readings, now, wall) {
             self.allocated(allocations);
         }
-        self.see(snapshot.ownership().owners.iter().cloned(), snapshot.at, wall);
+        self.see(now.owners.iter().cloned(), readings.at, wall);
     }
 
     fn see(&mut self, owners: impl Iterator<Item = Owner>, at: Duration, wall: i64) {

@@ -170,10 +170,11 @@ fn a_page_of_other_names_holds_every_tier_and_nothing_of_ours_unless_asked() {
 fn two_collectors_fill_one_family_of_another_exporter() {
     let mut shot = snapshot(vec![traffic()]);
     let more = |name: &'static str| device(name, move |b| b.u64(&ELSEWHERE, &[name], 7));
+    let first = shot.collectors.last().unwrap().clone();
     shot.collectors.push(CollectorState {
         spec: &MORE,
         devices: vec![more("x"), more("y"), more("x")],
-        ..shot.collectors.last().unwrap().clone()
+        ..first
     });
     let page = Page {
         snapshot: Arc::new(shot),

@@ -217,7 +217,7 @@ impl Node {
                 _ => {}
             }
         }
-        Allocations::of(&snapshot, WALL)
+        Allocations::of(&snapshot, snapshot.ownership(), WALL)
     }
 }
 
