@@ -6,10 +6,9 @@ use collectors::{BootId, Subject, SubjectKind};
 
 use super::checks::host::{Host, Place};
 use super::engine::Known;
-use super::finding::{Clear, Finding, Joins};
+use super::finding::{Clear, Finding, Joins, Need};
 use super::id;
 use super::incident::{Incident, Seen, Status};
-use super::xids::Need;
 
 /// Open or overridden incidents at a time.
 pub(super) const MAX_OPEN: usize = 256;

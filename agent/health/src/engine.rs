@@ -15,12 +15,12 @@ pub use super::record::RestoreError;
 pub(super) use judging::Known;
 
 use super::book::{Book, Frame, Taken};
-use super::checks::{self, xid};
+use super::checks::{self, May, xid};
 use super::condition::Streaks;
 use super::declared::Declared;
 use super::drain::{Facts, Want};
 use super::finding::Finding;
-use super::incident::{Incident, Seen, Status};
+use super::incident::{Incident, Status};
 use super::log::Log;
 use super::policy::Policy;
 use super::record::State;
@@ -214,7 +214,7 @@ impl Engine {
     /// Takes a finding into the book.
     fn find(&mut self, mut finding: Finding) {
         // What may only be observed keeps no node out of service that another finding has drained.
-        let observed = checks::check(finding.check).is_some_and(|c| c.limit == Mode::Observe);
+        let observed = checks::check(finding.check).is_some_and(|c| c.may == May::Observe);
         finding.drains &= !observed;
         if finding.jobs.is_empty() {
             finding.jobs = self.tenants.on(&finding.subject, self.when);
@@ -232,14 +232,9 @@ impl Engine {
         }
     }
 
-    /// What an incident may do: the most that any finding that is not repaired may.
-    fn mode(&self, incident: &Incident) -> Option<Mode> {
-        mode_of(&self.policy, incident)
-    }
-
     /// The first open incident that asks for exactly this.
     fn wanted(&self, mode: Mode) -> Option<Want> {
-        let incident = self.book.open().find(|i| self.mode(i) == Some(mode))?;
+        let incident = self.book.open().find(|i| self.policy.mode_of(i) == Some(mode))?;
         let root = incident.root()?;
         Some(Want {
             incident: incident.id.clone(),
@@ -270,10 +265,7 @@ impl Engine {
 
     /// The verdict as of now.
     fn verdict(&self) -> Verdict {
-        let counts = |i: &&Incident| {
-            let mut standing = i.findings.iter().filter(|s| s.stands());
-            standing.any(|s| self.policy.own(&s.check) == Mode::Drain)
-        };
+        let counts = |i: &&Incident| i.standing().any(|s| self.policy.own(&s.check) == Mode::Drain);
         let (health, text) = match self.book.open().find(counts) {
             Some(incident) => (Health::Unhealthy, show::line(incident)),
             None => match self
@@ -294,18 +286,6 @@ impl Engine {
             valid_until_ms: at_ms.saturating_add(effects::VALID_MS),
         }
     }
-}
-
-/// What an incident may do: the most that any finding that is not repaired may. `None`: nothing of it drains.
-pub(super) fn mode_of(policy: &Policy, incident: &Incident) -> Option<Mode> {
-    let standing = incident.findings.iter().filter(|s| s.stands());
-    standing.map(|s: &Seen| policy.effective(&s.check)).max()
-}
-
-/// The most that an incident could do once the site holds nothing back.
-pub(super) fn could(policy: &Policy, incident: &Incident) -> Option<Mode> {
-    let standing = incident.findings.iter().filter(|s| s.stands());
-    standing.map(|s: &Seen| policy.at_most(&s.check)).max()
 }
 
 pub(super) fn millis(time: Duration) -> u64 {

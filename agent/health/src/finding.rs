@@ -3,7 +3,34 @@
 use collectors::{PciAddress, Subject, SubjectKind};
 use serde::{Deserialize, Serialize};
 
-use super::xids::Need;
+/// A fact that only the driver's library tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Need {
+    /// A row remap waits for a reset.
+    RemapPending,
+    /// A row remap failed.
+    RemapFailure,
+    /// The SRAM error threshold was passed.
+    SramThreshold,
+    /// Every NVLink is up.
+    LinksActive,
+    /// NVLinks are up or down as they were meant to be.
+    LinksAsIntended,
+}
+
+impl Need {
+    /// What must be seen, for people.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::RemapPending => "no row remap that waits",
+            Self::RemapFailure => "no row remap that failed",
+            Self::SramThreshold => "SRAM errors below the maker's limit",
+            Self::LinksActive => "every NVLink up",
+            Self::LinksAsIntended => "links as they were meant to be",
+        }
+    }
+}
 
 /// What ends a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,6 +114,17 @@ impl Remedy {
     }
 }
 
+/// The place of a finding among those of an incident: the first names the incident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rank {
+    /// That of its check, or of this part of it, in `checks::order`.
+    Of(&'static str),
+    /// Behind that: devices that share a fault rank after a device that has one.
+    Shared(&'static str),
+    /// This one: a row of the Xid table has its own.
+    At(u8),
+}
+
 /// One thing that a check found wrong with one subject.
 #[derive(Clone, Debug)]
 pub struct Finding {
@@ -98,8 +136,8 @@ pub struct Finding {
     pub pci: Option<PciAddress>,
     /// `xid79`, or a few words; equal findings have equal details.
     pub detail: String,
-    /// The lowest of an incident names it.
-    pub rank: u8,
+    /// Its place among findings.
+    pub rank: Rank,
     /// What repairs it.
     pub remedy: Remedy,
     /// Whether its policy takes the node out of service.
@@ -128,7 +166,7 @@ impl Finding {
             subject,
             pci: None,
             detail: String::new(),
-            rank: u8::MAX,
+            rank: Rank::Of(""),
             remedy: Remedy::None,
             drains: false,
             joins: Joins::Opens,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::checks::host::Host;
 use super::checks::rdma_port::Port;
 use super::memory::Memory;
-use super::policy::Policy;
+use super::site::Site;
 use model::derive::owners::Owner;
 use model::derive::xid::Inventory;
 use model::snapshot::{Sample, Snapshot};
@@ -22,7 +22,7 @@ pub struct Judge<'a> {
     /// Whose the GPUs are.
     pub owners: &'a [Owner],
     /// What the site configured.
-    pub policy: &'a Policy,
+    pub site: &'a Site,
     /// Which GPU sits at which address.
     pub inventory: &'a Inventory,
     /// Gres as configured in Slurm, of the last look at the node.

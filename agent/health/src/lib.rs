@@ -27,6 +27,7 @@ mod resets;
 pub mod settings;
 mod show;
 mod sight;
+pub mod site;
 mod tenants;
 pub mod trail;
 pub mod verdict;

@@ -8,7 +8,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use super::finding::{Clear, Remedy};
+use super::finding::{Clear, Need, Remedy};
 
 /// Whose fault a code is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,35 +65,6 @@ impl Response {
 pub enum Confirm {
     /// The GPU is not on the PCI bus, or does not answer there.
     GpuAbsent,
-}
-
-/// A fact that only the driver's library tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Need {
-    /// A row remap waits for a reset.
-    RemapPending,
-    /// A row remap failed.
-    RemapFailure,
-    /// The SRAM error threshold was passed.
-    SramThreshold,
-    /// Every NVLink is up.
-    LinksActive,
-    /// NVLinks are up or down as they were meant to be.
-    LinksAsIntended,
-}
-
-impl Need {
-    /// What must be seen, for people.
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::RemapPending => "no row remap that waits",
-            Self::RemapFailure => "no row remap that failed",
-            Self::SramThreshold => "SRAM errors below the maker's limit",
-            Self::LinksActive => "every NVLink up",
-            Self::LinksAsIntended => "links as they were meant to be",
-        }
-    }
 }
 
 /// The GPU families that can log a code.

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use collectors::{Subject, SubjectKind};
 
 use super::host::Host;
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version};
 use crate::finding::{Clear, Finding, Remedy};
 
 /// The row.
@@ -15,8 +14,7 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::MemoryController,
     condition: "A memory controller counted errors in this boot that ECC could not correct.",
     scope: Scope::Node,
-    ceiling: Mode::Drain,
-    limit: Mode::Drain,
+    may: May::Drain,
     since: Version(0, 1, 0),
     clears: "By a reboot after which the controller counts none.",
     runbook: "docs/runbooks/edac-uncorrected.md",
@@ -46,7 +44,6 @@ pub fn findings(host: &Host, judged: &mut Judged) -> Vec<Finding> {
 fn finding(controller: &str, count: u64, new: u64) -> Finding {
     Finding {
         detail: "uncorrected memory errors".to_owned(),
-        rank: 50,
         remedy: Remedy::Reboot,
         drains: true,
         clears: vec![Clear::Reboot],

@@ -160,8 +160,6 @@ pub struct Bursts {
     pub burst: u64,
     /// What is found.
     pub detail: &'static str,
-    /// Its place among findings.
-    pub rank: u8,
 }
 
 /// Bursts in an hour that are too many.
@@ -195,7 +193,6 @@ pub fn each_by_bursts<'a>(judge: &mut Judge<'a>, row: &'static Bursts) -> Vec<Ju
             reading,
             finding: Finding {
                 detail: row.detail.to_owned(),
-                rank: row.rank,
                 remedy: Remedy::Inspect,
                 evidence: line(sample, &expected),
                 ..gpu.finding(row.check.id)

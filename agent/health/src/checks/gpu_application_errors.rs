@@ -7,8 +7,7 @@ use collectors::SubjectKind;
 use super::gpu::{Gpu, gpus, key};
 use super::gpu_ecc::ONCE;
 use super::gpu_process::some;
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version};
 use crate::condition::{Judged, Reading};
 use crate::finding::{Finding, Remedy};
 use crate::hits::{Suspicion, Victim, suspicion};
@@ -22,8 +21,7 @@ pub static CHECK: Check = Check {
     condition: "Within 24 hours Xids that are a program's fault by their class hit one GPU in jobs of two users where one of these had another GPU of the node in use, in jobs of three users, in three submissions of one, in two runs of one job that was requeued, or with one code on three occasions of one run, a minute apart. Of one user, only runs count in which another GPU of the node was in use and had none; and none of a user who had some on another GPU of the node, nor runs with an Xid of the hardware. Where jobs of several users alone speak against half of the GPUs or more, it is the programs. Whose a GPU was is known by Slurm's own rules alone, and an Xid that may be one of several runs' is nobody's.",
     scope: Scope::Node,
     // Nothing but statistics: a person has the GPU tested before it is taken from anybody.
-    ceiling: Mode::Comment,
-    limit: Mode::Comment,
+    may: May::Comment,
     since: Version(0, 1, 0),
     clears: "By itself: what is left of the last 24 hours is no longer enough, or the GPU was reset or replaced, or the node rebooted, in three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-application-errors.md",
@@ -33,7 +31,7 @@ pub static CHECK: Check = Check {
 fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
     let now = judge.now_ms();
     judge.memory.hits.age(now);
-    let table = &judge.policy.xids;
+    let table = &judge.site.xids;
     let hits = judge.memory.hits.runs();
     let gpus: Vec<Gpu<'a>> = gpus(judge.snapshot, judge.inventory)
         .into_iter()
@@ -80,7 +78,6 @@ fn finding(table: &Table, gpu: &Gpu<'_>, mut runs: Vec<&Victim>) -> Finding {
     let jobs: BTreeSet<String> = runs.iter().map(|v| v.run.job.clone()).collect();
     Finding {
         detail: "application errors on this GPU alone".to_owned(),
-        rank: 82,
         remedy: Remedy::Inspect,
         evidence: format!(
             "test it with dcgmi diag -r 3 and compare nvidia-smi -q with another's, then drain by hand; gpu_xid_errors_total{{gpu={:?}}} of 24 hours, expected on no GPU alone: {}",

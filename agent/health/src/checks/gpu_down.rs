@@ -6,8 +6,7 @@ use collectors::SubjectKind;
 use collectors::gpu::metrics as m;
 
 use super::gpu::{Gpu, Opinion, SLOW, each, line};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version};
 use crate::condition::{Judged, Reading};
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
@@ -18,8 +17,7 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::Gpu,
     condition: "The driver answers for other GPUs, or for itself, and not for this one (lost, refused, reset required, without power), in four readings running, over a minute or more, not in the first five minutes after boot.",
     scope: Scope::Node,
-    ceiling: Mode::Drain,
-    limit: Mode::Drain,
+    may: May::Drain,
     since: Version(0, 1, 0),
     clears: "By itself: the driver answers for it in three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-down.md",
@@ -65,7 +63,6 @@ fn finding(gpu: &Gpu<'_>) -> Finding {
     let why = why(gpu);
     Finding {
         detail: format!("down: {why}"),
-        rank: 46,
         remedy: match why {
             "lost" => Remedy::Reboot,
             "reset_required" => Remedy::ResetGpu,

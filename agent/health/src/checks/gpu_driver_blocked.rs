@@ -6,8 +6,7 @@ use collectors::SubjectKind;
 use collectors::domain::Signals;
 
 use super::blocked::{self, Rule};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version};
 use crate::condition::Judged;
 use crate::finding::{Finding, Joins, Remedy};
 use crate::judge::Judge;
@@ -18,8 +17,7 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::Gpu,
     condition: "A thread has been inside of a GPU's driver for five minutes or more in uninterruptible sleep, in the same place of the kernel, which is known and none of a filesystem. One that is merely late, as on a busy node, is not.",
     scope: Scope::Node,
-    ceiling: Mode::Drain,
-    limit: Mode::Drain,
+    may: May::Drain,
     since: Version(0, 1, 0),
     clears: "By itself: the driver has answered in three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-driver-blocked.md",
@@ -36,7 +34,6 @@ static RULE: Rule = Rule {
     ends_unlisted: false,
     finding: |subject, _| Finding {
         detail: "driver blocked".to_owned(),
-        rank: 48,
         remedy: Remedy::Reboot,
         drains: true,
         joins: Joins::Attaches,

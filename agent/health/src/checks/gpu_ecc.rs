@@ -4,8 +4,7 @@ use collectors::SubjectKind;
 use collectors::gpu::metrics as m;
 
 use super::gpu::{Bursts, Gpu, Opinion, each, each_by_bursts, flag, key, line, whole};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading, USUAL};
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
@@ -18,8 +17,7 @@ pub static UNCORRECTED: Check = Check {
     condition: "A GPU counted errors that ECC could not correct while it was watched.",
     scope: Scope::Node,
     // Contained ones cost one program; of the others an Xid, or the driver's verdict, drains.
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By a reset of the GPU, a driver that is loaded anew or a reboot: the GPU counts none in three readings running, over a minute or more. With persistence mode off, where the driver forgets its counts, a day after the last error or after a reboot.",
     runbook: "docs/runbooks/gpu-ecc-uncorrected.md",
@@ -32,8 +30,7 @@ pub static CORRECTED: Check = Check {
     subject: SubjectKind::Gpu,
     condition: "ECC corrected a thousand errors of a GPU or more from one reading to the next, three times within an hour.",
     scope: Scope::Node,
-    ceiling: Mode::Observe,
-    limit: Mode::Observe,
+    may: May::Observe,
     since: Version(0, 1, 0),
     clears: "By itself: it did not happen for an hour.",
     runbook: "docs/runbooks/gpu-ecc-corrected.md",
@@ -46,8 +43,7 @@ pub static SRAM: Check = Check {
     subject: SubjectKind::Gpu,
     condition: "A GPU's SRAM had more uncorrected errors than its maker accepts, as the driver says in two readings running, over ten seconds or more.",
     scope: Scope::Node,
-    ceiling: Mode::Drain,
-    limit: Mode::Drain,
+    may: May::Drain,
     since: Version(0, 1, 0),
     clears: "By itself, where another GPU has taken its place or the driver withdraws it: three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-sram-threshold.md",
@@ -92,7 +88,6 @@ fn uncorrected<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
         };
         let finding = Finding {
             detail: "uncorrected memory errors".to_owned(),
-            rank: 55,
             remedy: Remedy::ResetGpu,
             count: grown.max(1),
             evidence: line(sample, &format!("not to grow, grew by {grown}")),
@@ -113,7 +108,6 @@ fn corrected<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
         counter: |gpu| volatile(gpu, "corrected"),
         burst: BURST,
         detail: "many corrected memory errors",
-        rank: 75,
     };
     each_by_bursts(judge, &ROW)
 }
@@ -123,7 +117,6 @@ fn sram<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
         let sample = gpu.one(&m::ECC_SRAM_THRESHOLD);
         let finding = Finding {
             detail: "SRAM error threshold exceeded".to_owned(),
-            rank: 47,
             remedy: Remedy::Inspect,
             evidence: line(sample, "0"),
             ..gpu.finding(SRAM.id)

@@ -7,8 +7,7 @@ use collectors::SubjectKind;
 
 use super::gpu_process::{Place, Process, is_foreign, some};
 use super::gpu_use::{Jobs, Owned, Part, ended_parts, parts};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading};
 use crate::finding::Finding;
 use crate::judge::Judge;
@@ -21,8 +20,7 @@ pub static CHECK: Check = Check {
     scope: Scope::Node,
     // Somebody's job is slowed down and nothing is broken: a drain would help nobody, and a word in the node's comment tells who
     // asks why.
-    ceiling: Mode::Comment,
-    limit: Mode::Comment,
+    may: May::Comment,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show no such process, or no job that has the GPU.",
     runbook: "docs/runbooks/gpu-foreign-process.md",
@@ -48,7 +46,6 @@ pub(super) struct Intruders {
     pub(super) check: &'static Check,
     pub(super) which: Which,
     pub(super) detail: &'static str,
-    pub(super) rank: u8,
 }
 
 static ROW: Intruders = Intruders {
@@ -58,7 +55,6 @@ static ROW: Intruders = Intruders {
         _ => is_foreign(process, owners, jobs),
     },
     detail: "used by a process outside of its jobs",
-    rank: 80,
 };
 
 fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
@@ -126,7 +122,6 @@ fn finding(part: &Part<'_>, row: &Intruders, processes: &[Process<'_>]) -> Findi
     let words: Vec<String> = processes.iter().map(words).collect();
     Finding {
         detail: format!("{}{}", row.detail, part.at_instance()),
-        rank: row.rank,
         jobs: part.jobs().to_vec(),
         evidence: format!(
             "gpu_process_cgroup_info{{gpu={:?},gpu_instance={:?}}}: {}, expected only processes of job {} (slurm_job_gpu_info, evidence device_program), seen for {} s or more",

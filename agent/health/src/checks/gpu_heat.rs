@@ -4,8 +4,7 @@ use collectors::gpu::metrics as m;
 use collectors::{Metric, SubjectKind};
 
 use super::gpu::{Gpu, LASTING, Opinion, SLOW, each, flag, line};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version};
 use crate::condition::{Judged, Reading};
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
@@ -16,8 +15,7 @@ pub static SLOWDOWN: Check = Check {
     subject: SubjectKind::Gpu,
     condition: "A GPU's own hardware holds its clocks down, because of heat or of the power supply's alarm, in 20 readings running, over five minutes or more.",
     scope: Scope::Node,
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: 20 readings running, over five minutes or more, show nothing of it.",
     runbook: "docs/runbooks/gpu-slowdown.md",
@@ -30,8 +28,7 @@ pub static TEMPERATURE: Check = Check {
     subject: SubjectKind::Gpu,
     condition: "A GPU, or its memory, is as hot as the part's own limit or hotter, in four readings running, over a minute or more.",
     scope: Scope::Node,
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, are below the limit.",
     runbook: "docs/runbooks/gpu-temperature.md",
@@ -52,7 +49,6 @@ fn slowdown<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
                 reading: flag(sample),
                 finding: Finding {
                     detail: detail.to_owned(),
-                    rank: 65,
                     remedy: Remedy::Inspect,
                     evidence: line(sample, "0"),
                     ..gpu.finding(SLOWDOWN.id)
@@ -101,7 +97,6 @@ fn hot(
         reading,
         finding: Finding {
             detail: detail.to_owned(),
-            rank: 66,
             remedy: Remedy::Inspect,
             evidence: line(gpu.one(now), &format!("below {limit}")),
             ..gpu.finding(TEMPERATURE.id)

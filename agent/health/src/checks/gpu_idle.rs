@@ -8,8 +8,7 @@ use collectors::gpu::metrics as m;
 
 use super::gpu_process::some;
 use super::gpu_use::{Jobs, Part, ended_jobs, of_job, parts};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version};
 use crate::condition::{Judged, Reading};
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
@@ -22,8 +21,7 @@ pub static CHECK: Check = Check {
     condition: "A GPU that is a job's by Slurm's own rules was busy at no reading for half an hour, while no process came or left and no memory of it was taken. GPUs that are divided into instances are not judged: their drivers do not say.",
     scope: Scope::Node,
     // Nothing is broken: it is a matter between people.
-    ceiling: Mode::Observe,
-    limit: Mode::Observe,
+    may: May::Observe,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show all GPUs of the job in use lately, or the job is gone.",
     runbook: "docs/runbooks/gpu-idle.md",
@@ -139,7 +137,6 @@ fn finding(job: &str, own: &[(&Part<'_>, &Look)]) -> Finding {
     let shortest = idle.map(|(_, span)| span).min().unwrap_or_default();
     Finding {
         detail: "has GPUs that it does not use".to_owned(),
-        rank: 88,
         remedy: Remedy::Inspect,
         evidence: format!(
             "gpu_utilization_ratio 0 at every reading for {} s, expected less than {} s, with no process and no memory more, of {} of {} GPUs of job {job}: {}",

@@ -10,8 +10,7 @@ use collectors::nvidia::metrics as n;
 use super::gpu::line;
 use super::gpu_process::{Place, Process, some};
 use super::gpu_use::{Jobs, Owned, Part, ended_parts, parts};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version};
 use crate::condition::{Judged, Reading, USUAL};
 use crate::finding::Finding;
 use crate::judge::Judge;
@@ -24,8 +23,7 @@ pub static CHECK: Check = Check {
     condition: "A minute or more after the last job of a GPU, or of an instance of one, has ended, and while it is no job's by the rules of all jobs of the node, a process that was on it with the job still has memory of it, or a gigabyte or more is in use though no process is listed, none that draws either, in two readings running, over ten seconds or more. Not on GPUs whose memory the processor uses as well (NVLink-C2C), nor where the host's processes cannot be seen (a container without hostPID).",
     scope: Scope::Node,
     // The next job may find too little memory; a person ends the process, and the node is well.
-    ceiling: Mode::Comment,
-    limit: Mode::Comment,
+    may: May::Comment,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show nothing of it, or another job that has the GPU.",
     runbook: "docs/runbooks/gpu-memory-held.md",
@@ -152,7 +150,6 @@ fn finding(part: &Part<'_>, tenant: Option<&Tenant>, left: &Left<'_>, free: Dura
     let used = part.gpu.with(&m::MEMORY_USED, &[("gpu_instance", part.instance)]);
     Finding {
         detail: format!("memory in use after its job{}", part.at_instance()),
-        rank: 81,
         evidence: format!(
             "{}; {held}; job {} has ended {:.0} s ago or earlier and no job has it (slurm_job_gpu_info)",
             line(used, &format!("less than {HELD}")),

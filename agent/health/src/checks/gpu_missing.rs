@@ -3,10 +3,9 @@
 use collectors::{PciAddress, Subject, SubjectKind};
 
 use super::host::{Host, Place};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version};
 use crate::condition::{Judged, Reading, USUAL};
-use crate::finding::{Finding, Joins, Remedy};
+use crate::finding::{Finding, Joins, Rank, Remedy};
 use crate::judge::Judge;
 use model::derive::xid::gpu_label;
 
@@ -19,8 +18,7 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::Gpu,
     condition: "A configured GPU is not on the PCI bus or does not answer there, in two readings running, over ten seconds or more.",
     scope: Scope::Node,
-    ceiling: Mode::Drain,
-    limit: Mode::Drain,
+    may: May::Drain,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show the GPU.",
     runbook: "docs/runbooks/gpu-missing.md",
@@ -31,7 +29,7 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
     let (host, gres, inventory) = (judge.host, judge.gres, judge.inventory);
     let at = host.read_at.unwrap_or(judge.since_boot);
     let mut judged: Vec<Judged<'a>> = Vec::new();
-    for address in &judge.policy.gpu_addresses {
+    for address in &judge.site.gpu_addresses {
         let gpu = gpu_label(inventory, address);
         judged.push(Judged {
             key: address.0.clone(),
@@ -71,7 +69,6 @@ pub fn finding(host: &Host, address: &PciAddress, gpu: &str) -> Finding {
     Finding {
         pci: Some(address.clone()),
         detail: format!("{address} not on the PCI bus"),
-        rank: 45,
         remedy: Remedy::Reboot,
         drains: true,
         joins: Joins::Attaches,
@@ -134,7 +131,7 @@ pub fn count_finding(host: &Host, gres: Option<&str>) -> Finding {
     let have = host.gpus_there().unwrap_or_default();
     Finding {
         detail: "fewer GPUs on the PCI bus than Gres has".to_owned(),
-        rank: 70,
+        rank: Rank::Of(GRES),
         remedy: Remedy::None,
         drains: false,
         joins: Joins::Attaches,

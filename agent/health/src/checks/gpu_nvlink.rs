@@ -6,10 +6,9 @@ use collectors::SubjectKind;
 use collectors::nvidia::metrics as n;
 
 use super::gpu::{Bursts, Gpu, SLOW, each_by_bursts, gpus, key, line, whole};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version};
 use crate::condition::{Judged, Reading};
-use crate::finding::{Finding, Remedy};
+use crate::finding::{Finding, Rank, Remedy};
 use crate::judge::Judge;
 
 /// The row.
@@ -18,8 +17,7 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::Gpu,
     condition: "A GPU has fewer NVLinks up than it had since it was first seen, or than three peers or more that all have the same number, in four readings running, over a minute or more, not in the first ten minutes after boot. Where most GPUs have, it is the fabric, and only observed.",
     scope: Scope::Shared,
-    ceiling: Mode::Comment,
-    limit: Mode::Comment,
+    may: May::Comment,
     since: Version(0, 1, 0),
     clears: "By itself: as many are up as are expected in three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-nvlink-down.md",
@@ -32,8 +30,7 @@ pub static ERRORS: Check = Check {
     subject: SubjectKind::Gpu,
     condition: "Three times within an hour, from one reading to the next, the NVLinks of a GPU had an error that was sent again or recovered from (replay, recovery, recovery_failed, link_integrity), or 1,500 checksum errors (crc_flit, crc_data), which is 100 a second.",
     scope: Scope::Shared,
-    ceiling: Mode::Observe,
-    limit: Mode::Observe,
+    may: May::Observe,
     since: Version(0, 1, 0),
     clears: "By itself: it did not happen for an hour.",
     runbook: "docs/runbooks/gpu-nvlink-errors.md",
@@ -110,8 +107,7 @@ fn finding(gpu: &Gpu<'_>, (up, want): (u64, u64), (down, seen): (usize, usize), 
         } else {
             "NVLinks down together with those of most GPUs".to_owned()
         },
-        // What is its own names an incident that has both.
-        rank: if own { 58 } else { 59 },
+        rank: Rank::Of(if own { "" } else { "together" }),
         remedy: if own { Remedy::ResetGpu } else { Remedy::Inspect },
         drains: own,
         evidence: format!(
@@ -131,7 +127,6 @@ macro_rules! kind {
             counter: |gpu| gpu.with(&n::NVLINK_ERRORS, &[("kind", $kind)]),
             burst: $burst,
             detail: concat!("many NVLink errors: ", $kind),
-            rank: 74,
         }
     };
 }

@@ -4,8 +4,7 @@ use collectors::SubjectKind;
 use collectors::gpu::metrics as m;
 
 use super::gpu::{Bursts, Gpu, LASTING, Opinion, each, each_by_bursts, line};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version};
 use crate::condition::{Judged, Reading};
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
@@ -16,8 +15,7 @@ pub static SLOW_LINK: Check = Check {
     subject: SubjectKind::Gpu,
     condition: "A GPU that is at least half busy has a PCI link of a lower generation, or with fewer lanes, than it and its slot offer, in 20 readings running, over five minutes or more. One that is idle lowers it by itself.",
     scope: Scope::Node,
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: 20 readings running, over five minutes or more, show the best that both offer.",
     runbook: "docs/runbooks/gpu-pcie-slow.md",
@@ -30,8 +28,7 @@ pub static REPLAYS: Check = Check {
     subject: SubjectKind::Gpu,
     condition: "A GPU sent 100 packets or more again over the PCI bus from one reading to the next, three times within an hour.",
     scope: Scope::Node,
-    ceiling: Mode::Observe,
-    limit: Mode::Observe,
+    may: May::Observe,
     since: Version(0, 1, 0),
     clears: "By itself: it did not happen for an hour.",
     runbook: "docs/runbooks/gpu-pcie-replays.md",
@@ -74,7 +71,6 @@ fn slow<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
             reading,
             finding: Finding {
                 detail: "PCIe link below its best under load".to_owned(),
-                rank: 62,
                 remedy: Remedy::Reboot,
                 evidence: format!("{generation}; {width}"),
                 ..gpu.finding(SLOW_LINK.id)
@@ -90,7 +86,6 @@ fn replays<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
         counter: |gpu| gpu.one(&m::PCIE_REPLAYS),
         burst: BURST,
         detail: "many PCIe replays",
-        rank: 76,
     };
     each_by_bursts(judge, &ROW)
 }

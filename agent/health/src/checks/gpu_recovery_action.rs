@@ -4,8 +4,7 @@ use collectors::SubjectKind;
 use collectors::gpu::metrics as m;
 
 use super::gpu::{Gpu, Opinion, each, line};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version};
 use crate::condition::{Judged, Reading, USUAL};
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
@@ -16,8 +15,7 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::Gpu,
     condition: "The driver asks for a reset, a reboot or a drain of this GPU, in two readings running, over ten seconds or more.",
     scope: Scope::Node,
-    ceiling: Mode::Drain,
-    limit: Mode::Drain,
+    may: May::Drain,
     since: Version(0, 1, 0),
     clears: "By itself: the driver asks for nothing in three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-recovery-action.md",
@@ -90,7 +88,6 @@ fn finding(gpu: &Gpu<'_>, meaning: Option<(&'static str, Remedy, bool)>) -> Find
     let (detail, remedy, drains) = meaning.unwrap_or(("driver wants nothing", Remedy::None, true));
     Finding {
         detail: detail.to_owned(),
-        rank: 42,
         remedy,
         drains,
         evidence: line(gpu.one(&m::RECOVERY_ACTION), "0"),

@@ -4,8 +4,7 @@ use collectors::gpu::metrics as m;
 use collectors::{Metric, SubjectKind};
 
 use super::gpu::{Gpu, Opinion, each, flag, line};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version};
 use crate::condition::{Judged, USUAL};
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
@@ -16,8 +15,7 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::Gpu,
     condition: "A row of a GPU's memory waits for a reset to be replaced by a spare one, a page waits for a reboot to be taken out of use, or a row could not be replaced, in two readings running, over ten seconds or more.",
     scope: Scope::Node,
-    ceiling: Mode::Drain,
-    limit: Mode::Drain,
+    may: May::Drain,
     since: Version(0, 1, 0),
     clears: "By itself: the driver says of the same GPU that nothing waits or failed, in three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-row-remap.md",
@@ -60,7 +58,6 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
 fn finding(gpu: &Gpu<'_>, metric: &'static Metric, detail: &str, remedy: Remedy) -> Finding {
     Finding {
         detail: detail.to_owned(),
-        rank: 47,
         remedy,
         evidence: line(gpu.one(metric), "0"),
         ..gpu.finding(CHECK.id)

@@ -7,8 +7,7 @@ use collectors::gpu::metrics as m;
 use collectors::nvidia::metrics as n;
 
 use super::gpu::{LASTING, Opinion, SLOW, each, line};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version};
 use crate::condition::{Judged, Reading};
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
@@ -19,8 +18,7 @@ pub static PERSISTENCE: Check = Check {
     subject: SubjectKind::Gpu,
     condition: "The driver does not keep a GPU initialised while nobody uses it, in four readings running, over a minute or more.",
     scope: Scope::Node,
-    ceiling: Mode::Observe,
-    limit: Mode::Observe,
+    may: May::Observe,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show the mode on.",
     runbook: "docs/runbooks/gpu-persistence-off.md",
@@ -33,8 +31,7 @@ pub static FABRIC: Check = Check {
     subject: SubjectKind::Gpu,
     condition: "A GPU that belongs to a fabric of NVSwitches has not joined it, or the driver says that something is wrong with it, in 20 readings running, over five minutes or more, not in the first ten minutes after boot.",
     scope: Scope::Shared,
-    ceiling: Mode::Comment,
-    limit: Mode::Comment,
+    may: May::Comment,
     since: Version(0, 1, 0),
     clears: "By itself: 20 readings running, over five minutes or more, show it joined and well.",
     runbook: "docs/runbooks/gpu-fabric.md",
@@ -58,7 +55,6 @@ fn persistence<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
             reading,
             finding: Finding {
                 detail: "persistence mode off".to_owned(),
-                rank: 85,
                 remedy: Remedy::Inspect,
                 evidence: line(sample, "1"),
                 ..gpu.finding(PERSISTENCE.id)
@@ -87,7 +83,6 @@ fn fabric<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
             reading,
             finding: Finding {
                 detail: format!("fabric: {}", aspect.replace('_', " ")),
-                rank: 59,
                 remedy: Remedy::Inspect,
                 evidence: line(sample, expected),
                 ..gpu.finding(FABRIC.id)

@@ -12,8 +12,7 @@ use super::gpu::whole;
 use super::gpu_process::some;
 use super::gpu_use::{Jobs, Owned, Part, ended_jobs, of_job, parts};
 use super::rdma_port::{Link, Port, number};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version};
 use crate::condition::{Judged, Reading};
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
@@ -27,8 +26,7 @@ pub static CHECK: Check = Check {
     condition: "For ten minutes two GPUs or more of a job, which alone has them by Slurm's own rules, were fully busy at every reading while they took less than 40 % of their power limit with hardly any change, read and wrote hardly any memory, and moved less than a megabyte a second over NVLink, as did all RDMA ports of the node; its other GPUs on the node did the same, or nothing. Where any of it cannot be read, nothing is said.",
     scope: Scope::Node,
     // It is the job's program, or a peer on another node: nothing says that it is this one.
-    ceiling: Mode::Observe,
-    limit: Mode::Observe,
+    may: May::Observe,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show one of its GPUs at work or something moving, or the job is gone.",
     runbook: "docs/runbooks/gpu-stalled.md",
@@ -255,7 +253,6 @@ fn finding(job: &str, own: &[(&Part<'_>, Look)]) -> Finding {
     };
     Finding {
         detail: "GPUs busy without work".to_owned(),
-        rank: 87,
         remedy: Remedy::Inspect,
         evidence: format!(
             "for {} s or more gpu_utilization_ratio {FULL} or more, gpu_power_watts {low:.0} to {high:.0}, gpu_memory_utilization_ratio at most {LITTLE_MEMORY}, less than {LITTLE_TRAFFIC} bytes a second over NVLink and over all RDMA ports, of job {job}: {}{resting}",

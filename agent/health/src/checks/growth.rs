@@ -9,7 +9,7 @@ use super::Check;
 use super::rdma_group::{ENOUGH, Group, groups};
 use super::rdma_port::{Link, Port, number};
 use crate::condition::{Judged, Pace, Reading};
-use crate::finding::{Finding, Joins, Remedy};
+use crate::finding::{Finding, Joins, Rank, Remedy};
 use crate::judge::{Judge, evidence};
 use crate::memory::Memory;
 use model::snapshot::Sample;
@@ -73,7 +73,6 @@ pub(super) struct Rule {
     /// So long without growth, and it is over.
     pub quiet_ms: u64,
     pub detail: &'static str,
-    pub rank: u8,
     /// Whether it is more than shown: written into the node's Comment, or whatever the site lets it do.
     pub acts: bool,
 }
@@ -341,7 +340,7 @@ fn finding(
     Finding {
         pci: port.pci.clone(),
         detail: format!("{}{}", rule.detail, port.place()),
-        rank: rule.rank,
+        rank: Rank::Of(rule.of),
         remedy: Remedy::Inspect,
         drains: rule.acts && (has_peers || !row.needs_peers),
         joins: Joins::Attaches,
@@ -374,7 +373,7 @@ fn together<'a>(
         .find_map(|t| t.lines(rule, now_ms).into_iter().next());
     let finding = Finding {
         detail: format!("{} of most {layer} ports of {driver} together", row.together),
-        rank: rule.rank.saturating_add(10),
+        rank: Rank::Shared(rule.of),
         remedy: Remedy::Inspect,
         drains: false,
         joins: Joins::Opens,

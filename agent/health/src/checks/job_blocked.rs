@@ -8,8 +8,7 @@ use collectors::tasks::metrics::{BLOCKED, THREAD};
 
 use super::gpu_process::some;
 use super::gpu_use::{Jobs, ended_jobs, of_job};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version};
 use crate::condition::{Judged, Reading};
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
@@ -22,8 +21,7 @@ pub static CHECK: Check = Check {
     condition: "A thread of a job's process has been in state D without running for a minute after it was sent SIGKILL, or for five minutes: a job that Slurm cannot end (\"Kill task failed\"). The finding names what it waits for: kernel function, file and mount, or device.",
     // What it waits for is mostly a filesystem that many nodes share.
     scope: Scope::Shared,
-    ceiling: Mode::Comment,
-    limit: Mode::Comment,
+    may: May::Comment,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show no thread that has not run since the reading before, or the job is gone.",
     runbook: "docs/runbooks/job-blocked.md",
@@ -177,7 +175,6 @@ fn finding(job: &str, threads: &[(&Thread<'_>, Duration)]) -> Finding {
     };
     Finding {
         detail: format!("{kind}{}", first.map(Thread::cause).unwrap_or_default()),
-        rank: 78,
         remedy: Remedy::Inspect,
         drains: true,
         evidence: format!(

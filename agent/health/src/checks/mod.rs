@@ -24,6 +24,7 @@ mod gpu_use;
 mod growth;
 pub mod host;
 pub mod job_blocked;
+pub mod order;
 pub mod pcie_degraded;
 pub mod rdma_bit_errors;
 pub mod rdma_cnp_ignored;
@@ -61,6 +62,39 @@ pub enum Scope {
     Shared,
 }
 
+/// What a check may do, from least to most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum May {
+    /// Be counted and shown.
+    Observe,
+    /// Write into the node's Comment.
+    Comment,
+    /// The same by default, and drain the node where the site enables it.
+    CommentOrDrain,
+    /// Drain the node.
+    Drain,
+}
+
+impl May {
+    /// What it does where the site says nothing about it.
+    pub const fn by_default(self) -> Mode {
+        match self {
+            Self::Observe => Mode::Observe,
+            Self::Comment | Self::CommentOrDrain => Mode::Comment,
+            Self::Drain => Mode::Drain,
+        }
+    }
+
+    /// The most that a site may enable: more is refused in its configuration.
+    pub const fn at_most(self) -> Mode {
+        match self {
+            Self::Observe => Mode::Observe,
+            Self::Comment => Mode::Comment,
+            Self::CommentOrDrain | Self::Drain => Mode::Drain,
+        }
+    }
+}
+
 /// A release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u32, pub u32, pub u32);
@@ -90,10 +124,8 @@ pub struct Check {
     pub condition: &'static str,
     /// Whether it is the node's own fault.
     pub scope: Scope,
-    /// The most that it does where the site says nothing about it.
-    pub ceiling: Mode,
-    /// The most that a site may let it do: more is refused in its configuration.
-    pub limit: Mode,
+    /// What it may do.
+    pub may: May,
     /// The release that brought it.
     pub since: Version,
     /// What ends it, for people.
@@ -152,11 +184,6 @@ pub static CHECKS: &[&Check] = &[
     &job_blocked::CHECK,
 ];
 
-/// The most that a site may let the check of that id do.
-pub fn limit(id: &str) -> Option<Mode> {
-    check(id).map(|c| c.limit)
-}
-
 /// The check of that id.
 pub fn check(id: &str) -> Option<&'static Check> {
     CHECKS.iter().copied().find(|c| c.id == id)
@@ -175,9 +202,8 @@ mod tests {
                 "{}",
                 check.id
             );
-            assert!(check.ceiling <= check.limit, "{}", check.id);
             if check.scope == Scope::Shared {
-                assert!(check.ceiling < Mode::Drain, "{}", check.id);
+                assert!(check.may.by_default() < Mode::Drain, "{}", check.id);
             }
         }
     }

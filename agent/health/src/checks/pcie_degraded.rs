@@ -9,8 +9,7 @@ use collectors::host::metrics::{
 use collectors::{Metric, PciAddress, Subject, SubjectKind};
 
 use super::host::Place;
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading};
 use crate::finding::{Finding, Joins, Remedy};
 use crate::judge::{Judge, evidence};
@@ -23,8 +22,7 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::Pci,
     condition: "A PCI link of a GPU or RDMA adapter uses fewer lanes than both its ends offer, or that of an RDMA adapter runs slower, in four readings running, over a minute or more.",
     scope: Scope::Node,
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show all lanes at full speed.",
     runbook: "docs/runbooks/pcie-degraded.md",
@@ -114,7 +112,6 @@ impl Function<'_> {
         Finding {
             pci: Some(address.clone()),
             detail,
-            rank: 60,
             remedy: Remedy::Reboot,
             drains: true,
             joins: Joins::Opens,

@@ -8,8 +8,7 @@ use collectors::rdma::metrics::SYMBOL_ERROR;
 
 use super::rdma_peers::{Opinion, Weighed, Whose, weigh};
 use super::rdma_port::{Link, Port, number};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading};
 use crate::judge::{Judge, evidence};
 use crate::trail::Growth;
@@ -21,8 +20,7 @@ pub static CHECK: Check = Check {
     condition: "A link that has been up for half an hour counted 250 symbol errors (InfiniBand), or one error in 10^12 bits after correction and at least ten (Ethernet), within 125 minutes, while at least half of the ports like it did not. What is corrected does not count.",
     scope: Scope::Node,
     // The link has two ends, and the other is the switch's.
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: the link is up and has been watched for 125 minutes with fewer, and stays so for half an hour.",
     runbook: "docs/runbooks/rdma-bit-errors.md",
@@ -46,7 +44,6 @@ static ROW: Weighed = Weighed {
         good: 3,
         hold: Duration::from_secs(1800),
     },
-    rank: 62,
     acts: true,
     needs_peers: false,
     together: "bit errors",

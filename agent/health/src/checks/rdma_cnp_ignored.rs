@@ -6,8 +6,7 @@ use collectors::SubjectKind;
 use collectors::rdma::metrics::RP_CNP_IGNORED;
 
 use super::growth::{Counted, Counter, HOUR_MS, Rule, judge_growth};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version};
 use crate::condition::Judged;
 use crate::judge::Judge;
 
@@ -18,8 +17,7 @@ pub static CHECK: Check = Check {
     condition: "A port ignored congestion notifications in three readings or more within an hour.",
     scope: Scope::Node,
     // It is a setting, and slows others down more than this node.
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: it ignored none for an hour.",
     runbook: "docs/runbooks/rdma-cnp-ignored.md",
@@ -36,7 +34,6 @@ static ROW: Counted = Counted {
         window_ms: HOUR_MS,
         quiet_ms: HOUR_MS,
         detail: "congestion notifications ignored",
-        rank: 71,
         acts: true,
     }],
     grace: Duration::ZERO,

@@ -9,8 +9,7 @@ use collectors::{PciAddress, Subject, SubjectKind};
 
 use super::growth::HOUR_MS;
 use super::rdma_port::{Port, number};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version};
 use crate::condition::{Judged, Reading, USUAL};
 use crate::finding::{Finding, Joins, Remedy};
 use crate::judge::{Judge, evidence};
@@ -24,8 +23,7 @@ pub static CHECK: Check = Check {
     condition: "The kernel's log says of an RDMA adapter that its firmware did not answer a command, stands still, failed or had to be reset, or EFA's driver counts commands that were not completed. Commands that it refused do not count.",
     scope: Scope::Node,
     // The adapter may serve on; the next command may hang a job, or whoever reads its counters, for a minute.
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: the log, and EFA's counter, were read for six hours without another.",
     runbook: "docs/runbooks/rdma-firmware-timeout.md",
@@ -147,7 +145,6 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
         let finding = Finding {
             pci: Some(pci.clone()),
             detail: format!("firmware of {driver} does not answer"),
-            rank: 57,
             remedy: Remedy::Reboot,
             drains: true,
             joins: Joins::Attaches,

@@ -8,8 +8,7 @@ use collectors::rdma::metrics::{
 };
 
 use super::growth::{Counted, Counter, HOUR_MS, Least, Rule, judge_growth};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version};
 use crate::condition::Judged;
 use crate::judge::Judge;
 
@@ -20,8 +19,7 @@ pub static CHECK: Check = Check {
     condition: "A port counted an error of link integrity, a buffer overrun or a packet with a wrong invariant checksum, or its link recovered five times within a minute, while the link had been up for two minutes, not together with most of its peers, and not in the first half hour after boot.",
     scope: Scope::Node,
     // The link has two ends, and the other is the switch's.
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: it did not happen for six hours.",
     runbook: "docs/runbooks/rdma-link-integrity.md",
@@ -50,7 +48,6 @@ static ROW: Counted = Counted {
         window_ms: 6 * HOUR_MS,
         quiet_ms: 6 * HOUR_MS,
         detail: "link loses its integrity",
-        rank: 61,
         acts: true,
     }],
     // Links train while switches and drivers start.

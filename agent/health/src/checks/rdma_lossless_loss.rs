@@ -7,8 +7,7 @@ use collectors::ethernet::metrics::{PFC_ENABLED, PRIORITY_DISCARDS};
 
 use super::growth::{Counted, Counter, HOUR_MS, Least, Rule, judge_growth};
 use super::rdma_port::{Port, number};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version};
 use crate::condition::Judged;
 use crate::judge::Judge;
 use model::snapshot::Sample;
@@ -20,8 +19,7 @@ pub static CHECK: Check = Check {
     condition: "A port dropped packets of a priority that has priority flow control, not together with most of its peers.",
     scope: Scope::Node,
     // What is lost is sent again; whether buffers, the switch's headroom or the host is to blame is not seen here.
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: it dropped none for an hour.",
     runbook: "docs/runbooks/rdma-lossless-loss.md",
@@ -49,7 +47,6 @@ static ROW: Counted = Counted {
         window_ms: HOUR_MS,
         quiet_ms: HOUR_MS,
         detail: "loss on a lossless priority",
-        rank: 63,
         acts: true,
     }],
     grace: Duration::ZERO,

@@ -10,8 +10,7 @@ use std::time::Duration;
 use collectors::{PciAddress, Subject, SubjectKind};
 
 use super::host::Slot;
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading};
 use crate::finding::{Finding, Joins, Remedy};
 use crate::judge::Judge;
@@ -24,8 +23,7 @@ pub static CHECK: Check = Check {
     condition: "An RDMA adapter that was there in this boot, or is configured, is not on the PCI bus, or its driver is bound and neither it nor another function of its card has an RDMA device, or it is configured and no driver is bound, in four readings running, over two minutes or more. One in another network namespace or given to a virtual machine is not missing, nor one without a driver that is not configured.",
     scope: Scope::Node,
     // Somebody may have taken it away on purpose, and jobs that do not need it run on.
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show an RDMA device there.",
     runbook: "docs/runbooks/rdma-missing.md",
@@ -55,7 +53,7 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
         visible.insert(pci, port.at);
     }
     let mut expected: BTreeMap<PciAddress, Option<Role>> = BTreeMap::new();
-    for address in &judge.policy.rdma.addresses {
+    for address in &judge.site.rdma.addresses {
         expected.insert(address.clone(), None);
     }
     for (pci, role) in judge.memory.adapters() {
@@ -72,7 +70,7 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
         let (reading, at) = match visible.get(&pci) {
             Some(at) => (Reading::Good, *at),
             None => {
-                let configured = judge.policy.rdma.addresses.contains(&pci);
+                let configured = judge.site.rdma.addresses.contains(&pci);
                 let reading = match reading(&slot, role.as_ref(), configured, settled) {
                     // Two ports that are bonded are one device, on the first of them.
                     Reading::Bad if slot != Slot::Gone && judge.host.has_registered_sibling(&pci) => {
@@ -132,7 +130,6 @@ fn finding(pci: &PciAddress, role: Option<&Role>, slot: &Slot, (there, all): (us
     Finding {
         pci: Some(pci.clone()),
         detail: what,
-        rank: 54,
         remedy: Remedy::Reboot,
         drains: true,
         joins: Joins::Attaches,

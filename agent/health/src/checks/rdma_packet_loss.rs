@@ -7,8 +7,7 @@ use collectors::rdma::metrics::{PACKET_SEQ_ERR, PORT_XMIT_PACKETS};
 
 use super::rdma_peers::{Opinion, Weighed, Whose, weigh};
 use super::rdma_port::{Port, number};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading};
 use crate::judge::{Judge, evidence};
 
@@ -19,8 +18,7 @@ pub static CHECK: Check = Check {
     condition: "Within five minutes a port was told of a gap in what it had sent at least 100 times, and at least once for each thousand packets, while at least half of the ports like it were not.",
     scope: Scope::Shared,
     // Loss is somewhere on the way, and adaptive routing may look like it.
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over five minutes or more, show less.",
     runbook: "docs/runbooks/rdma-packet-loss.md",
@@ -45,7 +43,6 @@ static ROW: Weighed = Weighed {
         good: 3,
         hold: Duration::from_secs(300),
     },
-    rank: 74,
     acts: true,
     needs_peers: true,
     together: "packet loss",

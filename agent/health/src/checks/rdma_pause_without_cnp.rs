@@ -8,8 +8,7 @@ use collectors::{Metric, SubjectKind};
 
 use super::rdma_peers::{Opinion, Weighed, Whose, weigh};
 use super::rdma_port::{Port, number};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading};
 use crate::judge::{Judge, evidence};
 use model::snapshot::Sample;
@@ -20,8 +19,7 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::RdmaPort,
     condition: "A port sent or received 1,000 priority pause frames within ten minutes and not one congestion notification or marked packet. It is looked for only where health.checks names it, since some fabrics run without DCQCN on purpose.",
     scope: Scope::Shared,
-    ceiling: Mode::Observe,
-    limit: Mode::Observe,
+    may: May::Observe,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over ten minutes or more, show notifications, or no pauses.",
     runbook: "docs/runbooks/rdma-pause-without-cnp.md",
@@ -42,7 +40,6 @@ static ROW: Weighed = Weighed {
         good: 3,
         hold: Duration::from_secs(600),
     },
-    rank: 77,
     acts: true,
     needs_peers: true,
     together: "pauses without congestion notifications",
@@ -50,7 +47,7 @@ static ROW: Weighed = Weighed {
 };
 
 fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    if !judge.policy.checks.contains_key(CHECK.id) {
+    if !judge.site.checks.contains_key(CHECK.id) {
         return Vec::new();
     }
     weigh(judge, &ROW, |judge, port, _| opinion(judge, port))

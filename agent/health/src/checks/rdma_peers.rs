@@ -9,7 +9,7 @@ use super::Check;
 use super::rdma_group::{Fault, Group, fault, groups};
 use super::rdma_port::Port;
 use crate::condition::{Judged, Pace, Reading, Run};
-use crate::finding::{Finding, Joins, Remedy};
+use crate::finding::{Finding, Joins, Rank, Remedy};
 use crate::judge::Judge;
 
 /// What one port says about a condition.
@@ -31,7 +31,6 @@ pub(super) struct Weighed {
     /// The same, of several that are alike but for this; empty for the only one.
     pub aspect: &'static str,
     pub pace: &'static Pace,
-    pub rank: u8,
     /// Whether it is more than shown.
     pub acts: bool,
     /// Whose fault it is cannot be told without enough peers.
@@ -126,7 +125,7 @@ fn alone<'a>(
     let finding = Finding {
         pci: port.pci.clone(),
         detail: format!("{}{}", opinion.detail, port.place()),
-        rank: row.rank,
+        rank: Rank::Of(row.of),
         remedy: Remedy::Inspect,
         drains: row.acts && (has_peers || !row.needs_peers),
         joins: Joins::Attaches,
@@ -184,7 +183,7 @@ impl Fabric {
         };
         let finding = Finding {
             detail: format!("{what} of most {layer} ports of {driver} together"),
-            rank: row.rank.saturating_add(10),
+            rank: Rank::Shared(row.of),
             remedy: Remedy::Inspect,
             drains: row.acts && row.whose == Whose::Node,
             joins: Joins::Opens,

@@ -7,8 +7,7 @@ use collectors::ethernet::metrics::{PAUSE_STORM_EVENTS, PFC_TX_PAUSE};
 
 use super::rdma_peers::{Opinion, Weighed, Whose, weigh};
 use super::rdma_port::{Port, number};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading};
 use crate::judge::{Judge, evidence};
 use model::snapshot::Sample;
@@ -20,8 +19,7 @@ pub static CHECK: Check = Check {
     condition: "A port asked its switch to pause a priority for more than 5 % of a minute, which is shown, or for more than half of it, or counted a pause storm within ten minutes, in two readings running. Pauses that it receives are the fabric's, and do not count.",
     scope: Scope::Node,
     // It harms others, but also a job that writes faster than its host reads looks like that.
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over five minutes or more, show less, and no storm for ten minutes.",
     runbook: "docs/runbooks/rdma-pfc-storm.md",
@@ -47,7 +45,6 @@ static SHOWN: Weighed = Weighed {
     of: "",
     aspect: "",
     pace: &PACE,
-    rank: 73,
     acts: false,
     // A port pauses because its own host does not take what came.
     needs_peers: false,
@@ -57,7 +54,6 @@ static SHOWN: Weighed = Weighed {
 
 static MORE: Weighed = Weighed {
     of: "storm",
-    rank: 60,
     acts: true,
     together: "long pauses or storms",
     ..SHOWN

@@ -6,8 +6,7 @@ use collectors::sys::task::Task;
 use collectors::{SubjectKind, domain};
 
 use super::blocked::{self, Rule};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version};
 use crate::condition::Judged;
 use crate::finding::{Finding, Joins, Remedy};
 use crate::judge::Judge;
@@ -19,8 +18,7 @@ pub static CHECK: Check = Check {
     condition: "A reading of a port has been in one system call for thirty seconds or more, waiting. One that is merely late, as on a busy node, is not.",
     scope: Scope::Node,
     // A driver gives up on its firmware after a minute, and often finds it again.
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: the port was read in three readings running, over a minute or more.",
     runbook: "docs/runbooks/rdma-port-blocked.md",
@@ -35,7 +33,6 @@ static RULE: Rule = Rule {
     ends_unlisted: true,
     finding: |subject, task| Finding {
         detail: format!("does not answer{}", in_call(task)),
-        rank: 57,
         remedy: Remedy::Reboot,
         drains: true,
         joins: Joins::Attaches,

@@ -8,8 +8,7 @@ use collectors::rdma::metrics::{PORT_LANES, PORT_RATE};
 
 use super::rdma_peers::{Opinion, Weighed, Whose, weigh};
 use super::rdma_port::{Link, Port, number};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading};
 use crate::judge::{Judge, evidence};
 
@@ -20,8 +19,7 @@ pub static CHECK: Check = Check {
     condition: "The link of a port is up at a lower rate, with or without fewer lanes, than it had before, or than at least three others of the same board, driver and link layer that all have the same (which is only shown), in four readings running, over two minutes or more, not in the first ten minutes after boot.",
     scope: Scope::Node,
     // It carries traffic, if less; the other end is the switch's.
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over ten minutes or more, show what is expected.",
     runbook: "docs/runbooks/rdma-port-degraded.md",
@@ -41,7 +39,6 @@ static BEFORE: Weighed = Weighed {
         good: 3,
         hold: Duration::from_secs(600),
     },
-    rank: 61,
     acts: true,
     needs_peers: false,
     together: "lower rate",
@@ -52,7 +49,6 @@ static PEERS: Weighed = Weighed {
     of: "peers",
     // One of them may be cabled to something slower on purpose.
     acts: false,
-    rank: 76,
     together: "rate below that of their equals",
     ..BEFORE
 };

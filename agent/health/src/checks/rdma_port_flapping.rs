@@ -8,8 +8,7 @@ use collectors::SubjectKind;
 use super::growth::{TOGETHER_MS, is_with};
 use super::rdma_group::{Group, groups};
 use super::rdma_port::{Link, Port, number};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading};
 use crate::finding::{Finding, Joins, Remedy};
 use crate::judge::{Judge, evidence};
@@ -22,8 +21,7 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::RdmaPort,
     condition: "The link of a port that was in use went down five times in 24 hours by its counters, or was seen down three times in 12 hours, not together with most of its peers, and not in the first half hour after boot.",
     scope: Scope::Node,
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: the link is up and did not go down for six hours.",
     runbook: "docs/runbooks/rdma-port-flapping.md",
@@ -224,7 +222,6 @@ fn finding(port: &Port<'_>, group: &Group<'_, '_>, falls: &Falls) -> Finding {
     Finding {
         pci: port.pci.clone(),
         detail: format!("link goes down again and again{}", port.place()),
-        rank: 60,
         remedy: Remedy::Inspect,
         // Alone or among few, a switch that restarts looks the same.
         drains: group.ports.len() > 3,

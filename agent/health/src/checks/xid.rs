@@ -3,9 +3,8 @@
 use collectors::event::{Recovery, Xid, XidSource};
 use collectors::{Subject, SubjectKind};
 
-use super::{Check, Scope, Version};
-use crate::Mode;
-use crate::finding::{Finding, Joins, Remedy};
+use super::{Check, May, Scope, Version};
+use crate::finding::{Finding, Joins, Rank, Remedy};
 use crate::xids::{Response, Row, Table};
 
 /// The row.
@@ -14,8 +13,7 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::Gpu,
     condition: "NVIDIA's driver logged an Xid whose row in the Xid table, or whose verdict, asks for a drain.",
     scope: Scope::Node,
-    ceiling: Mode::Drain,
-    limit: Mode::Drain,
+    may: May::Drain,
     since: Version(0, 1, 0),
     clears: "By what the row lists: the driver's verdict None, a reboot after which the GPU answers, or a person.",
     runbook: "docs/runbooks/xid.md",
@@ -66,7 +64,7 @@ fn from_row(row: &Row, response: Response, xid: &Xid, gpu: &str, count: u64, tex
         pci: Some(xid.pci.clone()),
         detail: format!("xid{}", row.code),
         // What only follows from another finding must not name the incident.
-        rank: if drains { row.rank } else { row.rank.max(80) },
+        rank: Rank::At(if drains { row.rank } else { row.rank.max(80) }),
         remedy: if drains { response.remedy() } else { Remedy::None },
         drains,
         joins: if drains { Joins::Opens } else { Joins::Follows },

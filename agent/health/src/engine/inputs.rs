@@ -155,7 +155,7 @@ impl Engine {
             return;
         }
         let gpu = gpu_label(&self.state.inventory, &xid.pci);
-        let Some(row) = self.policy.xids.row(xid.code) else {
+        let Some(row) = self.policy.site.xids.row(xid.code) else {
             return;
         };
         let stale = self.log.is_stale(event, self.now.boottime);
@@ -197,7 +197,7 @@ impl Engine {
         for kind in row.kinds(&xid.words) {
             again |= self.state.repeats.add(&gpu, &kind, count, self.now.wall);
         }
-        let finding = xid::finding(&self.policy.xids, xid, &gpu, again, new, &event.text);
+        let finding = xid::finding(&self.policy.site.xids, xid, &gpu, again, new, &event.text);
         if let Some(finding) = finding {
             if finding.drains {
                 // An earlier verdict says nothing about what came after it.
@@ -269,7 +269,7 @@ impl Engine {
         for line in confirmed {
             let gpu = gpu_label(&self.state.inventory, &line.xid.pci);
             let text = format!("{} (old when it was read; the GPU is off the bus now)", line.text);
-            let finding = xid::finding(&self.policy.xids, &line.xid, &gpu, false, line.count, &text);
+            let finding = xid::finding(&self.policy.site.xids, &line.xid, &gpu, false, line.count, &text);
             if let Some(finding) = finding {
                 self.when = When::Long;
                 self.find(finding);

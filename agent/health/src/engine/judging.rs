@@ -13,11 +13,11 @@ use crate::checks::host::Host;
 use crate::checks::rdma_port;
 use crate::checks::{gpu_application_errors, gpu_ecc};
 use crate::condition::Turn;
+use crate::finding::Need;
 use crate::incident::Incident;
 use crate::incident::Status;
 use crate::judge::Judge;
 use crate::resets::Counters;
-use crate::xids::Need;
 use model::derive::xid::gpu_label;
 use model::snapshot::Snapshot;
 
@@ -54,7 +54,7 @@ impl Engine {
                 host,
                 ports: &ports,
                 owners: self.tenants.now(),
-                policy: &self.policy,
+                site: &self.policy.site,
                 inventory: &self.state.inventory,
                 gres: self.gres.as_deref(),
                 since_boot: self.now.boottime,
@@ -123,7 +123,7 @@ impl Engine {
     /// A configured GPU that is not there although a person has declared that repaired. Nobody may call the node healthy
     /// for it: either it comes back, or the configuration says that it is not expected.
     pub(super) fn declared_well(&self) -> Option<String> {
-        let address = self.policy.gpu_addresses.iter().find(|address| {
+        let address = self.policy.site.gpu_addresses.iter().find(|address| {
             let gpu = gpu_label(&self.state.inventory, address);
             let mut known = self.book.incidents.iter().filter(|i| i.status != Status::Cleared);
             self.state.bad.contains(&address.0) && !known.any(|i| i.subject.name == gpu)
@@ -168,6 +168,7 @@ impl Engine {
     /// The configured addresses of the GPU that it is about: the keys of their conditions.
     fn addresses_of(&self, known: &Known) -> Vec<String> {
         self.policy
+            .site
             .gpu_addresses
             .iter()
             .filter(|address| gpu_label(&self.state.inventory, address) == known.subject.name)
