@@ -12,19 +12,15 @@ use collectors::{BootId, Cursor};
 
 pub use super::record::RestoreError;
 
-pub(super) use judging::Known;
-
 use super::book::{Book, Frame, Taken};
-use super::checks::{self, May, xid};
+use super::checks::{self, May, Said, Watches};
 use super::condition::Streaks;
-use super::declared::Declared;
 use super::drain::{Facts, Want};
 use super::finding::Finding;
 use super::incident::{Incident, Status};
 use super::log::Log;
 use super::policy::Policy;
 use super::record::State;
-use super::resets::Resets;
 use super::sight::Sight;
 use super::tenants::{Tenants, When};
 use super::verdict::{Health, Verdict};
@@ -52,8 +48,9 @@ pub struct Engine {
     state: State,
     book: Book,
     streaks: Streaks,
-    resets: Resets,
-    declared: Declared,
+    checks: Watches,
+    /// Checks whose state in the record could not be read, and why.
+    lost: Vec<String>,
     sight: Sight,
     log: Log,
     /// Gres as configured, of the last look at the node.
@@ -81,16 +78,18 @@ impl Engine {
             Some(json) => State::parse(json)?,
             None => State::new(now.wall),
         };
+        let mut checks = Watches::default();
+        let lost = checks.restore(std::mem::take(&mut state.checks));
         if state.boot != boot {
             // What was counted and not yet confirmed belongs to the boot that is gone.
-            state.judged.clear();
             state.faults = Faults::default();
-            state.memory.rebooted();
+            state.known.rebooted();
             state.notes.clear();
-            state.pending.drop_of(None);
+            for (_, check) in checks.each() {
+                check.rebooted();
+            }
             state.boot = boot.clone();
         }
-        state.pending.restored(now.boottime);
         state.drain.restored(now);
         state.actions = state.actions.saturating_add(ACTIONS_OF_A_RUN);
         let mut book = Book::default();
@@ -106,8 +105,8 @@ impl Engine {
             state,
             book,
             streaks: Streaks::default(),
-            resets: Resets::default(),
-            declared: Declared::default(),
+            checks,
+            lost,
             sight: Sight::default(),
             log: Log::default(),
             gres: None,
@@ -151,7 +150,7 @@ impl Engine {
                 self.policy.patience,
                 self.wanted(Mode::Comment).is_some(),
             ),
-            self.state.pending.deadline(),
+            self.checks.iter().filter_map(|(_, check)| check.deadline()).min(),
             self.out.deadline(),
             self.log.unfinished(self.now.boottime),
         ]
@@ -195,10 +194,11 @@ impl Engine {
             self.runs.look(look);
         }
         self.tenants.look(owners, self.now.wall);
-        let State {
-            memory, inventory, ..
-        } = &mut self.state;
-        memory.counted |= memory.hits.looked(&self.runs, inventory, self.now.boottime);
+        for (_, check) in self.checks.each() {
+            if check.runs(&self.runs, &self.state.inventory, self.now.boottime) {
+                self.out.counted(self.now.boottime);
+            }
+        }
     }
 
     /// What has been counted.
@@ -209,6 +209,42 @@ impl Engine {
     /// The last event that was taken of each collector, by its name: where its watcher is to go on.
     pub fn cursors(&self) -> &BTreeMap<String, Cursor> {
         &self.state.cursors
+    }
+
+    /// Checks whose state in the record could not be read, and why: they began anew.
+    pub fn lost(&self) -> &[String] {
+        &self.lost
+    }
+
+    /// Takes over what a check says.
+    fn heed(&mut self, said: Vec<Said>) {
+        for said in said {
+            match said {
+                Said::Found(finding) => self.find(finding),
+                Said::FoundOld(finding) => {
+                    let when = std::mem::replace(&mut self.when, When::Long);
+                    self.find(finding);
+                    self.when = when;
+                }
+                Said::Declared(subject) => {
+                    self.out.dirty |= self.book.verdict_none(&subject, self.now.wall);
+                }
+                Said::Remedied {
+                    subject,
+                    by,
+                    before,
+                    met,
+                } => {
+                    let age = u64::try_from(self.now.wall.saturating_sub(before)).unwrap_or(0);
+                    let until = millis(self.now.boottime).saturating_sub(age.saturating_mul(1000));
+                    for (_, check) in self.checks.each() {
+                        self.out.dirty |= check.remedied(&subject, until);
+                    }
+                    let wall = self.now.wall;
+                    self.out.dirty |= self.book.remedied(&subject, by, before, &met, wall);
+                }
+            }
+        }
     }
 
     /// Takes a finding into the book.

@@ -20,6 +20,15 @@ pub enum Need {
 }
 
 impl Need {
+    /// Each of them.
+    pub(crate) const ALL: [Self; 5] = [
+        Self::RemapPending,
+        Self::RemapFailure,
+        Self::SramThreshold,
+        Self::LinksActive,
+        Self::LinksAsIntended,
+    ];
+
     /// What must be seen, for people.
     pub const fn words(self) -> &'static str {
         match self {
@@ -60,6 +69,18 @@ impl Clear {
             Self::GpuPresent => "the GPU on the bus again",
             Self::Person => "a person",
             Self::Condition => "the condition itself",
+        }
+    }
+
+    /// Why a finding has ended, once it happened.
+    pub const fn happened(self) -> &'static str {
+        match self {
+            Self::VerdictNone => "the driver's verdict is None",
+            Self::Reboot => "the node was rebooted and nothing of it is left",
+            Self::GpuReset => "the GPU was reset",
+            Self::GpuPresent => "the GPU is on the bus again",
+            Self::Person => "a person says so",
+            Self::Condition => "well again",
         }
     }
 }

@@ -3,7 +3,7 @@
 use collectors::{BootId, PciAddress, Subject};
 use serde::{Deserialize, Serialize};
 
-use super::checks::{gpu_missing, order};
+use super::checks::order;
 use super::finding::{Clear, Finding, Need, Remedy};
 use model::scheduler::IncidentId;
 
@@ -293,12 +293,6 @@ impl Incident {
     /// Whether its policy takes the node out of service.
     pub fn drains(&self) -> bool {
         self.findings.iter().any(|s| s.drains)
-    }
-
-    /// Whether it says that its subject is not on the bus.
-    pub(super) fn says_gone(&self) -> bool {
-        let gone = |s: &Seen| s.clears.contains(&Clear::GpuPresent) || s.check == gpu_missing::CHECK.id;
-        self.findings.iter().any(gone)
     }
 
     /// Whether nothing of it is left to repair: what only followed goes with what it followed from. What is seen at every

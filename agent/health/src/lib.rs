@@ -4,10 +4,11 @@
 #![forbid(unsafe_code)]
 
 mod book;
+pub mod bounded;
 pub mod checks;
 mod comment;
 pub mod condition;
-mod declared;
+pub mod counts;
 mod drain;
 pub mod engine;
 pub mod finding;
@@ -18,12 +19,9 @@ pub mod judge;
 pub mod last_tenant;
 pub mod lasting;
 mod log;
-pub mod memory;
-mod pending;
 pub mod policy;
+pub mod reads;
 mod record;
-mod repeats;
-mod resets;
 pub mod settings;
 mod show;
 mod sight;

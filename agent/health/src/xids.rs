@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Range;
 
+use collectors::event::{Recovery, Xid};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
@@ -129,6 +130,11 @@ pub struct Row {
 }
 
 impl Row {
+    /// Whether such a line says that its GPU needs nothing any more.
+    pub fn is_well(&self, xid: &Xid) -> bool {
+        self.by_verdict && xid.recovery == Some(Recovery::None)
+    }
+
     /// Whether these register words are a fault of the link by themselves.
     pub fn is_serious(&self, words: &[u64]) -> bool {
         self.registers.iter().any(|r| r.has(words, &r.serious))

@@ -1,18 +1,22 @@
 //! Check `gpu-application-errors`: Xids that are a program's fault by their class, and follow one GPU instead of one program.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use collectors::SubjectKind;
+use collectors::{Subject, SubjectKind};
 
-use super::gpu::{Gpu, gpus, key};
+use super::gpu::{found, key};
 use super::gpu_ecc::ONCE;
 use super::gpu_process::some;
-use super::{Check, May, Scope, Version};
+use super::{Check, Forget, Heard, Kept, May, Said, Scope, Version, Watch};
 use crate::condition::{Judged, Reading};
 use crate::finding::{Finding, Remedy};
-use crate::hits::{Suspicion, Victim, suspicion};
+use crate::hits::{Hit, Hits, Suspicion, Victim, suspicion};
 use crate::judge::Judge;
-use crate::xids::{Class, Table};
+use crate::reads::gpu::Gpu;
+use crate::xids::{Class, Row, Table};
+use model::derive::runs::Runs;
+use model::derive::xid::Inventory;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -25,16 +29,65 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: what is left of the last 24 hours is no longer enough, or the GPU was reset or replaced, or the node rebooted, in three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-application-errors.md",
-    conditions: Some(conditions),
+    watch: || Box::<State>::default(),
 };
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    let now = judge.now_ms();
-    judge.memory.hits.age(now);
+/// Xids by the run of the job that they hit.
+#[derive(Default)]
+struct State(Hits);
+
+impl Watch for State {
+    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
+        conditions(judge, &mut self.0)
+    }
+
+    fn hear(&mut self, heard: &Heard<'_>) -> Vec<Said> {
+        let Some(xid) = heard.xid() else {
+            return Vec::new();
+        };
+        let row = heard.site.xids.row(xid.code);
+        let counts = |row: &Row| row.class != Class::Info && !row.is_well(&xid);
+        if heard.new > 0 && !heard.is_old() && row.is_some_and(counts) {
+            self.0.came(Hit {
+                pci: xid.pci.clone(),
+                code: xid.code,
+                instance: xid.instance(),
+                from: heard.from,
+                to: heard.now.boottime,
+                count: heard.new,
+            });
+        }
+        Vec::new()
+    }
+
+    fn runs(&mut self, runs: &Runs, inventory: &Inventory, now: Duration) -> bool {
+        self.0.looked(runs, inventory, now)
+    }
+
+    fn remedied(&mut self, subject: &Subject, until_ms: u64) -> bool {
+        self.0.forget(&subject.name, until_ms)
+    }
+
+    fn rebooted(&mut self) {
+        self.0.rebooted();
+    }
+
+    fn forget(&mut self, of: &Forget<'_>) -> bool {
+        self.0.forget(&of.subject.name, u64::MAX)
+    }
+
+    fn kept(&mut self) -> Option<&mut dyn Kept> {
+        Some(&mut self.0)
+    }
+}
+
+fn conditions<'a>(judge: &Judge<'a>, hits: &mut Hits) -> Vec<Judged<'a>> {
+    hits.age(judge.now_ms());
     let table = &judge.site.xids;
-    let hits = judge.memory.hits.runs();
-    let gpus: Vec<Gpu<'a>> = gpus(judge.snapshot, judge.inventory)
-        .into_iter()
+    let hits = hits.runs();
+    let gpus: Vec<&Gpu<'a>> = judge
+        .gpus
+        .iter()
         .filter(|gpu| gpu.is_up() == Some(true))
         .collect();
     let against: Vec<Option<Suspicion<'_>>> = gpus
@@ -85,7 +138,7 @@ fn finding(table: &Table, gpu: &Gpu<'_>, mut runs: Vec<&Victim>) -> Finding {
             some(&words),
         ),
         jobs: jobs.into_iter().collect(),
-        ..gpu.finding(CHECK.id)
+        ..found(gpu, CHECK.id)
     }
 }
 

@@ -2,11 +2,9 @@
 
 use collectors::SubjectKind;
 
-use super::gpu_foreign_process::{Intruders, intruders};
+use super::gpu_foreign_process::{Intruders, Looking};
 use super::gpu_process::{Place, is_foreign};
 use super::{Check, May, Scope, Version};
-use crate::condition::Judged;
-use crate::judge::Judge;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -19,7 +17,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show no such process, or no job that has the GPU.",
     runbook: "docs/runbooks/gpu-double-booked.md",
-    conditions: Some(conditions),
+    watch: || Looking::start(&ROW),
 };
 
 static ROW: Intruders = Intruders {
@@ -31,7 +29,3 @@ static ROW: Intruders = Intruders {
     },
     detail: "used by a pod besides its job",
 };
-
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    intruders(judge, &ROW)
-}

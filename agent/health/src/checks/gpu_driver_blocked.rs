@@ -5,11 +5,9 @@ use std::time::Duration;
 use collectors::SubjectKind;
 use collectors::domain::Signals;
 
-use super::blocked::{self, Rule};
+use super::blocked::{self, Blocked, Rule};
 use super::{Check, May, Scope, Version};
-use crate::condition::Judged;
 use crate::finding::{Finding, Joins, Remedy};
-use crate::judge::Judge;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -21,7 +19,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: the driver has answered in three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-driver-blocked.md",
-    conditions: Some(conditions),
+    watch: || Blocked::start(&RULE),
 };
 
 static RULE: Rule = Rule {
@@ -40,7 +38,3 @@ static RULE: Rule = Rule {
         ..Finding::of_condition(CHECK.id, subject)
     },
 };
-
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    blocked::conditions(judge, &RULE)
-}

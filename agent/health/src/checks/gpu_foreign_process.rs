@@ -7,10 +7,11 @@ use collectors::SubjectKind;
 
 use super::gpu_process::{Place, Process, is_foreign, some};
 use super::gpu_use::{Jobs, Owned, Part, ended_parts, parts};
-use super::{Check, May, Scope, Version};
+use super::{Check, May, Scope, Version, Watch};
 use crate::condition::{Judged, Pace, Reading};
 use crate::finding::Finding;
 use crate::judge::Judge;
+use crate::lasting::Lasting;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -24,7 +25,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show no such process, or no job that has the GPU.",
     runbook: "docs/runbooks/gpu-foreign-process.md",
-    conditions: Some(conditions),
+    watch: || Looking::start(&ROW),
 };
 
 /// How long the same process must be there: one that is being moved into its cgroup is not.
@@ -57,12 +58,33 @@ static ROW: Intruders = Intruders {
     detail: "used by a process outside of its jobs",
 };
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    intruders(judge, &ROW)
+/// Part, process and where it is.
+type Name = (String, String, String);
+
+/// Looks for processes on each part that last.
+pub(super) struct Looking {
+    row: &'static Intruders,
+    lasting: Lasting<Name>,
+}
+
+impl Looking {
+    /// Begins to look.
+    pub(super) fn start(row: &'static Intruders) -> Box<dyn Watch> {
+        Box::new(Self {
+            row,
+            lasting: Lasting::default(),
+        })
+    }
+}
+
+impl Watch for Looking {
+    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
+        intruders(judge, self.row, &mut self.lasting)
+    }
 }
 
 /// Judges each part by the processes on it that last.
-pub(super) fn intruders<'a>(judge: &mut Judge<'a>, row: &'static Intruders) -> Vec<Judged<'a>> {
+fn intruders<'a>(judge: &Judge<'a>, row: &'static Intruders, lasting: &mut Lasting<Name>) -> Vec<Judged<'a>> {
     let jobs = Jobs::of(judge.snapshot);
     let parts = parts(judge, &jobs);
     let of = |part: &Part<'a>| -> Vec<Process<'a>> {
@@ -73,13 +95,17 @@ pub(super) fn intruders<'a>(judge: &mut Judge<'a>, row: &'static Intruders) -> V
         }
     };
     let name = |part: &Part<'_>, process: &Process<'_>| {
-        format!("{} {} {:?}", part.key(row.check.id), process.id(), process.place)
+        (
+            part.key(row.check.id),
+            process.id(),
+            format!("{:?}", process.place),
+        )
     };
     let mut now = BTreeMap::new();
     for part in &parts {
         now.extend(of(part).iter().map(|p| (name(part, p), part.gpu.at)));
     }
-    let lasting = judge.memory.lasting(row.check.id, now);
+    lasting.take(now);
     let mut judged = Vec::new();
     for part in &parts {
         let found = of(part);

@@ -3,11 +3,12 @@
 use collectors::gpu::metrics as m;
 use collectors::{Metric, SubjectKind};
 
-use super::gpu::{Gpu, LASTING, Opinion, SLOW, each, flag, line};
-use super::{Check, May, Scope, Version};
+use super::gpu::{LASTING, Opinion, SLOW, each, flag, found, line};
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Reading};
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
+use crate::reads::gpu::Gpu;
 
 /// The row of the slowdown.
 pub static SLOWDOWN: Check = Check {
@@ -19,7 +20,7 @@ pub static SLOWDOWN: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: 20 readings running, over five minutes or more, show nothing of it.",
     runbook: "docs/runbooks/gpu-slowdown.md",
-    conditions: Some(slowdown),
+    watch: || Box::new(Looks(slowdown)),
 };
 
 /// The row of the temperature.
@@ -32,7 +33,7 @@ pub static TEMPERATURE: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, are below the limit.",
     runbook: "docs/runbooks/gpu-temperature.md",
-    conditions: Some(temperature),
+    watch: || Box::new(Looks(temperature)),
 };
 
 const REASONS: [(&str, &str); 2] = [
@@ -40,8 +41,8 @@ const REASONS: [(&str, &str); 2] = [
     ("hw_power_brake", "hardware slowdown by power brake"),
 ];
 
-fn slowdown<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    each(judge, &SLOWDOWN, &LASTING, |_, gpu| {
+fn slowdown<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
+    each(judge, &SLOWDOWN, &LASTING, |gpu| {
         let opinion = |(reason, detail): (&'static str, &str)| {
             let sample = gpu.with(&m::CLOCK_EVENT, &[("reason", reason)]);
             Opinion {
@@ -51,7 +52,7 @@ fn slowdown<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
                     detail: detail.to_owned(),
                     remedy: Remedy::Inspect,
                     evidence: line(sample, "0"),
-                    ..gpu.finding(SLOWDOWN.id)
+                    ..found(gpu, SLOWDOWN.id)
                 },
             }
         };
@@ -70,8 +71,8 @@ const PARTS: [(&str, &Metric, &Metric, &str); 2] = [
     ),
 ];
 
-fn temperature<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    each(judge, &TEMPERATURE, &SLOW, |_, gpu| {
+fn temperature<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
+    each(judge, &TEMPERATURE, &SLOW, |gpu| {
         PARTS.into_iter().map(|part| hot(gpu, part)).collect()
     })
 }
@@ -99,7 +100,7 @@ fn hot(
             detail: detail.to_owned(),
             remedy: Remedy::Inspect,
             evidence: line(gpu.one(now), &format!("below {limit}")),
-            ..gpu.finding(TEMPERATURE.id)
+            ..found(gpu, TEMPERATURE.id)
         },
     }
 }

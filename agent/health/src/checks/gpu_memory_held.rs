@@ -10,11 +10,12 @@ use collectors::nvidia::metrics as n;
 use super::gpu::line;
 use super::gpu_process::{Place, Process, some};
 use super::gpu_use::{Jobs, Owned, Part, ended_parts, parts};
-use super::{Check, May, Scope, Version};
+use super::{Check, May, Scope, Version, Watch};
 use crate::condition::{Judged, Reading, USUAL};
 use crate::finding::Finding;
 use crate::judge::Judge;
-use crate::last_tenant::Tenant;
+use crate::last_tenant::{Tenancies, Tenant};
+use crate::lasting::Lasting;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -27,7 +28,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show nothing of it, or another job that has the GPU.",
     runbook: "docs/runbooks/gpu-memory-held.md",
-    conditions: Some(conditions),
+    watch: || Box::<State>::default(),
 };
 
 /// An epilog clears up after the job's cgroup is gone.
@@ -35,7 +36,21 @@ const EPILOG: Duration = Duration::from_secs(60);
 /// What a driver has of its own when nobody uses it is counted elsewhere, or far less.
 const HELD: u64 = 1 << 30;
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+#[derive(Default)]
+struct State {
+    /// Who had which part last.
+    tenancies: Tenancies,
+    /// Parts that are nobody's.
+    free: Lasting<String>,
+}
+
+impl Watch for State {
+    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
+        conditions(judge, self)
+    }
+}
+
+fn conditions<'a>(judge: &Judge<'a>, state: &mut State) -> Vec<Judged<'a>> {
     let jobs = Jobs::of(judge.snapshot);
     let parts = parts(judge, &jobs);
     let mut free = BTreeMap::new();
@@ -46,7 +61,7 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
                     jobs: jobs.clone(),
                     processes: part.processes.iter().map(Process::id).collect(),
                 };
-                judge.memory.tenancies.let_to(&part.key(CHECK.id), tenant);
+                state.tenancies.let_to(&part.key(CHECK.id), tenant);
             }
             Owned::Nobody => {
                 free.insert(part.key(CHECK.id), part.gpu.at);
@@ -54,14 +69,14 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
             Owned::Unknown => {}
         }
     }
-    let lasting = judge.memory.lasting(CHECK.id, free);
+    state.free.take(free);
     let spans: Vec<Option<Duration>> = parts
         .iter()
-        .map(|part| lasting.of(&part.key(CHECK.id)).map(|l| l.span()))
+        .map(|part| state.free.of(&part.key(CHECK.id)).map(|l| l.span()))
         .collect();
     let mut judged = Vec::new();
     for (part, span) in parts.iter().zip(spans) {
-        let tenant = judge.memory.tenancies.of(&part.key(CHECK.id));
+        let tenant = state.tenancies.of(&part.key(CHECK.id));
         let left = Left::of(part, tenant);
         let reading = match (&part.owned, span) {
             (Owned::By(_), _) => Reading::Good,

@@ -2,12 +2,13 @@
 
 use collectors::{PciAddress, Subject, SubjectKind};
 
-use super::host::{Host, Place};
-use super::{Check, May, Scope, Version};
+use super::{Check, Expected, May, Scope, Version, Watch};
 use crate::condition::{Judged, Reading, USUAL};
 use crate::finding::{Finding, Joins, Rank, Remedy};
 use crate::judge::Judge;
-use model::derive::xid::gpu_label;
+use crate::reads::host::{Host, Place};
+use crate::site::Site;
+use model::derive::xid::{Inventory, gpu_label};
 
 /// The condition about Slurm's count. The others go by their address alone: so records of the first release have them.
 const GRES: &str = "gres";
@@ -22,12 +23,30 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show the GPU.",
     runbook: "docs/runbooks/gpu-missing.md",
-    conditions: Some(conditions),
+    watch: || Box::new(Missing),
 };
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+struct Missing;
+
+impl Watch for Missing {
+    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
+        conditions(judge)
+    }
+
+    fn expected(&self, site: &Site, inventory: &Inventory) -> Vec<Expected> {
+        let gpus = site.gpu_addresses.iter();
+        gpus.map(|address| Expected {
+            key: address.0.clone(),
+            subject: Subject::gpu(gpu_label(inventory, address)),
+            doubt: format!("the GPU at {address} is not on the PCI bus, and a person has cleared that"),
+        })
+        .collect()
+    }
+}
+
+fn conditions<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
     let (host, gres, inventory) = (judge.host, judge.gres, judge.inventory);
-    let at = host.read_at.unwrap_or(judge.since_boot);
+    let at = host.read_at.unwrap_or(judge.since_boot());
     let mut judged: Vec<Judged<'a>> = Vec::new();
     for address in &judge.site.gpu_addresses {
         let gpu = gpu_label(inventory, address);

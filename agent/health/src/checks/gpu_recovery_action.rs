@@ -3,11 +3,12 @@
 use collectors::SubjectKind;
 use collectors::gpu::metrics as m;
 
-use super::gpu::{Gpu, Opinion, each, line};
-use super::{Check, May, Scope, Version};
+use super::gpu::{Opinion, each, found, line};
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Reading, USUAL};
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
+use crate::reads::gpu::Gpu;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -19,11 +20,11 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: the driver asks for nothing in three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-recovery-action.md",
-    conditions: Some(conditions),
+    watch: || Box::new(Looks(conditions)),
 };
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    each(judge, &CHECK, &USUAL, |_, gpu| {
+fn conditions<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
+    each(judge, &CHECK, &USUAL, |gpu| {
         let action = gpu.value(&m::RECOVERY_ACTION);
         // Each by itself, so that a stronger wish is not taken for more of a milder one.
         [
@@ -91,6 +92,6 @@ fn finding(gpu: &Gpu<'_>, meaning: Option<(&'static str, Remedy, bool)>) -> Find
         remedy,
         drains,
         evidence: line(gpu.one(&m::RECOVERY_ACTION), "0"),
-        ..gpu.finding(CHECK.id)
+        ..found(gpu, CHECK.id)
     }
 }

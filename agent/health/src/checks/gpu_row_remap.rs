@@ -3,11 +3,12 @@
 use collectors::gpu::metrics as m;
 use collectors::{Metric, SubjectKind};
 
-use super::gpu::{Gpu, Opinion, each, flag, line};
-use super::{Check, May, Scope, Version};
+use super::gpu::{Opinion, each, flag, found, line};
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, USUAL};
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
+use crate::reads::gpu::Gpu;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -19,7 +20,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: the driver says of the same GPU that nothing waits or failed, in three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-row-remap.md",
-    conditions: Some(conditions),
+    watch: || Box::new(Looks(conditions)),
 };
 
 /// What can be wrong: a name, its flag, what it is called, and what repairs it.
@@ -44,8 +45,8 @@ const WRONG: [(&str, &Metric, &str, Remedy); 3] = [
     ),
 ];
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    each(judge, &CHECK, &USUAL, |_, gpu| {
+fn conditions<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
+    each(judge, &CHECK, &USUAL, |gpu| {
         let opinion = |(of, metric, detail, remedy): (&'static str, &'static Metric, &str, Remedy)| Opinion {
             of,
             reading: flag(gpu.one(metric)),
@@ -60,6 +61,6 @@ fn finding(gpu: &Gpu<'_>, metric: &'static Metric, detail: &str, remedy: Remedy)
         detail: detail.to_owned(),
         remedy,
         evidence: line(gpu.one(metric), "0"),
-        ..gpu.finding(CHECK.id)
+        ..found(gpu, CHECK.id)
     }
 }

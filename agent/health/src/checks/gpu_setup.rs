@@ -6,8 +6,8 @@ use collectors::SubjectKind;
 use collectors::gpu::metrics as m;
 use collectors::nvidia::metrics as n;
 
-use super::gpu::{LASTING, Opinion, SLOW, each, line};
-use super::{Check, May, Scope, Version};
+use super::gpu::{LASTING, Opinion, SLOW, each, found, line};
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Reading};
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
@@ -22,7 +22,7 @@ pub static PERSISTENCE: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show the mode on.",
     runbook: "docs/runbooks/gpu-persistence-off.md",
-    conditions: Some(persistence),
+    watch: || Box::new(Looks(persistence)),
 };
 
 /// The row of the fabric.
@@ -35,15 +35,15 @@ pub static FABRIC: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: 20 readings running, over five minutes or more, show it joined and well.",
     runbook: "docs/runbooks/gpu-fabric.md",
-    conditions: Some(fabric),
+    watch: || Box::new(Looks(fabric)),
 };
 
 const BOOT_GRACE: Duration = Duration::from_secs(600);
 /// The GPU has joined.
 const JOINED: f64 = 3.0;
 
-fn persistence<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    each(judge, &PERSISTENCE, &SLOW, |_, gpu| {
+fn persistence<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
+    each(judge, &PERSISTENCE, &SLOW, |gpu| {
         let sample = gpu.one(&m::PERSISTENCE_MODE);
         let reading = match gpu.value(&m::PERSISTENCE_MODE) {
             Some(1.0) => Reading::Good,
@@ -57,15 +57,15 @@ fn persistence<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
                 detail: "persistence mode off".to_owned(),
                 remedy: Remedy::Inspect,
                 evidence: line(sample, "1"),
-                ..gpu.finding(PERSISTENCE.id)
+                ..found(gpu, PERSISTENCE.id)
             },
         }]
     })
 }
 
-fn fabric<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    let settled = judge.since_boot >= BOOT_GRACE;
-    each(judge, &FABRIC, &LASTING, move |_, gpu| {
+fn fabric<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
+    let settled = judge.since_boot() >= BOOT_GRACE;
+    each(judge, &FABRIC, &LASTING, move |gpu| {
         let Some(state) = gpu.value(&n::FABRIC_STATE) else {
             return Vec::new();
         };
@@ -85,7 +85,7 @@ fn fabric<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
                 detail: format!("fabric: {}", aspect.replace('_', " ")),
                 remedy: Remedy::Inspect,
                 evidence: line(sample, expected),
-                ..gpu.finding(FABRIC.id)
+                ..found(gpu, FABRIC.id)
             },
         }]
     })

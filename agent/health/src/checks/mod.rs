@@ -2,7 +2,7 @@
 
 mod blocked;
 pub mod edac_uncorrected;
-pub mod gpu;
+mod gpu;
 pub mod gpu_application_errors;
 pub mod gpu_double_booked;
 pub mod gpu_down;
@@ -22,7 +22,6 @@ pub mod gpu_setup;
 pub mod gpu_stalled;
 mod gpu_use;
 mod growth;
-pub mod host;
 pub mod job_blocked;
 pub mod order;
 pub mod pcie_degraded;
@@ -38,20 +37,19 @@ pub mod rdma_packet_loss;
 pub mod rdma_pause_without_cnp;
 mod rdma_peers;
 pub mod rdma_pfc_storm;
-pub mod rdma_port;
 pub mod rdma_port_blocked;
 pub mod rdma_port_degraded;
 pub mod rdma_port_down;
 pub mod rdma_port_flapping;
 pub mod rdma_retries_exceeded;
 mod rdma_setup;
+mod watch;
 pub mod xid;
 
 use collectors::SubjectKind;
 
 use super::Mode;
-use super::condition::Judged;
-use super::judge::Judge;
+pub use watch::{Expected, Forget, Heard, Kept, Looks, Said, Watch, Watches};
 
 /// Whether a fault is the node's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,12 +130,9 @@ pub struct Check {
     pub clears: &'static str,
     /// The page about it.
     pub runbook: &'static str,
-    /// What it sees in a snapshot, where it looks at conditions and not at events.
-    pub conditions: Option<Conditions>,
+    /// What it does, at its start.
+    pub watch: fn() -> Box<dyn Watch>,
 }
-
-/// From series to what is well, what is not, and what cannot be seen. A condition that is not mentioned is unknown.
-pub type Conditions = for<'a> fn(&mut Judge<'a>) -> Vec<Judged<'a>>;
 
 /// Every check there is.
 pub static CHECKS: &[&Check] = &[

@@ -6,12 +6,12 @@ use collectors::SubjectKind;
 use collectors::ethernet::metrics::{PHY_RX_BITS, PHY_SYMBOL_ERRORS};
 use collectors::rdma::metrics::SYMBOL_ERROR;
 
-use super::rdma_peers::{Opinion, Weighed, Whose, weigh};
-use super::rdma_port::{Link, Port, number};
-use super::{Check, May, Scope, Version};
+use super::rdma_peers::{Opinion, Voices, Weighed, Whose, weigh};
+use super::{Check, May, Scope, Version, Watch};
 use crate::condition::{Judged, Pace, Reading};
 use crate::judge::{Judge, evidence};
-use crate::trail::Growth;
+use crate::reads::port::{Link, Port, number};
+use crate::trail::{Growth, Trails};
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -24,7 +24,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: the link is up and has been watched for 125 minutes with fewer, and stays so for half an hour.",
     runbook: "docs/runbooks/rdma-bit-errors.md",
-    conditions: Some(conditions),
+    watch: || Box::<State>::default(),
 };
 
 /// It takes so long for a link to carry enough bits to tell one error in 10^12.
@@ -50,21 +50,33 @@ static ROW: Weighed = Weighed {
     whose: Whose::Fabric,
 };
 
-fn name(port: &Port<'_>, of: &str) -> String {
-    format!("{} {} {of}", CHECK.id, port.id)
+/// What each port counts: `symbols` that are wrong, and `bits` in all.
+type Names = Trails<(String, &'static str)>;
+
+#[derive(Default)]
+struct State {
+    voices: Voices,
+    trails: Names,
 }
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    weigh(judge, &ROW, |judge, port, _| {
-        if port.link() != Link::Up {
-            // What a link counts while it trains says nothing about it.
-            for of in ["symbols", "bits"] {
-                judge.memory.forget_trail(&name(port, of));
+fn name(port: &Port<'_>, of: &'static str) -> (String, &'static str) {
+    (port.id.clone(), of)
+}
+
+impl Watch for State {
+    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
+        let Self { voices, trails } = self;
+        weigh(judge, voices, &ROW, |port, _| {
+            if port.link() != Link::Up {
+                // What a link counts while it trains says nothing about it.
+                for of in ["symbols", "bits"] {
+                    trails.forget(&name(port, of));
+                }
+                return None;
             }
-            return None;
-        }
-        symbols(judge, port).or_else(|| bits(judge, port))
-    })
+            symbols(judge, trails, port).or_else(|| bits(judge, trails, port))
+        })
+    }
 }
 
 fn reading(growth: Growth, limit: u64) -> Reading {
@@ -99,14 +111,12 @@ fn opinion(
 }
 
 /// InfiniBand counts symbols, in 16 bits.
-fn symbols(judge: &mut Judge<'_>, port: &Port<'_>) -> Option<Opinion> {
+fn symbols(judge: &Judge<'_>, trails: &mut Names, port: &Port<'_>) -> Option<Opinion> {
     let sample = port
         .one(&SYMBOL_ERROR)
         .filter(|_| port.link_layer == "InfiniBand")?;
     let at = judge.read_at(sample);
-    let growth = judge
-        .memory
-        .trail(&name(port, "symbols"), number(Some(sample))?, at, WINDOW);
+    let growth = trails.take(name(port, "symbols"), number(Some(sample))?, at, WINDOW);
     let reading = match reading(growth, SYMBOLS) {
         // Full, it shows no more errors, however many there are.
         Reading::Good if port.is_full("symbol_error") => Reading::Unknown,
@@ -117,21 +127,13 @@ fn symbols(judge: &mut Judge<'_>, port: &Port<'_>) -> Option<Opinion> {
 }
 
 /// Ethernet counts what correction could not mend, and the bits in which it was.
-fn bits(judge: &mut Judge<'_>, port: &Port<'_>) -> Option<Opinion> {
+fn bits(judge: &Judge<'_>, trails: &mut Names, port: &Port<'_>) -> Option<Opinion> {
     let sample = port.one(&PHY_SYMBOL_ERRORS)?;
     let counted = number(Some(sample))?;
     let carried = number(port.one(&PHY_RX_BITS))?;
     let at = judge.read_at(sample);
-    let mut errors = judge.memory.trail(&name(port, "symbols"), counted, at, WINDOW);
-    let mut bits = judge.memory.trail(&name(port, "bits"), carried, at, WINDOW);
-    if bits.over != errors.over {
-        // Two trails that began at different times never agree again.
-        for of in ["symbols", "bits"] {
-            judge.memory.forget_trail(&name(port, of));
-        }
-        errors = judge.memory.trail(&name(port, "symbols"), counted, at, WINDOW);
-        bits = judge.memory.trail(&name(port, "bits"), carried, at, WINDOW);
-    }
+    let both = [(name(port, "symbols"), counted), (name(port, "bits"), carried)];
+    let (errors, bits) = trails.take_both(both, at, WINDOW);
     // Fewer say nothing about a rate.
     let limit = (bits.by / 1_000_000_000_000).max(9) + 1;
     // Bits that stand still are no measure.

@@ -5,10 +5,8 @@ use std::time::Duration;
 use collectors::SubjectKind;
 use collectors::rdma::metrics::RP_CNP_IGNORED;
 
-use super::growth::{Counted, Counter, HOUR_MS, Rule, judge_growth};
+use super::growth::{Counted, Counter, Growth, HOUR_MS, Rule};
 use super::{Check, May, Scope, Version};
-use crate::condition::Judged;
-use crate::judge::Judge;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -21,7 +19,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: it ignored none for an hour.",
     runbook: "docs/runbooks/rdma-cnp-ignored.md",
-    conditions: Some(conditions),
+    watch: || Growth::start(&ROW),
 };
 
 static ROW: Counted = Counted {
@@ -41,7 +39,3 @@ static ROW: Counted = Counted {
     needs_peers: false,
     together: "congestion notifications ignored",
 };
-
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    judge_growth(judge, &ROW)
-}

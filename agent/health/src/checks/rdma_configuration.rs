@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use collectors::{Subject, SubjectKind};
 
-use super::rdma_peers::{Opinion, Weighed, Whose, weigh};
-use super::rdma_port::Port;
+use super::rdma_peers::{Opinion, Voices, Weighed, Whose, weigh};
 use super::rdma_setup::{Aspect, Setup, Want};
-use super::{Check, May, Scope, Version};
+use super::{Check, May, Scope, Version, Watch};
 use crate::condition::{Judged, Pace, Reading};
 use crate::finding::Finding;
 use crate::judge::Judge;
+use crate::reads::port::Port;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -24,7 +24,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over 100 seconds or more, over twelve minutes for DCQCN, show what is expected.",
     runbook: "docs/runbooks/rdma-configuration.md",
-    conditions: Some(conditions),
+    watch: || Box::<State>::default(),
 };
 
 /// What set-up is read from is kept for a minute: what one look at it says is not told twice.
@@ -84,11 +84,20 @@ fn kin(judge: &Judge<'_>, port: &Port<'_>) -> Kin {
         port.driver.to_owned(),
         port.link_layer.to_owned(),
         port.board.to_owned(),
-        judge.memory.best_rate(&port.id).unwrap_or_default(),
+        judge.known.best_rate(&port.id).unwrap_or_default(),
     )
 }
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+#[derive(Default)]
+struct State(Voices);
+
+impl Watch for State {
+    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
+        conditions(judge, &mut self.0)
+    }
+}
+
+fn conditions<'a>(judge: &Judge<'a>, voices: &mut Voices) -> Vec<Judged<'a>> {
     let mut setups: BTreeMap<&str, Setup> = BTreeMap::new();
     let mut kindred: BTreeMap<Kin, Vec<Setup>> = BTreeMap::new();
     for port in judge.ports {
@@ -101,16 +110,16 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
     let profile = &judge.site.rdma;
     let mut judged = Vec::new();
     for aspect in Aspect::OF_PROFILE {
-        judged.extend(weigh(judge, &row(&PROFILE, aspect), |judge, port, _| {
+        judged.extend(weigh(judge, voices, &row(&PROFILE, aspect), |port, _| {
             let want = Want::of_profile(aspect, profile, port)?;
             compare(judge, port, &setups, "configuration differs", &want)
         }));
     }
-    judged.extend(weigh(judge, &GIDS, |judge, port, _| {
+    judged.extend(weigh(judge, voices, &GIDS, |port, _| {
         compare(judge, port, &setups, "no address", &Want::of_roce()?)
     }));
     for aspect in Aspect::OF_PEERS {
-        judged.extend(weigh(judge, &row(&PEERS, aspect), |judge, port, _| {
+        judged.extend(weigh(judge, voices, &row(&PEERS, aspect), |port, _| {
             let want = Want::of_peers(aspect, kindred.get(&kin(judge, port))?)?;
             compare(judge, port, &setups, "unlike most of its kind", &want)
         }));
@@ -179,7 +188,7 @@ fn compare(
 ) -> Option<Opinion> {
     let found = setups.get(port.id.as_str())?.get(want.aspect)?;
     let reading = match want.is_met(found) {
-        _ if judge.since_boot < BOOT_GRACE => Reading::Unknown,
+        _ if judge.since_boot() < BOOT_GRACE => Reading::Unknown,
         true => Reading::Good,
         false => Reading::Bad,
     };

@@ -7,10 +7,8 @@ use collectors::rdma::metrics::{
     EXCESSIVE_BUFFER_OVERRUN_ERRORS, LINK_ERROR_RECOVERY, LOCAL_LINK_INTEGRITY_ERRORS, RX_ICRC_ENCAPSULATED,
 };
 
-use super::growth::{Counted, Counter, HOUR_MS, Least, Rule, judge_growth};
+use super::growth::{Counted, Counter, Growth, HOUR_MS, Least, Rule};
 use super::{Check, May, Scope, Version};
-use crate::condition::Judged;
-use crate::judge::Judge;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -23,7 +21,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: it did not happen for six hours.",
     runbook: "docs/runbooks/rdma-link-integrity.md",
-    conditions: Some(conditions),
+    watch: || Growth::start(&ROW),
 };
 
 static ROW: Counted = Counted {
@@ -56,7 +54,3 @@ static ROW: Counted = Counted {
     needs_peers: false,
     together: "link integrity lost",
 };
-
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    judge_growth(judge, &ROW)
-}

@@ -5,11 +5,9 @@ use std::time::Duration;
 use collectors::SubjectKind;
 use collectors::ethernet::metrics::{PFC_ENABLED, PRIORITY_DISCARDS};
 
-use super::growth::{Counted, Counter, HOUR_MS, Least, Rule, judge_growth};
-use super::rdma_port::{Port, number};
+use super::growth::{Counted, Counter, Growth, HOUR_MS, Least, Rule};
 use super::{Check, May, Scope, Version};
-use crate::condition::Judged;
-use crate::judge::Judge;
+use crate::reads::port::{Port, number};
 use model::snapshot::Sample;
 
 /// The row.
@@ -23,7 +21,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: it dropped none for an hour.",
     runbook: "docs/runbooks/rdma-lossless-loss.md",
-    conditions: Some(conditions),
+    watch: || Growth::start(&ROW),
 };
 
 /// Whether the priority is known to have flow control.
@@ -54,7 +52,3 @@ static ROW: Counted = Counted {
     needs_peers: false,
     together: "loss on a lossless priority",
 };
-
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    judge_growth(judge, &ROW)
-}

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use collectors::{PciAddress, Subject, SubjectKind};
 
-use super::host::Slot;
-use super::{Check, May, Scope, Version};
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading};
 use crate::finding::{Finding, Joins, Remedy};
 use crate::judge::Judge;
-use crate::memory::Role;
+use crate::reads::host::Slot;
+use crate::reads::known::Role;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -27,7 +27,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show an RDMA device there.",
     runbook: "docs/runbooks/rdma-missing.md",
-    conditions: Some(conditions),
+    watch: || Box::new(Looks(conditions)),
 };
 
 /// A driver that is loaded anew and firmware that restarts take less.
@@ -41,29 +41,23 @@ static PACE: Pace = Pace {
 /// Drivers are loaded for minutes after boot.
 const BOOT_GRACE: Duration = Duration::from_secs(600);
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+fn conditions<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
     let mut visible: BTreeMap<PciAddress, Duration> = BTreeMap::new();
     for port in judge.ports {
-        let Some(pci) = port.pci.clone() else { continue };
-        // One of a kind that the listing does not show is never missed.
-        let listed = judge.host.slot(&pci) == Slot::Registered;
-        if port.is_told() && listed && !visible.contains_key(&pci) {
-            judge.memory.is_there(&pci.0, port.role());
+        if let Some(pci) = &port.pci {
+            visible.insert(pci.clone(), port.at);
         }
-        visible.insert(pci, port.at);
     }
     let mut expected: BTreeMap<PciAddress, Option<Role>> = BTreeMap::new();
     for address in &judge.site.rdma.addresses {
         expected.insert(address.clone(), None);
     }
-    for (pci, role) in judge.memory.adapters() {
-        if let Some(pci) = PciAddress::parse(pci) {
-            expected.insert(pci, Some(role.clone()));
-        }
+    for (pci, role) in judge.known.adapters() {
+        expected.insert(pci.clone(), Some(role.clone()));
     }
     let there = expected.keys().filter(|pci| visible.contains_key(*pci)).count();
     let all = expected.len();
-    let settled = judge.since_boot >= BOOT_GRACE;
+    let settled = judge.since_boot() >= BOOT_GRACE;
     let mut judged = Vec::new();
     for (pci, role) in expected {
         let slot = judge.host.slot(&pci);
@@ -78,7 +72,7 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
                     }
                     reading => reading,
                 };
-                (reading, judge.host.read_at.unwrap_or(judge.since_boot))
+                (reading, judge.host.read_at.unwrap_or(judge.since_boot()))
             }
         };
         let finding = finding(&pci, role.as_ref(), &slot, (there, all));

@@ -6,11 +6,12 @@ use collectors::ethernet::metrics::{PFC_RX_FRAMES, PFC_TX_FRAMES};
 use collectors::rdma::metrics::{NP_CNP_SENT, NP_ECN_MARKED_ROCE_PACKETS, RP_CNP_HANDLED};
 use collectors::{Metric, SubjectKind};
 
-use super::rdma_peers::{Opinion, Weighed, Whose, weigh};
-use super::rdma_port::{Port, number};
-use super::{Check, May, Scope, Version};
+use super::rdma_peers::{Opinion, Voices, Weighed, Whose, weigh};
+use super::{Check, May, Scope, Version, Watch};
 use crate::condition::{Judged, Pace, Reading};
 use crate::judge::{Judge, evidence};
+use crate::reads::port::{Port, number};
+use crate::trail::Trails;
 use model::snapshot::Sample;
 
 /// The row.
@@ -23,7 +24,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over ten minutes or more, show notifications, or no pauses.",
     runbook: "docs/runbooks/rdma-pause-without-cnp.md",
-    conditions: Some(conditions),
+    watch: || Box::<State>::default(),
 };
 
 const WINDOW: Duration = Duration::from_secs(600);
@@ -46,17 +47,30 @@ static ROW: Weighed = Weighed {
     whose: Whose::Fabric,
 };
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    if !judge.site.checks.contains_key(CHECK.id) {
-        return Vec::new();
+/// Port, metric and priority.
+type Names = Trails<(String, &'static str, String)>;
+
+#[derive(Default)]
+struct State {
+    voices: Voices,
+    trails: Names,
+}
+
+impl Watch for State {
+    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
+        if !judge.site.checks.contains_key(CHECK.id) {
+            return Vec::new();
+        }
+        let Self { voices, trails } = self;
+        weigh(judge, voices, &ROW, |port, _| opinion(judge, trails, port))
     }
-    weigh(judge, &ROW, |judge, port, _| opinion(judge, port))
 }
 
 /// What the series of some metrics grew by, with the last of them; and whether that is known for the whole window.
 /// `None`: there are none.
 fn grown<'a>(
-    judge: &mut Judge<'a>,
+    judge: &Judge<'a>,
+    trails: &mut Names,
     port: &Port<'a>,
     metrics: &[&'static Metric],
 ) -> Option<(u64, bool, Sample<'a>)> {
@@ -64,10 +78,10 @@ fn grown<'a>(
     for metric in metrics {
         for sample in port.all(metric) {
             let more = sample.labels.get(2).map_or("", String::as_str);
-            let name = format!("{} {} {} {more}", CHECK.id, port.id, metric.name);
+            let name = (port.id.clone(), metric.name, more.to_owned());
             let value = number(Some(sample))?;
             let at = judge.read_at(sample);
-            let growth = judge.memory.trail(&name, value, at, WINDOW);
+            let growth = trails.take(name, value, at, WINDOW);
             let (by, all, _) = found.unwrap_or((0, true, *sample));
             found = Some((
                 by.saturating_add(growth.by),
@@ -79,10 +93,11 @@ fn grown<'a>(
     found
 }
 
-fn opinion<'a>(judge: &mut Judge<'a>, port: &Port<'a>) -> Option<Opinion> {
-    let (paused, all_paused, sample) = grown(judge, port, &[&PFC_RX_FRAMES, &PFC_TX_FRAMES])?;
+fn opinion<'a>(judge: &Judge<'a>, trails: &mut Names, port: &Port<'a>) -> Option<Opinion> {
+    let (paused, all_paused, sample) = grown(judge, trails, port, &[&PFC_RX_FRAMES, &PFC_TX_FRAMES])?;
     let (told, all_told, _) = grown(
         judge,
+        trails,
         port,
         &[&NP_ECN_MARKED_ROCE_PACKETS, &NP_CNP_SENT, &RP_CNP_HANDLED],
     )?;

@@ -5,11 +5,12 @@ use std::time::Duration;
 use collectors::SubjectKind;
 use collectors::ethernet::metrics::{PAUSE_STORM_EVENTS, PFC_TX_PAUSE};
 
-use super::rdma_peers::{Opinion, Weighed, Whose, weigh};
-use super::rdma_port::{Port, number};
-use super::{Check, May, Scope, Version};
+use super::rdma_peers::{Opinion, Voices, Weighed, Whose, weigh};
+use super::{Check, May, Scope, Version, Watch};
 use crate::condition::{Judged, Pace, Reading};
 use crate::judge::{Judge, evidence};
+use crate::reads::port::{Port, number};
+use crate::trail::Trails;
 use model::snapshot::Sample;
 
 /// The row.
@@ -23,7 +24,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over five minutes or more, show less, and no storm for ten minutes.",
     runbook: "docs/runbooks/rdma-pfc-storm.md",
-    conditions: Some(conditions),
+    watch: || Box::<State>::default(),
 };
 
 /// Over so long the share is taken.
@@ -59,6 +60,9 @@ static MORE: Weighed = Weighed {
     ..SHOWN
 };
 
+/// Port, metric and priority.
+type Names = Trails<(String, &'static str, String)>;
+
 /// What a port did to its switch.
 struct Pauses<'a> {
     /// The priority that it paused most, and for how many percent of the last minute. `None`: not known yet.
@@ -83,10 +87,10 @@ fn microseconds(sample: &Sample<'_>) -> Option<u64> {
 
 impl<'a> Pauses<'a> {
     /// `None`: none of its counters is there.
-    fn of(judge: &mut Judge<'a>, port: &Port<'a>) -> Option<Self> {
+    fn of(judge: &Judge<'a>, trails: &mut Names, port: &Port<'a>) -> Option<Self> {
         let name = |sample: &Sample<'_>| {
             let more = sample.labels.get(2).map_or("", String::as_str);
-            format!("{} {} {} {more}", CHECK.id, port.id, sample.metric.name)
+            (port.id.clone(), sample.metric.name, more.to_owned())
         };
         let mut found = Self {
             most: None,
@@ -101,7 +105,7 @@ impl<'a> Pauses<'a> {
             };
             let at = judge.read_at(sample);
             found.at = found.at.max(at);
-            let grown = judge.memory.trail(&name(sample), paused, at, MINUTE);
+            let grown = trails.take(name(sample), paused, at, MINUTE);
             if !grown.covers(MINUTE) {
                 continue;
             }
@@ -117,7 +121,7 @@ impl<'a> Pauses<'a> {
             };
             let at = judge.read_at(sample);
             found.at = found.at.max(at);
-            let grown = judge.memory.trail(&name(sample), count, at, STORM);
+            let grown = trails.take(name(sample), count, at, STORM);
             found.watched &= grown.covers(STORM);
             if found.storm.is_none() || grown.by > 0 {
                 found.storm = Some(*sample);
@@ -163,13 +167,22 @@ impl<'a> Pauses<'a> {
     }
 }
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    let (shown, more) = MUCH;
-    let mut judged = weigh(judge, &SHOWN, |judge, port, _| {
-        Some(Pauses::of(judge, port)?.opinion(shown, false, "pauses its switch"))
-    });
-    judged.extend(weigh(judge, &MORE, |judge, port, _| {
-        Some(Pauses::of(judge, port)?.opinion(more, true, "keeps its switch paused"))
-    }));
-    judged
+#[derive(Default)]
+struct State {
+    voices: Voices,
+    trails: Names,
+}
+
+impl Watch for State {
+    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
+        let (shown, more) = MUCH;
+        let Self { voices, trails } = self;
+        let mut judged = weigh(judge, voices, &SHOWN, |port, _| {
+            Some(Pauses::of(judge, trails, port)?.opinion(shown, false, "pauses its switch"))
+        });
+        judged.extend(weigh(judge, voices, &MORE, |port, _| {
+            Some(Pauses::of(judge, trails, port)?.opinion(more, true, "keeps its switch paused"))
+        }));
+        judged
+    }
 }

@@ -5,11 +5,9 @@ use std::time::Duration;
 use collectors::sys::task::Task;
 use collectors::{SubjectKind, domain};
 
-use super::blocked::{self, Rule};
+use super::blocked::{self, Blocked, Rule};
 use super::{Check, May, Scope, Version};
-use crate::condition::Judged;
 use crate::finding::{Finding, Joins, Remedy};
-use crate::judge::Judge;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -22,7 +20,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: the port was read in three readings running, over a minute or more.",
     runbook: "docs/runbooks/rdma-port-blocked.md",
-    conditions: Some(conditions),
+    watch: || Blocked::start(&RULE),
 };
 
 static RULE: Rule = Rule {
@@ -87,10 +85,6 @@ fn in_call(task: &Task) -> String {
     let name = below.or_else(|| file.rsplit('/').next()).unwrap_or(file);
     let name = if is_socket { "netlink" } else { name };
     format!(" in {call} {name}")
-}
-
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    blocked::conditions(judge, &RULE)
 }
 
 #[cfg(test)]

@@ -7,11 +7,11 @@ use collectors::rdma::metrics::NETDEV_UP;
 use collectors::{Subject, SubjectKind};
 
 use super::rdma_group::{Fault, Group, groups};
-use super::rdma_port::{Link, Port, number};
-use super::{Check, May, Scope, Version};
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading, Run};
 use crate::finding::{Finding, Joins, Rank, Remedy};
 use crate::judge::{Judge, evidence};
+use crate::reads::port::{Link, Port, number};
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -24,7 +24,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: the port is active in three readings running, over ten minutes or more.",
     runbook: "docs/runbooks/rdma-port-down.md",
-    conditions: Some(conditions),
+    watch: || Box::new(Looks(conditions)),
 };
 
 /// Links train, and the subnet manager sweeps, for minutes after boot.
@@ -40,11 +40,11 @@ static PACE: Pace = Pace {
     hold: Duration::from_secs(600),
 };
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+fn conditions<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
     let ports = judge.ports;
-    let settled = judge.since_boot >= BOOT_GRACE && judge.since_start >= START_GRACE;
+    let settled = judge.since_boot() >= BOOT_GRACE && judge.since_start >= START_GRACE;
     let mut judged = Vec::new();
-    let groups = groups(ports, judge.memory);
+    let groups = groups(ports, judge.known);
     let mut fabrics: BTreeMap<(&str, &str), Vec<&Group<'_, '_>>> = BTreeMap::new();
     for group in &groups {
         judged.extend(group.ports.iter().map(|port| alone(group, port, settled)));

@@ -5,10 +5,8 @@ use std::time::Duration;
 use collectors::SubjectKind;
 use collectors::rdma::metrics::{REQ_RNR_RETRIES_EXCEEDED, REQ_TRANSPORT_RETRIES_EXCEEDED};
 
-use super::growth::{Counted, Counter, HOUR_MS, Rule, judge_growth};
+use super::growth::{Counted, Counter, Growth, HOUR_MS, Rule};
 use super::{Check, May, Scope, Version};
-use crate::condition::Judged;
-use crate::judge::Judge;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -21,7 +19,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: it did not happen for an hour; for six hours, where it had happened on three occasions.",
     runbook: "docs/runbooks/rdma-retries-exceeded.md",
-    conditions: Some(conditions),
+    watch: || Growth::start(&ROW),
 };
 
 static ROW: Counted = Counted {
@@ -56,7 +54,3 @@ static ROW: Counted = Counted {
     needs_peers: true,
     together: "queue pairs gave up",
 };
-
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    judge_growth(judge, &ROW)
-}

@@ -205,7 +205,9 @@ impl Engine {
     /// Everything that has changed, as effects.
     pub(super) fn flush(&mut self) -> Vec<Effect> {
         let now = self.now.boottime;
-        self.out.dirty |= self.state.pending.expire(now);
+        for (_, check) in self.checks.each() {
+            self.out.dirty |= check.expire(now);
+        }
         let wait = self.log.unfinished(now).is_some();
         if !wait {
             self.count_would_drain();
@@ -237,7 +239,7 @@ impl Engine {
         let dirty = std::mem::take(&mut self.out.dirty)
             | std::mem::take(&mut self.state.drain.dirty)
             | std::mem::take(&mut self.state.comment.dirty)
-            | std::mem::take(&mut self.state.memory.dirty);
+            | std::mem::take(&mut self.state.known.changed);
         if !dirty && !due {
             return;
         }
@@ -248,6 +250,7 @@ impl Engine {
         self.state.incidents = std::mem::take(&mut self.book.incidents);
         self.state.serial = self.book.serial;
         self.state.dropped = self.book.dropped;
+        self.state.checks = self.checks.store();
         let json = self.state.json();
         self.book.incidents = std::mem::take(&mut self.state.incidents);
         self.out.stored_at = Some(now);

@@ -146,7 +146,7 @@ fn a_record_of_an_earlier_release_loads() {
         let object = record.pointer_mut(path).unwrap().as_object_mut().unwrap();
         assert!(object.remove(key).is_some(), "{path}/{key}");
     };
-    for key in ["repeats", "judged", "bad", "overrides", "comment"] {
+    for key in ["known", "checks", "bad", "overrides", "comment"] {
         drop("", key);
     }
     for key in ["late", "ordered", "taken"] {
@@ -190,7 +190,7 @@ fn a_record_of_the_first_release_keeps_its_conditions() {
     assert!(sim.slurm.is_drained());
     let mut old: serde_json::Value = serde_json::from_str(sim.disk.as_deref().unwrap()).unwrap();
     assert_eq!(old["bad"], serde_json::json!([GPU, "gres"]));
-    old.as_object_mut().unwrap().remove("memory");
+    old.as_object_mut().unwrap().remove("checks");
     for finding in old["incidents"][0]["findings"].as_array_mut().unwrap() {
         assert!(finding.as_object_mut().unwrap().remove("key").is_some());
     }
