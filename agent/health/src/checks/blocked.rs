@@ -45,14 +45,8 @@ impl Blocked {
 }
 
 impl Watch for Blocked {
-    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
-        self.conditions(judge)
-    }
-}
-
-impl Blocked {
     /// Judges each device of those collectors, and what else of them may block.
-    fn conditions<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
+    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
         let rule = self.rule;
         let snapshot = judge.snapshot;
         let mut judged = Vec::new();
@@ -75,7 +69,9 @@ impl Blocked {
         }
         judged
     }
+}
 
+impl Blocked {
     fn one<'a>(
         &mut self,
         judge: &Judge<'a>,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use model::snapshot::Sample;
 
-use super::{Check, Forget, Kept, Watch};
+use super::{Check, Watch};
 use crate::condition::{Judged, Pace, Reading, USUAL};
 use crate::counts::{Counters, Times, Watched};
 use crate::finding::{Finding, Joins, Remedy};
@@ -148,15 +148,7 @@ impl Watch for Leaps {
         .collect()
     }
 
-    fn rebooted(&mut self) {
-        self.bursts.clear();
-    }
-
-    fn forget(&mut self, of: &Forget<'_>) -> bool {
-        self.bursts.forget(of.device)
-    }
-
-    fn kept(&mut self) -> Option<&mut dyn Kept> {
+    fn times(&mut self) -> Option<&mut Times> {
         Some(&mut self.bursts)
     }
 }

@@ -8,7 +8,7 @@ use collectors::{Subject, SubjectKind};
 use super::gpu::{found, key};
 use super::gpu_ecc::ONCE;
 use super::gpu_process::some;
-use super::{Check, Forget, Heard, Kept, May, Said, Scope, Version, Watch};
+use super::{Check, Forget, Heard, Kept, May, Said, Scope, Version, Watch, xid};
 use crate::condition::{Judged, Reading};
 use crate::finding::{Finding, Remedy};
 use crate::hits::{Hit, Hits, Suspicion, Victim, suspicion};
@@ -42,7 +42,7 @@ impl Watch for State {
     }
 
     fn hear(&mut self, heard: &Heard<'_>) -> Vec<Said> {
-        let Some(xid) = heard.xid() else {
+        let Some(xid) = xid::of(heard.event) else {
             return Vec::new();
         };
         let row = heard.site.xids.row(xid.code);

@@ -22,13 +22,13 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: the driver answers for it in three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-down.md",
-    watch: || Box::new(Looks(conditions)),
+    watch: || Looks::start(conditions),
 };
 
 /// GPUs come up one after the other.
 const BOOT_GRACE: Duration = Duration::from_secs(300);
 
-fn conditions<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
+fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     let settled = judge.since_boot() >= BOOT_GRACE;
     each(judge, &CHECK, &SLOW, move |gpu| {
         let reading = match reading(gpu) {

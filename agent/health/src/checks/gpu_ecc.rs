@@ -4,7 +4,7 @@ use collectors::SubjectKind;
 use collectors::gpu::metrics as m;
 
 use super::gpu::{Bursts, HOUR_MS, Leaps, Opinion, each, flag, found, line};
-use super::{Check, Forget, Kept, Looks, May, Scope, Version, Watch};
+use super::{Check, Forget, Looks, May, Scope, Version, Watch};
 use crate::condition::{Judged, Pace, Reading, USUAL};
 use crate::counts::{Counters, Times};
 use crate::finding::{Finding, Remedy};
@@ -49,7 +49,7 @@ pub static SRAM: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself, where another GPU has taken its place or the driver withdraws it: three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-sram-threshold.md",
-    watch: || Box::new(Looks(sram)),
+    watch: || Looks::start(sram),
 };
 
 /// A count that has grown says so once.
@@ -108,17 +108,13 @@ impl Watch for Uncorrected {
         })
     }
 
-    fn rebooted(&mut self) {
-        self.errors.clear();
+    fn times(&mut self) -> Option<&mut Times> {
+        Some(&mut self.errors)
     }
 
     fn forget(&mut self, of: &Forget<'_>) -> bool {
         // Only a reset ends it: put back and not repaired, its end could not be seen otherwise.
         of.repaired && self.errors.forget(of.device)
-    }
-
-    fn kept(&mut self) -> Option<&mut dyn Kept> {
-        Some(&mut self.errors)
     }
 }
 
@@ -130,7 +126,7 @@ static LEAPS: Bursts = Bursts {
     detail: "many corrected memory errors",
 };
 
-fn sram<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
+fn sram<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     each(judge, &SRAM, &USUAL, |gpu| {
         let sample = gpu.one(&m::ECC_SRAM_THRESHOLD);
         let finding = Finding {

@@ -20,7 +20,7 @@ pub static SLOWDOWN: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: 20 readings running, over five minutes or more, show nothing of it.",
     runbook: "docs/runbooks/gpu-slowdown.md",
-    watch: || Box::new(Looks(slowdown)),
+    watch: || Looks::start(slowdown),
 };
 
 /// The row of the temperature.
@@ -33,7 +33,7 @@ pub static TEMPERATURE: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, are below the limit.",
     runbook: "docs/runbooks/gpu-temperature.md",
-    watch: || Box::new(Looks(temperature)),
+    watch: || Looks::start(temperature),
 };
 
 const REASONS: [(&str, &str); 2] = [
@@ -41,7 +41,7 @@ const REASONS: [(&str, &str); 2] = [
     ("hw_power_brake", "hardware slowdown by power brake"),
 ];
 
-fn slowdown<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
+fn slowdown<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     each(judge, &SLOWDOWN, &LASTING, |gpu| {
         let opinion = |(reason, detail): (&'static str, &str)| {
             let sample = gpu.with(&m::CLOCK_EVENT, &[("reason", reason)]);
@@ -71,7 +71,7 @@ const PARTS: [(&str, &Metric, &Metric, &str); 2] = [
     ),
 ];
 
-fn temperature<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
+fn temperature<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     each(judge, &TEMPERATURE, &SLOW, |gpu| {
         PARTS.into_iter().map(|part| hot(gpu, part)).collect()
     })

@@ -8,7 +8,7 @@ use collectors::gpu::metrics as m;
 
 use super::gpu_process::some;
 use super::gpu_use::{Jobs, Part, ended_jobs, of_job, parts};
-use super::{Check, May, Scope, Version, Watch};
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Reading};
 use crate::counts::Counters;
 use crate::finding::{Finding, Remedy};
@@ -26,7 +26,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show all GPUs of the job in use lately, or the job is gone.",
     runbook: "docs/runbooks/gpu-idle.md",
-    watch: || Box::<State>::default(),
+    watch: || Looks::start(conditions),
 };
 
 /// Shorter are a compilation, the loading of a dataset and a checkpoint to a slow filesystem, and a person at lunch is no news.
@@ -53,12 +53,6 @@ struct State {
     lasting: Lasting<Noted>,
     /// Memory in use, by part.
     used: Counters<String>,
-}
-
-impl Watch for State {
-    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
-        conditions(judge, self)
-    }
 }
 
 fn conditions<'a>(judge: &Judge<'a>, state: &mut State) -> Vec<Judged<'a>> {

@@ -10,7 +10,7 @@ use collectors::nvidia::metrics as n;
 use super::gpu::line;
 use super::gpu_process::{Place, Process, some};
 use super::gpu_use::{Jobs, Owned, Part, ended_parts, parts};
-use super::{Check, May, Scope, Version, Watch};
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Reading, USUAL};
 use crate::finding::Finding;
 use crate::judge::Judge;
@@ -28,7 +28,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show nothing of it, or another job that has the GPU.",
     runbook: "docs/runbooks/gpu-memory-held.md",
-    watch: || Box::<State>::default(),
+    watch: || Looks::start(conditions),
 };
 
 /// An epilog clears up after the job's cgroup is gone.
@@ -42,12 +42,6 @@ struct State {
     tenancies: Tenancies,
     /// Parts that are nobody's.
     free: Lasting<String>,
-}
-
-impl Watch for State {
-    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
-        conditions(judge, self)
-    }
 }
 
 fn conditions<'a>(judge: &Judge<'a>, state: &mut State) -> Vec<Judged<'a>> {

@@ -20,7 +20,7 @@ pub static SLOW_LINK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: 20 readings running, over five minutes or more, show the best that both offer.",
     runbook: "docs/runbooks/gpu-pcie-slow.md",
-    watch: || Box::new(Looks(slow)),
+    watch: || Looks::start(slow),
 };
 
 /// The row of the replays.
@@ -54,7 +54,7 @@ fn is_full(gpu: &Gpu<'_>) -> Option<bool> {
     }
 }
 
-fn slow<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
+fn slow<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     each(judge, &SLOW_LINK, &LASTING, |gpu| {
         let reading = match is_full(gpu) {
             Some(true) => Reading::Good,

@@ -20,10 +20,10 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: the driver asks for nothing in three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-recovery-action.md",
-    watch: || Box::new(Looks(conditions)),
+    watch: || Looks::start(conditions),
 };
 
-fn conditions<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
+fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     each(judge, &CHECK, &USUAL, |gpu| {
         let action = gpu.value(&m::RECOVERY_ACTION);
         // Each by itself, so that a stronger wish is not taken for more of a milder one.

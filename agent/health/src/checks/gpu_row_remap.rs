@@ -20,7 +20,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: the driver says of the same GPU that nothing waits or failed, in three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-row-remap.md",
-    watch: || Box::new(Looks(conditions)),
+    watch: || Looks::start(conditions),
 };
 
 /// What can be wrong: a name, its flag, what it is called, and what repairs it.
@@ -45,7 +45,7 @@ const WRONG: [(&str, &Metric, &str, Remedy); 3] = [
     ),
 ];
 
-fn conditions<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
+fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     each(judge, &CHECK, &USUAL, |gpu| {
         let opinion = |(of, metric, detail, remedy): (&'static str, &'static Metric, &str, Remedy)| Opinion {
             of,

@@ -22,7 +22,7 @@ pub static PERSISTENCE: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show the mode on.",
     runbook: "docs/runbooks/gpu-persistence-off.md",
-    watch: || Box::new(Looks(persistence)),
+    watch: || Looks::start(persistence),
 };
 
 /// The row of the fabric.
@@ -35,14 +35,14 @@ pub static FABRIC: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: 20 readings running, over five minutes or more, show it joined and well.",
     runbook: "docs/runbooks/gpu-fabric.md",
-    watch: || Box::new(Looks(fabric)),
+    watch: || Looks::start(fabric),
 };
 
 const BOOT_GRACE: Duration = Duration::from_secs(600);
 /// The GPU has joined.
 const JOINED: f64 = 3.0;
 
-fn persistence<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
+fn persistence<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     each(judge, &PERSISTENCE, &SLOW, |gpu| {
         let sample = gpu.one(&m::PERSISTENCE_MODE);
         let reading = match gpu.value(&m::PERSISTENCE_MODE) {
@@ -63,7 +63,7 @@ fn persistence<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
     })
 }
 
-fn fabric<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
+fn fabric<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     let settled = judge.since_boot() >= BOOT_GRACE;
     each(judge, &FABRIC, &LASTING, move |gpu| {
         let Some(state) = gpu.value(&n::FABRIC_STATE) else {

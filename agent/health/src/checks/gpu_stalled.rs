@@ -10,7 +10,7 @@ use collectors::rdma::metrics::{PORT_INFO, PORT_RCV_DATA, PORT_XMIT_DATA};
 
 use super::gpu_process::some;
 use super::gpu_use::{Jobs, Owned, Part, ended_jobs, of_job, parts};
-use super::{Check, May, Scope, Version, Watch};
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Reading};
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
@@ -31,7 +31,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show one of its GPUs at work or something moving, or the job is gone.",
     runbook: "docs/runbooks/gpu-stalled.md",
-    watch: || Box::<State>::default(),
+    watch: || Looks::start(conditions),
 };
 
 /// A collective waits for the slowest of all: for a checkpoint, a dataset, an evaluation on one GPU. Those take minutes.
@@ -73,12 +73,6 @@ struct State {
     traffic: Traffic,
     /// What each GPU draws.
     power: Steadies<String>,
-}
-
-impl Watch for State {
-    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
-        conditions(judge, self)
-    }
 }
 
 fn conditions<'a>(judge: &Judge<'a>, state: &mut State) -> Vec<Judged<'a>> {

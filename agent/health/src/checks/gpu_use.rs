@@ -41,7 +41,7 @@ pub(super) struct Part<'a> {
 impl Part<'_> {
     /// The condition's key.
     pub(super) fn key(&self, check: &str) -> String {
-        key(check, &self.gpu, self.instance)
+        key(check, self.gpu, self.instance)
     }
 
     /// The jobs that have it, exactly.
@@ -187,7 +187,7 @@ pub(super) fn ended_parts<'a>(
 ) -> Vec<Judged<'a>> {
     ended(judge, check, listed, |rest| {
         let place = rest.split(' ').next().unwrap_or_default();
-        let of = |part: &&Part<'_>| key("", &part.gpu, "").trim() == place;
+        let of = |part: &&Part<'_>| key("", part.gpu, "").trim() == place;
         parts.iter().find(of).map(|part| part.gpu.subject())
     })
 }

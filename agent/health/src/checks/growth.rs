@@ -6,7 +6,7 @@ use std::time::Duration;
 use collectors::{Metric, Subject};
 
 use super::rdma_group::{ENOUGH, Group, groups};
-use super::{Check, Forget, Kept, Watch};
+use super::{Check, Watch};
 use crate::condition::{Judged, Pace, Reading};
 use crate::counts::{Counters, Times, Unchanged, Watched};
 use crate::finding::{Finding, Joins, Rank, Remedy};
@@ -123,26 +123,8 @@ impl Growth {
 }
 
 impl Watch for Growth {
-    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
-        self.judge(judge)
-    }
-
-    fn rebooted(&mut self) {
-        self.times.clear();
-    }
-
-    fn forget(&mut self, of: &Forget<'_>) -> bool {
-        self.times.forget(of.device)
-    }
-
-    fn kept(&mut self) -> Option<&mut dyn Kept> {
-        Some(&mut self.times)
-    }
-}
-
-impl Growth {
     /// Judges every port that was in use once.
-    fn judge<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
+    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
         let row = self.row;
         let ports = judge.ports;
         let settled = judge.since_boot() >= row.grace;
@@ -181,6 +163,12 @@ impl Growth {
         judged
     }
 
+    fn times(&mut self) -> Option<&mut Times> {
+        Some(&mut self.times)
+    }
+}
+
+impl Growth {
     /// Notes what the readings tell.
     fn remember(&mut self, judge: &Judge<'_>, port: &Port<'_>, settled: bool) -> Seen {
         let row = self.row;

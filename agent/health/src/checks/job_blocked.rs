@@ -8,7 +8,7 @@ use collectors::tasks::metrics::{BLOCKED, THREAD};
 
 use super::gpu_process::some;
 use super::gpu_use::{Jobs, ended_jobs, of_job};
-use super::{Check, May, Scope, Version, Watch};
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Reading};
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
@@ -26,7 +26,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show no thread that has not run since the reading before, or the job is gone.",
     runbook: "docs/runbooks/job-blocked.md",
-    watch: || Box::<State>::default(),
+    watch: || Looks::start(conditions),
 };
 
 /// A process that is killed and does not end for so long is what Slurm's UnkillableStepTimeout (60 s) is about.
@@ -122,15 +122,6 @@ impl<'a> Thread<'a> {
             () if !self.wchan.is_empty() => format!(" in {}", self.wchan),
             () => String::new(),
         }
-    }
-}
-
-#[derive(Default)]
-struct State(Lasting<Wait>);
-
-impl Watch for State {
-    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
-        conditions(judge, &mut self.0)
     }
 }
 

@@ -26,7 +26,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show all lanes at full speed.",
     runbook: "docs/runbooks/pcie-degraded.md",
-    watch: || Box::new(Looks(conditions)),
+    watch: || Looks::start(conditions),
 };
 
 /// A reset or a driver that is loaded anew retrains the link.
@@ -139,7 +139,7 @@ fn functions<'a>(judge: &Judge<'a>) -> BTreeMap<PciAddress, Function<'a>> {
     functions
 }
 
-fn conditions<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
+fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     let mut judged = Vec::new();
     for (address, function) in functions(judge) {
         let place = judge.host.place(&address);

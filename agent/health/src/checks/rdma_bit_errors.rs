@@ -7,7 +7,7 @@ use collectors::ethernet::metrics::{PHY_RX_BITS, PHY_SYMBOL_ERRORS};
 use collectors::rdma::metrics::SYMBOL_ERROR;
 
 use super::rdma_peers::{Opinion, Voices, Weighed, Whose, weigh};
-use super::{Check, May, Scope, Version, Watch};
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading};
 use crate::judge::{Judge, evidence};
 use crate::reads::port::{Link, Port, number};
@@ -24,7 +24,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: the link is up and has been watched for 125 minutes with fewer, and stays so for half an hour.",
     runbook: "docs/runbooks/rdma-bit-errors.md",
-    watch: || Box::<State>::default(),
+    watch: || Looks::start(conditions),
 };
 
 /// It takes so long for a link to carry enough bits to tell one error in 10^12.
@@ -63,20 +63,17 @@ fn name(port: &Port<'_>, of: &'static str) -> (String, &'static str) {
     (port.id.clone(), of)
 }
 
-impl Watch for State {
-    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
-        let Self { voices, trails } = self;
-        weigh(judge, voices, &ROW, |port, _| {
-            if port.link() != Link::Up {
-                // What a link counts while it trains says nothing about it.
-                for of in ["symbols", "bits"] {
-                    trails.forget(&name(port, of));
-                }
-                return None;
+fn conditions<'a>(judge: &Judge<'a>, State { voices, trails }: &mut State) -> Vec<Judged<'a>> {
+    weigh(judge, voices, &ROW, |port, _| {
+        if port.link() != Link::Up {
+            // What a link counts while it trains says nothing about it.
+            for of in ["symbols", "bits"] {
+                trails.forget(&name(port, of));
             }
-            symbols(judge, trails, port).or_else(|| bits(judge, trails, port))
-        })
-    }
+            return None;
+        }
+        symbols(judge, trails, port).or_else(|| bits(judge, trails, port))
+    })
 }
 
 fn reading(growth: Growth, limit: u64) -> Reading {

@@ -7,7 +7,7 @@ use collectors::{Subject, SubjectKind};
 
 use super::rdma_peers::{Opinion, Voices, Weighed, Whose, weigh};
 use super::rdma_setup::{Aspect, Setup, Want};
-use super::{Check, May, Scope, Version, Watch};
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading};
 use crate::finding::Finding;
 use crate::judge::Judge;
@@ -24,7 +24,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over 100 seconds or more, over twelve minutes for DCQCN, show what is expected.",
     runbook: "docs/runbooks/rdma-configuration.md",
-    watch: || Box::<State>::default(),
+    watch: || Looks::start(conditions),
 };
 
 /// What set-up is read from is kept for a minute: what one look at it says is not told twice.
@@ -86,15 +86,6 @@ fn kin(judge: &Judge<'_>, port: &Port<'_>) -> Kin {
         port.board.to_owned(),
         judge.known.best_rate(&port.id).unwrap_or_default(),
     )
-}
-
-#[derive(Default)]
-struct State(Voices);
-
-impl Watch for State {
-    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
-        conditions(judge, &mut self.0)
-    }
 }
 
 fn conditions<'a>(judge: &Judge<'a>, voices: &mut Voices) -> Vec<Judged<'a>> {

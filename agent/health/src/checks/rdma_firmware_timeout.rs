@@ -8,7 +8,7 @@ use collectors::rdma::metrics::{DEVICE_HW_COUNTER, HW_COUNTER};
 use collectors::{EventBody, PciAddress, Subject, SubjectKind};
 
 use super::growth::HOUR_MS;
-use super::{Check, Forget, Heard, Kept, May, Said, Scope, Version, Watch};
+use super::{Check, Heard, May, Said, Scope, Version, Watch};
 use crate::bounded::{Bounded, STORED};
 use crate::condition::{Judged, Reading, USUAL};
 use crate::counts::{Counters, Times, Watched};
@@ -65,15 +65,7 @@ impl Watch for State {
         Vec::new()
     }
 
-    fn rebooted(&mut self) {
-        self.faults.clear();
-    }
-
-    fn forget(&mut self, of: &Forget<'_>) -> bool {
-        self.faults.forget(of.device)
-    }
-
-    fn kept(&mut self) -> Option<&mut dyn Kept> {
+    fn times(&mut self) -> Option<&mut Times> {
         Some(&mut self.faults)
     }
 }

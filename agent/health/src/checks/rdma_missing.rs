@@ -27,7 +27,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show an RDMA device there.",
     runbook: "docs/runbooks/rdma-missing.md",
-    watch: || Box::new(Looks(conditions)),
+    watch: || Looks::start(conditions),
 };
 
 /// A driver that is loaded anew and firmware that restarts take less.
@@ -41,7 +41,7 @@ static PACE: Pace = Pace {
 /// Drivers are loaded for minutes after boot.
 const BOOT_GRACE: Duration = Duration::from_secs(600);
 
-fn conditions<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
+fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     let mut visible: BTreeMap<PciAddress, Duration> = BTreeMap::new();
     for port in judge.ports {
         if let Some(pci) = &port.pci {

@@ -6,7 +6,7 @@ use collectors::SubjectKind;
 use collectors::rdma::metrics::{PACKET_SEQ_ERR, PORT_XMIT_PACKETS};
 
 use super::rdma_peers::{Opinion, Voices, Weighed, Whose, weigh};
-use super::{Check, May, Scope, Version, Watch};
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading};
 use crate::judge::{Judge, evidence};
 use crate::reads::port::{Port, number};
@@ -23,7 +23,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over five minutes or more, show less.",
     runbook: "docs/runbooks/rdma-packet-loss.md",
-    watch: || Box::<State>::default(),
+    watch: || Looks::start(conditions),
 };
 
 const WINDOW: Duration = Duration::from_secs(300);
@@ -56,11 +56,8 @@ struct State {
     trails: Trails<(String, &'static str)>,
 }
 
-impl Watch for State {
-    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
-        let Self { voices, trails } = self;
-        weigh(judge, voices, &ROW, |port, _| opinion(judge, trails, port))
-    }
+fn conditions<'a>(judge: &Judge<'a>, State { voices, trails }: &mut State) -> Vec<Judged<'a>> {
+    weigh(judge, voices, &ROW, |port, _| opinion(judge, trails, port))
 }
 
 fn opinion(

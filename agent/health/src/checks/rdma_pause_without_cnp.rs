@@ -7,7 +7,7 @@ use collectors::rdma::metrics::{NP_CNP_SENT, NP_ECN_MARKED_ROCE_PACKETS, RP_CNP_
 use collectors::{Metric, SubjectKind};
 
 use super::rdma_peers::{Opinion, Voices, Weighed, Whose, weigh};
-use super::{Check, May, Scope, Version, Watch};
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading};
 use crate::judge::{Judge, evidence};
 use crate::reads::port::{Port, number};
@@ -24,7 +24,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over ten minutes or more, show notifications, or no pauses.",
     runbook: "docs/runbooks/rdma-pause-without-cnp.md",
-    watch: || Box::<State>::default(),
+    watch: || Looks::start(conditions),
 };
 
 const WINDOW: Duration = Duration::from_secs(600);
@@ -56,14 +56,11 @@ struct State {
     trails: Names,
 }
 
-impl Watch for State {
-    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
-        if !judge.site.checks.contains_key(CHECK.id) {
-            return Vec::new();
-        }
-        let Self { voices, trails } = self;
-        weigh(judge, voices, &ROW, |port, _| opinion(judge, trails, port))
+fn conditions<'a>(judge: &Judge<'a>, State { voices, trails }: &mut State) -> Vec<Judged<'a>> {
+    if !judge.site.checks.contains_key(CHECK.id) {
+        return Vec::new();
     }
+    weigh(judge, voices, &ROW, |port, _| opinion(judge, trails, port))
 }
 
 /// What the series of some metrics grew by, with the last of them; and whether that is known for the whole window.

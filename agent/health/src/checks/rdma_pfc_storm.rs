@@ -6,7 +6,7 @@ use collectors::SubjectKind;
 use collectors::ethernet::metrics::{PAUSE_STORM_EVENTS, PFC_TX_PAUSE};
 
 use super::rdma_peers::{Opinion, Voices, Weighed, Whose, weigh};
-use super::{Check, May, Scope, Version, Watch};
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading};
 use crate::judge::{Judge, evidence};
 use crate::reads::port::{Port, number};
@@ -24,7 +24,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over five minutes or more, show less, and no storm for ten minutes.",
     runbook: "docs/runbooks/rdma-pfc-storm.md",
-    watch: || Box::<State>::default(),
+    watch: || Looks::start(conditions),
 };
 
 /// Over so long the share is taken.
@@ -173,16 +173,13 @@ struct State {
     trails: Names,
 }
 
-impl Watch for State {
-    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
-        let (shown, more) = MUCH;
-        let Self { voices, trails } = self;
-        let mut judged = weigh(judge, voices, &SHOWN, |port, _| {
-            Some(Pauses::of(judge, trails, port)?.opinion(shown, false, "pauses its switch"))
-        });
-        judged.extend(weigh(judge, voices, &MORE, |port, _| {
-            Some(Pauses::of(judge, trails, port)?.opinion(more, true, "keeps its switch paused"))
-        }));
-        judged
-    }
+fn conditions<'a>(judge: &Judge<'a>, State { voices, trails }: &mut State) -> Vec<Judged<'a>> {
+    let (shown, more) = MUCH;
+    let mut judged = weigh(judge, voices, &SHOWN, |port, _| {
+        Some(Pauses::of(judge, trails, port)?.opinion(shown, false, "pauses its switch"))
+    });
+    judged.extend(weigh(judge, voices, &MORE, |port, _| {
+        Some(Pauses::of(judge, trails, port)?.opinion(more, true, "keeps its switch paused"))
+    }));
+    judged
 }

@@ -24,7 +24,7 @@ pub static CHECK: Check = Check {
     since: Version(0, 1, 0),
     clears: "By itself: the port is active in three readings running, over ten minutes or more.",
     runbook: "docs/runbooks/rdma-port-down.md",
-    watch: || Box::new(Looks(conditions)),
+    watch: || Looks::start(conditions),
 };
 
 /// Links train, and the subnet manager sweeps, for minutes after boot.
@@ -40,7 +40,7 @@ static PACE: Pace = Pace {
     hold: Duration::from_secs(600),
 };
 
-fn conditions<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
+fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     let ports = judge.ports;
     let settled = judge.since_boot() >= BOOT_GRACE && judge.since_start >= START_GRACE;
     let mut judged = Vec::new();

@@ -7,7 +7,7 @@ use collectors::SubjectKind;
 
 use super::growth::{TOGETHER_MS, is_with};
 use super::rdma_group::{Group, groups};
-use super::{Check, Forget, Kept, May, Scope, Version, Watch};
+use super::{Check, May, Scope, Version, Watch};
 use crate::condition::{Judged, Pace, Reading};
 use crate::counts::{Counters, Levels, Times, Watched};
 use crate::finding::{Finding, Joins, Remedy};
@@ -72,15 +72,7 @@ impl Watch for State {
         conditions(judge, self)
     }
 
-    fn rebooted(&mut self) {
-        self.falls.clear();
-    }
-
-    fn forget(&mut self, of: &Forget<'_>) -> bool {
-        self.falls.forget(of.device)
-    }
-
-    fn kept(&mut self) -> Option<&mut dyn Kept> {
+    fn times(&mut self) -> Option<&mut Times> {
         Some(&mut self.falls)
     }
 }

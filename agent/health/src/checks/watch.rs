@@ -1,12 +1,10 @@
 //! What a check does: one object for each check, with its own state. The engine calls all of them alike.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use collectors::event::Xid;
-use collectors::{Event, EventBody, Subject};
+use collectors::{Event, Subject};
 use model::derive::runs::Runs;
 use model::derive::xid::Inventory;
 use serde::Serialize;
@@ -16,6 +14,7 @@ use serde_json::Value;
 use super::{CHECKS, Check};
 use crate::Now;
 use crate::condition::Judged;
+use crate::counts::Times;
 use crate::finding::{Clear, Finding, Need};
 use crate::judge::Judge;
 use crate::site::Site;
@@ -48,19 +47,6 @@ impl Heard<'_> {
     /// Whether it says nothing about now.
     pub fn is_old(&self) -> bool {
         self.event.history || self.stale
-    }
-
-    /// The Xid that it tells of. The line without a code says the same as the code.
-    pub fn xid(&self) -> Option<Cow<'_, Xid>> {
-        match &self.event.body {
-            EventBody::Xid(xid) => Some(Cow::Borrowed(xid)),
-            EventBody::FallenOffBus { pci } => Some(Cow::Owned(Xid {
-                pci: pci.clone(),
-                code: super::xid::FALLEN_OFF_BUS,
-                ..Xid::default()
-            })),
-            _ => None,
-        }
     }
 }
 
@@ -150,12 +136,19 @@ pub trait Watch: Send {
         false
     }
 
+    /// When things happened to its devices: this is kept, and ends with the boot and by a person.
+    fn times(&mut self) -> Option<&mut Times> {
+        None
+    }
+
     /// Another boot: times since boot mean nothing any more.
-    fn rebooted(&mut self) {}
+    fn rebooted(&mut self) {
+        self.times().map(Times::clear);
+    }
 
     /// What was counted begins anew. Says whether there was anything.
-    fn forget(&mut self, _of: &Forget<'_>) -> bool {
-        false
+    fn forget(&mut self, of: &Forget<'_>) -> bool {
+        self.times().is_some_and(|times| times.forget(of.device))
     }
 
     /// Ends what has waited for too long. Says whether there was anything.
@@ -175,7 +168,7 @@ pub trait Watch: Send {
 
     /// The part of its state that outlives this program.
     fn kept(&mut self) -> Option<&mut dyn Kept> {
-        None
+        self.times().map(|times| times as &mut dyn Kept)
     }
 }
 
@@ -202,12 +195,26 @@ impl<T: Default + Serialize + DeserializeOwned> Kept for T {
     }
 }
 
-/// A check without state.
-pub struct Looks(pub for<'a> fn(&Judge<'a>) -> Vec<Judged<'a>>);
+/// A check that only looks at snapshots, and keeps nothing over a restart.
+pub struct Looks<S> {
+    state: S,
+    conditions: Conditions<S>,
+}
 
-impl Watch for Looks {
+/// From series, and what earlier ones left, to conditions.
+pub(super) type Conditions<S> = for<'a> fn(&Judge<'a>, &mut S) -> Vec<Judged<'a>>;
+
+impl<S: Default + Send + 'static> Looks<S> {
+    /// Begins with no state.
+    pub fn start(conditions: Conditions<S>) -> Box<dyn Watch> {
+        let state = S::default();
+        Box::new(Self { state, conditions })
+    }
+}
+
+impl<S: Send> Watch for Looks<S> {
     fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
-        (self.0)(judge)
+        (self.conditions)(judge, &mut self.state)
     }
 }
 

@@ -5,12 +5,13 @@ mod pending;
 mod repeats;
 mod resets;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use collectors::event::{Recovery, Xid, XidSource};
 use collectors::gpu::metrics as m;
-use collectors::{Subject, SubjectKind};
+use collectors::{Event, EventBody, Subject, SubjectKind};
 use model::derive::xid::gpu_label;
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +40,20 @@ pub static CHECK: Check = Check {
 };
 
 /// The code that the driver logs when a GPU does not answer any more.
-pub const FALLEN_OFF_BUS: u32 = 79;
+const FALLEN_OFF_BUS: u32 = 79;
+
+/// The Xid that an event tells of. The line without a code says the same as the code.
+pub(super) fn of(event: &Event) -> Option<Cow<'_, Xid>> {
+    match &event.body {
+        EventBody::Xid(xid) => Some(Cow::Borrowed(xid)),
+        EventBody::FallenOffBus { pci } => Some(Cow::Owned(Xid {
+            pci: pci.clone(),
+            code: FALLEN_OFF_BUS,
+            ..Xid::default()
+        })),
+        _ => None,
+    }
+}
 
 /// What the driver asks for. `None`: nothing any more.
 const fn response_to(verdict: Recovery) -> Option<Response> {
@@ -89,7 +103,7 @@ struct State {
 
 impl Watch for State {
     fn hear(&mut self, heard: &Heard<'_>) -> Vec<Said> {
-        let Some(xid) = heard.xid() else {
+        let Some(xid) = of(heard.event) else {
             return Vec::new();
         };
         // What the kernel's log tells of the same fault says more, and is judged whether it comes first or last.
