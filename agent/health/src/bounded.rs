@@ -1,5 +1,6 @@
 //! Maps that hold no more than so many keys: a node may name devices without end.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -25,19 +26,19 @@ impl<K, V, const MAX: usize> Default for Bounded<K, V, MAX> {
 
 impl<K: Ord, V, const MAX: usize> Bounded<K, V, MAX> {
     /// The value of a key.
-    pub fn get(&self, key: &K) -> Option<&V> {
+    pub fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
         self.0.get(key)
     }
 
     /// Puts a value in, where there is room. Gives the one before.
     pub fn put(&mut self, key: K, value: V) -> Option<V> {
-        if let Some(slot) = self.0.get_mut(&key) {
-            return Some(std::mem::replace(slot, value));
+        if self.0.len() >= MAX && !self.0.contains_key(&key) {
+            return None;
         }
-        if self.0.len() < MAX {
-            self.0.insert(key, value);
-        }
-        None
+        self.0.insert(key, value)
     }
 
     /// Puts a value in where it is another. Says whether anything changed.
@@ -45,10 +46,12 @@ impl<K: Ord, V, const MAX: usize> Bounded<K, V, MAX> {
     where
         V: PartialEq,
     {
-        let before = self.0.get(&key);
-        let is_new = before != Some(&value) && (before.is_some() || self.0.len() < MAX);
+        let is_new = self
+            .0
+            .get(&key)
+            .map_or(self.0.len() < MAX, |before| *before != value);
         if is_new {
-            self.put(key, value);
+            self.0.insert(key, value);
         }
         is_new
     }
@@ -58,10 +61,12 @@ impl<K: Ord, V, const MAX: usize> Bounded<K, V, MAX> {
     where
         V: PartialOrd,
     {
-        let before = self.0.get(&key);
-        let is_new = before.is_none_or(|before| *before < value) && (before.is_some() || self.0.len() < MAX);
+        let is_new = self
+            .0
+            .get(&key)
+            .map_or(self.0.len() < MAX, |before| *before < value);
         if is_new {
-            self.put(key, value);
+            self.0.insert(key, value);
         }
         is_new
     }

@@ -83,7 +83,7 @@ impl Engine {
         if state.boot != boot {
             // What was counted and not yet confirmed belongs to the boot that is gone.
             state.faults = Faults::default();
-            state.known.rebooted();
+            state.known.adapters.clear();
             state.notes.clear();
             for (_, check) in checks.each() {
                 check.rebooted();

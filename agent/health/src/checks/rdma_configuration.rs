@@ -84,7 +84,7 @@ fn kin(judge: &Judge<'_>, port: &Port<'_>) -> Kin {
         port.driver.to_owned(),
         port.link_layer.to_owned(),
         port.board.to_owned(),
-        judge.known.best_rate(&port.id).unwrap_or_default(),
+        judge.known.rates.get(&port.id).copied().unwrap_or_default(),
     )
 }
 

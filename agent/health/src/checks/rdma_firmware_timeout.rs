@@ -118,7 +118,7 @@ fn conditions<'a>(judge: &Judge<'a>, state: &mut State) -> Vec<Judged<'a>> {
             adapters.insert(pci.clone(), (port.name.clone(), port.driver.to_owned()));
         }
     }
-    for (pci, role) in judge.known.adapters() {
+    for (pci, role) in judge.known.adapters.iter() {
         let known = (role.name.clone(), role.driver.clone());
         adapters.entry(pci.clone()).or_insert(known);
     }

@@ -60,10 +60,10 @@ pub(super) fn groups<'p, 'a>(ports: &'p [Port<'a>], known: &Known) -> Vec<Group<
         });
     }
     for port in ports {
-        let Some(rate) = known.best_rate(&port.id) else {
+        let Some(&rate) = known.rates.get(&port.id) else {
             continue;
         };
-        let (layer, driver) = match known.role(&port.id) {
+        let (layer, driver) = match known.roles.get(&port.id) {
             Some(role) => (role.layer.as_str(), role.driver.as_str()),
             None if port.is_told() => (port.link_layer, port.driver),
             None => continue,

@@ -52,7 +52,7 @@ fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     for address in &judge.site.rdma.addresses {
         expected.insert(address.clone(), None);
     }
-    for (pci, role) in judge.known.adapters() {
+    for (pci, role) in judge.known.adapters.iter() {
         expected.insert(pci.clone(), Some(role.clone()));
     }
     let there = expected.keys().filter(|pci| visible.contains_key(*pci)).count();

@@ -140,7 +140,7 @@ fn conditions<'a>(judge: &Judge<'a>, State { voices, lanes }: &mut State) -> Vec
 fn best(judge: &Judge<'_>, lanes: &mut Lanes, port: &Port<'_>, now: Width) -> Width {
     judge.changed(lanes.raise(port.id.clone(), now.lanes.unwrap_or_default()));
     Width {
-        rate: judge.known.best_rate(&port.id).unwrap_or(now.rate),
+        rate: judge.known.rates.get(&port.id).copied().unwrap_or(now.rate),
         lanes: lanes.get(&port.id).copied(),
     }
 }

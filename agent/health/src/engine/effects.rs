@@ -238,8 +238,7 @@ impl Engine {
             .any(|by| by <= now);
         let dirty = std::mem::take(&mut self.out.dirty)
             | std::mem::take(&mut self.state.drain.dirty)
-            | std::mem::take(&mut self.state.comment.dirty)
-            | std::mem::take(&mut self.state.known.changed);
+            | std::mem::take(&mut self.state.comment.dirty);
         if !dirty && !due {
             return;
         }

@@ -180,7 +180,8 @@ impl Engine {
         self.when = When::SinceTick;
         let host = Host::of(snapshot);
         let bus_is_new = self.sight.take(snapshot, host.read_at);
-        let ports = ports(snapshot, &host, &mut self.state.known);
+        let (ports, changed) = ports(snapshot, &host, &mut self.state.known);
+        self.out.dirty |= changed;
         let gpus = gpus(snapshot, &self.state.inventory);
         self.judge(snapshot, &host, (&ports, &gpus), bus_is_new);
         let now = self.now.boottime;

@@ -179,9 +179,10 @@ impl<'a> Port<'a> {
     }
 }
 
-/// Every port of a physical function, in order of [`Port::id`]. Remembers those that are in use, and the adapters. Walks all series, so it is
+/// Every port of a physical function, in order of [`Port::id`]. Remembers those that are in use, and the
+/// adapters, and says whether that is anything new. Walks all series, so it is
 /// done once for all checks.
-pub(crate) fn ports<'a>(snapshot: &'a Snapshot, host: &Host, known: &mut Known) -> Vec<Port<'a>> {
+pub(crate) fn ports<'a>(snapshot: &'a Snapshot, host: &Host, known: &mut Known) -> (Vec<Port<'a>>, bool) {
     let mut series: BTreeMap<(&str, &str), Vec<Sample<'a>>> = BTreeMap::new();
     let mut boards: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
     for (_, sample) in snapshot.all_samples() {
@@ -204,14 +205,15 @@ pub(crate) fn ports<'a>(snapshot: &'a Snapshot, host: &Host, known: &mut Known) 
         .collect();
     name_apart(&mut ports, known);
     ports.sort_by(|a, b| a.id.cmp(&b.id));
+    let mut changed = false;
     for port in &ports {
         if port.is_in_use() {
-            known.in_use(&port.id, port.rate);
+            changed |= known.rates.raise(port.id.clone(), port.rate);
         }
         // One beside another device must be told from it also when it is seen alone, whether or not it is in use.
         let beside = port.pci.is_some() && port.id == port.name;
-        if port.is_told() && (beside || known.best_rate(&port.id).is_some()) {
-            known.is(&port.id, port.role());
+        if port.is_told() && (beside || known.rates.get(&port.id).is_some()) {
+            changed |= known.roles.set(port.id.clone(), port.role());
         }
     }
     let mut adapters = BTreeSet::new();
@@ -219,10 +221,10 @@ pub(crate) fn ports<'a>(snapshot: &'a Snapshot, host: &Host, known: &mut Known) 
         let Some(pci) = &port.pci else { continue };
         // One of a kind that the listing does not show is never missed. Of several ports the first counts.
         if adapters.insert(pci) && port.is_told() && host.slot(pci) == Slot::Registered {
-            known.is_there(pci, port.role());
+            changed |= known.adapters.set(pci.clone(), port.role());
         }
     }
-    ports
+    (ports, changed)
 }
 
 /// One port of its series. `None`: it has no identity, or is a virtual function.
@@ -281,12 +283,12 @@ fn label_of<'a>(sample: &Sample<'a>, name: &str) -> &'a str {
 fn name_apart(ports: &mut [Port<'_>], known: &Known) {
     let by_name = |p: &Port<'_>| {
         let pci = p.pci.as_ref().map(|pci| pci.0.as_str());
-        pci.is_some() && known.role(&p.name).map(|r| r.pci.as_str()) == pci
+        pci.is_some() && known.roles.get(&p.name).map(|r| r.pci.as_str()) == pci
     };
     let mut owners: BTreeMap<String, String> = BTreeMap::new();
     for port in ports.iter().filter(|p| !by_name(p)) {
         let owner = owners.entry(port.id.clone()).or_insert_with(|| port.name.clone());
-        if known.role(&port.id).is_some_and(|r| r.name == port.name) {
+        if known.roles.get(&port.id).is_some_and(|r| r.name == port.name) {
             owner.clone_from(&port.name);
         }
     }

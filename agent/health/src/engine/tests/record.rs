@@ -281,3 +281,32 @@ fn a_record_of_the_first_form_has_the_kernel_logs_cursor() {
     assert_eq!(record["schema"], 2);
     assert_eq!(record.get("cursor"), None);
 }
+
+#[test]
+fn a_check_whose_state_cannot_be_read_costs_no_other() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.host.edac = Some(3);
+    sim.pass(60);
+    let mut record: serde_json::Value = serde_json::from_str(sim.disk.as_deref().unwrap()).unwrap();
+    assert_eq!(
+        record["checks"],
+        serde_json::json!({"edac-uncorrected": {"mc0": 3}})
+    );
+    record["checks"]["xid"] = 7.into();
+    record["checks"]["of-another-release"] = 7.into();
+    sim.disk = Some(record.to_string().into());
+    sim.restart();
+    let lost: Vec<_> = sim
+        .engine
+        .lost()
+        .iter()
+        .filter_map(|l| l.split(':').next())
+        .collect();
+    assert_eq!(lost, ["xid", "of-another-release"]);
+    sim.pass(60);
+    let view = sim.engine.view();
+    assert_eq!(
+        (view.incidents.len(), view.incidents[0].findings[0].count),
+        (1, 3)
+    );
+}
