@@ -4,12 +4,10 @@ use std::time::Duration;
 
 use collectors::{BootId, Subject, SubjectKind};
 
-use super::checks::host::{Host, Place};
-use super::engine::Known;
-use super::finding::{Clear, Finding, Joins};
+use super::finding::{Clear, Finding, Joins, Need};
 use super::id;
 use super::incident::{Incident, Seen, Status};
-use super::xids::Need;
+use super::reads::host::{Host, Place};
 
 /// Open or overridden incidents at a time.
 pub(super) const MAX_OPEN: usize = 256;
@@ -17,6 +15,32 @@ pub(super) const MAX_OPEN: usize = 256;
 const MAX_CLOSED: usize = 50;
 /// Findings that may yet turn out to have followed from another.
 const MAX_LOOSE: usize = 64;
+
+/// What a person knew of when they put the node back, or declared it repaired.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub subject: Subject,
+    /// Something says that the subject is not on the bus.
+    pub gone: bool,
+    /// The checks that say anything.
+    pub checks: Vec<String>,
+    /// The conditions, with the check of each.
+    pub conditions: Vec<(String, String)>,
+}
+
+impl Known {
+    /// What an incident says.
+    pub(super) fn of(incident: &Incident) -> Self {
+        let seen = || incident.findings.iter();
+        let key = |s: &Seen| Some((s.check.clone(), s.key.clone()?));
+        Self {
+            subject: incident.subject.clone(),
+            gone: seen().any(|s| s.clears.contains(&Clear::GpuPresent)),
+            checks: seen().map(|s| s.check.clone()).collect(),
+            conditions: seen().filter_map(key).collect(),
+        }
+    }
+}
 
 /// What a finding has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,24 +223,25 @@ impl Book {
     /// The driver says that a GPU needs nothing any more.
     pub(super) fn verdict_none(&mut self, gpu: &Subject, wall: i64) -> bool {
         self.loose.retain(|l| l.finding.subject != *gpu);
-        self.well_by_driver(gpu, i64::MAX, |_| false, wall)
+        self.remedied(gpu, Clear::VerdictNone, i64::MAX, &[], wall)
     }
 
-    /// The driver said `before`, by the wall clock, that a GPU needs nothing any more. What was found until then is over,
-    /// where all that must be known of it is well.
-    pub(super) fn well_by_driver(
+    /// A remedy was seen, `before` by the wall clock. What it ends and was found until then is over, where all that must be
+    /// known of it is among `met`.
+    pub(super) fn remedied(
         &mut self,
-        gpu: &Subject,
+        subject: &Subject,
+        by: Clear,
         before: i64,
-        is_met: impl Fn(Need) -> bool,
+        met: &[Need],
         wall: i64,
     ) -> bool {
         self.resolve(wall, |incident, seen| {
-            let ended = incident.subject == *gpu
-                && seen.clears.contains(&Clear::VerdictNone)
+            let ended = incident.subject == *subject
+                && seen.clears.contains(&by)
                 && seen.last <= before
-                && seen.needs.iter().all(|need| is_met(*need));
-            ended.then(|| "the driver's verdict is None".to_owned())
+                && seen.needs.iter().all(|need| met.contains(need));
+            ended.then(|| by.happened().to_owned())
         })
     }
 
@@ -233,25 +258,7 @@ impl Book {
                 && seen.clears.contains(&Clear::Reboot)
                 && seen.needs.iter().all(|need| is_met(&incident.subject, *need))
                 && is_well(incident, seen, host);
-            ended.then(|| "the node was rebooted and nothing of it is left".to_owned())
-        })
-    }
-
-    /// A GPU was reset after `before`, by the wall clock, and answers. What was found before is over, where all that must be
-    /// known of it is well.
-    pub(super) fn reset(
-        &mut self,
-        gpu: &Subject,
-        before: i64,
-        is_well: impl Fn(Need) -> bool,
-        wall: i64,
-    ) -> bool {
-        self.resolve(wall, |incident, seen| {
-            let ended = incident.subject == *gpu
-                && seen.clears.contains(&Clear::GpuReset)
-                && seen.last <= before
-                && seen.needs.iter().all(|need| is_well(*need));
-            ended.then(|| "the GPU was reset".to_owned())
+            ended.then(|| Clear::Reboot.happened().to_owned())
         })
     }
 
@@ -266,7 +273,7 @@ impl Book {
                         && seen.detail == finding.detail
                 }
             };
-            (is_it && seen.check == finding.check).then(|| "well again".to_owned())
+            (is_it && seen.check == finding.check).then(|| Clear::Condition.happened().to_owned())
         })
     }
 

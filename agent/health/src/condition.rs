@@ -67,6 +67,12 @@ pub struct Judged<'a> {
     pub finding: Box<dyn FnOnce(Run) -> Finding + 'a>,
 }
 
+/// The device in the key of a condition of that check.
+pub(super) fn device_of<'k>(check: &str, key: &'k str) -> &'k str {
+    let rest = key.strip_prefix(check).and_then(|rest| rest.strip_prefix(' '));
+    rest.unwrap_or(key).split(' ').next().unwrap_or_default()
+}
+
 /// What a reading changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {

@@ -12,19 +12,15 @@ use collectors::{BootId, Cursor};
 
 pub use super::record::RestoreError;
 
-pub(super) use judging::Known;
-
 use super::book::{Book, Frame, Taken};
-use super::checks::{self, xid};
+use super::checks::{self, May, Said, Watches};
 use super::condition::Streaks;
-use super::declared::Declared;
 use super::drain::{Facts, Want};
 use super::finding::Finding;
-use super::incident::{Incident, Seen, Status};
+use super::incident::{Incident, Status};
 use super::log::Log;
 use super::policy::Policy;
 use super::record::State;
-use super::resets::Resets;
 use super::sight::Sight;
 use super::verdict::{Health, Verdict};
 use super::view::View;
@@ -50,8 +46,9 @@ pub struct Engine {
     state: State,
     book: Book,
     streaks: Streaks,
-    resets: Resets,
-    declared: Declared,
+    checks: Watches,
+    /// Checks whose state in the record could not be read, and why.
+    lost: Vec<String>,
     sight: Sight,
     log: Log,
     /// Gres as configured, of the last look at the node.
@@ -77,16 +74,18 @@ impl Engine {
             Some(json) => State::parse(json)?,
             None => State::new(now.wall),
         };
+        let mut checks = Watches::default();
+        let lost = checks.restore(std::mem::take(&mut state.checks));
         if state.boot != boot {
             // What was counted and not yet confirmed belongs to the boot that is gone.
-            state.judged.clear();
             state.faults = Faults::default();
-            state.memory.rebooted();
+            state.known.adapters.clear();
             state.notes.clear();
-            state.pending.drop_of(None);
+            for (_, check) in checks.each() {
+                check.rebooted();
+            }
             state.boot = boot.clone();
         }
-        state.pending.restored(now.boottime);
         state.drain.restored(now);
         state.actions = state.actions.saturating_add(ACTIONS_OF_A_RUN);
         let mut book = Book::default();
@@ -102,8 +101,8 @@ impl Engine {
             state,
             book,
             streaks: Streaks::default(),
-            resets: Resets::default(),
-            declared: Declared::default(),
+            checks,
+            lost,
             sight: Sight::default(),
             log: Log::default(),
             gres: None,
@@ -146,7 +145,7 @@ impl Engine {
                 self.policy.patience,
                 self.wanted(Mode::Comment).is_some(),
             ),
-            self.state.pending.deadline(),
+            self.checks.iter().filter_map(|(_, check)| check.deadline()).min(),
             self.out.deadline(),
             self.log.unfinished(self.now.boottime),
         ]
@@ -185,10 +184,11 @@ impl Engine {
     /// Takes over who owns the GPUs, and gives to each run the Xids that it had.
     fn jobs(&mut self, snapshot: &Snapshot) {
         self.timeline.look(snapshot, snapshot.ownership(), self.now.wall);
-        let State {
-            memory, inventory, ..
-        } = &mut self.state;
-        memory.counted |= memory.hits.looked(&self.timeline, inventory, self.now.boottime);
+        for (_, check) in self.checks.each() {
+            if check.runs(&self.timeline, &self.state.inventory, self.now.boottime) {
+                self.out.counted(self.now.boottime);
+            }
+        }
     }
 
     /// What has been counted.
@@ -201,10 +201,46 @@ impl Engine {
         &self.state.cursors
     }
 
+    /// Checks whose state in the record could not be read, and why: they began anew.
+    pub fn lost(&self) -> &[String] {
+        &self.lost
+    }
+
+    /// Takes over what a check says.
+    fn heed(&mut self, said: Vec<Said>) {
+        for said in said {
+            match said {
+                Said::Found(finding) => self.find(finding),
+                Said::FoundOld(finding) => {
+                    let when = std::mem::replace(&mut self.when, When::Long);
+                    self.find(finding);
+                    self.when = when;
+                }
+                Said::Declared(subject) => {
+                    self.out.dirty |= self.book.verdict_none(&subject, self.now.wall);
+                }
+                Said::Remedied {
+                    subject,
+                    by,
+                    before,
+                    met,
+                } => {
+                    let age = u64::try_from(self.now.wall.saturating_sub(before)).unwrap_or(0);
+                    let until = millis(self.now.boottime).saturating_sub(age.saturating_mul(1000));
+                    for (_, check) in self.checks.each() {
+                        self.out.dirty |= check.remedied(&subject, until);
+                    }
+                    let wall = self.now.wall;
+                    self.out.dirty |= self.book.remedied(&subject, by, before, &met, wall);
+                }
+            }
+        }
+    }
+
     /// Takes a finding into the book.
     fn find(&mut self, mut finding: Finding) {
         // What may only be observed keeps no node out of service that another finding has drained.
-        let observed = checks::check(finding.check).is_some_and(|c| c.limit == Mode::Observe);
+        let observed = checks::check(finding.check).is_some_and(|c| c.may == May::Observe);
         finding.drains &= !observed;
         if finding.jobs.is_empty() {
             finding.jobs = self.timeline.on(&finding.subject, self.when);
@@ -222,14 +258,9 @@ impl Engine {
         }
     }
 
-    /// What an incident may do: the most that any finding that is not repaired may.
-    fn mode(&self, incident: &Incident) -> Option<Mode> {
-        mode_of(&self.policy, incident)
-    }
-
     /// The first open incident that asks for exactly this.
     fn wanted(&self, mode: Mode) -> Option<Want> {
-        let incident = self.book.open().find(|i| self.mode(i) == Some(mode))?;
+        let incident = self.book.open().find(|i| self.policy.mode_of(i) == Some(mode))?;
         let root = incident.root()?;
         Some(Want {
             incident: incident.id.clone(),
@@ -260,10 +291,7 @@ impl Engine {
 
     /// The verdict as of now.
     fn verdict(&self) -> Verdict {
-        let counts = |i: &&Incident| {
-            let mut standing = i.findings.iter().filter(|s| s.stands());
-            standing.any(|s| self.policy.own(&s.check) == Mode::Drain)
-        };
+        let counts = |i: &&Incident| i.standing().any(|s| self.policy.own(&s.check) == Mode::Drain);
         let (health, text) = match self.book.open().find(counts) {
             Some(incident) => (Health::Unhealthy, show::line(incident)),
             None => match self
@@ -284,18 +312,6 @@ impl Engine {
             valid_until_ms: at_ms.saturating_add(effects::VALID_MS),
         }
     }
-}
-
-/// What an incident may do: the most that any finding that is not repaired may. `None`: nothing of it drains.
-pub(super) fn mode_of(policy: &Policy, incident: &Incident) -> Option<Mode> {
-    let standing = incident.findings.iter().filter(|s| s.stands());
-    standing.map(|s: &Seen| policy.effective(&s.check)).max()
-}
-
-/// The most that an incident could do once the site holds nothing back.
-pub(super) fn could(policy: &Policy, incident: &Incident) -> Option<Mode> {
-    let standing = incident.findings.iter().filter(|s| s.stands());
-    standing.map(|s: &Seen| policy.at_most(&s.check)).max()
 }
 
 pub(super) fn millis(time: Duration) -> u64 {

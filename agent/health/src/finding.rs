@@ -3,7 +3,43 @@
 use collectors::{PciAddress, Subject, SubjectKind};
 use serde::{Deserialize, Serialize};
 
-use super::xids::Need;
+/// A fact that only the driver's library tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Need {
+    /// A row remap waits for a reset.
+    RemapPending,
+    /// A row remap failed.
+    RemapFailure,
+    /// The SRAM error threshold was passed.
+    SramThreshold,
+    /// Every NVLink is up.
+    LinksActive,
+    /// NVLinks are up or down as they were meant to be.
+    LinksAsIntended,
+}
+
+impl Need {
+    /// Each of them.
+    pub(crate) const ALL: [Self; 5] = [
+        Self::RemapPending,
+        Self::RemapFailure,
+        Self::SramThreshold,
+        Self::LinksActive,
+        Self::LinksAsIntended,
+    ];
+
+    /// What must be seen, for people.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::RemapPending => "no row remap that waits",
+            Self::RemapFailure => "no row remap that failed",
+            Self::SramThreshold => "SRAM errors below the maker's limit",
+            Self::LinksActive => "every NVLink up",
+            Self::LinksAsIntended => "links as they were meant to be",
+        }
+    }
+}
 
 /// What ends a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +69,18 @@ impl Clear {
             Self::GpuPresent => "the GPU on the bus again",
             Self::Person => "a person",
             Self::Condition => "the condition itself",
+        }
+    }
+
+    /// Why a finding has ended, once it happened.
+    pub const fn happened(self) -> &'static str {
+        match self {
+            Self::VerdictNone => "the driver's verdict is None",
+            Self::Reboot => "the node was rebooted and nothing of it is left",
+            Self::GpuReset => "the GPU was reset",
+            Self::GpuPresent => "the GPU is on the bus again",
+            Self::Person => "a person says so",
+            Self::Condition => "well again",
         }
     }
 }
@@ -87,6 +135,17 @@ impl Remedy {
     }
 }
 
+/// The place of a finding among those of an incident: the first names the incident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rank {
+    /// That of its check, or of this part of it, in `checks::order`.
+    Of(&'static str),
+    /// Behind that: devices that share a fault rank after a device that has one.
+    Shared(&'static str),
+    /// This one: a row of the Xid table has its own.
+    At(u8),
+}
+
 /// One thing that a check found wrong with one subject.
 #[derive(Clone, Debug)]
 pub struct Finding {
@@ -98,8 +157,8 @@ pub struct Finding {
     pub pci: Option<PciAddress>,
     /// `xid79`, or a few words; equal findings have equal details.
     pub detail: String,
-    /// The lowest of an incident names it.
-    pub rank: u8,
+    /// Its place among findings.
+    pub rank: Rank,
     /// What repairs it.
     pub remedy: Remedy,
     /// Whether its policy takes the node out of service.
@@ -128,7 +187,7 @@ impl Finding {
             subject,
             pci: None,
             detail: String::new(),
-            rank: u8::MAX,
+            rank: Rank::Of(""),
             remedy: Remedy::None,
             drains: false,
             joins: Joins::Opens,

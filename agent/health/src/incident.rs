@@ -3,9 +3,8 @@
 use collectors::{BootId, PciAddress, Subject};
 use serde::{Deserialize, Serialize};
 
-use super::checks::gpu_missing;
-use super::finding::{Clear, Finding, Remedy};
-use super::xids::Need;
+use super::checks::order;
+use super::finding::{Clear, Finding, Need, Remedy};
 use model::scheduler::IncidentId;
 
 const MAX_FINDINGS: usize = 32;
@@ -89,10 +88,11 @@ const MAX_JOBS: usize = 16;
 impl Seen {
     fn new(mut finding: Finding, boot: &BootId, wall: i64) -> Self {
         finding.jobs.truncate(MAX_JOBS);
+        let rank = order::rank(&finding);
         Self {
             check: finding.check.to_owned(),
             detail: finding.detail,
-            rank: finding.rank,
+            rank,
             remedy: finding.remedy,
             drains: finding.drains,
             clears: finding.clears,
@@ -114,7 +114,7 @@ impl Seen {
         self.last = wall;
         self.boot = boot.clone();
         self.resolved = None;
-        self.rank = self.rank.min(finding.rank);
+        self.rank = self.rank.min(order::rank(&finding));
         self.remedy = self.remedy.max(finding.remedy);
         self.drains |= finding.drains;
         self.key = finding.key.or(self.key.take());
@@ -245,7 +245,7 @@ impl Incident {
                 && s.boot == *boot
                 && s.drains >= finding.drains
                 && s.remedy >= finding.remedy
-                && s.rank <= finding.rank
+                && s.rank <= order::rank(finding)
         };
         self.findings.iter().any(same)
     }
@@ -258,6 +258,11 @@ impl Incident {
     /// Whether findings still join.
     pub(super) fn settling(&self, boot: &BootId, now_ms: u64) -> bool {
         self.boot == *boot && now_ms <= self.settles_ms
+    }
+
+    /// Its findings that take the node out of service now.
+    pub(super) fn standing(&self) -> impl Iterator<Item = &Seen> {
+        self.findings.iter().filter(|seen| seen.stands())
     }
 
     /// The finding that names it: what is repaired does so only where nothing else is left, or all is over.
@@ -290,12 +295,6 @@ impl Incident {
         self.findings.iter().any(|s| s.drains)
     }
 
-    /// Whether it says that its subject is not on the bus.
-    pub(super) fn says_gone(&self) -> bool {
-        let gone = |s: &Seen| s.clears.contains(&Clear::GpuPresent) || s.check == gpu_missing::CHECK.id;
-        self.findings.iter().any(gone)
-    }
-
     /// Whether nothing of it is left to repair: what only followed goes with what it followed from. What is seen at every
     /// reading does not: it ends when that is well.
     pub(super) fn is_resolved(&self) -> bool {
@@ -306,7 +305,8 @@ impl Incident {
 
     /// Nothing of it takes the node out of service any more, so no drain stands for it.
     pub(super) fn let_go(&mut self) {
-        self.behind &= self.findings.iter().any(Seen::stands);
+        let stands = self.standing().next().is_some();
+        self.behind &= stands;
     }
 
     /// Closes it.

@@ -1,13 +1,15 @@
-//! What a check that looks at conditions is given: one snapshot and what goes with it.
+//! What a check is given to look at: one snapshot and what goes with it.
 
+use std::cell::Cell;
 use std::time::Duration;
 
-use super::checks::host::Host;
-use super::checks::rdma_port::Port;
-use super::memory::Memory;
-use super::policy::Policy;
+use super::Now;
+use super::reads::gpu::Gpu;
+use super::reads::host::Host;
+use super::reads::known::Known;
+use super::reads::port::Port;
+use super::site::Site;
 use model::derive::xid::Inventory;
-use model::ownership::Timeline;
 use model::snapshot::{Sample, Snapshot};
 
 /// One snapshot and what goes with it.
@@ -19,33 +21,68 @@ pub struct Judge<'a> {
     pub host: &'a Host,
     /// The RDMA ports of physical functions, read once for all checks.
     pub ports: &'a [Port<'a>],
-    /// Who owned which GPU.
-    pub timeline: &'a mut Timeline,
+    /// Ports and adapters of this snapshot and of earlier ones.
+    pub known: &'a Known,
+    /// The GPUs of which a driver tells, read once for all checks.
+    pub gpus: &'a [Gpu<'a>],
     /// What the site configured.
-    pub policy: &'a Policy,
+    pub site: &'a Site,
     /// Which GPU sits at which address.
     pub inventory: &'a Inventory,
     /// Gres as configured in Slurm, of the last look at the node.
     pub gres: Option<&'a str>,
-    /// Time since boot.
-    pub since_boot: Duration,
+    /// The time.
+    pub now: Now,
     /// Time since this program started.
     pub since_start: Duration,
+    /// The kernel's log has been read to its end, or is not waited for any more.
+    pub log_is_read: bool,
+    /// The reading of the PCI bus is a new one: two snapshots may hold the same.
+    pub bus_is_new: bool,
     /// The conditions of the check that are bad now.
     pub bad: Vec<String>,
-    /// What was remembered of earlier snapshots.
-    pub memory: &'a mut Memory,
+    /// How soon what checks keep is to be stored.
+    pub keep: &'a Cell<Keep>,
+}
+
+/// How soon a record is to be stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Keep {
+    /// Nothing is other than it was.
+    #[default]
+    Same,
+    /// With the next record, or in a few seconds: only counts differ.
+    Soon,
+    /// At once.
+    Now,
 }
 
 impl Judge<'_> {
+    /// Time since boot.
+    pub const fn since_boot(&self) -> Duration {
+        self.now.boottime
+    }
+
     /// Time since boot in milliseconds.
     pub fn now_ms(&self) -> u64 {
-        u64::try_from(self.since_boot.as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(self.since_boot().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// When a sample was read, as time since boot.
     pub fn read_at(&self, sample: &Sample<'_>) -> Duration {
         self.snapshot.at.saturating_sub(sample.age)
+    }
+
+    /// What the check keeps differs in counts.
+    pub fn counted(&self) {
+        self.keep.set(self.keep.get().max(Keep::Soon));
+    }
+
+    /// What the check keeps differs: it is to be stored where `differs`.
+    pub fn changed(&self, differs: bool) {
+        if differs {
+            self.keep.set(Keep::Now);
+        }
     }
 }
 

@@ -3,8 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::bounded::{Bounded, COUNTERS};
+
 /// Names that are kept of one check: more than a node has processes on its GPUs.
 const MAX: usize = 4096;
+
+/// What was not read for longer was not watched.
+pub const GAP: Duration = Duration::from_secs(120);
 
 /// How long something was seen at every reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,17 +31,16 @@ impl Lasts {
 
 /// What one check sees.
 #[derive(Debug, Default)]
-pub struct Lasting(BTreeMap<String, Lasts>);
+pub struct Lasting<K>(BTreeMap<K, Lasts>);
 
-impl Lasting {
-    /// Takes all that is seen now, each with when it was read. What is not among it, or was not read for longer than
-    /// `gap`, begins anew.
-    pub(super) fn take(&mut self, now: BTreeMap<String, Duration>, gap: Duration) {
+impl<K: Ord> Lasting<K> {
+    /// Takes all that is seen now, each with when it was read. What is not among it, or was not read for long, begins anew.
+    pub fn take(&mut self, now: BTreeMap<K, Duration>) {
         let before = std::mem::take(&mut self.0);
-        let lasts = |name: &str, at: Duration| match before.get(name) {
+        let lasts = |name: &K, at: Duration| match before.get(name) {
             // One reading seen in two snapshots is one.
             Some(lasts) if lasts.last == at => *lasts,
-            Some(lasts) if at > lasts.last && at.saturating_sub(lasts.last) <= gap => Lasts {
+            Some(lasts) if at > lasts.last && at.saturating_sub(lasts.last) <= GAP => Lasts {
                 last: at,
                 readings: lasts.readings.saturating_add(1),
                 ..*lasts
@@ -54,7 +58,7 @@ impl Lasting {
     }
 
     /// How long that has been seen. `None`: it is not.
-    pub fn of(&self, name: &str) -> Option<Lasts> {
+    pub fn of(&self, name: &K) -> Option<Lasts> {
         self.0.get(name).copied()
     }
 }
@@ -77,7 +81,7 @@ impl Steady {
     }
 
     /// What it is after one more reading.
-    pub(super) fn after(before: Option<Self>, value: f64, at: Duration, band: f64, gap: Duration) -> Self {
+    fn after(before: Option<Self>, value: f64, at: Duration, band: f64) -> Self {
         let anew = Self {
             low: value,
             high: value,
@@ -91,7 +95,7 @@ impl Steady {
             last: at,
             ..before
         };
-        let is_next = at >= before.last && at.saturating_sub(before.last) <= gap;
+        let is_next = at >= before.last && at.saturating_sub(before.last) <= GAP;
         if is_next && wider.high - wider.low <= band {
             wider
         } else {
@@ -100,11 +104,22 @@ impl Steady {
     }
 }
 
+/// Several that rise and fall.
+#[derive(Debug, Default)]
+pub struct Steadies<K>(Bounded<K, Steady, COUNTERS>);
+
+impl<K: Ord> Steadies<K> {
+    /// Takes a reading, made at `at`, and gives for how long all of them differ by no more than `band`.
+    pub fn take(&mut self, name: K, value: f64, at: Duration, band: f64) -> Steady {
+        let steady = Steady::after(self.0.get(&name).copied(), value, at, band);
+        self.0.put(name, steady);
+        steady
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const GAP: Duration = Duration::from_secs(120);
 
     fn at(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -115,8 +130,10 @@ mod tests {
         let mut lasting = Lasting::default();
         let each = readings.iter().map(|(second, names)| {
             let now = names.iter().map(|n| ((*n).to_owned(), at(*second))).collect();
-            lasting.take(now, GAP);
-            lasting.of(name).map(|l| (l.span().as_secs(), l.readings))
+            lasting.take(now);
+            lasting
+                .of(&name.to_owned())
+                .map(|l| (l.span().as_secs(), l.readings))
         });
         each.collect()
     }
@@ -158,7 +175,7 @@ mod tests {
     fn it_is_bounded() {
         let mut lasting = Lasting::default();
         let all = (0..2 * MAX).map(|n| (n.to_string(), at(1))).collect();
-        lasting.take(all, GAP);
+        lasting.take(all);
         assert_eq!(lasting.0.len(), MAX);
     }
 
@@ -176,7 +193,7 @@ mod tests {
         let spans: Vec<u64> = readings
             .into_iter()
             .map(|(second, value)| {
-                let now = Steady::after(steady, value, at(second), 5.0, GAP);
+                let now = Steady::after(steady, value, at(second), 5.0);
                 steady = Some(now);
                 now.span().as_secs()
             })

@@ -4,10 +4,11 @@
 #![forbid(unsafe_code)]
 
 mod book;
+pub mod bounded;
 pub mod checks;
 mod comment;
 pub mod condition;
-mod declared;
+pub mod counts;
 mod drain;
 pub mod engine;
 pub mod finding;
@@ -17,15 +18,13 @@ pub mod incident;
 pub mod judge;
 pub mod lasting;
 mod log;
-pub mod memory;
-mod pending;
 pub mod policy;
+pub mod reads;
 mod record;
-mod repeats;
-mod resets;
 pub mod settings;
 mod show;
 mod sight;
+pub mod site;
 pub mod trail;
 pub mod verdict;
 pub mod view;

@@ -1,7 +1,6 @@
 //! What is known of the kernel's log in this run: whether what it held at the start has been told, and whether it is
 //! being read now. Nothing of it outlives the process.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use collectors::Event;
@@ -27,8 +26,6 @@ pub(super) struct Log {
     absent: bool,
     /// Time stamps are of another machine.
     replayed: bool,
-    /// GPUs that the driver declared well in lines that were old, with no fault after it so far.
-    well: BTreeSet<String>,
 }
 
 impl Log {
@@ -42,19 +39,9 @@ impl Log {
         self.begun.get_or_insert(now);
     }
 
-    /// Everything that it held at the start was told. Gives the GPUs that old lines leave well.
-    pub(super) fn ended(&mut self, now: Duration) -> BTreeSet<String> {
+    /// Everything that it held at the start was told.
+    pub(super) fn ended(&mut self, now: Duration) {
         self.read.get_or_insert(now);
-        std::mem::take(&mut self.well)
-    }
-
-    /// An old line says of a GPU that it is well, or that it is not.
-    pub(super) fn old_verdict(&mut self, gpu: &str, well: bool) {
-        if well {
-            self.well.insert(gpu.to_owned());
-        } else {
-            self.well.remove(gpu);
-        }
     }
 
     /// A snapshot shows whether it is being read; `None`: there is none on this node.

@@ -1,15 +1,14 @@
 //! What the engine is allowed to do, as the site configured it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use collectors::PciAddress;
-
 use super::Mode;
 use super::checks::{self, Version};
+use super::incident::Incident;
+use super::settings::Settings;
+use super::site::Site;
 use super::xids::Table;
-use crate::settings::{Rdma, Settings};
 
 /// The checks that the first release had. They are covered where the site pinned no baseline; an upgrade adds none.
 const FIRST: Version = Version(0, 1, 0);
@@ -19,18 +18,12 @@ const FIRST: Version = Version(0, 1, 0);
 pub struct Policy {
     /// The most that any check may do.
     pub mode: Mode,
-    /// Check id -> mode, in place of the check's own ceiling.
-    pub checks: BTreeMap<String, Mode>,
+    /// What checks are told of the site.
+    pub site: Site,
     /// Checks of later versions observe.
     pub baseline: Version,
     /// Findings on one subject within this time are one incident.
     pub settle: Duration,
-    /// The GPUs that must be there.
-    pub gpu_addresses: Vec<PciAddress>,
-    /// How RDMA adapters are meant to be.
-    pub rdma: Rdma,
-    /// The Xid table in force.
-    pub xids: Arc<Table>,
     /// How often the node is read while nothing is wrong; zero: never.
     pub poll: Duration,
     /// How often it is read while a drain stands or waits.
@@ -61,11 +54,14 @@ impl Policy {
             ));
         }
         for (id, mode) in &health.checks {
-            if let Some(limit) = checks::limit(id).filter(|limit| mode > limit) {
+            if let Some(most) = checks::check(id)
+                .map(|c| c.may.at_most())
+                .filter(|most| mode > most)
+            {
                 return Err(format!(
                     "health.checks.{id}: found {:?}, expected {}",
                     mode.word(),
-                    limit.at_most()
+                    most.at_most()
                 ));
             }
         }
@@ -77,12 +73,14 @@ impl Policy {
         };
         Ok(Self {
             mode: health.mode,
-            checks: health.checks.clone(),
+            site: Site {
+                checks: health.checks.clone(),
+                gpu_addresses: health.gpu_addresses.clone(),
+                rdma: health.rdma.clone(),
+                xids: Arc::new(table),
+            },
             baseline,
             settle: health.settle,
-            gpu_addresses: health.gpu_addresses.clone(),
-            rdma: health.rdma.clone(),
-            xids: Arc::new(table),
             poll: health.scheduler.poll,
             watch: health.scheduler.watch,
             // Reading, writing and reading back, each tried within its own time.
@@ -100,20 +98,31 @@ impl Policy {
         self.mode.min(self.own(id))
     }
 
-    /// The most that a check may do once the site holds nothing back: what it is tried for in a lower mode.
-    pub fn at_most(&self, id: &str) -> Mode {
-        let ceiling = checks::check(id).map_or(Mode::Observe, |check| check.ceiling);
-        ceiling.max(self.own(id))
-    }
-
     /// What a check may do where nothing holds all of them back. The verdict goes by it: whoever acts on the verdict in
     /// nodewarden's place must not act on what the site does not let drain.
     pub fn own(&self, id: &str) -> Mode {
         match checks::check(id) {
             Some(check) if check.since <= self.baseline => {
-                self.checks.get(id).copied().unwrap_or(check.ceiling)
+                let configured = self.site.checks.get(id).copied();
+                configured.unwrap_or(check.may.by_default())
             }
             _ => Mode::Observe,
         }
+    }
+
+    /// The most that a check could do once the site holds nothing back: what it is tried for in a lower mode.
+    pub fn could(&self, id: &str) -> Mode {
+        let by_default = checks::check(id).map_or(Mode::Observe, |check| check.may.by_default());
+        by_default.max(self.own(id))
+    }
+
+    /// What an incident may do: the most that any finding that is not repaired may. `None`: nothing of it drains.
+    pub(super) fn mode_of(&self, incident: &Incident) -> Option<Mode> {
+        incident.standing().map(|seen| self.effective(&seen.check)).max()
+    }
+
+    /// The most that an incident could do once the site holds nothing back.
+    pub(super) fn could_of(&self, incident: &Incident) -> Option<Mode> {
+        incident.standing().map(|seen| self.could(&seen.check)).max()
     }
 }

@@ -6,13 +6,10 @@ use std::sync::Arc;
 use collectors::{BootId, Cursor};
 use serde::{Deserialize, Serialize};
 
-use super::checks::edac_uncorrected::Judged;
 use super::comment::Comment;
 use super::drain::Drain;
 use super::incident::Incident;
-use super::memory::Memory;
-use super::pending::Pending;
-use super::repeats::Repeats;
+use super::reads::known::Known;
 use model::derive::xid::{Faults, Inventory};
 use model::ledger::Ledger;
 
@@ -63,18 +60,14 @@ pub(super) struct State {
     pub drains: BTreeMap<String, u64>,
     pub undrains: u64,
     pub overrides: u64,
-    /// Lines from before the first start that nothing confirmed yet.
-    pub pending: Pending,
-    /// Errors that count only when they come again.
-    pub repeats: Repeats,
     /// Conditions that are bad.
     pub bad: BTreeSet<String>,
-    /// Memory errors of this boot that were judged.
-    pub judged: Judged,
     /// What each collector has noted for its next worker, by the collector's name.
     pub notes: BTreeMap<String, String>,
-    /// What checks remember.
-    pub memory: Memory,
+    /// RDMA ports and adapters of earlier snapshots.
+    pub known: Known,
+    /// What each check keeps, by its id. One that cannot be read costs no other.
+    pub checks: BTreeMap<String, serde_json::Value>,
 }
 
 #[derive(Deserialize)]

@@ -2,7 +2,6 @@
 
 use super::book::Book;
 use super::drain::State as DrainState;
-use super::engine::{could, mode_of};
 use super::finding;
 use super::incident::{Incident, Seen, Status};
 use super::policy::Policy;
@@ -67,8 +66,10 @@ fn incident(policy: &Policy, incident: &Incident) -> IncidentView {
         subject_kind: incident.subject.kind.word().to_owned(),
         subject_name: incident.subject.name.clone(),
         pci: incident.pci.as_ref().map_or(String::new(), |pci| pci.0.clone()),
-        mode: mode_of(policy, incident).unwrap_or_else(|| policy.effective(&check)),
-        could: could(policy, incident).unwrap_or_else(|| policy.at_most(&check)),
+        mode: policy
+            .mode_of(incident)
+            .unwrap_or_else(|| policy.effective(&check)),
+        could: policy.could_of(incident).unwrap_or_else(|| policy.could(&check)),
         check,
         detail: root.map(|r| r.detail.clone()).unwrap_or_default(),
         act: incident.remedy().word().to_owned(),

@@ -3,6 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::bounded::{Bounded, COUNTERS};
+use super::lasting::GAP;
+
 /// Readings that are kept of one counter: the window is known to a thirtieth of itself.
 const MAX_POINTS: u32 = 32;
 
@@ -24,12 +27,12 @@ impl Growth {
 
 /// The latest readings of one counter.
 #[derive(Debug, Default)]
-pub(super) struct Trail(VecDeque<(Duration, u64)>);
+struct Trail(VecDeque<(Duration, u64)>);
 
 impl Trail {
     /// Takes a reading made at `at`, and gives what it grew by within `window`. A value below the one before, or a gap of
     /// more than `gap` between two readings, begins anew: what was counted meanwhile has no time.
-    pub(super) fn take(&mut self, value: u64, at: Duration, window: Duration, gap: Duration) -> Growth {
+    fn take(&mut self, value: u64, at: Duration, window: Duration, gap: Duration) -> Growth {
         let points = &mut self.0;
         if let Some((last, before)) = points.back().copied() {
             if at == last {
@@ -63,6 +66,44 @@ impl Trail {
             },
             _ => Growth::default(),
         }
+    }
+}
+
+/// The trails of several counters.
+#[derive(Debug, Default)]
+pub struct Trails<K>(Bounded<K, Trail, COUNTERS>);
+
+impl<K: Ord + Clone> Trails<K> {
+    /// Takes a reading of a counter that was made at `at`, and gives what it grew by within the last `window`.
+    pub fn take(&mut self, counter: K, value: u64, at: Duration, window: Duration) -> Growth {
+        let trail = self.0.slot(counter);
+        trail.map_or_else(Growth::default, |trail| trail.take(value, at, window, GAP))
+    }
+
+    /// Takes readings of two counters of one moment, and gives what both grew by within the same time: two trails that began
+    /// at different times begin anew, for they never agree again.
+    pub fn take_both(
+        &mut self,
+        [one, other]: [(K, u64); 2],
+        at: Duration,
+        window: Duration,
+    ) -> (Growth, Growth) {
+        let take = |all: &mut Self| {
+            let first = all.take(one.0.clone(), one.1, at, window);
+            (first, all.take(other.0.clone(), other.1, at, window))
+        };
+        let grown = take(self);
+        if grown.0.over == grown.1.over {
+            return grown;
+        }
+        self.forget(&one.0);
+        self.forget(&other.0);
+        take(self)
+    }
+
+    /// What a counter grew by begins anew: what it counted until now was something else.
+    pub fn forget(&mut self, counter: &K) {
+        self.0.remove(counter);
     }
 }
 

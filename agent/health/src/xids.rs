@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Range;
 
+use collectors::event::{Recovery, Xid};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use super::finding::{Clear, Remedy};
+use super::finding::{Clear, Need, Remedy};
 
 /// Whose fault a code is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,35 +66,6 @@ impl Response {
 pub enum Confirm {
     /// The GPU is not on the PCI bus, or does not answer there.
     GpuAbsent,
-}
-
-/// A fact that only the driver's library tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Need {
-    /// A row remap waits for a reset.
-    RemapPending,
-    /// A row remap failed.
-    RemapFailure,
-    /// The SRAM error threshold was passed.
-    SramThreshold,
-    /// Every NVLink is up.
-    LinksActive,
-    /// NVLinks are up or down as they were meant to be.
-    LinksAsIntended,
-}
-
-impl Need {
-    /// What must be seen, for people.
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::RemapPending => "no row remap that waits",
-            Self::RemapFailure => "no row remap that failed",
-            Self::SramThreshold => "SRAM errors below the maker's limit",
-            Self::LinksActive => "every NVLink up",
-            Self::LinksAsIntended => "links as they were meant to be",
-        }
-    }
 }
 
 /// The GPU families that can log a code.
@@ -158,6 +130,11 @@ pub struct Row {
 }
 
 impl Row {
+    /// Whether such a line says that its GPU needs nothing any more.
+    pub fn is_well(&self, xid: &Xid) -> bool {
+        self.by_verdict && xid.recovery == Some(Recovery::None)
+    }
+
     /// Whether these register words are a fault of the link by themselves.
     pub fn is_serious(&self, words: &[u64]) -> bool {
         self.registers.iter().any(|r| r.has(words, &r.serious))

@@ -105,7 +105,7 @@ impl Origin {
 /// # Errors
 /// Every problem there is, one a line, each with its file and line.
 pub fn read(file: Option<&Path>, sets: &[String]) -> Result<Read, String> {
-    let known: Vec<_> = CHECKS.iter().map(|c| (c.id, c.limit)).collect();
+    let known: Vec<_> = CHECKS.iter().map(|c| (c.id, c.may.at_most())).collect();
     let parsed = Config::load(file, sets, &known).map_err(|e| e.to_string())?;
     let xids = match &parsed.config.health.xids {
         None => None,

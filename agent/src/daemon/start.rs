@@ -175,6 +175,9 @@ fn restore(init: &Init) -> anyhow::Result<Engine> {
             Engine::new(policy, boot, None, now)?
         }
     };
+    for lost in engine.lost() {
+        tracing::error!("record: the state of a check is not usable and starts empty: {lost}");
+    }
     Ok(if init.env.is_live() {
         engine
     } else {

@@ -1,7 +1,6 @@
 //! docs/checks.md, from the table of checks.
 
-use health::Mode;
-use health::checks::{CHECKS, Check, Scope};
+use health::checks::{CHECKS, Check, May, Scope};
 
 use crate::cell;
 
@@ -30,9 +29,9 @@ fn row(check: &Check) -> String {
         Scope::Node => "node",
         Scope::Shared => "shared",
     };
-    let most = match (check.ceiling, check.limit) {
-        (Mode::Comment, Mode::Drain) => "comment, or drain where `health.checks` says so",
-        (ceiling, _) => ceiling.word(),
+    let most = match check.may {
+        May::CommentOrDrain => "comment, or drain where `health.checks` says so",
+        may => may.by_default().word(),
     };
     format!(
         "| `{}` | {} | {} | {scope} | {most} | {}.{}.{} | {} | [{}]({}) |\n",

@@ -5,7 +5,9 @@ use std::time::Duration;
 use collectors::sys::task::Task;
 use collectors::{Subject, SubjectKind};
 
+use super::Watch;
 use crate::condition::{Judged, Reading, USUAL};
+use crate::counts::Unchanged;
 use crate::finding::Finding;
 use crate::judge::Judge;
 use model::snapshot::{CollectorState, Late, Presence};
@@ -26,35 +28,89 @@ pub(super) struct Rule {
     pub(super) finding: fn(Subject, &Task) -> Finding,
 }
 
-/// Judges each device of those collectors, and what else of them may block.
-pub(super) fn conditions<'a>(judge: &mut Judge<'a>, rule: &'static Rule) -> Vec<Judged<'a>> {
-    let snapshot = judge.snapshot;
-    let mut judged = Vec::new();
-    for collector in snapshot.collectors.iter().filter(|c| (rule.is_of)(c)) {
-        if matches!(collector.presence, Presence::NotHere | Presence::Unknown) {
-            continue;
-        }
-        for device in &collector.devices {
-            let answered = device.error.is_none() && device.shown(snapshot.at, collector.max_age());
-            let late = device.late.as_ref();
-            judged.push(one(
-                judge,
-                rule,
-                collector,
-                device.subject.clone(),
-                late,
-                answered,
-            ));
-        }
-        if rule.ends_unlisted && collector.late.is_empty() && collector.presence == Presence::Open {
-            judged.extend(unlisted(judge, rule, collector));
-        }
-        let subject = Subject::new(SubjectKind::Worker, collector.spec.name);
-        let late = collector.late.iter().min_by_key(|l| l.since);
-        let answered = collector.late.is_empty() && collector.presence == Presence::Open;
-        judged.push(one(judge, rule, collector, subject, late, answered));
+/// Where each device's call sleeps, and since when: thread, place and call, by the condition.
+pub(super) struct Blocked {
+    rule: &'static Rule,
+    places: Unchanged<String, (i32, String, String)>,
+}
+
+impl Blocked {
+    /// Begins to look.
+    pub(super) fn start(rule: &'static Rule) -> Box<dyn Watch> {
+        Box::new(Self {
+            rule,
+            places: Unchanged::default(),
+        })
     }
-    judged
+}
+
+impl Watch for Blocked {
+    /// Judges each device of those collectors, and what else of them may block.
+    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
+        let rule = self.rule;
+        let snapshot = judge.snapshot;
+        let mut judged = Vec::new();
+        for collector in snapshot.collectors.iter().filter(|c| (rule.is_of)(c)) {
+            if matches!(collector.presence, Presence::NotHere | Presence::Unknown) {
+                continue;
+            }
+            for device in &collector.devices {
+                let answered = device.error.is_none() && device.shown(snapshot.at, collector.max_age());
+                let late = device.late.as_ref();
+                judged.push(self.one(judge, collector, device.subject.clone(), late, answered));
+            }
+            if rule.ends_unlisted && collector.late.is_empty() && collector.presence == Presence::Open {
+                judged.extend(unlisted(judge, rule, collector));
+            }
+            let subject = Subject::new(SubjectKind::Worker, collector.spec.name);
+            let late = collector.late.iter().min_by_key(|l| l.since);
+            let answered = collector.late.is_empty() && collector.presence == Presence::Open;
+            judged.push(self.one(judge, collector, subject, late, answered));
+        }
+        judged
+    }
+}
+
+impl Blocked {
+    fn one<'a>(
+        &mut self,
+        judge: &Judge<'a>,
+        collector: &CollectorState,
+        subject: Subject,
+        late: Option<&Late>,
+        answered: bool,
+    ) -> Judged<'a> {
+        let rule = self.rule;
+        let key = key(rule, collector.spec.name, &subject);
+        let task = late.and_then(|l| l.task.clone()).filter(|t| (rule.is_telling)(t));
+        // Awake, or somewhere else, is a driver that moves.
+        let place = task.as_ref().map(|t| (t.tid, t.wchan.clone(), t.call.clone()));
+        let same = self.places.lasts(key.clone(), place, judge.since_boot());
+        let reading = match (late, same) {
+            (Some(_), Some(same)) if same >= rule.long => Reading::Bad,
+            (None, _) if answered => Reading::Good,
+            _ => Reading::Unknown,
+        };
+        let since = late.map_or(Duration::ZERO, |l| judge.snapshot.at.saturating_sub(l.since));
+        let waits = late.map(Late::waits).unwrap_or_default();
+        let finding_subject = subject.clone();
+        Judged {
+            key,
+            subject,
+            reading,
+            at: judge.snapshot.at,
+            pace: &USUAL,
+            finding: Box::new(move |_| Finding {
+                evidence: format!(
+                    "nodewarden_device_late_seconds {:.0}{waits}, so for {:.0} s, expected less than {}",
+                    since.as_secs_f64(),
+                    same.unwrap_or_default().as_secs_f64(),
+                    rule.long.as_secs()
+                ),
+                ..(rule.finding)(finding_subject, &task.unwrap_or_default())
+            }),
+        }
+    }
 }
 
 /// What was blocked and is not among the devices any more.
@@ -123,43 +179,4 @@ const CGROUPS: [&str; 2] = ["proc_cgroup_show", "cgroup_"];
 pub(super) fn sleeps_in_driver(task: &Task) -> bool {
     let elsewhere = waits_for_storage(task) || CGROUPS.iter().any(|place| task.wchan.starts_with(place));
     task.state == 'D' && !task.wchan.is_empty() && !elsewhere
-}
-
-fn one<'a>(
-    judge: &mut Judge<'a>,
-    rule: &'static Rule,
-    collector: &CollectorState,
-    subject: Subject,
-    late: Option<&Late>,
-    answered: bool,
-) -> Judged<'a> {
-    let key = key(rule, collector.spec.name, &subject);
-    let task = late.and_then(|l| l.task.clone()).filter(|t| (rule.is_telling)(t));
-    // Awake, or somewhere else, is a driver that moves.
-    let place = task.as_ref().map(|t| format!("{} {} {}", t.tid, t.wchan, t.call));
-    let same = judge.memory.unchanged(&key, place.as_deref(), judge.since_boot);
-    let reading = match (late, same) {
-        (Some(_), Some(same)) if same >= rule.long => Reading::Bad,
-        (None, _) if answered => Reading::Good,
-        _ => Reading::Unknown,
-    };
-    let since = late.map_or(Duration::ZERO, |l| judge.snapshot.at.saturating_sub(l.since));
-    let waits = late.map(Late::waits).unwrap_or_default();
-    let finding_subject = subject.clone();
-    Judged {
-        key,
-        subject,
-        reading,
-        at: judge.snapshot.at,
-        pace: &USUAL,
-        finding: Box::new(move |_| Finding {
-            evidence: format!(
-                "nodewarden_device_late_seconds {:.0}{waits}, so for {:.0} s, expected less than {}",
-                since.as_secs_f64(),
-                same.unwrap_or_default().as_secs_f64(),
-                rule.long.as_secs()
-            ),
-            ..(rule.finding)(finding_subject, &task.unwrap_or_default())
-        }),
-    }
 }

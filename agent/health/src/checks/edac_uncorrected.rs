@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use collectors::{Subject, SubjectKind};
 
-use super::host::Host;
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, Kept, May, Said, Scope, Version, Watch};
 use crate::finding::{Clear, Finding, Remedy};
+use crate::judge::Judge;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -15,38 +14,48 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::MemoryController,
     condition: "A memory controller counted errors in this boot that ECC could not correct.",
     scope: Scope::Node,
-    ceiling: Mode::Drain,
-    limit: Mode::Drain,
+    may: May::Drain,
     since: Version(0, 1, 0),
     clears: "By a reboot after which the controller counts none.",
     runbook: "docs/runbooks/edac-uncorrected.md",
-    conditions: None,
+    watch: || Box::<State>::default(),
 };
 
 /// The counts that were already judged, by controller, of one boot.
-pub type Judged = BTreeMap<String, u64>;
+#[derive(Default)]
+struct State(BTreeMap<String, u64>);
 
-/// One finding for every controller whose count has grown since it was last judged.
-pub fn findings(host: &Host, judged: &mut Judged) -> Vec<Finding> {
-    let mut found = Vec::new();
-    for (controller, &count) in &host.uncorrected {
-        let before = judged.get(controller).copied().unwrap_or(0);
-        // A count that went down began anew with its driver.
-        let new = if count < before { count } else { count - before };
-        if count != before {
-            judged.insert(controller.clone(), count);
+impl Watch for State {
+    /// One finding for every controller whose count has grown since it was last judged.
+    fn after(&mut self, judge: &Judge<'_>) -> Vec<Said> {
+        let mut found = Vec::new();
+        for (controller, &count) in &judge.host.uncorrected {
+            let before = self.0.get(controller).copied().unwrap_or(0);
+            // A count that went down began anew with its driver.
+            let new = if count < before { count } else { count - before };
+            if count != before {
+                self.0.insert(controller.clone(), count);
+            }
+            if new > 0 {
+                judge.changed(true);
+                found.push(Said::Found(finding(controller, count, new)));
+            }
         }
-        if new > 0 {
-            found.push(finding(controller, count, new));
-        }
+        found
     }
-    found
+
+    fn rebooted(&mut self) {
+        self.0.clear();
+    }
+
+    fn kept(&mut self) -> Option<&mut dyn Kept> {
+        Some(&mut self.0)
+    }
 }
 
 fn finding(controller: &str, count: u64, new: u64) -> Finding {
     Finding {
         detail: "uncorrected memory errors".to_owned(),
-        rank: 50,
         remedy: Remedy::Reboot,
         drains: true,
         clears: vec![Clear::Reboot],

@@ -1,19 +1,22 @@
 //! Check `gpu-application-errors`: Xids that are a program's fault by their class, and follow one GPU instead of one program.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use collectors::SubjectKind;
+use collectors::{Subject, SubjectKind};
 
-use super::gpu::{Gpu, gpus, key};
+use super::gpu::{found, key};
 use super::gpu_ecc::ONCE;
 use super::gpu_process::some;
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, Forget, Heard, Kept, May, Said, Scope, Version, Watch, xid};
 use crate::condition::{Judged, Reading};
 use crate::finding::{Finding, Remedy};
-use crate::hits::{Suspicion, Victim, suspicion};
+use crate::hits::{Hit, Hits, Suspicion, Victim, suspicion};
 use crate::judge::Judge;
-use crate::xids::{Class, Table};
+use crate::reads::gpu::Gpu;
+use crate::xids::{Class, Row, Table};
+use model::derive::xid::Inventory;
+use model::ownership::Timeline;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -22,21 +25,69 @@ pub static CHECK: Check = Check {
     condition: "Within 24 hours Xids that are a program's fault by their class hit one GPU in jobs of two users where one of these had another GPU of the node in use, in jobs of three users, in three submissions of one, in two runs of one job that was requeued, or with one code on three occasions of one run, a minute apart. Of one user, only runs count in which another GPU of the node was in use and had none; and none of a user who had some on another GPU of the node, nor runs with an Xid of the hardware. Where jobs of several users alone speak against half of the GPUs or more, it is the programs. Whose a GPU was is known by Slurm's own rules alone, and an Xid that may be one of several runs' is nobody's.",
     scope: Scope::Node,
     // Nothing but statistics: a person has the GPU tested before it is taken from anybody.
-    ceiling: Mode::Comment,
-    limit: Mode::Comment,
+    may: May::Comment,
     since: Version(0, 1, 0),
     clears: "By itself: what is left of the last 24 hours is no longer enough, or the GPU was reset or replaced, or the node rebooted, in three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-application-errors.md",
-    conditions: Some(conditions),
+    watch: || Box::<State>::default(),
 };
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    let now = judge.now_ms();
-    judge.memory.hits.age(now);
-    let table = &judge.policy.xids;
-    let hits = judge.memory.hits.runs();
-    let gpus: Vec<Gpu<'a>> = gpus(judge.snapshot, judge.inventory)
-        .into_iter()
+/// Xids by the run of the job that they hit.
+#[derive(Default)]
+struct State(Hits);
+
+impl Watch for State {
+    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
+        conditions(judge, &mut self.0)
+    }
+
+    fn hear(&mut self, heard: &Heard<'_>) -> Vec<Said> {
+        let Some(xid) = xid::of(heard.event) else {
+            return Vec::new();
+        };
+        let row = heard.site.xids.row(xid.code);
+        let counts = |row: &Row| row.class != Class::Info && !row.is_well(&xid);
+        if heard.new > 0 && !heard.is_old() && row.is_some_and(counts) {
+            self.0.came(Hit {
+                pci: xid.pci.clone(),
+                code: xid.code,
+                instance: xid.instance(),
+                from: heard.from,
+                to: heard.now.boottime,
+                count: heard.new,
+            });
+        }
+        Vec::new()
+    }
+
+    fn runs(&mut self, runs: &Timeline, inventory: &Inventory, now: Duration) -> bool {
+        self.0.looked(runs, inventory, now)
+    }
+
+    fn remedied(&mut self, subject: &Subject, until_ms: u64) -> bool {
+        self.0.forget(&subject.name, until_ms)
+    }
+
+    fn rebooted(&mut self) {
+        self.0.rebooted();
+    }
+
+    fn forget(&mut self, of: &Forget<'_>) -> bool {
+        self.0.forget(&of.subject.name, u64::MAX)
+    }
+
+    fn kept(&mut self) -> Option<&mut dyn Kept> {
+        Some(&mut self.0)
+    }
+}
+
+fn conditions<'a>(judge: &Judge<'a>, hits: &mut Hits) -> Vec<Judged<'a>> {
+    hits.age(judge.now_ms());
+    let table = &judge.site.xids;
+    let hits = hits.runs();
+    let gpus: Vec<&Gpu<'a>> = judge
+        .gpus
+        .iter()
         .filter(|gpu| gpu.is_up() == Some(true))
         .collect();
     let against: Vec<Option<Suspicion<'_>>> = gpus
@@ -80,7 +131,6 @@ fn finding(table: &Table, gpu: &Gpu<'_>, mut runs: Vec<&Victim>) -> Finding {
     let jobs: BTreeSet<String> = runs.iter().map(|v| v.run.job.clone()).collect();
     Finding {
         detail: "application errors on this GPU alone".to_owned(),
-        rank: 82,
         remedy: Remedy::Inspect,
         evidence: format!(
             "test it with dcgmi diag -r 3 and compare nvidia-smi -q with another's, then drain by hand; gpu_xid_errors_total{{gpu={:?}}} of 24 hours, expected on no GPU alone: {}",
@@ -88,7 +138,7 @@ fn finding(table: &Table, gpu: &Gpu<'_>, mut runs: Vec<&Victim>) -> Finding {
             some(&words),
         ),
         jobs: jobs.into_iter().collect(),
-        ..gpu.finding(CHECK.id)
+        ..found(gpu, CHECK.id)
     }
 }
 

@@ -2,12 +2,9 @@
 
 use collectors::SubjectKind;
 
-use super::gpu_foreign_process::{Intruders, intruders};
+use super::gpu_foreign_process::{Intruders, Looking};
 use super::gpu_process::{Place, is_foreign};
-use super::{Check, Scope, Version};
-use crate::Mode;
-use crate::condition::Judged;
-use crate::judge::Judge;
+use super::{Check, May, Scope, Version};
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -16,12 +13,11 @@ pub static CHECK: Check = Check {
     condition: "A GPU, or an instance of one, that is a job's by Slurm's own rules is computed on by a process in a pod of Kubernetes, the same in two readings running, over ten seconds or more. A job of a slurmd that is in a pod is a job, and services such as DCGM do not count.",
     scope: Scope::Node,
     // Two schedulers disagree: that is not repaired by taking the node from one of them.
-    ceiling: Mode::Comment,
-    limit: Mode::Comment,
+    may: May::Comment,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show no such process, or no job that has the GPU.",
     runbook: "docs/runbooks/gpu-double-booked.md",
-    conditions: Some(conditions),
+    watch: || Looking::start(&ROW),
 };
 
 static ROW: Intruders = Intruders {
@@ -32,9 +28,4 @@ static ROW: Intruders = Intruders {
         Place::Job(_) | Place::Outside => Some(false),
     },
     detail: "used by a pod besides its job",
-    rank: 79,
 };
-
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    intruders(judge, &ROW)
-}

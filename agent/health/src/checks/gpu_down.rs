@@ -5,12 +5,12 @@ use std::time::Duration;
 use collectors::SubjectKind;
 use collectors::gpu::metrics as m;
 
-use super::gpu::{Gpu, Opinion, SLOW, each, line};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::gpu::{Opinion, SLOW, each, found, line};
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Reading};
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
+use crate::reads::gpu::Gpu;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -18,20 +18,19 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::Gpu,
     condition: "The driver answers for other GPUs, or for itself, and not for this one (lost, refused, reset required, without power), in four readings running, over a minute or more, not in the first five minutes after boot.",
     scope: Scope::Node,
-    ceiling: Mode::Drain,
-    limit: Mode::Drain,
+    may: May::Drain,
     since: Version(0, 1, 0),
     clears: "By itself: the driver answers for it in three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-down.md",
-    conditions: Some(conditions),
+    watch: || Looks::start(conditions),
 };
 
 /// GPUs come up one after the other.
 const BOOT_GRACE: Duration = Duration::from_secs(300);
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    let settled = judge.since_boot >= BOOT_GRACE;
-    each(judge, &CHECK, &SLOW, move |_, gpu| {
+fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
+    let settled = judge.since_boot() >= BOOT_GRACE;
+    each(judge, &CHECK, &SLOW, move |gpu| {
         let reading = match reading(gpu) {
             Reading::Bad if !settled => Reading::Unknown,
             reading => reading,
@@ -65,13 +64,12 @@ fn finding(gpu: &Gpu<'_>) -> Finding {
     let why = why(gpu);
     Finding {
         detail: format!("down: {why}"),
-        rank: 46,
         remedy: match why {
             "lost" => Remedy::Reboot,
             "reset_required" => Remedy::ResetGpu,
             _ => Remedy::Inspect,
         },
         evidence: line(gpu.one(&m::UP), "1"),
-        ..gpu.finding(CHECK.id)
+        ..found(gpu, CHECK.id)
     }
 }

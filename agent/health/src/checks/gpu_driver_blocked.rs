@@ -5,12 +5,9 @@ use std::time::Duration;
 use collectors::SubjectKind;
 use collectors::domain::Signals;
 
-use super::blocked::{self, Rule};
-use super::{Check, Scope, Version};
-use crate::Mode;
-use crate::condition::Judged;
+use super::blocked::{self, Blocked, Rule};
+use super::{Check, May, Scope, Version};
 use crate::finding::{Finding, Joins, Remedy};
-use crate::judge::Judge;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -18,12 +15,11 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::Gpu,
     condition: "A thread has been inside of a GPU's driver for five minutes or more in uninterruptible sleep, in the same place of the kernel, which is known and none of a filesystem. One that is merely late, as on a busy node, is not.",
     scope: Scope::Node,
-    ceiling: Mode::Drain,
-    limit: Mode::Drain,
+    may: May::Drain,
     since: Version(0, 1, 0),
     clears: "By itself: the driver has answered in three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-driver-blocked.md",
-    conditions: Some(conditions),
+    watch: || Blocked::start(&RULE),
 };
 
 static RULE: Rule = Rule {
@@ -36,14 +32,9 @@ static RULE: Rule = Rule {
     ends_unlisted: false,
     finding: |subject, _| Finding {
         detail: "driver blocked".to_owned(),
-        rank: 48,
         remedy: Remedy::Reboot,
         drains: true,
         joins: Joins::Attaches,
         ..Finding::of_condition(CHECK.id, subject)
     },
 };
-
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    blocked::conditions(judge, &RULE)
-}

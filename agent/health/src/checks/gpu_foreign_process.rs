@@ -7,11 +7,11 @@ use collectors::SubjectKind;
 
 use super::gpu_process::{Place, Process, is_foreign, some};
 use super::gpu_use::{Jobs, Owned, Part, ended_parts, parts};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version, Watch};
 use crate::condition::{Judged, Pace, Reading};
 use crate::finding::Finding;
 use crate::judge::Judge;
+use crate::lasting::Lasting;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -21,12 +21,11 @@ pub static CHECK: Check = Check {
     scope: Scope::Node,
     // Somebody's job is slowed down and nothing is broken: a drain would help nobody, and a word in the node's comment tells who
     // asks why.
-    ceiling: Mode::Comment,
-    limit: Mode::Comment,
+    may: May::Comment,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show no such process, or no job that has the GPU.",
     runbook: "docs/runbooks/gpu-foreign-process.md",
-    conditions: Some(conditions),
+    watch: || Looking::start(&ROW),
 };
 
 /// How long the same process must be there: one that is being moved into its cgroup is not.
@@ -48,7 +47,6 @@ pub(super) struct Intruders {
     pub(super) check: &'static Check,
     pub(super) which: Which,
     pub(super) detail: &'static str,
-    pub(super) rank: u8,
 }
 
 static ROW: Intruders = Intruders {
@@ -58,15 +56,35 @@ static ROW: Intruders = Intruders {
         _ => is_foreign(process, owners, jobs),
     },
     detail: "used by a process outside of its jobs",
-    rank: 80,
 };
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    intruders(judge, &ROW)
+/// Part, process and where it is.
+type Name = (String, String, String);
+
+/// Looks for processes on each part that last.
+pub(super) struct Looking {
+    row: &'static Intruders,
+    lasting: Lasting<Name>,
+}
+
+impl Looking {
+    /// Begins to look.
+    pub(super) fn start(row: &'static Intruders) -> Box<dyn Watch> {
+        Box::new(Self {
+            row,
+            lasting: Lasting::default(),
+        })
+    }
+}
+
+impl Watch for Looking {
+    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
+        intruders(judge, self.row, &mut self.lasting)
+    }
 }
 
 /// Judges each part by the processes on it that last.
-pub(super) fn intruders<'a>(judge: &mut Judge<'a>, row: &'static Intruders) -> Vec<Judged<'a>> {
+fn intruders<'a>(judge: &Judge<'a>, row: &'static Intruders, lasting: &mut Lasting<Name>) -> Vec<Judged<'a>> {
     let jobs = &judge.snapshot.ownership().jobs;
     let parts = parts(judge);
     let of = |part: &Part<'a>| -> Vec<Process<'a>> {
@@ -77,13 +95,17 @@ pub(super) fn intruders<'a>(judge: &mut Judge<'a>, row: &'static Intruders) -> V
         }
     };
     let name = |part: &Part<'_>, process: &Process<'_>| {
-        format!("{} {} {:?}", part.key(row.check.id), process.id(), process.place)
+        (
+            part.key(row.check.id),
+            process.id(),
+            format!("{:?}", process.place),
+        )
     };
     let mut now = BTreeMap::new();
     for part in &parts {
         now.extend(of(part).iter().map(|p| (name(part, p), part.gpu.at)));
     }
-    let lasting = judge.memory.lasting(row.check.id, now);
+    lasting.take(now);
     let mut judged = Vec::new();
     for part in &parts {
         let found = of(part);
@@ -126,7 +148,6 @@ fn finding(part: &Part<'_>, row: &Intruders, processes: &[Process<'_>]) -> Findi
     let words: Vec<String> = processes.iter().map(words).collect();
     Finding {
         detail: format!("{}{}", row.detail, part.at_instance()),
-        rank: row.rank,
         jobs: part.jobs().to_vec(),
         evidence: format!(
             "gpu_process_cgroup_info{{gpu={:?},gpu_instance={:?}}}: {}, expected only processes of job {} (slurm_job_gpu_share_ratio, evidence device_program), seen for {} s or more",

@@ -3,12 +3,12 @@
 use collectors::gpu::metrics as m;
 use collectors::{Metric, SubjectKind};
 
-use super::gpu::{Gpu, LASTING, Opinion, SLOW, each, flag, line};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::gpu::{LASTING, Opinion, SLOW, each, flag, found, line};
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Reading};
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
+use crate::reads::gpu::Gpu;
 
 /// The row of the slowdown.
 pub static SLOWDOWN: Check = Check {
@@ -16,12 +16,11 @@ pub static SLOWDOWN: Check = Check {
     subject: SubjectKind::Gpu,
     condition: "A GPU's own hardware holds its clocks down, because of heat or of the power supply's alarm, in 20 readings running, over five minutes or more.",
     scope: Scope::Node,
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: 20 readings running, over five minutes or more, show nothing of it.",
     runbook: "docs/runbooks/gpu-slowdown.md",
-    conditions: Some(slowdown),
+    watch: || Looks::start(slowdown),
 };
 
 /// The row of the temperature.
@@ -30,12 +29,11 @@ pub static TEMPERATURE: Check = Check {
     subject: SubjectKind::Gpu,
     condition: "A GPU, or its memory, is as hot as the part's own limit or hotter, in four readings running, over a minute or more.",
     scope: Scope::Node,
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, are below the limit.",
     runbook: "docs/runbooks/gpu-temperature.md",
-    conditions: Some(temperature),
+    watch: || Looks::start(temperature),
 };
 
 const REASONS: [(&str, &str); 2] = [
@@ -43,8 +41,8 @@ const REASONS: [(&str, &str); 2] = [
     ("hw_power_brake", "hardware slowdown by power brake"),
 ];
 
-fn slowdown<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    each(judge, &SLOWDOWN, &LASTING, |_, gpu| {
+fn slowdown<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
+    each(judge, &SLOWDOWN, &LASTING, |gpu| {
         let opinion = |(reason, detail): (&'static str, &str)| {
             let sample = gpu.with(&m::CLOCK_EVENT, &[("reason", reason)]);
             Opinion {
@@ -52,10 +50,9 @@ fn slowdown<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
                 reading: flag(sample),
                 finding: Finding {
                     detail: detail.to_owned(),
-                    rank: 65,
                     remedy: Remedy::Inspect,
                     evidence: line(sample, "0"),
-                    ..gpu.finding(SLOWDOWN.id)
+                    ..found(gpu, SLOWDOWN.id)
                 },
             }
         };
@@ -74,8 +71,8 @@ const PARTS: [(&str, &Metric, &Metric, &str); 2] = [
     ),
 ];
 
-fn temperature<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    each(judge, &TEMPERATURE, &SLOW, |_, gpu| {
+fn temperature<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
+    each(judge, &TEMPERATURE, &SLOW, |gpu| {
         PARTS.into_iter().map(|part| hot(gpu, part)).collect()
     })
 }
@@ -101,10 +98,9 @@ fn hot(
         reading,
         finding: Finding {
             detail: detail.to_owned(),
-            rank: 66,
             remedy: Remedy::Inspect,
             evidence: line(gpu.one(now), &format!("below {limit}")),
-            ..gpu.finding(TEMPERATURE.id)
+            ..found(gpu, TEMPERATURE.id)
         },
     }
 }

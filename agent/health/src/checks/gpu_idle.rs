@@ -8,9 +8,9 @@ use collectors::gpu::metrics as m;
 
 use super::gpu_process::some;
 use super::gpu_use::{Part, ended_jobs, of_job, parts};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Reading};
+use crate::counts::Counters;
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
 use crate::lasting::Lasting;
@@ -22,12 +22,11 @@ pub static CHECK: Check = Check {
     condition: "A GPU that is a job's by Slurm's own rules was busy at no reading for half an hour, while no process came or left and no memory of it was taken. GPUs that are divided into instances are not judged: their drivers do not say.",
     scope: Scope::Node,
     // Nothing is broken: it is a matter between people.
-    ceiling: Mode::Observe,
-    limit: Mode::Observe,
+    may: May::Observe,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show all GPUs of the job in use lately, or the job is gone.",
     runbook: "docs/runbooks/gpu-idle.md",
-    conditions: Some(conditions),
+    watch: || Looks::start(conditions),
 };
 
 /// Shorter are a compilation, the loading of a dataset and a checkpoint to a slow filesystem, and a person at lunch is no news.
@@ -46,21 +45,31 @@ enum Look {
     Unknown,
 }
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+/// A part that is read, or, with its jobs and processes, one that is idle: another job or process is another state.
+type Noted = (String, Option<(Vec<String>, Vec<String>)>);
+
+#[derive(Default)]
+struct State {
+    lasting: Lasting<Noted>,
+    /// Memory in use, by part.
+    used: Counters<String>,
+}
+
+fn conditions<'a>(judge: &Judge<'a>, state: &mut State) -> Vec<Judged<'a>> {
     let mut parts = parts(judge);
     parts.retain(|part| part.instance.is_empty() && !part.jobs().is_empty());
     let mut now = BTreeMap::new();
     for part in &parts {
-        let Some(is_idle) = is_idle(judge, part) else {
+        let Some(is_idle) = is_idle(&mut state.used, part) else {
             continue;
         };
         now.insert(watched(part), part.gpu.at);
         if is_idle {
-            now.insert(state(part), part.gpu.at);
+            now.insert(idle(part), part.gpu.at);
         }
     }
-    let lasting = judge.memory.lasting(CHECK.id, now);
-    let looks: Vec<Look> = parts.iter().map(|part| look(lasting, part)).collect();
+    state.lasting.take(now);
+    let looks: Vec<Look> = parts.iter().map(|part| look(&state.lasting, part)).collect();
     let all: BTreeSet<&String> = parts.iter().flat_map(Part::jobs).collect();
     let mut judged = Vec::new();
     for job in all {
@@ -74,24 +83,17 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
     judged
 }
 
-/// The name under which it is noted that a GPU is read with these jobs.
-fn watched(part: &Part<'_>) -> String {
-    format!("{} watched", part.key(CHECK.id))
+fn watched(part: &Part<'_>) -> Noted {
+    (part.key(CHECK.id), None)
 }
 
-/// The name of what it is like: another job or another process is another state.
-fn state(part: &Part<'_>) -> String {
-    let pids: Vec<&str> = part.processes.iter().map(|p| p.pid).collect();
-    format!(
-        "{} jobs {} pids {}",
-        part.key(CHECK.id),
-        part.jobs().join(","),
-        pids.join(",")
-    )
+fn idle(part: &Part<'_>) -> Noted {
+    let pids = part.processes.iter().map(|p| p.pid.to_owned()).collect();
+    (part.key(CHECK.id), Some((part.jobs().to_vec(), pids)))
 }
 
 /// Whether a GPU does nothing now. `None`: it cannot be told.
-fn is_idle(judge: &mut Judge<'_>, part: &Part<'_>) -> Option<bool> {
+fn is_idle(used_before: &mut Counters<String>, part: &Part<'_>) -> Option<bool> {
     // Work on video is none of the others'.
     let engines = [
         &m::ENCODER_UTILIZATION,
@@ -104,16 +106,15 @@ fn is_idle(judge: &mut Judge<'_>, part: &Part<'_>) -> Option<bool> {
             .iter()
             .any(|engine| part.gpu.value(engine).is_some_and(|share| share > 0.0));
     let used = part.used()?;
-    let name = format!("{} used", part.key(CHECK.id));
-    let taken = judge.memory.growth(&name, used);
+    let taken = used_before.growth(part.key(CHECK.id), used);
     part.complete.then_some(!is_busy && taken < TAKEN)
 }
 
-fn look(lasting: &Lasting, part: &Part<'_>) -> Look {
+fn look(lasting: &Lasting<Noted>, part: &Part<'_>) -> Look {
     let Some(watched) = lasting.of(&watched(part)) else {
         return Look::Unknown;
     };
-    match lasting.of(&state(part)) {
+    match lasting.of(&idle(part)) {
         Some(idle) if idle.span() >= LONG => Look::Idle(idle.span()),
         // It was seen to be otherwise before.
         Some(idle) if idle.since <= watched.since => Look::Unknown,
@@ -138,7 +139,6 @@ fn finding(job: &str, own: &[(&Part<'_>, &Look)]) -> Finding {
     let shortest = idle.map(|(_, span)| span).min().unwrap_or_default();
     Finding {
         detail: "has GPUs that it does not use".to_owned(),
-        rank: 88,
         remedy: Remedy::Inspect,
         evidence: format!(
             "gpu_utilization_ratio 0 at every reading for {} s, expected less than {} s, with no process and no memory more, of {} of {} GPUs of job {job}: {}",

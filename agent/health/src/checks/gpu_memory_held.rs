@@ -1,6 +1,6 @@
 //! Check `gpu-memory-held`: a job has ended, and memory of its GPU is still in use.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use collectors::SubjectKind;
@@ -10,12 +10,12 @@ use collectors::nvidia::metrics as n;
 use super::gpu::line;
 use super::gpu_process::{Place, Process, some};
 use super::gpu_use::{Owned, Part, ended_parts, parts};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, Looks, May, Scope, Version};
+use crate::bounded::{Bounded, STORED};
 use crate::condition::{Judged, Reading, USUAL};
 use crate::finding::Finding;
 use crate::judge::Judge;
-use model::ownership::LastTenant;
+use crate::lasting::Lasting;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -24,12 +24,11 @@ pub static CHECK: Check = Check {
     condition: "A minute or more after the last job of a GPU, or of an instance of one, has ended, and while it is no job's by the rules of all jobs of the node, a process that was on it with the job still has memory of it, or a gigabyte or more is in use though no process is listed, none that draws either, in two readings running, over ten seconds or more. Not on GPUs whose memory the processor uses as well (NVLink-C2C), nor where the host's processes cannot be seen (a container without hostPID).",
     scope: Scope::Node,
     // The next job may find too little memory; a person ends the process, and the node is well.
-    ceiling: Mode::Comment,
-    limit: Mode::Comment,
+    may: May::Comment,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show nothing of it, or another job that has the GPU.",
     runbook: "docs/runbooks/gpu-memory-held.md",
-    conditions: Some(conditions),
+    watch: || Looks::start(conditions),
 };
 
 /// An epilog clears up after the job's cgroup is gone.
@@ -37,7 +36,24 @@ const EPILOG: Duration = Duration::from_secs(60);
 /// What a driver has of its own when nobody uses it is counted elsewhere, or far less.
 const HELD: u64 = 1 << 30;
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+/// The jobs that had a GPU, or a part of one, at the last reading with any.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct LastTenant {
+    /// Their numbers.
+    jobs: Vec<String>,
+    /// The processes that were on it.
+    processes: BTreeSet<String>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Who had which part last.
+    tenants: Bounded<String, LastTenant, STORED>,
+    /// Parts that are nobody's.
+    free: Lasting<String>,
+}
+
+fn conditions<'a>(judge: &Judge<'a>, state: &mut State) -> Vec<Judged<'a>> {
     let parts = parts(judge);
     let mut free = BTreeMap::new();
     for part in &parts {
@@ -47,7 +63,7 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
                     jobs: jobs.clone(),
                     processes: part.processes.iter().map(Process::id).collect(),
                 };
-                judge.timeline.set_last_tenant(&part.key(CHECK.id), tenant);
+                state.tenants.put(part.key(CHECK.id), tenant);
             }
             Owned::Nobody => {
                 free.insert(part.key(CHECK.id), part.gpu.at);
@@ -55,14 +71,14 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
             Owned::Unknown => {}
         }
     }
-    let lasting = judge.memory.lasting(CHECK.id, free);
+    state.free.take(free);
     let spans: Vec<Option<Duration>> = parts
         .iter()
-        .map(|part| lasting.of(&part.key(CHECK.id)).map(|l| l.span()))
+        .map(|part| state.free.of(&part.key(CHECK.id)).map(|l| l.span()))
         .collect();
     let mut judged = Vec::new();
     for (part, span) in parts.iter().zip(spans) {
-        let tenant = judge.timeline.last_tenant(&part.key(CHECK.id));
+        let tenant = state.tenants.get(&part.key(CHECK.id));
         let left = Left::of(part, tenant);
         let reading = match (&part.owned, span) {
             (Owned::By(_), _) => Reading::Good,
@@ -151,7 +167,6 @@ fn finding(part: &Part<'_>, tenant: Option<&LastTenant>, left: &Left<'_>, free: 
     let used = part.gpu.with(&m::MEMORY_USED, &[("gpu_instance", part.instance)]);
     Finding {
         detail: format!("memory in use after its job{}", part.at_instance()),
-        rank: 81,
         evidence: format!(
             "{}; {held}; job {} has ended {:.0} s ago or earlier and no job has it (slurm_job_gpu_share_ratio)",
             line(used, &format!("less than {HELD}")),

@@ -2,13 +2,13 @@
 
 use collectors::{PciAddress, Subject, SubjectKind};
 
-use super::host::{Host, Place};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, Expected, May, Scope, Version, Watch};
 use crate::condition::{Judged, Reading, USUAL};
-use crate::finding::{Finding, Joins, Remedy};
+use crate::finding::{Finding, Joins, Rank, Remedy};
 use crate::judge::Judge;
-use model::derive::xid::gpu_label;
+use crate::reads::host::{Host, Place};
+use crate::site::Site;
+use model::derive::xid::{Inventory, gpu_label};
 
 /// The condition about Slurm's count. The others go by their address alone: so records of the first release have them.
 const GRES: &str = "gres";
@@ -19,19 +19,36 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::Gpu,
     condition: "A configured GPU is not on the PCI bus or does not answer there, in two readings running, over ten seconds or more.",
     scope: Scope::Node,
-    ceiling: Mode::Drain,
-    limit: Mode::Drain,
+    may: May::Drain,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show the GPU.",
     runbook: "docs/runbooks/gpu-missing.md",
-    conditions: Some(conditions),
+    watch: || Box::new(Missing),
 };
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+struct Missing;
+
+impl Watch for Missing {
+    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
+        conditions(judge)
+    }
+
+    fn expected(&self, site: &Site, inventory: &Inventory) -> Vec<Expected> {
+        let gpus = site.gpu_addresses.iter();
+        gpus.map(|address| Expected {
+            key: address.0.clone(),
+            subject: Subject::gpu(gpu_label(inventory, address)),
+            doubt: format!("the GPU at {address} is not on the PCI bus, and a person has cleared that"),
+        })
+        .collect()
+    }
+}
+
+fn conditions<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
     let (host, gres, inventory) = (judge.host, judge.gres, judge.inventory);
-    let at = host.read_at.unwrap_or(judge.since_boot);
+    let at = host.read_at.unwrap_or(judge.since_boot());
     let mut judged: Vec<Judged<'a>> = Vec::new();
-    for address in &judge.policy.gpu_addresses {
+    for address in &judge.site.gpu_addresses {
         let gpu = gpu_label(inventory, address);
         judged.push(Judged {
             key: address.0.clone(),
@@ -71,7 +88,6 @@ pub fn finding(host: &Host, address: &PciAddress, gpu: &str) -> Finding {
     Finding {
         pci: Some(address.clone()),
         detail: format!("{address} not on the PCI bus"),
-        rank: 45,
         remedy: Remedy::Reboot,
         drains: true,
         joins: Joins::Attaches,
@@ -134,7 +150,7 @@ pub fn count_finding(host: &Host, gres: Option<&str>) -> Finding {
     let have = host.gpus_there().unwrap_or_default();
     Finding {
         detail: "fewer GPUs on the PCI bus than Gres has".to_owned(),
-        rank: 70,
+        rank: Rank::Of(GRES),
         remedy: Remedy::None,
         drains: false,
         joins: Joins::Attaches,

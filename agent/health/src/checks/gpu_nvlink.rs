@@ -5,12 +5,13 @@ use std::time::Duration;
 use collectors::SubjectKind;
 use collectors::nvidia::metrics as n;
 
-use super::gpu::{Bursts, Gpu, SLOW, each_by_bursts, gpus, key, line, whole};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::gpu::{Bursts, Leaps, SLOW, found, key, line};
+use super::{Check, Kept, May, Scope, Version, Watch};
+use crate::bounded::{Bounded, STORED};
 use crate::condition::{Judged, Reading};
-use crate::finding::{Finding, Remedy};
+use crate::finding::{Finding, Rank, Remedy};
 use crate::judge::Judge;
+use crate::reads::gpu::{Gpu, whole};
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -18,12 +19,11 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::Gpu,
     condition: "A GPU has fewer NVLinks up than it had since it was first seen, or than three peers or more that all have the same number, in four readings running, over a minute or more, not in the first ten minutes after boot. Where most GPUs have, it is the fabric, and only observed.",
     scope: Scope::Shared,
-    ceiling: Mode::Comment,
-    limit: Mode::Comment,
+    may: May::Comment,
     since: Version(0, 1, 0),
     clears: "By itself: as many are up as are expected in three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-nvlink-down.md",
-    conditions: Some(conditions),
+    watch: || Box::<Best>::default(),
 };
 
 /// The row of the errors.
@@ -32,12 +32,11 @@ pub static ERRORS: Check = Check {
     subject: SubjectKind::Gpu,
     condition: "Three times within an hour, from one reading to the next, the NVLinks of a GPU had an error that was sent again or recovered from (replay, recovery, recovery_failed, link_integrity), or 1,500 checksum errors (crc_flit, crc_data), which is 100 a second.",
     scope: Scope::Shared,
-    ceiling: Mode::Observe,
-    limit: Mode::Observe,
+    may: May::Observe,
     since: Version(0, 1, 0),
     clears: "By itself: it did not happen for an hour.",
     runbook: "docs/runbooks/gpu-nvlink-errors.md",
-    conditions: Some(errors),
+    watch: || Leaps::start(&LEAPS),
 };
 
 /// The fabric is trained after the driver is loaded.
@@ -50,9 +49,23 @@ fn links(gpu: &Gpu<'_>) -> Option<(u64, u64)> {
     (gpu.is_up() == Some(true) && all > 0 && up <= all).then_some((up, all))
 }
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    let gpus = gpus(judge.snapshot, judge.inventory);
-    let settled = judge.since_boot >= BOOT_GRACE;
+/// The most links that each GPU had up, by where it sits.
+#[derive(Default)]
+struct Best(Bounded<String, u64, STORED>);
+
+impl Watch for Best {
+    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
+        conditions(judge, &mut self.0)
+    }
+
+    fn kept(&mut self) -> Option<&mut dyn Kept> {
+        Some(&mut self.0)
+    }
+}
+
+fn conditions<'a>(judge: &Judge<'a>, best: &mut Bounded<String, u64, STORED>) -> Vec<Judged<'a>> {
+    let gpus = judge.gpus;
+    let settled = judge.since_boot() >= BOOT_GRACE;
     let ups: Vec<Option<u64>> = gpus.iter().map(|g| links(g).map(|(up, _)| up)).collect();
     let mut expected = Vec::new();
     for (at, gpu) in gpus.iter().enumerate() {
@@ -60,9 +73,9 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
             expected.push(None);
             continue;
         };
-        let name = key(CHECK.id, gpu, "");
-        judge.memory.in_use(&name, up);
-        let best = judge.memory.best_rate(&name).unwrap_or(up).min(all);
+        let place = gpu.place().to_owned();
+        judge.changed(best.raise(place.clone(), up));
+        let best = best.get(&place).copied().unwrap_or(up).min(all);
         let peers: Vec<u64> = ups
             .iter()
             .enumerate()
@@ -110,15 +123,14 @@ fn finding(gpu: &Gpu<'_>, (up, want): (u64, u64), (down, seen): (usize, usize), 
         } else {
             "NVLinks down together with those of most GPUs".to_owned()
         },
-        // What is its own names an incident that has both.
-        rank: if own { 58 } else { 59 },
+        rank: Rank::Of(if own { "" } else { "together" }),
         remedy: if own { Remedy::ResetGpu } else { Remedy::Inspect },
         drains: own,
         evidence: format!(
             "{}; {down} of {seen} GPUs have links down",
             line(gpu.one(&n::NVLINK_LINKS_UP), &want.to_string())
         ),
-        ..gpu.finding(CHECK.id)
+        ..found(gpu, CHECK.id)
     }
 }
 
@@ -131,19 +143,15 @@ macro_rules! kind {
             counter: |gpu| gpu.with(&n::NVLINK_ERRORS, &[("kind", $kind)]),
             burst: $burst,
             detail: concat!("many NVLink errors: ", $kind),
-            rank: 74,
         }
     };
 }
 
-fn errors<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    static ROWS: [Bursts; 6] = [
-        kind!("replay", 1),
-        kind!("recovery", 1),
-        kind!("recovery_failed", 1),
-        kind!("link_integrity", 1),
-        kind!("crc_flit", 1500),
-        kind!("crc_data", 1500),
-    ];
-    ROWS.iter().flat_map(|row| each_by_bursts(judge, row)).collect()
-}
+static LEAPS: [Bursts; 6] = [
+    kind!("replay", 1),
+    kind!("recovery", 1),
+    kind!("recovery_failed", 1),
+    kind!("link_integrity", 1),
+    kind!("crc_flit", 1500),
+    kind!("crc_data", 1500),
+];

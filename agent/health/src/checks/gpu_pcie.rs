@@ -3,12 +3,12 @@
 use collectors::SubjectKind;
 use collectors::gpu::metrics as m;
 
-use super::gpu::{Bursts, Gpu, LASTING, Opinion, each, each_by_bursts, line};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::gpu::{Bursts, LASTING, Leaps, Opinion, each, found, line};
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Reading};
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
+use crate::reads::gpu::Gpu;
 
 /// The row of the speed.
 pub static SLOW_LINK: Check = Check {
@@ -16,12 +16,11 @@ pub static SLOW_LINK: Check = Check {
     subject: SubjectKind::Gpu,
     condition: "A GPU that is at least half busy has a PCI link of a lower generation, or with fewer lanes, than it and its slot offer, in 20 readings running, over five minutes or more. One that is idle lowers it by itself.",
     scope: Scope::Node,
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: 20 readings running, over five minutes or more, show the best that both offer.",
     runbook: "docs/runbooks/gpu-pcie-slow.md",
-    conditions: Some(slow),
+    watch: || Looks::start(slow),
 };
 
 /// The row of the replays.
@@ -30,12 +29,11 @@ pub static REPLAYS: Check = Check {
     subject: SubjectKind::Gpu,
     condition: "A GPU sent 100 packets or more again over the PCI bus from one reading to the next, three times within an hour.",
     scope: Scope::Node,
-    ceiling: Mode::Observe,
-    limit: Mode::Observe,
+    may: May::Observe,
     since: Version(0, 1, 0),
     clears: "By itself: it did not happen for an hour.",
     runbook: "docs/runbooks/gpu-pcie-replays.md",
-    conditions: Some(replays),
+    watch: || Leaps::start(std::slice::from_ref(&LEAPS)),
 };
 
 /// The error rate that the PCI standard allows gives up to 31 a minute on the fastest links.
@@ -56,8 +54,8 @@ fn is_full(gpu: &Gpu<'_>) -> Option<bool> {
     }
 }
 
-fn slow<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    each(judge, &SLOW_LINK, &LASTING, |_, gpu| {
+fn slow<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
+    each(judge, &SLOW_LINK, &LASTING, |gpu| {
         let reading = match is_full(gpu) {
             Some(true) => Reading::Good,
             Some(false) if gpu.is_busy() => Reading::Bad,
@@ -74,23 +72,18 @@ fn slow<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
             reading,
             finding: Finding {
                 detail: "PCIe link below its best under load".to_owned(),
-                rank: 62,
                 remedy: Remedy::Reboot,
                 evidence: format!("{generation}; {width}"),
-                ..gpu.finding(SLOW_LINK.id)
+                ..found(gpu, SLOW_LINK.id)
             },
         }]
     })
 }
 
-fn replays<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    static ROW: Bursts = Bursts {
-        check: &REPLAYS,
-        of: "",
-        counter: |gpu| gpu.one(&m::PCIE_REPLAYS),
-        burst: BURST,
-        detail: "many PCIe replays",
-        rank: 76,
-    };
-    each_by_bursts(judge, &ROW)
-}
+static LEAPS: Bursts = Bursts {
+    check: &REPLAYS,
+    of: "",
+    counter: |gpu| gpu.one(&m::PCIE_REPLAYS),
+    burst: BURST,
+    detail: "many PCIe replays",
+};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use collectors::gpu::metrics as m;
 
-use super::gpu::{Gpu, whole};
 use super::gpu_use::Jobs;
+use crate::reads::gpu::{Gpu, whole};
 
 /// Programs that serve a GPU and no one user, by what the kernel keeps of their names: 15 letters. The server of MPS computes
 /// for its clients, which are listed beside it.

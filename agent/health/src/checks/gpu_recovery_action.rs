@@ -3,12 +3,12 @@
 use collectors::SubjectKind;
 use collectors::gpu::metrics as m;
 
-use super::gpu::{Gpu, Opinion, each, line};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::gpu::{Opinion, each, found, line};
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Reading, USUAL};
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
+use crate::reads::gpu::Gpu;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -16,16 +16,15 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::Gpu,
     condition: "The driver asks for a reset, a reboot or a drain of this GPU, in two readings running, over ten seconds or more.",
     scope: Scope::Node,
-    ceiling: Mode::Drain,
-    limit: Mode::Drain,
+    may: May::Drain,
     since: Version(0, 1, 0),
     clears: "By itself: the driver asks for nothing in three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-recovery-action.md",
-    conditions: Some(conditions),
+    watch: || Looks::start(conditions),
 };
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    each(judge, &CHECK, &USUAL, |_, gpu| {
+fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
+    each(judge, &CHECK, &USUAL, |gpu| {
         let action = gpu.value(&m::RECOVERY_ACTION);
         // Each by itself, so that a stronger wish is not taken for more of a milder one.
         [
@@ -90,10 +89,9 @@ fn finding(gpu: &Gpu<'_>, meaning: Option<(&'static str, Remedy, bool)>) -> Find
     let (detail, remedy, drains) = meaning.unwrap_or(("driver wants nothing", Remedy::None, true));
     Finding {
         detail: detail.to_owned(),
-        rank: 42,
         remedy,
         drains,
         evidence: line(gpu.one(&m::RECOVERY_ACTION), "0"),
-        ..gpu.finding(CHECK.id)
+        ..found(gpu, CHECK.id)
     }
 }

@@ -3,12 +3,12 @@
 use collectors::gpu::metrics as m;
 use collectors::{Metric, SubjectKind};
 
-use super::gpu::{Gpu, Opinion, each, flag, line};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::gpu::{Opinion, each, flag, found, line};
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, USUAL};
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
+use crate::reads::gpu::Gpu;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -16,12 +16,11 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::Gpu,
     condition: "A row of a GPU's memory waits for a reset to be replaced by a spare one, a page waits for a reboot to be taken out of use, or a row could not be replaced, in two readings running, over ten seconds or more.",
     scope: Scope::Node,
-    ceiling: Mode::Drain,
-    limit: Mode::Drain,
+    may: May::Drain,
     since: Version(0, 1, 0),
     clears: "By itself: the driver says of the same GPU that nothing waits or failed, in three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-row-remap.md",
-    conditions: Some(conditions),
+    watch: || Looks::start(conditions),
 };
 
 /// What can be wrong: a name, its flag, what it is called, and what repairs it.
@@ -46,8 +45,8 @@ const WRONG: [(&str, &Metric, &str, Remedy); 3] = [
     ),
 ];
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    each(judge, &CHECK, &USUAL, |_, gpu| {
+fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
+    each(judge, &CHECK, &USUAL, |gpu| {
         let opinion = |(of, metric, detail, remedy): (&'static str, &'static Metric, &str, Remedy)| Opinion {
             of,
             reading: flag(gpu.one(metric)),
@@ -60,9 +59,8 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
 fn finding(gpu: &Gpu<'_>, metric: &'static Metric, detail: &str, remedy: Remedy) -> Finding {
     Finding {
         detail: detail.to_owned(),
-        rank: 47,
         remedy,
         evidence: line(gpu.one(metric), "0"),
-        ..gpu.finding(CHECK.id)
+        ..found(gpu, CHECK.id)
     }
 }

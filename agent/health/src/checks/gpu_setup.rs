@@ -6,9 +6,8 @@ use collectors::SubjectKind;
 use collectors::gpu::metrics as m;
 use collectors::nvidia::metrics as n;
 
-use super::gpu::{LASTING, Opinion, SLOW, each, line};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::gpu::{LASTING, Opinion, SLOW, each, found, line};
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Reading};
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
@@ -19,12 +18,11 @@ pub static PERSISTENCE: Check = Check {
     subject: SubjectKind::Gpu,
     condition: "The driver does not keep a GPU initialised while nobody uses it, in four readings running, over a minute or more.",
     scope: Scope::Node,
-    ceiling: Mode::Observe,
-    limit: Mode::Observe,
+    may: May::Observe,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show the mode on.",
     runbook: "docs/runbooks/gpu-persistence-off.md",
-    conditions: Some(persistence),
+    watch: || Looks::start(persistence),
 };
 
 /// The row of the fabric.
@@ -33,20 +31,19 @@ pub static FABRIC: Check = Check {
     subject: SubjectKind::Gpu,
     condition: "A GPU that belongs to a fabric of NVSwitches has not joined it, or the driver says that something is wrong with it, in 20 readings running, over five minutes or more, not in the first ten minutes after boot.",
     scope: Scope::Shared,
-    ceiling: Mode::Comment,
-    limit: Mode::Comment,
+    may: May::Comment,
     since: Version(0, 1, 0),
     clears: "By itself: 20 readings running, over five minutes or more, show it joined and well.",
     runbook: "docs/runbooks/gpu-fabric.md",
-    conditions: Some(fabric),
+    watch: || Looks::start(fabric),
 };
 
 const BOOT_GRACE: Duration = Duration::from_secs(600);
 /// The GPU has joined.
 const JOINED: f64 = 3.0;
 
-fn persistence<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    each(judge, &PERSISTENCE, &SLOW, |_, gpu| {
+fn persistence<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
+    each(judge, &PERSISTENCE, &SLOW, |gpu| {
         let sample = gpu.one(&m::PERSISTENCE_MODE);
         let reading = match gpu.value(&m::PERSISTENCE_MODE) {
             Some(1.0) => Reading::Good,
@@ -58,18 +55,17 @@ fn persistence<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
             reading,
             finding: Finding {
                 detail: "persistence mode off".to_owned(),
-                rank: 85,
                 remedy: Remedy::Inspect,
                 evidence: line(sample, "1"),
-                ..gpu.finding(PERSISTENCE.id)
+                ..found(gpu, PERSISTENCE.id)
             },
         }]
     })
 }
 
-fn fabric<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    let settled = judge.since_boot >= BOOT_GRACE;
-    each(judge, &FABRIC, &LASTING, move |_, gpu| {
+fn fabric<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
+    let settled = judge.since_boot() >= BOOT_GRACE;
+    each(judge, &FABRIC, &LASTING, move |gpu| {
         let Some(state) = gpu.value(&n::FABRIC_STATE) else {
             return Vec::new();
         };
@@ -87,10 +83,9 @@ fn fabric<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
             reading,
             finding: Finding {
                 detail: format!("fabric: {}", aspect.replace('_', " ")),
-                rank: 59,
                 remedy: Remedy::Inspect,
                 evidence: line(sample, expected),
-                ..gpu.finding(FABRIC.id)
+                ..found(gpu, FABRIC.id)
             },
         }]
     })

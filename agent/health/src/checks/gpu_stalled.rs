@@ -8,16 +8,16 @@ use collectors::gpu::metrics as m;
 use collectors::nvidia::metrics as n;
 use collectors::rdma::metrics::{PORT_INFO, PORT_RCV_DATA, PORT_XMIT_DATA};
 
-use super::gpu::whole;
 use super::gpu_process::some;
 use super::gpu_use::{Owned, Part, ended_jobs, of_job, parts};
-use super::rdma_port::{Link, Port, number};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Reading};
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
-use crate::lasting::Steady;
+use crate::lasting::{Lasting, Steadies, Steady};
+use crate::reads::gpu::whole;
+use crate::reads::port::{Link, Port, number};
+use crate::trail::Trails;
 use model::snapshot::Presence;
 
 /// The row.
@@ -27,12 +27,11 @@ pub static CHECK: Check = Check {
     condition: "For ten minutes two GPUs or more of a job, which alone has them by Slurm's own rules, were fully busy at every reading while they took less than 40 % of their power limit with hardly any change, read and wrote hardly any memory, and moved less than a megabyte a second over NVLink, as did all RDMA ports of the node; its other GPUs on the node did the same, or nothing. Where any of it cannot be read, nothing is said.",
     scope: Scope::Node,
     // It is the job's program, or a peer on another node: nothing says that it is this one.
-    ceiling: Mode::Observe,
-    limit: Mode::Observe,
+    may: May::Observe,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show one of its GPUs at work or something moving, or the job is gone.",
     runbook: "docs/runbooks/gpu-stalled.md",
-    conditions: Some(conditions),
+    watch: || Looks::start(conditions),
 };
 
 /// A collective waits for the slowest of all: for a checkpoint, a dataset, an evaluation on one GPU. Those take minutes.
@@ -63,10 +62,23 @@ enum Look {
     Unknown,
 }
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+/// A job, and its GPUs that turn.
+type Stalled = (String, Vec<String>);
+/// A GPU or port, and which of its counters.
+type Traffic = Trails<(String, &'static str)>;
+
+#[derive(Default)]
+struct State {
+    lasting: Lasting<Stalled>,
+    traffic: Traffic,
+    /// What each GPU draws.
+    power: Steadies<String>,
+}
+
+fn conditions<'a>(judge: &Judge<'a>, state: &mut State) -> Vec<Judged<'a>> {
     let parts = parts(judge);
-    let is_quiet = network_is_quiet(judge);
-    let looks: Vec<Look> = parts.iter().map(|part| look(judge, part)).collect();
+    let is_quiet = network_is_quiet(judge, &mut state.traffic);
+    let looks: Vec<Look> = parts.iter().map(|part| look(state, part)).collect();
     let all: BTreeSet<&String> = parts.iter().flat_map(Part::jobs).collect();
     let own = |job: &String| -> Vec<(&Part<'a>, Look)> {
         let each = parts.iter().zip(looks.iter().copied());
@@ -82,12 +94,12 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
         }
         stalls.push((job, own, stall));
     }
-    let lasting = judge.memory.lasting(CHECK.id, now);
+    state.lasting.take(now);
     let mut judged = Vec::new();
     for (job, own, stall) in stalls {
         let reading = match &stall {
             Stall::Now { name, steady, .. } => {
-                let lasts = lasting.of(name).map(|l| l.span()).unwrap_or_default();
+                let lasts = state.lasting.of(name).map(|l| l.span()).unwrap_or_default();
                 if lasts.min(*steady) >= LONG {
                     Reading::Bad
                 } else {
@@ -109,7 +121,7 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
 enum Stall {
     /// It does now: what that is called, for how long the power of its GPUs is steady, and when that was read.
     Now {
-        name: String,
+        name: Stalled,
         steady: Duration,
         at: Duration,
     },
@@ -125,7 +137,7 @@ impl Stall {
             match look {
                 Look::Works => return Self::No,
                 Look::Turns(power) => {
-                    turning.push(part.gpu.label.as_str());
+                    turning.push(part.gpu.label.clone());
                     steady = steady.min(power.span());
                 }
                 Look::Rests | Look::Unknown => {}
@@ -145,7 +157,7 @@ impl Stall {
             }
             Some(true) if turning.len() < 2 => Self::No,
             Some(true) => Self::Now {
-                name: format!("{job} {}", turning.join(",")),
+                name: (job.to_owned(), turning),
                 steady,
                 at: own.iter().map(|(part, _)| part.gpu.at).max().unwrap_or_default(),
             },
@@ -154,35 +166,27 @@ impl Stall {
 }
 
 /// How much a counter moves, in bytes per second. `None`: not known yet.
-fn rate(judge: &mut Judge<'_>, name: &str, bytes: u64, at: Duration) -> Option<u64> {
-    let growth = judge
-        .memory
-        .trail(&format!("{} {name}", CHECK.id), bytes, at, WINDOW);
+fn rate(traffic: &mut Traffic, name: (&str, &'static str), bytes: u64, at: Duration) -> Option<u64> {
+    let growth = traffic.take((name.0.to_owned(), name.1), bytes, at, WINDOW);
     growth.by.checked_div(growth.over.as_secs())
 }
 
-fn look(judge: &mut Judge<'_>, part: &Part<'_>) -> Look {
+fn look(state: &mut State, part: &Part<'_>) -> Look {
     let gpu = &part.gpu;
     if !part.instance.is_empty() {
         return Look::Unknown;
     }
-    let key = part.key("");
-    let name = |of: &str| format!("{} {of}", key.trim());
     let traffic = [(&n::NVLINK_TRANSMITTED, "tx"), (&n::NVLINK_RECEIVED, "rx")].map(|(metric, of)| {
         let bytes = whole(gpu.one(metric));
-        bytes.and_then(|bytes| rate(judge, &name(of), bytes, gpu.at))
+        bytes.and_then(|bytes| rate(&mut state.traffic, (gpu.place(), of), bytes, gpu.at))
     });
     let power = gpu
         .value(&m::POWER)
         .zip(gpu.value(&m::POWER_LIMIT).filter(|w| *w > 0.0));
     // Every reading counts, whatever the rest says.
     let steady = power.map(|(watts, limit)| {
-        judge.memory.steady(
-            &format!("{} {}", CHECK.id, name("power")),
-            watts,
-            gpu.at,
-            limit * BAND,
-        )
+        let place = gpu.place().to_owned();
+        state.power.take(place, watts, gpu.at, limit * BAND)
     });
     let busy = gpu.value(&m::UTILIZATION);
     let memory = gpu.value(&m::MEMORY_UTILIZATION);
@@ -204,7 +208,7 @@ fn look(judge: &mut Judge<'_>, part: &Part<'_>) -> Look {
 }
 
 /// Whether all RDMA ports of the node together move hardly anything. `None`: not known.
-fn network_is_quiet(judge: &mut Judge<'_>) -> Option<bool> {
+fn network_is_quiet(judge: &Judge<'_>, traffic: &mut Traffic) -> Option<bool> {
     let snapshot = judge.snapshot;
     match snapshot.collector("rdma").map(|c| &c.presence) {
         Some(Presence::NotHere) => return Some(true),
@@ -223,8 +227,8 @@ fn network_is_quiet(judge: &mut Judge<'_>) -> Option<bool> {
     {
         for metric in [&PORT_XMIT_DATA, &PORT_RCV_DATA] {
             let bytes = number(port.one(metric));
-            let name = format!("{} {}", port.id, metric.name);
-            let rate = bytes.and_then(|bytes| rate(judge, &name, bytes, port.at));
+            let name = (port.id.as_str(), metric.name);
+            let rate = bytes.and_then(|bytes| rate(traffic, name, bytes, port.at));
             if rate.is_some_and(|rate| rate >= LITTLE_TRAFFIC) {
                 return Some(false);
             }
@@ -254,7 +258,6 @@ fn finding(job: &str, own: &[(&Part<'_>, Look)]) -> Finding {
     };
     Finding {
         detail: "GPUs busy without work".to_owned(),
-        rank: 87,
         remedy: Remedy::Inspect,
         evidence: format!(
             "for {} s or more gpu_utilization_ratio {FULL} or more, gpu_power_watts {low:.0} to {high:.0}, gpu_memory_utilization_ratio at most {LITTLE_MEMORY}, less than {LITTLE_TRAFFIC} bytes a second over NVLink and over all RDMA ports, of job {job}: {}{resting}",

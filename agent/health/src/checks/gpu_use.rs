@@ -1,17 +1,17 @@
 //! Whose each GPU is, for the checks about jobs. What is not known is said to be so.
 
-use std::rc::Rc;
 use std::time::Duration;
 
 use collectors::gpu::metrics as m;
 use collectors::{Subject, SubjectKind};
 
 use super::Check;
-use super::gpu::{Gpu, gpus, key, whole};
+use super::gpu::key;
 use super::gpu_process::{Process, processes};
 use crate::condition::{Judged, Reading, USUAL};
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
+use crate::reads::gpu::{Gpu, whole};
 pub(super) use model::ownership::Jobs;
 use model::ownership::{Evidence, Owner, Ownership, device};
 
@@ -28,7 +28,7 @@ pub(super) enum Owned {
 
 /// A GPU that is not divided, or an instance of one.
 pub(super) struct Part<'a> {
-    pub(super) gpu: Rc<Gpu<'a>>,
+    pub(super) gpu: &'a Gpu<'a>,
     /// The `gpu_instance` label, empty for the whole.
     pub(super) instance: &'a str,
     pub(super) owned: Owned,
@@ -40,7 +40,7 @@ pub(super) struct Part<'a> {
 impl Part<'_> {
     /// The condition's key.
     pub(super) fn key(&self, check: &str) -> String {
-        key(check, &self.gpu, self.instance)
+        key(check, self.gpu, self.instance)
     }
 
     /// The jobs that have it, exactly.
@@ -78,10 +78,7 @@ impl Part<'_> {
 /// Every GPU that answers, or every instance of one that is divided.
 pub(super) fn parts<'a>(judge: &Judge<'a>) -> Vec<Part<'a>> {
     let Ownership { jobs, owners } = judge.snapshot.ownership();
-    let gpus: Vec<Rc<Gpu<'a>>> = gpus(judge.snapshot, judge.inventory)
-        .into_iter()
-        .map(Rc::new)
-        .collect();
+    let gpus = judge.gpus;
     let minors: Vec<&'a str> = gpus.iter().filter_map(|gpu| minor(gpu)).collect();
     let mut parts = Vec::new();
     for gpu in gpus.iter().filter(|gpu| gpu.is_up() == Some(true)) {
@@ -105,7 +102,7 @@ pub(super) fn parts<'a>(judge: &Judge<'a>) -> Vec<Part<'a>> {
                     .filter(|(of, _)| *of == instance)
                     .map(|(_, p)| *p)
                     .collect(),
-                gpu: Rc::clone(gpu),
+                gpu,
                 instance,
                 complete,
             });
@@ -190,7 +187,7 @@ pub(super) fn ended_parts<'a>(
 ) -> Vec<Judged<'a>> {
     ended(judge, check, listed, |rest| {
         let place = rest.split(' ').next().unwrap_or_default();
-        let of = |part: &&Part<'_>| key("", &part.gpu, "").trim() == place;
+        let of = |part: &&Part<'_>| key("", part.gpu, "").trim() == place;
         parts.iter().find(of).map(|part| part.gpu.subject())
     })
 }

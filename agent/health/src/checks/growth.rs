@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use collectors::{Metric, Subject};
 
-use super::Check;
 use super::rdma_group::{ENOUGH, Group, groups};
-use super::rdma_port::{Link, Port, number};
+use super::{Check, Watch};
 use crate::condition::{Judged, Pace, Reading};
-use crate::finding::{Finding, Joins, Remedy};
+use crate::counts::{Counters, Times, Unchanged, Watched};
+use crate::finding::{Finding, Joins, Rank, Remedy};
 use crate::judge::{Judge, evidence};
-use crate::memory::Memory;
+use crate::reads::port::{Link, Port, number};
+use crate::trail::Trails;
 use model::snapshot::Sample;
 
 /// An hour, as times since boot are counted.
@@ -73,7 +74,6 @@ pub(super) struct Rule {
     /// So long without growth, and it is over.
     pub quiet_ms: u64,
     pub detail: &'static str,
-    pub rank: u8,
     /// Whether it is more than shown: written into the node's Comment, or whatever the site lets it do.
     pub acts: bool,
 }
@@ -93,43 +93,139 @@ pub(super) struct Counted {
     pub together: &'static str,
 }
 
-/// Judges every port that was in use once.
-pub(super) fn judge_growth<'a>(judge: &mut Judge<'a>, row: &'static Counted) -> Vec<Judged<'a>> {
-    let ports = judge.ports;
-    let settled = judge.since_boot >= row.grace;
-    let seen: BTreeMap<&str, Seen> = ports
-        .iter()
-        .map(|port| (port.id.as_str(), remember(judge, row, port, settled)))
-        .collect();
-    let now_ms = judge.now_ms();
-    let mut judged = Vec::new();
-    let mut fabrics: BTreeMap<(String, String), Vec<Times<'_>>> = BTreeMap::new();
-    for group in groups(ports, judge.memory) {
-        for port in &group.ports {
-            let Some(seen) = seen.get(port.id.as_str()) else {
-                continue;
-            };
-            let times = Times::of(judge.memory, row, &group, port, seen, now_ms);
-            for rule in row.rules {
-                let reading = times.reading(times.of_rule(rule), rule, now_ms);
-                let finding = finding(row, rule, &group, port, &times, now_ms);
-                judged.push(Judged {
-                    key: format!("{} {}", key(row, port), rule.of).trim_end().to_owned(),
-                    subject: port.subject(),
-                    reading,
-                    at: seen.at.unwrap_or(port.at),
-                    pace: &PACE,
-                    finding: Box::new(move |_| finding),
-                });
+/// A counter of a port: the port, and the counter.
+type Name = (String, String);
+
+/// A check that counts, at work.
+pub(super) struct Growth {
+    row: &'static Counted,
+    /// When counters of each port grew.
+    times: Times,
+    /// How ports are up, and since when.
+    links: Unchanged<String, [Option<u64>; 2]>,
+    counters: Counters<Name>,
+    trails: Trails<Name>,
+    watched: Watched<Name>,
+}
+
+impl Growth {
+    /// Begins to count.
+    pub(super) fn start(row: &'static Counted) -> Box<dyn Watch> {
+        Box::new(Self {
+            row,
+            times: Times::default(),
+            links: Unchanged::default(),
+            counters: Counters::default(),
+            trails: Trails::default(),
+            watched: Watched::default(),
+        })
+    }
+}
+
+impl Watch for Growth {
+    /// Judges every port that was in use once.
+    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
+        let row = self.row;
+        let ports = judge.ports;
+        let settled = judge.since_boot() >= row.grace;
+        let seen: BTreeMap<&str, Seen> = ports
+            .iter()
+            .map(|port| (port.id.as_str(), self.remember(judge, port, settled)))
+            .collect();
+        let now_ms = judge.now_ms();
+        let mut judged = Vec::new();
+        let mut fabrics: BTreeMap<(String, String), Vec<Grown<'_>>> = BTreeMap::new();
+        for group in groups(ports, judge.known) {
+            for port in &group.ports {
+                let Some(seen) = seen.get(port.id.as_str()) else {
+                    continue;
+                };
+                let times = Grown::of(&self.times, row, &group, port, seen, now_ms);
+                for rule in row.rules {
+                    let reading = times.reading(times.of_rule(rule), rule, now_ms);
+                    let finding = finding(row, rule, &group, port, &times, now_ms);
+                    judged.push(Judged {
+                        key: format!("{} {}", key(row, port), rule.of).trim_end().to_owned(),
+                        subject: port.subject(),
+                        reading,
+                        at: seen.at.unwrap_or(port.at),
+                        pace: &PACE,
+                        finding: Box::new(move |_| finding),
+                    });
+                }
+                let fabric = (group.layer.clone(), group.driver.clone());
+                fabrics.entry(fabric).or_default().push(times);
             }
-            let fabric = (group.layer.clone(), group.driver.clone());
-            fabrics.entry(fabric).or_default().push(times);
         }
+        for ((layer, driver), times) in fabrics {
+            judged.extend(together(row, (&layer, &driver), &times, now_ms));
+        }
+        judged
     }
-    for ((layer, driver), times) in fabrics {
-        judged.extend(together(row, (&layer, &driver), &times, now_ms));
+
+    fn times(&mut self) -> Option<&mut Times> {
+        Some(&mut self.times)
     }
-    judged
+}
+
+impl Growth {
+    /// Notes what the readings tell.
+    fn remember(&mut self, judge: &Judge<'_>, port: &Port<'_>, settled: bool) -> Seen {
+        let row = self.row;
+        let settled = settled && (row.up_for.is_zero() || self.up_for(judge, port) >= row.up_for);
+        let mut seen = Seen {
+            watched: Duration::MAX,
+            ..Seen::default()
+        };
+        for counter in row.counters {
+            for sample in port.all(counter.metric).filter(|s| (counter.counts)(port, s)) {
+                let Some(value) = number(Some(sample)) else {
+                    continue;
+                };
+                // Each priority of a port is a counter of its own.
+                let more: String = sample.labels.iter().skip(2).map(|l| format!(" {l}")).collect();
+                let what = format!("{}{more}", sample.metric.name);
+                let name = (port.id.clone(), what.clone());
+                let at = judge.read_at(sample);
+                let watched = self.watched.read(name.clone(), at);
+                let (once, words) = match counter.least {
+                    Least::Any => {
+                        // What grew while nobody looked has no time.
+                        let grown = self.counters.growth(name, value) > 0;
+                        (grown && !watched.is_zero(), "not to grow".to_owned())
+                    }
+                    Least::Within(least, window) => {
+                        let once = self.trails.take(name.clone(), value, at, window).by >= least;
+                        if once {
+                            // What has counted does not count again.
+                            self.trails.forget(&name);
+                            self.trails.take(name, value, at, window);
+                        }
+                        let seconds = window.as_secs();
+                        (once, format!("to grow by fewer than {least} in {seconds} s"))
+                    }
+                };
+                self.times
+                    .note(judge, &port.id, &what, u64::from(once && settled));
+                let is_full = port.is_full(counter.file);
+                let full = if is_full { ", full: it counts no more" } else { "" };
+                seen.counters
+                    .insert(what, format!("{}{full}", evidence(sample, &words)));
+                seen.watched = seen.watched.min(watched);
+                seen.at = seen.at.max(Some(at));
+                seen.is_full |= is_full;
+            }
+        }
+        seen
+    }
+
+    /// For how long the link has been up without an interruption by its counters, as far as it was watched.
+    fn up_for(&mut self, judge: &Judge<'_>, port: &Port<'_>) -> Duration {
+        let interruptions = [&port.link_downed, &port.carrier_down].map(|s| number(s.as_ref()));
+        let link = (port.link() == Link::Up).then_some(interruptions);
+        let lasts = self.links.lasts(port.id.clone(), link, judge.since_boot());
+        lasts.unwrap_or_default()
+    }
 }
 
 fn key(row: &Counted, port: &Port<'_>) -> String {
@@ -139,7 +235,7 @@ fn key(row: &Counted, port: &Port<'_>) -> String {
 /// What one snapshot shows of a port's counters.
 #[derive(Default)]
 struct Seen {
-    /// The counters, by their names in memory, and what to say of each.
+    /// The counters, by their names, and what to say of each.
     counters: BTreeMap<String, String>,
     /// For how long all of them have been read without a gap.
     watched: Duration,
@@ -147,55 +243,6 @@ struct Seen {
     at: Option<Duration>,
     /// One of them is full: it shows nothing more.
     is_full: bool,
-}
-
-/// Notes what the readings tell.
-fn remember(judge: &mut Judge<'_>, row: &Counted, port: &Port<'_>, settled: bool) -> Seen {
-    let now_ms = judge.now_ms();
-    let settled = settled && (row.up_for.is_zero() || up_for(judge, row, port) >= row.up_for);
-    let mut seen = Seen {
-        watched: Duration::MAX,
-        ..Seen::default()
-    };
-    for counter in row.counters {
-        for sample in port.all(counter.metric).filter(|s| (counter.counts)(port, s)) {
-            let Some(value) = number(Some(sample)) else {
-                continue;
-            };
-            // Each priority of a port is a counter of its own.
-            let more: String = sample.labels.iter().skip(2).map(|l| format!(" {l}")).collect();
-            let name = format!("{} {}{more}", key(row, port), sample.metric.name);
-            let at = judge.read_at(sample);
-            let memory = &mut *judge.memory;
-            let watched = memory.watched(&name, at);
-            let (once, words) = match counter.least {
-                Least::Any => {
-                    // What grew while nobody looked has no time.
-                    let grown = memory.growth(&name, value) > 0;
-                    (grown && !watched.is_zero(), "not to grow".to_owned())
-                }
-                Least::Within(least, window) => {
-                    let once = memory.trail(&name, value, at, window).by >= least;
-                    if once {
-                        // What has counted does not count again.
-                        memory.forget_trail(&name);
-                        memory.trail(&name, value, at, window);
-                    }
-                    let seconds = window.as_secs();
-                    (once, format!("to grow by fewer than {least} in {seconds} s"))
-                }
-            };
-            memory.note(&name, u64::from(once && settled), now_ms);
-            let is_full = port.is_full(counter.file);
-            let full = if is_full { ", full: it counts no more" } else { "" };
-            seen.counters
-                .insert(name, format!("{}{full}", evidence(sample, &words)));
-            seen.watched = seen.watched.min(watched);
-            seen.at = seen.at.max(Some(at));
-            seen.is_full |= is_full;
-        }
-    }
-    seen
 }
 
 /// Whether something that went on from `begin` to `end` did so at about that time.
@@ -209,20 +256,8 @@ fn within(times: &[u64], window: u64, now_ms: u64) -> usize {
     times.iter().filter(is_in).count()
 }
 
-/// For how long the link has been up, as far as it was watched.
-fn up_for(judge: &mut Judge<'_>, row: &Counted, port: &Port<'_>) -> Duration {
-    let interruptions = [&port.link_downed, &port.carrier_down].map(|s| number(s.as_ref()));
-    let since = (port.link() == Link::Up).then(|| format!("up {interruptions:?}"));
-    let name = format!("{} link", key(row, port));
-    let now = judge.since_boot;
-    judge
-        .memory
-        .unchanged(&name, since.as_deref(), now)
-        .unwrap_or_default()
-}
-
 /// When the counters of one port grew.
-struct Times<'s> {
+struct Grown<'s> {
     seen: &'s Seen,
     name: String,
     own: Vec<u64>,
@@ -236,9 +271,9 @@ struct Times<'s> {
     lines: Vec<(String, Vec<u64>)>,
 }
 
-impl<'s> Times<'s> {
+impl<'s> Grown<'s> {
     fn of(
-        memory: &Memory,
+        times: &Times,
         row: &Counted,
         group: &Group<'_, '_>,
         port: &Port<'_>,
@@ -248,10 +283,8 @@ impl<'s> Times<'s> {
         let rules = row.rules.iter();
         let window = rules.map(|r| r.window_ms.max(r.quiet_ms)).max().unwrap_or(0);
         // Peers are looked at for a little longer, so that what was shared stays so until it is forgotten.
-        let peers: Vec<Vec<(u64, u64)>> = group.others(port, |id| {
-            let key = format!("{} {id}", row.check.id);
-            memory.spans_below(&key, window + TOGETHER_MS, now_ms)
-        });
+        let peers: Vec<Vec<(u64, u64)>> =
+            group.others(port, |id| times.spans(id, window + TOGETHER_MS, now_ms));
         let with = |at: u64| {
             let has = |p: &&Vec<(u64, u64)>| p.iter().any(|span| is_with(*span, at));
             peers.iter().filter(has).count()
@@ -266,7 +299,7 @@ impl<'s> Times<'s> {
             blind: seen.is_full,
             lines: Vec::new(),
         };
-        for (name, times) in memory.times_below(&key(row, port), window, now_ms) {
+        for (name, times) in times.of_device(&port.id, window, now_ms) {
             match seen.counters.get(name) {
                 Some(line) => found.lines.push((line.clone(), times.clone())),
                 None => found.blind = true,
@@ -323,7 +356,7 @@ fn finding(
     rule: &Rule,
     group: &Group<'_, '_>,
     port: &Port<'_>,
-    times: &Times<'_>,
+    times: &Grown<'_>,
     now_ms: u64,
 ) -> Finding {
     let has_peers = group.ports.len() >= ENOUGH;
@@ -341,7 +374,7 @@ fn finding(
     Finding {
         pci: port.pci.clone(),
         detail: format!("{}{}", rule.detail, port.place()),
-        rank: rule.rank,
+        rank: Rank::Of(rule.of),
         remedy: Remedy::Inspect,
         drains: rule.acts && (has_peers || !row.needs_peers),
         joins: Joins::Attaches,
@@ -354,7 +387,7 @@ fn finding(
 fn together<'a>(
     row: &'static Counted,
     (layer, driver): (&str, &str),
-    times: &[Times<'_>],
+    times: &[Grown<'_>],
     now_ms: u64,
 ) -> Option<Judged<'a>> {
     let rule = row.rules.first()?;
@@ -374,7 +407,7 @@ fn together<'a>(
         .find_map(|t| t.lines(rule, now_ms).into_iter().next());
     let finding = Finding {
         detail: format!("{} of most {layer} ports of {driver} together", row.together),
-        rank: rule.rank.saturating_add(10),
+        rank: Rank::Shared(rule.of),
         remedy: Remedy::Inspect,
         drains: false,
         joins: Joins::Opens,

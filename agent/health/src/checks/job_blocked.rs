@@ -8,11 +8,11 @@ use collectors::tasks::metrics::{BLOCKED, THREAD};
 
 use super::gpu_process::some;
 use super::gpu_use::{ended_jobs, of_job};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Reading};
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
+use crate::lasting::Lasting;
 use model::snapshot::Sample;
 
 /// The row.
@@ -22,18 +22,20 @@ pub static CHECK: Check = Check {
     condition: "A thread of a job's process has been in state D without running for a minute after it was sent SIGKILL, or for five minutes: a job that Slurm cannot end (\"Kill task failed\"). The finding names what it waits for: kernel function, file and mount, or device.",
     // What it waits for is mostly a filesystem that many nodes share.
     scope: Scope::Shared,
-    ceiling: Mode::Comment,
-    limit: Mode::Comment,
+    may: May::Comment,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show no thread that has not run since the reading before, or the job is gone.",
     runbook: "docs/runbooks/job-blocked.md",
-    conditions: Some(conditions),
+    watch: || Looks::start(conditions),
 };
 
 /// A process that is killed and does not end for so long is what Slurm's UnkillableStepTimeout (60 s) is about.
 const KILLED: Duration = Duration::from_secs(60);
 /// The kernel calls a task hung after 120 s; recovery of NFS or Lustre takes its minutes.
 const WAITS: Duration = Duration::from_secs(300);
+
+/// Whether a thread is killed, its number, when it began and how often it has run.
+type Wait = (bool, String, String, String);
 
 /// A thread as its series tells.
 struct Thread<'a> {
@@ -82,9 +84,9 @@ impl<'a> Thread<'a> {
     }
 
     /// It has not run as long as this is the same.
-    fn name(&self) -> String {
-        let kind = if self.killed { "killed" } else { "waits" };
-        format!("{kind} {} {} {}", self.tid, self.start, self.switches)
+    fn name(&self) -> Wait {
+        let [tid, start, switches] = [self.tid, self.start, self.switches].map(str::to_owned);
+        (self.killed, tid, start, switches)
     }
 
     fn limit(&self) -> Duration {
@@ -123,7 +125,7 @@ impl<'a> Thread<'a> {
     }
 }
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+fn conditions<'a>(judge: &Judge<'a>, lasting: &mut Lasting<Wait>) -> Vec<Judged<'a>> {
     let mut threads: BTreeMap<&'a str, Vec<Thread<'a>>> = BTreeMap::new();
     let mut read: BTreeMap<&'a str, Duration> = BTreeMap::new();
     let tasks = judge.snapshot.collector("tasks");
@@ -138,8 +140,7 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
         }
     }
     let all = threads.values().flatten();
-    let now = all.map(|thread| (thread.name(), thread.at)).collect();
-    let lasting = judge.memory.lasting(CHECK.id, now);
+    lasting.take(all.map(|thread| (thread.name(), thread.at)).collect());
     let mut judged = Vec::new();
     // With more processes than are looked at there is no number, and there may be threads.
     let jobs: BTreeMap<&str, Duration> = threads
@@ -177,7 +178,6 @@ fn finding(job: &str, threads: &[(&Thread<'_>, Duration)]) -> Finding {
     };
     Finding {
         detail: format!("{kind}{}", first.map(Thread::cause).unwrap_or_default()),
-        rank: 78,
         remedy: Remedy::Inspect,
         drains: true,
         evidence: format!(

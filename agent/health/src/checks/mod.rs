@@ -2,7 +2,7 @@
 
 mod blocked;
 pub mod edac_uncorrected;
-pub mod gpu;
+mod gpu;
 pub mod gpu_application_errors;
 pub mod gpu_double_booked;
 pub mod gpu_down;
@@ -22,8 +22,8 @@ pub mod gpu_setup;
 pub mod gpu_stalled;
 mod gpu_use;
 mod growth;
-pub mod host;
 pub mod job_blocked;
+pub mod order;
 pub mod pcie_degraded;
 pub mod rdma_bit_errors;
 pub mod rdma_cnp_ignored;
@@ -37,20 +37,19 @@ pub mod rdma_packet_loss;
 pub mod rdma_pause_without_cnp;
 mod rdma_peers;
 pub mod rdma_pfc_storm;
-pub mod rdma_port;
 pub mod rdma_port_blocked;
 pub mod rdma_port_degraded;
 pub mod rdma_port_down;
 pub mod rdma_port_flapping;
 pub mod rdma_retries_exceeded;
 mod rdma_setup;
+mod watch;
 pub mod xid;
 
 use collectors::SubjectKind;
 
 use super::Mode;
-use super::condition::Judged;
-use super::judge::Judge;
+pub use watch::{Expected, Forget, Heard, Kept, Looks, Said, Watch, Watches};
 
 /// Whether a fault is the node's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +58,39 @@ pub enum Scope {
     Node,
     /// Of something that nodes share: when everyone has it, it is not the node.
     Shared,
+}
+
+/// What a check may do, from least to most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum May {
+    /// Be counted and shown.
+    Observe,
+    /// Write into the node's Comment.
+    Comment,
+    /// The same by default, and drain the node where the site enables it.
+    CommentOrDrain,
+    /// Drain the node.
+    Drain,
+}
+
+impl May {
+    /// What it does where the site says nothing about it.
+    pub const fn by_default(self) -> Mode {
+        match self {
+            Self::Observe => Mode::Observe,
+            Self::Comment | Self::CommentOrDrain => Mode::Comment,
+            Self::Drain => Mode::Drain,
+        }
+    }
+
+    /// The most that a site may enable: more is refused in its configuration.
+    pub const fn at_most(self) -> Mode {
+        match self {
+            Self::Observe => Mode::Observe,
+            Self::Comment => Mode::Comment,
+            Self::CommentOrDrain | Self::Drain => Mode::Drain,
+        }
+    }
 }
 
 /// A release.
@@ -90,22 +122,17 @@ pub struct Check {
     pub condition: &'static str,
     /// Whether it is the node's own fault.
     pub scope: Scope,
-    /// The most that it does where the site says nothing about it.
-    pub ceiling: Mode,
-    /// The most that a site may let it do: more is refused in its configuration.
-    pub limit: Mode,
+    /// What it may do.
+    pub may: May,
     /// The release that brought it.
     pub since: Version,
     /// What ends it, for people.
     pub clears: &'static str,
     /// The page about it.
     pub runbook: &'static str,
-    /// What it sees in a snapshot, where it looks at conditions and not at events.
-    pub conditions: Option<Conditions>,
+    /// What it does, at its start.
+    pub watch: fn() -> Box<dyn Watch>,
 }
-
-/// From series to what is well, what is not, and what cannot be seen. A condition that is not mentioned is unknown.
-pub type Conditions = for<'a> fn(&mut Judge<'a>) -> Vec<Judged<'a>>;
 
 /// Every check there is.
 pub static CHECKS: &[&Check] = &[
@@ -152,11 +179,6 @@ pub static CHECKS: &[&Check] = &[
     &job_blocked::CHECK,
 ];
 
-/// The most that a site may let the check of that id do.
-pub fn limit(id: &str) -> Option<Mode> {
-    check(id).map(|c| c.limit)
-}
-
 /// The check of that id.
 pub fn check(id: &str) -> Option<&'static Check> {
     CHECKS.iter().copied().find(|c| c.id == id)
@@ -175,9 +197,8 @@ mod tests {
                 "{}",
                 check.id
             );
-            assert!(check.ceiling <= check.limit, "{}", check.id);
             if check.scope == Scope::Shared {
-                assert!(check.ceiling < Mode::Drain, "{}", check.id);
+                assert!(check.may.by_default() < Mode::Drain, "{}", check.id);
             }
         }
     }

@@ -8,12 +8,11 @@ use collectors::host::metrics::{
 };
 use collectors::{Metric, PciAddress, Subject, SubjectKind};
 
-use super::host::Place;
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading};
 use crate::finding::{Finding, Joins, Remedy};
 use crate::judge::{Judge, evidence};
+use crate::reads::host::Place;
 use model::derive::xid::gpu_label;
 use model::snapshot::Sample;
 
@@ -23,12 +22,11 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::Pci,
     condition: "A PCI link of a GPU or RDMA adapter uses fewer lanes than both its ends offer, or that of an RDMA adapter runs slower, in four readings running, over a minute or more.",
     scope: Scope::Node,
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show all lanes at full speed.",
     runbook: "docs/runbooks/pcie-degraded.md",
-    conditions: Some(conditions),
+    watch: || Looks::start(conditions),
 };
 
 /// A reset or a driver that is loaded anew retrains the link.
@@ -114,7 +112,6 @@ impl Function<'_> {
         Finding {
             pci: Some(address.clone()),
             detail,
-            rank: 60,
             remedy: Remedy::Reboot,
             drains: true,
             joins: Joins::Opens,
@@ -142,7 +139,7 @@ fn functions<'a>(judge: &Judge<'a>) -> BTreeMap<PciAddress, Function<'a>> {
     functions
 }
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     let mut judged = Vec::new();
     for (address, function) in functions(judge) {
         let place = judge.host.place(&address);
@@ -158,7 +155,7 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
             .width
             .as_ref()
             .or(function.speed.as_ref())
-            .map_or(judge.since_boot, |s| judge.read_at(s));
+            .map_or(judge.since_boot(), |s| judge.read_at(s));
         judged.push(Judged {
             key: format!("{} {address}", CHECK.id),
             subject: subject.clone(),

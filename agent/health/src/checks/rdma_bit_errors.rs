@@ -6,13 +6,12 @@ use collectors::SubjectKind;
 use collectors::ethernet::metrics::{PHY_RX_BITS, PHY_SYMBOL_ERRORS};
 use collectors::rdma::metrics::SYMBOL_ERROR;
 
-use super::rdma_peers::{Opinion, Weighed, Whose, weigh};
-use super::rdma_port::{Link, Port, number};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::rdma_peers::{Opinion, Voices, Weighed, Whose, weigh};
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading};
 use crate::judge::{Judge, evidence};
-use crate::trail::Growth;
+use crate::reads::port::{Link, Port, number};
+use crate::trail::{Growth, Trails};
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -21,12 +20,11 @@ pub static CHECK: Check = Check {
     condition: "A link that has been up for half an hour counted 250 symbol errors (InfiniBand), or one error in 10^12 bits after correction and at least ten (Ethernet), within 125 minutes, while at least half of the ports like it did not. What is corrected does not count.",
     scope: Scope::Node,
     // The link has two ends, and the other is the switch's.
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: the link is up and has been watched for 125 minutes with fewer, and stays so for half an hour.",
     runbook: "docs/runbooks/rdma-bit-errors.md",
-    conditions: Some(conditions),
+    watch: || Looks::start(conditions),
 };
 
 /// It takes so long for a link to carry enough bits to tell one error in 10^12.
@@ -46,27 +44,35 @@ static ROW: Weighed = Weighed {
         good: 3,
         hold: Duration::from_secs(1800),
     },
-    rank: 62,
     acts: true,
     needs_peers: false,
     together: "bit errors",
     whose: Whose::Fabric,
 };
 
-fn name(port: &Port<'_>, of: &str) -> String {
-    format!("{} {} {of}", CHECK.id, port.id)
+/// What each port counts: `symbols` that are wrong, and `bits` in all.
+type Names = Trails<(String, &'static str)>;
+
+#[derive(Default)]
+struct State {
+    voices: Voices,
+    trails: Names,
 }
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    weigh(judge, &ROW, |judge, port, _| {
+fn name(port: &Port<'_>, of: &'static str) -> (String, &'static str) {
+    (port.id.clone(), of)
+}
+
+fn conditions<'a>(judge: &Judge<'a>, State { voices, trails }: &mut State) -> Vec<Judged<'a>> {
+    weigh(judge, voices, &ROW, |port, _| {
         if port.link() != Link::Up {
             // What a link counts while it trains says nothing about it.
             for of in ["symbols", "bits"] {
-                judge.memory.forget_trail(&name(port, of));
+                trails.forget(&name(port, of));
             }
             return None;
         }
-        symbols(judge, port).or_else(|| bits(judge, port))
+        symbols(judge, trails, port).or_else(|| bits(judge, trails, port))
     })
 }
 
@@ -102,14 +108,12 @@ fn opinion(
 }
 
 /// InfiniBand counts symbols, in 16 bits.
-fn symbols(judge: &mut Judge<'_>, port: &Port<'_>) -> Option<Opinion> {
+fn symbols(judge: &Judge<'_>, trails: &mut Names, port: &Port<'_>) -> Option<Opinion> {
     let sample = port
         .one(&SYMBOL_ERROR)
         .filter(|_| port.link_layer == "InfiniBand")?;
     let at = judge.read_at(sample);
-    let growth = judge
-        .memory
-        .trail(&name(port, "symbols"), number(Some(sample))?, at, WINDOW);
+    let growth = trails.take(name(port, "symbols"), number(Some(sample))?, at, WINDOW);
     let reading = match reading(growth, SYMBOLS) {
         // Full, it shows no more errors, however many there are.
         Reading::Good if port.is_full("symbol_error") => Reading::Unknown,
@@ -120,21 +124,13 @@ fn symbols(judge: &mut Judge<'_>, port: &Port<'_>) -> Option<Opinion> {
 }
 
 /// Ethernet counts what correction could not mend, and the bits in which it was.
-fn bits(judge: &mut Judge<'_>, port: &Port<'_>) -> Option<Opinion> {
+fn bits(judge: &Judge<'_>, trails: &mut Names, port: &Port<'_>) -> Option<Opinion> {
     let sample = port.one(&PHY_SYMBOL_ERRORS)?;
     let counted = number(Some(sample))?;
     let carried = number(port.one(&PHY_RX_BITS))?;
     let at = judge.read_at(sample);
-    let mut errors = judge.memory.trail(&name(port, "symbols"), counted, at, WINDOW);
-    let mut bits = judge.memory.trail(&name(port, "bits"), carried, at, WINDOW);
-    if bits.over != errors.over {
-        // Two trails that began at different times never agree again.
-        for of in ["symbols", "bits"] {
-            judge.memory.forget_trail(&name(port, of));
-        }
-        errors = judge.memory.trail(&name(port, "symbols"), counted, at, WINDOW);
-        bits = judge.memory.trail(&name(port, "bits"), carried, at, WINDOW);
-    }
+    let both = [(name(port, "symbols"), counted), (name(port, "bits"), carried)];
+    let (errors, bits) = trails.take_both(both, at, WINDOW);
     // Fewer say nothing about a rate.
     let limit = (bits.by / 1_000_000_000_000).max(9) + 1;
     // Bits that stand still are no measure.

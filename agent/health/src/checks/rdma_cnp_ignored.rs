@@ -5,11 +5,8 @@ use std::time::Duration;
 use collectors::SubjectKind;
 use collectors::rdma::metrics::RP_CNP_IGNORED;
 
-use super::growth::{Counted, Counter, HOUR_MS, Rule, judge_growth};
-use super::{Check, Scope, Version};
-use crate::Mode;
-use crate::condition::Judged;
-use crate::judge::Judge;
+use super::growth::{Counted, Counter, Growth, HOUR_MS, Rule};
+use super::{Check, May, Scope, Version};
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -18,12 +15,11 @@ pub static CHECK: Check = Check {
     condition: "A port ignored congestion notifications in three readings or more within an hour.",
     scope: Scope::Node,
     // It is a setting, and slows others down more than this node.
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: it ignored none for an hour.",
     runbook: "docs/runbooks/rdma-cnp-ignored.md",
-    conditions: Some(conditions),
+    watch: || Growth::start(&ROW),
 };
 
 static ROW: Counted = Counted {
@@ -36,7 +32,6 @@ static ROW: Counted = Counted {
         window_ms: HOUR_MS,
         quiet_ms: HOUR_MS,
         detail: "congestion notifications ignored",
-        rank: 71,
         acts: true,
     }],
     grace: Duration::ZERO,
@@ -44,7 +39,3 @@ static ROW: Counted = Counted {
     needs_peers: false,
     together: "congestion notifications ignored",
 };
-
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    judge_growth(judge, &ROW)
-}

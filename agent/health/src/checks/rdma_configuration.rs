@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use collectors::{Subject, SubjectKind};
 
-use super::rdma_peers::{Opinion, Weighed, Whose, weigh};
-use super::rdma_port::Port;
+use super::rdma_peers::{Opinion, Voices, Weighed, Whose, weigh};
 use super::rdma_setup::{Aspect, Setup, Want};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading};
 use crate::finding::Finding;
 use crate::judge::Judge;
+use crate::reads::port::Port;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -21,12 +20,11 @@ pub static CHECK: Check = Check {
     condition: "Flow control, trust, DCQCN, MTU, error correction, rate, firmware or GID of a port are not as health.rdma says, or a RoCE port that is up has no RoCE v2 GID, or its flow control, trust, MTU or firmware are not those of at least three quarters of four or more ports of its kind (which is only shown), in four readings running, over 100 seconds or more, over twelve minutes for DCQCN, not in the first ten minutes after boot. Each aspect is a condition of its own.",
     scope: Scope::Node,
     // Jobs run on it, if slower, and on all of a site where it is the profile that is wrong.
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over 100 seconds or more, over twelve minutes for DCQCN, show what is expected.",
     runbook: "docs/runbooks/rdma-configuration.md",
-    conditions: Some(conditions),
+    watch: || Looks::start(conditions),
 };
 
 /// What set-up is read from is kept for a minute: what one look at it says is not told twice.
@@ -53,7 +51,6 @@ static PROFILE: Weighed = Weighed {
     of: "profile",
     aspect: "",
     pace: &PACE,
-    rank: 75,
     acts: true,
     needs_peers: false,
     together: "configuration",
@@ -65,7 +62,6 @@ static PEERS: Weighed = Weighed {
     of: "peers",
     // A storage port may differ on purpose.
     acts: false,
-    rank: 78,
     needs_peers: true,
     together: "unlike their kind",
     whose: Whose::Fabric,
@@ -76,7 +72,6 @@ static GIDS: Weighed = Weighed {
     of: "gid",
     // A port that nobody uses has a link and no address.
     acts: false,
-    rank: 79,
     together: "no address",
     ..PROFILE
 };
@@ -89,11 +84,11 @@ fn kin(judge: &Judge<'_>, port: &Port<'_>) -> Kin {
         port.driver.to_owned(),
         port.link_layer.to_owned(),
         port.board.to_owned(),
-        judge.memory.best_rate(&port.id).unwrap_or_default(),
+        judge.known.rates.get(&port.id).copied().unwrap_or_default(),
     )
 }
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+fn conditions<'a>(judge: &Judge<'a>, voices: &mut Voices) -> Vec<Judged<'a>> {
     let mut setups: BTreeMap<&str, Setup> = BTreeMap::new();
     let mut kindred: BTreeMap<Kin, Vec<Setup>> = BTreeMap::new();
     for port in judge.ports {
@@ -103,19 +98,19 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
         }
         setups.insert(port.id.as_str(), setup);
     }
-    let profile = &judge.policy.rdma;
+    let profile = &judge.site.rdma;
     let mut judged = Vec::new();
     for aspect in Aspect::OF_PROFILE {
-        judged.extend(weigh(judge, &row(&PROFILE, aspect), |judge, port, _| {
+        judged.extend(weigh(judge, voices, &row(&PROFILE, aspect), |port, _| {
             let want = Want::of_profile(aspect, profile, port)?;
             compare(judge, port, &setups, "configuration differs", &want)
         }));
     }
-    judged.extend(weigh(judge, &GIDS, |judge, port, _| {
+    judged.extend(weigh(judge, voices, &GIDS, |port, _| {
         compare(judge, port, &setups, "no address", &Want::of_roce()?)
     }));
     for aspect in Aspect::OF_PEERS {
-        judged.extend(weigh(judge, &row(&PEERS, aspect), |judge, port, _| {
+        judged.extend(weigh(judge, voices, &row(&PEERS, aspect), |port, _| {
             let want = Want::of_peers(aspect, kindred.get(&kin(judge, port))?)?;
             compare(judge, port, &setups, "unlike most of its kind", &want)
         }));
@@ -126,7 +121,7 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
 
 /// What was found and the site no longer asks for, of the port or at all: it is over.
 fn unwanted<'a>(judge: &Judge<'a>, judged: &[Judged<'a>]) -> Vec<Judged<'a>> {
-    let profile = &judge.policy.rdma;
+    let profile = &judge.site.rdma;
     let is_wanted = |aspect, port: &Port<'_>| Want::of_profile(aspect, profile, port).is_some();
     let over = |key: &&String| {
         let Some(rest) = key.strip_prefix(CHECK.id).and_then(|rest| rest.strip_prefix(' ')) else {
@@ -184,7 +179,7 @@ fn compare(
 ) -> Option<Opinion> {
     let found = setups.get(port.id.as_str())?.get(want.aspect)?;
     let reading = match want.is_met(found) {
-        _ if judge.since_boot < BOOT_GRACE => Reading::Unknown,
+        _ if judge.since_boot() < BOOT_GRACE => Reading::Unknown,
         true => Reading::Good,
         false => Reading::Bad,
     };

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use collectors::event::FirmwareFault;
 use collectors::rdma::metrics::{DEVICE_HW_COUNTER, HW_COUNTER};
-use collectors::{PciAddress, Subject, SubjectKind};
+use collectors::{EventBody, PciAddress, Subject, SubjectKind};
 
 use super::growth::HOUR_MS;
-use super::rdma_port::{Port, number};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, Heard, May, Said, Scope, Version, Watch};
+use crate::bounded::{Bounded, STORED};
 use crate::condition::{Judged, Reading, USUAL};
+use crate::counts::{Counters, Times, Watched};
 use crate::finding::{Finding, Joins, Remedy};
 use crate::judge::{Judge, evidence};
-use crate::memory::Memory;
+use crate::reads::port::{Port, number};
 use model::snapshot::Presence;
 
 /// The row.
@@ -24,12 +24,11 @@ pub static CHECK: Check = Check {
     condition: "The kernel's log says of an RDMA adapter that its firmware did not answer a command, stands still, failed or had to be reset, or EFA's driver counts commands that were not completed. Commands that it refused do not count.",
     scope: Scope::Node,
     // The adapter may serve on; the next command may hang a job, or whoever reads its counters, for a minute.
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: the log, and EFA's counter, were read for six hours without another.",
     runbook: "docs/runbooks/rdma-firmware-timeout.md",
-    conditions: Some(conditions),
+    watch: || Box::<State>::default(),
 };
 
 /// A line counts for so long, and so long without one it is over.
@@ -39,26 +38,43 @@ fn key(pci: &PciAddress) -> String {
     format!("{} {pci}", CHECK.id)
 }
 
-/// Notes a line.
-pub fn remember(
-    memory: &mut Memory,
-    pci: &PciAddress,
-    what: FirmwareFault,
-    count: u64,
-    line: &str,
-    now: Duration,
-) {
-    let name = format!("{} {}", key(pci), what.word());
-    let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-    memory.note(&name, count, now_ms);
-    memory.say(&key(pci), line);
+#[derive(Default)]
+struct State {
+    /// When what was seen of each adapter, by its address.
+    faults: Times,
+    /// The last line about each, of this run.
+    lines: Bounded<PciAddress, String, STORED>,
+    counters: Counters<PciAddress>,
+    watched: Watched<PciAddress>,
+    /// For how long the kernel's log is read.
+    log: Watched<()>,
+}
+
+impl Watch for State {
+    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
+        conditions(judge, self)
+    }
+
+    fn hear(&mut self, heard: &Heard<'_>) -> Vec<Said> {
+        // An old line says nothing about now, and nothing on the node could confirm it.
+        if let (EventBody::Firmware { pci, what, .. }, false) = (&heard.event.body, heard.is_old()) {
+            let now_ms = u64::try_from(heard.now.boottime.as_millis()).unwrap_or(u64::MAX);
+            self.faults.add(&pci.0, what.word(), heard.count(), now_ms);
+            self.lines.put(pci.clone(), heard.event.text.clone());
+        }
+        Vec::new()
+    }
+
+    fn times(&mut self) -> Option<&mut Times> {
+        Some(&mut self.faults)
+    }
 }
 
 /// EFA's driver writes no line: it counts what its firmware did not answer, of the device (older kernels: of its port).
 const UNANSWERED: &str = "no_completion_cmds";
 
 /// Notes what the drivers count, and gives for how long each device has been read.
-fn count(judge: &mut Judge<'_>) -> BTreeMap<PciAddress, Duration> {
+fn count(judge: &Judge<'_>, state: &mut State) -> BTreeMap<PciAddress, Duration> {
     let snapshot = judge.snapshot;
     let of_devices = snapshot
         .samples(&DEVICE_HW_COUNTER)
@@ -72,16 +88,13 @@ fn count(judge: &mut Judge<'_>) -> BTreeMap<PciAddress, Duration> {
             continue;
         };
         let Some(pci) = &port.pci else { continue };
-        let name = format!("{} {UNANSWERED}", key(pci));
-        let watched = judge.memory.watched(&name, judge.read_at(&sample));
+        let watched = state.watched.read(pci.clone(), judge.read_at(&sample));
+        let grown = state.counters.growth(pci.clone(), value);
         // What grew while nobody looked has no time.
-        let grown = Some(judge.memory.growth(&name, value)).filter(|_| !watched.is_zero());
-        let grown = grown.unwrap_or(0);
-        let now_ms = judge.now_ms();
-        judge.memory.note(&name, grown, now_ms);
+        let grown = if watched.is_zero() { 0 } else { grown };
+        state.faults.note(judge, &pci.0, UNANSWERED, grown);
         if grown > 0 {
-            let line = evidence(&sample, "not to grow");
-            judge.memory.say(&key(pci), &line);
+            state.lines.put(pci.clone(), evidence(&sample, "not to grow"));
         }
         read.insert(pci.clone(), watched);
     }
@@ -94,10 +107,10 @@ fn log_is_read(judge: &Judge<'_>) -> bool {
     log.is_some_and(|log| log.presence == Presence::Open && matches!(log.watcher, Some(Ok(()))))
 }
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    let now = judge.since_boot;
-    let counted = count(judge);
-    let watched = log_is_read(judge).then(|| judge.memory.watched(CHECK.id, now));
+fn conditions<'a>(judge: &Judge<'a>, state: &mut State) -> Vec<Judged<'a>> {
+    let now = judge.since_boot();
+    let counted = count(judge, state);
+    let watched = log_is_read(judge).then(|| state.log.read((), now));
     // Only adapters that serve RDMA, and none that the site excluded.
     let mut adapters: BTreeMap<PciAddress, (String, String)> = BTreeMap::new();
     for port in judge.ports {
@@ -105,21 +118,19 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
             adapters.insert(pci.clone(), (port.name.clone(), port.driver.to_owned()));
         }
     }
-    for (pci, role) in judge.memory.adapters() {
-        if let Some(pci) = PciAddress::parse(pci) {
-            let known = (role.name.clone(), role.driver.clone());
-            adapters.entry(pci).or_insert(known);
-        }
+    for (pci, role) in judge.known.adapters.iter() {
+        let known = (role.name.clone(), role.driver.clone());
+        adapters.entry(pci.clone()).or_insert(known);
     }
     let mut judged = Vec::new();
     for (pci, (name, driver)) in adapters {
-        let times = judge.memory.times_below(&key(&pci), QUIET_MS, judge.now_ms());
+        let times = state.faults.of_device(&pci.0, QUIET_MS, judge.now_ms());
         let quiet = Duration::from_millis(QUIET_MS);
         let is_efa = driver == "efa";
         let counter_is_quiet = !is_efa || counted.get(&pci).is_some_and(|w| *w >= quiet);
         // A finding that the counter alone has begun needs no log to end.
-        let all = judge.memory.times_below(&key(&pci), u64::MAX, judge.now_ms());
-        let needs_log = !is_efa || !all.keys().all(|name| name.ends_with(UNANSWERED));
+        let all = state.faults.of_device(&pci.0, u64::MAX, judge.now_ms());
+        let needs_log = !is_efa || !all.keys().all(|what| *what == UNANSWERED);
         let reading = if !times.is_empty() {
             Reading::Bad
         } else if counter_is_quiet && (!needs_log || watched.is_some_and(|w| w >= quiet)) {
@@ -131,11 +142,14 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
         let counts: Vec<String> = words
             .chain([UNANSWERED])
             .filter_map(|word| {
-                let times = times.get(format!("{} {word}", key(&pci)).as_str())?;
+                let times = times.get(word)?;
                 Some(format!("{} {word}", times.len()))
             })
             .collect();
-        let line = judge.memory.said(&key(&pci)).unwrap_or("lines of an earlier run");
+        let line = state
+            .lines
+            .get(&pci)
+            .map_or("lines of an earlier run", String::as_str);
         let counts = counts.join(", ");
         let evidence = if driver == "efa" {
             format!("{line}; {name} within 6 h: {counts}")
@@ -147,7 +161,6 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
         let finding = Finding {
             pci: Some(pci.clone()),
             detail: format!("firmware of {driver} does not answer"),
-            rank: 57,
             remedy: Remedy::Reboot,
             drains: true,
             joins: Joins::Attaches,

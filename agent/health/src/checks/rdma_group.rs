@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::rdma_port::{Link, Port};
-use crate::memory::Memory;
+use crate::reads::known::Known;
+use crate::reads::port::{Link, Port};
 
 /// A group smaller than this says nothing about whose fault it is.
 pub(super) const ENOUGH: usize = 4;
@@ -38,7 +38,7 @@ pub(super) struct Group<'p, 'a> {
 
 /// The groups, also those of which nothing can be seen now. Ports that were never in use and ports that are switched off
 /// belong to none.
-pub(super) fn groups<'p, 'a>(ports: &'p [Port<'a>], memory: &Memory) -> Vec<Group<'p, 'a>> {
+pub(super) fn groups<'p, 'a>(ports: &'p [Port<'a>], known: &Known) -> Vec<Group<'p, 'a>> {
     let mut groups: BTreeMap<(String, String, u64), Group<'p, 'a>> = BTreeMap::new();
     let mut of = |layer: &str, driver: &str, rate: u64, join: &mut dyn FnMut(&mut Group<'p, 'a>)| {
         let role = (layer.to_owned(), driver.to_owned(), rate);
@@ -51,7 +51,7 @@ pub(super) fn groups<'p, 'a>(ports: &'p [Port<'a>], memory: &Memory) -> Vec<Grou
             absent: Vec::new(),
         }));
     };
-    for (id, role, rate) in memory.once_in_use() {
+    for (id, role, rate) in known.once_in_use() {
         of(&role.layer, &role.driver, rate, &mut |group| {
             group.members += 1;
             if ports.iter().all(|p| p.id != id) {
@@ -60,10 +60,10 @@ pub(super) fn groups<'p, 'a>(ports: &'p [Port<'a>], memory: &Memory) -> Vec<Grou
         });
     }
     for port in ports {
-        let Some(rate) = memory.best_rate(&port.id) else {
+        let Some(&rate) = known.rates.get(&port.id) else {
             continue;
         };
-        let (layer, driver) = match memory.role(&port.id) {
+        let (layer, driver) = match known.roles.get(&port.id) {
             Some(role) => (role.layer.as_str(), role.driver.as_str()),
             None if port.is_told() => (port.link_layer, port.driver),
             None => continue,

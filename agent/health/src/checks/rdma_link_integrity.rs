@@ -7,11 +7,8 @@ use collectors::rdma::metrics::{
     EXCESSIVE_BUFFER_OVERRUN_ERRORS, LINK_ERROR_RECOVERY, LOCAL_LINK_INTEGRITY_ERRORS, RX_ICRC_ENCAPSULATED,
 };
 
-use super::growth::{Counted, Counter, HOUR_MS, Least, Rule, judge_growth};
-use super::{Check, Scope, Version};
-use crate::Mode;
-use crate::condition::Judged;
-use crate::judge::Judge;
+use super::growth::{Counted, Counter, Growth, HOUR_MS, Least, Rule};
+use super::{Check, May, Scope, Version};
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -20,12 +17,11 @@ pub static CHECK: Check = Check {
     condition: "A port counted an error of link integrity, a buffer overrun or a packet with a wrong invariant checksum, or its link recovered five times within a minute, while the link had been up for two minutes, not together with most of its peers, and not in the first half hour after boot.",
     scope: Scope::Node,
     // The link has two ends, and the other is the switch's.
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: it did not happen for six hours.",
     runbook: "docs/runbooks/rdma-link-integrity.md",
-    conditions: Some(conditions),
+    watch: || Growth::start(&ROW),
 };
 
 static ROW: Counted = Counted {
@@ -50,7 +46,6 @@ static ROW: Counted = Counted {
         window_ms: 6 * HOUR_MS,
         quiet_ms: 6 * HOUR_MS,
         detail: "link loses its integrity",
-        rank: 61,
         acts: true,
     }],
     // Links train while switches and drivers start.
@@ -59,7 +54,3 @@ static ROW: Counted = Counted {
     needs_peers: false,
     together: "link integrity lost",
 };
-
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    judge_growth(judge, &ROW)
-}

@@ -5,12 +5,9 @@ use std::time::Duration;
 use collectors::SubjectKind;
 use collectors::ethernet::metrics::{PFC_ENABLED, PRIORITY_DISCARDS};
 
-use super::growth::{Counted, Counter, HOUR_MS, Least, Rule, judge_growth};
-use super::rdma_port::{Port, number};
-use super::{Check, Scope, Version};
-use crate::Mode;
-use crate::condition::Judged;
-use crate::judge::Judge;
+use super::growth::{Counted, Counter, Growth, HOUR_MS, Least, Rule};
+use super::{Check, May, Scope, Version};
+use crate::reads::port::{Port, number};
 use model::snapshot::Sample;
 
 /// The row.
@@ -20,12 +17,11 @@ pub static CHECK: Check = Check {
     condition: "A port dropped packets of a priority that has priority flow control, not together with most of its peers.",
     scope: Scope::Node,
     // What is lost is sent again; whether buffers, the switch's headroom or the host is to blame is not seen here.
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: it dropped none for an hour.",
     runbook: "docs/runbooks/rdma-lossless-loss.md",
-    conditions: Some(conditions),
+    watch: || Growth::start(&ROW),
 };
 
 /// Whether the priority is known to have flow control.
@@ -49,7 +45,6 @@ static ROW: Counted = Counted {
         window_ms: HOUR_MS,
         quiet_ms: HOUR_MS,
         detail: "loss on a lossless priority",
-        rank: 63,
         acts: true,
     }],
     grace: Duration::ZERO,
@@ -57,7 +52,3 @@ static ROW: Counted = Counted {
     needs_peers: false,
     together: "loss on a lossless priority",
 };
-
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    judge_growth(judge, &ROW)
-}

@@ -9,13 +9,12 @@ use std::time::Duration;
 
 use collectors::{PciAddress, Subject, SubjectKind};
 
-use super::host::Slot;
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading};
 use crate::finding::{Finding, Joins, Remedy};
 use crate::judge::Judge;
-use crate::memory::Role;
+use crate::reads::host::Slot;
+use crate::reads::known::Role;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -24,12 +23,11 @@ pub static CHECK: Check = Check {
     condition: "An RDMA adapter that was there in this boot, or is configured, is not on the PCI bus, or its driver is bound and neither it nor another function of its card has an RDMA device, or it is configured and no driver is bound, in four readings running, over two minutes or more. One in another network namespace or given to a virtual machine is not missing, nor one without a driver that is not configured.",
     scope: Scope::Node,
     // Somebody may have taken it away on purpose, and jobs that do not need it run on.
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over a minute or more, show an RDMA device there.",
     runbook: "docs/runbooks/rdma-missing.md",
-    conditions: Some(conditions),
+    watch: || Looks::start(conditions),
 };
 
 /// A driver that is loaded anew and firmware that restarts take less.
@@ -43,36 +41,30 @@ static PACE: Pace = Pace {
 /// Drivers are loaded for minutes after boot.
 const BOOT_GRACE: Duration = Duration::from_secs(600);
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     let mut visible: BTreeMap<PciAddress, Duration> = BTreeMap::new();
     for port in judge.ports {
-        let Some(pci) = port.pci.clone() else { continue };
-        // One of a kind that the listing does not show is never missed.
-        let listed = judge.host.slot(&pci) == Slot::Registered;
-        if port.is_told() && listed && !visible.contains_key(&pci) {
-            judge.memory.is_there(&pci.0, port.role());
+        if let Some(pci) = &port.pci {
+            visible.insert(pci.clone(), port.at);
         }
-        visible.insert(pci, port.at);
     }
     let mut expected: BTreeMap<PciAddress, Option<Role>> = BTreeMap::new();
-    for address in &judge.policy.rdma.addresses {
+    for address in &judge.site.rdma.addresses {
         expected.insert(address.clone(), None);
     }
-    for (pci, role) in judge.memory.adapters() {
-        if let Some(pci) = PciAddress::parse(pci) {
-            expected.insert(pci, Some(role.clone()));
-        }
+    for (pci, role) in judge.known.adapters.iter() {
+        expected.insert(pci.clone(), Some(role.clone()));
     }
     let there = expected.keys().filter(|pci| visible.contains_key(*pci)).count();
     let all = expected.len();
-    let settled = judge.since_boot >= BOOT_GRACE;
+    let settled = judge.since_boot() >= BOOT_GRACE;
     let mut judged = Vec::new();
     for (pci, role) in expected {
         let slot = judge.host.slot(&pci);
         let (reading, at) = match visible.get(&pci) {
             Some(at) => (Reading::Good, *at),
             None => {
-                let configured = judge.policy.rdma.addresses.contains(&pci);
+                let configured = judge.site.rdma.addresses.contains(&pci);
                 let reading = match reading(&slot, role.as_ref(), configured, settled) {
                     // Two ports that are bonded are one device, on the first of them.
                     Reading::Bad if slot != Slot::Gone && judge.host.has_registered_sibling(&pci) => {
@@ -80,7 +72,7 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
                     }
                     reading => reading,
                 };
-                (reading, judge.host.read_at.unwrap_or(judge.since_boot))
+                (reading, judge.host.read_at.unwrap_or(judge.since_boot()))
             }
         };
         let finding = finding(&pci, role.as_ref(), &slot, (there, all));
@@ -132,7 +124,6 @@ fn finding(pci: &PciAddress, role: Option<&Role>, slot: &Slot, (there, all): (us
     Finding {
         pci: Some(pci.clone()),
         detail: what,
-        rank: 54,
         remedy: Remedy::Reboot,
         drains: true,
         joins: Joins::Attaches,

@@ -5,12 +5,12 @@ use std::time::Duration;
 use collectors::SubjectKind;
 use collectors::rdma::metrics::{PACKET_SEQ_ERR, PORT_XMIT_PACKETS};
 
-use super::rdma_peers::{Opinion, Weighed, Whose, weigh};
-use super::rdma_port::{Port, number};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::rdma_peers::{Opinion, Voices, Weighed, Whose, weigh};
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading};
 use crate::judge::{Judge, evidence};
+use crate::reads::port::{Port, number};
+use crate::trail::Trails;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -19,12 +19,11 @@ pub static CHECK: Check = Check {
     condition: "Within five minutes a port was told of a gap in what it had sent at least 100 times, and at least once for each thousand packets, while at least half of the ports like it were not.",
     scope: Scope::Shared,
     // Loss is somewhere on the way, and adaptive routing may look like it.
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over five minutes or more, show less.",
     runbook: "docs/runbooks/rdma-packet-loss.md",
-    conditions: Some(conditions),
+    watch: || Looks::start(conditions),
 };
 
 const WINDOW: Duration = Duration::from_secs(300);
@@ -45,33 +44,32 @@ static ROW: Weighed = Weighed {
         good: 3,
         hold: Duration::from_secs(300),
     },
-    rank: 74,
     acts: true,
     needs_peers: true,
     together: "packet loss",
     whose: Whose::Fabric,
 };
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    weigh(judge, &ROW, |judge, port, _| opinion(judge, port))
+#[derive(Default)]
+struct State {
+    voices: Voices,
+    trails: Trails<(String, &'static str)>,
 }
 
-fn opinion(judge: &mut Judge<'_>, port: &Port<'_>) -> Option<Opinion> {
+fn conditions<'a>(judge: &Judge<'a>, State { voices, trails }: &mut State) -> Vec<Judged<'a>> {
+    weigh(judge, voices, &ROW, |port, _| opinion(judge, trails, port))
+}
+
+fn opinion(
+    judge: &Judge<'_>,
+    trails: &mut Trails<(String, &'static str)>,
+    port: &Port<'_>,
+) -> Option<Opinion> {
     let sample = port.one(&PACKET_SEQ_ERR)?;
     let at = judge.read_at(sample);
     let (gaps, sent) = (number(Some(sample))?, number(port.one(&PORT_XMIT_PACKETS))?);
-    let name = |of: &str| format!("{} {} {of}", CHECK.id, port.id);
-    let (told, count) = (gaps, sent);
-    let mut gaps = judge.memory.trail(&name("gaps"), told, at, WINDOW);
-    let mut sent = judge.memory.trail(&name("sent"), count, at, WINDOW);
-    if sent.over != gaps.over {
-        // Two trails that began at different times never agree again.
-        for of in ["gaps", "sent"] {
-            judge.memory.forget_trail(&name(of));
-        }
-        gaps = judge.memory.trail(&name("gaps"), told, at, WINDOW);
-        sent = judge.memory.trail(&name("sent"), count, at, WINDOW);
-    }
+    let name = |of| (port.id.clone(), of);
+    let (gaps, sent) = trails.take_both([(name("gaps"), gaps), (name("sent"), sent)], at, WINDOW);
     let is_much = gaps.by >= GAPS && gaps.by.saturating_mul(ONE_IN) >= sent.by;
     let reading = match () {
         // Of a port that sends nothing, nothing can be lost, and for long enough nothing was.

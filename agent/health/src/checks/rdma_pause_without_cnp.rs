@@ -6,12 +6,12 @@ use collectors::ethernet::metrics::{PFC_RX_FRAMES, PFC_TX_FRAMES};
 use collectors::rdma::metrics::{NP_CNP_SENT, NP_ECN_MARKED_ROCE_PACKETS, RP_CNP_HANDLED};
 use collectors::{Metric, SubjectKind};
 
-use super::rdma_peers::{Opinion, Weighed, Whose, weigh};
-use super::rdma_port::{Port, number};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::rdma_peers::{Opinion, Voices, Weighed, Whose, weigh};
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading};
 use crate::judge::{Judge, evidence};
+use crate::reads::port::{Port, number};
+use crate::trail::Trails;
 use model::snapshot::Sample;
 
 /// The row.
@@ -20,12 +20,11 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::RdmaPort,
     condition: "A port sent or received 1,000 priority pause frames within ten minutes and not one congestion notification or marked packet. It is looked for only where health.checks names it, since some fabrics run without DCQCN on purpose.",
     scope: Scope::Shared,
-    ceiling: Mode::Observe,
-    limit: Mode::Observe,
+    may: May::Observe,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over ten minutes or more, show notifications, or no pauses.",
     runbook: "docs/runbooks/rdma-pause-without-cnp.md",
-    conditions: Some(conditions),
+    watch: || Looks::start(conditions),
 };
 
 const WINDOW: Duration = Duration::from_secs(600);
@@ -42,24 +41,33 @@ static ROW: Weighed = Weighed {
         good: 3,
         hold: Duration::from_secs(600),
     },
-    rank: 77,
     acts: true,
     needs_peers: true,
     together: "pauses without congestion notifications",
     whose: Whose::Fabric,
 };
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    if !judge.policy.checks.contains_key(CHECK.id) {
+/// Port, metric and priority.
+type Names = Trails<(String, &'static str, String)>;
+
+#[derive(Default)]
+struct State {
+    voices: Voices,
+    trails: Names,
+}
+
+fn conditions<'a>(judge: &Judge<'a>, State { voices, trails }: &mut State) -> Vec<Judged<'a>> {
+    if !judge.site.checks.contains_key(CHECK.id) {
         return Vec::new();
     }
-    weigh(judge, &ROW, |judge, port, _| opinion(judge, port))
+    weigh(judge, voices, &ROW, |port, _| opinion(judge, trails, port))
 }
 
 /// What the series of some metrics grew by, with the last of them; and whether that is known for the whole window.
 /// `None`: there are none.
 fn grown<'a>(
-    judge: &mut Judge<'a>,
+    judge: &Judge<'a>,
+    trails: &mut Names,
     port: &Port<'a>,
     metrics: &[&'static Metric],
 ) -> Option<(u64, bool, Sample<'a>)> {
@@ -67,10 +75,10 @@ fn grown<'a>(
     for metric in metrics {
         for sample in port.all(metric) {
             let more = sample.labels.get(2).map_or("", String::as_str);
-            let name = format!("{} {} {} {more}", CHECK.id, port.id, metric.name);
+            let name = (port.id.clone(), metric.name, more.to_owned());
             let value = number(Some(sample))?;
             let at = judge.read_at(sample);
-            let growth = judge.memory.trail(&name, value, at, WINDOW);
+            let growth = trails.take(name, value, at, WINDOW);
             let (by, all, _) = found.unwrap_or((0, true, *sample));
             found = Some((
                 by.saturating_add(growth.by),
@@ -82,10 +90,11 @@ fn grown<'a>(
     found
 }
 
-fn opinion<'a>(judge: &mut Judge<'a>, port: &Port<'a>) -> Option<Opinion> {
-    let (paused, all_paused, sample) = grown(judge, port, &[&PFC_RX_FRAMES, &PFC_TX_FRAMES])?;
+fn opinion<'a>(judge: &Judge<'a>, trails: &mut Names, port: &Port<'a>) -> Option<Opinion> {
+    let (paused, all_paused, sample) = grown(judge, trails, port, &[&PFC_RX_FRAMES, &PFC_TX_FRAMES])?;
     let (told, all_told, _) = grown(
         judge,
+        trails,
         port,
         &[&NP_ECN_MARKED_ROCE_PACKETS, &NP_CNP_SENT, &RP_CNP_HANDLED],
     )?;

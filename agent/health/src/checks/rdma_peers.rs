@@ -7,10 +7,11 @@ use collectors::Subject;
 
 use super::Check;
 use super::rdma_group::{Fault, Group, fault, groups};
-use super::rdma_port::Port;
+use crate::bounded::{Bounded, STORED};
 use crate::condition::{Judged, Pace, Reading, Run};
-use crate::finding::{Finding, Joins, Remedy};
+use crate::finding::{Finding, Joins, Rank, Remedy};
 use crate::judge::Judge;
+use crate::reads::port::Port;
 
 /// What one port says about a condition.
 pub(super) struct Opinion {
@@ -31,7 +32,6 @@ pub(super) struct Weighed {
     /// The same, of several that are alike but for this; empty for the only one.
     pub aspect: &'static str,
     pub pace: &'static Pace,
-    pub rank: u8,
     /// Whether it is more than shown.
     pub acts: bool,
     /// Whose fault it is cannot be told without enough peers.
@@ -51,28 +51,35 @@ pub(super) enum Whose {
     Node,
 }
 
+/// What had something to say once, in this run: part of the check, aspect and group.
+pub(super) type Voices = Bounded<(&'static str, &'static str, String), (), STORED>;
+
 /// Judges every port that was in use once. What `opinion` does not mention cannot be seen.
 pub(super) fn weigh<'a>(
-    judge: &mut Judge<'a>,
+    judge: &Judge<'a>,
+    voices: &mut Voices,
     row: &Weighed,
-    opinion: impl Fn(&mut Judge<'a>, &Port<'a>, &Group<'_, 'a>) -> Option<Opinion>,
+    mut opinion: impl FnMut(&Port<'a>, &Group<'_, 'a>) -> Option<Opinion>,
 ) -> Vec<Judged<'a>> {
     let ports = judge.ports;
     let mut judged = Vec::new();
     let mut fabrics: BTreeMap<(String, String), Fabric> = BTreeMap::new();
-    for group in groups(ports, judge.memory) {
+    for group in groups(ports, judge.known) {
         let opinions: Vec<(&Port<'_>, Opinion)> = group
             .ports
             .iter()
-            .filter_map(|port| Some((*port, opinion(judge, port, &group)?)))
+            .filter_map(|port| Some((*port, opinion(port, &group)?)))
             .collect();
         // One of which it cannot be said yet that it is well is not ill either.
         let seen = opinions.len();
         let bad = opinions.iter().filter(|(_, o)| o.reading == Reading::Bad).count();
         let whose = fault(seen, seen.saturating_sub(bad), bad);
         // A group that never had anything to say of it is none of its business. One that fell silent may still be ill.
-        let voice = format!("{} {}", key(row, "group"), group.name());
-        if judge.memory.has_spoken(&voice, seen > 0) {
+        let voice = (row.of, row.aspect, group.name());
+        if seen > 0 {
+            voices.put(voice.clone(), ());
+        }
+        if seen > 0 || voices.get(&voice).is_some() {
             let name = (group.layer.clone(), group.driver.clone());
             fabrics.entry(name).or_default().add(whose, &opinions);
         }
@@ -126,7 +133,7 @@ fn alone<'a>(
     let finding = Finding {
         pci: port.pci.clone(),
         detail: format!("{}{}", opinion.detail, port.place()),
-        rank: row.rank,
+        rank: Rank::Of(row.of),
         remedy: Remedy::Inspect,
         drains: row.acts && (has_peers || !row.needs_peers),
         joins: Joins::Attaches,
@@ -184,7 +191,7 @@ impl Fabric {
         };
         let finding = Finding {
             detail: format!("{what} of most {layer} ports of {driver} together"),
-            rank: row.rank.saturating_add(10),
+            rank: Rank::Shared(row.of),
             remedy: Remedy::Inspect,
             drains: row.acts && row.whose == Whose::Node,
             joins: Joins::Opens,

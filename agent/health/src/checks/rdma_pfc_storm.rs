@@ -5,12 +5,12 @@ use std::time::Duration;
 use collectors::SubjectKind;
 use collectors::ethernet::metrics::{PAUSE_STORM_EVENTS, PFC_TX_PAUSE};
 
-use super::rdma_peers::{Opinion, Weighed, Whose, weigh};
-use super::rdma_port::{Port, number};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::rdma_peers::{Opinion, Voices, Weighed, Whose, weigh};
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading};
 use crate::judge::{Judge, evidence};
+use crate::reads::port::{Port, number};
+use crate::trail::Trails;
 use model::snapshot::Sample;
 
 /// The row.
@@ -20,12 +20,11 @@ pub static CHECK: Check = Check {
     condition: "A port asked its switch to pause a priority for more than 5 % of a minute, which is shown, or for more than half of it, or counted a pause storm within ten minutes, in two readings running. Pauses that it receives are the fabric's, and do not count.",
     scope: Scope::Node,
     // It harms others, but also a job that writes faster than its host reads looks like that.
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over five minutes or more, show less, and no storm for ten minutes.",
     runbook: "docs/runbooks/rdma-pfc-storm.md",
-    conditions: Some(conditions),
+    watch: || Looks::start(conditions),
 };
 
 /// Over so long the share is taken.
@@ -47,7 +46,6 @@ static SHOWN: Weighed = Weighed {
     of: "",
     aspect: "",
     pace: &PACE,
-    rank: 73,
     acts: false,
     // A port pauses because its own host does not take what came.
     needs_peers: false,
@@ -57,11 +55,13 @@ static SHOWN: Weighed = Weighed {
 
 static MORE: Weighed = Weighed {
     of: "storm",
-    rank: 60,
     acts: true,
     together: "long pauses or storms",
     ..SHOWN
 };
+
+/// Port, metric and priority.
+type Names = Trails<(String, &'static str, String)>;
 
 /// What a port did to its switch.
 struct Pauses<'a> {
@@ -87,10 +87,10 @@ fn microseconds(sample: &Sample<'_>) -> Option<u64> {
 
 impl<'a> Pauses<'a> {
     /// `None`: none of its counters is there.
-    fn of(judge: &mut Judge<'a>, port: &Port<'a>) -> Option<Self> {
+    fn of(judge: &Judge<'a>, trails: &mut Names, port: &Port<'a>) -> Option<Self> {
         let name = |sample: &Sample<'_>| {
             let more = sample.labels.get(2).map_or("", String::as_str);
-            format!("{} {} {} {more}", CHECK.id, port.id, sample.metric.name)
+            (port.id.clone(), sample.metric.name, more.to_owned())
         };
         let mut found = Self {
             most: None,
@@ -105,7 +105,7 @@ impl<'a> Pauses<'a> {
             };
             let at = judge.read_at(sample);
             found.at = found.at.max(at);
-            let grown = judge.memory.trail(&name(sample), paused, at, MINUTE);
+            let grown = trails.take(name(sample), paused, at, MINUTE);
             if !grown.covers(MINUTE) {
                 continue;
             }
@@ -121,7 +121,7 @@ impl<'a> Pauses<'a> {
             };
             let at = judge.read_at(sample);
             found.at = found.at.max(at);
-            let grown = judge.memory.trail(&name(sample), count, at, STORM);
+            let grown = trails.take(name(sample), count, at, STORM);
             found.watched &= grown.covers(STORM);
             if found.storm.is_none() || grown.by > 0 {
                 found.storm = Some(*sample);
@@ -167,13 +167,19 @@ impl<'a> Pauses<'a> {
     }
 }
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+#[derive(Default)]
+struct State {
+    voices: Voices,
+    trails: Names,
+}
+
+fn conditions<'a>(judge: &Judge<'a>, State { voices, trails }: &mut State) -> Vec<Judged<'a>> {
     let (shown, more) = MUCH;
-    let mut judged = weigh(judge, &SHOWN, |judge, port, _| {
-        Some(Pauses::of(judge, port)?.opinion(shown, false, "pauses its switch"))
+    let mut judged = weigh(judge, voices, &SHOWN, |port, _| {
+        Some(Pauses::of(judge, trails, port)?.opinion(shown, false, "pauses its switch"))
     });
-    judged.extend(weigh(judge, &MORE, |judge, port, _| {
-        Some(Pauses::of(judge, port)?.opinion(more, true, "keeps its switch paused"))
+    judged.extend(weigh(judge, voices, &MORE, |port, _| {
+        Some(Pauses::of(judge, trails, port)?.opinion(more, true, "keeps its switch paused"))
     }));
     judged
 }

@@ -5,12 +5,9 @@ use std::time::Duration;
 use collectors::sys::task::Task;
 use collectors::{SubjectKind, domain};
 
-use super::blocked::{self, Rule};
-use super::{Check, Scope, Version};
-use crate::Mode;
-use crate::condition::Judged;
+use super::blocked::{self, Blocked, Rule};
+use super::{Check, May, Scope, Version};
 use crate::finding::{Finding, Joins, Remedy};
-use crate::judge::Judge;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -19,12 +16,11 @@ pub static CHECK: Check = Check {
     condition: "A reading of a port has been in one system call for thirty seconds or more, waiting. One that is merely late, as on a busy node, is not.",
     scope: Scope::Node,
     // A driver gives up on its firmware after a minute, and often finds it again.
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: the port was read in three readings running, over a minute or more.",
     runbook: "docs/runbooks/rdma-port-blocked.md",
-    conditions: Some(conditions),
+    watch: || Blocked::start(&RULE),
 };
 
 static RULE: Rule = Rule {
@@ -35,7 +31,6 @@ static RULE: Rule = Rule {
     ends_unlisted: true,
     finding: |subject, task| Finding {
         detail: format!("does not answer{}", in_call(task)),
-        rank: 57,
         remedy: Remedy::Reboot,
         drains: true,
         joins: Joins::Attaches,
@@ -90,10 +85,6 @@ fn in_call(task: &Task) -> String {
     let name = below.or_else(|| file.rsplit('/').next()).unwrap_or(file);
     let name = if is_socket { "netlink" } else { name };
     format!(" in {call} {name}")
-}
-
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    blocked::conditions(judge, &RULE)
 }
 
 #[cfg(test)]

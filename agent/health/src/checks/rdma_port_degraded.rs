@@ -6,12 +6,12 @@ use std::time::Duration;
 use collectors::SubjectKind;
 use collectors::rdma::metrics::{PORT_LANES, PORT_RATE};
 
-use super::rdma_peers::{Opinion, Weighed, Whose, weigh};
-use super::rdma_port::{Link, Port, number};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::rdma_peers::{Opinion, Voices, Weighed, Whose, weigh};
+use super::{Check, Kept, May, Scope, Version, Watch};
+use crate::bounded::{Bounded, STORED};
 use crate::condition::{Judged, Pace, Reading};
 use crate::judge::{Judge, evidence};
+use crate::reads::port::{Link, Port, number};
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -20,12 +20,11 @@ pub static CHECK: Check = Check {
     condition: "The link of a port is up at a lower rate, with or without fewer lanes, than it had before, or than at least three others of the same board, driver and link layer that all have the same (which is only shown), in four readings running, over two minutes or more, not in the first ten minutes after boot.",
     scope: Scope::Node,
     // It carries traffic, if less; the other end is the switch's.
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: three readings running, over ten minutes or more, show what is expected.",
     runbook: "docs/runbooks/rdma-port-degraded.md",
-    conditions: Some(conditions),
+    watch: || Box::<State>::default(),
 };
 
 /// Links train, and may train again, while drivers and switches start.
@@ -41,7 +40,6 @@ static BEFORE: Weighed = Weighed {
         good: 3,
         hold: Duration::from_secs(600),
     },
-    rank: 61,
     acts: true,
     needs_peers: false,
     together: "lower rate",
@@ -52,7 +50,6 @@ static PEERS: Weighed = Weighed {
     of: "peers",
     // One of them may be cabled to something slower on purpose.
     acts: false,
-    rank: 76,
     together: "rate below that of their equals",
     ..BEFORE
 };
@@ -83,8 +80,27 @@ fn common<'m>(others: impl Iterator<Item = &'m Width>) -> Option<Width> {
     (others.len() >= 3 && others.iter().all(|w| w == first)).then_some(**first)
 }
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    let settled = judge.since_boot >= BOOT_GRACE;
+#[derive(Default)]
+struct State {
+    voices: Voices,
+    /// The most lanes that each port had.
+    lanes: Lanes,
+}
+
+type Lanes = Bounded<String, u64, STORED>;
+
+impl Watch for State {
+    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
+        conditions(judge, self)
+    }
+
+    fn kept(&mut self) -> Option<&mut dyn Kept> {
+        Some(&mut self.lanes)
+    }
+}
+
+fn conditions<'a>(judge: &Judge<'a>, State { voices, lanes }: &mut State) -> Vec<Judged<'a>> {
+    let settled = judge.since_boot() >= BOOT_GRACE;
     type Board = (String, String, String);
     let board = |port: &Port<'_>| -> Board {
         (
@@ -106,28 +122,26 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
         let others = boards.get(&board(port))?.iter().filter(|(id, _)| **id != port.id);
         common(others.map(|(_, width)| width))
     };
-    let mut judged = weigh(judge, &BEFORE, |judge, port, _| {
+    let mut judged = weigh(judge, voices, &BEFORE, |port, _| {
         let now = Width::of(port)?;
-        let best = best(judge, port, now);
+        let best = best(judge, lanes, port, now);
         Some(say(port, now, best, "link degraded", settled))
     });
-    judged.extend(weigh(judge, &PEERS, |judge, port, _| {
+    judged.extend(weigh(judge, voices, &PEERS, |port, _| {
         let (now, peers) = (Width::of(port)?, peers_of(port)?);
         // What it had before says it better.
-        let told = is_below(now, best(judge, port, now)) && is_below(now, peers);
+        let told = is_below(now, best(judge, lanes, port, now)) && is_below(now, peers);
         (!told).then(|| say(port, now, peers, "link below its equals", settled))
     }));
     judged
 }
 
 /// The best that a port had.
-fn best(judge: &mut Judge<'_>, port: &Port<'_>, now: Width) -> Width {
-    let lanes_name = format!("{} {} lanes", CHECK.id, port.id);
-    let memory = &mut *judge.memory;
-    memory.in_use(&lanes_name, now.lanes.unwrap_or_default());
+fn best(judge: &Judge<'_>, lanes: &mut Lanes, port: &Port<'_>, now: Width) -> Width {
+    judge.changed(lanes.raise(port.id.clone(), now.lanes.unwrap_or_default()));
     Width {
-        rate: memory.best_rate(&port.id).unwrap_or(now.rate),
-        lanes: memory.best_rate(&lanes_name),
+        rate: judge.known.rates.get(&port.id).copied().unwrap_or(now.rate),
+        lanes: lanes.get(&port.id).copied(),
     }
 }
 

@@ -7,12 +7,11 @@ use collectors::rdma::metrics::NETDEV_UP;
 use collectors::{Subject, SubjectKind};
 
 use super::rdma_group::{Fault, Group, groups};
-use super::rdma_port::{Link, Port, number};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading, Run};
-use crate::finding::{Finding, Joins, Remedy};
+use crate::finding::{Finding, Joins, Rank, Remedy};
 use crate::judge::{Judge, evidence};
+use crate::reads::port::{Link, Port, number};
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -21,12 +20,11 @@ pub static CHECK: Check = Check {
     condition: "A port that was in use once is not active, or its interface is not up, for four minutes while at least half of the ports like it are. With most of them down, or fewer than four in all, it never drains.",
     scope: Scope::Node,
     // A rail's or leaf's switch takes one port of every node: without a guard of the cluster, each node would drain.
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: the port is active in three readings running, over ten minutes or more.",
     runbook: "docs/runbooks/rdma-port-down.md",
-    conditions: Some(conditions),
+    watch: || Looks::start(conditions),
 };
 
 /// Links train, and the subnet manager sweeps, for minutes after boot.
@@ -42,11 +40,11 @@ static PACE: Pace = Pace {
     hold: Duration::from_secs(600),
 };
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     let ports = judge.ports;
-    let settled = judge.since_boot >= BOOT_GRACE && judge.since_start >= START_GRACE;
+    let settled = judge.since_boot() >= BOOT_GRACE && judge.since_start >= START_GRACE;
     let mut judged = Vec::new();
-    let groups = groups(ports, judge.memory);
+    let groups = groups(ports, judge.known);
     let mut fabrics: BTreeMap<(&str, &str), Vec<&Group<'_, '_>>> = BTreeMap::new();
     for group in &groups {
         judged.extend(group.ports.iter().map(|port| alone(group, port, settled)));
@@ -93,7 +91,6 @@ fn alone<'a>(group: &Group<'_, '_>, port: &Port<'_>, settled: bool) -> Judged<'a
     let finding = Finding {
         pci: port.pci.clone(),
         detail: format!("{what}{}", port.place()),
-        rank: 55,
         remedy: Remedy::Inspect,
         drains: fault == Fault::Node,
         joins: Joins::Opens,
@@ -124,7 +121,7 @@ fn together<'a>(layer: &str, driver: &str, groups: &[&Group<'_, '_>], settled: b
         .collect();
     let finding = Finding {
         detail: format!("most {layer} ports of {driver} down together"),
-        rank: 65,
+        rank: Rank::Shared(""),
         remedy: Remedy::Inspect,
         drains: false,
         joins: Joins::Opens,

@@ -7,13 +7,12 @@ use collectors::SubjectKind;
 
 use super::growth::{TOGETHER_MS, is_with};
 use super::rdma_group::{Group, groups};
-use super::rdma_port::{Link, Port, number};
-use super::{Check, Scope, Version};
-use crate::Mode;
+use super::{Check, May, Scope, Version, Watch};
 use crate::condition::{Judged, Pace, Reading};
+use crate::counts::{Counters, Levels, Times, Watched};
 use crate::finding::{Finding, Joins, Remedy};
 use crate::judge::{Judge, evidence};
-use crate::memory::Memory;
+use crate::reads::port::{Link, Port, number};
 use model::snapshot::Sample;
 
 /// The row.
@@ -22,12 +21,11 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::RdmaPort,
     condition: "The link of a port that was in use went down five times in 24 hours by its counters, or was seen down three times in 12 hours, not together with most of its peers, and not in the first half hour after boot.",
     scope: Scope::Node,
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: the link is up and did not go down for six hours.",
     runbook: "docs/runbooks/rdma-port-flapping.md",
-    conditions: Some(conditions),
+    watch: || Box::<State>::default(),
 };
 
 const HOUR_MS: u64 = 3600 * 1000;
@@ -57,16 +55,38 @@ fn key(port: &Port<'_>) -> String {
     format!("{} {}", CHECK.id, port.id)
 }
 
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
+/// A port, and one of [`SOURCES`].
+type Name = (String, &'static str);
+
+#[derive(Default)]
+struct State {
+    /// When the link of each port went down, by source.
+    falls: Times,
+    counters: Counters<Name>,
+    watched: Watched<Name>,
+    levels: Levels<String>,
+}
+
+impl Watch for State {
+    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
+        conditions(judge, self)
+    }
+
+    fn times(&mut self) -> Option<&mut Times> {
+        Some(&mut self.falls)
+    }
+}
+
+fn conditions<'a>(judge: &Judge<'a>, state: &mut State) -> Vec<Judged<'a>> {
     let ports = judge.ports;
     let now_ms = judge.now_ms();
-    let settled = judge.since_boot >= BOOT_GRACE;
-    remember(judge, settled.then_some(now_ms));
+    let settled = judge.since_boot() >= BOOT_GRACE;
+    state.remember(judge, settled);
     let watched_ms = u64::try_from(judge.since_start.as_millis()).unwrap_or(u64::MAX);
     let mut judged = Vec::new();
-    for group in groups(ports, judge.memory) {
+    for group in groups(ports, judge.known) {
         for port in &group.ports {
-            let falls = Falls::of(judge.memory, &group, port, now_ms);
+            let falls = Falls::of(&state.falls, &group, port, now_ms);
             let reading = if settled {
                 falls.reading(port, now_ms, watched_ms)
             } else {
@@ -86,37 +106,37 @@ fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
     judged
 }
 
-/// Notes what the readings tell. `None`: too soon after boot to count.
-fn remember(judge: &mut Judge<'_>, now_ms: Option<u64>) {
-    let mut falls = Vec::new();
-    let mut levels = BTreeMap::new();
-    for port in judge.ports {
-        for (source, sample) in [
-            ("link_downed", &port.link_downed),
-            ("carrier_down", &port.carrier_down),
-        ] {
-            if let (Some(sample), Some(value)) = (sample, number(sample.as_ref())) {
-                let name = format!("{} {source}", key(port));
-                let at = judge.read_at(sample);
-                let count = judge.memory.growth(&name, value);
-                // What it counted while nobody looked has no time.
-                if !judge.memory.watched(&name, at).is_zero() {
-                    falls.push((name, count));
+impl State {
+    /// Notes what the readings tell, unless it is too soon after boot to count.
+    fn remember(&mut self, judge: &Judge<'_>, settled: bool) {
+        let mut fell: Vec<(Name, u64)> = Vec::new();
+        let mut levels = BTreeMap::new();
+        for port in judge.ports {
+            for (source, sample) in [
+                ("link_downed", &port.link_downed),
+                ("carrier_down", &port.carrier_down),
+            ] {
+                if let (Some(sample), Some(value)) = (sample, number(sample.as_ref())) {
+                    let name = (port.id.clone(), source);
+                    let count = self.counters.growth(name.clone(), value);
+                    // What it counted while nobody looked has no time.
+                    if !self.watched.read(name.clone(), judge.read_at(sample)).is_zero() {
+                        fell.push((name, count));
+                    }
                 }
             }
+            match port.link() {
+                Link::Up => drop(levels.insert(port.id.clone(), true)),
+                Link::Down => drop(levels.insert(port.id.clone(), false)),
+                Link::Disabled | Link::Unknown => {}
+            }
         }
-        let name = format!("{} seen", key(port));
-        match port.link() {
-            Link::Up => drop(levels.insert(name, true)),
-            Link::Down => drop(levels.insert(name, false)),
-            Link::Disabled | Link::Unknown => {}
-        }
-    }
-    let memory = &mut *judge.memory;
-    falls.extend(memory.fallen(CHECK.id, levels).into_iter().map(|name| (name, 1)));
-    if let Some(now_ms) = now_ms {
-        for (name, count) in falls {
-            memory.note(&name, count, now_ms);
+        let seen = self.levels.fallen(levels).into_iter();
+        fell.extend(seen.map(|port| ((port, "seen"), 1)));
+        if settled {
+            for ((port, source), count) in fell {
+                self.falls.note(judge, &port, source, count);
+            }
         }
     }
 }
@@ -130,13 +150,11 @@ struct Falls {
 }
 
 impl Falls {
-    fn of(memory: &Memory, group: &Group<'_, '_>, port: &Port<'_>, now_ms: u64) -> Self {
+    fn of(times: &Times, group: &Group<'_, '_>, port: &Port<'_>, now_ms: u64) -> Self {
         // Peers are looked at for a little longer, so that what was shared stays so until it is forgotten.
         let (_, longest) = COUNTED;
-        let peers: Vec<Vec<(u64, u64)>> = group.others(port, |id| {
-            let key = format!("{} {id}", CHECK.id);
-            memory.spans_below(&key, longest + TOGETHER_MS, now_ms)
-        });
+        let peers: Vec<Vec<(u64, u64)>> =
+            group.others(port, |id| times.spans(id, longest + TOGETHER_MS, now_ms));
         let is_shared = |at: u64| {
             let with = |p: &&Vec<(u64, u64)>| p.iter().any(|span| is_with(*span, at));
             peers.len() >= 3 && peers.iter().filter(with).count() * 2 > peers.len()
@@ -148,7 +166,7 @@ impl Falls {
         };
         for (source, own) in SOURCES.iter().zip(&mut falls.own) {
             let (_, window) = if *source == "seen" { SEEN } else { COUNTED };
-            for at in memory.times(&format!("{} {source}", key(port)), window, now_ms) {
+            for at in times.of(&port.id, source, window, now_ms) {
                 if is_shared(at) {
                     falls.shared += 1;
                 } else {
@@ -224,7 +242,6 @@ fn finding(port: &Port<'_>, group: &Group<'_, '_>, falls: &Falls) -> Finding {
     Finding {
         pci: port.pci.clone(),
         detail: format!("link goes down again and again{}", port.place()),
-        rank: 60,
         remedy: Remedy::Inspect,
         // Alone or among few, a switch that restarts looks the same.
         drains: group.ports.len() > 3,

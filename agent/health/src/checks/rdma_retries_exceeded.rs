@@ -5,11 +5,8 @@ use std::time::Duration;
 use collectors::SubjectKind;
 use collectors::rdma::metrics::{REQ_RNR_RETRIES_EXCEEDED, REQ_TRANSPORT_RETRIES_EXCEEDED};
 
-use super::growth::{Counted, Counter, HOUR_MS, Rule, judge_growth};
-use super::{Check, Scope, Version};
-use crate::Mode;
-use crate::condition::Judged;
-use crate::judge::Judge;
+use super::growth::{Counted, Counter, Growth, HOUR_MS, Rule};
+use super::{Check, May, Scope, Version};
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -18,12 +15,11 @@ pub static CHECK: Check = Check {
     condition: "Queue pairs of a port died because the limit of their retries was exceeded, not together with most of its peers. Once is only shown, since the other end may be at fault; on three occasions within 24 hours, ten minutes apart and with no other port having part in it, with at least four ports like it, it is more.",
     scope: Scope::Node,
     // It takes two ends for a retry. Which one is ill cannot be seen from here.
-    ceiling: Mode::Comment,
-    limit: Mode::Drain,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     clears: "By itself: it did not happen for an hour; for six hours, where it had happened on three occasions.",
     runbook: "docs/runbooks/rdma-retries-exceeded.md",
-    conditions: Some(conditions),
+    watch: || Growth::start(&ROW),
 };
 
 static ROW: Counted = Counted {
@@ -41,7 +37,6 @@ static ROW: Counted = Counted {
             window_ms: HOUR_MS,
             quiet_ms: HOUR_MS,
             detail: "a queue pair gave up",
-            rank: 72,
             acts: false,
         },
         Rule {
@@ -51,7 +46,6 @@ static ROW: Counted = Counted {
             window_ms: 24 * HOUR_MS,
             quiet_ms: 6 * HOUR_MS,
             detail: "queue pairs give up again and again",
-            rank: 66,
             acts: true,
         },
     ],
@@ -60,7 +54,3 @@ static ROW: Counted = Counted {
     needs_peers: true,
     together: "queue pairs gave up",
 };
-
-fn conditions<'a>(judge: &mut Judge<'a>) -> Vec<Judged<'a>> {
-    judge_growth(judge, &ROW)
-}

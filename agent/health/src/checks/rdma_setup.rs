@@ -8,7 +8,7 @@ use collectors::ethernet::metrics::{DCQCN_ENABLED, FEC_MODE, PFC_ENABLED, PORT_M
 use collectors::rdma::metrics::{DEVICE_INFO, PORT_RATE, ROCE_NCCL_GID_INFO, ROCE_V2_GIDS};
 
 use super::rdma_group::ENOUGH;
-use super::rdma_port::{Link, Port, number};
+use crate::reads::port::{Link, Port, number};
 use crate::settings::Rdma;
 
 /// One thing that can be set.

@@ -1,12 +1,30 @@
 //! Check `xid`: what NVIDIA's driver reported, judged by the Xid table, with the driver's own verdict first.
 
-use collectors::event::{Recovery, Xid, XidSource};
-use collectors::{Subject, SubjectKind};
+mod declared;
+mod pending;
+mod repeats;
+mod resets;
 
-use super::{Check, Scope, Version};
-use crate::Mode;
-use crate::finding::{Finding, Joins, Remedy};
-use crate::xids::{Response, Row, Table};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use collectors::event::{Recovery, Xid, XidSource};
+use collectors::gpu::metrics as m;
+use collectors::{Event, EventBody, Subject, SubjectKind};
+use model::derive::xid::gpu_label;
+use serde::{Deserialize, Serialize};
+
+use super::{Check, Heard, Kept, May, Said, Scope, Version, Watch};
+use crate::Now;
+use crate::finding::{Clear, Finding, Joins, Need, Rank, Remedy};
+use crate::judge::Judge;
+use crate::reads::gpu::{Gpu, whole};
+use crate::xids::{Response, Row};
+use declared::Declared;
+use pending::Pending;
+use repeats::Repeats;
+use resets::{Counters, Resets};
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -14,16 +32,28 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::Gpu,
     condition: "NVIDIA's driver logged an Xid whose row in the Xid table, or whose verdict, asks for a drain.",
     scope: Scope::Node,
-    ceiling: Mode::Drain,
-    limit: Mode::Drain,
+    may: May::Drain,
     since: Version(0, 1, 0),
     clears: "By what the row lists: the driver's verdict None, a reboot after which the GPU answers, or a person.",
     runbook: "docs/runbooks/xid.md",
-    conditions: None,
+    watch: || Box::<State>::default(),
 };
 
 /// The code that the driver logs when a GPU does not answer any more.
-pub const FALLEN_OFF_BUS: u32 = 79;
+const FALLEN_OFF_BUS: u32 = 79;
+
+/// The Xid that an event tells of. The line without a code says the same as the code.
+pub(super) fn of(event: &Event) -> Option<Cow<'_, Xid>> {
+    match &event.body {
+        EventBody::Xid(xid) => Some(Cow::Borrowed(xid)),
+        EventBody::FallenOffBus { pci } => Some(Cow::Owned(Xid {
+            pci: pci.clone(),
+            code: FALLEN_OFF_BUS,
+            ..Xid::default()
+        })),
+        _ => None,
+    }
+}
 
 /// What the driver asks for. `None`: nothing any more.
 const fn response_to(verdict: Recovery) -> Option<Response> {
@@ -52,12 +82,170 @@ fn response(row: &Row, xid: &Xid, again: bool) -> Response {
     row.action
 }
 
-/// The finding behind an Xid line. `None`: a code that the table does not know.
-pub fn finding(table: &Table, xid: &Xid, gpu: &str, again: bool, count: u64, text: &str) -> Option<Finding> {
-    let row = table.row(xid.code)?;
-    Some(from_row(row, response(row, xid, again), xid, gpu, count, text))
+/// What is stored.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Stored {
+    /// Lines from before the first start that nothing confirmed yet.
+    pending: Pending,
+    /// Errors that count only when they come again.
+    repeats: Repeats,
 }
 
+#[derive(Default)]
+struct State {
+    stored: Stored,
+    declared: Declared,
+    resets: Resets,
+    /// GPUs that the driver declared well in lines that were old, with no fault after it so far.
+    well: BTreeSet<String>,
+}
+
+impl Watch for State {
+    fn hear(&mut self, heard: &Heard<'_>) -> Vec<Said> {
+        let Some(xid) = of(heard.event) else {
+            return Vec::new();
+        };
+        // What the kernel's log tells of the same fault says more, and is judged whether it comes first or last.
+        if heard.new == 0 && xid.source == XidSource::Nvml {
+            return Vec::new();
+        }
+        let Some(row) = heard.site.xids.row(xid.code) else {
+            return Vec::new();
+        };
+        let gpu = gpu_label(heard.inventory, &xid.pci);
+        let well = row.is_well(&xid);
+        // What an old line ended may have begun again after it: that is known when all are read.
+        if well && heard.stale {
+            self.well.insert(gpu.clone());
+        } else if !well {
+            self.well.remove(&gpu);
+        }
+        if well {
+            self.stored.pending.drop_of(Some(&xid.pci));
+            let now = (!heard.stale).then(|| self.declare(&gpu, heard.now));
+            return now.into_iter().collect();
+        }
+        if heard.is_old() {
+            if row.confirm.is_some() {
+                let (text, now) = (&heard.event.text, heard.now.boottime);
+                self.stored.pending.keep(&xid, heard.count(), text, now);
+            }
+            return Vec::new();
+        }
+        let mut again = false;
+        for kind in row.kinds(&xid.words) {
+            again |= self
+                .stored
+                .repeats
+                .add(&gpu, &kind, heard.count(), heard.now.wall);
+        }
+        let asked = response(row, &xid, again);
+        if asked.drains() {
+            // An earlier verdict says nothing about what came after it.
+            self.declared.forget(&gpu);
+        }
+        let finding = from_row(row, asked, &xid, &gpu, heard.new, &heard.event.text);
+        vec![Said::Found(finding)]
+    }
+
+    fn log_read(&mut self, now: Now) -> Vec<Said> {
+        let well = std::mem::take(&mut self.well);
+        well.iter().map(|gpu| self.declare(gpu, now)).collect()
+    }
+
+    fn before(&mut self, judge: &Judge<'_>) -> Vec<Said> {
+        let pending = &mut self.stored.pending;
+        if !judge.bus_is_new || pending.is_empty() || !judge.log_is_read {
+            return Vec::new();
+        }
+        let confirmed = pending.judge(judge.host);
+        judge.changed(pending.is_empty());
+        let found = confirmed.into_iter().filter_map(|line| {
+            let row = judge.site.xids.row(line.xid.code)?;
+            let gpu = gpu_label(judge.inventory, &line.xid.pci);
+            let text = format!("{} (old when it was read; the GPU is off the bus now)", line.text);
+            let asked = response(row, &line.xid, false);
+            Some(Said::FoundOld(from_row(
+                row, asked, &line.xid, &gpu, line.count, &text,
+            )))
+        });
+        found.collect()
+    }
+
+    /// Sees what a reset of a GPU ends, and what its driver has declared over.
+    fn after(&mut self, judge: &Judge<'_>) -> Vec<Said> {
+        let mut said = Vec::new();
+        for gpu in judge.gpus {
+            // A driver that still asks for something has not been given it.
+            if gpu.is_up() != Some(true) || gpu.value(&m::RECOVERY_ACTION).is_some_and(|a| a > 0.0) {
+                continue;
+            }
+            let mut remedied = |by, before| {
+                said.push(Said::Remedied {
+                    subject: gpu.subject(),
+                    by,
+                    before,
+                    met: Need::ALL.into_iter().filter(|need| gpu.shows(*need)).collect(),
+                });
+            };
+            if let Some(before) = self.declared.before(&gpu.label, gpu.at) {
+                remedied(Clear::VerdictNone, before);
+            }
+            // Without persistence the driver lets go of a GPU that nobody has open, and forgets its counters.
+            if gpu.value(&m::PERSISTENCE_MODE) == Some(0.0) {
+                continue;
+            }
+            if let Some(before) = self
+                .resets
+                .take(&gpu.label, counters(gpu), gpu.at, judge.now.wall)
+            {
+                remedied(Clear::GpuReset, before);
+            }
+        }
+        said
+    }
+
+    fn renamed(&mut self, from: &str, to: &str) {
+        self.stored.repeats.rename(from, to);
+    }
+
+    fn rebooted(&mut self) {
+        self.stored.pending.drop_of(None);
+    }
+
+    fn expire(&mut self, now: Duration) -> bool {
+        self.stored.pending.expire(now)
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        self.stored.pending.deadline()
+    }
+
+    fn kept(&mut self) -> Option<&mut dyn Kept> {
+        Some(&mut self.stored)
+    }
+}
+
+impl State {
+    /// The driver says that a GPU needs nothing any more.
+    fn declare(&mut self, gpu: &str, now: Now) -> Said {
+        self.declared.note(gpu, now);
+        Said::Declared(Subject::gpu(gpu))
+    }
+}
+
+fn counters(gpu: &Gpu<'_>) -> Counters {
+    let volatile = |kind| whole(gpu.with(&m::ECC_ERRORS, &[("kind", kind), ("scope", "volatile")]));
+    Counters {
+        energy: gpu.value(&m::ENERGY),
+        errors: volatile("corrected")
+            .zip(volatile("uncorrected"))
+            .map(|(c, u)| c.saturating_add(u)),
+    }
+}
+
+/// The finding behind an Xid line.
 fn from_row(row: &Row, response: Response, xid: &Xid, gpu: &str, count: u64, text: &str) -> Finding {
     let drains = response.drains();
     Finding {
@@ -66,7 +254,7 @@ fn from_row(row: &Row, response: Response, xid: &Xid, gpu: &str, count: u64, tex
         pci: Some(xid.pci.clone()),
         detail: format!("xid{}", row.code),
         // What only follows from another finding must not name the incident.
-        rank: if drains { row.rank } else { row.rank.max(80) },
+        rank: Rank::At(if drains { row.rank } else { row.rank.max(80) }),
         remedy: if drains { response.remedy() } else { Remedy::None },
         drains,
         joins: if drains { Joins::Opens } else { Joins::Follows },

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Engine, could, millis, mode_of};
+use super::{Engine, millis};
 use crate::drain::{Do, Happened};
 use crate::verdict::{Health, Verdict};
 use crate::{Effect, Mode, Query, Record};
@@ -87,7 +87,7 @@ impl Engine {
     /// A person's lift is obeyed: what the drain stood for is overridden, and what is bad now is no new evidence.
     fn obey(&mut self) {
         let policy = &self.policy;
-        let wants = |i: &crate::incident::Incident| mode_of(policy, i) == Some(Mode::Drain);
+        let wants = |i: &crate::incident::Incident| policy.mode_of(i) == Some(Mode::Drain);
         let (boot, shown) = (&self.boot, millis(self.state.drain.shown()));
         let is_news = |i: &crate::incident::Incident| i.began_after(boot, shown);
         for known in self.book.override_by_person(self.now.wall, is_news, wants) {
@@ -171,7 +171,7 @@ impl Engine {
         }
         let policy = &self.policy;
         let open = |i: &&mut crate::incident::Incident| {
-            i.status == super::Status::Open && !i.behind && mode_of(policy, i) == Some(Mode::Drain)
+            i.status == super::Status::Open && !i.behind && policy.mode_of(i) == Some(Mode::Drain)
         };
         let shown = millis(self.state.drain.shown());
         for incident in self.book.incidents.iter_mut().filter(open) {
@@ -189,8 +189,8 @@ impl Engine {
         let policy = &self.policy;
         for incident in &mut self.book.incidents {
             // What comments at most would not have drained.
-            let below = mode_of(policy, incident).is_some_and(|m| m < Mode::Drain)
-                && could(policy, incident) == Some(Mode::Drain);
+            let below = policy.mode_of(incident).is_some_and(|m| m < Mode::Drain)
+                && policy.could_of(incident) == Some(Mode::Drain);
             let fresh = !incident.counted && !incident.behind;
             if incident.status == super::Status::Open && below && fresh {
                 incident.counted = true;
@@ -205,7 +205,9 @@ impl Engine {
     /// Everything that has changed, as effects.
     pub(super) fn flush(&mut self) -> Vec<Effect> {
         let now = self.now.boottime;
-        self.out.dirty |= self.state.pending.expire(now);
+        for (_, check) in self.checks.each() {
+            self.out.dirty |= check.expire(now);
+        }
         let wait = self.log.unfinished(now).is_some();
         if !wait {
             self.count_would_drain();
@@ -236,8 +238,7 @@ impl Engine {
             .any(|by| by <= now);
         let dirty = std::mem::take(&mut self.out.dirty)
             | std::mem::take(&mut self.state.drain.dirty)
-            | std::mem::take(&mut self.state.comment.dirty)
-            | std::mem::take(&mut self.state.memory.dirty);
+            | std::mem::take(&mut self.state.comment.dirty);
         if !dirty && !due {
             return;
         }
@@ -248,6 +249,7 @@ impl Engine {
         self.state.incidents = std::mem::take(&mut self.book.incidents);
         self.state.serial = self.book.serial;
         self.state.dropped = self.book.dropped;
+        self.state.checks = self.checks.store();
         let json = self.state.json();
         self.book.incidents = std::mem::take(&mut self.state.incidents);
         self.out.stored_at = Some(now);

@@ -1,18 +1,15 @@
 //! What each input means.
 
-use collectors::event::{Recovery, Xid, XidSource};
 use collectors::gpu::metrics as gpu;
 use collectors::{Cursor, Event, EventBody, PciAddress, Subject, kernel_log};
 
-use super::judging::{Known, is_met};
-use super::{Engine, Status, xid};
-use crate::checks::edac_uncorrected;
-use crate::checks::gpu::gpus;
-use crate::checks::host::Host;
-use crate::checks::rdma_firmware_timeout;
-use crate::hits::Hit;
+use super::{Engine, Status};
+use crate::book::Known;
+use crate::checks::Heard;
 use crate::incident::Ack;
-use crate::xids::Class;
+use crate::reads::gpu::gpus;
+use crate::reads::host::Host;
+use crate::reads::port::ports;
 use crate::{Input, Order, OrderVerb};
 use model::derive::affinity::nearest;
 use model::derive::xid::gpu_label;
@@ -65,9 +62,10 @@ impl Engine {
             self.log.event(now);
         }
         if of_log && event.body == EventBody::Progress {
-            for gpu in self.log.ended(now) {
-                self.declared_well_now(&gpu);
-            }
+            self.log.ended(now);
+            let said = self.checks.each().flat_map(|(_, check)| check.log_read(self.now));
+            let said = said.collect();
+            self.heed(said);
         }
         if event.count == 0 || self.is_known(collector, event) {
             return;
@@ -99,23 +97,33 @@ impl Engine {
             self.state.ledger.count(event, inventory, new, wall);
         }
         match &event.body {
-            EventBody::Progress | EventBody::Overrun { .. } => {
-                self.out.progress(now);
-                return;
+            EventBody::Progress | EventBody::Overrun { .. } => self.out.progress(now),
+            EventBody::Identity { pci, uuid } => {
+                self.named(pci, uuid);
+                self.out.counted(now);
             }
-            EventBody::Sxid(_) | EventBody::Driver { .. } | EventBody::Rdma(_) | EventBody::Job(_) => {}
-            EventBody::Xid(xid) => self.xid(event, xid, new),
-            EventBody::FallenOffBus { pci } => self.xid(event, &fallen_off_bus(pci), new),
-            EventBody::Identity { pci, uuid } => self.named(pci, uuid),
-            EventBody::Firmware { pci, what, .. } => {
-                // An old line says nothing about now, and nothing on the node could confirm it.
-                if !event.history && !self.log.is_stale(event, now) {
-                    let memory = &mut self.state.memory;
-                    rdma_firmware_timeout::remember(memory, pci, *what, count, &event.text, now);
-                }
+            _ => {
+                self.tell(event, new, of_log);
+                self.out.counted(now);
             }
         }
-        self.out.counted(now);
+    }
+
+    /// Tells all checks of an event.
+    fn tell(&mut self, event: &Event, new: u64, of_log: bool) {
+        let now = self.now.boottime;
+        let heard = Heard {
+            event,
+            new,
+            stale: self.log.is_stale(event, now),
+            from: self.log.earliest(event, of_log, now),
+            now: self.now,
+            site: &self.policy.site,
+            inventory: &self.state.inventory,
+        };
+        let said = self.checks.each().flat_map(|(_, check)| check.hear(&heard));
+        let said = said.collect();
+        self.heed(said);
     }
 
     /// A collector wants something kept. No incident is another by it.
@@ -135,7 +143,9 @@ impl Engine {
         let before = gpu_label(inventory, pci);
         inventory.insert(pci.clone(), uuid.to_owned());
         if before.starts_with("pci:") {
-            self.state.repeats.rename(&before, uuid);
+            for (_, check) in self.checks.each() {
+                check.renamed(&before, uuid);
+            }
             self.book.rename(&Subject::gpu(before), &Subject::gpu(uuid));
         }
     }
@@ -146,71 +156,6 @@ impl Engine {
             .cursors
             .get(collector)
             .is_some_and(|c| c.boot == event.boot && event.seq <= c.seq)
-    }
-
-    /// `new`: how many faults it tells of that nobody told of before.
-    fn xid(&mut self, event: &Event, xid: &Xid, new: u64) {
-        // What the kernel's log tells of the same fault says more, and is judged whether it comes first or last.
-        if new == 0 && xid.source == XidSource::Nvml {
-            return;
-        }
-        let gpu = gpu_label(&self.state.inventory, &xid.pci);
-        let Some(row) = self.policy.xids.row(xid.code) else {
-            return;
-        };
-        let stale = self.log.is_stale(event, self.now.boottime);
-        let well = row.by_verdict && xid.recovery == Some(Recovery::None);
-        if stale || !well {
-            // What an old line ended may have begun again after it: that is known when all are read.
-            self.log.old_verdict(&gpu, well);
-        }
-        if well && stale {
-            self.state.pending.drop_of(Some(&xid.pci));
-            return;
-        }
-        if well {
-            self.state.pending.drop_of(Some(&xid.pci));
-            self.declared_well_now(&gpu);
-            return;
-        }
-        let count = event.count.max(1);
-        if event.history || stale {
-            if row.confirm.is_some() {
-                self.state
-                    .pending
-                    .keep(xid, count, &event.text, self.now.boottime);
-            }
-            return;
-        }
-        if new > 0 && row.class != Class::Info {
-            let of_log = xid.source == XidSource::KernelLog;
-            self.state.memory.hits.came(Hit {
-                pci: xid.pci.clone(),
-                code: xid.code,
-                instance: xid.instance(),
-                from: self.log.earliest(event, of_log, self.now.boottime),
-                to: self.now.boottime,
-                count: new,
-            });
-        }
-        let mut again = false;
-        for kind in row.kinds(&xid.words) {
-            again |= self.state.repeats.add(&gpu, &kind, count, self.now.wall);
-        }
-        let finding = xid::finding(&self.policy.xids, xid, &gpu, again, new, &event.text);
-        if let Some(finding) = finding {
-            if finding.drains {
-                // An earlier verdict says nothing about what came after it.
-                self.declared.forget(&gpu);
-            }
-            self.find(finding);
-        }
-    }
-
-    /// The driver says that a GPU needs nothing any more.
-    fn declared_well_now(&mut self, gpu: &str) {
-        self.declared.note(gpu, self.now);
-        self.out.dirty |= self.book.verdict_none(&Subject::gpu(gpu), self.now.wall);
     }
 
     /// Takes over which GPU sits where, as its driver says.
@@ -234,18 +179,11 @@ impl Engine {
         self.jobs(snapshot);
         self.when = When::SinceTick;
         let host = Host::of(snapshot);
-        // Two snapshots may hold one and the same reading.
-        let is_new = self.sight.take(snapshot, host.read_at);
-        if is_new {
-            self.confirm_history(&host);
-        }
-        self.judge(snapshot, &host);
+        let bus_is_new = self.sight.take(snapshot, host.read_at);
+        let (ports, changed) = ports(snapshot, &host, &mut self.state.known);
+        self.out.dirty |= changed;
         let gpus = gpus(snapshot, &self.state.inventory);
-        self.see_resets(&gpus);
-        for finding in edac_uncorrected::findings(&host, &mut self.state.judged) {
-            self.out.dirty = true;
-            self.find(finding);
-        }
+        self.judge(snapshot, &host, (&ports, &gpus), bus_is_new);
         let now = self.now.boottime;
         self.log.snapshot(self.sight.log(), now);
         // The new boot may have told of the same fault already: nothing is over before its log was read, and some time
@@ -253,29 +191,11 @@ impl Engine {
         if self.sight.unknown(now).is_none() && self.log.known_for(self.policy.settle, now) {
             let met = |subject: &Subject, need| {
                 let gpu = gpus.iter().find(|g| g.label == subject.name);
-                gpu.is_some_and(|g| g.is_up() == Some(true) && is_met(need, g))
+                gpu.is_some_and(|g| g.is_up() == Some(true) && g.shows(need))
             };
             self.out.dirty |= self.book.rebooted(&self.boot, &host, met, self.now.wall);
         }
         self.timeline.ticked();
-    }
-
-    fn confirm_history(&mut self, host: &Host) {
-        if self.state.pending.is_empty() || self.log.unfinished(self.now.boottime).is_some() {
-            return;
-        }
-        let confirmed = self.state.pending.judge(host);
-        self.out.dirty |= self.state.pending.is_empty();
-        for line in confirmed {
-            let gpu = gpu_label(&self.state.inventory, &line.xid.pci);
-            let text = format!("{} (old when it was read; the GPU is off the bus now)", line.text);
-            let finding = xid::finding(&self.policy.xids, &line.xid, &gpu, false, line.count, &text);
-            if let Some(finding) = finding {
-                self.when = When::Long;
-                self.find(finding);
-            }
-        }
-        self.when = When::SinceTick;
     }
 
     fn order(&mut self, order: &Order) -> Result<String, String> {
@@ -324,14 +244,5 @@ impl Engine {
             }
             (true, false) => "; the drain is being lifted",
         }
-    }
-}
-
-/// The line without a code says the same as the code.
-fn fallen_off_bus(pci: &PciAddress) -> Xid {
-    Xid {
-        pci: pci.clone(),
-        code: xid::FALLEN_OFF_BUS,
-        ..Xid::default()
     }
 }

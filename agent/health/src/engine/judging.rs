@@ -1,78 +1,68 @@
 //! From conditions to findings, and what a person's word means for them.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use collectors::Subject;
-use collectors::gpu::metrics as m;
-use collectors::nvidia::metrics as n;
-
-use super::{Engine, millis};
-use crate::checks::CHECKS;
-use crate::checks::gpu::{Gpu, whole};
-use crate::checks::host::Host;
-use crate::checks::rdma_port;
-use crate::checks::{gpu_application_errors, gpu_ecc};
-use crate::condition::Turn;
-use crate::incident::Incident;
+use super::Engine;
+use crate::book::Known;
+use crate::checks::Forget;
+use crate::condition::{Turn, device_of};
 use crate::incident::Status;
-use crate::judge::Judge;
-use crate::resets::Counters;
-use crate::xids::Need;
-use model::derive::xid::gpu_label;
+use crate::judge::{Judge, Keep};
+use crate::reads::gpu::Gpu;
+use crate::reads::host::Host;
+use crate::reads::port::Port;
 use model::snapshot::Snapshot;
 
-/// What a person knew of when they put the node back, or declared it repaired.
-#[derive(Debug)]
-pub(crate) struct Known {
-    subject: Subject,
-    gone: bool,
-    conditions: Vec<String>,
-}
-
-impl Known {
-    /// What an incident says.
-    pub(crate) fn of(incident: &Incident) -> Self {
-        Self {
-            subject: incident.subject.clone(),
-            gone: incident.says_gone(),
-            conditions: incident.findings.iter().filter_map(|s| s.key.clone()).collect(),
-        }
-    }
-}
-
 impl Engine {
-    /// Asks every check that looks at conditions.
-    pub(super) fn judge(&mut self, snapshot: &Snapshot, host: &Host) {
-        let mut turned = Vec::new();
-        let ports = rdma_port::ports(snapshot, &mut self.state.memory);
-        for check in CHECKS {
-            let Some(conditions) = check.conditions else {
-                continue;
-            };
-            let mut judge = Judge {
-                snapshot,
-                host,
-                ports: &ports,
-                timeline: &mut self.timeline,
-                policy: &self.policy,
-                inventory: &self.state.inventory,
-                gres: self.gres.as_deref(),
-                since_boot: self.now.boottime,
-                since_start: self.now.boottime.saturating_sub(self.started),
-                bad: of_check(&self.state.bad, check.id),
-                memory: &mut self.state.memory,
-            };
+    /// Shows every check a snapshot.
+    pub(super) fn judge(
+        &mut self,
+        snapshot: &Snapshot,
+        host: &Host,
+        (ports, gpus): (&[Port<'_>], &[Gpu<'_>]),
+        bus_is_new: bool,
+    ) {
+        let keep = Cell::new(Keep::Same);
+        let log_is_read = self.log.unfinished(self.now.boottime).is_none();
+        let judge = |bad| Judge {
+            snapshot,
+            host,
+            ports,
+            known: &self.state.known,
+            gpus,
+            site: &self.policy.site,
+            inventory: &self.state.inventory,
+            gres: self.gres.as_deref(),
+            now: self.now,
+            since_start: self.now.boottime.saturating_sub(self.started),
+            log_is_read,
+            bus_is_new,
+            bad,
+            keep: &keep,
+        };
+        let (mut before, mut turned, mut after) = (Vec::new(), Vec::new(), Vec::new());
+        for (_, watch) in self.checks.each() {
+            before.extend(watch.before(&judge(Vec::new())));
+        }
+        for (check, watch) in self.checks.each() {
             self.streaks.begin();
-            for judged in conditions(&mut judge) {
+            for judged in watch.look(&judge(of_check(&self.state.bad, check.id))) {
                 if let Some(turn) = self.streaks.take(&mut self.state.bad, check.id, &judged) {
                     turned.push((turn, judged.key, (judged.finding)(turn.run())));
                 }
             }
             self.streaks.end(check.id);
         }
-        if std::mem::take(&mut self.state.memory.counted) {
-            self.out.counted(self.now.boottime);
+        for (_, watch) in self.checks.each() {
+            after.extend(watch.after(&judge(Vec::new())));
         }
+        match keep.get() {
+            Keep::Same => {}
+            Keep::Soon => self.out.counted(self.now.boottime),
+            Keep::Now => self.out.dirty = true,
+        }
+        self.heed(before);
         for (turn, key, mut finding) in turned {
             self.out.dirty = true;
             match turn {
@@ -85,52 +75,20 @@ impl Engine {
                 }
             }
         }
+        self.heed(after);
     }
 
-    /// Ends what a reset of a GPU ends, and what its driver has declared over.
-    pub(super) fn see_resets(&mut self, gpus: &[Gpu<'_>]) {
-        for gpu in gpus {
-            // A driver that still asks for something has not been given it.
-            if gpu.is_up() != Some(true) || gpu.value(&m::RECOVERY_ACTION).is_some_and(|a| a > 0.0) {
-                continue;
-            }
-            let well = |need| is_met(need, gpu);
-            if let Some(before) = self.declared.before(&gpu.label, gpu.at) {
-                self.forget_hits(&gpu.label, before);
-                let subject = gpu.subject();
-                self.out.dirty |= self.book.well_by_driver(&subject, before, well, self.now.wall);
-            }
-            // Without persistence the driver lets go of a GPU that nobody has open, and forgets its counters.
-            if gpu.value(&m::PERSISTENCE_MODE) == Some(0.0) {
-                continue;
-            }
-            let Some(before) = self.resets.take(&gpu.label, counters(gpu), gpu.at, self.now.wall) else {
-                continue;
-            };
-            self.forget_hits(&gpu.label, before);
-            self.out.dirty |= self.book.reset(&gpu.subject(), before, well, self.now.wall);
-        }
-    }
-
-    /// A GPU was reset after `before`, by the wall clock: what its jobs were hit by until then says nothing any more.
-    fn forget_hits(&mut self, gpu: &str, before: i64) {
-        let age = u64::try_from(self.now.wall.saturating_sub(before)).unwrap_or(0);
-        let until = millis(self.now.boottime).saturating_sub(age.saturating_mul(1000));
-        let memory = &mut self.state.memory;
-        memory.dirty |= memory.hits.forget(gpu, until);
-    }
-
-    /// A configured GPU that is not there although a person has declared that repaired. Nobody may call the node healthy
-    /// for it: either it comes back, or the configuration says that it is not expected.
+    /// A device that must be there and is not, although a person has declared that repaired. Nobody may call the node
+    /// healthy for it: either it comes back, or the configuration says that it is not expected.
     pub(super) fn declared_well(&self) -> Option<String> {
-        let address = self.policy.gpu_addresses.iter().find(|address| {
-            let gpu = gpu_label(&self.state.inventory, address);
+        let checks = self.checks.iter();
+        let mut expected =
+            checks.flat_map(|(_, watch)| watch.expected(&self.policy.site, &self.state.inventory));
+        let missing = expected.find(|expected| {
             let mut known = self.book.incidents.iter().filter(|i| i.status != Status::Cleared);
-            self.state.bad.contains(&address.0) && !known.any(|i| i.subject.name == gpu)
-        })?;
-        Some(format!(
-            "the GPU at {address} is not on the PCI bus, and a person has cleared that"
-        ))
+            self.state.bad.contains(&expected.key) && !known.any(|i| i.subject.name == expected.subject.name)
+        });
+        missing.map(|expected| expected.doubt)
     }
 
     /// A person put the node back: what is bad about the subject now, told or not, is no news. Should something come back
@@ -139,9 +97,9 @@ impl Engine {
         for key in self.streaks.of(&known.subject) {
             self.assume_bad(&key);
         }
-        for address in self.addresses_of(known) {
-            if known.gone || self.streaks.runs(&address) {
-                self.assume_bad(&address);
+        for (is_said, key) in self.must_be_there(known) {
+            if is_said || self.streaks.runs(&key) {
+                self.assume_bad(&key);
             }
         }
         self.count_anew(known, false);
@@ -151,52 +109,56 @@ impl Engine {
     /// about its subject is counted anew and found if it lasts.
     pub(super) fn repaired(&mut self, known: &Known) {
         for key in self.streaks.of(&known.subject) {
-            if known.conditions.contains(&key) {
+            if known.conditions.iter().any(|(_, of)| *of == key) {
                 self.assume_bad(&key);
             } else if !self.state.bad.contains(&key) {
                 self.streaks.forget(&key);
             }
         }
-        if known.gone {
-            for address in self.addresses_of(known) {
-                self.assume_bad(&address);
-            }
+        for (_, key) in self
+            .must_be_there(known)
+            .into_iter()
+            .filter(|(is_said, _)| *is_said)
+        {
+            self.assume_bad(&key);
         }
         self.count_anew(known, true);
     }
 
-    /// The configured addresses of the GPU that it is about: the keys of their conditions.
-    fn addresses_of(&self, known: &Known) -> Vec<String> {
-        self.policy
-            .gpu_addresses
-            .iter()
-            .filter(|address| gpu_label(&self.state.inventory, address) == known.subject.name)
-            .map(|address| address.0.clone())
-            .collect()
+    /// The conditions of the subject by which it must be there, and of each whether its being gone is known.
+    fn must_be_there(&self, known: &Known) -> Vec<(bool, String)> {
+        let mut keys = Vec::new();
+        for (check, watch) in self.checks.iter() {
+            let is_said = known.gone || known.checks.iter().any(|of| of == check.id);
+            let expected = watch
+                .expected(&self.policy.site, &self.state.inventory)
+                .into_iter();
+            let own = expected.filter(|expected| expected.subject.name == known.subject.name);
+            keys.extend(own.map(|expected| (is_said, expected.key)));
+        }
+        keys
     }
 
-    /// What was counted for its conditions begins anew. What only a reset ends stays bad unless it is `repaired`: its end
-    /// could not be seen otherwise.
+    /// What was counted for its conditions begins anew, where its check lets it.
     fn count_anew(&mut self, known: &Known, repaired: bool) {
-        let ended = known.conditions.iter();
-        let ended = ended.filter(|key| repaired || !key.starts_with(gpu_ecc::UNCORRECTED.id));
         // Conditions of one check and device go by the same counts, whatever else is in their keys.
-        let counts: BTreeMap<String, bool> = ended
-            .clone()
-            .map(|key| counts_of(key))
-            .collect::<BTreeSet<String>>()
-            .into_iter()
-            .map(|counts| {
-                let mut had_any = self.state.memory.forget(&counts);
-                if counts.starts_with(gpu_application_errors::CHECK.id) {
-                    had_any |= self.state.memory.hits.forget(&known.subject.name, u64::MAX);
-                }
-                (counts, had_any)
-            })
-            .collect();
-        for key in ended.filter(|key| counts.get(&counts_of(key)) == Some(&true)) {
-            self.state.bad.remove(key);
-            self.streaks.forget(key);
+        let mut had_any: BTreeMap<(&str, &str), bool> = BTreeMap::new();
+        for (of, key) in &known.conditions {
+            let forget = Forget {
+                device: device_of(of, key),
+                subject: &known.subject,
+                repaired,
+            };
+            let checks = &mut self.checks;
+            let had_any = had_any.entry((of, forget.device)).or_insert_with(|| {
+                let mut own = checks.each().filter(|(check, _)| check.id == of);
+                own.any(|(_, watch)| watch.forget(&forget))
+            });
+            if *had_any {
+                self.out.dirty = true;
+                self.state.bad.remove(key);
+                self.streaks.forget(key);
+            }
         }
     }
 
@@ -212,34 +174,4 @@ fn of_check(bad: &BTreeSet<String>, check: &str) -> Vec<String> {
     let from = bad.range(format!("{check} ")..);
     let of = from.take_while(|key| key.strip_prefix(check).is_some_and(|rest| rest.starts_with(' ')));
     of.cloned().collect()
-}
-
-/// What the counts behind a condition begin with: its check and its device.
-fn counts_of(key: &str) -> String {
-    key.splitn(3, ' ').take(2).collect::<Vec<_>>().join(" ")
-}
-
-fn counters(gpu: &Gpu<'_>) -> Counters {
-    let volatile = |kind| whole(gpu.with(&m::ECC_ERRORS, &[("kind", kind), ("scope", "volatile")]));
-    Counters {
-        energy: gpu.value(&m::ENERGY),
-        errors: volatile("corrected")
-            .zip(volatile("uncorrected"))
-            .map(|(c, u)| c.saturating_add(u)),
-    }
-}
-
-/// Whether what must be known of a GPU is known, and well.
-pub(super) fn is_met(need: Need, gpu: &Gpu<'_>) -> bool {
-    match need {
-        Need::RemapPending => gpu.value(&m::ROW_REMAP_PENDING) == Some(0.0),
-        Need::RemapFailure => gpu.value(&m::ROW_REMAP_FAILURE) == Some(0.0),
-        Need::SramThreshold => gpu.value(&m::ECC_SRAM_THRESHOLD) == Some(0.0),
-        Need::LinksActive => {
-            let links = gpu.value(&n::NVLINK_LINKS).filter(|all| *all > 0.0);
-            links.is_some() && gpu.value(&n::NVLINK_LINKS_UP) == links
-        }
-        // Nobody says how they were meant to be.
-        Need::LinksAsIntended => false,
-    }
 }

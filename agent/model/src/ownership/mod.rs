@@ -14,7 +14,7 @@ use crate::readings::Readings;
 
 pub use jobs::{Jobs, device};
 pub(crate) use timeline::Tenure;
-pub use timeline::{LastTenant, Timeline, When};
+pub use timeline::{Timeline, When};
 
 /// What says that a job owns a GPU, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]

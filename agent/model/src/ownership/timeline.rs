@@ -3,7 +3,7 @@
 //! There are two, since they have different inputs: the health engine's follows from the engine's inputs alone, so that a
 //! replay decides the same; that of the ledger of jobs is stored, and keeps owners while a reading is late.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use collectors::Subject;
@@ -12,9 +12,6 @@ use serde::{Deserialize, Serialize};
 use super::runs::{Allocations, Span};
 use super::{Owner, Ownership, device, jobs_on, share};
 use crate::readings::Readings;
-
-/// GPUs, and parts of them, whose last tenant is kept.
-const MAX: usize = 512;
 
 /// When something happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,15 +37,6 @@ pub(crate) struct Tenure {
     minor: String,
 }
 
-/// The jobs that had a GPU, or a part of one, at the last reading with any.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LastTenant {
-    /// Their numbers.
-    pub jobs: Vec<String>,
-    /// The processes that were on it.
-    pub processes: BTreeSet<String>,
-}
-
 /// Owners of GPUs over time.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -63,8 +51,6 @@ pub struct Timeline {
     /// The first of the consecutive readings that show a GPU, an instance and a job, and its wall clock in seconds.
     #[serde(skip)]
     seen: BTreeMap<[String; 3], (u64, i64)>,
-    #[serde(skip)]
-    last_tenants: BTreeMap<String, LastTenant>,
     /// Recent runs that had GPUs, by cgroup: see [`super::runs`].
     #[serde(skip)]
     pub(super) runs: BTreeMap<String, Span>,
@@ -120,18 +106,6 @@ impl Timeline {
             })
         };
         jobs_on(self.owners().filter(was_there), subject)
-    }
-
-    /// Who has a GPU, or a part of one, now.
-    pub fn set_last_tenant(&mut self, part: &str, tenant: LastTenant) {
-        if self.last_tenants.len() < MAX || self.last_tenants.contains_key(part) {
-            self.last_tenants.insert(part.to_owned(), tenant);
-        }
-    }
-
-    /// The last tenant of a GPU, or of a part of one.
-    pub fn last_tenant(&self, part: &str) -> Option<&LastTenant> {
-        self.last_tenants.get(part)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&String, &Tenure)> {

@@ -146,7 +146,7 @@ fn a_record_of_an_earlier_release_loads() {
         let object = record.pointer_mut(path).unwrap().as_object_mut().unwrap();
         assert!(object.remove(key).is_some(), "{path}/{key}");
     };
-    for key in ["repeats", "judged", "bad", "overrides", "comment"] {
+    for key in ["known", "checks", "bad", "overrides", "comment"] {
         drop("", key);
     }
     for key in ["late", "ordered", "taken"] {
@@ -190,7 +190,7 @@ fn a_record_of_the_first_release_keeps_its_conditions() {
     assert!(sim.slurm.is_drained());
     let mut old: serde_json::Value = serde_json::from_str(sim.disk.as_deref().unwrap()).unwrap();
     assert_eq!(old["bad"], serde_json::json!([GPU, "gres"]));
-    old.as_object_mut().unwrap().remove("memory");
+    old.as_object_mut().unwrap().remove("checks");
     for finding in old["incidents"][0]["findings"].as_array_mut().unwrap() {
         assert!(finding.as_object_mut().unwrap().remove("key").is_some());
     }
@@ -280,4 +280,33 @@ fn a_record_of_the_first_form_has_the_kernel_logs_cursor() {
     let record: serde_json::Value = serde_json::from_str(sim.disk.as_deref().unwrap()).unwrap();
     assert_eq!(record["schema"], 2);
     assert_eq!(record.get("cursor"), None);
+}
+
+#[test]
+fn a_check_whose_state_cannot_be_read_costs_no_other() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.host.edac = Some(3);
+    sim.pass(60);
+    let mut record: serde_json::Value = serde_json::from_str(sim.disk.as_deref().unwrap()).unwrap();
+    assert_eq!(
+        record["checks"],
+        serde_json::json!({"edac-uncorrected": {"mc0": 3}})
+    );
+    record["checks"]["xid"] = 7.into();
+    record["checks"]["of-another-release"] = 7.into();
+    sim.disk = Some(record.to_string().into());
+    sim.restart();
+    let lost: Vec<_> = sim
+        .engine
+        .lost()
+        .iter()
+        .filter_map(|l| l.split(':').next())
+        .collect();
+    assert_eq!(lost, ["xid", "of-another-release"]);
+    sim.pass(60);
+    let view = sim.engine.view();
+    assert_eq!(
+        (view.incidents.len(), view.incidents[0].findings[0].count),
+        (1, 3)
+    );
 }

@@ -72,24 +72,3 @@ fn what_happened_long_ago_is_nobodys() {
     timeline.see(owners(&[("0", "7")]), Duration::ZERO, NOW);
     assert_eq!(on(&timeline, "0", When::Long), [""; 0]);
 }
-
-fn tenant(job: &str) -> LastTenant {
-    LastTenant {
-        jobs: vec![job.to_owned()],
-        ..LastTenant::default()
-    }
-}
-
-#[test]
-fn the_last_tenant_counts_and_there_is_room_for_every_gpu() {
-    let mut timeline = Timeline::default();
-    for job in 0..3 * MAX {
-        timeline.set_last_tenant(&format!("gpu {}", job % (2 * MAX)), tenant(&job.to_string()));
-    }
-    assert_eq!(
-        timeline.last_tenant("gpu 0"),
-        Some(&tenant(&(2 * MAX).to_string()))
-    );
-    assert_eq!(timeline.last_tenant("gpu 600"), None);
-    assert_eq!(timeline.last_tenants.len(), MAX);
-}

@@ -1,6 +1,6 @@
 //! RDMA ports as one snapshot shows them, with the ports that stand or fall with each: their peers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use collectors::rdma::metrics::{
@@ -9,7 +9,8 @@ use collectors::rdma::metrics::{
 };
 use collectors::{Metric, PciAddress, Subject, SubjectKind, Value};
 
-use crate::memory::{Memory, Role};
+use super::host::{Host, Slot};
+use super::known::{Known, Role};
 use model::snapshot::{Sample, Snapshot};
 
 /// InfiniBand's numbers.
@@ -19,7 +20,7 @@ const LINK_UP: u64 = 5;
 
 /// What a port's states say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Link {
+pub(crate) enum Link {
     /// It carries traffic.
     Up,
     /// It does not.
@@ -34,25 +35,25 @@ pub(super) enum Link {
 #[derive(Debug)]
 pub struct Port<'a> {
     /// Where it is: PCI address and port, which outlive a renaming; by name where it has no address.
-    pub(super) id: String,
+    pub(crate) id: String,
     /// `mlx5_0/1`.
-    pub(super) name: String,
-    pub(super) pci: Option<PciAddress>,
-    pub(super) link_layer: &'a str,
-    pub(super) driver: &'a str,
+    pub(crate) name: String,
+    pub(crate) pci: Option<PciAddress>,
+    pub(crate) link_layer: &'a str,
+    pub(crate) driver: &'a str,
     /// Its network interface, or empty.
-    pub(super) netdev: &'a str,
+    pub(crate) netdev: &'a str,
     /// Its device's board and firmware, or empty.
-    pub(super) board: &'a str,
-    pub(super) firmware: &'a str,
-    pub(super) state: Option<Sample<'a>>,
-    pub(super) physical: Option<Sample<'a>>,
-    pub(super) link_downed: Option<Sample<'a>>,
-    pub(super) carrier_down: Option<Sample<'a>>,
+    pub(crate) board: &'a str,
+    pub(crate) firmware: &'a str,
+    pub(crate) state: Option<Sample<'a>>,
+    pub(crate) physical: Option<Sample<'a>>,
+    pub(crate) link_downed: Option<Sample<'a>>,
+    pub(crate) carrier_down: Option<Sample<'a>>,
     /// In bytes per second; 0: not known.
-    pub(super) rate: u64,
+    pub(crate) rate: u64,
     /// When it was read.
-    pub(super) at: Duration,
+    pub(crate) at: Duration,
     /// What its states say.
     link: Link,
     /// Every series about it, of whatever collector.
@@ -60,7 +61,7 @@ pub struct Port<'a> {
 }
 
 /// A whole number, or nothing.
-pub(super) fn number(sample: Option<&Sample<'_>>) -> Option<u64> {
+pub(crate) fn number(sample: Option<&Sample<'_>>) -> Option<u64> {
     match sample?.value {
         Value::U64(value) => Some(value),
         Value::F64(_) | Value::Absent => None,
@@ -69,32 +70,32 @@ pub(super) fn number(sample: Option<&Sample<'_>>) -> Option<u64> {
 
 impl<'a> Port<'a> {
     /// The series of a metric.
-    pub(super) fn all(&self, metric: &'static Metric) -> impl Iterator<Item = &Sample<'a>> {
+    pub(crate) fn all(&self, metric: &'static Metric) -> impl Iterator<Item = &Sample<'a>> {
         self.samples.iter().filter(move |s| s.metric == metric)
     }
 
     /// The only series of a metric.
-    pub(super) fn one(&self, metric: &'static Metric) -> Option<&Sample<'a>> {
+    pub(crate) fn one(&self, metric: &'static Metric) -> Option<&Sample<'a>> {
         self.all(metric).next()
     }
 
     /// The series of a metric with this label.
-    pub(super) fn with(&self, metric: &'static Metric, label: &str, value: &str) -> Option<&Sample<'a>> {
+    pub(crate) fn with(&self, metric: &'static Metric, label: &str, value: &str) -> Option<&Sample<'a>> {
         self.all(metric).find(|s| s.label(label) == Some(value))
     }
 
     /// Whether a counter, by its file's name, stands at its maximum and counts no more.
-    pub(super) fn is_full(&self, file: &str) -> bool {
+    pub(crate) fn is_full(&self, file: &str) -> bool {
         number(self.with(&COUNTER_SATURATED, "counter", file)) == Some(1)
     }
 
     /// Whether it is made by software alone, or its driver makes up what its link is like.
-    pub(super) fn is_made_up(&self) -> bool {
+    pub(crate) fn is_made_up(&self) -> bool {
         self.pci.is_none() || self.driver == "efa"
     }
 
     /// What its states say.
-    pub(super) const fn link(&self) -> Link {
+    pub(crate) const fn link(&self) -> Link {
         self.link
     }
 
@@ -133,11 +134,11 @@ impl<'a> Port<'a> {
 
     /// Whether it is known what it is. Every port of a PCI function has a link layer and a driver: without, they could not be
     /// read. Devices of software have neither for certain.
-    pub(super) fn is_told(&self) -> bool {
+    pub(crate) fn is_told(&self) -> bool {
         self.pci.is_none() || !(self.link_layer.is_empty() || self.driver.is_empty())
     }
 
-    pub(super) fn role(&self) -> Role {
+    pub(crate) fn role(&self) -> Role {
         Role {
             name: self.name.clone(),
             pci: self.pci.as_ref().map(|pci| pci.0.clone()).unwrap_or_default(),
@@ -147,21 +148,21 @@ impl<'a> Port<'a> {
     }
 
     /// Whether the cable has a link, whatever the port above it does.
-    pub(super) fn has_link(&self) -> bool {
+    pub(crate) fn has_link(&self) -> bool {
         number(self.physical.as_ref()) == Some(LINK_UP)
     }
 
     /// Whether it is a port of that device.
-    pub(super) fn is_of(&self, device: &str) -> bool {
+    pub(crate) fn is_of(&self, device: &str) -> bool {
         self.name.split_once('/').is_some_and(|(of, _)| of == device)
     }
 
-    pub(super) fn subject(&self) -> Subject {
+    pub(crate) fn subject(&self) -> Subject {
         Subject::new(SubjectKind::RdmaPort, self.name.as_str())
     }
 
     /// ` at 0000:19:00.0`, where the address is known: names change.
-    pub(super) fn place(&self) -> String {
+    pub(crate) fn place(&self) -> String {
         self.pci
             .as_ref()
             .map(|pci| format!(" at {pci}"))
@@ -169,7 +170,7 @@ impl<'a> Port<'a> {
     }
 
     /// The same with its network interface, for a line of evidence: `mlx5_0/1 at 0000:19:00.0, ens1np0`.
-    pub(super) fn whereabouts(&self) -> String {
+    pub(crate) fn whereabouts(&self) -> String {
         let netdev = match self.netdev {
             "" => String::new(),
             netdev => format!(", {netdev}"),
@@ -178,9 +179,10 @@ impl<'a> Port<'a> {
     }
 }
 
-/// Every port of a physical function, in order of [`Port::id`]. Remembers those that are in use. Walks all series, so it is
+/// Every port of a physical function, in order of [`Port::id`]. Remembers those that are in use, and the
+/// adapters, and says whether that is anything new. Walks all series, so it is
 /// done once for all checks.
-pub(crate) fn ports<'a>(snapshot: &'a Snapshot, memory: &mut Memory) -> Vec<Port<'a>> {
+pub(crate) fn ports<'a>(snapshot: &'a Snapshot, host: &Host, known: &mut Known) -> (Vec<Port<'a>>, bool) {
     let mut series: BTreeMap<(&str, &str), Vec<Sample<'a>>> = BTreeMap::new();
     let mut boards: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
     for (_, sample) in snapshot.all_samples() {
@@ -201,19 +203,28 @@ pub(crate) fn ports<'a>(snapshot: &'a Snapshot, memory: &mut Memory) -> Vec<Port
         .into_values()
         .filter_map(|samples| port(snapshot, samples, &boards))
         .collect();
-    name_apart(&mut ports, memory);
+    name_apart(&mut ports, known);
     ports.sort_by(|a, b| a.id.cmp(&b.id));
+    let mut changed = false;
     for port in &ports {
         if port.is_in_use() {
-            memory.in_use(&port.id, port.rate);
+            changed |= known.rates.raise(port.id.clone(), port.rate);
         }
         // One beside another device must be told from it also when it is seen alone, whether or not it is in use.
         let beside = port.pci.is_some() && port.id == port.name;
-        if port.is_told() && (beside || memory.best_rate(&port.id).is_some()) {
-            memory.is(&port.id, port.role());
+        if port.is_told() && (beside || known.rates.get(&port.id).is_some()) {
+            changed |= known.roles.set(port.id.clone(), port.role());
         }
     }
-    ports
+    let mut adapters = BTreeSet::new();
+    for port in &ports {
+        let Some(pci) = &port.pci else { continue };
+        // One of a kind that the listing does not show is never missed. Of several ports the first counts.
+        if adapters.insert(pci) && port.is_told() && host.slot(pci) == Slot::Registered {
+            changed |= known.adapters.set(pci.clone(), port.role());
+        }
+    }
+    (ports, changed)
 }
 
 /// One port of its series. `None`: it has no identity, or is a virtual function.
@@ -269,15 +280,15 @@ fn label_of<'a>(sample: &Sample<'a>, name: &str) -> &'a str {
 
 /// Of several devices of one PCI function one goes by the address, the one that did before; the others go by their names.
 /// So a port keeps its id when others come and go.
-fn name_apart(ports: &mut [Port<'_>], memory: &Memory) {
+fn name_apart(ports: &mut [Port<'_>], known: &Known) {
     let by_name = |p: &Port<'_>| {
         let pci = p.pci.as_ref().map(|pci| pci.0.as_str());
-        pci.is_some() && memory.role(&p.name).map(|r| r.pci.as_str()) == pci
+        pci.is_some() && known.roles.get(&p.name).map(|r| r.pci.as_str()) == pci
     };
     let mut owners: BTreeMap<String, String> = BTreeMap::new();
     for port in ports.iter().filter(|p| !by_name(p)) {
         let owner = owners.entry(port.id.clone()).or_insert_with(|| port.name.clone());
-        if memory.role(&port.id).is_some_and(|r| r.name == port.name) {
+        if known.roles.get(&port.id).is_some_and(|r| r.name == port.name) {
             owner.clone_from(&port.name);
         }
     }

@@ -6,7 +6,7 @@ use collectors::PciAddress;
 use collectors::event::Xid;
 use serde::{Deserialize, Serialize};
 
-use super::checks::host::Host;
+use crate::reads::host::Host;
 
 /// How long the node may take to show its PCI bus.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -45,13 +45,6 @@ impl Pending {
         }
     }
 
-    /// After a restart the wait begins anew.
-    pub(super) fn restored(&mut self, now: Duration) {
-        for line in &mut self.lines {
-            line.since = Some(now);
-        }
-    }
-
     /// Drops the lines of another boot, or of a GPU that the driver declared well.
     pub(super) fn drop_of(&mut self, pci: Option<&PciAddress>) {
         match pci {
@@ -75,21 +68,17 @@ impl Pending {
             .collect()
     }
 
-    /// Forgets the lines that nothing confirmed in time. Says whether there were any.
+    /// Forgets the lines that nothing confirmed in time. Says whether there were any. After a restart the wait begins anew.
     pub(super) fn expire(&mut self, now: Duration) -> bool {
         let before = self.lines.len();
-        self.lines.retain(|l| l.due().is_none_or(|due| due > now));
+        self.lines
+            .retain_mut(|l| l.since.get_or_insert(now).saturating_add(PATIENCE) > now);
         before != self.lines.len()
     }
 
     /// When the first is forgotten.
     pub(super) fn deadline(&self) -> Option<Duration> {
-        self.lines.iter().filter_map(Line::due).min()
-    }
-}
-
-impl Line {
-    fn due(&self) -> Option<Duration> {
-        self.since.map(|s| s.saturating_add(PATIENCE))
+        let since = self.lines.iter().filter_map(|l| l.since).min();
+        since.map(|since| since.saturating_add(PATIENCE))
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::Now;
+use crate::Now;
 
 /// GPUs that are told apart.
 const MAX_GPUS: usize = 128;

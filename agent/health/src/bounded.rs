@@ -1,0 +1,125 @@
+//! Maps that hold no more than so many keys: a node may name devices without end.
+
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Keys that are kept in a map that is stored.
+pub const STORED: usize = 512;
+/// Keys that are kept in others: a node has hundreds of counters, and each priority of a port is one.
+pub const COUNTERS: usize = 8192;
+
+/// A map that takes no more than `MAX` keys.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(
+    transparent,
+    bound(deserialize = "K: Ord + Deserialize<'de>, V: Deserialize<'de>")
+)]
+pub struct Bounded<K, V, const MAX: usize>(BTreeMap<K, V>);
+
+impl<K, V, const MAX: usize> Default for Bounded<K, V, MAX> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<K: Ord, V, const MAX: usize> Bounded<K, V, MAX> {
+    /// The value of a key.
+    pub fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        self.0.get(key)
+    }
+
+    /// Puts a value in, where there is room. Gives the one before.
+    pub fn put(&mut self, key: K, value: V) -> Option<V> {
+        if self.0.len() >= MAX && !self.0.contains_key(&key) {
+            return None;
+        }
+        self.0.insert(key, value)
+    }
+
+    /// Puts a value in where it is another. Says whether anything changed.
+    pub fn set(&mut self, key: K, value: V) -> bool
+    where
+        V: PartialEq,
+    {
+        let is_new = self
+            .0
+            .get(&key)
+            .map_or(self.0.len() < MAX, |before| *before != value);
+        if is_new {
+            self.0.insert(key, value);
+        }
+        is_new
+    }
+
+    /// Keeps the highest value. Says whether this is a new one.
+    pub fn raise(&mut self, key: K, value: V) -> bool
+    where
+        V: PartialOrd,
+    {
+        let is_new = self
+            .0
+            .get(&key)
+            .map_or(self.0.len() < MAX, |before| *before < value);
+        if is_new {
+            self.0.insert(key, value);
+        }
+        is_new
+    }
+
+    /// The value of a key, which is a new one where there is none and room for it.
+    pub fn slot(&mut self, key: K) -> Option<&mut V>
+    where
+        V: Default,
+    {
+        let has_room = self.0.len() < MAX || self.0.contains_key(&key);
+        has_room.then(|| self.0.entry(key).or_default())
+    }
+
+    /// Forgets a key.
+    pub fn remove(&mut self, key: &K) -> Option<V> {
+        self.0.remove(key)
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Every key with its value.
+    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.0.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_grows_without_bound() {
+        let mut map = Bounded::<u64, u64, 10>::default();
+        for n in 0..100 {
+            map.put(n, n);
+            map.set(n, n);
+            map.raise(n, n);
+            map.slot(n);
+        }
+        assert_eq!(map.iter().count(), 10);
+        assert_eq!(map.put(3, 7), Some(3), "what is there can change");
+    }
+
+    #[test]
+    fn the_best_is_kept_and_what_changes_nothing_is_no_news() {
+        let mut map = Bounded::<&str, u64, 10>::default();
+        for (value, is_new, best) in [(0, true, 0), (50, true, 50), (25, false, 50), (50, false, 50)] {
+            assert_eq!(map.raise("p", value), is_new);
+            assert_eq!(map.get(&"p"), Some(&best));
+        }
+        assert!(map.set("q", 1) && !map.set("q", 1) && map.set("q", 0));
+    }
+}

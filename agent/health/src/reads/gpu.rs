@@ -1,0 +1,125 @@
+//! The GPUs as their driver shows them, with every series.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use collectors::gpu::metrics as m;
+use collectors::nvidia::metrics as n;
+use collectors::{Metric, PciAddress, Subject, SubjectKind};
+
+use crate::finding::Need;
+use model::derive::xid::{Inventory, gpu_label};
+use model::snapshot::{Sample, Snapshot};
+
+/// One GPU, with every series of its last reading. One that is late or could not be read has none.
+#[derive(Debug)]
+pub struct Gpu<'a> {
+    /// Its label: what the driver once called it, also where its series only have its address.
+    pub label: String,
+    /// Where it sits.
+    pub pci: Option<PciAddress>,
+    /// When it was read, as time since boot.
+    pub at: Duration,
+    samples: Vec<Sample<'a>>,
+}
+
+impl<'a> Gpu<'a> {
+    /// The series of a metric.
+    pub fn all(&self, metric: &'static Metric) -> impl Iterator<Item = &Sample<'a>> {
+        self.samples.iter().filter(move |s| s.metric == metric)
+    }
+
+    /// The only series of a metric.
+    pub fn one(&self, metric: &'static Metric) -> Option<&Sample<'a>> {
+        self.all(metric).next()
+    }
+
+    /// The value of the only series of a metric.
+    pub fn value(&self, metric: &'static Metric) -> Option<f64> {
+        self.one(metric).map(Sample::as_f64).filter(|v| v.is_finite())
+    }
+
+    /// The series of a metric with these labels.
+    pub fn with(&self, metric: &'static Metric, labels: &[(&str, &str)]) -> Option<&Sample<'a>> {
+        self.all(metric)
+            .find(|s| labels.iter().all(|(name, value)| s.label(name) == Some(*value)))
+    }
+
+    /// Where it sits, by an address that outlives a renaming where there is one.
+    pub fn place(&self) -> &str {
+        self.pci
+            .as_ref()
+            .map_or(self.label.as_str(), |pci| pci.0.as_str())
+    }
+
+    /// What it is about.
+    pub fn subject(&self) -> Subject {
+        Subject::gpu(&self.label)
+    }
+
+    /// Whether its driver answers for it.
+    pub fn is_up(&self) -> Option<bool> {
+        self.value(&m::UP).map(|up| up > 0.0)
+    }
+
+    /// Whether work runs on it, by its driver.
+    pub fn is_busy(&self) -> bool {
+        self.value(&m::UTILIZATION).is_some_and(|busy| busy >= 0.5)
+    }
+
+    /// Whether it shows that all is well of what must be known to be.
+    pub fn shows(&self, need: Need) -> bool {
+        match need {
+            Need::RemapPending => self.value(&m::ROW_REMAP_PENDING) == Some(0.0),
+            Need::RemapFailure => self.value(&m::ROW_REMAP_FAILURE) == Some(0.0),
+            Need::SramThreshold => self.value(&m::ECC_SRAM_THRESHOLD) == Some(0.0),
+            Need::LinksActive => {
+                let links = self.value(&n::NVLINK_LINKS).filter(|all| *all > 0.0);
+                links.is_some() && self.value(&n::NVLINK_LINKS_UP) == links
+            }
+            // Nobody says how they were meant to be.
+            Need::LinksAsIntended => false,
+        }
+    }
+}
+
+/// Every GPU of which a driver told in this snapshot.
+pub fn gpus<'a>(snapshot: &'a Snapshot, inventory: &Inventory) -> Vec<Gpu<'a>> {
+    let mut gpus: BTreeMap<&str, Gpu<'_>> = BTreeMap::new();
+    for (_, sample) in snapshot.all_samples() {
+        if sample.subject.kind != SubjectKind::Gpu || sample.metric.labels.first() != Some(&"gpu") {
+            continue;
+        }
+        let Some(label) = sample.labels.first() else {
+            continue;
+        };
+        let gpu = gpus.entry(label).or_insert_with(|| Gpu {
+            label: match label.strip_prefix("pci:").and_then(PciAddress::parse) {
+                Some(pci) => gpu_label(inventory, &pci),
+                None => label.clone(),
+            },
+            pci: None,
+            at: snapshot.at.saturating_sub(sample.age),
+            samples: Vec::new(),
+        });
+        if sample.metric == &m::INFO {
+            gpu.pci = sample.label("pci").and_then(PciAddress::parse);
+        }
+        gpu.samples.push(sample);
+    }
+    gpus.into_values().collect()
+}
+
+/// A whole number, where it is one.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "counters below 2^53, checked"
+)]
+pub fn whole(sample: Option<&Sample<'_>>) -> Option<u64> {
+    match sample?.value {
+        collectors::Value::U64(v) => Some(v),
+        collectors::Value::F64(v) if (0.0..9e15).contains(&v) => Some(v as u64),
+        _ => None,
+    }
+}

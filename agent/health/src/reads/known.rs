@@ -1,0 +1,60 @@
+//! RDMA ports and adapters of earlier snapshots: what they were, also while they are out of sight.
+
+use collectors::PciAddress;
+use serde::{Deserialize, Serialize};
+
+use crate::bounded::{Bounded, STORED};
+
+/// What a port was when it was read last, also for while it cannot be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Role {
+    /// Device and port, by their names.
+    pub name: String,
+    /// Address of its PCI function, or empty.
+    pub pci: String,
+    /// Its link layer.
+    pub layer: String,
+    /// Its driver.
+    pub driver: String,
+}
+
+/// The ports and adapters that were seen.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Known {
+    /// The best rate at which each port ever was in use, in bytes per second. One without never was.
+    pub rates: Bounded<String, u64, STORED>,
+    /// What those ports are, and those that share a PCI function with another device.
+    pub roles: Bounded<String, Role, STORED>,
+    /// RDMA adapters that were there in this boot.
+    pub adapters: Bounded<PciAddress, Role, STORED>,
+}
+
+impl Known {
+    /// The ports that were in use once: its name here, what each was when it was read last, and its best rate.
+    pub fn once_in_use(&self) -> impl Iterator<Item = (&str, &Role, u64)> {
+        let known = self.rates.iter();
+        known.filter_map(|(port, rate)| Some((port.as_str(), self.roles.get(port)?, *rate)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_port_is_outlives_a_restart_and_is_stored_once() {
+        let mut known = Known::default();
+        let role = Role {
+            name: "mlx5_0/1".to_owned(),
+            ..Role::default()
+        };
+        known.roles.set("p".to_owned(), role.clone());
+        assert_eq!(known.once_in_use().count(), 0, "seen, but never in use");
+        known.rates.raise("p".to_owned(), 50);
+        let mut known: Known = serde_json::from_str(&serde_json::to_string(&known).unwrap()).unwrap();
+        assert_eq!(known.once_in_use().collect::<Vec<_>>(), [("p", &role, 50)]);
+        assert!(!known.roles.set("p".to_owned(), role) && !known.rates.raise("p".to_owned(), 50));
+    }
+}
