@@ -1,11 +1,8 @@
-//! Which GPUs a job was given, where its device program does not tell: what its prolog wrote, other tools' files, and what
-//! its tasks were told.
+//! Which GPUs a job was given, where its device program cannot be read: what its prolog's hook wrote, and other tools' files.
 
-use std::path::Path;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use super::cgroup::{scope_node, v1_node};
-use super::environ::Steps;
 use super::hook::Record;
 use super::job::Common;
 use super::metrics::evidence;
@@ -20,8 +17,6 @@ const MOST: usize = 1024;
 #[derive(Clone, Copy)]
 pub(super) struct Of<'a> {
     pub(super) folder: &'a Folder,
-    /// Where cgroups are mounted.
-    pub(super) mount: &'a Path,
     pub(super) id: u32,
     pub(super) uid: Option<u32>,
     /// When it began, as a Unix time.
@@ -35,9 +30,6 @@ pub(super) struct Of<'a> {
 pub(super) struct Granted {
     /// By its prolog.
     hook: Option<Vec<String>>,
-    /// By what its tasks were told, and the positions that these are.
-    steps: Steps,
-    told: Option<(Vec<usize>, Vec<String>)>,
 }
 
 impl Granted {
@@ -51,33 +43,7 @@ impl Granted {
                 return Some((evidence::HOOK, gpus.clone()));
             }
         }
-        if let Some(gpus) = by_files(common, of) {
-            return Some((evidence::MAPPING_FILE, gpus));
-        }
-        let gpus = self.by_steps(common, of)?;
-        Some((evidence::STEP_ENVIRONMENT, gpus))
-    }
-
-    fn by_steps(&mut self, common: &Common, of: Of<'_>) -> Option<Vec<String>> {
-        let ours = node(common, of.folder);
-        let said = match self.steps.read(&common.env, of, ours) {
-            Ok(said) => said?,
-            Err(error) => {
-                free(&common.positions)?.tell(&error);
-                return None;
-            }
-        };
-        if let Some((_, gpus)) = self.told.as_ref().filter(|(known, _)| *known == said.positions) {
-            return Some(gpus.clone());
-        }
-        let about = About {
-            node: ours.or(said.node.as_deref()),
-            conf: of.record.and_then(|record| record.conf.as_deref()),
-            at: of.began,
-        };
-        let gpus = free(&common.positions)?.devices(&said.positions, about)?;
-        self.told = Some((said.positions, gpus.clone()));
-        Some(gpus)
+        Some((evidence::MAPPING_FILE, by_files(common, of)?))
     }
 }
 

@@ -49,7 +49,6 @@ pub(super) struct State {
     files: Files,
     owned: Owned,
     granted: Granted,
-    mount: PathBuf,
     common: Arc<Common>,
     /// By its processes, found once.
     id: Option<u32>,
@@ -83,7 +82,6 @@ impl State {
             is_told: false,
             owned: Owned::default(),
             granted: Granted::default(),
-            mount: mount.to_owned(),
             common: Arc::clone(common),
             folder,
         }
@@ -200,7 +198,6 @@ impl State {
         let record = self.hook.as_ref().filter(|record| self.is_about(record));
         let of = granted::Of {
             folder: &self.folder,
-            mount: &self.mount,
             id,
             uid: self.uid,
             began: self.began,

@@ -5,7 +5,6 @@
 
 mod caps;
 pub mod cgroup;
-mod environ;
 mod files;
 mod granted;
 pub(crate) mod gres;

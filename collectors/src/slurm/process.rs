@@ -26,7 +26,7 @@ pub(crate) fn listed(cgroup: &Path) -> Result<Vec<u32>, Error> {
 }
 
 /// The steps of a job, by their folders.
-pub(super) fn steps(job: &Path) -> Vec<String> {
+fn steps(job: &Path) -> Vec<String> {
     let mut names = root::list(job).ok().flatten().unwrap_or_default();
     names.retain(|name| name.starts_with("step_"));
     names

@@ -15,7 +15,7 @@ const MOST_FOLDERS: usize = 4096;
 /// How often the whole tree is looked through for scopes that are not known.
 const PERIOD: Duration = Duration::from_secs(60);
 /// The hierarchies of v1 in which a job's processes are, the ones that every configuration has first.
-pub(super) const V1: [&str; 6] = ["freezer", "devices", "memory", "cpuset", "cpu,cpuacct", "cpuacct"];
+const V1: [&str; 6] = ["freezer", "devices", "memory", "cpuset", "cpu,cpuacct", "cpuacct"];
 
 /// One job's folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
