@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use nix::libc;
+use procfs_core::FromRead;
+use procfs_core::process::Stat;
 use serde::{Deserialize, Serialize};
 
 use super::root;
@@ -36,8 +38,7 @@ pub fn read(tid: i32) -> Option<Task> {
 /// What the thread does whose folder `/proc/PID/task/TID` is, but for its call. `None`: it has ended. The wait channel is
 /// shown to those alone who may trace the process (CAP_SYS_PTRACE), and empty for others.
 pub fn read_at(base: &Path, tid: i32) -> Option<Task> {
-    let stat = root::read_text(&base.join("stat")).ok().flatten()?;
-    let (name, state) = parse_stat(&stat)?;
+    let stat = stat(base)?;
     let wchan = root::read_text(&base.join("wchan"))
         .ok()
         .flatten()
@@ -45,11 +46,25 @@ pub fn read_at(base: &Path, tid: i32) -> Option<Task> {
     let wchan = if wchan == "0" { String::new() } else { wchan };
     Some(Task {
         tid,
-        name,
-        state,
+        name: stat.comm,
+        state: stat.state,
         wchan,
         call: String::new(),
     })
+}
+
+/// `stat` in the folder of a process or of a thread. `None`: it has ended.
+pub fn stat(base: &Path) -> Option<Stat> {
+    let bytes = root::read_bytes(&base.join("stat"), root::MAX_FILE).ok()??;
+    parse_stat(String::from_utf8_lossy(&bytes).trim())
+}
+
+/// procfs-core panics where a text ends within the name or behind it.
+fn parse_stat(text: &str) -> Option<Stat> {
+    let (pid, _) = text.split_once('(')?;
+    let (head, rest) = text.rsplit_once(')')?;
+    let is_whole = pid.ends_with(' ') && head.len() > pid.len() && rest.starts_with(' ');
+    is_whole.then(|| Stat::from_read(text.as_bytes()).ok())?
 }
 
 /// The calls that wait for a driver, and what they are about.
@@ -137,23 +152,35 @@ pub fn own_tid() -> i32 {
     nix::unistd::gettid().as_raw()
 }
 
-/// The name may hold spaces and parentheses, so the state is what follows the last `)`.
-fn parse_stat(stat: &str) -> Option<(String, char)> {
-    let open = stat.find('(')?;
-    let close = stat.rfind(')')?;
-    let name = stat.get(open + 1..close)?.to_owned();
-    let state = stat.get(close + 1..)?.trim_start().chars().next()?;
-    Some((name, state))
-}
-
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
     fn a_name_with_parentheses_does_not_hide_the_state() {
-        assert_eq!(parse_stat("12 (a) b) D 1 2"), Some(("a) b".to_owned(), 'D')));
-        assert_eq!(parse_stat("12 (a"), None);
+        let stat = parse_stat(&format!("12 (a) b) D 1 2 {}", "0 ".repeat(40))).unwrap();
+        assert_eq!((stat.comm.as_str(), stat.state), ("a) b", 'D'));
+        for text in [
+            "",
+            "12 (a",
+            "12 (a)",
+            "12 (a) ",
+            "12 (a) S 1",
+            "(a) S",
+            ") (",
+            "12 (a)ä",
+        ] {
+            assert!(parse_stat(text.trim()).is_none(), "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_breaks_the_parser(text in "[0-9() aä-]{0,40}") {
+            parse_stat(text.trim());
+        }
     }
 
     #[test]

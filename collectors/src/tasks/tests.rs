@@ -33,7 +33,7 @@ impl Node {
 
     fn thread(&self, pid: u32, tid: u32, state: char, pending: u64) {
         let zeros = "0 ".repeat(18);
-        let stat = format!("{tid} (python3) {state} {zeros}{}\n", 1000 + tid);
+        let stat = format!("{tid} (python3) {state} {zeros}{} {zeros}\n", 1000 + tid);
         if pid == tid {
             self.file(&format!("proc/{pid}/stat"), &stat);
         }
