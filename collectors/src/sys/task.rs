@@ -68,32 +68,32 @@ fn parse_stat(text: &str) -> Option<Stat> {
 }
 
 /// The calls that wait for a driver, and what they are about.
-const CALLS: [(libc::c_long, &str, About); 20] = [
-    (libc::SYS_read, "read", About::File),
-    (libc::SYS_pread64, "read", About::File),
-    (libc::SYS_readv, "read", About::File),
-    (libc::SYS_preadv, "read", About::File),
-    (libc::SYS_write, "write", About::File),
-    (libc::SYS_pwrite64, "write", About::File),
-    (libc::SYS_writev, "write", About::File),
-    (libc::SYS_pwritev, "write", About::File),
-    (libc::SYS_fsync, "fsync", About::File),
-    (libc::SYS_fdatasync, "fsync", About::File),
-    (libc::SYS_getdents64, "list", About::File),
-    (libc::SYS_ioctl, "ioctl", About::File),
-    (libc::SYS_fstat, "stat", About::File),
-    (libc::SYS_close, "close", About::File),
-    (libc::SYS_sendto, "send", About::File),
-    (libc::SYS_recvfrom, "receive", About::File),
-    (libc::SYS_openat, "open", About::Path),
-    (libc::SYS_readlinkat, "readlink", About::Path),
-    (libc::SYS_newfstatat, "stat", About::PathOrFile(3)),
-    (libc::SYS_statx, "stat", About::PathOrFile(2)),
+const CALLS: [(libc::c_long, &str, Argument); 20] = [
+    (libc::SYS_read, "read", Argument::File),
+    (libc::SYS_pread64, "read", Argument::File),
+    (libc::SYS_readv, "read", Argument::File),
+    (libc::SYS_preadv, "read", Argument::File),
+    (libc::SYS_write, "write", Argument::File),
+    (libc::SYS_pwrite64, "write", Argument::File),
+    (libc::SYS_writev, "write", Argument::File),
+    (libc::SYS_pwritev, "write", Argument::File),
+    (libc::SYS_fsync, "fsync", Argument::File),
+    (libc::SYS_fdatasync, "fsync", Argument::File),
+    (libc::SYS_getdents64, "list", Argument::File),
+    (libc::SYS_ioctl, "ioctl", Argument::File),
+    (libc::SYS_fstat, "stat", Argument::File),
+    (libc::SYS_close, "close", Argument::File),
+    (libc::SYS_sendto, "send", Argument::File),
+    (libc::SYS_recvfrom, "receive", Argument::File),
+    (libc::SYS_openat, "open", Argument::Path),
+    (libc::SYS_readlinkat, "readlink", Argument::Path),
+    (libc::SYS_newfstatat, "stat", Argument::PathOrFile(3)),
+    (libc::SYS_statx, "stat", Argument::PathOrFile(2)),
 ];
 
 /// What the first argument of a call is.
 #[derive(Clone, Copy)]
-enum About {
+enum Argument {
     /// A descriptor.
     File,
     /// Not the file itself: its path lies in memory.
@@ -104,14 +104,14 @@ enum About {
 
 /// A system call that a thread is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Call {
+pub struct SystemCall {
     /// What it is called here: `read`.
     pub name: &'static str,
     /// The descriptor that it is about.
     pub descriptor: Option<u64>,
 }
 
-impl Call {
+impl SystemCall {
     /// `read /sys/class/net/eth0/speed`, of the thread with that folder.
     pub fn text(self, base: &Path) -> String {
         let link = |fd: u64| root::link_text(&base.join(format!("fd/{fd}"))).ok().flatten();
@@ -124,27 +124,27 @@ impl Call {
 
 /// The call that the thread with that folder is in, where it may wait for a driver or a filesystem. Reading takes a lock that
 /// a process holds while it begins a program (`exec_update_lock`), and may hold for ever.
-pub fn call_at(base: &Path) -> Option<Call> {
+pub fn call_at(base: &Path) -> Option<SystemCall> {
     let text = root::read_text(&base.join("syscall")).ok().flatten()?;
     parse_call(&text)
 }
 
 /// Reads `0 0x5 0x7ffe...`: the number of the call and its arguments. A thread that runs, or waits for a page of memory,
 /// is in none.
-fn parse_call(text: &str) -> Option<Call> {
+fn parse_call(text: &str) -> Option<SystemCall> {
     let mut words = text.split(' ');
     let number: libc::c_long = words.next()?.parse().ok()?;
     let (_, name, about) = CALLS.iter().find(|(known, ..)| *known == number)?;
     let argument = |n: usize| u64::from_str_radix(words.clone().nth(n)?.strip_prefix("0x")?, 16).ok();
     let descriptor = match about {
-        About::File => Some(argument(0)?),
-        About::Path => None,
-        About::PathOrFile(flags) => {
+        Argument::File => Some(argument(0)?),
+        Argument::Path => None,
+        Argument::PathOrFile(flags) => {
             let is_file = argument(*flags)? & u64::from(libc::AT_EMPTY_PATH.unsigned_abs()) != 0;
             is_file.then(|| argument(0)).flatten()
         }
     };
-    Some(Call { name, descriptor })
+    Some(SystemCall { name, descriptor })
 }
 
 /// The calling thread's id.
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn a_call_is_told_with_its_file_where_its_first_argument_is_one() {
         let read = format!("{} 0x5 0x7ffe 0x1000 0x0 0x0 0x0 0x7ffd 0x7f1", libc::SYS_read);
-        let call = |name, descriptor| Some(Call { name, descriptor });
+        let call = |name, descriptor| Some(SystemCall { name, descriptor });
         assert_eq!(parse_call(&read), call("read", Some(5)));
         let open = format!(
             "{} 0xffffff9c 0x7ffe 0x0 0x0 0x0 0x0 0x7ffd 0x7f1",

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::call::Asker;
+use super::call::CallReader;
 use crate::Env;
 use crate::sys::{root, task};
 
@@ -13,7 +13,7 @@ const MOST_TEXT: usize = 200;
 
 /// A thread in state D.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Thread {
+pub(super) struct BlockedThread {
     pub(super) pid: u32,
     pub(super) tid: u32,
     /// When it began, in clock ticks since boot: with `tid`, which thread it is.
@@ -30,7 +30,7 @@ pub(super) struct Thread {
     pub(super) mount: String,
 }
 
-impl Thread {
+impl BlockedThread {
     /// What is the same for as long as it does not run.
     pub(super) fn sleep(&self) -> (u32, u64, u64) {
         (self.tid, self.start, self.switches)
@@ -39,7 +39,7 @@ impl Thread {
 
 /// Those of a process. A process whose first thread neither waits nor has ended is one that goes on, whatever the others
 /// do, and is left alone: a training job has hundreds of threads.
-pub(super) fn blocked(env: &Env, asker: &Asker, pid: u32) -> Vec<Thread> {
+pub(super) fn blocked(env: &Env, asker: &CallReader, pid: u32) -> Vec<BlockedThread> {
     let process = env.path(&format!("/proc/{pid}"));
     if !task::stat(&process).is_some_and(|stat| matches!(stat.state, 'D' | 'Z')) {
         return Vec::new();
@@ -55,7 +55,7 @@ pub(super) fn blocked(env: &Env, asker: &Asker, pid: u32) -> Vec<Thread> {
         .collect()
 }
 
-fn waiting(process: &Path, asker: &Asker, pid: u32, tid: u32) -> Option<Thread> {
+fn waiting(process: &Path, asker: &CallReader, pid: u32, tid: u32) -> Option<BlockedThread> {
     let base = process.join(format!("task/{tid}"));
     let stat = task::stat(&base).filter(|stat| stat.state == 'D')?;
     let status = root::read_text(&base.join("status")).ok().flatten()?;
@@ -66,7 +66,7 @@ fn waiting(process: &Path, asker: &Asker, pid: u32, tid: u32) -> Option<Thread> 
         return None;
     }
     let call = asker.call(process, &base);
-    Some(Thread {
+    Some(BlockedThread {
         pid,
         tid,
         start: stat.starttime,

@@ -38,7 +38,7 @@ impl Node {
         conf: Option<&str>,
     ) -> Result<Vec<String>, String> {
         let env = Env::recorded(self.dir.path());
-        let about = About {
+        let about = PositionContext {
             node: Some("n1"),
             conf,
             at: None,
@@ -162,9 +162,9 @@ fn a_gres_conf_that_slurmd_may_not_have_read_before_the_job_says_nothing_of_it()
     put(&env.path("/dev/nvidia0"), &Entry::Link("/dev/null".to_owned())).unwrap();
     let changed = root::changed(&file).unwrap().unwrap();
     let find = |positions: &mut Positions, at: Option<f64>| {
-        let about = About {
+        let about = PositionContext {
             at,
-            ..About::default()
+            ..PositionContext::default()
         };
         positions.find(&[0], about).unwrap_err().to_string()
     };
@@ -226,7 +226,7 @@ fn what_cannot_be_told_is_said_once() {
     let node = Node::new("AutoDetect=nvml\nName=gpu File=/dev/nvidia0\n");
     let mut positions = Positions::new(&Env::recorded(node.dir.path()), None);
     for _ in 0..2 {
-        assert_eq!(positions.devices(&[0], About::default()), None);
+        assert_eq!(positions.devices(&[0], PositionContext::default()), None);
     }
     assert_eq!(positions.told.len(), 1);
     assert!(

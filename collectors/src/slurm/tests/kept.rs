@@ -29,14 +29,14 @@ impl Programs for Counted {
     }
 }
 
-fn jobs(node: &Node, kernel: &Counted) -> Jobs {
+fn jobs(node: &Node, kernel: &Counted) -> JobDevices {
     let env = Env::recorded(node.dir.path());
-    let jobs = Jobs::new(&env, Table::default(), Budget::new(64));
+    let jobs = JobDevices::new(&env, JobSettings::default(), DescriptorBudget::new(64));
     *jobs.common.programs.lock().unwrap() = Box::new(kernel.clone());
     jobs
 }
 
-fn read_all(jobs: &mut Jobs) -> Vec<String> {
+fn read_all(jobs: &mut JobDevices) -> Vec<String> {
     jobs.scan().unwrap().iter_mut().flat_map(read).collect()
 }
 

@@ -3,10 +3,10 @@
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use super::cgroup::{scope_node, v1_node};
-use super::hook::Record;
-use super::job::Common;
+use super::hook::JobRecord;
+use super::job::JobContext;
 use super::metrics::evidence;
-use super::positions::About;
+use super::positions::PositionContext;
 use super::tree::Folder;
 use crate::Error;
 
@@ -15,26 +15,30 @@ const MOST: usize = 1024;
 
 /// A job as far as it matters here.
 #[derive(Clone, Copy)]
-pub(super) struct Of<'a> {
+pub(super) struct GrantQuery<'a> {
     pub(super) folder: &'a Folder,
     pub(super) id: u32,
     pub(super) uid: Option<u32>,
     /// When it began, as a Unix time.
     pub(super) began: Option<f64>,
     /// What its prolog wrote.
-    pub(super) record: Option<&'a Record>,
+    pub(super) record: Option<&'a JobRecord>,
 }
 
 /// What is remembered of one job.
 #[derive(Debug, Default)]
-pub(super) struct Granted {
+pub(super) struct Grants {
     /// By its prolog.
     hook: Option<Vec<String>>,
 }
 
-impl Granted {
+impl Grants {
     /// The GPUs by the best evidence that there is, and its name: device files by minor number, or UUIDs.
-    pub(super) fn find(&mut self, common: &Common, of: Of<'_>) -> Option<(&'static str, Vec<String>)> {
+    pub(super) fn find(
+        &mut self,
+        common: &JobContext,
+        of: GrantQuery<'_>,
+    ) -> Option<(&'static str, Vec<String>)> {
         if let Some(record) = of.record {
             if self.hook.is_none() {
                 self.hook = by_hook(common, of, record);
@@ -57,7 +61,7 @@ fn free<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
 }
 
 /// The name of the node, as it is configured or stands in the path of the cgroup.
-fn node<'a>(common: &'a Common, folder: &'a Folder) -> Option<&'a str> {
+fn node<'a>(common: &'a JobContext, folder: &'a Folder) -> Option<&'a str> {
     let by_path = || match &folder.v1 {
         Some(below) => v1_node(below.split('/').next()?)?,
         None => scope_node(folder.path.parent()?.file_name()?.to_str()?)?,
@@ -65,7 +69,7 @@ fn node<'a>(common: &'a Common, folder: &'a Folder) -> Option<&'a str> {
     common.node.as_deref().or_else(by_path)
 }
 
-fn by_hook(common: &Common, of: Of<'_>, record: &Record) -> Option<Vec<String>> {
+fn by_hook(common: &JobContext, of: GrantQuery<'_>, record: &JobRecord) -> Option<Vec<String>> {
     let ours = node(common, of.folder);
     let theirs = record.node.as_deref();
     if let (Some(ours), Some(theirs)) = (ours, theirs)
@@ -91,7 +95,7 @@ fn by_hook(common: &Common, of: Of<'_>, record: &Record) -> Option<Vec<String>> 
         free(&common.positions)?.tell(&error);
         return None;
     };
-    let about = About {
+    let about = PositionContext {
         node: theirs.or(ours),
         conf: record.conf.as_deref(),
         at: Some(record.start),
@@ -99,8 +103,8 @@ fn by_hook(common: &Common, of: Of<'_>, record: &Record) -> Option<Vec<String>> 
     free(&common.positions)?.devices(&positions, about)
 }
 
-fn by_files(common: &Common, of: Of<'_>) -> Option<Vec<String>> {
-    let about = About {
+fn by_files(common: &JobContext, of: GrantQuery<'_>) -> Option<Vec<String>> {
+    let about = PositionContext {
         node: node(common, of.folder),
         conf: of.record.and_then(|record| record.conf.as_deref()),
         at: of.began,
