@@ -1,12 +1,14 @@
 //! What one of our processes costs, as /proc tells. Each process reads itself; the daemon also reads its parent's public
 //! file, so that the parent need not wake for it.
 
-use collectors::sys::root;
+use std::path::Path;
+
+use collectors::sys::{boot, root, task};
 use model::figures::Figures;
 
 /// The calling process. `None`: /proc does not tell.
 pub fn own() -> Option<Figures> {
-    let mut figures = public("self")?;
+    let mut figures = public(Path::new("/proc/self"))?;
     figures.proportional = root::read_text("/proc/self/smaps_rollup".as_ref())
         .ok()
         .flatten()
@@ -21,34 +23,22 @@ pub fn own() -> Option<Figures> {
 
 /// The process that started the calling one, as far as anybody may know.
 pub fn parent() -> Option<Figures> {
-    public(&nix::unistd::getppid().to_string())
+    public(Path::new(&format!("/proc/{}", nix::unistd::getppid())))
 }
 
-fn public(pid: &str) -> Option<Figures> {
-    let text = root::read_text(format!("/proc/{pid}/stat").as_ref()).ok()??;
-    let ticks = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok()??;
+fn public(process: &Path) -> Option<Figures> {
+    let stat = task::stat(process)?;
     let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok()??;
-    stat(&text, u64::try_from(ticks).ok()?, u64::try_from(page).ok()?)
-}
-
-/// Reads /proc/PID/stat. The name may hold spaces and parentheses, so the fields are those behind the last `)`.
-fn stat(text: &str, ticks: u64, page: u64) -> Option<Figures> {
-    let fields: Vec<&str> = text
-        .get(text.rfind(')')? + 1..)?
-        .split_ascii_whitespace()
-        .collect();
-    // Numbered as in proc(5), where the state is field 3.
-    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
-    let used = field(14)?.checked_add(field(15)?)?;
+    let used = stat.utime.checked_add(stat.stime)?;
     #[expect(
         clippy::cast_precision_loss,
         reason = "a processor's time in ticks fits for ages"
     )]
-    let cpu = used as f64 / ticks as f64;
+    let cpu = used as f64 / boot::ticks_per_second() as f64;
     Some(Figures {
         cpu,
-        resident: field(24)?.checked_mul(page)?,
-        threads: field(20)?,
+        resident: stat.rss.checked_mul(u64::try_from(page).ok()?)?,
+        threads: u64::try_from(stat.num_threads).ok()?,
         proportional: None,
         descriptors: None,
     })
@@ -68,15 +58,22 @@ fn proportional(rollup: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    const STAT: &str = "7 (a) b) S 1 7 7 0 -1 4194560 1 2 3 4 250 150 0 0 20 0 5 0 100 1000 300 184467 1 1";
+    const STAT: &str = "7 (a) b) S 1 7 7 0 -1 4194560 1 2 3 4 250 150 0 0 20 0 5 0 100 1000 300 184467 1 1 0 0 0 0 0 0 0 0 0 0";
 
+    /// Linux on our architectures: 100 clock ticks a second, pages of 4 KiB or more.
     #[test]
+    #[allow(clippy::disallowed_methods, reason = "a test writes its own file")]
     fn the_fields_of_a_process_are_found_behind_its_name() {
-        let figures = stat(STAT, 100, 4096).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let read = |text: &str| {
+            std::fs::write(dir.path().join("stat"), text).unwrap();
+            public(dir.path())
+        };
+        let figures = read(STAT).unwrap();
         assert_eq!(figures.cpu, 4.0);
-        assert_eq!((figures.threads, figures.resident), (5, 300 * 4096));
+        assert_eq!((figures.threads, figures.resident % (300 * 4096)), (5, 0));
         for text in ["", "7 (a", "7 (a) S 1", "7 (a) S x y z"] {
-            assert_eq!(stat(text, 100, 4096), None, "{text:?}");
+            assert_eq!(read(text), None, "{text:?}");
         }
     }
 

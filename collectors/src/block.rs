@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use foldhash::quality::FixedState;
 
-use crate::budget::Share;
+use crate::budget::DeviceShare;
 use crate::metric::{Kind, Metric};
 
-pub use crate::budget::{Budget, MAX_LABEL_BYTES, MAX_SERIES};
+pub use crate::budget::{MAX_LABEL_BYTES, MAX_SERIES, SeriesBudget};
 
 /// One value. A value that could not be read is [`Value::Absent`], never 0. A histogram is several values: one for each
 /// [`Part`].
@@ -111,15 +111,15 @@ pub struct Block {
     marks: Vec<u64>,
     values: Vec<Value>,
     /// What this block's layout takes of its collector's budget.
-    share: Share,
+    share: DeviceShare,
     refused: u64,
 }
 
 impl Block {
     /// An empty block that shares a limit with the other devices of its collector.
-    pub fn within(budget: &Arc<Budget>) -> Self {
+    pub fn within(budget: &Arc<SeriesBudget>) -> Self {
         Self {
-            share: Share::of(budget),
+            share: DeviceShare::of(budget),
             ..Self::default()
         }
     }

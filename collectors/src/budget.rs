@@ -11,21 +11,21 @@ pub const MAX_LABEL_BYTES: usize = 4 * 1024 * 1024;
 
 /// What the devices of one collector have taken together.
 #[derive(Debug, Default)]
-pub struct Budget {
+pub struct SeriesBudget {
     series: AtomicUsize,
     bytes: AtomicUsize,
 }
 
 /// What one device has taken.
 #[derive(Debug, Default)]
-pub(crate) struct Share {
-    budget: Arc<Budget>,
+pub(crate) struct DeviceShare {
+    budget: Arc<SeriesBudget>,
     series: usize,
     bytes: usize,
 }
 
-impl Share {
-    pub(crate) fn of(budget: &Arc<Budget>) -> Self {
+impl DeviceShare {
+    pub(crate) fn of(budget: &Arc<SeriesBudget>) -> Self {
         Self {
             budget: Arc::clone(budget),
             ..Self::default()
@@ -63,14 +63,14 @@ fn take(taken: &AtomicUsize, more: usize, limit: usize) -> bool {
         .is_ok()
 }
 
-impl Drop for Share {
+impl Drop for DeviceShare {
     fn drop(&mut self) {
         self.give(self.series, self.bytes);
     }
 }
 
 // A copy is nobody's device: it has a limit of its own.
-impl Clone for Share {
+impl Clone for DeviceShare {
     fn clone(&self) -> Self {
         let mut copy = Self::default();
         copy.take(self.series, self.bytes);

@@ -13,9 +13,9 @@ pub enum Signals {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Capability {
-    /// Open the environment of another user's process: the file is its owner's alone.
+    /// Open `syscall` and `fd` of another user's thread: their mode admits the owner alone. Needs [`Self::SysPtrace`] too.
     DacReadSearch = 2,
-    /// Read the environment of another user's process (`mm_access`). The files' mode is asked as well.
+    /// Read `wchan`, `syscall`, `fd` and `fdinfo` of another user's thread (`ptrace_may_access`).
     SysPtrace = 19,
     /// Read what BPF programs say. Nothing less suffices (kernel/bpf/syscall.c, `bpf_prog_get_fd_by_id`).
     SysAdmin = 21,
@@ -95,7 +95,7 @@ pub static NVIDIA: Domain = Domain {
     devices: &["/dev/nvidia"],
 };
 
-/// Slurm's jobs: cgroups, the device programs that are attached to them, and the environment of their tasks.
+/// Slurm's jobs: cgroups, the device programs that are attached to them, and what their blocked threads wait for.
 pub static SLURM: Domain = Domain {
     name: "slurm",
     user: "nodewarden-slurm",

@@ -107,7 +107,7 @@ pub enum EventBody {
         what: DriverEvent,
     },
     /// What the kernel tells of an RDMA device or one of its ports.
-    Rdma(Rdma),
+    Rdma(RdmaChange),
     /// A network adapter's firmware did not answer its driver, or failed.
     Firmware {
         /// Where the adapter sits.
@@ -118,7 +118,7 @@ pub enum EventBody {
         what: FirmwareFault,
     },
     /// A job of Slurm's began or ended on this node.
-    Job(Job),
+    Job(JobChange),
     /// Records were overwritten before they could be read (EPIPE of the kernel's log, ENOBUFS of netlink), or the watcher's
     /// own bound was reached.
     Overrun {
@@ -132,7 +132,7 @@ pub enum EventBody {
 
 /// A change of an RDMA device or port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Rdma {
+pub struct RdmaChange {
     /// The device, by its name as of then.
     pub device: String,
     /// The port's number, empty where it is about the device.
@@ -177,7 +177,7 @@ impl RdmaEvent {
 
 /// A job of Slurm's that came or left.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Job {
+pub struct JobChange {
     /// The name of its cgroup: `job_7`, or a SLUID.
     pub folder: String,
     /// What happened.
@@ -307,7 +307,6 @@ impl FirmwareFault {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Xid {
     /// Who told of it.
-    #[serde(default)]
     pub source: XidSource,
     /// The GPU.
     pub pci: PciAddress,
@@ -330,10 +329,8 @@ pub struct Xid {
     /// Xid 154: the driver's verdict.
     pub recovery: Option<Recovery>,
     /// The number of the GPU instance that it is about, where the library told one.
-    #[serde(default)]
     pub gpu_instance: Option<u32>,
     /// The number of the compute instance.
-    #[serde(default)]
     pub compute_instance: Option<u32>,
 }
 
@@ -383,14 +380,14 @@ pub struct Sxid {
 pub struct Events {
     to: SyncSender<Event>,
     stop: Arc<AtomicBool>,
-    listens: Listens,
+    listens: ListenCallback,
 }
 
 /// Called when a watcher has begun to listen.
 #[derive(Clone)]
-struct Listens(Arc<dyn Fn() + Send + Sync>);
+struct ListenCallback(Arc<dyn Fn() + Send + Sync>);
 
-impl std::fmt::Debug for Listens {
+impl std::fmt::Debug for ListenCallback {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Listens")
     }
@@ -409,14 +406,14 @@ impl Events {
 
     /// The same, until `stop` is set: for a watcher that waits inside a driver, where nothing may interrupt it.
     pub fn until(to: SyncSender<Event>, stop: Arc<AtomicBool>) -> Self {
-        let listens = Listens(Arc::new(|| ()));
+        let listens = ListenCallback(Arc::new(|| ()));
         Self { to, stop, listens }
     }
 
     /// The same, and this is called whenever the watcher says that it listens.
     #[must_use]
     pub fn heeding(self, listens: impl Fn() + Send + Sync + 'static) -> Self {
-        let listens = Listens(Arc::new(listens));
+        let listens = ListenCallback(Arc::new(listens));
         Self { listens, ..self }
     }
 

@@ -28,7 +28,7 @@ pub mod tasks;
 
 use std::time::Duration;
 
-pub use block::{Block, Budget, Histogram, Layout, Part, Series, Value};
+pub use block::{Block, Histogram, Layout, Part, Series, SeriesBudget, Value};
 pub use domain::{DOMAINS, Domain};
 pub use env::Env;
 pub use error::Error;

@@ -39,7 +39,7 @@ pub struct Reading<'a> {
 
 /// What a call that has not come back was for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum Operation {
     /// The list of devices.
     List,
     /// The reading of a device.
@@ -52,7 +52,7 @@ pub enum What {
 #[derive(Clone, Debug)]
 pub struct Busy {
     /// What it was for.
-    pub what: What,
+    pub what: Operation,
     /// Since when.
     pub since: Instant,
     /// The thread that is in it.
@@ -85,7 +85,7 @@ impl<F: FnMut(Reading<'_>, &Block)> Sink for Readings<F> {
     }
 }
 
-struct Shared {
+struct RunnerShared {
     work: Mutex<Work>,
     /// There is work for the reader, or it is to end.
     wake: Condvar,
@@ -97,7 +97,7 @@ struct Shared {
     notice: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
-impl Shared {
+impl RunnerShared {
     fn lock(&self) -> MutexGuard<'_, Work> {
         // A device's panic is caught outside the lock, so a poisoned one still holds whole slots.
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
@@ -122,11 +122,11 @@ impl Shared {
 /// Runs one collector's devices.
 pub struct Runner {
     spec: &'static Spec,
-    shared: Arc<Shared>,
+    shared: Arc<RunnerShared>,
     /// A reader waits for work, or is at it.
     reader_runs: bool,
     /// Kept for its memory.
-    spare: Vec<work::Done>,
+    spare: Vec<work::ReadResult>,
 }
 
 impl Runner {
@@ -163,7 +163,7 @@ impl Runner {
         work.note(notes);
         let disposal = Disposal::new(spec.name);
         disposal.take(left);
-        let shared = Shared {
+        let shared = RunnerShared {
             work: Mutex::new(work),
             wake: Condvar::new(),
             over: Condvar::new(),
@@ -194,7 +194,7 @@ impl Runner {
         let closing = self.shared.disposal.closing();
         let late = closing.filter(|(since, _)| since.elapsed() >= self.spec.slice);
         let closing = late.map(|(since, tid)| Busy {
-            what: What::Closing,
+            what: Operation::Closing,
             since,
             tid,
         });
@@ -209,11 +209,6 @@ impl Runner {
     /// How many devices were left open for good, because the closing of an earlier one is stuck.
     pub fn left_open(&self) -> u64 {
         self.shared.disposal.leaked()
-    }
-
-    /// Whether a reading is under way. What is stuck from an earlier one does not count.
-    pub fn is_reading(&self) -> bool {
-        self.shared.lock().running
     }
 
     /// Starts to read every device that is not still busy from before. False: there is nothing to read, or no thread.
@@ -259,7 +254,7 @@ impl Runner {
 
     /// Hands out what came back since the last call. Whether a reading was under way still.
     pub fn drain(&mut self, sink: &mut dyn Sink) -> bool {
-        let work::Taken {
+        let work::Delivery {
             listed,
             notes,
             mut done,
@@ -337,9 +332,9 @@ impl Runner {
 }
 
 /// What a scan has found, and what the list notes of it.
-type Found = (Vec<Box<dyn Device>>, Option<String>);
+type ScanResult = (Vec<Box<dyn Device>>, Option<String>);
 
-fn scan(devices: &mut dyn Devices) -> Result<Found, Error> {
+fn scan(devices: &mut dyn Devices) -> Result<ScanResult, Error> {
     let found = devices.scan()?;
     Ok((found, devices.notes()))
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use collectors::gpu::metrics::UP;
-use collectors::runner::{Runner, What};
+use collectors::runner::{Operation, Runner};
 use collectors::{Env, Settings, Value, nvidia};
 use testkit::nvml::{FakeNvml, Fault};
 
@@ -67,8 +67,8 @@ fn a_gpu_whose_call_never_returns_costs_itself_and_one_thread_over_a_thousand_re
     let stuck = format!("GPU-00000000-0000-4000-8000-00000000010{STUCK}");
     let is_stuck = |runner: &Runner| {
         let names = runner.busy().filter_map(|b| match b.what {
-            What::Device(_, subject) => Some(subject.name),
-            What::List | What::Closing => None,
+            Operation::Device(_, subject) => Some(subject.name),
+            Operation::List | Operation::Closing => None,
         });
         names.collect::<Vec<_>>() == [stuck.clone()]
     };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use collectors::event::{EventBody, Rdma};
+use collectors::event::{EventBody, RdmaChange};
 use collectors::{Event, PciAddress, rdma};
 use serde::{Deserialize, Serialize};
 
@@ -105,7 +105,7 @@ impl Ledger {
                 bounded(&mut self.driver_events, gpu_label(inventory, pci), MAX_DEVICES)
                     .map(|events| events.entry(what.word().to_owned()).or_default())
             }
-            EventBody::Rdma(Rdma { device, port, what }) => self.rdma(device, port, what.word()),
+            EventBody::Rdma(RdmaChange { device, port, what }) => self.rdma(device, port, what.word()),
             EventBody::Firmware { pci, what, .. } => bounded(&mut self.firmware, pci.0.clone(), MAX_DEVICES)
                 .map(|events| events.entry(what.word().to_owned()).or_default()),
             EventBody::Sxid(sxid) => Self::slot(&mut self.sxids, nvswitch_label(&sxid.pci), sxid.code),
@@ -166,7 +166,7 @@ mod tests {
                 history: false,
                 count: 1,
                 text: String::new(),
-                body: EventBody::Rdma(Rdma {
+                body: EventBody::Rdma(RdmaChange {
                     device: device.to_owned(),
                     port: String::new(),
                     what: RdmaEvent::DeviceAdded,

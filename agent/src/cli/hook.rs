@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use collectors::slurm::hook::Record;
+use collectors::slurm::hook::JobRecord;
 
 use super::dirs::{Dirs, SYSTEM_RUN};
 use super::screen;
@@ -98,9 +98,9 @@ fn tell(run: &Path, job: u32, end: End, began: Option<f64>) -> Result<(), String
 /// When the prolog of this run was: another run of the same number may be heard of at the same time. What is wrong with a
 /// record its worker has said.
 fn began(run: &Path, job: u32) -> Option<f64> {
-    let path = dirs::jobs(run).ok()?.join(Record::file(job));
+    let path = dirs::jobs(run).ok()?.join(JobRecord::file(job));
     let text = store::load(&path).ok().flatten()?;
-    toml::from_str::<Record>(&text).ok().map(|record| record.start)
+    toml::from_str::<JobRecord>(&text).ok().map(|record| record.start)
 }
 
 /// How a job ended. `Ok(None)`: Slurm does not say, as before 22.05, and of a job that is still to go on.
@@ -119,10 +119,10 @@ fn ending(var: impl Fn(&str) -> Option<String>) -> Result<Option<End>, String> {
     }))
 }
 
-fn write(run: &Path, record: &Record) -> Result<(), String> {
+fn write(run: &Path, record: &JobRecord) -> Result<(), String> {
     let text = toml::to_string(record).map_err(|e| e.to_string())?;
     let folder = dirs::jobs(run).map_err(|e| e.to_string())?;
-    let path = folder.join(Record::file(record.job));
+    let path = folder.join(JobRecord::file(record.job));
     store::replace(&path, text.as_bytes(), 0o644, false).map_err(|e| e.to_string())?;
     let is_record = |name: &str| {
         let job = name.strip_suffix(".toml");
@@ -134,7 +134,7 @@ fn write(run: &Path, record: &Record) -> Result<(), String> {
 
 fn forget(run: &Path, job: u32) -> Result<(), String> {
     let folder = dirs::jobs(run).map_err(|e| e.to_string())?;
-    files::remove(&folder.join(Record::file(job))).map_err(|e| e.to_string())
+    files::remove(&folder.join(JobRecord::file(job))).map_err(|e| e.to_string())
 }
 
 fn job(var: impl Fn(&str) -> Option<String>) -> Result<u32, String> {
@@ -147,7 +147,7 @@ fn job(var: impl Fn(&str) -> Option<String>) -> Result<u32, String> {
 }
 
 /// What the environment of a prolog says.
-fn record(var: impl Fn(&str) -> Option<String>, now: f64) -> Result<Record, String> {
+fn record(var: impl Fn(&str) -> Option<String>, now: f64) -> Result<JobRecord, String> {
     let job = job(&var)?;
     // Users may choose some of these words.
     let text = |name: &str| -> Option<String> {
@@ -162,7 +162,7 @@ fn record(var: impl Fn(&str) -> Option<String>, now: f64) -> Result<Record, Stri
         var(name).filter(fits)
     };
     let is_uuid = |name: &str| name.starts_with("GPU-") || name.starts_with("MIG-");
-    Ok(Record {
+    Ok(JobRecord {
         job,
         start: now,
         uid: text("SLURM_JOB_UID").and_then(|uid| uid.parse().ok()),
@@ -202,7 +202,7 @@ mod tests {
         ("SLURM_JOB_COMMENT", "project X"),
     ];
 
-    fn of(vars: &[(&str, &str)]) -> Result<Record, String> {
+    fn of(vars: &[(&str, &str)]) -> Result<JobRecord, String> {
         let var = |name: &str| {
             let found = vars.iter().find(|(n, _)| *n == name);
             found.map(|(_, value)| (*value).to_owned())
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_prologs_environment_is_written_down() {
-        let expected = Record {
+        let expected = JobRecord {
             job: 7,
             start: 12.5,
             uid: Some(1000),
@@ -223,7 +223,7 @@ mod tests {
             gpus: Some("0,1".to_owned()),
             node: Some("n0".to_owned()),
             conf: Some("/etc/slurm/slurm.conf".to_owned()),
-            ..Record::default()
+            ..JobRecord::default()
         };
         assert_eq!(of(PROLOG), Ok(expected));
     }

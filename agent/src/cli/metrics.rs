@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use collectors::runner::{Reading, Runner, What};
+use collectors::runner::{Operation, Reading, Runner};
 use collectors::sys::{boot, task};
 use collectors::{Block, COLLECTORS, Env, Settings, Spec};
 
@@ -154,8 +154,8 @@ fn read(spec: &'static Spec, env: &Env, settings: &Settings) -> CollectorState {
     state.devices.extend(runner.busy().filter_map(|busy| {
         Some(DeviceState {
             subject: match busy.what {
-                What::Device(_, subject) => subject,
-                What::List | What::Closing => return None,
+                Operation::Device(_, subject) => subject,
+                Operation::List | Operation::Closing => return None,
             },
             layout: Arc::new(Prepared::new(Vec::new())),
             values: Arc::default(),

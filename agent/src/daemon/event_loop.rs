@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
-use collectors::event::{Job, JobEvent};
+use collectors::event::{JobChange, JobEvent};
 use collectors::sys::boot;
 use collectors::{BootId, Cursor, DOMAINS, EventBody};
 use tokio::sync::oneshot;
@@ -408,7 +408,7 @@ impl Daemon {
     }
 
     /// A job has begun or ended.
-    fn job(&mut self, job: &Job) {
+    fn job(&mut self, job: &JobChange) {
         let wall = wall_clock().as_secs_f64();
         match job.what {
             JobEvent::Began => self.jobs.began(&job.folder, wall),

@@ -57,7 +57,7 @@ own! {
     GPU_RDMA_AFFINITY "gpu_rdma_affinity_info" Info None ["gpu" "device" "port" "distance"]
         "An RDMA port that is nearest to a GPU, and by what they are joined, as nvidia-smi topo -m words it: PIX one switch of PCI, PXB several, PHB the processor's root complex, NODE its NUMA node, SYS the bus between processors." "sysfs paths of PCI functions, numa_node"
     JOB_GPU_SHARE "slurm_job_gpu_share_ratio" Gauge Ratio ["gpu" "gpu_instance" "jobid" "evidence"]
-        "Share of the GPU allocated to the job (0-1). The evidence: device_program, the device rules that Slurm attached to the job's cgroup; hook, recorded by nodewarden's prolog hook; mapping_file, written by another tool's prolog; process, a process of the job uses the GPU; step_environment, the environment of the job's tasks. No series for a job whose GPUs are unknown." "slurm_job_device_info and slurm_job_grant_info joined with gpu_info by minor number or UUID, gpu_process_cgroup_info"
+        "Share of the GPU allocated to the job (0-1). The evidence: device_program, the device rules that Slurm attached to the job's cgroup; hook, recorded by nodewarden's prolog hook; mapping_file, written by another tool's prolog; process, a process of the job uses the GPU. No series for a job whose GPUs are unknown." "slurm_job_device_info and slurm_job_grant_info joined with gpu_info by minor number or UUID, gpu_process_cgroup_info"
     JOB_GPU_SECONDS "slurm_job_gpu_seconds_total" Counter Seconds ["gpu" "gpu_instance" "jobid"]
         "For how long a job has had a GPU, or an instance of one, its part only where others have it too." "slurm_job_gpu_share_ratio"
     JOB_GPU_BUSY "slurm_job_gpu_busy_seconds_total" Counter Seconds ["gpu" "gpu_instance" "jobid"]

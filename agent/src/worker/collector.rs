@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use collectors::runner::{Busy, Number, Reading, Runner, Sink, What};
+use collectors::runner::{Busy, Number, Operation, Reading, Runner, Sink};
 use collectors::sys::{boot, task};
 use collectors::{Block, Cadence, Cursor, Env, Error, Settings, Spec, Subject, Watcher};
 
@@ -370,9 +370,9 @@ fn since_boot(at: Instant) -> u64 {
 
 fn late(busy: &Busy) -> LateThread {
     let device = match &busy.what {
-        What::List => SOURCE,
-        What::Device(number, _) => *number,
-        What::Closing => CLOSING,
+        Operation::List => SOURCE,
+        Operation::Device(number, _) => *number,
+        Operation::Closing => CLOSING,
     };
     (device, since_boot(busy.since), task::read(busy.tid))
 }

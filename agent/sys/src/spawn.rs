@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use collectors::sys::root;
+use collectors::sys::task;
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -164,21 +164,8 @@ impl CommandRunner {
 }
 
 fn waits_in(pid: Pid) -> (char, String) {
-    let read = |file: &str| {
-        root::read_text(Path::new(&format!("/proc/{pid}/{file}")))
-            .ok()
-            .flatten()
-            .unwrap_or_default()
-    };
-    let stat = read("stat");
-    let state = stat
-        .rsplit_once(')')
-        .and_then(|(_, rest)| rest.trim_start().chars().next());
-    let wchan = read("wchan");
-    (
-        state.unwrap_or('?'),
-        if wchan == "0" { String::new() } else { wchan },
-    )
+    let task = task::read_at(Path::new(&format!("/proc/{pid}")), pid.as_raw());
+    task.map_or(('?', String::new()), |task| (task.state, task.wchan))
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! ConstrainDevices=no: what Slurm told a job's prolog, and its tasks, where gres.conf has the devices in another order.
+//! ConstrainDevices=no: the GPUs that Slurm gave a job's prolog, where gres.conf has the devices in another order.
 
 use std::collections::BTreeSet;
 
 use testkit::slurm::{Cgroups, SlurmOptions};
 use testkit::wait::PATIENCE;
 
-use crate::cluster::{Cluster, label, options, owners};
+use crate::cluster::{Cluster, label, options};
 use crate::hooks::Hooks;
 use crate::order::{ORDER, devices};
 
@@ -95,29 +95,4 @@ fn shards_that_prologs_are_told_of_are_parts_of_the_same_gpu() {
     let given = cluster.agree_by(&jobs, "hook");
     let gpus: BTreeSet<&String> = given.iter().map(|(_, gpu, _)| gpu).collect();
     assert_eq!((given.len(), gpus.len()), (3, 2), "{given:#?}");
-}
-
-#[test]
-fn without_a_hook_tasks_say_what_they_were_told_and_never_what_they_inherit() {
-    let mut cluster = Cluster::of(free(2), ORDER);
-    cluster.has_gres_conf = true;
-    cluster.watch(&[]);
-    let (jobs, other) = submit(&cluster);
-    let given = cluster.agree_by(&jobs, "step_environment");
-    assert_eq!(given.iter().filter(|(node, ..)| *node == other).count(), 2);
-    assert_eq!(given.len(), 3 + 2 + 2);
-    cluster.wait_reasons("none", &cluster.places(&jobs));
-}
-
-/// Without the right to read another user's environment nothing is told, and the jobs are shown.
-#[test]
-fn without_root_no_environment_is_read() {
-    let mut cluster = Cluster::of(free(1), ORDER);
-    cluster.has_gres_conf = true;
-    cluster.user = Some(1);
-    let job = cluster.slurm.submit("exec sleep 1000", "gpu:2").unwrap();
-    cluster.slurm.wait_running(1, PATIENCE).unwrap();
-    cluster.watch(&[]);
-    cluster.wait_reasons("denied", &[(cluster.name(0), job)].into());
-    assert!(owners(&cluster.pages()).is_empty());
 }

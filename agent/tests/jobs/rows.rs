@@ -168,24 +168,20 @@ impl Trial {
         ids.into_iter().collect()
     }
 
-    fn answer(&self, job: u32) -> Answer {
-        self.row.answer(self.kinds[&job])
-    }
-
     /// Waits until the daemons say of these jobs what the row has, each with its share, and on each node the reason.
     fn settle(&mut self, jobs: &BTreeSet<u32>) {
         let given = self.given.iter().filter(|(_, _, job)| jobs.contains(job));
         let exact = shares(&given.cloned().collect());
         let exact = exact
             .into_iter()
-            .filter_map(|(owned, share)| match self.answer(owned.2) {
+            .filter_map(|(owned, share)| match self.row.answer {
                 Answer::Exact(evidence) => Some((owned, (evidence.to_owned(), share))),
                 Answer::Unknown(_) => None,
             });
         let ids: Vec<u32> = jobs.iter().copied().collect();
         let places = self.cluster.places(&ids).into_iter();
         let reasons = places.map(|(node, job)| {
-            let reason = match self.answer(job) {
+            let reason = match self.row.answer {
                 Answer::Exact("device_program") => "",
                 // Why that was not read.
                 Answer::Exact(_) => "none",
@@ -248,7 +244,7 @@ impl Trial {
                 "{owned:?} is not of\n{:#?}",
                 self.given
             );
-            let answer = self.answer(owned.2);
+            let answer = self.row.answer;
             // What the prolog wrote is there before the program is.
             let is_early = self.row.has_hook && evidence == "hook";
             assert!(

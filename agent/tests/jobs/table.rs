@@ -13,8 +13,6 @@ pub struct Row {
     /// `ConstrainDevices`.
     pub is_constrained: bool,
     pub answer: Answer,
-    /// The kinds of which something else is known.
-    pub except: &'static [(Kind, Answer)],
 }
 
 /// What the daemon says of the GPUs of a job, on each of its nodes.
@@ -77,11 +75,6 @@ impl Kind {
 }
 
 impl Row {
-    pub fn answer(&self, kind: Kind) -> Answer {
-        let other = self.except.iter().find(|(of, _)| *of == kind);
-        other.map_or(self.answer, |(_, answer)| *answer)
-    }
-
     /// The kinds of job that this release knows: shards came with 22.05.
     pub fn kinds(&self) -> Vec<Kind> {
         let is_known = |kind: &Kind| *kind != Kind::Shards || self.release >= (22, 5);
@@ -106,27 +99,12 @@ const fn row(release: (u32, u32), cgroup: u32, has_hook: bool, is_constrained: b
         has_hook,
         is_constrained,
         answer,
-        except: &[],
-    }
-}
-
-/// What the tasks were told: of a part of a job in which none runs, nothing. 20.11 tells no prolog of GPUs.
-const fn told(release: (u32, u32), cgroup: u32, has_hook: bool, is_constrained: bool) -> Row {
-    Row {
-        except: &[(Kind::HetOther, NOTHING)],
-        ..row(
-            release,
-            cgroup,
-            has_hook,
-            is_constrained,
-            Exact("step_environment"),
-        )
     }
 }
 
 const PROGRAM: Answer = Exact("device_program");
 const HOOK: Answer = Exact("hook");
-/// 20.11 tells no prolog of GPUs, and tasks the numbers of device files: which of the two it is, an environment does not say.
+/// Without a device program and a hook. 20.11 gives prologs no GPUs, so that its hook does not know them either.
 const NOTHING: Answer = Unknown("none");
 
 /// Columns: release, cgroup, hook, ConstrainDevices.
@@ -136,27 +114,27 @@ pub const TABLE: &[Row] = &[
     row((20, 11), 1, false, true, NOTHING),
     row((20, 11), 1, true, false, NOTHING),
     row((20, 11), 1, true, true, NOTHING),
-    told((22, 5), 1, false, false),
-    told((22, 5), 1, false, true),
+    row((22, 5), 1, false, false, NOTHING),
+    row((22, 5), 1, false, true, NOTHING),
     row((22, 5), 1, true, false, HOOK),
     row((22, 5), 1, true, true, HOOK),
-    told((22, 5), 2, false, false),
+    row((22, 5), 2, false, false, NOTHING),
     row((22, 5), 2, false, true, PROGRAM),
     row((22, 5), 2, true, false, HOOK),
     row((22, 5), 2, true, true, PROGRAM),
-    told((24, 11), 1, false, false),
-    told((24, 11), 1, false, true),
+    row((24, 11), 1, false, false, NOTHING),
+    row((24, 11), 1, false, true, NOTHING),
     row((24, 11), 1, true, false, HOOK),
     row((24, 11), 1, true, true, HOOK),
-    told((24, 11), 2, false, false),
+    row((24, 11), 2, false, false, NOTHING),
     row((24, 11), 2, false, true, PROGRAM),
     row((24, 11), 2, true, false, HOOK),
     row((24, 11), 2, true, true, PROGRAM),
-    told((26, 5), 1, false, false),
-    told((26, 5), 1, false, true),
+    row((26, 5), 1, false, false, NOTHING),
+    row((26, 5), 1, false, true, NOTHING),
     row((26, 5), 1, true, false, HOOK),
     row((26, 5), 1, true, true, HOOK),
-    told((26, 5), 2, false, false),
+    row((26, 5), 2, false, false, NOTHING),
     row((26, 5), 2, false, true, PROGRAM),
     row((26, 5), 2, true, false, HOOK),
     row((26, 5), 2, true, true, PROGRAM),

@@ -165,8 +165,10 @@ fn job(node: &Node, number: usize) {
 fn daemons(node: &Node) {
     for pid in [500, 501] {
         let folder = node.path("root").join(format!("proc/{pid}"));
-        let stat =
-            format!("{pid} (slurmstepd) S 1 {pid} {pid} 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 100 0 0\n");
+        let stat = format!(
+            "{pid} (slurmstepd) S 1 {pid} {pid} 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 100 {}\n",
+            "0 ".repeat(30)
+        );
         tree::put(&folder.join("stat"), &Entry::File(stat.into_bytes())).unwrap();
         chown(&folder, Some(1000), Some(1000)).unwrap();
     }

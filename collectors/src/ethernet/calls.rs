@@ -1,16 +1,16 @@
 //! The calls that are made for one port. Each is one question to its driver, and stands for itself.
 
-use super::gate::{Answer, Gate, Ways};
+use super::error::CallError;
+use super::gate::{CallResult, Gate, Transports};
 use super::statistics::Statistics;
-use super::why::Why;
 use crate::netlink::Garbled;
-use crate::netlink::dcb::{self, Ieee};
-use crate::netlink::ethtool::{self, Fec, Pause, Question};
+use crate::netlink::dcb::{self, DcbSettings};
+use crate::netlink::ethtool::{self, EthtoolQuery, Fec, Pause};
 use crate::rdma::text::Reason;
 
 /// A kind of call: a word for the `call` label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Call {
+pub(super) enum CallKind {
     /// How priorities are set up, by DCB.
     Dcb,
     /// The driver's statistics.
@@ -23,7 +23,7 @@ pub(super) enum Call {
     LinkState,
 }
 
-impl Call {
+impl CallKind {
     pub(super) const ALL: [Self; 5] = [
         Self::Dcb,
         Self::Statistics,
@@ -44,69 +44,69 @@ impl Call {
 }
 
 /// Whom to ask about what.
-pub(super) struct About<'a> {
+pub(super) struct CallTarget<'a> {
     pub(super) gate: &'a Gate,
     /// What is given a rest where it is slow.
     pub(super) device: &'a str,
     pub(super) netdev: &'a str,
 }
 
-impl About<'_> {
-    pub(super) fn dcb(&self) -> Answer<Ieee> {
+impl CallTarget<'_> {
+    pub(super) fn dcb(&self) -> CallResult<DcbSettings> {
         self.gate.call(self.device, |ways| {
             let mut found = None;
             ways.route.ask(&mut dcb::ieee(self.netdev), &mut |payload| {
-                found = Some(Ieee::parse(payload, self.netdev)?);
+                found = Some(DcbSettings::parse(payload, self.netdev)?);
                 Ok(())
             })?;
-            found.ok_or(Why::Refused(Reason::Unsupported))
+            found.ok_or(CallError::Refused(Reason::Unsupported))
         })
     }
 
-    pub(super) fn statistics(&self, into: &mut Statistics) -> Answer<()> {
+    pub(super) fn statistics(&self, into: &mut Statistics) -> CallResult<()> {
         self.gate
             .call(self.device, |ways| into.read(&mut *ways.ethtool, self.netdev))
     }
 
     /// No count at all is no answer.
-    pub(super) fn pause(&self) -> Answer<Pause> {
-        self.ethtool(Question::Pause, |payload, netdev| {
+    pub(super) fn pause(&self) -> CallResult<Pause> {
+        self.ethtool(EthtoolQuery::Pause, |payload, netdev| {
             let found = Pause::parse(payload, netdev)?;
             Ok((found != Pause::default()).then_some(found))
         })
     }
 
     /// Likewise.
-    pub(super) fn fec(&self) -> Answer<Fec> {
-        self.ethtool(Question::Fec, |payload, netdev| {
+    pub(super) fn fec(&self) -> CallResult<Fec> {
+        self.ethtool(EthtoolQuery::Fec, |payload, netdev| {
             let found = Fec::parse(payload, netdev)?;
             Ok((found != Fec::default()).then_some(found))
         })
     }
 
     /// Likewise.
-    pub(super) fn link_down(&self) -> Answer<u32> {
-        self.ethtool(Question::LinkState, ethtool::down_count)
+    pub(super) fn link_down(&self) -> CallResult<u32> {
+        self.ethtool(EthtoolQuery::LinkState, ethtool::down_count)
     }
 
     /// A kernel that knows no statistics of the question is asked without, and once that is sure not for them again.
     fn ethtool<T>(
         &self,
-        question: Question,
+        question: EthtoolQuery,
         read: fn(&[u8], &str) -> Result<Option<T>, Garbled>,
-    ) -> Answer<T> {
+    ) -> CallResult<T> {
         self.gate.call(self.device, |ways| {
             let family = family(ways)?;
-            let ask = |ways: &mut Ways, statistics| {
+            let ask = |ways: &mut Transports, statistics| {
                 let mut found = None;
                 let mut request = question.of(family, self.netdev, statistics);
                 let asked = ways.generic.ask(&mut request, &mut |payload| {
                     found = read(payload, self.netdev)?;
                     Ok(())
                 });
-                asked.map(|()| found).map_err(Why::from)
+                asked.map(|()| found).map_err(CallError::from)
             };
-            let unsupported = Why::Refused(Reason::Unsupported);
+            let unsupported = CallError::Refused(Reason::Unsupported);
             let refused = ways.without_statistics.iter().filter(|q| **q == question).count();
             let found = if refused >= SURE {
                 if !question.tells_more() {
@@ -115,7 +115,7 @@ impl About<'_> {
                 ask(ways, false)
             } else {
                 match ask(ways, true) {
-                    Err(rejected @ Why::Refused(Reason::Rejected)) => {
+                    Err(rejected @ CallError::Refused(Reason::Rejected)) => {
                         // The driver may have said so, and then says it again.
                         let found = ask(ways, false).map_err(|_| rejected)?;
                         ways.without_statistics.push(question);
@@ -133,7 +133,7 @@ impl About<'_> {
 const SURE: usize = 2;
 
 /// The number of ethtool's family, which does not change while the kernel runs.
-fn family(ways: &mut Ways) -> Result<u16, Why> {
+fn family(ways: &mut Transports) -> Result<u16, CallError> {
     if let Some(family) = ways.family {
         return Ok(family);
     }
@@ -143,5 +143,5 @@ fn family(ways: &mut Ways) -> Result<u16, Why> {
         Ok(())
     })?;
     ways.family = found;
-    found.ok_or(Why::Refused(Reason::Unsupported))
+    found.ok_or(CallError::Refused(Reason::Unsupported))
 }

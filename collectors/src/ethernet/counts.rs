@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::drivers::{Driver, Row, Scale};
+use super::drivers::{EthernetDriver, Row, Scale};
 use crate::netlink::dcb::Pfc;
 use crate::{Block, Metric, Value};
 
 /// What was counted, by place of the first row that says the same, and number of the priority or lane.
-pub(super) struct Counts {
+pub(super) struct EthernetCounts {
     rows: &'static [Row],
     /// `None`: a part of it was not to be had.
     found: BTreeMap<(usize, Option<u8>), Option<u64>>,
@@ -15,11 +15,11 @@ pub(super) struct Counts {
     pub(super) all_ones: u64,
 }
 
-impl Counts {
+impl EthernetCounts {
     /// Takes those that the driver's table knows. Of a priority without flow control nothing is said that is about flow
     /// control; `pfc` is `None` where nobody knows which have it.
     pub(super) fn of<'a>(
-        driver: &Driver,
+        driver: &EthernetDriver,
         pfc: Option<&Pfc>,
         statistics: impl Iterator<Item = (&'a str, u64)>,
     ) -> Self {

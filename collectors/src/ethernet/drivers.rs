@@ -12,7 +12,7 @@ pub(super) use row::{Row, Scale};
 
 /// What is known of a driver.
 #[derive(Debug)]
-pub(super) struct Driver {
+pub(super) struct EthernetDriver {
     /// As the kernel calls it: the name of the PCI driver.
     name: &'static str,
     pub(super) rows: &'static [Row],
@@ -21,16 +21,16 @@ pub(super) struct Driver {
     pub(super) without_dcb: bool,
 }
 
-static DRIVERS: &[Driver] = &[
-    Driver::new("mlx5_core", mlx5::ROWS),
-    Driver::new("bnxt_en", bnxt::ROWS),
-    Driver::new("ice", ice::ROWS),
-    Driver {
+static DRIVERS: &[EthernetDriver] = &[
+    EthernetDriver::new("mlx5_core", mlx5::ROWS),
+    EthernetDriver::new("bnxt_en", bnxt::ROWS),
+    EthernetDriver::new("ice", ice::ROWS),
+    EthernetDriver {
         without_dcb: true,
-        ..Driver::new("ionic", ionic::ROWS)
+        ..EthernetDriver::new("ionic", ionic::ROWS)
     },
-    Driver::new("hns3", hns3::ROWS),
-    Driver::new("mlx4_core", mlx4::ROWS),
+    EthernetDriver::new("hns3", hns3::ROWS),
+    EthernetDriver::new("mlx4_core", mlx4::ROWS),
 ];
 
 /// Drivers without a table here that fill in the counts of DCB. Most leave them at zero, which says nothing.
@@ -41,7 +41,7 @@ pub(super) fn counts_by_dcb(driver: &str) -> bool {
     COUNTING_BY_DCB.contains(&driver)
 }
 
-impl Driver {
+impl EthernetDriver {
     const fn new(name: &'static str, rows: &'static [Row]) -> Self {
         Self {
             name,

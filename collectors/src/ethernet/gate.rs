@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 
-use super::why::Why;
-use crate::netlink::ethtool::Question;
+use super::error::CallError;
+use crate::netlink::ethtool::EthtoolQuery;
 use crate::sys::ethtool::Ethtool;
-use crate::sys::netlink::Kernel;
+use crate::sys::netlink::NetlinkTransport;
 
 /// A call that takes longer is a burden.
 pub(super) const SLOW: Duration = Duration::from_millis(200);
@@ -23,48 +23,48 @@ const REST: Duration = Duration::from_secs(3600);
 pub(super) type Clock = Arc<dyn Fn() -> Instant + Send + Sync>;
 
 /// The ways to ask. There is one set of them, so that whoever has it is the only one who asks.
-pub(super) struct Ways {
+pub(super) struct Transports {
     pub(super) ethtool: Box<dyn Ethtool>,
-    pub(super) route: Box<dyn Kernel>,
-    pub(super) generic: Box<dyn Kernel>,
+    pub(super) route: Box<dyn NetlinkTransport>,
+    pub(super) generic: Box<dyn NetlinkTransport>,
     /// The number of ethtool's family, once it is known.
     pub(super) family: Option<u16>,
     /// What the kernel does not know any statistics of.
-    pub(super) without_statistics: Vec<Question>,
+    pub(super) without_statistics: Vec<EthtoolQuery>,
 }
 
 /// The only door.
 pub(super) struct Gate {
     clock: Clock,
-    state: Mutex<State>,
+    state: Mutex<GateState>,
 }
 
-struct State {
+struct GateState {
     /// `None`: a call is in flight.
-    ways: Option<Ways>,
+    ways: Option<Transports>,
     /// Until when a device is left alone.
     resting: BTreeMap<String, Instant>,
 }
 
 /// What a call gave, and how long it took.
-pub(super) struct Answer<T> {
-    pub(super) result: Result<T, Why>,
+pub(super) struct CallResult<T> {
+    pub(super) result: Result<T, CallError>,
     /// `None`: it was not made.
     pub(super) took: Option<Duration>,
 }
 
 impl Gate {
-    pub(super) fn new(ways: Ways, clock: Clock) -> Self {
+    pub(super) fn new(ways: Transports, clock: Clock) -> Self {
         Self {
             clock,
-            state: Mutex::new(State {
+            state: Mutex::new(GateState {
                 ways: Some(ways),
                 resting: BTreeMap::new(),
             }),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, GateState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -115,26 +115,34 @@ impl Gate {
     }
 
     /// Makes a call to the driver of a device, unless it has a rest or another call is in flight.
-    pub(super) fn call<T>(&self, device: &str, ask: impl FnOnce(&mut Ways) -> Result<T, Why>) -> Answer<T> {
-        let not_made = |why| Answer {
+    pub(super) fn call<T>(
+        &self,
+        device: &str,
+        ask: impl FnOnce(&mut Transports) -> Result<T, CallError>,
+    ) -> CallResult<T> {
+        let not_made = |why| CallResult {
             result: Err(why),
             took: None,
         };
         if self.rests(device) {
-            return not_made(Why::Resting);
+            return not_made(CallError::Resting);
         }
         let Some(ways) = self.lock().ways.take() else {
-            return not_made(Why::Busy);
+            return not_made(CallError::Busy);
         };
-        let mut pass = Pass {
+        let mut pass = CallPermit {
             gate: self,
             device,
             began: self.now(),
             ways: Some(ways),
         };
-        let result = pass.ways.as_mut().ok_or(Why::of(Errno::EBADF)).and_then(ask);
+        let result = pass
+            .ways
+            .as_mut()
+            .ok_or(CallError::of(Errno::EBADF))
+            .and_then(ask);
         let took = self.now().saturating_duration_since(pass.began);
-        Answer {
+        CallResult {
             result,
             took: Some(took),
         }
@@ -142,14 +150,14 @@ impl Gate {
 }
 
 /// The right to make a call, which ends with it, also where the call panics.
-struct Pass<'a> {
+struct CallPermit<'a> {
     gate: &'a Gate,
     device: &'a str,
     began: Instant,
-    ways: Option<Ways>,
+    ways: Option<Transports>,
 }
 
-impl Drop for Pass<'_> {
+impl Drop for CallPermit<'_> {
     fn drop(&mut self) {
         let took = self.gate.now().saturating_duration_since(self.began);
         self.gate.lock().ways = self.ways.take();

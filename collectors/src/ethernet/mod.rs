@@ -5,24 +5,24 @@
 mod calls;
 mod counts;
 mod drivers;
+mod error;
 mod gate;
 pub mod metrics;
 mod port;
 mod settings;
 mod setup;
 mod statistics;
-mod why;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gate::{Gate, Ways};
+use gate::{Gate, Transports};
 
 use crate::netlink::Protocol;
-use crate::rdma::port::Place;
-use crate::rdma::scan::{Made, Rdma};
-use crate::sys::kept::Budget;
-use crate::sys::netlink::Kernel;
+use crate::rdma::port::PortLocation;
+use crate::rdma::scan::{PortDevice, RdmaDevices};
+use crate::sys::kept::DescriptorBudget;
+use crate::sys::netlink::NetlinkTransport;
 use crate::sys::{ethtool, netlink, root};
 use crate::{Cadence, Env, Error, Settings, Source, Spec, domain};
 
@@ -37,20 +37,20 @@ pub static SPEC: Spec = Spec {
     cadence: Cadence::Every(Duration::from_secs(30)),
     slice: Duration::from_millis(500),
     deadline: Duration::from_secs(5),
-    validate: |settings| settings.get::<settings::Table>().map(drop),
+    validate: |settings| settings.get::<settings::EthernetSettings>().map(drop),
     open,
 };
 
 /// Never absent where it is on: the modules may be loaded at any time, which [`crate::Devices::changed`] then sees.
 fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
-    if !settings.get::<settings::Table>()?.enabled {
+    if !settings.get::<settings::EthernetSettings>()?.enabled {
         return Ok(None);
     }
     netlink::check_recording(env)?;
     ethtool::check_recording(env)?;
-    let budget = Budget::of_process();
+    let budget = DescriptorBudget::of_process();
     let recorded = env.recorded.as_deref();
-    let ways = Ways {
+    let ways = Transports {
         ethtool: ethtool::asker(recorded.map(|_| env.sysroot.as_path()), &budget),
         route: netlink::asker(recorded, Protocol::Route, &budget),
         generic: netlink::asker(recorded, Protocol::Generic, &budget),
@@ -69,23 +69,23 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
 }
 
 /// Makes who answers questions about one RDMA device: a port that does not answer keeps nobody else's waiting.
-type Asker = Box<dyn Fn() -> Box<dyn Kernel> + Send>;
+type TransportFactory = Box<dyn Fn() -> Box<dyn NetlinkTransport> + Send>;
 
 /// The Ethernet ports among those that the rdma collector reads.
-fn devices(env: &Env, settings: &Settings, gate: Gate, rdma: Asker) -> Result<Rdma, Error> {
+fn devices(env: &Env, settings: &Settings, gate: Gate, rdma: TransportFactory) -> Result<RdmaDevices, Error> {
     let table = settings::ports(settings)?;
     let (gate, on_disk) = (Arc::new(gate), !env.is_live());
-    let make = move |place: Place, _| {
+    let make = move |place: PortLocation, _| {
         let file = place.port_folder().join("link_layer");
         // What cannot be read now is read again with the port.
         let layer = root::read_text(&file).ok().flatten();
         let is_ours = layer.is_none_or(|l| l == "Ethernet");
-        is_ours.then(|| Made {
-            device: Box::new(port::Port::new(place, &gate, rdma(), on_disk)),
+        is_ours.then(|| PortDevice {
+            device: Box::new(port::EthernetPort::new(place, &gate, rdma(), on_disk)),
             is_whole: true,
         })
     };
-    Ok(Rdma::making(env, table, Box::new(make), Duration::ZERO))
+    Ok(RdmaDevices::making(env, table, Box::new(make), Duration::ZERO))
 }
 
 #[cfg(test)]

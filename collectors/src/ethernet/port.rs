@@ -3,26 +3,26 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::calls::{About, Call};
-use super::counts::Counts;
-use super::drivers::{Driver, counts_by_dcb};
-use super::gate::{Answer, Gate};
+use super::calls::{CallKind, CallTarget};
+use super::counts::EthernetCounts;
+use super::drivers::{EthernetDriver, counts_by_dcb};
+use super::error::CallError;
+use super::gate::{CallResult, Gate};
 use super::metrics::{
     CALL_SECONDS, FEC_CORRECTED_BLOCKS, FEC_MODE, FEC_UNCORRECTABLE_BLOCKS, PAUSE_RX_FRAMES, PAUSE_TX_FRAMES,
     PFC_ENABLED, PFC_RX_FRAMES, PFC_TX_FRAMES, PHY_LINK_DOWN, QOS_DSCP_PRIORITY, QOS_TRUST, RESTING,
     UNREADABLE,
 };
-use super::setup::Setup;
+use super::setup::EthernetSetup;
 use super::statistics::Statistics;
-use super::why::Why;
-use crate::netlink::dcb::{Ieee, Pfc, Trust};
-use crate::rdma::attribute::Patience;
+use crate::netlink::dcb::{DcbSettings, Pfc, Trust};
+use crate::rdma::attribute::RefusalBackoff;
 use crate::rdma::facts::PortFacts;
 use crate::rdma::function;
-use crate::rdma::port::Place;
+use crate::rdma::netlink_port::NetlinkPort;
+use crate::rdma::port::PortLocation;
 use crate::rdma::text::Reason;
-use crate::rdma::told::Told;
-use crate::sys::netlink::{Kernel, Shared};
+use crate::sys::netlink::{NetlinkTransport, SharedTransport};
 use crate::sys::root;
 use crate::{Block, Device, Error, Metric, Subject, SubjectKind};
 
@@ -30,54 +30,54 @@ use crate::{Block, Device, Error, Metric, Subject, SubjectKind};
 const KEEP_WITHOUT: Duration = Duration::from_secs(60);
 
 /// One port.
-pub(super) struct Port {
+pub(super) struct EthernetPort {
     subject: Subject,
-    place: Place,
+    place: PortLocation,
     /// A recording: what is kept for a while otherwise is read each time.
     on_disk: bool,
     gate: Arc<Gate>,
-    driver: Option<&'static Driver>,
+    driver: Option<&'static EthernetDriver>,
     facts: PortFacts,
     /// Asked which interface is the port's own, where netlink may be asked: files may name another one.
-    told: Option<Told>,
-    setup: Setup,
+    told: Option<NetlinkPort>,
+    setup: EthernetSetup,
     statistics: Statistics,
-    /// By [`Call`].
-    patience: [Patience; Call::ALL.len()],
+    /// By [`CallKind`].
+    patience: [RefusalBackoff; CallKind::ALL.len()],
     /// The last answer that had no priority with flow control, of that interface.
-    without: Option<(Instant, String, Ieee)>,
+    without: Option<(Instant, String, DcbSettings)>,
 }
 
 /// One reading on its way.
-struct Reading<'a> {
-    about: About<'a>,
+struct PortReading<'a> {
+    about: CallTarget<'a>,
     port: [&'a str; 2],
     now: Instant,
-    patience: [Patience; Call::ALL.len()],
+    patience: [RefusalBackoff; CallKind::ALL.len()],
     out: &'a mut Block,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> PortReading<'a> {
     /// Makes a call, unless its driver has refused it too often, and notes what came of it.
-    fn ask<T>(&mut self, call: Call, ask: impl FnOnce(&About<'a>) -> Answer<T>) -> Option<T> {
+    fn ask<T>(&mut self, call: CallKind, ask: impl FnOnce(&CallTarget<'a>) -> CallResult<T>) -> Option<T> {
         let [device, port] = self.port;
         let patience = self.patience.get_mut(call as usize)?;
         let answer = match patience.rests(self.now) {
-            Some(reason) => Answer {
-                result: Err(Why::Refused(reason)),
+            Some(reason) => CallResult {
+                result: Err(CallError::Refused(reason)),
                 took: None,
             },
             None => ask(&self.about),
         };
         if let Some(took) = answer.took {
             match &answer.result {
-                Err(Why::Refused(reason)) if reason.is_refusal() => {
+                Err(CallError::Refused(reason)) if reason.is_refusal() => {
                     if patience.refused(self.now, *reason) {
                         let (call, reason) = (call.word(), reason.word());
                         tracing::debug!(device, port, call, reason, "left out");
                     }
                 }
-                _ => *patience = Patience::default(),
+                _ => *patience = RefusalBackoff::default(),
             }
             let labels = &[device, port, call.word()];
             self.out.f64(&CALL_SECONDS, labels, took.as_secs_f64());
@@ -85,7 +85,7 @@ impl<'a> Reading<'a> {
         answer.result.map_err(|why| self.without(call, why)).ok()
     }
 
-    fn without(&mut self, call: Call, why: Why) {
+    fn without(&mut self, call: CallKind, why: CallError) {
         let [device, port] = self.port;
         self.out
             .u64(&UNREADABLE, &[device, port, call.word(), why.word()], 1);
@@ -98,7 +98,7 @@ impl<'a> Reading<'a> {
     }
 
     /// How priorities are set up.
-    fn push_setup(&mut self, ieee: &Ieee) {
+    fn push_setup(&mut self, ieee: &DcbSettings) {
         let [device, port] = self.port;
         for (priority, on) in ieee.pfc.iter().flat_map(each) {
             let priority = priority.to_string();
@@ -129,27 +129,32 @@ impl<'a> Reading<'a> {
     }
 
     /// What the driver counts, as far as it has a table.
-    fn counts(&mut self, driver: &Driver, pfc: Option<&Pfc>, statistics: &mut Statistics) -> Option<Counts> {
-        self.ask(Call::Statistics, |about| about.statistics(statistics))?;
-        let counts = Counts::of(driver, pfc, statistics.iter());
+    fn counts(
+        &mut self,
+        driver: &EthernetDriver,
+        pfc: Option<&Pfc>,
+        statistics: &mut Statistics,
+    ) -> Option<EthernetCounts> {
+        self.ask(CallKind::Statistics, |about| about.statistics(statistics))?;
+        let counts = EthernetCounts::of(driver, pfc, statistics.iter());
         counts.push(self.port, self.out);
         if counts.all_ones > 0 {
-            self.without(Call::Statistics, Why::Refused(Reason::AllOnes));
+            self.without(CallKind::Statistics, CallError::Refused(Reason::AllOnes));
         }
         Some(counts)
     }
 
     /// What the driver's statistics do not tell and its other answers do.
-    fn push_rest(&mut self, counts: Option<&Counts>) {
+    fn push_rest(&mut self, counts: Option<&EthernetCounts>) {
         let tells = |metric| counts.is_some_and(|c| c.tells(metric));
         if !tells(&PAUSE_RX_FRAMES)
             && !tells(&PAUSE_TX_FRAMES)
-            && let Some(pause) = self.ask(Call::Pause, About::pause)
+            && let Some(pause) = self.ask(CallKind::Pause, CallTarget::pause)
         {
             self.count(&PAUSE_RX_FRAMES, pause.rx);
             self.count(&PAUSE_TX_FRAMES, pause.tx);
         }
-        if let Some(fec) = self.ask(Call::Fec, About::fec) {
+        if let Some(fec) = self.ask(CallKind::Fec, CallTarget::fec) {
             let [device, port] = self.port;
             if let Some(mode) = fec.mode {
                 self.out.info(&FEC_MODE, &[device, port, mode]);
@@ -160,7 +165,7 @@ impl<'a> Reading<'a> {
             }
         }
         if !tells(&PHY_LINK_DOWN)
-            && let Some(count) = self.ask(Call::LinkState, About::link_down)
+            && let Some(count) = self.ask(CallKind::LinkState, CallTarget::link_down)
         {
             self.count(&PHY_LINK_DOWN, Some(count.into()));
         }
@@ -180,17 +185,22 @@ fn each(pfc: &Pfc) -> impl Iterator<Item = (u8, bool)> + use<> {
     (0..8).map(move |priority| (priority, pfc.is_on(priority)))
 }
 
-impl Port {
+impl EthernetPort {
     /// `rdma` answers questions about RDMA devices.
-    pub(super) fn new(place: Place, gate: &Arc<Gate>, rdma: Box<dyn Kernel>, on_disk: bool) -> Self {
+    pub(super) fn new(
+        place: PortLocation,
+        gate: &Arc<Gate>,
+        rdma: Box<dyn NetlinkTransport>,
+        on_disk: bool,
+    ) -> Self {
         let known = place.netlink.clone().zip(place.port.parse().ok());
         Self {
-            told: known.map(|(known, port)| Told::new(known, port, Shared::new(rdma))),
+            told: known.map(|(known, port)| NetlinkPort::new(known, port, SharedTransport::new(rdma))),
             subject: Subject::new(SubjectKind::RdmaPort, format!("{}/{}", place.device, place.port)),
-            driver: Driver::named(&place.function.driver),
+            driver: EthernetDriver::named(&place.function.driver),
             gate: Arc::clone(gate),
             facts: PortFacts::default(),
-            setup: Setup::default(),
+            setup: EthernetSetup::default(),
             statistics: Statistics::default(),
             patience: Default::default(),
             without: None,
@@ -211,13 +221,13 @@ impl Port {
     }
 
     /// Whether the interface may be asked: it must be the port's own, and here.
-    fn may_ask(&self) -> Result<(), Why> {
-        let gone = Err(Why::Refused(Reason::Gone));
+    fn may_ask(&self) -> Result<(), CallError> {
+        let gone = Err(CallError::Refused(Reason::Gone));
         if self.facts.netdev.is_empty() {
             return gone;
         }
         let netdev = self.place.net.join(&self.facts.netdev);
-        let below = root::link_name(&netdev.join("device")).map_err(|_| Why::Refused(Reason::Io))?;
+        let below = root::link_name(&netdev.join("device")).map_err(|_| CallError::Refused(Reason::Io))?;
         if self.place.function.pci.is_empty() {
             // A software device is on any interface.
             return Ok(());
@@ -229,12 +239,12 @@ impl Port {
             // Its own is in another network namespace, and this one has its name.
             Some(_) => gone,
             None if root::inode(&netdev).ok().flatten().is_none() => gone,
-            None => Err(Why::Stacked),
+            None => Err(CallError::Stacked),
         }
     }
 
     /// What DCB says. `None`: nothing.
-    fn dcb(&mut self, reading: &mut Reading<'_>) -> Option<Ieee> {
+    fn dcb(&mut self, reading: &mut PortReading<'_>) -> Option<DcbSettings> {
         let (now, netdev) = (reading.now, reading.about.netdev);
         if let Some((at, of, ieee)) = &self.without
             && !self.on_disk
@@ -243,14 +253,14 @@ impl Port {
         {
             return Some(ieee.clone());
         }
-        let ieee = reading.ask(Call::Dcb, About::dcb);
+        let ieee = reading.ask(CallKind::Dcb, CallTarget::dcb);
         let without = ieee.clone().filter(|i| i.pfc.is_none_or(|pfc| pfc.enabled == 0));
         self.without = without.map(|ieee| (now, netdev.to_owned(), ieee));
         ieee
     }
 
     /// Asks the driver. DCB first: of a port without flow control nothing more is asked.
-    fn ask(&mut self, reading: &mut Reading<'_>) {
+    fn ask(&mut self, reading: &mut PortReading<'_>) {
         let ieee = self.dcb(reading);
         if let Some(ieee) = &ieee {
             reading.push_setup(ieee);
@@ -272,7 +282,7 @@ impl Port {
     }
 }
 
-impl Device for Port {
+impl Device for EthernetPort {
     fn subject(&self) -> &Subject {
         &self.subject
     }
@@ -285,7 +295,7 @@ impl Device for Port {
             // Set to InfiniBand since the list was made.
             return Ok(());
         }
-        let Place {
+        let PortLocation {
             device,
             port,
             function,
@@ -303,8 +313,8 @@ impl Device for Port {
         let port = [device.as_str(), number.as_str()];
         self.setup.refresh((&gate, &whole), net, &netdev, self.on_disk);
         self.setup.push(port, out);
-        let mut reading = Reading {
-            about: About {
+        let mut reading = PortReading {
+            about: CallTarget {
                 gate: &gate,
                 device: &whole,
                 netdev: &netdev,
@@ -316,7 +326,7 @@ impl Device for Port {
         };
         match self.may_ask() {
             Ok(()) => self.ask(&mut reading),
-            Err(why) => reading.without(Call::Dcb, why),
+            Err(why) => reading.without(CallKind::Dcb, why),
         }
         self.patience = reading.patience;
         out.u64(&RESTING, &port, gate.rests(&whole).into());

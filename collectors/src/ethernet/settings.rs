@@ -2,18 +2,18 @@
 
 use serde::Deserialize;
 
-use crate::rdma::settings::Table as Ports;
+use crate::rdma::settings::RdmaSettings as Ports;
 use crate::{Error, Settings};
 
 /// The table.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Table {
+pub(super) struct EthernetSettings {
     /// Whether drivers of network interfaces are asked at all.
     pub(super) enabled: bool,
 }
 
-impl Default for Table {
+impl Default for EthernetSettings {
     fn default() -> Self {
         Self { enabled: true }
     }

@@ -16,7 +16,7 @@ const KEEP_DCQCN: Duration = Duration::from_secs(600);
 
 /// What was read last.
 #[derive(Default)]
-pub(super) struct Setup {
+pub(super) struct EthernetSetup {
     netdev: String,
     read: Option<Instant>,
     mtu: Option<u64>,
@@ -25,7 +25,7 @@ pub(super) struct Setup {
     dcqcn: Vec<(&'static str, u8, u64)>,
 }
 
-impl Setup {
+impl EthernetSetup {
     /// Reads what is too old, or of another interface; DCQCN not while its device has a rest. `on_disk`: a recording, whose
     /// next step is there at once.
     pub(super) fn refresh(&mut self, (gate, device): (&Gate, &str), net: &Path, netdev: &str, on_disk: bool) {

@@ -5,7 +5,7 @@
 
 use nix::errno::Errno;
 
-use super::why::Why;
+use super::error::CallError;
 use crate::rdma::text::Reason;
 use crate::sys::ethtool::{Ethtool, MOST, NAME};
 
@@ -19,13 +19,13 @@ pub(super) struct Statistics {
 
 impl Statistics {
     /// Asks for all of them; once more where the answers do not fit together.
-    pub(super) fn read(&mut self, kernel: &mut dyn Ethtool, netdev: &str) -> Result<(), Why> {
+    pub(super) fn read(&mut self, kernel: &mut dyn Ethtool, netdev: &str) -> Result<(), CallError> {
         for _ in 0..2 {
-            if self.read_once(kernel, netdev).map_err(Why::of)? {
+            if self.read_once(kernel, netdev).map_err(CallError::of)? {
                 return Ok(());
             }
         }
-        Err(Why::Refused(Reason::Malformed))
+        Err(CallError::Refused(Reason::Malformed))
     }
 
     /// Whether the answers fit together.

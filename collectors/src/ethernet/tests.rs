@@ -13,7 +13,7 @@ use world::{Net, World};
 
 use super::*;
 use crate::netlink::dcb::Pfc;
-use crate::rdma::told::tests::Answering;
+use crate::rdma::netlink_port::tests::Answering;
 use crate::{Block, Device, Devices, Value};
 
 /// A node with RoCE ports.
@@ -96,7 +96,7 @@ impl Node {
         let env = Env::with_sysroot(self.dir.path());
         let gate = Gate::new(self.world.ways(), self.world.clock());
         let rdma = self.rdma.clone();
-        let asker = move || -> Box<dyn Kernel> { Box::new(rdma.clone()) };
+        let asker = move || -> Box<dyn NetlinkTransport> { Box::new(rdma.clone()) };
         Box::new(devices(&env, &settings, gate, Box::new(asker)).unwrap())
     }
 

@@ -14,7 +14,7 @@ use crate::Metric;
 
 pub use clocks::*;
 pub use dcgm::DCGM_LABELS;
-pub(crate) use dcgm::{Theirs, counter, gauge};
+pub(crate) use dcgm::{AliasBuilder, counter, gauge};
 pub use errors::*;
 pub use identity::*;
 pub use links::*;

@@ -37,12 +37,12 @@ struct Dimm {
 pub(super) struct Controllers {
     base: PathBuf,
     /// What the last scan that did not fail found; `None` before it.
-    found: Option<Vec<Listed>>,
+    found: Option<Vec<ControllerEntry>>,
 }
 
 /// What a controller is made from.
 #[derive(PartialEq, Eq)]
-struct Listed {
+struct ControllerEntry {
     /// Another inode is another controller under an old name.
     controller: root::Entry,
     /// In order. The kernel adds them after the controller.
@@ -62,7 +62,7 @@ impl Controllers {
         let listed = self.list()?;
         let controllers = listed
             .iter()
-            .map(|Listed { controller, dimms }| {
+            .map(|ControllerEntry { controller, dimms }| {
                 let folder = self.base.join(&controller.name);
                 Controller {
                     dimms: dimms.iter().map(|name| Dimm::new(&folder, name)).collect(),
@@ -89,13 +89,13 @@ impl Controllers {
     }
 
     /// By number.
-    fn list(&self) -> Result<Vec<Listed>, Error> {
+    fn list(&self) -> Result<Vec<ControllerEntry>, Error> {
         let entries = root::entries(&self.base)?.unwrap_or_default();
         in_order(entries, |e| &e.name, &["mc"])
             .into_iter()
             .map(|controller| {
                 let dimms = dimms(&self.base.join(&controller.name))?;
-                Ok(Listed { controller, dimms })
+                Ok(ControllerEntry { controller, dimms })
             })
             .collect()
     }

@@ -38,7 +38,7 @@ impl Vendor {
 
 /// A GPU's fixed facts, in sysfs's own spelling.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Gpu {
+pub(super) struct PciGpu {
     pub(super) vendor: Vendor,
     pub(super) vendor_id: String,
     pub(super) device_id: String,
@@ -49,8 +49,8 @@ pub(super) struct Gpu {
 
 /// What a PCI function is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Function {
-    Gpu(Gpu),
+pub(super) enum PciFunction {
+    Gpu(PciGpu),
     /// A physical network controller, which may be an RDMA device once its driver says so.
     Network,
     /// Anything else: bridges (NVSwitch is one: class 0x0680), storage, consoles, virtual network functions.
@@ -59,7 +59,7 @@ pub(super) enum Function {
     Unknown,
 }
 
-impl Function {
+impl PciFunction {
     /// Looks at one folder of /sys/bus/pci/devices. `None`: the function has left.
     pub(super) fn read(folder: &Path, address: &PciAddress) -> Option<Self> {
         let class = identifier(&folder.join("class"))?;
@@ -86,10 +86,10 @@ impl Function {
         let (Ok(class), Ok(id), Ok(Some(vendor))) = (class, id, vendor) else {
             return Some(Self::Unknown);
         };
-        Some(Self::Gpu(Gpu {
+        Some(Self::Gpu(PciGpu {
             vendor,
             vendor_id: id.text,
-            device_id: device.map_or_else(|Unreadable| String::new(), |d| d.text),
+            device_id: device.map_or_else(|NoIdentifier| String::new(), |d| d.text),
             class: class.text,
             is_virtual: !matches!(root::link_name(&folder.join("physfn")), Ok(None)),
         }))
@@ -104,18 +104,18 @@ struct Identifier {
 
 /// The file is there and holds no identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Unreadable;
+struct NoIdentifier;
 
 /// An identifier. `None`: the file is not there.
-fn identifier(path: &Path) -> Option<Result<Identifier, Unreadable>> {
+fn identifier(path: &Path) -> Option<Result<Identifier, NoIdentifier>> {
     match root::read_text(path) {
         Ok(text) => text.map(|text| {
-            let value = attribute::hex(&text).ok_or(Unreadable)?;
+            let value = attribute::hex(&text).ok_or(NoIdentifier)?;
             Ok(Identifier { value, text })
         }),
         Err(error) => {
             tracing::debug!(%error, "left out");
-            Some(Err(Unreadable))
+            Some(Err(NoIdentifier))
         }
     }
 }

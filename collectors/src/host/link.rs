@@ -17,20 +17,20 @@ pub(super) const KEEP: Duration = Duration::from_secs(10);
 
 /// Speed in transfers per second and lane, and the number of lanes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Rate {
+struct PciLinkRate {
     speed: Option<u64>,
     width: Option<u64>,
 }
 
 /// What is known of one function's link.
-pub(super) struct Link {
+pub(super) struct PciLink {
     /// The port above it; empty where it sits on a root bus.
     parent: Slow<String>,
-    max: Slow<Rate>,
-    now: Slow<Rate>,
+    max: Slow<PciLinkRate>,
+    now: Slow<PciLinkRate>,
 }
 
-impl Link {
+impl PciLink {
     pub(super) const fn new() -> Self {
         Self {
             parent: Slow::new(),
@@ -73,7 +73,11 @@ impl Link {
 }
 
 /// The rate, kept only where both parts of it could be read. A part that could be is told all the same.
-fn kept(slow: &mut Slow<Rate>, now: Instant, read: impl FnOnce() -> Option<Rate>) -> Option<Rate> {
+fn kept(
+    slow: &mut Slow<PciLinkRate>,
+    now: Instant,
+    read: impl FnOnce() -> Option<PciLinkRate>,
+) -> Option<PciLinkRate> {
     let mut part = None;
     let whole = slow.get(now, || {
         part = read();
@@ -100,22 +104,22 @@ fn parent(folder: &Path) -> Option<String> {
 
 /// What both ends offer. A card in a slot with fewer lanes is not degraded; a port that does not say what it can do
 /// leaves it open.
-fn max(bus: &Path, folder: &Path, parent: &str) -> Option<Rate> {
+fn max(bus: &Path, folder: &Path, parent: &str) -> Option<PciLinkRate> {
     let own = rate(folder, "max");
     if parent.is_empty() {
         return Some(own);
     }
     let port = rate(&bus.join(parent), "max");
     let lower = |a: Option<u64>, b: Option<u64>| Some(a?.min(b?));
-    Some(Rate {
+    Some(PciLinkRate {
         speed: lower(own.speed, port.speed),
         width: lower(own.width, port.width),
     })
 }
 
-fn rate(folder: &Path, which: &str) -> Rate {
+fn rate(folder: &Path, which: &str) -> PciLinkRate {
     let file = |what: &str| attribute::text(&folder.join(format!("{which}_link_{what}")));
-    Rate {
+    PciLinkRate {
         speed: file("speed").as_deref().and_then(speed),
         width: file("width").as_deref().and_then(width),
     }
@@ -189,11 +193,11 @@ mod tests {
     #[test]
     fn a_rate_of_which_a_part_could_not_be_read_is_told_and_not_kept() {
         let (part, whole) = (
-            Rate {
+            PciLinkRate {
                 speed: Some(1),
                 width: None,
             },
-            Rate {
+            PciLinkRate {
                 speed: Some(1),
                 width: Some(16),
             },
@@ -201,8 +205,8 @@ mod tests {
         let mut slow = Slow::new();
         let now = Instant::now();
         assert_eq!(
-            kept(&mut slow, now, || Some(Rate::default())),
-            Some(Rate::default())
+            kept(&mut slow, now, || Some(PciLinkRate::default())),
+            Some(PciLinkRate::default())
         );
         assert_eq!(kept(&mut slow, now, || Some(part)), Some(part));
         assert_eq!(kept(&mut slow, now, || Some(whole)), Some(whole));

@@ -29,17 +29,17 @@ pub static SPEC: Spec = Spec {
     },
     slice: Duration::from_millis(500),
     deadline: Duration::from_secs(5),
-    validate: |settings| settings.get::<Table>().map(drop),
+    validate: |settings| settings.get::<HostSettings>().map(drop),
     open,
 };
 
 /// The `host` table of the configuration: nothing to set, so that a misspelt key is an error from the first version on.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {}
+struct HostSettings {}
 
 fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
-    settings.get::<Table>()?;
+    settings.get::<HostSettings>()?;
     Ok(Some(Source {
         devices: Box::new(Host {
             controllers: edac::Controllers::new(env),
@@ -67,7 +67,7 @@ impl Devices for Host {
             // Boot and PCI do not depend on it, and `changed` tells when it can be listed.
             Err(error) => tracing::warn!(%error, "memory controllers cannot be listed"),
         }
-        devices.push(Box::new(pci::Pci::new(&self.env)));
+        devices.push(Box::new(pci::PciBus::new(&self.env)));
         Ok(devices)
     }
 

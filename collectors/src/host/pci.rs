@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::attribute;
-use super::function::{Function, Gpu, Vendor};
-use super::link::{self, Link};
+use super::function::{PciFunction, PciGpu, Vendor};
+use super::link::{self, PciLink};
 use super::metrics::{
     PCI_FUNCTION_RESPONDING, PCI_GPU_INFO, PCI_GPU_PATH_INFO, PCI_GPUS, PCI_NETWORK_INFO, PCI_RDMA_REGISTERED,
 };
@@ -16,37 +16,37 @@ use crate::sys::root;
 use crate::{Block, Device, Env, Error, PciAddress, Subject, SubjectKind, Value};
 
 /// The PCI bus. Its folder is listed at every reading, so that a GPU that has left leaves the output too.
-pub(super) struct Pci {
+pub(super) struct PciBus {
     subject: Subject,
     folder: PathBuf,
-    known: BTreeMap<PciAddress, Known>,
+    known: BTreeMap<PciAddress, KnownFunction>,
 }
 
 /// What a function was found to be, and the inode under which it was found: another inode is another function.
-struct Known {
+struct KnownFunction {
     inode: u64,
-    function: Function,
+    function: PciFunction,
     /// Where a GPU sits; empty for anything else.
     path: String,
-    link: Link,
+    link: PciLink,
     /// A network function serves RDMA: its driver may be loaded later.
     rdma: Slow<bool>,
 }
 
-impl Known {
+impl KnownFunction {
     /// What the function's link is watched for. `None`: it is not.
     fn serves(&mut self, folder: &Path, now: Instant) -> Option<&'static str> {
         match &self.function {
             // Intel's accelerators report the link inside of the card, not that of the slot.
-            Function::Gpu(gpu) => (!gpu.is_virtual && gpu.vendor != Vendor::Intel).then_some("gpu"),
-            Function::Network => self.has_rdma(folder, now)?.then_some("rdma"),
-            Function::Other | Function::Unknown => None,
+            PciFunction::Gpu(gpu) => (!gpu.is_virtual && gpu.vendor != Vendor::Intel).then_some("gpu"),
+            PciFunction::Network => self.has_rdma(folder, now)?.then_some("rdma"),
+            PciFunction::Other | PciFunction::Unknown => None,
         }
     }
 
     /// Whether an RDMA device is registered on a network function. `None`: not known, or no network function.
     fn has_rdma(&mut self, folder: &Path, now: Instant) -> Option<bool> {
-        let is_network = self.function == Function::Network;
+        let is_network = self.function == PciFunction::Network;
         let has = || {
             let found = root::inode(&folder.join("infiniband"));
             found.map(|inode| inode.is_some()).ok()
@@ -55,7 +55,7 @@ impl Known {
     }
 }
 
-impl Pci {
+impl PciBus {
     pub(super) fn new(env: &Env) -> Self {
         Self {
             subject: Subject::new(SubjectKind::Pci, "bus"),
@@ -79,17 +79,17 @@ impl Pci {
             };
             let known = before
                 .remove(&address)
-                .filter(|k| k.inode == inode && k.function != Function::Unknown)
+                .filter(|k| k.inode == inode && k.function != PciFunction::Unknown)
                 .or_else(|| {
                     let folder = self.folder.join(&name);
-                    let function = Function::read(&folder, &address)?;
-                    let resolved = matches!(function, Function::Gpu(_)).then(|| root::resolve(&folder));
+                    let function = PciFunction::read(&folder, &address)?;
+                    let resolved = matches!(function, PciFunction::Gpu(_)).then(|| root::resolve(&folder));
                     let path = resolved.and_then(Result::ok).map(|path| pci_path(&path));
-                    Some(Known {
+                    Some(KnownFunction {
                         inode,
                         function,
                         path: path.unwrap_or_default(),
-                        link: Link::new(),
+                        link: PciLink::new(),
                         rdma: Slow::keeping(link::KEEP),
                     })
                 });
@@ -100,18 +100,18 @@ impl Pci {
         Ok(true)
     }
 
-    fn gpus(&self) -> impl Iterator<Item = (&PciAddress, &Gpu, &str)> {
+    fn gpus(&self) -> impl Iterator<Item = (&PciAddress, &PciGpu, &str)> {
         self.known
             .iter()
             .filter_map(|(address, known)| match &known.function {
-                Function::Gpu(gpu) => Some((address, gpu, known.path.as_str())),
-                Function::Network | Function::Other | Function::Unknown => None,
+                PciFunction::Gpu(gpu) => Some((address, gpu, known.path.as_str())),
+                PciFunction::Network | PciFunction::Other | PciFunction::Unknown => None,
             })
     }
 
     /// How many GPUs of a vendor there are. `None` while any function could be one more.
     fn count(&self, vendor: Vendor) -> Option<u64> {
-        if self.known.values().any(|k| k.function == Function::Unknown) {
+        if self.known.values().any(|k| k.function == PciFunction::Unknown) {
             return None;
         }
         let gpus = self
@@ -121,7 +121,7 @@ impl Pci {
     }
 }
 
-impl Device for Pci {
+impl Device for PciBus {
     fn subject(&self) -> &Subject {
         &self.subject
     }
@@ -166,7 +166,7 @@ impl Device for Pci {
         for (address, known) in &mut self.known {
             let folder = self.folder.join(&address.0);
             let serves = known.serves(&folder, now);
-            let is_network = known.function == Function::Network;
+            let is_network = known.function == PciFunction::Network;
             if serves.is_none() && !is_network {
                 continue;
             }
@@ -201,7 +201,7 @@ fn numa_node(folder: &Path) -> String {
 }
 
 /// Whether reading the configuration space of this function is harmless and would mean something.
-fn may_be_asked(gpu: &Gpu, driver: &str, folder: &Path) -> bool {
+fn may_be_asked(gpu: &PciGpu, driver: &str, folder: &Path) -> bool {
     // A function handed to a virtual machine (vfio-pci) is not ours to touch, and a virtual function's vendor field is
     // all ones by specification (SR-IOV 3.4.1.1).
     if gpu.is_virtual || !matches!(driver, "" | "nvidia" | "amdgpu") {

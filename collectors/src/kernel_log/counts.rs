@@ -8,7 +8,7 @@ use crate::{Block, Device, Devices, Error, Subject, SubjectKind};
 
 /// What the watcher counts.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct LogCounts {
     /// Records read.
     pub(super) records: AtomicU64,
     /// Records overwritten before they were read.
@@ -21,7 +21,7 @@ pub(super) struct Counts {
     pub(super) malformed: AtomicU64,
 }
 
-impl Counts {
+impl LogCounts {
     /// Adds to one of the counts.
     pub(super) fn add(count: &AtomicU64, n: u64) {
         count.fetch_add(n, Relaxed);
@@ -29,9 +29,9 @@ impl Counts {
 }
 
 /// The one device: the watcher itself.
-pub(super) struct Own(pub(super) Arc<Counts>);
+pub(super) struct CountsDevice(pub(super) Arc<LogCounts>);
 
-impl Devices for Own {
+impl Devices for CountsDevice {
     fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error> {
         Ok(vec![Box::new(Watched {
             subject: Subject::new(SubjectKind::Worker, "kernel_log"),
@@ -42,7 +42,7 @@ impl Devices for Own {
 
 struct Watched {
     subject: Subject,
-    counts: Arc<Counts>,
+    counts: Arc<LogCounts>,
 }
 
 impl Device for Watched {

@@ -17,7 +17,7 @@ const WINDOW_US: u64 = 1_000_000;
 pub(super) const MAX_KINDS: usize = 1024;
 
 /// Equal apart from text, process and number of lost records.
-type Kind = (bool, EventBody);
+type FloodKey = (bool, EventBody);
 
 #[derive(Debug)]
 struct Flood {
@@ -30,7 +30,7 @@ struct Flood {
 /// The floods under way.
 #[derive(Debug, Default)]
 pub(super) struct Fold {
-    kinds: HashMap<Kind, Flood>,
+    kinds: HashMap<FloodKey, Flood>,
     latest_us: u64,
     /// The time stamp of the first event held back: one window for all kinds, since all go out together.
     window_us: u64,
@@ -90,7 +90,7 @@ impl Fold {
     }
 }
 
-fn kind(event: &Event) -> Kind {
+fn kind(event: &Event) -> FloodKey {
     let mut body = event.body.clone();
     match &mut body {
         EventBody::Xid(xid) => {

@@ -8,14 +8,14 @@
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use super::counts::Counts;
+use super::counts::LogCounts;
 use super::fold::Fold;
-use super::grammar::{self, Line};
+use super::grammar::{self, LogLine};
 use super::lost::Parts;
-use super::record::Record;
+use super::record::KmsgRecord;
 use super::text::{printable, unescape};
 use crate::event::Closed;
-use crate::sys::kmsg::Read;
+use crate::sys::kmsg::KmsgRead;
 use crate::{BootId, Cursor, Error, Event, EventBody, Events};
 
 /// The most of a line that an event carries, in bytes.
@@ -28,7 +28,7 @@ const PROGRESS_TIME: Duration = Duration::from_secs(10);
 /// Where records come from.
 pub(super) trait Ring {
     /// Reads one record into `record`.
-    fn read(&mut self, record: &mut Vec<u8>) -> Result<Read, Error>;
+    fn read(&mut self, record: &mut Vec<u8>) -> Result<KmsgRead, Error>;
     /// Waits for the next record. May return early.
     fn wait(&mut self, timeout: Option<Duration>) -> Result<(), Error>;
     /// A clock that never goes back.
@@ -51,7 +51,7 @@ pub(super) struct Start {
 /// Follows one log.
 pub(super) struct Follow<'a> {
     start: Start,
-    counts: &'a Counts,
+    counts: &'a LogCounts,
     out: &'a Events,
     fold: Fold,
     parts: Parts,
@@ -59,7 +59,7 @@ pub(super) struct Follow<'a> {
     /// The last stored record of this boot.
     stored: Option<u64>,
     /// The last record read, or known to be lost.
-    last: Option<Place>,
+    last: Option<LogPosition>,
     /// The kernel said that records before the next one are gone.
     gap: bool,
     /// No cursor, and the ring as it was at the start is not yet read through.
@@ -71,14 +71,14 @@ pub(super) struct Follow<'a> {
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct LogPosition {
     seq: u64,
     at_us: u64,
 }
 
 impl<'a> Follow<'a> {
     /// Follows a log from `start` on.
-    pub(super) fn new(start: Start, counts: &'a Counts, out: &'a Events) -> Self {
+    pub(super) fn new(start: Start, counts: &'a LogCounts, out: &'a Events) -> Self {
         let stored = start
             .from
             .as_ref()
@@ -114,33 +114,39 @@ impl<'a> Follow<'a> {
             }
             let now = ring.now();
             let step = match read {
-                Read::Record => self.record(&record, now).and_then(|()| self.tick(now)),
-                Read::Overrun => {
+                KmsgRead::Record => self.record(&record, now).and_then(|()| self.tick(now)),
+                KmsgRead::Overrun => {
                     self.gap = true;
                     Ok(())
                 }
-                Read::Empty | Read::End => {
+                KmsgRead::Empty | KmsgRead::End => {
                     self.old = false;
                     self.end(now).and_then(|()| self.tick(now))
                 }
             };
-            let step = step.and_then(|()| if read == Read::End { self.finish() } else { Ok(()) });
+            let step = step.and_then(|()| {
+                if read == KmsgRead::End {
+                    self.finish()
+                } else {
+                    Ok(())
+                }
+            });
             match (step, read) {
-                (Err(Closed), _) | (Ok(()), Read::End) => return Ok(()),
-                (Ok(()), Read::Empty) => ring.wait(self.due().map(|due| due.saturating_sub(now)))?,
-                (Ok(()), Read::Record | Read::Overrun) => {}
+                (Err(Closed), _) | (Ok(()), KmsgRead::End) => return Ok(()),
+                (Ok(()), KmsgRead::Empty) => ring.wait(self.due().map(|due| due.saturating_sub(now)))?,
+                (Ok(()), KmsgRead::Record | KmsgRead::Overrun) => {}
             }
         }
     }
 
     fn record(&mut self, bytes: &[u8], now: Duration) -> Result<(), Closed> {
-        Counts::add(&self.counts.records, 1);
-        let Ok(record) = Record::parse(bytes) else {
-            Counts::add(&self.counts.parse_errors, 1);
+        LogCounts::add(&self.counts.records, 1);
+        let Ok(record) = KmsgRecord::parse(bytes) else {
+            LogCounts::add(&self.counts.parse_errors, 1);
             return Ok(());
         };
         self.lost_before(&record, now)?;
-        self.last = Some(Place {
+        self.last = Some(LogPosition {
             seq: record.seq,
             at_us: record.at_us,
         });
@@ -158,8 +164,8 @@ impl<'a> Follow<'a> {
         }
         self.unreported += 1;
         let ignored: &AtomicU64 = match line {
-            Line::Event(_) | Line::Malformed if forged => &self.counts.user_space,
-            Line::Event(body) => {
+            LogLine::Event(_) | LogLine::Malformed if forged => &self.counts.user_space,
+            LogLine::Event(body) => {
                 let history = self.old && record.at_us < self.start.before_us;
                 let event = self.event(
                     body,
@@ -170,16 +176,16 @@ impl<'a> Follow<'a> {
                 );
                 return self.push(event, now);
             }
-            Line::Malformed => &self.counts.malformed,
+            LogLine::Malformed => &self.counts.malformed,
             _ => return Ok(()),
         };
-        Counts::add(ignored, 1);
+        LogCounts::add(ignored, 1);
         Ok(())
     }
 
     /// Says how many records before this one are gone: after the kernel said so, and between the cursor and the ring's
     /// first record. Other gaps are not a loss: a recording may hold only the lines that matter.
-    fn lost_before(&mut self, record: &Record<'_>, now: Duration) -> Result<(), Closed> {
+    fn lost_before(&mut self, record: &KmsgRecord<'_>, now: Duration) -> Result<(), Closed> {
         let first = self.last.is_none();
         let before = self.last.map(|p| p.seq).max(self.stored);
         let said = std::mem::take(&mut self.gap);
@@ -189,7 +195,7 @@ impl<'a> Follow<'a> {
         }
         // What was overwritten may hold the other half of a message.
         self.parts = Parts::default();
-        Counts::add(&self.counts.lost, lost.unwrap_or(0));
+        LogCounts::add(&self.counts.lost, lost.unwrap_or(0));
         // The loss takes the number of the last record lost, which no other event can have.
         let Some(seq) = record.seq.checked_sub(1) else {
             return Ok(());
@@ -197,7 +203,7 @@ impl<'a> Follow<'a> {
         if self.stored.is_some_and(|stored| seq <= stored) {
             return Ok(());
         }
-        self.last = Some(Place {
+        self.last = Some(LogPosition {
             seq,
             at_us: record.at_us,
         });

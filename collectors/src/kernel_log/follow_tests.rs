@@ -294,7 +294,7 @@ fn an_error_of_the_ring_is_the_watchers_error() {
 fn the_watcher_returns_when_nobody_listens() {
     let (to, from) = mpsc::sync_channel(1);
     drop(from);
-    let (counts, out) = (Counts::default(), Events::new(to));
+    let (counts, out) = (LogCounts::default(), Events::new(to));
     let mut ring = Script {
         steps: vec![xid(1, 79), Step::Fail].into(),
         ..Script::default()

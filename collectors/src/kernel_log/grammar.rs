@@ -6,10 +6,10 @@ use crate::{EventBody, PciAddress};
 
 /// What one message says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum LogLine {
     /// An event, complete in this message.
     Event(EventBody),
-    /// First part of the driver's lost-GPU message; it counts only if [`Line::LostEnd`] follows.
+    /// First part of the driver's lost-GPU message; it counts only if [`LogLine::LostEnd`] follows.
     LostStart(PciAddress),
     /// Last part of the driver's lost-GPU message.
     LostEnd,
@@ -22,29 +22,29 @@ pub(super) enum Line {
 }
 
 /// Reads one message, escapes undone. `whole`: nothing was cut off at its end.
-pub(super) fn parse(text: &[u8], whole: bool) -> Line {
+pub(super) fn parse(text: &[u8], whole: bool) -> LogLine {
     // Nearly every line ends here, before it costs a conversion.
     if !["NVRM: ", "nvidia-nvswitch", "SXid ", "The NVIDIA GPU "]
         .iter()
         .any(|start| text.starts_with(start.as_bytes()))
     {
         return if lost::is_end(text) {
-            Line::LostEnd
+            LogLine::LostEnd
         } else if firmware::starts(text) {
-            firmware::parse(&String::from_utf8_lossy(text)).map_or(Line::Other, Line::Event)
+            firmware::parse(&String::from_utf8_lossy(text)).map_or(LogLine::Other, LogLine::Event)
         } else {
-            Line::Other
+            LogLine::Other
         };
     }
     let text = String::from_utf8_lossy(text);
     let text = text.as_ref();
     let driver = text.strip_prefix("NVRM:").map(str::trim_start);
     if let Some(rest) = driver.and_then(|t| word(t, "Xid")) {
-        xid::parse(rest, whole).map_or(Line::Malformed, |xid| Line::Event(EventBody::Xid(xid)))
+        xid::parse(rest, whole).map_or(LogLine::Malformed, |xid| LogLine::Event(EventBody::Xid(xid)))
     } else if let Some(rest) = sxid::start(text) {
         sxid::parse(rest, whole)
     } else if let Some(body) = driver.and_then(identity::parse) {
-        Line::Event(body)
+        LogLine::Event(body)
     } else {
         lost::parse(driver, text)
     }

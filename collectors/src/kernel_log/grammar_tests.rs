@@ -7,7 +7,7 @@ use crate::event::Sxid;
 
 fn sxid(line: &str) -> Sxid {
     match parse(line.as_bytes(), true) {
-        Line::Event(EventBody::Sxid(sxid)) => sxid,
+        LogLine::Event(EventBody::Sxid(sxid)) => sxid,
         other => panic!("{line}: {other:?}"),
     }
 }
@@ -64,7 +64,7 @@ fn further_records_of_a_switch_error_are_no_second_event() {
         "nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 20034, Data {0x50610002",
         "nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 12028, Severity 0 Engine instance 32 Sub-engine instance 00",
     ] {
-        assert_eq!(parse(line.as_bytes(), true), Line::Detail, "{line}");
+        assert_eq!(parse(line.as_bytes(), true), LogLine::Detail, "{line}");
     }
 }
 
@@ -95,7 +95,7 @@ fn a_lost_gpu_without_a_code() {
         let want = EventBody::FallenOffBus {
             pci: PciAddress(pci.to_owned()),
         };
-        assert_eq!(parse(line.as_bytes(), true), Line::Event(want), "{line}");
+        assert_eq!(parse(line.as_bytes(), true), LogLine::Event(want), "{line}");
     }
     let pci = PciAddress("0000:18:00.0".to_owned());
     for line in [
@@ -104,7 +104,7 @@ fn a_lost_gpu_without_a_code() {
     ] {
         assert_eq!(
             parse(line.as_bytes(), true),
-            Line::LostStart(pci.clone()),
+            LogLine::LostStart(pci.clone()),
             "{line}"
         );
     }
@@ -114,27 +114,27 @@ fn a_lost_gpu_without_a_code() {
         "NVRM: (PCI ID: 10de:2330) installed in this system has fallen off the bus and is not",
         "NVRM: installed in this system has fallen off the bus and is not responding to commands.",
     ] {
-        assert_eq!(parse(line.as_bytes(), true), Line::LostEnd, "{line}");
+        assert_eq!(parse(line.as_bytes(), true), LogLine::LostEnd, "{line}");
     }
 }
 
 #[test]
 fn the_parts_of_a_lost_gpu_message_are_joined_over_a_few_records() {
-    let start = || Line::LostStart(PciAddress("0000:18:00.0".to_owned()));
+    let start = || LogLine::LostStart(PciAddress("0000:18:00.0".to_owned()));
     let mut parts = lost::Parts::default();
-    assert_eq!(parts.join(Line::LostEnd), Line::Other);
-    assert_eq!(parts.join(start()), Line::Other);
-    assert_eq!(parts.join(Line::Other), Line::Other);
+    assert_eq!(parts.join(LogLine::LostEnd), LogLine::Other);
+    assert_eq!(parts.join(start()), LogLine::Other);
+    assert_eq!(parts.join(LogLine::Other), LogLine::Other);
     assert!(matches!(
-        parts.join(Line::LostEnd),
-        Line::Event(EventBody::FallenOffBus { .. })
+        parts.join(LogLine::LostEnd),
+        LogLine::Event(EventBody::FallenOffBus { .. })
     ));
-    assert_eq!(parts.join(Line::LostEnd), Line::Other);
+    assert_eq!(parts.join(LogLine::LostEnd), LogLine::Other);
     parts.join(start());
     for _ in 0..9 {
-        parts.join(Line::Other);
+        parts.join(LogLine::Other);
     }
-    assert_eq!(parts.join(Line::LostEnd), Line::Other);
+    assert_eq!(parts.join(LogLine::LostEnd), LogLine::Other);
 }
 
 #[test]
@@ -157,9 +157,9 @@ fn lines_that_begin_like_an_xid_and_are_none() {
         let got = parse(line.as_bytes(), true);
         // "NVRM: Xid" alone is a word that ends the line, not the start of an Xid.
         let want = if line == "NVRM: Xid" {
-            Line::Other
+            LogLine::Other
         } else {
-            Line::Malformed
+            LogLine::Malformed
         };
         assert_eq!(got, want, "{line}");
     }
@@ -183,7 +183,7 @@ fn lines_that_only_quote_one() {
         "the GPU has fallen off the bus.",
         "",
     ] {
-        assert_eq!(parse(line.as_bytes(), true), Line::Other, "{line}");
+        assert_eq!(parse(line.as_bytes(), true), LogLine::Other, "{line}");
     }
 }
 
@@ -193,14 +193,14 @@ fn a_cut_line_counts_only_with_a_complete_code() {
     let code_ends = line.find(", GPU").unwrap();
     for end in 10..line.len() {
         let got = parse(&line.as_bytes()[..end], false);
-        let event = matches!(&got, Line::Event(EventBody::Xid(xid)) if xid.code == 154);
+        let event = matches!(&got, LogLine::Event(EventBody::Xid(xid)) if xid.code == 154);
         assert_eq!(event, end > code_ends, "{end}: {got:?}");
     }
     assert!(matches!(
         parse(b"NVRM: Xid (PCI:0000:66:00): 7", true),
-        Line::Event(_)
+        LogLine::Event(_)
     ));
-    assert_eq!(parse(b"NVRM: Xid (PCI:0000:66:00): 7", false), Line::Malformed);
+    assert_eq!(parse(b"NVRM: Xid (PCI:0000:66:00): 7", false), LogLine::Malformed);
 }
 
 proptest! {
@@ -219,6 +219,6 @@ proptest! {
     #[test]
     fn nothing_before_the_driver_makes_an_event(prefix in "\\PC{1,20}") {
         let line = format!("{prefix}NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus.");
-        prop_assert!(!matches!(parse(line.as_bytes(), true), Line::Event(EventBody::Xid(_) | EventBody::Sxid(_))));
+        prop_assert!(!matches!(parse(line.as_bytes(), true), LogLine::Event(EventBody::Xid(_) | EventBody::Sxid(_))));
     }
 }

@@ -1,7 +1,7 @@
 //! Messages that a GPU has left the bus, without a code. The driver's probe prints one over several lines, which arrive
 //! as one record with newlines in it or as several records.
 
-use super::grammar::Line;
+use super::grammar::LogLine;
 use crate::{EventBody, PciAddress};
 
 const FALLEN: &str = "fallen off the bus";
@@ -9,20 +9,20 @@ const FALLEN: &str = "fallen off the bus";
 const PATIENCE: u8 = 8;
 
 /// Reads a message that is neither Xid nor SXid. `driver`: what follows `NVRM:`, where the text begins so.
-pub(super) fn parse(driver: Option<&str>, text: &str) -> Line {
+pub(super) fn parse(driver: Option<&str>, text: &str) -> LogLine {
     let text = driver.unwrap_or(text);
     if let Some(rest) = text.strip_prefix("The NVIDIA GPU ") {
         let Some((pci, rest)) = address(rest) else {
-            return Line::Other;
+            return LogLine::Other;
         };
         if rest.contains(FALLEN) {
-            return Line::Event(EventBody::FallenOffBus { pci });
+            return LogLine::Event(EventBody::FallenOffBus { pci });
         }
         // "installed in this system is not supported" ends here: the last part of the message does not follow.
-        return Line::LostStart(pci);
+        return LogLine::LostStart(pci);
     }
     if driver.is_some() && is_end(text.as_bytes()) {
-        return Line::LostEnd;
+        return LogLine::LostEnd;
     }
     // `GPU 0000:3b:00.0: GPU has fallen off the bus.`, older: `GPU at 0000:3b:00.0 has fallen off the bus.`
     let fallen = driver.and_then(|t| t.strip_prefix("GPU ")).and_then(|t| {
@@ -31,7 +31,9 @@ pub(super) fn parse(driver: Option<&str>, text: &str) -> Line {
         let rest = rest.strip_prefix("GPU ").unwrap_or(rest);
         rest.strip_prefix("has ")?.starts_with(FALLEN).then_some(pci)
     });
-    fallen.map_or(Line::Other, |pci| Line::Event(EventBody::FallenOffBus { pci }))
+    fallen.map_or(LogLine::Other, |pci| {
+        LogLine::Event(EventBody::FallenOffBus { pci })
+    })
 }
 
 /// The last part of the message, where it is a record of its own.
@@ -61,14 +63,14 @@ pub(super) struct Parts {
 
 impl Parts {
     /// Takes the next message of the kernel; gives back what it says, seen together with those before it.
-    pub(super) fn join(&mut self, line: Line) -> Line {
+    pub(super) fn join(&mut self, line: LogLine) -> LogLine {
         match (line, self.open.take()) {
-            (Line::LostStart(pci), _) => {
+            (LogLine::LostStart(pci), _) => {
                 self.open = Some((pci, PATIENCE));
-                Line::Other
+                LogLine::Other
             }
-            (Line::LostEnd, Some((pci, _))) => Line::Event(EventBody::FallenOffBus { pci }),
-            (Line::LostEnd, None) => Line::Other,
+            (LogLine::LostEnd, Some((pci, _))) => LogLine::Event(EventBody::FallenOffBus { pci }),
+            (LogLine::LostEnd, None) => LogLine::Other,
             (line, open) => {
                 self.open = open.and_then(|(pci, left)| Some((pci, left.checked_sub(1)?)));
                 line

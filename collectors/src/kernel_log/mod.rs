@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use crate::sys::kmsg;
 use crate::{Cadence, Env, Error, Settings, Source, Spec, domain};
-use counts::{Counts, Own};
+use counts::{CountsDevice, LogCounts};
 use settings::KernelLogSettings;
 use watcher::KernelLog;
 
@@ -54,16 +54,16 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
             return Ok(None);
         }
     }
-    let counts = Arc::new(Counts::default());
+    let counts = Arc::new(LogCounts::default());
     Ok(Some(Source {
-        devices: Box::new(Own(Arc::clone(&counts))),
+        devices: Box::new(CountsDevice(Arc::clone(&counts))),
         watcher: Some(Box::new(KernelLog::new(env.clone(), settings, counts))),
     }))
 }
 
 /// Takes one record through the parsers and checks what must hold for any bytes. For fuzzing.
 pub(crate) fn check_record(bytes: &[u8]) {
-    if let Ok(record) = record::Record::parse(bytes) {
+    if let Ok(record) = record::KmsgRecord::parse(bytes) {
         assert!(record.text.len() < bytes.len());
         assert!(record.level < 8);
         let text = text::unescape(record.text);
@@ -77,7 +77,7 @@ pub(crate) fn check_line(bytes: &[u8]) {
     let clean = |text: &str, max: usize| assert!(text.len() <= max && !text.contains(char::is_control));
     clean(&text::printable(bytes, follow::MAX_TEXT), follow::MAX_TEXT);
     for whole in [true, false] {
-        let grammar::Line::Event(body) = grammar::parse(bytes, whole) else {
+        let grammar::LogLine::Event(body) = grammar::parse(bytes, whole) else {
             continue;
         };
         let starts = ["NVRM:", "nvidia-nvswitch", "SXid", "The NVIDIA GPU "];

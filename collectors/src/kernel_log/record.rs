@@ -2,7 +2,7 @@
 
 /// One record, its text still as the kernel escaped it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Record<'a> {
+pub(super) struct KmsgRecord<'a> {
     /// The syslog facility: 0 is the kernel. What a program writes to /dev/kmsg never gets 0.
     pub(super) facility: u32,
     /// The syslog level, 0 (emergency) to 7 (debug).
@@ -28,7 +28,7 @@ pub(super) enum RecordError {
     NoFlags,
 }
 
-impl<'a> Record<'a> {
+impl<'a> KmsgRecord<'a> {
     /// Takes one record apart.
     pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, RecordError> {
         let semicolon = bytes
@@ -75,10 +75,11 @@ mod tests {
 
     #[test]
     fn prefix_and_text_are_taken_apart() {
-        let record = Record::parse(b"30,18446744073709551615,7,c,caller=T1;a;b\n SUBSYSTEM=pci\n").unwrap();
+        let record =
+            KmsgRecord::parse(b"30,18446744073709551615,7,c,caller=T1;a;b\n SUBSYSTEM=pci\n").unwrap();
         assert_eq!(
             record,
-            Record {
+            KmsgRecord {
                 facility: 3,
                 level: 6,
                 seq: u64::MAX,
@@ -91,10 +92,10 @@ mod tests {
 
     #[test]
     fn a_text_without_its_newline_is_not_whole() {
-        let record = Record::parse(b"3,1,2,-;cut he").unwrap();
+        let record = KmsgRecord::parse(b"3,1,2,-;cut he").unwrap();
         assert!(!record.whole);
         assert_eq!(record.text, b"cut he");
-        assert_eq!(Record::parse(b"3,1,2,-;").unwrap().text, b"");
+        assert_eq!(KmsgRecord::parse(b"3,1,2,-;").unwrap().text, b"");
     }
 
     #[test]
@@ -113,14 +114,14 @@ mod tests {
             (b"6,1;", RecordError::NotANumber("time stamp")),
             (b"6,1,2;text", RecordError::NoFlags),
         ] {
-            assert_eq!(Record::parse(bytes), Err(want), "{}", bytes.escape_ascii());
+            assert_eq!(KmsgRecord::parse(bytes), Err(want), "{}", bytes.escape_ascii());
         }
     }
 
     proptest! {
         #[test]
         fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
-            if let Ok(record) = Record::parse(&bytes) {
+            if let Ok(record) = KmsgRecord::parse(&bytes) {
                 prop_assert!(record.text.len() < bytes.len());
             }
         }
@@ -128,7 +129,7 @@ mod tests {
         #[test]
         fn what_was_printed_is_read_back(prio in 0_u32..192, seq: u64, at_us: u64, text in "[ -~]{0,80}") {
             let line = format!("{prio},{seq},{at_us},-,caller=T7;{text}\n");
-            let record = Record::parse(line.as_bytes()).unwrap();
+            let record = KmsgRecord::parse(line.as_bytes()).unwrap();
             prop_assert_eq!((record.facility, u32::from(record.level)), (prio / 8, prio % 8));
             prop_assert_eq!((record.seq, record.at_us, record.whole), (seq, at_us, true));
             prop_assert_eq!(record.text, text.as_bytes());

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use super::counts::Counts;
+use super::counts::LogCounts;
 use super::follow::{Follow, Ring, Start};
-use crate::sys::kmsg::Read;
+use crate::sys::kmsg::KmsgRead;
 use crate::{BootId, Cursor, Error, Event, EventBody, Events};
 
 /// What the ring does next.
@@ -29,19 +29,19 @@ pub(super) struct Script {
 }
 
 impl Ring for Script {
-    fn read(&mut self, record: &mut Vec<u8>) -> Result<Read, Error> {
+    fn read(&mut self, record: &mut Vec<u8>) -> Result<KmsgRead, Error> {
         match self.steps.pop_front() {
-            None => Ok(Read::End),
+            None => Ok(KmsgRead::End),
             Some(Step::Line(line)) => {
                 *record = line.into_bytes();
-                Ok(Read::Record)
+                Ok(KmsgRead::Record)
             }
-            Some(Step::Lost) => Ok(Read::Overrun),
+            Some(Step::Lost) => Ok(KmsgRead::Overrun),
             Some(Step::Fail) => Err(Error::NotRecorded("script")),
-            Some(Step::Wait) => Ok(Read::Empty),
+            Some(Step::Wait) => Ok(KmsgRead::Empty),
             Some(Step::Pause(time)) => {
                 self.pause = Some(time);
-                Ok(Read::Empty)
+                Ok(KmsgRead::Empty)
             }
         }
     }
@@ -94,13 +94,13 @@ pub(super) struct Run {
     /// All of them.
     pub(super) told: Vec<Event>,
     pub(super) waits: Vec<Option<Duration>>,
-    pub(super) counts: Counts,
+    pub(super) counts: LogCounts,
     pub(super) result: Result<(), Error>,
 }
 
 pub(super) fn run_with(steps: Vec<Step>, start: Start) -> Run {
     let (to, from) = mpsc::sync_channel(100_000);
-    let counts = Counts::default();
+    let counts = LogCounts::default();
     let mut ring = Script {
         steps: steps.into(),
         ..Script::default()

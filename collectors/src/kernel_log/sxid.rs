@@ -1,6 +1,6 @@
 //! SXid lines: `nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 12028, Non-fatal, Link 32 egress ...`.
 
-use super::grammar::{Line, head};
+use super::grammar::{LogLine, head};
 use crate::EventBody;
 use crate::event::Sxid;
 
@@ -21,14 +21,14 @@ pub(super) fn start(text: &str) -> Option<&str> {
 }
 
 /// Reads what follows `SXid`.
-pub(super) fn parse(text: &str, whole: bool) -> Line {
+pub(super) fn parse(text: &str, whole: bool) -> LogLine {
     let Some(head) = head(text, whole) else {
-        return Line::Malformed;
+        return LogLine::Malformed;
     };
     // The driver prints each error in two or three records with the same code: what happened, then severity and
     // engine, then the raw words. Only the first is an event, or every error would count three times.
     if head.rest.starts_with("Data {") || head.rest.starts_with("Severity ") {
-        return Line::Detail;
+        return LogLine::Detail;
     }
     let severity = head.rest.split([',', ' ']).next().unwrap_or_default();
     let fatal = match severity {
@@ -41,7 +41,7 @@ pub(super) fn parse(text: &str, whole: bool) -> Line {
         .split_once("Link ")
         .map(|(_, n)| n.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default())
         .and_then(|n| n.parse().ok());
-    Line::Event(EventBody::Sxid(Sxid {
+    LogLine::Event(EventBody::Sxid(Sxid {
         pci: head.pci,
         code: head.code,
         fatal,

@@ -3,25 +3,25 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::counts::Counts;
+use super::counts::LogCounts;
 use super::follow::{Follow, Ring, Start};
 use super::settings::KernelLogSettings;
 use crate::sys::boot;
-use crate::sys::kmsg::{Kmsg, Read};
+use crate::sys::kmsg::{Kmsg, KmsgRead};
 use crate::{Cursor, Env, Error, Events, Watcher};
 
 /// The watcher.
 pub(super) struct KernelLog {
     env: Env,
     settings: KernelLogSettings,
-    counts: Arc<Counts>,
+    counts: Arc<LogCounts>,
     /// What was printed before this is history, where no cursor says otherwise.
     before_us: u64,
 }
 
 impl KernelLog {
     /// What is printed from now on is news, however late the log is opened.
-    pub(super) fn new(env: Env, settings: KernelLogSettings, counts: Arc<Counts>) -> Self {
+    pub(super) fn new(env: Env, settings: KernelLogSettings, counts: Arc<LogCounts>) -> Self {
         // A recording is replayed as it happened; its time stamps say nothing about this machine's uptime.
         let before_us = if env.is_live() {
             micros(boot::monotonic())
@@ -56,7 +56,7 @@ fn micros(time: Duration) -> u64 {
 }
 
 impl Ring for Kmsg {
-    fn read(&mut self, record: &mut Vec<u8>) -> Result<Read, Error> {
+    fn read(&mut self, record: &mut Vec<u8>) -> Result<KmsgRead, Error> {
         Self::read(self, record)
     }
 

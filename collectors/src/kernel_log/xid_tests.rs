@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::event::{Recovery, Xid};
-use crate::kernel_log::grammar::{Line, parse};
+use crate::kernel_log::grammar::{LogLine, parse};
 use crate::{EventBody, PciAddress};
 
 fn blank(pci: &str, code: u32) -> Xid {
@@ -16,7 +16,7 @@ fn blank(pci: &str, code: u32) -> Xid {
 
 fn xid(line: &str) -> Xid {
     match parse(line.as_bytes(), true) {
-        Line::Event(EventBody::Xid(xid)) => xid,
+        LogLine::Event(EventBody::Xid(xid)) => xid,
         other => panic!("{line}: {other:?}"),
     }
 }

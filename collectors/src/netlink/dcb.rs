@@ -64,16 +64,16 @@ impl Pfc {
 
 /// The answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ieee {
+pub(crate) struct DcbSettings {
     /// `None`: the driver has none.
     pub(crate) pfc: Option<Pfc>,
-    /// What the driver says itself; it may also follow from [`Ieee::dscp`].
+    /// What the driver says itself; it may also follow from [`DcbSettings::dscp`].
     told_trust: Option<Trust>,
     /// DSCP and the priority that it gives.
     pub(crate) dscp: Vec<(u8, u8)>,
 }
 
-impl Ieee {
+impl DcbSettings {
     /// Reads the answer to [`ieee`].
     ///
     /// # Errors
@@ -213,7 +213,7 @@ pub(crate) mod tests {
 
     #[test]
     fn an_answer_has_the_bitmap_the_counts_and_the_dscp_map() {
-        let found = Ieee::parse(&answer("eth0", Some(&PFC), &[(48, 6), (26, 3)]), "eth0").unwrap();
+        let found = DcbSettings::parse(&answer("eth0", Some(&PFC), &[(48, 6), (26, 3)]), "eth0").unwrap();
         assert_eq!(found.pfc, Some(PFC));
         assert_eq!(found.dscp, [(26, 3), (48, 6)]);
         assert_eq!(found.trust(), Trust::Dscp);
@@ -223,14 +223,14 @@ pub(crate) mod tests {
 
     #[test]
     fn the_trust_mode_is_implied_by_dscp_entries_where_the_driver_has_no_apptrust() {
-        let without = Ieee::parse(&answer("eth0", Some(&PFC), &[]), "eth0").unwrap();
+        let without = DcbSettings::parse(&answer("eth0", Some(&PFC), &[]), "eth0").unwrap();
         assert_eq!(without.trust(), Trust::Pcp);
         let trusted = |selectors: &[u8]| {
             let list: Vec<u8> = selectors
                 .iter()
                 .flat_map(|s| written(if *s == SELECTOR_DSCP { APP } else { DCB_APP }, &[*s]))
                 .collect();
-            let mut ieee = Ieee::default();
+            let mut ieee = DcbSettings::default();
             ieee.read(&written(IEEE_APP_TRUST, &list)).unwrap();
             ieee.trust()
         };
@@ -241,8 +241,8 @@ pub(crate) mod tests {
     #[test]
     fn an_answer_about_another_interface_or_cut_off_is_none() {
         let whole = answer("eth0", Some(&PFC), &[(26, 3)]);
-        assert!(Ieee::parse(&whole, "eth1").is_err());
-        assert!(Ieee::parse(&[], "eth0").is_err());
+        assert!(DcbSettings::parse(&whole, "eth1").is_err());
+        assert!(DcbSettings::parse(&[], "eth0").is_err());
         assert!(pfc(&pfc_bytes(&PFC)[..135]).is_err());
         assert_eq!(pfc(&pfc_bytes(&PFC)), Ok(PFC));
     }
@@ -257,14 +257,14 @@ pub(crate) mod tests {
         ) {
             let pfc = Pfc { enabled, requests, indications };
             let dscp: Vec<(u8, u8)> = dscp.into_iter().collect();
-            let found = Ieee::parse(&answer("ens1f0np0", Some(&pfc), &dscp), "ens1f0np0").unwrap();
+            let found = DcbSettings::parse(&answer("ens1f0np0", Some(&pfc), &dscp), "ens1f0np0").unwrap();
             prop_assert_eq!(found.pfc, Some(pfc));
             prop_assert_eq!(found.dscp, dscp);
         }
 
         #[test]
         fn any_bytes_give_an_answer_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            drop(Ieee::parse(&bytes, "eth0"));
+            drop(DcbSettings::parse(&bytes, "eth0"));
         }
     }
 }

@@ -61,7 +61,7 @@ pub(crate) fn family_id(payload: &[u8]) -> Result<u16, Garbled> {
 
 /// What is asked of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Question {
+pub(crate) enum EthtoolQuery {
     /// Pause frames.
     Pause,
     /// Forward error correction.
@@ -70,7 +70,7 @@ pub(crate) enum Question {
     LinkState,
 }
 
-impl Question {
+impl EthtoolQuery {
     const fn command(self) -> u8 {
         match self {
             Self::Pause => PAUSE_GET,
@@ -105,7 +105,7 @@ pub(crate) struct Pause {
 }
 
 impl Pause {
-    /// Reads the answer to [`Question::Pause`].
+    /// Reads the answer to [`EthtoolQuery::Pause`].
     ///
     /// # Errors
     /// When it is about another interface or is not what it should be.
@@ -137,7 +137,7 @@ pub(crate) struct Fec {
 }
 
 impl Fec {
-    /// Reads the answer to [`Question::Fec`].
+    /// Reads the answer to [`EthtoolQuery::Fec`].
     ///
     /// # Errors
     /// When it is about another interface or is not what it should be.
@@ -182,7 +182,7 @@ fn total(list: &[u8]) -> Result<Option<u64>, Garbled> {
     list.get(..8).map(u64).transpose()
 }
 
-/// Reads the answer to [`Question::LinkState`]: how often the link went down, where the driver counts that.
+/// Reads the answer to [`EthtoolQuery::LinkState`]: how often the link went down, where the driver counts that.
 ///
 /// # Errors
 /// When it is about another interface or is not what it should be.
@@ -246,7 +246,7 @@ pub(crate) mod tests {
         [vec![22, 1, 0, 0], written(HEADER, &name.concat()), parts.concat()].concat()
     }
 
-    /// The counts of [`Question::Pause`].
+    /// The counts of [`EthtoolQuery::Pause`].
     pub(crate) fn pause_part(rx: u64, tx: u64) -> Vec<u8> {
         let counts = [
             written(PAUSE_STAT_TX, &tx.to_ne_bytes()),
@@ -255,7 +255,7 @@ pub(crate) mod tests {
         written(PAUSE_STATS, &counts.concat())
     }
 
-    /// Mode and counts of [`Question::Fec`], each as a total and two lanes.
+    /// Mode and counts of [`EthtoolQuery::Fec`], each as a total and two lanes.
     pub(crate) fn fec_part(bit: u32, corrected: u64, uncorrectable: u64) -> Vec<u8> {
         let list = |n: u64| [n, n, 0].map(u64::to_ne_bytes).concat();
         let counts = [
@@ -270,7 +270,7 @@ pub(crate) mod tests {
         written(FEC_ACTIVE, &bit.to_ne_bytes())
     }
 
-    /// The count of [`Question::LinkState`].
+    /// The count of [`EthtoolQuery::LinkState`].
     pub(crate) fn down_part(count: u32) -> Vec<u8> {
         [
             written(2, &[1]),
@@ -281,7 +281,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_question_names_the_interface_and_wants_statistics() {
-        let mut request = Question::Pause.of(21, "eth0", true);
+        let mut request = EthtoolQuery::Pause.of(21, "eth0", true);
         let bytes = request.numbered(1).to_vec();
         let (_, payload) = bytes.split_at(16);
         let header = [

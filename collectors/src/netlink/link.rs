@@ -14,14 +14,14 @@ const LOWER_UP: u32 = 1 << 16;
 
 /// One interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Link {
+pub(crate) struct NetInterface {
     /// Its number, which a new name does not change.
     pub(crate) index: u32,
     /// Whether it can carry anything. `None`: it has left.
     pub(crate) is_up: Option<bool>,
 }
 
-impl Link {
+impl NetInterface {
     /// Reads one message of that kind. `None`: it is about something else, such as the ports of a bridge.
     ///
     /// # Errors
@@ -77,8 +77,8 @@ pub(crate) mod tests {
         message(kind, 0, &payload)
     }
 
-    fn parse(kind: u16, payload: &[u8]) -> Option<Link> {
-        Link::parse(kind, payload).unwrap()
+    fn parse(kind: u16, payload: &[u8]) -> Option<NetInterface> {
+        NetInterface::parse(kind, payload).unwrap()
     }
 
     #[test]
@@ -96,7 +96,7 @@ pub(crate) mod tests {
             let read = parse(NEW, &payload);
             assert_eq!(
                 read,
-                Some(Link {
+                Some(NetInterface {
                     index: 7,
                     is_up: Some(is_up)
                 }),
@@ -110,7 +110,7 @@ pub(crate) mod tests {
     fn one_that_has_left_is_neither() {
         assert_eq!(
             parse(GONE, &head(0, 7, LOWER_UP)),
-            Some(Link {
+            Some(NetInterface {
                 index: 7,
                 is_up: None
             })
@@ -121,13 +121,13 @@ pub(crate) mod tests {
     fn ports_of_a_bridge_and_other_messages_are_not_about_interfaces() {
         assert_eq!(parse(NEW, &head(7, 7, 0)), None);
         assert_eq!(parse(20, &[]), None);
-        assert!(Link::parse(NEW, &[0; 15]).is_err());
+        assert!(NetInterface::parse(NEW, &[0; 15]).is_err());
     }
 
     proptest! {
         #[test]
         fn any_bytes_give_an_interface_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
-            if let Ok(Some(link)) = Link::parse(NEW, &bytes) {
+            if let Ok(Some(link)) = NetInterface::parse(NEW, &bytes) {
                 prop_assert!(link.is_up.is_some());
             }
         }

@@ -48,8 +48,8 @@ const fn aligned(length: usize) -> usize {
 pub(crate) fn check(data: &[u8]) {
     for message in message::Messages::new(data) {
         let Ok(message) = message else { break };
-        drop(nldev::Found::parse(message.payload));
-        if let Ok(port) = nldev::Port::parse(message.payload)
+        drop(nldev::NldevDevice::parse(message.payload));
+        if let Ok(port) = nldev::NldevPort::parse(message.payload)
             && let Some((_, name)) = port.netdev
         {
             assert!(!name.is_empty() && !name.chars().any(char::is_control));
@@ -60,7 +60,7 @@ pub(crate) fn check(data: &[u8]) {
             }
         }
         for kind in [link::NEW, link::GONE] {
-            if let Ok(Some(link)) = link::Link::parse(kind, message.payload) {
+            if let Ok(Some(link)) = link::NetInterface::parse(kind, message.payload) {
                 assert!(link.is_up.is_none() || kind == link::NEW);
             }
         }
@@ -86,7 +86,7 @@ pub(crate) fn check(data: &[u8]) {
 
 /// Reads any bytes as what an Ethernet port says, for fuzzing.
 pub(crate) fn check_ethernet(payload: &[u8]) {
-    if let Ok(ieee) = dcb::Ieee::parse(payload, "eth0") {
+    if let Ok(ieee) = dcb::DcbSettings::parse(payload, "eth0") {
         let all_known = |&(dscp, priority): &(u8, u8)| dscp < 64 && usize::from(priority) < dcb::PRIORITIES;
         assert!(ieee.dscp.iter().all(all_known));
         assert!(ieee.dscp.is_empty() || payload.len() > 8 * ieee.dscp.len());

@@ -65,7 +65,7 @@ pub(crate) fn resources(device: u32) -> Request {
 
 /// A port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Port {
+pub(crate) struct NldevPort {
     /// InfiniBand's numbers, as in the files.
     pub(crate) state: u8,
     pub(crate) physical_state: u8,
@@ -73,7 +73,7 @@ pub(crate) struct Port {
     pub(crate) netdev: Option<(u32, String)>,
 }
 
-impl Port {
+impl NldevPort {
     /// Reads one answer to [`port`].
     ///
     /// # Errors
@@ -114,7 +114,7 @@ pub(crate) fn each_resource(payload: &[u8], tell: impl FnMut(&str, u64)) -> Resu
 
 /// A device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct NldevDevice {
     /// Its number, which it keeps until it leaves, whatever it is called.
     pub(crate) index: u32,
     pub(crate) name: String,
@@ -122,7 +122,7 @@ pub(crate) struct Found {
     pub(crate) node_guid: Option<String>,
 }
 
-impl Found {
+impl NldevDevice {
     /// Reads one answer to [`devices`] or [`device`].
     ///
     /// # Errors
@@ -293,17 +293,17 @@ pub(crate) mod tests {
     #[test]
     fn a_port_has_two_states_and_perhaps_an_interface() {
         let whole = port_answer(3, 1, (4, 5), Some((7, "ens1f0np0")));
-        let port = Port::parse(&whole).unwrap();
+        let port = NldevPort::parse(&whole).unwrap();
         assert_eq!((port.state, port.physical_state), (4, 5));
         assert_eq!(port.netdev, Some((7, "ens1f0np0".to_owned())));
         // In another network namespace, or InfiniBand.
         assert_eq!(
-            Port::parse(&port_answer(3, 1, (1, 3), None)).unwrap().netdev,
+            NldevPort::parse(&port_answer(3, 1, (1, 3), None)).unwrap().netdev,
             None
         );
-        assert!(Port::parse(&[]).is_err(), "no state is not state 0");
+        assert!(NldevPort::parse(&[]).is_err(), "no state is not state 0");
         let two_bytes = attribute(PORT_STATE, &[4, 0]);
-        assert!(Port::parse(&[two_bytes, attribute(PORT_PHYS_STATE, &[5])].concat()).is_err());
+        assert!(NldevPort::parse(&[two_bytes, attribute(PORT_PHYS_STATE, &[5])].concat()).is_err());
     }
 
     #[test]
@@ -323,8 +323,8 @@ pub(crate) mod tests {
         #[test]
         fn what_a_port_says_is_read(state: u8, physical: u8, netdev in prop::option::of((any::<u32>(), "[a-z][a-z0-9@._-]{0,14}"))) {
             let named = netdev.as_ref().map(|(index, name)| (*index, name.as_str()));
-            let expected = Port { state, physical_state: physical, netdev: netdev.clone() };
-            prop_assert_eq!(Port::parse(&port_answer(3, 1, (state, physical), named)), Ok(expected));
+            let expected = NldevPort { state, physical_state: physical, netdev: netdev.clone() };
+            prop_assert_eq!(NldevPort::parse(&port_answer(3, 1, (state, physical), named)), Ok(expected));
         }
 
         #[test]
@@ -384,8 +384,8 @@ pub(crate) mod tests {
             attribute(DEV_NAME, b"rxe0\0"),
             attribute(NODE_GUID, &0x5054_00ff_fe12_3456_u64.to_ne_bytes()),
         ];
-        let found = Found::parse(&parts.concat()).unwrap();
-        let expected = Found {
+        let found = NldevDevice::parse(&parts.concat()).unwrap();
+        let expected = NldevDevice {
             index: 5,
             name: "rxe0".to_owned(),
             node_guid: Some("5054:00ff:fe12:3456".to_owned()),
@@ -394,7 +394,7 @@ pub(crate) mod tests {
         for missing in 0..2 {
             let rest = parts.iter().enumerate().filter(|(n, _)| *n != missing);
             let rest: Vec<u8> = rest.flat_map(|(_, p)| p.clone()).collect();
-            assert!(Found::parse(&rest).is_err());
+            assert!(NldevDevice::parse(&rest).is_err());
         }
     }
 }

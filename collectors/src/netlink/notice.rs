@@ -13,7 +13,7 @@ const EVENT_TYPE: u16 = 102;
 
 /// `enum rdma_nl_notify_event_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum NoticeType {
     Registered,
     Unregistered,
     NetdevAttached,
@@ -27,7 +27,7 @@ pub(crate) enum What {
 /// One message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Notice {
-    pub(crate) what: What,
+    pub(crate) what: NoticeType,
     /// The device's number, which its successor may get. Not told of an interface that was renamed, nor of one of another
     /// network namespace that was attached or detached: of those the kernel says no more than that.
     pub(crate) index: Option<u32>,
@@ -69,13 +69,13 @@ impl Notice {
         }
         Ok(Self {
             what: match what.ok_or(Garbled("a notice of nothing"))? {
-                0 => What::Registered,
-                1 => What::Unregistered,
-                2 => What::NetdevAttached,
-                3 => What::NetdevDetached,
-                4 => What::Renamed,
-                5 => What::NetdevRenamed,
-                _ => What::Other,
+                0 => NoticeType::Registered,
+                1 => NoticeType::Unregistered,
+                2 => NoticeType::NetdevAttached,
+                3 => NoticeType::NetdevDetached,
+                4 => NoticeType::Renamed,
+                5 => NoticeType::NetdevRenamed,
+                _ => NoticeType::Other,
             },
             index,
             device: name(device),
@@ -126,7 +126,7 @@ pub(crate) mod tests {
             let bytes = notice(what, index, device.as_deref(), port, netdev.as_deref());
             let read = Notice::parse(&bytes[16..]).unwrap();
             prop_assert_eq!((read.index, read.device, read.port, read.netdev), (Some(index), device, port, netdev));
-            prop_assert_eq!(read.what == What::Other, what > 5);
+            prop_assert_eq!(read.what == NoticeType::Other, what > 5);
         }
     }
 
@@ -148,7 +148,7 @@ pub(crate) mod tests {
     #[test]
     fn a_renamed_interface_is_told_by_its_number_without_its_device() {
         let read = Notice::parse(&netdev_renamed(7, "net0")[16..]).unwrap();
-        assert_eq!((read.what, read.index), (What::NetdevRenamed, None));
+        assert_eq!((read.what, read.index), (NoticeType::NetdevRenamed, None));
         assert_eq!(
             (read.netdev.as_deref(), read.netdev_index),
             (Some("net0"), Some(7))
@@ -168,7 +168,7 @@ pub(crate) mod tests {
 
     #[test]
     fn an_interface_of_another_network_namespace_is_told_of_without_anything_else() {
-        for (what, read) in [(2, What::NetdevAttached), (3, What::NetdevDetached)] {
+        for (what, read) in [(2, NoticeType::NetdevAttached), (3, NoticeType::NetdevDetached)] {
             let notice = Notice::parse(&attribute(EVENT_TYPE, &[what])).unwrap();
             assert_eq!((notice.what, notice.index, notice.device), (read, None, None));
         }

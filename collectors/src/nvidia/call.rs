@@ -8,7 +8,7 @@ use crate::gpu::metrics::row::CALLS;
 use crate::sys::nvml::{Code, Handle, Library};
 
 /// A question: the function, and which of several things it is asked for.
-pub(super) type Question = (&'static str, u32);
+pub(super) type NvmlQuery = (&'static str, u32);
 
 /// After so many answers in a row that say nothing, with no other before them, the GPU counts as unavailable. A driver
 /// whose firmware does not answer takes most of a minute for each.
@@ -26,7 +26,7 @@ struct Took {
 pub(super) struct Caller {
     pub(super) library: &'static Library,
     pub(super) handle: Handle,
-    refused: Vec<Question>,
+    refused: Vec<NvmlQuery>,
     took: Took,
     answered: bool,
     failed: u32,
@@ -74,7 +74,7 @@ impl Caller {
     }
 
     /// This may be asked again.
-    pub(super) fn retry(&mut self, question: Question) {
+    pub(super) fn retry(&mut self, question: NvmlQuery) {
         self.refused.retain(|refused| *refused != question);
     }
 
@@ -93,7 +93,7 @@ impl Caller {
     /// Asks about the GPU. `None`: no answer, now or ever.
     pub(super) fn ask<T>(
         &mut self,
-        question: Question,
+        question: NvmlQuery,
         call: impl FnOnce(&Library, Handle) -> Result<T, Code>,
     ) -> Option<T> {
         let handle = self.handle;
@@ -103,7 +103,7 @@ impl Caller {
     /// The same about an instance, whose end is not that of the GPU: its return code is handed on.
     pub(super) fn ask_about<T>(
         &mut self,
-        question: Question,
+        question: NvmlQuery,
         call: impl FnOnce(&Library) -> Result<T, Code>,
     ) -> Result<Option<T>, Code> {
         if self.gone.is_some() || self.refused.contains(&question) {
@@ -124,7 +124,7 @@ impl Caller {
         }
     }
 
-    fn note(&mut self, question: Question, code: Code) {
+    fn note(&mut self, question: NvmlQuery, code: Code) {
         if code.is_unsupported() {
             self.refused.push(question);
             return;
@@ -138,7 +138,7 @@ impl Caller {
     }
 
     /// Whether it was ever said that this cannot be answered.
-    pub(super) fn is_refused(&self, question: Question) -> bool {
+    pub(super) fn is_refused(&self, question: NvmlQuery) -> bool {
         self.refused.contains(&question)
     }
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::inventory::{Entry, Inventory};
+use super::inventory::{Inventory, InventoryEntry};
 use crate::event::{DriverEvent, Xid, XidSource};
 use crate::sys::boot;
-use crate::sys::nvml::{Code, EventSet, Handle, Told};
+use crate::sys::nvml::{Code, EventSet, Handle, NvmlEvent};
 use crate::{BootId, Cursor, Error, Event, EventBody, Events, PciAddress, Watcher};
 
 /// How long one wait lasts: so often, and no more, an idle node wakes for it. Nothing may interrupt a thread that is
@@ -63,11 +63,11 @@ struct Registered {
     /// The session that the set belongs to.
     session: u64,
     /// Everything that this scan found.
-    found: Vec<Found>,
+    found: Vec<KnownGpu>,
 }
 
 /// A GPU's name, how to ask about it, and how often the driver was opened when that was given.
-type Found = (String, Option<Handle>, u64);
+type KnownGpu = (String, Option<Handle>, u64);
 
 /// How a set ended.
 enum End {
@@ -113,7 +113,7 @@ impl DriverEvents {
         let session = self.inventory.session();
         let set = library.event_set()?;
         let mut gpus = Vec::new();
-        for Entry { identity, handle, .. } in self.inventory.entries().into_values() {
+        for InventoryEntry { identity, handle, .. } in self.inventory.entries().into_values() {
             let Ok(handle) = handle else { continue };
             let kinds = library.event_kinds(handle).map(|kinds| kinds & wanted());
             let registered = kinds.and_then(|kinds| match kinds {
@@ -135,7 +135,7 @@ impl DriverEvents {
     }
 
     /// The GPUs by name, and how to ask about them.
-    fn found(&self) -> Vec<Found> {
+    fn found(&self) -> Vec<KnownGpu> {
         let entries = self.inventory.entries().into_iter();
         entries
             .map(|(gpu, entry)| (gpu, entry.handle.ok(), entry.opened))
@@ -225,7 +225,7 @@ impl DriverEvents {
 }
 
 /// What an event says. `None`: it was not asked for.
-fn body(told: &Told, gpu: &str, pci: &str) -> Option<(String, EventBody)> {
+fn body(told: &NvmlEvent, gpu: &str, pci: &str) -> Option<(String, EventBody)> {
     let pci = PciAddress::parse(pci)?;
     if told.kind != XID {
         let (_, what) = KINDS.iter().find(|(kind, _)| *kind == told.kind)?;

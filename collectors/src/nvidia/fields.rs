@@ -3,7 +3,7 @@
 
 mod table;
 
-use super::call::{Caller, Question};
+use super::call::{Caller, NvmlQuery};
 use super::nvlink::Links;
 use crate::gpu::metrics as m;
 use crate::sys::nvml::{Batch, Code, FieldValue, Handle, Library, Wanted};
@@ -15,11 +15,11 @@ pub(super) use table::{Scale, counter, narrow_counter};
 pub(super) const ALL_LINKS: u32 = u32::MAX;
 
 /// The batch's own question.
-const BATCH: Question = ("GetFieldValues", 0);
+const BATCH: NvmlQuery = ("GetFieldValues", 0);
 
 /// One value of the batch.
 #[derive(Debug)]
-struct Item {
+struct BatchItem {
     wanted: Wanted,
     /// Its place in the batch; `None`: not offered.
     place: Option<usize>,
@@ -27,7 +27,7 @@ struct Item {
 
 /// The batch of one GPU.
 pub(super) struct Fields {
-    items: Vec<Item>,
+    items: Vec<BatchItem>,
     batch: Batch,
     links: Links,
     /// Nothing was left out yet.
@@ -59,7 +59,7 @@ impl Fields {
         });
         let wanted: Vec<Wanted> = rows.chain(links.wanted()).collect();
         let batch = Batch::new(&wanted);
-        let items = wanted.into_iter().enumerate().map(|(at, wanted)| Item {
+        let items = wanted.into_iter().enumerate().map(|(at, wanted)| BatchItem {
             wanted,
             place: Some(at),
         });
@@ -207,7 +207,7 @@ pub(super) fn push(
 }
 
 /// A function that gives the same number on older GPUs.
-pub(super) struct Instead {
+pub(super) struct Fallback {
     name: &'static str,
     call: fn(&Library, Handle) -> Result<u32, Code>,
 }

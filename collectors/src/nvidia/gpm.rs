@@ -8,7 +8,7 @@ mod table;
 
 use std::time::{Duration, Instant};
 
-use super::call::{Caller, Question};
+use super::call::{Caller, NvmlQuery};
 use super::instances::Instances;
 use super::metrics as n;
 use crate::Block;
@@ -122,7 +122,7 @@ impl Window {
     }
 
     /// What is asked of the driver. Without the counters it is another question.
-    fn question(&self, wanted: &[u32]) -> Question {
+    fn question(&self, wanted: &[u32]) -> NvmlQuery {
         let kind = u32::from(wanted.len() < ROWS.len()) * 1000;
         ("GpmMetricsGet", self.number() + kind)
     }

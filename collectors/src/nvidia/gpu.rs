@@ -21,16 +21,16 @@ const SLOWLY: Duration = Duration::from_secs(60);
 const ANEW: Duration = Duration::from_secs(600);
 
 /// One GPU.
-pub(super) struct Gpu {
+pub(super) struct NvidiaGpu {
     subject: Subject,
     hostname: String,
     inventory: Arc<Inventory>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<GpuState>>,
 }
 
 /// What is remembered of a GPU.
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct GpuState {
     identity: Arc<Identity>,
     /// The scan that was looked at last.
     generation: Option<u64>,
@@ -72,7 +72,7 @@ impl Open {
     }
 }
 
-impl Gpu {
+impl NvidiaGpu {
     pub(super) fn new(gpu: &str, hostname: &str, inventory: Arc<Inventory>) -> Self {
         Self {
             subject: Subject::gpu(gpu),
@@ -83,7 +83,7 @@ impl Gpu {
     }
 }
 
-impl State {
+impl GpuState {
     /// Takes over what the last scan found. Why there is nothing to ask, where there is not.
     fn refresh(&mut self, gpu: &str, inventory: &Inventory) -> Result<(), Code> {
         let generation = Some(inventory.generation());
@@ -168,7 +168,7 @@ impl State {
     }
 }
 
-impl Device for Gpu {
+impl Device for NvidiaGpu {
     fn subject(&self) -> &Subject {
         &self.subject
     }

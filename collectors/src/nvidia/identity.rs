@@ -3,11 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::PciAddress;
-use crate::sys::nvml::{Code, Handle, Library, Pci};
+use crate::sys::nvml::{Code, Handle, Library, PciInfo};
 
 /// What is known of a GPU whether it answers or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub(super) struct Identity {
     /// The label of all its series: `GPU-<uuid>`, or `pci:<address>`.
     pub(super) gpu: String,
@@ -42,7 +41,7 @@ pub(super) fn nameless(pci: &str) -> String {
 }
 
 /// An address as sysfs writes it.
-pub(super) fn address(pci: &Pci) -> Option<String> {
+pub(super) fn address(pci: &PciInfo) -> Option<String> {
     let (domain, bus, device) = pci.address;
     PciAddress::parse(&format!("{domain:04x}:{bus:02x}:{device:02x}")).map(|a| a.0)
 }
@@ -141,7 +140,7 @@ mod tests {
 
     #[test]
     fn addresses_are_written_as_the_kernel_and_as_the_driver_write_them() {
-        let pci = Pci {
+        let pci = PciInfo {
             address: (0, 0x3b, 0),
         };
         assert_eq!(address(&pci).as_deref(), Some("0000:3b:00.0"));

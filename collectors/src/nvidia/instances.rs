@@ -15,7 +15,7 @@ const MOST: u32 = 64;
 
 /// One instance: a compute instance within a GPU instance.
 #[derive(Clone, Debug)]
-pub(super) struct Instance {
+pub(super) struct MigInstance {
     /// The label: the numbers of the GPU instance and of the compute instance.
     pub(super) label: String,
     pub(super) gpu_instance: u32,
@@ -27,11 +27,11 @@ pub(super) struct Instance {
 
 /// What became of the instances in one reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct InstanceLayout {
     changed: bool,
 }
 
-impl Layout {
+impl InstanceLayout {
     /// Whether the GPU was divided or joined again: then it offers other things.
     pub(super) fn is_changed(self) -> bool {
         self.changed
@@ -41,7 +41,7 @@ impl Layout {
 /// All instances of a GPU.
 #[derive(Debug, Default)]
 pub(super) struct Instances {
-    list: Vec<Instance>,
+    list: Vec<MigInstance>,
     /// Whether the GPU can be divided now and after the next reset; `None`: not told.
     mode: Option<(u32, u32)>,
     listed: Option<Instant>,
@@ -50,13 +50,13 @@ pub(super) struct Instances {
 
 impl Instances {
     /// Looks whether the GPU is divided, and into what.
-    pub(super) fn read(&mut self, caller: &mut Caller) -> Layout {
+    pub(super) fn read(&mut self, caller: &mut Caller) -> InstanceLayout {
         let mode = caller
             .ask(("GetMigMode", 0), Library::mig_mode)
             .filter(|(now, later)| *now <= 1 && *later <= 1);
         if mode.is_none() && is_on(self.mode) && !caller.is_refused(("GetMigMode", 0)) {
             // No answer is no joining.
-            return Layout { changed: false };
+            return InstanceLayout { changed: false };
         }
         let changed = self.listed.is_some() && is_on(mode) != is_on(self.mode);
         self.mode = mode;
@@ -67,7 +67,7 @@ impl Instances {
         } else if due {
             self.list(caller);
         }
-        Layout { changed }
+        InstanceLayout { changed }
     }
 
     fn list(&mut self, caller: &mut Caller) {
@@ -90,7 +90,7 @@ impl Instances {
                 continue;
             };
             let text = |answer: Result<String, _>| answer.unwrap_or_default();
-            self.list.push(Instance {
+            self.list.push(MigInstance {
                 label: format!("{gpu_instance}/{compute_instance}"),
                 gpu_instance,
                 compute_instance,
@@ -112,13 +112,14 @@ impl Instances {
         self.list.is_empty()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Instance> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &MigInstance> {
         self.list.iter()
     }
 
     /// The label of the instance of these numbers.
     pub(super) fn label_of(&self, (gpu_instance, compute_instance): (u32, u32)) -> Option<&str> {
-        let same = |i: &&Instance| (i.gpu_instance, i.compute_instance) == (gpu_instance, compute_instance);
+        let same =
+            |i: &&MigInstance| (i.gpu_instance, i.compute_instance) == (gpu_instance, compute_instance);
         self.list.iter().find(same).map(|i| i.label.as_str())
     }
 

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::gpu::State;
+use super::gpu::GpuState;
 use super::identity::Identity;
-use super::settings::Table;
+use super::settings::NvidiaSettings;
 use crate::sys::nvml::{Code, Handle, Library};
 
 /// One GPU.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct InventoryEntry {
     pub(super) identity: Arc<Identity>,
     /// How to ask about it, or why nobody can.
     pub(super) handle: Result<Handle, Code>,
@@ -23,13 +23,13 @@ pub(super) struct Entry {
 /// What the list and the GPUs share.
 pub(super) struct Inventory {
     pub(super) library: &'static Library,
-    pub(super) table: Table,
+    pub(super) table: NvidiaSettings,
     /// Where processes are: `/proc`.
     pub(super) proc: PathBuf,
     /// By label.
-    entries: Mutex<BTreeMap<String, Entry>>,
+    entries: Mutex<BTreeMap<String, InventoryEntry>>,
     /// What is remembered of each GPU that was ever there: a scan makes new devices, and those go on with it.
-    states: Mutex<BTreeMap<String, Arc<Mutex<State>>>>,
+    states: Mutex<BTreeMap<String, Arc<Mutex<GpuState>>>>,
     /// Counts scans.
     generation: AtomicU64,
     /// A GPU found the driver in another state than the last scan did.
@@ -54,7 +54,7 @@ impl Drop for Inside<'_> {
 }
 
 impl Inventory {
-    pub(super) fn new(library: &'static Library, table: Table, proc: PathBuf) -> Self {
+    pub(super) fn new(library: &'static Library, table: NvidiaSettings, proc: PathBuf) -> Self {
         Self {
             library,
             table,
@@ -70,23 +70,23 @@ impl Inventory {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, InventoryEntry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The GPUs, by label.
-    pub(super) fn entries(&self) -> BTreeMap<String, Entry> {
+    pub(super) fn entries(&self) -> BTreeMap<String, InventoryEntry> {
         self.lock().clone()
     }
 
     /// What is remembered of that GPU.
-    pub(super) fn state(&self, gpu: &str) -> Arc<Mutex<State>> {
+    pub(super) fn state(&self, gpu: &str) -> Arc<Mutex<GpuState>> {
         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(states.entry(gpu.to_owned()).or_default())
     }
 
     /// Replaces all of them.
-    pub(super) fn replace(&self, entries: BTreeMap<String, Entry>) {
+    pub(super) fn replace(&self, entries: BTreeMap<String, InventoryEntry>) {
         self.lost.store(false, Ordering::Release);
         *self.lock() = entries;
         self.generation.fetch_add(1, Ordering::AcqRel);
@@ -98,7 +98,7 @@ impl Inventory {
     }
 
     /// One of them.
-    pub(super) fn get(&self, gpu: &str) -> Option<Entry> {
+    pub(super) fn get(&self, gpu: &str) -> Option<InventoryEntry> {
         self.lock().get(gpu).cloned()
     }
 

@@ -8,7 +8,7 @@ use crate::{Env, PciAddress};
 
 /// Where to look.
 #[derive(Clone, Debug)]
-pub(super) struct Kernel {
+pub(super) struct DriverFiles {
     functions: PathBuf,
     module: PathBuf,
     version: PathBuf,
@@ -18,7 +18,7 @@ pub(super) struct Kernel {
 
 /// What tells that the driver, or what it made of the GPUs, has changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Signs {
+pub(super) struct DriverState {
     /// The loaded module: another number is another load.
     module: Option<u64>,
     version: Option<String>,
@@ -28,7 +28,7 @@ pub(super) struct Signs {
     instances: Vec<(String, Vec<root::Entry>)>,
 }
 
-impl Kernel {
+impl DriverFiles {
     pub(super) fn new(env: &Env) -> Self {
         Self {
             functions: env.path("/sys/bus/pci/devices"),
@@ -91,10 +91,10 @@ impl Kernel {
     }
 
     /// The signs of now. What cannot be read is as if it were not there.
-    pub(super) fn signs(&self) -> Signs {
+    pub(super) fn signs(&self) -> DriverState {
         let entries = |path: PathBuf| root::entries(&path).ok().flatten().unwrap_or_default();
         let instances = entries(self.capabilities.clone());
-        Signs {
+        DriverState {
             module: root::inode(&self.module).ok().flatten(),
             version: root::read_text(&self.version).ok().flatten(),
             gpus: entries(self.gpus.clone()),
@@ -115,7 +115,7 @@ impl Kernel {
     }
 }
 
-impl Signs {
+impl DriverState {
     /// Whether the driver was loaded anew in between.
     pub(super) fn is_reload(&self, before: &Self) -> bool {
         (self.module, &self.version) != (before.module, &before.version)

@@ -41,14 +41,14 @@ pub static SPEC: Spec = Spec {
     },
     slice: Duration::from_millis(500),
     deadline: Duration::from_secs(5),
-    validate: |settings| settings.get::<settings::Table>().map(drop),
+    validate: |settings| settings.get::<settings::NvidiaSettings>().map(drop),
     open,
 };
 
 /// Absent where no GPU has NVIDIA's driver: without one, the library's own message says nothing new.
 fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
-    let table: settings::Table = settings.get()?;
-    let kernel = kernel::Kernel::new(env);
+    let table: settings::NvidiaSettings = settings.get()?;
+    let kernel = kernel::DriverFiles::new(env);
     let (path, named) = table.library();
     if !env.is_live() && !named {
         // A recording has no driver; one whose driver is a stand-in names it.

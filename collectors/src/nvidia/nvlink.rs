@@ -14,7 +14,7 @@ use super::simple::real;
 use crate::sys::nvml::{Batch, Code, FieldValue, Library, Wanted};
 use crate::{Block, Value};
 use c2c::C2c;
-use kinds::{Kind, TOTALS, Version};
+use kinds::{LinkValue, NvLinkVersion, TOTALS};
 
 /// The most links that are looked at.
 const MOST: u32 = 36;
@@ -25,7 +25,7 @@ const C2C_COUNT: u32 = 170;
 
 /// One link.
 #[derive(Debug)]
-struct Link {
+struct NvLink {
     number: u32,
     label: String,
     version: Option<u32>,
@@ -36,15 +36,15 @@ struct Link {
 /// The links of one GPU.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    links: Vec<Link>,
-    kinds: Vec<Kind>,
+    links: Vec<NvLink>,
+    kinds: Vec<LinkValue>,
     c2c: C2c,
-    rate: Rate,
+    rate: NvLinkRate,
 }
 
 /// Bytes per second over all links, between two readings that are a second or more apart.
 #[derive(Debug, Default)]
-struct Rate {
+struct NvLinkRate {
     from: Option<(u64, Instant)>,
     last: Option<f64>,
 }
@@ -52,7 +52,7 @@ struct Rate {
 /// A shorter time says little.
 const APART: Duration = Duration::from_secs(1);
 
-impl Rate {
+impl NvLinkRate {
     #[expect(clippy::cast_precision_loss, reason = "a rate is a real number")]
     fn next(&mut self, bytes: Option<u64>) -> Option<f64> {
         let now = Instant::now();
@@ -86,9 +86,9 @@ impl Links {
             answer.and_then(|n| u32::try_from(n).ok()).filter(|n| *n <= MOST)
         };
         let count = told(0).unwrap_or_else(|| count_by_state(caller));
-        let links: Vec<Link> = (0..count).map(|number| Link::new(caller, number)).collect();
+        let links: Vec<NvLink> = (0..count).map(|number| NvLink::new(caller, number)).collect();
         // They are all of one version; a link that is down may not tell its own.
-        let version = Version::of(links.iter().find_map(|l| l.version));
+        let version = NvLinkVersion::of(links.iter().find_map(|l| l.version));
         Self {
             kinds: if links.is_empty() {
                 Vec::new()
@@ -97,7 +97,7 @@ impl Links {
             },
             links,
             c2c: C2c::new(told(1).unwrap_or(0)),
-            rate: Rate::default(),
+            rate: NvLinkRate::default(),
         }
     }
 
@@ -201,8 +201,8 @@ impl Links {
     }
 
     /// Whether a link is up.
-    fn state(&self, caller: &mut Caller, link: &Link, answers: &Answers) -> Option<bool> {
-        let at = self.kinds.iter().position(Kind::is_state)?;
+    fn state(&self, caller: &mut Caller, link: &NvLink, answers: &Answers) -> Option<bool> {
+        let at = self.kinds.iter().position(LinkValue::is_state)?;
         let answer = *answers.get(at)?;
         let state = match answer {
             Ok(value) => counter(value),
@@ -229,7 +229,7 @@ impl Links {
     }
 }
 
-impl Link {
+impl NvLink {
     fn new(caller: &mut Caller, number: u32) -> Self {
         let version = caller.ask(("GetNvLinkVersion", number), |l, d| l.nvlink_version(d, number));
         let kind = caller.ask(("GetNvLinkRemoteDeviceType", number), |l, d| {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::gpu::Gpu;
+use super::gpu::NvidiaGpu;
 use super::identity::Identity;
-use super::inventory::{Entry, Inventory};
-use super::kernel::{Kernel, Signs};
+use super::inventory::{Inventory, InventoryEntry};
+use super::kernel::{DriverFiles, DriverState};
 use super::notes;
 use crate::sys::nvml::{Code, Handle};
 use crate::{BootId, Device, Devices, Error};
@@ -20,11 +20,11 @@ const MOST: u32 = 256;
 
 /// The list.
 pub(super) struct Nvidia {
-    kernel: Kernel,
+    kernel: DriverFiles,
     hostname: String,
     boot: BootId,
     inventory: Arc<Inventory>,
-    signs: Signs,
+    signs: DriverState,
     /// When the last scan ended; `None`: it failed.
     scanned: Option<Instant>,
     /// The driver has to be opened anew.
@@ -33,7 +33,12 @@ pub(super) struct Nvidia {
 
 impl Nvidia {
     /// The library must have been opened.
-    pub(super) fn new(kernel: Kernel, hostname: String, boot: BootId, inventory: Arc<Inventory>) -> Self {
+    pub(super) fn new(
+        kernel: DriverFiles,
+        hostname: String,
+        boot: BootId,
+        inventory: Arc<Inventory>,
+    ) -> Self {
         Self {
             signs: kernel.signs(),
             kernel,
@@ -71,7 +76,7 @@ impl Nvidia {
     }
 
     /// The GPUs that the driver counts, by label, and those that it counts and does not open.
-    fn counted(&self) -> Result<(BTreeMap<String, Entry>, Vec<Code>), Code> {
+    fn counted(&self) -> Result<(BTreeMap<String, InventoryEntry>, Vec<Code>), Code> {
         let library = self.inventory.library;
         let driver = library.driver_version().unwrap_or_default();
         let (mut found, mut refused) = (BTreeMap::new(), Vec::new());
@@ -81,7 +86,7 @@ impl Nvidia {
                 .and_then(|handle| Ok((handle, Identity::ask(library, handle, index, &driver)?)));
             match asked {
                 Ok((handle, identity)) => {
-                    let entry = Entry {
+                    let entry = InventoryEntry {
                         identity: Arc::new(identity),
                         handle: Ok(handle),
                         opened: self.inventory.session(),
@@ -95,17 +100,18 @@ impl Nvidia {
     }
 
     /// What is known of a GPU at that address that the driver does not open.
-    fn absent(&self, pci: &str, before: &BTreeMap<String, Entry>, code: Code) -> Entry {
+    fn absent(&self, pci: &str, before: &BTreeMap<String, InventoryEntry>, code: Code) -> InventoryEntry {
         // The driver may have told the kernel of another one that took its place.
         let told = self.kernel.uuid(pci);
-        let is_it =
-            |e: &&Entry| e.identity.pci == pci && told.as_ref().is_none_or(|uuid| *uuid == e.identity.gpu);
+        let is_it = |e: &&InventoryEntry| {
+            e.identity.pci == pci && told.as_ref().is_none_or(|uuid| *uuid == e.identity.gpu)
+        };
         let known = before.values().find(is_it);
         let identity = known.map_or_else(
             || Arc::new(Identity::at(pci, told.clone(), "")),
             |entry| Arc::clone(&entry.identity),
         );
-        Entry {
+        InventoryEntry {
             identity,
             handle: Err(code),
             opened: self.inventory.session(),
@@ -117,7 +123,7 @@ impl Nvidia {
         self.inventory.library.handle_by_pci(pci)
     }
 
-    fn find(&mut self) -> Result<BTreeMap<String, Entry>, Code> {
+    fn find(&mut self) -> Result<BTreeMap<String, InventoryEntry>, Code> {
         let inventory = Arc::clone(&self.inventory);
         if self.reopen {
             self.reopen()?;
@@ -162,7 +168,7 @@ impl Nvidia {
                 let code = refused.next().unwrap_or(code);
                 found.insert(
                     gpu,
-                    Entry {
+                    InventoryEntry {
                         identity: entry.identity,
                         handle: Err(code),
                         opened: self.inventory.session(),
@@ -178,7 +184,7 @@ impl Nvidia {
 }
 
 /// What is not a GPU's own goes with the driver: its version, and the numbers that it has given to another one.
-fn renew(found: &mut BTreeMap<String, Entry>, driver: Option<&str>) {
+fn renew(found: &mut BTreeMap<String, InventoryEntry>, driver: Option<&str>) {
     let counted = found.values().filter(|e| e.handle.is_ok());
     let taken: Vec<Arc<Identity>> = counted.map(|e| Arc::clone(&e.identity)).collect();
     for entry in found.values_mut().filter(|e| e.handle.is_err()) {
@@ -208,7 +214,7 @@ impl Devices for Nvidia {
         let devices = found
             .keys()
             .map(|gpu| {
-                let gpu = Gpu::new(gpu, &self.hostname, Arc::clone(&self.inventory));
+                let gpu = NvidiaGpu::new(gpu, &self.hostname, Arc::clone(&self.inventory));
                 Box::new(gpu) as Box<dyn Device>
             })
             .collect();
@@ -240,7 +246,7 @@ impl Devices for Nvidia {
         }
         let known = known.into_iter().map(|identity| {
             // Until the first scan has looked for it, nobody can be asked about it.
-            let entry = Entry {
+            let entry = InventoryEntry {
                 identity: Arc::new(identity),
                 handle: Err(Code::GPU_IS_LOST),
                 opened: self.inventory.session(),

@@ -8,7 +8,7 @@ const LIBRARY: &str = "libnvidia-ml.so.1";
 /// The table.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Table {
+pub(super) struct NvidiaSettings {
     /// The library, by name or path.
     library: Option<String>,
     /// Whether GPUs are asked what their parts do (GPM), where they can tell.
@@ -17,7 +17,7 @@ pub(super) struct Table {
     pub(super) processes: bool,
 }
 
-impl Default for Table {
+impl Default for NvidiaSettings {
     fn default() -> Self {
         Self {
             library: None,
@@ -27,7 +27,7 @@ impl Default for Table {
     }
 }
 
-impl Table {
+impl NvidiaSettings {
     /// The library, and whether somebody named it.
     pub(super) fn library(&self) -> (&str, bool) {
         (self.library.as_deref().unwrap_or(LIBRARY), self.library.is_some())

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::call::Caller;
-use super::instances::{Instance, Instances};
+use super::instances::{Instances, MigInstance};
 use super::inventory::Inventory;
 use super::limits::{CLOCKS, FASTEST, HOTTEST, small};
 use super::metrics as n;
@@ -242,7 +242,7 @@ pub(super) fn read_processes(
 }
 
 /// A number for what is asked of one instance.
-impl Instance {
+impl MigInstance {
     fn question(&self) -> u32 {
         self.gpu_instance << 8 | self.compute_instance
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 
 use super::text::{LONGEST, Reason};
-use crate::sys::kept::{Budget, Kept};
+use crate::sys::kept::{DescriptorBudget, Kept};
 
 /// Refusals in a row after which a file is given a rest.
 const PATIENCE: u32 = 3;
@@ -19,12 +19,12 @@ const LONGEST_REST: Duration = Duration::from_secs(600);
 /// One file.
 pub(super) struct Attribute {
     kept: Kept,
-    patience: Patience,
+    patience: RefusalBackoff,
 }
 
 /// Leaves alone for a while what keeps refusing.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Patience(Option<Refused>);
+pub(crate) struct RefusalBackoff(Option<Refused>);
 
 /// Refusals in a row. A refusal costs the firmware a command and often the kernel log a line.
 #[derive(Clone, Copy, Debug)]
@@ -36,17 +36,17 @@ struct Refused {
 
 /// Where files are, and how many may stay open.
 #[derive(Clone)]
-pub(super) struct Files {
-    pub(super) budget: Arc<Budget>,
+pub(super) struct AttributeFiles {
+    pub(super) budget: Arc<DescriptorBudget>,
     /// A recording or another tree in place of sysfs.
     pub(super) on_disk: bool,
 }
 
-impl Files {
+impl AttributeFiles {
     pub(super) fn attribute(&self, path: PathBuf) -> Attribute {
         Attribute {
             kept: Kept::new(path, &self.budget, self.on_disk),
-            patience: Patience::default(),
+            patience: RefusalBackoff::default(),
         }
     }
 }
@@ -69,13 +69,13 @@ impl Attribute {
                     tracing::debug!(file = %self.kept.path().display(), reason = reason.word(), "left out");
                 }
             }
-            _ => self.patience = Patience::default(),
+            _ => self.patience = RefusalBackoff::default(),
         }
         read
     }
 }
 
-impl Patience {
+impl RefusalBackoff {
     /// Why it is to be left alone now.
     pub(crate) fn rests(&self, now: Instant) -> Option<Reason> {
         let refused = self.0?;
@@ -117,9 +117,9 @@ mod tests {
     use crate::rdma::text::number;
     use crate::sys::kept::count;
 
-    fn files() -> Files {
-        Files {
-            budget: Budget::new(10),
+    fn files() -> AttributeFiles {
+        AttributeFiles {
+            budget: DescriptorBudget::new(10),
             on_disk: false,
         }
     }
@@ -150,7 +150,7 @@ mod tests {
         let path = dir.path().join("rate");
         // Reading a folder is refused too.
         std::fs::create_dir(&path).unwrap();
-        let mut file = Files {
+        let mut file = AttributeFiles {
             on_disk: true,
             ..files()
         }
@@ -171,7 +171,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("symbol_error");
         std::fs::write(&path, "-1\n").unwrap();
-        let mut file = Files {
+        let mut file = AttributeFiles {
             on_disk: true,
             ..files()
         }

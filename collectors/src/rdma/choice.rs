@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::function::{self, Function};
-use super::settings::Table;
+use super::function::{self, DeviceFunction};
+use super::settings::RdmaSettings;
 use crate::Error;
 use crate::sys::root;
 
@@ -13,7 +13,7 @@ use crate::sys::root;
 pub(super) struct Choice {
     /// `/sys/class/infiniband`.
     pub(super) class: PathBuf,
-    pub(super) table: Table,
+    pub(super) table: RdmaSettings,
 }
 
 impl Choice {
@@ -26,9 +26,9 @@ impl Choice {
     ///
     /// # Errors
     /// When the function or an interface cannot be told: what is not known could be left out.
-    pub(super) fn ports(&self, device: &str, numbers: &[u32]) -> Result<(Function, Vec<u32>), Error> {
+    pub(super) fn ports(&self, device: &str, numbers: &[u32]) -> Result<(DeviceFunction, Vec<u32>), Error> {
         let folder = self.folder(device);
-        let function = Function::of(&folder)?;
+        let function = DeviceFunction::of(&folder)?;
         if !self.table.takes_pci(&function.pci) || (function.is_virtual && !self.table.virtual_functions) {
             tracing::debug!(device, pci = function.pci, "left out by its PCI function");
             return Ok((function, Vec::new()));

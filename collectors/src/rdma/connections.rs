@@ -20,11 +20,11 @@ const FOLDERS: [(&str, &str); 2] = [
 /// What the connection manager counts for a port.
 #[derive(Default)]
 pub(super) struct Connections {
-    messages: Vec<Message>,
+    messages: Vec<CmMessage>,
     read: Option<Instant>,
 }
 
-struct Message {
+struct CmMessage {
     kind: &'static str,
     name: String,
     file: PathBuf,
@@ -38,7 +38,7 @@ impl Connections {
         for (folder, kind) in FOLDERS {
             let folder = port.join(folder);
             for name in root::list(&folder)?.unwrap_or_default() {
-                messages.push(Message {
+                messages.push(CmMessage {
                     kind,
                     file: folder.join(&name),
                     name,

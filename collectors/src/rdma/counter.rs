@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use super::attribute::{Attribute, Files};
+use super::attribute::{Attribute, AttributeFiles};
 use super::metrics;
 use super::metrics::drivers::Means;
 use super::text::{Reason, number};
@@ -32,7 +32,7 @@ pub(super) struct Meaning {
 }
 
 /// What one counter said.
-pub(super) struct Reading {
+pub(super) struct CounterReading {
     pub(super) value: Value,
     /// Whether it stands at its maximum; `None` where that is not known.
     pub(super) is_saturated: Option<bool>,
@@ -40,7 +40,7 @@ pub(super) struct Reading {
 
 impl Counter {
     /// Reads it.
-    pub(super) fn read(&mut self, now: Instant) -> Result<Reading, Reason> {
+    pub(super) fn read(&mut self, now: Instant) -> Result<CounterReading, Reason> {
         let count = self.file.read(now, number)?;
         self.meaning.reading(count)
     }
@@ -82,9 +82,9 @@ impl Meaning {
     }
 
     /// What a count says.
-    pub(super) fn reading(&self, count: u64) -> Result<Reading, Reason> {
+    pub(super) fn reading(&self, count: u64) -> Result<CounterReading, Reason> {
         let value = count.checked_mul(self.scale).ok_or(Reason::Malformed)?;
-        Ok(Reading {
+        Ok(CounterReading {
             value: Value::U64(value),
             is_saturated: self.maximum.map(|maximum| count == maximum),
         })
@@ -96,7 +96,7 @@ impl Meaning {
 pub(super) fn of(
     folder: &Path,
     means: impl Fn(&str) -> Option<Means>,
-    files: &Files,
+    files: &AttributeFiles,
 ) -> Result<Vec<Counter>, Error> {
     let mut counters: Vec<Counter> = Vec::new();
     for name in names(folder)? {

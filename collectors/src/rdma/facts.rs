@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::function;
-use super::port::Place;
+use super::port::PortLocation;
 use crate::Error;
 use crate::netlink::nldev;
 use crate::sys::root;
@@ -38,7 +38,12 @@ impl PortFacts {
 
     /// Reads them where they are too old. True: the network interface or the link layer is another one. What netlink has
     /// told of the port just now is newer, and right where files are ambiguous.
-    pub(crate) fn refresh(&mut self, now: Instant, place: &Place, told: Option<&nldev::Port>) -> bool {
+    pub(crate) fn refresh(
+        &mut self,
+        now: Instant,
+        place: &PortLocation,
+        told: Option<&nldev::NldevPort>,
+    ) -> bool {
         let is_news = told.is_some_and(|told| named(told) != self.told.as_deref());
         if !is_news && !is_due(self.read, now) {
             return false;
@@ -48,7 +53,7 @@ impl PortFacts {
         before.names() != self.names()
     }
 
-    fn read_files(&mut self, now: Instant, place: &Place, told: Option<&nldev::Port>) {
+    fn read_files(&mut self, now: Instant, place: &PortLocation, told: Option<&nldev::NldevPort>) {
         let port = place.port_folder();
         let lifespan = label(&port.join("hw_counters/lifespan")).map(|text| text.parse().ok());
         let layer = take(&mut self.link_layer, label(&port.join("link_layer")));
@@ -86,7 +91,7 @@ impl PortFacts {
 }
 
 /// The interface that netlink names.
-fn named(told: &nldev::Port) -> Option<&str> {
+fn named(told: &nldev::NldevPort) -> Option<&str> {
     told.netdev.as_ref().map(|(_, name)| name.as_str())
 }
 
@@ -101,14 +106,14 @@ fn bond(net: &Path, netdev: &str) -> Option<String> {
 }
 
 /// Whether an interface of that name is here, and on the port's own function.
-fn is_own(place: &Place, netdev: &str) -> bool {
+fn is_own(place: &PortLocation, netdev: &str) -> bool {
     let own = &place.function.pci;
     let found = function::pci_of(&place.net.join(netdev).join("device"));
     !netdev.is_empty() && !own.is_empty() && found.is_ok_and(|pci| pci == *own)
 }
 
 /// The first entry of the GID table names it. Where that is empty (InfiniBand), what the function carries.
-fn netdev(port: &Path, place: &Place) -> Result<String, Error> {
+fn netdev(port: &Path, place: &PortLocation) -> Result<String, Error> {
     let by_gid = label(&port.join("gid_attrs/ndevs/0"))?;
     if !by_gid.is_empty() {
         return Ok(by_gid);

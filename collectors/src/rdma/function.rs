@@ -9,7 +9,7 @@ use crate::{Error, PciAddress};
 
 /// What carries a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Function {
+pub(crate) struct DeviceFunction {
     /// The PCI address, empty for a software device.
     pub(crate) pci: String,
     /// The bound driver, empty where there is none.
@@ -20,7 +20,7 @@ pub(crate) struct Function {
     pub(super) path: String,
 }
 
-impl Function {
+impl DeviceFunction {
     /// Follows the links of `/sys/class/infiniband/<device>`.
     ///
     /// # Errors

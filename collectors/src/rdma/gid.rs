@@ -14,12 +14,12 @@ const GAP: u32 = 8;
 
 /// RoCE's versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Version {
+pub(super) enum RoceVersion {
     V1,
     V2,
 }
 
-impl Version {
+impl RoceVersion {
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::V1 => "RoCE v1",
@@ -70,14 +70,14 @@ impl Family {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gid {
     pub(super) index: u32,
-    pub(super) version: Version,
+    pub(super) version: RoceVersion,
     pub(super) family: Family,
 }
 
 impl Gid {
     /// Whether packets that carry it find their way through routers.
     pub(super) fn is_routed(&self) -> bool {
-        self.version == Version::V2 && self.family != Family::LinkLocal
+        self.version == RoceVersion::V2 && self.family != Family::LinkLocal
     }
 
     /// Reads one place of the table of `/sys/class/infiniband/*/ports/*`. `Ok(None)`: it is empty.
@@ -107,8 +107,8 @@ impl Gid {
         };
         let version = match text.as_str() {
             // One word for both: what is v1 here would be InfiniBand's own there.
-            "IB/RoCE v1" => Version::V1,
-            "RoCE v2" => Version::V2,
+            "IB/RoCE v1" => RoceVersion::V1,
+            "RoCE v2" => RoceVersion::V2,
             _ => {
                 return Err(Error::parse(
                     file.display().to_string(),
@@ -131,7 +131,7 @@ fn is_refused(error: &Error) -> bool {
 
 /// What was read of a port's table.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct GidTable {
     pub(super) gids: Vec<Gid>,
     /// There are no others, as far as anybody can tell.
     pub(super) is_whole: bool,
@@ -141,7 +141,7 @@ pub(super) struct Table {
 ///
 /// # Errors
 /// Those of [`Gid::read`], but for a table that ends.
-pub(super) fn table(port: &Path) -> Result<Option<Table>, Error> {
+pub(super) fn table(port: &Path) -> Result<Option<GidTable>, Error> {
     let (mut gids, mut empty) = (Vec::new(), 0);
     for index in 0..MOST {
         match Gid::read(port, index) {
@@ -151,7 +151,7 @@ pub(super) fn table(port: &Path) -> Result<Option<Table>, Error> {
             }
             Ok(None) => empty += 1,
             Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-                return Ok((index > 0).then_some(Table { gids, is_whole: true }));
+                return Ok((index > 0).then_some(GidTable { gids, is_whole: true }));
             }
             Err(error) => return Err(error),
         }
@@ -161,7 +161,7 @@ pub(super) fn table(port: &Path) -> Result<Option<Table>, Error> {
     }
     // Behind the last entry that is looked at there may be others, and behind places that were all empty.
     let is_whole = empty >= GAP && !gids.is_empty();
-    Ok(Some(Table { gids, is_whole }))
+    Ok(Some(GidTable { gids, is_whole }))
 }
 
 #[cfg(test)]
@@ -193,7 +193,7 @@ mod tests {
             };
             gid.is_routed()
         };
-        assert!(routed(Version::V2, Family::Ipv4) && routed(Version::V2, Family::Ipv6));
-        assert!(!routed(Version::V2, Family::LinkLocal) && !routed(Version::V1, Family::Ipv4));
+        assert!(routed(RoceVersion::V2, Family::Ipv4) && routed(RoceVersion::V2, Family::Ipv6));
+        assert!(!routed(RoceVersion::V2, Family::LinkLocal) && !routed(RoceVersion::V1, Family::Ipv4));
     }
 }

@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::sys::listen::Bell;
+use crate::sys::listen::EventWaker;
 
 /// Devices that are read, by name: their ports by number, each with the interface whose carrier is its link; empty where
 /// there is none, or none that is known.
-pub(super) type Listed = BTreeMap<String, BTreeMap<u32, String>>;
+pub(super) type PortInterfaces = BTreeMap<String, BTreeMap<u32, String>>;
 
 /// What they share.
 pub(super) struct Hub {
-    state: Mutex<State>,
+    state: Mutex<HubState>,
     /// There is a device.
     found: Condvar,
     /// The list may not be what it was.
@@ -22,18 +22,18 @@ pub(super) struct Hub {
     /// Grows whenever facts may not be what they were.
     facts: AtomicU64,
     /// Not where nobody watches.
-    bell: Option<Arc<Bell>>,
+    bell: Option<Arc<EventWaker>>,
 }
 
 #[derive(Default)]
-struct State {
-    listed: Listed,
+struct HubState {
+    listed: PortInterfaces,
     /// When the scan began that found this.
     began: Option<Instant>,
 }
 
 impl Hub {
-    pub(super) fn new(bell: Option<Arc<Bell>>) -> Arc<Self> {
+    pub(super) fn new(bell: Option<Arc<EventWaker>>) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::default(),
             found: Condvar::new(),
@@ -43,7 +43,7 @@ impl Hub {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, HubState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -83,14 +83,14 @@ impl Hub {
     }
 
     /// What the last scan has found, and when that began. `None`: there was none.
-    pub(super) fn listed(&self) -> Option<(Instant, Listed)> {
+    pub(super) fn listed(&self) -> Option<(Instant, PortInterfaces)> {
         let state = self.lock();
         state.began.map(|began| (began, state.listed.clone()))
     }
 
     /// Waits as long as that for a device. False: there is none.
     pub(super) fn wait(&self, limit: Duration) -> bool {
-        let is_empty = |state: &mut State| state.listed.is_empty();
+        let is_empty = |state: &mut HubState| state.listed.is_empty();
         let waited = self.found.wait_timeout_while(self.lock(), limit, is_empty);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         !state.listed.is_empty()

@@ -12,13 +12,13 @@ pub(crate) mod function;
 mod gid;
 mod hub;
 pub mod metrics;
+pub(crate) mod netlink_port;
 pub(crate) mod port;
 pub(crate) mod scan;
 pub(crate) mod settings;
 pub(crate) mod setup;
 mod stats;
 pub(crate) mod text;
-pub(crate) mod told;
 mod watch;
 
 use std::path::Path;
@@ -27,8 +27,8 @@ use std::time::Duration;
 
 use crate::netlink::Protocol;
 use crate::sys::boot;
-use crate::sys::kept::Budget;
-use crate::sys::listen::Bell;
+use crate::sys::kept::DescriptorBudget;
+use crate::sys::listen::EventWaker;
 use crate::sys::netlink;
 use crate::{Cadence, Env, Error, Settings, Source, Spec, Watcher, domain};
 use hub::Hub;
@@ -47,7 +47,7 @@ pub static SPEC: Spec = Spec {
     },
     slice: Duration::from_millis(500),
     deadline: Duration::from_secs(5),
-    validate: |settings| settings.get::<settings::Table>().map(drop),
+    validate: |settings| settings.get::<settings::RdmaSettings>().map(drop),
     open,
 };
 
@@ -56,17 +56,19 @@ const LOOK: Duration = Duration::from_secs(5);
 
 /// Never absent: the modules may be loaded at any time, which [`crate::Devices::changed`] then sees.
 fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
-    let table: settings::Table = settings.get()?;
+    let table: settings::RdmaSettings = settings.get()?;
     netlink::check_recording(env)?;
-    let files = attribute::Files {
-        budget: Budget::of_process(),
+    let files = attribute::AttributeFiles {
+        budget: DescriptorBudget::of_process(),
         on_disk: !env.is_live(),
     };
     // A recording's next step is there at once.
     let pace = if env.is_live() { LOOK } else { Duration::ZERO };
     // What the kernel tells by itself says nothing about another tree than its own.
     let is_own = env.is_live() && env.sysroot == Path::new("/");
-    let bell = is_own.then(|| Bell::new(&files.budget).map(Arc::new)).transpose();
+    let bell = is_own
+        .then(|| EventWaker::new(&files.budget).map(Arc::new))
+        .transpose();
     let bell = bell.unwrap_or_else(|error| {
         tracing::warn!(%error, "changes are seen when ports are read, and not told");
         None
@@ -76,19 +78,19 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
         .map(|bell| watcher(env, &table, &files.budget, &hub, bell))
         .transpose()?;
     Ok(Some(Source {
-        devices: Box::new(scan::Rdma::new(env, table, files, pace, hub)),
+        devices: Box::new(scan::RdmaDevices::new(env, table, files, pace, hub)),
         watcher,
     }))
 }
 
 fn watcher(
     env: &Env,
-    table: &settings::Table,
-    budget: &Arc<Budget>,
+    table: &settings::RdmaSettings,
+    budget: &Arc<DescriptorBudget>,
     hub: &Arc<Hub>,
-    bell: Arc<Bell>,
+    bell: Arc<EventWaker>,
 ) -> Result<Box<dyn Watcher>, Error> {
-    Ok(Box::new(watch::Changes {
+    Ok(Box::new(watch::RdmaWatcher {
         hub: Arc::clone(hub),
         choice: choice::Choice {
             class: env.path("/sys/class/infiniband"),
@@ -98,7 +100,7 @@ fn watcher(
         boot: boot::boot_id(env)?,
         kernel: netlink::asker(None, Protocol::Rdma, budget),
         open: watch::sockets(budget, bell),
-        known: watch::Known::default(),
+        known: watch::WatchState::default(),
     }))
 }
 

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 
-use super::attribute::{Attribute, Files};
+use super::attribute::{Attribute, AttributeFiles};
 use super::connections::Connections;
-use super::counter::{self, Counter, Meaning, Reading};
+use super::counter::{self, Counter, CounterReading, Meaning};
 use super::facts::{DeviceFacts, PortFacts};
-use super::function::Function;
+use super::function::DeviceFunction;
 use super::hub::Hub;
 use super::metrics::drivers::{Means, Words};
 use super::metrics::{
@@ -18,13 +18,13 @@ use super::metrics::{
     PORT_INFO, PORT_LANES, PORT_PHYSICAL_STATE, PORT_RATE, PORT_SATURATED_COUNTERS, PORT_STATE,
     PORT_UNREADABLE_FILES, RESOURCES, Row,
 };
-use super::setup::Setup;
-use super::stats::{Asked, Known, Stats};
+use super::netlink_port::NetlinkPort;
+use super::setup::RdmaSetup;
+use super::stats::{DeviceKey, NetlinkStats, StatsResult};
 use super::text::{self, Reason};
-use super::told::Told;
 use crate::netlink::Protocol;
 use crate::netlink::nldev;
-use crate::sys::netlink::{self, Kernel, Shared};
+use crate::sys::netlink::{self, NetlinkTransport, SharedTransport};
 use crate::sys::root;
 use crate::{Block, Device, Error, Subject, SubjectKind, Value};
 
@@ -33,7 +33,7 @@ const DOWN: u64 = 1;
 
 /// Where a port is.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct PortLocation {
     /// The device's name.
     pub(crate) device: String,
     /// The port's number, from 1.
@@ -45,18 +45,18 @@ pub(crate) struct Place {
     /// `/sys/class/net`.
     pub(crate) net: PathBuf,
     /// What carries the device.
-    pub(crate) function: Function,
+    pub(crate) function: DeviceFunction,
     /// Its NUMA node, empty where the kernel knows none.
     pub(crate) numa_node: String,
     /// The first port also tells what is the device's.
     pub(crate) speaks_for_device: bool,
     /// How netlink knows the device, where that may be asked.
-    pub(crate) netlink: Option<Known>,
+    pub(crate) netlink: Option<DeviceKey>,
     /// The recording that answers in the kernel's place.
     pub(crate) recorded: Option<PathBuf>,
 }
 
-impl Place {
+impl PortLocation {
     /// The port's folder.
     pub(crate) fn port_folder(&self) -> PathBuf {
         self.folder.join("ports").join(&self.port)
@@ -64,10 +64,10 @@ impl Place {
 }
 
 /// One port.
-pub(super) struct Port {
+pub(super) struct RdmaPort {
     subject: Subject,
-    place: Place,
-    files: Files,
+    place: PortLocation,
+    files: AttributeFiles,
     facts: PortFacts,
     device: Option<(DeviceFacts, Vec<Counter>)>,
     state: Attribute,
@@ -78,26 +78,30 @@ pub(super) struct Port {
     netdev_up: Option<Attribute>,
     connections: Connections,
     /// Asked before the files, where netlink may be asked.
-    told: Option<Told>,
+    told: Option<NetlinkPort>,
     hw_counters: Vec<Counter>,
     /// In place of the files, where the kernel tells all of them at once.
-    stats: Option<Stats>,
+    stats: Option<NetlinkStats>,
     counters: Vec<Counter>,
     is_whole: bool,
     /// Told which interface it has; says when facts are old, as of that number.
     hub: Option<(Arc<Hub>, u64)>,
-    setup: Option<Setup>,
+    setup: Option<RdmaSetup>,
 }
 
-impl Port {
+impl RdmaPort {
     /// Lists the port's files without reading them.
-    pub(super) fn new(place: Place, files: &Files) -> Self {
+    pub(super) fn new(place: PortLocation, files: &AttributeFiles) -> Self {
         let kernel = netlink::asker(place.recorded.as_deref(), Protocol::Rdma, &files.budget);
         Self::with_kernel(place, files, kernel)
     }
 
     /// The same, with who answers by netlink where that may be asked.
-    pub(super) fn with_kernel(place: Place, files: &Files, kernel: Box<dyn Kernel>) -> Self {
+    pub(super) fn with_kernel(
+        place: PortLocation,
+        files: &AttributeFiles,
+        kernel: Box<dyn NetlinkTransport>,
+    ) -> Self {
         let folder = place.port_folder();
         let attribute = |name: &str| files.attribute(folder.join(name));
         let mut is_whole = true;
@@ -122,14 +126,14 @@ impl Port {
         ));
         let number = place.port.parse().ok();
         let known = place.netlink.clone().zip(number);
-        let kernel = Shared::new(kernel);
+        let kernel = SharedTransport::new(kernel);
         let told = known
             .clone()
-            .map(|(known, port)| Told::new(known, port, kernel.clone()));
+            .map(|(known, port)| NetlinkPort::new(known, port, kernel.clone()));
         // A driver without a folder of them has none to tell.
         let stats = known
             .filter(|_| !hw_counters.is_empty())
-            .map(|(known, port)| Stats::new(known, port, words, Box::new(kernel)));
+            .map(|(known, port)| NetlinkStats::new(known, port, words, Box::new(kernel)));
         let device = place.speaks_for_device.then(|| {
             let is_there = |row: &&Row| hw_counters.iter().any(|c| c.meaning.is(row.metric));
             let means = |word: &str| {
@@ -169,7 +173,7 @@ impl Port {
     }
 
     /// The same, with how it is set up.
-    pub(super) fn with_setup(self, setup: Setup) -> Self {
+    pub(super) fn with_setup(self, setup: RdmaSetup) -> Self {
         Self {
             setup: Some(setup),
             ..self
@@ -195,7 +199,7 @@ impl Port {
         self.is_whole
     }
 
-    fn refresh(&mut self, now: Instant, told: Option<&nldev::Port>) {
+    fn refresh(&mut self, now: Instant, told: Option<&nldev::NldevPort>) {
         let number = self.number();
         let Self {
             facts,
@@ -234,7 +238,7 @@ impl Port {
     }
 
     fn read_info(&self, out: &mut Block) {
-        let Place {
+        let PortLocation {
             device,
             port,
             function,
@@ -272,9 +276,9 @@ impl Port {
 
 /// How many files gave no value, by reason.
 #[derive(Default)]
-struct Unreadable([u64; Reason::ALL.len()]);
+struct UnreadableFiles([u64; Reason::ALL.len()]);
 
-impl Unreadable {
+impl UnreadableFiles {
     /// The value, or absent and counted.
     fn note<T>(&mut self, read: Result<T, Reason>) -> Option<T> {
         let reason = match read {
@@ -291,14 +295,14 @@ impl Unreadable {
 /// Takes what the counters of a port have said.
 struct Counted<'a> {
     port: [&'a str; 2],
-    unreadable: &'a mut Unreadable,
+    unreadable: &'a mut UnreadableFiles,
     /// How many stand at their maximum; `None`: of none that is known.
     saturated: Option<u64>,
     out: &'a mut Block,
 }
 
 impl Counted<'_> {
-    fn push(&mut self, meaning: &Meaning, reading: Result<Reading, Reason>) {
+    fn push(&mut self, meaning: &Meaning, reading: Result<CounterReading, Reason>) {
         let [device, number] = self.port;
         let named = &[device, number, meaning.name.as_str()];
         let reading = self.unreadable.note(reading);
@@ -323,18 +327,18 @@ impl Counted<'_> {
     }
 }
 
-impl Port {
+impl RdmaPort {
     /// Reads it. Each file may block for a minute: behind one that did, the others are not begun.
     pub(super) fn read_within(&mut self, deadline: Duration, out: &mut Block) -> Result<(), Error> {
         let now = Instant::now();
-        let in_time = |place: &Place| match now.elapsed() {
+        let in_time = |place: &PortLocation| match now.elapsed() {
             took if took < deadline => Ok(()),
             took => Err(Error::Slow {
                 path: place.port_folder(),
                 took,
             }),
         };
-        let mut unreadable = Unreadable::default();
+        let mut unreadable = UnreadableFiles::default();
         let told = match &mut self.told {
             Some(told) => {
                 let told = told.port(now);
@@ -392,13 +396,13 @@ impl Port {
             out.push(&HW_COUNTERS_LIFESPAN, port, seconds.unwrap_or(Value::Absent));
         }
 
-        let index = self.told.as_ref().and_then(Told::index);
+        let index = self.told.as_ref().and_then(NetlinkPort::index);
         let asked = self.stats.as_mut().map(|stats| {
             stats.found(index);
             stats.ask(now, lifespan.unwrap_or_default())
         });
         if !self.hw_counters.is_empty() {
-            let by_netlink = !matches!(asked, None | Some(Asked::Files));
+            let by_netlink = !matches!(asked, None | Some(StatsResult::Files));
             let source = if by_netlink { "netlink" } else { "sysfs" };
             out.info(&HW_COUNTERS_INFO, &[device, number, source]);
         }
@@ -410,12 +414,12 @@ impl Port {
         };
         in_time(&self.place)?;
         match (asked, &self.stats) {
-            (Some(Asked::Told), Some(stats)) => {
+            (Some(StatsResult::Counters), Some(stats)) => {
                 for (meaning, reading) in stats.counters() {
                     counted.push(meaning, reading);
                 }
             }
-            (Some(Asked::Refused(reason)), Some(stats)) => {
+            (Some(StatsResult::Refused(reason)), Some(stats)) => {
                 // The files would ask the same driver the same.
                 for (meaning, _) in stats.counters() {
                     counted.push(meaning, Err(reason));
@@ -473,7 +477,7 @@ impl Port {
     }
 }
 
-impl Device for Port {
+impl Device for RdmaPort {
     fn subject(&self) -> &Subject {
         &self.subject
     }

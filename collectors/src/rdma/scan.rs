@@ -5,23 +5,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::attribute::Files;
+use super::attribute::AttributeFiles;
 use super::choice::{self, Choice};
 use super::function;
 use super::hub::Hub;
-use super::port::{Place, Port};
-use super::settings::Table;
-use super::setup::{Setup, Where};
-use super::stats::Known;
+use super::port::{PortLocation, RdmaPort};
+use super::settings::RdmaSettings;
+use super::setup::{RdmaSetup, SetupPaths};
+use super::stats::DeviceKey;
 use crate::sys::root::{self, Entry};
 use crate::{Device, Devices, Env, Error};
 
 /// The devices of `/sys/class/infiniband`.
-pub(crate) struct Rdma {
+pub(crate) struct RdmaDevices {
     choice: Choice,
     net: PathBuf,
     hub: Arc<Hub>,
-    make: Make,
+    make: MakePort,
     /// The kernel may be asked by netlink.
     netlink: Option<Netlink>,
     /// How often the marks of devices that are still there are looked at: to look costs a sixth of a reading.
@@ -31,10 +31,10 @@ pub(crate) struct Rdma {
 }
 
 /// Makes what is read of a port, and of the first in the list; `None`: nothing.
-pub(crate) type Make = Box<dyn FnMut(Place, bool) -> Option<Made> + Send>;
+pub(crate) type MakePort = Box<dyn FnMut(PortLocation, bool) -> Option<PortDevice> + Send>;
 
 /// What was made of a port.
-pub(crate) struct Made {
+pub(crate) struct PortDevice {
     pub(crate) device: Box<dyn Device>,
     /// Whether each of its folders could be listed.
     pub(crate) is_whole: bool,
@@ -50,10 +50,10 @@ struct Netlink {
 
 /// What the list of ports is made from.
 #[derive(Debug, PartialEq, Eq)]
-struct Listing(Vec<Listed>);
+struct Listing(Vec<DeviceEntry>);
 
 #[derive(Debug, PartialEq, Eq)]
-struct Listed {
+struct DeviceEntry {
     /// A name that comes back has another inode.
     device: Entry,
     /// The numbers of its ports, ascending.
@@ -71,15 +71,21 @@ struct Marks {
     netdevs: Option<Vec<(Entry, Option<String>)>>,
 }
 
-impl Rdma {
-    pub(super) fn new(env: &Env, table: Table, files: Files, pace: Duration, hub: Arc<Hub>) -> Self {
-        let setup = Where::new(env, table.nccl_gid_index);
+impl RdmaDevices {
+    pub(super) fn new(
+        env: &Env,
+        table: RdmaSettings,
+        files: AttributeFiles,
+        pace: Duration,
+        hub: Arc<Hub>,
+    ) -> Self {
+        let setup = SetupPaths::new(env, table.nccl_gid_index);
         let known_to = Arc::clone(&hub);
         let make = move |place, is_first| {
-            let port = Port::new(place, &files)
+            let port = RdmaPort::new(place, &files)
                 .with_hub(&known_to)
-                .with_setup(Setup::new(&setup, is_first));
-            Some(Made {
+                .with_setup(RdmaSetup::new(&setup, is_first));
+            Some(PortDevice {
                 is_whole: port.is_whole(),
                 device: Box::new(port),
             })
@@ -91,7 +97,7 @@ impl Rdma {
     }
 
     /// The same ports, of which something else is read.
-    pub(crate) fn making(env: &Env, table: Table, make: Make, pace: Duration) -> Self {
+    pub(crate) fn making(env: &Env, table: RdmaSettings, make: MakePort, pace: Duration) -> Self {
         Self {
             net: env.path("/sys/class/net"),
             netlink: (!table.sysfs_only).then(|| Netlink {
@@ -123,7 +129,7 @@ impl Rdma {
         let listed = self.devices()?.into_iter().map(|device| {
             let folder = self.choice.folder(&device.name);
             let ports = choice::numbers(&folder)?;
-            Ok(Listed {
+            Ok(DeviceEntry {
                 marks: self.marks(&folder, &ports)?,
                 ports,
                 device,
@@ -169,7 +175,7 @@ impl Rdma {
         if !look && !self.choice.table.asks_netdevs() {
             return Ok(false);
         }
-        for Listed { device, ports, marks } in &seen.0 {
+        for DeviceEntry { device, ports, marks } in &seen.0 {
             if self.marks(&self.choice.folder(&device.name), ports)? != *marks {
                 return Ok(true);
             }
@@ -178,20 +184,20 @@ impl Rdma {
     }
 
     /// How netlink would know a device. `None`: it is not asked.
-    fn by_netlink(&self, device: &str, folder: &Path) -> Option<Known> {
+    fn by_netlink(&self, device: &str, folder: &Path) -> Option<DeviceKey> {
         let netlink = self.netlink.as_ref()?;
         let guid = root::read_text(&folder.join("node_guid")).ok().flatten();
         // Some drivers have none.
         let guid = guid.filter(|guid| guid.chars().any(|c| c.is_ascii_hexdigit() && c != '0'));
         // Of another tree than the kernel's own, a name alone says nothing.
-        (guid.is_some() || netlink.own_tree).then(|| Known {
+        (guid.is_some() || netlink.own_tree).then(|| DeviceKey {
             device: device.to_owned(),
             guid,
         })
     }
 
     /// The ports of one device that are read.
-    fn places(&self, listed: &Listed) -> Result<Vec<Place>, Error> {
+    fn places(&self, listed: &DeviceEntry) -> Result<Vec<PortLocation>, Error> {
         let device = &listed.device.name;
         let (function, taken) = self.choice.ports(device, &listed.ports)?;
         if taken.is_empty() {
@@ -203,7 +209,7 @@ impl Rdma {
         let places = taken
             .into_iter()
             .enumerate()
-            .map(|(at, number)| Place {
+            .map(|(at, number)| PortLocation {
                 device: device.clone(),
                 port: number.to_string(),
                 of: listed.ports.len(),
@@ -220,7 +226,7 @@ impl Rdma {
     }
 }
 
-impl Devices for Rdma {
+impl Devices for RdmaDevices {
     fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error> {
         // A scan that fails is repeated, whatever comes to stand where it failed.
         self.seen = None;

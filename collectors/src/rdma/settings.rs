@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// The table.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Table {
+pub(crate) struct RdmaSettings {
     /// Devices (`mlx5_0`) or ports (`mlx5_0/2`) to read; empty for all.
     include: Vec<Pattern>,
     /// Devices or ports not to read.
@@ -26,7 +26,7 @@ pub(crate) struct Table {
     pub(super) sysfs_only: bool,
 }
 
-impl Table {
+impl RdmaSettings {
     /// Whether this device may be looked at, by its name alone.
     pub(super) fn takes_device(&self, device: &str) -> bool {
         let listed = self.include.is_empty() || self.include.iter().any(|p| p.covers_device(device));
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
     use crate::Settings;
 
-    fn table(text: &str) -> Table {
+    fn table(text: &str) -> RdmaSettings {
         Settings::new(text).get().unwrap()
     }
 
@@ -195,7 +195,7 @@ mod tests {
             ("exclude = \"mlx5_0\"", "expected a sequence"),
             ("excludes = []", "excludes"),
         ] {
-            let error = Settings::new(text).get::<Table>().unwrap_err().to_string();
+            let error = Settings::new(text).get::<RdmaSettings>().unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         }
     }

@@ -4,14 +4,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::attribute::Patience;
+use super::attribute::RefusalBackoff;
 use super::facts::{is_due, label};
 use super::gid::{self, Gid};
 use super::metrics::{
     CM_DEFAULT_ROCE_MODE_INFO, GPUDIRECT_INFO, PORT_PATH_INFO, ROCE_GID_INFO, ROCE_NCCL_GID_INFO,
     ROCE_V2_GIDS,
 };
-use super::port::Place;
+use super::port::PortLocation;
 use super::text::Reason;
 use crate::sys::root;
 use crate::{Block, Env, Error};
@@ -21,7 +21,7 @@ const DMA_BUF: (u32, u32) = (5, 12);
 
 /// Where it is looked for.
 #[derive(Clone, Debug)]
-pub(super) struct Where {
+pub(super) struct SetupPaths {
     /// `/sys/kernel/config/rdma_cm`.
     rdma_cm: PathBuf,
     /// `/sys/module`.
@@ -32,7 +32,7 @@ pub(super) struct Where {
     nccl_gid_index: Option<u32>,
 }
 
-impl Where {
+impl SetupPaths {
     pub(super) fn new(env: &Env, nccl_gid_index: Option<u32>) -> Self {
         Self {
             rdma_cm: env.path("/sys/kernel/config/rdma_cm"),
@@ -45,33 +45,33 @@ impl Where {
 
 /// What was found.
 #[derive(Debug)]
-pub(super) struct Setup {
-    place: Where,
+pub(super) struct RdmaSetup {
+    place: SetupPaths,
     /// This port also tells what is the node's.
     speaks_for_node: bool,
     read: Option<Instant>,
     /// With a table that cannot be read.
-    patience: Patience,
-    roce: Option<Roce>,
+    patience: RefusalBackoff,
+    roce: Option<RoceSetup>,
     gpudirect: Vec<&'static str>,
 }
 
 #[derive(Debug)]
-struct Roce {
-    table: gid::Table,
+struct RoceSetup {
+    table: gid::GidTable,
     /// The entry that NCCL is told to take, and `None` where there is none.
     nccl: Option<(u32, Option<Gid>)>,
     /// Empty where nobody has made the folder.
     cm_mode: String,
 }
 
-impl Setup {
-    pub(super) fn new(place: &Where, speaks_for_node: bool) -> Self {
+impl RdmaSetup {
+    pub(super) fn new(place: &SetupPaths, speaks_for_node: bool) -> Self {
         Self {
             place: place.clone(),
             speaks_for_node,
             read: None,
-            patience: Patience::default(),
+            patience: RefusalBackoff::default(),
             roce: None,
             gpudirect: Vec::new(),
         }
@@ -82,7 +82,7 @@ impl Setup {
         self.read = None;
     }
 
-    fn refresh(&mut self, now: Instant, port: &Place, link_layer: &str) {
+    fn refresh(&mut self, now: Instant, port: &PortLocation, link_layer: &str) {
         if !is_due(self.read, now) || self.patience.rests(now).is_some() {
             return;
         }
@@ -93,10 +93,10 @@ impl Setup {
         // iWARP has Ethernet for its link too, and nothing of this.
         let is_rnic = || label(&port.folder.join("node_type")).is_ok_and(|t| t.starts_with("4:"));
         let is_roce = link_layer == "Ethernet" && !is_rnic();
-        let roce = is_roce.then(|| Roce::read(&self.place, port));
+        let roce = is_roce.then(|| RoceSetup::read(&self.place, port));
         self.roce = match roce.transpose() {
             Ok(roce) => {
-                self.patience = Patience::default();
+                self.patience = RefusalBackoff::default();
                 roce.flatten()
             }
             Err(error) => {
@@ -110,7 +110,7 @@ impl Setup {
     }
 
     /// Shows it.
-    pub(super) fn show(&mut self, now: Instant, port: &Place, link_layer: &str, out: &mut Block) {
+    pub(super) fn show(&mut self, now: Instant, port: &PortLocation, link_layer: &str, out: &mut Block) {
         self.refresh(now, port, link_layer);
         let labels = [port.device.as_str(), port.port.as_str()];
         let [device, number] = labels;
@@ -148,9 +148,9 @@ impl Setup {
     }
 }
 
-impl Roce {
+impl RoceSetup {
     /// `Ok(None)`: the port has no table to read.
-    fn read(place: &Where, port: &Place) -> Result<Option<Self>, Error> {
+    fn read(place: &SetupPaths, port: &PortLocation) -> Result<Option<Self>, Error> {
         let folder = port.port_folder();
         let Some(table) = gid::table(&folder)? else {
             return Ok(None);
@@ -172,7 +172,7 @@ impl Roce {
 
 /// The ways in which memory of GPUs can be given to RDMA devices, as far as can be told without asking for it. NCCL and
 /// perftest register some by `ibv_reg_dmabuf_mr` and see whether that is EOPNOTSUPP, which takes a context of the device.
-fn gpudirect(place: &Where) -> Vec<&'static str> {
+fn gpudirect(place: &SetupPaths) -> Vec<&'static str> {
     let has = |module: &str| matches!(root::inode(&place.modules.join(module)), Ok(Some(_)));
     let release = root::read_text(&place.release).ok().flatten();
     let is_new = release.as_deref().and_then(version).is_some_and(|v| v >= DMA_BUF);

@@ -4,19 +4,19 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 
-use super::attribute::{Patience, reason};
-use super::counter::{Meaning, Reading};
+use super::attribute::{RefusalBackoff, reason};
+use super::counter::{CounterReading, Meaning};
 use super::metrics::drivers::Words;
 use super::text::Reason;
-use crate::netlink::nldev::{self, Found};
-use crate::sys::netlink::{Failed, Kernel};
+use crate::netlink::nldev::{self, NldevDevice};
+use crate::sys::netlink::{NetlinkError, NetlinkTransport};
 
 /// The kernel's own lifespan for `hw_counters`, which this way of asking does not heed (drivers/infiniband/core/nldev.c).
 const LIFESPAN: Duration = Duration::from_millis(10);
 
 /// How a device is recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct DeviceKey {
     pub(super) device: String,
     /// As sysfs writes it; `None`: the name is enough.
     pub(super) guid: Option<String>,
@@ -24,9 +24,9 @@ pub(crate) struct Known {
 
 /// What came of asking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum StatsResult {
     /// The counters are there.
-    Told,
+    Counters,
     /// The kernel does not tell them so, or not now: there are the files.
     Files,
     /// It has told them before, and the driver refuses now.
@@ -34,11 +34,11 @@ pub(super) enum Asked {
 }
 
 /// The number of a device, as long as it is the one of the files.
-pub(super) fn find(kernel: &mut dyn Kernel, known: &Known) -> Result<u32, Failed> {
+pub(super) fn find(kernel: &mut dyn NetlinkTransport, known: &DeviceKey) -> Result<u32, NetlinkError> {
     let mut index = None;
     kernel.ask(&mut nldev::devices(), &mut |payload| {
         // Another device's oddities are not ours.
-        index = index.or(Found::parse(payload)
+        index = index.or(NldevDevice::parse(payload)
             .ok()
             .filter(|f| f.name == known.device)
             .map(|f| f.index));
@@ -50,16 +50,16 @@ pub(super) fn find(kernel: &mut dyn Kernel, known: &Known) -> Result<u32, Failed
     };
     let mut same = false;
     kernel.ask(&mut nldev::device(index), &mut |payload| {
-        same |= Found::parse(payload)?.node_guid.as_ref() == Some(guid);
+        same |= NldevDevice::parse(payload)?.node_guid.as_ref() == Some(guid);
         Ok(())
     })?;
     same.then_some(index).ok_or(Errno::ENODEV.into())
 }
 
 /// One port's counters.
-pub(super) struct Stats {
-    kernel: Box<dyn Kernel>,
-    known: Known,
+pub(super) struct NetlinkStats {
+    kernel: Box<dyn NetlinkTransport>,
+    known: DeviceKey,
     port: u32,
     /// Those of its driver.
     words: Words,
@@ -67,15 +67,15 @@ pub(super) struct Stats {
     index: Option<u32>,
     /// In the order of the driver, as of the last answer. Empty: there was none.
     counters: Vec<(Meaning, u64)>,
-    last: Option<(Instant, Asked)>,
-    patience: Patience,
+    last: Option<(Instant, StatsResult)>,
+    patience: RefusalBackoff,
     /// Files it is, for good.
     never: bool,
 }
 
-impl Stats {
+impl NetlinkStats {
     /// Asks nobody yet.
-    pub(super) fn new(known: Known, port: u32, words: Words, kernel: Box<dyn Kernel>) -> Self {
+    pub(super) fn new(known: DeviceKey, port: u32, words: Words, kernel: Box<dyn NetlinkTransport>) -> Self {
         Self {
             kernel,
             known,
@@ -84,7 +84,7 @@ impl Stats {
             index: None,
             counters: Vec::new(),
             last: None,
-            patience: Patience::default(),
+            patience: RefusalBackoff::default(),
             never: false,
         }
     }
@@ -95,9 +95,9 @@ impl Stats {
     }
 
     /// Asks, unless the last answer is younger than that.
-    pub(super) fn ask(&mut self, now: Instant, lifespan: Duration) -> Asked {
+    pub(super) fn ask(&mut self, now: Instant, lifespan: Duration) -> StatsResult {
         if self.never {
-            return Asked::Files;
+            return StatsResult::Files;
         }
         if let Some((at, asked)) = self.last
             && now.saturating_duration_since(at) < lifespan.max(LIFESPAN)
@@ -109,8 +109,8 @@ impl Stats {
         }
         let asked = match self.answer() {
             Ok(()) => {
-                self.patience = Patience::default();
-                Asked::Told
+                self.patience = RefusalBackoff::default();
+                StatsResult::Counters
             }
             Err(failed) => self.failed(now, failed),
         };
@@ -118,7 +118,7 @@ impl Stats {
         asked
     }
 
-    fn answer(&mut self) -> Result<(), Failed> {
+    fn answer(&mut self) -> Result<(), NetlinkError> {
         let index = match self.index {
             Some(index) => index,
             None => find(&mut *self.kernel, &self.known)?,
@@ -149,23 +149,23 @@ impl Stats {
         told.then_some(()).ok_or(Errno::EOPNOTSUPP.into())
     }
 
-    fn failed(&mut self, now: Instant, failed: Failed) -> Asked {
+    fn failed(&mut self, now: Instant, failed: NetlinkError) -> StatsResult {
         let reason = match failed {
-            Failed::Kernel(Errno::EMSGSIZE | Errno::EOPNOTSUPP | Errno::EPROTONOSUPPORT) => {
+            NetlinkError::Kernel(Errno::EMSGSIZE | Errno::EOPNOTSUPP | Errno::EPROTONOSUPPORT) => {
                 self.never = true;
-                return Asked::Files;
+                return StatsResult::Files;
             }
-            Failed::Kernel(errno) => reason(errno),
-            Failed::Garbled(_) => Reason::Malformed,
+            NetlinkError::Kernel(errno) => reason(errno),
+            NetlinkError::Garbled(_) => Reason::Malformed,
             // Says nothing of this port, and its files do not wait.
-            Failed::Busy => return Asked::Files,
+            NetlinkError::Busy => return StatsResult::Files,
         };
         // A number that is nobody's any more is EINVAL too.
         if matches!(reason, Reason::Gone | Reason::Rejected) {
             self.index = None;
         }
         if self.patience.refused(now, reason) {
-            let Known { device, .. } = &self.known;
+            let DeviceKey { device, .. } = &self.known;
             tracing::debug!(device, port = self.port, %failed, "counters not told by netlink");
         }
         self.without(reason)
@@ -173,15 +173,15 @@ impl Stats {
 
     /// A driver's own refusal comes as EINVAL, whatever it was (nldev.c): its files would say the same, each after as
     /// long. Before it has ever told anything, it may as well be that it knows only files.
-    fn without(&self, reason: Reason) -> Asked {
+    fn without(&self, reason: Reason) -> StatsResult {
         match reason {
-            Reason::Rejected if !self.counters.is_empty() => Asked::Refused(reason),
-            _ => Asked::Files,
+            Reason::Rejected if !self.counters.is_empty() => StatsResult::Refused(reason),
+            _ => StatsResult::Files,
         }
     }
 
     /// The counters of the last answer that was one.
-    pub(super) fn counters(&self) -> impl Iterator<Item = (&Meaning, Result<Reading, Reason>)> {
+    pub(super) fn counters(&self) -> impl Iterator<Item = (&Meaning, Result<CounterReading, Reason>)> {
         let shown = self.counters.iter().filter(|(meaning, _)| meaning.is_shown);
         shown.map(|(meaning, count)| {
             // A driver's word for a number that its firmware could not tell (ionic).

@@ -6,9 +6,9 @@ mod changes;
 mod cost;
 mod exclusion;
 mod faults;
+mod netlink_port;
 mod quirks;
 mod setup;
-mod told;
 mod units;
 
 use std::collections::BTreeMap;
@@ -101,12 +101,18 @@ impl Node {
     }
 
     fn devices_looked_at(&self, settings: &str, pace: Duration) -> Box<dyn Devices> {
-        let files = attribute::Files {
-            budget: Budget::of_process(),
+        let files = attribute::AttributeFiles {
+            budget: DescriptorBudget::of_process(),
             on_disk: false,
         };
         let table = Settings::new(settings).get().unwrap();
-        Box::new(scan::Rdma::new(&self.env(), table, files, pace, Hub::new(None)))
+        Box::new(scan::RdmaDevices::new(
+            &self.env(),
+            table,
+            files,
+            pace,
+            Hub::new(None),
+        ))
     }
 
     fn ports(&self, settings: &str) -> Vec<Box<dyn Device>> {

@@ -115,13 +115,13 @@ pub(super) fn operstate(bytes: &[u8]) -> Result<Option<bool>, Reason> {
 
 /// What a link can carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Rate {
+pub(super) struct PortRate {
     pub(super) bytes_per_second: u64,
     pub(super) lanes: u64,
 }
 
 /// A rate such as `400 Gb/sec (4X NDR)` or `2.5 Gb/sec (1X SDR)`.
-pub(super) fn rate(bytes: &[u8]) -> Result<Rate, Reason> {
+pub(super) fn rate(bytes: &[u8]) -> Result<PortRate, Reason> {
     let (whole, rest) = digits(content(bytes)?)?;
     let (tenths, rest) = match rest {
         [b'.', tenths @ b'0'..=b'9', rest @ ..] => (u64::from(tenths - b'0'), rest),
@@ -135,7 +135,7 @@ pub(super) fn rate(bytes: &[u8]) -> Result<Rate, Reason> {
     }
     // A tenth of a gigabit is 12.5 megabytes.
     let bytes_per_second = (whole * 10 + tenths) * 12_500_000;
-    Ok(Rate {
+    Ok(PortRate {
         bytes_per_second,
         lanes,
     })

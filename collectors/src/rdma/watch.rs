@@ -16,10 +16,10 @@ use links::{Interface, is_up};
 
 use super::choice::Choice;
 use super::hub::Hub;
-use crate::event::{Closed, Rdma, RdmaEvent};
-use crate::netlink::link::Link;
-use crate::sys::listen::{Bell, Ears, Heard, Sockets};
-use crate::sys::netlink::Kernel;
+use crate::event::{Closed, RdmaChange, RdmaEvent};
+use crate::netlink::link::NetInterface;
+use crate::sys::listen::{EventSockets, EventSource, EventWaker, SocketEvent};
+use crate::sys::netlink::NetlinkTransport;
 use crate::sys::{boot, kept};
 use crate::{BootId, Cursor, Error, Event, EventBody, Events, Watcher};
 
@@ -27,21 +27,21 @@ use crate::{BootId, Cursor, Error, Event, EventBody, Events, Watcher};
 const WAIT: Duration = Duration::from_secs(60);
 
 /// The watcher of all ports.
-pub(super) struct Changes {
+pub(super) struct RdmaWatcher {
     pub(super) hub: Arc<Hub>,
     pub(super) choice: Choice,
     /// `/sys/class/net`.
     pub(super) net: PathBuf,
     pub(super) boot: BootId,
     /// Asked for the names of devices that a notice tells by number.
-    pub(super) kernel: Box<dyn Kernel>,
-    pub(super) open: Box<dyn Fn() -> Result<Box<dyn Ears>, Error> + Send>,
-    pub(super) known: Known,
+    pub(super) kernel: Box<dyn NetlinkTransport>,
+    pub(super) open: Box<dyn Fn() -> Result<Box<dyn EventSource>, Error> + Send>,
+    pub(super) known: WatchState,
 }
 
 /// What the watcher knows.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct WatchState {
     /// The number of the last event. Time since boot, so that those of the next run are higher.
     seq: u64,
     /// Devices that are read, with the ports that are. `None`: not known yet, and so nothing is new.
@@ -58,15 +58,15 @@ pub(super) struct Known {
 
 /// Opens the kernel's sockets.
 pub(super) fn sockets(
-    budget: &Arc<kept::Budget>,
-    bell: Arc<Bell>,
-) -> Box<dyn Fn() -> Result<Box<dyn Ears>, Error> + Send> {
+    budget: &Arc<kept::DescriptorBudget>,
+    bell: Arc<EventWaker>,
+) -> Box<dyn Fn() -> Result<Box<dyn EventSource>, Error> + Send> {
     // Files can be opened anew for each reading, sockets cannot: their permits are taken before, and stay theirs.
     let held: Vec<kept::Permit> = (0..2).map_while(|_| budget.take()).collect();
-    let own = kept::Budget::new(u64::try_from(held.len()).unwrap_or(0));
+    let own = kept::DescriptorBudget::new(u64::try_from(held.len()).unwrap_or(0));
     Box::new(move || {
         let _held = &held;
-        let sockets = Sockets::open(&own, &bell).map_err(failed)?;
+        let sockets = EventSockets::open(&own, &bell).map_err(failed)?;
         Ok(Box::new(sockets))
     })
 }
@@ -75,7 +75,7 @@ fn failed(error: nix::errno::Errno) -> Error {
     Error::io("netlink".as_ref(), error.into())
 }
 
-impl Watcher for Changes {
+impl Watcher for RdmaWatcher {
     fn ready(&mut self, wait: Duration) -> bool {
         self.hub.wait(wait)
     }
@@ -93,10 +93,10 @@ impl Watcher for Changes {
             let (mut closed, mut lost, mut rung) = (false, false, false);
             let heard = ears.hear(WAIT, &mut |heard| {
                 let told = match heard {
-                    Heard::Rdma(bytes) => self.notices(bytes, out),
-                    Heard::Links(bytes) => self.links(bytes, out),
-                    Heard::Lost => Ok(true),
-                    Heard::Bell => {
+                    SocketEvent::Rdma(bytes) => self.notices(bytes, out),
+                    SocketEvent::Links(bytes) => self.links(bytes, out),
+                    SocketEvent::Lost => Ok(true),
+                    SocketEvent::Bell => {
                         rung = true;
                         Ok(false)
                     }
@@ -113,7 +113,7 @@ impl Watcher for Changes {
     }
 }
 
-impl Changes {
+impl RdmaWatcher {
     /// Takes over what is read, and tells where that is another list than before.
     fn take_list(&mut self, out: &Events) -> Result<(), Closed> {
         let Some((began, listed)) = self.hub.listed() else {
@@ -154,7 +154,7 @@ impl Changes {
             .collect();
         for (index, is_up) in seen {
             if is_up.is_some() {
-                self.link(Link { index, is_up }, out)?;
+                self.link(NetInterface { index, is_up }, out)?;
             }
         }
         Ok(())
@@ -175,7 +175,7 @@ impl Changes {
                 text = text + before + part;
             }
         }
-        let body = EventBody::Rdma(Rdma {
+        let body = EventBody::Rdma(RdmaChange {
             device: device.to_owned(),
             port,
             what: event,

@@ -17,11 +17,11 @@ const MAX_WAITING: usize = 1024;
 /// Closes the devices of one collector.
 pub(super) struct Disposal {
     collector: &'static str,
-    state: Mutex<State>,
+    state: Mutex<DisposalQueue>,
 }
 
 #[derive(Default)]
-struct State {
+struct DisposalQueue {
     waiting: VecDeque<Box<dyn Device>>,
     /// What the thread closes: since when, and the thread.
     closing: Option<(Instant, i32)>,
@@ -38,7 +38,7 @@ impl Disposal {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, DisposalQueue> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -69,7 +69,7 @@ impl Disposal {
     }
 
     /// Left open for as long as the process lives: that costs a handle, to wait costs the collector.
-    fn leak(&self, state: &mut State, device: Box<dyn Device>) {
+    fn leak(&self, state: &mut DisposalQueue, device: Box<dyn Device>) {
         let subject = device.subject();
         tracing::warn!(collector = self.collector, device = %subject, "left open: too much waits to be closed");
         std::mem::forget(device);

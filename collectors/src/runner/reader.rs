@@ -4,13 +4,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::PoisonError;
 use std::time::Instant;
 
-use super::Shared;
-use super::work::{Current, Done, Job, Looked, Slot};
+use super::RunnerShared;
+use super::work::{CurrentItem, ListCheck, ReadResult, ReaderAction, Slot};
 use crate::sys::task;
 use crate::{Devices, Error};
 
 /// Works until another reader has taken over, or the runner is gone.
-pub(super) fn run(number: u64, shared: &Shared) {
+pub(super) fn run(number: u64, shared: &RunnerShared) {
     let tid = task::own_tid();
     let mut work = shared.lock();
     loop {
@@ -28,15 +28,15 @@ pub(super) fn run(number: u64, shared: &Shared) {
             continue;
         };
         let since = Instant::now();
-        work.current = Some(Current {
+        work.current = Some(CurrentItem {
             what: job.what(),
             since,
             tid,
         });
         drop(work);
         let came = match job {
-            Job::Look { devices, rescan } => Came::Looked(look(devices, rescan)),
-            Job::Read(slot) => Came::Read(read(slot, since)),
+            ReaderAction::Look { devices, rescan } => ReaderResult::Looked(look(devices, rescan)),
+            ReaderAction::Read(slot) => ReaderResult::Read(read(slot, since)),
         };
         work = shared.lock();
         let late = work.reader != number;
@@ -44,8 +44,8 @@ pub(super) fn run(number: u64, shared: &Shared) {
             work.current = None;
         }
         match came {
-            Came::Read(done) => work.came_back(done),
-            Came::Looked(looked) => {
+            ReaderResult::Read(done) => work.came_back(done),
+            ReaderResult::Looked(looked) => {
                 let left = work.looked(looked);
                 shared.disposal.take(left);
             }
@@ -58,12 +58,12 @@ pub(super) fn run(number: u64, shared: &Shared) {
     }
 }
 
-enum Came {
-    Looked(Looked),
-    Read(Done),
+enum ReaderResult {
+    Looked(ListCheck),
+    Read(ReadResult),
 }
 
-fn look(mut devices: Box<dyn Devices>, rescan: bool) -> Looked {
+fn look(mut devices: Box<dyn Devices>, rescan: bool) -> ListCheck {
     // A collector's bug costs its own list only.
     let found = catch_unwind(AssertUnwindSafe(|| {
         if rescan || devices.changed() {
@@ -73,10 +73,10 @@ fn look(mut devices: Box<dyn Devices>, rescan: bool) -> Looked {
         }
     }))
     .unwrap_or_else(|_| Err(Error::Panic("list of devices".to_owned())));
-    Looked { devices, found }
+    ListCheck { devices, found }
 }
 
-fn read(mut slot: Slot, since: Instant) -> Done {
+fn read(mut slot: Slot, since: Instant) -> ReadResult {
     slot.block.clear();
     // A collector's bug costs its own device only.
     let result = catch_unwind(AssertUnwindSafe(|| slot.device.read(&mut slot.block)))
@@ -85,7 +85,7 @@ fn read(mut slot: Slot, since: Instant) -> Done {
         slot.block.clear();
     }
     slot.block.finish();
-    Done {
+    ReadResult {
         slot,
         result,
         began: since,

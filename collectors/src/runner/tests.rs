@@ -133,9 +133,9 @@ fn busy(runner: &Runner) -> Vec<String> {
     runner
         .busy()
         .map(|b| match b.what {
-            What::List => "list".to_owned(),
-            What::Device(_, subject) => subject.name,
-            What::Closing => "closing".to_owned(),
+            Operation::List => "list".to_owned(),
+            Operation::Device(_, subject) => subject.name,
+            Operation::Closing => "closing".to_owned(),
         })
         .collect()
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Busy, Found, Number, What as Late};
-use crate::{Block, Budget, Device, Devices, Error, Subject};
+use super::{Busy, Number, Operation as Late, ScanResult};
+use crate::{Block, Device, Devices, Error, SeriesBudget, Subject};
 
 /// A device with what belongs to it.
 pub(super) struct Slot {
@@ -15,7 +15,7 @@ pub(super) struct Slot {
 }
 
 /// A device of the list, wherever its slot is.
-struct Known {
+struct ListedDevice {
     subject: Subject,
     /// Its reading used up its slice and has not come back.
     stuck: Option<(Instant, i32)>,
@@ -27,40 +27,40 @@ struct Known {
 
 /// What the reader is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum WorkItem {
     List,
     Device(Number),
 }
 
-pub(super) struct Current {
-    pub what: What,
+pub(super) struct CurrentItem {
+    pub what: WorkItem,
     pub since: Instant,
     pub tid: i32,
 }
 
 /// What a reader does next.
-pub(super) enum Job {
+pub(super) enum ReaderAction {
     Look { devices: Box<dyn Devices>, rescan: bool },
     Read(Slot),
 }
 
-impl Job {
-    pub(super) fn what(&self) -> What {
+impl ReaderAction {
+    pub(super) fn what(&self) -> WorkItem {
         match self {
-            Self::Look { .. } => What::List,
-            Self::Read(slot) => What::Device(slot.number),
+            Self::Look { .. } => WorkItem::List,
+            Self::Read(slot) => WorkItem::Device(slot.number),
         }
     }
 }
 
 /// What came of a look at the list. `Ok(None)`: it is still right.
-pub(super) struct Looked {
+pub(super) struct ListCheck {
     pub devices: Box<dyn Devices>,
-    pub found: Result<Option<Found>, Error>,
+    pub found: Result<Option<ScanResult>, Error>,
 }
 
 /// What came of a reading.
-pub(super) struct Done {
+pub(super) struct ReadResult {
     pub slot: Slot,
     pub result: Result<(), Error>,
     pub began: Instant,
@@ -68,13 +68,13 @@ pub(super) struct Done {
 }
 
 /// What is to be handed out.
-pub(super) struct Taken {
+pub(super) struct Delivery {
     /// A list to be told, or why there is none.
     pub listed: Option<Result<Vec<(Number, Subject)>, Error>>,
     /// What the list notes, where that is not told yet.
     pub notes: Option<String>,
     /// Readings of devices that are in the list.
-    pub done: Vec<Done>,
+    pub done: Vec<ReadResult>,
     /// Devices that have left it meanwhile, to be closed.
     pub left: Vec<Box<dyn Device>>,
     /// Whether a batch is under way.
@@ -85,11 +85,11 @@ pub(super) struct Work {
     collector: &'static str,
     /// The source's list; not here while a reader is in it.
     devices: Option<Box<dyn Devices>>,
-    known: BTreeMap<Number, Known>,
+    known: BTreeMap<Number, ListedDevice>,
     next_number: Number,
     idle: Vec<Slot>,
     queue: VecDeque<Slot>,
-    done: Vec<Done>,
+    done: Vec<ReadResult>,
     /// The list is to be looked at before the queue is read.
     look: bool,
     /// The list is to be scanned whether it has changed or not: the last scan failed.
@@ -105,9 +105,9 @@ pub(super) struct Work {
     /// Subjects that were found twice and logged.
     twice: BTreeSet<Subject>,
     /// How many series the devices may have together.
-    budget: Arc<Budget>,
+    budget: Arc<SeriesBudget>,
     /// What the present reader is in.
-    pub current: Option<Current>,
+    pub current: Option<CurrentItem>,
     /// The present reader. Another one ends once it comes back.
     pub reader: u64,
     /// A batch is under way.
@@ -178,14 +178,14 @@ impl Work {
     }
 
     /// What the reader does next. `None`: the batch is over.
-    pub(super) fn next(&mut self) -> Option<Job> {
+    pub(super) fn next(&mut self) -> Option<ReaderAction> {
         if std::mem::take(&mut self.look)
             && let Some(devices) = self.devices.take()
         {
             let rescan = self.rescan;
-            return Some(Job::Look { devices, rescan });
+            return Some(ReaderAction::Look { devices, rescan });
         }
-        self.queue.pop_front().map(Job::Read)
+        self.queue.pop_front().map(ReaderAction::Read)
     }
 
     /// Another reader from now on; its number.
@@ -197,13 +197,13 @@ impl Work {
     /// The reader is stuck in what it does. False: nothing is left to read, and the batch is over.
     pub(super) fn give_up(&mut self) -> bool {
         self.next_reader();
-        if let Some(Current { what, since, tid }) = self.current.take() {
+        if let Some(CurrentItem { what, since, tid }) = self.current.take() {
             match what {
-                What::List => {
+                WorkItem::List => {
                     self.list_stuck = Some((since, tid));
                     self.trouble = true;
                 }
-                What::Device(number) => {
+                WorkItem::Device(number) => {
                     if let Some(known) = self.known.get_mut(&number) {
                         known.stuck = Some((since, tid));
                     }
@@ -221,7 +221,7 @@ impl Work {
         self.running = false;
     }
 
-    pub(super) fn came_back(&mut self, done: Done) {
+    pub(super) fn came_back(&mut self, done: ReadResult) {
         if let Some(known) = self.known.get_mut(&done.slot.number) {
             known.stuck = None;
         }
@@ -230,7 +230,7 @@ impl Work {
 
     /// Takes over what a look has found; what has left is returned, to be closed outside of the lock.
     #[must_use]
-    pub(super) fn looked(&mut self, looked: Looked) -> Vec<Box<dyn Device>> {
+    pub(super) fn looked(&mut self, looked: ListCheck) -> Vec<Box<dyn Device>> {
         self.devices = Some(looked.devices);
         self.list_stuck = None;
         match looked.found {
@@ -333,7 +333,7 @@ impl Work {
         self.relist = Some(Ok(()));
         self.known.insert(
             number,
-            Known {
+            ListedDevice {
                 subject,
                 stuck: None,
                 gone: false,
@@ -348,20 +348,21 @@ impl Work {
     }
 
     /// What is to be handed out. `empty` takes the place of the list of readings.
-    pub(super) fn take(&mut self, empty: Vec<Done>) -> Taken {
+    pub(super) fn take(&mut self, empty: Vec<ReadResult>) -> Delivery {
         let mut done = std::mem::replace(&mut self.done, empty);
-        let is_gone =
-            |known: &BTreeMap<Number, Known>, d: &Done| known.get(&d.slot.number).is_none_or(|k| k.gone);
+        let is_gone = |known: &BTreeMap<Number, ListedDevice>, d: &ReadResult| {
+            known.get(&d.slot.number).is_none_or(|k| k.gone)
+        };
         let mut left = Vec::new();
-        let gone: Vec<Done> = done.extract_if(.., |d| is_gone(&self.known, d)).collect();
-        for Done { slot, .. } in gone {
+        let gone: Vec<ReadResult> = done.extract_if(.., |d| is_gone(&self.known, d)).collect();
+        for ReadResult { slot, .. } in gone {
             left.extend(self.forget(slot.number));
             left.push(slot.device);
         }
         let listed = self.relist.take().map(|r| r.map(|()| self.list()));
         let told = std::mem::replace(&mut self.notes.1, true);
         let notes = (!told).then(|| self.notes.0.clone()).flatten();
-        Taken {
+        Delivery {
             listed,
             notes,
             done,
@@ -379,9 +380,9 @@ impl Work {
 
     /// What was handed out is idle again, but for what has left meanwhile, and what a newly found one takes over from.
     #[must_use]
-    pub(super) fn put_back(&mut self, done: &mut Vec<Done>) -> Vec<Box<dyn Device>> {
+    pub(super) fn put_back(&mut self, done: &mut Vec<ReadResult>) -> Vec<Box<dyn Device>> {
         let mut left = Vec::new();
-        for Done { mut slot, .. } in done.drain(..) {
+        for ReadResult { mut slot, .. } in done.drain(..) {
             match self.known.get_mut(&slot.number).filter(|k| !k.gone) {
                 Some(known) => {
                     if let Some(next) = known.next.take() {

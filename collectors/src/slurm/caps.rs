@@ -9,7 +9,7 @@ use crate::{Env, Error};
 const LONGEST: u64 = 1 << 20;
 
 /// An instance: its GPU's minor, GPU instance, compute instance.
-pub(super) type Instance = (u32, u32, Option<u32>);
+pub(super) type InstanceNumbers = (u32, u32, Option<u32>);
 
 /// The major number of `nvidia-caps`. `Ok(None)`: no such driver is loaded.
 ///
@@ -28,13 +28,13 @@ pub(super) fn major(env: &Env) -> Result<Option<i32>, Error> {
 ///
 /// # Errors
 /// When the driver's table cannot be read.
-pub(super) fn instances(env: &Env) -> Result<BTreeMap<u32, Instance>, Error> {
+pub(super) fn instances(env: &Env) -> Result<BTreeMap<u32, InstanceNumbers>, Error> {
     let table = root::read_text_within(&env.path("/proc/driver/nvidia-caps/mig-minors"), LONGEST)?;
     Ok(table.unwrap_or_default().lines().filter_map(instance).collect())
 }
 
 /// `gpu0/gi1/access 12` or `gpu0/gi1/ci0/access 13`.
-fn instance(line: &str) -> Option<(u32, Instance)> {
+fn instance(line: &str) -> Option<(u32, InstanceNumbers)> {
     let (path, minor) = line.trim().split_once(' ')?;
     let mut parts = path.split('/');
     let mut number = |prefix: &str| parts.next()?.strip_prefix(prefix)?.parse::<u32>().ok();

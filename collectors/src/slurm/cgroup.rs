@@ -36,7 +36,7 @@ impl<'a> JobName<'a> {
 
 /// Where a process or a folder stands among Slurm's cgroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place<'a> {
+pub struct SlurmCgroup<'a> {
     /// The node name in the path, which builds with several slurmds on a host put there (Debian's are such).
     pub node: Option<&'a str>,
     /// The job.
@@ -47,7 +47,7 @@ pub struct Place<'a> {
     pub step: Option<&'a str>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> SlurmCgroup<'a> {
     /// Reads a path as `/proc/PID/cgroup` has it, or one below a mount point. `None`: not below a job of Slurm's.
     ///
     /// A pod that holds a slurmd has Slurm's path behind its own. Below anything else a folder of that name is one that a
@@ -117,7 +117,7 @@ pub fn folder_of(proc: &Path, pid: u32) -> Option<String> {
     let path = |line: &'_ str| Some(line.splitn(3, ':').nth(2)?.to_owned());
     let paths = || text.lines().filter_map(path);
     // A pod that holds a slurmd has its jobs below it: they are the jobs'.
-    let job = paths().find_map(|path| Some(Place::of(&path)?.job.to_string()));
+    let job = paths().find_map(|path| Some(SlurmCgroup::of(&path)?.job.to_string()));
     let pod = || paths().find_map(|path| pod::of(&path));
     Some(job.or_else(pod).unwrap_or_default())
 }
@@ -163,7 +163,7 @@ fn is_sluid(name: &str) -> bool {
 /// Where it is not.
 pub(crate) fn check(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    if let Some(place) = Place::of(&text) {
+    if let Some(place) = SlurmCgroup::of(&text) {
         // A number may have zeros before it.
         let named = match place.job {
             JobName::Id(_) => text.contains("/job_") || text.starts_with("job_"),

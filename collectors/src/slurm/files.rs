@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::metrics::{JOB_CPU, JOB_MEMORY, JOB_MEMORY_LIMIT, JOB_MEMORY_PEAK, JOB_OOM_KILLS, JOB_TASKS};
 use super::tree::Folder;
-use crate::sys::kept::{Budget, Kept};
+use crate::sys::kept::{DescriptorBudget, Kept};
 use crate::{Block, Value};
 
 /// More than any of these files holds.
@@ -15,13 +15,13 @@ const MOST: usize = 2048;
 const NO_LIMIT: u64 = 1 << 62;
 
 /// One file, read again at each reading.
-pub(super) struct Numbers {
+pub(super) struct NumberFile {
     file: Kept,
     text: String,
 }
 
-impl Numbers {
-    fn new(path: std::path::PathBuf, budget: &Arc<Budget>, on_disk: bool) -> Self {
+impl NumberFile {
+    fn new(path: std::path::PathBuf, budget: &Arc<DescriptorBudget>, on_disk: bool) -> Self {
         Self {
             file: Kept::new(path, budget, on_disk),
             text: String::new(),
@@ -49,27 +49,27 @@ impl Numbers {
 }
 
 /// The files of one job.
-pub(super) struct Files {
+pub(super) struct JobFiles {
     /// `cgroup.events` of v2.
-    pub(super) events: Option<Numbers>,
-    cpu: Numbers,
-    memory: Numbers,
-    peak: Numbers,
-    limit: Numbers,
+    pub(super) events: Option<NumberFile>,
+    cpu: NumberFile,
+    memory: NumberFile,
+    peak: NumberFile,
+    limit: NumberFile,
     /// Of v2: under v1 each step counts its own, and the job's count stays 0 (Linux, `memcg_memory_event`).
-    kills: Option<Numbers>,
-    tasks: Numbers,
+    kills: Option<NumberFile>,
+    tasks: NumberFile,
     is_v1: bool,
 }
 
-impl Files {
-    pub(super) fn new(folder: &Folder, mount: &Path, budget: &Arc<Budget>, on_disk: bool) -> Self {
+impl JobFiles {
+    pub(super) fn new(folder: &Folder, mount: &Path, budget: &Arc<DescriptorBudget>, on_disk: bool) -> Self {
         let at = |hierarchy: &str, v1: &str, v2: &str| {
             let path = match &folder.v1 {
                 Some(below) => mount.join(hierarchy).join(below).join(v1),
                 None => folder.path.join(v2),
             };
-            Numbers::new(path, budget, on_disk)
+            NumberFile::new(path, budget, on_disk)
         };
         Self {
             events: folder.v1.is_none().then(|| at("", "", "cgroup.events")),

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use super::hostlist;
 use crate::Error;
-use lines::Line;
+use lines::GresLine;
 
 /// What a position stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ const FLAGS: [&str; 9] = [
 ];
 
 /// What the file holds that another includes: its name, and its text. Given the one that includes, and what it calls it.
-pub(super) type Read<'a> = dyn FnMut(&str, &str) -> Result<(String, String), Error> + 'a;
+pub(super) type ReadInclude<'a> = dyn FnMut(&str, &str) -> Result<(String, String), Error> + 'a;
 
 /// The devices of a node, by position. `node`: its name, where it is known.
 ///
@@ -66,13 +66,13 @@ pub(super) fn positions(
     file: &str,
     text: &str,
     node: Option<&str>,
-    read: &mut Read<'_>,
+    read: &mut ReadInclude<'_>,
 ) -> Result<Vec<Position>, Error> {
     let mut all = Vec::new();
     collect(file, text, DEPTH, read, &mut all)?;
-    let mut conf = Conf {
+    let mut conf = GresConf {
         node,
-        ..Conf::default()
+        ..GresConf::default()
     };
     for line in &all {
         conf.take(line)?;
@@ -85,8 +85,8 @@ fn collect(
     file: &str,
     text: &str,
     depth: usize,
-    read: &mut Read<'_>,
-    all: &mut Vec<Line>,
+    read: &mut ReadInclude<'_>,
+    all: &mut Vec<GresLine>,
 ) -> Result<(), Error> {
     for line in lines::lines(file, text) {
         if let Some(name) = line.included() {
@@ -108,7 +108,7 @@ fn collect(
 
 /// What has been read.
 #[derive(Default)]
-struct Conf<'a> {
+struct GresConf<'a> {
     node: Option<&'a str>,
     /// Of lines without NodeName, and of those of this node.
     general: Vec<Position>,
@@ -122,8 +122,8 @@ struct Conf<'a> {
     unknown: Option<Error>,
 }
 
-impl Conf<'_> {
-    fn take(&mut self, line: &Line) -> Result<(), Error> {
+impl GresConf<'_> {
+    fn take(&mut self, line: &GresLine) -> Result<(), Error> {
         let pairs = line.pairs()?;
         let get = |key: &str| pairs.iter().find(|(k, _)| k == key).map(|(_, value)| *value);
         let first = pairs.first().map(|(key, _)| key.as_str()).unwrap_or_default();
@@ -196,7 +196,7 @@ impl Conf<'_> {
     }
 
     /// Whether a line is about this node.
-    fn is_here(&mut self, line: &Line, nodes: &str) -> Result<bool, Error> {
+    fn is_here(&mut self, line: &GresLine, nodes: &str) -> Result<bool, Error> {
         let names = hostlist::expand(nodes)
             .ok_or_else(|| line.error(nodes, "names of nodes, one range of numbers in each"))?;
         if self.node.is_none() {
@@ -247,7 +247,7 @@ impl Conf<'_> {
 }
 
 /// Whether Slurm leaves the devices as they are written.
-fn detection(line: &Line, value: &str) -> Result<(), Error> {
+fn detection(line: &GresLine, value: &str) -> Result<(), Error> {
     if value.eq_ignore_ascii_case("off") {
         return Ok(());
     }

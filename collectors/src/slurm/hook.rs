@@ -12,7 +12,7 @@ pub const FOLDER: &str = "jobs";
 
 /// A job as its prolog saw it. What Slurm did not say is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Record {
+pub struct JobRecord {
     /// SLURM_JOB_ID.
     pub job: u32,
     /// When the prolog ran, as a Unix time.
@@ -43,7 +43,7 @@ pub struct Record {
     pub sluid: Option<String>,
 }
 
-impl Record {
+impl JobRecord {
     /// The name of its file.
     pub fn file(job: u32) -> String {
         format!("{job}.toml")
@@ -70,13 +70,13 @@ impl Hooks {
     ///
     /// # Errors
     /// A record that cannot be read, or is another job's.
-    pub(super) fn of(&self, job: u32) -> Result<Option<Record>, Error> {
-        let path = self.folder.join(Record::file(job));
+    pub(super) fn of(&self, job: u32) -> Result<Option<JobRecord>, Error> {
+        let path = self.folder.join(JobRecord::file(job));
         let Some(text) = root::read_text(&path)? else {
             return Ok(None);
         };
         let what = || path.display().to_string();
-        let record: Record = toml::from_str(&text)
+        let record: JobRecord = toml::from_str(&text)
             .map_err(|e| Error::parse(what(), e.message(), "what `nodewarden hook prolog` writes"))?;
         if record.job != job {
             return Err(Error::parse(
@@ -89,7 +89,7 @@ impl Hooks {
     }
 
     /// What is known of a job by its SLUID. One that cannot be read is told when it is asked for by its number.
-    pub(super) fn of_sluid(&self, sluid: &str) -> Option<Record> {
+    pub(super) fn of_sluid(&self, sluid: &str) -> Option<JobRecord> {
         let names = root::list(&self.folder).ok().flatten().unwrap_or_default();
         let jobs = names
             .iter()
@@ -118,13 +118,13 @@ mod tests {
 
     #[test]
     fn a_record_is_read_back_and_what_a_later_release_adds_is_no_error() {
-        let record = Record {
+        let record = JobRecord {
             job: 7,
             start: 1_795_227_133.5,
             uid: Some(1000),
             account: Some("proj\"b".to_owned()),
             gpus: Some("0,1".to_owned()),
-            ..Record::default()
+            ..JobRecord::default()
         };
         let text = format!("{}later = [1]\n", toml::to_string(&record).unwrap());
         let (_dir, hooks) = hooks(&[("7.toml", &text)]);

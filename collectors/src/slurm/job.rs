@@ -5,25 +5,25 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, TryLockError};
 
 use super::cgroup::JobName;
-use super::files::Files;
-use super::granted::{self, Granted};
-use super::hook::{Hooks, Record};
+use super::devices::{DeviceList, UnknownReason};
+use super::files::JobFiles;
+use super::grants::{self, Grants};
+use super::hook::{Hooks, JobRecord};
 use super::mapping::Mappings;
 use super::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_GRANT, JOB_INFO, JOB_PROLOG, JOB_START};
-use super::owned::{Owned, Unknown};
 use super::positions::Positions;
 use super::process;
 use super::tree::Folder;
 use super::user::Users;
 use crate::sys::bpf::Programs;
-use crate::sys::kept::Budget;
+use crate::sys::kept::DescriptorBudget;
 use crate::sys::root;
 use crate::{Block, Device, Env, Error, Subject, SubjectKind, Value};
 
 /// What all jobs share.
-pub(super) struct Common {
+pub(super) struct JobContext {
     pub(super) env: Env,
-    pub(super) budget: Arc<Budget>,
+    pub(super) budget: Arc<DescriptorBudget>,
     pub(super) programs: Mutex<Box<dyn Programs>>,
     pub(super) hooks: Hooks,
     pub(super) positions: Mutex<Positions>,
@@ -34,35 +34,34 @@ pub(super) struct Common {
 }
 
 /// A job on this node.
-pub(super) struct Job {
+pub(super) struct JobDevice {
     subject: Subject,
     path: PathBuf,
-    state: Shared,
+    state: SharedJob,
 }
 
 /// What is remembered of a job: a scan makes new devices, and those go on with it.
-pub(super) type Shared = Arc<Mutex<State>>;
+pub(super) type SharedJob = Arc<Mutex<JobState>>;
 
 /// A job's folder, what is kept of it, and what has been found out.
-pub(super) struct State {
+pub(super) struct JobState {
     folder: Folder,
-    files: Files,
-    owned: Owned,
-    granted: Granted,
-    mount: PathBuf,
-    common: Arc<Common>,
+    files: JobFiles,
+    owned: DeviceList,
+    granted: Grants,
+    common: Arc<JobContext>,
     /// By its processes, found once.
     id: Option<u32>,
     uid: Option<u32>,
     began: Option<f64>,
     /// What its prolog's hook wrote.
-    hook: Option<Record>,
+    hook: Option<JobRecord>,
     /// That could not be used, and was told.
     is_told: bool,
 }
 
-impl Job {
-    pub(super) fn new(folder: &Folder, state: &Shared) -> Self {
+impl JobDevice {
+    pub(super) fn new(folder: &Folder, state: &SharedJob) -> Self {
         Self {
             // A job that was requeued is another device under the old number.
             subject: Subject::new(SubjectKind::Job, format!("{}:{}", folder.name, folder.inode)),
@@ -72,18 +71,17 @@ impl Job {
     }
 }
 
-impl State {
-    pub(super) fn new(common: &Arc<Common>, folder: Folder, mount: &Path) -> Self {
+impl JobState {
+    pub(super) fn new(common: &Arc<JobContext>, folder: Folder, mount: &Path) -> Self {
         Self {
-            files: Files::new(&folder, mount, &common.budget, !common.env.is_live()),
+            files: JobFiles::new(&folder, mount, &common.budget, !common.env.is_live()),
             id: None,
             uid: folder.uid,
             began: None,
             hook: None,
             is_told: false,
-            owned: Owned::default(),
-            granted: Granted::default(),
-            mount: mount.to_owned(),
+            owned: DeviceList::default(),
+            granted: Grants::default(),
             common: Arc::clone(common),
             folder,
         }
@@ -127,7 +125,7 @@ impl State {
     }
 
     /// Whether a record is this job's: one of the same number may have been left, or be another cluster's.
-    fn is_about(&self, record: &Record) -> bool {
+    fn is_about(&self, record: &JobRecord) -> bool {
         let same_user = match (record.uid, self.uid) {
             (Some(theirs), Some(ours)) => theirs == ours,
             _ => true,
@@ -141,8 +139,9 @@ impl State {
 
     fn show(&self, number: &str, out: &mut Block) {
         let hook = self.hook.as_ref().filter(|record| self.is_about(record));
-        let label =
-            |text: fn(&Record) -> &Option<String>| hook.and_then(|h| text(h).as_deref()).unwrap_or_default();
+        let label = |text: fn(&JobRecord) -> &Option<String>| {
+            hook.and_then(|h| text(h).as_deref()).unwrap_or_default()
+        };
         let uid = hook.and_then(|h| h.uid).or(self.uid);
         let name = hook.and_then(|h| h.user.as_deref());
         let user = self.common.users.label(uid, name);
@@ -176,8 +175,8 @@ impl State {
         };
         let devices = match (&self.folder.v1, kernel) {
             // Its rules can be written, and not read.
-            (Some(_), _) => Err(Unknown::None),
-            (None, None) => Err(Unknown::Failed),
+            (Some(_), _) => Err(UnknownReason::None),
+            (None, None) => Err(UnknownReason::Failed),
             (None, Some(mut kernel)) => self
                 .owned
                 .read(&mut **kernel, &self.folder.path, &self.common.env),
@@ -198,9 +197,8 @@ impl State {
 
     fn show_granted(&mut self, id: u32, number: &str, out: &mut Block) {
         let record = self.hook.as_ref().filter(|record| self.is_about(record));
-        let of = granted::Of {
+        let of = grants::GrantQuery {
             folder: &self.folder,
-            mount: &self.mount,
             id,
             uid: self.uid,
             began: self.began,
@@ -248,13 +246,13 @@ impl State {
         if let Some(id) = self.id {
             let number = id.to_string();
             out.info(&JOB_INFO, &[&number, "", "", "", "", "", ""]);
-            out.info(&JOB_DEVICES, &[&number, Unknown::Ambiguous.word()]);
+            out.info(&JOB_DEVICES, &[&number, UnknownReason::Ambiguous.word()]);
         }
     }
 }
 
 /// The number of a job, by its folder and its daemons, and where those do not tell it by what the prolog's hook wrote.
-fn number(common: &Common, folder: &Folder) -> Option<u32> {
+fn number(common: &JobContext, folder: &Folder) -> Option<u32> {
     let of_hook = || match JobName::parse(&folder.name)? {
         JobName::Sluid(sluid) => Some(common.hooks.of_sluid(sluid)?.job),
         JobName::Id(id) => Some(id),
@@ -263,14 +261,14 @@ fn number(common: &Common, folder: &Folder) -> Option<u32> {
 }
 
 /// When the oldest daemon of its steps began, as a Unix time.
-fn began(common: &Common, job: &Path) -> Option<f64> {
+fn began(common: &JobContext, job: &Path) -> Option<f64> {
     let each = process::daemons(job).into_iter();
     let starts = each.filter_map(|pid| process::unix_start(&common.env, pid));
     // To the tenth: clock ticks are hundredths, and the two clocks are not read at once.
     Some((starts.reduce(f64::min)? * 10.0).round() / 10.0)
 }
 
-impl Device for Job {
+impl Device for JobDevice {
     fn subject(&self) -> &Subject {
         &self.subject
     }

@@ -17,7 +17,7 @@ const MOST_FILES: usize = 1024;
 /// What the files of a folder are named by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Names {
+pub(super) enum MappingKey {
     /// The position in gres.conf.
     Position,
     /// The number of the device file.
@@ -31,7 +31,7 @@ pub(super) enum Names {
 #[serde(deny_unknown_fields)]
 pub(super) struct Mapping {
     pub(super) dir: String,
-    names: Names,
+    names: MappingKey,
 }
 
 /// All folders.
@@ -43,7 +43,7 @@ pub(super) struct Mappings {
 }
 
 /// Turns positions into devices.
-type Devices<'a> = dyn FnMut(&[usize]) -> Option<Vec<String>> + 'a;
+type ResolvePositions<'a> = dyn FnMut(&[usize]) -> Option<Vec<String>> + 'a;
 
 impl Mappings {
     pub(super) fn new(env: &Env, all: Vec<Mapping>) -> Self {
@@ -64,7 +64,7 @@ impl Mappings {
         &mut self,
         job: u32,
         uid: Option<u32>,
-        devices: &mut Devices<'_>,
+        devices: &mut ResolvePositions<'_>,
     ) -> Option<Vec<String>> {
         for mapping in self.all.clone() {
             let files = match self.files(&mapping, job, uid) {
@@ -116,20 +116,20 @@ impl Mappings {
         &mut self,
         mapping: &Mapping,
         files: &[String],
-        devices: &mut Devices<'_>,
+        devices: &mut ResolvePositions<'_>,
     ) -> Option<Vec<String>> {
         let expected = match mapping.names {
-            Names::Position => "a position in gres.conf",
-            Names::Minor => "the number of a device file",
-            Names::Uuid => "the UUID of a GPU or an instance",
+            MappingKey::Position => "a position in gres.conf",
+            MappingKey::Minor => "the number of a device file",
+            MappingKey::Uuid => "the UUID of a GPU or an instance",
         };
         let mut numbers = Vec::new();
         let mut uuids = Vec::new();
         for file in files {
             let is_uuid = ["GPU-", "MIG-"].iter().any(|kind| file.starts_with(kind));
-            match (mapping.names, super::granted::positions(file).as_deref()) {
-                (Names::Uuid, _) if is_uuid => uuids.push(file.clone()),
-                (Names::Position | Names::Minor, Some([number])) => numbers.push(*number),
+            match (mapping.names, super::grants::positions(file).as_deref()) {
+                (MappingKey::Uuid, _) if is_uuid => uuids.push(file.clone()),
+                (MappingKey::Position | MappingKey::Minor, Some([number])) => numbers.push(*number),
                 _ => {
                     let what = format!("{}/{file}", mapping.dir.trim_end_matches('/'));
                     self.tell(&Error::parse(what, file, expected));
@@ -139,9 +139,9 @@ impl Mappings {
             }
         }
         match mapping.names {
-            Names::Uuid => Some(uuids),
-            Names::Minor => Some(numbers.iter().map(|minor| format!("nvidia{minor}")).collect()),
-            Names::Position => devices(&numbers),
+            MappingKey::Uuid => Some(uuids),
+            MappingKey::Minor => Some(numbers.iter().map(|minor| format!("nvidia{minor}")).collect()),
+            MappingKey::Position => devices(&numbers),
         }
     }
 
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     fn gpus(
-        names: Names,
+        names: MappingKey,
         files: &[(&str, &str)],
         job: u32,
         uid: Option<u32>,
@@ -209,7 +209,7 @@ mod tests {
         (found, mappings.told.into_iter().collect())
     }
 
-    fn found(names: Names, files: &[(&str, &str)], uid: Option<u32>) -> Option<String> {
+    fn found(names: MappingKey, files: &[(&str, &str)], uid: Option<u32>) -> Option<String> {
         let (found, told) = gpus(names, files, 7, uid);
         assert!(told.is_empty(), "{told:?}");
         found.map(|gpus| gpus.join(" "))
@@ -225,17 +225,20 @@ mod tests {
             (".tmp", "7 x y\n"),
         ];
         assert_eq!(
-            found(Names::Minor, &files, None).as_deref(),
+            found(MappingKey::Minor, &files, None).as_deref(),
             Some("nvidia0 nvidia2")
         );
-        assert_eq!(found(Names::Position, &files, None).as_deref(), Some("at 0 at 2"));
+        assert_eq!(
+            found(MappingKey::Position, &files, None).as_deref(),
+            Some("at 0 at 2")
+        );
         let files = [("GPU-1a", "7 1000"), ("MIG-2b", "7 1000"), ("GPU-3c", "9 1000")];
         assert_eq!(
-            found(Names::Uuid, &files, Some(1000)).as_deref(),
+            found(MappingKey::Uuid, &files, Some(1000)).as_deref(),
             Some("GPU-1a MIG-2b")
         );
-        assert_eq!(found(Names::Uuid, &files[2..], None), None);
-        assert_eq!(found(Names::Uuid, &[], None), None);
+        assert_eq!(found(MappingKey::Uuid, &files[2..], None), None);
+        assert_eq!(found(MappingKey::Uuid, &[], None), None);
     }
 
     /// The number was given anew, and no epilog had emptied the file.
@@ -243,7 +246,7 @@ mod tests {
     fn a_line_of_another_user_is_about_another_job() {
         let files = [("0", "7 1000\n"), ("1", "7 1001\n")];
         assert_eq!(
-            found(Names::Minor, &files, Some(1001)).as_deref(),
+            found(MappingKey::Minor, &files, Some(1001)).as_deref(),
             Some("nvidia1")
         );
     }
@@ -251,7 +254,7 @@ mod tests {
     #[test]
     fn a_line_that_cannot_be_read_is_named_and_costs_no_other() {
         let files = [("0", "7\n7_1\n"), ("1", "7\n")];
-        let (found, told) = gpus(Names::Minor, &files, 7, None);
+        let (found, told) = gpus(MappingKey::Minor, &files, 7, None);
         assert_eq!(found.unwrap(), ["nvidia0", "nvidia1"]);
         assert_eq!(
             told,
@@ -262,9 +265,9 @@ mod tests {
     #[test]
     fn a_file_that_is_named_by_something_else_leaves_its_jobs_unknown() {
         for (names, name) in [
-            (Names::Minor, "GPU-1a"),
-            (Names::Position, "0.1"),
-            (Names::Uuid, "0"),
+            (MappingKey::Minor, "GPU-1a"),
+            (MappingKey::Position, "0.1"),
+            (MappingKey::Uuid, "0"),
         ] {
             let (found, told) = gpus(names, &[(name, "7\n"), ("1", "8\n")], 7, None);
             assert_eq!(found, None, "{name}");

@@ -153,8 +153,6 @@ pub mod evidence {
     pub const HOOK: &str = "hook";
     /// Other tools' files (`slurm.jobs.mapping`).
     pub const MAPPING_FILE: &str = "mapping_file";
-    /// The environment of its tasks.
-    pub const STEP_ENVIRONMENT: &str = "step_environment";
 }
 
 /// A GPU that a job was given by what is not its program of rules: the best evidence that there is.
@@ -165,8 +163,8 @@ pub static JOB_GRANT: Metric = Metric {
         "slurm_job_grant_info",
         Kind::Info,
         Unit::None,
-        "A GPU that a job was given: nvidia0, nvidia0/1/0 for an instance of it, or a UUID; by its hook, mapping_file or step_environment.",
-        "what the prolog's hook wrote, files of slurm.jobs.mapping, SLURM_STEP_GPUS and SLURM_JOB_GPUS of its tasks; gres.conf",
+        "A GPU that a job was given: nvidia0, nvidia0/1/0 for an instance of it, or a UUID; by its hook or mapping_file.",
+        "what the prolog's hook wrote, files of slurm.jobs.mapping; gres.conf",
     )
 };
 

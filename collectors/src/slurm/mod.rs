@@ -5,16 +5,15 @@
 
 mod caps;
 pub mod cgroup;
-mod environ;
+mod devices;
 mod files;
-mod granted;
+mod grants;
 pub(crate) mod gres;
 pub mod hook;
 mod hostlist;
 mod job;
 mod mapping;
 pub mod metrics;
-mod owned;
 mod pod;
 mod positions;
 pub(crate) mod process;
@@ -30,15 +29,15 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use crate::sys::kept::Budget;
+use crate::sys::kept::DescriptorBudget;
 use crate::sys::{boot, bpf};
 use crate::{Cadence, Device, Devices, Env, Error, Settings, Source, Spec, domain};
-use job::{Common, Job, Shared, State};
+use job::{JobContext, JobDevice, JobState, SharedJob};
 use mapping::{Mapping, Mappings};
 use positions::Positions;
 use tree::{Folder, Tree};
-use user::{Shown, Users};
-use watch::{Changes, Known};
+use user::{UserLabel, Users};
+use watch::{JobWatcher, SeenJobs};
 
 /// The slurm collector.
 pub static SPEC: Spec = Spec {
@@ -53,17 +52,17 @@ pub static SPEC: Spec = Spec {
     },
     slice: Duration::from_millis(500),
     deadline: Duration::from_secs(5),
-    validate: |settings| Table::checked(settings).map(drop),
+    validate: |settings| JobSettings::checked(settings).map(drop),
     open,
 };
 
 /// The `slurm.jobs` table of the configuration.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Table {
+struct JobSettings {
     /// The node whose jobs are ours, where several slurmds run on this host.
     node: Option<String>,
-    user: Shown,
+    user: UserLabel,
     salt: String,
     /// Where the prolog's hook writes.
     hooks: String,
@@ -83,14 +82,14 @@ pub const MAX_JOBS: usize = 1024;
 /// # Errors
 /// When the table is refused.
 pub fn max_jobs(settings: &Settings) -> Result<usize, Error> {
-    Table::checked(settings).map(|table| table.max_jobs)
+    JobSettings::checked(settings).map(|table| table.max_jobs)
 }
 
-impl Default for Table {
+impl Default for JobSettings {
     fn default() -> Self {
         Self {
             node: None,
-            user: Shown::default(),
+            user: UserLabel::default(),
             salt: String::new(),
             hooks: format!("/run/nodewarden/{}", hook::FOLDER),
             max_jobs: MAX_JOBS,
@@ -100,10 +99,10 @@ impl Default for Table {
     }
 }
 
-impl Table {
+impl JobSettings {
     fn checked(settings: &Settings) -> Result<Self, Error> {
         let table: Self = settings.get()?;
-        if table.user == Shown::Hash && table.salt.is_empty() {
+        if table.user == UserLabel::Hash && table.salt.is_empty() {
             return Err(Error::Settings(
                 "user = \"hash\" needs a salt: a text that the whole site shares and nobody else knows"
                     .to_owned(),
@@ -134,36 +133,36 @@ impl Table {
 /// # Errors
 /// What is wrong with `[slurm.jobs]`.
 pub(crate) fn tree(env: &Env, settings: &Settings) -> Result<Tree, Error> {
-    let table = Table::checked(&settings.of(SPEC.name))?;
+    let table = JobSettings::checked(&settings.of(SPEC.name))?;
     Ok(Tree::new(env, table.node))
 }
 
 /// Never absent: a slurmd may be started at any time.
 fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
-    let table = Table::checked(settings)?;
-    let budget = Budget::of_process();
-    let watcher = Changes {
+    let table = JobSettings::checked(settings)?;
+    let budget = DescriptorBudget::of_process();
+    let watcher = JobWatcher {
         tree: Tree::new(env, table.node.clone()),
         budget: Arc::clone(&budget),
         boot: boot::boot_id(env)?,
-        known: Known::default(),
+        known: SeenJobs::default(),
     };
     Ok(Some(Source {
-        devices: Box::new(Jobs::new(env, table, budget)),
+        devices: Box::new(JobDevices::new(env, table, budget)),
         watcher: Some(Box::new(watcher)),
     }))
 }
 
-struct Jobs {
+struct JobDevices {
     tree: Tree,
-    common: Arc<Common>,
+    common: Arc<JobContext>,
     /// What is remembered of each.
-    known: Option<BTreeMap<Folder, Shared>>,
+    known: Option<BTreeMap<Folder, SharedJob>>,
 }
 
-impl Jobs {
-    fn new(env: &Env, table: Table, budget: Arc<Budget>) -> Self {
-        let common = Common {
+impl JobDevices {
+    fn new(env: &Env, table: JobSettings, budget: Arc<DescriptorBudget>) -> Self {
+        let common = JobContext {
             budget,
             programs: Mutex::new(bpf::programs(env)),
             hooks: hook::Hooks::new(env, &table.hooks),
@@ -181,20 +180,20 @@ impl Jobs {
     }
 }
 
-impl Devices for Jobs {
+impl Devices for JobDevices {
     fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error> {
         let folders = self.tree.jobs(Instant::now())?;
         let mut known = self.known.take().unwrap_or_default();
         let state = |folder: Folder| {
             let new = || {
-                let state = State::new(&self.common, folder.clone(), self.tree.mount());
+                let state = JobState::new(&self.common, folder.clone(), self.tree.mount());
                 Arc::new(Mutex::new(state))
             };
             let state = known.remove(&folder).unwrap_or_else(new);
             (folder, state)
         };
-        let jobs: BTreeMap<Folder, Shared> = folders.into_iter().map(state).collect();
-        let device = |(folder, state)| Box::new(Job::new(folder, state)) as Box<dyn Device>;
+        let jobs: BTreeMap<Folder, SharedJob> = folders.into_iter().map(state).collect();
+        let device = |(folder, state)| Box::new(JobDevice::new(folder, state)) as Box<dyn Device>;
         let devices = jobs.iter().map(device).collect();
         self.known = Some(jobs);
         Ok(devices)

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::caps;
+use super::devices::NVIDIA;
 use super::gres::{self, Position};
-use super::owned::NVIDIA;
 use super::slurmd;
 use crate::sys::root;
 use crate::{Env, Error};
@@ -24,7 +24,7 @@ const CONTROL: u32 = 254;
 
 /// What positions are about.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct About<'a> {
+pub(super) struct PositionContext<'a> {
     /// The name of this node, where it is known.
     pub(super) node: Option<&'a str>,
     /// The slurm.conf of the slurmd that gave them, where it told.
@@ -57,7 +57,7 @@ impl Positions {
     }
 
     /// The devices at these positions. `None`: they cannot be told, which is said once.
-    pub(super) fn devices(&mut self, positions: &[usize], about: About<'_>) -> Option<Vec<String>> {
+    pub(super) fn devices(&mut self, positions: &[usize], about: PositionContext<'_>) -> Option<Vec<String>> {
         match self.find(positions, about) {
             Ok(devices) => Some(devices),
             Err(error) => {
@@ -76,7 +76,7 @@ impl Positions {
         }
     }
 
-    fn find(&mut self, positions: &[usize], about: About<'_>) -> Result<Vec<String>, Error> {
+    fn find(&mut self, positions: &[usize], about: PositionContext<'_>) -> Result<Vec<String>, Error> {
         let file = self.file(about.conf)?;
         let mut texts = String::new();
         let mut changed = 0.0_f64;
@@ -131,7 +131,7 @@ impl Positions {
     }
 
     /// Whether positions are those of the file as it is: the slurmd that gave them has read it since.
-    fn check_age(&mut self, file: &str, changed: f64, about: About<'_>) -> Result<(), Error> {
+    fn check_age(&mut self, file: &str, changed: f64, about: PositionContext<'_>) -> Result<(), Error> {
         let now = Instant::now();
         let node = about.node.map(str::to_owned);
         let known = self

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::cgroup::JobName;
-use crate::sys::{boot, root};
+use crate::sys::{boot, root, task};
 use crate::{Env, Error};
 
 /// A list of processes is no longer than this, in bytes: a hundred thousand numbers.
@@ -26,7 +26,7 @@ pub(crate) fn listed(cgroup: &Path) -> Result<Vec<u32>, Error> {
 }
 
 /// The steps of a job, by their folders.
-pub(super) fn steps(job: &Path) -> Vec<String> {
+fn steps(job: &Path) -> Vec<String> {
     let mut names = root::list(job).ok().flatten().unwrap_or_default();
     names.retain(|name| name.starts_with("step_"));
     names
@@ -76,18 +76,9 @@ pub(super) fn user(job: &Path, owner: impl Fn(u32) -> Option<u32>) -> Option<u32
     found.pop_first().filter(|_| found.is_empty())
 }
 
-/// When a process began, in clock ticks since boot (/proc/PID/stat, field 22).
-pub(super) fn started(env: &Env, pid: u32) -> Result<Option<u64>, Error> {
-    let file = env.path(&format!("/proc/{pid}/stat"));
-    let text = root::read_text(&file)?;
-    // The name may hold anything, so the fields are counted from its end.
-    let field = |text: String| text.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok();
-    Ok(text.and_then(field))
-}
-
 /// When a process began, as a Unix time. `None`: it is gone.
 pub(super) fn unix_start(env: &Env, pid: u32) -> Option<f64> {
-    let ticks = started(env, pid).ok().flatten()?;
+    let ticks = task::stat(&env.path(&format!("/proc/{pid}")))?.starttime;
     let since_boot = Duration::from_millis(ticks.checked_mul(1000)?.checked_div(boot::ticks_per_second())?);
     let age = boot::boottime().checked_sub(since_boot)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;

@@ -36,7 +36,7 @@ impl Instruction {
 
 /// What a rule is about. `None`: any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Device {
+pub struct DeviceMatch {
     /// 1 a block device, 2 a character device (`BPF_DEVCG_DEV_*`).
     pub kind: Option<i32>,
     /// The major number.
@@ -52,7 +52,7 @@ pub const CHARACTER: i32 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// Which.
-    pub device: Device,
+    pub device: DeviceMatch,
     /// Whether the job may use it.
     pub allow: bool,
 }
@@ -120,8 +120,8 @@ pub fn parse(program: &[Instruction]) -> Option<Rules> {
 }
 
 /// The tests at the beginning of a block, what they are about, and what is behind them.
-fn tests(block: &[Instruction]) -> Option<(Device, &[Instruction], &[Instruction])> {
-    let mut device = Device::default();
+fn tests(block: &[Instruction]) -> Option<(DeviceMatch, &[Instruction], &[Instruction])> {
+    let mut device = DeviceMatch::default();
     let many = block.iter().take_while(|i| i.code == UNLESS).count();
     let (tests, after) = block.split_at_checked(many)?;
     for test in tests {

@@ -55,7 +55,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let env = Env::with_sysroot(dir.path());
         for (pid, comm, line, start) in processes {
-            let stat = format!("{pid} ({comm}) S {}{start} 0", "0 ".repeat(18));
+            let stat = format!("{pid} ({comm}) S {0}{start} {0}", "0 ".repeat(18));
             for (file, text) in [
                 ("comm", (*comm).to_owned()),
                 ("cmdline", line.replace(' ', "\0")),

@@ -15,7 +15,7 @@ const MOST_FOLDERS: usize = 4096;
 /// How often the whole tree is looked through for scopes that are not known.
 const PERIOD: Duration = Duration::from_secs(60);
 /// The hierarchies of v1 in which a job's processes are, the ones that every configuration has first.
-pub(super) const V1: [&str; 6] = ["freezer", "devices", "memory", "cpuset", "cpu,cpuacct", "cpuacct"];
+const V1: [&str; 6] = ["freezer", "devices", "memory", "cpuset", "cpu,cpuacct", "cpuacct"];
 
 /// One job's folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,9 +35,9 @@ pub(crate) struct Folder {
 }
 
 /// Jobs by name.
-type Found = BTreeMap<String, Folder>;
+type JobsByName = BTreeMap<String, Folder>;
 
-fn add(found: &mut Found, folder: Folder) {
+fn add(found: &mut JobsByName, folder: Folder) {
     match found.get_mut(&folder.name) {
         Some(first) => first.others.push(folder.path),
         None => drop(found.insert(folder.name.clone(), folder)),
@@ -90,7 +90,7 @@ impl Tree {
     pub(crate) fn jobs(&mut self, now: Instant) -> Result<Vec<Folder>, Error> {
         let mut found = self.v1()?;
         self.find_scopes(now)?;
-        let mut of_scopes = Found::new();
+        let mut of_scopes = JobsByName::new();
         for scope in &self.scopes {
             for entry in root::entries(scope)?.unwrap_or_default() {
                 if JobName::parse(&entry.name).is_some() {
@@ -218,8 +218,8 @@ impl Tree {
     }
 
     /// Below each, `uid_UID/job_ID`.
-    fn v1(&mut self) -> Result<Found, Error> {
-        let mut found = Found::new();
+    fn v1(&mut self) -> Result<JobsByName, Error> {
+        let mut found = JobsByName::new();
         for top in self.v1_tops()? {
             let slurm = top.file_name().unwrap_or_default().to_string_lossy();
             for (user, uid) in users(&top)? {

@@ -7,7 +7,7 @@ use sha2::Sha256;
 /// `user` of the configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Shown {
+pub(super) enum UserLabel {
     /// The number.
     #[default]
     Uid,
@@ -22,12 +22,12 @@ pub(super) enum Shown {
 /// Turns a user's number into what is shown.
 #[derive(Clone, Debug)]
 pub(super) struct Users {
-    shown: Shown,
+    shown: UserLabel,
     salt: String,
 }
 
 impl Users {
-    pub(super) const fn new(shown: Shown, salt: String) -> Self {
+    pub(super) const fn new(shown: UserLabel, salt: String) -> Self {
         Self { shown, salt }
     }
 
@@ -35,10 +35,10 @@ impl Users {
     pub(super) fn label(&self, uid: Option<u32>, name: Option<&str>) -> String {
         let Some(uid) = uid else { return String::new() };
         match self.shown {
-            Shown::Uid => uid.to_string(),
-            Shown::Name => name.map_or_else(|| uid.to_string(), str::to_owned),
-            Shown::Hash => hash(&self.salt, uid),
-            Shown::Off => String::new(),
+            UserLabel::Uid => uid.to_string(),
+            UserLabel::Name => name.map_or_else(|| uid.to_string(), str::to_owned),
+            UserLabel::Hash => hash(&self.salt, uid),
+            UserLabel::Off => String::new(),
         }
     }
 }
@@ -61,17 +61,20 @@ mod tests {
     #[test]
     fn a_user_is_shown_as_the_site_wants() {
         let shown = |shown, name| Users::new(shown, "pepper".to_owned()).label(Some(1000), name);
-        assert_eq!(shown(Shown::Uid, Some("ada")), "1000");
-        assert_eq!(shown(Shown::Name, Some("ada")), "ada");
-        assert_eq!(shown(Shown::Name, None), "1000");
-        assert_eq!(shown(Shown::Off, Some("ada")), "");
-        assert_eq!(Users::new(Shown::Uid, String::new()).label(None, Some("ada")), "");
+        assert_eq!(shown(UserLabel::Uid, Some("ada")), "1000");
+        assert_eq!(shown(UserLabel::Name, Some("ada")), "ada");
+        assert_eq!(shown(UserLabel::Name, None), "1000");
+        assert_eq!(shown(UserLabel::Off, Some("ada")), "");
+        assert_eq!(
+            Users::new(UserLabel::Uid, String::new()).label(None, Some("ada")),
+            ""
+        );
     }
 
     /// `printf 1000 | openssl dgst -sha256 -hmac pepper`
     #[test]
     fn a_hash_is_the_sites_own() {
-        let hashed = |salt: &str, uid| Users::new(Shown::Hash, salt.to_owned()).label(Some(uid), None);
+        let hashed = |salt: &str, uid| Users::new(UserLabel::Hash, salt.to_owned()).label(Some(uid), None);
         assert_eq!(hashed("pepper", 1000), "fa5c807fcb32");
         assert_ne!(hashed("salt", 1000), hashed("pepper", 1000));
         assert_ne!(hashed("pepper", 1001), hashed("pepper", 1000));

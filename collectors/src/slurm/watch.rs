@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::tree::Tree;
-use crate::event::{Closed, Job, JobEvent};
+use crate::event::{Closed, JobChange, JobEvent};
 use crate::sys::boot;
-use crate::sys::inotify::Folders;
-use crate::sys::kept::Budget;
+use crate::sys::inotify::FolderWatch;
+use crate::sys::kept::DescriptorBudget;
 use crate::{BootId, Cursor, Error, Event, EventBody, Events, Watcher};
 
 /// A node on which nothing happens is looked at so often, and whoever is to end looks whether it is.
@@ -17,23 +17,23 @@ const WAIT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_secs(15);
 
 /// The watcher of the folders in which jobs come and go.
-pub(super) struct Changes {
+pub(super) struct JobWatcher {
     pub(super) tree: Tree,
-    pub(super) budget: Arc<Budget>,
+    pub(super) budget: Arc<DescriptorBudget>,
     pub(super) boot: BootId,
-    pub(super) known: Known,
+    pub(super) known: SeenJobs,
 }
 
 /// What it knows.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct SeenJobs {
     /// The number of the last event: time since boot, so that those of the next run are higher.
     seq: u64,
     /// Folders of jobs, with their inodes. `None`: not looked yet, and so none is new.
     jobs: Option<BTreeSet<(String, u64)>>,
 }
 
-impl Watcher for Changes {
+impl Watcher for JobWatcher {
     fn ready(&mut self, wait: Duration) -> bool {
         let mut has_places = || self.tree.places(Instant::now()).is_ok_and(|p| !p.is_empty());
         if has_places() {
@@ -44,7 +44,7 @@ impl Watcher for Changes {
     }
 
     fn run(&mut self, _: Option<Cursor>, out: &Events) -> Result<(), Error> {
-        let mut folders = Folders::new(&self.budget)?;
+        let mut folders = FolderWatch::new(&self.budget)?;
         let mut has_begun = false;
         while !out.is_over() {
             // Watched before they are listed: whatever comes between is listed, or told.
@@ -62,7 +62,7 @@ impl Watcher for Changes {
     }
 }
 
-impl Changes {
+impl JobWatcher {
     fn look(&mut self, out: &Events) -> Result<Result<(), Closed>, Error> {
         let found = self.tree.jobs(Instant::now())?;
         let now: BTreeSet<(String, u64)> = found.into_iter().map(|f| (f.name, f.inode)).collect();
@@ -89,7 +89,7 @@ impl Changes {
             history: false,
             count: 1,
             text: format!("Slurm: {folder} {}", what.word()),
-            body: EventBody::Job(Job {
+            body: EventBody::Job(JobChange {
                 folder: folder.to_owned(),
                 what,
             }),

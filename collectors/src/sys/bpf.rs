@@ -50,19 +50,19 @@ pub(crate) trait Programs: Send {
 /// Who answers here.
 pub(crate) fn programs(env: &Env) -> Box<dyn Programs> {
     if env.is_live() {
-        Box::new(Kernel::default())
+        Box::new(LivePrograms::default())
     } else {
-        Box::new(recorded::Recorded::new(&env.sysroot))
+        Box::new(recorded::RecordedPrograms::new(&env.sysroot))
     }
 }
 
 #[derive(Default)]
-struct Kernel {
+struct LivePrograms {
     /// Kept, and cleared by nobody: the kernel says how much of it is new.
     code: Vec<u64>,
 }
 
-impl Programs for Kernel {
+impl Programs for LivePrograms {
     fn attached(&mut self, cgroup: &Path) -> Result<Vec<u32>, Errno> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let folder = open(cgroup, flags, Mode::empty())?;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
-use crate::sys::kept::{Budget, Permit};
+use crate::sys::kept::{DescriptorBudget, Permit};
 use pages::Pages;
 pub(crate) use recorded::{check as check_recording, fuzz as check};
 
@@ -55,10 +55,10 @@ pub(crate) trait Ethtool: Send {
 }
 
 /// Who answers here: the kernel, or the recording below this root in its place.
-pub(crate) fn asker(recorded: Option<&Path>, budget: &Arc<Budget>) -> Box<dyn Ethtool> {
+pub(crate) fn asker(recorded: Option<&Path>, budget: &Arc<DescriptorBudget>) -> Box<dyn Ethtool> {
     match recorded {
-        Some(root) => Box::new(recorded::Recorded::new(root)),
-        None => Box::new(Lazy {
+        Some(root) => Box::new(recorded::RecordedEthtool::new(root)),
+        None => Box::new(LazyEthtool {
             permit: budget.take(),
             budget: Arc::clone(budget),
             open: None,
@@ -67,13 +67,13 @@ pub(crate) fn asker(recorded: Option<&Path>, budget: &Arc<Budget>) -> Box<dyn Et
 }
 
 /// A socket that is opened at the first question, within the budget of descriptors. Its permit is taken before.
-struct Lazy {
-    budget: Arc<Budget>,
+struct LazyEthtool {
+    budget: Arc<DescriptorBudget>,
     permit: Option<Permit>,
     open: Option<OwnedFd>,
 }
 
-impl Lazy {
+impl LazyEthtool {
     /// Makes one call. The kernel reads the head of the buffer, and writes its answer there.
     fn call(&mut self, netdev: &str, buffer: &mut Pages) -> Result<(), Errno> {
         if self.permit.is_none() {
@@ -136,7 +136,7 @@ fn items<const N: usize>(buffer: &[u8], head: usize, count: u32) -> impl Iterato
     all.filter_map(|item| item.try_into().ok())
 }
 
-impl Ethtool for Lazy {
+impl Ethtool for LazyEthtool {
     fn count(&mut self, netdev: &str) -> Result<u32, Errno> {
         // struct ethtool_sset_info: command, reserved, a mask of 64 bits, and one number for each bit of it.
         let mask = (1_u64 << STATISTICS).to_ne_bytes();

@@ -11,20 +11,20 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
 
 use crate::Error;
-use crate::sys::kept::{Budget, Permit};
+use crate::sys::kept::{DescriptorBudget, Permit};
 
 /// Folders that are watched (inotify(7)).
 #[derive(Debug)]
-pub(crate) struct Folders {
+pub(crate) struct FolderWatch {
     inotify: Inotify,
     watched: BTreeMap<PathBuf, WatchDescriptor>,
     _permit: Permit,
 }
 
-impl Folders {
+impl FolderWatch {
     /// # Errors
     /// EMFILE where the budget does not allow for it, and what inotify_init1(2) says.
-    pub(crate) fn new(budget: &Arc<Budget>) -> Result<Self, Error> {
+    pub(crate) fn new(budget: &Arc<DescriptorBudget>) -> Result<Self, Error> {
         let permit = budget.take().ok_or(Errno::EMFILE).map_err(failed)?;
         let flags = InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK;
         Ok(Self {
@@ -112,7 +112,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    fn waits(folders: &mut Folders) -> bool {
+    fn waits(folders: &mut FolderWatch) -> bool {
         let began = Instant::now();
         folders.wait(LONG).unwrap();
         began.elapsed() < LONG
@@ -124,7 +124,7 @@ mod tests {
         let scope = dir.path().join("scope");
         fs::create_dir(&scope).unwrap();
         let both = [dir.path().to_owned(), scope.clone()];
-        let mut folders = Folders::new(&Budget::new(1)).unwrap();
+        let mut folders = FolderWatch::new(&DescriptorBudget::new(1)).unwrap();
         folders.watch(&both).unwrap();
         fs::create_dir(scope.join("job_7")).unwrap();
         assert!(waits(&mut folders));
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_process_that_may_open_no_more_is_told_so() {
-        let error = Folders::new(&Budget::new(0)).unwrap_err();
+        let error = FolderWatch::new(&DescriptorBudget::new(0)).unwrap_err();
         assert_eq!(error.reason(), "io", "{error}");
     }
 }

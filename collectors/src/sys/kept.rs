@@ -18,11 +18,11 @@ const INTERRUPTS: u32 = 8;
 /// How many descriptors may be kept. Ten adapters of 70 files need 700, which the usual limit of 1024 allows. Each
 /// holds a page of the kernel's memory for its text.
 #[derive(Debug)]
-pub struct Budget {
+pub struct DescriptorBudget {
     left: AtomicU64,
 }
 
-impl Budget {
+impl DescriptorBudget {
     /// A budget of so many descriptors.
     pub fn new(descriptors: u64) -> Arc<Self> {
         Arc::new(Self {
@@ -47,7 +47,7 @@ impl Budget {
 
 /// The right to keep one descriptor.
 #[derive(Debug)]
-pub struct Permit(Arc<Budget>);
+pub struct Permit(Arc<DescriptorBudget>);
 
 impl Drop for Permit {
     fn drop(&mut self) {
@@ -60,7 +60,7 @@ impl Drop for Permit {
 pub struct Kept {
     path: PathBuf,
     open: Option<(File, Permit)>,
-    budget: Arc<Budget>,
+    budget: Arc<DescriptorBudget>,
     /// A tree on a disk: a file that was removed or replaced there lives on behind its descriptor. That of a device
     /// that has left says ENODEV.
     on_disk: bool,
@@ -68,7 +68,7 @@ pub struct Kept {
 
 impl Kept {
     /// A file that may stay open as long as the budget allows. `on_disk`: not sysfs but a recording of it.
-    pub fn new(path: PathBuf, budget: &Arc<Budget>, on_disk: bool) -> Self {
+    pub fn new(path: PathBuf, budget: &Arc<DescriptorBudget>, on_disk: bool) -> Self {
         Self {
             path,
             open: None,

@@ -23,7 +23,7 @@ const MAX_BUFFER: usize = 256 * 1024;
 
 /// What one read found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Read {
+pub enum KmsgRead {
     /// One record, in the caller's buffer.
     Record,
     /// Nothing for now (`EAGAIN`).
@@ -72,31 +72,31 @@ impl Kmsg {
     /// Reads one record into `record`, which is emptied first.
     ///
     /// # Errors
-    /// [`Error::Io`] for whatever read(2) says that is not a [`Read`].
-    pub fn read(&mut self, record: &mut Vec<u8>) -> Result<Read, Error> {
+    /// [`Error::Io`] for whatever read(2) says that is not a [`KmsgRead`].
+    pub fn read(&mut self, record: &mut Vec<u8>) -> Result<KmsgRead, Error> {
         record.clear();
         loop {
             if let Some(lines) = &mut self.lines
                 && lines.take(record)
             {
-                return Ok(Read::Record);
+                return Ok(KmsgRead::Record);
             }
             let end = match self.file.read(&mut self.buffer) {
                 Ok(0) => {
                     if self.lines.as_mut().is_some_and(Lines::finish) {
                         continue;
                     }
-                    return Ok(Read::End);
+                    return Ok(KmsgRead::End);
                 }
                 Ok(end) => end,
                 Err(e) => match e.raw_os_error().map(Errno::from_raw) {
                     Some(Errno::EINTR) => continue,
-                    Some(Errno::EAGAIN) => return Ok(Read::Empty),
-                    Some(Errno::EPIPE) => return Ok(Read::Overrun),
+                    Some(Errno::EAGAIN) => return Ok(KmsgRead::Empty),
+                    Some(Errno::EPIPE) => return Ok(KmsgRead::Overrun),
                     Some(Errno::EINVAL) if self.buffer.len() < MAX_BUFFER => {
                         // The kernel steps over a record that does not fit, so that one is lost.
                         self.buffer.resize(self.buffer.len() * 2, 0);
-                        return Ok(Read::Overrun);
+                        return Ok(KmsgRead::Overrun);
                     }
                     _ => return Err(Error::io(&self.path, e)),
                 },
@@ -106,7 +106,7 @@ impl Kmsg {
                 Some(lines) => lines.add(bytes),
                 None => {
                     record.extend_from_slice(bytes);
-                    return Ok(Read::Record);
+                    return Ok(KmsgRead::Record);
                 }
             }
         }

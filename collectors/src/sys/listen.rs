@@ -11,7 +11,7 @@ use nix::sys::socket::{
     AddressFamily, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recvfrom, socket,
 };
 
-use crate::sys::kept::{Budget, Permit};
+use crate::sys::kept::{DescriptorBudget, Permit};
 
 /// A message about an interface has its statistics in it; one that is longer is cut, and found to be.
 const PIECE: usize = 16 * 1024;
@@ -22,7 +22,7 @@ const LINK: u32 = 1;
 
 /// What was heard.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Heard<'a> {
+pub(crate) enum SocketEvent<'a> {
     /// Messages of RDMA.
     Rdma(&'a [u8]),
     /// Messages about network interfaces.
@@ -34,25 +34,25 @@ pub(crate) enum Heard<'a> {
 }
 
 /// Who hears it: sockets, or a test in their place.
-pub(crate) trait Ears: Send {
+pub(crate) trait EventSource: Send {
     /// Waits as long as that for anything, and hands out all that is there.
     ///
     /// # Errors
     /// When there is no hearing any more.
-    fn hear(&mut self, limit: Duration, take: &mut dyn FnMut(Heard<'_>)) -> Result<(), Errno>;
+    fn hear(&mut self, limit: Duration, take: &mut dyn FnMut(SocketEvent<'_>)) -> Result<(), Errno>;
 }
 
 /// Wakes whoever listens.
 #[derive(Debug)]
-pub(crate) struct Bell {
+pub(crate) struct EventWaker {
     fd: EventFd,
     _permit: Permit,
 }
 
-impl Bell {
+impl EventWaker {
     /// # Errors
     /// EMFILE where the budget does not allow for it, and what eventfd(2) says.
-    pub(crate) fn new(budget: &Arc<Budget>) -> Result<Self, Errno> {
+    pub(crate) fn new(budget: &Arc<DescriptorBudget>) -> Result<Self, Errno> {
         let permit = budget.take().ok_or(Errno::EMFILE)?;
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         Ok(Self {
@@ -69,20 +69,20 @@ impl Bell {
 }
 
 /// Both sockets, and the bell.
-pub(crate) struct Sockets {
+pub(crate) struct EventSockets {
     /// Not where the kernel has no RDMA, or does not let us listen to it.
     rdma: Option<OwnedFd>,
     links: OwnedFd,
-    bell: Arc<Bell>,
+    bell: Arc<EventWaker>,
     _permits: [Permit; 2],
 }
 
-impl Sockets {
+impl EventSockets {
     /// Hears what is told from now on. A kernel before 6.12 tells nothing of RDMA.
     ///
     /// # Errors
     /// EMFILE where the budget does not allow for it, and what socket(2) and bind(2) say of network interfaces.
-    pub(crate) fn open(budget: &Arc<Budget>, bell: &Arc<Bell>) -> Result<Self, Errno> {
+    pub(crate) fn open(budget: &Arc<DescriptorBudget>, bell: &Arc<EventWaker>) -> Result<Self, Errno> {
         let permit = || budget.take().ok_or(Errno::EMFILE);
         let permits = [permit()?, permit()?];
         let rdma = group(SockProtocol::NetlinkRDMA, NOTIFY)
@@ -118,8 +118,8 @@ fn next<'a>(fd: &OwnedFd, buffer: &'a mut [u8]) -> Result<Option<&'a [u8]>, Errn
     }
 }
 
-impl Ears for Sockets {
-    fn hear(&mut self, limit: Duration, take: &mut dyn FnMut(Heard<'_>)) -> Result<(), Errno> {
+impl EventSource for EventSockets {
+    fn hear(&mut self, limit: Duration, take: &mut dyn FnMut(SocketEvent<'_>)) -> Result<(), Errno> {
         let mut fds = vec![
             PollFd::new(self.bell.fd.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.links.as_fd(), PollFlags::POLLIN),
@@ -131,22 +131,22 @@ impl Ears for Sockets {
             Err(error) => return Err(error),
         }
         let mut buffer = [0; PIECE];
-        let mut drain = |fd: &OwnedFd, heard: fn(&[u8]) -> Heard<'_>| {
+        let mut drain = |fd: &OwnedFd, heard: fn(&[u8]) -> SocketEvent<'_>| {
             loop {
                 match next(fd, &mut buffer) {
                     Ok(Some(bytes)) => take(heard(bytes)),
                     Ok(None) => return Ok(()),
-                    Err(Errno::ENOBUFS) => take(Heard::Lost),
+                    Err(Errno::ENOBUFS) => take(SocketEvent::Lost),
                     Err(error) => return Err(error),
                 }
             }
         };
         if let Some(fd) = rdma {
-            drain(fd, |bytes| Heard::Rdma(bytes))?;
+            drain(fd, |bytes| SocketEvent::Rdma(bytes))?;
         }
-        drain(&self.links, |bytes| Heard::Links(bytes))?;
+        drain(&self.links, |bytes| SocketEvent::Links(bytes))?;
         if self.bell.fd.read().is_ok() {
-            take(Heard::Bell);
+            take(SocketEvent::Bell);
         }
         Ok(())
     }
@@ -173,13 +173,13 @@ pub(crate) mod tests {
 
     #[test]
     fn a_bell_that_was_rung_before_anybody_listened_is_heard_once() {
-        let budget = Budget::new(3);
-        let bell = Arc::new(Bell::new(&budget).unwrap());
-        let mut ears = Sockets::open(&budget, &bell).unwrap();
+        let budget = DescriptorBudget::new(3);
+        let bell = Arc::new(EventWaker::new(&budget).unwrap());
+        let mut ears = EventSockets::open(&budget, &bell).unwrap();
         bell.ring();
         bell.ring();
         let mut rung = 0;
-        let mut count = |heard: Heard<'_>| rung += usize::from(heard == Heard::Bell);
+        let mut count = |heard: SocketEvent<'_>| rung += usize::from(heard == SocketEvent::Bell);
         ears.hear(Duration::from_secs(60), &mut count).unwrap();
         ears.hear(Duration::ZERO, &mut count).unwrap();
         assert_eq!(rung, 1);
@@ -187,9 +187,9 @@ pub(crate) mod tests {
 
     #[test]
     fn without_descriptors_to_spare_there_is_no_hearing() {
-        let budget = Budget::new(2);
-        let bell = Arc::new(Bell::new(&budget).unwrap());
-        assert_eq!(Sockets::open(&budget, &bell).err(), Some(Errno::EMFILE));
+        let budget = DescriptorBudget::new(2);
+        let bell = Arc::new(EventWaker::new(&budget).unwrap());
+        assert_eq!(EventSockets::open(&budget, &bell).err(), Some(Errno::EMFILE));
         // What was taken for it is given back.
         let (one, two) = (budget.take(), budget.take());
         assert_eq!((one.is_some(), two.is_some()), (true, false));

@@ -17,7 +17,7 @@ use nix::sys::time::{TimeVal, TimeValLike};
 
 use crate::netlink::message::{Messages, Request, Turn};
 use crate::netlink::{Garbled, Protocol};
-use crate::sys::kept::{Budget, Permit};
+use crate::sys::kept::{DescriptorBudget, Permit};
 pub(crate) use recorded::check as check_recording;
 
 /// An answer is at most 8 KiB (`NLMSG_DEFAULT_SIZE`), and the pieces of a list are made to fit the buffer.
@@ -28,7 +28,7 @@ const MISSING: Duration = Duration::from_secs(5);
 
 /// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Failed {
+pub(crate) enum NetlinkError {
     /// The kernel refused, or there is no such protocol.
     #[error("{0}")]
     Kernel(#[from] Errno),
@@ -41,7 +41,7 @@ pub(crate) enum Failed {
 }
 
 /// Who answers questions: the kernel, or a test in its place.
-pub(crate) trait Kernel: Send {
+pub(crate) trait NetlinkTransport: Send {
     /// Asks, and hands out every message of the answer.
     ///
     /// # Errors
@@ -50,15 +50,19 @@ pub(crate) trait Kernel: Send {
         &mut self,
         request: &mut Request,
         take: &mut dyn FnMut(&[u8]) -> Result<(), Garbled>,
-    ) -> Result<(), Failed>;
+    ) -> Result<(), NetlinkError>;
 }
 
 /// Who answers here: the kernel by a socket of this protocol, or the recording in a folder in its place.
-pub(crate) fn asker(recorded: Option<&Path>, protocol: Protocol, budget: &Arc<Budget>) -> Box<dyn Kernel> {
+pub(crate) fn asker(
+    recorded: Option<&Path>,
+    protocol: Protocol,
+    budget: &Arc<DescriptorBudget>,
+) -> Box<dyn NetlinkTransport> {
     match recorded {
-        Some(folder) => Box::new(recorded::Recorded::new(folder, protocol)),
+        Some(folder) => Box::new(recorded::RecordedNetlink::new(folder, protocol)),
         None => {
-            let lazy = Box::new(Lazy {
+            let lazy = Box::new(LazySocket {
                 protocol,
                 permit: budget.take(),
                 budget: Arc::clone(budget),
@@ -74,19 +78,19 @@ pub(crate) fn asker(recorded: Option<&Path>, protocol: Protocol, budget: &Arc<Bu
 
 /// A socket that is opened at the first question, within the budget of descriptors. Its permit is taken before: files can be
 /// opened anew for each reading, a socket cannot.
-struct Lazy {
+struct LazySocket {
     protocol: Protocol,
-    budget: Arc<Budget>,
+    budget: Arc<DescriptorBudget>,
     permit: Option<Permit>,
     open: Option<Socket>,
 }
 
-impl Kernel for Lazy {
+impl NetlinkTransport for LazySocket {
     fn ask(
         &mut self,
         request: &mut Request,
         take: &mut dyn FnMut(&[u8]) -> Result<(), Garbled>,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), NetlinkError> {
         if self.permit.is_none() {
             self.permit = Some(self.budget.take().ok_or(Errno::EMFILE)?);
         }
@@ -95,7 +99,7 @@ impl Kernel for Lazy {
             open => open.insert(Socket::of(self.protocol)?),
         };
         let answer = socket.ask(request, take);
-        if answer.is_err_and(|error| !matches!(error, Failed::Kernel(_))) {
+        if answer.is_err_and(|error| !matches!(error, NetlinkError::Kernel(_))) {
             // What may still come is not to be taken for the next answer.
             self.open = None;
         }
@@ -105,20 +109,20 @@ impl Kernel for Lazy {
 
 /// One socket for those who ask in turn.
 #[derive(Clone)]
-pub(crate) struct Shared(Arc<Mutex<Box<dyn Kernel>>>);
+pub(crate) struct SharedTransport(Arc<Mutex<Box<dyn NetlinkTransport>>>);
 
-impl Shared {
-    pub(crate) fn new(kernel: Box<dyn Kernel>) -> Self {
+impl SharedTransport {
+    pub(crate) fn new(kernel: Box<dyn NetlinkTransport>) -> Self {
         Self(Arc::new(Mutex::new(kernel)))
     }
 }
 
-impl Kernel for Shared {
+impl NetlinkTransport for SharedTransport {
     fn ask(
         &mut self,
         request: &mut Request,
         take: &mut dyn FnMut(&[u8]) -> Result<(), Garbled>,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), NetlinkError> {
         let mut kernel = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kernel.ask(request, take)
     }
@@ -167,7 +171,7 @@ impl Socket {
         &mut self,
         request: &mut Request,
         take: &mut dyn FnMut(&[u8]) -> Result<(), Garbled>,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), NetlinkError> {
         self.sequence = self.sequence.wrapping_add(1);
         let bytes = request.numbered(self.sequence);
         send(self.fd.as_raw_fd(), bytes, MsgFlags::empty())?;
@@ -195,7 +199,7 @@ impl Socket {
 }
 
 /// What has come at one time.
-fn piece<'a>(fd: &OwnedFd, buffer: &'a mut [u8]) -> Result<&'a [u8], Failed> {
+fn piece<'a>(fd: &OwnedFd, buffer: &'a mut [u8]) -> Result<&'a [u8], NetlinkError> {
     loop {
         let (length, from) = match recvfrom::<NetlinkAddr>(fd.as_raw_fd(), buffer) {
             Err(Errno::EINTR) => continue,
@@ -243,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_socket_has_its_place_before_files_take_the_rest() {
-        let budget = Budget::new(1);
+        let budget = DescriptorBudget::new(1);
         let mut first = asker(None, Protocol::Route, &budget);
         assert!(budget.take().is_none(), "nothing is left for files");
         let mut second = asker(None, Protocol::Route, &budget);
@@ -261,7 +265,7 @@ mod tests {
         let nobody = &mut Request::one(2000).with_fixed(&[0; 16]);
         assert_eq!(
             route().ask(nobody, &mut |_| Ok(())),
-            Err(Failed::Kernel(Errno::EOPNOTSUPP))
+            Err(NetlinkError::Kernel(Errno::EOPNOTSUPP))
         );
     }
 
@@ -270,7 +274,7 @@ mod tests {
         let mut socket = route();
         let garbled = Garbled("a link");
         let refused = socket.ask(&mut links(), &mut |_| Err(garbled));
-        assert_eq!(refused, Err(Failed::Garbled(garbled)));
+        assert_eq!(refused, Err(NetlinkError::Garbled(garbled)));
         assert_eq!(socket.ask(&mut links(), &mut |_| Ok(())), Ok(()));
     }
 }

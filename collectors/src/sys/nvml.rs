@@ -16,8 +16,8 @@ use std::sync::{Mutex, PoisonError};
 use nvml_wrapper_sys::bindings::{NvmlLib, nvmlDevice_t, nvmlReturn_t};
 
 pub use code::Code;
-pub use device::{Bar1, Fabric, Memory, Pci, Process, Remapped, Sram, Utilization};
-pub use events::{EventSet, Told};
+pub use device::{Bar1, Fabric, Memory, PciInfo, Process, Remapped, Sram, Utilization};
+pub use events::{EventSet, NvmlEvent};
 pub use values::{Batch, FieldValue, Wanted};
 
 /// A GPU as the library knows it, until the driver is loaded anew.

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use nix::libc;
+use procfs_core::FromRead;
+use procfs_core::process::Stat;
 use serde::{Deserialize, Serialize};
 
 use super::root;
@@ -36,8 +38,7 @@ pub fn read(tid: i32) -> Option<Task> {
 /// What the thread does whose folder `/proc/PID/task/TID` is, but for its call. `None`: it has ended. The wait channel is
 /// shown to those alone who may trace the process (CAP_SYS_PTRACE), and empty for others.
 pub fn read_at(base: &Path, tid: i32) -> Option<Task> {
-    let stat = root::read_text(&base.join("stat")).ok().flatten()?;
-    let (name, state) = parse_stat(&stat)?;
+    let stat = stat(base)?;
     let wchan = root::read_text(&base.join("wchan"))
         .ok()
         .flatten()
@@ -45,40 +46,54 @@ pub fn read_at(base: &Path, tid: i32) -> Option<Task> {
     let wchan = if wchan == "0" { String::new() } else { wchan };
     Some(Task {
         tid,
-        name,
-        state,
+        name: stat.comm,
+        state: stat.state,
         wchan,
         call: String::new(),
     })
 }
 
+/// `stat` in the folder of a process or of a thread. `None`: it has ended.
+pub fn stat(base: &Path) -> Option<Stat> {
+    let bytes = root::read_bytes(&base.join("stat"), root::MAX_FILE).ok()??;
+    parse_stat(String::from_utf8_lossy(&bytes).trim())
+}
+
+/// procfs-core panics where a text ends within the name or behind it.
+fn parse_stat(text: &str) -> Option<Stat> {
+    let (pid, _) = text.split_once('(')?;
+    let (head, rest) = text.rsplit_once(')')?;
+    let is_whole = pid.ends_with(' ') && head.len() > pid.len() && rest.starts_with(' ');
+    is_whole.then(|| Stat::from_read(text.as_bytes()).ok())?
+}
+
 /// The calls that wait for a driver, and what they are about.
-const CALLS: [(libc::c_long, &str, About); 20] = [
-    (libc::SYS_read, "read", About::File),
-    (libc::SYS_pread64, "read", About::File),
-    (libc::SYS_readv, "read", About::File),
-    (libc::SYS_preadv, "read", About::File),
-    (libc::SYS_write, "write", About::File),
-    (libc::SYS_pwrite64, "write", About::File),
-    (libc::SYS_writev, "write", About::File),
-    (libc::SYS_pwritev, "write", About::File),
-    (libc::SYS_fsync, "fsync", About::File),
-    (libc::SYS_fdatasync, "fsync", About::File),
-    (libc::SYS_getdents64, "list", About::File),
-    (libc::SYS_ioctl, "ioctl", About::File),
-    (libc::SYS_fstat, "stat", About::File),
-    (libc::SYS_close, "close", About::File),
-    (libc::SYS_sendto, "send", About::File),
-    (libc::SYS_recvfrom, "receive", About::File),
-    (libc::SYS_openat, "open", About::Path),
-    (libc::SYS_readlinkat, "readlink", About::Path),
-    (libc::SYS_newfstatat, "stat", About::PathOrFile(3)),
-    (libc::SYS_statx, "stat", About::PathOrFile(2)),
+const CALLS: [(libc::c_long, &str, Argument); 20] = [
+    (libc::SYS_read, "read", Argument::File),
+    (libc::SYS_pread64, "read", Argument::File),
+    (libc::SYS_readv, "read", Argument::File),
+    (libc::SYS_preadv, "read", Argument::File),
+    (libc::SYS_write, "write", Argument::File),
+    (libc::SYS_pwrite64, "write", Argument::File),
+    (libc::SYS_writev, "write", Argument::File),
+    (libc::SYS_pwritev, "write", Argument::File),
+    (libc::SYS_fsync, "fsync", Argument::File),
+    (libc::SYS_fdatasync, "fsync", Argument::File),
+    (libc::SYS_getdents64, "list", Argument::File),
+    (libc::SYS_ioctl, "ioctl", Argument::File),
+    (libc::SYS_fstat, "stat", Argument::File),
+    (libc::SYS_close, "close", Argument::File),
+    (libc::SYS_sendto, "send", Argument::File),
+    (libc::SYS_recvfrom, "receive", Argument::File),
+    (libc::SYS_openat, "open", Argument::Path),
+    (libc::SYS_readlinkat, "readlink", Argument::Path),
+    (libc::SYS_newfstatat, "stat", Argument::PathOrFile(3)),
+    (libc::SYS_statx, "stat", Argument::PathOrFile(2)),
 ];
 
 /// What the first argument of a call is.
 #[derive(Clone, Copy)]
-enum About {
+enum Argument {
     /// A descriptor.
     File,
     /// Not the file itself: its path lies in memory.
@@ -89,14 +104,14 @@ enum About {
 
 /// A system call that a thread is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Call {
+pub struct SystemCall {
     /// What it is called here: `read`.
     pub name: &'static str,
     /// The descriptor that it is about.
     pub descriptor: Option<u64>,
 }
 
-impl Call {
+impl SystemCall {
     /// `read /sys/class/net/eth0/speed`, of the thread with that folder.
     pub fn text(self, base: &Path) -> String {
         let link = |fd: u64| root::link_text(&base.join(format!("fd/{fd}"))).ok().flatten();
@@ -109,27 +124,27 @@ impl Call {
 
 /// The call that the thread with that folder is in, where it may wait for a driver or a filesystem. Reading takes a lock that
 /// a process holds while it begins a program (`exec_update_lock`), and may hold for ever.
-pub fn call_at(base: &Path) -> Option<Call> {
+pub fn call_at(base: &Path) -> Option<SystemCall> {
     let text = root::read_text(&base.join("syscall")).ok().flatten()?;
     parse_call(&text)
 }
 
 /// Reads `0 0x5 0x7ffe...`: the number of the call and its arguments. A thread that runs, or waits for a page of memory,
 /// is in none.
-fn parse_call(text: &str) -> Option<Call> {
+fn parse_call(text: &str) -> Option<SystemCall> {
     let mut words = text.split(' ');
     let number: libc::c_long = words.next()?.parse().ok()?;
     let (_, name, about) = CALLS.iter().find(|(known, ..)| *known == number)?;
     let argument = |n: usize| u64::from_str_radix(words.clone().nth(n)?.strip_prefix("0x")?, 16).ok();
     let descriptor = match about {
-        About::File => Some(argument(0)?),
-        About::Path => None,
-        About::PathOrFile(flags) => {
+        Argument::File => Some(argument(0)?),
+        Argument::Path => None,
+        Argument::PathOrFile(flags) => {
             let is_file = argument(*flags)? & u64::from(libc::AT_EMPTY_PATH.unsigned_abs()) != 0;
             is_file.then(|| argument(0)).flatten()
         }
     };
-    Some(Call { name, descriptor })
+    Some(SystemCall { name, descriptor })
 }
 
 /// The calling thread's id.
@@ -137,29 +152,41 @@ pub fn own_tid() -> i32 {
     nix::unistd::gettid().as_raw()
 }
 
-/// The name may hold spaces and parentheses, so the state is what follows the last `)`.
-fn parse_stat(stat: &str) -> Option<(String, char)> {
-    let open = stat.find('(')?;
-    let close = stat.rfind(')')?;
-    let name = stat.get(open + 1..close)?.to_owned();
-    let state = stat.get(close + 1..)?.trim_start().chars().next()?;
-    Some((name, state))
-}
-
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
     fn a_name_with_parentheses_does_not_hide_the_state() {
-        assert_eq!(parse_stat("12 (a) b) D 1 2"), Some(("a) b".to_owned(), 'D')));
-        assert_eq!(parse_stat("12 (a"), None);
+        let stat = parse_stat(&format!("12 (a) b) D 1 2 {}", "0 ".repeat(40))).unwrap();
+        assert_eq!((stat.comm.as_str(), stat.state), ("a) b", 'D'));
+        for text in [
+            "",
+            "12 (a",
+            "12 (a)",
+            "12 (a) ",
+            "12 (a) S 1",
+            "(a) S",
+            ") (",
+            "12 (a)ä",
+        ] {
+            assert!(parse_stat(text.trim()).is_none(), "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_breaks_the_parser(text in "[0-9() aä-]{0,40}") {
+            parse_stat(text.trim());
+        }
     }
 
     #[test]
     fn a_call_is_told_with_its_file_where_its_first_argument_is_one() {
         let read = format!("{} 0x5 0x7ffe 0x1000 0x0 0x0 0x0 0x7ffd 0x7f1", libc::SYS_read);
-        let call = |name, descriptor| Some(Call { name, descriptor });
+        let call = |name, descriptor| Some(SystemCall { name, descriptor });
         assert_eq!(parse_call(&read), call("read", Some(5)));
         let open = format!(
             "{} 0xffffff9c 0x7ffe 0x0 0x0 0x0 0x0 0x7ffd 0x7f1",

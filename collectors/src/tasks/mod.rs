@@ -20,9 +20,9 @@ use crate::slurm::tree::{Folder, Tree};
 use crate::sys::root;
 use crate::{Block, Cadence, Device, Devices, Env, Error, Settings, Source, Spec, Subject, SubjectKind};
 use crate::{domain, slurm};
-use call::Asker;
+use call::CallReader;
 use metrics::{BLOCKED, METRICS, THREAD};
-use thread::Thread;
+use thread::BlockedThread;
 
 /// The tasks collector.
 pub static SPEC: Spec = Spec {
@@ -35,7 +35,7 @@ pub static SPEC: Spec = Spec {
     cadence: Cadence::Every(Duration::from_secs(30)),
     slice: Duration::from_millis(500),
     deadline: Duration::from_secs(5),
-    validate: |settings| settings.get::<Table>().map(drop),
+    validate: |settings| settings.get::<TaskSettings>().map(drop),
     open,
 };
 
@@ -50,11 +50,11 @@ const MOST_TOLD: usize = 16;
 /// The `tasks` table of the configuration.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Table {
+struct TaskSettings {
     enabled: bool,
 }
 
-impl Default for Table {
+impl Default for TaskSettings {
     fn default() -> Self {
         Self { enabled: true }
     }
@@ -62,34 +62,34 @@ impl Default for Table {
 
 /// Never absent where it is on: a slurmd may be started at any time.
 fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
-    if !settings.get::<Table>()?.enabled {
+    if !settings.get::<TaskSettings>()?.enabled {
         return Ok(None);
     }
     Ok(Some(Source {
-        devices: Box::new(Jobs {
+        devices: Box::new(TaskDevices {
             env: env.clone(),
             tree: slurm::tree(env, settings)?,
             known: Vec::new(),
-            asker: Asker::default(),
+            asker: CallReader::default(),
         }),
         watcher: None,
     }))
 }
 
-struct Jobs {
+struct TaskDevices {
     env: Env,
     tree: Tree,
     known: Vec<Folder>,
-    asker: Asker,
+    asker: CallReader,
 }
 
-impl Devices for Jobs {
+impl Devices for TaskDevices {
     fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error> {
         self.known = self.tree.jobs(Instant::now())?;
         // Whose the processes of a number are that two jobs have cannot be told.
         let ours = self.known.iter().filter(|folder| folder.others.is_empty());
         let device = |folder: &Folder| {
-            let device = Job::new(&self.env, folder, &self.asker);
+            let device = TaskDevice::new(&self.env, folder, &self.asker);
             Box::new(device) as Box<dyn Device>
         };
         Ok(ours.map(device).collect())
@@ -102,7 +102,7 @@ impl Devices for Jobs {
 }
 
 /// The processes of one job.
-struct Job {
+struct TaskDevice {
     env: Env,
     subject: Subject,
     name: String,
@@ -110,13 +110,13 @@ struct Job {
     inode: u64,
     /// By its processes, found once.
     id: Option<u32>,
-    asker: Asker,
+    asker: CallReader,
     /// The threads that were told of last.
     told: BTreeSet<(u32, u64, u64)>,
 }
 
-impl Job {
-    fn new(env: &Env, folder: &Folder, asker: &Asker) -> Self {
+impl TaskDevice {
+    fn new(env: &Env, folder: &Folder, asker: &CallReader) -> Self {
         Self {
             env: env.clone(),
             subject: Subject::new(SubjectKind::Job, format!("{}:{}", folder.name, folder.inode)),
@@ -130,7 +130,7 @@ impl Job {
     }
 }
 
-impl Device for Job {
+impl Device for TaskDevice {
     fn subject(&self) -> &Subject {
         &self.subject
     }
@@ -145,7 +145,7 @@ impl Device for Job {
         // A SLUID whose daemons have gone, or just begun.
         let Some(id) = self.id else { return Ok(()) };
         let number = id.to_string();
-        let mut look = Look {
+        let mut look = ProcessSearch {
             folders: MOST_FOLDERS,
             pids: BTreeSet::new(),
             is_whole: true,
@@ -161,19 +161,19 @@ impl Device for Job {
         // Where not all were looked at, how many there are is not known.
         out.maybe_u64(&BLOCKED, &[&number], look.is_whole.then_some(blocked));
         // Those that have not run since the last reading come first: the others mostly are gone by the next.
-        let is_new = |thread: &Thread| !self.told.contains(&thread.sleep());
+        let is_new = |thread: &BlockedThread| !self.told.contains(&thread.sleep());
         told.sort_by_key(|thread| (is_new(thread), !thread.killed, thread.start, thread.tid));
         told.dedup_by_key(|thread| thread.tid);
         told.truncate(MOST_TOLD);
         for thread in &told {
             tell(&number, thread, out);
         }
-        self.told = told.iter().map(Thread::sleep).collect();
+        self.told = told.iter().map(BlockedThread::sleep).collect();
         Ok(())
     }
 }
 
-fn tell(number: &str, thread: &Thread, out: &mut Block) {
+fn tell(number: &str, thread: &BlockedThread, out: &mut Block) {
     let killed = if thread.killed { "1" } else { "" };
     out.info(
         &THREAD,
@@ -193,7 +193,7 @@ fn tell(number: &str, thread: &Thread, out: &mut Block) {
 }
 
 /// A look at the processes of a job.
-struct Look {
+struct ProcessSearch {
     /// So many folders more are looked through.
     folders: usize,
     pids: BTreeSet<u32>,
@@ -201,7 +201,7 @@ struct Look {
     is_whole: bool,
 }
 
-impl Look {
+impl ProcessSearch {
     /// At a cgroup and all below it. One that leaves meanwhile has none.
     fn at(&mut self, cgroup: &Path, depth: usize) {
         let (Ok(pids), Ok(names)) = (process::listed(cgroup), root::folders(cgroup)) else {

@@ -2,15 +2,17 @@
 
 use std::path::Path;
 
+use procfs_core::process::MountInfo;
+
 use crate::sys::root;
-use crate::sys::task::Call;
+use crate::sys::task::SystemCall;
 
 /// A node of containers has thousands of mounts of a hundred bytes.
 const MOST_MOUNTS: u64 = 1 << 20;
 
 /// `nfs4 /home`: type and mount point, as the process sees it. `None`: the call is about no file, or the kernel does not
 /// show which.
-pub(super) fn of(process: &Path, thread: &Path, call: Call) -> Option<String> {
+pub(super) fn of(process: &Path, thread: &Path, call: SystemCall) -> Option<String> {
     let descriptor = call.descriptor?;
     let info = root::read_text(&thread.join(format!("fdinfo/{descriptor}")))
         .ok()
@@ -28,16 +30,11 @@ fn mount_id(info: &str) -> Option<&str> {
     Some(line.trim())
 }
 
-/// A line of mountinfo, proc(5): `36 35 98:0 /root /home rw,noatime shared:1 - nfs4 server:/home rw,hard`.
+/// Type and mount point of a line of mountinfo, if it is that mount's. A line of another one that cannot be read costs nothing.
 fn parse(line: &str, id: &str) -> Option<String> {
-    let mut fields = line.split(' ');
-    if fields.next()? != id {
-        return None;
-    }
-    let point = fields.nth(3)?;
-    // Optional fields end with a hyphen.
-    let kind = fields.skip_while(|field| *field != "-").nth(1)?;
-    Some(format!("{kind} {point}"))
+    let is_it = line.split(' ').next() == Some(id);
+    let mount = is_it.then(|| MountInfo::from_line(line).ok())??;
+    Some(format!("{} {}", mount.fs_type, mount.mount_point.display()))
 }
 
 #[cfg(test)]

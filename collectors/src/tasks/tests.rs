@@ -33,7 +33,7 @@ impl Node {
 
     fn thread(&self, pid: u32, tid: u32, state: char, pending: u64) {
         let zeros = "0 ".repeat(18);
-        let stat = format!("{tid} (python3) {state} {zeros}{}\n", 1000 + tid);
+        let stat = format!("{tid} (python3) {state} {zeros}{} {zeros}\n", 1000 + tid);
         if pid == tid {
             self.file(&format!("proc/{pid}/stat"), &stat);
         }
@@ -125,7 +125,7 @@ fn a_killed_process_whose_first_thread_has_ended_is_told_by_the_one_that_has_not
     );
 }
 
-/// Without CAP_SYS_PTRACE the kernel shows neither wait channel nor call.
+/// As without CAP_SYS_PTRACE.
 #[test]
 fn what_the_kernel_does_not_show_is_empty() {
     let node = Node::new();

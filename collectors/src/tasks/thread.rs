@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::call::Asker;
+use super::call::CallReader;
 use crate::Env;
 use crate::sys::{root, task};
 
@@ -13,7 +13,7 @@ const MOST_TEXT: usize = 200;
 
 /// A thread in state D.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Thread {
+pub(super) struct BlockedThread {
     pub(super) pid: u32,
     pub(super) tid: u32,
     /// When it began, in clock ticks since boot: with `tid`, which thread it is.
@@ -30,7 +30,7 @@ pub(super) struct Thread {
     pub(super) mount: String,
 }
 
-impl Thread {
+impl BlockedThread {
     /// What is the same for as long as it does not run.
     pub(super) fn sleep(&self) -> (u32, u64, u64) {
         (self.tid, self.start, self.switches)
@@ -39,13 +39,9 @@ impl Thread {
 
 /// Those of a process. A process whose first thread neither waits nor has ended is one that goes on, whatever the others
 /// do, and is left alone: a training job has hundreds of threads.
-pub(super) fn blocked(env: &Env, asker: &Asker, pid: u32) -> Vec<Thread> {
+pub(super) fn blocked(env: &Env, asker: &CallReader, pid: u32) -> Vec<BlockedThread> {
     let process = env.path(&format!("/proc/{pid}"));
-    let state = root::read_text(&process.join("stat"))
-        .ok()
-        .flatten()
-        .and_then(|stat| after_name(&stat)?.chars().next());
-    if !matches!(state, Some('D' | 'Z')) {
+    if !task::stat(&process).is_some_and(|stat| matches!(stat.state, 'D' | 'Z')) {
         return Vec::new();
     }
     let tids = root::list(&process.join("task"))
@@ -59,15 +55,9 @@ pub(super) fn blocked(env: &Env, asker: &Asker, pid: u32) -> Vec<Thread> {
         .collect()
 }
 
-fn waiting(process: &Path, asker: &Asker, pid: u32, tid: u32) -> Option<Thread> {
+fn waiting(process: &Path, asker: &CallReader, pid: u32, tid: u32) -> Option<BlockedThread> {
     let base = process.join(format!("task/{tid}"));
-    let stat = root::read_text(&base.join("stat")).ok().flatten()?;
-    let mut fields = after_name(&stat)?.split_whitespace();
-    if fields.next()? != "D" {
-        return None;
-    }
-    // proc(5): the state is field 3, the beginning field 22.
-    let start = fields.nth(18)?.parse().ok()?;
+    let stat = task::stat(&base).filter(|stat| stat.state == 'D')?;
     let status = root::read_text(&base.join("status")).ok().flatten()?;
     let (switches, killed) = parse_status(&status)?;
     let task = task::read_at(&base, i32::try_from(tid).ok()?)?;
@@ -76,10 +66,10 @@ fn waiting(process: &Path, asker: &Asker, pid: u32, tid: u32) -> Option<Thread> 
         return None;
     }
     let call = asker.call(process, &base);
-    Some(Thread {
+    Some(BlockedThread {
         pid,
         tid,
-        start,
+        start: stat.starttime,
         switches,
         program: task.name,
         killed,
@@ -87,11 +77,6 @@ fn waiting(process: &Path, asker: &Asker, pid: u32, tid: u32) -> Option<Thread> 
         call: cut(call.text),
         mount: cut(call.mount),
     })
-}
-
-/// The name may hold anything, so fields are counted from its end.
-fn after_name(stat: &str) -> Option<&str> {
-    Some(stat.rsplit_once(')')?.1.trim_start())
 }
 
 /// Context switches, and whether SIGKILL is pending for the thread or its process.
@@ -138,12 +123,6 @@ mod tests {
         assert_eq!(parse_status(&status(term, term)), Some((42, false)));
         // Kernels without CONFIG_SCHED_INFO have no switches: whether it has run since cannot be told.
         assert_eq!(parse_status("SigPnd:\t0\nShdPnd:\t0"), None);
-    }
-
-    #[test]
-    fn a_name_that_looks_like_fields_is_none() {
-        assert_eq!(after_name("7 (x) D 1) S 2"), Some("S 2"));
-        assert_eq!(after_name("7 x"), None);
     }
 
     #[test]

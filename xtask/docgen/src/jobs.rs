@@ -33,8 +33,8 @@ pub(crate) fn page(fixtures: &Path) -> Result<String> {
 fn made() -> String {
     let kinds: Vec<&str> = Kind::ALL.into_iter().map(Kind::word).collect();
     let mut out = format!(
-        "Kinds of job: {}; on one of the nodes gres.conf has the devices in another order than the kernel. Where nothing \
-         else is said, a row holds for all of them.\n\n\
+        "Kinds of job: {}; on one of the nodes gres.conf has the devices in another order than the kernel. A row \
+         holds for all of them.\n\n\
          | Slurm | cgroup | hook | `ConstrainDevices` | what is said of a job's GPUs |\n|---|---|---|---|---|\n",
         kinds.join(", ")
     );
@@ -44,18 +44,13 @@ fn made() -> String {
         has_hook,
         is_constrained,
         answer,
-        except,
     } in TABLE
     {
-        let except = except
-            .iter()
-            .map(|(kind, answer)| format!("; {}: {}", kind.word(), said(*answer)));
         out += &format!(
-            "| {year}.{month:02} | v{cgroup} | {} | {} | {}{} |\n",
+            "| {year}.{month:02} | v{cgroup} | {} | {} | {} |\n",
             yes(*has_hook),
             yes(*is_constrained),
-            said(*answer),
-            except.collect::<String>()
+            said(*answer)
         );
     }
     out

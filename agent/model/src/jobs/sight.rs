@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use collectors::slurm::metrics::{AMBIGUOUS, JOB_DEVICE, JOB_DEVICES, JOB_GRANT, JOB_INFO, evidence};
+use collectors::slurm::metrics::{AMBIGUOUS, JOB_DEVICE, JOB_DEVICES, JOB_GRANT, JOB_INFO};
 
 use super::running::Running;
 use crate::snapshot::{CollectorState, Sample, Snapshot};
@@ -64,13 +64,11 @@ impl<'a> Sight<'a> {
         })
     }
 
-    /// Their devices, as their rules name them, or who gave them. What their tasks were told they may have changed.
+    /// Their devices, as their rules name them, or who gave them.
     pub(super) fn devices(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.samples.iter().filter_map(|sample| match sample.labels {
             [job, device] if sample.metric == &JOB_DEVICE => Some((job.as_str(), device.as_str())),
-            [job, word, device] if sample.metric == &JOB_GRANT && word != evidence::STEP_ENVIRONMENT => {
-                Some((job.as_str(), device.as_str()))
-            }
+            [job, _, device] if sample.metric == &JOB_GRANT => Some((job.as_str(), device.as_str())),
             _ => None,
         })
     }

@@ -27,18 +27,15 @@ pub enum Evidence {
     MappingFile,
     /// A process in the job's cgroup computes on it: exact for what is in use, and silent about the rest.
     Process,
-    /// The job's tasks were told, in an environment that users may change.
-    StepEnvironment,
 }
 
 impl Evidence {
     /// All, the best first.
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 4] = [
         Self::DeviceProgram,
         Self::Hook,
         Self::MappingFile,
         Self::Process,
-        Self::StepEnvironment,
     ];
 
     /// The word used in labels.
@@ -48,7 +45,6 @@ impl Evidence {
             Self::Hook => evidence::HOOK,
             Self::MappingFile => evidence::MAPPING_FILE,
             Self::Process => "process",
-            Self::StepEnvironment => evidence::STEP_ENVIRONMENT,
         }
     }
 
@@ -103,37 +99,12 @@ fn owners(jobs: &Jobs, readings: &Readings) -> Vec<Owner> {
         }
     }
     for (job, (evidence, devices)) in &jobs.grants {
-        if *evidence != Evidence::StepEnvironment {
-            for (gpu, instance) in devices.iter().filter_map(|device| gpus.find(device)) {
-                found.insert((gpu, instance, job), *evidence);
-            }
+        for (gpu, instance) in devices.iter().filter_map(|device| gpus.find(device)) {
+            found.insert((gpu, instance, job), *evidence);
         }
     }
     let exact: BTreeSet<(&str, &str)> = found.keys().map(|(gpu, instance, _)| (*gpu, *instance)).collect();
-    let used = used(jobs, &gpus, &exact);
-    for (job, (evidence, devices)) in &jobs.grants {
-        if *evidence == Evidence::StepEnvironment {
-            let told: BTreeSet<(&str, &str)> =
-                devices.iter().filter_map(|device| gpus.find(device)).collect();
-            let in_use = used.get(job.as_str());
-            // What is another's, or not what the job computes on, is nothing that Slurm has told.
-            let is_contradicted =
-                in_use.is_some_and(|used| !used.is_subset(&told)) || !told.is_disjoint(&exact);
-            if !is_contradicted {
-                found.extend(
-                    told.iter()
-                        .map(|(gpu, instance)| ((*gpu, *instance, job.as_str()), *evidence)),
-                );
-            }
-        }
-    }
-    for (job, used) in &used {
-        // What its tasks were told is all that it has.
-        if !found.keys().any(|(_, _, of)| of == job) {
-            let used = used.iter().map(|(gpu, instance)| (*gpu, *instance, *job));
-            found.extend(used.map(|key| (key, Evidence::Process)));
-        }
-    }
+    found.extend(used(jobs, &gpus, &exact).map(|key| (key, Evidence::Process)));
     let owner = |((gpu, instance, job), evidence): ((&str, &str, &str), _)| Owner {
         gpu: gpu.to_owned(),
         gpu_instance: instance.to_owned(),
@@ -161,26 +132,20 @@ fn share(owners: &mut [Owner]) {
 /// By GPU, instance and job.
 type Found<'a> = BTreeMap<(&'a str, &'a str, &'a str), Evidence>;
 
-/// What jobs compute on of whose GPUs nothing exact is known, by job: GPUs and instances.
+/// GPU, instance and job where a process of the job computes and the job's GPUs are not known otherwise.
 fn used<'a>(
     jobs: &'a Jobs,
     gpus: &Gpus<'a>,
     exact: &BTreeSet<(&str, &str)>,
-) -> BTreeMap<&'a str, BTreeSet<(&'a str, &'a str)>> {
-    let mut used: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
-    for (gpu, instance, folder) in &gpus.processes {
-        let Some(job) = jobs.of_folder(folder) else {
-            continue;
-        };
-        // Of a divided GPU, which instance it is was not told.
+) -> impl Iterator<Item = (&'a str, &'a str, &'a str)> {
+    gpus.processes.iter().filter_map(|(gpu, instance, folder)| {
+        let job = jobs.of_folder(folder)?;
+        // The process does not say which instance of a divided GPU it uses.
         let is_part = instance.is_empty() && gpus.divided.contains(gpu);
-        // What is told exactly is all that there is of this job; and a GPU that is another's by such is not its for being used.
+        // A job whose GPUs are known has no others, and a GPU that is known to be another job's is not its own.
         let is_known = jobs.is_known(job) || exact.contains(&(*gpu, *instance));
-        if !is_part && !is_known {
-            used.entry(job).or_default().insert((*gpu, *instance));
-        }
-    }
-    used
+        (!is_part && !is_known).then_some((*gpu, *instance, job))
+    })
 }
 
 /// The jobs that own a device, by number: those of a GPU, and of any other device all that have GPUs here.

@@ -214,13 +214,7 @@ fn a_process_on_a_divided_gpu_whose_instance_is_not_told_owns_nothing() {
 
 #[test]
 fn every_word_is_of_one_evidence_and_the_best_is_the_first() {
-    let all = [
-        "device_program",
-        "hook",
-        "mapping_file",
-        "process",
-        "step_environment",
-    ];
+    let all = ["device_program", "hook", "mapping_file", "process"];
     let read: Vec<Evidence> = all.iter().filter_map(|word| Evidence::of_word(word)).collect();
     assert_eq!(read.iter().map(|e| e.word()).collect::<Vec<_>>(), all);
     assert!(read.is_sorted());
@@ -292,32 +286,6 @@ fn a_process_on_what_another_job_was_given_owns_no_part_of_it() {
             [format!("GPU-0 7 {evidence} 1"), "GPU-1 8 process 1".to_owned()]
         );
     }
-}
-
-#[test]
-fn what_its_tasks_were_told_counts_where_nothing_speaks_against_it() {
-    let told = || Node::four().granted("7", "step_environment", &["nvidia0", "nvidia2"]);
-    let both = ["GPU-0 7 step_environment 1", "GPU-2 7 step_environment 1"];
-    assert_eq!(told().owners(), both);
-    assert_eq!(
-        told().process("GPU-2", "", "500", "job_7").owners(),
-        both,
-        "it computes on its own"
-    );
-    // What it computes on is a fact, and an environment may be edited.
-    assert_eq!(
-        told().process("GPU-1", "", "500", "job_7").owners(),
-        ["GPU-1 7 process 1"]
-    );
-    assert_eq!(
-        told().job("8", "job_8", &["nvidia2"]).owners(),
-        ["GPU-2 8 device_program 1"],
-        "another's, exactly"
-    );
-    assert_eq!(
-        told().granted("8", "hook", &["nvidia2"]).owners(),
-        ["GPU-2 8 hook 1"]
-    );
 }
 
 #[test]

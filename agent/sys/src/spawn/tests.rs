@@ -1,6 +1,7 @@
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 
+use collectors::sys::root;
 use nix::fcntl::{FcntlArg, fcntl};
 use testkit::wait::{PATIENCE, until_true};
 

@@ -6,7 +6,7 @@ use crate::{Kind, Metric};
 
 /// What becomes of a driver's words: metric, number, label.
 fn known(driver: &str, word: &str) -> Option<(&'static Metric, Option<u8>, Option<&'static str>)> {
-    let rows = Driver::named(driver).unwrap().rows;
+    let rows = EthernetDriver::named(driver).unwrap().rows;
     rows.iter()
         .find_map(|r| Some((r.metric, r.matches(word)?, r.label)))
 }
@@ -116,7 +116,7 @@ fn each_driver_has_its_words() {
     ] {
         assert_eq!(known(driver, word), None, "{driver} {word}");
     }
-    assert!(Driver::named("virtio_net").is_none() && Driver::named("").is_none());
+    assert!(EthernetDriver::named("virtio_net").is_none() && EthernetDriver::named("").is_none());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use super::*;
-use crate::ethernet::setup::Setup;
+use crate::ethernet::setup::EthernetSetup;
 
 /// Longer than any test takes on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
@@ -165,7 +165,7 @@ fn dcqcn_stops_where_its_firmware_is_slow_or_says_no_and_waits_while_it_rests() 
             );
         }
     }
-    let shown = |gate: &Gate, setup: &mut Setup| {
+    let shown = |gate: &Gate, setup: &mut EthernetSetup| {
         setup.refresh((gate, "mlx5_0"), &net, "eth0", false);
         let mut block = Block::default();
         setup.push(["mlx5_0", "1"], &mut block);
@@ -174,7 +174,7 @@ fn dcqcn_stops_where_its_firmware_is_slow_or_says_no_and_waits_while_it_rests() 
         all.filter(|name| *name == "rdma_dcqcn_enabled").count()
     };
     let gate = Gate::new(node.world.ways(), node.world.clock());
-    assert_eq!(shown(&gate, &mut Setup::default()), 16);
+    assert_eq!(shown(&gate, &mut EthernetSetup::default()), 16);
 
     // Each look at this clock takes 15 ms: one point is read whole.
     let world = node.world.clone();
@@ -186,7 +186,7 @@ fn dcqcn_stops_where_its_firmware_is_slow_or_says_no_and_waits_while_it_rests() 
             clock()
         }),
     );
-    let mut setup = Setup::default();
+    let mut setup = EthernetSetup::default();
     assert_eq!(
         shown(&slow, &mut setup),
         8,
@@ -200,7 +200,7 @@ fn dcqcn_stops_where_its_firmware_is_slow_or_says_no_and_waits_while_it_rests() 
 
     // An error: the rest of them is not asked for, and nothing for ten minutes.
     node.write("sys/class/net/eth0/ecn/roce_rp/enable/5", "garbled\n");
-    let mut setup = Setup::default();
+    let mut setup = EthernetSetup::default();
     assert_eq!(shown(&gate, &mut setup), 8);
     node.write("sys/class/net/eth0/ecn/roce_rp/enable/5", "1\n");
     node.world.pass(599 * SECOND);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 
-use crate::ethernet::gate::{Clock, Ways};
+use crate::ethernet::gate::{Clock, Transports};
 use crate::netlink::Garbled;
 use crate::netlink::attribute::{Attributes, text};
 use crate::netlink::dcb::Pfc;
@@ -14,7 +14,7 @@ use crate::netlink::dcb::tests::answer as dcb_answer;
 use crate::netlink::ethtool::tests::{answer, down_part, fec_part, mode_part, pause_part};
 use crate::netlink::message::Request;
 use crate::sys::ethtool::{Ethtool, NAME};
-use crate::sys::netlink::{Failed, Kernel};
+use crate::sys::netlink::{NetlinkError, NetlinkTransport};
 
 /// An interface.
 #[derive(Clone, Debug, Default)]
@@ -122,8 +122,8 @@ impl World {
         std::mem::take(&mut self.lock().calls)
     }
 
-    pub(super) fn ways(&self) -> Ways {
-        Ways {
+    pub(super) fn ways(&self) -> Transports {
+        Transports {
             ethtool: Box::new(self.clone()),
             route: Box::new(self.clone()),
             generic: Box::new(self.clone()),
@@ -187,12 +187,12 @@ fn named(attributes: &[u8], kind: u16, nest: Option<u16>) -> String {
     text(find(within, kind)).unwrap().to_owned()
 }
 
-impl Kernel for World {
+impl NetlinkTransport for World {
     fn ask(
         &mut self,
         request: &mut Request,
         take: &mut dyn FnMut(&[u8]) -> Result<(), Garbled>,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), NetlinkError> {
         let (kind, _) = request.kind_and_flags();
         let (head, attributes) = request.payload().split_at(4);
         let told = match (kind, head[0]) {

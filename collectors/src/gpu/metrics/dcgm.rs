@@ -24,26 +24,26 @@ pub static DCGM_LABELS: Join = Join {
 };
 
 /// An alias under construction.
-pub(crate) struct Theirs(Alias);
+pub(crate) struct AliasBuilder(Alias);
 
-const fn of(name: &'static str, kind: Kind) -> Theirs {
-    Theirs(Alias {
+const fn of(name: &'static str, kind: Kind) -> AliasBuilder {
+    AliasBuilder(Alias {
         join: Some(&DCGM_LABELS),
         ..Alias::new(PAGE, name, kind, &[])
     })
 }
 
 /// A gauge of theirs.
-pub(crate) const fn gauge(name: &'static str) -> Theirs {
+pub(crate) const fn gauge(name: &'static str) -> AliasBuilder {
     of(name, Kind::Gauge)
 }
 
 /// What they call a counter.
-pub(crate) const fn counter(name: &'static str) -> Theirs {
+pub(crate) const fn counter(name: &'static str) -> AliasBuilder {
     of(name, Kind::Counter)
 }
 
-impl Theirs {
+impl AliasBuilder {
     /// In their unit: ours multiplied by this, and rounded where `whole`.
     const fn scaled(self, scale: f64, whole: bool) -> Alias {
         Alias {

@@ -37,12 +37,12 @@ struct Exchange {
     kind: u16,
     flags: u16,
     question: Vec<u8>,
-    answer: Answer,
+    answer: RecordedReply,
 }
 
 /// What the kernel said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct RecordedReply {
     /// Each without its head.
     pub(crate) messages: Vec<Vec<u8>>,
     /// How it ended.
@@ -67,7 +67,7 @@ impl Recording {
         kind: u16,
         flags: u16,
         question: &[u8],
-    ) -> Option<&Answer> {
+    ) -> Option<&RecordedReply> {
         let asked = |e: &&Exchange| (e.protocol, e.kind, e.flags) == (protocol, kind, flags);
         let mut found = self.0.iter().rev().filter(asked);
         found.find(|e| e.question == question).map(|e| &e.answer)
@@ -103,9 +103,9 @@ impl Recording {
 }
 
 /// What was found where, and what was expected.
-type Wrong<'a> = (Word<'a>, &'static str);
+type RecordingFault<'a> = (Word<'a>, &'static str);
 
-fn paragraphs(text: &str) -> Result<Vec<Paragraph<'_>>, Wrong<'_>> {
+fn paragraphs(text: &str) -> Result<Vec<Paragraph<'_>>, RecordingFault<'_>> {
     let mut all: Vec<Paragraph<'_>> = Vec::new();
     for (content, line) in text.lines().zip(1..) {
         let content = content.trim();
@@ -139,7 +139,7 @@ fn split(text: &str) -> impl Iterator<Item = &str> {
     parts.filter(|part| !part.is_empty())
 }
 
-fn question<'a>(line: usize, words: &[Word<'a>]) -> Result<Exchange, Wrong<'a>> {
+fn question<'a>(line: usize, words: &[Word<'a>]) -> Result<Exchange, RecordingFault<'a>> {
     let expected = "a protocol (rdma, route, generic), a kind and flags";
     let Some(([protocol, kind, flags], rest)) = words.split_first_chunk() else {
         return Err(((line, ">"), expected));
@@ -151,11 +151,11 @@ fn question<'a>(line: usize, words: &[Word<'a>]) -> Result<Exchange, Wrong<'a>> 
         kind: number(kind)?,
         flags: number(flags)?,
         question: Payload::read(rest)?,
-        answer: Answer::default(),
+        answer: RecordedReply::default(),
     })
 }
 
-fn refusal<'a>(line: usize, words: &[Word<'a>]) -> Result<Errno, Wrong<'a>> {
+fn refusal<'a>(line: usize, words: &[Word<'a>]) -> Result<Errno, RecordingFault<'a>> {
     let expected = "one error of the kernel, such as EINVAL";
     let [word] = words else {
         return Err(((line, "!"), expected));

@@ -1,6 +1,6 @@
 //! What follows a message's head, as words.
 
-use super::{Word, Wrong, number};
+use super::{RecordingFault, Word, number};
 use crate::netlink::aligned;
 
 /// Attributes within attributes. The kernel's own go six deep at most.
@@ -16,7 +16,7 @@ pub(super) struct Payload<'a> {
 
 impl<'a> Payload<'a> {
     /// Reads all words of one payload.
-    pub(super) fn read(words: &[Word<'a>]) -> Result<Vec<u8>, Wrong<'a>> {
+    pub(super) fn read(words: &[Word<'a>]) -> Result<Vec<u8>, RecordingFault<'a>> {
         let mut payload = Self::default();
         for word in words {
             payload.take(*word)?;
@@ -27,7 +27,7 @@ impl<'a> Payload<'a> {
         }
     }
 
-    fn take(&mut self, word: Word<'a>) -> Result<(), Wrong<'a>> {
+    fn take(&mut self, word: Word<'a>) -> Result<(), RecordingFault<'a>> {
         let (_, text) = word;
         if text == "}" {
             let (at, opened) = self.open.pop().ok_or((word, "a `{` before it"))?;

@@ -31,7 +31,7 @@ fn an_answer_as_people_write_it_is_the_kernels() {
     request.numbered(9);
     let (kind, flags) = request.kind_and_flags();
     let answered = recording.answer(Protocol::Rdma, kind, flags, request.payload());
-    let expected = Answer {
+    let expected = RecordedReply {
         messages: vec![answer(3, 1, &[("np_cnp_sent", 7)])],
         refused: None,
     };
@@ -67,7 +67,7 @@ fn every_kind_of_value() {
 #[test]
 fn a_later_answer_counts_and_an_error_ends_one() {
     let recording = parse("> route 1 2\n< 01\n< 02\n! EINTR\n> route 1 2\n! EINVAL\n").unwrap();
-    let expected = Answer {
+    let expected = RecordedReply {
         messages: vec![],
         refused: Some(Errno::EINVAL),
     };
@@ -136,7 +136,7 @@ fn any_exchange() -> impl Strategy<Value = Exchange> {
             kind,
             flags,
             question,
-            answer: Answer { messages, refused },
+            answer: RecordedReply { messages, refused },
         },
     )
 }

@@ -1,6 +1,6 @@
 //! Which field becomes which series.
 
-use super::Instead;
+use super::Fallback;
 use crate::gpu::metrics as m;
 use crate::sys::nvml::{FieldValue, Library};
 use crate::{Metric, Value};
@@ -37,7 +37,7 @@ pub(in crate::nvidia) struct Row {
     narrow: bool,
     /// Says nothing while ECC is off.
     pub(super) ecc: bool,
-    pub(super) instead: Option<Instead>,
+    pub(super) instead: Option<Fallback>,
     /// The same number has another name too.
     pub(super) also: Option<(&'static Metric, &'static [&'static str])>,
 }
@@ -128,7 +128,7 @@ const fn policy(field: u32, reason: &'static [&'static str], policy: &'static [&
 macro_rules! or {
     ($row:expr, $name:literal, $call:ident) => {
         Row {
-            instead: Some(Instead {
+            instead: Some(Fallback {
                 name: $name,
                 call: Library::$call,
             }),

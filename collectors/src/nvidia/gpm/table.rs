@@ -6,7 +6,7 @@ use crate::{Block, Metric, Value};
 
 /// What a number is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unit {
+enum GpmUnit {
     /// Per cent; ours is a ratio.
     Percent,
     /// MiB in a second.
@@ -22,7 +22,7 @@ pub(super) struct Row {
     metric: &'static Metric,
     /// The label behind `gpu` and `gpu_instance`, where there is one.
     label: Option<&'static str>,
-    unit: Unit,
+    unit: GpmUnit,
 }
 
 const fn ratio(id: u32, metric: &'static Metric) -> Row {
@@ -30,13 +30,13 @@ const fn ratio(id: u32, metric: &'static Metric) -> Row {
         id,
         metric,
         label: None,
-        unit: Unit::Percent,
+        unit: GpmUnit::Percent,
     }
 }
 
 const fn rate(id: u32, metric: &'static Metric) -> Row {
     Row {
-        unit: Unit::Rate,
+        unit: GpmUnit::Rate,
         ..ratio(id, metric)
     }
 }
@@ -50,14 +50,14 @@ const fn labelled(id: u32, metric: &'static Metric, label: &'static str) -> Row 
 
 const fn counter(id: u32, metric: &'static Metric) -> Row {
     Row {
-        unit: Unit::Counter,
+        unit: GpmUnit::Counter,
         ..ratio(id, metric)
     }
 }
 
 const fn cycles(id: u32, label: &'static str) -> Row {
     Row {
-        unit: Unit::Counter,
+        unit: GpmUnit::Counter,
         ..labelled(id, &n::PIPE_CYCLES, label)
     }
 }
@@ -117,7 +117,7 @@ pub(super) static ROWS: &[Row] = &[
 
 /// The numbers to ask for, with or without the counters.
 pub(super) fn ids(counters: bool) -> Vec<u32> {
-    let wanted = ROWS.iter().filter(|r| counters || r.unit != Unit::Counter);
+    let wanted = ROWS.iter().filter(|r| counters || r.unit != GpmUnit::Counter);
     wanted.map(|r| r.id).collect()
 }
 
@@ -126,10 +126,10 @@ impl Row {
     pub(super) fn push(&self, gpu: &str, part: &str, value: Option<f64>, out: &mut Block) {
         let value = value.filter(|v| *v >= 0.0).and_then(|v| match self.unit {
             // The driver's rounding goes a little over.
-            Unit::Percent => (v <= 100.5).then(|| (v / 100.0).min(1.0)),
+            GpmUnit::Percent => (v <= 100.5).then(|| (v / 100.0).min(1.0)),
             // More than any link carries.
-            Unit::Rate => (v < 1e8).then_some(v * 1_048_576.0),
-            Unit::Counter => (v < 1.8e19).then_some(v),
+            GpmUnit::Rate => (v < 1e8).then_some(v * 1_048_576.0),
+            GpmUnit::Counter => (v < 1.8e19).then_some(v),
         });
         let value = value.map_or(Value::Absent, Value::F64);
         match self.label {

@@ -2,11 +2,11 @@
 //! own, so that scrapers do not disturb each other. Absent where the window is not valid.
 
 use crate::gpu::metrics::row::metrics;
-use crate::gpu::metrics::{PART, Theirs, gauge};
+use crate::gpu::metrics::{AliasBuilder, PART, gauge};
 use crate::metric::Alias;
 
 const fn pipe(name: &'static str, only: &'static [(&'static str, &'static str)]) -> Alias {
-    let theirs: Theirs = gauge(name);
+    let theirs: AliasBuilder = gauge(name);
     theirs.only(only).same()
 }
 

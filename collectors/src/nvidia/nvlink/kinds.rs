@@ -11,7 +11,7 @@ const ONE: Scale = Scale::Times(1);
 
 /// How a field's number is found.
 #[derive(Clone, Copy, Debug)]
-enum Field {
+enum LinkField {
     /// One number; the link is the scope.
     Scoped(u32),
     /// A number for each link: those of the links 0 to 5 from here on, those of 6 to 11 from there on.
@@ -20,7 +20,7 @@ enum Field {
 
 /// What is done with a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Use {
+enum LinkValueUse {
     State,
     Speed,
     Transmitted,
@@ -32,9 +32,9 @@ enum Use {
 
 /// One value of each link.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kind {
-    field: Field,
-    purpose: Use,
+pub(super) struct LinkValue {
+    field: LinkField,
+    purpose: LinkValueUse,
     /// The label `kind`, or a name of its own.
     pub(super) word: &'static str,
     pub(super) scale: Scale,
@@ -44,7 +44,7 @@ pub(super) struct Kind {
 
 /// The total of all links.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Total {
+pub(super) struct LinkTotal {
     pub(super) field: u32,
     pub(super) by_scope: bool,
     pub(super) metric: &'static Metric,
@@ -52,7 +52,7 @@ pub(super) struct Total {
     pub(super) scale: Scale,
 }
 
-impl Total {
+impl LinkTotal {
     pub(super) fn labels<'a>(&self, gpu: &'a str) -> Vec<&'a str> {
         if self.metric.labels.len() == 1 {
             vec![gpu]
@@ -62,8 +62,8 @@ impl Total {
     }
 }
 
-const fn total(field: u32, kind: &'static str) -> Total {
-    Total {
+const fn total(field: u32, kind: &'static str) -> LinkTotal {
+    LinkTotal {
         field,
         by_scope: false,
         metric: &n::NVLINK_ERRORS,
@@ -72,8 +72,8 @@ const fn total(field: u32, kind: &'static str) -> Total {
     }
 }
 
-const fn bytes(field: u32, metric: &'static Metric, kind: &'static str) -> Total {
-    Total {
+const fn bytes(field: u32, metric: &'static Metric, kind: &'static str) -> LinkTotal {
+    LinkTotal {
         by_scope: true,
         metric,
         scale: KIB,
@@ -82,7 +82,7 @@ const fn bytes(field: u32, metric: &'static Metric, kind: &'static str) -> Total
 }
 
 /// All of them, in the order in which they are asked and shown.
-pub(super) static TOTALS: &[Total] = &[
+pub(super) static TOTALS: &[LinkTotal] = &[
     bytes(138, &n::NVLINK_TRANSMITTED, "transmitted"),
     bytes(139, &n::NVLINK_RECEIVED, "received"),
     total(38, "crc_flit"),
@@ -92,9 +92,9 @@ pub(super) static TOTALS: &[Total] = &[
     total(59, "recovery"),
 ];
 
-const fn scoped(field: u32, purpose: Use, word: &'static str, scale: Scale) -> Kind {
-    Kind {
-        field: Field::Scoped(field),
+const fn scoped(field: u32, purpose: LinkValueUse, word: &'static str, scale: Scale) -> LinkValue {
+    LinkValue {
+        field: LinkField::Scoped(field),
         purpose,
         word,
         scale,
@@ -103,31 +103,31 @@ const fn scoped(field: u32, purpose: Use, word: &'static str, scale: Scale) -> K
 }
 
 /// Errors as NVLink 3 and older count them.
-const fn numbered(first: u32, second: u32, word: &'static str) -> Kind {
-    Kind {
-        field: Field::Numbered(first, second),
-        ..scoped(0, Use::Error, word, ONE)
+const fn numbered(first: u32, second: u32, word: &'static str) -> LinkValue {
+    LinkValue {
+        field: LinkField::Numbered(first, second),
+        ..scoped(0, LinkValueUse::Error, word, ONE)
     }
 }
 
 /// Errors as NVLink 5 counts them.
-const fn counted(field: u32, word: &'static str) -> Kind {
-    Kind {
+const fn counted(field: u32, word: &'static str) -> LinkValue {
+    LinkValue {
         by_link_only: true,
-        ..scoped(field, Use::Error, word, ONE)
+        ..scoped(field, LinkValueUse::Error, word, ONE)
     }
 }
 
 /// What every version tells.
-const COMMON: [Kind; 4] = [
-    scoped(165, Use::State, "state", ONE),
-    scoped(164, Use::Speed, "speed", MB),
-    scoped(138, Use::Transmitted, "transmitted", KIB),
-    scoped(139, Use::Received, "received", KIB),
+const COMMON: [LinkValue; 4] = [
+    scoped(165, LinkValueUse::State, "state", ONE),
+    scoped(164, LinkValueUse::Speed, "speed", MB),
+    scoped(138, LinkValueUse::Transmitted, "transmitted", KIB),
+    scoped(139, LinkValueUse::Received, "received", KIB),
 ];
 
 /// NVLink 1 to 3.
-const OLD: [Kind; 5] = [
+const OLD: [LinkValue; 5] = [
     numbered(32, 96, "crc_flit"),
     numbered(39, 102, "crc_data"),
     numbered(148, 154, "ecc_data"),
@@ -136,14 +136,14 @@ const OLD: [Kind; 5] = [
 ];
 
 /// NVLink 4 and newer.
-const DATA_LINK: [Kind; 3] = [
+const DATA_LINK: [LinkValue; 3] = [
     counted(163, "crc"),
-    scoped(161, Use::Error, "replay", ONE),
-    scoped(162, Use::Error, "recovery", ONE),
+    scoped(161, LinkValueUse::Error, "replay", ONE),
+    scoped(162, LinkValueUse::Error, "recovery", ONE),
 ];
 
 /// NVLink 5 and newer.
-const FIFTH: [Kind; 14] = [
+const FIFTH: [LinkValue; 14] = [
     counted(208, "receive"),
     counted(206, "malformed_packet"),
     counted(207, "buffer_overrun"),
@@ -155,9 +155,9 @@ const FIFTH: [Kind; 14] = [
     counted(219, "effective"),
     counted(213, "recovery_succeeded"),
     counted(214, "recovery_failed"),
-    scoped(218, Use::BitErrors, "raw", ONE),
-    scoped(220, Use::BitErrors, "effective", ONE),
-    scoped(222, Use::BitErrors, "symbol", ONE),
+    scoped(218, LinkValueUse::BitErrors, "raw", ONE),
+    scoped(220, LinkValueUse::BitErrors, "effective", ONE),
+    scoped(222, LinkValueUse::BitErrors, "symbol", ONE),
 ];
 
 /// Code words by corrected symbols: 0 to 15.
@@ -167,13 +167,13 @@ const CODEWORDS: [&str; 16] = [
 
 /// The version of a GPU's links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Version {
+pub(super) enum NvLinkVersion {
     UpToThree,
     Four,
     Five,
 }
 
-impl Version {
+impl NvLinkVersion {
     /// By the library's numbers: 4 is NVLink 3.0. Drivers that do not tell it know none that is newer.
     pub(super) const fn of(number: Option<u32>) -> Self {
         match number {
@@ -184,7 +184,7 @@ impl Version {
     }
 
     /// What each link is asked.
-    pub(super) fn kinds(self) -> Vec<Kind> {
+    pub(super) fn kinds(self) -> Vec<LinkValue> {
         let mut kinds = COMMON.to_vec();
         if self == Self::UpToThree {
             kinds.extend(OLD);
@@ -194,26 +194,26 @@ impl Version {
         if self == Self::Five {
             kinds.extend(FIFTH);
             let words = (235..).zip(CODEWORDS);
-            kinds.extend(words.map(|(field, word)| scoped(field, Use::Codewords, word, ONE)));
+            kinds.extend(words.map(|(field, word)| scoped(field, LinkValueUse::Codewords, word, ONE)));
         }
         kinds
     }
 }
 
-impl Kind {
+impl LinkValue {
     pub(super) fn wanted(&self, link: u32) -> Wanted {
         match self.field {
-            Field::Scoped(field) => Wanted { field, scope: link },
-            Field::Numbered(first, _) if link < 6 => Wanted {
+            LinkField::Scoped(field) => Wanted { field, scope: link },
+            LinkField::Numbered(first, _) if link < 6 => Wanted {
                 field: first + link,
                 scope: 0,
             },
             // There are numbers for twelve links; what is asked beyond is not offered.
-            Field::Numbered(_, second) if link < 12 => Wanted {
+            LinkField::Numbered(_, second) if link < 12 => Wanted {
                 field: second + link - 6,
                 scope: 0,
             },
-            Field::Numbered(..) => Wanted {
+            LinkField::Numbered(..) => Wanted {
                 field: u32::MAX,
                 scope: 0,
             },
@@ -221,7 +221,7 @@ impl Kind {
     }
 
     pub(super) fn is_state(&self) -> bool {
-        self.purpose == Use::State
+        self.purpose == LinkValueUse::State
     }
 
     /// Whether the errors of all links are known as a sum alone.
@@ -233,13 +233,13 @@ impl Kind {
         let number = answer.and_then(counter);
         let value = number.map_or(Value::Absent, |v| self.scale.of(v));
         match self.purpose {
-            Use::State => {}
-            Use::Speed => out.push(&n::NVLINK_LINK_SPEED, &[gpu, link], value),
-            Use::Transmitted => out.push(&n::NVLINK_LINK_TRANSMITTED, &[gpu, link], value),
-            Use::Received => out.push(&n::NVLINK_LINK_RECEIVED, &[gpu, link], value),
-            Use::Error => out.push(&n::NVLINK_LINK_ERRORS, &[gpu, link, self.word], value),
-            Use::Codewords => out.push(&n::NVLINK_LINK_FEC, &[gpu, link, self.word], value),
-            Use::BitErrors => {
+            LinkValueUse::State => {}
+            LinkValueUse::Speed => out.push(&n::NVLINK_LINK_SPEED, &[gpu, link], value),
+            LinkValueUse::Transmitted => out.push(&n::NVLINK_LINK_TRANSMITTED, &[gpu, link], value),
+            LinkValueUse::Received => out.push(&n::NVLINK_LINK_RECEIVED, &[gpu, link], value),
+            LinkValueUse::Error => out.push(&n::NVLINK_LINK_ERRORS, &[gpu, link, self.word], value),
+            LinkValueUse::Codewords => out.push(&n::NVLINK_LINK_FEC, &[gpu, link, self.word], value),
+            LinkValueUse::BitErrors => {
                 let ratio = number.map_or(Value::Absent, |bits| Value::F64(ratio(bits)));
                 out.push(&n::NVLINK_LINK_BER, &[gpu, link, self.word], ratio);
             }
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn nothing_is_told_twice_of_one_link() {
-        for version in [Version::UpToThree, Version::Four, Version::Five] {
+        for version in [NvLinkVersion::UpToThree, NvLinkVersion::Four, NvLinkVersion::Five] {
             let mut seen = Vec::new();
             for kind in version.kinds() {
                 let key = (kind.purpose, kind.word);

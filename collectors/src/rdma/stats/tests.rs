@@ -9,18 +9,18 @@ use crate::netlink::nldev::tests::{answer, device};
 
 const GUID: &str = "5054:00ff:fe12:3456";
 
-type Answer = Result<Vec<Vec<u8>>, Failed>;
+type Answer = Result<Vec<Vec<u8>>, NetlinkError>;
 
 /// A kernel that says what it was told to say, and then that it has nothing more to say.
 #[derive(Clone, Default)]
 struct Script(Arc<Mutex<VecDeque<Answer>>>);
 
-impl Kernel for Script {
+impl NetlinkTransport for Script {
     fn ask(
         &mut self,
         _: &mut Request,
         take: &mut dyn FnMut(&[u8]) -> Result<(), Garbled>,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), NetlinkError> {
         let answer = self.0.lock().unwrap().pop_front();
         for payload in answer.expect("a question that nobody expected")? {
             take(&payload)?;
@@ -31,7 +31,7 @@ impl Kernel for Script {
 
 /// A port, and who answers for it.
 struct Asker {
-    stats: Stats,
+    stats: NetlinkStats,
     script: Script,
     now: Instant,
 }
@@ -39,12 +39,12 @@ struct Asker {
 impl Asker {
     fn new() -> Self {
         let script = Script::default();
-        let known = Known {
+        let known = DeviceKey {
             device: "mlx5_0".to_owned(),
             guid: Some(GUID.to_owned()),
         };
         Self {
-            stats: Stats::new(known, 1, Words::of("mlx5_core"), Box::new(script.clone())),
+            stats: NetlinkStats::new(known, 1, Words::of("mlx5_core"), Box::new(script.clone())),
             script,
             now: Instant::now(),
         }
@@ -72,12 +72,12 @@ impl Asker {
     }
 
     fn will_refuse(&mut self, errno: Errno) {
-        self.will(Err(Failed::Kernel(errno)));
+        self.will(Err(NetlinkError::Kernel(errno)));
     }
 
     /// Asks after so many seconds; every answer that was laid out was asked for.
     #[track_caller]
-    fn ask_after(&mut self, seconds: u64) -> Asked {
+    fn ask_after(&mut self, seconds: u64) -> StatsResult {
         self.now += Duration::from_secs(seconds);
         let asked = self.stats.ask(self.now, Duration::ZERO);
         assert!(self.script.0.lock().unwrap().is_empty(), "it was not asked");
@@ -96,7 +96,7 @@ impl Asker {
 fn a_port_tells_all_its_counters_at_once() {
     let mut port = Asker::found();
     port.will_tell(&[("np_cnp_sent", 7), ("made_up", u64::MAX)]);
-    assert_eq!(port.ask_after(0), Asked::Told);
+    assert_eq!(port.ask_after(0), StatsResult::Counters);
     let expected = [
         ("np_cnp_sent", Ok(Value::U64(7))),
         ("made_up", Err(Reason::AllOnes)),
@@ -104,7 +104,7 @@ fn a_port_tells_all_its_counters_at_once() {
     assert_eq!(port.values(), expected);
     // The device is not looked for again; a driver that tells something else is believed.
     port.will_tell(&[("np_cnp_sent", 8), ("out_of_buffer", 1)]);
-    assert_eq!(port.ask_after(1), Asked::Told);
+    assert_eq!(port.ask_after(1), StatsResult::Counters);
     let names: Vec<_> = port.stats.counters().map(|(m, _)| m.metric.name).collect();
     assert_eq!(names, ["rdma_np_cnp_sent_total", "rdma_out_of_buffer_total"]);
 }
@@ -113,14 +113,20 @@ fn a_port_tells_all_its_counters_at_once() {
 fn nobody_is_asked_again_within_the_lifespan() {
     let mut port = Asker::found();
     port.will_tell(&[("np_cnp_sent", 7)]);
-    assert_eq!(port.ask_after(0), Asked::Told);
+    assert_eq!(port.ask_after(0), StatsResult::Counters);
     for (lifespan, asked) in [(0, 9), (100, 99)] {
         let soon = port.now + Duration::from_millis(asked);
-        assert_eq!(port.stats.ask(soon, Duration::from_millis(lifespan)), Asked::Told);
+        assert_eq!(
+            port.stats.ask(soon, Duration::from_millis(lifespan)),
+            StatsResult::Counters
+        );
     }
     port.will_tell(&[("np_cnp_sent", 8)]);
     port.now += Duration::from_millis(100);
-    assert_eq!(port.stats.ask(port.now, Duration::from_millis(100)), Asked::Told);
+    assert_eq!(
+        port.stats.ask(port.now, Duration::from_millis(100)),
+        StatsResult::Counters
+    );
     assert_eq!(port.values(), [("np_cnp_sent", Ok(Value::U64(8)))]);
 }
 
@@ -128,8 +134,8 @@ fn nobody_is_asked_again_within_the_lifespan() {
 fn a_driver_that_refuses_after_it_has_told_is_left_alone_for_a_while_and_its_files_too() {
     let mut port = Asker::found();
     port.will_tell(&[("np_cnp_sent", 7)]);
-    assert_eq!(port.ask_after(0), Asked::Told);
-    let refused = Asked::Refused(Reason::Rejected);
+    assert_eq!(port.ask_after(0), StatsResult::Counters);
+    let refused = StatsResult::Refused(Reason::Rejected);
     port.will_refuse(Errno::EINVAL);
     assert_eq!(port.ask_after(1), refused);
     for _ in 0..2 {
@@ -140,7 +146,7 @@ fn a_driver_that_refuses_after_it_has_told_is_left_alone_for_a_while_and_its_fil
     assert_eq!(port.ask_after(14), refused, "it has a rest");
     port.will_be_found();
     port.will_tell(&[("np_cnp_sent", 9)]);
-    assert_eq!(port.ask_after(1), Asked::Told);
+    assert_eq!(port.ask_after(1), StatsResult::Counters);
     assert_eq!(port.values(), [("np_cnp_sent", Ok(Value::U64(9)))]);
 }
 
@@ -148,36 +154,36 @@ fn a_driver_that_refuses_after_it_has_told_is_left_alone_for_a_while_and_its_fil
 fn what_refuses_from_the_first_has_files_and_is_asked_again_ever_more_rarely() {
     let mut port = Asker::found();
     port.will_refuse(Errno::EINVAL);
-    assert_eq!(port.ask_after(0), Asked::Files);
+    assert_eq!(port.ask_after(0), StatsResult::Files);
     for _ in 0..2 {
         port.will_be_found();
         port.will_refuse(Errno::EINVAL);
-        assert_eq!(port.ask_after(1), Asked::Files);
+        assert_eq!(port.ask_after(1), StatsResult::Files);
     }
-    assert_eq!(port.ask_after(14), Asked::Files, "it has a rest");
+    assert_eq!(port.ask_after(14), StatsResult::Files, "it has a rest");
     port.will_be_found();
     port.will_tell(&[("np_cnp_sent", 1)]);
-    assert_eq!(port.ask_after(1), Asked::Told);
+    assert_eq!(port.ask_after(1), StatsResult::Counters);
 }
 
 #[test]
 fn what_is_no_fault_of_the_drivers_costs_no_counter() {
     for failed in [
-        Failed::Kernel(Errno::EPERM),
-        Failed::Kernel(Errno::ENOBUFS),
-        Failed::Kernel(Errno::EMFILE),
-        Failed::Garbled(Garbled("made up")),
+        NetlinkError::Kernel(Errno::EPERM),
+        NetlinkError::Kernel(Errno::ENOBUFS),
+        NetlinkError::Kernel(Errno::EMFILE),
+        NetlinkError::Garbled(Garbled("made up")),
     ] {
         let mut port = Asker::found();
         port.will_tell(&[("np_cnp_sent", 7)]);
         port.ask_after(0);
         for _ in 0..3 {
             port.will(Err(failed));
-            assert_eq!(port.ask_after(1), Asked::Files, "{failed}");
+            assert_eq!(port.ask_after(1), StatsResult::Files, "{failed}");
         }
-        assert_eq!(port.ask_after(14), Asked::Files, "it has a rest");
+        assert_eq!(port.ask_after(14), StatsResult::Files, "it has a rest");
         port.will_tell(&[("np_cnp_sent", 8)]);
-        assert_eq!(port.ask_after(1), Asked::Told, "{failed}");
+        assert_eq!(port.ask_after(1), StatsResult::Counters, "{failed}");
     }
 }
 
@@ -186,16 +192,22 @@ fn what_has_no_such_way_is_not_asked_again() {
     for errno in [Errno::EMSGSIZE, Errno::EOPNOTSUPP] {
         let mut port = Asker::found();
         port.will_refuse(errno);
-        assert_eq!(port.ask_after(0), Asked::Files);
-        assert_eq!(port.ask_after(3600), Asked::Files);
+        assert_eq!(port.ask_after(0), StatsResult::Files);
+        assert_eq!(port.ask_after(3600), StatsResult::Files);
     }
     let mut port = Asker::new();
     port.will_refuse(Errno::EPROTONOSUPPORT);
-    assert_eq!([0, 3600].map(|after| port.ask_after(after)), [Asked::Files; 2]);
+    assert_eq!(
+        [0, 3600].map(|after| port.ask_after(after)),
+        [StatsResult::Files; 2]
+    );
     // Files without a counter by netlink.
     let mut port = Asker::found();
     port.will_tell(&[]);
-    assert_eq!([0, 3600].map(|after| port.ask_after(after)), [Asked::Files; 2]);
+    assert_eq!(
+        [0, 3600].map(|after| port.ask_after(after)),
+        [StatsResult::Files; 2]
+    );
 }
 
 #[test]
@@ -204,13 +216,13 @@ fn a_device_that_left_is_looked_for_and_another_one_of_its_name_is_not_it() {
     port.will_tell(&[("np_cnp_sent", 7)]);
     port.ask_after(0);
     port.will_refuse(Errno::ENODEV);
-    assert_eq!(port.ask_after(1), Asked::Files);
+    assert_eq!(port.ask_after(1), StatsResult::Files);
     port.will(Ok(vec![device(4, "mlx5_0", None)]));
     port.will(Ok(vec![device(4, "mlx5_0", Some(1))]));
-    assert_eq!(port.ask_after(1), Asked::Files);
+    assert_eq!(port.ask_after(1), StatsResult::Files);
     port.will_be_found();
     port.will_tell(&[("np_cnp_sent", 1)]);
-    assert_eq!(port.ask_after(1), Asked::Told);
+    assert_eq!(port.ask_after(1), StatsResult::Counters);
 }
 
 #[test]
@@ -221,7 +233,7 @@ fn an_answer_about_another_port_is_none_of_ours() {
         answer(3, 1, &[("np_cnp_sent", 2)]),
     );
     port.will(Ok(vec![other, ours]));
-    assert_eq!(port.ask_after(0), Asked::Told);
+    assert_eq!(port.ask_after(0), StatsResult::Counters);
     assert_eq!(port.values(), [("np_cnp_sent", Ok(Value::U64(2)))]);
 }
 
@@ -230,11 +242,15 @@ fn an_answer_about_another_port_is_none_of_ours() {
 fn a_number_that_another_device_has_by_now_tells_nothing_and_is_looked_up_anew() {
     let mut port = Asker::found();
     port.will_tell(&[("np_cnp_sent", 7)]);
-    assert_eq!(port.ask_after(0), Asked::Told);
+    assert_eq!(port.ask_after(0), StatsResult::Counters);
     port.stats.known.device = "mlx5_7".to_owned();
     port.will_tell(&[("np_cnp_sent", 70_000)]);
-    assert_eq!(port.ask_after(1), Asked::Files);
+    assert_eq!(port.ask_after(1), StatsResult::Files);
     assert_eq!(port.values(), [("np_cnp_sent", Ok(Value::U64(7)))]);
     port.will(Ok(vec![device(3, "mlx5_0", None)]));
-    assert_eq!(port.ask_after(1), Asked::Files, "it is looked for by its name");
+    assert_eq!(
+        port.ask_after(1),
+        StatsResult::Files,
+        "it is looked for by its name"
+    );
 }

@@ -3,9 +3,9 @@
 use nix::unistd::{Uid, setfsuid};
 
 use super::*;
-use crate::rdma::attribute::Files;
-use crate::rdma::function::Function;
-use crate::rdma::port::{Place, Port};
+use crate::rdma::attribute::AttributeFiles;
+use crate::rdma::function::DeviceFunction;
+use crate::rdma::port::{PortLocation, RdmaPort};
 use crate::rdma::text::Reason;
 use crate::sys::kept::count;
 
@@ -226,23 +226,23 @@ fn a_counter_at_its_maximum_is_flagged_and_its_neighbours_are_not() {
 #[test]
 fn behind_a_file_that_took_too_long_nothing_is_read_and_nothing_shown() {
     let node = Node::with(&["mlx5_0"]);
-    let place = Place {
+    let place = PortLocation {
         device: "mlx5_0".to_owned(),
         port: "1".to_owned(),
         of: 1,
         folder: node.path("infiniband/mlx5_0"),
         net: node.path("net"),
-        function: Function::default(),
+        function: DeviceFunction::default(),
         numa_node: String::new(),
         speaks_for_device: true,
         netlink: None,
         recorded: None,
     };
-    let files = Files {
-        budget: Budget::new(100),
+    let files = AttributeFiles {
+        budget: DescriptorBudget::new(100),
         on_disk: true,
     };
-    let mut port = Port::new(place, &files);
+    let mut port = RdmaPort::new(place, &files);
     count::take();
     let error = port
         .read_within(Duration::ZERO, &mut Block::default())

@@ -164,13 +164,13 @@ fn where_there_is_no_table_nothing_is_said_of_it() {
 #[test]
 fn a_table_is_read_again_when_something_was_told_and_not_before() {
     let node = Node::with_gids(&[(IPV4, V2)]);
-    let files = attribute::Files {
-        budget: Budget::of_process(),
+    let files = attribute::AttributeFiles {
+        budget: DescriptorBudget::of_process(),
         on_disk: false,
     };
     let hub = Hub::new(None);
     let table = Settings::default().get().unwrap();
-    let mut devices = scan::Rdma::new(&node.env(), table, files, LOOK, Arc::clone(&hub));
+    let mut devices = scan::RdmaDevices::new(&node.env(), table, files, LOOK, Arc::clone(&hub));
     let mut ports = devices.scan().unwrap();
     let gids = |port: &mut dyn Device| value(&read(port), "rdma_roce_v2_gids mlx5_0 1");
     assert_eq!(gids(&mut *ports[0]), Some(1));
@@ -183,13 +183,13 @@ fn a_table_is_read_again_when_something_was_told_and_not_before() {
 #[test]
 fn what_is_told_to_have_changed_is_looked_at_before_its_time() {
     let node = Node::with(&["mlx5_0"]);
-    let files = attribute::Files {
-        budget: Budget::of_process(),
+    let files = attribute::AttributeFiles {
+        budget: DescriptorBudget::of_process(),
         on_disk: false,
     };
     let hub = Hub::new(None);
     let table = Settings::default().get().unwrap();
-    let mut devices = scan::Rdma::new(
+    let mut devices = scan::RdmaDevices::new(
         &node.env(),
         table,
         files,
@@ -213,13 +213,13 @@ fn a_port_says_which_interface_carries_its_link() {
     node.write("infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0", "bond0\n");
     node.add("mlx5_1", "1");
     node.write("infiniband/mlx5_1/ports/1/gid_attrs/ndevs/0", "ib0\n");
-    let files = attribute::Files {
-        budget: Budget::of_process(),
+    let files = attribute::AttributeFiles {
+        budget: DescriptorBudget::of_process(),
         on_disk: false,
     };
     let hub = Hub::new(None);
     let table = Settings::default().get().unwrap();
-    let mut devices = scan::Rdma::new(&node.env(), table, files, LOOK, Arc::clone(&hub));
+    let mut devices = scan::RdmaDevices::new(&node.env(), table, files, LOOK, Arc::clone(&hub));
     for port in &mut devices.scan().unwrap() {
         read(&mut **port);
     }

@@ -78,7 +78,7 @@ fn rates_of_every_generation() {
         ("400 Gb/sec (4X NDR)\n", 50_000_000_000, 4),
         ("800 Gb/sec (4X XDR)", 100_000_000_000, 4),
     ] {
-        let expected = Rate {
+        let expected = PortRate {
             bytes_per_second,
             lanes,
         };

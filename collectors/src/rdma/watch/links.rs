@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use super::Changes;
+use super::RdmaWatcher;
 use crate::Events;
 use crate::event::{Closed, RdmaEvent};
-use crate::netlink::link::Link;
+use crate::netlink::link::NetInterface;
 use crate::netlink::message::Messages;
-use crate::rdma::hub::Listed;
+use crate::rdma::hub::PortInterfaces;
 use crate::sys::root;
 
 /// The interface of a port, or of several.
@@ -19,9 +19,9 @@ pub(super) struct Interface {
     pub(super) is_up: Option<bool>,
 }
 
-impl Changes {
+impl RdmaWatcher {
     /// Interfaces that were there keep the state in which they were seen last.
-    pub(super) fn take_links(&mut self, listed: &Listed) {
+    pub(super) fn take_links(&mut self, listed: &PortInterfaces) {
         let mut before = std::mem::take(&mut self.known.links);
         for (device, ports) in listed {
             for (port, netdev) in ports.iter().filter(|(_, netdev)| !netdev.is_empty()) {
@@ -54,7 +54,7 @@ impl Changes {
         let mut garbled = false;
         for message in Messages::new(bytes) {
             let Ok(message) = message else { return Ok(true) };
-            match Link::parse(message.kind, message.payload) {
+            match NetInterface::parse(message.kind, message.payload) {
                 Ok(Some(link)) => self.link(link, out)?,
                 Ok(None) => {}
                 Err(_) => garbled = true,
@@ -63,7 +63,7 @@ impl Changes {
         Ok(garbled)
     }
 
-    pub(super) fn link(&mut self, link: Link, out: &Events) -> Result<(), Closed> {
+    pub(super) fn link(&mut self, link: NetInterface, out: &Events) -> Result<(), Closed> {
         let Some(interface) = self.known.links.get_mut(&link.index) else {
             return Ok(());
         };

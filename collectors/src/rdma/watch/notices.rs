@@ -3,18 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use super::Changes;
+use super::RdmaWatcher;
 use crate::Events;
 use crate::event::{Closed, RdmaEvent};
 use crate::netlink::message::Messages;
-use crate::netlink::nldev::{self, Found};
-use crate::netlink::notice::{MONITOR, Notice, What};
-use crate::rdma::hub::Listed;
+use crate::netlink::nldev::{self, NldevDevice};
+use crate::netlink::notice::{MONITOR, Notice, NoticeType};
+use crate::rdma::hub::PortInterfaces;
 use crate::sys::root;
 
-impl Changes {
+impl RdmaWatcher {
     /// The inodes of listed devices; of one that has left meanwhile, as it was known.
-    pub(super) fn inodes(&self, listed: &Listed) -> BTreeMap<String, u64> {
+    pub(super) fn inodes(&self, listed: &PortInterfaces) -> BTreeMap<String, u64> {
         let found = root::entries(&self.choice.class)
             .ok()
             .flatten()
@@ -29,7 +29,7 @@ impl Changes {
         &mut self,
         before: &BTreeMap<String, BTreeSet<u32>>,
         inodes_before: &BTreeMap<String, u64>,
-        listed: &Listed,
+        listed: &PortInterfaces,
         out: &Events,
     ) -> Result<(), Closed> {
         let mut added: Vec<&String> = listed.keys().filter(|d| !before.contains_key(*d)).collect();
@@ -54,7 +54,7 @@ impl Changes {
     pub(super) fn number(&mut self) {
         let names = &mut self.known.names;
         let asked = self.kernel.ask(&mut nldev::devices(), &mut |payload| {
-            if let Ok(found) = Found::parse(payload) {
+            if let Ok(found) = NldevDevice::parse(payload) {
                 names.insert(found.index, found.name);
             }
             Ok(())
@@ -92,7 +92,7 @@ impl Changes {
         } = notice;
         let Some(index) = index else {
             // An interface of another network namespace, attached or detached: about nobody here.
-            if what != What::NetdevRenamed {
+            if what != NoticeType::NetdevRenamed {
                 return Ok(());
             }
             return self.netdev_renamed(netdev_index, &netdev.unwrap_or_default(), out);
@@ -111,11 +111,11 @@ impl Changes {
         };
         let netdev = netdev.unwrap_or_default();
         match what {
-            What::Registered => {
+            NoticeType::Registered => {
                 self.known.noticed = Some(Instant::now());
                 self.came(out, &device, RdmaEvent::DeviceAdded, "")
             }
-            What::Unregistered => {
+            NoticeType::Unregistered => {
                 self.known.noticed = Some(Instant::now());
                 self.known.names.remove(&index);
                 match self.known.present.as_mut().and_then(|p| p.remove(&device)) {
@@ -123,7 +123,7 @@ impl Changes {
                     None => Ok(()),
                 }
             }
-            What::Renamed => {
+            NoticeType::Renamed => {
                 self.known.noticed = Some(Instant::now());
                 let old = old.filter(|old| *old != device).unwrap_or_default();
                 let present = self.known.present.as_mut();
@@ -131,10 +131,14 @@ impl Changes {
                 let was = if old.is_empty() { old } else { format!("was {old}") };
                 self.came(out, &device, RdmaEvent::Renamed, &was)
             }
-            What::NetdevAttached => self.of_port(out, &device, port, RdmaEvent::NetdevAttached, &netdev),
-            What::NetdevDetached => self.of_port(out, &device, port, RdmaEvent::NetdevDetached, &netdev),
-            What::NetdevRenamed => self.netdev_renamed(netdev_index, &netdev, out),
-            What::Other => Ok(()),
+            NoticeType::NetdevAttached => {
+                self.of_port(out, &device, port, RdmaEvent::NetdevAttached, &netdev)
+            }
+            NoticeType::NetdevDetached => {
+                self.of_port(out, &device, port, RdmaEvent::NetdevDetached, &netdev)
+            }
+            NoticeType::NetdevRenamed => self.netdev_renamed(netdev_index, &netdev, out),
+            NoticeType::Other => Ok(()),
         }
     }
 

@@ -19,7 +19,7 @@ use crate::netlink::link::{GONE, NEW};
 use crate::netlink::message::{Messages, Request};
 use crate::netlink::nldev::tests::device;
 use crate::netlink::notice::tests::{netdev_renamed, notice, of_nobody};
-use crate::sys::netlink::Failed;
+use crate::sys::netlink::NetlinkError;
 
 const LONG: Duration = Duration::from_secs(60);
 const UP: u8 = 6;
@@ -37,13 +37,13 @@ enum Say {
 
 struct Scripted(Arc<Mutex<Receiver<Say>>>);
 
-impl Ears for Scripted {
-    fn hear(&mut self, _: Duration, take: &mut dyn FnMut(Heard<'_>)) -> Result<(), Errno> {
+impl EventSource for Scripted {
+    fn hear(&mut self, _: Duration, take: &mut dyn FnMut(SocketEvent<'_>)) -> Result<(), Errno> {
         match self.0.lock().unwrap().recv_timeout(LONG) {
-            Ok(Say::Rdma(bytes)) => take(Heard::Rdma(&bytes)),
-            Ok(Say::Links(bytes)) => take(Heard::Links(&bytes)),
-            Ok(Say::Lost) => take(Heard::Lost),
-            Ok(Say::Bell) => take(Heard::Bell),
+            Ok(Say::Rdma(bytes)) => take(SocketEvent::Rdma(&bytes)),
+            Ok(Say::Links(bytes)) => take(SocketEvent::Links(&bytes)),
+            Ok(Say::Lost) => take(SocketEvent::Lost),
+            Ok(Say::Bell) => take(SocketEvent::Bell),
             Ok(Say::Deaf) | Err(_) => return Err(Errno::EBADF),
         }
         Ok(())
@@ -53,12 +53,12 @@ impl Ears for Scripted {
 /// Knows devices by number.
 struct Numbers(Vec<(u32, &'static str)>);
 
-impl Kernel for Numbers {
+impl NetlinkTransport for Numbers {
     fn ask(
         &mut self,
         _: &mut Request,
         take: &mut dyn FnMut(&[u8]) -> Result<(), Garbled>,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), NetlinkError> {
         for (index, name) in &self.0 {
             take(&device(*index, name, None))?;
         }
@@ -92,7 +92,7 @@ impl Watched {
         let stop = Arc::new(AtomicBool::new(false));
         let opened = Arc::new(Mutex::new(0));
         let (ears, count) = (Arc::new(Mutex::new(heard)), Arc::clone(&opened));
-        let mut watcher = Changes {
+        let mut watcher = RdmaWatcher {
             hub: Arc::clone(&hub),
             choice: Choice {
                 class: dir.path().join("infiniband"),
@@ -105,7 +105,7 @@ impl Watched {
                 *count.lock().unwrap() += 1;
                 Ok(Box::new(Scripted(Arc::clone(&ears))))
             }),
-            known: Known::default(),
+            known: WatchState::default(),
         };
         let listens = Arc::new(AtomicBool::new(false));
         let listening = Arc::clone(&listens);
@@ -177,7 +177,7 @@ impl Watched {
             ("boot", 1, false)
         );
         match event.body {
-            EventBody::Rdma(Rdma { device, port, what }) => {
+            EventBody::Rdma(RdmaChange { device, port, what }) => {
                 assert!(
                     event.text.contains(&device) && event.text.contains(what.word()),
                     "{}",
@@ -420,8 +420,8 @@ fn a_socket_that_breaks_is_an_error_and_what_was_known_is_known_at_the_next_run(
 
 #[test]
 fn the_sockets_have_their_places_before_files_take_the_rest() {
-    let budget = kept::Budget::new(3);
-    let bell = Arc::new(Bell::new(&budget).unwrap());
+    let budget = kept::DescriptorBudget::new(3);
+    let bell = Arc::new(EventWaker::new(&budget).unwrap());
     let open = sockets(&budget, bell);
     assert!(budget.take().is_none(), "nothing is left for files");
     for _ in 0..2 {
@@ -437,17 +437,17 @@ fn the_kernel_tells_of_a_link() {
             // Only root may, or somebody in a user namespace.
             return None;
         }
-        let budget = kept::Budget::new(10);
-        let bell = Arc::new(Bell::new(&budget).unwrap());
-        let mut ears = Sockets::open(&budget, &bell).unwrap();
+        let budget = kept::DescriptorBudget::new(10);
+        let bell = Arc::new(EventWaker::new(&budget).unwrap());
+        let mut ears = EventSockets::open(&budget, &bell).unwrap();
         crate::sys::listen::tests::set_up(1);
         let until = Instant::now() + LONG;
         let mut seen = Vec::new();
-        while !seen.iter().any(|l: &Link| l.is_up == Some(true)) && Instant::now() < until {
+        while !seen.iter().any(|l: &NetInterface| l.is_up == Some(true)) && Instant::now() < until {
             let heard = ears.hear(LONG, &mut |heard| {
-                let Heard::Links(bytes) = heard else { return };
+                let SocketEvent::Links(bytes) = heard else { return };
                 let messages = Messages::new(bytes).map(Result::unwrap);
-                seen.extend(messages.filter_map(|m| Link::parse(m.kind, m.payload).unwrap()));
+                seen.extend(messages.filter_map(|m| NetInterface::parse(m.kind, m.payload).unwrap()));
             });
             heard.unwrap();
         }

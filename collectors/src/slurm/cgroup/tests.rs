@@ -7,20 +7,20 @@ fn place<'a>(
     job: JobName<'a>,
     uid: Option<u32>,
     step: Option<&'a str>,
-) -> Option<Place<'a>> {
-    Some(Place { node, job, uid, step })
+) -> Option<SlurmCgroup<'a>> {
+    Some(SlurmCgroup { node, job, uid, step })
 }
 
 #[test]
 fn version_1_has_the_user_in_its_path() {
     let plain = "/slurm/uid_1000/job_7/step_0/task_1";
     assert_eq!(
-        Place::of(plain),
+        SlurmCgroup::of(plain),
         place(None, JobName::Id(7), Some(1000), Some("0"))
     );
     let named = "/slurm_n0/uid_65534/job_2/step_batch/task_0";
     assert_eq!(
-        Place::of(named),
+        SlurmCgroup::of(named),
         place(Some("n0"), JobName::Id(2), Some(65534), Some("batch"))
     );
 }
@@ -29,17 +29,17 @@ fn version_1_has_the_user_in_its_path() {
 fn version_2_has_a_scope_with_and_without_a_node() {
     let plain = "/system.slice/slurmstepd.scope/job_12/step_extern/user/task_special";
     assert_eq!(
-        Place::of(plain),
+        SlurmCgroup::of(plain),
         place(None, JobName::Id(12), None, Some("extern"))
     );
     let named = "/system.slice/gpu-n_01_slurmstepd.scope/job_12/step_0/slurm";
     assert_eq!(
-        Place::of(named),
+        SlurmCgroup::of(named),
         place(Some("gpu-n_01"), JobName::Id(12), None, Some("0"))
     );
     let own_slice = "/foo.slice/n1_slurmstepd.scope/job_3";
     assert_eq!(
-        Place::of(own_slice),
+        SlurmCgroup::of(own_slice),
         place(Some("n1"), JobName::Id(3), None, None)
     );
 }
@@ -48,13 +48,19 @@ fn version_2_has_a_scope_with_and_without_a_node() {
 fn from_26_05_on_a_job_is_named_by_its_sluid() {
     let path = "/system.slice/n0_slurmstepd.scope/sFR5M7XZ5Z3000/step_interactive/user/task_0";
     let job = JobName::Sluid("sFR5M7XZ5Z3000");
-    assert_eq!(Place::of(path), place(Some("n0"), job, None, Some("interactive")));
+    assert_eq!(
+        SlurmCgroup::of(path),
+        place(Some("n0"), job, None, Some("interactive"))
+    );
 }
 
 #[test]
 fn a_slurmd_in_a_pod_has_its_path_below_the_pods() {
     let path = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1a_2b.slice/cri-containerd-77.scope/system.slice/slurmstepd.scope/job_5/step_0";
-    assert_eq!(Place::of(path), place(None, JobName::Id(5), None, Some("0")));
+    assert_eq!(
+        SlurmCgroup::of(path),
+        place(None, JobName::Id(5), None, Some("0"))
+    );
 }
 
 #[test]
@@ -77,7 +83,7 @@ fn what_stands_beside_the_jobs_is_no_job() {
         "/slurmd/uid_1/job_1",
         "/user.slice/job_1/step_0",
     ] {
-        assert_eq!(Place::of(path), None, "{path}");
+        assert_eq!(SlurmCgroup::of(path), None, "{path}");
     }
 }
 
@@ -94,15 +100,18 @@ fn a_scope_that_a_user_has_made_is_none_of_slurms() {
         "/system.slice/slurm/uid_0/job_5",
         "/a/../slurm/uid_0/job_5",
     ] {
-        assert_eq!(Place::of(path), None, "{path}");
+        assert_eq!(SlurmCgroup::of(path), None, "{path}");
     }
     // Within a job it is that job's.
     let within =
         "/system.slice/slurmstepd.scope/job_5/step_0/user/task_0/system.slice/slurmstepd.scope/job_6";
-    assert_eq!(Place::of(within), place(None, JobName::Id(5), None, Some("0")));
+    assert_eq!(
+        SlurmCgroup::of(within),
+        place(None, JobName::Id(5), None, Some("0"))
+    );
     // What is above the root of a namespace is shown so.
     let outside = "/../../system.slice/slurmstepd.scope/job_5";
-    assert_eq!(Place::of(outside), place(None, JobName::Id(5), None, None));
+    assert_eq!(SlurmCgroup::of(outside), place(None, JobName::Id(5), None, None));
 }
 
 #[test]
@@ -154,11 +163,11 @@ proptest! {
         parts.extend([scope, format!("job_{id}"), "step_3".to_owned()]);
         parts.extend(below);
         let path = format!("/{}", parts.join("/"));
-        prop_assert_eq!(Place::of(&path), place(node.as_deref(), JobName::Id(id), None, Some("3")));
+        prop_assert_eq!(SlurmCgroup::of(&path), place(node.as_deref(), JobName::Id(id), None, Some("3")));
     }
 
     #[test]
     fn no_text_upsets_it(text in "\\PC{0,80}") {
-        let _place = Place::of(&text);
+        let _place = SlurmCgroup::of(&text);
     }
 }

@@ -4,13 +4,13 @@ use crate::Error;
 
 /// A line, and those that it goes on with.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct GresLine {
     /// `FILE:NUMBER` of its first.
     pub(super) place: String,
     pub(super) text: String,
 }
 
-impl Line {
+impl GresLine {
     /// An error about this line.
     pub(super) fn error(&self, found: &str, expected: &'static str) -> Error {
         Error::parse(self.place.clone(), found, expected)
@@ -62,12 +62,12 @@ fn pair(text: &str) -> Option<(String, &str, &str)> {
 }
 
 /// The lines of a file that say something.
-pub(super) fn lines(file: &str, text: &str) -> Vec<Line> {
+pub(super) fn lines(file: &str, text: &str) -> Vec<GresLine> {
     let mut lines = Vec::new();
-    let mut open: Option<Line> = None;
+    let mut open: Option<GresLine> = None;
     for (line, number) in text.lines().zip(1..) {
         let (part, goes_on) = continued(without_comment(line));
-        let mut whole = open.take().unwrap_or_else(|| Line {
+        let mut whole = open.take().unwrap_or_else(|| GresLine {
             place: format!("{file}:{number}"),
             text: String::new(),
         });
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     fn texts(text: &str) -> Vec<(String, String)> {
-        let line = |line: Line| (line.place, line.text.trim().to_owned());
+        let line = |line: GresLine| (line.place, line.text.trim().to_owned());
         lines("gres.conf", text).into_iter().map(line).collect()
     }
 
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn keys_have_any_letters_and_values_may_be_quoted() {
-        let line = |text: &str| Line {
+        let line = |text: &str| GresLine {
             place: "gres.conf:1".to_owned(),
             text: text.to_owned(),
         };
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn an_include_begins_its_line() {
         let included = |text: &str| {
-            let line = Line {
+            let line = GresLine {
                 place: String::new(),
                 text: text.to_owned(),
             };

@@ -38,7 +38,7 @@ impl Node {
         conf: Option<&str>,
     ) -> Result<Vec<String>, String> {
         let env = Env::recorded(self.dir.path());
-        let about = About {
+        let about = PositionContext {
             node: Some("n1"),
             conf,
             at: None,
@@ -142,7 +142,7 @@ fn slurmd(env: &Env, at: f64) {
         reason = "a test's own"
     )]
     let ticks = ((boot::boottime().as_secs_f64() + at - now) * boot::ticks_per_second() as f64) as u64;
-    let stat = format!("77 (slurmd) S {}{ticks} 0", "0 ".repeat(18));
+    let stat = format!("77 (slurmd) S {0}{ticks} {0}", "0 ".repeat(18));
     for (file, text) in [("comm", "slurmd\n"), ("cmdline", "slurmd\0-D\0"), ("stat", &stat)] {
         let file = env.path(&format!("/proc/77/{file}"));
         put(&file, &Entry::File(text.as_bytes().to_vec())).unwrap();
@@ -162,9 +162,9 @@ fn a_gres_conf_that_slurmd_may_not_have_read_before_the_job_says_nothing_of_it()
     put(&env.path("/dev/nvidia0"), &Entry::Link("/dev/null".to_owned())).unwrap();
     let changed = root::changed(&file).unwrap().unwrap();
     let find = |positions: &mut Positions, at: Option<f64>| {
-        let about = About {
+        let about = PositionContext {
             at,
-            ..About::default()
+            ..PositionContext::default()
         };
         positions.find(&[0], about).unwrap_err().to_string()
     };
@@ -226,7 +226,7 @@ fn what_cannot_be_told_is_said_once() {
     let node = Node::new("AutoDetect=nvml\nName=gpu File=/dev/nvidia0\n");
     let mut positions = Positions::new(&Env::recorded(node.dir.path()), None);
     for _ in 0..2 {
-        assert_eq!(positions.devices(&[0], About::default()), None);
+        assert_eq!(positions.devices(&[0], PositionContext::default()), None);
     }
     assert_eq!(positions.told.len(), 1);
     assert!(

@@ -52,7 +52,7 @@ fn run(program: &[Instruction], kind: i32, major: i32, minor: i32) -> bool {
 }
 
 fn gpu(minor: i32, allow: bool) -> Rule {
-    let device = Device {
+    let device = DeviceMatch {
         kind: Some(CHARACTER),
         major: Some(195),
         minor: Some(minor),
@@ -121,11 +121,11 @@ fn the_first_rule_decides() {
 #[test]
 fn a_rule_about_many_devices_names_no_owner() {
     for wide in [
-        Device {
+        DeviceMatch {
             minor: None,
             ..gpu(0, true).device
         },
-        Device {
+        DeviceMatch {
             kind: None,
             ..gpu(0, true).device
         },
@@ -174,7 +174,7 @@ fn what_is_not_slurms_is_unknown() {
 fn any_rule() -> impl Strategy<Value = Rule> {
     let field = |least: i32, most: i32| prop::option::weighted(0.8, least..=most);
     (field(1, 2), field(194, 196), field(0, 3), any::<bool>()).prop_map(|(kind, major, minor, allow)| Rule {
-        device: Device { kind, major, minor },
+        device: DeviceMatch { kind, major, minor },
         allow,
     })
 }
@@ -183,7 +183,7 @@ proptest! {
     /// Rules without any test end the program, so there are none but the default.
     #[test]
     fn what_slurm_writes_is_read_back_and_decides_as_the_kernel_does(
-        rules in prop::collection::vec(any_rule().prop_filter("a test", |r| r.device != Device::default()), 0..12),
+        rules in prop::collection::vec(any_rule().prop_filter("a test", |r| r.device != DeviceMatch::default()), 0..12),
         default: bool,
     ) {
         let program = write(&rules, default);

@@ -29,14 +29,14 @@ impl Programs for Counted {
     }
 }
 
-fn jobs(node: &Node, kernel: &Counted) -> Jobs {
+fn jobs(node: &Node, kernel: &Counted) -> JobDevices {
     let env = Env::recorded(node.dir.path());
-    let jobs = Jobs::new(&env, Table::default(), Budget::new(64));
+    let jobs = JobDevices::new(&env, JobSettings::default(), DescriptorBudget::new(64));
     *jobs.common.programs.lock().unwrap() = Box::new(kernel.clone());
     jobs
 }
 
-fn read_all(jobs: &mut Jobs) -> Vec<String> {
+fn read_all(jobs: &mut JobDevices) -> Vec<String> {
     jobs.scan().unwrap().iter_mut().flat_map(read).collect()
 }
 
@@ -44,7 +44,7 @@ fn read_all(jobs: &mut Jobs) -> Vec<String> {
 fn another_job_that_comes_or_leaves_makes_nothing_of_this_one_be_found_out_again() {
     let node = Node::new();
     node.job(&format!("{SCOPE}/job_7"), 500);
-    node.write("proc/500/stat", &format!("500 (x) S {} 100 0 0", "0 ".repeat(17)));
+    node.write("proc/500/stat", &format!("500 (x) S {0}100 {0}", "0 ".repeat(18)));
     let kernel = Counted::default();
     let mut jobs = jobs(&node, &kernel);
     let before = read_all(&mut jobs);
@@ -55,7 +55,7 @@ fn another_job_that_comes_or_leaves_makes_nothing_of_this_one_be_found_out_again
     assert_eq!(of(&before, "slurm_job_start_time_seconds").len(), 1);
     assert_eq!(kernel.read.load(Ordering::Relaxed), 1);
     // The daemon of its first step has ended, and that of a later one has not.
-    node.write("proc/500/stat", &format!("500 (x) S {} 900 0 0", "0 ".repeat(17)));
+    node.write("proc/500/stat", &format!("500 (x) S {0}900 {0}", "0 ".repeat(18)));
     node.job(&format!("{SCOPE}/job_8"), 501);
     assert!(jobs.changed());
     let after = read_all(&mut jobs);

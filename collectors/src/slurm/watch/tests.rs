@@ -34,11 +34,11 @@ impl Node {
             fs::create_dir_all(mount.join(folder)).unwrap();
         }
         let env = Env::with_sysroot(dir.path());
-        let mut watcher = Changes {
+        let mut watcher = JobWatcher {
             tree: Tree::new(&env, None),
-            budget: Budget::new(1),
+            budget: DescriptorBudget::new(1),
             boot: BootId("b".to_owned()),
-            known: Known::default(),
+            known: SeenJobs::default(),
         };
         let (to, events) = sync_channel(64);
         let stop = Arc::new(AtomicBool::new(false));
@@ -71,7 +71,7 @@ impl Node {
     fn next(&self) -> (String, &'static str) {
         let event = self.events.recv_timeout(LONG).unwrap();
         match event.body {
-            EventBody::Job(Job { folder, what }) => (folder, what.word()),
+            EventBody::Job(JobChange { folder, what }) => (folder, what.word()),
             other => panic!("{other:?}"),
         }
     }
@@ -130,11 +130,11 @@ fn under_cgroup_v1_the_folder_of_a_new_user_is_watched_too() {
 fn a_node_without_a_slurmd_has_nothing_to_watch() {
     let dir = tempfile::tempdir().unwrap();
     let env = Env::with_sysroot(dir.path());
-    let mut watcher = Changes {
+    let mut watcher = JobWatcher {
         tree: Tree::new(&env, None),
-        budget: Budget::new(1),
+        budget: DescriptorBudget::new(1),
         boot: BootId("b".to_owned()),
-        known: Known::default(),
+        known: SeenJobs::default(),
     };
     assert!(!watcher.ready(Duration::ZERO));
     fs::create_dir_all(dir.path().join("sys/fs/cgroup/freezer/slurm_n0")).unwrap();

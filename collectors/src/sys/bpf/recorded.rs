@@ -15,7 +15,7 @@ const EXPECTED: &str =
 
 /// What was recorded of one cgroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum RecordedAttachment {
     /// It has no program.
     None,
     /// It must not be asked.
@@ -25,18 +25,18 @@ pub(crate) enum Answer {
 }
 
 /// Answers what was recorded. A cgroup that was not recorded has no program.
-pub(super) struct Recorded {
+pub(super) struct RecordedPrograms {
     root: PathBuf,
 }
 
-impl Recorded {
+impl RecordedPrograms {
     pub(super) fn new(root: &Path) -> Self {
         Self {
             root: root.to_owned(),
         }
     }
 
-    fn answer(&self, cgroup: &Path) -> Result<Answer, Errno> {
+    fn answer(&self, cgroup: &Path) -> Result<RecordedAttachment, Errno> {
         let below = cgroup.strip_prefix(&self.root).map_err(|_| Errno::ENOENT)?;
         let below = below.strip_prefix("sys/fs/cgroup").map_err(|_| Errno::ENOENT)?;
         let file = self.root.join(FOLDER).join(below);
@@ -46,36 +46,36 @@ impl Recorded {
         };
         match root::read_text(&file).map_err(told)? {
             Some(text) => parse(&file.display().to_string(), &text).map_err(told),
-            None => Ok(Answer::None),
+            None => Ok(RecordedAttachment::None),
         }
     }
 }
 
-impl Programs for Recorded {
+impl Programs for RecordedPrograms {
     fn attached(&mut self, cgroup: &Path) -> Result<Vec<u32>, Errno> {
         match self.answer(cgroup)? {
-            Answer::None => Ok(Vec::new()),
-            Answer::Denied => Err(Errno::EPERM),
-            Answer::One(id, _) => Ok(vec![id]),
+            RecordedAttachment::None => Ok(Vec::new()),
+            RecordedAttachment::Denied => Err(Errno::EPERM),
+            RecordedAttachment::One(id, _) => Ok(vec![id]),
         }
     }
 
     fn read(&mut self, cgroup: &Path, id: u32) -> Result<Program, Errno> {
         match self.answer(cgroup)? {
-            Answer::One(now, program) if now == id => Ok(program),
-            Answer::Denied => Err(Errno::EPERM),
-            Answer::None | Answer::One(..) => Err(Errno::ENOENT),
+            RecordedAttachment::One(now, program) if now == id => Ok(program),
+            RecordedAttachment::Denied => Err(Errno::EPERM),
+            RecordedAttachment::None | RecordedAttachment::One(..) => Err(Errno::ENOENT),
         }
     }
 }
 
 /// Reads one answer. `file` is for errors.
-pub(crate) fn parse(file: &str, text: &str) -> Result<Answer, Error> {
+pub(crate) fn parse(file: &str, text: &str) -> Result<RecordedAttachment, Error> {
     let wrong = || Error::parse(file, text.trim(), EXPECTED);
     let words: Vec<&str> = text.split_whitespace().collect();
     match words.as_slice() {
-        ["none"] => Ok(Answer::None),
-        ["error", "EPERM"] => Ok(Answer::Denied),
+        ["none"] => Ok(RecordedAttachment::None),
+        ["error", "EPERM"] => Ok(RecordedAttachment::Denied),
         [id, name, code] => {
             let code = match *code {
                 "withheld" => None,
@@ -83,7 +83,7 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Answer, Error> {
             };
             let name = (*name).to_owned();
             let id = id.parse().map_err(|_| wrong())?;
-            Ok(Answer::One(id, Program { name, code }))
+            Ok(RecordedAttachment::One(id, Program { name, code }))
         }
         _ => Err(wrong()),
     }

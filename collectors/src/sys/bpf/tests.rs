@@ -1,4 +1,4 @@
-use super::recorded::{Answer, parse};
+use super::recorded::{RecordedAttachment, parse};
 use super::*;
 
 #[test]
@@ -8,12 +8,15 @@ fn what_was_recorded_is_read_and_anything_else_says_what_was_expected() {
         code,
     };
     for (text, expected) in [
-        ("none\n", Answer::None),
-        ("error EPERM\n", Answer::Denied),
-        ("457 Slurm_Cgroup_v2 withheld\n", Answer::One(457, program(None))),
+        ("none\n", RecordedAttachment::None),
+        ("error EPERM\n", RecordedAttachment::Denied),
+        (
+            "457 Slurm_Cgroup_v2 withheld\n",
+            RecordedAttachment::One(457, program(None)),
+        ),
         (
             "457 Slurm_Cgroup_v2 6112fF\n",
-            Answer::One(457, program(Some(vec![0x61, 0x12, 0xff]))),
+            RecordedAttachment::One(457, program(Some(vec![0x61, 0x12, 0xff]))),
         ),
     ] {
         assert_eq!(parse("bpf/x", text).unwrap(), expected, "{text}");
@@ -38,7 +41,7 @@ fn what_was_recorded_is_read_and_anything_else_says_what_was_expected() {
 fn the_kernel_answers_or_refuses() {
     let unified = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
     let is_v2 = |root: &&str| Path::new(root).join("cgroup.controllers").exists();
-    let mut kernel = Kernel::default();
+    let mut kernel = LivePrograms::default();
     if let Some(root) = unified.into_iter().find(is_v2) {
         let answer = kernel.attached(Path::new(root));
         assert!(matches!(answer, Ok(_) | Err(Errno::EPERM)), "{answer:?}");

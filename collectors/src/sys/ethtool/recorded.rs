@@ -30,11 +30,11 @@ pub(crate) fn check(env: &Env) -> Result<(), Error> {
 }
 
 /// Answers what was recorded. An interface that was not recorded has no statistics.
-pub(super) struct Recorded {
+pub(super) struct RecordedEthtool {
     folder: PathBuf,
 }
 
-impl Recorded {
+impl RecordedEthtool {
     pub(super) fn new(root: &Path) -> Self {
         Self {
             folder: root.join(FOLDER),
@@ -96,7 +96,7 @@ pub(crate) fn fuzz(data: &[u8]) {
     }
 }
 
-impl Ethtool for Recorded {
+impl Ethtool for RecordedEthtool {
     fn count(&mut self, netdev: &str) -> Result<u32, Errno> {
         u32::try_from(self.all(netdev)?.len()).map_err(|_| Errno::E2BIG)
     }

@@ -9,7 +9,7 @@ use crate::netlink::{Protocol, dcb, ethtool as genl};
 use crate::sys::netlink;
 
 fn kernel() -> Box<dyn Ethtool> {
-    asker(None, &Budget::new(8))
+    asker(None, &DescriptorBudget::new(8))
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn an_interface_without_statistics_says_so() {
 
 #[test]
 fn no_descriptor_is_taken_beyond_the_budget() {
-    let mut none = asker(None, &Budget::new(0));
+    let mut none = asker(None, &DescriptorBudget::new(0));
     assert_eq!(none.count("lo"), Err(Errno::EMFILE));
 }
 
@@ -60,7 +60,7 @@ fn what_ethtool_prints_is_a_recording() {
     check_recording(&env).unwrap();
     check_recording(&Env::default()).unwrap();
 
-    let mut recorded = asker(Some(&env.sysroot), &Budget::new(0));
+    let mut recorded = asker(Some(&env.sysroot), &DescriptorBudget::new(0));
     let (mut names, mut values) = (Vec::new(), Vec::new());
     assert_eq!(recorded.count("eth0"), Ok(2));
     recorded.names("eth0", 2, &mut names).unwrap();
@@ -101,7 +101,7 @@ fn what_the_kernel_says_to_have_written_is_read_and_no_more() {
 /// DCB of `lo`, over the socket that everybody may open.
 #[test]
 fn an_interface_without_dcb_says_so() {
-    let mut route = netlink::asker(None, Protocol::Route, &Budget::new(8));
+    let mut route = netlink::asker(None, Protocol::Route, &DescriptorBudget::new(8));
     let refused = route.ask(&mut dcb::ieee("lo"), &mut |_| Ok(()));
     assert_eq!(refused, Err(Errno::EOPNOTSUPP.into()));
 }
@@ -116,7 +116,7 @@ fn veth() -> Option<&'static str> {
         .with_text(3, "nw0")
         .with_nest(18, &kind)
         .creating();
-    let mut route = netlink::asker(None, Protocol::Route, &Budget::new(8));
+    let mut route = netlink::asker(None, Protocol::Route, &DescriptorBudget::new(8));
     route.ask(&mut link, &mut |_| Ok(())).ok()?;
     Some("nw0")
 }
@@ -136,10 +136,10 @@ fn a_live_veth_has_statistics_and_neither_dcb_nor_pause_nor_fec() {
         assert_eq!(names.len(), values.len());
 
         let unsupported = Err(Errno::EOPNOTSUPP.into());
-        let mut route = netlink::asker(None, Protocol::Route, &Budget::new(8));
+        let mut route = netlink::asker(None, Protocol::Route, &DescriptorBudget::new(8));
         assert_eq!(route.ask(&mut dcb::ieee(netdev), &mut |_| Ok(())), unsupported);
 
-        let mut generic = netlink::asker(None, Protocol::Generic, &Budget::new(8));
+        let mut generic = netlink::asker(None, Protocol::Generic, &DescriptorBudget::new(8));
         let mut family = None;
         let answer = generic.ask(&mut genl::family(), &mut |payload| {
             family = Some(genl::family_id(payload)?);
@@ -151,18 +151,22 @@ fn a_live_veth_has_statistics_and_neither_dcb_nor_pause_nor_fec() {
         }
         let family = family.unwrap();
         assert_eq!(
-            generic.ask(&mut genl::Question::Pause.of(family, netdev, true), &mut |_| Ok(
-                ()
-            )),
+            generic.ask(
+                &mut genl::EthtoolQuery::Pause.of(family, netdev, true),
+                &mut |_| Ok(())
+            ),
             unsupported
         );
         assert_eq!(
-            generic.ask(&mut genl::Question::Fec.of(family, netdev, true), &mut |_| Ok(())),
+            generic.ask(
+                &mut genl::EthtoolQuery::Fec.of(family, netdev, true),
+                &mut |_| Ok(())
+            ),
             unsupported
         );
         let mut told = 0;
         let answer = generic.ask(
-            &mut genl::Question::LinkState.of(family, netdev, true),
+            &mut genl::EthtoolQuery::LinkState.of(family, netdev, true),
             &mut |payload| {
                 told += 1;
                 assert_eq!(genl::down_count(payload, netdev)?, None);
@@ -173,7 +177,7 @@ fn a_live_veth_has_statistics_and_neither_dcb_nor_pause_nor_fec() {
         assert!(told == 1 || answer.is_err(), "{answer:?}");
         assert_eq!(
             generic.ask(
-                &mut genl::Question::Pause.of(family, "nobody", true),
+                &mut genl::EthtoolQuery::Pause.of(family, "nobody", true),
                 &mut |_| Ok(())
             ),
             Err(Errno::ENODEV.into())

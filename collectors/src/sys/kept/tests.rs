@@ -13,7 +13,7 @@ fn file(on_disk: bool) -> (tempfile::TempDir, Kept) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
     fs::write(&path, "1\n").unwrap();
-    let kept = Kept::new(path, &Budget::new(10), on_disk);
+    let kept = Kept::new(path, &DescriptorBudget::new(10), on_disk);
     (dir, kept)
 }
 
@@ -54,7 +54,7 @@ fn a_file_that_was_replaced_is_read_by_its_path() {
 
 #[test]
 fn without_budget_a_file_is_opened_for_each_reading_and_closed() {
-    let budget = Budget::new(1);
+    let budget = DescriptorBudget::new(1);
     let dir = tempfile::tempdir().unwrap();
     let [mut first, mut second] = ["a", "b"].map(|name| {
         fs::write(dir.path().join(name), name).unwrap();
@@ -75,7 +75,7 @@ fn without_budget_a_file_is_opened_for_each_reading_and_closed() {
 #[test]
 fn the_budget_stays_below_the_limit_of_the_process() {
     let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
-    assert!(Budget::of_process().left.load(Ordering::Relaxed) + RESERVED <= soft.max(RESERVED));
+    assert!(DescriptorBudget::of_process().left.load(Ordering::Relaxed) + RESERVED <= soft.max(RESERVED));
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn what_the_kernel_refuses_stays_open_and_says_so() {
     let dir = tempfile::tempdir().unwrap();
     // The loopback interface has no speed: its driver answers EINVAL.
     symlink("/sys/class/net/lo/speed", dir.path().join("speed")).unwrap();
-    let mut kept = Kept::new(dir.path().join("speed"), &Budget::new(1), false);
+    let mut kept = Kept::new(dir.path().join("speed"), &DescriptorBudget::new(1), false);
     for _ in 0..2 {
         assert_eq!(text(&mut kept), Err(Errno::EINVAL));
     }

@@ -4,7 +4,7 @@ use super::*;
 
 fn all(kmsg: &mut Kmsg) -> Vec<String> {
     let (mut record, mut out) = (Vec::new(), Vec::new());
-    while kmsg.read(&mut record).unwrap() == Read::Record {
+    while kmsg.read(&mut record).unwrap() == KmsgRead::Record {
         out.push(String::from_utf8(record.clone()).unwrap());
     }
     out
@@ -26,7 +26,7 @@ fn a_file_gives_one_record_per_line_and_leaves_dictionaries_out() {
         all(&mut kmsg),
         ["6,1,5,-;one\n", "6,2,6,-;two\n", "6,3,7,-;three\n"]
     );
-    assert_eq!(kmsg.read(&mut Vec::new()).unwrap(), Read::End);
+    assert_eq!(kmsg.read(&mut Vec::new()).unwrap(), KmsgRead::End);
 }
 
 #[test]
@@ -51,17 +51,17 @@ fn a_fifo_is_empty_while_it_is_open_and_ends_with_its_writer() {
     let mut kmsg = Kmsg::open(&path).unwrap();
     let mut writer = OpenOptions::new().write(true).open(&path).unwrap();
     let mut record = Vec::new();
-    assert_eq!(kmsg.read(&mut record).unwrap(), Read::Empty);
+    assert_eq!(kmsg.read(&mut record).unwrap(), KmsgRead::Empty);
     kmsg.wait(Some(Duration::from_millis(1))).unwrap();
     writer.write_all(b"6,1,5,-;a").unwrap();
     kmsg.wait(None).unwrap();
-    assert_eq!(kmsg.read(&mut record).unwrap(), Read::Empty);
+    assert_eq!(kmsg.read(&mut record).unwrap(), KmsgRead::Empty);
     writer.write_all(b"b\n").unwrap();
     kmsg.wait(None).unwrap();
-    assert_eq!(kmsg.read(&mut record).unwrap(), Read::Record);
+    assert_eq!(kmsg.read(&mut record).unwrap(), KmsgRead::Record);
     assert_eq!(record, b"6,1,5,-;ab\n");
     drop(writer);
-    assert_eq!(kmsg.read(&mut record).unwrap(), Read::End);
+    assert_eq!(kmsg.read(&mut record).unwrap(), KmsgRead::End);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Failed, Kernel};
+use super::{NetlinkError, NetlinkTransport};
 use crate::netlink::Garbled;
 use crate::netlink::message::Request;
 use crate::sys::root;
@@ -35,7 +35,7 @@ impl Lane {
     }
 
     /// Begins a request, unless one has been in flight for long by then.
-    fn enter(&self, now: Instant) -> Option<Pass<'_>> {
+    fn enter(&self, now: Instant) -> Option<InFlight<'_>> {
         let mut begun = self.lock();
         if begun
             .iter()
@@ -45,17 +45,17 @@ impl Lane {
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         begun.push((number, now));
-        Some(Pass { lane: self, number })
+        Some(InFlight { lane: self, number })
     }
 }
 
 /// A request in flight.
-struct Pass<'a> {
+struct InFlight<'a> {
     lane: &'a Lane,
     number: u64,
 }
 
-impl Drop for Pass<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.lane.lock().retain(|(number, _)| *number != self.number);
     }
@@ -64,23 +64,23 @@ impl Drop for Pass<'_> {
 /// A kernel whose requests wait for each other: none is begun behind one that may be stuck.
 pub(super) struct InLane {
     lane: &'static Lane,
-    kernel: Box<dyn Kernel>,
+    kernel: Box<dyn NetlinkTransport>,
 }
 
 impl InLane {
     /// That of this process.
-    pub(super) fn new(kernel: Box<dyn Kernel>) -> Self {
+    pub(super) fn new(kernel: Box<dyn NetlinkTransport>) -> Self {
         Self { lane: &LANE, kernel }
     }
 }
 
-impl Kernel for InLane {
+impl NetlinkTransport for InLane {
     fn ask(
         &mut self,
         request: &mut Request,
         take: &mut dyn FnMut(&[u8]) -> Result<(), Garbled>,
-    ) -> Result<(), Failed> {
-        let _pass = self.lane.enter(Instant::now()).ok_or(Failed::Busy)?;
+    ) -> Result<(), NetlinkError> {
+        let _pass = self.lane.enter(Instant::now()).ok_or(NetlinkError::Busy)?;
         self.kernel.ask(request, take)
     }
 }
@@ -114,18 +114,18 @@ mod tests {
     /// Answers once it is let.
     struct Stuck(Receiver<()>);
 
-    impl Kernel for Stuck {
+    impl NetlinkTransport for Stuck {
         fn ask(
             &mut self,
             _: &mut Request,
             _: &mut dyn FnMut(&[u8]) -> Result<(), Garbled>,
-        ) -> Result<(), Failed> {
+        ) -> Result<(), NetlinkError> {
             self.0.recv().ok();
             Ok(())
         }
     }
 
-    fn ask(kernel: &mut dyn Kernel) -> Result<(), Failed> {
+    fn ask(kernel: &mut dyn NetlinkTransport) -> Result<(), NetlinkError> {
         kernel.ask(&mut Request::one(0), &mut |_| Ok(()))
     }
 
@@ -147,7 +147,7 @@ mod tests {
         while lane.enter(Instant::now()).is_some() {
             thread::sleep(Duration::from_millis(1));
         }
-        assert_eq!(ask(&mut other), Err(Failed::Busy));
+        assert_eq!(ask(&mut other), Err(NetlinkError::Busy));
         assert_eq!(lane.lock().len(), 1, "what was refused is not in flight");
         release.send(()).unwrap();
         assert_eq!(reader.join().unwrap(), Ok(()));

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
-use super::{Failed, Kernel};
+use super::{NetlinkError, NetlinkTransport};
 use crate::netlink::message::Request;
 use crate::netlink::recording::Recording;
 use crate::netlink::{Garbled, Protocol};
@@ -36,7 +36,7 @@ fn text(file: &Path) -> Result<Option<String>, Error> {
 }
 
 /// Answers what was recorded of one protocol. What was not recorded is a protocol that the kernel does not have.
-pub(super) struct Recorded {
+pub(super) struct RecordedNetlink {
     protocol: Protocol,
     file: PathBuf,
     /// The text that was understood last. The next step of a case may be laid at any time.
@@ -44,7 +44,7 @@ pub(super) struct Recorded {
     recording: Recording,
 }
 
-impl Recorded {
+impl RecordedNetlink {
     pub(super) fn new(folder: &Path, protocol: Protocol) -> Self {
         Self {
             protocol,
@@ -64,12 +64,12 @@ impl Recorded {
     }
 }
 
-impl Kernel for Recorded {
+impl NetlinkTransport for RecordedNetlink {
     fn ask(
         &mut self,
         request: &mut Request,
         take: &mut dyn FnMut(&[u8]) -> Result<(), Garbled>,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), NetlinkError> {
         if let Err(error) = self.refresh() {
             tracing::error!(%error, "a recording that cannot be read");
             return Err(Errno::EIO.into());
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     /// Asks for number 1 of kind 5.
-    fn ask(kernel: &mut Recorded) -> (Vec<Vec<u8>>, Result<(), Failed>) {
+    fn ask(kernel: &mut RecordedNetlink) -> (Vec<Vec<u8>>, Result<(), NetlinkError>) {
         let mut messages = Vec::new();
         let answer = kernel.ask(&mut Request::one(5).with(1, 7), &mut |payload| {
             messages.push(payload.to_vec());
@@ -105,8 +105,8 @@ mod tests {
     #[test]
     fn a_question_has_the_answer_of_the_recording_as_it_is_now() {
         let dir = tempfile::tempdir().unwrap();
-        let mut kernel = Recorded::new(dir.path(), Protocol::Rdma);
-        let unknown = (vec![], Err(Failed::Kernel(Errno::EPROTONOSUPPORT)));
+        let mut kernel = RecordedNetlink::new(dir.path(), Protocol::Rdma);
+        let unknown = (vec![], Err(NetlinkError::Kernel(Errno::EPROTONOSUPPORT)));
         assert_eq!(ask(&mut kernel), unknown, "there is no file");
 
         let file = dir.path().join("netlink");
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(ask(&mut kernel), (vec![vec![10, 11], vec![12]], Ok(())));
 
         fs::write(&file, format!("{one}> rdma 5 0x5 1:u32=7\n< 0d\n! EINTR\n")).unwrap();
-        let broken_off = (vec![vec![13]], Err(Failed::Kernel(Errno::EINTR)));
+        let broken_off = (vec![vec![13]], Err(NetlinkError::Kernel(Errno::EINTR)));
         assert_eq!(ask(&mut kernel), broken_off, "what is laid later counts");
 
         for other in [
@@ -137,7 +137,7 @@ mod tests {
         fs::write(dir.path().join("netlink"), "> rdma 5 5\n! EWHAT\n").unwrap();
         let error = check(&env).unwrap_err().to_string();
         assert!(error.contains("netlink:2: found \"EWHAT\", expected"), "{error}");
-        let mut kernel = Recorded::new(dir.path(), Protocol::Rdma);
-        assert_eq!(ask(&mut kernel).1, Err(Failed::Kernel(Errno::EIO)));
+        let mut kernel = RecordedNetlink::new(dir.path(), Protocol::Rdma);
+        assert_eq!(ask(&mut kernel).1, Err(NetlinkError::Kernel(Errno::EIO)));
     }
 }

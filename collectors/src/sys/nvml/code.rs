@@ -17,8 +17,6 @@ impl Code {
     pub const NO_PERMISSION: Self = Self(4);
     /// There is no such thing.
     pub const NOT_FOUND: Self = Self(6);
-    /// The buffer is too small.
-    pub const INSUFFICIENT_SIZE: Self = Self(7);
     /// Power cables are not connected.
     pub const INSUFFICIENT_POWER: Self = Self(8);
     /// No driver is loaded.
@@ -27,8 +25,6 @@ impl Code {
     pub const TIMEOUT: Self = Self(10);
     /// The kernel found a problem with interrupts of a GPU.
     pub const IRQ_ISSUE: Self = Self(11);
-    /// The library itself was not found.
-    pub const LIBRARY_NOT_FOUND: Self = Self(12);
     /// This library, or this driver, has no such function.
     pub const FUNCTION_NOT_FOUND: Self = Self(13);
     /// The board's memory is corrupt.
@@ -49,8 +45,6 @@ impl Code {
     pub const DEPRECATED: Self = Self(26);
     /// The GPU is not ready yet.
     pub const NOT_READY: Self = Self(27);
-    /// The driver's own unknown error.
-    pub const UNKNOWN: Self = Self(999);
 
     /// Success, or the code.
     pub(super) const fn of(answer: nvmlReturn_t) -> Result<(), Self> {

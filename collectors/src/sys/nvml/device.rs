@@ -32,8 +32,6 @@ impl Library {
 }
 
 numbers! {
-    /// The index by which the library counts it.
-    index nvmlDeviceGetIndex;
     /// The number of its device node: /dev/nvidiaN.
     minor nvmlDeviceGetMinorNumber;
     /// Its architecture, by the library's numbers: 5 Volta, 7 Ampere, 8 Ada, 9 Hopper, 10 Blackwell.
@@ -108,7 +106,7 @@ texts! {
 
 /// Where a GPU sits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pci {
+pub struct PciInfo {
     /// Domain, bus and device.
     pub address: (u32, u32, u32),
 }
@@ -190,7 +188,7 @@ impl Library {
     ///
     /// # Errors
     /// The library's return code.
-    pub fn pci(&self, device: Handle) -> Result<Pci, Code> {
+    pub fn pci(&self, device: Handle) -> Result<PciInfo, Code> {
         let call = function(self.raw.nvmlDeviceGetPciInfo_v3.as_ref())?;
         let start = raw::nvmlPciInfo_t {
             busIdLegacy: [0; 16],
@@ -203,7 +201,7 @@ impl Library {
         };
         // SAFETY: as declared in nvml.h; the pointer is valid for the call.
         let info = one(start, |info| unsafe { call(device.0, info) })?;
-        Ok(Pci {
+        Ok(PciInfo {
             address: (info.domain, info.bus, info.device),
         })
     }
@@ -549,7 +547,7 @@ impl Library {
     ///
     /// # Errors
     /// The library's return code.
-    pub fn nvlink_remote(&self, device: Handle, link: u32) -> Result<Pci, Code> {
+    pub fn nvlink_remote(&self, device: Handle, link: u32) -> Result<PciInfo, Code> {
         let call = function(self.raw.nvmlDeviceGetNvLinkRemotePciInfo_v2.as_ref())?;
         let start = raw::nvmlPciInfo_t {
             busIdLegacy: [0; 16],
@@ -562,7 +560,7 @@ impl Library {
         };
         // SAFETY: as declared in nvml.h; the pointer is valid for the call.
         let info = one(start, |info| unsafe { call(device.0, link, info) })?;
-        Ok(Pci {
+        Ok(PciInfo {
             address: (info.domain, info.bus, info.device),
         })
     }

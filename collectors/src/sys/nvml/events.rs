@@ -15,7 +15,7 @@ unsafe impl Send for EventSet {}
 
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct NvmlEvent {
     /// The GPU.
     pub device: Handle,
     /// nvmlEventType.
@@ -61,7 +61,7 @@ impl Library {
     ///
     /// # Errors
     /// The library's return code.
-    pub fn wait(&self, set: &EventSet, milliseconds: u32) -> Result<Option<Told>, Code> {
+    pub fn wait(&self, set: &EventSet, milliseconds: u32) -> Result<Option<NvmlEvent>, Code> {
         let call = function(self.raw.nvmlEventSetWait_v2.as_ref())?;
         let blank = raw::nvmlEventData_t {
             device: std::ptr::null_mut(),
@@ -72,7 +72,7 @@ impl Library {
         };
         // SAFETY: as declared in nvml.h; set and pointer are valid for the call.
         match one(blank, |data| unsafe { call(set.0, data, milliseconds) }) {
-            Ok(data) => Ok(Some(Told {
+            Ok(data) => Ok(Some(NvmlEvent {
                 device: Handle(data.device),
                 kind: data.eventType,
                 data: data.eventData,

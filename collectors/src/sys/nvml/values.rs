@@ -35,11 +35,6 @@ impl Batch {
         Self(wanted.iter().map(blank).collect())
     }
 
-    /// How many values it asks for.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
     /// Whether it asks for nothing.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

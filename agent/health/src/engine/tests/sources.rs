@@ -122,7 +122,7 @@ fn what_the_library_tells_besides_xids_is_counted_and_nothing_else() {
 fn what_the_kernel_tells_of_a_port_is_counted_and_drains_nothing_by_itself() {
     let mut sim = Sim::new(Mode::Drain);
     let down = |port: &str| {
-        EventBody::Rdma(collectors::event::Rdma {
+        EventBody::Rdma(collectors::event::RdmaChange {
             device: "mlx5_0".to_owned(),
             port: port.to_owned(),
             what: collectors::event::RdmaEvent::LinkDown,

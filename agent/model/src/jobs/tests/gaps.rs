@@ -84,8 +84,6 @@ fn who_is_given_a_gpu_that_is_not_read_ends_what_is_known_of_it_too() {
         ("hook", "nvidia0", 200.0),
         ("mapping_file", "GPU-0", 200.0),
         ("hook", "nvidia1", 400.0),
-        // Users may change what their tasks were told.
-        ("step_environment", "nvidia0", 400.0),
     ] {
         let (mut book, node) = (Book::default(), Node::new());
         let first = node.with("7", &["nvidia0"]);
@@ -132,14 +130,8 @@ fn a_gpu_that_is_lost_is_not_busy_and_one_that_was_not_read_once_is() {
 #[test]
 fn what_a_line_rests_on_is_the_best_that_there_ever_was() {
     let (mut book, node) = (Book::default(), Node::new());
-    let words = [
-        "step_environment",
-        "mapping_file",
-        "hook",
-        "mapping_file",
-        "step_environment",
-    ];
-    let best = ["step_environment", "mapping_file", "hook", "hook", "hook"];
+    let words = ["mapping_file", "hook", "mapping_file"];
+    let best = ["mapping_file", "hook", "hook"];
     let mut at = START;
     for (word, best) in words.into_iter().zip(best) {
         take(&mut book, &node.given("7", word, &["nvidia0"]), at);

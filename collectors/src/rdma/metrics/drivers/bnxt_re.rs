@@ -1,9 +1,9 @@
 //! bnxt_re/hw_counters.c, and what Broadcom's own package calls the same: that mostly has the words of mlx5. Where a
 //! command of the firmware fails once, the driver asks no more and its errors stand still; it does not say so.
 
-use super::{Driver, Width, hw, pma, words};
+use super::{RdmaDriver, Width, hw, pma, words};
 
-pub(super) static DRIVER: Driver = Driver {
+pub(super) static DRIVER: RdmaDriver = RdmaDriver {
     // The network card's: the device hangs below that.
     names: &["bnxt_en", "bnxt_re"],
     port: words! { Width::Wide;
@@ -33,5 +33,5 @@ pub(super) static DRIVER: Driver = Driver {
     gauges: &["active_*", "watermark_*", "db_fifo_register"],
     // The driver fills it with the broadcasts that were sent.
     wrong: &["recoverable_errors"],
-    ..Driver::PLAIN
+    ..RdmaDriver::PLAIN
 };

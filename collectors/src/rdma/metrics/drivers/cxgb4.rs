@@ -1,8 +1,8 @@
 //! cxgb4/provider.c: segments of TCP, for IPv4 and IPv6 (`ip4RetransSegs`), counted by the device. RoCE has none.
 
-use super::Driver;
+use super::RdmaDriver;
 
-pub(super) static DRIVER: Driver = Driver {
+pub(super) static DRIVER: RdmaDriver = RdmaDriver {
     names: &["cxgb4", "iw_cxgb4"],
-    ..Driver::PLAIN
+    ..RdmaDriver::PLAIN
 };

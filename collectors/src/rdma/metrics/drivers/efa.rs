@@ -1,8 +1,8 @@
 //! efa/efa_verbs.c. Older kernels have the words of the device and of its port in one list.
 
-use super::{Driver, Width, hw, pma, words};
+use super::{RdmaDriver, Width, hw, pma, words};
 
-pub(super) static DRIVER: Driver = Driver {
+pub(super) static DRIVER: RdmaDriver = RdmaDriver {
     names: &["efa"],
     port: words! { Width::Wide;
         "tx_bytes" => pma::PORT_XMIT_DATA,
@@ -12,5 +12,5 @@ pub(super) static DRIVER: Driver = Driver {
         "rx_drops" => pma::PORT_RCV_DISCARDS,
         "retrans_timeout_events" => hw::LOCAL_ACK_TIMEOUT_ERR,
     },
-    ..Driver::PLAIN
+    ..RdmaDriver::PLAIN
 };

@@ -1,8 +1,8 @@
 //! erdma/erdma_verbs.c, and Alibaba's own package, which puts `hw_` before each.
 
-use super::{Driver, Width, pma, words};
+use super::{RdmaDriver, Width, pma, words};
 
-pub(super) static DRIVER: Driver = Driver {
+pub(super) static DRIVER: RdmaDriver = RdmaDriver {
     names: &["erdma"],
     port: words! { Width::Wide;
         "tx_bytes_cnt" | "hw_tx_bytes_cnt" => pma::PORT_XMIT_DATA,
@@ -12,5 +12,5 @@ pub(super) static DRIVER: Driver = Driver {
         "tx_disable_drop_cnt" | "hw_tx_disable_drop_cnt" => pma::PORT_XMIT_DISCARDS,
         "rx_disable_drop_cnt" | "hw_rx_disable_drop_cnt" => pma::PORT_RCV_DISCARDS,
     },
-    ..Driver::PLAIN
+    ..RdmaDriver::PLAIN
 };

@@ -1,8 +1,8 @@
 //! hns/hns_roce_main.c.
 
-use super::{Driver, Width, hw, pma, words};
+use super::{RdmaDriver, Width, hw, pma, words};
 
-pub(super) static DRIVER: Driver = Driver {
+pub(super) static DRIVER: RdmaDriver = RdmaDriver {
     // The network card's.
     names: &["hns3", "hns_roce_hw_v2"],
     port: words! { Width::Wide;
@@ -12,5 +12,5 @@ pub(super) static DRIVER: Driver = Driver {
         "rx_pkt" => pma::PORT_RCV_PACKETS,
         "rx_err_pkt" => pma::PORT_RCV_ERRORS,
     },
-    ..Driver::PLAIN
+    ..RdmaDriver::PLAIN
 };

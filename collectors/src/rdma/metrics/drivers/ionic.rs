@@ -1,9 +1,9 @@
 //! ionic/ionic_hw_stats.c. The firmware names them when it is asked: there may be others. What the driver cannot decode
 //! is all ones.
 
-use super::{Driver, Width, hw, pma, words};
+use super::{RdmaDriver, Width, hw, pma, words};
 
-pub(super) static DRIVER: Driver = Driver {
+pub(super) static DRIVER: RdmaDriver = RdmaDriver {
     names: &["ionic", "ionic_rdma"],
     port: words! { Width::Wide;
         "tx_rdma_cnp_pkts" => hw::NP_CNP_SENT,
@@ -34,5 +34,5 @@ pub(super) static DRIVER: Driver = Driver {
         "tx_rdma_mcast_pkts" => pma::MULTICAST_XMIT_PACKETS,
         "rx_rdma_mcast_pkts" => pma::MULTICAST_RCV_PACKETS,
     },
-    ..Driver::PLAIN
+    ..RdmaDriver::PLAIN
 };

@@ -1,9 +1,9 @@
 //! irdma/verbs.c. The hardware's are 24 to 56 bits wide; the driver adds up what they have grown, once a minute or when it
 //! is asked. The second generation counts no retransmission of RoCE; the third's words have spaces in them.
 
-use super::{Driver, Width, hw, words};
+use super::{RdmaDriver, Width, hw, words};
 
-pub(super) static DRIVER: Driver = Driver {
+pub(super) static DRIVER: RdmaDriver = RdmaDriver {
     // The network card's: of E810 and of X722.
     names: &["ice", "i40e", "idpf", "irdma"],
     port: words! { Width::Wide;
@@ -19,5 +19,5 @@ pub(super) static DRIVER: Driver = Driver {
         "CRC errors" => hw::RX_ICRC_ENCAPSULATED,
         "Rx atomics" => hw::RX_ATOMIC_REQUESTS,
     },
-    ..Driver::PLAIN
+    ..RdmaDriver::PLAIN
 };

@@ -1,8 +1,8 @@
 //! mana/counters.c. The device counts what it sends in notifications and receives in marks.
 
-use super::{Driver, Width, hw, pma, words};
+use super::{RdmaDriver, Width, hw, pma, words};
 
-pub(super) static DRIVER: Driver = Driver {
+pub(super) static DRIVER: RdmaDriver = RdmaDriver {
     names: &["mana", "mana_ib"],
     port: words! { Width::Wide;
         "received_cnps" => hw::RP_CNP_HANDLED,
@@ -28,5 +28,5 @@ pub(super) static DRIVER: Driver = Driver {
         "received_ecns" => hw::NP_ECN_MARKED_ROCE_PACKETS,
     },
     gauges: &["current_rate", "num_qps_congested"],
-    ..Driver::PLAIN
+    ..RdmaDriver::PLAIN
 };

@@ -1,6 +1,6 @@
 //! mlx4/main.c. In `rq` it answers, in `sq` it asks. Without counters for each port the device has them all.
 
-use super::{Driver, Row, Width, hw, words};
+use super::{RdmaDriver, Row, Width, hw, words};
 
 static ROWS: &[Row] = words! { Width::Extended;
     "rq_num_lle" => hw::RESP_LOCAL_LENGTH_ERROR,
@@ -18,9 +18,9 @@ static ROWS: &[Row] = words! { Width::Extended;
     "sq_num_rree" => hw::REQ_RNR_RETRIES_EXCEEDED,
 };
 
-pub(super) static DRIVER: Driver = Driver {
+pub(super) static DRIVER: RdmaDriver = RdmaDriver {
     names: &["mlx4_core", "mlx4_ib"],
     port: ROWS,
     device: ROWS,
-    ..Driver::PLAIN
+    ..RdmaDriver::PLAIN
 };

@@ -19,7 +19,7 @@ use super::{DEVICE_HW_COUNTER, HW_COUNTER, HW_GAUGE, PORT_COUNTER, hw, optional,
 use crate::Metric;
 
 /// A driver and its words.
-struct Driver {
+struct RdmaDriver {
     /// What `device/driver` in sysfs may be: a module of its own, or that of the network card below it. None: the device
     /// has no such link.
     names: &'static [&'static str],
@@ -37,7 +37,7 @@ struct Driver {
     prefix: Option<&'static str>,
 }
 
-static DRIVERS: [&Driver; 12] = [
+static DRIVERS: [&RdmaDriver; 12] = [
     &mlx5::DRIVER,
     &mlx4::DRIVER,
     &bnxt_re::DRIVER,
@@ -52,7 +52,7 @@ static DRIVERS: [&Driver; 12] = [
     &rxe::DRIVER,
 ];
 
-impl Driver {
+impl RdmaDriver {
     /// With no words but those of mlx5.
     const PLAIN: Self = Self {
         names: &[],
@@ -92,7 +92,7 @@ pub(in crate::rdma) struct Means {
 /// The words of the driver of one port.
 #[derive(Clone, Copy)]
 pub(in crate::rdma) struct Words {
-    driver: Option<&'static Driver>,
+    driver: Option<&'static RdmaDriver>,
     /// The port has a PMA, which counts what belongs there.
     pub(in crate::rdma) has_pma: bool,
 }
@@ -108,7 +108,7 @@ impl Words {
         }
     }
 
-    fn drivers(self) -> impl Iterator<Item = &'static Driver> {
+    fn drivers(self) -> impl Iterator<Item = &'static RdmaDriver> {
         let all = if self.driver.is_none() { &DRIVERS[..] } else { &[] };
         self.driver.into_iter().chain(all.iter().copied())
     }

@@ -1,8 +1,8 @@
 //! rxe/rxe_hw_counters.c. siw, the other one made of software, has no counters.
 
-use super::{Driver, Width, hw, pma, words};
+use super::{RdmaDriver, Width, hw, pma, words};
 
-pub(super) static DRIVER: Driver = Driver {
+pub(super) static DRIVER: RdmaDriver = RdmaDriver {
     // Nothing carries it.
     names: &[],
     port: words! { Width::Wide;
@@ -15,5 +15,5 @@ pub(super) static DRIVER: Driver = Driver {
         "retry_rnr_exceeded_err" => hw::REQ_RNR_RETRIES_EXCEEDED,
         "link_downed" => pma::LINK_DOWNED,
     },
-    ..Driver::PLAIN
+    ..RdmaDriver::PLAIN
 };

@@ -1,38 +1,38 @@
 //! A port whose kernel answers by netlink beside its files.
 
 use super::*;
-use crate::rdma::attribute::Files;
-use crate::rdma::function::Function;
-use crate::rdma::port::{Place, Port};
-use crate::rdma::stats::Known;
-use crate::rdma::told::tests::Answering;
+use crate::rdma::attribute::AttributeFiles;
+use crate::rdma::function::DeviceFunction;
+use crate::rdma::netlink_port::tests::Answering;
+use crate::rdma::port::{PortLocation, RdmaPort};
+use crate::rdma::stats::DeviceKey;
 use nix::errno::Errno;
 use std::time::Instant;
 
 /// Port 1 of `mlx5_0`, and who answers for it.
-fn port(node: &Node, kernel: &Answering) -> Port {
-    Port::with_kernel(place(node), &files(), Box::new(kernel.clone()))
+fn port(node: &Node, kernel: &Answering) -> RdmaPort {
+    RdmaPort::with_kernel(place(node), &files(), Box::new(kernel.clone()))
 }
 
-fn files() -> Files {
-    Files {
-        budget: Budget::new(100),
+fn files() -> AttributeFiles {
+    AttributeFiles {
+        budget: DescriptorBudget::new(100),
         on_disk: false,
     }
 }
 
-fn place(node: &Node) -> Place {
-    Place {
+fn place(node: &Node) -> PortLocation {
+    PortLocation {
         recorded: None,
         device: "mlx5_0".to_owned(),
         port: "1".to_owned(),
         of: 1,
         folder: node.path("infiniband/mlx5_0"),
         net: node.path("net"),
-        function: Function::default(),
+        function: DeviceFunction::default(),
         numa_node: String::new(),
         speaks_for_device: true,
-        netlink: Some(Known {
+        netlink: Some(DeviceKey {
             device: "mlx5_0".to_owned(),
             guid: Some("5054:00ff:fe12:3456".to_owned()),
         }),
@@ -126,16 +126,16 @@ fn an_interface_that_netlink_does_not_name_is_the_one_on_the_function_here() {
         fs::create_dir_all(&device).unwrap();
         node.link("net/eth1/device", &device);
         let kernel = Answering::with_port((4, 5), None);
-        let place = Place {
+        let place = PortLocation {
             device: "mlx5_0".to_owned(),
             folder: node.path("infiniband/mana_0"),
-            function: Function {
+            function: DeviceFunction {
                 pci: own.to_owned(),
-                ..Function::default()
+                ..DeviceFunction::default()
             },
             ..place(&node)
         };
-        let mut port = Port::with_kernel(place, &files(), Box::new(kernel));
+        let mut port = RdmaPort::with_kernel(place, &files(), Box::new(kernel));
         assert_eq!(netdev(&read(&mut port)).as_deref(), Some(expected), "{function}");
     }
 }

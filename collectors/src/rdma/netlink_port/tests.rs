@@ -10,7 +10,7 @@ const GET: u16 = 0x1401;
 const PORT_GET: u16 = 0x1405;
 const RES_GET: u16 = 0x1409;
 
-type Answer = Result<Vec<Vec<u8>>, Failed>;
+type Answer = Result<Vec<Vec<u8>>, NetlinkError>;
 
 /// A kernel that gives the same answer to a kind of question until it is told another, and counts what it is asked.
 #[derive(Clone, Default)]
@@ -40,13 +40,13 @@ impl Answering {
     /// Another port's request is stuck.
     pub(crate) fn will_be_busy(&self) {
         for kind in [GET, PORT_GET, RES_GET] {
-            self.will(kind, Err(Failed::Busy));
+            self.will(kind, Err(NetlinkError::Busy));
         }
     }
 
     pub(crate) fn will_refuse(&self, errno: Errno) {
         for kind in [PORT_GET, RES_GET] {
-            self.will(kind, Err(Failed::Kernel(errno)));
+            self.will(kind, Err(NetlinkError::Kernel(errno)));
         }
     }
 
@@ -64,33 +64,33 @@ impl Answering {
     }
 }
 
-impl Kernel for Answering {
+impl NetlinkTransport for Answering {
     fn ask(
         &mut self,
         request: &mut Request,
         take: &mut dyn FnMut(&[u8]) -> Result<(), Garbled>,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), NetlinkError> {
         let bytes = request.numbered(1);
         let kind = u16::from_ne_bytes(bytes[4..6].try_into().unwrap());
         let mut state = self.0.lock().unwrap();
         *state.asked.entry(kind).or_default() += 1;
         let answer = state.answers.get(&kind).cloned();
-        for payload in answer.unwrap_or(Err(Failed::Kernel(Errno::EINVAL)))? {
+        for payload in answer.unwrap_or(Err(NetlinkError::Kernel(Errno::EINVAL)))? {
             take(&payload)?;
         }
         Ok(())
     }
 }
 
-fn known() -> Known {
-    Known {
+fn known() -> DeviceKey {
+    DeviceKey {
         device: "mlx5_0".to_owned(),
         guid: Some(GUID.to_owned()),
     }
 }
 
-fn told(kernel: &Answering) -> Told {
-    Told::new(known(), 1, kernel.clone())
+fn told(kernel: &Answering) -> NetlinkPort {
+    NetlinkPort::new(known(), 1, kernel.clone())
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_driver_that_refuses_is_given_a_rest_and_asked_again() {
     let now = Instant::now();
     told.port(now).unwrap();
     kernel.asked(PORT_GET);
-    kernel.will(PORT_GET, Err(Failed::Kernel(Errno::EINVAL)));
+    kernel.will(PORT_GET, Err(NetlinkError::Kernel(Errno::EINVAL)));
     for second in 1..10 {
         assert_eq!(told.port(now + Duration::from_secs(second)), None);
     }

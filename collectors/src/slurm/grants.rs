@@ -1,15 +1,12 @@
-//! Which GPUs a job was given, where its device program does not tell: what its prolog wrote, other tools' files, and what
-//! its tasks were told.
+//! Which GPUs a job was given, where its device program cannot be read: what its prolog's hook wrote, and other tools' files.
 
-use std::path::Path;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use super::cgroup::{scope_node, v1_node};
-use super::environ::Steps;
-use super::hook::Record;
-use super::job::Common;
+use super::hook::JobRecord;
+use super::job::JobContext;
 use super::metrics::evidence;
-use super::positions::About;
+use super::positions::PositionContext;
 use super::tree::Folder;
 use crate::Error;
 
@@ -18,31 +15,30 @@ const MOST: usize = 1024;
 
 /// A job as far as it matters here.
 #[derive(Clone, Copy)]
-pub(super) struct Of<'a> {
+pub(super) struct GrantQuery<'a> {
     pub(super) folder: &'a Folder,
-    /// Where cgroups are mounted.
-    pub(super) mount: &'a Path,
     pub(super) id: u32,
     pub(super) uid: Option<u32>,
     /// When it began, as a Unix time.
     pub(super) began: Option<f64>,
     /// What its prolog wrote.
-    pub(super) record: Option<&'a Record>,
+    pub(super) record: Option<&'a JobRecord>,
 }
 
 /// What is remembered of one job.
 #[derive(Debug, Default)]
-pub(super) struct Granted {
+pub(super) struct Grants {
     /// By its prolog.
     hook: Option<Vec<String>>,
-    /// By what its tasks were told, and the positions that these are.
-    steps: Steps,
-    told: Option<(Vec<usize>, Vec<String>)>,
 }
 
-impl Granted {
+impl Grants {
     /// The GPUs by the best evidence that there is, and its name: device files by minor number, or UUIDs.
-    pub(super) fn find(&mut self, common: &Common, of: Of<'_>) -> Option<(&'static str, Vec<String>)> {
+    pub(super) fn find(
+        &mut self,
+        common: &JobContext,
+        of: GrantQuery<'_>,
+    ) -> Option<(&'static str, Vec<String>)> {
         if let Some(record) = of.record {
             if self.hook.is_none() {
                 self.hook = by_hook(common, of, record);
@@ -51,33 +47,7 @@ impl Granted {
                 return Some((evidence::HOOK, gpus.clone()));
             }
         }
-        if let Some(gpus) = by_files(common, of) {
-            return Some((evidence::MAPPING_FILE, gpus));
-        }
-        let gpus = self.by_steps(common, of)?;
-        Some((evidence::STEP_ENVIRONMENT, gpus))
-    }
-
-    fn by_steps(&mut self, common: &Common, of: Of<'_>) -> Option<Vec<String>> {
-        let ours = node(common, of.folder);
-        let said = match self.steps.read(&common.env, of, ours) {
-            Ok(said) => said?,
-            Err(error) => {
-                free(&common.positions)?.tell(&error);
-                return None;
-            }
-        };
-        if let Some((_, gpus)) = self.told.as_ref().filter(|(known, _)| *known == said.positions) {
-            return Some(gpus.clone());
-        }
-        let about = About {
-            node: ours.or(said.node.as_deref()),
-            conf: of.record.and_then(|record| record.conf.as_deref()),
-            at: of.began,
-        };
-        let gpus = free(&common.positions)?.devices(&said.positions, about)?;
-        self.told = Some((said.positions, gpus.clone()));
-        Some(gpus)
+        Some((evidence::MAPPING_FILE, by_files(common, of)?))
     }
 }
 
@@ -91,7 +61,7 @@ fn free<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
 }
 
 /// The name of the node, as it is configured or stands in the path of the cgroup.
-fn node<'a>(common: &'a Common, folder: &'a Folder) -> Option<&'a str> {
+fn node<'a>(common: &'a JobContext, folder: &'a Folder) -> Option<&'a str> {
     let by_path = || match &folder.v1 {
         Some(below) => v1_node(below.split('/').next()?)?,
         None => scope_node(folder.path.parent()?.file_name()?.to_str()?)?,
@@ -99,7 +69,7 @@ fn node<'a>(common: &'a Common, folder: &'a Folder) -> Option<&'a str> {
     common.node.as_deref().or_else(by_path)
 }
 
-fn by_hook(common: &Common, of: Of<'_>, record: &Record) -> Option<Vec<String>> {
+fn by_hook(common: &JobContext, of: GrantQuery<'_>, record: &JobRecord) -> Option<Vec<String>> {
     let ours = node(common, of.folder);
     let theirs = record.node.as_deref();
     if let (Some(ours), Some(theirs)) = (ours, theirs)
@@ -125,7 +95,7 @@ fn by_hook(common: &Common, of: Of<'_>, record: &Record) -> Option<Vec<String>> 
         free(&common.positions)?.tell(&error);
         return None;
     };
-    let about = About {
+    let about = PositionContext {
         node: theirs.or(ours),
         conf: record.conf.as_deref(),
         at: Some(record.start),
@@ -133,8 +103,8 @@ fn by_hook(common: &Common, of: Of<'_>, record: &Record) -> Option<Vec<String>> 
     free(&common.positions)?.devices(&positions, about)
 }
 
-fn by_files(common: &Common, of: Of<'_>) -> Option<Vec<String>> {
-    let about = About {
+fn by_files(common: &JobContext, of: GrantQuery<'_>) -> Option<Vec<String>> {
+    let about = PositionContext {
         node: node(common, of.folder),
         conf: of.record.and_then(|record| record.conf.as_deref()),
         at: of.began,

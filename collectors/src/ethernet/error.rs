@@ -4,11 +4,11 @@ use nix::errno::Errno;
 
 use crate::rdma::attribute;
 use crate::rdma::text::Reason;
-use crate::sys::netlink::Failed;
+use crate::sys::netlink::NetlinkError;
 
 /// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
+pub(super) enum CallError {
     /// The device is left alone after a slow call.
     Resting,
     /// Another call is in flight.
@@ -19,7 +19,7 @@ pub(super) enum Why {
     Refused(Reason),
 }
 
-impl Why {
+impl CallError {
     pub(super) fn of(errno: Errno) -> Self {
         Self::Refused(attribute::reason(errno))
     }
@@ -34,14 +34,16 @@ impl Why {
     }
 }
 
-impl From<Failed> for Why {
-    fn from(failed: Failed) -> Self {
+impl From<NetlinkError> for CallError {
+    fn from(failed: NetlinkError) -> Self {
         match failed {
             // A kernel without that protocol or family.
-            Failed::Kernel(Errno::EPROTONOSUPPORT | Errno::ENOENT) => Self::Refused(Reason::Unsupported),
-            Failed::Kernel(errno) => Self::of(errno),
-            Failed::Garbled(_) => Self::Refused(Reason::Malformed),
-            Failed::Busy => Self::Busy,
+            NetlinkError::Kernel(Errno::EPROTONOSUPPORT | Errno::ENOENT) => {
+                Self::Refused(Reason::Unsupported)
+            }
+            NetlinkError::Kernel(errno) => Self::of(errno),
+            NetlinkError::Garbled(_) => Self::Refused(Reason::Malformed),
+            NetlinkError::Busy => Self::Busy,
         }
     }
 }

@@ -70,7 +70,7 @@ impl Node {
         testkit::tree::put(&self.0.path().join(path), &file).unwrap();
     }
 
-    fn read(&self, owned: &mut Owned, kernel: &mut Fake) -> Result<Vec<String>, Unknown> {
+    fn read(&self, owned: &mut DeviceList, kernel: &mut Fake) -> Result<Vec<String>, UnknownReason> {
         let env = Env::with_sysroot(self.0.path());
         owned.read(kernel, Path::new("/x"), &env).map(<[String]>::to_vec)
     }
@@ -80,18 +80,18 @@ impl Node {
 const TABLE: &str = "config 1\nmonitor 2\ngpu0/gi1/access 21\ngpu0/gi1/ci0/access 22\n\
     gpu0/gi2/access 30\ngpu0/gi2/ci0/access 31\n";
 
-fn read(owned: &mut Owned, kernel: &mut Fake) -> Result<Vec<String>, Unknown> {
+fn read(owned: &mut DeviceList, kernel: &mut Fake) -> Result<Vec<String>, UnknownReason> {
     Node::with(TABLE).read(owned, kernel)
 }
 
-fn named(names: &[&str]) -> Result<Vec<String>, Unknown> {
+fn named(names: &[&str]) -> Result<Vec<String>, UnknownReason> {
     Ok(names.iter().map(|n| (*n).to_owned()).collect())
 }
 
 #[test]
 fn a_program_is_read_once_and_again_when_a_step_brings_another() {
     let mut kernel = Fake::with(354, program::NAME, Some(gpu_program(&[(0, true), (1, false)])));
-    let mut owned = Owned::default();
+    let mut owned = DeviceList::default();
     for _ in 0..5 {
         assert_eq!(read(&mut owned, &mut kernel), named(&["nvidia0"]));
     }
@@ -106,14 +106,14 @@ fn a_step_that_begins_while_the_program_is_read_does_not_make_it_unknown() {
     let code = || Some(gpu_program(&[(5, true)]));
     let mut kernel = Fake::with(354, program::NAME, code());
     kernel.steps = 3;
-    assert_eq!(read(&mut Owned::default(), &mut kernel), named(&["nvidia5"]));
+    assert_eq!(read(&mut DeviceList::default(), &mut kernel), named(&["nvidia5"]));
     assert_eq!(kernel.read, 4);
     // Not for ever, and not by what an earlier program said.
-    let mut owned = Owned::default();
+    let mut owned = DeviceList::default();
     assert_eq!(read(&mut owned, &mut kernel), named(&["nvidia5"]));
     kernel.attach(900, program::NAME, code());
     kernel.steps = 1000;
-    assert_eq!(read(&mut owned, &mut kernel), Err(Unknown::Failed));
+    assert_eq!(read(&mut owned, &mut kernel), Err(UnknownReason::Failed));
 }
 
 /// As Slurm 22.05 writes it for two slices on one GPU (MultipleFiles): the GPU is allowed, and what the slices need.
@@ -123,7 +123,7 @@ fn an_instance_is_told_by_the_minors_of_its_capabilities_and_its_gpu_is_not_the_
     let code = with_caps(&[(0, true), (1, true)], 237, &rules);
     let mut kernel = Fake::with(1, program::NAME, Some(code));
     assert_eq!(
-        read(&mut Owned::default(), &mut kernel),
+        read(&mut DeviceList::default(), &mut kernel),
         named(&["nvidia1", "nvidia0/1/0"])
     );
 }
@@ -132,7 +132,10 @@ fn an_instance_is_told_by_the_minors_of_its_capabilities_and_its_gpu_is_not_the_
 fn a_capability_that_the_driver_does_not_list_makes_all_unknown() {
     let code = with_caps(&[(0, true)], 237, &[(21, true), (99, true)]);
     let mut kernel = Fake::with(1, program::NAME, Some(code));
-    assert_eq!(read(&mut Owned::default(), &mut kernel), Err(Unknown::Foreign));
+    assert_eq!(
+        read(&mut DeviceList::default(), &mut kernel),
+        Err(UnknownReason::Foreign)
+    );
 }
 
 #[test]
@@ -155,7 +158,7 @@ fn whatever_is_in_doubt_is_unknown_with_its_reason() {
         (two, "foreign"),
         (replaced, "failed"),
     ] {
-        let answer = read(&mut Owned::default(), &mut kernel).map_err(Unknown::word);
+        let answer = read(&mut DeviceList::default(), &mut kernel).map_err(UnknownReason::word);
         assert_eq!(answer, Err(reason));
     }
 }
@@ -164,8 +167,8 @@ fn whatever_is_in_doubt_is_unknown_with_its_reason() {
 #[test]
 fn what_was_unknown_is_asked_for_again() {
     let mut kernel = Fake::default();
-    let mut owned = Owned::default();
-    assert_eq!(read(&mut owned, &mut kernel), Err(Unknown::None));
+    let mut owned = DeviceList::default();
+    assert_eq!(read(&mut owned, &mut kernel), Err(UnknownReason::None));
     kernel.attach(7, program::NAME, Some(gpu_program(&[(3, true)])));
     assert_eq!(read(&mut owned, &mut kernel), named(&["nvidia3"]));
 }
@@ -203,7 +206,7 @@ fn the_drivers_whole_table_is_read() {
     let rules = rules.map(|name| (minors[name].cast_signed(), !name.starts_with("gpu0/")));
     let code = with_caps(&[(31, true), (0, false)], 237, &rules);
     let mut kernel = Fake::with(1, program::NAME, Some(code));
-    let read = Node::with(&table).read(&mut Owned::default(), &mut kernel);
+    let read = Node::with(&table).read(&mut DeviceList::default(), &mut kernel);
     assert_eq!(read, named(&["nvidia31/14/7"]));
 }
 
@@ -212,8 +215,8 @@ fn a_table_that_cannot_be_read_is_told_once_and_asked_for_again() {
     let code = with_caps(&[(0, true)], 237, &[(21, true), (22, true)]);
     let mut kernel = Fake::with(1, program::NAME, Some(code));
     let node = Node::with(&"gpu0/gi1/access 21\n".repeat(1 << 16));
-    let mut owned = Owned::default();
-    assert_eq!(node.read(&mut owned, &mut kernel), Err(Unknown::Failed));
+    let mut owned = DeviceList::default();
+    assert_eq!(node.read(&mut owned, &mut kernel), Err(UnknownReason::Failed));
     let told = owned.told.clone().unwrap();
     assert!(
         told.contains("mig-minors: found \"more than 1024 KiB\""),
@@ -224,7 +227,10 @@ fn a_table_that_cannot_be_read_is_told_once_and_asked_for_again() {
     // Whoever has no instance does not need it.
     let node = Node::with(&"gpu0/gi1/access 21\n".repeat(1 << 16));
     let mut kernel = Fake::with(1, program::NAME, Some(gpu_program(&[(0, true)])));
-    assert_eq!(node.read(&mut Owned::default(), &mut kernel), named(&["nvidia0"]));
+    assert_eq!(
+        node.read(&mut DeviceList::default(), &mut kernel),
+        named(&["nvidia0"])
+    );
 }
 
 /// A kernel without BPF for cgroups has no programs; one that says so of a program that it has attached has another trouble.
@@ -250,8 +256,8 @@ fn what_the_kernel_says_of_a_program_is_no_sign_that_there_is_none() {
         // Its cgroup has just been removed.
         ((Some(Errno::ENOENT), None), "failed", None),
     ] {
-        let mut owned = Owned::default();
-        let answer = read(&mut owned, &mut kernel(refuses)).map_err(Unknown::word);
+        let mut owned = DeviceList::default();
+        let answer = read(&mut owned, &mut kernel(refuses)).map_err(UnknownReason::word);
         assert_eq!(answer, Err(reason), "{refuses:?}");
         let says = owned.told.unwrap_or_default();
         assert!(

@@ -20,7 +20,7 @@ const TRIES: usize = 8;
 
 /// Why nothing is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unknown {
+pub(super) enum UnknownReason {
     /// CAP_SYS_ADMIN is missing.
     Denied,
     /// The kernel does not show instructions.
@@ -35,7 +35,7 @@ pub(super) enum Unknown {
     Failed,
 }
 
-impl Unknown {
+impl UnknownReason {
     /// The word for the `reason` label.
     pub(super) const fn word(self) -> &'static str {
         match self {
@@ -51,31 +51,31 @@ impl Unknown {
 
 /// What a job's program says, read anew when there is another: a program cannot be changed, and each step brings its own.
 #[derive(Debug, Default)]
-pub(super) struct Owned {
-    known: Option<(u32, Result<Vec<String>, Unknown>)>,
+pub(super) struct DeviceList {
+    known: Option<(u32, Result<Vec<String>, UnknownReason>)>,
     /// What was told last of why nothing is known.
     told: Option<String>,
 }
 
-impl Owned {
+impl DeviceList {
     /// The devices of the job, as the kernel names them.
     pub(super) fn read(
         &mut self,
         kernel: &mut dyn Programs,
         cgroup: &Path,
         env: &Env,
-    ) -> Result<&[String], Unknown> {
+    ) -> Result<&[String], UnknownReason> {
         for _ in 0..TRIES {
             let attached = match kernel.attached(cgroup) {
                 // A kernel without BPF for cgroups.
-                Err(Errno::EINVAL | Errno::ENOSYS) => return Err(Unknown::None),
+                Err(Errno::EINVAL | Errno::ENOSYS) => return Err(UnknownReason::None),
                 attached => attached.map_err(|errno| self.refused(cgroup, "BPF_PROG_QUERY", errno))?,
             };
             let id = match attached.as_slice() {
-                [] => return Err(Unknown::None),
+                [] => return Err(UnknownReason::None),
                 [one] => *one,
                 // Whose rules hold would have to be guessed.
-                _ => return Err(Unknown::Foreign),
+                _ => return Err(UnknownReason::Foreign),
             };
             if self.known.as_ref().is_some_and(|(known, _)| *known == id) {
                 break;
@@ -86,9 +86,9 @@ impl Owned {
                 Ok(read) => {
                     let devices = match devices(&read.name, read.code.as_deref(), env) {
                         Ok(devices) => Ok(devices),
-                        Err(Why::Unknown(unknown)) => Err(unknown),
+                        Err(ProgramError::Unknown(unknown)) => Err(unknown),
                         // It may be read the next time.
-                        Err(Why::Caps(error)) => return Err(self.failed(error.to_string())),
+                        Err(ProgramError::Caps(error)) => return Err(self.failed(error.to_string())),
                     };
                     self.known = Some((id, devices));
                     break;
@@ -111,56 +111,56 @@ impl Owned {
         match &self.known {
             Some((_, Ok(devices))) => Ok(devices),
             Some((_, Err(unknown))) => Err(*unknown),
-            None => Err(Unknown::Failed),
+            None => Err(UnknownReason::Failed),
         }
     }
 
-    fn refused(&mut self, cgroup: &Path, call: &str, errno: Errno) -> Unknown {
+    fn refused(&mut self, cgroup: &Path, call: &str, errno: Errno) -> UnknownReason {
         match errno {
-            Errno::EPERM | Errno::EACCES => Unknown::Denied,
+            Errno::EPERM | Errno::EACCES => UnknownReason::Denied,
             // The job has just ended.
-            Errno::ENOENT | Errno::ENODEV => Unknown::Failed,
+            Errno::ENOENT | Errno::ENODEV => UnknownReason::Failed,
             _ => self.failed(format!("{}: {call}: {errno}", cgroup.display())),
         }
     }
 
     /// Says so once for each job.
-    fn failed(&mut self, what: String) -> Unknown {
+    fn failed(&mut self, what: String) -> UnknownReason {
         if self.told.as_ref() != Some(&what) {
             tracing::warn!("the devices of a job cannot be told: {what}");
             self.told = Some(what);
         }
-        Unknown::Failed
+        UnknownReason::Failed
     }
 }
 
 /// Why a program does not tell the devices.
-enum Why {
-    Unknown(Unknown),
+enum ProgramError {
+    Unknown(UnknownReason),
     /// What the driver numbers cannot be read.
     Caps(Error),
 }
 
-impl From<Unknown> for Why {
-    fn from(unknown: Unknown) -> Self {
+impl From<UnknownReason> for ProgramError {
+    fn from(unknown: UnknownReason) -> Self {
         Self::Unknown(unknown)
     }
 }
 
-impl From<Error> for Why {
+impl From<Error> for ProgramError {
     fn from(error: Error) -> Self {
         Self::Caps(error)
     }
 }
 
-fn devices(name: &str, code: Option<&[u8]>, env: &Env) -> Result<Vec<String>, Why> {
+fn devices(name: &str, code: Option<&[u8]>, env: &Env) -> Result<Vec<String>, ProgramError> {
     if name != program::NAME {
-        return Err(Unknown::Foreign.into());
+        return Err(UnknownReason::Foreign.into());
     }
-    let code = code.ok_or(Unknown::Withheld)?;
+    let code = code.ok_or(UnknownReason::Withheld)?;
     let rules = Instruction::all(code).and_then(|p| program::parse(&p));
-    let rules = rules.ok_or(Unknown::Foreign)?;
-    let owned = |major| rules.owned(major).ok_or(Unknown::Foreign);
+    let rules = rules.ok_or(UnknownReason::Foreign)?;
+    let owned = |major| rules.owned(major).ok_or(UnknownReason::Foreign);
     let mut whole = owned(NVIDIA)?;
     let mut devices = Vec::new();
     let minors = caps::major(env)?.map(owned).transpose()?.unwrap_or_default();
@@ -169,7 +169,7 @@ fn devices(name: &str, code: Option<&[u8]>, env: &Env) -> Result<Vec<String>, Wh
         let of = |minor: &u32| instances.get(minor).copied();
         // One that the driver does not list now was given to another instance since, or never was one.
         let instances: Option<Vec<_>> = minors.iter().map(of).collect();
-        for (gpu, gi, ci) in instances.ok_or(Unknown::Foreign)? {
+        for (gpu, gi, ci) in instances.ok_or(UnknownReason::Foreign)? {
             // Who may use a part of a GPU may open it, and does not have all of it.
             whole.retain(|minor| *minor != gpu);
             // The access to a GPU instance stands beside that to its compute instances.

@@ -5,48 +5,48 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 
-use super::attribute::{Patience, reason};
-use super::stats::{Known, find};
+use super::attribute::{RefusalBackoff, reason};
+use super::stats::{DeviceKey, find};
 use super::text::Reason;
 use crate::netlink::Garbled;
 use crate::netlink::message::Request;
-use crate::netlink::nldev::{self, Port};
-use crate::sys::netlink::{Failed, Kernel};
+use crate::netlink::nldev::{self, NldevPort};
+use crate::sys::netlink::{NetlinkError, NetlinkTransport};
 
 /// How old the number of objects may be. The kernel walks over each of them to count.
 const KEEP: Duration = Duration::from_secs(60);
 
 /// One question that may be refused for a while, or for good.
 #[derive(Default)]
-struct Question {
-    patience: Patience,
+struct QueryState {
+    patience: RefusalBackoff,
     never: bool,
 }
 
 /// Who tells it.
-pub(crate) struct Told {
-    kernel: Box<dyn Kernel>,
-    known: Known,
+pub(crate) struct NetlinkPort {
+    kernel: Box<dyn NetlinkTransport>,
+    known: DeviceKey,
     port: u32,
     /// The device's number; `None`: not known yet, or not any more.
     index: Option<u32>,
-    of_port: Question,
-    of_resources: Question,
+    of_port: QueryState,
+    of_resources: QueryState,
     /// Kinds of objects and how many, as of the last answer.
     resources: Vec<(String, u64)>,
     counted: Option<Instant>,
 }
 
-impl Told {
+impl NetlinkPort {
     /// Asks nobody yet.
-    pub(crate) fn new(known: Known, port: u32, kernel: impl Kernel + 'static) -> Self {
+    pub(crate) fn new(known: DeviceKey, port: u32, kernel: impl NetlinkTransport + 'static) -> Self {
         Self {
             kernel: Box::new(kernel),
             known,
             port,
             index: None,
-            of_port: Question::default(),
-            of_resources: Question::default(),
+            of_port: QueryState::default(),
+            of_resources: QueryState::default(),
             resources: Vec::new(),
             counted: None,
         }
@@ -58,7 +58,7 @@ impl Told {
     }
 
     /// The port now. `None`: the files are to be read.
-    pub(crate) fn port(&mut self, now: Instant) -> Option<Port> {
+    pub(crate) fn port(&mut self, now: Instant) -> Option<NldevPort> {
         let mut told = None;
         let port = self.port;
         let request = |index| nldev::port(index, port);
@@ -68,7 +68,7 @@ impl Told {
             request,
             |device, payload| {
                 if nldev::is_of(payload, device, port)? {
-                    told = Some(Port::parse(payload)?);
+                    told = Some(NldevPort::parse(payload)?);
                 }
                 Ok(())
             },
@@ -101,11 +101,11 @@ impl Told {
     fn ask(
         &mut self,
         now: Instant,
-        question: impl Fn(&mut Self) -> &mut Question,
+        question: impl Fn(&mut Self) -> &mut QueryState,
         request: impl Fn(u32) -> Request,
         mut take: impl FnMut((u32, &str), &[u8]) -> Result<(), Garbled>,
     ) -> bool {
-        let Question { patience, never } = question(self);
+        let QueryState { patience, never } = question(self);
         if *never || patience.rests(now).is_some() {
             return false;
         }
@@ -123,17 +123,17 @@ impl Told {
         let question = question(self);
         let reason = match answer {
             Ok(()) => {
-                question.patience = Patience::default();
+                question.patience = RefusalBackoff::default();
                 return true;
             }
-            Err(Failed::Kernel(Errno::EMSGSIZE | Errno::EOPNOTSUPP | Errno::EPROTONOSUPPORT)) => {
+            Err(NetlinkError::Kernel(Errno::EMSGSIZE | Errno::EOPNOTSUPP | Errno::EPROTONOSUPPORT)) => {
                 question.never = true;
                 return false;
             }
-            Err(Failed::Kernel(errno)) => reason(errno),
-            Err(Failed::Garbled(_)) => Reason::Malformed,
+            Err(NetlinkError::Kernel(errno)) => reason(errno),
+            Err(NetlinkError::Garbled(_)) => Reason::Malformed,
             // Says nothing of this port, and its files do not wait.
-            Err(Failed::Busy) => return false,
+            Err(NetlinkError::Busy) => return false,
         };
         // The files say by themselves what they are refused.
         question.patience.refused(now, reason);
