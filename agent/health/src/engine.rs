@@ -47,7 +47,7 @@ pub struct Engine {
     book: Book,
     streaks: Streaks,
     checks: Watches,
-    /// Checks whose state in the record could not be read, and why.
+    /// Checks whose state in the record is unusable, and why.
     lost: Vec<String>,
     sight: Sight,
     log: Log,
@@ -201,13 +201,13 @@ impl Engine {
         &self.state.cursors
     }
 
-    /// Checks whose state in the record could not be read, and why: they began anew.
+    /// Checks whose state in the record is unusable, and why. Those started empty.
     pub fn lost(&self) -> &[String] {
         &self.lost
     }
 
-    /// Takes over what a check says.
-    fn heed(&mut self, said: Vec<Said>) {
+    /// Applies the results of a check.
+    fn apply(&mut self, said: Vec<Said>) {
         for said in said {
             match said {
                 Said::Found(finding) => self.find(finding),

@@ -19,14 +19,14 @@ use crate::finding::{Clear, Finding, Need};
 use crate::judge::Judge;
 use crate::site::Site;
 
-/// An event, and what goes with it. Events whose consequences are known already do not come here.
+/// An event with its context. Events that were handled before are not delivered.
 #[derive(Debug)]
 pub struct Heard<'a> {
     /// The event.
     pub event: &'a Event,
-    /// How often it happened, without what another source has told of already.
+    /// Occurrences that no other source has reported.
     pub new: u64,
-    /// It is long past, by its own clock.
+    /// By its own time stamp it is too old to be news.
     pub stale: bool,
     /// It happened no earlier, as time since boot.
     pub from: Duration,
@@ -44,31 +44,30 @@ impl Heard<'_> {
         self.event.count.max(1)
     }
 
-    /// Whether it says nothing about now.
+    /// Whether it says nothing about the present.
     pub fn is_old(&self) -> bool {
         self.event.history || self.stale
     }
 }
 
-/// What a check says beside conditions.
+/// A result of a check other than a condition.
 #[derive(Debug)]
 pub enum Said {
-    /// It has found something.
+    /// A finding.
     Found(Finding),
-    /// The same, of a time of which it is not known who had the device.
+    /// A finding from a time at which the job on the device is unknown.
     FoundOld(Finding),
-    /// Its driver declares that a GPU needs nothing any more.
+    /// The driver reports that a GPU needs no action any more.
     Declared(Subject),
-    /// A remedy was seen. What it ends and was found before then, by the wall clock, is over, where what must be known of it
-    /// is among `met`.
+    /// A remedy was seen: it ends findings that list it, are older than `before` and need nothing beyond `met`.
     Remedied {
-        /// Of what.
+        /// The subject that was remedied.
         subject: Subject,
-        /// Which.
+        /// The remedy.
         by: Clear,
-        /// When.
+        /// The time, in seconds since the epoch.
         before: i64,
-        /// What is known to be well.
+        /// The needs that a reading shows to be met.
         met: Vec<Need>,
     },
 }
@@ -76,97 +75,96 @@ pub enum Said {
 /// A device that must be there, by configuration.
 #[derive(Debug)]
 pub struct Expected {
-    /// The condition about it.
+    /// The key of its condition.
     pub key: String,
-    /// What it is called now.
+    /// Its current name.
     pub subject: Subject,
-    /// Why the node is not healthy while it is missing, whatever a person says.
+    /// Why the node is not healthy while it is missing, even after a person cleared the incident.
     pub doubt: String,
 }
 
-/// What a person has looked at: the counts behind a condition begin anew.
+/// The condition whose counts a person has reset.
 #[derive(Debug)]
 pub struct Forget<'a> {
-    /// The device, as the condition's key names it.
+    /// The device in the condition's key.
     pub device: &'a str,
-    /// What it is called.
+    /// The subject of the incident.
     pub subject: &'a Subject,
-    /// The person declares it repaired, and does not merely put the node back.
+    /// The person declared it repaired; otherwise they only put the node back into service.
     pub repaired: bool,
 }
 
 /// What a check does, and its state.
 pub trait Watch: Send {
-    /// From series to what is well, what is not, and what cannot be seen. A condition that is not mentioned is unknown.
+    /// Judges the conditions of a snapshot. A condition that is not listed is unknown.
     fn look<'a>(&mut self, _judge: &Judge<'a>) -> Vec<Judged<'a>> {
         Vec::new()
     }
 
-    /// What a snapshot confirms, before conditions are judged.
+    /// Results of a snapshot that precede its conditions: earlier reports that it confirms.
     fn before(&mut self, _judge: &Judge<'_>) -> Vec<Said> {
         Vec::new()
     }
 
-    /// What else a snapshot shows, after conditions were judged.
+    /// Results of a snapshot that follow its conditions.
     fn after(&mut self, _judge: &Judge<'_>) -> Vec<Said> {
         Vec::new()
     }
 
-    /// Something happened.
+    /// Takes an event.
     fn hear(&mut self, _heard: &Heard<'_>) -> Vec<Said> {
         Vec::new()
     }
 
-    /// All that the kernel's log held has been told.
+    /// The kernel log has been read to its end.
     fn log_read(&mut self, _now: Now) -> Vec<Said> {
         Vec::new()
     }
 
-    /// It is known anew which run of a job had which GPU. Says whether anything is counted that was not.
+    /// Takes an update of which run of a job had which GPU. Returns whether counts changed.
     fn runs(&mut self, _runs: &Timeline, _inventory: &Inventory, _now: Duration) -> bool {
         false
     }
 
-    /// A GPU goes by another name from now on.
+    /// A GPU was renamed.
     fn renamed(&mut self, _from: &str, _to: &str) {}
 
-    /// A remedy of a device was seen: what happened to it until then, in milliseconds since boot, is over. Says whether
-    /// there was anything.
+    /// A remedy was seen: drops what happened to the subject up to `until_ms` since boot. Returns whether anything changed.
     fn remedied(&mut self, _subject: &Subject, _until_ms: u64) -> bool {
         false
     }
 
-    /// When things happened to its devices: this is kept, and ends with the boot and by a person.
+    /// The times that it counts per device: stored, cleared by a reboot, reset by a person.
     fn times(&mut self) -> Option<&mut Times> {
         None
     }
 
-    /// Another boot: times since boot mean nothing any more.
+    /// The node was rebooted: times since boot are void.
     fn rebooted(&mut self) {
         self.times().map(Times::clear);
     }
 
-    /// What was counted begins anew. Says whether there was anything.
+    /// Resets the counts behind a condition. Returns whether there were any.
     fn forget(&mut self, of: &Forget<'_>) -> bool {
         self.times().is_some_and(|times| times.forget(of.device))
     }
 
-    /// Ends what has waited for too long. Says whether there was anything.
+    /// Drops what has waited too long. Returns whether anything changed.
     fn expire(&mut self, _now: Duration) -> bool {
         false
     }
 
-    /// When [`Watch::expire`] has something to do.
+    /// When [`Watch::expire`] is due.
     fn deadline(&self) -> Option<Duration> {
         None
     }
 
-    /// The devices that must be there.
+    /// The devices that must be there, by configuration.
     fn expected(&self, _site: &Site, _inventory: &Inventory) -> Vec<Expected> {
         Vec::new()
     }
 
-    /// The part of its state that outlives this program.
+    /// The part of its state that is stored.
     fn kept(&mut self) -> Option<&mut dyn Kept> {
         self.times().map(|times| times as &mut dyn Kept)
     }
@@ -174,12 +172,12 @@ pub trait Watch: Send {
 
 /// State that is stored.
 pub trait Kept {
-    /// As it is stored. `None`: there is nothing.
+    /// Its stored form. `None`: nothing to store.
     fn store(&self) -> Option<Value>;
-    /// Takes what was stored in its place.
+    /// Restores it.
     ///
     /// # Errors
-    /// When it is something else.
+    /// When the stored form is not one of this type.
     fn restore(&mut self, value: Value) -> Result<(), serde_json::Error>;
 }
 
@@ -236,8 +234,7 @@ impl Default for Watches {
 }
 
 impl Watches {
-    /// Takes over what was stored, by the id of each check. Gives the checks whose state could not be read, and why: they
-    /// begin anew.
+    /// Restores the state of each check by its id. Returns the ids whose state is unusable, and why; those start empty.
     pub fn restore(&mut self, mut stored: BTreeMap<String, Value>) -> Vec<String> {
         let mut lost = Vec::new();
         for (check, watch) in &mut self.0 {
@@ -251,19 +248,19 @@ impl Watches {
         lost
     }
 
-    /// What is to be stored, by the id of each check.
+    /// The state to store, by check id.
     pub fn store(&mut self) -> BTreeMap<String, Value> {
         let all = self.0.iter_mut();
         all.filter_map(|(check, watch)| Some((check.id.to_owned(), watch.kept()?.store()?)))
             .collect()
     }
 
-    /// Each check with what it does.
+    /// Every check.
     pub fn iter(&self) -> impl Iterator<Item = (&'static Check, &dyn Watch)> {
         self.0.iter().map(|(check, watch)| (*check, &**watch))
     }
 
-    /// Each of them, to be changed.
+    /// Every check, mutable.
     pub fn each(&mut self) -> impl Iterator<Item = (&'static Check, &mut Box<dyn Watch>)> {
         self.0.iter_mut().map(|(check, watch)| (*check, watch))
     }

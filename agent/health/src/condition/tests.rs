@@ -4,7 +4,6 @@ use proptest::prelude::*;
 
 use super::Reading::{Bad, Good, Unknown};
 use super::*;
-use crate::checks::gpu_missing;
 
 fn judged(key: &str, reading: Reading, at: u64) -> Judged<'static> {
     Judged {
@@ -23,10 +22,10 @@ fn run_from(bad: &mut BTreeSet<String>, readings: &[(u64, Reading)]) -> Vec<(u64
     let mut turns = Vec::new();
     for (at, reading) in readings {
         streaks.begin();
-        if let Some(turn) = streaks.take(bad, gpu_missing::CHECK.id, &judged("k", *reading, *at)) {
+        if let Some(turn) = streaks.take(bad, "gpu-missing", &judged("k", *reading, *at)) {
             turns.push((*at, matches!(turn, Turn::Bad(_))));
         }
-        streaks.end(gpu_missing::CHECK.id);
+        streaks.end("gpu-missing");
     }
     turns
 }
@@ -87,7 +86,7 @@ fn one_reading_seen_in_two_snapshots_is_one() {
 #[test]
 fn what_a_check_does_not_mention_could_not_be_seen() {
     let (mut streaks, mut bad) = (Streaks::default(), BTreeSet::new());
-    let check = gpu_missing::CHECK.id;
+    let check = "gpu-missing";
     for (at, keys) in [(0, &["a", "b"][..]), (15, &["a"]), (30, &["a", "b"])] {
         streaks.begin();
         for key in keys {

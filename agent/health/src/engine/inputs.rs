@@ -65,7 +65,7 @@ impl Engine {
             self.log.ended(now);
             let said = self.checks.each().flat_map(|(_, check)| check.log_read(self.now));
             let said = said.collect();
-            self.heed(said);
+            self.apply(said);
         }
         if event.count == 0 || self.is_known(collector, event) {
             return;
@@ -123,7 +123,7 @@ impl Engine {
         };
         let said = self.checks.each().flat_map(|(_, check)| check.hear(&heard));
         let said = said.collect();
-        self.heed(said);
+        self.apply(said);
     }
 
     /// A collector wants something kept. No incident is another by it.

@@ -62,7 +62,7 @@ impl Engine {
             Keep::Soon => self.out.counted(self.now.boottime),
             Keep::Now => self.out.dirty = true,
         }
-        self.heed(before);
+        self.apply(before);
         for (turn, key, mut finding) in turned {
             self.out.dirty = true;
             match turn {
@@ -75,7 +75,7 @@ impl Engine {
                 }
             }
         }
-        self.heed(after);
+        self.apply(after);
     }
 
     /// A device that must be there and is not, although a person has declared that repaired. Nobody may call the node
