@@ -37,13 +37,13 @@ pub static SPEC: Spec = Spec {
     cadence: Cadence::Every(Duration::from_secs(30)),
     slice: Duration::from_millis(500),
     deadline: Duration::from_secs(5),
-    validate: |settings| settings.get::<settings::Table>().map(drop),
+    keys: settings::KEYS,
     open,
 };
 
 /// Never absent where it is on: the modules may be loaded at any time, which [`crate::Devices::changed`] then sees.
 fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
-    if !settings.get::<settings::Table>()?.enabled {
+    if !settings.get::<bool>(&settings::ENABLED)? {
         return Ok(None);
     }
     netlink::check_recording(env)?;
@@ -73,7 +73,7 @@ type Asker = Box<dyn Fn() -> Box<dyn Kernel> + Send>;
 
 /// The Ethernet ports among those that the rdma collector reads.
 fn devices(env: &Env, settings: &Settings, gate: Gate, rdma: Asker) -> Result<Rdma, Error> {
-    let table = settings::ports(settings)?;
+    let table = crate::rdma::settings::Table::new(settings)?;
     let (gate, on_disk) = (Arc::new(gate), !env.is_live());
     let make = move |place: Place, _| {
         let file = place.port_folder().join("link_layer");

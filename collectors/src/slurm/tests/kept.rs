@@ -31,7 +31,7 @@ impl Programs for Counted {
 
 fn jobs(node: &Node, kernel: &Counted) -> Jobs {
     let env = Env::recorded(node.dir.path());
-    let jobs = Jobs::new(&env, Table::default(), Budget::new(64));
+    let jobs = Jobs::new(&env, &Settings::default(), Budget::new(64)).unwrap();
     *jobs.common.programs.lock().unwrap() = Box::new(kernel.clone());
     jobs
 }
