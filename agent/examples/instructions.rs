@@ -78,7 +78,7 @@ fn made_up() -> Page {
         cadence: Cadence::Every(Duration::from_secs(15)),
         slice: Duration::from_millis(500),
         deadline: Duration::from_secs(5),
-        validate: |_| Ok(()),
+        keys: &[],
         open: |_, _| Ok(None),
     }));
     let mut snapshot = Snapshot::empty(AT);

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use collectors::runner::{Reading, Runner};
-use collectors::{Block, BootId, Env, Settings, nvidia};
+use collectors::{Block, BootId, Env, nvidia};
 use exposition::{Encoder, Format, Selection};
 use health::Now;
 use health::engine::Engine;
@@ -62,7 +62,9 @@ const DEFAULT: &[(&str, &str)] = &[
 fn devices(case: &Path, at: Duration) -> Vec<DeviceState> {
     let dir = tempfile::tempdir().unwrap();
     let driver = FakeNvml::install(dir.path(), &case.join("nvml.toml")).unwrap();
-    let settings = Settings::new(format!("library = {:?}", driver.library()));
+    let settings = nvidia::SPEC
+        .settings(&format!("library = {:?}", driver.library()))
+        .unwrap();
     let opened = (nvidia::SPEC.open)(&Env::recorded(dir.path()), &settings).unwrap();
     let mut runner = Runner::new(&nvidia::SPEC, &mut opened.unwrap()).unwrap();
     let mut read = || {

@@ -44,7 +44,7 @@ fn snapshot(env: &Env, driver: Option<&Driver>, at: Duration) -> Snapshot {
     let mut snapshot = Snapshot::empty(at);
     for (state, spec) in snapshot.collectors.iter_mut().zip(COLLECTORS.iter().copied()) {
         let settings = match driver {
-            Some(driver) if spec.name == "nvidia" => Settings::new(driver.settings()),
+            Some(driver) if spec.name == "nvidia" => spec.settings(&driver.settings()).unwrap(),
             _ => Settings::default(),
         };
         let opened = (spec.open)(env, &settings).unwrap();

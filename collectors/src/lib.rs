@@ -34,7 +34,7 @@ pub use env::Env;
 pub use error::Error;
 pub use event::{BootId, Cursor, Event, EventBody, Events, PciAddress};
 pub use metric::{Alias, Buckets, Join, Kind, Metric, Tier, Unit};
-pub use settings::Settings;
+pub use settings::{Key, Settings};
 pub use subject::{Subject, SubjectKind};
 
 /// When a collector is read.
@@ -68,8 +68,8 @@ pub struct Spec {
     pub slice: Duration,
     /// A device that takes longer counts as failed.
     pub deadline: Duration,
-    /// Checks a configuration table without opening anything.
-    pub validate: fn(&Settings) -> Result<(), Error>,
+    /// Its configuration keys.
+    pub keys: &'static [&'static Key],
     /// Opens the source. `Ok(None)`: not on this node.
     pub open: fn(&Env, &Settings) -> Result<Option<Source>, Error>,
 }

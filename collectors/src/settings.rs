@@ -1,52 +1,106 @@
-//! A collector's own table of the configuration, passed on as text so that the worker parses it by itself.
+//! What a site has set, by the rows of the table of configuration keys: [`Key`].
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+pub mod duration;
+mod key;
+mod kind;
+mod read;
+
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use toml::Value;
+
+pub use key::Key;
+pub use kind::{Fault, Kind};
+pub use read::{Found, Reader, nearest};
 
 use crate::Error;
 
-/// One collector's table, as TOML text. Empty: everything at its default.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    text: String,
-    /// The tables of the collectors in the same worker, by name.
-    all: Arc<BTreeMap<String, String>>,
-}
+/// The values that are set, by the names of their keys. Another process receives them as TOML.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Settings(toml::Table);
 
 impl Settings {
-    /// Wraps the TOML text of one table.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            all: Arc::default(),
-        }
-    }
-
-    /// The same table beside those of the collectors in its worker, by name.
-    #[must_use]
-    pub fn among(self, all: &Arc<BTreeMap<String, String>>) -> Self {
-        Self {
-            all: Arc::clone(all),
-            ..self
-        }
-    }
-
-    /// The table of another collector in the same worker, whose rules hold here too. Empty: everything at its default.
-    #[must_use]
-    pub fn of(&self, collector: &str) -> Self {
-        Self {
-            text: self.all.get(collector).cloned().unwrap_or_default(),
-            all: Arc::clone(&self.all),
-        }
-    }
-
-    /// Parses the table.
+    /// The value of a key that has a default, or must be set.
     ///
     /// # Errors
-    /// [`Error::Settings`] with the parser's message, which names the key, what was found and what was expected.
-    pub fn get<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        toml::from_str(&self.text).map_err(|e| Error::Settings(e.to_string()))
+    /// [`Error::Settings`] where the value does not fit the key, or there is none.
+    pub fn get<T: DeserializeOwned>(&self, key: &Key) -> Result<T, Error> {
+        self.find(key)?
+            .ok_or_else(|| Error::Settings(format!("{}: not set", key.name)))
+    }
+
+    /// The value of a key, or its default. `None`: not set, and the key has no default.
+    ///
+    /// # Errors
+    /// [`Error::Settings`] where the value does not fit the key.
+    pub fn find<T: DeserializeOwned>(&self, key: &Key) -> Result<Option<T>, Error> {
+        let Some(value) = self.0.get(key.name).cloned().or_else(|| key.default_value()) else {
+            return Ok(None);
+        };
+        // Also checked here: the values may come from a process with fewer rights.
+        if let Some(fault) = key.kind.check(&value).first() {
+            return Err(Error::Settings(format!("{}: {}", key.name, fault.message)));
+        }
+        let read = value.try_into().map(Some);
+        read.map_err(|e| Error::Settings(format!("{}: {}", key.name, e.message())))
+    }
+
+    /// The value of a key of the kind [`Kind::Duration`].
+    ///
+    /// # Errors
+    /// As [`Settings::get`].
+    pub fn duration(&self, key: &Key) -> Result<Duration, Error> {
+        let text: String = self.get(key)?;
+        let parsed = duration::parse(&text);
+        parsed.ok_or_else(|| Error::Settings(format!("{}: found {text:?}", key.name)))
+    }
+
+    /// Whether the site has set this key.
+    pub fn is_set(&self, key: &Key) -> bool {
+        self.0.contains_key(key.name)
+    }
+
+    /// Sets a value that fits its key. A later value replaces an earlier one, except that maps are merged.
+    pub fn set(&mut self, key: &Key, value: Value) {
+        match (&key.kind, self.0.get_mut(key.name), value) {
+            (Kind::Map { .. }, Some(Value::Table(old)), Value::Table(new)) => old.extend(new),
+            (_, _, value) => {
+                self.0.insert(key.name.to_owned(), key.kind.normal(value));
+            }
+        }
+    }
+
+    /// Sets a value where the site has set none.
+    pub fn fill(&mut self, key: &Key, value: Value) {
+        if !self.is_set(key) {
+            self.set(key, value);
+        }
+    }
+
+    /// These keys' values only.
+    #[must_use]
+    pub fn of(&self, keys: impl Iterator<Item = &'static Key>) -> Self {
+        let one = |key: &Key| Some((key.name.to_owned(), self.0.get(key.name)?.clone()));
+        Self(keys.filter_map(one).collect())
     }
 }
+
+impl From<Settings> for String {
+    fn from(settings: Settings) -> Self {
+        settings.0.to_string()
+    }
+}
+
+impl TryFrom<String> for Settings {
+    type Error = toml::de::Error;
+
+    fn try_from(text: String) -> Result<Self, toml::de::Error> {
+        text.parse().map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use collectors::runner::{Reading, Runner};
-use collectors::{Block, Env, Kind, Part, Series, Settings, Spec, Tier, Value};
+use collectors::{Block, Env, Kind, Part, Series, Spec, Tier, Value};
 use testkit::nvml::FakeNvml;
 use testkit::tree;
 
@@ -91,10 +91,10 @@ fn read_case(spec: &'static Spec, case: &Path) -> String {
     let driver = case.join("nvml.toml");
     let driver = driver.exists().then(|| FakeNvml::install(dir, &driver).unwrap());
     let table = fs::read_to_string(case.join("settings.toml")).unwrap_or_default();
-    let settings = driver.as_ref().map_or_else(
-        || Settings::new(table),
-        |driver| Settings::new(format!("library = {:?}\nprocesses = true\n", driver.library())),
-    );
+    let table = driver.as_ref().map_or(table, |driver| {
+        format!("library = {:?}\nprocesses = true\n", driver.library())
+    });
+    let settings = spec.settings(&table).unwrap();
     let Some(mut source) = (spec.open)(&Env::recorded(dir), &settings).unwrap() else {
         return String::new();
     };

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use collectors::gpu::metrics::UP;
 use collectors::runner::{Operation, Runner};
-use collectors::{Env, Settings, Value, nvidia};
+use collectors::{Env, Value, nvidia};
 use testkit::nvml::{FakeNvml, Fault};
 
 /// How long a test waits for what must come.
@@ -55,7 +55,9 @@ fn a_gpu_whose_call_never_returns_costs_itself_and_one_thread_over_a_thousand_re
     let dir = tempfile::tempdir().unwrap();
     let case = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/nvidia/h100/nvml.toml");
     let driver = FakeNvml::install(dir.path(), &case).unwrap();
-    let settings = Settings::new(format!("library = {:?}", driver.library()));
+    let settings = nvidia::SPEC
+        .settings(&format!("library = {:?}", driver.library()))
+        .unwrap();
     let opened = (nvidia::SPEC.open)(&Env::recorded(dir.path()), &settings).unwrap();
     let mut runner = Runner::new(&nvidia::SPEC, &mut opened.unwrap()).unwrap();
     until("all eight answer", || answered(&mut runner).len() == 8);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::screen;
-use crate::config::{DEFAULT_FILE, Read, render_default};
+use crate::config::{DEFAULT_FILE, Read, keys, render_default};
 use health::Mode;
 
 /// What can be done.
@@ -19,7 +19,7 @@ pub(super) enum ConfigCommand {
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<String>,
     },
-    /// Print an example file: every key of the daemon with what it is for and its default.
+    /// Print an example file: every key with what it is for and its default.
     Example,
 }
 
@@ -62,8 +62,10 @@ fn summary(read: &Read) -> String {
         };
         out.push_str(&format!("check {check}: {word}{capped}\n"));
     }
-    for name in config.collectors.keys() {
-        out.push_str(&format!("collector {name}: configured\n"));
+    for key in keys() {
+        if let Some(place) = read.set.get(key.name) {
+            out.push_str(&format!("{}: set in {place}\n", key.name));
+        }
     }
     out
 }
@@ -71,17 +73,23 @@ fn summary(read: &Read) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Loaded};
+    use crate::config::{Config, Loaded, Place};
 
     #[test]
     fn the_summary_says_what_is_in_force() {
         let mut config = Config::default();
         config.health.checks.insert("gpu_xid".to_owned(), Mode::Drain);
-        let files = Vec::new();
+        let place = Place {
+            source: "n.toml".to_owned(),
+            line: 3,
+            column: 9,
+        };
         let text = summary(&Read {
             loaded: Loaded { config, xids: None },
-            files,
+            files: Vec::new(),
+            set: [("rdma.exclude", place)].into(),
         });
+        assert!(text.contains("rdma.exclude: set in n.toml:3:9\n"), "{text}");
         assert!(text.contains("mode: observe"), "{text}");
         assert!(
             text.contains("check gpu_xid: observe, as health.mode allows no more"),

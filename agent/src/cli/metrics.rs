@@ -73,14 +73,11 @@ pub(super) fn metrics(args: &MetricsArgs) -> anyhow::Result<ExitCode> {
     let page = args.page.as_deref().map(known_page).transpose()?;
     let loading = crate::config::read(args.config.as_deref(), &args.set).map_err(anyhow::Error::msg)?;
     // What is excluded is not touched here either.
-    let tables = Arc::new(loading.loaded.config.collectors);
+    let settings = loading.loaded.config.collectors;
     let states = COLLECTORS
         .iter()
         .filter(|s| filter.takes(s.name))
-        .map(|spec| {
-            let table = tables.get(spec.name).cloned().unwrap_or_default();
-            read(spec, &env, &Settings::new(table).among(&tables))
-        })
+        .map(|spec| read(spec, &env, &settings))
         .collect();
     let snapshot = Snapshot::new(boot::boottime(), states, Vec::new());
     let selection = Selection {

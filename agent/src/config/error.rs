@@ -23,6 +23,17 @@ impl fmt::Display for Place {
     }
 }
 
+impl Place {
+    /// No position in any source.
+    pub(super) fn nowhere() -> Self {
+        Self {
+            source: "configuration".to_owned(),
+            line: 0,
+            column: 0,
+        }
+    }
+}
+
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {

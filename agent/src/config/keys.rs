@@ -1,304 +1,147 @@
-//! The table of keys. Reading, checking, the example file and the suggestions are all made from it.
+//! The rows of the daemon's configuration keys; those of collectors stand beside each collector.
 
-use toml::de::DeValue;
+use collectors::settings::{Kind, nearest};
+use collectors::slurm::settings::NODE_NAME;
+use collectors::{PciAddress, Tier, rdma};
 
-use super::rdma;
-use super::value::{Fits, Item, any_duration, boolean, list, misfit, path, positive, text};
-use super::{Config, duration, listen};
-use health::Mode;
+use super::Listen;
+use super::listen;
+use crate::own;
 
-/// One key.
-pub(super) struct Key {
-    /// Its dotted path.
-    pub(super) path: &'static str,
-    /// What it is for, in lines of the example file.
-    pub(super) help: &'static str,
-    /// What the example file shows where there is no default.
-    pub(super) example: &'static str,
-    /// Takes the value over.
-    pub(super) set: fn(&mut Config, &Item<'_>) -> Fits<()>,
-    /// The value as TOML; `None` where the default is that there is none.
-    pub(super) show: fn(&Config) -> Option<String>,
-}
+const MODE: Kind = Kind::Choice(&["observe", "comment", "drain"]);
 
-const MODES: &str = "\"observe\", \"comment\" or \"drain\"";
-const TIERS: &str = "\"core\", \"detail\" or \"debug\"";
-const LEVELS: &[&str] = &["error", "warn", "info", "debug", "trace"];
+const PCI: Kind = Kind::List {
+    what: "an array of PCI addresses",
+    of: &Kind::Text {
+        what: "a PCI address such as \"0000:3b:00.0\"",
+        fits: |text| PciAddress::parse(text).is_some(),
+    },
+    empty: true,
+};
 
-/// The keys whose values are checked against the table of metrics.
-pub(super) const METRIC_LISTS: [&str; 2] = ["metrics.include", "metrics.exclude"];
+const PRIORITIES: Kind = Kind::List {
+    what: "an array of priorities from 0 to 7",
+    of: &Kind::Integer {
+        what: "a priority",
+        from: 0,
+        to: 7,
+    },
+    empty: true,
+};
 
-/// The key whose values are checked against the list of checks.
-pub(super) const CHECKS: &str = "health.checks";
-
-fn mode(item: &Item<'_>) -> Fits<Mode> {
-    text(item, MODES, |s| match s {
-        "observe" => Some(Mode::Observe),
-        "comment" => Some(Mode::Comment),
-        "drain" => Some(Mode::Drain),
-        _ => None,
-    })
-}
+const METRICS: Kind = Kind::List {
+    what: "an array of metric names",
+    of: &Kind::Name {
+        what: "a metric name",
+        find: metric,
+    },
+    empty: true,
+};
 
 /// `major.minor` or `major.minor.patch`.
-fn version(text: &str) -> Option<String> {
-    let parts: Vec<&str> = text.split('.').collect();
-    let number = |p: &&str| (1..=5).contains(&p.len()) && p.bytes().all(|b| b.is_ascii_digit());
-    let good = (2..=3).contains(&parts.len()) && parts.iter().all(number);
-    good.then(|| text.to_owned())
+fn version(text: &str) -> bool {
+    let number = |part: &str| (1..=5).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit());
+    (2..=3).contains(&text.split('.').count()) && text.split('.').all(number)
 }
 
-/// A user name as useradd(8) takes it, or a uid.
-fn user(text: &str) -> Option<String> {
-    let good = (1..=64).contains(&text.len())
-        && !text.starts_with('-')
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"_.-@$\\".contains(&b));
-    good.then(|| text.to_owned())
+/// Whether a text of 1 to `most` characters holds letters, digits and these only.
+fn plain(text: &str, most: usize, others: &[u8]) -> bool {
+    let known = |b: u8| b.is_ascii_alphanumeric() || others.contains(&b);
+    (1..=most).contains(&text.len()) && text.bytes().all(known)
 }
 
-/// A word as Slurm takes it for a node's name.
-fn node_name(text: &str) -> Option<String> {
-    let good = (1..=255).contains(&text.len())
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b))
-        && !text.starts_with('-');
-    good.then(|| text.to_owned())
-}
-
-fn metric_list(item: &Item<'_>) -> Fits<Vec<String>> {
-    list(item, "an array of metric names", "a metric name", |s| {
-        Some(s.to_owned())
-    })
-}
-
-fn checks(config: &mut Config, item: &Item<'_>) -> Fits<()> {
-    let DeValue::Table(table) = item.get_ref() else {
-        return misfit(item, "a table of check = mode");
-    };
-    let mut bad = Vec::new();
-    for (id, value) in table {
-        match mode(value) {
-            Ok(mode) => {
-                config.health.checks.insert(id.get_ref().to_string(), mode);
-            }
-            Err(faults) => bad.extend(faults),
-        }
+fn metric(name: &str) -> Result<(), String> {
+    let known = || own::all_metrics().filter(|m| m.tier != Tier::Private);
+    if known().any(|m| m.name == name) {
+        return Ok(());
     }
-    if bad.is_empty() { Ok(()) } else { Err(bad) }
-}
-
-/// A TOML string.
-pub(super) fn quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => {
-                out.push('\\');
-                out.push(c);
-            }
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            c if c.is_control() => out.push_str(&format!("\\u{:04X}", u32::from(c))),
-            c => out.push(c),
-        }
+    if own::all_metrics().any(|m| m.name == name) {
+        return Err(format!("{name} is read by health checks only and never served"));
     }
-    out.push('"');
-    out
+    let hint = nearest(name, known().map(|m| m.name)).map_or_else(
+        || "expected a name of docs/metrics.md".to_owned(),
+        |meant| format!("did you mean {meant}?"),
+    );
+    Err(format!("unknown metric {name:?}, {hint}"))
 }
 
-pub(super) fn quoted<T: ToString>(items: &[T]) -> String {
-    let items: Vec<String> = items.iter().map(|i| quote(&i.to_string())).collect();
-    format!("[{}]", items.join(", "))
+collectors::keys! {
+    pub(super) KEYS;
+    LISTEN = "listen": Kind::List { what: "an array of at least one address", of: &Kind::Text {
+            what: listen::EXPECTED,
+            fits: |text| text.parse::<Listen>().is_ok(),
+        }, empty: false }, default "[\"127.0.0.1:19190\"]", since "0.1.0",
+        "Where pages are served: addresses (\"127.0.0.1:19190\", \"[::]:19190\"), interfaces (\"ib0:19190\": all its\n\
+         addresses) and networks (\"10.20.0.0/16:19190\", \"[fd00::]/8:19190\": every local address inside). What is\n\
+         not there yet is waited for; an address already in use is a start-up error. Port 0 picks a free one.";
+    LOG_LEVEL = "log.level": Kind::Choice(&["error", "warn", "info", "debug", "trace"]), default "\"info\"", since "0.1.0",
+        "error, warn, info, debug or trace.";
+    HEALTH_MODE = "health.mode": MODE, default "\"observe\"", since "0.1.0",
+        "The most that any check may do: observe (count what it would have done), comment (write it into\n\
+         the node's Comment) or drain (drain the node).";
+    CHECKS = "health.checks": Kind::Map { what: "a table of check = mode", of: &MODE }, default "{}",
+        example "{ xid = \"observe\" }", since "0.1.0",
+        "The mode of single checks, never above health.mode.";
+    BASELINE = "health.baseline": Kind::Text { what: "a version such as \"0.1\" or \"0.1.0\"", fits: version },
+        example "\"0.1\"", since "0.1.0",
+        "Only checks that this version had may drain; those that a later version brought observe.";
+    SETTLE = "health.settle": Kind::Duration { zero: false }, default "\"30s\"", since "0.1.0",
+        "Findings on one subject within this time are one incident. It never delays a drain.";
+    GPU_ADDRESSES = "health.gpu_addresses": PCI, default "[]", example "[\"0000:1b:00.0\"]", since "0.1.0",
+        "PCI addresses of the GPUs that must be there. Empty: no per-address check.";
+    XIDS = "health.xids": Kind::Path, example "\"/etc/nodewarden/xids.toml\"", since "0.1.0",
+        "A file whose rows replace single rows of the built-in table of Xids.";
+    OPERATORS = "health.operators": Kind::List { what: "an array of user names", of: &Kind::Text {
+            what: "a user name or uid",
+            fits: |text| plain(text, 64, b"_.-@$\\") && !text.starts_with('-'),
+        }, empty: true }, default "[]", example "[\"ops\"]", since "0.1.0",
+        "Users besides root who may acknowledge and clear incidents and release drivers: names or uids.";
+    RDMA_ADDRESSES = "health.rdma.addresses": Kind::List { what: "an array of PCI addresses", of: &Kind::Text {
+            what: "a PCI address such as \"0000:19:00.0\"",
+            fits: |text| PciAddress::parse(text).is_some(),
+        }, empty: true }, default "[]", example "[\"0000:19:00.0\"]", since "0.1.0",
+        "PCI addresses of the RDMA adapters that must be there. Empty: those that were there in this boot.";
+    RDMA_PORTS = "health.rdma.ports": rdma::NAMES, default "[]", example "[\"mlx5_*\"]", since "0.1.0",
+        "Devices or ports that the rest of this table is about, with the wildcards * and ?. Empty: all.";
+    RDMA_EXCLUDE = "health.rdma.exclude": rdma::NAMES, default "[]", example "[\"mlx5_4\", \"mlx5_5/2\"]", since "0.1.0",
+        "Devices or ports that it is not about, such as those for storage.";
+    PFC = "health.rdma.pfc": PRIORITIES, example "[3]", since "0.1.0",
+        "The priorities of a RoCE port that have priority flow control; all others must have none. Not set: not compared.";
+    TRUST = "health.rdma.trust": Kind::Choice(&["dscp", "pcp"]), example "\"dscp\"", since "0.1.0",
+        "What decides about the priority of a RoCE packet: dscp or pcp. Not set: not compared.";
+    ECN = "health.rdma.ecn": PRIORITIES, example "[3]", since "0.1.0",
+        "The priorities of a RoCE port that have DCQCN, at notification and reaction point. Not set: not compared.";
+    MTU = "health.rdma.mtu": Kind::Integer { what: "a number of bytes", from: 68, to: 65_535 }, example "9000", since "0.1.0",
+        "The MTU of a RoCE port's network interface, in bytes. Not set: not compared.";
+    FEC = "health.rdma.fec": Kind::Choice(&["off", "rs", "baser", "llrs"]), example "\"rs\"", since "0.1.0",
+        "The forward error correction of a RoCE port: off, rs, baser or llrs. Not set: not compared.";
+    RATE = "health.rdma.rate": Kind::OneOrMore(&Kind::Integer {
+            what: "a number of gigabits per second", from: 1, to: 10_000,
+        }), example "400", since "0.1.0",
+        "The rate of a port's link, in gigabits per second, or an array of those that are allowed. Not set: not compared.";
+    FIRMWARE = "health.rdma.firmware": Kind::List { what: "an array of firmware versions", of: &Kind::Text {
+            what: "a firmware version such as \"28.43.1014\"",
+            fits: |text| plain(text, 64, b"._-/ ()"),
+        }, empty: true }, default "[]", example "[\"28.43.1014\"]", since "0.1.0",
+        "The firmware versions that an RDMA adapter may have. Empty: any.";
+    TIER = "metrics.tier": Kind::Choice(&["core", "detail", "debug"]), default "\"core\"", since "0.1.0",
+        "Which metrics /metrics serves by default: core, detail or debug. A request may ask for another.";
+    INCLUDE = "metrics.include": METRICS, default "[]", since "0.1.0",
+        "Metrics that are served although their tier is higher, by name.";
+    EXCLUDE = "metrics.exclude": METRICS, default "[]", since "0.1.0",
+        "Metrics that are never served, by name. Health checks still read them.";
+    NODE_NAMED = "slurm.node_name": NODE_NAME, example "\"gpu017\"", since "0.1.0",
+        "Which slurmd of this host is meant, where several run.";
+    SCONTROL = "slurm.scontrol": Kind::Path, example "\"/usr/bin/scontrol\"", since "0.1.0",
+        "Path of scontrol. Not set: found automatically.";
+    CONF = "slurm.conf": Kind::Path, example "\"/etc/slurm/slurm.conf\"", since "0.1.0",
+        "Path of slurm.conf. Not set: the running slurmd's own.";
+    TIMEOUT = "slurm.timeout": Kind::Duration { zero: false }, default "\"10s\"", since "0.1.0",
+        "How long one scontrol may take.";
+    POLL = "slurm.poll": Kind::Duration { zero: true }, default "\"5m\"", since "0.1.0",
+        "How often the own node is read while nothing is wrong. 0: only when needed.";
+    WATCH = "slurm.watch": Kind::Duration { zero: false }, default "\"30s\"", since "0.1.0",
+        "How often it is read while a drain of ours stands or an act is withheld.";
+    UNDRAIN = "slurm.undrain": Kind::Boolean, default "true", since "0.1.0",
+        "Lift our own drain when its incident is cleared.";
 }
-
-fn time(value: std::time::Duration) -> Option<String> {
-    Some(quote(&duration::show(value)))
-}
-
-/// Every key, in the order of the example file.
-pub(super) static KEYS: &[Key] = &[
-    Key {
-        path: "listen",
-        help: "Where pages are served: addresses (\"127.0.0.1:19190\", \"[::]:19190\"), interfaces (\"ib0:19190\": all its\n\
-               addresses) and networks (\"10.20.0.0/16:19190\", \"[fd00::]/8:19190\": every local address inside). What is\n\
-               not there yet is waited for; what another program holds ends the start. Port 0 picks a free one.",
-        example: "",
-        set: |c, v| {
-            c.listen = list(v, "an array of addresses", listen::EXPECTED, |s| s.parse().ok())?;
-            if c.listen.is_empty() {
-                return misfit(v, "at least one address");
-            }
-            Ok(())
-        },
-        show: |c| Some(quoted(&c.listen)),
-    },
-    Key {
-        path: "log.level",
-        help: "error, warn, info, debug or trace.",
-        example: "",
-        set: |c, v| {
-            let expected = "\"error\", \"warn\", \"info\", \"debug\" or \"trace\"";
-            c.log_level = text(v, expected, |s| LEVELS.contains(&s).then(|| s.to_owned()))?;
-            Ok(())
-        },
-        show: |c| Some(quote(&c.log_level)),
-    },
-    Key {
-        path: "health.mode",
-        help: "The most that any check may do: observe (count what it would have done), comment (write it into\n\
-               the node's Comment) or drain (drain the node).",
-        example: "",
-        set: |c, v| mode(v).map(|m| c.health.mode = m),
-        show: |c| Some(quote(c.health.mode.word())),
-    },
-    Key {
-        path: CHECKS,
-        help: "The mode of single checks, never above health.mode.",
-        example: "{ xid = \"observe\" }",
-        set: checks,
-        show: |_| None,
-    },
-    Key {
-        path: "health.baseline",
-        help: "Only checks that this version had may drain; those that a later version brought observe.",
-        example: "\"0.1\"",
-        set: |c, v| {
-            c.health.baseline = Some(text(v, "a version such as \"0.1\" or \"0.1.0\"", version)?);
-            Ok(())
-        },
-        show: |c| c.health.baseline.as_deref().map(quote),
-    },
-    Key {
-        path: "health.settle",
-        help: "Findings on one subject within this time are one incident. It never delays a drain.",
-        example: "",
-        set: |c, v| positive(v).map(|d| c.health.settle = d),
-        show: |c| time(c.health.settle),
-    },
-    Key {
-        path: "health.gpu_addresses",
-        help: "PCI addresses of the GPUs that must be there. Empty: none is missed by address.",
-        example: "",
-        set: |c, v| {
-            let each = "a PCI address such as \"0000:3b:00.0\"";
-            c.health.gpu_addresses = list(
-                v,
-                "an array of PCI addresses",
-                each,
-                collectors::PciAddress::parse,
-            )?;
-            Ok(())
-        },
-        show: |c| Some(quoted(&c.health.gpu_addresses)),
-    },
-    Key {
-        path: "health.xids",
-        help: "A file whose rows replace single rows of the built-in table of Xids.",
-        example: "\"/etc/nodewarden/xids.toml\"",
-        set: |c, v| path(v).map(|p| c.health.xids = Some(p)),
-        show: |c| c.health.xids.as_ref().map(|p| quote(&p.to_string_lossy())),
-    },
-    Key {
-        path: "health.operators",
-        help: "Users besides root who may acknowledge and clear incidents and release drivers: names or uids.",
-        example: "",
-        set: |c, v| {
-            let each = "a user name or uid";
-            c.health.operators = list(v, "an array of user names", each, user)?;
-            Ok(())
-        },
-        show: |c| Some(quoted(&c.health.operators)),
-    },
-    rdma::ADDRESSES,
-    rdma::PORTS,
-    rdma::EXCLUDE,
-    rdma::PFC,
-    rdma::TRUST,
-    rdma::ECN,
-    rdma::MTU,
-    rdma::FEC,
-    rdma::RATE,
-    rdma::FIRMWARE,
-    Key {
-        path: "metrics.tier",
-        help: "Which metrics /metrics serves by default: core, detail or debug. A request may ask for another.",
-        example: "",
-        set: |c, v| text(v, TIERS, exposition::tier).map(|t| c.metrics.tier = t),
-        show: |c| Some(quote(exposition::tier_word(c.metrics.tier))),
-    },
-    Key {
-        path: "metrics.include",
-        help: "Metrics that are served although their tier is higher, by name.",
-        example: "",
-        set: |c, v| metric_list(v).map(|names| c.metrics.include = names),
-        show: |c| Some(quoted(&c.metrics.include)),
-    },
-    Key {
-        path: "metrics.exclude",
-        help: "Metrics that are never served, by name. Health checks still read them.",
-        example: "",
-        set: |c, v| metric_list(v).map(|names| c.metrics.exclude = names),
-        show: |c| Some(quoted(&c.metrics.exclude)),
-    },
-    Key {
-        path: "slurm.node_name",
-        help: "Which slurmd of this host is meant, where several run.",
-        example: "\"gpu017\"",
-        set: |c, v| {
-            c.slurm.node_name = Some(text(v, "a Slurm node name", node_name)?);
-            Ok(())
-        },
-        show: |c| c.slurm.node_name.as_deref().map(quote),
-    },
-    Key {
-        path: "slurm.scontrol",
-        help: "Path of scontrol, where it is not found by itself.",
-        example: "\"/usr/bin/scontrol\"",
-        set: |c, v| path(v).map(|p| c.slurm.scontrol = Some(p)),
-        show: |c| c.slurm.scontrol.as_ref().map(|p| quote(&p.to_string_lossy())),
-    },
-    Key {
-        path: "slurm.conf",
-        help: "Path of slurm.conf, where it is not the running slurmd's own.",
-        example: "\"/etc/slurm/slurm.conf\"",
-        set: |c, v| path(v).map(|p| c.slurm.conf = Some(p)),
-        show: |c| c.slurm.conf.as_ref().map(|p| quote(&p.to_string_lossy())),
-    },
-    Key {
-        path: "slurm.timeout",
-        help: "How long one scontrol may take.",
-        example: "",
-        set: |c, v| {
-            c.slurm.timeout = positive(v)?;
-            c.health.scheduler.timeout = c.slurm.timeout;
-            Ok(())
-        },
-        show: |c| time(c.slurm.timeout),
-    },
-    Key {
-        path: "slurm.poll",
-        help: "How often the own node is read while nothing is wrong. 0: only when needed.",
-        example: "",
-        set: |c, v| any_duration(v).map(|d| c.health.scheduler.poll = d),
-        show: |c| time(c.health.scheduler.poll),
-    },
-    Key {
-        path: "slurm.watch",
-        help: "How often it is read while a drain of ours stands or an act is withheld.",
-        example: "",
-        set: |c, v| positive(v).map(|d| c.health.scheduler.watch = d),
-        show: |c| time(c.health.scheduler.watch),
-    },
-    Key {
-        path: "slurm.undrain",
-        help: "Lift our own drain when its incident is cleared.",
-        example: "",
-        set: |c, v| boolean(v).map(|b| c.health.scheduler.undrain = b),
-        show: |c| Some(c.health.scheduler.undrain.to_string()),
-    },
-];

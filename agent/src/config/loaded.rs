@@ -1,5 +1,6 @@
 //! Reads and checks everything that a configuration says, the Xid table that it names included.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use collectors::sys::root;
@@ -8,7 +9,7 @@ use health::policy::Policy;
 use serde::{Deserialize, Serialize};
 use sys::store;
 
-use super::{Config, DEFAULT_FILE};
+use super::{Config, DEFAULT_FILE, Place};
 
 /// A configuration and the text of the Xid table that it names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,6 +37,8 @@ pub struct Read {
     pub loaded: Loaded,
     /// The files.
     pub files: Vec<PathBuf>,
+    /// Where each key was set last, by its name.
+    pub set: BTreeMap<&'static str, Place>,
 }
 
 /// Where a configuration comes from, to read it again.
@@ -123,5 +126,6 @@ pub fn read(file: Option<&Path>, sets: &[String]) -> Result<Read, String> {
     Ok(Read {
         loaded,
         files: parsed.files,
+        set: parsed.set,
     })
 }

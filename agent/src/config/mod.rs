@@ -1,7 +1,7 @@
 //! The configuration: TOML, everything defaulted. What is written must be understood: an unknown key, a wrong type or a
 //! bad value refuses the whole, and every problem is named with file, line and column.
 
-pub mod duration;
+mod compose;
 mod error;
 mod example;
 mod jobs;
@@ -9,23 +9,27 @@ mod keys;
 mod listen;
 mod load;
 mod loaded;
-mod rdma;
 mod source;
-mod suggest;
-mod tables;
-mod value;
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use collectors::settings::Key;
+use collectors::{COLLECTORS, Settings};
 use serde::{Deserialize, Serialize};
 
+pub use collectors::settings::duration;
 pub use error::{ConfigError, Place, Problem};
-pub use example::{keys, render_default};
+pub use example::render_default;
 pub use listen::{Listen, Network, NotListen};
 pub use load::{KnownCheck, Parsed, reload};
 pub use loaded::{Loaded, Origin, Read, read};
 pub use source::DEFAULT_FILE;
+
+/// Every key, of the daemon and of collectors, in the order of the reference.
+pub fn keys() -> impl Iterator<Item = &'static Key> {
+    let of_collectors = COLLECTORS.iter().flat_map(|spec| spec.keys);
+    keys::KEYS.iter().chain(of_collectors).copied()
+}
 
 /// The whole configuration, checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,8 +44,8 @@ pub struct Config {
     pub metrics: exposition::Defaults,
     /// `log.level`: error, warn, info (default), debug, trace.
     pub log_level: String,
-    /// Tables of collectors, as TOML text, by collector name; checked by each collector.
-    pub collectors: BTreeMap<String, String>,
+    /// What is set of collectors.
+    pub collectors: Settings,
 }
 
 impl Default for Config {
@@ -52,7 +56,7 @@ impl Default for Config {
             slurm: slurm::Settings::default(),
             metrics: exposition::Defaults::default(),
             log_level: "info".to_owned(),
-            collectors: BTreeMap::new(),
+            collectors: Settings::default(),
         }
     }
 }

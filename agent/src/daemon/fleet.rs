@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use collectors::{COLLECTORS, Cadence, Cursor, DOMAINS, Env, Event, Subject};
+use collectors::{COLLECTORS, Cadence, Cursor, DOMAINS, Env, Event, Settings, Subject};
 
 use crate::link::WorkerDown;
 use crate::worker::monitor::{CLOSING, LateThread, SOURCE, WATCHER};
@@ -52,7 +52,7 @@ struct WorkerConnection {
 /// All workers and what they have said.
 pub struct Fleet {
     env: Env,
-    settings: BTreeMap<String, String>,
+    settings: Settings,
     links: Vec<Option<WorkerConnection>>,
     state: Snapshot,
     /// The numbers of each collector's devices, in the order of the snapshot's.
@@ -61,7 +61,7 @@ pub struct Fleet {
 
 impl Fleet {
     /// A fleet whose workers will be handed over one by one.
-    pub fn new(env: Env, settings: BTreeMap<String, String>) -> Self {
+    pub fn new(env: Env, settings: Settings) -> Self {
         let links = DOMAINS.iter().map(|_| None).collect();
         Self {
             env,
@@ -73,7 +73,7 @@ impl Fleet {
     }
 
     /// Settings for workers that are started from now on.
-    pub fn set_settings(&mut self, settings: BTreeMap<String, String>) {
+    pub fn set_settings(&mut self, settings: Settings) {
         self.settings = settings;
     }
 
@@ -109,7 +109,6 @@ impl Fleet {
             .filter(|(_, spec)| spec.domain.name == name)
             .map(|(number, spec)| Begin {
                 number,
-                settings: self.settings.get(spec.name).cloned().unwrap_or_default(),
                 cursor: cursors.get(spec.name).cloned(),
                 notes: notes.get(spec.name).cloned(),
             })
@@ -124,9 +123,11 @@ impl Fleet {
             worker.down = None;
             worker.stuck_slots = stuck_slots;
         }
+        let specs = COLLECTORS.iter().filter(|spec| spec.domain.name == name);
         let start = ToWorker::Start {
             build: crate::BUILD.to_owned(),
             env: self.env.clone(),
+            settings: self.settings.of(specs.flat_map(|spec| spec.keys).copied()),
             collectors,
         };
         Ok(self.send(domain, &start))

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use collectors::domain::Signals;
-use collectors::{COLLECTORS, DOMAINS, Domain, Settings, Spec};
+use collectors::{COLLECTORS, DOMAINS, Domain, Spec};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::collector::{CollectorTask, TaskParts, next_look, until};
@@ -59,6 +59,7 @@ fn run(domain: &'static Domain, socket: UnixStream) -> anyhow::Result<()> {
     let Some(ToWorker::Start {
         build,
         env,
+        settings,
         collectors,
     }) = first
     else {
@@ -70,11 +71,9 @@ fn run(domain: &'static Domain, socket: UnixStream) -> anyhow::Result<()> {
         crate::BUILD
     );
 
-    let tables = Arc::new(collectors.iter().filter_map(named).collect());
     let mut tasks: Vec<Arc<CollectorTask>> = Vec::new();
     for Begin {
         number,
-        settings,
         cursor,
         notes,
     } in collectors
@@ -90,7 +89,7 @@ fn run(domain: &'static Domain, socket: UnixStream) -> anyhow::Result<()> {
             number,
             spec,
             env: env.clone(),
-            settings: Settings::new(settings).among(&tables),
+            settings: settings.clone(),
             cursor,
             notes,
             out: out.clone(),
@@ -104,12 +103,6 @@ fn run(domain: &'static Domain, socket: UnixStream) -> anyhow::Result<()> {
         thread::sleep(Duration::from_millis(100));
     }
     Ok(())
-}
-
-/// A collector's table by its name, for those in the same worker that keep its rules.
-fn named(begin: &Begin) -> Option<(String, String)> {
-    let spec = COLLECTORS.get(usize::from(begin.number))?;
-    Some((spec.name.to_owned(), begin.settings.clone()))
 }
 
 /// Serves until the end of the input.

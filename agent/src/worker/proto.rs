@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::io::{self, Read};
 use std::sync::{Arc, LazyLock};
 
-use collectors::{Cursor, Env, Event, Layout, Metric, Series, Subject, Value};
+use collectors::{Cursor, Env, Event, Layout, Metric, Series, Settings, Subject, Value};
 use postcard::ser_flavors::Flavor;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +26,8 @@ pub enum ToWorker {
         build: String,
         /// What may be read, and where.
         env: Env,
+        /// What is set of the collectors of this domain.
+        settings: Settings,
         /// Collectors to open.
         collectors: Vec<Begin>,
     },
@@ -38,8 +40,6 @@ pub enum ToWorker {
 pub struct Begin {
     /// Its number in [`collectors::COLLECTORS`].
     pub number: u16,
-    /// Its table of the configuration, as TOML.
-    pub settings: String,
     /// Where its watcher goes on.
     pub cursor: Option<Cursor>,
     /// What an earlier worker has noted of its devices ([`collectors::Devices::notes`]).

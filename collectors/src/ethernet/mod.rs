@@ -37,13 +37,13 @@ pub static SPEC: Spec = Spec {
     cadence: Cadence::Every(Duration::from_secs(30)),
     slice: Duration::from_millis(500),
     deadline: Duration::from_secs(5),
-    validate: |settings| settings.get::<settings::EthernetSettings>().map(drop),
+    keys: settings::KEYS,
     open,
 };
 
 /// Never absent where it is on: the modules may be loaded at any time, which [`crate::Devices::changed`] then sees.
 fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
-    if !settings.get::<settings::EthernetSettings>()?.enabled {
+    if !settings.get::<bool>(&settings::ENABLED)? {
         return Ok(None);
     }
     netlink::check_recording(env)?;
@@ -73,7 +73,7 @@ type TransportFactory = Box<dyn Fn() -> Box<dyn NetlinkTransport> + Send>;
 
 /// The Ethernet ports among those that the rdma collector reads.
 fn devices(env: &Env, settings: &Settings, gate: Gate, rdma: TransportFactory) -> Result<RdmaDevices, Error> {
-    let table = settings::ports(settings)?;
+    let table = crate::rdma::settings::RdmaSettings::new(settings)?;
     let (gate, on_disk) = (Arc::new(gate), !env.is_live());
     let make = move |place: PortLocation, _| {
         let file = place.port_folder().join("link_layer");

@@ -91,8 +91,7 @@ impl Node {
     }
 
     fn devices(&self, rules: &str) -> Box<dyn Devices> {
-        let tables = BTreeMap::from([("rdma".to_owned(), rules.to_owned())]);
-        let settings = Settings::new("").among(&Arc::new(tables));
+        let settings = crate::rdma::SPEC.settings(rules).unwrap();
         let env = Env::with_sysroot(self.dir.path());
         let gate = Gate::new(self.world.ways(), self.world.clock());
         let rdma = self.rdma.clone();
@@ -264,11 +263,10 @@ fn the_counts_of_dcb_are_taken_only_where_the_statistics_of_a_driver_are_not_kno
 #[test]
 fn a_bad_table_is_an_error_and_the_switch_is_off_at_once() {
     for text in ["enabeld = true", "enabled = 1"] {
-        (SPEC.validate)(&Settings::new(text)).unwrap_err();
+        SPEC.settings(text).unwrap_err();
     }
-    let off = Settings::new("enabled = false");
-    (SPEC.validate)(&off).unwrap();
+    let off = SPEC.settings("enabled = false").unwrap();
     assert!(open(&Env::default(), &off).unwrap().is_none());
-    let bad = Arc::new(BTreeMap::from([("rdma".to_owned(), "exclude = 1".to_owned())]));
-    assert!(open(&Env::default(), &Settings::default().among(&bad)).is_err());
+    let bad = Settings::try_from("\"rdma.exclude\" = 1".to_owned()).unwrap();
+    assert!(open(&Env::default(), &bad).is_err());
 }

@@ -14,19 +14,20 @@ pub mod metrics;
 mod record;
 #[cfg(test)]
 mod script;
-pub mod settings;
+mod settings;
 mod sxid;
 mod text;
 mod watcher;
 mod xid;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::sys::kmsg;
 use crate::{Cadence, Env, Error, Settings, Source, Spec, domain};
 use counts::{CountsDevice, LogCounts};
-use settings::KernelLogSettings;
+use settings::{ACCEPT_USER, PATH};
 use watcher::KernelLog;
 
 /// The collector.
@@ -41,23 +42,29 @@ pub static SPEC: Spec = Spec {
     },
     slice: Duration::from_millis(500),
     deadline: Duration::from_secs(5),
-    validate: |settings| settings.get::<KernelLogSettings>().map(drop),
+    keys: settings::KEYS,
     open,
 };
 
 /// The log itself is opened by the watcher, so that a missing right is the watcher's reason and costs no metric.
 fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
-    let mut settings: KernelLogSettings = settings.get()?;
+    let mut path: PathBuf = settings.get(&PATH)?;
     if let Some(dir) = &env.recorded {
-        settings.path = dir.join("kmsg");
-        if !kmsg::exists(&settings.path) {
+        path = dir.join("kmsg");
+        if !kmsg::exists(&path) {
             return Ok(None);
         }
     }
     let counts = Arc::new(LogCounts::default());
+    let watcher = KernelLog::new(
+        env.clone(),
+        path,
+        settings.get(&ACCEPT_USER)?,
+        Arc::clone(&counts),
+    );
     Ok(Some(Source {
-        devices: Box::new(CountsDevice(Arc::clone(&counts))),
-        watcher: Some(Box::new(KernelLog::new(env.clone(), settings, counts))),
+        devices: Box::new(CountsDevice(counts)),
+        watcher: Some(Box::new(watcher)),
     }))
 }
 

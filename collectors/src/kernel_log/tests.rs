@@ -57,14 +57,11 @@ fn values(source: &mut Source) -> Vec<(String, Value)> {
 
 #[test]
 fn settings_are_checked_and_have_defaults() {
-    let default: KernelLogSettings = Settings::default().get().unwrap();
-    assert_eq!(default, KernelLogSettings::default());
-    assert_eq!(
-        (default.path.as_path(), default.accept_user),
-        (Path::new("/dev/kmsg"), false)
-    );
-    (SPEC.validate)(&Settings::new("path = '/run/kmsg'\naccept_user = true")).unwrap();
-    let error = (SPEC.validate)(&Settings::new("pth = 'x'")).unwrap_err();
+    let default = Settings::default();
+    assert_eq!(default.get::<PathBuf>(&PATH).unwrap(), Path::new(kmsg::DEV_KMSG));
+    assert!(!default.get::<bool>(&ACCEPT_USER).unwrap());
+    SPEC.settings("path = '/run/kmsg'\naccept_user = true").unwrap();
+    let error = SPEC.settings("pth = 'x'").unwrap_err();
     assert!(error.to_string().contains("pth"), "{error}");
 }
 
@@ -107,7 +104,7 @@ fn opening_is_left_to_the_watcher_which_says_why_it_failed() {
         boot_id: Some("boot".to_owned()),
         ..Env::default()
     };
-    let mut source = open(&env, &Settings::new("path = '/nonexistent/kmsg'"))
+    let mut source = open(&env, &SPEC.settings("path = '/nonexistent/kmsg'").unwrap())
         .unwrap()
         .unwrap();
     let (result, events) = watch(&mut source);

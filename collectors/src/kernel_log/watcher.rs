@@ -1,11 +1,11 @@
 //! Opens the log and follows it until it ends or nobody takes the events any more.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::counts::LogCounts;
 use super::follow::{Follow, Ring, Start};
-use super::settings::KernelLogSettings;
 use crate::sys::boot;
 use crate::sys::kmsg::{Kmsg, KmsgRead};
 use crate::{Cursor, Env, Error, Events, Watcher};
@@ -13,7 +13,8 @@ use crate::{Cursor, Env, Error, Events, Watcher};
 /// The watcher.
 pub(super) struct KernelLog {
     env: Env,
-    settings: KernelLogSettings,
+    path: PathBuf,
+    accept_user: bool,
     counts: Arc<LogCounts>,
     /// What was printed before this is history, where no cursor says otherwise.
     before_us: u64,
@@ -21,7 +22,7 @@ pub(super) struct KernelLog {
 
 impl KernelLog {
     /// What is printed from now on is news, however late the log is opened.
-    pub(super) fn new(env: Env, settings: KernelLogSettings, counts: Arc<LogCounts>) -> Self {
+    pub(super) fn new(env: Env, path: PathBuf, accept_user: bool, counts: Arc<LogCounts>) -> Self {
         // A recording is replayed as it happened; its time stamps say nothing about this machine's uptime.
         let before_us = if env.is_live() {
             micros(boot::monotonic())
@@ -30,7 +31,8 @@ impl KernelLog {
         };
         Self {
             env,
-            settings,
+            path,
+            accept_user,
             counts,
             before_us,
         }
@@ -43,9 +45,9 @@ impl Watcher for KernelLog {
             boot: boot::boot_id(&self.env)?,
             from,
             before_us: self.before_us,
-            accept_user: self.settings.accept_user,
+            accept_user: self.accept_user,
         };
-        let mut ring = Kmsg::open(&self.settings.path)?;
+        let mut ring = Kmsg::open(&self.path)?;
         Follow::new(start, &self.counts, out).run(&mut ring)
     }
 }

@@ -41,15 +41,15 @@ pub static SPEC: Spec = Spec {
     },
     slice: Duration::from_millis(500),
     deadline: Duration::from_secs(5),
-    validate: |settings| settings.get::<settings::NvidiaSettings>().map(drop),
+    keys: settings::KEYS,
     open,
 };
 
 /// Absent where no GPU has NVIDIA's driver: without one, the library's own message says nothing new.
 fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
-    let table: settings::NvidiaSettings = settings.get()?;
+    let table = settings::NvidiaSettings::new(settings)?;
     let kernel = kernel::DriverFiles::new(env);
-    let (path, named) = table.library();
+    let (path, named) = (table.library.as_str(), table.named);
     if !env.is_live() && !named {
         // A recording has no driver; one whose driver is a stand-in names it.
         return Ok(None);

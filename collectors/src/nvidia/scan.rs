@@ -65,7 +65,7 @@ impl Nvidia {
                 break;
             }
         }
-        if !self.inventory.table.library().1 && !self.kernel.is_loaded() {
+        if !self.inventory.table.named && !self.kernel.is_loaded() {
             // The library would load the module by itself, in the middle of an upgrade too.
             return Err(Code::DRIVER_NOT_LOADED);
         }

@@ -1,35 +1,39 @@
-//! The `nvidia` table of the configuration.
+//! `[nvidia]`.
 
-use serde::Deserialize;
+use crate::settings::Kind;
+use crate::{Error, Settings};
 
-/// The name by which the loader finds the library of the installed driver.
-const LIBRARY: &str = "libnvidia-ml.so.1";
+crate::keys! {
+    pub(super) KEYS;
+    LIBRARY = "nvidia.library": Kind::Text {
+            what: "the name or path of a library",
+            fits: |text| !text.is_empty() && !text.contains('\0'),
+        }, default "\"libnvidia-ml.so.1\"", since "0.1.0",
+        "The driver's library, by name or path.";
+    GPM = "nvidia.gpm": Kind::Boolean, default "true", since "0.1.0",
+        "Read utilization of the units of a GPU (GPM), on Hopper and newer.";
+    PROCESSES = "nvidia.processes": Kind::Boolean, default "false", since "0.1.0",
+        "Serve one series for each process on a GPU. Processes are always read, to find the job that uses it.";
+}
 
 /// The table.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Clone, Debug)]
 pub(super) struct NvidiaSettings {
     /// The library, by name or path.
-    library: Option<String>,
-    /// Whether GPUs are asked what their parts do (GPM), where they can tell.
+    pub(super) library: String,
+    /// Whether the site named it.
+    pub(super) named: bool,
     pub(super) gpm: bool,
-    /// Whether the processes that use a GPU are shown. They are always looked at, to know whose job uses it.
     pub(super) processes: bool,
 }
 
-impl Default for NvidiaSettings {
-    fn default() -> Self {
-        Self {
-            library: None,
-            gpm: true,
-            processes: false,
-        }
-    }
-}
-
 impl NvidiaSettings {
-    /// The library, and whether somebody named it.
-    pub(super) fn library(&self) -> (&str, bool) {
-        (self.library.as_deref().unwrap_or(LIBRARY), self.library.is_some())
+    pub(super) fn new(settings: &Settings) -> Result<Self, Error> {
+        Ok(Self {
+            library: settings.get(&LIBRARY)?,
+            named: settings.is_set(&LIBRARY),
+            gpm: settings.get(&GPM)?,
+            processes: settings.get(&PROCESSES)?,
+        })
     }
 }

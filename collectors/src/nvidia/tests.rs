@@ -115,7 +115,7 @@ impl Node {
     fn open(&self) -> Result<Option<Source>, Error> {
         (SPEC.open)(
             &Env::recorded(self.dir.path()),
-            &Settings::new(self.settings.as_str()),
+            &SPEC.settings(&self.settings).unwrap(),
         )
     }
 

@@ -32,7 +32,7 @@ use crate::sys::listen::EventWaker;
 use crate::sys::netlink;
 use crate::{Cadence, Env, Error, Settings, Source, Spec, Watcher, domain};
 use hub::Hub;
-pub use settings::Pattern;
+pub use settings::{NAMES, Pattern};
 
 /// The rdma collector.
 pub static SPEC: Spec = Spec {
@@ -47,7 +47,7 @@ pub static SPEC: Spec = Spec {
     },
     slice: Duration::from_millis(500),
     deadline: Duration::from_secs(5),
-    validate: |settings| settings.get::<settings::RdmaSettings>().map(drop),
+    keys: settings::KEYS,
     open,
 };
 
@@ -56,7 +56,7 @@ const LOOK: Duration = Duration::from_secs(5);
 
 /// Never absent: the modules may be loaded at any time, which [`crate::Devices::changed`] then sees.
 fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
-    let table: settings::RdmaSettings = settings.get()?;
+    let table = settings::RdmaSettings::new(settings)?;
     netlink::check_recording(env)?;
     let files = attribute::AttributeFiles {
         budget: DescriptorBudget::of_process(),

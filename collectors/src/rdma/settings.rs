@@ -4,29 +4,73 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::settings::Kind;
+use crate::{Error, Settings};
+
+/// A name of a device or port, with wildcards.
+const NAME: Kind = Kind::Text {
+    what: "a name such as \"mlx5_0\", \"mlx5_*\" or \"mlx5_4/2\"",
+    fits: |text| Pattern::try_from(text.to_owned()).is_ok(),
+};
+
+/// An array of such names.
+pub const NAMES: Kind = Kind::List {
+    what: "an array of names of devices or ports",
+    of: &NAME,
+    empty: true,
+};
+
+crate::keys! {
+    pub(crate) KEYS;
+    INCLUDE = "rdma.include": NAMES, default "[]", example "[\"mlx5_*\"]", since "0.1.0",
+        "Devices (mlx5_0) or ports (mlx5_0/2) to read, with the wildcards * and ?. Empty: all.";
+    EXCLUDE = "rdma.exclude": NAMES, default "[]", example "[\"mlx5_bond_0\", \"mlx5_4/2\"]", since "0.1.0",
+        "Devices or ports that are never read.";
+    EXCLUDE_NETDEVS = "rdma.exclude_netdevs": Kind::List { what: "an array of names of network interfaces", of: &Kind::Text {
+            what: "a name such as \"eno1\" or \"eno*\"",
+            fits: |text| Pattern::try_from(text.to_owned()).is_ok(),
+        }, empty: true }, default "[]", example "[\"eno*\"]", since "0.1.0",
+        "Network interfaces, or their bonds, whose ports are never read.";
+    EXCLUDE_PCI = "rdma.exclude_pci": Kind::List { what: "an array of PCI addresses", of: &Kind::Text {
+            what: "a PCI address such as \"0000:c1:00.0\" or \"c1:00.*\"",
+            fits: |text| Pattern::try_from(text.to_owned()).is_ok(),
+        }, empty: true }, default "[]", example "[\"0000:c1:00.*\"]", since "0.1.0",
+        "PCI addresses whose devices are never read.";
+    VIRTUAL_FUNCTIONS = "rdma.virtual_functions": Kind::Boolean, default "false", since "0.1.0",
+        "Also read virtual functions and subfunctions whose physical function is on this node.";
+    NCCL_GID_INDEX = "rdma.nccl_gid_index": Kind::Integer { what: "an index of the GID table", from: 0, to: 255 },
+        example "3", since "0.1.0",
+        "NCCL_IB_GID_INDEX as the cluster's jobs set it. Not set: NCCL selects an entry.";
+    SYSFS_ONLY = "rdma.sysfs_only": Kind::Boolean, default "false", since "0.1.0",
+        "Read hardware counters from one file each, also where netlink reads them all at once.";
+}
+
 /// The table.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RdmaSettings {
-    /// Devices (`mlx5_0`) or ports (`mlx5_0/2`) to read; empty for all.
     include: Vec<Pattern>,
-    /// Devices or ports not to read.
     exclude: Vec<Pattern>,
-    /// Network interfaces whose ports are not to be read.
     exclude_netdevs: Vec<Pattern>,
-    /// PCI addresses whose devices are not to be read.
     exclude_pci: Vec<Pattern>,
-    /// Whether virtual functions are read whose physical function is on this node too. They show what the physical one
-    /// shows, belong to somebody else's container or machine, and there may be hundreds.
+    /// They show what the physical function shows, belong to another container or machine, and there may be hundreds.
     pub(super) virtual_functions: bool,
-    /// `NCCL_IB_GID_INDEX` as the cluster's jobs set it, if they do: the entry of the GID table that NCCL takes on every
-    /// Ethernet port, whatever is there. Unset, NCCL looks for one by itself.
     pub(super) nccl_gid_index: Option<u32>,
-    /// Whether hardware counters are read a file each also where netlink would tell them all at once.
     pub(super) sysfs_only: bool,
 }
 
 impl RdmaSettings {
+    pub(crate) fn new(settings: &Settings) -> Result<Self, Error> {
+        Ok(Self {
+            include: settings.get(&INCLUDE)?,
+            exclude: settings.get(&EXCLUDE)?,
+            exclude_netdevs: settings.get(&EXCLUDE_NETDEVS)?,
+            exclude_pci: settings.get(&EXCLUDE_PCI)?,
+            virtual_functions: settings.get(&VIRTUAL_FUNCTIONS)?,
+            nccl_gid_index: settings.find(&NCCL_GID_INDEX)?,
+            sysfs_only: settings.get(&SYSFS_ONLY)?,
+        })
+    }
+
     /// Whether this device may be looked at, by its name alone.
     pub(super) fn takes_device(&self, device: &str) -> bool {
         let listed = self.include.is_empty() || self.include.iter().any(|p| p.covers_device(device));
@@ -133,10 +177,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::Settings;
+    use crate::rdma::SPEC;
 
     fn table(text: &str) -> RdmaSettings {
-        Settings::new(text).get().unwrap()
+        RdmaSettings::new(&SPEC.settings(text).unwrap()).unwrap()
     }
 
     #[test]
@@ -190,12 +234,12 @@ mod tests {
     fn a_bad_pattern_is_an_error_that_names_it() {
         for (text, part) in [
             ("exclude = [\"\"]", "expected a name"),
-            ("exclude_pci = [\"[0-9]\"]", "found '['"),
-            ("include = [\"mlx5 0\"]", "found ' '"),
-            ("exclude = \"mlx5_0\"", "expected a sequence"),
+            ("exclude_pci = [\"[0-9]\"]", "found string \"[0-9]\""),
+            ("include = [\"mlx5 0\"]", "found string \"mlx5 0\""),
+            ("exclude = \"mlx5_0\"", "expected an array"),
             ("excludes = []", "excludes"),
         ] {
-            let error = Settings::new(text).get::<RdmaSettings>().unwrap_err().to_string();
+            let error = SPEC.settings(text).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         }
     }

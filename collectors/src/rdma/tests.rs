@@ -105,7 +105,7 @@ impl Node {
             budget: DescriptorBudget::of_process(),
             on_disk: false,
         };
-        let table = Settings::new(settings).get().unwrap();
+        let table = settings::RdmaSettings::new(&SPEC.settings(settings).unwrap()).unwrap();
         Box::new(scan::RdmaDevices::new(
             &self.env(),
             table,
@@ -168,13 +168,11 @@ fn a_node_without_the_class_has_no_ports_until_it_comes() {
 #[test]
 fn a_bad_table_is_an_error_before_anything_is_opened() {
     for text in ["exclude = [\"mlx5[0-9]\"]", "excluded = []", "include = 1"] {
-        let error = (SPEC.validate)(&Settings::new(text)).unwrap_err();
+        let error = SPEC.settings(text).unwrap_err();
         assert_eq!(error.reason(), "settings", "{error}");
     }
-    (SPEC.validate)(&Settings::new(
-        "exclude = [\"mlx5_bond_*\"]\nvirtual_functions = true",
-    ))
-    .unwrap();
+    SPEC.settings("exclude = [\"mlx5_bond_*\"]\nvirtual_functions = true")
+        .unwrap();
 }
 
 #[test]

@@ -34,7 +34,7 @@ const fn spec(name: &'static str, slice: Duration) -> Spec {
         cadence: Cadence::Every(Duration::from_secs(1)),
         slice,
         deadline: Duration::from_secs(5),
-        validate: |_| Ok(()),
+        keys: &[],
         open: |_, _| Ok(None),
     }
 }

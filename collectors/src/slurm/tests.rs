@@ -66,7 +66,10 @@ impl Node {
 
     fn open(&self, settings: &str) -> Box<dyn Devices> {
         let env = Env::recorded(self.dir.path());
-        open(&env, &Settings::new(settings)).unwrap().unwrap().devices
+        open(&env, &SPEC.settings(settings).unwrap())
+            .unwrap()
+            .unwrap()
+            .devices
     }
 
     /// One reading of all jobs, absent values left out: `slurm_job_tasks 7 = 11`.
@@ -262,24 +265,39 @@ fn jobs_that_come_and_go_are_seen_at_the_next_reading() {
 fn settings_that_cannot_be_are_refused() {
     for (settings, expected) in [
         ("user = \"hash\"", "needs a salt"),
-        ("max_jobs = 0", "max_jobs: found 0, expected 1 to 1024"),
-        ("max_jobs = 1025", "max_jobs: found 1025, expected 1 to 1024"),
+        (
+            "max_jobs = 0",
+            "max_jobs: found integer 0, expected a number from 1 to 1024",
+        ),
+        (
+            "max_jobs = 1025",
+            "max_jobs: found integer 1025, expected a number from 1 to 1024",
+        ),
         ("hooks = \"jobs\"", "expected an absolute path"),
         ("gres_conf = \"gres.conf\"", "expected an absolute path"),
         (
             "mapping = [{ dir = \"x\", names = \"uuid\" }]",
-            "mapping.dir: found \"x\"",
+            "mapping: found string \"x\", expected an absolute path",
         ),
         (
             "mapping = [{ dir = \"/x\", names = \"index\" }]",
-            "unknown variant `index`",
+            "found string \"index\", expected \"position\", \"minor\" or \"uuid\"",
         ),
-        ("mapping = [{ dir = \"/x\" }]", "missing field `names`"),
-        ("user = \"email\"", "unknown variant `email`"),
-        ("users = 1", "unknown field `users`"),
+        (
+            "mapping = [{ dir = \"/x\" }]",
+            "found a table, expected a table with dir and names",
+        ),
+        (
+            "user = \"email\"",
+            "slurm.jobs.user: found string \"email\", expected \"uid\", \"name\", \"hash\" or \"off\"",
+        ),
+        (
+            "users = 1",
+            "unknown key slurm.jobs.users, did you mean slurm.jobs.user?",
+        ),
     ] {
-        let error = (SPEC.validate)(&Settings::new(settings)).unwrap_err().to_string();
+        let error = SPEC.settings(settings).unwrap_err().to_string();
         assert!(error.contains(expected), "{settings}: {error}");
     }
-    (SPEC.validate)(&Settings::new("user = \"hash\"\nsalt = \"s\"")).unwrap();
+    SPEC.settings("user = \"hash\"\nsalt = \"s\"").unwrap();
 }

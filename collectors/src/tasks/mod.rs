@@ -13,8 +13,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde::Deserialize;
-
+use crate::settings::Kind;
 use crate::slurm::process;
 use crate::slurm::tree::{Folder, Tree};
 use crate::sys::root;
@@ -35,7 +34,7 @@ pub static SPEC: Spec = Spec {
     cadence: Cadence::Every(Duration::from_secs(30)),
     slice: Duration::from_millis(500),
     deadline: Duration::from_secs(5),
-    validate: |settings| settings.get::<TaskSettings>().map(drop),
+    keys: KEYS,
     open,
 };
 
@@ -47,22 +46,15 @@ const DEPTH: usize = 8;
 /// So many threads of one job are told of.
 const MOST_TOLD: usize = 16;
 
-/// The `tasks` table of the configuration.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct TaskSettings {
-    enabled: bool,
-}
-
-impl Default for TaskSettings {
-    fn default() -> Self {
-        Self { enabled: true }
-    }
+crate::keys! {
+    KEYS;
+    ENABLED = "tasks.enabled": Kind::Boolean, default "true", since "0.1.0",
+        "Read the processes of jobs every 30 s, to find those that no signal can end.";
 }
 
 /// Never absent where it is on: a slurmd may be started at any time.
 fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
-    if !settings.get::<TaskSettings>()?.enabled {
+    if !settings.get::<bool>(&ENABLED)? {
         return Ok(None);
     }
     Ok(Some(Source {

@@ -67,7 +67,7 @@ impl Node {
     /// `METRIC LABELS = VALUE` of one reading of all jobs.
     fn read(&self) -> Vec<String> {
         let env = Env::recorded(self.0.path());
-        let mut source = open(&env, &Settings::new("")).unwrap().unwrap();
+        let mut source = open(&env, &Settings::default()).unwrap().unwrap();
         let mut shown = Vec::new();
         for mut device in source.devices.scan().unwrap() {
             let mut block = Block::default();
@@ -209,7 +209,7 @@ fn one_that_has_not_run_since_the_last_reading_is_told_before_others() {
     node.procs("job_7/step_0/user/task_0", "900\n");
     node.thread(900, 900, 'D', 0);
     let env = Env::recorded(node.0.path());
-    let mut source = open(&env, &Settings::new("")).unwrap().unwrap();
+    let mut source = open(&env, &Settings::default()).unwrap().unwrap();
     let mut jobs = source.devices.scan().unwrap();
     let mut has_it = || {
         let mut block = Block::default();
@@ -232,7 +232,11 @@ fn one_that_has_not_run_since_the_last_reading_is_told_before_others() {
 fn switched_off_it_is_not_there_and_an_unknown_key_is_refused() {
     let node = Node::new();
     let env = Env::recorded(node.0.path());
-    assert!(open(&env, &Settings::new("enabled = false\n")).unwrap().is_none());
-    let refused = (SPEC.validate)(&Settings::new("enable = false\n")).unwrap_err();
+    assert!(
+        open(&env, &SPEC.settings("enabled = false\n").unwrap())
+            .unwrap()
+            .is_none()
+    );
+    let refused = SPEC.settings("enable = false\n").unwrap_err();
     assert!(refused.to_string().contains("enable"), "{refused}");
 }

@@ -3,8 +3,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
-use collectors::Settings;
+use anyhow::{Context, Result};
 use collectors::metric::Tier;
 use health::checks::CHECKS;
 use nodewarden::own;
@@ -28,14 +27,15 @@ pub(crate) fn page(fixtures: &Path) -> Result<String> {
     let root = fixtures.parent().context("fixtures/ has no folder")?;
     let mut lines = Vec::new();
     metrics(&mut lines);
-    keys(&mut lines)?;
+    keys(&mut lines);
     commands(&nodewarden::cli::visible(), "", &mut lines);
     lines.extend(CHECKS.iter().map(|c| {
         let (major, minor, patch) = (c.since.0, c.since.1, c.since.2);
         format!(
-            "check {}: {} since {major}.{minor}.{patch}",
+            "check {}: {}, at most {}, since {major}.{minor}.{patch}",
             c.id,
-            c.ceiling.word()
+            c.may.by_default().word(),
+            c.may.at_most().word()
         )
     }));
     let types = json::Types::read(root)?;
@@ -74,39 +74,15 @@ fn metrics(lines: &mut Vec<String>) {
     }
 }
 
-fn keys(lines: &mut Vec<String>) -> Result<()> {
-    for (path, default, example) in nodewarden::config::keys() {
-        let kind = kind(default.as_deref().unwrap_or(example)).with_context(|| path.to_owned())?;
-        lines.push(format!("key {path}: {kind} {}", default.unwrap_or_default()));
+fn keys(lines: &mut Vec<String>) {
+    for key in nodewarden::config::keys() {
+        let default = key.default.unwrap_or("none");
+        lines.push(format!(
+            "key {}: {}, default {default}",
+            key.name,
+            key.kind.describe()
+        ));
     }
-    for spec in collectors::COLLECTORS {
-        // Tables refuse what they do not know, and say what they do.
-        let refusal = |text: &str| (spec.validate)(&Settings::new(text)).err().map(|e| e.to_string());
-        let unknown = refusal("no-such-key = 1").with_context(|| format!("{} takes any key", spec.name))?;
-        let table = if spec.name == "slurm" {
-            "slurm.jobs"
-        } else {
-            spec.name
-        };
-        let known = unknown.split_once("expected").map_or("", |(_, known)| known);
-        for key in known.split('`').skip(1).step_by(2) {
-            let is_taken = |value: &str| {
-                refusal(&format!("{key} = {value}")).is_none_or(|text| !text.contains("invalid type"))
-            };
-            let values = ["\"x\"", "true", "1", "[]", "{}"];
-            let Some(value) = values.into_iter().find(|v| is_taken(v)) else {
-                bail!("{table}.{key}: found no type that it takes");
-            };
-            lines.push(format!("key {table}.{key}: {}", kind(value)?));
-        }
-    }
-    Ok(())
-}
-
-/// The type of a value in TOML.
-fn kind(value: &str) -> Result<&'static str> {
-    let table: toml::Table = format!("x = {value}").parse()?;
-    Ok(table["x"].type_str())
 }
 
 /// A command with its exit codes, its options and what is below it.

@@ -31,12 +31,7 @@ pub enum Evidence {
 
 impl Evidence {
     /// All, the best first.
-    const ALL: [Self; 4] = [
-        Self::DeviceProgram,
-        Self::Hook,
-        Self::MappingFile,
-        Self::Process,
-    ];
+    const ALL: [Self; 4] = [Self::DeviceProgram, Self::Hook, Self::MappingFile, Self::Process];
 
     /// The word used in labels.
     pub const fn word(self) -> &'static str {

@@ -56,7 +56,7 @@ static SPEC: Spec = Spec {
     cadence: Cadence::Every(Duration::from_secs(15)),
     slice: Duration::from_millis(20),
     deadline: Duration::from_millis(400),
-    validate: |_| Ok(()),
+    keys: &[],
     open: |_, _| {
         Ok(Some(Source {
             devices: Box::new(List),

@@ -1,21 +1,25 @@
 use std::time::Duration;
 
-use collectors::{Cadence, PciAddress};
+use collectors::settings::Kind;
+use collectors::{Cadence, PciAddress, Tier};
 use proptest::prelude::*;
-use serde::Deserialize;
 
 use super::*;
-use health::Mode;
+use crate::config::keys;
+use crate::own;
 use sys::store;
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "only its form counts")]
-struct Table {
-    #[serde(default)]
-    limit: u32,
-    #[serde(default)]
-    name: String,
+collectors::keys! {
+    ROWS;
+    LIMIT = "fake.limit": Kind::Integer { what: "a number", from: 0, to: 9 }, default "0", since "0.1.0", "h";
+    NAME = "fake.name": Kind::Text { what: "a name", fits: |_| true }, default "\"\"", rule unlike, since "0.1.0", "h";
+}
+
+fn unlike(settings: &Settings) -> Result<(), collectors::Error> {
+    match settings.get::<String>(&NAME)?.as_str() {
+        "limit" => Err(collectors::Error::Settings("fake.name: as limit".to_owned())),
+        _ => Ok(()),
+    }
 }
 
 static FAKE: Spec = Spec {
@@ -27,7 +31,7 @@ static FAKE: Spec = Spec {
     cadence: Cadence::Every(Duration::from_secs(15)),
     slice: Duration::from_millis(500),
     deadline: Duration::from_secs(5),
-    validate: |s| s.get::<Table>().map(|_| ()),
+    keys: ROWS,
     open: |_, _| Ok(None),
 };
 
@@ -235,24 +239,85 @@ fn collector_tables_are_merged_and_checked_where_they_were_written() {
         ("conf.d/a.toml", "fake.name = \"b\\nc\"\n"),
     ]);
     let config = files.load(&[]).unwrap().config;
-    assert_eq!(config.collectors["fake"], "limit = 3\nname = \"b\\nc\"\n");
+    assert_eq!(config.collectors.get::<u64>(&LIMIT).unwrap(), 3);
+    assert_eq!(config.collectors.get::<String>(&NAME).unwrap(), "b\nc");
 
     let files = Files::new(&[
         ("n.toml", "[fake]\nlimit = 3\nnam = \"a\"\n"),
         ("conf.d/a.toml", "\nfake.limit = \"x\"\n"),
     ]);
-    let problems = files.problems(&[]);
-    assert_eq!(problems.len(), 2, "{problems:?}");
-    assert!(
-        problems
-            .iter()
-            .any(|p| p.starts_with("n.toml:3:1: fake.nam = \"a\": unknown field `nam`"))
+    assert_eq!(
+        files.problems(&[]),
+        [
+            "n.toml:3:1: unknown key fake.nam, did you mean fake.name?",
+            "conf.d/a.toml:2:14: fake.limit: found string \"x\", expected a number from 0 to 9",
+        ]
     );
-    assert!(
-        problems
-            .iter()
-            .any(|p| p.starts_with("conf.d/a.toml:2:6: fake.limit = \"x\": invalid type"))
-    );
+    // A rule that involves other keys is checked last.
+    files.put("[fake]\nname = \"limit\"\n");
+    std::fs::remove_file(files.0.path().join("conf.d/a.toml")).unwrap();
+    assert_eq!(files.problems(&[]), ["n.toml:2:8: fake.name: as limit"]);
+}
+
+/// A value that no key of this kind takes.
+fn bad(kind: &Kind) -> &'static str {
+    match kind {
+        Kind::Boolean => "\"true\"",
+        Kind::Integer { .. } => "-1",
+        Kind::Duration { .. } => "\"5 minutes\"",
+        Kind::Text { what: "a string", .. } => "7",
+        Kind::Text { .. } | Kind::Name { .. } | Kind::Choice(_) => "\"\"",
+        Kind::Path => "\"here\"",
+        Kind::List { .. } => "\"x\"",
+        Kind::OneOrMore(of) => bad(of),
+        Kind::Map { .. } | Kind::Record { .. } => "{ x = 7 }",
+    }
+}
+
+#[test]
+fn a_bad_value_of_each_key_is_refused_where_it_is_written() {
+    for key in keys() {
+        let set = format!("{} = {}", key.name, bad(&key.kind));
+        let error = Config::load(Some(Path::new("/dev/null")), &[set.clone()], &[]).unwrap_err();
+        let message = format!("--set '{set}': {}: found ", key.name);
+        let text = error.to_string();
+        assert!(
+            text.starts_with(&message) && text.contains(", expected "),
+            "{text}"
+        );
+    }
+}
+
+/// Whether a value of this TOML type can ever fit.
+fn may_fit(kind: &Kind, value: &Value) -> bool {
+    match kind {
+        Kind::Boolean => value.is_bool(),
+        Kind::Integer { .. } => value.is_integer(),
+        Kind::List { .. } => value.is_array(),
+        Kind::OneOrMore(of) => value.is_array() || may_fit(of, value),
+        Kind::Map { .. } | Kind::Record { .. } => value.is_table(),
+        _ => value.is_str(),
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_value_of_a_wrong_type_is_refused_by_every_key(value in prop_oneof![
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        (-1e9..1e9).prop_map(Value::from),
+        "\\PC{0,20}".prop_map(Value::from),
+        proptest::collection::vec(any::<i64>(), 0..3).prop_map(Value::from),
+        proptest::collection::btree_map("[a-z]{1,3}", any::<i64>(), 0..3).prop_map(Value::from),
+    ]) {
+        for key in keys().filter(|key| !may_fit(&key.kind, &value)) {
+            let set = format!("{} = {value}", key.name);
+            let error = Config::load(Some(Path::new("/dev/null")), &[set], &[]).unwrap_err().to_string();
+            let expected = format!("{}, expected {}", key.name, key.kind.expected());
+            prop_assert!(error.contains(&format!("{}: found ", key.name)), "{error}");
+            prop_assert!(error.ends_with(&key.kind.expected()), "{error}: {expected}");
+        }
+    }
 }
 
 #[test]

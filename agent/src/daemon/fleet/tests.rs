@@ -1,4 +1,4 @@
-use collectors::Subject;
+use collectors::{Settings, Subject};
 
 use super::*;
 use crate::worker::proto::{MAX_FRAME, to_wire};
@@ -20,7 +20,7 @@ fn rig_of(name: &str) -> Rig {
     let domain = u16::try_from(DOMAINS.iter().position(|d| d.name == name).unwrap()).unwrap();
     let collector = u16::try_from(COLLECTORS.iter().position(|c| c.name == name).unwrap()).unwrap();
     let (ours, worker) = UnixStream::pair().unwrap();
-    let mut fleet = Fleet::new(Env::default(), BTreeMap::new());
+    let mut fleet = Fleet::new(Env::default(), Settings::default());
     let notes = BTreeMap::from([(name.to_owned(), "noted".to_owned())]);
     fleet
         .attach(domain, (7, 1, 0), OwnedFd::from(ours), &BTreeMap::new(), &notes)

@@ -23,19 +23,15 @@ fn ports(rules: &str) -> BTreeMap<&'static str, Vec<String>> {
     let (mut daemon, worker) = UnixStream::pair().unwrap();
     let worker = thread::spawn(move || run(&domain::RDMA, worker));
     let all = (0..).zip(COLLECTORS).filter(|(_, s)| s.domain.name == "rdma");
-    let begin = all.map(|(number, spec)| Begin {
+    let begin = all.map(|(number, _)| Begin {
         number,
-        settings: if spec.name == "rdma" {
-            rules.to_owned()
-        } else {
-            String::new()
-        },
         cursor: None,
         notes: None,
     });
     let start = ToWorker::Start {
         build: crate::BUILD.to_owned(),
         env: Env::with_sysroot(node.path()),
+        settings: collectors::rdma::SPEC.settings(rules).unwrap(),
         collectors: begin.collect(),
     };
     daemon.write_all(&proto::encode(&start)).unwrap();

@@ -43,8 +43,8 @@ fn without_a_loaded_module_nothing_is_loaded_and_the_collector_is_absent() {
 
 #[test]
 fn settings_are_checked_without_a_driver() {
-    let bad = Settings::new("librery = \"x\"");
-    let error = (SPEC.validate)(&bad).unwrap_err().to_string();
+    let error = SPEC.settings("librery = \"x\"").unwrap_err().to_string();
     assert!(error.contains("librery"), "{error}");
-    (SPEC.validate)(&Settings::new("gpm = false\nprocesses = true\nlibrary = \"x\"")).unwrap();
+    SPEC.settings("gpm = false\nprocesses = true\nlibrary = \"x\"")
+        .unwrap();
 }

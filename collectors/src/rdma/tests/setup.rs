@@ -134,7 +134,7 @@ fn the_gid_that_nccl_is_told_to_take_may_be_missing_or_of_version_1() {
     }
     assert!(!node.readings("").keys().any(|k| k.contains("nccl")));
     for bad in ["-1", "\"3\"", "1.5"] {
-        assert!((SPEC.validate)(&Settings::new(format!("nccl_gid_index = {bad}"))).is_err());
+        assert!(SPEC.settings(&format!("nccl_gid_index = {bad}")).is_err());
     }
 }
 
@@ -169,7 +169,7 @@ fn a_table_is_read_again_when_something_was_told_and_not_before() {
         on_disk: false,
     };
     let hub = Hub::new(None);
-    let table = Settings::default().get().unwrap();
+    let table = settings::RdmaSettings::default();
     let mut devices = scan::RdmaDevices::new(&node.env(), table, files, LOOK, Arc::clone(&hub));
     let mut ports = devices.scan().unwrap();
     let gids = |port: &mut dyn Device| value(&read(port), "rdma_roce_v2_gids mlx5_0 1");
@@ -188,7 +188,7 @@ fn what_is_told_to_have_changed_is_looked_at_before_its_time() {
         on_disk: false,
     };
     let hub = Hub::new(None);
-    let table = Settings::default().get().unwrap();
+    let table = settings::RdmaSettings::default();
     let mut devices = scan::RdmaDevices::new(
         &node.env(),
         table,
@@ -218,7 +218,7 @@ fn a_port_says_which_interface_carries_its_link() {
         on_disk: false,
     };
     let hub = Hub::new(None);
-    let table = Settings::default().get().unwrap();
+    let table = settings::RdmaSettings::default();
     let mut devices = scan::RdmaDevices::new(&node.env(), table, files, LOOK, Arc::clone(&hub));
     for port in &mut devices.scan().unwrap() {
         read(&mut **port);

@@ -12,13 +12,14 @@ use nix::errno::Errno;
 use tempfile::TempDir;
 
 use super::*;
-use crate::Settings;
 use crate::netlink::Garbled;
 use crate::netlink::link::tests::link;
 use crate::netlink::link::{GONE, NEW};
 use crate::netlink::message::{Messages, Request};
 use crate::netlink::nldev::tests::device;
 use crate::netlink::notice::tests::{netdev_renamed, notice, of_nobody};
+use crate::rdma::SPEC;
+use crate::rdma::settings::RdmaSettings;
 use crate::sys::netlink::NetlinkError;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -96,7 +97,7 @@ impl Watched {
             hub: Arc::clone(&hub),
             choice: Choice {
                 class: dir.path().join("infiniband"),
-                table: Settings::new(settings).get().unwrap(),
+                table: RdmaSettings::new(&SPEC.settings(settings).unwrap()).unwrap(),
             },
             net: dir.path().join("net"),
             boot: BootId("boot".to_owned()),

@@ -31,7 +31,7 @@ impl Programs for Counted {
 
 fn jobs(node: &Node, kernel: &Counted) -> JobDevices {
     let env = Env::recorded(node.dir.path());
-    let jobs = JobDevices::new(&env, JobSettings::default(), DescriptorBudget::new(64));
+    let jobs = JobDevices::new(&env, &Settings::default(), DescriptorBudget::new(64)).unwrap();
     *jobs.common.programs.lock().unwrap() = Box::new(kernel.clone());
     jobs
 }

@@ -193,7 +193,7 @@ static RDMA: Spec = Spec {
     cadence: Cadence::Every(Duration::from_secs(15)),
     slice: Duration::from_millis(500),
     deadline: Duration::from_secs(5),
-    validate: |_| Ok(()),
+    keys: &[],
     open: |_, _| Ok(None),
 };
 

@@ -1,42 +1,32 @@
-//! Durations as people write them: `250ms`, `15s`, `5m`, `1h`, `2d`; and a bare `0`.
+//! Durations as people write them: `250ms`, `15s`, `1h30m`, `2d`; and a bare `0`.
 
 use std::time::Duration;
+
+use jiff::SpanRelativeTo;
+use jiff::fmt::friendly::{Spacing, SpanParser, SpanPrinter};
 
 /// What is accepted, in words.
 pub const EXPECTED: &str = "a duration such as \"250ms\", \"15s\", \"5m\", \"1h\" or \"2d\"";
 
-/// Units, longest first, in milliseconds.
-const UNITS: &[(&str, u64)] = &[
-    ("d", 86_400_000),
-    ("h", 3_600_000),
-    ("m", 60_000),
-    ("s", 1000),
-    ("ms", 1),
-];
-
-/// Reads one duration. `None` for anything else, and for one of more than u64 milliseconds.
+/// Reads one duration in whole milliseconds. `None` for anything else.
 pub fn parse(text: &str) -> Option<Duration> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at(digits);
-    let number: u64 = number.parse().ok()?;
-    if unit.is_empty() {
-        return (number == 0).then_some(Duration::ZERO);
+    if text == "0" {
+        return Some(Duration::ZERO);
     }
-    let (_, millis) = UNITS.iter().find(|(name, _)| *name == unit)?;
-    number.checked_mul(*millis).map(Duration::from_millis)
+    // jiff also reads signs, fractions, spaces and clock times.
+    if !text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()) {
+        return None;
+    }
+    let span = SpanParser::new().parse_span(text).ok()?;
+    let signed = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
+    let duration = Duration::try_from(signed).ok()?;
+    (duration.subsec_nanos() % 1_000_000 == 0).then_some(duration)
 }
 
-/// Writes a duration in the longest unit that holds it exactly; below a millisecond it is cut.
+/// Writes a duration.
 pub fn show(duration: Duration) -> String {
-    let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    if millis == 0 {
-        return "0s".to_owned();
-    }
-    let (name, unit) = UNITS
-        .iter()
-        .find(|(_, unit)| millis % unit == 0)
-        .unwrap_or(&("ms", 1));
-    format!("{}{name}", millis / unit)
+    let printer = SpanPrinter::new().spacing(Spacing::None);
+    printer.unsigned_duration_to_string(&duration)
 }
 
 #[cfg(test)]
@@ -51,6 +41,7 @@ mod tests {
         assert_eq!(parse("15s"), Some(Duration::from_secs(15)));
         assert_eq!(parse("5m"), Some(Duration::from_secs(300)));
         assert_eq!(parse("1h"), Some(Duration::from_secs(3600)));
+        assert_eq!(parse("1h30m"), Some(Duration::from_secs(5400)));
         assert_eq!(parse("2d"), Some(Duration::from_secs(172_800)));
         assert_eq!(parse("0"), Some(Duration::ZERO));
         for bad in [
@@ -63,15 +54,27 @@ mod tests {
             "1.5s",
             "1us",
             "15S",
+            "1sago",
+            "1mo",
+            "1y",
+            "1:30:00",
+            "pt5m",
             "99999999999999999d",
         ] {
             assert_eq!(parse(bad), None, "{bad}");
         }
     }
 
+    #[test]
+    fn written_in_the_units_that_are_read() {
+        for text in ["0s", "250ms", "30s", "5m", "1h30m"] {
+            assert_eq!(show(parse(text).unwrap()), text);
+        }
+    }
+
     proptest! {
         #[test]
-        fn what_is_shown_is_read_back(millis in any::<u64>()) {
+        fn what_is_shown_is_read_back(millis in 0_u64..100_000_000_000_000) {
             let duration = Duration::from_millis(millis);
             prop_assert_eq!(parse(&show(duration)), Some(duration));
         }

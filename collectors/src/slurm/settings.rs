@@ -1,0 +1,62 @@
+//! `[slurm.jobs]`.
+
+use super::MAX_JOBS;
+use super::user::UserLabel;
+use crate::settings::Kind;
+use crate::{Error, Settings};
+
+/// A word as Slurm takes it for a node's name.
+pub const NODE_NAME: Kind = Kind::Text {
+    what: "a Slurm node name",
+    fits: |text| {
+        let known = |b: u8| b.is_ascii_alphanumeric() || b"_.-".contains(&b);
+        (1..=255).contains(&text.len()) && text.bytes().all(known) && !text.starts_with('-')
+    },
+};
+
+crate::keys! {
+    pub KEYS;
+    NODE = "slurm.jobs.node": NODE_NAME, example "\"gpu017\"", since "0.1.0",
+        "The node whose jobs are read, where several slurmds run on this host. Not set: slurm.node_name.";
+    USER = "slurm.jobs.user": Kind::Choice(&["uid", "name", "hash", "off"]), default "\"uid\"", rule salted, since "0.1.0",
+        "How a job's user is shown: uid, name, hash (HMAC-SHA-256 of the uid with a salt) or off.";
+    SALT = "slurm.jobs.salt": Kind::Text { what: "a string", fits: |_| true }, default "\"\"", since "0.1.0",
+        "The salt of user = \"hash\": the same on the whole site, and secret.";
+    HOOKS = "slurm.jobs.hooks": Kind::Path, default "\"/run/nodewarden/jobs\"", since "0.1.0",
+        "Where `nodewarden hook prolog` writes. Not set: jobs below the run directory.";
+    GRES_CONF = "slurm.jobs.gres_conf": Kind::Path, example "\"/etc/slurm/gres.conf\"", since "0.1.0",
+        "Path of gres.conf. Not set: beside slurm.conf, or one of Slurm's usual places.";
+    MAPPING = "slurm.jobs.mapping": Kind::List {
+            what: "an array of tables such as { dir = \"/run/gpustat\", names = \"position\" }",
+            of: &Kind::Record {
+                what: "a table with dir and names",
+                fields: &[
+                    ("dir", Kind::Path),
+                    ("names", Kind::Choice(&["position", "minor", "uuid"])),
+                ],
+            },
+            empty: true,
+        }, default "[]", example "[{ dir = \"/run/gpustat\", names = \"position\" }]", since "0.1.0",
+        "Directories of other tools' files that name the jobs of each GPU. The files are named by position in gres.conf, \
+         device minor number or UUID.";
+    JOBS = "slurm.jobs.max_jobs": Kind::Integer { what: "a number", from: 1, to: 1024 }, default "1024", since "0.1.0",
+        "How many jobs, the oldest, have series of their own on a page.";
+}
+
+/// How many jobs have series of their own on a page. All of them are read: a job that is not shown has its line too.
+///
+/// # Errors
+/// When the value is refused.
+pub fn max_jobs(settings: &Settings) -> Result<usize, Error> {
+    Ok(settings.get::<usize>(&JOBS)?.min(MAX_JOBS))
+}
+
+/// A hash without a salt could be reversed by hashing every uid.
+pub(super) fn salted(settings: &Settings) -> Result<(), Error> {
+    if settings.get::<UserLabel>(&USER)? != UserLabel::Hash || !settings.get::<String>(&SALT)?.is_empty() {
+        return Ok(());
+    }
+    let message = "slurm.jobs.user: \"hash\" needs a salt (slurm.jobs.salt): a text that the whole site shares and \
+                   nobody else knows";
+    Err(Error::Settings(message.to_owned()))
+}
