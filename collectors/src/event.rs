@@ -307,7 +307,6 @@ impl FirmwareFault {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Xid {
     /// Who told of it.
-    #[serde(default)]
     pub source: XidSource,
     /// The GPU.
     pub pci: PciAddress,
@@ -330,10 +329,8 @@ pub struct Xid {
     /// Xid 154: the driver's verdict.
     pub recovery: Option<Recovery>,
     /// The number of the GPU instance that it is about, where the library told one.
-    #[serde(default)]
     pub gpu_instance: Option<u32>,
     /// The number of the compute instance.
-    #[serde(default)]
     pub compute_instance: Option<u32>,
 }
 

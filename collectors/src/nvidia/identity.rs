@@ -7,7 +7,6 @@ use crate::sys::nvml::{Code, Handle, Library, PciInfo};
 
 /// What is known of a GPU whether it answers or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub(super) struct Identity {
     /// The label of all its series: `GPU-<uuid>`, or `pci:<address>`.
     pub(super) gpu: String,

@@ -12,7 +12,6 @@ use crate::{BootId, PciAddress};
 struct Notes {
     /// Of this boot: in another one, another part may be at the address.
     boot: BootId,
-    #[serde(default)]
     gpus: Vec<Identity>,
 }
 
