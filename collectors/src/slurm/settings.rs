@@ -1,6 +1,5 @@
 //! `[slurm.jobs]`.
 
-use super::MAX_JOBS;
 use super::user::UserLabel;
 use crate::settings::Kind;
 use crate::{Error, Settings};
@@ -23,7 +22,7 @@ crate::keys! {
     SALT = "slurm.jobs.salt": Kind::Text { what: "a string", fits: |_| true }, default "\"\"", since "0.1.0",
         "The salt of user = \"hash\": the same on the whole site, and secret.";
     HOOKS = "slurm.jobs.hooks": Kind::Path, default "\"/run/nodewarden/jobs\"", since "0.1.0",
-        "Where `nodewarden hook prolog` writes. Not set: jobs below the run directory.";
+        "Where `nodewarden hook prolog` writes. Not set: the directory jobs in the run directory.";
     GRES_CONF = "slurm.jobs.gres_conf": Kind::Path, example "\"/etc/slurm/gres.conf\"", since "0.1.0",
         "Path of gres.conf. Not set: beside slurm.conf, or one of Slurm's usual places.";
     MAPPING = "slurm.jobs.mapping": Kind::List {
@@ -48,7 +47,7 @@ crate::keys! {
 /// # Errors
 /// When the value is refused.
 pub fn max_jobs(settings: &Settings) -> Result<usize, Error> {
-    Ok(settings.get::<usize>(&JOBS)?.min(MAX_JOBS))
+    settings.get(&JOBS)
 }
 
 /// A hash without a salt could be reversed by hashing every uid.

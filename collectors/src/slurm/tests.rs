@@ -300,4 +300,5 @@ fn settings_that_cannot_be_are_refused() {
         assert!(error.contains(expected), "{settings}: {error}");
     }
     SPEC.settings("user = \"hash\"\nsalt = \"s\"").unwrap();
+    assert_eq!(max_jobs(&Settings::default()).unwrap(), MAX_JOBS);
 }
