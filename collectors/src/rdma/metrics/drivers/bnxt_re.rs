@@ -1,4 +1,4 @@
-//! bnxt_re/hw_counters.c, and the names of Broadcom's out-of-tree driver, which mostly uses the names of mlx5. After one failed
+//! bnxt_re/hw_counters.c, and the names of Broadcom's out-of-tree driver, which are mostly those of mlx5. After one failed
 //! firmware command the driver stops querying: its error counters freeze without any indication.
 
 use super::{Driver, Width, hw, pma, words};
