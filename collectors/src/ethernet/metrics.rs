@@ -1,5 +1,5 @@
-//! The ethernet collector's metrics: what the Ethernet below a RoCE port counts and how it is set up. A priority that has
-//! no PFC has no series of PFC.
+//! The ethernet collector's metrics: counters and configuration of the Ethernet port below a RoCE port. A priority without
+//! PFC has no PFC series.
 
 use crate::metric::{Kind, Metric, Tier, Unit};
 
@@ -11,7 +11,7 @@ const ECN: &str = "/sys/class/net/*/ecn/roce_{np,rp}/enable/*";
 const MTU: &str = "/sys/class/net/*/mtu";
 const OWN: &str = "nodewarden";
 
-/// Makes a static for each, and `METRICS` of all. A line: name of the static, name of the metric, kind, unit, tier, labels,
+/// Declares one static per metric, and `METRICS` with all of them. A row: static, metric name, kind, unit, tier, labels,
 /// source, help.
 macro_rules! metrics {
     ($($name:ident $metric:literal $kind:ident $unit:ident $tier:ident [$($label:literal)*] $source:ident $help:literal;)*) => {
@@ -28,70 +28,70 @@ macro_rules! metrics {
                 aliases: &[],
             };
         )*
-        /// All of them.
+        /// Every metric of this collector.
         pub static METRICS: &[&Metric] = &[$(&$name,)*];
     };
 }
 
 metrics! {
     PFC_RX_FRAMES "rdma_pfc_rx_frames_total" Counter None Core ["priority"] STATISTICS
-        "Priority pause frames received for a priority: how often the switch told this port to stop sending.";
+        "PFC frames received per priority: the link peer asks this port to stop transmitting.";
     PFC_TX_FRAMES "rdma_pfc_tx_frames_total" Counter None Core ["priority"] STATISTICS
-        "Priority pause frames sent for a priority: how often this port told the switch to stop sending.";
+        "PFC frames sent per priority: this port asks the link peer to stop transmitting.";
     PFC_RX_PAUSE "rdma_pfc_rx_pause_seconds_total" Counter Seconds Core ["priority"] STATISTICS
-        "Time for which the transmission of a priority was paused by received frames.";
+        "Time for which received PFC frames paused transmission of a priority, in seconds.";
     PFC_TX_PAUSE "rdma_pfc_tx_pause_seconds_total" Counter Seconds Core ["priority"] STATISTICS
-        "Time for which this port asked the other end to pause a priority.";
+        "Time for which this port asked the link peer to pause a priority, in seconds.";
     PFC_RX_TRANSITIONS "rdma_pfc_rx_transitions_total" Counter None Detail ["priority"] STATISTICS
-        "Times that a priority went from running to paused because of received frames.";
+        "XOFF/XON transitions of a priority caused by received PFC frames.";
     PFC_ENABLED "rdma_pfc_enabled" Gauge None Detail ["priority"] DCB
-        "Whether priority flow control is on for a priority, 1 or 0.";
+        "PFC state of a priority: 1 enabled, 0 disabled.";
     PAUSE_RX_FRAMES "rdma_pause_rx_frames_total" Counter None Detail [] PAUSE
-        "Pause frames received that stop the whole link, as opposed to one priority.";
+        "Global pause frames received, which pause the whole link and not a single priority.";
     PAUSE_TX_FRAMES "rdma_pause_tx_frames_total" Counter None Detail [] PAUSE
-        "Pause frames sent that stop the whole link, as opposed to one priority.";
+        "Global pause frames sent, which pause the whole link and not a single priority.";
     PAUSE_STORM_EVENTS "rdma_pause_storm_events_total" Counter None Core ["severity"] STATISTICS
-        "Times that an adapter found its receiver stopped while it kept pausing the other end; error means that it ceased to pause and may drop, any that the driver has one level, roce that it counts RoCE queues apart.";
+        "Pause storms sent by the adapter, by severity: warning, error (pause frames disabled, drops possible), any (driver with one level), roce (RoCE queues).";
     PRIORITY_DISCARDS "rdma_priority_discards_total" Counter None Core ["priority" "reason"] STATISTICS
-        "Packets of a priority with flow control that were received and dropped: for lack of room in the host (discard), in the port's buffer (buffer), or by congestion (congestion).";
+        "Received packets of a PFC priority discarded by the adapter, by reason: discard (no receive buffer), buffer (no per-host receive buffer), congestion (per-host congestion).";
     RX_DISCARDS "rdma_rx_discards_total" Counter None Core [] STATISTICS
-        "Packets of any priority that a port received and dropped for lack of buffers.";
+        "Received packets of all priorities discarded by the port for lack of buffers.";
     PRIORITY_ECN_MARKED "rdma_priority_ecn_marked_total" Counter None Detail ["priority"] STATISTICS
-        "Packets of a priority that the adapter itself marked with ECN because the host was congested.";
+        "Packets of a priority marked with ECN by the adapter because of host congestion.";
     PHY_LINK_DOWN "rdma_phy_link_down_total" Counter None Core [] STATISTICS
-        "Times that the physical link of an Ethernet port went down.";
+        "Link-down events of the physical port.";
     PHY_SYMBOL_ERRORS "rdma_phy_symbol_errors_total" Counter None Core [] STATISTICS
-        "Symbols that were received wrong and could not be corrected.";
+        "PCS symbol errors not corrected by FEC.";
     PHY_RX_BITS "rdma_phy_rx_bits_total" Counter None Detail [] STATISTICS
-        "Bits that a port has received since its link came up, errors included.";
+        "Bits received since the link came up, including bit errors.";
     PHY_CORRECTED_BITS "rdma_phy_corrected_bits_total" Counter None Detail [] STATISTICS
-        "Bits that were received wrong and corrected, which is normal on links with forward error correction.";
+        "Bits corrected by FEC, which is normal on links with FEC.";
     PHY_CRC_ERRORS "rdma_phy_crc_errors_total" Counter None Detail [] STATISTICS
-        "Frames received with a wrong checksum.";
+        "Frames received with a CRC (FCS) error.";
     PHY_LANE_ERRORS "rdma_phy_lane_errors_total" Counter None Detail ["lane"] STATISTICS
-        "Bits of a lane that were received wrong, corrected ones included.";
+        "Raw bit errors per lane, before FEC correction.";
     FEC_CORRECTED_BLOCKS "rdma_fec_corrected_blocks_total" Counter None Detail [] FEC
-        "Blocks that forward error correction has mended.";
+        "Corrected FEC blocks.";
     FEC_UNCORRECTABLE_BLOCKS "rdma_fec_uncorrectable_blocks_total" Counter None Detail [] FEC
-        "Blocks that forward error correction could not mend.";
+        "Uncorrectable FEC blocks.";
     PCI_STALLED "rdma_pci_stalled_ratio" Gauge Ratio Detail ["direction"] STATISTICS
-        "Share of the last second in which an adapter had reads or writes for PCI Express and no credits to send them.";
+        "Share of the last second in which PCIe reads or writes of the adapter stalled for lack of credits (0-1).";
     MODULE_EVENTS "rdma_module_events_total" Counter None Detail ["event"] STATISTICS
-        "What happened to the module in a port's cage: unplug, bus_stuck, high_temperature or bad_shorted.";
+        "Events of the port's transceiver module: unplug, bus_stuck, high_temperature or bad_shorted.";
     QOS_TRUST "rdma_qos_trust_info" Info None Detail ["trust"] DCB
-        "Which field of a packet decides about its priority: dscp (of IP) or pcp (of the VLAN tag).";
+        "QoS trust mode of a port: dscp (IP header) or pcp (VLAN tag).";
     QOS_DSCP_PRIORITY "rdma_qos_dscp_priority" Gauge None Detail ["dscp"] DCB
-        "The priority that packets with a DSCP are given.";
+        "Priority to which a DSCP is mapped.";
     FEC_MODE "rdma_fec_info" Info None Detail ["mode"] FEC
-        "The forward error correction that a link uses: off, rs, baser or llrs.";
+        "Active FEC mode of a link: off, rs, baser or llrs.";
     PORT_MTU "rdma_port_mtu_bytes" Gauge Bytes Detail [] MTU
-        "Largest packet of a port's network interface, without its Ethernet header.";
+        "MTU of the port's network interface in bytes, without the Ethernet header.";
     DCQCN_ENABLED "rdma_dcqcn_enabled" Gauge None Detail ["point" "priority"] ECN
-        "Whether DCQCN is on for a priority at the notification point (np) or the reaction point (rp), 1 or 0.";
+        "DCQCN state of a priority at the notification point (np) or reaction point (rp): 1 enabled, 0 disabled.";
     RESTING "rdma_ethernet_resting" Gauge None Core [] OWN
-        "Whether an Ethernet port is left alone for an hour because a call to its driver took over 200 ms, 1 or 0.";
+        "Polling state of a port: 1 while suspended, for an hour after a driver call slower than 200 ms, else 0.";
     CALL_SECONDS "rdma_ethernet_call_seconds" Gauge Seconds Detail ["call"] OWN
-        "How long the last call of a kind took, during which other network configuration of the node waits.";
+        "Duration of the last driver call of each kind in seconds, for which other network configuration of the node waits.";
     UNREADABLE "rdma_ethernet_unreadable" Gauge None Detail ["call" "reason"] OWN
-        "Calls to a port's driver that gave no answer, 1 each, with the reason: resting, busy (another port's call is in flight), unsupported, denied, gone, rejected, io, malformed (counts and names did not match), all_ones, or stacked (an interface above others, such as a bond).";
+        "Driver calls of a port without a result, 1 each, by reason: resting, busy (call for another port in flight), unsupported, denied, gone, rejected, io, malformed (counts and names differ), all_ones, stacked (interface above others, such as a bond).";
 }

@@ -1,4 +1,4 @@
-//! The metrics of GPUs, by theme.
+//! GPU metrics by theme.
 
 mod clocks;
 mod dcgm;
@@ -22,12 +22,12 @@ pub use load::*;
 pub use memory::*;
 pub use power::*;
 
-/// The labels of everything about a GPU as a whole.
+/// Labels of metrics about a whole GPU.
 pub(crate) const GPU: &[&str] = &["gpu"];
-/// The labels of what a part of a GPU has too.
+/// Labels of metrics that GPU instances (MIG) have too.
 pub(crate) const PART: &[&str] = &["gpu", "gpu_instance"];
 
-/// All of them, by theme, in the order of the exposition.
+/// Every GPU metric by theme, in the order of the exposition.
 pub(crate) const THEMES: &[&[&Metric]] = &[
     ALL_IDENTITY,
     ALL_LOAD,

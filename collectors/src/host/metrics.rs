@@ -2,163 +2,163 @@
 
 use crate::metric::{Kind, Metric, Tier, Unit};
 
-/// Which boot this is.
+/// The current boot.
 pub static BOOT_INFO: Metric = Metric {
     name: "host_boot_info",
     kind: Kind::Info,
     unit: Unit::None,
     labels: &["boot_id"],
-    help: "The kernel's identifier of the current boot.",
+    help: "Boot ID of the running kernel.",
     tier: Tier::Detail,
     source: "/proc/sys/kernel/random/boot_id",
     aliases: &[],
 };
 
-/// When the kernel was started, in seconds since the epoch.
+/// Boot time as a Unix timestamp.
 pub static BOOT_TIME: Metric = Metric {
     name: "host_boot_time_seconds",
     kind: Kind::Gauge,
     unit: Unit::Seconds,
     labels: &[],
-    help: "When the kernel was started, in Unix time, read at most once a minute.",
+    help: "Boot time as a Unix timestamp in seconds, read at most once a minute.",
     tier: Tier::Core,
     source: "/proc/stat, btime",
     aliases: &[],
 };
 
-/// Errors that ECC could not correct, of one memory controller, wherever they were.
+/// Uncorrected errors (UE) of one memory controller, at any location.
 pub static EDAC_UNCORRECTED: Metric = Metric {
     name: "host_edac_uncorrected_errors_total",
     kind: Kind::Counter,
     unit: Unit::None,
     labels: &["controller"],
-    help: "Memory errors of a memory controller that ECC could not correct, attributed to a DIMM or not.",
+    help: "Uncorrected memory errors (UE) of a memory controller since its EDAC counters were reset, with or without a known DIMM.",
     tier: Tier::Core,
     source: "/sys/devices/system/edac/mc/mc*/ue_count",
     aliases: &[],
 };
 
-/// Errors that ECC corrected, of one memory controller, wherever they were.
+/// Corrected errors (CE) of one memory controller, at any location.
 pub static EDAC_CORRECTED: Metric = Metric {
     name: "host_edac_corrected_errors_total",
     kind: Kind::Counter,
     unit: Unit::None,
     labels: &["controller"],
-    help: "Memory errors of a memory controller that ECC corrected, attributed to a DIMM or not.",
+    help: "Corrected memory errors (CE) of a memory controller since its EDAC counters were reset, with or without a known DIMM.",
     tier: Tier::Core,
     source: "/sys/devices/system/edac/mc/mc*/ce_count",
     aliases: &[],
 };
 
-/// Errors that ECC could not correct and that the controller could not place.
+/// Uncorrected errors (UE) that the controller could not attribute to a DIMM.
 pub static EDAC_UNATTRIBUTED_UNCORRECTED: Metric = Metric {
     name: "host_edac_unattributed_uncorrected_errors_total",
     kind: Kind::Counter,
     unit: Unit::None,
     labels: &["controller"],
-    help: "Uncorrected memory errors whose DIMM the memory controller could not name.",
+    help: "Uncorrected memory errors (UE) not attributed to a DIMM since the EDAC counters of the memory controller were reset.",
     tier: Tier::Detail,
     source: "/sys/devices/system/edac/mc/mc*/ue_noinfo_count",
     aliases: &[],
 };
 
-/// Errors that ECC corrected and that the controller could not place.
+/// Corrected errors (CE) that the controller could not attribute to a DIMM.
 pub static EDAC_UNATTRIBUTED_CORRECTED: Metric = Metric {
     name: "host_edac_unattributed_corrected_errors_total",
     kind: Kind::Counter,
     unit: Unit::None,
     labels: &["controller"],
-    help: "Corrected memory errors whose DIMM the memory controller could not name.",
+    help: "Corrected memory errors (CE) not attributed to a DIMM since the EDAC counters of the memory controller were reset.",
     tier: Tier::Detail,
     source: "/sys/devices/system/edac/mc/mc*/ce_noinfo_count",
     aliases: &[],
 };
 
-/// How long the counters of one memory controller have counted, in seconds.
+/// Age of the counters of one memory controller.
 pub static EDAC_SINCE_RESET: Metric = Metric {
     name: "host_edac_since_reset_seconds",
     kind: Kind::Gauge,
     unit: Unit::Seconds,
     labels: &["controller"],
-    help: "Time since the error counters of a memory controller began to count from zero.",
+    help: "Time since the EDAC counters of a memory controller were reset, in seconds.",
     tier: Tier::Detail,
     source: "/sys/devices/system/edac/mc/mc*/seconds_since_reset",
     aliases: &[],
 };
 
-/// Which memory controller an EDAC name stands for.
+/// Memory controller type behind an EDAC name.
 pub static EDAC_CONTROLLER_INFO: Metric = Metric {
     name: "host_edac_controller_info",
     kind: Kind::Info,
     unit: Unit::None,
     labels: &["controller", "name"],
-    help: "The memory controller behind an EDAC name, as its driver calls it.",
+    help: "Memory controller type of an EDAC controller, as reported by its driver.",
     tier: Tier::Detail,
     source: "/sys/devices/system/edac/mc/mc*/mc_name",
     aliases: &[],
 };
 
-/// Errors that ECC could not correct, of one DIMM or rank.
+/// Uncorrected errors (UE) of one DIMM or rank.
 pub static EDAC_DIMM_UNCORRECTED: Metric = Metric {
     name: "host_edac_dimm_uncorrected_errors_total",
     kind: Kind::Counter,
     unit: Unit::None,
     labels: &["controller", "dimm"],
-    help: "Memory errors of a DIMM, or of a rank where the controller tells ranks apart, that ECC could not correct.",
+    help: "Uncorrected memory errors (UE) of a DIMM, or of a rank if the controller reports ranks, since the counter reset.",
     tier: Tier::Core,
     source: "/sys/devices/system/edac/mc/mc*/{dimm,rank}*/dimm_ue_count",
     aliases: &[],
 };
 
-/// Errors that ECC corrected, of one DIMM or rank.
+/// Corrected errors (CE) of one DIMM or rank.
 pub static EDAC_DIMM_CORRECTED: Metric = Metric {
     name: "host_edac_dimm_corrected_errors_total",
     kind: Kind::Counter,
     unit: Unit::None,
     labels: &["controller", "dimm"],
-    help: "Memory errors of a DIMM, or of a rank where the controller tells ranks apart, that ECC corrected.",
+    help: "Corrected memory errors (CE) of a DIMM, or of a rank if the controller reports ranks, since the counter reset.",
     tier: Tier::Core,
     source: "/sys/devices/system/edac/mc/mc*/{dimm,rank}*/dimm_ce_count",
     aliases: &[],
 };
 
-/// Where a DIMM sits. A label of its own series: the site may set it at run time, which must not restart the counters.
+/// Slot of a DIMM. A separate series, because the site may set the label at run time, which must not reset the counters.
 pub static EDAC_DIMM_INFO: Metric = Metric {
     name: "host_edac_dimm_info",
     kind: Kind::Info,
     unit: Unit::None,
     labels: &["controller", "dimm", "dimm_label"],
-    help: "Where a DIMM sits, as firmware or the site named the slot, read at most once a minute.",
+    help: "Slot label of a DIMM as set by firmware or the site, read at most once a minute.",
     tier: Tier::Detail,
     source: "/sys/devices/system/edac/mc/mc*/{dimm,rank}*/dimm_label",
     aliases: &[],
 };
 
-/// The capacity of a DIMM or rank, in bytes.
+/// Capacity of a DIMM or rank.
 pub static EDAC_DIMM_SIZE: Metric = Metric {
     name: "host_edac_dimm_size_bytes",
     kind: Kind::Gauge,
     unit: Unit::Bytes,
     labels: &["controller", "dimm"],
-    help: "Capacity of a DIMM or rank.",
+    help: "Capacity of a DIMM or rank in bytes.",
     tier: Tier::Detail,
     source: "/sys/devices/system/edac/mc/mc*/{dimm,rank}*/size (MiB)",
     aliases: &[],
 };
 
-/// How many GPUs the PCI bus shows, virtual functions left out, by vendor.
+/// Number of GPUs on the PCI bus by vendor, excluding virtual functions.
 pub static PCI_GPUS: Metric = Metric {
     name: "host_pci_gpus",
     kind: Kind::Gauge,
     unit: Unit::None,
     labels: &["vendor"],
-    help: "GPUs that the PCI bus shows, whether a driver is bound or not, without virtual functions.",
+    help: "GPUs on the PCI bus, with or without a bound driver, excluding virtual functions.",
     tier: Tier::Core,
     source: "/sys/bus/pci/devices",
     aliases: &[],
 };
 
-/// A GPU as the PCI bus shows it.
+/// A GPU on the PCI bus.
 pub static PCI_GPU_INFO: Metric = Metric {
     name: "host_pci_gpu_info",
     kind: Kind::Info,
@@ -173,118 +173,118 @@ pub static PCI_GPU_INFO: Metric = Metric {
         "driver",
         "numa_node",
     ],
-    help: "A GPU on the PCI bus with its bound driver (empty: none) and whether the function is physical or virtual.",
+    help: "GPU on the PCI bus with its bound driver (empty: none) and function (physical or virtual).",
     tier: Tier::Core,
     source: "/sys/bus/pci/devices/*/{vendor,device,class,physfn,driver,numa_node}",
     aliases: &[],
 };
 
-/// Where a GPU sits in the tree of PCI, for what compares it with an RDMA port's.
+/// PCI path of a GPU, to be compared with the path of an RDMA port.
 pub static PCI_GPU_PATH_INFO: Metric = Metric {
     name: "host_pci_gpu_path_info",
     kind: Kind::Info,
     unit: Unit::None,
     labels: &["pci", "path", "numa_node"],
-    help: "The functions of PCI from the root to a GPU, as sysfs nests them.",
+    help: "PCI path from the root complex to a GPU, as nested in sysfs.",
     tier: Tier::Private,
     source: "realpath of /sys/bus/pci/devices/*",
     aliases: &[],
 };
 
-/// Whether a GPU answers a configuration read: 1, or 0 for all ones, which is what a bus without an answer gives.
+/// Whether a GPU answers a configuration read. The bus returns all ones for a device that does not answer.
 pub static PCI_FUNCTION_RESPONDING: Metric = Metric {
     name: "host_pci_function_responding",
     kind: Kind::Gauge,
     unit: Unit::None,
     labels: &["pci"],
-    help: "Whether a GPU answers a read of its PCI configuration space, 0 being off the bus.",
+    help: "Response of a GPU to a PCI configuration read: 1 valid, 0 all ones (off the bus).",
     tier: Tier::Private,
     source: "/sys/bus/pci/devices/*/config, first four bytes",
     aliases: &[],
 };
 
-/// A PCI function that is watched for its link, with what it is.
+/// A PCI function whose link is monitored.
 pub static PCI_DEVICE_INFO: Metric = Metric {
     name: "host_pci_device_info",
     kind: Kind::Info,
     unit: Unit::None,
     labels: &["pci", "function", "driver", "parent"],
-    help: "A PCI function whose link is watched: what it serves (gpu, rdma), its driver and the port above it.",
+    help: "PCI function whose link is monitored, with its function (gpu or rdma), driver and upstream port (parent).",
     tier: Tier::Detail,
     source: "/sys/bus/pci/devices/*/{class,driver}",
     aliases: &[],
 };
 
-/// A physical network function, whether it serves RDMA or not.
+/// A physical network function, with or without RDMA.
 pub static PCI_NETWORK_INFO: Metric = Metric {
     name: "host_pci_network_info",
     kind: Kind::Info,
     unit: Unit::None,
     labels: &["pci", "driver"],
-    help: "A physical network function on the PCI bus with its bound driver (empty: none).",
+    help: "Physical network function on the PCI bus with its bound driver (empty: none).",
     tier: Tier::Private,
     source: "/sys/bus/pci/devices/*/{class,driver}",
     aliases: &[],
 };
 
-/// Whether an RDMA device is registered on a network function: 1 or 0. The folder is there whatever network namespace
-/// the device was moved to, where only the device itself is out of sight.
+/// Whether an RDMA device is registered on a network function. The directory exists in every network namespace, even if
+/// the device itself was moved to another one and is not visible.
 pub static PCI_RDMA_REGISTERED: Metric = Metric {
     name: "host_pci_rdma_registered",
     kind: Kind::Gauge,
     unit: Unit::None,
     labels: &["pci"],
-    help: "Whether an RDMA device is registered on a network function, in any network namespace.",
+    help: "RDMA device registration on a network function, in any network namespace: 1 registered, 0 not registered.",
     tier: Tier::Private,
     source: "/sys/bus/pci/devices/*/infiniband",
     aliases: &[],
 };
 
-/// The speed at which a PCI link runs, in transfers per second and lane.
+/// Current speed of a PCIe link per lane.
 pub static PCI_LINK_SPEED: Metric = Metric {
     name: "host_pci_link_speed_transfers_per_second",
     kind: Kind::Gauge,
     unit: Unit::TransfersPerSecond,
     labels: &["pci"],
-    help: "Speed of a PCI link per lane, which GPUs lower while idle, read at most every ten seconds.",
+    help: "Current PCIe link speed per lane in transfers per second, read at most every 10 seconds; idle GPUs lower it.",
     tier: Tier::Core,
     source: "/sys/bus/pci/devices/*/current_link_speed",
     aliases: &[],
 };
 
-/// The speed at which a PCI link could run: the lower of the function and the port above it.
+/// Maximum speed of a PCIe link: the lower value of the function and its upstream port.
 pub static PCI_LINK_SPEED_MAX: Metric = Metric {
     name: "host_pci_link_speed_max_transfers_per_second",
     kind: Kind::Gauge,
     unit: Unit::TransfersPerSecond,
     labels: &["pci"],
-    help: "Highest speed per lane that both ends of a PCI link offer.",
+    help: "Maximum PCIe link speed per lane supported by both link partners, in transfers per second.",
     tier: Tier::Core,
-    source: "/sys/bus/pci/devices/*/max_link_speed, and of the port above",
+    source: "/sys/bus/pci/devices/*/max_link_speed, and of the upstream port",
     aliases: &[],
 };
 
-/// How many lanes a PCI link uses.
+/// Current width of a PCIe link.
 pub static PCI_LINK_WIDTH: Metric = Metric {
     name: "host_pci_link_width",
     kind: Kind::Gauge,
     unit: Unit::None,
     labels: &["pci"],
-    help: "Lanes that a PCI link uses, read at most every ten seconds.",
+    help: "Current PCIe link width in lanes, read at most every 10 seconds.",
     tier: Tier::Core,
     source: "/sys/bus/pci/devices/*/current_link_width",
     aliases: &[],
 };
 
-/// How many lanes a PCI link could use: the lower of the function and the port above it.
+/// Maximum width of a PCIe link: the lower value of the function and its upstream port.
 pub static PCI_LINK_WIDTH_MAX: Metric = Metric {
     name: "host_pci_link_width_max",
     kind: Kind::Gauge,
     unit: Unit::None,
     labels: &["pci"],
-    help: "Lanes that both ends of a PCI link offer.",
+    help: "Maximum PCIe link width supported by both link partners, in lanes.",
     tier: Tier::Core,
-    source: "/sys/bus/pci/devices/*/max_link_width, and of the port above",
+    source: "/sys/bus/pci/devices/*/max_link_width, and of the upstream port",
     aliases: &[],
 };
 
@@ -294,79 +294,79 @@ pub static KERNEL_INFO: Metric = Metric {
     kind: Kind::Info,
     unit: Unit::None,
     labels: &["release"],
-    help: "The running kernel's release.",
+    help: "Release of the running kernel.",
     tier: Tier::Core,
     source: "/proc/sys/kernel/osrelease",
     aliases: &[],
 };
 
-/// Processors in use.
+/// Online CPUs.
 pub static CPUS_ONLINE: Metric = Metric {
     name: "host_cpus_online",
     kind: Kind::Gauge,
     unit: Unit::None,
     labels: &[],
-    help: "Logical processors that the kernel runs on.",
+    help: "Logical CPUs online.",
     tier: Tier::Core,
     source: "/sys/devices/system/cpu/online",
     aliases: &[],
 };
 
-/// Processors in the machine.
+/// Present CPUs.
 pub static CPUS_PRESENT: Metric = Metric {
     name: "host_cpus_present",
     kind: Kind::Gauge,
     unit: Unit::None,
     labels: &[],
-    help: "Logical processors that are in the machine, online or not.",
+    help: "Logical CPUs present, online or offline.",
     tier: Tier::Core,
     source: "/sys/devices/system/cpu/present",
     aliases: &[],
 };
 
-/// Memory that the kernel has.
+/// Usable memory.
 pub static MEMORY_TOTAL: Metric = Metric {
     name: "host_memory_total_bytes",
     kind: Kind::Gauge,
     unit: Unit::Bytes,
     labels: &[],
-    help: "Memory that the kernel manages, which is less where a DIMM is missing.",
+    help: "Usable memory in bytes (MemTotal), lower if a DIMM is missing.",
     tier: Tier::Core,
     source: "/proc/meminfo, MemTotal",
     aliases: &[],
 };
 
-/// Memory that can be had.
+/// Available memory.
 pub static MEMORY_AVAILABLE: Metric = Metric {
     name: "host_memory_available_bytes",
     kind: Kind::Gauge,
     unit: Unit::Bytes,
     labels: &[],
-    help: "Memory that programs can get without swapping, as the kernel estimates it.",
+    help: "Memory available to programs without swapping in bytes, as estimated by the kernel (MemAvailable).",
     tier: Tier::Core,
     source: "/proc/meminfo, MemAvailable",
     aliases: &[],
 };
 
-/// Memory that is out of use.
+/// Memory taken offline.
 pub static MEMORY_CORRUPTED: Metric = Metric {
     name: "host_memory_hardware_corrupted_bytes",
     kind: Kind::Gauge,
     unit: Unit::Bytes,
     labels: &[],
-    help: "Memory that the kernel has taken out of use because of uncorrectable errors.",
+    help: "Memory taken offline by the kernel because of uncorrected errors, in bytes (HardwareCorrupted).",
     tier: Tier::Core,
     source: "/proc/meminfo, HardwareCorrupted",
     aliases: &[],
 };
 
-/// Processes killed for want of memory.
+/// Processes killed by the OOM killer.
 pub static OOM_KILLS: Metric = Metric {
     name: "host_oom_kills_total",
     kind: Kind::Counter,
     unit: Unit::None,
     labels: &[],
-    help: "Processes that the kernel killed for want of memory, read at most every ten seconds.",
+    help: "Processes killed by the OOM killer since boot, read at most every 10 seconds.",
     tier: Tier::Core,
     source: "/proc/vmstat, oom_kill",
     aliases: &[],

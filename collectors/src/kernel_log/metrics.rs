@@ -1,4 +1,4 @@
-//! What the watcher itself knows. The Xids are counted by the daemon, which also knows those that NVML reported.
+//! Counters of the kernel log watcher. The daemon counts Xids, because NVML reports them too.
 
 use crate::{Kind, Metric, Tier, Unit};
 
@@ -26,7 +26,7 @@ const fn counter(
 pub static RECORDS: Metric = counter(
     "nodewarden_kernel_log_records_total",
     &[],
-    "Records read from the kernel log, those of earlier runs that are passed over included.",
+    "Kernel log records read since the worker started, including records already processed before a restart.",
     Tier::Detail,
 );
 
@@ -34,23 +34,23 @@ pub static RECORDS: Metric = counter(
 pub static LOST: Metric = counter(
     "nodewarden_kernel_log_lost_records_total",
     &[],
-    "Kernel log records that were overwritten before they could be read, as far as their numbers tell.",
+    "Kernel log records overwritten before they were read since the worker started, as far as sequence numbers show.",
     Tier::Core,
 );
 
-/// Records not understood.
+/// Records with an unparsable prefix.
 pub static PARSE_ERRORS: Metric = counter(
     "nodewarden_kernel_log_parse_errors_total",
     &[],
-    "Kernel log records whose prefix could not be parsed.",
+    "Kernel log records with an unparsable prefix since the worker started.",
     Tier::Detail,
 );
 
-/// Lines that look like an Xid and do not count.
+/// Ignored lines that resemble an Xid.
 pub static IGNORED: Metric = counter(
     "nodewarden_kernel_log_ignored_total",
     &["reason"],
-    "Kernel log lines that look like an Xid or SXid and are none: user_space (written by a program), malformed.",
+    "Kernel log lines ignored although they resemble an Xid or SXid, by reason: user_space (written by a program), malformed.",
     Tier::Core,
 );
 

@@ -1,4 +1,4 @@
-//! The metrics that only NVIDIA's GPUs have, and the list of all that the collector gives.
+//! Metrics of NVIDIA GPUs only, and the list of every metric of the collector.
 
 mod c2c;
 mod fabric;
@@ -15,5 +15,5 @@ pub use profiling::*;
 
 const OWN: &[&[&Metric]] = &[ALL_NVLINK, ALL_C2C, ALL_FABRIC, ALL_PROFILING];
 
-/// All of them.
+/// Every metric of this collector.
 pub static METRICS: [&Metric; row::count(&[THEMES, OWN])] = row::join(&[THEMES, OWN]);

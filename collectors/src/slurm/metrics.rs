@@ -1,4 +1,4 @@
-//! Jobs of Slurm on this node.
+//! Slurm jobs on this node.
 
 use crate::metric::{Kind, Metric, Tier, Unit};
 
@@ -23,7 +23,7 @@ const fn of_job(
     }
 }
 
-/// What is known of a job. A label that nobody has told is empty.
+/// Identity of a job. An unknown label is empty.
 pub static JOB_INFO: Metric = Metric {
     labels: &[
         "jobid",
@@ -38,66 +38,66 @@ pub static JOB_INFO: Metric = Metric {
         "slurm_job_info",
         Kind::Info,
         Unit::None,
-        "A job that has processes on this node.",
-        "the job's cgroup, its processes, and what the prolog's hook wrote",
+        "Slurm job with processes on this node; unknown labels are empty.",
+        "cgroup and processes of the job, record of the prolog hook",
     )
 };
 
-/// When a job began on this node.
+/// Start time of a job on this node.
 pub static JOB_START: Metric = of_job(
     "slurm_job_start_time_seconds",
     Kind::Gauge,
     Unit::Seconds,
-    "When a job began on this node, as a Unix time.",
-    "what the prolog's hook wrote, else the start of its oldest slurmstepd (/proc/PID/stat)",
+    "Start time of a job on this node as a Unix timestamp in seconds.",
+    "record of the prolog hook, else the start of the job's oldest slurmstepd (/proc/PID/stat)",
 );
 
-/// Processor time.
+/// CPU time.
 pub static JOB_CPU: Metric = of_job(
     "slurm_job_cpu_seconds_total",
     Kind::Counter,
     Unit::Seconds,
-    "Processor time that the processes of a job have used on this node.",
+    "CPU time used by the processes of a job on this node, in seconds.",
     "cpu.stat usage_usec (cgroup v2), cpuacct.usage (v1)",
 );
 
-/// Memory in use, page cache included.
+/// Memory in use, including page cache.
 pub static JOB_MEMORY: Metric = of_job(
     "slurm_job_memory_bytes",
     Kind::Gauge,
     Unit::Bytes,
-    "Memory that a job is charged for on this node, its page cache included.",
+    "Memory charged to the cgroup of a job on this node in bytes, including page cache.",
     "memory.current (cgroup v2), memory.usage_in_bytes (v1)",
 );
 
-/// The most memory that it had.
+/// Peak memory.
 pub static JOB_MEMORY_PEAK: Metric = of_job(
     "slurm_job_memory_peak_bytes",
     Kind::Gauge,
     Unit::Bytes,
-    "The most memory that a job was charged for on this node.",
+    "Peak memory charged to the cgroup of a job on this node, in bytes.",
     "memory.peak (cgroup v2, Linux 5.19), memory.max_usage_in_bytes (v1)",
 );
 
-/// The limit of its memory.
+/// Memory limit.
 pub static JOB_MEMORY_LIMIT: Metric = of_job(
     "slurm_job_memory_limit_bytes",
     Kind::Gauge,
     Unit::Bytes,
-    "The most memory that a job may have on this node, absent where there is no limit.",
+    "Memory limit of a job on this node in bytes; absent without a limit.",
     "memory.max (cgroup v2), memory.limit_in_bytes (v1)",
 );
 
-/// Processes that were killed for want of memory.
+/// Processes killed by the OOM killer.
 pub static JOB_OOM_KILLS: Metric = of_job(
     "slurm_job_oom_kills_total",
     Kind::Counter,
     Unit::None,
-    "Processes of a job that the kernel has killed because the job had no memory left.",
-    "memory.events oom_kill (cgroup v2 alone: v1 counts in the steps)",
+    "Processes of a job killed by the OOM killer at the memory limit of the job.",
+    "memory.events oom_kill (cgroup v2 only: v1 counts per step)",
 );
 
-/// Its processes and threads.
+/// Processes and threads.
 pub static JOB_TASKS: Metric = of_job(
     "slurm_job_tasks",
     Kind::Gauge,
@@ -106,7 +106,7 @@ pub static JOB_TASKS: Metric = of_job(
     "pids.current",
 );
 
-/// How a job's cgroup is called, by which its processes are known.
+/// Cgroup name of a job, which identifies its processes.
 pub static JOB_FOLDER: Metric = Metric {
     labels: &["jobid", "folder"],
     tier: Tier::Private,
@@ -114,24 +114,24 @@ pub static JOB_FOLDER: Metric = Metric {
         "slurm_job_folder_info",
         Kind::Info,
         Unit::None,
-        "The name of a job's cgroup: job_ and its number, or its SLUID.",
+        "Cgroup name of a job: job_ and its job ID, or its SLUID.",
         "/sys/fs/cgroup",
     )
 };
 
-/// That a job's prolog has written what it knows: so an epilog may tell how the job ended.
+/// A job whose prolog hook has left a record: its epilog hook may report how the job ended.
 pub static JOB_PROLOG: Metric = Metric {
     tier: Tier::Private,
     ..of_job(
         "slurm_job_prolog_info",
         Kind::Info,
         Unit::None,
-        "The hook of a job's prolog has written down whose the job is.",
-        "what the prolog's hook wrote",
+        "Job whose prolog hook has recorded its owner.",
+        "record of the prolog hook",
     )
 };
 
-/// A device that a job's own program of rules allows by name.
+/// A device that the device program of a job allows explicitly.
 pub static JOB_DEVICE: Metric = Metric {
     labels: &["jobid", "device"],
     tier: Tier::Private,
@@ -139,23 +139,23 @@ pub static JOB_DEVICE: Metric = Metric {
         "slurm_job_device_info",
         Kind::Info,
         Unit::None,
-        "A device of gres.conf that a job may use: nvidia0, nvidia0/1/0 for an instance of it, renderD128.",
+        "Device of gres.conf that a job may use: nvidia0, nvidia0/1/0 for a GPU instance, renderD128.",
         "the cgroup's device program (bpf(2) BPF_PROG_QUERY, BPF_OBJ_GET_INFO_BY_FD), /proc/driver/nvidia-caps/mig-minors",
     )
 };
 
-/// The reason of [`JOB_DEVICES`] where several jobs of this host have one name.
+/// The reason of [`JOB_DEVICES`] if several jobs of this host have the same name.
 pub const AMBIGUOUS: &str = "ambiguous";
 
-/// Words for what says which GPUs a job was given, where that is not its program of rules.
+/// Evidence for the GPUs allocated to a job, other than its device program.
 pub mod evidence {
-    /// Its prolog's hook.
+    /// The prolog hook.
     pub const HOOK: &str = "hook";
-    /// Other tools' files (`slurm.jobs.mapping`).
+    /// Mapping files of other tools (`slurm.jobs.mapping`).
     pub const MAPPING_FILE: &str = "mapping_file";
 }
 
-/// A GPU that a job was given by what is not its program of rules: the best evidence that there is.
+/// A GPU allocated to a job by evidence other than its device program; the best available evidence only.
 pub static JOB_GRANT: Metric = Metric {
     labels: &["jobid", "evidence", "device"],
     tier: Tier::Private,
@@ -163,19 +163,19 @@ pub static JOB_GRANT: Metric = Metric {
         "slurm_job_grant_info",
         Kind::Info,
         Unit::None,
-        "A GPU that a job was given: nvidia0, nvidia0/1/0 for an instance of it, or a UUID; by its hook or mapping_file.",
-        "what the prolog's hook wrote, files of slurm.jobs.mapping; gres.conf",
+        "GPU allocated to a job by other evidence (hook or mapping_file): nvidia0, nvidia0/1/0 for a GPU instance, or a UUID.",
+        "record of the prolog hook, files of slurm.jobs.mapping; gres.conf",
     )
 };
 
-/// Whether a job's program of rules could be read: the reason is empty where it could.
+/// Result of reading a job's device program: the reason is empty on success.
 pub static JOB_DEVICES: Metric = Metric {
     labels: &["jobid", "reason"],
     ..of_job(
         "slurm_job_devices_info",
         Kind::Info,
         Unit::None,
-        "Whether the devices of a job could be read from its device program: no reason where they could, else denied, withheld (the kernel hides instructions), foreign (not Slurm's), none (ConstrainDevices=no, no gres, cgroup v1), ambiguous (several jobs of this name), failed.",
+        "Result of reading the device program of a job: empty reason for success, else denied, withheld (the kernel hides instructions), foreign (not Slurm's), none (ConstrainDevices=no, no gres, cgroup v1), ambiguous (several jobs with this name), failed.",
         "the cgroup's device program (bpf(2) BPF_PROG_QUERY, BPF_OBJ_GET_INFO_BY_FD)",
     )
 };

@@ -1,20 +1,20 @@
-//! Processes of jobs that wait in the kernel and cannot be ended.
+//! Job processes in uninterruptible sleep, which cannot be killed.
 
 use crate::metric::{Kind, Metric, Tier, Unit};
 
-/// How many processes of a job wait.
+/// Number of a job's processes in state D.
 pub static BLOCKED: Metric = Metric {
     name: "slurm_job_blocked_processes",
     kind: Kind::Gauge,
     unit: Unit::None,
     labels: &["jobid"],
-    help: "Processes of a job that wait in the kernel where no signal wakes them (state D), for a disk, a filesystem or a driver; a moment of it is normal.",
+    help: "Processes of a job in uninterruptible sleep (state D), waiting for a disk, filesystem or driver; short waits are normal.",
     tier: Tier::Core,
     source: "cgroup.procs of the job's cgroups, /proc/PID/stat",
     aliases: &[],
 };
 
-/// One thread that waits. Without a run in between, its context switches stay the same.
+/// A thread in state D. Its context switches stay the same until it runs again.
 pub static THREAD: Metric = Metric {
     name: "slurm_job_blocked_thread_info",
     kind: Kind::Info,
@@ -22,7 +22,7 @@ pub static THREAD: Metric = Metric {
     labels: &[
         "jobid", "pid", "tid", "start", "switches", "program", "killed", "wchan", "call", "mount",
     ],
-    help: "A thread in state D of a job's process, with its beginning in clock ticks, its context switches so far, whether SIGKILL is pending, the kernel function in which it waits, the system call with its file, and the mount of that file.",
+    help: "Thread of a job in uninterruptible sleep (state D) with its start in clock ticks, context switches, pending SIGKILL, wait channel, system call with its file, and mount of that file.",
     tier: Tier::Private,
     source: "/proc/PID/task/TID: stat, status, wchan, syscall, fd, fdinfo; /proc/PID/mountinfo",
     aliases: &[],

@@ -1,4 +1,4 @@
-//! Clocks, performance states, and what holds them back.
+//! Clocks, performance states, and clocks event (throttle) reasons.
 
 use super::row::metrics;
 use super::{GPU, counter, gauge};
@@ -11,26 +11,26 @@ metrics! {
     ALL_CLOCKS;
     PERFORMANCE_STATE "gpu_performance_state" Gauge None Core GPU, "nvmlDeviceGetPerformanceState",
         [gauge("DCGM_FI_DEV_PSTATE").same()]
-        "Performance state of a GPU, 0 being the fastest.";
+        "Performance state (P-state) of a GPU, 0 is the fastest.";
     CLOCK_SPEED "gpu_clock_hertz" Gauge Hertz Core CLOCK, "nvmlDeviceGetClockInfo (MHz)",
         [
             gauge("DCGM_FI_DEV_SM_CLOCK").only(&[("clock", "sm")]).megahertz(),
             gauge("DCGM_FI_DEV_MEM_CLOCK").only(&[("clock", "memory")]).megahertz(),
             gauge("DCGM_FI_DEV_VIDEO_CLOCK").only(&[("clock", "video")]).megahertz(),
         ]
-        "How fast a clock of a GPU runs: sm, memory or video.";
+        "Current clock frequency of a GPU in hertz: sm, memory or video.";
     CLOCK_MAX "gpu_clock_max_hertz" Gauge Hertz Detail CLOCK, "nvmlDeviceGetMaxClockInfo (MHz)",
         [
             gauge("DCGM_FI_DEV_MAX_SM_CLOCK").only(&[("clock", "sm")]).megahertz(),
             gauge("DCGM_FI_DEV_MAX_MEM_CLOCK").only(&[("clock", "memory")]).megahertz(),
             gauge("DCGM_FI_DEV_MAX_VIDEO_CLOCK").only(&[("clock", "video")]).megahertz(),
         ]
-        "How fast a clock of a GPU can run: sm, memory or video.";
+        "Maximum clock frequency of a GPU in hertz: sm, memory or video.";
     CLOCK_EVENT "gpu_clock_event_active" Gauge None Core REASON, "nvmlDeviceGetCurrentClocksEventReasons", []
-        "Whether this holds a GPU's clocks where they are: idle, clocks_setting, sw_power_cap, hw_slowdown, sync_boost, sw_thermal, hw_thermal, hw_power_brake, display_clocks.";
+        "State of a clocks event (throttle) reason of a GPU, 1 while active, else 0: idle, clocks_setting, sw_power_cap, hw_slowdown, sync_boost, sw_thermal, hw_thermal, hw_power_brake, display_clocks.";
     CLOCK_EVENTS_MASK "gpu_clock_event_reasons" Gauge None Debug GPU, "nvmlDeviceGetCurrentClocksEventReasons",
         [gauge("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS").same(), gauge("DCGM_FI_DEV_CLOCKS_EVENT_REASONS").same()]
-        "What holds a GPU's clocks where they are, as the driver's bits.";
+        "Active clocks event (throttle) reasons of a GPU as the driver's bitmask.";
     CLOCK_EVENT_SECONDS "gpu_clock_event_seconds_total" Counter Seconds Core REASON,
         "NVML_FI_DEV_CLOCKS_EVENT_REASON_* (ns; other ids since driver 580.82)",
         [
@@ -40,7 +40,7 @@ metrics! {
             counter("DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS").only(&[("reason", "hw_thermal")]).nanoseconds(),
             counter("DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS").only(&[("reason", "hw_power_brake")]).nanoseconds(),
         ]
-        "For how long this has held a GPU's clocks down: sw_power_cap, sync_boost, sw_thermal, hw_thermal, hw_power_brake.";
+        "Time for which a clocks event (throttle) reason reduced the GPU clocks, in seconds: sw_power_cap, sync_boost, sw_thermal, hw_thermal, hw_power_brake.";
     POLICY_SECONDS "gpu_performance_policy_seconds_total" Counter Seconds Detail POLICY, "NVML_FI_DEV_PERF_POLICY_* (ns)",
         [
             counter("DCGM_FI_DEV_POWER_VIOLATION").only(&[("policy", "power")]).nanoseconds(),
@@ -52,5 +52,5 @@ metrics! {
             counter("DCGM_FI_DEV_TOTAL_APP_CLOCKS_VIOLATION").only(&[("policy", "application_clocks")]).nanoseconds(),
             counter("DCGM_FI_DEV_TOTAL_BASE_CLOCKS_VIOLATION").only(&[("policy", "base_clocks")]).nanoseconds(),
         ]
-        "For how long a policy has held a GPU below its best: power, thermal, sync_boost, board_limit, low_utilization, reliability, application_clocks, base_clocks.";
+        "Time for which a performance policy limited a GPU (violation time), in seconds: power, thermal, sync_boost, board_limit, low_utilization, reliability, application_clocks, base_clocks.";
 }

@@ -1,12 +1,12 @@
-//! What dcgm-exporter calls the same numbers: names as before DCGM 4.6, the labels of its every series, its units.
+//! Aliases on the dcgm-exporter page: names as before DCGM 4.6, the labels that it puts on every series, and its units.
 
 use super::DCGM_INFO;
 use crate::metric::{Alias, Join, Kind};
 
-/// The page that speaks like dcgm-exporter.
+/// The dcgm-exporter compatibility page.
 const PAGE: &str = "dcgm";
 
-/// The labels that dcgm-exporter puts on every series.
+/// Labels that dcgm-exporter puts on every series.
 pub static DCGM_LABELS: Join = Join {
     info: &DCGM_INFO,
     by: &["gpu", "gpu_instance"],
@@ -33,18 +33,18 @@ const fn of(name: &'static str, kind: Kind) -> AliasBuilder {
     })
 }
 
-/// A gauge of theirs.
+/// A metric that dcgm-exporter declares as a gauge.
 pub(crate) const fn gauge(name: &'static str) -> AliasBuilder {
     of(name, Kind::Gauge)
 }
 
-/// What they call a counter.
+/// A metric that dcgm-exporter declares as a counter.
 pub(crate) const fn counter(name: &'static str) -> AliasBuilder {
     of(name, Kind::Counter)
 }
 
 impl AliasBuilder {
-    /// In their unit: ours multiplied by this, and rounded where `whole`.
+    /// In DCGM's unit: our value multiplied by `scale`, and rounded if `whole`.
     const fn scaled(self, scale: f64, whole: bool) -> Alias {
         Alias {
             scale,
@@ -53,27 +53,27 @@ impl AliasBuilder {
         }
     }
 
-    /// As it is.
+    /// Unscaled.
     pub(crate) const fn same(self) -> Alias {
         self.0
     }
 
-    /// Whole bytes a second, which are a mean of ours.
+    /// Bytes per second, rounded, because our value is an average.
     pub(crate) const fn whole(self) -> Alias {
         self.scaled(1.0, true)
     }
 
-    /// Whole per cent instead of a ratio.
+    /// Percent, rounded, instead of a ratio.
     pub(crate) const fn percent(self) -> Alias {
         self.scaled(100.0, true)
     }
 
-    /// MiB, which they call MB.
+    /// MiB, which DCGM calls MB.
     pub(crate) const fn mebibytes(self) -> Alias {
         self.scaled(1.0 / 1_048_576.0, true)
     }
 
-    /// Thousands of KiB, which they call MB.
+    /// 1000 KiB, which DCGM calls MB.
     pub(crate) const fn thousand_kibibytes(self) -> Alias {
         self.scaled(1.0 / 1_024_000.0, true)
     }
@@ -93,7 +93,7 @@ impl AliasBuilder {
         self.scaled(1e9, true)
     }
 
-    /// Only series with these labels of ours.
+    /// Only series with these values of our labels.
     pub(crate) const fn only(self, only: &'static [(&'static str, &'static str)]) -> Self {
         Self(Alias { only, ..self.0 })
     }

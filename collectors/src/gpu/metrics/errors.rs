@@ -1,4 +1,4 @@
-//! Memory errors, what became of the memory they were in, and what the driver says should be done.
+//! ECC errors, row remapping and page retirement, and the driver's recovery action.
 
 use super::row::metrics;
 use super::{GPU, counter, gauge};
@@ -10,13 +10,13 @@ metrics! {
     ALL_ERRORS;
     RECOVERY_ACTION "gpu_recovery_action" Gauge None Core GPU, "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION",
         [gauge("DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION").same()]
-        "What the driver wants done: 0 nothing, 1 reset the GPU, 2 reboot, 3 drain peers, 4 drain and reset, 5 recover IMEX, 6 reset the bus, 7 reboot the system.";
+        "Recovery action requested by the driver: 0 none, 1 reset the GPU, 2 reboot the node, 3 drain P2P, 4 drain and reset, 5 recover IMEX, 6 reset the bus, 7 reboot the system.";
     ECC_MODE "gpu_ecc_mode" Gauge None Core GPU, "nvmlDeviceGetEccMode",
         [gauge("DCGM_FI_DEV_ECC_CURRENT").same()]
-        "Whether a GPU corrects memory errors.";
+        "Current ECC mode of a GPU: 1 enabled, 0 disabled.";
     ECC_MODE_PENDING "gpu_ecc_mode_pending" Gauge None Detail GPU, "nvmlDeviceGetEccMode",
         [gauge("DCGM_FI_DEV_ECC_PENDING").same()]
-        "Whether a GPU will correct memory errors after its next reset.";
+        "ECC mode of a GPU after its next reset: 1 enabled, 0 disabled.";
     ECC_ERRORS "gpu_ecc_errors_total" Counter None Core ECC, "NVML_FI_DEV_ECC_{SBE,DBE}_{VOL,AGG}_TOTAL",
         [
             counter("DCGM_FI_DEV_ECC_SBE_VOL_TOTAL").only(&[("kind", "corrected"), ("scope", "volatile")]).same(),
@@ -24,31 +24,31 @@ metrics! {
             counter("DCGM_FI_DEV_ECC_SBE_AGG_TOTAL").only(&[("kind", "corrected"), ("scope", "aggregate")]).same(),
             counter("DCGM_FI_DEV_ECC_DBE_AGG_TOTAL").only(&[("kind", "uncorrected"), ("scope", "aggregate")]).same(),
         ]
-        "Memory errors of a GPU, corrected or uncorrected, since the driver was loaded (volatile) or ever (aggregate).";
+        "ECC errors of a GPU, corrected or uncorrected, since the driver was loaded (volatile) or over the GPU's lifetime (aggregate).";
     ECC_LOCATION_ERRORS "gpu_ecc_location_errors_total" Counter None Detail &["gpu", "kind", "scope", "location"],
         "NVML_FI_DEV_ECC_*, nvmlDeviceGetSramEccErrorStatus", []
-        "Memory errors of a GPU by where they were: dram, sram, l1, l2, register_file, texture, cbu.";
+        "ECC errors of a GPU by location: dram, sram, l1, l2, register_file, texture, cbu.";
     ECC_SRAM_UNCORRECTED "gpu_ecc_sram_uncorrected_errors_total" Counter None Detail &["gpu", "scope", "code"],
         "nvmlDeviceGetSramEccErrorStatus", []
-        "Uncorrected errors of a GPU's SRAM by the code that found them: parity or secded.";
+        "Uncorrected SRAM ECC errors of a GPU by detection code: parity or secded.";
     ECC_SRAM_BUCKET "gpu_ecc_sram_bucket_errors_total" Counter None Detail &["gpu", "bucket"],
         "nvmlDeviceGetSramEccErrorStatus", []
-        "Uncorrected errors of a GPU's SRAM ever, by unit: l2, sm, mcu, pcie, other.";
+        "Uncorrected SRAM ECC errors over a GPU's lifetime by unit: l2, sm, mcu, pcie, other.";
     ECC_SRAM_THRESHOLD "gpu_ecc_sram_threshold_exceeded" Gauge None Core GPU, "nvmlDeviceGetSramEccErrorStatus",
         [gauge("DCGM_FI_DEV_THRESHOLD_SRM").same()]
-        "Whether a GPU's SRAM had more uncorrected errors than its maker accepts.";
+        "State of the vendor's threshold for uncorrected SRAM ECC errors of a GPU: 1 exceeded, 0 not exceeded.";
     REMAPPED_ROWS "gpu_remapped_rows_total" Counter None Core KIND, "NVML_FI_DEV_REMAPPED_{COR,UNC}",
         [
             counter("DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS").only(&[("kind", "corrected")]).same(),
             counter("DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS").only(&[("kind", "uncorrected")]).same(),
         ]
-        "Rows of a GPU's memory that were replaced by spare ones, after corrected or uncorrected errors.";
+        "Remapped rows of GPU memory by kind of error: corrected or uncorrected.";
     ROW_REMAP_PENDING "gpu_row_remap_pending" Gauge None Core GPU, "NVML_FI_DEV_REMAPPED_PENDING",
         [gauge("DCGM_FI_DEV_ROW_REMAP_PENDING").same()]
-        "Whether a row of a GPU's memory waits for the next reset to be replaced.";
+        "Pending row remapping of a GPU: 1 until the next GPU reset, else 0.";
     ROW_REMAP_FAILURE "gpu_row_remap_failure" Gauge None Core GPU, "NVML_FI_DEV_REMAPPED_FAILURE",
         [gauge("DCGM_FI_DEV_ROW_REMAP_FAILURE").same()]
-        "Whether a row of a GPU's memory could not be replaced.";
+        "Row remapping failure of a GPU: 1 if a row could not be remapped, else 0.";
     ROW_REMAP_BANKS "gpu_row_remap_banks" Gauge None Detail &["gpu", "spares"], "nvmlDeviceGetRowRemapperHistogram",
         [
             gauge("DCGM_FI_DEV_BANKS_REMAP_ROWS_AVAIL_MAX").only(&[("spares", "max")]).same(),
@@ -57,14 +57,14 @@ metrics! {
             gauge("DCGM_FI_DEV_BANKS_REMAP_ROWS_AVAIL_LOW").only(&[("spares", "low")]).same(),
             gauge("DCGM_FI_DEV_BANKS_REMAP_ROWS_AVAIL_NONE").only(&[("spares", "none")]).same(),
         ]
-        "Banks of a GPU's memory by how many spare rows they have left: max, high, partial, low, none.";
+        "GPU memory banks by spare rows available for remapping: max, high, partial, low, none.";
     RETIRED_PAGES "gpu_retired_pages_total" Counter None Core KIND, "NVML_FI_DEV_RETIRED_{SBE,DBE}",
         [
             counter("DCGM_FI_DEV_RETIRED_SBE").only(&[("kind", "corrected")]).same(),
             counter("DCGM_FI_DEV_RETIRED_DBE").only(&[("kind", "uncorrected")]).same(),
         ]
-        "Pages of a GPU's memory that are no longer used, after corrected or uncorrected errors.";
+        "Retired pages of GPU memory by kind of error: corrected or uncorrected.";
     RETIRED_PAGES_PENDING "gpu_retired_pages_pending" Gauge None Core GPU, "NVML_FI_DEV_RETIRED_PENDING",
         [counter("DCGM_FI_DEV_RETIRED_PENDING").same()]
-        "Whether a page of a GPU's memory waits for the next reboot to be taken out of use.";
+        "Pending page retirement of a GPU: 1 until the next reboot, else 0.";
 }

@@ -1,4 +1,4 @@
-//! What a GPU is connected by, as its driver sees it: the PCI bus and the links between GPUs.
+//! PCIe link of a GPU, as reported by the driver.
 
 use super::row::metrics;
 use super::{GPU, counter, gauge};
@@ -7,24 +7,24 @@ metrics! {
     ALL_LINKS;
     PCIE_GENERATION "gpu_pcie_link_generation" Gauge None Detail GPU, "nvmlDeviceGetCurrPcieLinkGeneration",
         [gauge("DCGM_FI_DEV_PCIE_LINK_GEN").same()]
-        "Generation at which a GPU's PCI link runs, which GPUs lower while idle.";
+        "Current PCIe link generation of a GPU; idle GPUs lower it.";
     PCIE_GENERATION_MAX "gpu_pcie_link_generation_max" Gauge None Detail GPU, "nvmlDeviceGetMaxPcieLinkGeneration",
         [gauge("DCGM_FI_DEV_PCIE_MAX_LINK_GEN").same()]
-        "Highest generation that a GPU and its slot offer.";
+        "Maximum PCIe link generation of a GPU and its slot.";
     PCIE_WIDTH "gpu_pcie_link_width" Gauge None Detail GPU, "nvmlDeviceGetCurrPcieLinkWidth",
         [gauge("DCGM_FI_DEV_PCIE_LINK_WIDTH").same()]
-        "Lanes that a GPU's PCI link uses, as its driver sees it.";
+        "Current PCIe link width of a GPU in lanes, as reported by the driver.";
     PCIE_WIDTH_MAX "gpu_pcie_link_width_max" Gauge None Detail GPU, "nvmlDeviceGetMaxPcieLinkWidth",
         [gauge("DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH").same()]
-        "Most lanes that a GPU and its slot offer.";
+        "Maximum PCIe link width of a GPU and its slot in lanes.";
     PCIE_REPLAYS "gpu_pcie_replays_total" Counter None Core GPU, "NVML_FI_DEV_PCIE_REPLAY_COUNTER",
         [counter("DCGM_FI_DEV_PCIE_REPLAY_COUNTER").same()]
-        "Packets that a GPU had to send again over the PCI bus.";
+        "PCIe replays (retransmitted packets) of a GPU.";
     PCIE_ERRORS "gpu_pcie_errors_total" Counter None Detail &["gpu", "kind"], "NVML_FI_DEV_PCIE_COUNT_*, NVML_FI_DEV_PCIE_L0_TO_RECOVERY_COUNTER",
         [counter("DCGM_FI_DEV_PCIE_COUNT_CORRECTABLE_ERRORS").only(&[("kind", "correctable")]).same()]
-        "Errors of a GPU's PCI link: correctable, non_fatal, fatal, receiver, bad_tlp, bad_dllp, nak_received, nak_sent, unsupported_request, lcrc, lane, recovery.";
+        "PCIe link errors of a GPU: correctable, non_fatal, fatal, receiver, bad_tlp, bad_dllp, nak_received, nak_sent, unsupported_request, lcrc, lane, recovery.";
     PCIE_TRANSMITTED "gpu_pcie_transmit_bytes_total" Counter Bytes Core GPU, "NVML_GPM_METRIC_PCIE_TX (255)", []
-        "Bytes that a GPU has sent over the PCI bus.";
+        "Bytes sent by a GPU over PCIe.";
     PCIE_RECEIVED "gpu_pcie_receive_bytes_total" Counter Bytes Core GPU, "NVML_GPM_METRIC_PCIE_RX (256)", []
-        "Bytes that a GPU has received over the PCI bus.";
+        "Bytes received by a GPU over PCIe.";
 }

@@ -1,4 +1,4 @@
-//! A GPU's memory.
+//! GPU memory.
 
 use super::row::metrics;
 use super::{GPU, PART, gauge};
@@ -7,23 +7,23 @@ metrics! {
     ALL_MEMORY;
     MEMORY_TOTAL "gpu_memory_total_bytes" Gauge Bytes Core PART, "nvmlDeviceGetMemoryInfo_v2",
         [gauge("DCGM_FI_DEV_FB_TOTAL").mebibytes()]
-        "Memory of a GPU, or of each of the instances that it is divided into.";
+        "Total memory of a GPU or GPU instance in bytes.";
     MEMORY_USED "gpu_memory_used_bytes" Gauge Bytes Core PART, "nvmlDeviceGetMemoryInfo_v2",
         [gauge("DCGM_FI_DEV_FB_USED").mebibytes()]
-        "Memory that programs have allocated on a GPU, without what the driver keeps for itself.";
+        "Memory in use on a GPU or GPU instance in bytes, excluding reserved memory.";
     MEMORY_FREE "gpu_memory_free_bytes" Gauge Bytes Detail PART, "nvmlDeviceGetMemoryInfo_v2",
         [gauge("DCGM_FI_DEV_FB_FREE").mebibytes()]
-        "Memory of a GPU that programs can still allocate.";
+        "Free memory of a GPU or GPU instance in bytes.";
     MEMORY_RESERVED "gpu_memory_reserved_bytes" Gauge Bytes Detail PART, "nvmlDeviceGetMemoryInfo_v2",
         [gauge("DCGM_FI_DEV_FB_RESERVED").mebibytes()]
-        "Memory of a GPU that driver and firmware keep for themselves.";
+        "Memory of a GPU or GPU instance reserved by driver and firmware, in bytes.";
     BAR1_TOTAL "gpu_bar1_total_bytes" Gauge Bytes Detail GPU, "nvmlDeviceGetBAR1MemoryInfo",
         [gauge("DCGM_FI_DEV_BAR1_TOTAL").mebibytes()]
-        "Size of the window through which the PCI bus reaches a GPU's memory.";
+        "Size of BAR1, the PCIe window to GPU memory, in bytes.";
     BAR1_USED "gpu_bar1_used_bytes" Gauge Bytes Detail GPU, "nvmlDeviceGetBAR1MemoryInfo",
         [gauge("DCGM_FI_DEV_BAR1_USED").mebibytes()]
-        "How much of the window to a GPU's memory is in use.";
+        "BAR1 memory of a GPU in use, in bytes.";
     BAR1_FREE "gpu_bar1_free_bytes" Gauge Bytes Detail GPU, "nvmlDeviceGetBAR1MemoryInfo",
         [gauge("DCGM_FI_DEV_BAR1_FREE").mebibytes()]
-        "How much of the window to a GPU's memory is free.";
+        "Free BAR1 memory of a GPU in bytes.";
 }

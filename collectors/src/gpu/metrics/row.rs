@@ -1,9 +1,9 @@
-//! How the tables are written.
+//! The macro of the GPU metric tables, and functions that join the tables.
 
 use crate::Metric;
 
-/// Makes a static for each metric, and one of all that has the name in front. A line: name of the static, name, kind (a histogram with its
-/// buckets), unit, tier, labels, source, aliases, help.
+/// Declares one static per metric, and `$all` with all of them. A row: static, name, kind (a histogram with its buckets),
+/// unit, tier, labels, source, aliases, help.
 macro_rules! metrics {
     ($all:ident; $($id:ident $name:literal $kind:ident $(($buckets:expr))? $unit:ident $tier:ident $labels:expr, $source:literal,
         [$($alias:expr),* $(,)?] $help:literal;)*) => {
@@ -20,13 +20,13 @@ macro_rules! metrics {
                 aliases: &[$($alias),*],
             };
         )*
-        /// All of this theme, in the order of the exposition.
+        /// Every metric of this theme, in the order of the exposition.
         pub(crate) static $all: &[&crate::Metric] = &[$(&$id,)*];
     };
 }
 pub(crate) use metrics;
 
-/// How many metrics there are in lists of lists.
+/// Number of metrics in nested lists.
 pub(crate) const fn count(lists: &[&[&[&'static Metric]]]) -> usize {
     let (mut total, mut list) = (0, 0);
     while list < lists.len() {
@@ -40,7 +40,7 @@ pub(crate) const fn count(lists: &[&[&[&'static Metric]]]) -> usize {
     total
 }
 
-/// One list of all.
+/// Joins nested lists into one.
 pub(crate) const fn join<const N: usize>(lists: &[&[&[&'static Metric]]]) -> [&'static Metric; N] {
     let mut all = [lists[0][0][0]; N];
     let (mut at, mut list) = (0, 0);
@@ -57,10 +57,10 @@ pub(crate) const fn join<const N: usize>(lists: &[&[&[&'static Metric]]]) -> [&'
         }
         list += 1;
     }
-    assert!(at == N, "all places are taken");
+    assert!(at == N, "N is not the number of metrics");
     all
 }
 
-/// From what a driver takes that answers from memory to a firmware that does not answer (45 s).
+/// Duration of driver calls: from answers out of memory to firmware that does not answer (45 s).
 pub(crate) const CALLS: crate::Buckets =
     crate::Buckets::new(&[1e-5, 1e-4, 1e-3, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0]);

@@ -1,4 +1,4 @@
-//! NVLink-C2C: the links between a GPU and the processor on its module.
+//! NVLink-C2C: links between a GPU and the CPU on its module.
 
 use crate::gpu::metrics::GPU;
 use crate::gpu::metrics::row::metrics;
@@ -8,14 +8,14 @@ const LINK: &[&str] = &["gpu", "link"];
 metrics! {
     ALL_C2C;
     C2C_LINKS "gpu_c2c_links" Gauge None Core GPU, "NVML_FI_DEV_C2C_LINK_COUNT", []
-        "Links that a GPU has to the processor on its module.";
+        "NVLink-C2C links of a GPU to the CPU on its module.";
     C2C_LINKS_UP "gpu_c2c_links_up" Gauge None Core GPU, "NVML_FI_DEV_C2C_LINK_GET_STATUS", []
-        "Links to the processor on its module that are up.";
+        "NVLink-C2C links of a GPU that are up.";
     C2C_LINK_UP "gpu_c2c_link_up" Gauge None Detail LINK, "NVML_FI_DEV_C2C_LINK_GET_STATUS", []
-        "Whether a link of a GPU to its processor is up.";
+        "State of an NVLink-C2C link: 1 up, 0 down.";
     C2C_LINK_SPEED "gpu_c2c_link_speed_bytes_per_second" Gauge BytesPerSecond Detail LINK, "NVML_FI_DEV_C2C_LINK_GET_MAX_BW (MB/s)", []
-        "What a link of a GPU to its processor can carry.";
+        "Maximum bandwidth of an NVLink-C2C link in bytes per second.";
     C2C_LINK_ERRORS "gpu_c2c_link_errors_total" Counter None Detail &["gpu", "link", "kind"],
         "NVML_FI_DEV_C2C_LINK_ERROR_{INTR,REPLAY,REPLAY_B2B}", []
-        "Errors of a link of a GPU to its processor: interrupt, replay, replay_back_to_back.";
+        "Errors of an NVLink-C2C link: interrupt, replay, replay_back_to_back.";
 }

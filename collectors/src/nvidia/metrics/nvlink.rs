@@ -1,4 +1,4 @@
-//! NVLink: what all links of a GPU do together, and what each does.
+//! NVLink: totals of all links of a GPU, and each link.
 
 use crate::gpu::metrics::row::metrics;
 use crate::gpu::metrics::{GPU, counter};
@@ -10,17 +10,17 @@ const LINK_KIND: &[&str] = &["gpu", "link", "kind"];
 metrics! {
     ALL_NVLINK;
     NVLINK_LINKS "gpu_nvlink_links" Gauge None Core GPU, "NVML_FI_DEV_NVLINK_LINK_COUNT", []
-        "NVLinks that a GPU has.";
+        "NVLinks of a GPU, up or down.";
     NVLINK_LINKS_UP "gpu_nvlink_links_up" Gauge None Core GPU, "NVML_FI_DEV_NVLINK_GET_STATE, nvmlDeviceGetNvLinkState", []
         "NVLinks of a GPU that are up.";
     NVLINK_TRANSMITTED "gpu_nvlink_transmit_bytes_total" Counter Bytes Core GPU, "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX (KiB), NVML_FI_DEV_NVLINK_COUNT_XMIT_BYTES", []
-        "Bytes that a GPU has sent over all its NVLinks.";
+        "Bytes sent over all NVLinks of a GPU.";
     NVLINK_RECEIVED "gpu_nvlink_receive_bytes_total" Counter Bytes Core GPU, "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX (KiB), NVML_FI_DEV_NVLINK_COUNT_RCV_BYTES", []
-        "Bytes that a GPU has received over all its NVLinks.";
+        "Bytes received over all NVLinks of a GPU.";
     NVLINK_THROUGHPUT "gpu_nvlink_throughput_bytes_per_second" Gauge BytesPerSecond Debug GPU,
-        "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_{TX,RX} of two readings",
+        "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_{TX,RX} (KiB), difference of two readings",
         [counter("DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL").thousand_kibibytes()]
-        "Bytes per second that a GPU sent and received over all its NVLinks between two readings, for a page that has no counters of them.";
+        "NVLink throughput of a GPU in bytes per second, sent plus received between two readings, for the dcgm-exporter page.";
     NVLINK_ERRORS "gpu_nvlink_errors_total" Counter None Core KIND,
         "NVML_FI_DEV_NVLINK_{CRC_FLIT,CRC_DATA,REPLAY,RECOVERY,ECC_DATA}_ERROR_COUNT_TOTAL, NVML_FI_DEV_NVLINK_COUNT_*",
         [
@@ -31,21 +31,21 @@ metrics! {
         ]
         "Errors of all NVLinks of a GPU: crc_flit, crc_data, ecc_data, replay, recovery; from NVLink 5 on receive, malformed_packet, buffer_overrun, remote, general, link_integrity, transmit_discard, symbol, effective, recovery_succeeded, recovery_failed.";
     NVLINK_LINK_UP "gpu_nvlink_link_up" Gauge None Detail LINK, "NVML_FI_DEV_NVLINK_GET_STATE, nvmlDeviceGetNvLinkState", []
-        "Whether an NVLink of a GPU is up.";
+        "State of an NVLink: 1 up, 0 down.";
     NVLINK_LINK_SPEED "gpu_nvlink_link_speed_bytes_per_second" Gauge BytesPerSecond Detail LINK, "NVML_FI_DEV_NVLINK_GET_SPEED (MB/s), NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON", []
-        "What an NVLink of a GPU can carry in one direction.";
+        "Bandwidth of an NVLink in one direction, in bytes per second.";
     NVLINK_LINK_INFO "gpu_nvlink_link_info" Info None Detail &["gpu", "link", "version", "remote_kind", "remote_pci"],
         "nvmlDeviceGetNvLink{Version,RemoteDeviceType,RemotePciInfo_v2}", []
-        "An NVLink of a GPU, and what is at its other end: gpu, switch, cpu or unknown.";
+        "NVLink with its version and remote device: gpu, switch, cpu or unknown.";
     NVLINK_LINK_TRANSMITTED "gpu_nvlink_link_transmit_bytes_total" Counter Bytes Detail LINK, "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX (KiB), NVML_FI_DEV_NVLINK_COUNT_XMIT_BYTES", []
-        "Bytes that a GPU has sent over one of its NVLinks.";
+        "Bytes sent over an NVLink.";
     NVLINK_LINK_RECEIVED "gpu_nvlink_link_receive_bytes_total" Counter Bytes Detail LINK, "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX (KiB), NVML_FI_DEV_NVLINK_COUNT_RCV_BYTES", []
-        "Bytes that a GPU has received over one of its NVLinks.";
+        "Bytes received over an NVLink.";
     NVLINK_LINK_ERRORS "gpu_nvlink_link_errors_total" Counter None Detail LINK_KIND,
         "NVML_FI_DEV_NVLINK_*_ERROR_COUNT_Ln, NVML_FI_DEV_NVLINK_ERROR_DL_*, NVML_FI_DEV_NVLINK_COUNT_*", []
-        "Errors of one NVLink of a GPU, of the same kinds as of all.";
+        "Errors of an NVLink, by the kinds of gpu_nvlink_errors_total.";
     NVLINK_LINK_BER "gpu_nvlink_link_bit_error_ratio" Gauge Ratio Detail LINK_KIND, "NVML_FI_DEV_NVLINK_COUNT_{RAW,EFFECTIVE,SYMBOL}_BER", []
-        "Share of the bits of an NVLink that were wrong: raw, effective (after correction) or symbol.";
+        "Bit error ratio (BER) of an NVLink: raw, effective (after FEC) or symbol.";
     NVLINK_LINK_FEC "gpu_nvlink_link_fec_codewords_total" Counter None Debug &["gpu", "link", "errors"], "NVML_FI_DEV_NVLINK_COUNT_FEC_HISTORY_*", []
-        "Code words of an NVLink by how many of their symbols were corrected.";
+        "FEC codewords of an NVLink by number of corrected symbols.";
 }

@@ -1,11 +1,11 @@
-//! What node_exporter calls the same numbers.
+//! Aliases on the node_exporter page.
 
 use crate::metric::{Alias, Kind};
 
-/// The page that speaks like node_exporter.
+/// The node_exporter compatibility page.
 pub(super) const PAGE: &str = "node_exporter";
 
-/// A number of a port: the labels are the same, and so is the unit.
+/// A port metric with the same labels and unit.
 pub(super) const fn port(name: &'static str, kind: Kind) -> Alias {
     Alias::new(PAGE, name, kind, &[("device", "device"), ("port", "port")])
 }

@@ -1,21 +1,21 @@
-//! A counter's file and the metric that it becomes.
+//! A counter file and its metric.
 
 use crate::Metric;
 
-/// How large a number a counter can hold. The counters of the PMA clamp there: they do not wrap.
+/// Width of a counter. PMA counters clamp at their maximum, they do not wrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::rdma) enum Width {
-    /// So many bits, 4 to 32.
+    /// 4 to 32 bits.
     Bits(u8),
-    /// 64 bits, or 32 on hardware without extended counters: 32 ones are taken for a clamped counter, since a wide one
-    /// passes that number in one reading out of billions.
+    /// 64 bits, or 32 on hardware without extended counters. 32 ones are treated as a clamped counter, because a 64-bit
+    /// counter has this value in one reading out of billions.
     Extended,
     /// Not known to clamp.
     Wide,
 }
 
 impl Width {
-    /// The number at which such a counter stops.
+    /// The value at which such a counter clamps.
     pub(in crate::rdma) const fn maximum(self) -> Option<u64> {
         match self {
             Self::Bits(bits) => Some((1 << bits) - 1),
@@ -28,19 +28,18 @@ impl Width {
 /// One file of `counters/` or `hw_counters/`.
 #[derive(Debug)]
 pub(in crate::rdma) struct Row {
-    /// The file.
+    /// File name.
     pub(in crate::rdma) file: &'static str,
-    /// The metric.
+    /// Metric.
     pub(in crate::rdma) metric: &'static Metric,
-    /// What the number in the file is multiplied by.
+    /// Factor for the value in the file.
     pub(in crate::rdma) scale: u64,
-    /// How large it can become.
+    /// Width of the counter.
     pub(in crate::rdma) width: Width,
 }
 
-/// Makes a static for each counter, `ROWS` of their files and `METRICS` of all. First what stands before the file in its
-/// source. A line: name of the static, file, name
-/// of the metric, unit, tier, width, factor, node_exporter's name or nothing, help.
+/// Declares one static per counter, `ROWS` with their files and `METRICS` with all of them. `$source` precedes the file name
+/// in the source. A row: static, file, metric name, unit, tier, width, factor, optional node_exporter name, help.
 macro_rules! counters {
     ($source:literal; $($name:ident $file:literal $metric:literal $unit:ident $tier:ident $width:expr, $scale:literal
         [$($alias:literal)?] $help:literal;)*) => {
@@ -65,7 +64,7 @@ macro_rules! counters {
 }
 pub(super) use counters;
 
-/// One list of several.
+/// Joins several lists into one.
 pub(super) const fn join<const N: usize, const P: usize>(
     parts: [&[&'static Metric]; P],
 ) -> [&'static Metric; N] {
@@ -80,6 +79,6 @@ pub(super) const fn join<const N: usize, const P: usize>(
         }
         part += 1;
     }
-    assert!(at == N, "all places are taken");
+    assert!(at == N, "N is not the number of metrics");
     all
 }

@@ -1,10 +1,10 @@
-//! bnxt_re/hw_counters.c, and what Broadcom's own package calls the same: that mostly has the words of mlx5. Where a
-//! command of the firmware fails once, the driver asks no more and its errors stand still; it does not say so.
+//! bnxt_re/hw_counters.c, and the names of Broadcom's out-of-tree driver, which are mostly those of mlx5. After one failed
+//! firmware command the driver stops querying: its error counters freeze without any indication.
 
 use super::{RdmaDriver, Width, hw, pma, words};
 
 pub(super) static DRIVER: RdmaDriver = RdmaDriver {
-    // The network card's: the device hangs below that.
+    // `bnxt_en` is the Ethernet driver, which owns the PCI device.
     names: &["bnxt_en", "bnxt_re"],
     port: words! { Width::Wide;
         "tx_cnp_pkts" | "np_cnp_pkts" => hw::NP_CNP_SENT,
@@ -31,7 +31,7 @@ pub(super) static DRIVER: RdmaDriver = RdmaDriver {
         "rx_roce_errors" => pma::PORT_RCV_ERRORS,
     },
     gauges: &["active_*", "watermark_*", "db_fifo_register"],
-    // The driver fills it with the broadcasts that were sent.
+    // The driver fills it with the number of broadcasts sent.
     wrong: &["recoverable_errors"],
     ..RdmaDriver::PLAIN
 };

@@ -1,4 +1,4 @@
-//! cxgb4/provider.c: segments of TCP, for IPv4 and IPv6 (`ip4RetransSegs`), counted by the device. RoCE has none.
+//! cxgb4/provider.c: device-level counters of TCP segments for IPv4 and IPv6 (`ip4RetransSegs`). No RoCE equivalent.
 
 use super::RdmaDriver;
 

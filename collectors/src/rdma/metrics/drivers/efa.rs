@@ -1,4 +1,4 @@
-//! efa/efa_verbs.c. Older kernels have the words of the device and of its port in one list.
+//! efa/efa_verbs.c. Older kernels list the counters of the device and of its port together.
 
 use super::{RdmaDriver, Width, hw, pma, words};
 

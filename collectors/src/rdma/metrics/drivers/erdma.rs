@@ -1,4 +1,4 @@
-//! erdma/erdma_verbs.c, and Alibaba's own package, which puts `hw_` before each.
+//! erdma/erdma_verbs.c, and Alibaba's out-of-tree driver, which adds the prefix `hw_`.
 
 use super::{RdmaDriver, Width, pma, words};
 

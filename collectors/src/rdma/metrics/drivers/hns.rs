@@ -3,7 +3,7 @@
 use super::{RdmaDriver, Width, hw, pma, words};
 
 pub(super) static DRIVER: RdmaDriver = RdmaDriver {
-    // The network card's.
+    // `hns3` is the Ethernet driver.
     names: &["hns3", "hns_roce_hw_v2"],
     port: words! { Width::Wide;
         "tx_cnp_pkt" => hw::NP_CNP_SENT,

@@ -1,5 +1,5 @@
-//! ionic/ionic_hw_stats.c. The firmware names them when it is asked: there may be others. What the driver cannot decode
-//! is all ones.
+//! ionic/ionic_hw_stats.c. The firmware reports the names at run time, so there may be others. The driver returns all ones
+//! for a counter that it cannot decode.
 
 use super::{RdmaDriver, Width, hw, pma, words};
 
@@ -20,13 +20,13 @@ pub(super) static DRIVER: RdmaDriver = RdmaDriver {
         "tx_rdma_ack_timeout" => hw::LOCAL_ACK_TIMEOUT_ERR,
         "resp_rx_dup_request" => hw::DUPLICATE_REQUEST,
         "resp_rx_outof_buf" => hw::OUT_OF_BUFFER,
-        // The first is how the firmware spells it.
+        // `outouf` is the spelling of the firmware.
         "resp_rx_outouf_seq" | "resp_rx_outof_seq" => hw::OUT_OF_SEQUENCE,
         "resp_rx_cqe_err" => hw::RESP_CQE_ERROR,
         "resp_rx_cqe_flush" => hw::RESP_CQE_FLUSH_ERROR,
         "resp_rx_loc_len_err" => hw::RESP_LOCAL_LENGTH_ERROR,
         "resp_tx_rmt_acc_err" => hw::RESP_REMOTE_ACCESS_ERRORS,
-        // RoCE sends its data to one receiver.
+        // RoCE data is unicast.
         "tx_rdma_ucast_bytes" => pma::PORT_XMIT_DATA,
         "rx_rdma_ucast_bytes" => pma::PORT_RCV_DATA,
         "tx_rdma_ucast_pkts" => pma::UNICAST_XMIT_PACKETS,

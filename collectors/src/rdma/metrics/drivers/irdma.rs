@@ -1,10 +1,10 @@
-//! irdma/verbs.c. The hardware's are 24 to 56 bits wide; the driver adds up what they have grown, once a minute or when it
-//! is asked. The second generation counts no retransmission of RoCE; the third's words have spaces in them.
+//! irdma/verbs.c. Hardware counters are 24 to 56 bits wide; the driver accumulates the differences once a minute and on each
+//! read. The second generation has no counter of RoCE retransmissions; names of the third generation contain spaces.
 
 use super::{RdmaDriver, Width, hw, words};
 
 pub(super) static DRIVER: RdmaDriver = RdmaDriver {
-    // The network card's: of E810 and of X722.
+    // The Ethernet drivers: `ice` (E810) and `i40e` (X722).
     names: &["ice", "i40e", "idpf", "irdma"],
     port: words! { Width::Wide;
         "cnpSent" => hw::NP_CNP_SENT,

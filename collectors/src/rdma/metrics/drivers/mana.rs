@@ -1,4 +1,4 @@
-//! mana/counters.c. The device counts what it sends in notifications and receives in marks.
+//! mana/counters.c. CNPs sent and ECN marks received are device-level counters.
 
 use super::{RdmaDriver, Width, hw, pma, words};
 

@@ -1,4 +1,4 @@
-//! mlx4/main.c. In `rq` it answers, in `sq` it asks. Without counters for each port the device has them all.
+//! mlx4/main.c. `rq` is the responder, `sq` the requester. Without per-port counters, all are at device level.
 
 use super::{RdmaDriver, Row, Width, hw, words};
 

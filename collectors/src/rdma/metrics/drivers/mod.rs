@@ -1,5 +1,5 @@
-//! What each driver calls its counters: one table for each. What means the same has one metric, whoever counts it; the
-//! words are those of mlx5 and of InfiniBand's PMA where they have one.
+//! Counter names of each driver, one table per driver. Counters with the same meaning share one metric across drivers, named
+//! after mlx5 and InfiniBand's PMA where these have the counter.
 
 mod bnxt_re;
 mod cxgb4;
@@ -18,22 +18,22 @@ use super::row::{Row, Width};
 use super::{DEVICE_HW_COUNTER, HW_COUNTER, HW_GAUGE, PORT_COUNTER, hw, optional, pma};
 use crate::Metric;
 
-/// A driver and its words.
+/// A driver and its counter names.
 struct RdmaDriver {
-    /// What `device/driver` in sysfs may be: a module of its own, or that of the network card below it. None: the device
-    /// has no such link.
+    /// Possible values of `device/driver` in sysfs: the RDMA driver, or the Ethernet driver that owns the PCI device. Empty: the
+    /// device has no such link.
     names: &'static [&'static str],
-    /// Of a port's `hw_counters`.
+    /// Names in a port's `hw_counters`.
     port: &'static [Row],
-    /// Of the device's own `hw_counters`.
+    /// Names in the device's own `hw_counters`.
     device: &'static [Row],
-    /// Of `counters/`, where they are not what every other driver means.
+    /// Names in `counters/` whose meaning differs from other drivers.
     pma: &'static [Row],
-    /// Of a port that rise and fall. A `*` at the end stands for anything.
+    /// Gauges of a port. A trailing `*` matches any suffix.
     gauges: &'static [&'static str],
-    /// Of any folder that do not say what they are called.
+    /// Names, in any directory, whose value is not what the name says.
     wrong: &'static [&'static str],
-    /// Before the words of mlx5.
+    /// Prefix before the names of mlx5.
     prefix: Option<&'static str>,
 }
 
@@ -53,7 +53,7 @@ static DRIVERS: [&RdmaDriver; 12] = [
 ];
 
 impl RdmaDriver {
-    /// With no words but those of mlx5.
+    /// Only the names of mlx5.
     const PLAIN: Self = Self {
         names: &[],
         port: &[],
@@ -65,7 +65,7 @@ impl RdmaDriver {
     };
 }
 
-/// Rows of a driver: its word, or several that it has had for the same, and the metric. They count bytes and packets.
+/// Rows of a driver: its name for a counter, or several over time, and the metric. The units are bytes and packets.
 macro_rules! words {
     ($width:expr; $($($word:literal)|+ => $metric:path,)*) => {
         &[$($($crate::rdma::metrics::row::Row {
@@ -78,28 +78,28 @@ macro_rules! words {
 }
 use words;
 
-/// What a word becomes.
+/// Meaning of a counter name.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::rdma) struct Means {
-    /// Where there is a metric for it.
+    /// The row of its metric, if it has one.
     pub(in crate::rdma) row: Option<&'static Row>,
-    /// How large it can become.
+    /// Width of the counter.
     pub(in crate::rdma) width: Width,
-    /// The metric where there is none, with the word as a label.
+    /// The generic metric otherwise, with the name as a label.
     pub(in crate::rdma) own: &'static Metric,
 }
 
-/// The words of the driver of one port.
+/// Counter names of the driver of one port.
 #[derive(Clone, Copy)]
 pub(in crate::rdma) struct Words {
     driver: Option<&'static RdmaDriver>,
-    /// The port has a PMA, which counts what belongs there.
+    /// The port has a PMA, which has the PMA counters.
     pub(in crate::rdma) has_pma: bool,
 }
 
 impl Words {
-    /// By the name in `device/driver`, empty where there is none. Of a driver that has no table any word of any table is
-    /// taken for what it is there.
+    /// By the name in `device/driver`, empty if there is no link. For a driver without a table, a name in any table has the
+    /// meaning of that table.
     pub(in crate::rdma) fn of(driver: &str) -> Self {
         let known = DRIVERS.into_iter().find(|d| d.names.contains(&driver));
         Self {
@@ -113,7 +113,7 @@ impl Words {
         self.driver.into_iter().chain(all.iter().copied())
     }
 
-    /// A file of `hw_counters/` of a port, or what netlink calls so. `None`: it is not what it is called.
+    /// A file in a port's `hw_counters/`, or a netlink counter of that name. `None`: its value is not what its name says.
     pub(in crate::rdma) fn port(self, word: &str) -> Option<Means> {
         let own = self.drivers().flat_map(|d| d.port).find(|r| r.file == word);
         let prefix = self.driver.and_then(|d| d.prefix);
@@ -122,7 +122,7 @@ impl Words {
             hw::ROWS.iter().chain(optional::ROWS).find(|r| r.file == word)
         };
         let row = own.or_else(plain);
-        // Whoever else has a word of mlx5's has not its hardware.
+        // Other drivers with an mlx5 name do not have its hardware width.
         let is_as_wide = own.is_some() || prefix.is_some();
         let row = row.filter(|r| !self.has_pma || !pma::METRICS.iter().any(|m| std::ptr::eq(*m, r.metric)));
         let means = self.means(word, row, (&HW_COUNTER, &HW_GAUGE))?;
@@ -130,14 +130,14 @@ impl Words {
         Some(Means { width, ..means })
     }
 
-    /// A file of `hw_counters/` of a device, which is a port's where the device has one port.
+    /// A file in a device's `hw_counters/`, which belongs to the port if the device has only one.
     pub(in crate::rdma) fn device(self, word: &str, is_only_port: bool) -> Option<Means> {
         let all = self.driver.filter(|_| is_only_port);
         let row = all.and_then(|d| d.device.iter().find(|r| r.file == word));
         self.means(word, row, (&DEVICE_HW_COUNTER, &DEVICE_HW_COUNTER))
     }
 
-    /// A file of `counters/`.
+    /// A file in `counters/`.
     pub(in crate::rdma) fn pma(self, word: &str) -> Option<Means> {
         let own = self.driver.and_then(|d| d.pma.iter().find(|r| r.file == word));
         let row = own.or_else(|| pma::ROWS.iter().find(|r| r.file == word));
@@ -153,7 +153,7 @@ impl Words {
         let is_one = |words: &[&str]| words.iter().any(|w| is_match(w, word));
         let is_gauge = self.drivers().any(|d| is_one(d.gauges));
         let own = if is_gauge { gauge } else { counter };
-        // Without its driver nobody knows which one lies.
+        // Without a known driver, wrong names are unknown too.
         let is_wrong = self.driver.is_some_and(|d| is_one(d.wrong));
         let width = row.map_or(Width::Wide, |r| r.width);
         (!is_wrong).then_some(Means { row, width, own })

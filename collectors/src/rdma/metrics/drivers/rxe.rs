@@ -1,9 +1,9 @@
-//! rxe/rxe_hw_counters.c. siw, the other one made of software, has no counters.
+//! rxe/rxe_hw_counters.c. siw, the other software device, has no counters.
 
 use super::{RdmaDriver, Width, hw, pma, words};
 
 pub(super) static DRIVER: RdmaDriver = RdmaDriver {
-    // Nothing carries it.
+    // A software device has no `device/driver` link.
     names: &[],
     port: words! { Width::Wide;
         "sent_pkts" => pma::PORT_XMIT_PACKETS,

@@ -3,18 +3,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::*;
 use crate::Kind;
 
-/// What a word of a port becomes.
+/// Metric of a port's counter name.
 fn port(driver: &str, word: &str) -> &'static str {
     name(Words::of(driver).port(word))
 }
 
-/// Nothing where it is left out.
+/// Empty for an omitted counter.
 fn name(means: Option<Means>) -> &'static str {
     means.map_or("", |m| m.row.map_or(m.own, |r| r.metric).name)
 }
 
 #[test]
-fn a_word_without_its_driver_means_what_any_driver_means_by_it() {
+fn a_name_without_a_known_driver_has_the_meaning_of_any_driver() {
     let mut meanings: BTreeMap<&str, &str> = hw::ROWS.iter().map(|r| (r.file, r.metric.name)).collect();
     for row in DRIVERS.iter().flat_map(|d| d.port) {
         let meaning = *meanings.entry(row.file).or_insert(row.metric.name);
@@ -31,7 +31,7 @@ fn a_word_without_its_driver_means_what_any_driver_means_by_it() {
 }
 
 #[test]
-fn every_driver_has_a_name_of_its_own_and_every_word_one_meaning() {
+fn driver_names_are_unique_and_every_counter_name_has_one_meaning() {
     let mut names = BTreeSet::new();
     for driver in DRIVERS {
         assert!(driver.names.iter().all(|n| names.insert(*n)));
@@ -39,7 +39,7 @@ fn every_driver_has_a_name_of_its_own_and_every_word_one_meaning() {
             let words: BTreeSet<_> = rows.iter().map(|r| r.file).collect();
             assert_eq!(words.len(), rows.len());
         }
-        // A gauge would fall below a counter's name.
+        // A gauge must not be exported under a counter's name.
         for row in driver.port.iter().chain(driver.device) {
             assert!(
                 !driver.gauges.iter().any(|g| is_match(g, row.file)),
@@ -52,7 +52,7 @@ fn every_driver_has_a_name_of_its_own_and_every_word_one_meaning() {
 }
 
 #[test]
-fn what_a_port_counts_in_its_pma_is_not_counted_twice() {
+fn pma_counters_of_a_port_are_not_counted_twice() {
     let mut words = Words::of("");
     assert_eq!(name(words.port("link_downed")), "rdma_link_downed_total");
     words.has_pma = true;
@@ -61,7 +61,7 @@ fn what_a_port_counts_in_its_pma_is_not_counted_twice() {
 }
 
 #[test]
-fn gauges_are_told_from_counters_by_their_driver() {
+fn the_driver_distinguishes_gauges_from_counters() {
     for (driver, word, expected) in [
         ("bnxt_en", "active_qps", "rdma_hw_gauge"),
         ("bnxt_en", "watermark_rc_qps", "rdma_hw_gauge"),
@@ -79,7 +79,7 @@ fn gauges_are_told_from_counters_by_their_driver() {
 }
 
 #[test]
-fn what_a_device_counts_is_its_ports_where_it_has_only_one() {
+fn device_counters_belong_to_the_port_of_a_single_port_device() {
     let mana = Words::of("mana");
     assert_eq!(name(mana.device("sent_cnps", true)), "rdma_np_cnp_sent_total");
     assert_eq!(
@@ -97,7 +97,7 @@ fn what_a_device_counts_is_its_ports_where_it_has_only_one() {
 }
 
 #[test]
-fn only_the_hardware_of_mellanox_has_counters_of_32_bits_for_queue_pairs() {
+fn only_mellanox_has_32_bit_queue_pair_counters() {
     let maximum = |driver: &str, word| Words::of(driver).port(word).unwrap().width.maximum();
     for (driver, word) in [
         ("mlx5_core", "out_of_buffer"),
@@ -114,7 +114,7 @@ fn only_the_hardware_of_mellanox_has_counters_of_32_bits_for_queue_pairs() {
         ("mlx5_core", "np_cnp_sent"),
         ("mana", "rx_write_requests"),
         ("", "duplicate_request"),
-        // 24 and 32 bits in the hardware, which the driver adds up.
+        // 24 and 32 bits in hardware, accumulated by the driver.
         ("ice", "cnpIgnored"),
         ("ice", "cnpHandled"),
     ] {
@@ -123,7 +123,7 @@ fn only_the_hardware_of_mellanox_has_counters_of_32_bits_for_queue_pairs() {
 }
 
 #[test]
-fn every_counter_of_a_pma_clamps_at_its_own_width() {
+fn every_pma_counter_clamps_at_its_own_width() {
     for (bits, words) in [
         (
             4,
@@ -178,7 +178,7 @@ fn every_counter_of_a_pma_clamps_at_its_own_width() {
 }
 
 #[test]
-fn a_word_that_lies_is_left_out() {
+fn a_counter_with_a_wrong_name_is_omitted() {
     assert_eq!(port("bnxt_en", "recoverable_errors"), "");
     assert_eq!(name(Words::of("hfi1").pma("unicast_rcv_packets")), "");
     assert_eq!(
@@ -188,7 +188,7 @@ fn a_word_that_lies_is_left_out() {
 }
 
 #[test]
-fn every_driver_speaks_of_congestion_and_of_dead_queue_pairs_in_one_vocabulary() {
+fn drivers_share_metrics_for_congestion_and_failed_queue_pairs() {
     for (driver, word, expected) in [
         ("mlx5_core", "vport_out_of_buffer", "rdma_out_of_buffer_total"),
         ("mlx5_core", "cc_tx_cnp_pkts", "rdma_cc_tx_cnp_pkts_total"),
