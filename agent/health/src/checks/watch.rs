@@ -95,7 +95,7 @@ pub struct Forget<'a> {
 }
 
 /// What a check does, and its state.
-pub trait Watch: Send {
+pub trait Watch: Send + Sync {
     /// Judges the conditions of a snapshot. A condition that is not listed is unknown.
     fn look<'a>(&mut self, _judge: &Judge<'a>) -> Vec<Judged<'a>> {
         Vec::new()
@@ -202,7 +202,7 @@ pub struct Looks<S> {
 /// From series, and what earlier ones left, to conditions.
 pub(super) type Conditions<S> = for<'a> fn(&Judge<'a>, &mut S) -> Vec<Judged<'a>>;
 
-impl<S: Default + Send + 'static> Looks<S> {
+impl<S: Default + Send + Sync + 'static> Looks<S> {
     /// Begins with no state.
     pub fn start(conditions: Conditions<S>) -> Box<dyn Watch> {
         let state = S::default();
@@ -210,7 +210,7 @@ impl<S: Default + Send + 'static> Looks<S> {
     }
 }
 
-impl<S: Send> Watch for Looks<S> {
+impl<S: Send + Sync> Watch for Looks<S> {
     fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
         (self.conditions)(judge, &mut self.state)
     }
