@@ -5,6 +5,9 @@ use toml::Value;
 use super::{Kind, Settings};
 use crate::Error;
 
+/// A rule that involves several keys.
+pub(super) type Rule = fn(&Settings) -> Result<(), Error>;
+
 /// A configuration key. Parsing, errors, the reference and the example file follow from it; [`Settings::get`] reads it.
 #[derive(Debug)]
 pub struct Key {
@@ -17,7 +20,7 @@ pub struct Key {
     /// A value that a site could set, as TOML.
     pub example: Option<&'static str>,
     /// A rule that involves other keys, checked where this key is set and every value fits its own row.
-    pub rule: Option<fn(&Settings) -> Result<(), Error>>,
+    pub rule: Option<Rule>,
     /// The release that introduced it.
     pub since: &'static str,
     /// What it is for, for the reference and the example file.

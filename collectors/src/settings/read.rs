@@ -158,8 +158,8 @@ impl Spec {
         if !faults.is_empty() {
             return Err(Error::Settings(faults.join("\n")));
         }
-        let rules = found.set.iter().filter_map(|(key, _)| key.rule);
-        rules.map(|rule| rule(&settings)).collect::<Result<(), Error>>()?;
+        let mut rules = found.set.iter().filter_map(|(key, _)| key.rule);
+        rules.try_for_each(|rule| rule(&settings))?;
         Ok(settings)
     }
 }

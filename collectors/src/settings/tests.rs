@@ -55,7 +55,7 @@ fn values_replace_and_maps_merge() {
 fn each_fault_has_its_place() {
     let (_, faults) = read(&[
         "fake.limit = 0\nfake.sub.pairs = [{ a = true, b = \"/x\" }, { a = 1, b = \"x\" }, { a = true }]\nfake.words = [\"a\", \"b c\"]",
-        "fake.limit = 99999999999999999999\nfake.lmit = 1\n\"fake.limit\" = 1\nfake.sub = 3",
+        "fake.limit = 99999999999999999999\nfake.limits = 1\n\"fake.limit\" = 1\nfake.sub = 3",
     ]);
     let expected = [
         "13: fake.limit: found integer 0, expected a number from 1 to 9",
@@ -64,7 +64,7 @@ fn each_fault_has_its_place() {
         "77: fake.sub.pairs: found a table, expected a table of a and b",
         "110: fake.words: found string \"b c\", expected a word",
         "13: fake.limit: found integer, expected a number from 1 to 9",
-        "39: unknown key fake.lmit, did you mean fake.limit?",
+        "39: unknown key fake.limits, did you mean fake.limit?",
         "48: unknown key fake.limit, expected one of fake",
         "76: fake.sub: found integer 3, expected a table",
     ];

@@ -27,7 +27,7 @@ const PAGES: &[Page] = &[
         Ok(metrics::page(&metrics::captured(fixtures)?))
     }),
     ("operations/jobs.md", jobs::page),
-    ("public.txt", public::page),
+    ("public-interface.txt", public::page),
     ("xids.md", |_| xids::page()),
 ];
 

@@ -1,4 +1,4 @@
-//! docs/public.txt: everything that sites and their tools rely on, one thing a line. `cargo xtask lint` compares it with
+//! docs/public-interface.txt: everything that sites and their tools rely on, one thing a line. `cargo xtask lint` compares it with
 //! what it ever was.
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What sites rely on does not change unseen. docs/public.txt lists it, and `cargo xtask docs --check` keeps that equal to
+//! What sites rely on does not change unseen. docs/public-interface.txt lists it, and `cargo xtask docs --check` keeps that equal to
 //! the tables. Every line that it ever had since the last release is there still, or its item stands in a section
 //! `### Changed` or `### Removed` of the changelog's first part.
 
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use super::Report;
 use crate::cmd;
 
-const FILE: &str = "docs/public.txt";
+const FILE: &str = "docs/public-interface.txt";
 const CHANGELOG: &str = "CHANGELOG.md";
 
 pub(super) fn check() -> Result<Report> {

@@ -278,7 +278,7 @@ fn bad(kind: &Kind) -> &'static str {
 fn a_bad_value_of_each_key_is_refused_where_it_is_written() {
     for key in keys() {
         let set = format!("{} = {}", key.name, bad(&key.kind));
-        let error = Config::load(Some(Path::new("/dev/null")), &[set.clone()], &[]).unwrap_err();
+        let error = Config::load(Some(Path::new("/dev/null")), std::slice::from_ref(&set), &[]).unwrap_err();
         let message = format!("--set '{set}': {}: found ", key.name);
         let text = error.to_string();
         assert!(
