@@ -87,13 +87,8 @@ mod tests {
         let text: Vec<String> = active().lines().filter(unset).map(str::to_owned).collect();
         let mut config = read(&text.join("\n")).config;
         for key in keys().filter(|key| config.collectors.is_set(key)) {
-            let value = |settings: &Settings| settings.get::<toml::Value>(key).unwrap();
-            assert_eq!(
-                value(&config.collectors),
-                value(&Settings::default()),
-                "{}",
-                key.name
-            );
+            let set: toml::Value = config.collectors.get(key).unwrap();
+            assert_eq!(set, Settings::default().get(key).unwrap(), "{}", key.name);
         }
         config.collectors = Settings::default();
         assert_eq!(config, Config::default());

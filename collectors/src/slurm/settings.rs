@@ -36,7 +36,7 @@ crate::keys! {
             },
             empty: true,
         }, default "[]", example "[{ dir = \"/run/gpustat\", names = \"position\" }]", since "0.1.0",
-        "Directories of other tools' files that name the jobs of each GPU. The files are named by position in gres.conf, \
+        "Directories of other tools' files that name the jobs of each GPU. The files are named by position in gres.conf,\n\
          device minor number or UUID.";
     JOBS = "slurm.jobs.max_jobs": Kind::Integer { what: "a number", from: 1, to: 1024 }, default "1024", since "0.1.0",
         "How many jobs, the oldest, have series of their own on a page.";
