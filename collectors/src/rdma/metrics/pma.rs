@@ -33,9 +33,9 @@ counters! {
     PORT_XMIT_WAIT "port_xmit_wait" "rdma_port_xmit_wait_total" None Core Width::Bits(32), 1
         ["node_infiniband_port_transmit_wait_total"] "Ticks in which the port had data to transmit but no flow control credits.";
     PORT_XMIT_DATA "port_xmit_data" "rdma_port_xmit_data_bytes_total" Bytes Core Width::Extended, 4
-        ["node_infiniband_port_data_transmitted_bytes_total"] "Bytes sent, converted from the PMA unit of 4 bytes.";
+        ["node_infiniband_port_data_transmitted_bytes_total"] "Bytes sent; the PMA unit of 4 bytes is converted.";
     PORT_RCV_DATA "port_rcv_data" "rdma_port_rcv_data_bytes_total" Bytes Core Width::Extended, 4
-        ["node_infiniband_port_data_received_bytes_total"] "Bytes received, converted from the PMA unit of 4 bytes.";
+        ["node_infiniband_port_data_received_bytes_total"] "Bytes received; the PMA unit of 4 bytes is converted.";
     PORT_XMIT_PACKETS "port_xmit_packets" "rdma_port_xmit_packets_total" None Core Width::Extended, 1
         ["node_infiniband_port_packets_transmitted_total"] "Packets sent.";
     PORT_RCV_PACKETS "port_rcv_packets" "rdma_port_rcv_packets_total" None Core Width::Extended, 1
