@@ -18,14 +18,14 @@ metrics! {
             gauge("DCGM_FI_DEV_MEM_CLOCK").only(&[("clock", "memory")]).megahertz(),
             gauge("DCGM_FI_DEV_VIDEO_CLOCK").only(&[("clock", "video")]).megahertz(),
         ]
-        "Current clock frequency of a GPU in hertz: sm, memory or video.";
+        "Current clock frequency of a GPU: sm, memory or video.";
     CLOCK_MAX "gpu_clock_max_hertz" Gauge Hertz Detail CLOCK, "nvmlDeviceGetMaxClockInfo (MHz)",
         [
             gauge("DCGM_FI_DEV_MAX_SM_CLOCK").only(&[("clock", "sm")]).megahertz(),
             gauge("DCGM_FI_DEV_MAX_MEM_CLOCK").only(&[("clock", "memory")]).megahertz(),
             gauge("DCGM_FI_DEV_MAX_VIDEO_CLOCK").only(&[("clock", "video")]).megahertz(),
         ]
-        "Maximum clock frequency of a GPU in hertz: sm, memory or video.";
+        "Maximum clock frequency of a GPU: sm, memory or video.";
     CLOCK_EVENT "gpu_clock_event_active" Gauge None Core REASON, "nvmlDeviceGetCurrentClocksEventReasons", []
         "State of a clocks event (throttle) reason of a GPU, 1 while active, else 0: idle, clocks_setting, sw_power_cap, hw_slowdown, sync_boost, sw_thermal, hw_thermal, hw_power_brake, display_clocks.";
     CLOCK_EVENTS_MASK "gpu_clock_event_reasons" Gauge None Debug GPU, "nvmlDeviceGetCurrentClocksEventReasons",
@@ -40,7 +40,7 @@ metrics! {
             counter("DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS").only(&[("reason", "hw_thermal")]).nanoseconds(),
             counter("DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS").only(&[("reason", "hw_power_brake")]).nanoseconds(),
         ]
-        "Time for which a clocks event (throttle) reason reduced the GPU clocks, in seconds: sw_power_cap, sync_boost, sw_thermal, hw_thermal, hw_power_brake.";
+        "Time for which a clocks event (throttle) reason reduced the GPU clocks: sw_power_cap, sync_boost, sw_thermal, hw_thermal, hw_power_brake.";
     POLICY_SECONDS "gpu_performance_policy_seconds_total" Counter Seconds Detail POLICY, "NVML_FI_DEV_PERF_POLICY_* (ns)",
         [
             counter("DCGM_FI_DEV_POWER_VIOLATION").only(&[("policy", "power")]).nanoseconds(),
@@ -52,5 +52,5 @@ metrics! {
             counter("DCGM_FI_DEV_TOTAL_APP_CLOCKS_VIOLATION").only(&[("policy", "application_clocks")]).nanoseconds(),
             counter("DCGM_FI_DEV_TOTAL_BASE_CLOCKS_VIOLATION").only(&[("policy", "base_clocks")]).nanoseconds(),
         ]
-        "Time for which a performance policy limited a GPU (violation time), in seconds: power, thermal, sync_boost, board_limit, low_utilization, reliability, application_clocks, base_clocks.";
+        "Time for which a performance policy limited a GPU (violation time): power, thermal, sync_boost, board_limit, low_utilization, reliability, application_clocks, base_clocks.";
 }

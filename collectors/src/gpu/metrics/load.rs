@@ -7,16 +7,16 @@ metrics! {
     ALL_LOAD;
     UTILIZATION "gpu_utilization_ratio" Gauge Ratio Core GPU, "nvmlDeviceGetUtilizationRates",
         [gauge("DCGM_FI_DEV_GPU_UTIL").percent()]
-        "GPU utilization: share of the driver's last sample period in which at least one kernel was running (0-1).";
+        "GPU utilization: share of the driver's last sample period in which at least one kernel was running.";
     MEMORY_UTILIZATION "gpu_memory_utilization_ratio" Gauge Ratio Core GPU, "nvmlDeviceGetUtilizationRates",
         [gauge("DCGM_FI_DEV_MEM_COPY_UTIL").percent()]
-        "Memory utilization: share of the driver's last sample period in which GPU memory was read or written (0-1).";
+        "Memory utilization: share of the driver's last sample period in which GPU memory was read or written.";
     ENCODER_UTILIZATION "gpu_encoder_utilization_ratio" Gauge Ratio Detail GPU, "nvmlDeviceGetEncoderUtilization",
         [gauge("DCGM_FI_DEV_ENC_UTIL").percent()]
-        "Video encoder utilization of a GPU in the driver's last sample period (0-1).";
+        "Video encoder utilization of a GPU in the driver's last sample period.";
     DECODER_UTILIZATION "gpu_decoder_utilization_ratio" Gauge Ratio Detail GPU, "nvmlDeviceGetDecoderUtilization",
         [gauge("DCGM_FI_DEV_DEC_UTIL").percent()]
-        "Video decoder utilization of a GPU in the driver's last sample period (0-1).";
+        "Video decoder utilization of a GPU in the driver's last sample period.";
     JPEG_UTILIZATION "gpu_jpeg_utilization_ratio" Gauge Ratio Detail GPU, "nvmlDeviceGetJpgUtilization", []
         "JPEG decoder utilization of a GPU in the driver's last sample period (0-1).";
     OFA_UTILIZATION "gpu_ofa_utilization_ratio" Gauge Ratio Detail GPU, "nvmlDeviceGetOfaUtilization", []

@@ -28,7 +28,7 @@ metrics! {
         "Temperature margin of a GPU below its slowdown threshold, in degrees Celsius.";
     FAN_SPEED "gpu_fan_speed_ratio" Gauge Ratio Detail GPU, "nvmlDeviceGetFanSpeed",
         [gauge("DCGM_FI_DEV_FAN_SPEED").percent()]
-        "Requested speed of a GPU's fan relative to its maximum (0-1).";
+        "Requested speed of a GPU's fan relative to its maximum.";
     POWER "gpu_power_watts" Gauge Watts Core GPU, "NVML_FI_DEV_POWER_AVERAGE, nvmlDeviceGetPowerUsage",
         [gauge("DCGM_FI_DEV_POWER_USAGE").same()]
         "Board power draw of a GPU in watts, averaged over one second where supported.";
@@ -52,5 +52,5 @@ metrics! {
         "Maximum settable power limit of a GPU in watts.";
     ENERGY "gpu_energy_joules_total" Counter Joules Core GPU, "NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION (mJ)",
         [counter("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION").millijoules()]
-        "Energy consumption of a GPU since the driver was loaded, in joules.";
+        "Energy consumption of a GPU since the driver was loaded.";
 }

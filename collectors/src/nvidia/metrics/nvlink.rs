@@ -20,7 +20,7 @@ metrics! {
     NVLINK_THROUGHPUT "gpu_nvlink_throughput_bytes_per_second" Gauge BytesPerSecond Debug GPU,
         "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_{TX,RX} (KiB), difference of two readings",
         [counter("DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL").thousand_kibibytes()]
-        "NVLink throughput of a GPU in bytes per second, sent plus received between two readings, for the dcgm-exporter page.";
+        "NVLink throughput of a GPU, sent plus received between two readings, for the dcgm-exporter page.";
     NVLINK_ERRORS "gpu_nvlink_errors_total" Counter None Core KIND,
         "NVML_FI_DEV_NVLINK_{CRC_FLIT,CRC_DATA,REPLAY,RECOVERY,ECC_DATA}_ERROR_COUNT_TOTAL, NVML_FI_DEV_NVLINK_COUNT_*",
         [
