@@ -65,8 +65,8 @@ fn each_fault_has_its_place() {
         "110: fake.words: found string \"b c\", expected a word",
         "13: fake.limit: found integer, expected a number from 1 to 9",
         "39: unknown key fake.limits, did you mean fake.limit?",
-        "48: unknown key fake.limit, expected one of fake",
-        "76: fake.sub: found integer 3, expected a table",
+        "50: unknown key fake.limit, expected one of fake",
+        "78: fake.sub: found integer 3, expected a table",
     ];
     for line in expected {
         assert!(faults.iter().any(|fault| fault == line), "{line}\n{faults:#?}");
