@@ -1,9 +1,9 @@
-//! Gives every build an id of its own, so that a worker started from a replaced binary is noticed.
+//! Gives every build its own id, so that a worker started from a replaced binary is noticed.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 fn main() {
-    // A reproducible build sets SOURCE_DATE_EPOCH and is told apart by its version.
+    // A reproducible build sets SOURCE_DATE_EPOCH; its version distinguishes it.
     let stamp = std::env::var("SOURCE_DATE_EPOCH").unwrap_or_else(|_| {
         SystemTime::now()
             .duration_since(UNIX_EPOCH)

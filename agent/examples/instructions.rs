@@ -73,7 +73,7 @@ fn made_up() -> Page {
         name: "made_up",
         domain: &collectors::domain::HOST,
         metrics,
-        events: false,
+        events: &[],
         notes: false,
         cadence: Cadence::Every(Duration::from_secs(15)),
         slice: Duration::from_millis(500),

@@ -1,12 +1,12 @@
-//! What one of our processes costs, as /proc tells. Each process reads itself; the daemon also reads its parent's public
-//! file, so that the parent need not wake for it.
+//! The resource usage of our processes, from /proc. Each process reads itself; the daemon also reads its parent's
+//! public file, so that the parent need not wake up for it.
 
 use std::path::Path;
 
 use collectors::sys::{boot, root, task};
 use model::figures::Figures;
 
-/// The calling process. `None`: /proc does not tell.
+/// The calling process. `None`: /proc has no data.
 pub fn own() -> Option<Figures> {
     let mut figures = public(Path::new("/proc/self"))?;
     figures.proportional = root::read_text("/proc/self/smaps_rollup".as_ref())
@@ -16,12 +16,14 @@ pub fn own() -> Option<Figures> {
     figures.descriptors = root::list("/proc/self/fd".as_ref())
         .ok()
         .flatten()
-        // The one that lists is open too.
+        // The descriptor of the listing is open too.
         .and_then(|fds| u64::try_from(fds.len()).ok()?.checked_sub(1));
+    let sandbox = sys::sandbox::own();
+    (figures.seccomp, figures.landlock) = (sandbox.seccomp, sandbox.landlock);
     Some(figures)
 }
 
-/// The process that started the calling one, as far as anybody may know.
+/// The process that started the calling one, from public files only.
 pub fn parent() -> Option<Figures> {
     public(Path::new(&format!("/proc/{}", nix::unistd::getppid())))
 }
@@ -30,10 +32,7 @@ fn public(process: &Path) -> Option<Figures> {
     let stat = task::stat(process)?;
     let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok()??;
     let used = stat.utime.checked_add(stat.stime)?;
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a processor's time in ticks fits for ages"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "CPU time in ticks fits for ages")]
     let cpu = used as f64 / boot::ticks_per_second() as f64;
     Some(Figures {
         cpu,
@@ -41,6 +40,8 @@ fn public(process: &Path) -> Option<Figures> {
         threads: u64::try_from(stat.num_threads).ok()?,
         proportional: None,
         descriptors: None,
+        seccomp: None,
+        landlock: None,
     })
 }
 
@@ -90,7 +91,7 @@ mod tests {
     fn this_process_knows_all_of_itself_and_less_of_its_parent() {
         let own = own().unwrap();
         assert!(own.resident > 0 && own.threads > 0 && own.descriptors.unwrap() > 2);
-        // Other tests of this program take memory meanwhile, so it may be more than was resident before.
+        // Other tests of this program allocate meanwhile, so it may exceed the earlier resident size.
         assert!(own.proportional.unwrap() > 0);
         assert_eq!(parent().unwrap().descriptors, None);
     }

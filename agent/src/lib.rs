@@ -1,9 +1,10 @@
-//! The `nodewarden` daemon. One way through it: workers read the node ([`collectors`]), the daemon keeps snapshot and
-//! ledger ([`model`], [`daemon`]), [`health`] turns them into verdicts, and the [`parent`] carries out the few acts there
-//! are. [`exposition`] and [`http`] show it to Prometheus, [`cli`] to people.
+//! The `nodewarden` daemon. Data flow: workers read the node ([`collectors`]), the daemon keeps snapshot and ledger
+//! ([`model`], [`daemon`]), [`health`] turns them into verdicts, and the [`parent`] carries out the few actions.
+//! [`exposition`] and [`http`] show the state to Prometheus, [`cli`] to people.
 
 #![forbid(unsafe_code)]
 
+mod bucket;
 pub mod cli;
 pub mod config;
 pub mod daemon;
@@ -12,8 +13,9 @@ pub mod http;
 pub mod link;
 pub mod own;
 pub mod parent;
+pub mod runner;
 pub mod screen;
 pub mod worker;
 
-/// What tells one build from another: parent, daemon and workers of different builds do not talk to each other.
+/// Identifies a build: parent, daemon and workers of different builds do not talk to each other.
 pub const BUILD: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("NODEWARDEN_BUILD"));

@@ -15,11 +15,11 @@ use model::scheduler::{Action, ActionId, LookError, NodeState, Outcome};
 pub enum ToDaemon {
     /// The first packet.
     Init(Box<Init>),
-    /// A listening socket of the service manager's comes with the packet. As many as [`Init::sockets`] says follow it.
+    /// A listening socket from the service manager comes with the packet. [`Init::sockets`] of these packets follow.
     Socket,
-    /// The configuration was read again.
+    /// The configuration was reloaded.
     Config {
-        /// What is in force now: the new one, or the last good one.
+        /// The configuration in force: the new one, or the last good one.
         loaded: Box<Loaded>,
         /// Why the new one is not in force.
         error: Option<String>,
@@ -30,7 +30,7 @@ pub enum ToDaemon {
         domain: u16,
         /// Its process.
         pid: i32,
-        /// How often one was started for this domain since the parent's start.
+        /// Number of starts for this domain since the parent's start.
         starts: u64,
         /// Lock slots held by earlier processes that have not ended.
         stuck_slots: u8,
@@ -46,32 +46,34 @@ pub enum ToDaemon {
     },
     /// The answer to [`ToParent::Look`].
     Looked(Result<NodeState, LookError>),
-    /// What became of [`ToParent::Act`].
+    /// The outcome of [`ToParent::Act`].
     Acted(ActionId, Outcome),
-    /// Nothing of ours runs for a domain that [`ToParent::Hold`] named; its number comes back.
+    /// No process of ours runs for the domain of [`ToParent::Hold`]; its number comes back.
     Held(u16, u64),
 }
 
-/// What the daemon starts with.
+/// The daemon's initial state.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Init {
     /// The parent's build.
     pub build: String,
     /// The configuration.
     pub loaded: Loaded,
-    /// Why it is not the one in the file, where it is not.
+    /// Why the configuration is not the one in the file, if so.
     pub config_error: Option<String>,
     /// What the workers may read, and where.
     pub env: Env,
-    /// Where verdict and control socket go.
+    /// Directory of verdict and control socket.
     pub run_dir: PathBuf,
-    /// Where records go.
+    /// Directory of records.
     pub state_dir: PathBuf,
-    /// An earlier daemon of this parent was up: an address that is in use is waited for, not given up.
+    /// An earlier daemon of this parent was up: an address in use is retried, not an error.
     pub restarted: bool,
-    /// How many [`ToDaemon::Socket`] follow.
+    /// Whether the parent's system calls are filtered.
+    pub parent_seccomp: Option<bool>,
+    /// Number of [`ToDaemon::Socket`] that follow.
     pub sockets: u16,
-    /// How often the daemon is to say [`ToParent::Alive`]; `None`: never.
+    /// Interval of [`ToParent::Alive`]; `None`: never.
     pub heartbeat: Option<Duration>,
 }
 
@@ -97,27 +99,27 @@ impl WorkerDown {
     }
 }
 
-/// Daemon to parent. Nothing here names a path, a node, an argument or a program.
+/// Daemon to parent. No packet names a path, a node, an argument or a program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ToParent {
     /// Listening, state loaded.
     Ready,
     /// The loop runs.
     Alive,
-    /// The verdict is another.
+    /// The verdict has changed.
     Summary(Summary),
     /// Read the own node.
     Look,
-    /// Do something to the own node.
+    /// Change the own node.
     Act(ActionId, Action),
-    /// Start no worker for this domain until [`ToParent::Free`], and say when none is left. With a number that tells
-    /// one such order from the next.
+    /// Start no worker for this domain until [`ToParent::Free`], and report when none is left. The number identifies
+    /// the order.
     Hold(u16, u64),
     /// Start workers for it again.
     Free(u16),
 }
 
-/// The verdict in numbers: what a service manager may show to everybody.
+/// The verdict in numbers: what a service manager may show to every user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// The verdict.
@@ -126,5 +128,5 @@ pub struct Summary {
     pub open: u32,
 }
 
-/// The exit status of a daemon that cannot start and has said why: restarting it would not help.
+/// The exit status of a daemon that cannot start and has logged why: a restart would not help.
 pub const CANNOT_START: u8 = 3;

@@ -1,5 +1,6 @@
 //! The daemon's own families: what was counted, what health makes of it, and how the daemon itself does.
 
+mod access;
 mod dcgm;
 mod jobs;
 pub mod live;
@@ -27,6 +28,7 @@ use model::snapshot::{CollectorState, Presence, Snapshot};
 
 use self::live::Live;
 
+pub use access::JobAccess;
 pub use metrics::*;
 
 /// Every metric that there is: those of the collectors and the daemon's own.
@@ -43,6 +45,8 @@ pub struct OwnFacts {
     pub mode: Mode,
     /// Records that did not reach the disk.
     pub store_errors: u64,
+    /// Whether the parent's system calls are filtered.
+    pub parent_seccomp: Option<bool>,
     /// When the daemon started, in seconds since the epoch.
     pub started: f64,
     /// `[metrics]`: what is served by default.
@@ -55,6 +59,8 @@ pub struct OwnFacts {
     pub job_lines_dropped: u64,
     /// `health.operators`: who besides root may acknowledge and clear.
     pub operators: Arc<[String]>,
+    /// `access.jobs`: whose jobs a user sees on the control socket.
+    pub access: JobAccess,
 }
 
 /// One page: what is shown of one moment.
@@ -108,9 +114,9 @@ impl Source for Served<'_> {
     }
 }
 
-/// A reading without a daemon: of what is not the collectors' it has the families about them alone.
+/// A reading without a daemon, and what is served of it: of what is not the collectors' it has the families about them alone.
 #[derive(Clone, Copy, Debug)]
-pub struct SnapshotPage<'a>(pub &'a Snapshot);
+pub struct SnapshotPage<'a>(pub &'a Snapshot, pub &'a Arc<Defaults>);
 
 impl Source for SnapshotPage<'_> {
     fn snapshot(&self) -> &Snapshot {
@@ -118,7 +124,7 @@ impl Source for SnapshotPage<'_> {
     }
 
     fn defaults(&self) -> Arc<Defaults> {
-        Arc::default()
+        Arc::clone(self.1)
     }
 
     fn hidden(&self) -> Hidden {
@@ -447,6 +453,19 @@ fn processes(page: &Page, live: Option<&Live>, w: &mut Writer<'_>) {
     gauge(&PROCESS_PROPORTIONAL, |f| f.proportional);
     gauge(&PROCESS_DESCRIPTORS, |f| f.descriptors);
     gauge(&PROCESS_THREADS, |f| Some(f.threads));
+    w.family(&PROCESS_SANDBOX, |f| {
+        for (name, figures) in &all {
+            // The parent's own record comes with the daemon's first packet.
+            let seccomp = figures
+                .seccomp
+                .or(page.facts.parent_seccomp.filter(|_| name == "parent"));
+            for (feature, value) in [("seccomp", seccomp), ("landlock", figures.landlock)] {
+                if let Some(value) = value {
+                    f.u64(&[name, feature], value.into());
+                }
+            }
+        }
+    });
 }
 
 fn workers(snapshot: &Snapshot, w: &mut Writer<'_>) {

@@ -3,6 +3,7 @@
 
 pub mod act;
 pub mod children;
+pub mod limit;
 pub mod service;
 pub mod slurm;
 
@@ -18,32 +19,36 @@ use collectors::Env;
 
 use crate::config::{Loaded, Origin};
 use crate::link::{CANNOT_START, Init, ToDaemon, ToParent};
+use crate::runner::Runner;
 use act::{ActReply, ActRunner};
 use children::Children;
+use limit::Refusals;
+use model::scheduler::Outcome;
 use service::Service;
 use sys::dirs::{self, DirError};
 use sys::packet::{Packets, Received};
 use sys::poll::{Poll, Waker};
 use sys::signals::{Signal, SignalReader};
+use sys::{privileges, processes, sandbox};
 
-/// How long the daemon may take to finish its records after an order to stop.
+/// Time limit for the daemon to finish its records after an order to stop.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How many packets of the daemon are taken before anything else is looked at.
+/// Limit of packets from the daemon handled in one turn.
 const PACKETS_AT_ONCE: usize = 32;
 
 const SIGNALS: u64 = 0;
 const LINK: u64 = 1;
 const ACT: u64 = 2;
 
-/// What a run is made of, checked and resolved.
+/// The inputs of a run, checked and resolved.
 #[derive(Debug)]
 pub struct ParentSetup {
     /// The configuration in force.
     pub loaded: Loaded,
-    /// Why it is not the one in the file, where it is not.
+    /// Why the configuration is not the one in the file, if so.
     pub config_error: Option<String>,
-    /// Where it is read again (SIGHUP).
+    /// Where it is reloaded from (SIGHUP).
     pub source: Origin,
     /// What workers may read.
     pub env: Env,
@@ -51,7 +56,7 @@ pub struct ParentSetup {
     pub run_dir: PathBuf,
     /// The state directory.
     pub state_dir: PathBuf,
-    /// In place of the machine's own boot time, where a test forges it (seconds since the epoch).
+    /// Replaces the machine's boot time in a test (seconds since the epoch).
     pub forged_boot_time: Option<i64>,
 }
 
@@ -64,27 +69,35 @@ struct Parent {
     act: ActRunner,
     answers: Receiver<ActReply>,
     waker: Waker,
-    /// A thread reads the configuration.
+    /// A thread is reading the configuration.
     reloading: bool,
     to_main: Sender<Reloaded>,
     reloads: Receiver<Reloaded>,
     stopping: Option<Instant>,
-    /// The watchdog has ended us: that is no success.
+    /// The watchdog has ended this process: that is no success.
     timed_out: bool,
     service: Service,
+    /// The runner of site commands, where there are any.
+    runner: Option<Runner>,
+    refusals: Refusals,
 }
 
-/// What a reading of the configuration gave.
+/// The result of a reload.
 type Reloaded = Box<(Origin, Result<Loaded, String>)>;
 
-/// Runs until it is told to stop. The exit code is that of the whole program.
+/// Runs until stopped by a signal. The exit code is that of the whole program.
 ///
 /// # Errors
-/// When it cannot begin: a directory, another instance, a signal or a descriptor.
+/// When start-up fails: a directory, another instance, a signal or a descriptor.
 pub fn run(setup: ParentSetup) -> anyhow::Result<ExitCode> {
     // Before any thread, so that every thread has the mask and signals arrive at the descriptor only.
     let signals = SignalReader::block()?;
-    sys::log::start(&setup.loaded.config.log_level)?;
+    sys::signals::survive_file_limit()?;
+    // Capabilities belong to threads: the log's gives them up first, this one after it has started the runner.
+    let mask = processes::mask(processes::PARENT_CAPABILITIES);
+    sys::log::start_after(&setup.loaded.config.log_level, move || {
+        sys::ignore(privileges::keep(mask));
+    })?;
     let service = Service::take(setup.loaded.config.health.mode)?;
     let daemon_ids = sys::users::daemon();
     dirs::prepare(&setup.run_dir, &setup.state_dir, daemon_ids.uid, daemon_ids.gid)?;
@@ -93,15 +106,30 @@ pub fn run(setup: ParentSetup) -> anyhow::Result<ExitCode> {
         Ok(lock) => Some(lock),
         Err(e @ DirError::Held { .. }) => return Err(e.into()),
         Err(e) => {
-            tracing::error!(error = %e, "the state directory cannot be locked");
+            tracing::error!(error = %e, "cannot lock the state directory");
             None
         }
     };
     let slots = dirs::slots(&setup.run_dir)?;
+    // Before the daemon can create files there. Without them, the parent forgets its drain and configuration.
+    for dir in [&setup.run_dir, &setup.state_dir] {
+        if let Err(e) = dirs::own(dir) {
+            tracing::error!(error = %e, "cannot create the parent's folder");
+        }
+    }
     if setup.config_error.is_none() {
         setup.source.keep(&setup.loaded);
     }
 
+    // Before this process restricts itself: its later children are restricted, too.
+    let runner = start_runner(&setup);
+    if let Err(e) = privileges::keep(mask) {
+        tracing::warn!("cannot drop capabilities that are not needed: {e}");
+    }
+    // Last, and before any child: children inherit the filter.
+    for missing in sandbox::enter("parent", None).missing {
+        tracing::warn!("{missing}; the processes are confined by users and capabilities only");
+    }
     let mode = setup.loaded.config.health.mode.word();
     tracing::info!("nodewarden {}, mode {mode}", env!("CARGO_PKG_VERSION"));
     let waker = Waker::new()?;
@@ -109,7 +137,7 @@ pub fn run(setup: ParentSetup) -> anyhow::Result<ExitCode> {
         setup.loaded.config.slurm.clone(),
         setup.forged_boot_time,
         !setup.env.is_live(),
-        setup.state_dir.join("own-drain"),
+        setup.state_dir.clone(),
         waker.clone(),
     );
     let poll = Poll::new()?;
@@ -132,8 +160,21 @@ pub fn run(setup: ParentSetup) -> anyhow::Result<ExitCode> {
         stopping: None,
         timed_out: false,
         service,
+        runner,
+        refusals: Refusals::default(),
     };
     parent.run(&signals)
+}
+
+/// Without commands no process is needed for them; without the runner all else goes on.
+fn start_runner(setup: &ParentSetup) -> Option<Runner> {
+    if setup.loaded.config.commands.is_empty() {
+        return None;
+    }
+    let started = Runner::start(&setup.run_dir, &setup.source.arguments());
+    started
+        .inspect_err(|error| tracing::error!(%error, "site commands"))
+        .ok()
 }
 
 impl Parent {
@@ -174,7 +215,7 @@ impl Parent {
         }
     }
 
-    /// Reaps what has ended and starts what is missing. `Some`: the program is over.
+    /// Reaps ended processes and starts missing ones. `Some`: the program is over.
     fn tend(&mut self) -> anyhow::Result<Option<ExitCode>> {
         if let Some(status) = self.children.reap_daemon() {
             self.drop_link();
@@ -182,24 +223,27 @@ impl Parent {
                 return Ok(Some(self.last_word()));
             }
             if !self.was_ready && status == Some(i32::from(CANNOT_START)) {
-                // It has said why on stderr.
+                // It has reported the reason on stderr.
                 return Ok(Some(ExitCode::FAILURE));
             }
             self.act.forget();
             self.service.daemon_ended();
             match status {
-                Some(code) => tracing::error!(code, "the daemon has ended; it is started again"),
-                None => tracing::error!("the daemon was ended by a signal; it is started again"),
+                Some(code) => tracing::error!(code, "the daemon exited; restarting it"),
+                None => tracing::error!("the daemon was ended by a signal; restarting it"),
             }
         }
         self.children.reap_workers();
+        if let Some(runner) = &mut self.runner {
+            runner.reap();
+        }
         self.children.kill_overdue_daemon();
         if let Some(since) = self.stopping {
             if self.children.daemon_pid().is_none() {
                 return Ok(Some(self.last_word()));
             }
             if since.elapsed() >= STOP_PATIENCE {
-                tracing::error!("the daemon does not leave; killed");
+                tracing::error!("the daemon did not stop in time; killed");
                 self.children.kill_daemon();
                 return Ok(Some(self.last_word()));
             }
@@ -227,6 +271,7 @@ impl Parent {
             run_dir: self.setup.run_dir.clone(),
             state_dir: self.setup.state_dir.clone(),
             restarted: self.was_ready,
+            parent_seccomp: sandbox::own().seccomp,
             sockets: u16::try_from(self.service.sockets.len()).unwrap_or(u16::MAX),
             heartbeat: self.service.heartbeat,
         };
@@ -249,7 +294,7 @@ impl Parent {
     fn signals(&mut self, signals: &SignalReader) -> io::Result<()> {
         while let Some(signal) = signals.next()? {
             match signal {
-                // What has ended is found by looking.
+                // Ended processes are found by waitpid(2).
                 Signal::Child => {}
                 Signal::Reload => self.reload(),
                 Signal::Stop => {
@@ -257,10 +302,12 @@ impl Parent {
                     self.stop();
                 }
                 Signal::Watchdog => {
-                    tracing::error!("no heartbeat of the daemon in time; it is killed, and all start again");
+                    tracing::error!(
+                        "no heartbeat from the daemon in time; killing it, all processes restart"
+                    );
                     self.timed_out = true;
-                    // It may be stopped, and then it neither sees the end of its input nor lets go of its port. It runs
-                    // no driver, so it may be killed; the workers see its end.
+                    // A stopped daemon neither sees the end of its input nor frees its port. It runs no driver, so it
+                    // may be killed; the workers see its end.
                     self.children.kill_daemon();
                     self.stop();
                 }
@@ -272,7 +319,7 @@ impl Parent {
     fn stop(&mut self) {
         self.service.stopping();
         self.stopping.get_or_insert_with(Instant::now);
-        // The end of its input is the daemon's order to stop, and the daemon's end is the workers'.
+        // The end of its input stops the daemon, and the daemon's end stops the workers.
         self.drop_link();
     }
 
@@ -284,10 +331,10 @@ impl Parent {
         }
     }
 
-    /// Reads the configuration on a thread of its own: a file of it may lie on a mount that hangs.
+    /// Reads the configuration on a thread of its own: its file may be on a mount that hangs.
     fn reload(&mut self) {
         if self.reloading {
-            tracing::warn!("the configuration is being read already");
+            tracing::warn!("a reload is already in progress");
             return;
         }
         let (source, to, waker) = (
@@ -298,6 +345,9 @@ impl Parent {
         let started = thread::Builder::new().name("config".to_owned()).spawn(move || {
             let mut source = source;
             let loaded = source.load();
+            if let Ok(loaded) = &loaded {
+                source.keep(loaded);
+            }
             // The parent lives longer than its threads.
             sys::ignore(to.send(Box::new((source, loaded))));
             waker.wake();
@@ -307,7 +357,7 @@ impl Parent {
                 self.reloading = true;
                 self.service.reloading();
             }
-            Err(e) => tracing::error!(error = %e, "no thread to read the configuration"),
+            Err(e) => tracing::error!(error = %e, "cannot start a thread to read the configuration"),
         }
     }
 
@@ -315,14 +365,13 @@ impl Parent {
         self.reloading = false;
         let error = match loaded {
             Ok(loaded) => {
-                source.keep(&loaded);
                 self.act.configure(loaded.config.slurm.clone());
                 self.setup.source = source;
                 self.setup.loaded = loaded;
                 None
             }
             Err(e) => {
-                tracing::error!("configuration not taken over, the last good one stays in force:\n{e}");
+                tracing::error!("configuration rejected, the last good one stays in force:\n{e}");
                 Some(e)
             }
         };
@@ -341,50 +390,95 @@ impl Parent {
     }
 
     fn hear_daemon(&mut self) {
-        // Bounded: whatever the daemon sends, signals and children get their turn.
+        // Limited, so that signals and children get their turn.
         for _ in 0..PACKETS_AT_ONCE {
             let Some(link) = &mut self.link else { return };
             match link.receive() {
                 Ok(Received::Nothing) => return,
                 Ok(Received::Packet(bytes, _)) => match postcard::from_bytes::<ToParent>(&bytes) {
-                    Ok(ToParent::Ready) => {
-                        self.was_ready = true;
-                        self.children.daemon_is_ready();
-                        self.service.ready();
-                    }
-                    Ok(ToParent::Alive) => self.service.alive(),
-                    Ok(ToParent::Summary(summary)) => self.service.summary(summary),
-                    Ok(ToParent::Look) => self.act.look(),
-                    Ok(ToParent::Act(id, action)) => self.act.act(id, action),
-                    Ok(ToParent::Hold(domain, number)) => self.children.hold(domain, number),
-                    Ok(ToParent::Free(domain)) => self.children.free(domain),
-                    Err(e) => tracing::error!(error = %e, "the daemon sent what no daemon sends"),
+                    Ok(packet) if is_known(&packet) => self.packet(packet),
+                    // A daemon of this build sends none; it may be taken over. It ends without its socket.
+                    Ok(_) => return self.close_link("unknown domain"),
+                    Err(e) => return self.close_link(&e.to_string()),
                 },
-                // Its exit status tells the rest.
-                Ok(Received::Closed) | Err(_) => {
-                    self.drop_link();
-                    return;
-                }
+                // The daemon's exit status shows the cause.
+                Ok(Received::Closed) => return self.drop_link(),
+                Err(e) => return self.close_link(&e.to_string()),
             }
         }
     }
 
+    fn close_link(&mut self, why: &str) {
+        tracing::error!("protocol error from the daemon: {why}; connection closed, restarting it");
+        self.drop_link();
+    }
+
+    fn packet(&mut self, packet: ToParent) {
+        match packet {
+            ToParent::Ready => {
+                self.was_ready = true;
+                self.children.daemon_is_ready();
+                self.service.ready();
+            }
+            ToParent::Alive => self.service.alive(),
+            ToParent::Summary(summary) => self.service.summary(summary),
+            ToParent::Look => self.act.look(),
+            ToParent::Act(id, action) => self.act.act(id, action),
+            ToParent::Hold(domain, number) => self.children.hold(domain, number),
+            ToParent::Free(domain) => self.children.free(domain),
+        }
+    }
+
     fn answer(&mut self, answer: ActReply) {
+        if let ActReply::Acted(_, outcome) = &answer
+            && let Some((kind, why)) = refusal(outcome)
+            && let Some(silent) = self.refusals.add(kind, Instant::now())
+        {
+            // The daemon logs its own view; one that was taken over does not.
+            tracing::warn!(silent, "request of the daemon refused: {kind}: {why}");
+        }
         let packet = match answer {
             ActReply::Looked(looked) => ToDaemon::Looked(looked),
             ActReply::Acted(id, outcome) => ToDaemon::Acted(id, outcome),
         };
-        if let Some(link) = &self.link {
-            send(link, &packet, None);
+        if let Some(link) = &self.link
+            && let Err(e) = link.send(&postcard::to_stdvec(&packet).unwrap_or_default(), None)
+            && let Some(silent) = self.refusals.add("answers", Instant::now())
+        {
+            // A dead daemon is noticed elsewhere; one that does not keep up asks again.
+            tracing::warn!(silent, error = %e, "answers to the daemon lost");
         }
     }
 }
 
-/// Whether the packet has left.
+/// Whether a packet names only what this build has.
+fn is_known(packet: &ToParent) -> bool {
+    match packet {
+        ToParent::Hold(domain, _) | ToParent::Free(domain) => {
+            usize::from(*domain) < collectors::DOMAINS.len()
+        }
+        _ => true,
+    }
+}
+
+/// Why the parent did not carry out an act, if it refused.
+fn refusal(outcome: &Outcome) -> Option<(&'static str, &str)> {
+    match outcome {
+        Outcome::Foreign(node) => {
+            let reason = node.reason.as_ref().map_or("", |r| r.text.as_str());
+            Some(("the node has a foreign reason", reason))
+        }
+        Outcome::Withheld(word, _) => Some(("not in this state of the node", word)),
+        Outcome::NotOurs(why) => Some(("the node is not proven to be this machine", why)),
+        Outcome::Done(_) | Outcome::Already(_) | Outcome::Failed(_) | Outcome::Unknown(_) => None,
+    }
+}
+
+/// Whether the packet was sent.
 fn send(link: &Packets, packet: &ToDaemon, fd: Option<BorrowedFd<'_>>) -> bool {
     let bytes = postcard::to_stdvec(packet).unwrap_or_default();
     if let Err(e) = link.send(&bytes, fd) {
-        // A daemon that is gone is seen elsewhere; one that does not keep up asks again by itself.
+        // A dead daemon is noticed elsewhere; one that does not keep up asks again.
         tracing::warn!(error = %e, "packet to the daemon lost");
         return false;
     }

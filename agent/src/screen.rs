@@ -1,4 +1,4 @@
-//! Text for people: lines that fit, columns that align, times in local time, colour where it can be seen.
+//! Text for people: wrapped lines, aligned columns, local time, colour on terminals.
 
 mod colour;
 mod table;
@@ -16,25 +16,25 @@ pub(crate) use colour::{Colour, ColourArgs, Paint};
 pub(crate) use table::{Cell, Table};
 pub(crate) use text::{clean, columns, cut, is_hidden, wrapped};
 
-/// How many columns a line may have.
+/// Widest line, in columns.
 pub(crate) const WIDTH: usize = 100;
 
-/// A terminal that says it is narrower is not believed: nothing could be read on it.
+/// A smaller reported width is not believed: nothing could be read on such a terminal.
 const NARROWEST: usize = 40;
 
-/// What is written to.
+/// The output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Screen {
-    /// How many columns a line may have.
+    /// Widest line, in columns.
     pub(crate) width: usize,
-    /// How many lines there are; `None` where it is no terminal.
+    /// Number of lines; `None` if it is no terminal.
     pub(crate) height: Option<usize>,
-    /// Whether colour is shown.
+    /// Whether colour is used.
     pub(crate) colour: bool,
 }
 
 impl Screen {
-    /// Standard output as it is now: a terminal may change its size.
+    /// Standard output now: a terminal may change its size.
     pub(crate) fn now(colour: Colour) -> Self {
         let out = io::stdout();
         let is_terminal = out.is_terminal();
@@ -46,7 +46,7 @@ impl Screen {
         }
     }
 
-    /// A text in one colour. Its control characters were taken out before.
+    /// Colours a text. Its control characters were removed before.
     pub(crate) fn paint(&self, paint: Paint, text: &str) -> String {
         if self.colour && !text.is_empty() {
             paint.on(text)
@@ -62,7 +62,7 @@ pub(crate) fn print(text: &str, code: ExitCode) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-/// Writes to standard output. `false`: nobody reads it any more.
+/// Writes to standard output. `false`: the reader is gone.
 pub(crate) fn write(text: &str) -> anyhow::Result<bool> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -72,7 +72,7 @@ pub(crate) fn write(text: &str) -> anyhow::Result<bool> {
     }
 }
 
-/// Writes an error message, each line under the program's name.
+/// Writes an error message to stderr, each line prefixed with the program's name.
 pub(crate) fn complain(text: &str) {
     let mut err = io::stderr().lock();
     for line in text.lines() {
@@ -87,7 +87,7 @@ pub(crate) fn time(at: i64) -> String {
     local(at, "%Y-%m-%d %H:%M:%S")
 }
 
-/// A time in local time, where the year goes without saying.
+/// A time in local time, without the year.
 pub(crate) fn short_time(at: i64) -> String {
     local(at, "%m-%d %H:%M")
 }
@@ -112,7 +112,7 @@ pub(crate) fn ago(at: i64, now: i64) -> String {
     format!("{} ago", span(u64::try_from(now.saturating_sub(at)).unwrap_or(0)))
 }
 
-/// An error with its causes, each said once: many a message holds its cause already.
+/// An error with its causes, each once: many messages contain their cause already.
 pub(crate) fn chain(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {

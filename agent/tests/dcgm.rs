@@ -1,6 +1,6 @@
-//! The page `/metrics/dcgm` of eight H100s, against what dcgm-exporter shows by default.
+//! The page `/metrics/dcgm` of eight H100s, compared with dcgm-exporter's default metrics.
 //!
-//! `UPDATE_GOLDEN=1` writes `fixtures/nvidia/h100/expected.dcgm` anew.
+//! `UPDATE_GOLDEN=1` writes `fixtures/nvidia/h100/expected.dcgm` again.
 
 #![allow(
     clippy::unwrap_used,
@@ -29,8 +29,7 @@ use nodewarden::own::Page;
 use testkit::nvml::FakeNvml;
 use testkit::wait::{PATIENCE, until_true};
 
-/// The metrics that dcgm-exporter shows without being told to, less what no driver's library tells: the licence of a
-/// virtual GPU.
+/// The default metrics of dcgm-exporter, except the licence of a virtual GPU: the driver's library does not report it.
 const DEFAULT: &[(&str, &str)] = &[
     ("DCGM_FI_DEV_SM_CLOCK", "gauge"),
     ("DCGM_FI_DEV_MEM_CLOCK", "gauge"),
@@ -58,7 +57,7 @@ const DEFAULT: &[(&str, &str)] = &[
     ("DCGM_FI_PROF_PCIE_RX_BYTES", "gauge"),
 ];
 
-/// Reads the GPUs twice, with a window of measuring between.
+/// Reads the GPUs twice, with a sampling period in between.
 fn devices(case: &Path, at: Duration) -> Vec<DeviceState> {
     let dir = tempfile::tempdir().unwrap();
     let driver = FakeNvml::install(dir.path(), &case.join("nvml.toml")).unwrap();
@@ -82,7 +81,7 @@ fn devices(case: &Path, at: Duration) -> Vec<DeviceState> {
             });
         };
         runner.read(&mut take);
-        until_true("nothing is late", PATIENCE, || {
+        until_true("no reading is late", PATIENCE, || {
             runner.take_late(&mut take);
             runner.busy().next().is_none()
         })
@@ -97,7 +96,7 @@ fn devices(case: &Path, at: Duration) -> Vec<DeviceState> {
     read()
 }
 
-/// Of an engine that has seen nothing.
+/// The view of an engine without any input.
 fn view() -> View {
     let empty = tempfile::NamedTempFile::with_suffix(".toml").unwrap();
     let config = Config::load(Some(empty.path()), &[], &[]).unwrap().config;
@@ -137,13 +136,13 @@ fn page(case: &Path) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// What was measured here differs each time.
+/// Measured values differ in each run.
 fn is_measured(line: &str) -> bool {
     line.starts_with("DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL{")
 }
 
 #[test]
-fn eight_h100s_look_as_dcgm_exporter_shows_them() {
+fn eight_h100s_have_dcgm_exporters_default_metrics() {
     let case = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/nvidia/h100");
     let found = page(&case);
     for (name, kind) in DEFAULT {

@@ -1,7 +1,7 @@
-//! Whole fixtures through the collectors and the engine: what would happen on such a node.
+//! Complete fixtures through collectors and engine: what nodewarden would do on such a node.
 //!
 //! A case is `fixtures/<collector>/<case>/` or `fixtures/demo`: its tree, its kernel log, and perhaps `health.toml`.
-//! `expected.health` holds the verdict, the incidents and the acts in mode drain. `UPDATE_GOLDEN=1` writes it anew.
+//! `expected.health` holds the verdict, the incidents and the acts in mode drain. `UPDATE_GOLDEN=1` writes it again.
 
 #![allow(
     clippy::unwrap_used,
@@ -72,8 +72,8 @@ fn snapshot(env: &Env, driver: Option<&Driver>, at: Duration) -> Snapshot {
             });
         };
         runner.read(&mut take);
-        // However slow the machine is: nothing of a fixture is late.
-        until_true("nothing is late", PATIENCE, || {
+        // On a slow machine too, no reading of a fixture is late.
+        until_true("no reading is late", PATIENCE, || {
             runner.take_late(&mut take);
             runner.busy().next().is_none()
         })
@@ -106,7 +106,7 @@ fn judge(case: &Path) -> String {
     let file = case.join("health.toml");
     let file = file.is_file().then_some(file);
     let sets = ["health.mode=\"drain\"".to_owned()];
-    // No file of the machine that runs the test: an empty one in place of the default.
+    // An empty file in place of the default, so that the machine's own configuration has no effect.
     let empty = tempfile::NamedTempFile::with_suffix(".toml").unwrap();
     let config = Config::load(Some(file.as_deref().unwrap_or(empty.path())), &sets, &[])
         .unwrap()
@@ -127,7 +127,7 @@ fn judge(case: &Path) -> String {
     };
     take(engine.step(now(Duration::ZERO), Input::Tick));
     for event in events(&env) {
-        take(engine.step(now(Duration::ZERO), Input::Event(&event)));
+        take(engine.step(now(Duration::ZERO), Input::Event("kernel_log", &event)));
     }
     // Three minutes of health ticks before the first step and after each.
     let (mut ticks, mut laid) = (0, 0);

@@ -1,4 +1,4 @@
-//! The worker of NVIDIA's driver: it is ended by the driver's library, and by a person who works on the driver.
+//! The worker `nvidia`, ended by the driver's library and by `nodewarden release`.
 
 #![allow(
     clippy::unwrap_used,
@@ -19,7 +19,7 @@ use testkit::nvml::{FakeNvml, Fault};
 use testkit::ports::Port;
 use testkit::{http, tree, wait};
 
-/// The longest that a test waits for anything.
+/// Time limit of every wait.
 const LONG: Duration = Duration::from_secs(60);
 
 fn page(address: &str) -> Option<Vec<Sample>> {
@@ -49,7 +49,7 @@ struct Node {
 impl Node {
     fn start() -> Self {
         let dir = tempfile::Builder::new().prefix("nw-nvidia-").tempdir().unwrap();
-        // Under root the workers are other users.
+        // Under root, the workers run as other users.
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
         tree::unpack(&fixtures.join("host/h100"), dir.path()).unwrap();
@@ -70,7 +70,7 @@ impl Node {
         node
     }
 
-    /// Starts the daemon on the node, another one where one ran.
+    /// Starts the daemon on the node, in place of one that runs.
     fn run(&mut self) {
         self.daemon = None;
         let dir = self.dir.path();
@@ -87,7 +87,7 @@ impl Node {
         self.daemon.as_ref().unwrap()
     }
 
-    /// The kernel has the GPU at that address, under NVIDIA's driver.
+    /// Adds a GPU at that PCI address, bound to NVIDIA's driver.
     fn add_pci(&self, address: &str) {
         let folder = self.dir.path().join("root/sys/bus/pci/devices").join(address);
         fs::create_dir_all(&folder).unwrap();
@@ -96,10 +96,10 @@ impl Node {
         symlink("../../../bus/pci/drivers/nvidia", folder.join("driver")).unwrap();
     }
 
-    /// Loses a GPU between two daemons. What the GPUs were called before and afterwards.
+    /// Loses a GPU between two daemons. Returns the pages before and after.
     fn lose_between_daemons(&mut self, lose: impl Fn(&FakeNvml)) -> [Vec<Sample>; 2] {
         let before = self.until("all GPUs are up", &|page| gpus_up(page) == 8);
-        // What they are called is on the disk.
+        // Wait until the labels are on the disk.
         let record = self.dir.path().join("state/state.json");
         wait::until_true("the names are in the record", LONG, || {
             fs::read_to_string(&record).is_ok_and(|text| text.contains("0000:c3:00.0"))
@@ -144,7 +144,7 @@ impl Node {
     }
 }
 
-/// What the GPUs are called: label, place and name. The driver numbers them anew.
+/// Label, PCI address and name of the GPUs. The driver may renumber them.
 fn called(page: &[Sample]) -> Vec<[Option<&str>; 3]> {
     let gpus = page.iter().filter(|s| s.name == "gpu_info");
     gpus.map(|s| ["gpu", "pci", "name"].map(|label| s.label(label)))
@@ -161,7 +161,7 @@ fn text(output: &Output) -> (String, String) {
 }
 
 #[test]
-fn a_library_that_kills_its_process_costs_its_own_worker_alone() {
+fn a_library_that_kills_its_process_affects_only_its_own_worker() {
     let node = Node::start();
     node.driver
         .break_call(3, "nvmlDeviceGetTemperatureV", Fault::Segv)
@@ -179,7 +179,7 @@ fn a_library_that_kills_its_process_costs_its_own_worker_alone() {
 }
 
 #[test]
-fn a_command_works_on_a_driver_that_nothing_of_ours_is_inside_of_and_then_it_is_read_again() {
+fn a_command_runs_while_no_process_of_ours_has_the_driver_open_and_then_gpus_are_read_again() {
     let node = Node::start();
     node.add_pci("0000:c3:00.0");
     let seen = node.until("a page", &|page| gpus_up(page) == 8);
@@ -193,7 +193,7 @@ fn a_command_works_on_a_driver_that_nothing_of_ours_is_inside_of_and_then_it_is_
     let first = node.release(&script).spawn().unwrap();
     wait::until_true("the command runs", LONG, || begun.exists()).unwrap();
 
-    // No worker is started meanwhile, no old value is shown, and the page says why.
+    // During the release no worker is started, no old value is shown, and the page names the reason.
     let seen = node.until("a page", &|_| true);
     assert_eq!((gpus_up(&seen), starts(&seen, "nvidia")), (0, Some(1.0)));
     assert_eq!(
@@ -208,22 +208,22 @@ fn a_command_works_on_a_driver_that_nothing_of_ours_is_inside_of_and_then_it_is_
     let left = ["released to ", "(pid ", "), for another 59 min"];
     assert!(left.iter().all(|part| status.contains(part)), "{status}");
 
-    // One person at a time; what is refused runs nothing.
+    // One release at a time; a rejected release does not run its command.
     let second = node.release("echo it ran").output().unwrap();
     let (out, err) = text(&second);
     assert_eq!((second.status.code(), out.as_str()), (Some(125), ""));
-    assert!(err.contains("released already"), "{err}");
+    assert!(err.contains("already released"), "{err}");
 
-    // What happens meanwhile is seen. The one that is lost is called what it was.
+    // A change during the release is detected. The lost GPU keeps its label.
     node.driver.lose(5).unwrap();
     fs::write(&over, "").unwrap();
     let first = first.wait_with_output().unwrap();
     let (out, err) = text(&first);
-    // The stand-in is steered from here.
+    // This process controls the stand-in.
     let own = format!("/proc/{}/maps", std::process::id());
     let others: Vec<&str> = out.lines().filter(|l| *l != own).collect();
     assert_eq!((first.status.code(), others), (Some(7), Vec::new()), "{err}");
-    let now = format!("taken back: nvidia has {listed} devices, 7 answer");
+    let now = format!("release ended: nvidia: {listed} devices, 7 respond");
     assert!(err.contains(&now), "{err}");
     let seen = node.until("the GPUs are up again", &|page| gpus_up(page) == 7);
     assert_eq!(starts(&seen, "nvidia"), Some(2.0));
@@ -235,7 +235,7 @@ fn a_command_works_on_a_driver_that_nothing_of_ours_is_inside_of_and_then_it_is_
 #[test]
 fn a_driver_is_taken_back_when_its_command_ends_or_the_time_is_over() {
     let node = Node::start();
-    // Killed: the command goes on, and is not disturbed before it ends.
+    // `release` killed: its command continues undisturbed until it ends.
     let (begun, seen) = (node.dir.path().join("begun"), node.dir.path().join("seen"));
     let script = format!(": > {begun:?}; while ! [ -e {seen:?} ]; do sleep 0.05; done");
     let mut killed = node.release(&script).spawn().unwrap();
@@ -243,7 +243,7 @@ fn a_driver_is_taken_back_when_its_command_ends_or_the_time_is_over() {
     killed.kill().unwrap();
     killed.wait().unwrap();
     let (out, err) = text(&node.release("echo it ran").output().unwrap());
-    assert!(out.is_empty() && err.contains("released already"), "{err}");
+    assert!(out.is_empty() && err.contains("already released"), "{err}");
     fs::write(&seen, "").unwrap();
     node.until("all GPUs are up again", &|page| gpus_up(page) == 8);
     fs::remove_file(&seen).unwrap();
@@ -257,7 +257,7 @@ fn a_driver_is_taken_back_when_its_command_ends_or_the_time_is_over() {
     let (_, err) = text(&late);
     assert_eq!(late.status.code(), Some(0), "{err}");
     assert!(err.contains("while the command still runs"), "{err}");
-    assert!(err.contains("had ended before"), "{err}");
+    assert!(err.contains("ended before"), "{err}");
 }
 
 #[test]
@@ -276,13 +276,13 @@ fn a_gpu_that_left_the_bus_is_forgotten_at_the_next_start() {
 }
 
 #[test]
-fn a_worker_that_never_leaves_costs_the_release_and_not_the_other_gpus() {
+fn a_worker_that_never_ends_fails_the_release_and_not_the_other_gpus() {
     let node = Node::start();
     node.driver
         .break_call(3, "nvmlDeviceGetTemperatureV", Fault::Blocks)
         .unwrap();
     node.until("one GPU is late", &|page| gpus_up(page) == 7);
-    // The daemon's own patience is two minutes: it is ended here by the one who asked.
+    // The daemon would wait for two minutes; here the requester gives up first.
     let mut asked = node.release("echo it ran").spawn().unwrap();
     node.until("no worker runs", &|page| gpus_up(page) == 0);
     asked.kill().unwrap();
@@ -297,7 +297,7 @@ fn a_worker_that_never_leaves_costs_the_release_and_not_the_other_gpus() {
 }
 
 #[test]
-fn a_call_that_never_comes_back_costs_its_own_gpu_over_a_thousand_scrapes() {
+fn a_call_that_never_returns_affects_only_its_gpu_over_a_thousand_scrapes() {
     let node = Node::start();
     node.driver
         .break_call(3, "nvmlDeviceGetTemperatureV", Fault::Blocks)
@@ -322,7 +322,7 @@ fn a_call_that_never_comes_back_costs_its_own_gpu_over_a_thousand_scrapes() {
             .count();
         assert_eq!(up, 7);
     }
-    // A reading of the others may be under way.
+    // A reading of the other GPUs may be in progress.
     assert!(threads() <= before + 1, "{} threads, {before} before", threads());
     node.driver.lift().unwrap();
     let seen = node.until("it answers again", &|page| gpus_up(page) == 8);

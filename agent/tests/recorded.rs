@@ -1,4 +1,4 @@
-//! The demo's node, played: what a person and a scraper see of it, from the first page to the lost GPU and after.
+//! The demo's played node, as operators and scrapers see it, before and after it loses a GPU.
 
 #![allow(
     clippy::unwrap_used,
@@ -188,7 +188,7 @@ fn a_node_lives_loses_a_gpu_and_lives_on() {
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
-    let (code, text) = demo.cli(&["why", "GPU-of-nobody"]);
+    let (code, text) = demo.cli(&["why", "GPU-of-no-node"]);
     assert_eq!(code, Some(1), "{text}");
 }
 
@@ -207,7 +207,7 @@ fn a_watched_status_is_drawn_in_place_outlives_the_daemon_and_ends_with_ctrl_c()
     let again = pty.wait_for("\x1b[H", begun, LONG).unwrap();
 
     demo.stop();
-    let gone = pty.wait_for("waiting for it", again, LONG).unwrap();
+    let gone = pty.wait_for("waiting for the daemon", again, LONG).unwrap();
     demo.serve();
     pty.wait_for("kernel_log", gone, LONG).unwrap();
 
@@ -219,7 +219,7 @@ fn a_watched_status_is_drawn_in_place_outlives_the_daemon_and_ends_with_ctrl_c()
         "the terminal is put back: {seen:?}"
     );
     assert!(!seen.contains("\x1b[2J"), "clearing the whole screen flickers");
-    // Lines of 80 columns, without what moves the cursor or colours.
+    // Lines of 80 columns, without escape sequences.
     for line in seen.split("\x1b[H").flat_map(|page| page.split("\r\n")) {
         let mut plain = line.to_owned();
         while let Some((before, rest)) = plain.split_once('\x1b') {

@@ -1,4 +1,4 @@
-//! What a device's reading looks like on its way out: a layout (which series) and values in the same order.
+//! The reading of one device as it is sent: a layout (its series) and the values in the same order.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::ptr;
@@ -19,20 +19,20 @@ pub enum Value {
     U64(u64),
     /// A real number.
     F64(f64),
-    /// Not read, or not offered by this device.
+    /// Unreadable, or not offered by this device.
     Absent,
 }
 
-/// Which part of a metric one series is. Everything but a histogram has one part only, so that a value stays a number.
+/// The part of a metric that one series holds. Only histograms have several parts, so every value is one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// All of it.
+    /// The whole metric.
     Whole,
-    /// The bucket below this bound of a histogram, those of the lower ones included; one past the last bound is +Inf.
+    /// The bucket of a histogram up to this bound, cumulative; the index after the last bound is +Inf.
     Bucket(u16),
-    /// The sum of what a histogram saw.
+    /// The sum of a histogram's readings.
     Sum,
-    /// How many it saw.
+    /// The number of a histogram's readings.
     Count,
 }
 
@@ -43,12 +43,12 @@ pub struct Series {
     pub metric: &'static Metric,
     /// Label values.
     pub labels: Vec<String>,
-    /// Which part of it.
+    /// The part of the metric.
     pub part: Part,
 }
 
 impl Series {
-    /// Everything that one set of label values takes in a layout, in order.
+    /// All series of one set of label values in a layout, in order.
     pub fn all(metric: &'static Metric, labels: Vec<String>) -> impl Iterator<Item = Self> {
         parts(metric).map(move |part| Self {
             metric,
@@ -57,7 +57,7 @@ impl Series {
         })
     }
 
-    /// Whether a set of label values begins here.
+    /// Whether this is the first series of a set of label values.
     pub fn is_first(&self) -> bool {
         matches!(self.part, Part::Whole | Part::Bucket(0))
     }
@@ -77,14 +77,14 @@ fn parts(metric: &Metric) -> impl Iterator<Item = Part> + use<> {
     whole.into_iter().chain(histogram)
 }
 
-/// What a histogram has seen.
+/// The values of a histogram.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Histogram<'a> {
-    /// For each bound of the metric, how many readings were at or below it. +Inf is [`Histogram::count`].
+    /// For each bound of the metric, the number of readings at or below it. +Inf is [`Histogram::count`].
     pub buckets: &'a [u64],
     /// The sum of all readings, in the metric's unit.
     pub sum: f64,
-    /// How many readings there were.
+    /// The number of readings.
     pub count: u64,
 }
 
@@ -98,19 +98,19 @@ impl Histogram<'_> {
     }
 }
 
-/// Which series a block holds, in order.
+/// The series that a block holds, in order.
 pub type Layout = Vec<Series>;
 
-/// The reading of one device. A device fills it from front to back at every reading; while it names the same series
-/// in the same order the layout stays the same object and nothing is allocated.
+/// The reading of one device, filled in order at every reading. While it names the same series in the same order,
+/// the layout stays the same object and nothing is allocated.
 #[derive(Clone, Debug, Default)]
 pub struct Block {
     layout: Arc<Layout>,
-    /// One number for each series of the layout, made from its metric and labels: to compare them is to walk over 700
-    /// strings that nobody else has touched since the last reading.
+    /// One number for each series of the layout, made from its metric and labels. Comparing labels instead would
+    /// walk over 700 strings that have left the processor's caches since the last reading.
     marks: Vec<u64>,
     values: Vec<Value>,
-    /// What this block's layout takes of its collector's budget.
+    /// This block's share of its collector's series budget.
     share: DeviceShare,
     refused: u64,
 }
@@ -124,7 +124,7 @@ impl Block {
         }
     }
 
-    /// Starts a new reading; the layout of the last one is kept for comparison.
+    /// Starts a new reading. The previous layout is kept for comparison.
     pub fn clear(&mut self) {
         self.values.clear();
         self.refused = 0;
@@ -136,7 +136,7 @@ impl Block {
         self.put(metric, labels, 1, |_| value);
     }
 
-    /// Adds a histogram, or that it was not read.
+    /// Adds a histogram, or its absence.
     pub fn histogram(&mut self, metric: &'static Metric, labels: &[&str], seen: Option<Histogram<'_>>) {
         debug_assert!(metric.slots() > 1, "{} is no histogram", metric.name);
         self.put(metric, labels, metric.slots(), |part| {
@@ -146,7 +146,7 @@ impl Block {
 
     fn put(&mut self, metric: &'static Metric, labels: &[&str], slots: usize, value: impl Fn(Part) -> Value) {
         debug_assert_eq!(metric.labels.len(), labels.len(), "{}", metric.name);
-        // After the first refusal all are refused: then the layout is the same at every reading.
+        // After the first refusal all further series are refused, so the layout is the same at every reading.
         if self.refused > 0 {
             self.refused += slots as u64;
             return;
@@ -178,7 +178,7 @@ impl Block {
         self.push(metric, labels, Value::U64(value));
     }
 
-    /// Adds a whole number that may be missing.
+    /// Adds a whole number that may be absent.
     pub fn maybe_u64(&mut self, metric: &'static Metric, labels: &[&str], value: Option<u64>) {
         self.push(metric, labels, value.map_or(Value::Absent, Value::U64));
     }
@@ -193,7 +193,7 @@ impl Block {
         self.push(metric, labels, Value::U64(1));
     }
 
-    /// Ends a reading: series that the last reading had and this one did not name leave the layout.
+    /// Ends a reading: series of the previous reading that this one did not name leave the layout.
     pub fn finish(&mut self) {
         self.cut(self.values.len());
     }
@@ -208,7 +208,7 @@ impl Block {
         self.marks.truncate(at);
     }
 
-    /// Which series this reading holds.
+    /// The series of this reading.
     pub fn layout(&self) -> &Arc<Layout> {
         &self.layout
     }
@@ -218,7 +218,7 @@ impl Block {
         &self.values
     }
 
-    /// How many series of this reading were refused, because the collector had reached [`MAX_SERIES`] or
+    /// Series of this reading that were refused because the collector reached [`MAX_SERIES`] or
     /// [`MAX_LABEL_BYTES`].
     pub fn refused(&self) -> u64 {
         self.refused
@@ -230,7 +230,7 @@ impl Block {
     }
 }
 
-/// What tells a set of label values of a metric from others: 64 bits of a hash whose every bit depends on each of them.
+/// Identifies a set of label values of a metric: a 64-bit hash in which every bit depends on every value.
 fn mark(metric: &'static Metric, labels: &[&str]) -> u64 {
     let mut hasher = FixedState::default().build_hasher();
     ptr::from_ref(metric).addr().hash(&mut hasher);

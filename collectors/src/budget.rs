@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub const MAX_SERIES: usize = 20_000;
 
 /// The most bytes that the label values of one collector may take; below the largest frame of a worker.
-pub const MAX_LABEL_BYTES: usize = 4 * 1024 * 1024;
+pub const MAX_LABEL_BYTES: usize = 768 * 1024;
 
 /// What the devices of one collector have taken together.
 #[derive(Debug, Default)]

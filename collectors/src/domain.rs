@@ -1,9 +1,17 @@
-//! Which worker process a collector runs in, and with which rights. A test compares /proc/PID/status with this table.
+//! The worker process of each collector, and its rights. A test compares /proc/PID/status with this table.
 
-/// What may end a worker besides the end of its input.
+/// Where fixed ids begin: between those that systemd gives to users (60001-60577), containers and greeters, and its
+/// dynamic users (61184-65519, <https://systemd.io/UIDS-GIDS/>).
+const FIRST_UID: u32 = 60_800;
+/// The daemon's uid and gid without a passwd entry.
+pub const DAEMON_UID: u32 = FIRST_UID;
+/// The daemon's uid of versions whose ids systemd could give to another service.
+pub const FORMER_DAEMON_UID: u32 = 64_190;
+
+/// What may end a worker, besides end of file on its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signals {
-    /// A signal is allowed: nothing in it can be inside a GPU driver.
+    /// Signals are allowed: this worker never runs inside a GPU driver.
     Allowed,
     /// Never: a signal into a GPU driver freezes the GPU (dcgm-exporter#84).
     Never,
@@ -13,11 +21,22 @@ pub enum Signals {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Capability {
-    /// Open `syscall` and `fd` of another user's thread: their mode admits the owner alone. Needs [`Self::SysPtrace`] too.
+    /// Give folders and records to the daemon.
+    Chown = 0,
+    /// Open `syscall` and `fd` of another user's thread, whose mode admits only the owner. Also needs
+    /// [`Self::SysPtrace`].
     DacReadSearch = 2,
+    /// End a daemon that does not answer.
+    Kill = 5,
+    /// Start children under their own groups.
+    Setgid = 6,
+    /// Start children under their own users.
+    Setuid = 7,
+    /// Take capabilities from children.
+    Setpcap = 8,
     /// Read `wchan`, `syscall`, `fd` and `fdinfo` of another user's thread (`ptrace_may_access`).
     SysPtrace = 19,
-    /// Read what BPF programs say. Nothing less suffices (kernel/bpf/syscall.c, `bpf_prog_get_fd_by_id`).
+    /// Read BPF programs. No smaller capability suffices (kernel/bpf/syscall.c, `bpf_prog_get_fd_by_id`).
     SysAdmin = 21,
     /// Open /dev/kmsg where kernel.dmesg_restrict is 1.
     Syslog = 34,
@@ -28,28 +47,43 @@ impl Capability {
     pub const fn mask(self) -> u64 {
         1 << self as u8
     }
+
+    /// The name that capabilities(7) uses.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Chown => "CAP_CHOWN",
+            Self::DacReadSearch => "CAP_DAC_READ_SEARCH",
+            Self::Kill => "CAP_KILL",
+            Self::Setgid => "CAP_SETGID",
+            Self::Setuid => "CAP_SETUID",
+            Self::Setpcap => "CAP_SETPCAP",
+            Self::SysPtrace => "CAP_SYS_PTRACE",
+            Self::SysAdmin => "CAP_SYS_ADMIN",
+            Self::Syslog => "CAP_SYSLOG",
+        }
+    }
 }
 
 /// One worker process.
 #[derive(Debug)]
 pub struct Domain {
-    /// The name: argument of `nodewarden worker`, label of its series, name of its lock slots.
+    /// Argument of `nodewarden worker`, label of the worker's series, name of its lock slots.
     pub name: &'static str,
-    /// The passwd entry whose ids it runs with, where there is one.
+    /// The passwd entry with its ids, if that entry exists.
     pub user: &'static str,
     /// The numeric uid and gid without a passwd entry.
     pub uid: u32,
-    /// What it keeps when root started it.
+    /// The capabilities that it keeps if root started it.
     pub capabilities: &'static [Capability],
     /// Whether it may be signalled.
     pub signals: Signals,
-    /// What the device files of its driver begin with: whoever has one open keeps the driver from being reset. Empty
-    /// where there is no driver to let go of.
+    /// Path prefixes of its driver's device files. A program that has one open prevents a reset of the driver.
+    /// Empty: no driver to release.
     pub devices: &'static [&'static str],
 }
 
 impl Domain {
-    /// The CapEff (and CapPrm, CapBnd) that it runs with.
+    /// Its CapEff, CapPrm and CapBnd.
     pub fn capability_mask(&self) -> u64 {
         self.capabilities.iter().fold(0, |mask, c| mask | c.mask())
     }
@@ -59,7 +93,7 @@ impl Domain {
 pub static KERNEL: Domain = Domain {
     name: "kernel",
     user: "nodewarden-kernel",
-    uid: 64191,
+    uid: FIRST_UID + 1,
     capabilities: &[Capability::Syslog],
     signals: Signals::Allowed,
     devices: &[],
@@ -69,37 +103,37 @@ pub static KERNEL: Domain = Domain {
 pub static HOST: Domain = Domain {
     name: "host",
     user: "nodewarden-host",
-    uid: 64192,
+    uid: FIRST_UID + 2,
     capabilities: &[],
     signals: Signals::Allowed,
     devices: &[],
 };
 
-/// RDMA devices and the Ethernet ports below them, by sysfs, netlink and ethtool: open to everybody.
+/// RDMA devices and the Ethernet ports below them, by sysfs, netlink and ethtool, which are open to every user.
 pub static RDMA: Domain = Domain {
     name: "rdma",
     user: "nodewarden-rdma",
-    uid: 64193,
+    uid: FIRST_UID + 3,
     capabilities: &[],
     signals: Signals::Allowed,
     devices: &[],
 };
 
-/// NVIDIA's GPUs, by the driver's library. /dev/nvidia* is open to everybody.
+/// NVIDIA GPUs, by the driver's library. /dev/nvidia* is open to every user.
 pub static NVIDIA: Domain = Domain {
     name: "nvidia",
     user: "nodewarden-nvidia",
-    uid: 64194,
+    uid: FIRST_UID + 4,
     capabilities: &[],
     signals: Signals::Never,
     devices: &["/dev/nvidia"],
 };
 
-/// Slurm's jobs: cgroups, the device programs that are attached to them, and what their blocked threads wait for.
+/// Slurm jobs: cgroups, the device programs attached to them, and the wait states of their blocked threads.
 pub static SLURM: Domain = Domain {
     name: "slurm",
     user: "nodewarden-slurm",
-    uid: 64195,
+    uid: FIRST_UID + 5,
     capabilities: &[
         Capability::DacReadSearch,
         Capability::SysPtrace,
@@ -109,5 +143,5 @@ pub static SLURM: Domain = Domain {
     devices: &[],
 };
 
-/// Every worker there is.
+/// All workers.
 pub static DOMAINS: &[&Domain] = &[&KERNEL, &HOST, &RDMA, &NVIDIA, &SLURM];

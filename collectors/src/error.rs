@@ -1,9 +1,9 @@
-//! Why something that is there could not be read. The reason becomes a label.
+//! Why an existing source could not be read. The reason becomes a label.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// There and broken. "Not there" is `Ok(None)` or [`crate::Value::Absent`], not an error.
+/// A source exists and fails. An absent source is `Ok(None)` or [`crate::Value::Absent`], not an error.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file could not be opened or read.
@@ -11,25 +11,25 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: std::io::Error,
     },
-    /// A file or a reply did not hold what it should.
+    /// A file or a reply has unexpected content.
     #[error("{what}: found {found:?}, expected {expected}")]
     Parse {
-        /// The file or reply, with its line where there is one.
+        /// The file or reply, with its line if known.
         what: String,
-        /// What was there, cut to a readable length.
+        /// The content found, cut to a readable length.
         found: String,
-        /// What should have been there.
+        /// The expected content.
         expected: &'static str,
     },
     /// A privilege is missing.
     #[error("{what}: {missing} missing")]
     Denied {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// The privilege.
+        /// The missing privilege.
         missing: &'static str,
     },
     /// The configuration of this collector is wrong.
@@ -38,25 +38,25 @@ pub enum Error {
     /// The collector itself panicked.
     #[error("{0}: the collector panicked")]
     Panic(String),
-    /// What was read after so long would be shown as new and is not.
+    /// The read took longer than its limit, so its values are stale.
     #[error("{}: took {} s", path.display(), took.as_secs())]
     Slow {
-        /// What was read.
+        /// The path that was read.
         path: PathBuf,
-        /// For how long.
+        /// The duration of the read.
         took: Duration,
     },
-    /// A driver does not work at all.
+    /// The driver as a whole does not work.
     #[error("{what}; {advice}")]
     Driver {
-        /// The driver, and what it said.
+        /// The driver, and its error.
         what: String,
-        /// The word for the `reason` label.
+        /// The value of the `reason` label.
         reason: &'static str,
-        /// What a person should do.
+        /// What an administrator should do.
         advice: &'static str,
     },
-    /// A recorded environment holds no answer for this live source.
+    /// The recorded environment holds no answer for this live source.
     #[error("{0}: not in the recording")]
     NotRecorded(&'static str),
 }
@@ -79,11 +79,11 @@ impl Error {
         }
     }
 
-    /// A word for the `reason` label: few, stable values.
+    /// The value of the `reason` label: few, stable words.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => "denied",
-            // A device that left while it was read.
+            // A device that was removed while it was read.
             Self::Io { source, .. } if source.raw_os_error() == Some(libc::ENODEV) => "gone",
             Self::Io { .. } => "io",
             Self::Parse { .. } => "parse",

@@ -1,4 +1,7 @@
-//! What a watcher saw happen. Watchers deliver at least once; the daemon drops duplicates by boot id and sequence.
+//! Events that watchers observe. Delivery is at least once; the daemon drops duplicates by boot id and sequence
+//! number.
+
+mod admit;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +13,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BootId(pub String);
 
-/// Where a watcher is to go on: the last event that the daemon stored.
+/// Where a watcher resumes: the last event that the daemon stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
     /// The boot in which `seq` counts.
@@ -19,7 +22,7 @@ pub struct Cursor {
     pub seq: u64,
 }
 
-/// The address of a PCI function as sysfs writes it: `0000:3b:00.0`, lower case, function 0 where the source names none.
+/// The address of a PCI function in sysfs format: `0000:3b:00.0`, lower case, function 0 if the source names none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PciAddress(pub String);
 
@@ -40,7 +43,7 @@ impl PciAddress {
         if domain.is_empty() || domain.len() > 8 || !function.bytes().all(|b| b.is_ascii_digit()) {
             return None;
         }
-        // from_str_radix alone would take a sign.
+        // from_str_radix alone would accept a sign.
         let hex = |s: &str| {
             s.bytes()
                 .all(|b| b.is_ascii_hexdigit())
@@ -60,27 +63,27 @@ impl std::fmt::Display for PciAddress {
     }
 }
 
-/// One thing that happened.
+/// One event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// The boot in which it happened.
     pub boot: BootId,
-    /// The sequence number of the (last) record behind it. Grows within one boot, never repeats for different records.
+    /// The number of the event's (last) record. Increases within a boot and never repeats for different records.
     pub seq: u64,
-    /// When, in microseconds since boot, by the clock of the source (`/dev/kmsg`: CLOCK_MONOTONIC of the printing CPU).
+    /// Microseconds since boot, by the clock of the source (`/dev/kmsg`: CLOCK_MONOTONIC of the printing CPU).
     pub at_us: u64,
-    /// It lies before the watcher's start, and no cursor of an earlier run was there: history.
+    /// The event is older than the watcher's start, and no cursor of an earlier run exists.
     pub history: bool,
-    /// How many records it stands for: 1, or more where a flood of equal lines was folded; 0 where nothing was read
-    /// (only [`EventBody::Progress`]), and `seq` is no cursor then.
+    /// Records that the event stands for: 1, or more if a flood of equal lines was folded. 0 if no record was read
+    /// ([`EventBody::Progress`], [`EventBody::CursorAhead`]); `seq` is no cursor then.
     pub count: u64,
-    /// The line or message as it was, cut at 512 bytes, control characters escaped.
+    /// The original line or message, cut at 512 bytes, control characters escaped.
     pub text: String,
-    /// What it says.
+    /// The content of the event.
     pub body: EventBody,
 }
 
-/// What an event says.
+/// The content of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum EventBody {
     /// `NVRM: Xid (PCI:0000:3b:00): 79, ...`
@@ -92,67 +95,122 @@ pub enum EventBody {
         /// The GPU.
         pci: PciAddress,
     },
-    /// `NVRM: GPU at PCI:0000:3b:00: GPU-<uuid>`: which GPU sits there. The driver prints it before a GPU's first Xid.
+    /// `NVRM: GPU at PCI:0000:3b:00: GPU-<uuid>`: the GPU at an address. The driver prints it before a GPU's first
+    /// Xid.
     Identity {
-        /// Where it sits.
+        /// The GPU's address.
         pci: PciAddress,
         /// Its UUID, `GPU-` included.
         uuid: String,
     },
-    /// What a GPU's driver tells through its library and is no Xid.
+    /// An event from the driver's library other than an Xid.
     Driver {
-        /// Where the GPU sits.
+        /// The GPU's address.
         pci: PciAddress,
         /// What happened.
         what: DriverEvent,
     },
-    /// What the kernel tells of an RDMA device or one of its ports.
+    /// A change of an RDMA device or one of its ports.
     Rdma(RdmaChange),
     /// A network adapter's firmware did not answer its driver, or failed.
     Firmware {
-        /// Where the adapter sits.
+        /// The adapter's address.
         pci: PciAddress,
-        /// Its driver, as the line begins.
+        /// Its driver, from the start of the line.
         driver: String,
         /// What happened.
         what: FirmwareFault,
     },
-    /// A job of Slurm's began or ended on this node.
+    /// A Slurm job began or ended on this node.
     Job(JobChange),
-    /// Records were overwritten before they could be read (EPIPE of the kernel's log, ENOBUFS of netlink), or the watcher's
-    /// own bound was reached.
+    /// Records were overwritten before they could be read (EPIPE of the kernel's log, ENOBUFS of netlink), or the
+    /// watcher reached its own limit.
     Overrun {
-        /// How many, where the sequence numbers tell.
+        /// The number of lost records, if the sequence numbers show it.
         lost: Option<u64>,
     },
-    /// Nothing of interest; moves the cursor on so that a restart does not read the same lines again. The first of a
-    /// watcher's run says that everything the source held at its start has been told.
+    /// The cursor is ahead of the newest record of its boot, so it is not believed: what the source holds follows again,
+    /// as without a cursor.
+    CursorAhead {
+        /// The cursor's number.
+        cursor: u64,
+        /// The number of the newest record, if the source holds any.
+        newest: Option<u64>,
+    },
+    /// No content; advances the cursor so that a restart does not read the same lines again. The first one of a
+    /// watcher's run means that all events held by the source at the start were reported.
     Progress,
+}
+
+/// Kinds of events, as a [`crate::Spec`] lists them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// [`EventBody::Xid`] of that source.
+    Xid(XidSource),
+    /// [`EventBody::Sxid`].
+    Sxid,
+    /// [`EventBody::FallenOffBus`].
+    FallenOffBus,
+    /// [`EventBody::Identity`].
+    Identity,
+    /// [`EventBody::Driver`].
+    Driver,
+    /// [`EventBody::Rdma`].
+    Rdma,
+    /// [`EventBody::Firmware`].
+    Firmware,
+    /// [`EventBody::Job`].
+    Job,
+    /// [`EventBody::Overrun`].
+    Overrun,
+    /// [`EventBody::CursorAhead`].
+    CursorAhead,
+    /// [`EventBody::Progress`].
+    Progress,
+}
+
+impl EventBody {
+    /// Its kind.
+    pub const fn kind(&self) -> EventKind {
+        match self {
+            Self::Xid(xid) => EventKind::Xid(xid.source),
+            Self::Sxid(_) => EventKind::Sxid,
+            Self::FallenOffBus { .. } => EventKind::FallenOffBus,
+            Self::Identity { .. } => EventKind::Identity,
+            Self::Driver { .. } => EventKind::Driver,
+            Self::Rdma(_) => EventKind::Rdma,
+            Self::Firmware { .. } => EventKind::Firmware,
+            Self::Job(_) => EventKind::Job,
+            Self::Overrun { .. } => EventKind::Overrun,
+            Self::CursorAhead { .. } => EventKind::CursorAhead,
+            Self::Progress => EventKind::Progress,
+        }
+    }
 }
 
 /// A change of an RDMA device or port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RdmaChange {
-    /// The device, by its name as of then.
+    /// The name of the device at the time of the event.
     pub device: String,
-    /// The port's number, empty where it is about the device.
+    /// The port's number, empty if the event concerns the device.
     pub port: String,
     /// What happened.
     pub what: RdmaEvent,
 }
 
-/// What may happen to an RDMA device or port.
+/// Kinds of changes of an RDMA device or port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum RdmaEvent {
-    /// A device came.
+    /// A device was added.
     DeviceAdded,
-    /// A device left.
+    /// A device was removed.
     DeviceRemoved,
     /// A port got a network interface.
     NetdevAttached,
     /// A port lost its network interface.
     NetdevDetached,
-    /// A device, or the network interface of a port, has another name.
+    /// A device, or the network interface of a port, was renamed.
     Renamed,
     /// The network interface of a port lost its carrier.
     LinkDown,
@@ -175,7 +233,7 @@ impl RdmaEvent {
     }
 }
 
-/// A job of Slurm's that came or left.
+/// A Slurm job that began or ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct JobChange {
     /// The name of its cgroup: `job_7`, or a SLUID.
@@ -184,17 +242,17 @@ pub struct JobChange {
     pub what: JobEvent,
 }
 
-/// What may happen to a job.
+/// Kinds of changes of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum JobEvent {
-    /// Its cgroup is there.
+    /// Its cgroup exists.
     Began,
-    /// Its cgroup is gone.
+    /// Its cgroup was removed.
     Ended,
 }
 
 impl JobEvent {
-    /// The word for texts.
+    /// The word used in messages.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Began => "began",
@@ -203,13 +261,13 @@ impl JobEvent {
     }
 }
 
-/// Who told of an Xid.
+/// The source of an Xid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum XidSource {
-    /// The kernel's log: with everything that the driver printed.
+    /// The kernel log, with the full message of the driver.
     #[default]
     KernelLog,
-    /// The driver's library (NVML): the code alone, and which part of the GPU it is about.
+    /// The driver's library (NVML): only the code and the affected part of the GPU.
     Nvml,
 }
 
@@ -223,28 +281,28 @@ impl XidSource {
     }
 }
 
-/// What NVML's event set tells besides Xids.
+/// Events of NVML other than Xids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum DriverEvent {
-    /// An ECC error that could not be corrected.
+    /// An uncorrectable ECC error.
     DoubleBitError,
-    /// Too many corrected ECC errors at once.
+    /// Too many corrected ECC errors in a short time.
     SingleBitStorm,
-    /// A row of memory was taken out of use.
+    /// A memory row or page was retired.
     MemoryRetired,
-    /// A row of memory could not be taken out of use.
+    /// Retirement of a memory row or page failed.
     MemoryNotRetired,
-    /// Wrong data was used, and contained.
+    /// Poisoned data was used; the error was contained.
     Poison,
-    /// Wrong data was used, and not contained.
+    /// Poisoned data was used; the error was not contained.
     FatalPoison,
     /// The GPU cannot be used.
     Unavailable,
-    /// The driver asks for another recovery action.
+    /// The driver requests another recovery action.
     RecoveryAction,
     /// The node's power source changed.
     PowerSource,
-    /// The GPU was divided into instances, or put together again.
+    /// The GPU's MIG configuration changed.
     MigConfig,
 }
 
@@ -266,23 +324,23 @@ impl DriverEvent {
     }
 }
 
-/// What a driver says of its adapter's firmware.
+/// Firmware faults that an adapter's driver reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum FirmwareFault {
-    /// A command was not answered in time (mlx5: a minute); its resources are lost.
+    /// A command time-out (mlx5: 60 s); the command's resources are lost.
     CommandTimeout,
-    /// A command was answered after its driver had given up.
+    /// A command completed after its time-out.
     LateCompletion,
-    /// The firmware's own heartbeat stands still.
+    /// The firmware's heartbeat stopped.
     Unresponsive,
-    /// The firmware, or the driver for it, tells of an error that it cannot recover from.
+    /// The firmware or its driver reports an unrecoverable error.
     Fatal,
-    /// The driver asks for a reset of the adapter, or could not set it up again after one.
+    /// The driver requests a reset of the adapter, or could not set it up again after one.
     Reset,
 }
 
 impl FirmwareFault {
-    /// Every one.
+    /// All kinds.
     pub const ALL: [Self; 5] = [
         Self::CommandTimeout,
         Self::LateCompletion,
@@ -306,37 +364,37 @@ impl FirmwareFault {
 /// An Xid of NVIDIA's driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Xid {
-    /// Who told of it.
+    /// Where it was reported.
     pub source: XidSource,
     /// The GPU.
     pub pci: PciAddress,
-    /// What the driver wrote inside the parentheses behind the address (MIG instance, ...), trimmed, else empty.
+    /// The text inside the parentheses after the address (MIG instance, ...), trimmed, else empty.
     pub place: String,
     /// The code.
     pub code: u32,
-    /// `pid=`, where it is a number.
+    /// `pid=`, if it is a number.
     pub pid: Option<u32>,
-    /// `name=`, where it is not `<unknown>`.
+    /// `name=`, if it is not `<unknown>`.
     pub process: Option<String>,
     /// The unit word of an NVLink 5 error (144 to 150): `RLW_SRC_TRACK`, `TLW_RX/TLW_RX_PIPE0`, `NETIR`.
     pub unit: Option<String>,
     /// Fatal or Nonfatal in an NVLink 5 error.
     pub fatal: Option<bool>,
-    /// `Link N` in an NVLink 5 error (-1 means that the driver names none), `on link N` in Xid 74.
+    /// `Link N` in an NVLink 5 error (-1: the driver names none), `on link N` in Xid 74.
     pub link: Option<i32>,
     /// The hexadecimal words in the last parentheses (Xid 74 registers, NVLink 5 intrInfo and errorStatus).
     pub words: Vec<u64>,
     /// Xid 154: the driver's verdict.
     pub recovery: Option<Recovery>,
-    /// The number of the GPU instance that it is about, where the library told one.
+    /// The affected GPU instance, if the library reported one.
     pub gpu_instance: Option<u32>,
-    /// The number of the compute instance.
+    /// The affected compute instance.
     pub compute_instance: Option<u32>,
 }
 
 impl Xid {
-    /// The number of the GPU instance that it is about: as the library told it, or by the driver's words behind the
-    /// address (`GPU-I:05`). `None`: the GPU as a whole, or not known.
+    /// The affected GPU instance, as the library reported it or from the driver's text after the address
+    /// (`GPU-I:05`). `None`: the GPU as a whole, or unknown.
     pub fn instance(&self) -> Option<u32> {
         let by_words = || {
             let (_, rest) = self.place.split_once("GPU-I:")?;
@@ -347,10 +405,10 @@ impl Xid {
     }
 }
 
-/// The recovery action that the driver asks for: Xid 154, or NVML field 230.
+/// The recovery action that the driver requests: Xid 154, or NVML field 230.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Recovery {
-    /// Nothing (any more).
+    /// None (any more).
     None,
     /// Reset this GPU.
     GpuReset,
@@ -358,7 +416,7 @@ pub enum Recovery {
     NodeReboot,
     /// Stop peer-to-peer traffic.
     DrainP2p,
-    /// Let the work end, then reset.
+    /// Let running work finish, then reset.
     DrainAndReset,
 }
 
@@ -369,13 +427,14 @@ pub struct Sxid {
     pub pci: PciAddress,
     /// The code.
     pub code: u32,
-    /// Fatal or Non-fatal, where the line says it.
+    /// Fatal or Non-fatal, if the line names it.
     pub fatal: Option<bool>,
-    /// `Link N`, where the line says it.
+    /// `Link N`, if the line names it.
     pub link: Option<u32>,
 }
 
-/// Where a watcher puts its events. Bounded: a slow daemon makes the watcher wait, and the kernel's ring count the loss.
+/// The channel for a watcher's events. Bounded: if the daemon is slow, the watcher waits, and the kernel's ring
+/// buffer counts the loss.
 #[derive(Clone, Debug)]
 pub struct Events {
     to: SyncSender<Event>,
@@ -383,7 +442,7 @@ pub struct Events {
     listens: ListenCallback,
 }
 
-/// Called when a watcher has begun to listen.
+/// Called when a watcher has started to listen.
 #[derive(Clone)]
 struct ListenCallback(Arc<dyn Fn() + Send + Sync>);
 
@@ -393,9 +452,9 @@ impl std::fmt::Debug for ListenCallback {
     }
 }
 
-/// The daemon has gone; the watcher is to return.
+/// The daemon is gone; the watcher must return.
 #[derive(Debug, thiserror::Error)]
-#[error("nobody takes the events any more")]
+#[error("event channel closed: the receiver is gone")]
 pub struct Closed;
 
 impl Events {
@@ -404,34 +463,34 @@ impl Events {
         Self::until(to, Arc::default())
     }
 
-    /// The same, until `stop` is set: for a watcher that waits inside a driver, where nothing may interrupt it.
+    /// As [`Self::new`], until `stop` is set: for a watcher that waits in a driver, where it cannot be interrupted.
     pub fn until(to: SyncSender<Event>, stop: Arc<AtomicBool>) -> Self {
         let listens = ListenCallback(Arc::new(|| ()));
         Self { to, stop, listens }
     }
 
-    /// The same, and this is called whenever the watcher says that it listens.
+    /// As [`Self::new`], with a callback that is called whenever the watcher reports that it listens.
     #[must_use]
     pub fn heeding(self, listens: impl Fn() + Send + Sync + 'static) -> Self {
         let listens = ListenCallback(Arc::new(listens));
         Self { listens, ..self }
     }
 
-    /// Whatever happens from now on will be told: a watcher that failed before works again, though nothing may happen for
-    /// days.
+    /// Reports that all further events will be delivered: a watcher that failed before works again, even if no
+    /// event follows for days.
     pub fn listens(&self) {
         (self.listens.0)();
     }
 
-    /// Whether the watcher is to return as soon as it can.
+    /// Whether the watcher must return as soon as possible.
     pub fn is_over(&self) -> bool {
         self.stop.load(Ordering::Acquire)
     }
 
-    /// Hands one event over, waiting while the channel is full.
+    /// Sends one event; waits while the channel is full.
     ///
     /// # Errors
-    /// When the receiving side is gone.
+    /// When the receiver is gone.
     pub fn emit(&self, event: Event) -> Result<(), Closed> {
         self.to.send(event).map_err(|_| Closed)
     }
@@ -442,7 +501,7 @@ mod tests {
     use super::{PciAddress, Xid};
 
     #[test]
-    fn the_instance_is_told_or_read_in_the_words_behind_the_address() {
+    fn the_instance_is_reported_or_read_in_the_words_behind_the_address() {
         let xid = |place: &str, gpu_instance| Xid {
             place: place.to_owned(),
             gpu_instance,

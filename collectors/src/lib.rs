@@ -1,8 +1,8 @@
-//! Reads one cluster node: GPUs, RDMA ports, filesystem clients, jobs, the kernel's log. No policy, no HTTP, no async.
+//! Reads one cluster node: GPUs, RDMA and Ethernet ports, memory, jobs, the kernel's log. No policy, no HTTP, no async.
 //!
 //! A collector is a [`Spec`]: its metrics, how often it is read, and how it opens its source. A source is a list of
-//! [`Device`]s (the smallest things that block alone) and perhaps a [`Watcher`] (what the kernel tells by itself).
-//! To add one: a folder, a line in [`COLLECTORS`], a fixture.
+//! [`Device`]s (the smallest units that block independently) and optionally a [`Watcher`] for events. To add one: a
+//! folder, a line in [`COLLECTORS`], a fixture.
 
 pub mod block;
 mod budget;
@@ -25,6 +25,7 @@ pub mod slurm;
 pub mod subject;
 pub mod sys;
 pub mod tasks;
+pub mod text;
 
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ pub use block::{Block, Histogram, Layout, Part, Series, SeriesBudget, Value};
 pub use domain::{DOMAINS, Domain};
 pub use env::Env;
 pub use error::Error;
-pub use event::{BootId, Cursor, Event, EventBody, Events, PciAddress};
+pub use event::{BootId, Cursor, Event, EventBody, EventKind, Events, PciAddress};
 pub use metric::{Alias, Buckets, Join, Kind, Metric, Tier, Unit};
 pub use settings::{Key, Settings};
 pub use subject::{Subject, SubjectKind};
@@ -40,12 +41,12 @@ pub use subject::{Subject, SubjectKind};
 /// When a collector is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cadence {
-    /// When somebody asks, at most once per `fresh`.
+    /// On request, at most once per `fresh`.
     OnDemand {
-        /// A reading younger than this serves the next request too.
+        /// A younger reading also serves the next request.
         fresh: Duration,
     },
-    /// By its own clock.
+    /// At its own interval.
     Every(Duration),
 }
 
@@ -54,37 +55,37 @@ pub enum Cadence {
 pub struct Spec {
     /// The name: label of its series, name of its configuration table.
     pub name: &'static str,
-    /// Which worker process it runs in.
+    /// The worker process in which it runs.
     pub domain: &'static Domain,
-    /// Every metric that it may emit.
+    /// All metrics that it may emit.
     pub metrics: &'static [&'static Metric],
-    /// Whether its watcher may emit events. A worker that speaks for another's source is closed.
-    pub events: bool,
-    /// Whether it may leave notes ([`Devices::notes`]). A worker that leaves them for another source is closed.
+    /// The kinds of events that its watcher may emit. A worker that sends another kind is closed.
+    pub events: &'static [EventKind],
+    /// Whether it may keep notes ([`Devices::notes`]). A worker that sends notes for another source is closed.
     pub notes: bool,
     /// When it is read.
     pub cadence: Cadence,
-    /// A device that takes longer keeps its thread; the others go on.
+    /// After this time the reading continues with the other devices; a slower device keeps its thread.
     pub slice: Duration,
-    /// A device that takes longer counts as failed.
+    /// A slower device counts as failed.
     pub deadline: Duration,
     /// Its configuration keys.
     pub keys: &'static [&'static Key],
-    /// Opens the source. `Ok(None)`: not on this node.
+    /// Opens the source. `Ok(None)`: absent on this node.
     pub open: fn(&Env, &Settings) -> Result<Option<Source>, Error>,
 }
 
 /// An opened collector.
 pub struct Source {
-    /// What is read.
+    /// The devices to read.
     pub devices: Box<dyn Devices>,
-    /// What tells by itself.
+    /// The source of events.
     pub watcher: Option<Box<dyn Watcher>>,
 }
 
 /// Finds a collector's devices.
 pub trait Devices: Send {
-    /// Lists the devices: at open, on hot-plug and after a release.
+    /// Lists the devices: at open, on hot-plug and after a release of the driver.
     ///
     /// # Errors
     /// When the list itself could not be read.
@@ -96,14 +97,14 @@ pub trait Devices: Send {
         false
     }
 
-    /// What the list would want to know after a restart of its worker, as of the last scan: names of what may not tell
-    /// them any more by then. Asked after each scan, kept by the daemon. `None`: nothing.
+    /// State that the next worker's list needs and that the devices may no longer provide by then, as of the last
+    /// scan. Read after each scan, kept by the daemon. `None`: no state.
     fn notes(&self) -> Option<String> {
         None
     }
 
-    /// Takes back what an earlier worker has noted, before the first scan. May be of another release, and of an earlier
-    /// boot; what cannot be used is left.
+    /// Takes back the notes of an earlier worker, before the first scan. They may be from another release or an
+    /// earlier boot; unusable notes are ignored.
     fn recall(&mut self, _notes: &str) {}
 }
 
@@ -116,34 +117,34 @@ impl Devices for NoDevices {
     }
 }
 
-/// The smallest thing that blocks alone: a GPU, a port, a filesystem.
+/// The smallest unit that blocks independently: a GPU, a port, a filesystem.
 pub trait Device: Send {
-    /// What it is. Its name is unique within the collector and stable over scans: a device whose subject was there
-    /// before stays the object that it was, unless its last reading failed; then the newly found one takes its place.
+    /// Its subject. The name is unique within the collector and stable over scans. A device with a known subject
+    /// stays the same object, unless its last reading failed; then the newly found one replaces it.
     fn subject(&self) -> &Subject;
-    /// Reads it. What cannot be read is pushed as [`Value::Absent`].
+    /// Reads it. Unreadable values are pushed as [`Value::Absent`].
     ///
     /// # Errors
-    /// When the device as a whole is there and broken.
+    /// When the device exists and cannot be read as a whole.
     fn read(&mut self, out: &mut Block) -> Result<(), Error>;
 }
 
-/// Waits for what the kernel or a driver tells by itself. Emits, keeps no counts.
+/// Waits for events of the kernel or a driver. Emits them, keeps no counts.
 pub trait Watcher: Send {
-    /// Waits as long as that for something to watch. False: there is nothing yet, and until there is the collector counts
-    /// as one without a watcher.
+    /// Waits up to `_wait` for a source of events. False: none exists yet; until then the collector counts as one
+    /// without a watcher.
     fn ready(&mut self, _wait: Duration) -> bool {
         true
     }
 
-    /// Runs until its source ends or nobody takes the events any more. `from` is the last event that was stored.
+    /// Runs until its source ends or the receiver of the events is gone. `from` is the last stored event.
     ///
     /// # Errors
-    /// When the source could not be opened or broke.
+    /// When the source could not be opened or failed.
     fn run(&mut self, from: Option<Cursor>, out: &Events) -> Result<(), Error>;
 }
 
-/// Every collector there is. Its order is the order of the exposition.
+/// All collectors, in the order of the exposition.
 pub static COLLECTORS: &[&Spec] = &[
     &kernel_log::SPEC,
     &host::SPEC,
@@ -154,12 +155,12 @@ pub static COLLECTORS: &[&Spec] = &[
     &tasks::SPEC,
 ];
 
-/// The collector of that name.
+/// The collector with this name.
 pub fn collector(name: &str) -> Option<&'static Spec> {
     COLLECTORS.iter().copied().find(|s| s.name == name)
 }
 
-/// Every metric of every collector, in order; the position is the metric's number on the wire.
+/// All metrics of all collectors, in order; the position is the metric's number in frames.
 pub fn metrics() -> impl Iterator<Item = &'static Metric> {
     COLLECTORS.iter().flat_map(|s| s.metrics.iter().copied())
 }

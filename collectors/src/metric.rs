@@ -1,5 +1,5 @@
-//! The metric table's row. A metric is declared once, as a `static`; help, documentation, dashboards, alerts and the
-//! compatibility pages are made from the declaration.
+//! The metric table's row. A metric is declared once, as a `static`. The exposition, docs/metrics.md and the compatibility
+//! pages are made from the declaration.
 
 use serde::{Deserialize, Serialize};
 

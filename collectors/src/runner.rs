@@ -1,9 +1,9 @@
-//! Reads a collector's devices in turn. One that exceeds the slice keeps its thread, and a new thread takes the rest:
-//! threads exist only for stuck devices.
+//! Reads a collector's devices in turn. A device that exceeds the slice keeps its thread, and a new thread reads
+//! the rest: extra threads exist only for stuck devices.
 //!
-//! A reading is one batch on one thread, the reader: it asks whether the list of devices is still right, scans where it
-//! is not, and reads each device. Nobody is woken between two devices; whoever supervises is told at the end, and looks
-//! by himself ([`Runner::check`]) when a slice has passed.
+//! A reading is one batch on one thread, the reader: it checks whether the list of devices changed, scans if so,
+//! and reads each device. No thread is woken between 2 devices. The supervisor is notified at the end, and checks
+//! for stuck devices itself ([`Runner::check`]) after each slice.
 
 mod disposal;
 mod reader;
@@ -18,18 +18,18 @@ use crate::{Block, Device, Devices, Error, NoDevices, Source, Spec, Subject};
 use disposal::Disposal;
 use work::Work;
 
-/// A device's number within its runner. Given once and never again, so that what was said of it cannot be taken for
-/// something about its successor.
+/// A device's number within its runner. Numbers are never reused, so results of a device cannot be taken for those
+/// of its successor.
 pub type Number = u32;
 
-/// What became of one device in one reading.
+/// The result of one device in one reading.
 #[derive(Debug)]
 pub struct Reading<'a> {
     /// The device's number.
     pub device: Number,
     /// The device.
     pub subject: &'a Subject,
-    /// Why there is no reading, where there is none.
+    /// Why the device has no reading, if so.
     pub result: Result<(), Error>,
     /// How long the reading took.
     pub took: Duration,
@@ -37,40 +37,40 @@ pub struct Reading<'a> {
     pub ended: Instant,
 }
 
-/// What a call that has not come back was for.
+/// The purpose of a call that has not returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// The list of devices.
     List,
     /// The reading of a device.
     Device(Number, Subject),
-    /// The end of a device that has left the list, or was found anew.
+    /// The closing of a device that left the list or was replaced.
     Closing,
 }
 
-/// A call that has not come back within its slice.
+/// A call that has not returned within its slice.
 #[derive(Clone, Debug)]
 pub struct Busy {
-    /// What it was for.
+    /// Its purpose.
     pub what: Operation,
-    /// Since when.
+    /// Its start.
     pub since: Instant,
-    /// The thread that is in it.
+    /// The thread inside it.
     pub tid: i32,
 }
 
-/// Takes what a reading gives.
+/// Receives the results of a reading.
 pub trait Sink {
-    /// The list of devices has changed, or could not be read: then the old one stands. Told before the first reading
-    /// of a device that is new in it, and after the last of one that has left.
+    /// The list of devices changed, or could not be read: then the old one stands. Called before the first reading
+    /// of a new device, and after the last of one that left.
     fn devices(&mut self, list: Result<Vec<(Number, Subject)>, Error>);
-    /// What is to be kept for the next worker ([`Devices::notes`]), whenever it has changed.
+    /// The notes to keep for the next worker ([`Devices::notes`]), whenever they changed.
     fn notes(&mut self, _notes: String) {}
     /// A device has answered.
     fn reading(&mut self, reading: Reading<'_>, block: &Block);
 }
 
-/// Takes readings alone.
+/// Receives only readings.
 struct Readings<F>(F);
 
 impl<F: FnMut(Reading<'_>, &Block)> Sink for Readings<F> {
@@ -87,23 +87,23 @@ impl<F: FnMut(Reading<'_>, &Block)> Sink for Readings<F> {
 
 struct RunnerShared {
     work: Mutex<Work>,
-    /// There is work for the reader, or it is to end.
+    /// Signalled when the reader has work, or must end.
     wake: Condvar,
-    /// A batch is over; for [`Runner::read`] alone.
+    /// Signalled at the end of a batch; only for [`Runner::read`].
     over: Condvar,
-    /// Closes what has left.
+    /// Closes devices that left.
     disposal: Arc<Disposal>,
-    /// Called at the end of a batch and when something late has come back, on the thread that did it.
+    /// Called at the end of a batch and when a late call returned, on the thread that did it.
     notice: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl RunnerShared {
     fn lock(&self) -> MutexGuard<'_, Work> {
-        // A device's panic is caught outside the lock, so a poisoned one still holds whole slots.
+        // A device's panic is caught outside the lock, so the data behind a poisoned lock is consistent.
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the end of the batch, or as long as that.
+    /// Waits for the end of the batch, at most for `wait`.
     fn wait(&self, wait: Duration) {
         let work = self.lock();
         if work.running {
@@ -123,9 +123,9 @@ impl RunnerShared {
 pub struct Runner {
     spec: &'static Spec,
     shared: Arc<RunnerShared>,
-    /// A reader waits for work, or is at it.
+    /// A reader thread waits for work or is reading.
     reader_runs: bool,
-    /// Kept for its memory.
+    /// Kept to reuse its memory.
     spare: Vec<work::ReadResult>,
 }
 
@@ -138,8 +138,8 @@ impl Runner {
         Self::start(spec, source, None)
     }
 
-    /// The same for a supervisor that does not wait: `notice` is called, on another thread, when there is something for
-    /// [`Runner::drain`].
+    /// As [`Runner::new`], for a supervisor that does not wait: `notice` is called, on another thread, when
+    /// [`Runner::drain`] has results.
     ///
     /// # Errors
     /// When the scan fails.
@@ -188,7 +188,7 @@ impl Runner {
         self.shared.lock().list()
     }
 
-    /// What has not come back.
+    /// Calls that have not returned.
     pub fn busy(&self) -> impl Iterator<Item = Busy> + use<> {
         let busy = self.shared.lock().busy();
         let closing = self.shared.disposal.closing();
@@ -201,17 +201,17 @@ impl Runner {
         busy.into_iter().chain(closing)
     }
 
-    /// Whether a device is being closed, or waits for it.
+    /// Whether a device is being closed, or queued for it.
     pub fn is_closing(&self) -> bool {
         self.shared.disposal.is_busy()
     }
 
-    /// How many devices were left open for good, because the closing of an earlier one is stuck.
+    /// Devices that were left open permanently, because the closing of an earlier one is stuck.
     pub fn left_open(&self) -> u64 {
         self.shared.disposal.leaked()
     }
 
-    /// Starts to read every device that is not still busy from before. False: there is nothing to read, or no thread.
+    /// Starts a reading of every device that is not still busy. False: no device to read, or no thread.
     pub fn begin(&mut self) -> bool {
         {
             let mut work = self.shared.lock();
@@ -229,15 +229,15 @@ impl Runner {
         true
     }
 
-    /// Gives up what has used its slice; a new reader goes on behind it. How long to wait until the next look; `None`:
-    /// no reading is under way.
+    /// Abandons a call that has used its slice; a new reader continues. Returns the wait until the next check;
+    /// `None`: no reading is under way.
     pub fn check(&mut self) -> Option<Duration> {
         {
             let mut work = self.shared.lock();
             if !work.running {
                 return None;
             }
-            // Before a device has started there is nothing to be late: the thread has just not run yet.
+            // Before a device is started nothing can be late: the thread has not run yet.
             let left = work.current.as_ref().map_or(self.spec.slice, |c| {
                 self.spec.slice.saturating_sub(c.since.elapsed())
             });
@@ -252,7 +252,7 @@ impl Runner {
         self.ensure_reader().then_some(self.spec.slice)
     }
 
-    /// Hands out what came back since the last call. Whether a reading was under way still.
+    /// Delivers results since the last call. Returns whether a reading was still under way.
     pub fn drain(&mut self, sink: &mut dyn Sink) -> bool {
         let work::Delivery {
             listed,
@@ -284,13 +284,13 @@ impl Runner {
         running
     }
 
-    /// Reads every device that is not still busy from before, and waits; `emit` gets each reading. Returns when each
-    /// has answered or used up its slice. A late reading is handed out by [`Runner::take_late`] or the next call.
+    /// Reads every device that is not still busy, and waits; `emit` gets each reading. Returns when each device has
+    /// answered or used up its slice. [`Runner::take_late`] or the next call delivers late readings.
     pub fn read(&mut self, emit: impl FnMut(Reading<'_>, &Block)) {
         self.read_to(&mut Readings(emit));
     }
 
-    /// The same, with what is told of the list.
+    /// As [`Runner::read`], including changes of the list.
     pub fn read_to(&mut self, sink: &mut dyn Sink) {
         self.drain(sink);
         if !self.begin() {
@@ -303,12 +303,12 @@ impl Runner {
         self.drain(sink);
     }
 
-    /// Hands out readings that came back since the last call, without starting any.
+    /// Delivers readings since the last call, without starting any.
     pub fn take_late(&mut self, emit: impl FnMut(Reading<'_>, &Block)) {
         self.drain(&mut Readings(emit));
     }
 
-    /// Makes sure that a reader may take slots: a new one where the last is stuck. False: no thread is to be had, and
+    /// Ensures that a reader takes slots: a new one if the last is stuck. False: no thread could be started, and
     /// the batch is over.
     fn ensure_reader(&mut self) -> bool {
         if self.reader_runs {
@@ -323,7 +323,7 @@ impl Runner {
         match started {
             Ok(_) => self.reader_runs = true,
             Err(error) => {
-                tracing::error!(collector = self.spec.name, %error, "no thread to read with");
+                tracing::error!(collector = self.spec.name, %error, "cannot start a reader thread");
                 self.shared.lock().call_off();
             }
         }
@@ -331,7 +331,7 @@ impl Runner {
     }
 }
 
-/// What a scan has found, and what the list notes of it.
+/// The result of a scan, and the list's notes.
 type ScanResult = (Vec<Box<dyn Device>>, Option<String>);
 
 fn scan(devices: &mut dyn Devices) -> Result<ScanResult, Error> {

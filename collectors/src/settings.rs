@@ -1,4 +1,4 @@
-//! What a site has set, by the rows of the table of configuration keys: [`Key`].
+//! A site's settings, by the rows of the table of configuration keys: [`Key`].
 
 pub mod duration;
 mod key;
@@ -17,7 +17,7 @@ pub use read::{Found, Reader, nearest};
 
 use crate::Error;
 
-/// The values that are set, by the names of their keys. Another process receives them as TOML.
+/// The values that are set, by key name. Another process receives them as TOML.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Settings(toml::Table);
@@ -26,7 +26,7 @@ impl Settings {
     /// The value of a key that has a default, or must be set.
     ///
     /// # Errors
-    /// [`Error::Settings`] where the value does not fit the key, or there is none.
+    /// [`Error::Settings`] if the value does not fit the key, or is absent.
     pub fn get<T: DeserializeOwned>(&self, key: &Key) -> Result<T, Error> {
         self.find(key)?
             .ok_or_else(|| Error::Settings(format!("{}: not set", key.name)))
@@ -35,7 +35,7 @@ impl Settings {
     /// The value of a key, or its default. `None`: not set, and the key has no default.
     ///
     /// # Errors
-    /// [`Error::Settings`] where the value does not fit the key.
+    /// [`Error::Settings`] if the value does not fit the key.
     pub fn find<T: DeserializeOwned>(&self, key: &Key) -> Result<Option<T>, Error> {
         let Some(value) = self.0.get(key.name).cloned().or_else(|| key.default_value()) else {
             return Ok(None);
@@ -73,7 +73,7 @@ impl Settings {
         }
     }
 
-    /// Sets a value where the site has set none.
+    /// Sets a value if the site has set none.
     pub fn fill(&mut self, key: &Key, value: Value) {
         if !self.is_set(key) {
             self.set(key, value);

@@ -1,14 +1,15 @@
 //! Every fixture of every collector, read as the daemon's workers read it and compared with its `expected.prom`.
 //!
-//! A fixture is `fixtures/<collector>/<case>/`: `root.tree` in place of `/`, perhaps `steps/<n>.tree` laid over it before
-//! further readings, `expected.prom`, and `SOURCE`, which says whether it was captured or synthesised and from what.
-//! `UPDATE_GOLDEN=1 cargo test --test golden` writes the expectations anew; read the difference before committing it.
+//! A fixture is `fixtures/<collector>/<case>/`: `root.tree` in place of `/`, optionally `steps/<n>.tree` laid over
+//! it before further readings, `expected.prom`, and `SOURCE`, which states whether it was captured or synthesised
+//! and from what. `UPDATE_GOLDEN=1 cargo test --test golden` updates the expectations; read the difference before
+//! committing it.
 
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
     clippy::panic,
-    reason = "a test reads and writes its own fixtures, and its helpers fail like it does"
+    reason = "a test reads and writes its own fixtures, and its helpers may panic too"
 )]
 
 use std::collections::{BTreeMap, HashSet};
@@ -22,7 +23,7 @@ use collectors::{Block, Env, Kind, Part, Series, Spec, Tier, Value};
 use testkit::nvml::FakeNvml;
 use testkit::tree;
 
-/// Folders of fixtures/ that belong to no collector: fuzz corpora, Slurm's answers, whole nodes to show.
+/// Folders of fixtures/ that belong to no collector: fuzz corpora, Slurm's answers, nodes of the demo.
 const NOT_COLLECTORS: [&str; 3] = ["demo", "fuzz", "scontrol"];
 
 fn collector_folders() -> Vec<PathBuf> {
@@ -82,8 +83,8 @@ fn every_fixture_says_where_it_comes_from() {
     }
 }
 
-/// Reads a case, and again after each step is laid over its tree. A case with a driver is read once more after a step of
-/// the driver, in which its windows of measuring end; then the lines that have changed are enough.
+/// Reads a case, and again after each step is laid over its tree. A case with a driver is read once more after a
+/// step of the driver, in which its sampling windows end; then only the changed lines are written.
 fn read_case(spec: &'static Spec, case: &Path) -> String {
     let copy = tempfile::tempdir().unwrap();
     let dir = copy.path();
@@ -121,13 +122,13 @@ fn read_case(spec: &'static Spec, case: &Path) -> String {
     text
 }
 
-/// Longer than an answer by netlink counts: nobody asks again before that.
+/// Longer than the cache time of a netlink answer: no query is repeated before that.
 const LIFESPAN: Duration = Duration::from_millis(30);
 
-/// Longer than the windows in which a driver measures.
+/// Longer than the sampling windows of a driver.
 const A_WINDOW: Duration = Duration::from_millis(1100);
 
-/// What tells how long something took here: shown as 0.
+/// Measured durations: shown as 0.
 const MEASURED: [&str; 4] = [
     "gpu_driver_call_seconds",
     "gpu_nvlink_throughput_bytes_per_second",
@@ -157,7 +158,7 @@ fn read(runner: &mut Runner) -> String {
         }
     };
     runner.read(&mut take);
-    // However slow the machine is: nothing of a fixture is late.
+    // On any machine, however slow: no device of a fixture is late.
     while runner.busy().next().is_some() {
         std::thread::sleep(Duration::from_millis(1));
         runner.take_late(&mut take);
@@ -169,12 +170,7 @@ fn read(runner: &mut Runner) -> String {
         samples.sort();
         let total = samples.len();
         samples.dedup_by(|a, b| (&a.0, a.1) == (&b.0, b.1));
-        assert_eq!(
-            total,
-            samples.len(),
-            "{}: a series stands there twice",
-            metric.name
-        );
+        assert_eq!(total, samples.len(), "{}: a series occurs twice", metric.name);
         if metric.tier == Tier::Private {
             text.push_str("# private\n");
         }
@@ -245,7 +241,7 @@ fn label_text(series: &Series, le: Option<&str>) -> String {
     }
 }
 
-/// The folders in a folder, by name. None where it is not there.
+/// The folders in a folder, by name. None if it is absent.
 fn folders(path: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = fs::read_dir(path)
         .map(|entries| {

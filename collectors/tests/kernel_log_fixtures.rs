@@ -1,4 +1,4 @@
-//! Recorded kernel logs and the events they hold. `NODEWARDEN_BLESS=1` writes `expected.events` anew.
+//! Recorded kernel logs and their events. `UPDATE_GOLDEN=1` updates `expected.events`.
 
 #[cfg(test)]
 mod fixtures {
@@ -50,7 +50,7 @@ mod fixtures {
         for case in cases {
             let got = events(&case);
             let path = case.join("expected.events");
-            if std::env::var_os("NODEWARDEN_BLESS").is_some() {
+            if std::env::var_os("UPDATE_GOLDEN").is_some() {
                 File::create(&path).unwrap().write_all(got.as_bytes()).unwrap();
             }
             let want = root::read_bytes(&path, root::MAX_FILE)

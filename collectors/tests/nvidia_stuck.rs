@@ -1,9 +1,9 @@
-//! One GPU's driver call never returns. A test target of its own: it counts this process's threads.
+//! One GPU's driver call never returns. A separate test target: it counts this process's threads.
 
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
-    reason = "a test looks at its own process"
+    reason = "a test reads its own process"
 )]
 
 use std::collections::BTreeSet;
@@ -15,11 +15,11 @@ use collectors::runner::{Operation, Runner};
 use collectors::{Env, Value, nvidia};
 use testkit::nvml::{FakeNvml, Fault};
 
-/// How long a test waits for what must come.
+/// Time-out of each wait.
 const LONG: Duration = Duration::from_secs(60);
 const STUCK: usize = 3;
 
-/// The threads that read.
+/// The reader threads.
 fn readers() -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let names = tasks.filter_map(|t| std::fs::read_to_string(t.unwrap().path().join("comm")).ok());
@@ -95,7 +95,7 @@ fn a_gpu_whose_call_never_returns_costs_itself_and_one_thread_over_a_thousand_re
     assert_eq!(
         calls.of_gpu(u8::try_from(STUCK).unwrap()),
         0,
-        "nobody asks about it again"
+        "it is not queried again"
     );
 
     driver.lift().unwrap();

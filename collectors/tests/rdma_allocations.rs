@@ -1,6 +1,6 @@
-//! A reading of RDMA ports allocates nothing once the files are open: a counting allocator is the evidence.
+//! A reading of RDMA ports allocates nothing once the files are open: a counting allocator proves it.
 
-#![allow(unsafe_code, reason = "an allocator can be written in no other way")]
+#![allow(unsafe_code, reason = "an allocator needs unsafe code")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -50,7 +50,7 @@ fn the_second_reading_of_ten_adapters_allocates_nothing() {
         ALLOCATIONS.get() - before
     };
     assert!(read() > 500, "the first reading names every series");
-    // Once a minute the labels of the info series are read anew, on a busy machine perhaps in the middle of this.
+    // Once a minute the labels of the info series are read again, on a busy machine possibly during this test.
     let cheapest = (0..5).map(|_| read()).min();
     assert_eq!(cheapest, Some(0));
     let values: usize = blocks.iter().map(|b| b.values().len()).sum();

@@ -4,7 +4,7 @@
 use model::scheduler::{IncidentId, Reason};
 use nodewarden::config::Listen;
 
-/// A target: it takes any bytes, and panics where a promise is broken.
+/// A target: takes any bytes, and panics if an invariant does not hold.
 pub type Target = fn(&[u8]);
 
 /// Every target, by the name of its corpus.
@@ -25,14 +25,14 @@ pub static TARGETS: &[(&str, Target)] = &[
     ("listen", listen),
 ];
 
-/// Whatever a check or a driver puts into a drain reason, the reason keeps its form and its end.
+/// A drain reason keeps its format and its end, whatever text a check or a driver adds.
 pub fn reason(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut parts = text.splitn(3, '\n');
     let mut part = || parts.next().unwrap_or_default();
     let (check, subject, detail) = (part(), part(), part());
     let Some(id) = IncidentId::parse("abcdefg7") else {
-        panic!("a good id was refused");
+        panic!("a valid id was rejected");
     };
     let made = Reason::compose(check, subject, detail, "reset-gpu", &id);
     assert!(Reason::new(made.as_str()).is_some(), "{}", made.as_str());
@@ -43,7 +43,7 @@ pub fn reason(data: &[u8]) {
     );
 }
 
-/// What is taken as an entry of `listen` reads back as the same.
+/// An accepted entry of `listen` parses again to the same value.
 pub fn listen(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     if let Ok(entry) = text.parse::<Listen>() {

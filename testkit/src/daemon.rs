@@ -1,4 +1,4 @@
-//! Any program as a child: its output, its descendants, its end.
+//! A program as a child process: its output, its descendants, its end.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -16,20 +16,20 @@ use crate::guard::Guard;
 use crate::proc::{self, Stat};
 use crate::wait;
 
-/// How long a program may take to end by itself.
+/// Time that a program has to end before SIGKILL.
 const GRACE: Duration = Duration::from_secs(20);
 
 /// Set in the program's environment, and so inherited by descendants that leave its session.
 const MARK: &str = "TESTKIT_DAEMON";
 
-/// A running program. Dropping it sends SIGTERM, and SIGKILL where that did not help, to it and its descendants only.
+/// A running program. Dropping it sends SIGTERM, and then SIGKILL, to it and its descendants only.
 #[derive(Debug)]
 pub struct Daemon {
     pid: u32,
     child: Mutex<Child>,
     output: TempDir,
     guard: Option<Guard>,
-    /// Descendants seen so far: once their parent is gone, /proc no longer tells whose they are.
+    /// Descendants seen so far: once their parent has ended, /proc no longer shows their origin.
     known: Mutex<Vec<Stat>>,
 }
 
@@ -50,8 +50,8 @@ impl Daemon {
                 .append(true)
                 .open(output.path().join(name))
         };
-        // A session of its own, so that descendants whose parent died can still be told from others.
-        // SAFETY: setsid is async-signal-safe and touches no memory of ours.
+        // Its own session, so that descendants whose parent has died can still be recognised.
+        // SAFETY: setsid is async-signal-safe and does not access our memory.
         unsafe {
             command.pre_exec(|| nix::unistd::setsid().map(drop).map_err(Into::into));
         }
@@ -87,12 +87,12 @@ impl Daemon {
         self.output.path().join("stderr")
     }
 
-    /// What it has written to stdout.
+    /// Its stdout so far.
     pub fn stdout(&self) -> String {
         text(&self.stdout_file())
     }
 
-    /// What it has written to stderr.
+    /// Its stderr so far.
     pub fn stderr(&self) -> String {
         text(&self.stderr_file())
     }
@@ -100,7 +100,7 @@ impl Daemon {
     /// Waits for a line of stdout or stderr that contains `part`, and gives the line. The program's end is an error.
     pub fn wait_for_line(&self, part: &str, timeout: Duration) -> Result<String> {
         wait::until(&format!("line with {part:?}"), timeout, || {
-            // Whether it has ended is asked first: what it wrote at last is then in the files.
+            // The exit status first: if the program has ended, the files contain its last output.
             let ended = self.ended()?;
             let found = [self.stdout(), self.stderr()]
                 .iter()
@@ -123,7 +123,7 @@ impl Daemon {
             .try_wait()?)
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until it has ended.
     pub fn wait(&self, timeout: Duration) -> Result<ExitStatus> {
         wait::until(&format!("end of {}", self.pid), timeout, || self.ended())
             .with_context(|| format!("stdout:\n{}\nstderr:\n{}", self.stdout(), self.stderr()))
@@ -144,10 +144,10 @@ impl Daemon {
         self.wait(GRACE)
     }
 
-    /// Its living descendants, also those that it left behind.
+    /// Its running descendants, orphans included.
     pub fn descendants(&self) -> Vec<Stat> {
         let mut found = proc::descendants(self.pid);
-        // Nobody else can be in its session, whose id is its pid, or have its mark.
+        // No other process can be in its session, whose id is its pid, or have its mark.
         let mark = format!("{MARK}={}", self.output.path().display());
         let ours =
             |s: &Stat| s.session == self.pid || proc::environ(s.pid).is_ok_and(|env| env.contains(&mark));
@@ -171,7 +171,7 @@ impl Daemon {
         self.descendants().iter().map(|s| s.pid).collect()
     }
 
-    /// The descendant whose arguments contain all of `parts`, once it is there.
+    /// Waits for a descendant whose arguments contain all of `parts`.
     pub fn wait_for_child(&self, parts: &[&str], timeout: Duration) -> Result<u32> {
         wait::until(&format!("child with {parts:?}"), timeout, || {
             Ok(self.children().into_iter().find(|pid| {
@@ -189,11 +189,11 @@ fn text(file: &Path) -> String {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // The guard outlives this work; a mark that nobody has any more harms nobody.
+        // Keeps the guard until the end of this function; a mark without processes is harmless.
         let _guard = self.guard.take();
         let mut left = self.descendants();
         if self.signal(Signal::SIGTERM).is_ok() {
-            // One that is frozen takes the signal only now.
+            // A stopped process receives the signal only now.
             self.signal(Signal::SIGCONT).ok();
             if self.wait(GRACE).is_err() {
                 left = self.descendants();
@@ -201,7 +201,7 @@ impl Drop for Daemon {
             }
         }
         left.extend(self.descendants());
-        // They may be on their way out; those that are not are ended, and one that even that does not end is told.
+        // Some may be ending. The others get SIGKILL; those that survive it are reported.
         let gone =
             |timeout| wait::until_true("descendants to end", timeout, || !left.iter().any(Stat::alive));
         if gone(Duration::from_secs(5)).is_err() {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_what_ignores_sigterm_or_is_frozen() {
+    fn ends_processes_that_ignore_sigterm_or_are_stopped() {
         let daemon = shell("echo up; exec sleep 1000");
         daemon.wait_for_line("up", PATIENCE).unwrap();
         daemon.signal(Signal::SIGSTOP).unwrap();

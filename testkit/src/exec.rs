@@ -20,7 +20,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// The output, or an error with everything the program said.
+    /// The output, or an error with all output of the program.
     pub fn ok(self) -> Result<Self> {
         match self.code {
             Some(0) => Ok(self),

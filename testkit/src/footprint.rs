@@ -30,7 +30,7 @@ impl Footprint {
     /// Reads one process.
     ///
     /// # Errors
-    /// When it is gone or another user's.
+    /// When it has ended or belongs to another user.
     pub fn read(pid: u32) -> Result<Self> {
         let fds = fs::read_dir(format!("/proc/{pid}/fd"));
         Ok(Self {

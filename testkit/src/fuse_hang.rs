@@ -1,7 +1,7 @@
 //! A small filesystem that stops answering: a program on a dead mount, a file whose read hangs.
 //!
-//! Frozen, every call that reaches it waits in state D and survives SIGKILL until the mount is dropped or thawed; how
-//! that comes about is told in [`crate::mount`]. Nothing is cached, so every path lookup reaches it.
+//! While it is frozen, every call that reaches it waits in state D and survives SIGKILL until the mount is dropped or
+//! thawed; [`crate::mount`] explains why. Nothing is cached, so every path lookup reaches it.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -34,7 +34,7 @@ struct State {
     files: Vec<Entry>,
     all_frozen: bool,
     frozen: BTreeSet<u64>,
-    /// Replies that nobody will get before the connection ends. One that is dropped answers EIO.
+    /// Replies held back until the connection ends. A dropped reply answers EIO.
     parked: Vec<Box<dyn Any + Send>>,
     hung: Option<ReplyData>,
 }
@@ -82,7 +82,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 impl FuseHang {
-    /// Mounts it, empty, on `dir`, which is made if need be.
+    /// Mounts it, empty, on `dir`, which is created if missing.
     pub fn mount(dir: impl AsRef<Path>) -> Result<Self> {
         let state = Arc::new(Mutex::new(State::default()));
         let mount = Mount::new(Files(Arc::clone(&state)), dir.as_ref(), "fuse-hang")?;
@@ -141,12 +141,12 @@ impl FuseHang {
         path
     }
 
-    /// From now on nothing is answered, the listing of the folder and statfs included.
+    /// From now on, no call is answered, directory listings and statfs included.
     pub fn freeze(&self) {
         lock(&self.state).all_frozen = true;
     }
 
-    /// From now on nothing about this one file is answered.
+    /// From now on, no call about this file is answered.
     pub fn freeze_file(&self, name: &str) -> Result<()> {
         let mut state = lock(&self.state);
         let Some(ino) = state.find(OsStr::new(name)) else {
@@ -164,8 +164,8 @@ impl FuseHang {
         state.parked.clear();
     }
 
-    /// How many calls wait for an answer. Wait for the one you mean before you send SIGKILL: until the server has
-    /// taken a call, its task can still be killed.
+    /// Number of calls that wait for an answer. Wait for your call before you send SIGKILL: until the server has
+    /// accepted a call, its task can still be killed.
     pub fn waiting(&self) -> usize {
         lock(&self.state).parked.len()
     }
@@ -174,7 +174,7 @@ impl FuseHang {
 struct Files(Arc<Mutex<State>>);
 
 impl Files {
-    /// The state, where this node answers; otherwise the reply is put away.
+    /// The state, if this inode answers; otherwise the reply is held back.
     fn enter<R: Send + 'static>(&self, ino: INodeNo, reply: R) -> Option<(MutexGuard<'_, State>, R)> {
         let mut state = lock(&self.0);
         if state.is_frozen(ino) {
@@ -216,7 +216,7 @@ impl Filesystem for Files {
         let Some((state, reply)) = self.enter(ino, reply) else {
             return;
         };
-        // A program is mapped, which needs the page cache; reads of other files must reach us each time.
+        // Executables are mapped, which needs the page cache; reads of other files must reach us each time.
         let cached = state.file(ino).is_some_and(|f| f.executable);
         let flags = if cached {
             FopenFlags::empty()
@@ -254,7 +254,7 @@ impl Filesystem for Files {
         reply.data(&file.bytes[start..end]);
     }
 
-    // ENOSYS once and the kernel never asks again: a closing file never waits.
+    // After one ENOSYS the kernel stops sending flush, so closing a file never waits.
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
         reply.error(Errno::ENOSYS);
     }
@@ -316,7 +316,7 @@ mod tests {
         (dir, hang)
     }
 
-    /// `calls`: how many wait by then. One that the server has not taken yet would still end with its task.
+    /// `calls`: number of calls that must wait first. A call that the server has not accepted ends with its task.
     fn stays_in_d(hang: &FuseHang, calls: usize, pid: u32) {
         wait::until_true("parked", PATIENCE, || hang.waiting() == calls).unwrap();
         assert_eq!(proc::wait_for_state(pid, 'D', PATIENCE).unwrap(), pid);
@@ -325,7 +325,7 @@ mod tests {
             proc::Status::read(pid).unwrap().pending_signals().unwrap() & 1 << 8 != 0
         })
         .unwrap();
-        // No event tells that a task does not die; a while in state D with the signal pending is the evidence.
+        // No event shows that a task does not die; staying in state D with a pending signal is the evidence.
         for _ in 0..20 {
             std::thread::sleep(Duration::from_millis(10));
             assert_eq!(Stat::read(pid).unwrap().state, 'D');

@@ -138,7 +138,7 @@ impl Hcas {
     /// Writes `count` adapters with one port each below `root`, which then has a `sys` and a `proc`.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn build(root: &Path, count: usize) -> Result<Self> {
         ensure!(
             FIRST + (count * PER_PORT) as u64 * APART < 4 * FIRST,
@@ -189,7 +189,7 @@ impl Hcas {
     /// Gives every counter a larger value that none has had, in place: a descriptor that is kept open sees it.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn advance(&mut self) -> Result<()> {
         let moved = self.rounds * STEP;
         ensure!(moved < APART, "{} rounds: values would come again", self.rounds);
@@ -205,7 +205,7 @@ impl Hcas {
         Ok(())
     }
 
-    /// For each counter, whether the page shows its value as it stands.
+    /// For each counter, whether the page shows its current value.
     pub fn shown(&self, page: &str) -> Vec<bool> {
         let values: HashSet<u64> = page.lines().filter_map(value).collect();
         let shown = |c: &Counter| values.contains(&c.value) || c.words && values.contains(&(c.value * 4));
@@ -294,7 +294,7 @@ fn value(line: &str) -> Option<u64> {
     if line.starts_with('#') {
         return None;
     }
-    // A label's value may hold spaces; what comes behind the labels does not.
+    // A label's value may contain spaces; the text after the labels does not.
     let rest = line.rsplit_once("} ").or_else(|| line.split_once(' '))?.1;
     let number: f64 = rest.split(' ').next()?.parse().ok()?;
     let whole = number.fract() == 0.0 && (0.0..9e15).contains(&number);

@@ -33,7 +33,7 @@ impl Response {
         Ok(std::str::from_utf8(&self.body)?)
     }
 
-    /// The text of a 200, or an error with what came instead.
+    /// The text of a 200, or an error with the other answer.
     pub fn ok(&self) -> Result<&str> {
         ensure!(
             self.status == 200,
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
     use crate::wait::PATIENCE;
 
-    /// Serves one connection and gives what the client sent.
+    /// Serves one connection and returns the client's request.
     fn serve(mut stream: impl Read + Write, answer: &[u8]) -> String {
         let mut request = Vec::new();
         while !request.ends_with(b"\r\n\r\n") {

@@ -1,11 +1,14 @@
-//! A FUSE mount that can always be taken down, even when everything on it hangs.
+//! A FUSE mount that can always be unmounted, even if all calls on it hang.
 //!
-//! A task that waits for a FUSE answer is, by fs/fuse/dev.c `request_wait_answer`, first interruptible (state S). A
-//! signal then sends FUSE_INTERRUPT and leaves it killable (state D), and a SIGKILL leaves it uninterruptible (state D,
-//! for good) where the server has already taken the request. A server that answers FUSE_INTERRUPT with ENOSYS, as this
-//! one does, makes the kernel skip the first step for the rest of the mount's life. [`Mount::teach_no_interrupts`]
-//! provokes that once, so that later every waiting task shows D at once and survives SIGKILL, as on a dead NFS server
-//! or a stuck driver.
+//! A task that waits for a FUSE answer passes these steps (fs/fuse/dev.c, `request_wait_answer`):
+//!
+//! 1. It is interruptible (state S). A signal sends FUSE_INTERRUPT.
+//! 2. It is then killable (state D).
+//! 3. After a SIGKILL it is uninterruptible (state D), if the server has already accepted the request.
+//!
+//! This server answers FUSE_INTERRUPT with ENOSYS; the kernel then skips step 1 for the lifetime of the mount.
+//! [`Mount::teach_no_interrupts`] provokes that once. Later every waiting task is in state D at once and survives
+//! SIGKILL, as with a dead NFS server or a stuck driver.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -29,9 +32,9 @@ pub(crate) const HUNG_INO: INodeNo = INodeNo(2);
 
 const CONTROL: &str = "/sys/fs/fuse/connections";
 
-/// Lets one hung lookup not block the lookups of other names.
+/// Prevents a hung lookup from blocking lookups of other names.
 pub(crate) fn parallel_lookups(config: &mut KernelConfig) {
-    // A kernel that does not know it cannot have it.
+    // Older kernels do not support it.
     config.add_capabilities(InitFlags::FUSE_PARALLEL_DIROPS).ok();
 }
 
@@ -45,7 +48,7 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Mounts `fs` on `dir`, which is made if need be, for all users.
+    /// Mounts `fs` on `dir`, for all users; creates `dir` if missing.
     pub(crate) fn new(fs: impl Filesystem, dir: &Path, name: &str) -> Result<Self> {
         fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
         let dir = dir.canonicalize()?;
@@ -65,7 +68,7 @@ impl Mount {
             session: Some(session),
             guard: None,
         };
-        // From here on an error unmounts too.
+        // From here on, an error also unmounts.
         connection?;
         mount_control()?;
         mount.guard = Some(Guard::of_mount(mount.connection, &mount.dir)?);
@@ -88,8 +91,8 @@ impl Mount {
         fs::write(&file, "1").context(file)
     }
 
-    /// Makes the kernel learn that this server does not take interrupts; see the module's text. `hung` tells whether
-    /// a read of the hidden file waits, `release` answers it.
+    /// Shows the kernel that this server does not support interrupts; see the module's text. `hung` returns whether a
+    /// read of the hidden file waits; `release` answers it.
     pub(crate) fn teach_no_interrupts(&self, hung: impl Fn() -> bool, release: impl FnOnce()) -> Result<()> {
         let mut victim = Command::new("/bin/cat")
             .arg(self.dir.join(HUNG_FILE))
@@ -99,8 +102,8 @@ impl Mount {
             .spawn()?;
         let taught = wait::until_true("read of the hidden file", wait::PATIENCE, hung).and_then(|()| {
             proc::send(victim.id(), nix::sys::signal::Signal::SIGKILL)?;
-            // In state D the interrupt is queued, and interrupts go to the server before other requests: once a
-            // request of ours is answered, so is the interrupt.
+            // In state D the interrupt is queued, and interrupts go to the server before other requests. So once
+            // our request is answered, the interrupt was answered too.
             proc::wait_for_state(victim.id(), 'D', wait::PATIENCE)?;
             fs::metadata(&self.dir)?;
             Ok(())
@@ -114,7 +117,7 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         self.guard = None;
-        // Order matters: the abort frees the tasks, the unmount removes the name, the session ends by itself then.
+        // Order matters: abort frees the tasks, unmount removes the name, then the session ends automatically.
         let aborted = self.abort();
         let unmounted = umount2(&self.dir, MntFlags::MNT_DETACH);
         if let Some(session) = self.session.take()
@@ -132,7 +135,7 @@ impl Drop for Mount {
 }
 
 fn connection_of(dir: &Path) -> Result<u64> {
-    // From the mount table, not by stat: nothing here may wait for an answer of the filesystem.
+    // From the mount table, not by stat: nothing here may wait for the filesystem.
     let table = fs::read_to_string("/proc/self/mountinfo")?;
     table
         .lines()
@@ -154,7 +157,7 @@ fn mount_control() -> Result<()> {
     }
     let none: Option<&str> = None;
     let result = nix::mount::mount(Some("fusectl"), CONTROL, Some("fusectl"), MsFlags::empty(), none);
-    // Another test may have been quicker.
+    // Another test may have mounted it first.
     if mounted()? {
         Ok(())
     } else {
@@ -162,7 +165,7 @@ fn mount_control() -> Result<()> {
     }
 }
 
-/// Attributes of a node of ours.
+/// Attributes of an inode.
 pub(crate) fn attr(ino: INodeNo, kind: FileType, perm: u16, size: u64) -> FileAttr {
     let epoch = std::time::UNIX_EPOCH;
     FileAttr {

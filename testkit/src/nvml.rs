@@ -1,5 +1,5 @@
-//! NVIDIA's management library without an NVIDIA GPU: the stand-in of `testkit/fake-nvml`, installed in a folder, and what
-//! a test can do to it while programs use it.
+//! NVIDIA's management library without an NVIDIA GPU: installs the stand-in of `testkit/fake-nvml` in a folder, and
+//! controls it while programs use it.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -15,7 +15,7 @@ use fake_nvml::place;
 pub use fake_nvml::scenario;
 pub use real::RealNvml;
 
-/// Return codes that tests break calls with.
+/// Return codes for faults in tests.
 pub mod code {
     /// NVML_ERROR_UNINITIALIZED.
     pub const UNINITIALIZED: u32 = 1;
@@ -35,7 +35,7 @@ pub mod code {
     pub const RESET_REQUIRED: u32 = 16;
     /// NVML_ERROR_LIB_RM_VERSION_MISMATCH.
     pub const LIB_RM_VERSION_MISMATCH: u32 = 18;
-    /// A code that no header names.
+    /// A code that no header defines.
     pub const UNHEARD_OF: u32 = 57;
     /// NVML_ERROR_UNKNOWN.
     pub const UNKNOWN: u32 = 999;
@@ -44,11 +44,11 @@ pub mod code {
 /// nvmlEventTypeXidCriticalError.
 const XID: u64 = 8;
 
-/// Older events are forgotten: everything that waits has long had them.
+/// Older events are discarded: every waiting program has received them long before.
 const MOST_EVENTS: usize = 256;
 
-/// A copy of the stand-in, in a folder of its own. Each copy is a library with a state of its own, so that one process
-/// can load several. Dropping it lifts its faults, and lets blocked calls return.
+/// A copy of the stand-in in its own folder. Each copy is a library with its own state, so that one process can load
+/// several. Dropping it removes its faults, and blocked calls return.
 pub struct FakeNvml {
     library: PathBuf,
     file: ControlFile,
@@ -69,7 +69,7 @@ impl FakeNvml {
     /// The scenario is a file in TOML.
     ///
     /// # Errors
-    /// When the library is not built, the scenario is not in form, or the folder cannot be written.
+    /// When the library is not built, the scenario is invalid, or the folder cannot be written.
     pub fn install(dir: &Path, scenario: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(scenario).with_context(|| scenario.display().to_string())?;
         Self::install_text(dir, &text).with_context(|| scenario.display().to_string())
@@ -88,10 +88,10 @@ impl FakeNvml {
     /// # Errors
     /// As there.
     pub fn install_built(dir: &Path, scenario: &str, built: &Path) -> Result<Self> {
-        // Loudly here, and not as a library that cannot be initialised.
+        // An error here is clearer than a library that cannot be initialised.
         scenario::Scenario::parse(scenario)?;
         let library = dir.join("libnvidia-ml.so.1");
-        // A copy and not a link: the linker takes two names of one file for one library.
+        // A copy, not a link: the linker treats two names of one file as one library.
         std::fs::copy(built, &library).with_context(|| library.display().to_string())?;
         std::fs::write(place::beside(&library, ".toml"), scenario)?;
         let file = ControlFile::create(&place::beside(&library, place::CONTROL))?;
@@ -106,16 +106,16 @@ impl FakeNvml {
         Ok(fake)
     }
 
-    /// What a program loads.
+    /// The path of the library.
     #[must_use]
     pub fn library(&self) -> &Path {
         &self.library
     }
 
-    /// Changes what is wanted of it, at once for every process that has loaded it.
+    /// Changes its control data, immediately for every process that has loaded it.
     ///
     /// # Errors
-    /// When there are too many faults to write down.
+    /// When the faults and events do not fit into the control file.
     pub fn change(&self, change: impl FnOnce(&mut Control)) -> Result<()> {
         let mut control = self.control();
         let mut wanted = control.clone();
@@ -129,10 +129,10 @@ impl FakeNvml {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves its time on by so many steps.
+    /// Advances its time by `steps`.
     ///
     /// # Errors
-    /// As [`FakeNvml::change`]; so have the others.
+    /// As [`FakeNvml::change`].
     pub fn step(&self, steps: u64) -> Result<()> {
         self.change(|control| control.step += steps)
     }
@@ -171,7 +171,7 @@ impl FakeNvml {
         })
     }
 
-    /// Adds a fault in one function that is about no GPU, or on all GPUs.
+    /// Adds a fault in one function without a GPU, or on all GPUs.
     ///
     /// # Errors
     /// As above.
@@ -184,7 +184,7 @@ impl FakeNvml {
         })
     }
 
-    /// Everything about that GPU says that it is lost.
+    /// All calls on that GPU return GPU_IS_LOST.
     ///
     /// # Errors
     /// As above.
@@ -197,7 +197,7 @@ impl FakeNvml {
         })
     }
 
-    /// The driver gives no handle for that GPU.
+    /// The driver returns no handle for that GPU.
     ///
     /// # Errors
     /// As above.
@@ -236,7 +236,7 @@ impl FakeNvml {
         })
     }
 
-    /// The driver no longer lists that GPU: later ones move up.
+    /// The driver no longer lists that GPU: the indices of later GPUs decrease.
     ///
     /// # Errors
     /// As above.
@@ -244,7 +244,7 @@ impl FakeNvml {
         self.change(|control| control.gone.push(gpu))
     }
 
-    /// Lifts every fault, and brings removed GPUs back. Blocked calls return.
+    /// Removes all faults, and restores removed GPUs. Blocked calls return.
     ///
     /// # Errors
     /// As above.
@@ -255,7 +255,7 @@ impl FakeNvml {
         })
     }
 
-    /// The driver tells of an Xid.
+    /// The driver reports an Xid.
     ///
     /// # Errors
     /// As above.
@@ -263,7 +263,7 @@ impl FakeNvml {
         self.event(gpu, XID, code, None)
     }
 
-    /// The driver tells of an Xid in a GPU instance and a compute instance.
+    /// The driver reports an Xid in a GPU instance and a compute instance.
     ///
     /// # Errors
     /// As above.
@@ -271,7 +271,7 @@ impl FakeNvml {
         self.event(gpu, XID, code, Some((gi, ci)))
     }
 
-    /// The driver tells of an event of that type, with data and instances.
+    /// The driver reports an event of that type, with data and instances.
     ///
     /// # Errors
     /// As above.
@@ -290,8 +290,8 @@ impl FakeNvml {
         })
     }
 
-    /// Gives a GPU another of the scenario's MIG layouts, with MIG on; an empty name takes all away and switches it off.
-    /// Handles of MIG devices that are no longer there are invalid.
+    /// Sets another of the scenario's MIG layouts on a GPU, with MIG on; an empty name removes all and disables MIG.
+    /// Handles of removed MIG devices become invalid.
     ///
     /// # Errors
     /// As above.
@@ -301,7 +301,7 @@ impl FakeNvml {
         })
     }
 
-    /// Loads the driver again: counters begin anew, and every call fails until the library was shut down and initialised.
+    /// Loads the driver again: counters restart, and every call fails until the library is shut down and initialised.
     ///
     /// # Errors
     /// As above.
@@ -313,7 +313,7 @@ impl FakeNvml {
         })
     }
 
-    /// How often everything was called so far, by all processes.
+    /// Number of calls of each function so far, by all processes.
     #[must_use]
     pub fn calls(&self) -> Calls {
         Calls(self.counts.read())
@@ -322,17 +322,17 @@ impl FakeNvml {
 
 impl Drop for FakeNvml {
     fn drop(&mut self) {
-        // Whoever is blocked would never end otherwise.
+        // Blocked calls would never return otherwise.
         self.lift().ok();
     }
 }
 
-/// How often what was called, sorted.
+/// Number of calls by function and arguments, sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Calls(Vec<(Call, u64)>);
 
 impl Calls {
-    /// What was called since then.
+    /// The calls since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let before = |call: &Call| earlier.0.iter().find(|(c, _)| c == call).map_or(0, |(_, n)| *n);
@@ -340,13 +340,13 @@ impl Calls {
         Self(later.filter(|(_, n)| *n > 0).collect())
     }
 
-    /// All rows: GPU, MIG device and the selecting argument apart.
+    /// All rows, one for each GPU, MIG device and selector.
     #[must_use]
     pub fn rows(&self) -> &[(Call, u64)] {
         &self.0
     }
 
-    /// How often a function was called, of any version: `nvmlInit` counts `nvmlInit_v2` too.
+    /// Calls of a function, in any version: `nvmlInit` counts `nvmlInit_v2` too.
     #[must_use]
     pub fn of(&self, function: &str) -> u64 {
         let same = |name: &str| {
@@ -359,7 +359,7 @@ impl Calls {
         rows.map(|(_, n)| n).sum()
     }
 
-    /// How often anything was called about that GPU or its MIG devices.
+    /// Calls on that GPU or its MIG devices.
     #[must_use]
     pub fn of_gpu(&self, gpu: u8) -> u64 {
         let rows = self.0.iter().filter(|(call, _)| call.gpu == Some(gpu));
@@ -372,7 +372,7 @@ impl Calls {
         self.0.iter().map(|(_, n)| n).sum()
     }
 
-    /// What was called more than `limit` times with the same GPU, MIG device and selecting argument.
+    /// Calls that were made more than `limit` times with the same GPU, MIG device and selector.
     #[must_use]
     pub fn above(&self, limit: u64) -> Vec<(Call, u64)> {
         let rows = self.0.iter().filter(|(_, n)| *n > limit);
@@ -380,8 +380,7 @@ impl Calls {
     }
 }
 
-/// The built library: cargo puts it where it puts this program, or in the folder `deps` beside it, whenever it builds
-/// this crate.
+/// The built library: cargo writes it to this program's folder, or to the folder `deps` beside it.
 fn built() -> Result<PathBuf> {
     let program = std::env::current_exe()?;
     let dir = program.parent().context("a program in no folder")?;
@@ -391,7 +390,7 @@ fn built() -> Result<PathBuf> {
             return Ok(library);
         }
     }
-    // A program that was moved away from what was built with it.
+    // The program was moved away from its library.
     let name = program.file_name().unwrap_or(OsStr::new("?"));
     bail!(
         "no libfake_nvml.so beside {}: build with `cargo test` or `cargo build -p fake-nvml`",

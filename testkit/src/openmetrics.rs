@@ -14,7 +14,7 @@ pub struct Family {
     pub name: String,
     /// `counter`, `gauge`, `histogram`, `info` or `unknown`.
     pub kind: String,
-    /// Its unit; empty where it has none.
+    /// Its unit; empty without a unit.
     pub unit: String,
     /// Its help, unescaped.
     pub help: String,
@@ -46,7 +46,7 @@ pub fn check(body: &str) -> Result<Vec<Family>> {
     Ok(families)
 }
 
-/// TYPE comes first, then UNIT where there is one, then HELP; each once, and all before the first sample.
+/// TYPE comes first, then UNIT if present, then HELP; each once, and all before the first sample.
 fn describe(descriptor: &str, families: &mut Vec<Family>) -> Result<()> {
     let mut words = descriptor.splitn(3, ' ');
     let (word, name, rest) = (words.next(), words.next(), words.next());

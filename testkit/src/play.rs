@@ -1,18 +1,19 @@
-//! Plays a recording on a clock, so that a program that reads it sees a node that lives.
+//! Plays a recording in real time, so that a program that reads it sees a running node.
 //!
-//! The steps of a case are laid one after the other. A file that every step names is one that moves: its whole numbers
-//! rise all the time, between two steps from the one to the other, and after the last step at the rate of the last two.
-//! Every other file changes when its step comes. Lines of the kernel log come when their time stamp has come; then the
-//! log is a FIFO, which a reader follows as it follows the kernel's own.
+//! The steps of a case are applied in order. Files that every step contains are interpolated: their whole numbers
+//! increase between two steps, and after the last step at the rate of the last two. Every other file changes at its
+//! step. Lines of the kernel log appear at their time stamps; the log is then a FIFO, which a reader follows like
+//! /dev/kmsg.
 //!
-//! `clock.toml` in the case says how fast: `step_seconds`, and the time stamp in microseconds at which the play begins,
-//! `kernel_log_begins`. Without the latter the whole log is there from the start.
+//! `clock.toml` in the case sets the speed: `step_seconds`, and `kernel_log_begins`, the time stamp in microseconds at
+//! which the play begins. Without the latter the whole log is present from the start.
 //!
-//! `recorded_at` there is the Unix time of the recording's start: jobs whose hooks wrote of them began as long before the
-//! play as before that.
+//! `recorded_at` is the Unix time of the recording's start. Start times that hooks have recorded for jobs are moved by
+//! the time from then to the start of the play.
 //!
-//! A case with `nvml.toml` has NVIDIA's library too, which moves on by a step a second; `gpu_lost` and `gpu_lost_at_step`
-//! say which GPU it loses, and with which step of the case. The configuration beside the case names the library.
+//! A case with `nvml.toml` also has NVIDIA's library, which advances by one step a second. `gpu_lost` and
+//! `gpu_lost_at_step` set the GPU that it loses, and the step of the case. The configuration beside the case names the
+//! library.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -29,13 +30,13 @@ use nix::unistd::mkfifo;
 use crate::nvml::FakeNvml;
 use crate::tree::{self, Entry};
 
-/// What a pipe may hold without a right of its own (/proc/sys/fs/pipe-max-size): a log that comes before its reader.
+/// Largest pipe without privileges (/proc/sys/fs/pipe-max-size). It holds the log until the reader starts.
 const PIPE: i32 = 1 << 20;
 
-/// How long a step takes where the case does not say.
+/// Default duration of a step in seconds.
 const STEP: u64 = 10;
 
-/// Where hooks have written of jobs.
+/// Folder of the job files that hooks write.
 const HOOKS: &str = "run/nodewarden/jobs/";
 
 /// A recording being played.
@@ -45,21 +46,21 @@ pub struct Play {
     root: PathBuf,
     step: Duration,
     steps: Vec<Step>,
-    /// How many steps were laid.
+    /// Number of steps applied.
     laid: usize,
-    /// Path to its text at the start and after each step.
+    /// Texts of each interpolated file, at the start and after each step, by path.
     moving: BTreeMap<String, Vec<String>>,
     log: Option<Log>,
     driver: Option<Driver>,
 }
 
-/// NVIDIA's library, as a case has it.
+/// NVIDIA's library of a case.
 #[derive(Debug)]
 pub struct Driver {
     library: FakeNvml,
-    /// Seconds that it was moved on.
+    /// Seconds that it was advanced.
     at: u64,
-    /// Which GPU it loses, and with which step.
+    /// The GPU that it loses, and at which step.
     lost: Option<(u32, u64)>,
 }
 
@@ -85,10 +86,10 @@ impl Driver {
         format!("library = {:?}\n", self.library.library())
     }
 
-    /// Brings it to its state at a time since the start, after so many steps of the case.
+    /// Advances it to a time since the start, after `steps` steps of the case.
     ///
     /// # Errors
-    /// When it cannot be told.
+    /// When its control file cannot be written.
     pub fn advance(&mut self, at: Duration, steps: usize) -> Result<()> {
         let seconds = at.as_secs().saturating_sub(self.at);
         if seconds > 0 {
@@ -110,7 +111,7 @@ struct Step {
     /// Its first comment.
     title: Option<String>,
     entries: Vec<(String, Entry)>,
-    /// Where its answers of netlink would stand.
+    /// Path of its netlink answers, which may not exist.
     netlink: PathBuf,
 }
 
@@ -118,7 +119,7 @@ struct Step {
 struct Log {
     pipe: File,
     begins: Duration,
-    /// Records with their time stamps, the latest first.
+    /// Pending records with their time stamps, the latest first.
     waiting: Vec<(Duration, String)>,
 }
 
@@ -168,14 +169,14 @@ impl Play {
         })
     }
 
-    /// When everything has come that the recording holds; what moves goes on.
+    /// Duration of the recording; interpolated files continue after it.
     pub fn length(&self) -> Duration {
         let last = self.log.as_ref().and_then(|l| l.waiting.first());
         let log = last.map_or(Duration::ZERO, |(at, _)| *at);
         log.max(self.step * u32::try_from(self.steps.len()).unwrap_or(u32::MAX))
     }
 
-    /// Brings the node to its state at a time since the start, and says in lines for people what has happened.
+    /// Advances the node to a time since the start. Returns messages about the changes.
     ///
     /// # Errors
     /// A file that cannot be written.
@@ -192,7 +193,7 @@ impl Play {
             self.laid += 1;
         }
         if !self.steps.is_empty() {
-            // Behind the last step the line through the last two goes on.
+            // After the last step, extrapolate from the last two.
             let from = position.min(self.steps.len() - 1);
             let since = at.saturating_sub(self.step * u32::try_from(from)?);
             for (path, texts) in &self.moving {
@@ -210,13 +211,13 @@ impl Play {
     }
 }
 
-/// Moves the beginnings of jobs by so many seconds, where hooks wrote of them.
+/// Moves the start times of jobs by `by` seconds in the files of hooks.
 fn begin_jobs(root: &Path, start: &[(String, Entry)], by: f64) -> Result<()> {
     for (path, _) in start.iter().filter(|(path, _)| path.starts_with(HOOKS)) {
         let file = root.join(path);
         let mut record: toml::Table = fs::read_to_string(&file)?.parse()?;
         let Some(began) = record.get("start").and_then(toml::Value::as_float) else {
-            bail!("{path}: expected `start = SECONDS`, with a point");
+            bail!("{path}: expected `start = SECONDS`, with a decimal point");
         };
         record.insert("start".to_owned(), (began + by).into());
         tree::put(&file, &Entry::File(record.to_string().into_bytes()))?;
@@ -224,7 +225,7 @@ fn begin_jobs(root: &Path, start: &[(String, Entry)], by: f64) -> Result<()> {
     Ok(())
 }
 
-/// The files that every step names, with their text at the start and after each step.
+/// The files that every step contains, with their text at the start and after each step.
 fn moving(start: &[(String, Entry)], steps: &[Step]) -> BTreeMap<String, Vec<String>> {
     let text = |entries: &[(String, Entry)], path: &str| {
         entries
@@ -246,10 +247,10 @@ fn moving(start: &[(String, Entry)], steps: &[Step]) -> BTreeMap<String, Vec<Str
     moving
 }
 
-/// A text on the way from one to the other: whole numbers that rise have risen in proportion to the time.
+/// Interpolates between two texts: whole numbers that increase do so in proportion to the time.
 fn between(from: &str, to: &str, since: Duration, step: Duration) -> String {
     let words = |text| str::split_inclusive(text, |c: char| c.is_ascii_whitespace());
-    // Before the end what does not rise is still as it was; behind it, it stays.
+    // All other parts change at the end of the step.
     let still = if since < step { from } else { to };
     if words(from).count() != words(to).count() {
         return still.to_owned();
@@ -271,16 +272,16 @@ fn between(from: &str, to: &str, since: Duration, step: Duration) -> String {
 }
 
 impl Log {
-    /// Puts a FIFO in the place of the log and tells it what was there when the play begins.
+    /// Replaces the log by a FIFO and writes the records from before the start to it.
     fn open(path: &Path, begins: Duration) -> Result<Self> {
         let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
         let mut waiting = records(&text).with_context(|| path.display().to_string())?;
         waiting.reverse();
         fs::remove_file(path)?;
         mkfifo(path, Mode::S_IRUSR | Mode::S_IWUSR)?;
-        // Whatever the umask: the reader may be another user.
+        // Independent of the umask: the reader may be another user.
         fs::set_permissions(path, fs::Permissions::from_mode(0o644))?;
-        // Open for reading too, so that it is there, and keeps what it holds, while nobody reads.
+        // Also open for reading, so that the FIFO keeps its content without another reader.
         let pipe = OpenOptions::new()
             .read(true)
             .write(true)
@@ -296,7 +297,7 @@ impl Log {
         Ok(log)
     }
 
-    /// Tells what has come, and gives the messages.
+    /// Writes the records up to a time, and returns their messages.
     fn advance(&mut self, at: Duration) -> Result<Vec<String>> {
         let mut said = Vec::new();
         while self
@@ -309,7 +310,7 @@ impl Log {
             };
             self.pipe
                 .write_all(record.as_bytes())
-                .context("the log's reader has fallen behind")?;
+                .context("the log's reader is too slow: the FIFO is full")?;
             let message = record.lines().next().and_then(|l| l.split_once(';'));
             said.extend(message.map(|(_, text)| format!("kernel: {text}")));
         }
@@ -337,9 +338,9 @@ fn records(text: &str) -> Result<Vec<(Duration, String)>> {
 struct Clock {
     step: Duration,
     begins: Option<Duration>,
-    /// When it was recorded, as a Unix time.
+    /// Unix time of the recording.
     recorded: Option<f64>,
-    /// Which GPU is lost, and with which step.
+    /// The GPU that is lost, and at which step.
     lost: Option<(u32, u64)>,
 }
 

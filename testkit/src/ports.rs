@@ -1,4 +1,4 @@
-//! Free loopback ports that stay ours until the program that needs them has bound them, and after.
+//! Free loopback ports, reserved before and after the program that needs them binds them.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::linux::net::SocketAddrExt;
@@ -6,7 +6,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use anyhow::{Context, Result};
 
-/// Ports below the range from which the kernel picks outgoing ones, so that no connection can sit on them.
+/// Below the kernel's range of ephemeral ports, so that no outgoing connection uses one.
 const FIRST: u16 = 20_000;
 const LAST: u16 = 31_999;
 
@@ -14,14 +14,14 @@ const LAST: u16 = 31_999;
 #[derive(Debug)]
 pub struct Port {
     number: u16,
-    // An abstract socket is a lock between processes that needs no file and ends with its holder.
+    // An abstract socket is a lock between processes, without a file, released when its holder ends.
     _lock: UnixDatagram,
 }
 
 impl Port {
-    /// Reserves a port that nobody listens on.
+    /// Reserves a port without a listener.
     pub fn reserve() -> Result<Self> {
-        // Processes start at different places, which keeps the search short.
+        // Processes start at different numbers, which keeps the search short.
         let span = LAST - FIRST + 1;
         let start = u16::try_from(std::process::id() * 37 % u32::from(span))?;
         (0..span)

@@ -1,4 +1,4 @@
-//! What /proc says about processes: identity, privileges, state, descendants.
+//! Processes in /proc: identity, privileges, state, descendants.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -37,7 +37,7 @@ impl Status {
         })
     }
 
-    /// A field as the kernel prints it.
+    /// The value of a field, as in the file.
     pub fn get(&self, name: &str) -> Result<&str> {
         self.fields
             .get(name)
@@ -103,13 +103,13 @@ impl Status {
         Ok(self.get("NoNewPrivs")? == "1")
     }
 
-    /// Signals that wait for this task or its process and that it does not block.
+    /// Pending signals of this task or its process that it does not block.
     pub fn pending_signals(&self) -> Result<u64> {
         Ok((self.mask("SigPnd")? | self.mask("ShdPnd")?) & !self.mask("SigBlk")?)
     }
 }
 
-/// The part of /proc/PID/stat that harnesses need.
+/// Fields of /proc/PID/stat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
     /// Process or task id.
@@ -124,12 +124,12 @@ pub struct Stat {
     pub pgrp: u32,
     /// Session.
     pub session: u32,
-    /// Start in clock ticks since boot: with the pid it names a process for good.
+    /// Start in clock ticks since boot. With the pid, it identifies a process uniquely.
     pub start: u64,
 }
 
 impl Stat {
-    /// Reads a process; `None` where there is none of that id.
+    /// Reads a process; `None` if no process has this id.
     pub fn read(pid: u32) -> Option<Self> {
         Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
@@ -155,13 +155,13 @@ impl Stat {
         })
     }
 
-    /// Whether this very process still runs. A zombie does not.
+    /// Whether this process still runs, not another one with its pid. A zombie does not run.
     pub fn alive(&self) -> bool {
         Self::read(self.pid)
             .is_some_and(|now| now.start == self.start && now.state != 'Z' && now.state != 'X')
     }
 
-    /// Sends `signal` if this very process still exists; ids are reused.
+    /// Sends `signal` if this process still exists, not to another one with its pid.
     pub fn signal(&self, signal: nix::sys::signal::Signal) {
         if self.alive() {
             send(self.pid, signal).ok();
@@ -172,7 +172,7 @@ impl Stat {
 /// Sends a signal to one process.
 pub fn send(pid: u32, signal: nix::sys::signal::Signal) -> Result<()> {
     let pid = i32::try_from(pid)?;
-    // 0 and negative ids address groups, and 1 is the machine.
+    // 0 and negative ids address groups; 1 is init.
     if pid <= 1 {
         bail!("no signal to pid {pid}");
     }
@@ -246,7 +246,7 @@ pub fn task_comms(pid: u32) -> Result<BTreeMap<u32, String>> {
     tasks(pid)?.into_iter().map(|tid| Ok((tid, comm(tid)?))).collect()
 }
 
-/// Where in the kernel a task waits; "0" where it does not.
+/// The wait channel of a task; "0" if it does not wait.
 pub fn wchan(tid: u32) -> Result<String> {
     let file = format!("/proc/{tid}/wchan");
     fs::read_to_string(&file).context(file)
@@ -265,12 +265,32 @@ pub fn wait_for_state(pid: u32, state: char, timeout: Duration) -> Result<u32> {
     })
 }
 
+/// A copy of another process's descriptor (pidfd_getfd(2), Linux 5.6): what an attacker inside of it has. Needs root.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn descriptor_of(pid: u32, fd: i32) -> Result<std::os::fd::OwnedFd> {
+    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+    let owned = |number: libc::c_long| -> Result<OwnedFd> {
+        let number = i32::try_from(number)?;
+        if number < 0 {
+            return Err(std::io::Error::last_os_error().into());
+        }
+        // SAFETY: the kernel has just made this descriptor for us; no other owner exists.
+        Ok(unsafe { OwnedFd::from_raw_fd(number) })
+    };
+    // SAFETY: plain numbers; the kernel returns a new descriptor or an error.
+    let process = owned(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })?;
+    // SAFETY: as above.
+    owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn reads_privileges_of_a_child_that_gave_them_up() {
+    fn reads_privileges_of_a_child_that_dropped_them() {
         let mut command = std::process::Command::new(crate::exec::which("setpriv").unwrap());
         command.args([
             "--reuid",

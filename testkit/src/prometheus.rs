@@ -38,14 +38,14 @@ impl Target {
     }
 }
 
-/// What Prometheus is given.
+/// Configuration of Prometheus.
 #[derive(Clone, Debug)]
 pub struct PrometheusOptions {
-    /// What it scrapes.
+    /// Scrape targets.
     pub targets: Vec<Target>,
-    /// How often, and how often it evaluates rules.
+    /// Interval of scrapes and of rule evaluation.
     pub interval: Duration,
-    /// Files of rules.
+    /// Rule files.
     pub rules: Vec<PathBuf>,
 }
 
@@ -124,7 +124,7 @@ impl Prometheus {
         Ok(prometheus)
     }
 
-    /// Where it listens.
+    /// Its listen address.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port.number())
     }
@@ -134,7 +134,7 @@ impl Prometheus {
         self.daemon.stderr()
     }
 
-    /// Asks its API; gives `data` of the answer.
+    /// Queries its API; returns `data` of the answer.
     pub fn api(&self, target: &str) -> Result<Value> {
         let response = http::get(&self.address(), target, &[], wait::PATIENCE)?;
         let answer: Value = serde_json::from_slice(&response.body)
@@ -143,7 +143,7 @@ impl Prometheus {
         Ok(answer["data"].clone())
     }
 
-    /// Evaluates an expression now. A scalar comes without labels.
+    /// Evaluates an expression now. A scalar has no labels.
     pub fn query(&self, expr: &str) -> Result<Vec<(Labels, f64)>> {
         let data = self.api(&format!("/api/v1/query?query={}", http::encode(expr)))?;
         let value = |pair: &Value| -> Result<f64> {
@@ -162,7 +162,7 @@ impl Prometheus {
         }
     }
 
-    /// Waits until an expression gives something that satisfies `predicate`.
+    /// Waits until the result of an expression satisfies `predicate`.
     pub fn wait_query(
         &self,
         expr: &str,
@@ -177,7 +177,7 @@ impl Prometheus {
         found.with_context(|| format!("last: {last:?}"))
     }
 
-    /// Of each target, whether its last scrape was good, or why not. Targets not yet scraped are left out.
+    /// The result of each target's last scrape, with the error if it failed. Targets not yet scraped are omitted.
     pub fn targets_up(&self) -> Result<Vec<(String, Result<(), String>)>> {
         let data = self.api("/api/v1/targets?state=active")?;
         let list = data["activeTargets"].as_array().context("no targets")?;
@@ -196,7 +196,7 @@ impl Prometheus {
             .collect())
     }
 
-    /// Waits until `count` targets are up; the error says what is wrong with those that are not.
+    /// Waits until `count` targets are up; the error names the failed targets and their errors.
     pub fn wait_up(&self, count: usize, timeout: Duration) -> Result<()> {
         let mut last = Vec::new();
         let up = wait::until(&format!("{count} targets up"), timeout, || {
@@ -206,7 +206,7 @@ impl Prometheus {
         up.with_context(|| format!("{last:?}"))
     }
 
-    /// Type and unit of a family, as the last scrape told them.
+    /// Type and unit of a family in the last scrape.
     pub fn metadata(&self, family: &str) -> Result<(String, String)> {
         let data = self.api(&format!(
             "/api/v1/targets/metadata?metric={}",
@@ -237,7 +237,7 @@ mod tests {
     use crate::wait::PATIENCE;
 
     #[test]
-    fn scrapes_a_target_and_tells_of_one_that_is_down() {
+    fn scrapes_a_target_and_reports_one_that_is_down() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let good = listener.local_addr().unwrap().to_string();
         std::thread::spawn(move || {

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 
 use crate::{exec, wait};
 
-/// `promtool check metrics`: an error where it cannot parse `body` or has anything to say about it.
+/// `promtool check metrics`: an error if it cannot parse `body` or prints any remark.
 pub fn check_metrics(body: &str) -> Result<()> {
     let mut command = Command::new(exec::which("promtool")?);
     command.args(["check", "metrics"]);

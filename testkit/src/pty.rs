@@ -23,10 +23,10 @@ pub struct Pty {
 }
 
 impl Pty {
-    /// Runs a command on a new terminal of this size, as the session's own: what is typed there reaches it as signals too.
+    /// Runs a command on a new controlling terminal of this size, so that keys such as Ctrl-C reach it as signals.
     ///
     /// # Errors
-    /// When there is no terminal to be had, or the program does not start.
+    /// When no terminal is available, or the program does not start.
     pub fn run(mut command: Command, columns: u16, lines: u16) -> Result<Self> {
         let size = Winsize {
             ws_row: lines,

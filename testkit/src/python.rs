@@ -1,4 +1,4 @@
-//! Python packages that have a say of their own, each in a virtual environment below target/: the OpenMetrics parser of
+//! Python packages for independent checks, each in a virtual environment below target/: the OpenMetrics parser of
 //! Prometheus' client, and NVIDIA's wrapper of its management library.
 
 use std::fs::{self, File};
@@ -10,10 +10,10 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{exec, wait};
 
-/// What is installed. Another version is another environment.
+/// The installed package. Each version has its own environment.
 const PACKAGE: &str = "prometheus-client==0.26.0";
 
-/// Reads standard input, and says how many families and samples it has found.
+/// Reads standard input, and prints the numbers of families and samples.
 const SCRIPT: &str = "\
 import io, sys
 from prometheus_client.openmetrics.parser import text_fd_to_metric_families as parse
@@ -21,13 +21,13 @@ families = list(parse(io.TextIOWrapper(sys.stdin.buffer, encoding='utf-8', newli
 print(len(families), sum(len(f.samples) for f in families))
 ";
 
-/// How long the installation may take: it downloads.
+/// Time limit of the installation, which downloads the package.
 const INSTALL: Duration = Duration::from_secs(300);
 
-/// Reads `body` as OpenMetrics: how many families and how many samples it has.
+/// Parses `body` as OpenMetrics; returns the numbers of families and samples.
 ///
 /// # Errors
-/// When the parser refuses it, or cannot be had.
+/// When the parser rejects it or cannot be installed.
 pub fn check_openmetrics(body: &str) -> Result<(usize, usize)> {
     let mut command = Command::new(interpreter(PACKAGE)?);
     command.args(["-I", "-c", SCRIPT]);
@@ -39,13 +39,13 @@ pub fn check_openmetrics(body: &str) -> Result<(usize, usize)> {
     let mut next = || {
         numbers
             .next()
-            .context("the parser said nothing")?
+            .context("the parser printed nothing")?
             .context("not a number")
     };
     Ok((next()?, next()?))
 }
 
-/// The Python of the environment that has a package. Made by the first test that needs it; others wait.
+/// The Python of the environment with a package. The first test that needs it creates it; others wait.
 pub(crate) fn interpreter(package: &str) -> Result<PathBuf> {
     let target = target();
     fs::create_dir_all(&target)?;
@@ -55,7 +55,7 @@ pub(crate) fn interpreter(package: &str) -> Result<PathBuf> {
     let python = dir.join("bin/python3");
     let done = dir.join("installed");
     if !done.is_file() {
-        // What an interrupted installation has left.
+        // Remains of an interrupted installation.
         if dir.exists() {
             fs::remove_dir_all(&dir)?;
         }
@@ -78,11 +78,11 @@ pub(crate) fn interpreter(package: &str) -> Result<PathBuf> {
             .with_context(|| format!("cannot install {package}"))?;
         fs::write(&done, package)?;
     }
-    ensure!(python.exists(), "{} is not there", python.display());
+    ensure!(python.exists(), "{} does not exist", python.display());
     Ok(python)
 }
 
-/// The folder of what is built: this program lies in it.
+/// The build folder, which contains this program.
 pub(crate) fn target() -> PathBuf {
     let program = std::env::current_exe().unwrap_or_default();
     let target = program.ancestors().find(|p| p.join("CACHEDIR.TAG").is_file());
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accepts_good_pages_and_names_what_is_wrong_with_others() {
+    fn accepts_valid_pages_and_names_the_error_in_others() {
         let good = "# TYPE a counter\n# HELP a A.\na_total{b=\"c\"} 1\n# EOF\n";
         assert_eq!(check_openmetrics(good).unwrap(), (1, 1));
         for (bad, expected) in [

@@ -1,4 +1,4 @@
-//! A script named scontrol that stands before the real one: it records every call and injects faults.
+//! A wrapper script for scontrol that records every call and injects faults.
 //!
 //! Faults can change while the daemon runs: each is a file that the script reads at every call.
 
@@ -13,16 +13,16 @@ use tempfile::TempDir;
 
 use crate::proc;
 
-/// Which calls a fault befalls.
+/// The calls that a fault affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum On {
     /// `scontrol update`.
     Update,
-    /// Everything else.
+    /// All other calls.
     Show,
 }
 
-/// What happens instead of, or around, the real call.
+/// What happens in place of the real call, or before or after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing: the real scontrol answers.
@@ -31,15 +31,15 @@ pub enum Fault {
     Hang,
     /// Ends with this code after this message on stderr.
     Fail(u8, String),
-    /// Prints something that is no answer, and ends with 0.
+    /// Prints garbage and exits with 0.
     Garbage,
-    /// Says ok and does nothing.
+    /// Exits with 0 and does nothing.
     Lie,
-    /// Runs this shell command, then the real scontrol: what an admin does between our read and our write.
+    /// Runs this shell command, then the real scontrol: a change by an administrator between our read and our write.
     Before(String),
     /// Runs the real scontrol, then this shell command.
     After(String),
-    /// Waits before the real scontrol.
+    /// Waits, then runs the real scontrol.
     Slow(Duration),
     /// The real answer with another node's name in place of `from`.
     WrongNode {
@@ -71,14 +71,14 @@ impl Call {
     }
 }
 
-/// The script in a folder of its own. Dropping it ends the calls that hang.
+/// The script in its own folder. Dropping it ends hanging calls.
 #[derive(Debug)]
 pub struct ScontrolWrapper {
     dir: TempDir,
 }
 
 impl ScontrolWrapper {
-    /// Writes the script before `real`.
+    /// Writes the wrapper script for `real`.
     pub fn new(real: impl AsRef<Path>) -> Result<Self> {
         let dir = tempfile::Builder::new().prefix("scontrol-").tempdir()?;
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755))?;
@@ -107,7 +107,7 @@ impl ScontrolWrapper {
         self.dir.path().join("scontrol")
     }
 
-    /// The script's folder, to put before others on PATH.
+    /// The script's folder, to put first in PATH.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
@@ -116,7 +116,7 @@ impl ScontrolWrapper {
         self.dir.path().join("calls")
     }
 
-    /// From now on this befalls these calls.
+    /// Sets the fault of these calls.
     pub fn set(&self, on: On, fault: Fault) -> Result<()> {
         let name = match on {
             On::Update => "on-update",
@@ -125,7 +125,7 @@ impl ScontrolWrapper {
         let file = self.dir.path().join(name);
         let new = file.with_extension("new");
         fs::write(&new, self.render(&fault))?;
-        // At once, so that a call in between reads the old or the new one.
+        // Atomically, so that a concurrent call reads the old or the new fault.
         fs::rename(new, file)?;
         Ok(())
     }
@@ -134,8 +134,7 @@ impl ScontrolWrapper {
         match fault {
             Fault::None => String::new(),
             Fault::Hang => {
-                // The script stays the process that waits, so that its arguments tell whose it is. Nobody writes
-                // to the FIFO.
+                // The script itself waits, so that its arguments identify it. No process writes to the FIFO.
                 "read -r _ <>\"$dir/never\"\n".into()
             }
             Fault::Fail(code, message) => format!("echo {} >&2; exit {code}\n", quote(message)),
@@ -150,7 +149,7 @@ impl ScontrolWrapper {
         }
     }
 
-    /// Every call so far, oldest first. A call is recorded before it has any effect.
+    /// All calls so far, oldest first. A call is recorded before it has any effect.
     pub fn calls(&self) -> Result<Vec<Call>> {
         let mut files: Vec<PathBuf> = fs::read_dir(self.calls_dir())?
             .flatten()
@@ -167,7 +166,7 @@ impl ScontrolWrapper {
             .iter()
             .map(|file| {
                 Ok(Call {
-                    // "sh", the script, then what the caller gave.
+                    // "sh", the script, then the caller's arguments.
                     args: strings(file)?.split_off(2),
                     env: strings(&file.with_extension("env"))?,
                     uid: fs::read_to_string(file.with_extension("uid"))?.trim().parse()?,
@@ -176,12 +175,12 @@ impl ScontrolWrapper {
             .collect()
     }
 
-    /// The calls that update something.
+    /// The calls of `scontrol update`.
     pub fn updates(&self) -> Result<Vec<Call>> {
         Ok(self.calls()?.into_iter().filter(Call::is_update).collect())
     }
 
-    /// Forgets the calls so far.
+    /// Deletes the recorded calls.
     pub fn forget(&self) -> Result<()> {
         for entry in fs::read_dir(self.calls_dir())?.flatten() {
             fs::remove_file(entry.path())?;
@@ -205,8 +204,8 @@ fn quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// /proc gives arguments and environment as they came, before the shell adds its own. The `.args` file comes last and
-/// by rename, so that a call that can be seen is complete; names sort by time.
+/// /proc has the original arguments and environment, before the shell adds its own. The script renames the `.args` file
+/// last, so that a visible call is complete. File names sort by time.
 const SCRIPT: &str = r#"#!/bin/sh
 dir=@DIR@ real=@REAL@ me=$$
 PATH=/usr/bin:/bin:/usr/sbin:/sbin
@@ -250,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn records_calls_as_they_came() {
+    fn records_calls_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let wrapper = ScontrolWrapper::new(real(dir.path())).unwrap();
         assert_eq!(call(&wrapper, &["show", "node", "n0"]).stdout, "show\nnode\nn0\n");

@@ -1,4 +1,4 @@
-//! A scraper as Prometheus is one: a connection that stays open, its headers, gzip.
+//! A scraper like Prometheus: persistent connection, the same headers, gzip.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use flate2::read::GzDecoder;
 
-/// What Prometheus 3 says it takes.
+/// The Accept header of Prometheus 3.
 const ACCEPT: &str = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
 application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,\
 text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
@@ -19,16 +19,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Scrape {
     /// From the first byte sent to the last byte received.
     pub took: Duration,
-    /// Bytes of the body as it travelled.
+    /// Bytes of the body as transferred.
     pub bytes: usize,
-    /// Whether it travelled as gzip.
+    /// Whether it was transferred as gzip.
     pub packed: bool,
-    /// The page, unpacked.
+    /// The uncompressed page.
     pub page: String,
 }
 
 impl Scrape {
-    /// How many samples the page has.
+    /// Number of samples of the page.
     pub fn samples(&self) -> usize {
         let sample = |line: &&str| !line.is_empty() && !line.starts_with('#');
         self.page.lines().filter(sample).count()
@@ -44,10 +44,10 @@ pub struct Scraper {
 }
 
 impl Scraper {
-    /// Connects to `address`, to ask for `target`.
+    /// Connects to `address`, for requests of `target`.
     ///
     /// # Errors
-    /// When nobody listens there.
+    /// When the connection is refused.
     pub fn connect(address: SocketAddr, target: &str) -> Result<Self> {
         Ok(Self {
             stream: connection(address)?,
@@ -56,7 +56,7 @@ impl Scraper {
         })
     }
 
-    /// Whether the server has closed the connection, as servers do after a while without a request.
+    /// Whether the server has closed the connection, as servers do when it is idle.
     fn closed(&self) -> Result<bool> {
         let stream = self.stream.get_ref();
         stream.set_nonblocking(true)?;
@@ -65,11 +65,11 @@ impl Scraper {
         Ok(!peeked.is_err_and(|e| e.kind() == std::io::ErrorKind::WouldBlock))
     }
 
-    /// Asks once. A server may pack the answer where `gzip` is asked for, and need not. It may close the connection
-    /// between two requests, and not with an answer.
+    /// Sends one request. With `gzip`, the server may compress the answer. It may close the connection between two
+    /// requests, but not with an answer.
     ///
     /// # Errors
-    /// Anything but a whole page with status 200.
+    /// When the answer is not a complete page with status 200.
     pub fn scrape(&mut self, gzip: bool) -> Result<Scrape> {
         if self.closed()? {
             self.stream = connection(self.address)?;
@@ -86,7 +86,7 @@ impl Scraper {
             .answer()
             .with_context(|| format!("http://{}{}", self.address, self.target))?;
         let took = start.elapsed();
-        ensure!(gzip || !packed, "asked for plain text, got gzip");
+        ensure!(gzip || !packed, "requested plain text, got gzip");
         let mut page = String::new();
         if packed {
             GzDecoder::new(body.as_slice()).read_to_string(&mut page)?;
@@ -111,7 +111,7 @@ impl Scraper {
                 Some(("content-encoding", value)) => packed = value == "gzip",
                 Some(("transfer-encoding", value)) => chunked = value == "chunked",
                 Some(("content-length", value)) => length = Some(value.parse()?),
-                Some(("connection", "close")) => bail!("the connection is not kept"),
+                Some(("connection", "close")) => bail!("the server closes the connection"),
                 Some(_) => {}
             }
         }
@@ -134,7 +134,7 @@ impl Scraper {
             let line = self.line()?;
             let size = usize::from_str_radix(&line, 16).with_context(|| format!("chunk size {line:?}"))?;
             body.extend(self.exactly(size)?);
-            ensure!(self.line()?.is_empty(), "a chunk does not end");
+            ensure!(self.line()?.is_empty(), "a chunk lacks its end");
             if size == 0 {
                 return Ok(body);
             }
@@ -152,7 +152,7 @@ impl Scraper {
         self.stream.by_ref().take(16 << 10).read_line(&mut line)?;
         line.strip_suffix("\r\n")
             .map(str::to_owned)
-            .with_context(|| format!("no whole line: {line:?}"))
+            .with_context(|| format!("incomplete line: {line:?}"))
     }
 }
 
@@ -170,7 +170,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers each request with the next of these; each list is for one connection, which is then closed.
+    /// Sends the next of these answers to each request. Each list is for one connection, which is then closed.
     fn server(connections: Vec<Vec<Vec<u8>>>) -> SocketAddr {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_was_closed_meanwhile_is_made_again() {
+    fn a_connection_that_the_server_closed_is_opened_again() {
         let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\na 1\n".to_vec();
         let address = server(vec![vec![answer.clone()], vec![answer]]);
         let mut scraper = Scraper::connect(address, "/metrics").unwrap();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn one_connection_takes_lengths_chunks_and_gzip() {
+    fn one_connection_supports_lengths_chunks_and_gzip() {
         let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         packer.write_all(b"# c\na 1\n\nb 2\n").unwrap();
         let packed = packer.finish().unwrap();

@@ -65,7 +65,7 @@ impl Strace {
                 "strace: {}",
                 strace.daemon.stderr()
             );
-            // The tracer stands in the status of what it traces.
+            // The status of a traced process shows its tracer.
             let tids = if options.is_empty() {
                 vec![pid]
             } else {

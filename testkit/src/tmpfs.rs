@@ -1,4 +1,4 @@
-//! A small filesystem in memory that can be filled: what a full disk does to a program.
+//! A small filesystem in memory, to test a program with a full disk.
 
 use std::fs;
 use std::io::Write;

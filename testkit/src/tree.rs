@@ -1,4 +1,4 @@
-//! A tree of small files as one text, so that a recorded node is read and reviewed as a whole.
+//! A tree of small files as one text, so that a recorded node can be reviewed in one file.
 //!
 //! One entry a line; paths are relative to the tree's root, a line that begins with `#` is a comment:
 //!
@@ -14,8 +14,8 @@
 //! ```
 //!
 //! `=` writes the text and a line feed, `= hex:` bytes, `<<WORD` the lines up to `WORD`, `->` a symbolic link, a path
-//! that ends in `/` a folder, and `!` removes what is there. Files are written in place: a reader that kept its
-//! descriptor sees the new text, as with sysfs.
+//! that ends in `/` a folder, and `!` removes the path. Files are written in place: a reader with an open descriptor
+//! sees the new text, as with sysfs.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -33,7 +33,7 @@ pub enum Entry {
     Link(String),
     /// A folder.
     Folder,
-    /// Nothing: what is there is removed.
+    /// The path is removed.
     Removed,
 }
 
@@ -100,7 +100,7 @@ fn bytes(hex: &str) -> Result<Vec<u8>> {
     digits.chunks(2).map(byte).collect()
 }
 
-/// Lays a tree's text over a folder.
+/// Applies a tree's text to a folder.
 ///
 /// # Errors
 /// A line that cannot be read, or a file that cannot be written.
@@ -131,8 +131,8 @@ pub fn unpack(case: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Lays a step of a case over the folder that it was unpacked to: its files over `root`, its answers of netlink
-/// (`steps/<n>.netlink`) behind those that are there.
+/// Applies a step of a case to its unpacked folder: its files to `root`; its netlink answers (`steps/<n>.netlink`)
+/// are appended.
 ///
 /// # Errors
 /// A line that cannot be read, or a file that cannot be written.
@@ -141,7 +141,7 @@ pub fn lay_step(step: &Path, case: &Path) -> Result<()> {
     answer(&step.with_extension("netlink"), case)
 }
 
-/// Lays answers of netlink behind those that are there. No such file: none.
+/// Appends netlink answers to the existing ones. A missing file adds none.
 ///
 /// # Errors
 /// A file that cannot be read or written.
@@ -154,12 +154,12 @@ pub fn answer(file: &Path, case: &Path) -> Result<()> {
         .append(true)
         .create(true)
         .open(case.join("netlink"))?;
-    // At once, so that nobody reads half of it.
+    // In one write, so that no reader sees a part of it.
     all.write_all(&text)?;
     Ok(())
 }
 
-/// The files `steps/<n>.tree` of a case, by number. None where there is no such folder.
+/// The files `steps/<n>.tree` of a case, by number. Empty if the folder is missing.
 ///
 /// # Errors
 /// A folder that cannot be listed, or a file in it with another name.
@@ -177,7 +177,7 @@ pub fn steps(case: &Path) -> Result<Vec<PathBuf>> {
         let number = path.extension().filter(|e| *e == "tree").and(path.file_stem());
         let number: u64 = number.and_then(|n| n.to_str()?.parse().ok()).with_context(|| {
             format!(
-                "{}: expected `<number>.tree`, perhaps with `<number>.netlink`",
+                "{}: expected `<number>.tree`, optionally with `<number>.netlink`",
                 path.display()
             )
         })?;
@@ -187,10 +187,10 @@ pub fn steps(case: &Path) -> Result<Vec<PathBuf>> {
     Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
-/// Writes one entry. Everybody may read it, as with sysfs.
+/// Writes one entry, readable by all users as in sysfs.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 pub fn put(path: &Path, entry: &Entry) -> Result<()> {
     if let Some(parent) = path.parent() {
         folders(parent)?;
@@ -199,7 +199,7 @@ pub fn put(path: &Path, entry: &Entry) -> Result<()> {
     match entry {
         Entry::Folder => folders(path)?,
         Entry::File(content) => {
-            // Cut only afterwards: a reader must not find it empty.
+            // Truncated only afterwards: a reader must not find it empty.
             let mut file = OpenOptions::new()
                 .write(true)
                 .create(true)

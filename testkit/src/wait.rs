@@ -9,7 +9,7 @@ pub const PATIENCE: Duration = Duration::from_secs(90);
 
 const STEP: Duration = Duration::from_millis(10);
 
-/// Polls `probe` until it gives a value. After `timeout` the error names `what`; `probe` is asked at least twice.
+/// Polls `probe` until it returns a value. After `timeout` the error names `what`; `probe` is called at least twice.
 pub fn until<T>(what: &str, timeout: Duration, mut probe: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let end = Instant::now() + timeout;
     loop {

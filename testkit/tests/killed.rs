@@ -1,4 +1,4 @@
-//! A harness whose process is killed leaves nothing behind.
+//! Killing a harness's process leaves nothing behind.
 
 use std::path::Path;
 use std::process::Command;

@@ -57,13 +57,13 @@ const BANNED: &[(&str, &str, &str)] = &[
     (TYPES, "std::hash::", "RandomState"),
 ];
 
-/// The modules of the collectors that read the node; what the others have is data.
+/// The modules of the collectors that read the node; the others contain data.
 const READERS: &[&str] = &["env", "runner", "sys"];
 
 /// By key: every path with its reason.
 type Bans = BTreeMap<String, BTreeMap<String, String>>;
 
-/// Writes them, or fails where one differs from what would be written.
+/// Writes the files; with `check`, fails if one differs.
 ///
 /// # Errors
 /// When a crate is missing, or a file is out of date.

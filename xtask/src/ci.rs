@@ -1,11 +1,11 @@
-//! `cargo xtask ci`: what has to pass before a change is merged.
+//! `cargo xtask ci`: the checks that must pass before a change is merged.
 
 use anyhow::Result;
 
 use crate::stage::Stages;
-use crate::{bench, cmd, deps, docs, e2e, fuzz, lint, test, vm};
+use crate::{bench, cmd, deps, docs, e2e, fuzz, lint, package, supply, test, vm};
 
-/// Runs everything; `full` adds what takes long or needs tools that are slow to install.
+/// Runs all checks; `full` adds checks that take long or need tools that are slow to install.
 pub(crate) fn run(full: bool) -> Result<()> {
     let mut stages = Stages::default();
     stages.run("tools", tools);
@@ -22,7 +22,12 @@ pub(crate) fn run(full: bool) -> Result<()> {
         bench::instructions()
     });
     if full {
-        stages.run("cargo deny", deny);
+        if stages.run("cargo deny", deny) {
+            stages.run("cargo deny: advisories", supply::advisories);
+        } else {
+            stages.not_run("cargo deny: advisories", "cargo deny");
+        }
+        stages.run("build twice", || supply::twice(package::epoch()?));
         stages.run("fuzz search", fuzz::search);
         vm::stages(&mut stages, None)?;
         stages.run("bench", || {
@@ -36,7 +41,7 @@ pub(crate) fn run(full: bool) -> Result<()> {
     stages.finish()
 }
 
-/// What every later stage takes for granted.
+/// Tools that later stages need.
 fn tools() -> Result<()> {
     for args in [
         &["--version"][..],
@@ -52,7 +57,6 @@ fn deny() -> Result<()> {
     if !cmd::exists("cargo-deny") {
         cmd::run(&mut cmd::cargo(&["install", "--locked", "cargo-deny"]))?;
     }
-    // Advisories need the RustSec database from the network: whoever has it runs `cargo deny check advisories`.
     cmd::run(&mut cmd::cargo(&[
         "deny", "--locked", "check", "bans", "licenses", "sources",
     ]))

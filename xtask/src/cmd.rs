@@ -1,4 +1,4 @@
-//! Starting programs, and finding things in the repository.
+//! Starts programs, and finds files of the repository.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -93,7 +93,7 @@ pub(crate) fn metadata(with_dependencies: bool) -> Result<Value> {
     Ok(serde_json::from_str(&output(&mut command)?)?)
 }
 
-/// Where cargo puts what it builds.
+/// Cargo's target folder.
 ///
 /// # Errors
 /// When cargo fails.

@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: the daemon on a recorded node that is played on a clock, in a folder that is gone afterwards.
+//! `cargo xtask demo`: the daemon on a recorded node that is played in real time, in a temporary folder.
 
 mod check;
 mod place;
@@ -22,13 +22,13 @@ use crate::cmd;
 use check::Check;
 use place::Place;
 
-/// How long the daemon may take to leave after it was asked to.
+/// Time that the daemon has to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// How long the daemon may take until it serves.
+/// Time that the daemon has until it serves.
 const START: Duration = Duration::from_secs(60);
 
-/// How often the node moves on.
+/// Interval of updates of the played node in milliseconds.
 const TICK: u16 = 250;
 
 /// The arguments of `cargo xtask demo`.
@@ -37,30 +37,33 @@ pub(crate) struct DemoArgs {
     /// The recording: a folder below fixtures/.
     #[arg(default_value = "demo")]
     name: String,
-    /// Where metrics are served. Port 0 picks a free one.
+    /// Address of the metrics. Port 0 selects a free port.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:19190")]
     listen: SocketAddr,
-    /// Look at everything the demo promises, and end: pages, moving counters, the incident, the commands.
+    /// Check the pages, changing counters, the incident and the commands, then end.
     #[arg(long)]
     check: bool,
-    /// Show this nodewarden; nothing is built.
+    /// Run this nodewarden; build nothing.
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
 }
 
-/// Runs until Ctrl-C, or until everything was checked.
+/// Runs until Ctrl-C, or until all checks are done.
 pub(crate) fn run(args: DemoArgs) -> Result<()> {
     let case = cmd::root().join("fixtures").join(&args.name);
     if !case.join("root.tree").is_file() {
-        bail!("{} is no recording: it has no file `root.tree`", case.display());
+        bail!(
+            "{} is not a recording: it has no file `root.tree`",
+            case.display()
+        );
     }
-    // Taken before the build: waiting a minute to hear that the port is taken helps nobody.
+    // Reserved before the build, so that a port in use is reported immediately.
     let (listen, _port) = free(args.listen)?;
     let program = match args.program {
         Some(program) => program,
         None => cmd::build_nodewarden()?,
     };
-    // Blocked, so that Ctrl-C ends the wait and not the clean-up.
+    // Blocked, so that Ctrl-C interrupts the wait and not the clean-up.
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGINT);
     signals.add(Signal::SIGTERM);
@@ -76,7 +79,7 @@ pub(crate) fn run(args: DemoArgs) -> Result<()> {
     shown.and(ended)
 }
 
-/// The address to listen on: as asked, or with a port that stays ours.
+/// The address to listen on: as requested, or with a reserved port.
 fn free(mut listen: SocketAddr) -> Result<(SocketAddr, Option<Port>)> {
     if listen.port() == 0 {
         let port = Port::reserve()?;
@@ -84,18 +87,18 @@ fn free(mut listen: SocketAddr) -> Result<(SocketAddr, Option<Port>)> {
         return Ok((listen, Some(port)));
     }
     TcpListener::bind(listen)
-        .with_context(|| format!("cannot listen on {listen}; `--listen 127.0.0.1:0` picks a free port"))?;
+        .with_context(|| format!("cannot listen on {listen}; `--listen 127.0.0.1:0` selects a free port"))?;
     Ok((listen, None))
 }
 
-/// Plays until somebody wants it to end, or everything was checked.
+/// Plays until a signal arrives, or until all checks are done.
 fn show(place: &Place, mut play: Play, check: bool, daemon: &mut Child, waker: &SignalFd) -> Result<()> {
     let started = Instant::now();
     let mut serving: Option<Instant> = None;
     let mut check = check.then(|| Check::new(play.length()));
     loop {
         if let Some(status) = daemon.try_wait()? {
-            bail!("the daemon ended by itself: {status}");
+            bail!("the daemon ended unexpectedly: {status}");
         }
         if let Some(since) = serving {
             let at = since.elapsed();
@@ -116,14 +119,14 @@ fn show(place: &Place, mut play: Play, check: bool, daemon: &mut Child, waker: &
         let mut fds = [PollFd::new(waker.as_fd(), PollFlags::POLLIN)];
         if poll(&mut fds, PollTimeout::from(TICK))? > 0 && waker.read_signal()?.is_some() {
             return match check {
-                Some(_) => bail!("interrupted before everything was checked"),
+                Some(_) => bail!("interrupted before all checks were done"),
                 None => Ok(()),
             };
         }
     }
 }
 
-/// Asks the daemon to leave, and waits for it.
+/// Ends the daemon, and waits for it.
 fn end(daemon: &mut Child) -> Result<()> {
     if daemon.try_wait()?.is_some() {
         return Ok(());
@@ -134,7 +137,7 @@ fn end(daemon: &mut Child) -> Result<()> {
         if asked.elapsed() > GRACE {
             daemon.kill()?;
             daemon.wait()?;
-            bail!("the daemon did not leave within {} s", GRACE.as_secs());
+            bail!("the daemon did not end within {} s", GRACE.as_secs());
         }
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -144,7 +147,7 @@ fn end(daemon: &mut Child) -> Result<()> {
 impl Place {
     fn start(&self) -> Result<Child> {
         let mut command = self.command()?;
-        // A process group of its own: Ctrl-C must not reach the workers, which only ever end with their input.
+        // Its own process group: Ctrl-C must not reach the workers, which end only when their input closes.
         command.process_group(0);
         command
             .spawn()

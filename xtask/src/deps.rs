@@ -1,11 +1,11 @@
-//! Debian packages that a stage needs. Installed only when it is about to run, and only those that are missing.
+//! Debian packages that a stage needs. Missing packages are installed just before the stage runs.
 
 use anyhow::{Context, Result, bail};
 use nix::unistd::Uid;
 
 use crate::cmd;
 
-/// Installs what is missing of these packages.
+/// Installs those of these packages that are missing.
 ///
 /// # Errors
 /// When something is missing and cannot be installed; the message names the packages.

@@ -1,10 +1,10 @@
-//! `cargo xtask docs`: runs the generator, `xtask/docgen`, and writes what is made without it.
+//! `cargo xtask docs`: runs the generator, `xtask/docgen`, and writes the clippy.toml of pure crates.
 
 use anyhow::{Context, Result};
 
 use crate::{bans, cmd};
 
-/// Writes the generated documents and the clippy.toml of pure crates, or fails where one differs from what would be written.
+/// Writes the generated documents and the clippy.toml of pure crates; with `check`, fails if one differs.
 pub(crate) fn run(check: bool) -> Result<()> {
     let mut command = cmd::cargo(&[
         "run",
@@ -18,6 +18,6 @@ pub(crate) fn run(check: bool) -> Result<()> {
     if check {
         command.arg("--check");
     }
-    cmd::run(&mut command).context("the documents below docs/ are made by `cargo xtask docs`")?;
+    cmd::run(&mut command).context("`cargo xtask docs` writes these files")?;
     bans::run(check)
 }

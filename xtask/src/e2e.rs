@@ -1,6 +1,6 @@
-//! `cargo xtask e2e`: tests of the whole program against real programs, as root.
+//! `cargo xtask e2e`: tests of the whole program with real programs, as root.
 //!
-//! They are the groups of test targets that [`GROUPS`] names. Those of `agent/tests/` have `required-features = ["testing"]` in
+//! [`GROUPS`] lists the test targets. Those of `agent/tests/` have `required-features = ["testing"]` in
 //! agent/Cargo.toml, so that a plain `cargo test` neither builds nor runs them.
 
 use std::process::Command;
@@ -13,7 +13,7 @@ use crate::roots::{ROOTS, Root};
 use crate::stage::Stages;
 use crate::{bench, cmd, deps};
 
-/// One group: the name that people give, its test targets, and the Debian packages that they need.
+/// A group: its name on the command line, its test targets, and the Debian packages that they need.
 struct Group {
     name: &'static str,
     package: &'static str,
@@ -29,7 +29,7 @@ const SLURM: &[&str] = &[
     "munge",
 ];
 
-/// The group of which a part is run with the Slurm of each root too.
+/// The group that also runs, in part, with the Slurm of each root.
 const WITH_ROOTS: &str = "slurm";
 
 const GROUPS: &[Group] = &[
@@ -39,7 +39,7 @@ const GROUPS: &[Group] = &[
         targets: &["spine", "prometheus"],
         packages: &[SLURM, &["fuse3", "prometheus", "python3-venv"]],
     },
-    // Whose GPUs are: jobs of a real Slurm; with `--full` of other releases too.
+    // GPUs of jobs, with a real Slurm; with `--full` also other releases.
     Group {
         name: WITH_ROOTS,
         package: "nodewarden",
@@ -52,14 +52,21 @@ const GROUPS: &[Group] = &[
         targets: &["faults", "privileges"],
         packages: &[&["fuse3", "iproute2", "openssl", "perl-base", "strace"]],
     },
-    // What a scrape costs, in things that can be counted.
+    // What each process, and a stranger, can do to the next.
+    Group {
+        name: "walls",
+        package: "nodewarden",
+        targets: &["walls"],
+        packages: &[&["fuse3", "iproute2", "perl-base", "procps", "python3", "strace"]],
+    },
+    // Countable costs of a scrape.
     Group {
         name: "size",
         package: "nodewarden",
         targets: &["size"],
         packages: &[&["fuse3", "strace"]],
     },
-    // The stand-ins against the real thing.
+    // The stand-ins compared with the real programs.
     Group {
         name: "testkit",
         package: "nodewarden-testkit",
@@ -68,15 +75,15 @@ const GROUPS: &[Group] = &[
     },
 ];
 
-/// Whether a test target is run by `e2e`, and so not by `test`.
+/// Whether `e2e` runs a test target, and so `test` does not.
 pub(crate) fn is_e2e(target: &str) -> bool {
     GROUPS.iter().any(|g| g.targets.contains(&target))
 }
 
-/// Runs all of them, or one; `full`: with other releases of Slurm too.
+/// Runs all groups, or one; `full`: also with other releases of Slurm.
 ///
 /// # Errors
-/// When there is none of that name.
+/// When no group has that name.
 pub(crate) fn stages(stages: &mut Stages, name: Option<&str>, full: bool) -> Result<()> {
     let wanted: Vec<&Group> = GROUPS
         .iter()
@@ -84,7 +91,7 @@ pub(crate) fn stages(stages: &mut Stages, name: Option<&str>, full: bool) -> Res
         .collect();
     if wanted.is_empty() {
         let names: Vec<&str> = GROUPS.iter().map(|g| g.name).collect();
-        bail!("there is no such group; there are: {}", names.join(" "));
+        bail!("unknown group, expected one of: {}", names.join(" "));
     }
     for group in wanted {
         let stage = format!("e2e {}", group.name);
@@ -104,7 +111,7 @@ pub(crate) fn stages(stages: &mut Stages, name: Option<&str>, full: bool) -> Res
     Ok(())
 }
 
-/// The table of jobs with a root's Slurm, and that its cluster leaves nothing.
+/// Tests the table of jobs with a root's Slurm, and that its cluster leaves nothing behind.
 fn of_root(stages: &mut Stages, root: &Root) {
     let stage = format!("e2e slurm {}", root.slurm);
     let packages = [SLURM, &["debootstrap", "fuse3"]].concat();
@@ -133,7 +140,7 @@ fn of_root(stages: &mut Stages, root: &Root) {
     });
 }
 
-/// The tests of that name, of which there must be some, with a root's Slurm.
+/// Runs the tests of that name with a root's Slurm. No test is an error.
 fn in_root(root: &Root, args: &[&str], name: &str) -> Result<()> {
     let with = |more: &[&str]| -> Result<Command> {
         let mut command = cmd::cargo(args);
@@ -143,14 +150,14 @@ fn in_root(root: &Root, args: &[&str], name: &str) -> Result<()> {
     };
     let list = cmd::output(&mut with(&["--list"])?)?;
     if !list.lines().any(|line| line.ends_with(": test")) {
-        bail!("there is no test {name}");
+        bail!("no test named {name}");
     }
     cmd::run(&mut with(&["--nocapture"])?)
 }
 
 fn run(group: &Group) -> Result<()> {
     if !Uid::effective().is_root() {
-        bail!("needs root: it starts the daemon with its real users and a Slurm of its own");
+        bail!("needs root: the tests start the daemon with its real users, and a Slurm cluster");
     }
     let package = format!("--package={}", group.package);
     let mut command = cmd::cargo(&["test", &package, "--locked", "--profile=ci"]);
@@ -163,23 +170,23 @@ fn run(group: &Group) -> Result<()> {
             if *target == "prometheus" {
                 match bench::node_exporter() {
                     Ok(program) => drop(command.env("NODEWARDEN_NODE_EXPORTER", program)),
-                    // The one test that needs it fails; the others are run.
-                    Err(error) => println!("no node_exporter to compare with: {error:#}"),
+                    // The one test that needs it fails; the others run.
+                    Err(error) => println!("node_exporter is missing for the comparison: {error:#}"),
                 }
             }
         }
     }
-    // They mostly wait for each other's processes, so that a few at a time use two cores better.
+    // The tests mostly wait for processes, so running three at a time uses two cores better.
     command.args(["--", "--nocapture", "--test-threads=3"]);
     cmd::run(&mut command)
 }
 
-/// A group that is not there, or that a plain `cargo test` would start, is an error and not an empty success.
+/// A target that is missing, or that a plain `cargo test` would run, is an error and not an empty success.
 fn check_declared(metadata: &Value, name: &str) -> Result<()> {
     let packages = metadata["packages"].as_array().into_iter().flatten();
     let mut targets = packages.flat_map(|p| p["targets"].as_array().into_iter().flatten());
     let Some(target) = targets.find(|t| t["name"] == name && t["kind"][0] == "test") else {
-        bail!("agent/tests/{name}.rs is not there");
+        bail!("agent/tests/{name}.rs does not exist");
     };
     let features = target["required-features"].as_array().into_iter().flatten();
     if !features.into_iter().any(|f| f == "testing") {
@@ -193,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_target_without_the_feature_or_without_a_file_is_refused() {
+    fn a_target_without_the_feature_or_without_a_file_is_an_error() {
         let of = |target: &str| -> Value {
             serde_json::from_str(&format!(r#"{{"packages":[{{"targets":[{target}]}}]}}"#)).unwrap()
         };

@@ -27,7 +27,7 @@ pub(crate) fn search() -> Result<()> {
             let folder = cmd::root().join(name).join(&target);
             std::fs::create_dir_all(&folder).map(|()| folder)
         };
-        // libFuzzer writes what it reached into the first folder and only reads the second.
+        // libFuzzer writes new inputs into the first folder and only reads the second.
         let (found, broken) = (folder("target/fuzz")?, folder("fuzz/search/artifacts")?);
         let mut command = cmd::cargo(&["fuzz", "run", "--fuzz-dir", FOLDER, "search"]);
         command.arg(found).arg(corpora.join(&target));

@@ -1,4 +1,4 @@
-//! `cargo xtask hw-nvidia`: what this machine's NVIDIA driver says, call by call, and as a scenario for the stand-in.
+//! `cargo xtask hw-nvidia`: the answers of this machine's NVIDIA driver, by call, and as a scenario for the stand-in.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! Everything a developer or CI runs, behind `cargo xtask`. One file per subcommand.
 //!
-//! This crate links nothing of ours: lint and ci must run, and say what is wrong, while the daemon does not compile.
-//! What needs our tables (the generated documents) is the separate crate `xtask/docgen`.
+//! This crate uses no other crate of the repository: lint and ci must also run while the daemon does not compile.
+//! The generated documents need the daemon's tables, so they have the separate crate `xtask/docgen`.
 
 mod bans;
 mod bench;
@@ -17,6 +17,7 @@ mod lint;
 mod package;
 mod roots;
 mod stage;
+mod supply;
 mod test;
 mod testing;
 mod vm;
@@ -38,9 +39,9 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Every check there is, with a table of results and times at the end.
+    /// All checks, with a table of results and times at the end.
     Ci {
-        /// Also the long ones: advisories, fuzzing, a virtual machine.
+        /// Also the long checks: fuzzing, benchmarks, a virtual machine.
         #[arg(long)]
         full: bool,
     },
@@ -56,30 +57,30 @@ enum Task {
     },
     /// Writes the generated documents.
     Docs {
-        /// Write nothing; fail where a document differs.
+        /// Write nothing; fail if a document differs.
         #[arg(long)]
         check: bool,
     },
-    /// Tests of the whole program against real programs. Need root; install Debian packages that are missing.
+    /// Tests of the whole program with real programs. Needs root; installs missing Debian packages.
     E2e {
-        /// One group of them.
+        /// Only this group.
         name: Option<String>,
-        /// Those of `slurm` with other releases of Slurm too, each in a root that debootstrap makes.
+        /// Also run the group `slurm` with other Slurm releases, each in a root from debootstrap.
         #[arg(long)]
         full: bool,
     },
     /// The daemon in a virtual machine with Debian's kernel: its own kernel log, Slurm, reboots. Needs root, Debian.
     Vm {
-        /// One group of them.
+        /// Only this group.
         name: Option<String>,
     },
     /// Builds the Debian package, with the release profile, and checks it with lintian.
     Package,
-    /// What a scrape costs, beside node_exporter and a floor program. Needs root, Debian.
+    /// Cost of a scrape, compared with node_exporter and a floor program. Needs root, Debian.
     Bench(bench::BenchArgs),
-    /// Asks this machine's NVIDIA driver everything that the stand-in has, and writes a scenario. Changes nothing.
+    /// Records this machine's NVIDIA driver as a scenario for the stand-in. Changes nothing on the machine.
     HwNvidia(hw_nvidia::HwNvidiaArgs),
-    /// Runs the daemon on a recorded node, one of whose GPUs breaks.
+    /// Runs the daemon on a recorded node with a failing GPU.
     Demo(demo::DemoArgs),
 }
 

@@ -39,7 +39,7 @@ const MIRROR: &str = "http://deb.debian.org/debian";
 const SCRIPTS: &str = "/usr/share/debootstrap/scripts";
 
 impl Root {
-    /// Where it is, or will be.
+    /// Its path.
     ///
     /// # Errors
     /// When cargo fails.
@@ -47,7 +47,7 @@ impl Root {
         Ok(cmd::target_dir()?.join("slurm-roots").join(self.suite))
     }
 
-    /// Builds it unless it is there: 300 MB, in a minute.
+    /// Builds it unless it exists: 300 MB, 1 min.
     ///
     /// # Errors
     /// When it cannot be built, or has another Slurm.
@@ -57,7 +57,7 @@ impl Root {
         }
         let folder = self.folder()?;
         if !folder.exists() {
-            // Only what is complete has the name.
+            // Only a complete root has the name.
             let new = folder.with_extension("new");
             if new.exists() {
                 std::fs::remove_dir_all(&new)?;

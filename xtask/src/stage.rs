@@ -1,10 +1,11 @@
-//! Runs checks one after the other, goes on after a failed one, and says at the end what became of each.
+//! Runs checks in sequence, continues after a failure, and prints the result of each at the end.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use nix::sys::resource::{UsageWho, getrusage};
 
-/// What became of the stages so far.
+/// The results of the stages so far.
 #[derive(Default)]
 pub(crate) struct Stages {
     done: Vec<Done>,
@@ -13,17 +14,20 @@ pub(crate) struct Stages {
 struct Done {
     name: String,
     took: Duration,
-    /// Why it failed; `None` for a pass.
+    /// Processor time of the programs that it ran.
+    cpu: Duration,
+    /// The error; `None` if the stage passed.
     failure: Option<String>,
 }
 
 impl Stages {
-    /// Runs one stage. Whether it passed.
+    /// Runs one stage. Returns whether it passed.
     pub(crate) fn run(&mut self, name: &str, body: impl FnOnce() -> Result<()>) -> bool {
         println!("\n==> {name}");
-        let begin = Instant::now();
+        let (begin, before) = (Instant::now(), cpu());
         let failure = body().err().map(|error| format!("{error:#}"));
         let took = begin.elapsed();
+        let cpu = cpu().saturating_sub(before);
         match &failure {
             None => println!("<== {name}: ok, {}", seconds(took)),
             Some(why) => println!("<== {name}: FAILED, {}: {why}", seconds(took)),
@@ -32,12 +36,13 @@ impl Stages {
         self.done.push(Done {
             name: name.to_owned(),
             took,
+            cpu,
             failure,
         });
         passed
     }
 
-    /// Notes a stage that cannot run because another failed. It counts as failed: nobody knows what it would say.
+    /// Records a stage that cannot run because another failed. It counts as failed.
     pub(crate) fn not_run(&mut self, name: &str, needs: &str) {
         self.run(name, || bail!("not run: needs {needs}"));
     }
@@ -48,29 +53,41 @@ impl Stages {
     /// When a stage failed, or none ran.
     pub(crate) fn finish(self) -> Result<()> {
         let width = self.done.iter().map(|d| d.name.len()).max().unwrap_or(0);
-        println!("\n{:width$}  {:6}  {:>8}", "stage", "result", "time");
+        println!(
+            "\n{:width$}  {:6}  {:>8}  {:>8}",
+            "stage", "result", "time", "CPU"
+        );
         for done in &self.done {
             let result = if done.failure.is_none() { "ok" } else { "FAILED" };
-            println!("{:width$}  {result:6}  {:>8}", done.name, seconds(done.took));
+            let (took, cpu) = (seconds(done.took), seconds(done.cpu));
+            println!("{:width$}  {result:6}  {took:>8}  {cpu:>8}", done.name);
         }
-        println!(
-            "{:width$}  {:6}  {:>8}",
-            "all",
-            "",
-            seconds(self.done.iter().map(|d| d.took).sum())
-        );
+        let took = seconds(self.done.iter().map(|d| d.took).sum());
+        let cpu = seconds(self.done.iter().map(|d| d.cpu).sum());
+        println!("{:width$}  {:6}  {took:>8}  {cpu:>8}", "all", "");
         let failed: Vec<&Done> = self.done.iter().filter(|d| d.failure.is_some()).collect();
         for done in &failed {
             println!("\n{}: {}", done.name, done.failure.as_deref().unwrap_or_default());
         }
         if self.done.is_empty() {
-            bail!("nothing was run");
+            bail!("no stage was run");
         }
         if !failed.is_empty() {
             bail!("{} of {} stages failed", failed.len(), self.done.len());
         }
         Ok(())
     }
+}
+
+/// Processor time of our children so far; zero where the kernel does not say.
+pub(crate) fn cpu() -> Duration {
+    let time = |t: nix::sys::time::TimeVal| {
+        let micros = t.tv_sec().saturating_mul(1_000_000).saturating_add(t.tv_usec());
+        Duration::from_micros(u64::try_from(micros).unwrap_or(0))
+    };
+    getrusage(UsageWho::RUSAGE_CHILDREN)
+        .map(|usage| time(usage.user_time()) + time(usage.system_time()))
+        .unwrap_or_default()
 }
 
 fn seconds(time: Duration) -> String {

@@ -1,5 +1,7 @@
 //! `cargo xtask test`: everything that needs no root, no package and no network.
 
+use std::process::Command;
+
 use anyhow::Result;
 use serde_json::Value;
 
@@ -8,10 +10,28 @@ use crate::{cmd, e2e, testing};
 
 /// Runs the tests, or those whose name contains `filter`.
 pub(crate) fn stages(stages: &mut Stages, filter: Option<&str>) {
-    stages.run("test", || workspace(filter));
+    // Apart, so that the table shows what compiling costs.
+    if stages.run("test: build", || {
+        workspace().and_then(|mut c| cmd::run(c.arg("--no-run")))
+    }) {
+        stages.run("test", || run(filter));
+    } else {
+        stages.not_run("test", "test: build");
+    }
 }
 
-fn workspace(filter: Option<&str>) -> Result<()> {
+fn run(filter: Option<&str>) -> Result<()> {
+    let mut command = workspace()?;
+    if let Some(filter) = filter {
+        command.args(["--", filter]);
+    }
+    cmd::run(&mut command)?;
+    // Its integration tests have built the program beside them.
+    testing::require(&cmd::target_dir()?.join("ci/nodewarden"))
+}
+
+/// `cargo test` with the targets of our packages that need no root.
+fn workspace() -> Result<Command> {
     let mut command = cmd::cargo(&["test", "--workspace", "--locked", "--profile=ci"]);
     // testkit's own tests drive real daemons as root: they are a group of `e2e`.
     command.args([
@@ -26,12 +46,7 @@ fn workspace(filter: Option<&str>) -> Result<()> {
             command.args(["--test", &target]);
         }
     }
-    if let Some(filter) = filter {
-        command.args(["--", filter]);
-    }
-    cmd::run(&mut command)?;
-    // Its integration tests have built the program beside them.
-    testing::require(&cmd::target_dir()?.join("ci/nodewarden"))
+    Ok(command)
 }
 
 /// The names of all integration test targets of our packages.

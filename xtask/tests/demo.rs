@@ -1,4 +1,4 @@
-//! `cargo xtask demo`, as a person starts it.
+//! `cargo xtask demo`, as on the command line.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +14,7 @@ fn demo(args: &[&str]) -> Daemon {
     let xtask = Path::new(env!("CARGO_BIN_EXE_xtask"));
     let mut command = Command::new(xtask);
     command.arg("demo").args(args).args(["--listen", "127.0.0.1:0"]);
-    // Whoever tests the workspace has built it already.
+    // A test of the workspace has already built it.
     let built = xtask.with_file_name("nodewarden");
     if built.is_file() {
         command.arg("--program").arg(built);
@@ -22,7 +22,7 @@ fn demo(args: &[&str]) -> Daemon {
     Daemon::start(command).unwrap()
 }
 
-/// The folder that the demo says its commands look into.
+/// The run directory in the printed commands.
 fn folder(output: &str) -> PathBuf {
     let run = output
         .split("--run-dir ")
@@ -32,7 +32,7 @@ fn folder(output: &str) -> PathBuf {
 }
 
 #[test]
-fn it_does_what_it_promises_and_leaves_nothing_behind() {
+fn the_checks_pass_and_nothing_is_left_behind() {
     let demo = demo(&["--check"]);
     let status = demo.wait(LONG).unwrap();
     let output = demo.stdout();
@@ -51,5 +51,5 @@ fn ctrl_c_ends_the_daemon_and_removes_its_files() {
     let status = demo.wait(LONG).unwrap();
     assert!(status.success(), "{}\n{}", demo.stdout(), demo.stderr());
     assert!(!folder.exists(), "{} is left", folder.display());
-    testkit::wait::until_true("all processes have left", LONG, || demo.children().is_empty()).unwrap();
+    testkit::wait::until_true("all processes have ended", LONG, || demo.children().is_empty()).unwrap();
 }

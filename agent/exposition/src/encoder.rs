@@ -108,6 +108,9 @@ impl Kept {
         }
         if !Arc::ptr_eq(&self.switches, switches) {
             self.schema.switch(switches);
+            if self.switches.labels != switches.labels {
+                self.plans.clear();
+            }
             self.switches = Arc::clone(switches);
         }
         self.plans.resize_with(collectors.len(), Plan::default);
@@ -119,7 +122,7 @@ impl Kept {
                 d.shown(snapshot.at, collector.max_age()) && !hidden.device(collector.spec.name, &d.subject)
             };
             if !plan.fits(collector, shown) {
-                *plan = Plan::new(collector, wanted, page.is_none(), shown);
+                *plan = Plan::new(collector, wanted, (page.is_none(), switches), shown);
             }
             groups.clear();
             groups.resize(plan.groups(), false);

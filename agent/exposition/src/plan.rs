@@ -8,7 +8,7 @@ use collectors::block::MAX_SERIES;
 use collectors::{Series, Tier, Value};
 
 use super::schema::{Shape, Wanted};
-use super::{line, number};
+use super::{Defaults, line, number};
 use model::snapshot::{CollectorState, DeviceState, Prepared};
 
 /// No group.
@@ -68,7 +68,7 @@ impl Plan {
     pub(super) fn new(
         collector: &CollectorState,
         wanted: &Wanted,
-        complete: bool,
+        (complete, defaults): (bool, &Defaults),
         shown: impl Fn(&DeviceState) -> bool,
     ) -> Self {
         let mut plan = Self::default();
@@ -99,7 +99,12 @@ impl Plan {
                 }
                 for (slot, shape) in wanted.get(series.metric.name).into_iter().flatten() {
                     if let Some(joined) = joined(series, *shape, &device.layout.series) {
-                        plan.add((number, at), (series, joined), (*slot, *shape), &mut firsts);
+                        plan.add(
+                            (number, at),
+                            (series, joined),
+                            (*slot, *shape, defaults),
+                            &mut firsts,
+                        );
                     }
                 }
             }
@@ -111,14 +116,14 @@ impl Plan {
         &mut self,
         (device, at): (usize, usize),
         (series, joined): (&Series, Option<&Series>),
-        (slot, shape): (usize, Shape),
+        (slot, shape, defaults): (usize, Shape, &Defaults),
         firsts: &mut HashMap<Box<[u8]>, (usize, usize)>,
     ) {
         let Some(lines) = self.columns.get_mut(slot) else {
             return;
         };
         let begin = lines.text.len();
-        write_start(series, joined, shape, &mut lines.text);
+        write_start(series, joined, (shape, defaults), &mut lines.text);
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let start = lines.text.get(begin..).unwrap_or_default();
         let mut entry = Entry {
@@ -211,19 +216,29 @@ fn joined<'a>(series: &Series, shape: Shape, all: &'a [Series]) -> Option<Option
     Some(found)
 }
 
-fn write_start(series: &Series, joined: Option<&Series>, shape: Shape, out: &mut Vec<u8>) {
+fn write_start(
+    series: &Series,
+    joined: Option<&Series>,
+    (shape, defaults): (Shape, &Defaults),
+    out: &mut Vec<u8>,
+) {
     let metric = series.metric;
     let (name, kind, part) = (shape.name(metric), metric.kind, series.part);
     match shape {
-        Shape::Own => line::start(name, kind, part, 1.0, labels(series), out),
+        Shape::Own => {
+            let shown = labels(series).filter(|(name, _)| defaults.shows_label(name));
+            line::start(name, kind, part, 1.0, shown, out);
+        }
         Shape::Other(alias) => {
             let others = alias.join.into_iter().flat_map(|join| join.labels);
             let others = others
+                .filter(|(_, our)| defaults.shows_label(our))
                 .map(|(their, our)| (*their, joined.map_or("", |info| label(info, our))))
                 .filter(|(_, value)| !value.is_empty());
             let own = alias
                 .labels
                 .iter()
+                .filter(|(_, our)| defaults.shows_label(our))
                 .map(|(their, our)| (*their, label(series, our)));
             line::start(name, kind, part, alias.scale, others.chain(own), out);
         }

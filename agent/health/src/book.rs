@@ -1,4 +1,4 @@
-//! All incidents: which finding belongs to which, how many are kept, and what ends them.
+//! All incidents: which finding belongs to which, how many are kept, and how they end.
 
 use std::time::Duration;
 
@@ -9,27 +9,27 @@ use super::id;
 use super::incident::{Incident, Seen, Status};
 use super::reads::host::{Host, Place};
 
-/// Open or overridden incidents at a time.
+/// The most open and overridden incidents.
 pub(super) const MAX_OPEN: usize = 256;
-/// Closed ones that are still shown.
+/// The most closed incidents.
 const MAX_CLOSED: usize = 50;
-/// Findings that may yet turn out to have followed from another.
+/// The most findings that wait for an incident that explains them.
 const MAX_LOOSE: usize = 64;
 
-/// What a person knew of when they put the node back, or declared it repaired.
+/// What an operator knew when they undrained the node or cleared an incident.
 #[derive(Debug)]
 pub(super) struct Known {
     pub subject: Subject,
-    /// Something says that the subject is not on the bus.
+    /// A finding reports that the subject is not on the bus.
     pub gone: bool,
-    /// The checks that say anything.
+    /// The checks with findings.
     pub checks: Vec<String>,
     /// The conditions, with the check of each.
     pub conditions: Vec<(String, String)>,
 }
 
 impl Known {
-    /// What an incident says.
+    /// The facts of an incident.
     pub(super) fn of(incident: &Incident) -> Self {
         let seen = || incident.findings.iter();
         let key = |s: &Seen| Some((s.check.clone(), s.key.clone()?));
@@ -42,18 +42,18 @@ impl Known {
     }
 }
 
-/// What a finding has changed.
+/// The effect of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// Nothing that is kept.
+    /// No stored change.
     Nothing,
     /// Counts only.
     Counted,
-    /// An incident, or there is a new one.
+    /// An incident changed or opened.
     Changed,
 }
 
-/// A finding that explains nothing by itself, kept for as long as an incident could begin that explains it.
+/// A finding that opens no incident, kept while an incident that explains it may still open.
 #[derive(Debug)]
 struct Loose {
     at_ms: u64,
@@ -73,11 +73,11 @@ pub(super) struct Frame<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Book {
     pub incidents: Vec<Incident>,
-    /// When the record was begun.
+    /// The time at which the record was created.
     pub origin: i64,
     /// Serial number of the next incident.
     pub serial: u64,
-    /// Findings that found no room.
+    /// Findings dropped because of [`MAX_OPEN`].
     pub dropped: u64,
     loose: Vec<Loose>,
 }
@@ -87,16 +87,16 @@ impl Book {
         self.incidents.iter().filter(|i| i.status == Status::Open)
     }
 
-    /// Whether any incident waits for its repair although a person put the node back.
+    /// Whether any incident is overridden.
     pub(super) fn any_overridden(&self) -> bool {
         self.incidents.iter().any(|i| i.status == Status::Overridden)
     }
 
-    /// Takes a finding in.
+    /// Takes a finding.
     pub(super) fn take(&mut self, finding: Finding, frame: Frame<'_>) -> Taken {
         if let Some(at) = self.home(&finding, frame) {
             let incident = &mut self.incidents[at];
-            let known = incident.says_as_much(&finding, frame.boot);
+            let known = incident.is_repeated_by(&finding, frame.boot);
             incident.add(finding, frame.boot, frame.wall);
             return if known { Taken::Counted } else { Taken::Changed };
         }
@@ -113,7 +113,7 @@ impl Book {
         Taken::Changed
     }
 
-    /// A subject goes by another name from now on.
+    /// A subject was renamed.
     pub(super) fn rename(&mut self, from: &Subject, to: &Subject) {
         for incident in self
             .incidents
@@ -130,7 +130,7 @@ impl Book {
     /// The incident that a finding belongs to.
     fn home(&self, finding: &Finding, frame: Frame<'_>) -> Option<usize> {
         let open = |i: &Incident| i.status == Status::Open;
-        // Findings about the node as a whole have nothing in common but the node.
+        // Findings about the node join only those of the same check.
         let kin = |i: &Incident| {
             finding.subject.kind != SubjectKind::Node || i.root().is_some_and(|r| r.check == finding.check)
         };
@@ -139,7 +139,7 @@ impl Book {
         find(&|i| open(i) && same(i) && i.has(finding))
             .or_else(|| find(&|i| open(i) && same(i) && i.settling(frame.boot, frame.now_ms)))
             .or_else(|| {
-                // Slurm's count says of the node what is said better of the GPU that is missing.
+                // The Gres count attaches to the incident of a missing GPU.
                 let about = |i: &Incident| {
                     same(i)
                         || (finding.subject.kind == SubjectKind::Node && i.subject.kind == SubjectKind::Gpu)
@@ -187,8 +187,8 @@ impl Book {
         });
     }
 
-    /// Ends findings: those for which `over` gives a reason. Closes incidents with nothing left to repair. Says whether
-    /// anything changed.
+    /// Ends the findings for which `over` returns a reason. Closes incidents with nothing left to repair. Returns
+    /// whether anything changed.
     pub(super) fn resolve(&mut self, wall: i64, over: impl Fn(&Incident, &Seen) -> Option<String>) -> bool {
         let mut changed = false;
         for incident in self.incidents.iter_mut().filter(|i| i.status != Status::Cleared) {
@@ -220,14 +220,14 @@ impl Book {
         changed
     }
 
-    /// The driver says that a GPU needs nothing any more.
+    /// The driver reports that a GPU needs no action.
     pub(super) fn verdict_none(&mut self, gpu: &Subject, wall: i64) -> bool {
         self.loose.retain(|l| l.finding.subject != *gpu);
         self.remedied(gpu, Clear::VerdictNone, i64::MAX, &[], wall)
     }
 
-    /// A remedy was seen, `before` by the wall clock. What it ends and was found until then is over, where all that must be
-    /// known of it is among `met`.
+    /// A remedy was seen. Ends findings that list it, were last seen up to `before` (wall clock) and need nothing
+    /// beyond `met`.
     pub(super) fn remedied(
         &mut self,
         subject: &Subject,
@@ -245,7 +245,8 @@ impl Book {
         })
     }
 
-    /// A snapshot of a later boot: what a reboot ends is over where its subject is well, and all that must be known of it.
+    /// A snapshot of a later boot: ends findings that a reboot clears, if their subject is healthy and their needs are
+    /// met.
     pub(super) fn rebooted(
         &mut self,
         boot: &BootId,
@@ -257,13 +258,13 @@ impl Book {
             let ended = seen.boot != *boot
                 && seen.clears.contains(&Clear::Reboot)
                 && seen.needs.iter().all(|need| is_met(&incident.subject, *need))
-                && is_well(incident, seen, host);
+                && is_healthy(incident, seen, host);
             ended.then(|| Clear::Reboot.happened().to_owned())
         })
     }
 
-    /// The condition `key` is well again. `finding` is what it would be: how one is known that a record of the first
-    /// release holds.
+    /// The condition `key` is healthy again. `finding` identifies findings without a key, in records of the first
+    /// release.
     pub(super) fn well(&mut self, key: &str, finding: &Finding, wall: i64) -> bool {
         self.resolve(wall, |incident, seen| {
             let is_it = match &seen.key {
@@ -277,9 +278,9 @@ impl Book {
         })
     }
 
-    /// Marks what a person put back into service: everything that the drain stood for and that had begun when it was last
-    /// seen to stand. What began after that is news. Gives what the person knew of.
-    pub(super) fn override_by_person(
+    /// Overrides the incidents behind the drain that an operator lifted, unless they began after the drain was last
+    /// seen. Returns what the operator knew.
+    pub(super) fn override_by_operator(
         &mut self,
         wall: i64,
         is_news: impl Fn(&Incident) -> bool,
@@ -292,14 +293,14 @@ impl Book {
             } else if incident.status == Status::Open && (incident.behind || wants(incident)) {
                 incident.status = Status::Overridden;
                 incident.behind = false;
-                incident.note(wall, "a person lifted the drain".to_owned());
+                incident.note(wall, "an operator lifted the drain".to_owned());
                 known.push(Known::of(incident));
             }
         }
         known
     }
 
-    /// Keeps the latest closed ones.
+    /// Keeps the latest closed incidents.
     pub(super) fn forget_old(&mut self) {
         let closed = |i: &Incident| i.status == Status::Cleared;
         let mut surplus = self
@@ -322,8 +323,8 @@ impl Book {
     }
 }
 
-/// Whether the subject is well in this boot, as far as can be seen without the driver's library.
-fn is_well(incident: &Incident, seen: &Seen, host: &Host) -> bool {
+/// Whether the subject is healthy in this boot, as far as visible without the driver's library.
+fn is_healthy(incident: &Incident, seen: &Seen, host: &Host) -> bool {
     match incident.subject.kind {
         SubjectKind::Gpu => match incident.pci.as_ref().map(|p| host.place(p)) {
             Some(Place::Present(answered)) => answered || !seen.clears.contains(&Clear::GpuPresent),

@@ -1,16 +1,16 @@
-//! Maps that hold no more than so many keys: a node may name devices without end.
+//! Maps with a limited number of keys: a node may produce unlimited device names.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Keys that are kept in a map that is stored.
+/// The most keys of a stored map.
 pub const STORED: usize = 512;
-/// Keys that are kept in others: a node has hundreds of counters, and each priority of a port is one.
+/// The most keys of other maps: a node has hundreds of counters, with each priority of a port separate.
 pub const COUNTERS: usize = 8192;
 
-/// A map that takes no more than `MAX` keys.
+/// A map with at most `MAX` keys.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(
     transparent,
@@ -33,7 +33,7 @@ impl<K: Ord, V, const MAX: usize> Bounded<K, V, MAX> {
         self.0.get(key)
     }
 
-    /// Puts a value in, where there is room. Gives the one before.
+    /// Inserts a value if there is room. Returns the previous one.
     pub fn put(&mut self, key: K, value: V) -> Option<V> {
         if self.0.len() >= MAX && !self.0.contains_key(&key) {
             return None;
@@ -41,7 +41,7 @@ impl<K: Ord, V, const MAX: usize> Bounded<K, V, MAX> {
         self.0.insert(key, value)
     }
 
-    /// Puts a value in where it is another. Says whether anything changed.
+    /// Inserts a value if it differs. Returns whether anything changed.
     pub fn set(&mut self, key: K, value: V) -> bool
     where
         V: PartialEq,
@@ -56,7 +56,7 @@ impl<K: Ord, V, const MAX: usize> Bounded<K, V, MAX> {
         is_new
     }
 
-    /// Keeps the highest value. Says whether this is a new one.
+    /// Keeps the highest value. Returns whether this value is new.
     pub fn raise(&mut self, key: K, value: V) -> bool
     where
         V: PartialOrd,
@@ -71,7 +71,7 @@ impl<K: Ord, V, const MAX: usize> Bounded<K, V, MAX> {
         is_new
     }
 
-    /// The value of a key, which is a new one where there is none and room for it.
+    /// The value of a key, inserted if absent and if there is room.
     pub fn slot(&mut self, key: K) -> Option<&mut V>
     where
         V: Default,
@@ -80,12 +80,12 @@ impl<K: Ord, V, const MAX: usize> Bounded<K, V, MAX> {
         has_room.then(|| self.0.entry(key).or_default())
     }
 
-    /// Forgets a key.
+    /// Removes a key.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         self.0.remove(key)
     }
 
-    /// Forgets all.
+    /// Removes all.
     pub fn clear(&mut self) {
         self.0.clear();
     }
@@ -110,11 +110,11 @@ mod tests {
             map.slot(n);
         }
         assert_eq!(map.iter().count(), 10);
-        assert_eq!(map.put(3, 7), Some(3), "what is there can change");
+        assert_eq!(map.put(3, 7), Some(3), "an existing value can change");
     }
 
     #[test]
-    fn the_best_is_kept_and_what_changes_nothing_is_no_news() {
+    fn the_highest_value_is_kept_and_equal_values_change_nothing() {
         let mut map = Bounded::<&str, u64, 10>::default();
         for (value, is_new, best) in [(0, true, 0), (50, true, 50), (25, false, 50), (50, false, 50)] {
             assert_eq!(map.raise("p", value), is_new);

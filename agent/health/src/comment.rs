@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 use super::drain::{Want, lost};
 use model::scheduler::{Action, ActionId, IncidentId, Outcome};
 
-/// A comment that could not be written is tried again after this.
+/// A failed comment is retried after this time.
 const RETRY: Duration = Duration::from_secs(300);
 
-/// Our comment.
+/// The own comment.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Comment {
-    /// The incident whose comment may stand there.
+    /// The incident whose comment may be written.
     pub written: Option<IncidentId>,
-    /// It is not known to stand there.
+    /// It is not known to be written.
     unsure: bool,
     #[serde(skip)]
     act: Option<(ActionId, bool, Duration)>,
@@ -64,13 +64,13 @@ impl Comment {
         self.act = Some((id, matches!(action, Action::Comment { .. }), now));
     }
 
-    /// What became of it.
+    /// Its outcome.
     pub(super) fn done(&mut self, now: Duration, id: ActionId, outcome: &Outcome) {
         let Some((_, writing, _)) = self.act.take_if(|(sent, _, _)| *sent == id) else {
             return;
         };
         match outcome {
-            // What a person wrote there stays; nothing of ours is left to take away.
+            // An operator's comment stays; no own comment is left to remove.
             Outcome::Done(_) | Outcome::Already(_) | Outcome::Foreign(_) => {
                 self.unsure = false;
                 if !writing {
@@ -84,7 +84,7 @@ impl Comment {
         }
     }
 
-    /// When something is due.
+    /// The time of the next act.
     pub(super) fn deadline(&self, now: Duration, patience: Duration, wanted: bool) -> Option<Duration> {
         if let Some((_, _, sent)) = &self.act {
             return Some(sent.saturating_add(lost(patience)));

@@ -1,4 +1,4 @@
-//! Findings about what is seen at every reading, not told once: how many readings make one, and how many end it.
+//! Findings from conditions that every reading shows: how many consecutive readings open and end one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,23 +7,23 @@ use collectors::Subject;
 
 use super::finding::Finding;
 
-/// Conditions that are kept: far more than a node has devices.
+/// The most conditions: far more than a node has devices.
 const MAX: usize = 1024;
 
-/// How many readings running turn a condition, and how long they must span.
+/// The consecutive readings, and their time span, that change a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// Bad readings running that make a finding. One alone may fall into a reset or a rescan of the bus.
+    /// Consecutive bad readings that make a finding. A single one may fall into a reset or a rescan of the bus.
     pub bad: u32,
-    /// How long they must span: right after a start readings come within seconds.
+    /// Their least time span: right after a start, readings come within seconds.
     pub bad_span: Duration,
-    /// Good readings running that end it.
+    /// Consecutive good readings that end it.
     pub good: u32,
-    /// How long they must span.
+    /// Their least time span.
     pub hold: Duration,
 }
 
-/// The pace of a condition that is seen at a glance.
+/// The pace of a condition that one reading shows.
 pub const USUAL: Pace = Pace {
     bad: 2,
     bad_span: Duration::from_secs(10),
@@ -31,39 +31,39 @@ pub const USUAL: Pace = Pace {
     hold: Duration::from_secs(60),
 };
 
-/// What one reading says.
+/// The result of one reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// Well.
+    /// Healthy.
     Good,
-    /// Not well.
+    /// Faulty.
     Bad,
-    /// Nothing: it could not be seen.
+    /// Not readable.
     Unknown,
 }
 
-/// The readings running that turned a condition.
+/// The consecutive readings that changed a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// How many.
+    /// Their number.
     pub readings: u32,
-    /// From the first to the last.
+    /// The time from the first to the last.
     pub span: Duration,
 }
 
-/// What a check says about one condition in one snapshot.
+/// The result of a check for one condition in one snapshot.
 pub struct Judged<'a> {
-    /// The condition: the check's id and the device, by an address that outlives a renaming. Records hold it.
+    /// The condition: the check's id and the device by an address that survives a renaming. Records hold it.
     pub key: String,
-    /// What it is about, by its name of today.
+    /// The subject, by its current name.
     pub subject: Subject,
-    /// What the reading says.
+    /// The reading.
     pub reading: Reading,
-    /// When the reading ended, as time since boot: one reading seen in two snapshots is one.
+    /// The time since boot at which the reading ended. The same reading in two snapshots counts once.
     pub at: Duration,
     /// Its pace.
     pub pace: &'static Pace,
-    /// The finding, should the condition turn now.
+    /// The finding, if the condition changes now.
     pub finding: Box<dyn FnOnce(Run) -> Finding + 'a>,
 }
 
@@ -73,19 +73,19 @@ pub(super) fn device_of<'k>(check: &str, key: &'k str) -> &'k str {
     rest.unwrap_or(key).split(' ').next().unwrap_or_default()
 }
 
-/// What a reading changed.
+/// A change of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// It has become bad: new evidence.
+    /// It became bad: new evidence.
     Bad(Run),
-    /// It is well again.
-    Well(Run),
+    /// It is healthy again.
+    Good(Run),
 }
 
 impl Turn {
     pub(super) const fn run(self) -> Run {
         match self {
-            Self::Bad(run) | Self::Well(run) => run,
+            Self::Bad(run) | Self::Good(run) => run,
         }
     }
 }
@@ -100,7 +100,7 @@ struct Streak {
     round: u64,
 }
 
-/// Readings running against the state that holds.
+/// Consecutive readings that contradict the current state.
 #[derive(Debug, Default)]
 pub(super) struct Streaks {
     running: BTreeMap<String, Streak>,
@@ -108,17 +108,17 @@ pub(super) struct Streaks {
 }
 
 impl Streaks {
-    /// Whether the latest readings of the condition `key` go against the state that holds.
+    /// Whether the latest readings of the condition `key` contradict its state.
     pub(super) fn runs(&self, key: &str) -> bool {
         self.running.contains_key(key)
     }
 
-    /// Begins anew with the condition `key`.
+    /// Restarts the count of the condition `key`.
     pub(super) fn forget(&mut self, key: &str) {
         self.running.remove(key);
     }
 
-    /// The conditions of a subject whose readings go against the state that holds.
+    /// The conditions of a subject whose latest readings contradict their state.
     pub(super) fn of(&self, subject: &Subject) -> Vec<String> {
         self.running
             .iter()
@@ -127,12 +127,12 @@ impl Streaks {
             .collect()
     }
 
-    /// A check begins to say what it sees.
+    /// A check starts a round.
     pub(super) fn begin(&mut self) {
         self.round += 1;
     }
 
-    /// The check has said what it sees: what it did not mention could not be seen.
+    /// The check's round has ended: conditions without a reading restart.
     pub(super) fn end(&mut self, check: &str) {
         let round = self.round;
         self.running.retain(|_, s| s.check != check || s.round == round);
@@ -180,7 +180,7 @@ impl Streaks {
         };
         let pace = judged.pace;
         let turn = if is_bad {
-            (run.readings >= pace.good && run.span >= pace.hold).then_some(Turn::Well(run))
+            (run.readings >= pace.good && run.span >= pace.hold).then_some(Turn::Good(run))
         } else {
             (run.readings >= pace.bad && run.span >= pace.bad_span).then_some(Turn::Bad(run))
         };
@@ -188,7 +188,7 @@ impl Streaks {
             self.running.remove(key);
             match turn {
                 Turn::Bad(_) => bad.insert(key.to_owned()),
-                Turn::Well(_) => bad.remove(key),
+                Turn::Good(_) => bad.remove(key),
             };
         }
         turn

@@ -1,4 +1,4 @@
-//! What checks remember of counters and states from one reading to the next. All of it is bounded.
+//! State of checks between readings: counters, states and times. All of it is bounded.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,34 +9,34 @@ use super::bounded::{Bounded, COUNTERS, STORED};
 use super::judge::Judge;
 use super::lasting::GAP;
 
-/// Times that are kept of each counter, the latest; more than any check asks for.
+/// The most times of each counter, the latest; more than any check needs.
 const MAX_TIMES: usize = 32;
-/// Spans that are kept of each counter.
+/// The most spans of each counter.
 const MAX_SPANS: usize = 32;
-/// What happens again within this time goes on (milliseconds).
+/// Events within this time extend a span (milliseconds).
 const GOES_ON_MS: u64 = 120 * 1000;
-/// Older ones are forgotten (milliseconds). Longer than a day: what peers had is looked for also shortly before it.
+/// Older times are dropped (milliseconds). Longer than a day: checks also read the times of peers shortly before it.
 const WINDOW_MS: u64 = 25 * 3600 * 1000;
 
-/// The last value of each counter. It is not stored: what a counter grew by while nobody looked has no time.
+/// The last value of each counter. It is not stored: growth before the first reading has no time.
 #[derive(Debug, Default)]
 pub struct Counters<K>(Bounded<K, u64, COUNTERS>);
 
 impl<K: Ord> Counters<K> {
-    /// Takes a reading of a counter and gives what it has grown by since the last. One that went down began anew: what it
-    /// counted since then may be older than the reading before, so it says nothing yet.
+    /// Takes a reading of a counter and returns its growth since the last. After a counter reset the growth is 0,
+    /// because its time is unknown.
     pub fn growth(&mut self, counter: K, value: u64) -> u64 {
         let before = self.0.put(counter, value);
         before.map_or(0, |before| value.saturating_sub(before))
     }
 }
 
-/// Since when each thing is read, and when it was last.
+/// The start of gapless readings of each name, and the last reading.
 #[derive(Debug, Default)]
 pub struct Watched<K>(Bounded<K, (Duration, Duration), COUNTERS>);
 
 impl<K: Ord> Watched<K> {
-    /// It is read now. Gives for how long it has been read without a gap.
+    /// Records a reading. Returns how long it has been read without a gap.
     pub fn read(&mut self, name: K, now: Duration) -> Duration {
         let since = match self.0.get(&name) {
             Some((since, last)) if now.saturating_sub(*last) <= GAP => *since,
@@ -47,12 +47,12 @@ impl<K: Ord> Watched<K> {
     }
 }
 
-/// What each thing has been like, and since when.
+/// The state of each name, and since when it holds.
 #[derive(Debug, Default)]
 pub struct Unchanged<K, S>(Bounded<K, (S, Duration), COUNTERS>);
 
 impl<K: Ord, S: PartialEq> Unchanged<K, S> {
-    /// Takes what it is like and gives for how long it has been so. `None`: it is like nothing.
+    /// Takes the state and returns how long it has held. `None`: no state.
     pub fn lasts(&mut self, name: K, state: Option<S>, now: Duration) -> Option<Duration> {
         let Some(state) = state else {
             self.0.remove(&name);
@@ -68,13 +68,13 @@ impl<K: Ord, S: PartialEq> Unchanged<K, S> {
     }
 }
 
-/// What was seen up (`true`) or down at the last look.
+/// The names that were up (`true`) or down in the last reading.
 #[derive(Debug, Default)]
 pub struct Levels<K>(BTreeMap<K, bool>);
 
 impl<K: Ord + Clone> Levels<K> {
-    /// Takes all that is seen up or down, and gives what fell: what was up at the last look and is down now. What is not
-    /// mentioned could not be seen, and begins anew.
+    /// Takes all names that are up or down, and returns those that were up in the last reading and are down now. A
+    /// missing name was unreadable and starts again.
     pub fn fallen(&mut self, now: BTreeMap<K, bool>) -> Vec<K> {
         let before = std::mem::replace(&mut self.0, now);
         while self.0.len() > STORED {
@@ -88,14 +88,13 @@ impl<K: Ord + Clone> Levels<K> {
     }
 }
 
-/// When one thing happened.
+/// The times of one kind of event.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Happened {
     /// In milliseconds since boot, oldest first.
     times: Vec<u64>,
-    /// From when to when it kept happening, oldest first: of what goes on for hours, the few times that are kept are the
-    /// latest.
+    /// Spans in which it kept occurring, oldest first: of a long series only the latest times are kept.
     spans: Vec<(u64, u64)>,
 }
 
@@ -115,14 +114,13 @@ const fn is_recent(at: u64, now_ms: u64) -> bool {
     now_ms.saturating_sub(at) <= WINDOW_MS
 }
 
-/// When things happened to devices: by device, and by what it was. The times survive a restart of this program, not one of
-/// the node.
+/// The times of events of devices, by device and kind. They survive a restart of the program, not a reboot.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Times(BTreeMap<String, BTreeMap<String, Happened>>);
 
 impl Times {
-    /// Notes that something happened so often, now.
+    /// Records `count` events now.
     pub fn note(&mut self, judge: &Judge<'_>, device: &str, what: &str, count: u64) {
         if count > 0 {
             self.add(device, what, count, judge.now_ms());
@@ -130,7 +128,7 @@ impl Times {
         }
     }
 
-    /// Notes that something happened so often, at this time since boot.
+    /// Records `count` events at this time since boot.
     pub fn add(&mut self, device: &str, what: &str, count: u64, now_ms: u64) {
         let is_known = self.0.get(device).is_some_and(|all| all.contains_key(what));
         if count == 0 || !(is_known || self.has_room(now_ms)) {
@@ -160,13 +158,13 @@ impl Times {
         self.len() < STORED
     }
 
-    /// When it happened within the last `window_ms`, at most 25 hours; the few that are kept.
+    /// The kept times within the last `window_ms`, at most 25 hours.
     pub fn of(&self, device: &str, what: &str, window_ms: u64, now_ms: u64) -> Vec<u64> {
         let happened = self.0.get(device).and_then(|all| all.get(what));
         happened.map_or_else(Vec::new, |happened| happened.within(window_ms, now_ms))
     }
 
-    /// When anything happened to a device, by what it was, as [`Times::of`] tells it.
+    /// The kept times of a device by kind, as in [`Times::of`].
     pub fn of_device(&self, device: &str, window_ms: u64, now_ms: u64) -> BTreeMap<&str, Vec<u64>> {
         let all = self.0.get(device).into_iter().flatten();
         all.map(|(what, happened)| (what.as_str(), happened.within(window_ms, now_ms)))
@@ -174,7 +172,7 @@ impl Times {
             .collect()
     }
 
-    /// From when to when anything kept happening to a device, as far as it ended within the last `window_ms`.
+    /// The spans of events of a device that ended within the last `window_ms`.
     pub fn spans(&self, device: &str, window_ms: u64, now_ms: u64) -> Vec<(u64, u64)> {
         let window = window_ms.min(WINDOW_MS);
         let all = self.0.get(device).into_iter().flat_map(BTreeMap::values);
@@ -183,18 +181,18 @@ impl Times {
             .collect()
     }
 
-    /// A person looked at what was counted for a device: only what comes after is news. Says whether there was anything.
+    /// Drops the times of a device after an operator's order. Returns whether there were any.
     pub fn forget(&mut self, device: &str) -> bool {
         self.0.remove(device).is_some()
     }
 
-    /// Another boot: times since boot mean nothing any more.
+    /// Drops all times after a reboot: times since boot are void.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 }
 
-/// Adds a time. Where there are too many spans, the two that are nearest to each other become one.
+/// Adds a time. Above [`MAX_SPANS`], the two nearest spans become one.
 fn extend(spans: &mut Vec<(u64, u64)>, at: u64) {
     match spans.last_mut() {
         Some((_, last)) if at.saturating_sub(*last) <= GOES_ON_MS => *last = at.max(*last),

@@ -1,5 +1,5 @@
-//! Our drain of the own node, as a state machine: what stands, what is under way, what comes next. The parent proves the
-//! node, applies the table of node states and refuses foreign reasons; here it is only decided when to ask.
+//! The own drain of the node, as a state machine: its state, requests in progress, the next step. The parent proves the
+//! node, applies the table of node states and rejects foreign reasons; this module only decides when to ask.
 
 mod answers;
 mod late;
@@ -15,33 +15,33 @@ use model::scheduler::{ActionId, IncidentId, Reason};
 use timing::Timing;
 pub(super) use timing::lost;
 
-/// Where our drain stands.
+/// The state of the own drain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum State {
-    /// Nothing is wanted.
+    /// No drain.
     #[default]
     None,
-    /// Wanted; the last attempt failed.
+    /// Required; the last attempt failed.
     Wanted,
-    /// Wanted, and not allowed in the state that the node is in.
+    /// Required, but not permitted in the node's current state.
     Withheld,
-    /// Wanted, and somebody else's drain stands there.
+    /// Required, but a foreign drain is in place.
     Foreign,
-    /// Being written, or it is not known whether it was.
+    /// Write in progress, or its outcome is unknown.
     Writing,
-    /// Ours stands.
+    /// The own drain is in place.
     Drained,
-    /// Being lifted, or it is not known whether it was.
+    /// Undrain in progress, or its outcome is unknown.
     Lifting,
-    /// A person lifted it.
+    /// An operator lifted it.
     Overridden,
-    /// The node is not proven to be ours.
+    /// Slurm's node is not proven to be this machine.
     Unproven,
 }
 
 impl State {
-    /// The word for people.
+    /// Its name in output.
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -57,35 +57,35 @@ impl State {
     }
 }
 
-/// An incident asks for a drain.
+/// An incident that requires a drain.
 #[derive(Clone, Debug)]
 pub(super) struct Want {
     pub incident: IncidentId,
     pub reason: Reason,
 }
 
-/// What the machine needs to know of the rest.
+/// Facts of the engine that the machine needs.
 #[derive(Debug)]
 pub(super) struct Facts {
     pub now: Now,
-    /// The first open incident that asks for a drain.
+    /// The first open incident that requires a drain.
     pub want: Option<Want>,
-    /// An incident for which our drain stands is still open, whatever it asks for now.
+    /// An incident behind the own drain is still open, whatever it requires now.
     pub held: bool,
     /// An incident is overridden.
     pub overridden: bool,
     pub undrain: bool,
-    /// What was read of the kernel's log is not all yet: nothing is begun.
+    /// The kernel log was not read to its end yet: no act starts.
     pub wait: bool,
-    /// The kernel's log cannot be read: nothing is lifted, unless a person said so.
+    /// The kernel log is unreadable: no undrain without an operator's order.
     pub blind: bool,
     pub poll: Duration,
     pub watch: Duration,
-    /// How long the parent may take over a request.
+    /// The parent's time limit for a request.
     pub patience: Duration,
 }
 
-/// What is to be done next.
+/// The next step.
 #[derive(Debug)]
 pub(super) enum Do {
     Look,
@@ -93,20 +93,20 @@ pub(super) enum Do {
     Undrain(IncidentId),
 }
 
-/// What the rest must know.
+/// A change for the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Happened {
-    /// We drained the node.
+    /// nodewarden drained the node.
     Drained,
-    /// We lifted our drain.
+    /// nodewarden lifted its drain.
     Lifted,
-    /// Our drain is gone and we did not lift it.
+    /// The own drain is gone, but nodewarden did not lift it.
     Overridden,
-    /// A lift of ours that was given up has come about after all.
+    /// An abandoned undrain took effect after all.
     LiftedLate,
 }
 
-/// Our drain.
+/// The own drain.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Drain {
@@ -114,18 +114,18 @@ pub(super) struct Drain {
     pub why: String,
     pub incident: Option<IncidentId>,
     pub reason: Option<String>,
-    /// When slurmctld set our reason, by its own clock.
+    /// The time at which slurmctld set the own reason, by its clock.
     pub reason_at: Option<i64>,
-    /// Since when the state holds.
+    /// Start of the state.
     pub since: Option<i64>,
-    /// No record of our intent is proven to have reached the disk: never lifted by ourselves.
+    /// No record of the intent is proven to be on disk: never lifted automatically.
     pub unrecorded: bool,
-    /// A person wrote another reason over ours: theirs now.
+    /// An operator replaced the own reason: the drain is theirs.
     pub taken: bool,
-    /// A person cleared what it stands for.
+    /// An operator cleared the incidents behind it.
     pub ordered: bool,
     late: Late,
-    /// It differs from what was stored last.
+    /// It differs from the stored record.
     #[serde(skip)]
     pub dirty: bool,
     #[serde(skip)]
@@ -133,7 +133,7 @@ pub(super) struct Drain {
 }
 
 impl Drain {
-    /// After a restart: what was under way may or may not have happened.
+    /// After a restart: the outcome of a request in progress is unknown.
     pub(super) fn restored(&mut self, now: Now) {
         match self.state {
             State::Lifting => self.given_up(true, now),
@@ -144,7 +144,7 @@ impl Drain {
         self.timing.unsure = !matches!(self.state, State::None | State::Overridden);
     }
 
-    /// What became of a write is not known: slurmctld may yet carry it out.
+    /// The outcome of a write is unknown: slurmctld may still carry it out.
     fn given_up(&mut self, lifting: bool, now: Now) {
         self.dirty = true;
         match &self.incident {
@@ -154,17 +154,17 @@ impl Drain {
         }
     }
 
-    /// Whether a record of the drain that stands is proven to be on the disk.
+    /// Whether a record of the current drain is proven to be on disk.
     pub(super) fn is_recorded(&self) -> bool {
         !self.unrecorded && self.timing.awaiting.is_none()
     }
 
-    /// The number of the record that holds the intent of the drain just begun.
+    /// The record with this number holds the intent of the new drain.
     pub(super) fn intent_is_in(&mut self, record: u64) {
         self.timing.awaiting = Some(record);
     }
 
-    /// Whether a record reached the disk. A later one holds the intent too.
+    /// Whether a record reached the disk. A later record holds the intent too.
     pub(super) fn stored(&mut self, record: u64, ok: bool) {
         match self.timing.awaiting {
             Some(awaited) if ok && record >= awaited => self.timing.awaiting = None,
@@ -177,12 +177,12 @@ impl Drain {
         }
     }
 
-    /// The number of the request that was sent.
+    /// A request with this number was sent.
     pub(super) fn sent(&mut self, id: ActionId, lifting: bool, now: Now) {
         self.timing.act(id, lifting, now.boottime);
     }
 
-    /// When our drain was last seen to stand, as time since boot; after a restart, what is older than it counts as seen.
+    /// The time since boot at which the own drain was last seen. After a restart, older incidents count as seen.
     pub(super) fn shown(&self) -> Duration {
         self.timing.shown
     }
@@ -203,7 +203,7 @@ impl Drain {
         self.why = why;
     }
 
-    /// Forgets the drain: it is gone, or was never written.
+    /// Resets the drain: it is gone, or was never written.
     fn forget(&mut self, state: State, why: impl Into<String>, now: Now) {
         self.incident = None;
         self.reason = None;
@@ -216,7 +216,7 @@ impl Drain {
         self.to(state, why, now);
     }
 
-    /// What comes next. To be asked again until there is nothing more.
+    /// The next step. Call again until `None`.
     pub(super) fn next(&mut self, facts: &Facts) -> Option<Do> {
         if let Some(lifting) = self.timing.expire(facts.now.boottime, facts.patience) {
             self.given_up(lifting, facts.now);
@@ -251,14 +251,14 @@ impl Drain {
                     None
                 }
             },
-            // Only a look at the node tells when these can go on.
+            // Only a reading of the node changes these states.
             State::Withheld | State::Foreign => {
                 if facts.want.is_none() && !self.taken {
                     self.forget(State::None, "", now);
                 }
                 None
             }
-            // The answer never came.
+            // The answer was lost.
             State::Writing => {
                 self.timing.unsure = true;
                 None
@@ -266,7 +266,7 @@ impl Drain {
             State::Drained => {
                 let over = facts.want.is_none() && !facts.held && facts.undrain;
                 (over && may_lift && self.is_recorded())
-                    .then(|| self.lift("every incident behind it is cleared", now))
+                    .then(|| self.lift("all incidents behind it are cleared", now))
                     .flatten()
             }
             State::Lifting => {
@@ -276,7 +276,7 @@ impl Drain {
                     None
                 } else {
                     (may_lift && !self.timing.blocked)
-                        .then(|| self.lift("every incident behind it is cleared", now))
+                        .then(|| self.lift("all incidents behind it are cleared", now))
                         .flatten()
                 }
             }
@@ -303,13 +303,14 @@ impl Drain {
         Some(Do::Undrain(incident))
     }
 
-    /// When the node is to be read next.
+    /// The time of the next reading of the node.
     fn look_due(&self, facts: &Facts) -> Option<Duration> {
         if self.timing.is_looking() {
             return None;
         }
+        // The parent refuses more than one look each second.
         let watch = facts.watch.max(Duration::from_secs(1));
-        let poll = (!facts.poll.is_zero()).then_some(facts.poll);
+        let poll = (!facts.poll.is_zero()).then_some(facts.poll.max(Duration::from_secs(1)));
         let every = match self.state {
             _ if self.timing.unsure || self.timing.urgent => Some(self.timing.look_back_off()),
             State::None | State::Overridden | State::Wanted | State::Unproven if self.timing.absent => {
@@ -328,13 +329,13 @@ impl Drain {
         self.timing.after_look(every)
     }
 
-    /// When [`Drain::next`] is to be asked next, if nothing else happens.
+    /// The time of the next call of [`Drain::next`] without other events.
     pub(super) fn deadline(&self, facts: &Facts) -> Option<Duration> {
         let patience = facts.patience;
         if let Some(lost) = self.timing.lost_act(patience) {
             return Some(lost);
         }
-        // One that has passed waits for something else.
+        // A passed time waits for another event.
         let act_at = self.timing.act_at().filter(|at| *at > facts.now.boottime);
         [act_at, self.timing.lost_look(patience), self.look_due(facts)]
             .into_iter()

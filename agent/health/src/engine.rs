@@ -1,5 +1,5 @@
-//! The engine: inputs in, effects out. It keeps the incidents, decides on the drain, and gives the verdict. No I/O, no
-//! clock, no randomness, so that every decision can be replayed.
+//! The engine: from inputs to effects. It keeps the incidents, decides on the drain and computes the verdict. No I/O,
+//! no clock, no randomness, so that every decision can be replayed.
 
 mod effects;
 mod inputs;
@@ -32,7 +32,7 @@ use model::ownership::{Timeline, When};
 use model::scheduler::Reason;
 use model::snapshot::Snapshot;
 
-/// Requests of an earlier run of this program may still be answered; their numbers are not given again.
+/// Requests before a restart may still be answered; their numbers are not reused.
 const ACTIONS_OF_A_RUN: u64 = 1 << 20;
 
 /// The health engine of one node.
@@ -41,7 +41,7 @@ pub struct Engine {
     policy: Policy,
     boot: BootId,
     now: Now,
-    /// When it was started.
+    /// The time of its start.
     started: Duration,
     state: State,
     book: Book,
@@ -51,13 +51,13 @@ pub struct Engine {
     lost: Vec<String>,
     sight: Sight,
     log: Log,
-    /// Gres as configured, of the last look at the node.
+    /// Slurm's Gres, of the last reading of the node.
     gres: Option<String>,
-    /// Which ports are near to which GPUs, of the last snapshot.
+    /// The ports nearest to each GPU, of the last snapshot.
     affinity: Vec<Affinity>,
-    /// Who owned which GPU.
+    /// The jobs of each GPU over time.
     timeline: Timeline,
-    /// When what is found now has happened.
+    /// The time of the current findings.
     when: When,
     /// The number of the last record.
     records: u64,
@@ -65,10 +65,10 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Starts where the record left off; `None` is the first start ever, or one with a wiped state directory.
+    /// Starts from the record. `None`: the first start, or a deleted state directory.
     ///
     /// # Errors
-    /// When the record cannot be used. Started without it, nothing that stands is lifted.
+    /// When the record is unusable. Without it, no existing drain is lifted.
     pub fn new(policy: Policy, boot: BootId, restored: Option<&str>, now: Now) -> Result<Self, RestoreError> {
         let mut state = match restored {
             Some(json) => State::parse(json)?,
@@ -77,7 +77,7 @@ impl Engine {
         let mut checks = Watches::default();
         let lost = checks.restore(std::mem::take(&mut state.checks));
         if state.boot != boot {
-            // What was counted and not yet confirmed belongs to the boot that is gone.
+            // Unconfirmed counts belong to the earlier boot.
             state.faults = Faults::default();
             state.known.adapters.clear();
             state.notes.clear();
@@ -114,28 +114,28 @@ impl Engine {
         })
     }
 
-    /// The events are those of a recording: their time stamps say nothing about this machine.
+    /// The events come from a recording: their time stamps are not of this machine.
     #[must_use]
     pub fn replaying(mut self) -> Self {
         self.log.replay();
         self
     }
 
-    /// Takes one input and says what is to be done, in order.
+    /// Takes one input and returns the effects, in order.
     pub fn step(&mut self, now: Now, input: Input<'_>) -> Vec<Effect> {
         self.now = now;
         self.take(input);
         self.flush()
     }
 
-    /// Puts another policy in force. What it takes out of service and the old one did not acts at once.
+    /// Replaces the policy. Drains that the new one permits start immediately.
     pub fn set_policy(&mut self, now: Now, policy: Policy) -> Vec<Effect> {
         self.now = now;
         self.policy = policy;
         self.flush()
     }
 
-    /// When [`Engine::step`] must be called again, with [`Input::Tick`] if there is nothing else: time since boot.
+    /// The time since boot of the next call of [`Engine::step`], with [`Input::Tick`] if no other input comes.
     pub fn next_deadline(&self) -> Option<Duration> {
         let facts = self.facts();
         [
@@ -154,7 +154,7 @@ impl Engine {
         .min()
     }
 
-    /// Everything there is to show.
+    /// The view of the whole state.
     pub fn view(&self) -> View {
         show::view(&show::Shown {
             policy: &self.policy,
@@ -165,23 +165,23 @@ impl Engine {
         })
     }
 
-    /// What each collector has noted for its next worker, by its name.
+    /// Notes of each collector for its next worker, by its name.
     pub fn notes(&self) -> &BTreeMap<String, String> {
         &self.state.notes
     }
 
-    /// Looks at whose the GPUs are, apart from health ticks.
+    /// Reads the jobs of the GPUs, between health ticks.
     pub fn look_at_jobs(&mut self, now: Now, snapshot: &Snapshot) {
         self.now = now;
         self.jobs(snapshot);
     }
 
-    /// A job is gone.
+    /// A job left the node.
     pub fn job_left(&mut self, now: Now, job: &str) {
         self.timeline.left(job, now.boottime);
     }
 
-    /// Takes over who owns the GPUs, and gives to each run the Xids that it had.
+    /// Takes the jobs of the GPUs, and attributes Xids to runs.
     fn jobs(&mut self, snapshot: &Snapshot) {
         self.timeline.look(snapshot, snapshot.ownership(), self.now.wall);
         for (_, check) in self.checks.each() {
@@ -191,12 +191,12 @@ impl Engine {
         }
     }
 
-    /// What has been counted.
+    /// The counts of events.
     pub fn ledger(&self) -> &Ledger {
         &self.state.ledger
     }
 
-    /// The last event that was taken of each collector, by its name: where its watcher is to go on.
+    /// The last processed event of each collector, by its name: the position of its watcher.
     pub fn cursors(&self) -> &BTreeMap<String, Cursor> {
         &self.state.cursors
     }
@@ -239,7 +239,7 @@ impl Engine {
 
     /// Takes a finding into the book.
     fn find(&mut self, mut finding: Finding) {
-        // What may only be observed keeps no node out of service that another finding has drained.
+        // A check that only observes must not hold the drain of another finding.
         let observed = checks::check(finding.check).is_some_and(|c| c.may == May::Observe);
         finding.drains &= !observed;
         if finding.jobs.is_empty() {
@@ -249,7 +249,7 @@ impl Engine {
             boot: &self.boot,
             now_ms: millis(self.now.boottime),
             wall: self.now.wall,
-            settle: self.policy.settle,
+            settle: self.policy.site.settings.settle,
         };
         match self.book.take(finding, frame) {
             Taken::Nothing => {}
@@ -258,7 +258,7 @@ impl Engine {
         }
     }
 
-    /// The first open incident that asks for exactly this.
+    /// The first open incident with exactly this mode.
     fn wanted(&self, mode: Mode) -> Option<Want> {
         let incident = self.book.open().find(|i| self.policy.mode_of(i) == Some(mode))?;
         let root = incident.root()?;
@@ -280,16 +280,16 @@ impl Engine {
             want: self.wanted(Mode::Drain),
             held: self.book.open().any(|i| i.behind),
             overridden: self.book.any_overridden(),
-            undrain: self.policy.undrain,
+            undrain: self.policy.site.settings.scheduler.undrain,
             wait: self.log.unfinished(self.now.boottime).is_some(),
             blind: !self.log.is_known(),
-            poll: self.policy.poll,
-            watch: self.policy.watch,
+            poll: self.policy.site.settings.scheduler.poll,
+            watch: self.policy.site.settings.scheduler.watch,
             patience: self.policy.patience,
         }
     }
 
-    /// The verdict as of now.
+    /// The current verdict.
     fn verdict(&self) -> Verdict {
         let counts = |i: &&Incident| i.standing().any(|s| self.policy.own(&s.check) == Mode::Drain);
         let (health, text) = match self.book.open().find(counts) {

@@ -3,24 +3,24 @@
 use collectors::{PciAddress, Subject, SubjectKind};
 use serde::{Deserialize, Serialize};
 
-/// A fact that only the driver's library tells.
+/// A fact that only the driver's library reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Need {
-    /// A row remap waits for a reset.
+    /// A row remap is pending.
     RemapPending,
     /// A row remap failed.
     RemapFailure,
-    /// The SRAM error threshold was passed.
+    /// The SRAM error threshold was exceeded.
     SramThreshold,
     /// Every NVLink is up.
     LinksActive,
-    /// NVLinks are up or down as they were meant to be.
+    /// NVLinks are up or down as intended.
     LinksAsIntended,
 }
 
 impl Need {
-    /// Each of them.
+    /// All needs.
     pub(crate) const ALL: [Self; 5] = [
         Self::RemapPending,
         Self::RemapFailure,
@@ -29,14 +29,14 @@ impl Need {
         Self::LinksAsIntended,
     ];
 
-    /// What must be seen, for people.
+    /// The required fact, for output.
     pub const fn words(self) -> &'static str {
         match self {
-            Self::RemapPending => "no row remap that waits",
-            Self::RemapFailure => "no row remap that failed",
-            Self::SramThreshold => "SRAM errors below the maker's limit",
+            Self::RemapPending => "no pending row remap",
+            Self::RemapFailure => "no failed row remap",
+            Self::SramThreshold => "SRAM errors below the vendor's threshold",
             Self::LinksActive => "every NVLink up",
-            Self::LinksAsIntended => "links as they were meant to be",
+            Self::LinksAsIntended => "NVLinks as intended",
         }
     }
 }
@@ -45,53 +45,53 @@ impl Need {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Clear {
-    /// The driver says that nothing needs to be done any more.
+    /// The driver reports that no action is needed.
     VerdictNone,
-    /// Another boot, with the subject well in it as far as that can be seen.
+    /// Another boot, with the subject visibly healthy.
     Reboot,
     /// A reset of the GPU.
     GpuReset,
     /// Only together with a reboot: the GPU is on the bus and answers.
     GpuPresent,
-    /// A person says so. Ends everything, listed or not.
+    /// `nodewarden clear`. Ends every finding, listed or not.
     Person,
-    /// What the check looks at is well again, and has been for a while.
+    /// The condition of the check has been healthy for its span.
     Condition,
 }
 
 impl Clear {
-    /// The word for people.
+    /// Its name in output.
     pub const fn word(self) -> &'static str {
         match self {
             Self::VerdictNone => "the driver's verdict None",
             Self::Reboot => "a reboot",
             Self::GpuReset => "a GPU reset",
             Self::GpuPresent => "the GPU on the bus again",
-            Self::Person => "a person",
-            Self::Condition => "the condition itself",
+            Self::Person => "`nodewarden clear`",
+            Self::Condition => "healthy readings",
         }
     }
 
-    /// Why a finding has ended, once it happened.
+    /// Why a finding has ended.
     pub const fn happened(self) -> &'static str {
         match self {
             Self::VerdictNone => "the driver's verdict is None",
-            Self::Reboot => "the node was rebooted and nothing of it is left",
+            Self::Reboot => "the node was rebooted and the fault is gone",
             Self::GpuReset => "the GPU was reset",
             Self::GpuPresent => "the GPU is on the bus again",
-            Self::Person => "a person says so",
-            Self::Condition => "well again",
+            Self::Person => "an operator cleared it",
+            Self::Condition => "healthy again",
         }
     }
 }
 
-/// How something ends, in words: by the ways that its row lists, once the driver shows what the row needs, or by a person.
+/// How a finding ends, for output: by its listed ways, once the driver shows its needs, or with `nodewarden clear`.
 pub fn ends(clears: &[Clear], needs: &[Need]) -> String {
     let ways: Vec<&str> = clears
         .iter()
         .filter(|c| match c {
             Clear::Person => false,
-            // Nobody says how links were meant to be.
+            // The intended state of the links is unknown.
             _ => !needs.contains(&Need::LinksAsIntended),
         })
         .map(|c| c.word())
@@ -103,19 +103,21 @@ pub fn ends(clears: &[Clear], needs: &[Need]) -> String {
         format!(" (once the driver shows {})", shown.join(" and "))
     };
     match ways.as_slice() {
-        [] => "a person".to_owned(),
-        ways if clears.contains(&Clear::GpuPresent) => format!("{}{shown}, or a person", ways.join(" with ")),
-        ways => format!("{}{shown}, or a person", ways.join(", ")),
+        [] => "`nodewarden clear`".to_owned(),
+        ways if clears.contains(&Clear::GpuPresent) => {
+            format!("{}{shown}, or `nodewarden clear`", ways.join(" with "))
+        }
+        ways => format!("{}{shown}, or `nodewarden clear`", ways.join(", ")),
     }
 }
 
-/// What repairs it, from mild to strong.
+/// The repair, from mild to strong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Remedy {
     /// Nothing.
     None,
-    /// A person looks.
+    /// An operator inspects it.
     Inspect,
     /// A reset of the GPU.
     ResetGpu,
@@ -124,7 +126,7 @@ pub enum Remedy {
 }
 
 impl Remedy {
-    /// The word behind `act=`.
+    /// The value of `act=`.
     pub const fn word(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -140,7 +142,7 @@ impl Remedy {
 pub enum Rank {
     /// That of its check, or of this part of it, in `checks::order`.
     Of(&'static str),
-    /// Behind that: devices that share a fault rank after a device that has one.
+    /// After that: a shared fault ranks after a fault of one device.
     Shared(&'static str),
     /// This one: a row of the Xid table has its own.
     At(u8),
@@ -151,36 +153,36 @@ pub enum Rank {
 pub struct Finding {
     /// The check's id.
     pub check: &'static str,
-    /// What is wrong.
+    /// The faulty subject.
     pub subject: Subject,
-    /// Where it is on the PCI bus.
+    /// Its PCI address.
     pub pci: Option<PciAddress>,
-    /// `xid79`, or a few words; equal findings have equal details.
+    /// `xid79`, or a short text; equal findings have equal details.
     pub detail: String,
     /// Its place among findings.
     pub rank: Rank,
-    /// What repairs it.
+    /// The repair.
     pub remedy: Remedy,
     /// Whether its policy takes the node out of service.
     pub drains: bool,
-    /// How it comes into an incident.
+    /// How it joins an incident.
     pub joins: Joins,
     /// What ends it.
     pub clears: Vec<Clear>,
-    /// What must be known before a reboot or a verdict may end it, and is not.
+    /// Facts that must be known before a reboot or a verdict may end it.
     pub needs: Vec<Need>,
-    /// How often it was seen.
+    /// The number of occurrences.
     pub count: u64,
-    /// The condition behind it, where there is one. Set by the engine.
+    /// The key of its condition, if any. Set by the engine.
     pub key: Option<String>,
-    /// The line or value behind it.
+    /// The log line or value.
     pub evidence: String,
-    /// The jobs that had the device then, by number. Set by the engine where the check does not name any.
+    /// The jobs on the device at that time, by id. Set by the engine if the check names none.
     pub jobs: Vec<String>,
 }
 
 impl Finding {
-    /// One of a condition, which ends with it; the check says the rest.
+    /// A finding of a condition, which ends with it. The check sets the other fields.
     pub(super) fn of_condition(check: &'static str, subject: Subject) -> Self {
         Self {
             check,
@@ -200,7 +202,7 @@ impl Finding {
         }
     }
 
-    /// One of a condition of a job.
+    /// A finding of a condition of a job.
     pub(super) fn of_job(check: &'static str, job: &str) -> Self {
         Self {
             jobs: vec![job.to_owned()],
@@ -209,13 +211,13 @@ impl Finding {
     }
 }
 
-/// How a finding comes into an incident.
+/// How a finding joins an incident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Joins {
-    /// Opens one, or joins one of its subject within the settle window.
+    /// Opens an incident, or joins one of its subject within the settle window.
     Opens,
-    /// Only explains another: joins one of its subject within the settle window, opens none.
+    /// Follows from another: joins an incident of its subject within the settle window, opens none.
     Follows,
-    /// Is seen later than the cause: joins any open one of its subject, else opens one.
+    /// Appears later than the cause: joins any open incident of its subject, else opens one.
     Attaches,
 }

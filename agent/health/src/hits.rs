@@ -1,4 +1,4 @@
-//! Xids by the run of the job that had the GPU: which jobs a GPU fails, and whether it alone does.
+//! Xids by job run: which runs a GPU made fail, and whether only that GPU did.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,33 +10,33 @@ use model::derive::xid::{Inventory, gpu_label};
 use model::ownership::Timeline;
 use model::ownership::runs::{Allocation, Attribution, Run};
 
-/// Older ones are forgotten (milliseconds).
+/// Older Xids are dropped (milliseconds).
 const WINDOW_MS: u64 = 24 * 3600 * 1000;
-/// What comes again within this time is one occasion: a program that dies tells of it many times (milliseconds).
+/// Xids within this time are one occasion: a failing program causes many (milliseconds).
 const OCCASION_MS: u64 = 60 * 1000;
-/// Occasions that are kept of each code, the latest.
+/// The most occasions of each code, the latest.
 const MAX_OCCASIONS: usize = 8;
-/// Codes that are kept of each GPU of a run.
+/// The most codes of each GPU of a run.
 const MAX_CODES: usize = 16;
-/// Runs that are kept.
+/// The most runs.
 const MAX_RUNS: usize = 128;
-/// Xids that wait for the next look at the jobs.
+/// The most Xids that wait for the next reading of jobs.
 const MAX_WAITING: usize = 256;
-/// How long they do.
+/// The longest such wait.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// An Xid of which it is not known yet whose it is.
+/// An Xid whose run is not known yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hit {
     pub pci: PciAddress,
     pub code: u32,
-    /// The number of the GPU instance that it is about, where it names one.
+    /// The number of its GPU instance, if it names one.
     pub instance: Option<u32>,
-    /// It happened no earlier, as time since boot,
+    /// Its earliest time since boot,
     pub from: Duration,
-    /// and no later.
+    /// and its latest.
     pub to: Duration,
-    /// How often.
+    /// The number of occurrences.
     pub count: u64,
 }
 
@@ -44,9 +44,9 @@ pub(super) struct Hit {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Times {
-    /// How often.
+    /// The number of occurrences.
     pub count: u64,
-    /// When each occasion began, in milliseconds since boot, oldest first.
+    /// The start of each occasion, in milliseconds since boot, oldest first.
     pub occasions: Vec<u64>,
     /// The last time.
     last: u64,
@@ -56,21 +56,21 @@ pub(super) struct Times {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Part {
-    /// Whether the run was seen to use it.
+    /// Whether the run used it in any reading.
     pub used: bool,
     /// Its Xids, by code.
     pub codes: BTreeMap<u32, Times>,
 }
 
-/// A run that had Xids.
+/// A run with Xids.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Victim {
     /// The run.
     pub run: Run,
-    /// The job's user as it is shown, or empty.
+    /// The job's user as shown, or empty.
     pub user: String,
-    /// The number that was submitted.
+    /// The id of the submission.
     pub submission: String,
     /// Its GPUs on this node, by `gpu` label.
     pub gpus: BTreeMap<String, Part>,
@@ -86,7 +86,7 @@ impl Victim {
         }
     }
 
-    /// Whose program it was: the same user's may be the same one.
+    /// The author of its program: runs of one user may run the same program.
     pub(super) fn author(&self) -> (&str, &str) {
         match self.user.as_str() {
             "" => ("", &self.submission),
@@ -100,7 +100,7 @@ impl Victim {
     }
 }
 
-/// What each run was hit by within a day, of this boot.
+/// The Xids of each run within 24 h, of this boot.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Hits {
@@ -110,14 +110,14 @@ pub(super) struct Hits {
 }
 
 impl Hits {
-    /// An Xid came.
+    /// Takes an Xid.
     pub(super) fn came(&mut self, hit: Hit) {
         if self.waiting.len() < MAX_WAITING {
             self.waiting.push(hit);
         }
     }
 
-    /// Somebody has looked at the jobs: gives to its run what came before. Says whether anything is kept that was not.
+    /// Attributes waiting Xids after a reading of jobs. Returns whether anything to store changed.
     pub(super) fn looked(&mut self, timeline: &Timeline, inventory: &Inventory, now: Duration) -> bool {
         let mut more = false;
         for hit in std::mem::take(&mut self.waiting) {
@@ -146,12 +146,12 @@ impl Hits {
             part.codes.entry(hit.code).or_default().add(at, hit.count);
         }
         self.runs.push(victim);
-        // The one that was hit last is the last.
+        // The run with the latest Xid comes last.
         let surplus = self.runs.len().saturating_sub(MAX_RUNS);
         self.runs.drain(..surplus);
     }
 
-    /// Forgets what is a day old.
+    /// Drops Xids older than 24 h.
     pub(super) fn age(&mut self, now_ms: u64) {
         let is_recent = |at: u64| now_ms.saturating_sub(at) <= WINDOW_MS;
         self.runs.retain(|v| is_recent(v.last()));
@@ -163,12 +163,12 @@ impl Hits {
         }
     }
 
-    /// The runs that were hit, by the time of their last Xid.
+    /// The runs with Xids, by the time of their last Xid.
     pub(super) fn runs(&self) -> &[Victim] {
         &self.runs
     }
 
-    /// What came to a GPU until then is over. Says whether there was any.
+    /// Drops the Xids of a GPU up to this time. Returns whether there were any.
     pub(super) fn forget(&mut self, gpu: &str, until_ms: u64) -> bool {
         let mut any = false;
         for part in self.runs.iter_mut().filter_map(|v| v.gpus.get_mut(gpu)) {
@@ -181,7 +181,7 @@ impl Hits {
         any
     }
 
-    /// Another boot: times since boot mean nothing any more, and every GPU was reset.
+    /// Drops all after a reboot: times since boot are void, and every GPU was reset.
     pub(super) fn rebooted(&mut self) {
         *self = Self::default();
     }
@@ -199,28 +199,28 @@ impl Times {
     }
 }
 
-/// Why a GPU is under suspicion.
+/// The evidence against a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Suspicion<'a> {
-    /// The runs that speak against it.
+    /// The runs that implicate it.
     pub runs: Vec<&'a Victim>,
-    /// It rests on jobs of several users alone, few of which had another GPU to compare with.
+    /// The only evidence is jobs of several users, few of which used another GPU for comparison.
     pub by_users: bool,
 }
 
-/// Jobs of one user that must have failed on a GPU, with others of theirs beside it well: they may run one program.
+/// Submissions that are enough, each with other GPUs that stayed healthy: they may run one program.
 const OF_ONE_USER: usize = 3;
-/// Users whose jobs must have failed, where one of these had another GPU to compare with;
+/// Users whose jobs failed that are enough if one job used another GPU for comparison;
 const USERS: usize = 2;
-/// and where none had. Jobs of one GPU are often all on the first, and so are all programs that fail.
+/// and if none did. Jobs with one GPU often all run on the first, and so do all failing programs.
 const USERS_ALONE: usize = 3;
-/// Runs of one job.
+/// Runs of one job that are enough.
 const RUNS: usize = 2;
-/// Occasions within one run.
+/// Occasions within one run that are enough.
 const OCCASIONS: usize = 3;
 
-/// What speaks against a GPU. `is_app` says of a code whether it is the program's fault by its class: `Some(false)` is a fault
-/// of the hardware, `None` says nothing.
+/// The evidence against a GPU. `is_app` classifies a code: application error, hardware error (`Some(false)`), or
+/// neither.
 pub(super) fn suspicion<'a>(
     hits: &'a [Victim],
     gpu: &str,
@@ -228,13 +228,13 @@ pub(super) fn suspicion<'a>(
 ) -> Option<Suspicion<'a>> {
     let has = |part: &Part, class: bool| part.codes.keys().any(|code| is_app(*code) == Some(class));
     let is_hit = |v: &Victim, gpu: &str| v.gpus.get(gpu).is_some_and(|part| has(part, true));
-    // A program that fails elsewhere too says nothing about this GPU.
+    // A program that also fails on other GPUs does not implicate this one.
     let elsewhere: BTreeSet<_> = hits
         .iter()
         .filter(|v| v.gpus.iter().any(|(label, part)| label != gpu && has(part, true)))
         .map(Victim::author)
         .collect();
-    // What follows from a fault of the hardware is told with that fault.
+    // Errors that follow from a hardware fault are reported with that fault.
     let is_explained = |v: &Victim| v.gpus.values().any(|part| has(part, false));
     let runs: Vec<&Victim> = hits
         .iter()

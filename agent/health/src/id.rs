@@ -1,4 +1,4 @@
-//! Incident ids: 8 characters that a person can read out, never given twice while the record lives.
+//! Incident ids: 8 characters that are easy to read out, unique within a record.
 
 use collectors::{BootId, Subject};
 
@@ -8,10 +8,10 @@ const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 const BITS: u32 = 40;
 const MASK: u64 = (1 << BITS) - 1;
 
-/// The id of the incident with this serial number. The number is half of it, so that two ids of one record differ for a
-/// million incidents; the rest tells nodes and records apart. `origin`: when the record was begun, so that one begun anew
-/// after its folder was wiped does not repeat the ids of the old. `at_ms`: when the incident begins, so that one that never
-/// reached the disk does not pass its id on: a drain under that id would seem to be recorded.
+/// The id of the incident with this serial number. Half of it is the number: ids of one record differ for a million
+/// incidents. The rest distinguishes nodes and records. `origin`, the creation time of the record: a new record does
+/// not repeat the ids of a deleted one. `at_ms`, the start of the incident: an incident that was never stored does not
+/// pass its id on, because a drain with that id would seem to be recorded.
 pub(super) fn incident(
     boot: &BootId,
     (origin, at_ms): (i64, u64),
@@ -30,7 +30,7 @@ pub(super) fn incident(
     let half = BITS / 2;
     let low = hash.0 ^ hash.0 >> 32;
     let mut bits = (serial << half | low & ((1 << half) - 1)) & MASK;
-    // Each step can be undone within 40 bits, so different numbers stay different.
+    // Each step is invertible within 40 bits, so different numbers stay different.
     for _ in 0..2 {
         bits = bits.wrapping_mul(0x9E_3779_B97F) & MASK;
         bits ^= bits >> half;

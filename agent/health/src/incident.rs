@@ -1,4 +1,4 @@
-//! An incident: what is wrong with one subject, with every finding that belongs to it.
+//! An incident: the fault of one subject, with all its findings.
 
 use collectors::{BootId, PciAddress, Subject};
 use serde::{Deserialize, Serialize};
@@ -11,20 +11,20 @@ const MAX_FINDINGS: usize = 32;
 const MAX_HISTORY: usize = 32;
 const MAX_LINE: usize = 512;
 
-/// What state an incident is in.
+/// The state of an incident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// Not repaired as far as is known.
+    /// Not known to be repaired.
     Open,
-    /// A person put the node back into service; only new evidence counts.
+    /// An operator lifted the drain; only new evidence counts.
     Overridden,
-    /// Over.
+    /// Closed.
     Cleared,
 }
 
 impl Status {
-    /// The word for people.
+    /// Its name in output.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -34,35 +34,35 @@ impl Status {
     }
 }
 
-/// A person's note on an incident.
+/// An operator's acknowledgement of an incident.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ack {
-    /// Who.
+    /// The operator.
     pub by: String,
-    /// When, in seconds since the epoch.
+    /// The time, in seconds since the epoch.
     pub at: i64,
-    /// In the person's words.
+    /// The operator's reason.
     pub reason: String,
 }
 
-/// One finding within an incident, with everything seen of it since.
+/// One finding of an incident, with all its occurrences.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Seen {
     /// The check.
     pub check: String,
-    /// What was found.
+    /// The detail.
     pub detail: String,
-    /// The lowest names the incident.
+    /// The finding with the lowest rank names the incident.
     pub rank: u8,
-    /// What repairs it.
+    /// The repair.
     pub remedy: Remedy,
-    /// Whether it takes the node out of service.
+    /// Whether it requires a drain.
     pub drains: bool,
     /// What ends it.
     pub clears: Vec<Clear>,
-    /// What must be known before a reboot or a verdict may end it.
+    /// Facts that must be known before a reboot or a verdict may end it.
     pub needs: Vec<Need>,
-    /// How often.
+    /// The number of occurrences.
     pub count: u64,
     /// First seen, in seconds since the epoch.
     pub first: i64,
@@ -72,17 +72,17 @@ pub struct Seen {
     pub boot: BootId,
     /// The first three lines or values, and the last.
     pub evidence: Vec<String>,
-    /// What ended it.
+    /// Why it ended.
     pub resolved: Option<String>,
-    /// The condition behind it. Records of the first release have none.
+    /// The key of its condition. Records of the first release have none.
     #[serde(default)]
     pub key: Option<String>,
-    /// The jobs that had the device when it was seen, by number, the first ones.
+    /// The first jobs that had the device at that time, by id.
     #[serde(default)]
     pub jobs: Vec<String>,
 }
 
-/// Jobs that are kept of each finding.
+/// The most jobs of each finding.
 const MAX_JOBS: usize = 16;
 
 impl Seen {
@@ -97,7 +97,7 @@ impl Seen {
             drains: finding.drains,
             clears: finding.clears,
             needs: finding.needs,
-            // Counted elsewhere already, it is one here all the same.
+            // An occurrence counted elsewhere still counts as 1 here.
             count: finding.count.max(1),
             first: wall,
             last: wall,
@@ -133,7 +133,7 @@ impl Seen {
         }
     }
 
-    /// Two conditions may have the same words; each ends by itself.
+    /// Two conditions may have the same detail; each ends separately.
     fn is(&self, finding: &Finding) -> bool {
         let same_key = match (&self.key, &finding.key) {
             (Some(one), Some(other)) => one == other,
@@ -142,50 +142,50 @@ impl Seen {
         self.check == finding.check && self.detail == finding.detail && same_key
     }
 
-    /// Whether it takes the node out of service now.
+    /// Whether it requires a drain now.
     pub fn stands(&self) -> bool {
         self.drains && self.resolved.is_none()
     }
 }
 
-/// What is wrong with one subject.
+/// The fault of one subject.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Incident {
     /// Its id.
     pub id: IncidentId,
     /// Its state.
     pub status: Status,
-    /// What is wrong.
+    /// The faulty subject.
     pub subject: Subject,
-    /// Where it is on the PCI bus.
+    /// Its PCI address.
     pub pci: Option<PciAddress>,
-    /// When it began, in seconds since the epoch.
+    /// Its start, in seconds since the epoch.
     pub opened: i64,
-    /// Findings join until then, in milliseconds since boot.
+    /// The end of the settle window, in milliseconds since boot.
     pub settles_ms: u64,
-    /// When it began, in milliseconds since boot.
+    /// Its start, in milliseconds since boot.
     #[serde(default)]
     pub began_ms: u64,
-    /// The boot in which it began, and the two before count.
+    /// The boot in which it started: the two times before count from it.
     pub boot: BootId,
-    /// When it was closed.
+    /// The time at which it was closed.
     pub closed: Option<i64>,
-    /// Why.
+    /// Why it was closed.
     pub closed_why: Option<String>,
-    /// A drain of ours stands for it, too.
+    /// It holds the own drain.
     pub behind: bool,
-    /// It was counted as one that would have drained.
+    /// Its suppressed drain was counted.
     pub counted: bool,
-    /// What was found.
+    /// Its findings.
     pub findings: Vec<Seen>,
-    /// What happened to it.
+    /// Its history.
     pub history: Vec<(i64, String)>,
-    /// Who looks after it.
+    /// Its acknowledgement.
     pub ack: Option<Ack>,
 }
 
 impl Incident {
-    /// Opens one.
+    /// Opens an incident.
     pub(super) fn open(
         id: IncidentId,
         finding: Finding,
@@ -225,20 +225,20 @@ impl Incident {
         } else if self.findings.len() < MAX_FINDINGS {
             self.findings.push(Seen::new(finding, boot, wall));
         } else if finding.drains {
-            // What takes the node out of service is worth more than what merely followed.
+            // A finding that requires a drain replaces one that does not.
             if let Some(slot) = self.findings.iter_mut().rev().find(|s| !s.drains) {
                 *slot = Seen::new(finding, boot, wall);
             }
         }
     }
 
-    /// Whether it holds this finding already.
+    /// Whether it has this finding already.
     pub(super) fn has(&self, finding: &Finding) -> bool {
         self.findings.iter().any(|s| s.is(finding))
     }
 
-    /// Whether a finding is one more of those that it holds, and changes nothing about them.
-    pub(super) fn says_as_much(&self, finding: &Finding, boot: &BootId) -> bool {
+    /// Whether a finding repeats one of its findings without changing it.
+    pub(super) fn is_repeated_by(&self, finding: &Finding, boot: &BootId) -> bool {
         let same = |s: &Seen| {
             s.is(finding)
                 && s.resolved.is_none()
@@ -250,22 +250,22 @@ impl Incident {
         self.findings.iter().any(same)
     }
 
-    /// Whether it began after this moment of this boot.
+    /// Whether it started after this time of this boot.
     pub(super) fn began_after(&self, boot: &BootId, at_ms: u64) -> bool {
         self.boot == *boot && self.began_ms > at_ms
     }
 
-    /// Whether findings still join.
+    /// Whether it is within its settle window.
     pub(super) fn settling(&self, boot: &BootId, now_ms: u64) -> bool {
         self.boot == *boot && now_ms <= self.settles_ms
     }
 
-    /// Its findings that take the node out of service now.
+    /// Its findings that require a drain now.
     pub(super) fn standing(&self) -> impl Iterator<Item = &Seen> {
         self.findings.iter().filter(|seen| seen.stands())
     }
 
-    /// The finding that names it: what is repaired does so only where nothing else is left, or all is over.
+    /// The finding that names it: a resolved one only if all are resolved or the incident is closed.
     pub fn root(&self) -> Option<&Seen> {
         let is_over = self.status == Status::Cleared;
         self.findings
@@ -273,7 +273,7 @@ impl Incident {
             .min_by_key(|s| (!is_over && s.resolved.is_some(), s.rank, s.first))
     }
 
-    /// The strongest remedy that is still due; once all is repaired, what was due.
+    /// The strongest remedy that is still due; once all findings are resolved, the strongest of all.
     pub fn remedy(&self) -> Remedy {
         let due = |only_standing: bool| {
             self.findings
@@ -282,7 +282,7 @@ impl Incident {
                 .map(|s| s.remedy)
                 .max()
         };
-        // What is only observed has something that helps, too.
+        // Findings without a drain have a remedy too.
         let observed = || self.findings.iter().map(|s| s.remedy).max();
         due(true)
             .or_else(|| due(false))
@@ -290,20 +290,20 @@ impl Incident {
             .unwrap_or(Remedy::None)
     }
 
-    /// Whether its policy takes the node out of service.
+    /// Whether any finding requires a drain.
     pub fn drains(&self) -> bool {
         self.findings.iter().any(|s| s.drains)
     }
 
-    /// Whether nothing of it is left to repair: what only followed goes with what it followed from. What is seen at every
-    /// reading does not: it ends when that is well.
+    /// Whether nothing is left to repair. Findings that only followed end with their cause, except those of a
+    /// condition, which end with the condition.
     pub(super) fn is_resolved(&self) -> bool {
         let drains = self.drains();
         let follows = |s: &Seen| drains && !s.drains && s.key.is_none();
         self.findings.iter().all(|s| s.resolved.is_some() || follows(s))
     }
 
-    /// Nothing of it takes the node out of service any more, so no drain stands for it.
+    /// Releases the drain if no finding requires one any more.
     pub(super) fn let_go(&mut self) {
         let stands = self.standing().next().is_some();
         self.behind &= stands;
@@ -318,7 +318,7 @@ impl Incident {
         self.behind = false;
     }
 
-    /// Notes what happened to it. The last line makes room for a newer one.
+    /// Adds a line to its history. When full, it replaces the last line.
     pub(super) fn note(&mut self, wall: i64, line: String) {
         if self.history.last().is_some_and(|(_, last)| *last == line) {
             return;
@@ -328,7 +328,7 @@ impl Incident {
     }
 }
 
-/// Cuts a line at a length that keeps a record small.
+/// Cuts a line, to limit the size of a record.
 fn cut(mut line: String) -> String {
     if line.len() > MAX_LINE {
         let mut at = MAX_LINE;

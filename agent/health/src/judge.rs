@@ -1,4 +1,4 @@
-//! What a check is given to look at: one snapshot and what goes with it.
+//! The input of a check: one snapshot and its context.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -12,48 +12,48 @@ use super::site::Site;
 use model::derive::xid::Inventory;
 use model::snapshot::{Sample, Snapshot};
 
-/// One snapshot and what goes with it.
+/// One snapshot and its context.
 #[derive(Debug)]
 pub struct Judge<'a> {
-    /// The node as it looks now.
+    /// The current snapshot.
     pub snapshot: &'a Snapshot,
-    /// What the host's series say, read once for all checks.
+    /// The host's series, parsed once for all checks.
     pub host: &'a Host,
-    /// The RDMA ports of physical functions, read once for all checks.
+    /// The RDMA ports of physical functions, parsed once for all checks.
     pub ports: &'a [Port<'a>],
     /// Ports and adapters of this snapshot and of earlier ones.
     pub known: &'a Known,
-    /// The GPUs of which a driver tells, read once for all checks.
+    /// The GPUs that a driver reports, parsed once for all checks.
     pub gpus: &'a [Gpu<'a>],
-    /// What the site configured.
+    /// The site's configuration.
     pub site: &'a Site,
-    /// Which GPU sits at which address.
+    /// The GPU at each PCI address.
     pub inventory: &'a Inventory,
-    /// Gres as configured in Slurm, of the last look at the node.
+    /// Slurm's Gres, of the last reading of the node.
     pub gres: Option<&'a str>,
     /// The time.
     pub now: Now,
     /// Time since this program started.
     pub since_start: Duration,
-    /// The kernel's log has been read to its end, or is not waited for any more.
+    /// The kernel log has been read to its end, or the wait for it has timed out.
     pub log_is_read: bool,
-    /// The reading of the PCI bus is a new one: two snapshots may hold the same.
+    /// The reading of the PCI bus is new: two snapshots may hold the same.
     pub bus_is_new: bool,
-    /// The conditions of the check that are bad now.
+    /// The conditions of the check that are bad.
     pub bad: Vec<String>,
-    /// How soon what checks keep is to be stored.
+    /// How soon the state of checks must be stored.
     pub keep: &'a Cell<Keep>,
 }
 
-/// How soon a record is to be stored.
+/// How soon a record must be stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Keep {
-    /// Nothing is other than it was.
+    /// Unchanged.
     #[default]
     Same,
     /// With the next record, or in a few seconds: only counts differ.
     Soon,
-    /// At once.
+    /// Immediately.
     Now,
 }
 
@@ -73,12 +73,12 @@ impl Judge<'_> {
         self.snapshot.at.saturating_sub(sample.age)
     }
 
-    /// What the check keeps differs in counts.
+    /// The check's stored counts changed.
     pub fn counted(&self) {
         self.keep.set(self.keep.get().max(Keep::Soon));
     }
 
-    /// What the check keeps differs: it is to be stored where `differs`.
+    /// The check's stored state changed, if `differs`.
     pub fn changed(&self, differs: bool) {
         if differs {
             self.keep.set(Keep::Now);
@@ -86,7 +86,7 @@ impl Judge<'_> {
     }
 }
 
-/// Evidence in the form in which it can be looked up: `metric{labels} value`, and how old it is.
+/// Evidence in the form of a query: `metric{labels} value`, with its age.
 pub fn evidence(sample: &Sample<'_>, expected: &str) -> String {
     let labels: Vec<String> = sample
         .metric

@@ -1,44 +1,45 @@
-//! What is seen at reading after reading: since when, without a break.
+//! States seen in consecutive readings, and since when.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::bounded::{Bounded, COUNTERS};
 
-/// Names that are kept of one check: more than a node has processes on its GPUs.
+/// The most names of one check: more than a node has processes on its GPUs.
 const MAX: usize = 4096;
 
-/// What was not read for longer was not watched.
+/// The longest time between two readings without a gap.
 pub const GAP: Duration = Duration::from_secs(120);
 
-/// How long something was seen at every reading.
+/// The consecutive readings of a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lasts {
     /// The first reading, as time since boot.
     pub since: Duration,
     /// The last one.
     pub last: Duration,
-    /// How many there were.
+    /// Their number.
     pub readings: u32,
 }
 
 impl Lasts {
-    /// From the first to the last.
+    /// The time from the first to the last.
     pub fn span(&self) -> Duration {
         self.last.saturating_sub(self.since)
     }
 }
 
-/// What one check sees.
+/// The states that one check sees.
 #[derive(Debug, Default)]
 pub struct Lasting<K>(BTreeMap<K, Lasts>);
 
 impl<K: Ord> Lasting<K> {
-    /// Takes all that is seen now, each with when it was read. What is not among it, or was not read for long, begins anew.
+    /// Takes all current states, each with the time of its reading. A state that is missing, or after a gap, starts
+    /// again.
     pub fn take(&mut self, now: BTreeMap<K, Duration>) {
         let before = std::mem::take(&mut self.0);
         let lasts = |name: &K, at: Duration| match before.get(name) {
-            // One reading seen in two snapshots is one.
+            // The same reading in two snapshots counts once.
             Some(lasts) if lasts.last == at => *lasts,
             Some(lasts) if at > lasts.last && at.saturating_sub(lasts.last) <= GAP => Lasts {
                 last: at,
@@ -57,13 +58,13 @@ impl<K: Ord> Lasting<K> {
         }
     }
 
-    /// How long that has been seen. `None`: it is not.
+    /// The consecutive readings of a state. `None`: not seen.
     pub fn of(&self, name: &K) -> Option<Lasts> {
         self.0.get(name).copied()
     }
 }
 
-/// What rises and falls, and has stayed within a band.
+/// A value that has stayed within a band.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Steady {
     /// The lowest value.
@@ -75,20 +76,20 @@ pub struct Steady {
 }
 
 impl Steady {
-    /// From the first reading to the last.
+    /// The time from the first reading to the last.
     pub fn span(&self) -> Duration {
         self.last.saturating_sub(self.since)
     }
 
-    /// What it is after one more reading.
+    /// The state after one more reading.
     fn after(before: Option<Self>, value: f64, at: Duration, band: f64) -> Self {
-        let anew = Self {
+        let restarted = Self {
             low: value,
             high: value,
             since: at,
             last: at,
         };
-        let Some(before) = before else { return anew };
+        let Some(before) = before else { return restarted };
         let wider = Self {
             low: before.low.min(value),
             high: before.high.max(value),
@@ -99,17 +100,17 @@ impl Steady {
         if is_next && wider.high - wider.low <= band {
             wider
         } else {
-            anew
+            restarted
         }
     }
 }
 
-/// Several that rise and fall.
+/// Several such values.
 #[derive(Debug, Default)]
 pub struct Steadies<K>(Bounded<K, Steady, COUNTERS>);
 
 impl<K: Ord> Steadies<K> {
-    /// Takes a reading, made at `at`, and gives for how long all of them differ by no more than `band`.
+    /// Takes a reading made at `at`. Returns the readings that differ by at most `band`.
     pub fn take(&mut self, name: K, value: f64, at: Duration, band: f64) -> Steady {
         let steady = Steady::after(self.0.get(&name).copied(), value, at, band);
         self.0.put(name, steady);
@@ -125,8 +126,8 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// What is said of `name` after each reading, as span and number of readings.
-    fn told(readings: &[(u64, &[&str])], name: &str) -> Vec<Option<(u64, u32)>> {
+    /// Span and number of readings of `name` after each reading.
+    fn lasts_after(readings: &[(u64, &[&str])], name: &str) -> Vec<Option<(u64, u32)>> {
         let mut lasting = Lasting::default();
         let each = readings.iter().map(|(second, names)| {
             let now = names.iter().map(|n| ((*n).to_owned(), at(*second))).collect();
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_once_or_not_read_for_long_begins_anew() {
+    fn a_missing_state_or_a_gap_starts_again() {
         let readings: [(u64, &[&str]); 7] = [
             (0, &["a", "b"]),
             (15, &["a"]),
@@ -158,7 +159,7 @@ mod tests {
             Some((0, 1)),
             Some((0, 1)),
         ];
-        assert_eq!(told(&readings, "a"), a);
+        assert_eq!(lasts_after(&readings, "a"), a);
         let b = [
             Some((0, 1)),
             None,
@@ -168,7 +169,7 @@ mod tests {
             Some((30, 3)),
             Some((0, 1)),
         ];
-        assert_eq!(told(&readings, "b"), b);
+        assert_eq!(lasts_after(&readings, "b"), b);
     }
 
     #[test]

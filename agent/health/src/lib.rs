@@ -1,4 +1,4 @@
-//! From series and events to findings, incidents, a verdict, and what is to be done. No I/O, no clock, no randomness:
+//! From series and events to findings, incidents, a verdict and effects. No I/O, no clock, no randomness:
 //! [`engine::Engine::step`] is a pure function of state, time and input, so that every decision can be replayed.
 
 #![forbid(unsafe_code)]
@@ -44,9 +44,9 @@ use model::snapshot::Snapshot;
 /// The time of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
-    /// Time since boot, suspended time included (CLOCK_BOOTTIME). What deadlines are counted in.
+    /// Time since boot, suspended time included (CLOCK_BOOTTIME). The clock of deadlines.
     pub boottime: Duration,
-    /// Wall-clock time, in seconds since the epoch. For people and records; may jump.
+    /// Wall-clock time, in seconds since the epoch, for output and records. May jump.
     pub wall: i64,
 }
 
@@ -54,17 +54,17 @@ pub struct Now {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Count what it would have done.
+    /// Count suppressed drains only.
     #[default]
     Observe,
-    /// Write it into the node's Comment.
+    /// Write the finding to the node's Comment.
     Comment,
     /// Drain the node.
     Drain,
 }
 
 impl Mode {
-    /// The word of the configuration, of labels and for people.
+    /// Its name in configuration, labels and output.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Observe => "observe",
@@ -73,7 +73,7 @@ impl Mode {
         }
     }
 
-    /// It and what is less, as the configuration writes them: for messages.
+    /// It and all lower modes, as the configuration writes them, for messages.
     pub const fn at_most(self) -> &'static str {
         match self {
             Self::Observe => "\"observe\"",
@@ -83,39 +83,37 @@ impl Mode {
     }
 }
 
-/// What the engine is told.
+/// An input of the engine.
 #[derive(Debug)]
 pub enum Input<'a> {
-    /// A health tick: the node as it looks now.
+    /// A health tick, with the current snapshot.
     Snapshot(&'a Snapshot),
-    /// Something happened, by the kernel's log.
-    Event(&'a Event),
-    /// Something happened, by the watcher of the collector of that name.
-    EventOf(&'a str, &'a Event),
-    /// What the collector of that name wants kept for its next worker.
+    /// An event of the watcher of this collector.
+    Event(&'a str, &'a Event),
+    /// Notes that this collector keeps for its next worker.
     Notes(&'a str, &'a str),
     /// The answer to [`Query::Node`].
     Scheduler(Result<&'a NodeState, &'a LookError>),
-    /// What became of an act.
+    /// The outcome of an act.
     Done(ActionId, &'a Outcome),
     /// Whether a record reached the disk.
     Stored(u64, bool),
-    /// A person's order.
+    /// An operator's order.
     Operator(Order),
-    /// Nothing but time: a deadline of [`engine::Engine::next_deadline`] has come.
+    /// A deadline of [`engine::Engine::next_deadline`] has passed.
     Tick,
 }
 
-/// What a person may order.
+/// An order of an operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
     /// `ack` or `clear`.
     pub verb: OrderVerb,
     /// The incident.
     pub incident: IncidentId,
-    /// Why, in the person's words.
+    /// The operator's reason.
     pub reason: String,
-    /// Who: user name or uid, from SO_PEERCRED.
+    /// The operator: user name or uid, from SO_PEERCRED.
     pub by: String,
 }
 
@@ -123,14 +121,14 @@ pub struct Order {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OrderVerb {
-    /// Somebody looks after it; nothing else changes.
+    /// Acknowledge the incident; nothing else changes.
     Ack,
-    /// It is repaired: close the incident, lift our drain.
+    /// Close a repaired incident and undrain the node.
     Clear,
 }
 
 impl OrderVerb {
-    /// As a person types it.
+    /// The subcommand.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Ack => "ack",
@@ -139,31 +137,32 @@ impl OrderVerb {
     }
 }
 
-/// What the engine wants done. Effects are carried out in order; an act starts after the store before it answered.
+/// An effect of the engine. Effects run in order; an act starts after the store before it answered.
 #[derive(Clone, Debug)]
 pub enum Effect {
     /// Keep this record.
     Store(Record),
-    /// Events of this collector up to here are stored: its watcher need not tell them again. Comes after the store that holds them.
+    /// Events of this collector up to this cursor are stored: its watcher need not repeat them. Follows the store that
+    /// holds them.
     Acknowledge(String, Cursor),
-    /// Read something of the scheduler.
+    /// Query the scheduler.
     Look(Query),
-    /// Do something to the own node.
+    /// Change the own node in the scheduler.
     Act(ActionId, Action),
     /// The verdict for `nodewarden check`.
     Publish(verdict::Verdict),
-    /// Tell the person who gave the last order what became of it.
+    /// The answer to the last order.
     Answer(Result<String, String>),
 }
 
-/// What can be read of the scheduler.
+/// A query of the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Query {
     /// The own node.
     Node,
 }
 
-/// Everything that must survive a restart, as one record: cursor and consequences cannot come apart.
+/// The persistent state as one record, so that cursor and consequences stay consistent.
 #[derive(Clone, Debug)]
 pub struct Record {
     /// Its number; answered by [`Input::Stored`].

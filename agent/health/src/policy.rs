@@ -1,4 +1,4 @@
-//! What the engine is allowed to do, as the site configured it.
+//! The engine's permissions, as the site configured them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,35 +10,27 @@ use super::settings::Settings;
 use super::site::Site;
 use super::xids::Table;
 
-/// The checks that the first release had. They are covered where the site pinned no baseline; an upgrade adds none.
+/// The baseline without configuration: an upgrade enables no new checks.
 const FIRST: Version = Version(0, 1, 0);
 
 /// The engine's configuration, checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// The most that any check may do.
+    /// The highest mode of all checks.
     pub mode: Mode,
-    /// What checks are told of the site.
+    /// The keys of `[health]`, and the Xid table.
     pub site: Site,
-    /// Checks of later versions observe.
+    /// Checks of later versions only observe.
     pub baseline: Version,
-    /// Findings on one subject within this time are one incident.
-    pub settle: Duration,
-    /// How often the node is read while nothing is wrong; zero: never.
-    pub poll: Duration,
-    /// How often it is read while a drain stands or waits.
-    pub watch: Duration,
-    /// How long the parent may take over one request to Slurm.
+    /// The parent's time limit for one request to Slurm.
     pub patience: Duration,
-    /// Whether our own drain is lifted when its incidents are cleared.
-    pub undrain: bool,
 }
 
 impl Policy {
-    /// Takes what concerns health out of the configuration. `overlay` is the text of the file named by `health.xids`.
+    /// The policy of a configuration. `overlay` is the text of the file in `health.xids`.
     ///
     /// # Errors
-    /// A text for people that names the file and line, or the key, with what was found and what was expected.
+    /// A message with file and line, or key, the value found and the values expected.
     pub fn new(health: &Settings, overlay: Option<&str>) -> Result<Self, String> {
         let mut table = Table::built_in().map_err(|e| e.to_string())?;
         if let (Some(path), Some(text)) = (&health.xids, overlay) {
@@ -74,54 +66,48 @@ impl Policy {
         Ok(Self {
             mode: health.mode,
             site: Site {
-                checks: health.checks.clone(),
-                gpu_addresses: health.gpu_addresses.clone(),
-                rdma: health.rdma.clone(),
+                settings: health.clone(),
                 xids: Arc::new(table),
             },
             baseline,
-            settle: health.settle,
-            poll: health.scheduler.poll,
-            watch: health.scheduler.watch,
-            // Reading, writing and reading back, each tried within its own time.
+            // Reading, writing and reading back, each with its own time limit.
             patience: health
                 .scheduler
                 .timeout
                 .saturating_mul(4)
                 .saturating_add(Duration::from_secs(10)),
-            undrain: health.scheduler.undrain,
         })
     }
 
-    /// What a check may do.
+    /// The mode of a check.
     pub fn effective(&self, id: &str) -> Mode {
         self.mode.min(self.own(id))
     }
 
-    /// What a check may do where nothing holds all of them back. The verdict goes by it: whoever acts on the verdict in
-    /// nodewarden's place must not act on what the site does not let drain.
+    /// The mode of a check without `health.mode`. The verdict uses it: a program that acts on the verdict must not act
+    /// on checks that the site does not permit to drain.
     pub fn own(&self, id: &str) -> Mode {
         match checks::check(id) {
             Some(check) if check.since <= self.baseline => {
-                let configured = self.site.checks.get(id).copied();
+                let configured = self.site.settings.checks.get(id).copied();
                 configured.unwrap_or(check.may.by_default())
             }
             _ => Mode::Observe,
         }
     }
 
-    /// The most that a check could do once the site holds nothing back: what it is tried for in a lower mode.
+    /// The highest mode that a check could have: a lower mode counts its suppressed acts.
     pub fn could(&self, id: &str) -> Mode {
         let by_default = checks::check(id).map_or(Mode::Observe, |check| check.may.by_default());
         by_default.max(self.own(id))
     }
 
-    /// What an incident may do: the most that any finding that is not repaired may. `None`: nothing of it drains.
+    /// The mode of an incident: the highest of its unresolved findings. `None`: no finding requires a drain.
     pub(super) fn mode_of(&self, incident: &Incident) -> Option<Mode> {
         incident.standing().map(|seen| self.effective(&seen.check)).max()
     }
 
-    /// The most that an incident could do once the site holds nothing back.
+    /// The highest mode that an incident could have.
     pub(super) fn could_of(&self, incident: &Incident) -> Option<Mode> {
         incident.standing().map(|seen| self.could(&seen.check)).max()
     }

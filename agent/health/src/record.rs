@@ -1,4 +1,7 @@
-//! What survives a restart, as one JSON document: cursor and consequences cannot come apart.
+//! The persistent state as one JSON document, so that cursor and consequences stay consistent.
+//!
+//! `{"version":3,"crc32":"xxxxxxxx","record":...}`, with the checksum of the record's text. It detects damage: a changed bit
+//! must not become a cursor or a drain. It is no protection against a user who may write the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,40 +16,45 @@ use super::reads::known::Known;
 use model::derive::xid::{Faults, Inventory};
 use model::ledger::Ledger;
 
-/// The form of the record. A newer one is refused: what it holds would be lost.
-const SCHEMA: u32 = 2;
+/// The version of the record. A newer one is rejected: its content would be lost. Older ones have no checksum and were never
+/// released; they are rejected too, since damage must not look like a form without a check.
+const VERSION: u32 = 3;
 
-/// Why a record cannot be used. The store sets it aside.
+/// Why a record is unusable. The store sets it aside.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RestoreError {
     /// A later release wrote it.
-    #[error("the record has form {found}, this program knows forms up to {known}")]
+    #[error("found a record of version {found}, expected at most {known}: a later release wrote it")]
     Newer {
-        /// Its form.
+        /// Its version.
         found: u32,
         /// The newest known.
         known: u32,
     },
-    /// It is no record.
-    #[error("no record: {0}")]
+    /// It is not a record.
+    #[error("not a record: {0}")]
     Broken(String),
+    /// It is damaged.
+    #[error("the record is damaged: found checksum {found}, expected {expected}")]
+    Damaged {
+        /// As computed from its content.
+        found: String,
+        /// As stored.
+        expected: String,
+    },
 }
 
-/// Everything that survives a restart. What an earlier release did not write yet is empty.
+/// The persistent state. Fields that an earlier release did not write are empty.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct State {
-    pub schema: u32,
-    /// When it was begun, in seconds since the epoch.
+    /// Its creation time, in seconds since the epoch.
     pub origin: i64,
     pub boot: BootId,
-    /// Where each collector's watcher is to go on, by the collector's name.
+    /// The position of each collector's watcher, by the collector's name.
     pub cursors: BTreeMap<String, Cursor>,
-    /// Form 1 knew one watcher, that of the kernel's log.
-    #[serde(skip_serializing)]
-    cursor: Option<Cursor>,
     pub ledger: Ledger,
-    /// Xids of which one source has told and the other has not, of this boot.
+    /// Xids of this boot that only one source has reported so far.
     pub faults: Faults,
     pub inventory: Inventory,
     pub incidents: Vec<Incident>,
@@ -62,51 +70,129 @@ pub(super) struct State {
     pub overrides: u64,
     /// Conditions that are bad.
     pub bad: BTreeSet<String>,
-    /// What each collector has noted for its next worker, by the collector's name.
+    /// Notes of each collector for its next worker, by the collector's name.
     pub notes: BTreeMap<String, String>,
     /// RDMA ports and adapters of earlier snapshots.
     pub known: Known,
-    /// What each check keeps, by its id. One that cannot be read costs no other.
+    /// The stored state of each check, by its id. An unreadable one affects only its check.
     pub checks: BTreeMap<String, serde_json::Value>,
 }
 
-#[derive(Deserialize)]
-struct Form {
-    schema: u32,
+/// Puts a record's text into its envelope.
+pub(super) fn seal(record: &str) -> String {
+    let checksum = crc32fast::hash(record.as_bytes());
+    format!("{{\"version\":{VERSION},\"crc32\":\"{checksum:08x}\",\"record\":{record}}}")
+}
+
+/// The text of the record in an envelope. It must be exactly as [`seal`] wrote it.
+pub(super) fn open(text: &str) -> Result<&str, RestoreError> {
+    let broken =
+        || RestoreError::Broken("found no version and checksum, expected both at the start".to_owned());
+    let rest = text.strip_prefix("{\"version\":").ok_or_else(broken)?;
+    let (version, rest) = rest.split_once(',').ok_or_else(broken)?;
+    match version.parse::<u32>() {
+        Ok(VERSION) if version == VERSION.to_string() => {}
+        Ok(found) if found > VERSION => {
+            return Err(RestoreError::Newer {
+                found,
+                known: VERSION,
+            });
+        }
+        _ => return Err(broken()),
+    }
+    let rest = rest.strip_prefix("\"crc32\":\"").ok_or_else(broken)?;
+    let (expected, rest) = rest.split_once('"').ok_or_else(broken)?;
+    let record = rest
+        .strip_prefix(",\"record\":")
+        .and_then(|r| r.strip_suffix('}'));
+    let record = record.ok_or_else(broken)?;
+    let found = format!("{:08x}", crc32fast::hash(record.as_bytes()));
+    if found == expected {
+        return Ok(record);
+    }
+    Err(RestoreError::Damaged {
+        found,
+        expected: expected.to_owned(),
+    })
 }
 
 impl State {
     /// A first start.
     pub(super) fn new(wall: i64) -> Self {
         Self {
-            schema: SCHEMA,
             origin: wall,
             ..Self::default()
         }
     }
 
     /// Reads a record.
-    pub(super) fn parse(json: &str) -> Result<Self, RestoreError> {
-        let broken = |e: serde_json::Error| RestoreError::Broken(e.to_string());
-        let form: Form = serde_json::from_str(json).map_err(broken)?;
-        if form.schema > SCHEMA {
-            return Err(RestoreError::Newer {
-                found: form.schema,
-                known: SCHEMA,
-            });
-        }
-        let mut state: Self = serde_json::from_str(json).map_err(broken)?;
-        if let Some(cursor) = state.cursor.take() {
-            let name = collectors::kernel_log::SPEC.name.to_owned();
-            state.cursors.entry(name).or_insert(cursor);
-        }
-        state.schema = SCHEMA;
-        Ok(state)
+    pub(super) fn parse(text: &str) -> Result<Self, RestoreError> {
+        serde_json::from_str(open(text)?).map_err(|e| RestoreError::Broken(e.to_string()))
     }
 
     /// Writes it.
     pub(super) fn json(&self) -> Arc<str> {
-        // Maps have keys that are strings or numbers, and no value can fail: there is nothing to go wrong.
-        serde_json::to_string(self).unwrap_or_default().into()
+        // It cannot fail: all map keys are strings or numbers.
+        seal(&serde_json::to_string(self).unwrap_or_default()).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_record_comes_back_out_of_its_envelope() {
+        assert_eq!(seal("{}"), "{\"version\":3,\"crc32\":\"a3a6bf43\",\"record\":{}}");
+        let text = State::new(1_700_000_000).json();
+        assert_eq!(State::parse(&text).unwrap().origin, 1_700_000_000);
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(
+            value["record"]["origin"], 1_700_000_000,
+            "it is JSON for other programs"
+        );
+    }
+
+    #[test]
+    fn other_texts_are_refused_by_what_is_wrong() {
+        let newer = seal("{}").replace(":3,", ":4,");
+        assert_eq!(open(&newer), Err(RestoreError::Newer { found: 4, known: 3 }));
+        let damaged = seal("{\"serial\":1}").replace(":1}", ":2}");
+        let error = open(&damaged).unwrap_err().to_string();
+        assert!(
+            error.starts_with("the record is damaged: found checksum "),
+            "{error}"
+        );
+        for text in [
+            "",
+            "{}",
+            "\0\0\0",
+            "{\"schema\":2}",
+            "{\"version\":2,\"crc32\":\"\"",
+            "{\"version\":+3,",
+        ] {
+            assert!(matches!(open(text), Err(RestoreError::Broken(_))), "{text}");
+        }
+    }
+
+    proptest! {
+        /// A disk or memory that changes one bit, or loses the end.
+        #[test]
+        fn a_record_with_one_changed_bit_or_a_lost_end_is_refused(
+            record in "\\{[ -~]{0,60}\\}",
+            bit in any::<prop::sample::Index>(),
+        ) {
+            let sealed = seal(&record);
+            prop_assert_eq!(open(&sealed), Ok(record.as_str()));
+            let mut bytes = sealed.clone().into_bytes();
+            let bit = bit.index(bytes.len() * 8);
+            prop_assert!(open(&sealed[..bit / 8]).is_err());
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            if let Ok(text) = std::str::from_utf8(&bytes) {
+                prop_assert!(open(text).is_err());
+            }
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What a site says of health checks.
+//! The site's settings of health checks. The rows of their keys are in agent/src/config/keys.rs.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,15 +13,15 @@ use crate::Mode;
 /// `[health]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// `mode`: the most that any check may do. Default observe.
+    /// `mode`: the highest mode of all checks.
     pub mode: Mode,
     /// `[health.checks]`: check id -> mode; never above `mode`.
     pub checks: BTreeMap<String, Mode>,
     /// `baseline`: drain covers checks that this version had; newer ones observe.
     pub baseline: Option<String>,
-    /// `settle`: findings on one subject within this time are one incident. Default 30 s.
+    /// `settle`: findings on one subject within this time are one incident.
     pub settle: Duration,
-    /// `gpu_addresses`: PCI addresses of the GPUs that must be there.
+    /// `gpu_addresses`: PCI addresses of the expected GPUs.
     pub gpu_addresses: Vec<PciAddress>,
     /// `[health.rdma]`.
     pub rdma: Rdma,
@@ -29,34 +29,25 @@ pub struct Settings {
     pub xids: Option<PathBuf>,
     /// `operators`: users besides root who may `ack` and `clear`.
     pub operators: Vec<String>,
-    /// What concerns health of `[slurm]`.
+    /// The part of `[slurm]` for health checks.
     pub scheduler: Scheduler,
 }
 
-/// How the scheduler is asked.
+/// How nodewarden uses the scheduler.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scheduler {
-    /// `timeout`: how long one command of its may take. Default 10 s.
+    /// `timeout`: time limit of one scheduler command.
     pub timeout: Duration,
-    /// `poll`: how often the own node is read while nothing is wrong. Default 5 min; 0 = only when needed.
+    /// `poll`: interval of readings of the own node without a fault. 0: only when needed.
     pub poll: Duration,
-    /// `watch`: how often it is read while a drain of ours stands or an act is withheld. Default 30 s.
+    /// `watch`: interval of readings while the own drain is in place or an act is withheld.
     pub watch: Duration,
-    /// `undrain`: lift our own drain when its incident is cleared. Default true.
+    /// `undrain`: lift the own drain when its incident is cleared.
     pub undrain: bool,
 }
 
-impl Default for Scheduler {
-    fn default() -> Self {
-        Self {
-            timeout: Duration::from_secs(10),
-            poll: Duration::from_secs(300),
-            watch: Duration::from_secs(30),
-            undrain: true,
-        }
-    }
-}
-
+/// For tests of this crate. The defaults of the keys are in their rows.
+#[cfg(test)]
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -68,7 +59,12 @@ impl Default for Settings {
             rdma: Rdma::default(),
             xids: None,
             operators: Vec::new(),
-            scheduler: Scheduler::default(),
+            scheduler: Scheduler {
+                timeout: Duration::from_secs(10),
+                poll: Duration::from_secs(300),
+                watch: Duration::from_secs(30),
+                undrain: true,
+            },
         }
     }
 }
@@ -77,30 +73,30 @@ impl Default for Settings {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Rdma {
-    /// `ports`: devices (`mlx5_0`) or ports (`mlx5_0/2`) that are to be as the rest says; empty for all.
+    /// `ports`: devices (`mlx5_0`) or ports (`mlx5_0/2`) to which the settings apply; empty for all.
     pub ports: Vec<Pattern>,
-    /// `exclude`: devices or ports that need not be.
+    /// `exclude`: devices or ports to which they do not apply.
     pub exclude: Vec<Pattern>,
-    /// `addresses`: PCI addresses of the adapters that must be there.
+    /// `addresses`: PCI addresses of the expected adapters.
     pub addresses: Vec<PciAddress>,
-    /// `pfc`: the priorities that have priority flow control, in order, each once; all others have none.
+    /// `pfc`: the priorities with priority flow control, in order, each once; all others have none.
     pub pfc: Option<Vec<u64>>,
-    /// `trust`: what decides about a packet's priority: `dscp` or `pcp`.
+    /// `trust`: the field that sets a packet's priority: `dscp` or `pcp`.
     pub trust: Option<String>,
-    /// `ecn`: the priorities that have DCQCN at both points.
+    /// `ecn`: the priorities with DCQCN at both points.
     pub ecn: Option<Vec<u64>>,
     /// `mtu`: of the network interface, in bytes.
     pub mtu: Option<u64>,
     /// `fec`: the forward error correction in use.
     pub fec: Option<String>,
-    /// `rate`: those that a link may have, in gigabits per second; a node may have slower ports for storage.
+    /// `rate`: permitted link rates in Gb/s; a node may have slower ports for storage.
     pub rate: Vec<u64>,
-    /// `firmware`: the versions that are allowed.
+    /// `firmware`: the permitted versions.
     pub firmware: Vec<String>,
 }
 
 impl Rdma {
-    /// Whether what is said here is said of that port (`mlx5_0/1`).
+    /// Whether the settings apply to that port (`mlx5_0/1`).
     pub fn is_about(&self, port: &str) -> bool {
         let device = port.split_once('/').map_or(port, |(device, _)| device);
         let names = |p: &Pattern| p.matches(device) || p.matches(port);

@@ -1,4 +1,4 @@
-//! The engine's state for people.
+//! The engine's state for output.
 
 use super::book::Book;
 use super::drain::State as DrainState;
@@ -10,7 +10,7 @@ use super::verdict::Verdict;
 use super::view::{DrainView, FindingView, IncidentView, View};
 use model::derive::affinity::Affinity;
 
-/// What is shown.
+/// The state to show.
 pub(super) struct Shown<'a> {
     pub policy: &'a Policy,
     pub state: &'a State,
@@ -30,7 +30,7 @@ pub(super) fn line(incident: &Incident) -> String {
     )
 }
 
-/// Everything.
+/// The view of the whole state.
 pub(super) fn view(shown: &Shown<'_>) -> View {
     let order = |i: &&Incident| match i.status {
         Status::Open => 0,
@@ -38,7 +38,7 @@ pub(super) fn view(shown: &Shown<'_>) -> View {
         Status::Cleared => 2,
     };
     let mut incidents: Vec<&Incident> = shown.book.incidents.iter().collect();
-    // The latest closed one first; the others in the order in which they began.
+    // Closed incidents latest first, the others in order of their start.
     incidents.sort_by_key(|i| (order(i), std::cmp::Reverse(i.closed)));
     let pairs = |map: &std::collections::BTreeMap<String, u64>| {
         map.iter().map(|(check, count)| (check.clone(), *count)).collect()
@@ -101,7 +101,7 @@ fn finding(seen: &Seen) -> FindingView {
     }
 }
 
-/// How an open incident ends, in one line.
+/// How an open incident clears, in one line.
 fn will_clear(incident: &Incident) -> String {
     let mut parts: Vec<String> = incident
         .findings

@@ -1,16 +1,16 @@
-//! Whether enough of the node was seen to call it healthy.
+//! Whether enough of the node is readable to call it healthy.
 
 use std::time::Duration;
 
 use model::snapshot::{CollectorState, Presence, Snapshot};
 
-/// A snapshot older than this says nothing about now.
+/// A snapshot older than this is stale.
 const MAX_AGE: Duration = Duration::from_secs(60);
-/// The collectors that the verdict rests on.
+/// The collectors that the verdict requires.
 const NEEDED: [&str; 2] = [LOG, "host"];
 const LOG: &str = "kernel_log";
 
-/// What the last snapshot could see.
+/// The readable sources of the last snapshot.
 #[derive(Debug, Default)]
 pub(super) struct Sight {
     at: Option<Duration>,
@@ -20,7 +20,7 @@ pub(super) struct Sight {
 }
 
 impl Sight {
-    /// Takes a snapshot. Says whether its reading of the PCI bus is a new one.
+    /// Takes a snapshot. Returns whether its reading of the PCI bus is new.
     pub(super) fn take(&mut self, snapshot: &Snapshot, bus_read_at: Option<Duration>) -> bool {
         self.at = Some(snapshot.at);
         self.blind = NEEDED.iter().find_map(|name| {
@@ -33,18 +33,18 @@ impl Sight {
             Some(log) if log.presence == Presence::NotHere => None,
             log => Some(log.is_some_and(|log| blind(log, snapshot.at).is_none())),
         };
-        // No reading at all is one, too: it interrupts what ran.
+        // A missing reading counts as new: it restarts the counts.
         let is_new = bus_read_at.is_none() || bus_read_at != self.bus_read_at;
         self.bus_read_at = bus_read_at;
         is_new
     }
 
-    /// Whether the kernel's log was being read as of the last snapshot. `None`: the node has none.
+    /// Whether the kernel log was being read in the last snapshot. `None`: absent on this node.
     pub(super) const fn log(&self) -> Option<bool> {
         self.log
     }
 
-    /// Why the node's health is not known, where it is not.
+    /// Why the node's health is unknown. `None`: it is known.
     pub(super) fn unknown(&self, now: Duration) -> Option<String> {
         match self.at {
             None => Some("nothing was read yet".to_owned()),
@@ -56,7 +56,7 @@ impl Sight {
     }
 }
 
-/// Why a collector saw nothing.
+/// Why a collector has no reading.
 fn blind(collector: &CollectorState, at: Duration) -> Option<String> {
     match &collector.presence {
         Presence::Unknown => Some("nothing was read yet".to_owned()),

@@ -1,23 +1,15 @@
-//! What checks are told of the site's configuration.
+//! The site's configuration for checks.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use collectors::PciAddress;
-
-use super::Mode;
-use super::settings::Rdma;
+use super::settings::Settings;
 use super::xids::Table;
 
-/// The part of the configuration that checks go by.
+/// The part of the configuration that checks use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Site {
-    /// Check id -> mode, in place of the check's own default.
-    pub checks: BTreeMap<String, Mode>,
-    /// The GPUs that must be there.
-    pub gpu_addresses: Vec<PciAddress>,
-    /// How RDMA adapters are meant to be.
-    pub rdma: Rdma,
+    /// The keys of `[health]`.
+    pub settings: Settings,
     /// The Xid table in force.
     pub xids: Arc<Table>,
 }

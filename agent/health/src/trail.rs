@@ -1,4 +1,4 @@
-//! What a counter grew by within a window of time, from readings at any pace.
+//! The growth of a counter within a time window, from readings at any interval.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,20 +6,20 @@ use std::time::Duration;
 use super::bounded::{Bounded, COUNTERS};
 use super::lasting::GAP;
 
-/// Readings that are kept of one counter: the window is known to a thirtieth of itself.
+/// The most readings of one counter: the resolution is 1/30 of the window.
 const MAX_POINTS: u32 = 32;
 
-/// What a counter grew by, and in which time.
+/// The growth of a counter, and its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Growth {
-    /// By how much.
+    /// The growth.
     pub by: u64,
-    /// From one reading to another; shorter than the window while it has not been watched for that long.
+    /// The time between the two readings; shorter than the window at first.
     pub over: Duration,
 }
 
 impl Growth {
-    /// Whether it was watched for (nearly) all of that time.
+    /// Whether the readings cover at least 15/16 of the window.
     pub fn covers(&self, window: Duration) -> bool {
         self.over >= window.saturating_sub(window / 16)
     }
@@ -30,8 +30,8 @@ impl Growth {
 struct Trail(VecDeque<(Duration, u64)>);
 
 impl Trail {
-    /// Takes a reading made at `at`, and gives what it grew by within `window`. A value below the one before, or a gap of
-    /// more than `gap` between two readings, begins anew: what was counted meanwhile has no time.
+    /// Takes a reading made at `at`, and returns the growth within `window`. A counter reset, or more than `gap`
+    /// between two readings, restarts it: growth in between has no time.
     fn take(&mut self, value: u64, at: Duration, window: Duration, gap: Duration) -> Growth {
         let points = &mut self.0;
         if let Some((last, before)) = points.back().copied() {
@@ -42,7 +42,7 @@ impl Trail {
                 points.clear();
             }
         }
-        // The last point moves on until it is far enough from the one before it.
+        // The last point moves until it is one step after the one before it.
         let step = window / (MAX_POINTS - 2);
         let before_last = points.len().checked_sub(2).and_then(|i| points.get(i)).copied();
         match (before_last, points.back_mut()) {
@@ -74,14 +74,14 @@ impl Trail {
 pub struct Trails<K>(Bounded<K, Trail, COUNTERS>);
 
 impl<K: Ord + Clone> Trails<K> {
-    /// Takes a reading of a counter that was made at `at`, and gives what it grew by within the last `window`.
+    /// Takes a reading of a counter made at `at`, and returns its growth within the last `window`.
     pub fn take(&mut self, counter: K, value: u64, at: Duration, window: Duration) -> Growth {
         let trail = self.0.slot(counter);
         trail.map_or_else(Growth::default, |trail| trail.take(value, at, window, GAP))
     }
 
-    /// Takes readings of two counters of one moment, and gives what both grew by within the same time: two trails that began
-    /// at different times begin anew, for they never agree again.
+    /// Takes readings of two counters made at `at`, and returns the growth of both over the same time. Trails with
+    /// different starts restart, because they would never agree.
     pub fn take_both(
         &mut self,
         [one, other]: [(K, u64); 2],
@@ -101,7 +101,7 @@ impl<K: Ord + Clone> Trails<K> {
         take(self)
     }
 
-    /// What a counter grew by begins anew: what it counted until now was something else.
+    /// Restarts a counter: its past growth does not count.
     pub fn forget(&mut self, counter: &K) {
         self.0.remove(counter);
     }
@@ -152,7 +152,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_bounded_and_tells_no_growth_that_was_none(
+        fn it_is_bounded_and_invents_no_growth(
             steps in prop::collection::vec((1_u64..60, 0_u64..100), 1..400),
             window in 60_u64..10_000,
         ) {

@@ -1,21 +1,21 @@
-//! The verdict: what `nodewarden check` reads.
+//! The verdict, which `nodewarden check` reads.
 
 use serde::{Deserialize, Serialize};
 
-/// Three values, not two: unknown never drains and never undrains.
+/// The verdict's value. Unknown never drains and never undrains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Health {
-    /// Everything that is needed was read, and nothing is wrong.
+    /// All required sources were read, and no incident requires a drain.
     Healthy,
-    /// An incident is open whose check takes the node out of service, or would if `health.mode` let it.
+    /// An incident is open whose check drains the node, or would without `health.mode`.
     Unhealthy,
-    /// What is needed could not be read.
+    /// A required source is unreadable.
     Unknown,
 }
 
 impl Health {
-    /// The word for people.
+    /// Its name in output.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Healthy => "healthy",
@@ -30,12 +30,12 @@ impl Health {
 pub struct Verdict {
     /// The verdict.
     pub health: Health,
-    /// One line for people: `xid79 gpu GPU-... act=reboot id=...`, or why it is unknown.
+    /// One line: `xid79 gpu GPU-... act=reboot id=...`, or why it is unknown.
     pub text: String,
-    /// The boot in which it holds.
+    /// The boot in which it is valid.
     pub boot: String,
-    /// Time since boot (CLOCK_BOOTTIME, milliseconds) at which it was given.
+    /// The time since boot (CLOCK_BOOTTIME, milliseconds) of the verdict.
     pub at_ms: u64,
-    /// Time since boot (milliseconds) after which it holds no longer.
+    /// The time since boot (milliseconds) at which it expires.
     pub valid_until_ms: u64,
 }

@@ -1,5 +1,5 @@
-//! What people and pages are shown of the engine: incidents with evidence, the drain, counts. Also the JSON of
-//! `nodewarden status` and `nodewarden why`.
+//! The engine's state for output: incidents with evidence, the drain, counts. Also the JSON of `nodewarden status` and
+//! `nodewarden why`.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,26 +8,26 @@ use super::verdict::Verdict;
 use model::derive::affinity::Affinity;
 use model::ledger::Ledger;
 
-/// Everything there is to show.
+/// The view of the whole state.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct View {
     /// The verdict as last published.
     pub verdict: Verdict,
     /// Incidents, open ones first, then the latest closed ones.
     pub incidents: Vec<IncidentView>,
-    /// Our drain of the own node.
+    /// The own drain of the node.
     pub drain: DrainView,
-    /// `check id` -> how often it would have drained in a mode below drain.
+    /// `check id` -> number of suppressed drains.
     pub would_drain: Vec<(String, u64)>,
-    /// `check id` -> how often it drained.
+    /// `check id` -> number of drains.
     pub drains: Vec<(String, u64)>,
-    /// How often our own drain was lifted: by us, by a person.
+    /// Number of undrains of the own drain, by nodewarden or an operator.
     pub undrains: u64,
-    /// How often a person lifted a drain of ours.
+    /// Number of undrains of the own drain by an operator.
     pub overrides: u64,
-    /// Events counted.
+    /// The counts of events.
     pub ledger: Ledger,
-    /// The RDMA ports nearest to each GPU, as of the last look at the node.
+    /// The RDMA ports nearest to each GPU, of the last snapshot.
     #[serde(default)]
     pub affinity: Vec<Affinity>,
 }
@@ -39,13 +39,13 @@ pub struct IncidentView {
     pub id: String,
     /// `open`, `cleared`, `overridden`.
     pub state: String,
-    /// What it is about: `gpu GPU-...`, `node`.
+    /// Its subject: `gpu GPU-...`, `node`.
     pub subject: String,
     /// The kind of the subject, for a label.
     pub subject_kind: String,
     /// The name of the subject within its kind, for a label.
     pub subject_name: String,
-    /// The PCI address of its part, as sysfs writes it; empty where it is not known.
+    /// The PCI address of the subject, as in sysfs; empty if unknown.
     #[serde(default)]
     pub pci: String,
     /// The check of the finding that names it.
@@ -54,24 +54,24 @@ pub struct IncidentView {
     pub detail: String,
     /// The remedy: `reboot`, `reset-gpu`, ...
     pub act: String,
-    /// Whether its policy takes the node out of service.
+    /// Whether any finding requires a drain.
     pub drains: bool,
     /// The mode in force for its check.
     pub mode: Mode,
-    /// The most that it could do once the site holds nothing back.
+    /// The highest mode that it could have.
     #[serde(default)]
     pub could: Mode,
-    /// When it began, in seconds since the epoch.
+    /// Its start, in seconds since the epoch.
     pub since: i64,
-    /// When it was closed.
+    /// The time at which it was closed.
     pub closed: Option<i64>,
     /// Why it was closed, or how it will be: one line.
     pub clears: String,
-    /// Every finding: check, detail, count, first, last and the lines or values behind it.
+    /// Every finding: check, detail, count, first, last and evidence.
     pub findings: Vec<FindingView>,
-    /// What happened to it, oldest first: time and one line.
+    /// Its history, oldest first: time and one line.
     pub history: Vec<(i64, String)>,
-    /// Who acknowledged it, when and why.
+    /// Its acknowledgement: operator, time and reason.
     pub ack: Option<(String, i64, String)>,
 }
 
@@ -82,7 +82,7 @@ pub struct FindingView {
     pub check: String,
     /// `xid79`, `0000:3b:00.0 not on the PCI bus`.
     pub detail: String,
-    /// How often it was seen.
+    /// The number of occurrences.
     pub count: u64,
     /// First seen, in seconds since the epoch.
     pub first: i64,
@@ -90,24 +90,24 @@ pub struct FindingView {
     pub last: i64,
     /// Evidence: lines, or `metric{labels} value threshold age`.
     pub evidence: Vec<String>,
-    /// The jobs that had the device when it was seen, by number.
+    /// The jobs that had the device at that time, by id.
     #[serde(default)]
     pub jobs: Vec<String>,
 }
 
-/// Our drain.
+/// The own drain.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DrainView {
     /// `none`, `wanted`, `withheld`, `foreign`, `writing`, `drained`, `lifting`, `overridden`, `unproven`.
     pub state: String,
     /// Why, in one line; empty for `none`.
     pub why: String,
-    /// The incident that it is for.
+    /// Its incident.
     pub incident: Option<String>,
     /// The reason as written.
     pub reason: Option<String>,
-    /// Since when the state holds, in seconds since the epoch.
+    /// The start of the state, in seconds since the epoch.
     pub since: Option<i64>,
-    /// Whether our record of it reached the disk.
+    /// Whether its record reached the disk.
     pub recorded: bool,
 }

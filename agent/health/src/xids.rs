@@ -1,5 +1,4 @@
-//! The Xid table: what each code means, what is done about it, and what ends it. Built in, with single rows replaced by
-//! the site.
+//! The Xid table: meaning, response and clearing of each code. Built in; the site may replace single rows.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -11,7 +10,7 @@ use toml::Spanned;
 
 use super::finding::{Clear, Need, Remedy};
 
-/// Whose fault a code is.
+/// The cause of a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
@@ -23,19 +22,19 @@ pub enum Class {
     Link,
     /// Host, slot or power.
     Node,
-    /// Nobody's: nothing to act on.
+    /// No fault: nothing to act on.
     Info,
 }
 
-/// What is done about a code.
+/// The response to a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Response {
     /// Counted and shown.
     Observe,
-    /// No new jobs; reset when those that run have ended.
+    /// No new jobs; reset when running jobs have ended.
     DrainAtJobEnd,
-    /// No new jobs; a person decides on the repair.
+    /// No new jobs; an operator decides on the repair.
     DrainNow,
     /// No new jobs; reset the GPU when the node is idle.
     ResetGpu,
@@ -44,12 +43,12 @@ pub enum Response {
 }
 
 impl Response {
-    /// Whether it takes the node out of service.
+    /// Whether it requires a drain.
     pub const fn drains(self) -> bool {
         !matches!(self, Self::Observe)
     }
 
-    /// The remedy that it names.
+    /// Its remedy.
     pub const fn remedy(self) -> Remedy {
         match self {
             Self::Observe => Remedy::None,
@@ -60,11 +59,11 @@ impl Response {
     }
 }
 
-/// What must be seen on the node before a line from before the first start counts.
+/// What the node must show before a line from before the first start counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Confirm {
-    /// The GPU is not on the PCI bus, or does not answer there.
+    /// The GPU is not on the PCI bus, or does not respond there.
     GpuAbsent,
 }
 
@@ -79,17 +78,17 @@ pub enum Family {
     GraceBlackwell,
 }
 
-/// How one register word of an Xid 74 is read. Bits that are not listed are events: they follow from another Xid, mean
-/// nothing, or are not known.
+/// How to read one register word of an Xid 74. Other bits are events: they follow from another Xid, mean nothing, or
+/// are unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Register {
-    /// Which word of the line, from 0.
+    /// The index of the word in the line, from 0.
     pub word: usize,
-    /// Bits that are a fault of the link.
+    /// Bits that mean a link fault.
     #[serde(default)]
     pub serious: Vec<u32>,
-    /// Kinds of bits that are one from the third time within a day on.
+    /// Kinds of bits that mean a link fault from the third time within 24 h.
     #[serde(default)]
     pub repeated: Vec<Vec<u32>>,
 }
@@ -107,40 +106,40 @@ impl Register {
 pub struct Row {
     /// The code.
     pub code: u32,
-    /// What it means.
+    /// Its meaning.
     pub meaning: String,
-    /// Whose fault it is.
+    /// Its cause.
     pub class: Class,
-    /// What is done about it.
+    /// The response.
     pub action: Response,
     /// The driver's verdict in the line decides instead of `action`.
     pub by_verdict: bool,
-    /// What ends it. A person always can.
+    /// What ends it, besides `nodewarden clear`.
     pub clears: Vec<Clear>,
-    /// What the driver's library must show before a reset, a reboot or a verdict clears it.
+    /// Facts that the driver's library must show before a reset, a reboot or a verdict clears it.
     pub needs: Vec<Need>,
-    /// What makes a line from before the first start count.
+    /// The condition for a line from before the first start to count.
     pub confirm: Option<Confirm>,
-    /// How its registers are read.
+    /// How to read its registers.
     pub registers: Vec<Register>,
-    /// Which families can log it; empty: all.
+    /// The families that can log it; empty: all.
     pub families: Vec<Family>,
-    /// The lowest of an incident names it.
+    /// The finding with the lowest rank names the incident.
     pub rank: u8,
 }
 
 impl Row {
-    /// Whether such a line says that its GPU needs nothing any more.
+    /// Whether the line reports that the GPU needs no action.
     pub fn is_well(&self, xid: &Xid) -> bool {
         self.by_verdict && xid.recovery == Some(Recovery::None)
     }
 
-    /// Whether these register words are a fault of the link by themselves.
+    /// Whether these register words alone mean a link fault.
     pub fn is_serious(&self, words: &[u64]) -> bool {
         self.registers.iter().any(|r| r.has(words, &r.serious))
     }
 
-    /// The kinds in these register words that count when they come again.
+    /// The kinds in these register words that count when repeated.
     pub fn kinds(&self, words: &[u64]) -> Vec<String> {
         let mut kinds = Vec::new();
         for register in &self.registers {
@@ -210,7 +209,7 @@ impl RawRow {
     }
 }
 
-/// Why a table was refused.
+/// Why a table was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {what}")]
 pub struct Error {
@@ -218,7 +217,7 @@ pub struct Error {
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// What was found and what was expected.
+    /// The value found and the values expected.
     pub what: String,
 }
 
@@ -241,7 +240,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// The rows that come with the program.
+    /// The built-in rows.
     ///
     /// # Errors
     /// Never, as a test parses the built-in text.
@@ -251,16 +250,16 @@ impl Table {
         })
     }
 
-    /// Replaces whole rows by those of a site's file.
+    /// Replaces whole rows with those of a site's file.
     ///
     /// # Errors
-    /// At an unknown key, a wrong value or a code that is there twice, with file and line.
+    /// For an unknown key, a wrong value or a duplicate code, with file and line.
     pub fn overlay(&mut self, file: &str, text: &str) -> Result<(), Error> {
         self.rows.extend(parse(file, text)?);
         Ok(())
     }
 
-    /// One code's row. `None`: a code that the table does not know is an event.
+    /// The row of a code. `None`: an unknown code, which is an event.
     pub fn row(&self, code: u32) -> Option<&Row> {
         self.rows.get(&code)
     }

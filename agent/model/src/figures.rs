@@ -15,4 +15,8 @@ pub struct Figures {
     pub proportional: Option<u64>,
     /// Open descriptors. Only the process itself may read them.
     pub descriptors: Option<u64>,
+    /// Whether its system calls are filtered. `None`: unknown to this reading.
+    pub seccomp: Option<bool>,
+    /// Whether Landlock confines it. `None`: it does not use Landlock.
+    pub landlock: Option<bool>,
 }

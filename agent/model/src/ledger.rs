@@ -118,7 +118,10 @@ impl Ledger {
                 return;
             }
             // What jobs did stands in their own lines.
-            EventBody::Identity { .. } | EventBody::Progress | EventBody::Job(_) => return,
+            EventBody::Identity { .. }
+            | EventBody::Progress
+            | EventBody::CursorAhead { .. }
+            | EventBody::Job(_) => return,
         };
         match counted {
             Some(count) => count.add(new, wall),

@@ -98,7 +98,7 @@ pub static SPEC: Spec = Spec {
     name: "test",
     domain: &collectors::domain::HOST,
     metrics: &[&ERRORS, &LEVEL, &FINE, &DEEP, &HIDDEN, &TOOK, &RECEIVED, &SENT],
-    events: false,
+    events: &[],
     notes: false,
     cadence: Cadence::Every(Duration::from_secs(15)),
     slice: Duration::from_millis(500),

@@ -6,7 +6,7 @@ use super::*;
 use crate::describe;
 use model::scheduler::NodeReason;
 
-/// As health asks it.
+/// As the health engine asks.
 fn undrain(state: &Node, id: &IncidentId) -> Permission {
     describe(state).undrain(id).clone()
 }
@@ -93,7 +93,7 @@ fn word(verdict: Permission) -> String {
 
 /// Every base state, with every flag, without and with DRAIN, with every kind of reason.
 fn table() -> String {
-    let mut out = String::from("What is done to a node: for each state, by whose reason stands there.\n");
+    let mut out = String::from("Action on a node, by state and owner of the reason.\n");
     for (title, decide) in [
         (
             "drain",

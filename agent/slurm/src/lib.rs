@@ -1,15 +1,15 @@
 //! Maps Slurm to [`model::scheduler`]: node descriptions ([`parse`], [`words`]), authors of reasons ([`texts`]), allowed
-//! writes ([`decide`]) and the arguments of slurmd ([`argv`]). Pure: no I/O, no clock, no randomness.
+//! writes ([`decide`]) and the arguments of slurmd ([`slurmd_args`]). Pure: no I/O, no clock, no randomness.
 
 #![forbid(unsafe_code)]
 
 pub mod action;
-pub mod argv;
 pub mod decide;
 pub mod describe;
 pub mod parse;
 pub mod proof;
 pub mod settings;
+pub mod slurmd_args;
 pub mod state;
 pub mod texts;
 pub mod words;

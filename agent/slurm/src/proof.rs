@@ -31,7 +31,7 @@ pub fn prove(state: &Node, own: Own<'_>) -> Result<(), String> {
         proven,
     } = own;
     if state.name != name {
-        return Err(format!("asked for node {name}, got {}", state.name));
+        return Err(format!("requested node {name}, got {}", state.name));
     }
     if !same_host(&state.hostname, hostname) {
         return Err(format!(
@@ -41,9 +41,9 @@ pub fn prove(state: &Node, own: Own<'_>) -> Result<(), String> {
     }
     match state.boot_time {
         None if proven => Ok(()),
-        None => Err(format!("slurmctld knows no boot time of node {name}")),
+        None => Err(format!("slurmctld has no boot time of node {name}")),
         Some(known) if known.abs_diff(boot_time) > TOLERANCE.unsigned_abs() => Err(format!(
-            "node {name} was booted {} s apart from this machine",
+            "boot times of node {name} and this machine differ by {} s",
             known.abs_diff(boot_time)
         )),
         Some(_) => Ok(()),

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// `[slurm]`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// `[slurm]`. The defaults of the keys are in their rows: agent/src/config/keys.rs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// `node_name`: which slurmd of this host is ours, where several run.
     pub node_name: Option<String>,
@@ -14,17 +14,6 @@ pub struct Settings {
     pub scontrol: Option<PathBuf>,
     /// `conf`: slurm.conf; taken from the running slurmd where absent.
     pub conf: Option<PathBuf>,
-    /// `timeout`: the time-out of one scontrol. Default 10 s.
+    /// `timeout`: the time-out of one scontrol.
     pub timeout: Duration,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            node_name: None,
-            scontrol: None,
-            conf: None,
-            timeout: Duration::from_secs(10),
-        }
-    }
 }

@@ -1,18 +1,22 @@
-//! `nodewarden check`: the verdict, for health-check programs. One file is read, nothing is asked and nothing started, so
-//! that it takes no longer than a process does to start.
+//! `nodewarden check`: prints the verdict for health-check programs. It reads one file and contacts no process, so it
+//! cannot hang.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use collectors::Env;
-use collectors::sys::{boot, root};
+use collectors::sys::boot;
 
 use super::{dirs, screen};
 use health::verdict::{Health, Verdict};
+use sys::trust::{self, Expected, OpenError};
+use sys::users;
 
 /// The verdict's name in the run directory.
 const FILE: &str = "verdict";
+/// Limit of its size, in bytes.
+const MAX_VERDICT: u64 = 64 * 1024;
 
 /// The arguments of `nodewarden check`.
 #[derive(Debug, clap::Args)]
@@ -20,11 +24,11 @@ pub(super) struct CheckArgs {
     /// The daemon's run directory.
     #[arg(long, value_name = "DIR")]
     run_dir: Option<PathBuf>,
-    /// Take this for the boot id.
+    /// Use this boot id.
     #[cfg(feature = "testing")]
     #[arg(long, hide = true)]
     boot_id: Option<String>,
-    /// Take this for the time since boot, in milliseconds.
+    /// Use this time since boot, in milliseconds.
     #[cfg(feature = "testing")]
     #[arg(long, hide = true)]
     boottime_ms: Option<u64>,
@@ -49,34 +53,56 @@ impl CheckArgs {
     }
 }
 
-/// Prints the verdict and exits by it.
+/// Prints the verdict and returns its exit code.
 pub(super) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let path = dirs::to_read(args.run_dir.as_deref()).join(FILE);
     let (env, now) = args.clock();
-    let (health, text) = match (root::read_text(&path), boot::boot_id(&env)) {
+    let (health, text) = match (read(&path), boot::boot_id(&env)) {
         (Ok(Some(text)), Ok(boot)) => judge(&text, &boot.0, now),
         (Ok(None), _) => {
             let text = format!(
-                "no verdict: {} is not there, so the daemon is not running (systemctl start nodewarden)",
+                "no verdict: {} does not exist; is the daemon running? (systemctl start nodewarden)",
                 path.display()
             );
             (Health::Unknown, text)
         }
-        (Err(error), _) | (_, Err(error)) => (Health::Unknown, error.to_string()),
+        (Err(error), _) => (Health::Unknown, error.to_string()),
+        (_, Err(error)) => (Health::Unknown, error.to_string()),
     };
     let (word, code) = match health {
         Health::Healthy => ("healthy", 0),
         Health::Unhealthy => ("unhealthy", 1),
         Health::Unknown => ("unknown", 2),
     };
-    // Not cut to the width: this line is for logs and for slurmctld's reason.
+    // Not cut to the terminal's width: this line goes into logs and slurmctld's reason.
     screen::print(
         &format!("{word}: {}\n", screen::clean(&text)),
         ExitCode::from(code),
     )
 }
 
-/// What the content of the verdict file means at this time of this boot.
+/// Reads the verdict: a file of the daemon, of the run directory's owner or of root.
+fn read(path: &Path) -> Result<Option<String>, OpenError> {
+    let [own, root] = trust::own();
+    let folder = path
+        .parent()
+        .and_then(|run| collectors::sys::root::owner(run).ok().flatten());
+    let owners = [
+        own,
+        root,
+        folder.unwrap_or(root),
+        users::daemon().uid,
+        users::DAEMON_UID,
+    ];
+    let expected = Expected {
+        owners: &owners,
+        most: MAX_VERDICT,
+        private: true,
+    };
+    trust::read_text(path, &expected)
+}
+
+/// Judges the content of the verdict file at time `now` of boot `boot`.
 fn judge(text: &str, boot: &str, now: Duration) -> (Health, String) {
     let verdict: Verdict = match serde_json::from_str(text) {
         Ok(verdict) => verdict,

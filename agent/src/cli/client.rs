@@ -1,4 +1,4 @@
-//! Talks to the daemon's control socket.
+//! Client of the daemon's control socket.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,10 +10,10 @@ use super::dirs;
 use crate::http::control::{Reply, Request, SOCKET};
 use crate::screen::ColourArgs;
 
-/// The most that a reply may hold, in bytes.
+/// Limit of a reply, in bytes.
 const MAX_REPLY: u64 = 64 << 20;
 
-/// Longer than the daemon takes to give up on an order.
+/// Longer than the daemon's own time-out for a request.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The daemon did not answer.
@@ -29,7 +29,7 @@ pub(super) fn ask(run_dir: &Path, request: &Request) -> Result<Reply, Unreachabl
     ask_within(run_dir, request, PATIENCE)
 }
 
-/// What the reply to a request holds: `take` gives it, or nothing where the reply is of another kind.
+/// Sends a request and takes the reply's content with `take`; `None` from it is a reply of another kind.
 pub(super) fn answer<T>(
     run_dir: &Path,
     request: &Request,
@@ -41,7 +41,7 @@ pub(super) fn answer<T>(
     }
 }
 
-/// What a command that shows something is told besides.
+/// Arguments of the commands that show something.
 #[derive(Debug, clap::Args)]
 pub(super) struct ShowArgs {
     /// Print JSON.
@@ -55,7 +55,7 @@ pub(super) struct ShowArgs {
 }
 
 impl ShowArgs {
-    /// Asks the daemon that it names.
+    /// Sends a request to the daemon in the run directory.
     pub(super) fn ask<T>(
         &self,
         request: &Request,
@@ -65,7 +65,7 @@ impl ShowArgs {
     }
 }
 
-/// The same, with a limit for each wait on the socket.
+/// Like [`ask`], with a time-out for each wait on the socket.
 pub(super) fn ask_within(
     run_dir: &Path,
     request: &Request,
@@ -74,7 +74,7 @@ pub(super) fn ask_within(
     Connection::open(run_dir, patience)?.ask(request)
 }
 
-/// A connection, for more than one request.
+/// A connection for several requests.
 pub(super) struct Connection {
     path: String,
     patience: Duration,
@@ -82,7 +82,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects, with a limit for each wait on the socket.
+    /// Connects, with a time-out for each wait on the socket.
     pub(super) fn open(run_dir: &Path, patience: Duration) -> Result<Self, Unreachable> {
         let path = run_dir.join(SOCKET);
         let connect = || {
@@ -105,7 +105,7 @@ impl Connection {
         }
     }
 
-    /// Another descriptor of it.
+    /// A duplicate of the socket's descriptor.
     pub(super) fn copy(&self) -> io::Result<UnixStream> {
         self.stream.get_ref().try_clone()
     }
@@ -119,25 +119,27 @@ impl Connection {
     }
 }
 
-/// What is wrong, and what a person can do about it.
+/// The cause of the error, and the remedy.
 fn reason(e: &io::Error, patience: Duration) -> String {
     match e.kind() {
-        io::ErrorKind::NotFound => "there is no such socket. Start it with `systemctl start nodewarden`, or \
-             name the run directory of another one with --run-dir"
+        io::ErrorKind::NotFound => "no such socket. Start the daemon with `systemctl start nodewarden`, or \
+             name its run directory with --run-dir"
             .to_owned(),
         io::ErrorKind::ConnectionRefused => {
-            "nobody listens there: the daemon is not running. See `journalctl -u \
+            "no process listens: the daemon is not running. See `journalctl -u \
              nodewarden` for why, and start it with `systemctl start nodewarden`"
                 .to_owned()
         }
         io::ErrorKind::PermissionDenied => {
-            "no permission for the socket or a folder above it; try as root".to_owned()
+            "permission denied for the socket or a folder above it; run as root".to_owned()
         }
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => format!(
-            "no reply in {} s. It runs and is stuck, or the machine is overloaded: see `journalctl -u nodewarden`",
+            "no reply in {} s: daemon stuck or machine overloaded. See `journalctl -u nodewarden`",
             patience.as_secs()
         ),
-        io::ErrorKind::UnexpectedEof => "it hung up without a reply; it may be starting or ending".to_owned(),
+        io::ErrorKind::UnexpectedEof => {
+            "connection closed without a reply; the daemon may be starting or stopping".to_owned()
+        }
         _ => e.to_string(),
     }
 }
@@ -146,7 +148,7 @@ fn exchange(stream: &mut BufReader<UnixStream>, request: &Request) -> io::Result
     let mut line = serde_json::to_string(request)?;
     line.push('\n');
     match stream.get_mut().write_all(line.as_bytes()) {
-        // One that has no place for us says so and hangs up without having heard us.
+        // A daemon at its connection limit replies and closes without reading.
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => {}
         written => written?,
     }
@@ -165,11 +167,11 @@ impl AsFd for Connection {
 }
 
 impl Unreachable {
-    /// A reply of a kind that was not asked for: another version of the daemon.
+    /// A reply of an unexpected kind: the daemon has another version.
     pub(super) fn odd(run_dir: &Path) -> Self {
         Self {
             path: run_dir.join(SOCKET).display().to_string(),
-            reason: "the reply is of another kind; is the daemon of another version?".to_owned(),
+            reason: "unexpected kind of reply; does the daemon have another version?".to_owned(),
         }
     }
 }

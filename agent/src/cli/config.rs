@@ -1,4 +1,4 @@
-//! `nodewarden config`: checks what the daemon would read, prints what could be written.
+//! `nodewarden config`: checks the daemon's configuration, prints an example.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,23 +7,23 @@ use super::screen;
 use crate::config::{DEFAULT_FILE, Read, keys, render_default};
 use health::Mode;
 
-/// What can be done.
+/// The subcommands.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum ConfigCommand {
-    /// Read the configuration as the daemon does; exit 1 with every problem.
+    /// Check the configuration as the daemon reads it; exit 1 with every error.
     Check {
-        /// The configuration file. Default: /etc/nodewarden/nodewarden.toml, where it is there.
+        /// Configuration file. Default: /etc/nodewarden/nodewarden.toml, if it exists.
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
-        /// Set one key, the value in TOML. May be given more than once.
+        /// Set one key to a TOML value; repeatable.
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<String>,
     },
-    /// Print an example file: every key with what it is for and its default.
+    /// Print an example file: every key with its meaning and default.
     Example,
 }
 
-/// Does it.
+/// Runs the subcommand.
 pub(super) fn config(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
     match command {
         ConfigCommand::Check { config, set } => match crate::config::read(config.as_deref(), set) {
@@ -39,9 +39,9 @@ pub(super) fn config(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
 
 fn summary(read: &Read) -> String {
     let config = &read.loaded.config;
-    let mut out = String::from("the configuration is good\n");
+    let mut out = String::from("the configuration is valid\n");
     if read.files.is_empty() {
-        out.push_str(&format!("no {DEFAULT_FILE}: everything is at its default\n"));
+        out.push_str(&format!("no {DEFAULT_FILE}: all keys have their defaults\n"));
     }
     for file in &read.files {
         out.push_str(&format!("read {}\n", file.display()));
@@ -49,14 +49,14 @@ fn summary(read: &Read) -> String {
     let listen: Vec<String> = config.listen.iter().map(ToString::to_string).collect();
     out.push_str(&format!("listen: {}\n", listen.join(", ")));
     out.push_str(match config.health.mode {
-        Mode::Observe => "mode: observe; nothing is written to Slurm\n",
-        Mode::Comment => "mode: comment; the node's Comment is written\n",
-        Mode::Drain => "mode: drain; this node may be drained\n",
+        Mode::Observe => "mode: observe; nodewarden writes nothing to Slurm\n",
+        Mode::Comment => "mode: comment; nodewarden writes the node's Comment\n",
+        Mode::Drain => "mode: drain; nodewarden may drain this node\n",
     });
     for (check, mode) in &config.health.checks {
         let word = (*mode).min(config.health.mode).word();
         let capped = if *mode > config.health.mode {
-            ", as health.mode allows no more"
+            " (limited by health.mode)"
         } else {
             ""
         };
@@ -92,7 +92,7 @@ mod tests {
         assert!(text.contains("rdma.exclude: set in n.toml:3:9\n"), "{text}");
         assert!(text.contains("mode: observe"), "{text}");
         assert!(
-            text.contains("check gpu_xid: observe, as health.mode allows no more"),
+            text.contains("check gpu_xid: observe (limited by health.mode)"),
             "{text}"
         );
     }

@@ -1,4 +1,4 @@
-//! Where the daemon keeps what: for root in /run and /var/lib, for others where the XDG conventions put it.
+//! The daemon's directories: for root below /run and /var/lib, for other users as XDG specifies.
 
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
@@ -15,12 +15,12 @@ pub const SYSTEM_STATE: &str = "/var/lib/nodewarden";
 pub struct Dirs {
     /// Sockets, locks, the verdict: gone after a reboot.
     pub run: PathBuf,
-    /// What is kept over restarts and reboots.
+    /// State that survives restarts and reboots.
     pub state: PathBuf,
 }
 
 impl Dirs {
-    /// Those of a daemon that this user starts.
+    /// The directories of a daemon that this user starts.
     pub fn own() -> Self {
         Self::of(nix::unistd::geteuid().as_raw(), |name| std::env::var_os(name))
     }
@@ -32,7 +32,7 @@ impl Dirs {
                 state: SYSTEM_STATE.into(),
             };
         }
-        // The XDG specification has relative paths ignored.
+        // The XDG specification: ignore relative paths.
         let var = |name| env(name).map(PathBuf::from).filter(|p| p.is_absolute());
         let run = var("XDG_RUNTIME_DIR").map_or_else(
             || format!("/tmp/nodewarden-{uid}").into(),
@@ -45,8 +45,8 @@ impl Dirs {
     }
 }
 
-/// The run directory that a reading command looks into: the given one, this user's own where it has one, else the
-/// system's. A folder below /tmp that somebody else made is not this user's own.
+/// The run directory for a client command: the given one, this user's own if it exists, else the system's. A folder
+/// below /tmp that another user created is not used.
 pub fn to_read(given: Option<&Path>) -> PathBuf {
     if let Some(given) = given {
         return given.to_owned();

@@ -1,65 +1,64 @@
-//! What `--help` says beyond the options: exit codes and examples. It is also a part of the manual pages.
+//! The text after the options in `--help` and in the manual pages: exit codes and examples.
 
 /// Of the program.
 pub(super) const PROGRAM: &str = "\
 Exit codes:
-  0  done; for `check`: the node is healthy
-  1  failed, or refused by the daemon; for `check`: the node is unhealthy
-  2  the command line was not understood, or the daemon did not answer; for `check`: nobody knows
-  `release` exits with the code of the command that it runs, and with 125 for failures of its own
+  0  success; for `check`: the node is healthy
+  1  failure, or refused by the daemon; for `check`: the node is unhealthy
+  2  invalid command line, or no answer from the daemon; for `check`: unknown
+  `release` exits with the code of its command, and with 125 for its own failures
 
 Files:
-  /etc/nodewarden/nodewarden.toml  configuration; may be absent
+  /etc/nodewarden/nodewarden.toml  configuration; optional
   /run/nodewarden/                 verdict and control socket (--run-dir)
-  /var/lib/nodewarden/             incidents, our drain (--state-dir)
+  /var/lib/nodewarden/             incidents, nodewarden's drain (--state-dir)
 
 Examples:
-  nodewarden run                          the daemon; no configuration is needed, drains are only observed
-  nodewarden status --watch               what it sees, as it changes
-  nodewarden why                          what is wrong, the evidence, and what to do
+  nodewarden run                          the daemon; needs no configuration, default mode: observe
+  nodewarden status --watch               refreshed every 2 s
+  nodewarden why                          open incidents, their evidence and remedy
   nodewarden clear ID --reason 'new board'";
 
 /// Of `run`.
 pub(super) const RUN: &str = "\
 Exit codes:
-  0  it was asked to end (SIGTERM, SIGINT) and has ended
-  1  it could not begin: configuration, directories, another instance
+  0  stopped by SIGTERM or SIGINT
+  1  start-up failed: configuration, directories, listen address, or another instance
 
-SIGHUP reads the configuration again. One with an error leaves the last good one in force.
+SIGHUP reloads the configuration. If it has an error, the last good configuration stays in force.
 
 Examples:
   nodewarden run
   nodewarden run --listen 0.0.0.0:19190 --set 'log.level=\"debug\"'
-  nodewarden run --recorded DIR     a recorded node, its tree in DIR/root; nothing of this machine is read";
+  nodewarden run --recorded DIR     a recorded node: reads DIR/root and nothing of this machine";
 
 /// Of `check`.
 pub(super) const CHECK: &str = "\
-One file is read; nothing is asked and nothing is started, so it cannot hang.
+Reads one file. Does not contact the daemon and starts no process, so it cannot hang.
 
 Exit codes:
   0  healthy
   1  unhealthy
-  2  unknown: no verdict, one of an earlier boot, or one that has expired
+  2  unknown: the verdict is missing, expired, or of an earlier boot
 
 Examples:
   nodewarden check
-  exec nodewarden check     as the last line of the script that HealthCheckProgram in slurm.conf names";
+  exec nodewarden check     last line of the script set as HealthCheckProgram in slurm.conf";
 
 /// Of `hook`.
 pub(super) const HOOK: &str = "\
-The exit code is always 0, since Slurm drains a node whose prolog or epilog fails;
-what goes wrong is said on standard error. No command of Slurm's is run, and the
-daemon need not run.
+The exit code is always 0, because Slurm drains a node whose prolog or epilog fails.
+Errors go to standard error. The hook runs no Slurm command and does not need the daemon.
 
 Examples:
-  /usr/bin/nodewarden hook prolog || true    in the script that Prolog names, with PrologFlags=Alloc
-  /usr/bin/nodewarden hook epilog || true    in the script that Epilog names
-The path is that of your installation; a program that is not found would fail the script.";
+  /usr/bin/nodewarden hook prolog || true    in the script set as Prolog, with PrologFlags=Alloc
+  /usr/bin/nodewarden hook epilog || true    in the script set as Epilog
+Use the path of your installation. `|| true` keeps a missing program from failing the script.";
 
 /// Of `status`.
 pub(super) const STATUS: &str = "\
 Exit codes:
-  0  shown, whatever the verdict is; `check` tells the verdict by its exit code
+  0  success, whatever the verdict is; `check` returns the verdict as its exit code
   2  the daemon did not answer
 
 Examples:
@@ -70,29 +69,29 @@ Examples:
 /// Of `why`.
 pub(super) const WHY: &str = "\
 Exit codes:
-  0  shown; also where nothing is wrong
-  1  there is no such incident or subject
+  0  success, also without incidents
+  1  unknown incident or subject
   2  the daemon did not answer
 
 Examples:
   nodewarden why                              all open incidents
   nodewarden why k3v7qzpa                     one incident, open or closed
-  nodewarden why GPU-6f1c2f0e                 what is wrong with a GPU; the beginning of its name is enough
-  nodewarden why --all                        closed ones too";
+  nodewarden why GPU-6f1c2f0e                 incidents of a GPU; a prefix of its UUID is enough
+  nodewarden why --all                        also closed incidents";
 
 /// Of `job`.
 pub(super) const JOB: &str = "\
-Sums are from a job's first reading on this node to its last. Other nodes of the job
-have their own. What ports count is of the whole node.
+Totals cover this node only, from the job's first reading to its last. Port counters are
+node-wide, not per job.
 
 Exit codes:
-  0  shown; also where there is no job
-  1  there is no such job: neither running nor among the last that ended
+  0  success, also without jobs
+  1  unknown job: not running and not among the last jobs that ended
   2  the daemon did not answer
 
 Examples:
-  nodewarden job                   those that run, and the last that ended
-  nodewarden job 4711              one of them, with each of its GPUs
+  nodewarden job                   running jobs, and the last jobs that ended
+  nodewarden job 4711              one job, with each of its GPUs
   nodewarden job 4711 --json | jq .gpu_energy_joules";
 
 /// Of `ack` and `clear`.
@@ -100,8 +99,8 @@ pub(super) const ORDER: &str = "\
 For root and the users in health.operators.
 
 Exit codes:
-  0  done
-  1  refused: no such incident, or not permitted
+  0  success
+  1  refused: unknown incident, or permission denied
   2  the daemon did not answer
 
 Examples:
@@ -110,16 +109,17 @@ Examples:
 
 /// Of `release`.
 pub(super) const RELEASE: &str = "\
-The worker leaves its driver, so that nothing of ours keeps a GPU from being reset, a driver from being
-unloaded, or MIG from being changed. Who else has the driver open is listed. Then the command runs; after
-it the driver is opened and its devices are listed anew. Checks that need the driver know nothing meanwhile.
+nodewarden's worker closes the driver, so that a command can reset a GPU, unload the driver or change MIG.
+Other processes that have the driver open are listed. Then the command runs; after it, the worker opens the
+driver and lists its devices again. Checks that need the driver are unknown during the release.
 For root and the users in health.operators.
 
 Exit codes:
-  0..124     the command's own
-  125        refused, the command line was not understood, or the daemon did not answer: nothing was run
-  126, 127   the command cannot be run; there is no such command
-  128 and more  a signal ended the command, or its own
+  0..124        exit code of the command
+  125           refused, invalid command line, or no answer from the daemon: the command was not run
+  126           the command cannot be executed
+  127           command not found
+  128 and more  the command was ended by signal (code - 128), or exited with this code
 
 Examples:
   nodewarden release nvidia -- nvidia-smi --gpu-reset -i 3
@@ -129,8 +129,8 @@ Examples:
 /// Of `metrics`.
 pub(super) const METRICS: &str = "\
 Exit codes:
-  0  printed; what could not be read is left out, and nodewarden_collector_up says so
-  1  nothing could be read
+  0  success; unreadable values are omitted, and nodewarden_collector_up is 0
+  1  failure: unknown collector or page, invalid configuration, or no such directory
 
 Examples:
   nodewarden metrics --only host --tier detail";
@@ -138,8 +138,8 @@ Examples:
 /// Of `config`.
 pub(super) const CONFIG: &str = "\
 Exit codes:
-  0  the configuration is good
-  1  it is not; every problem is listed with file and line
+  0  valid
+  1  invalid; every error is listed with file and line
 
 Examples:
   nodewarden config check

@@ -1,7 +1,7 @@
-//! `nodewarden hook`: what Slurm's prolog and epilog know of a job and its cgroup does not tell.
+//! `nodewarden hook`: reports what only Slurm's prolog and epilog know of a job.
 //!
-//! Slurm drains a node whose prolog fails and holds its job, so whatever happens the exit code is 0. Nothing is asked and
-//! nothing is started; a daemon that does not run reads the record later.
+//! Slurm drains a node whose prolog fails and holds its job, so the exit code is always 0. The hook contacts no
+//! process but the daemon. A daemon that starts later reads the record then.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -19,9 +19,9 @@ use sys::{dirs, files, send, store};
 /// The subcommands.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum HookCommand {
-    /// A job begins on this node: writes down whose it is.
+    /// Record the owner and GPUs of a job that starts on this node.
     Prolog(HookArgs),
-    /// A job has ended on this node: tells the daemon how, and removes what was written.
+    /// Report the exit code of an ended job to the daemon and delete its record.
     Epilog(HookArgs),
 }
 
@@ -33,18 +33,18 @@ pub(super) struct HookArgs {
     run_dir: Option<PathBuf>,
 }
 
-/// The longest value that is taken over, in characters.
+/// Longest recorded value, in characters.
 const LONGEST: usize = 256;
 
-/// The longest list of GPUs and the longest path, in bytes; there is no part of one.
+/// Longest recorded list of GPUs or path, in bytes; longer ones are omitted, never cut.
 const LONGEST_LIST: usize = 4096;
 
-/// A record that no epilog has removed is of a job that has ended long ago: the node has lost its power.
+/// A record this old has no epilog: the node lost power.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
-/// So many of those are removed by one call, which is to be quick.
+/// Limit of records removed by one call, which must be fast.
 const REMOVED: usize = 8;
 
-/// Does it, and says what went wrong.
+/// Runs the hook and prints its error.
 pub(super) fn hook(command: &HookCommand) -> ExitCode {
     let (done, args) = match command {
         HookCommand::Prolog(args) => (begin(&run_dir(args)), args),
@@ -56,7 +56,7 @@ pub(super) fn hook(command: &HookCommand) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Slurm runs hooks as root, with almost no environment.
+/// Slurm runs hooks as root with almost no environment.
 fn run_dir(args: &HookArgs) -> PathBuf {
     match &args.run_dir {
         Some(given) => given.clone(),
@@ -76,34 +76,34 @@ fn begin(run: &Path) -> Result<(), String> {
 fn end(run: &Path) -> Result<(), String> {
     let var = |name: &str| std::env::var(name).ok();
     let job = job(var)?;
-    // The record is removed whether or not the daemon hears of it.
+    // The record is removed even if the daemon does not answer.
     let began = began(run, job);
-    let told = ending(var).and_then(|end| end.map_or(Ok(()), |end| tell(run, job, end, began)));
+    let sent = ending(var).and_then(|end| end.map_or(Ok(()), |end| tell(run, job, end, began)));
     forget(run, job)?;
-    told
+    sent
 }
 
-/// Tells a daemon that runs, and waits for nothing.
+/// Sends the job's end to the daemon, if one runs, without waiting.
 fn tell(run: &Path, job: u32, end: End, began: Option<f64>) -> Result<(), String> {
     let request = Request::JobEnded { job, end, began };
     let mut line = serde_json::to_string(&request).map_err(|e| e.to_string())?;
     line.push('\n');
     match send::once(&run.join(SOCKET), line.as_bytes()) {
-        // No daemon runs; the node does without.
+        // No daemon runs; that is no error.
         Err(e) if [ErrorKind::NotFound, ErrorKind::ConnectionRefused].contains(&e.kind()) => Ok(()),
-        done => done.map_err(|e| format!("{SOCKET}: the daemon was not told how the job ended: {e}")),
+        done => done.map_err(|e| format!("{SOCKET}: cannot report the end of the job to the daemon: {e}")),
     }
 }
 
-/// When the prolog of this run was: another run of the same number may be heard of at the same time. What is wrong with a
-/// record its worker has said.
+/// Time of this run's prolog: a requeued job runs again under the same number. The record's errors are reported by
+/// its worker.
 fn began(run: &Path, job: u32) -> Option<f64> {
     let path = dirs::jobs(run).ok()?.join(JobRecord::file(job));
-    let text = store::load(&path).ok().flatten()?;
+    let text = store::load_own(&path).ok().flatten()?;
     toml::from_str::<JobRecord>(&text).ok().map(|record| record.start)
 }
 
-/// How a job ended. `Ok(None)`: Slurm does not say, as before 22.05, and of a job that is still to go on.
+/// The job's exit code. `Ok(None)`: Slurm does not set it, as before 22.05 and for a job that continues.
 fn ending(var: impl Fn(&str) -> Option<String>) -> Result<Option<End>, String> {
     const NAME: &str = "SLURM_JOB_EXIT_CODE2";
     let Some(text) = var(NAME) else { return Ok(None) };
@@ -142,20 +142,20 @@ fn job(var: impl Fn(&str) -> Option<String>) -> Result<u32, String> {
     let number = found.as_deref().and_then(|id| id.parse().ok());
     number.ok_or_else(|| match found {
         Some(found) => format!("SLURM_JOB_ID: found {found:?}, expected a number"),
-        None => "SLURM_JOB_ID is not set: Slurm sets it where this runs as Prolog or Epilog".to_owned(),
+        None => "SLURM_JOB_ID is not set: run this command from Slurm's Prolog or Epilog".to_owned(),
     })
 }
 
-/// What the environment of a prolog says.
+/// The record, from the environment of a prolog.
 fn record(var: impl Fn(&str) -> Option<String>, now: f64) -> Result<JobRecord, String> {
     let job = job(&var)?;
-    // Users may choose some of these words.
+    // Users may choose some of these values.
     let text = |name: &str| -> Option<String> {
         let clean = |c: char| if c.is_control() { ' ' } else { c };
         let text: String = var(name)?.chars().take(LONGEST).map(clean).collect();
         (!text.is_empty()).then_some(text)
     };
-    // Half of one would name something else.
+    // A cut list or path would name something else.
     let whole = |name: &str| {
         let fits =
             |text: &String| (1..=LONGEST_LIST).contains(&text.len()) && !text.contains(char::is_control);
@@ -181,6 +181,7 @@ fn record(var: impl Fn(&str) -> Option<String>, now: f64) -> Result<JobRecord, S
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests write records of jobs")]
 mod tests {
     use std::fs;
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -228,7 +229,8 @@ mod tests {
         assert_eq!(of(PROLOG), Ok(expected));
     }
 
-    /// With AutoDetect, and from 25.11 on of whole GPUs too. Of a node that has both, an instance has one and a GPU a number.
+    /// With AutoDetect, and since 25.11 for whole GPUs too. On a node with both, instances have UUIDs and GPUs have
+    /// numbers.
     #[test]
     fn uuids_are_written_down_where_all_are() {
         let uuids = |text: &str| {
@@ -243,7 +245,7 @@ mod tests {
         }
     }
 
-    /// Sixteen UUIDs are longer than any word; what is longer than that is left out, for half of it would be wrong.
+    /// Sixteen UUIDs exceed the limit of other values; longer lists are omitted, since half a list would be wrong.
     #[test]
     fn a_list_of_gpus_is_whole_or_absent() {
         let of = |many: usize| {
@@ -311,7 +313,7 @@ mod tests {
         }
     }
 
-    /// slurmd may start before the daemon does, and its umask is not ours.
+    /// slurmd may start before the daemon, and its umask differs.
     #[test]
     fn a_record_may_be_written_before_the_first_daemon_and_is_removed_at_the_end() {
         let dir = tempfile::tempdir().unwrap();
@@ -330,7 +332,7 @@ mod tests {
         forget(&run, 7).unwrap();
     }
 
-    /// Where the node was switched off no epilog has run.
+    /// No epilog runs if the node is switched off.
     #[test]
     fn records_that_were_left_long_ago_are_removed_a_few_at_a_time() {
         let dir = tempfile::tempdir().unwrap();
@@ -356,24 +358,22 @@ mod tests {
         assert_eq!(left, ["200.toml", "7.toml", "notes.toml"]);
     }
 
-    /// The run directory is the daemon's too, and a hook runs as root.
+    /// The run directory belongs to the daemon too, and a hook runs as root.
     #[test]
     fn nothing_is_written_through_a_folder_that_others_made() {
         let dir = tempfile::tempdir().unwrap();
         let record = of(PROLOG).unwrap();
-        symlink("/tmp", dir.path().join("jobs")).unwrap();
-        assert!(
-            write(dir.path(), &record)
-                .unwrap_err()
-                .contains("not a folder that uid")
-        );
+        let elsewhere = dir.path().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        symlink(&elsewhere, dir.path().join("jobs")).unwrap();
+        write(dir.path(), &record).unwrap();
+        assert!(!elsewhere.join("7.toml").exists());
+        assert_eq!(began(dir.path(), 7), Some(12.5), "nor can others prevent it");
         let open = dir.path().join("open");
         fs::create_dir_all(open.join("jobs")).unwrap();
         fs::set_permissions(open.join("jobs"), fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(
-            write(&open, &record)
-                .unwrap_err()
-                .contains("not a folder that uid")
-        );
+        fs::write(open.join("jobs/8.toml"), "job = 8\nstart = 1.0\n").unwrap();
+        write(&open, &record).unwrap();
+        assert_eq!((began(&open, 7), began(&open, 8)), (Some(12.5), None));
     }
 }

@@ -1,4 +1,4 @@
-//! `nodewarden job`: what jobs use of this node, and have used.
+//! `nodewarden job`: usage of this node by jobs.
 
 mod show;
 
@@ -13,14 +13,14 @@ use screen::Screen;
 /// The arguments of `nodewarden job`.
 #[derive(Debug, clap::Args)]
 pub(super) struct JobArgs {
-    /// A job's number. Default: all that run, and the last that ended.
+    /// Job id. Default: running jobs, and the last jobs that ended.
     #[arg(value_name = "ID")]
     id: Option<String>,
     #[command(flatten)]
     show: ShowArgs,
 }
 
-/// Prints it.
+/// Prints the jobs.
 pub(super) fn job(args: &JobArgs) -> anyhow::Result<ExitCode> {
     let jobs = args.show.ask(&Request::Jobs, |reply| match reply {
         Reply::Jobs(jobs) => Some(jobs),
@@ -29,7 +29,7 @@ pub(super) fn job(args: &JobArgs) -> anyhow::Result<ExitCode> {
     let screen = Screen::now(args.show.colour.colour);
     let text = match &args.id {
         Some(id) => {
-            let found = find(&jobs, id).ok_or_else(|| anyhow::anyhow!(missing(id)))?;
+            let found = find(&jobs, id).ok_or_else(|| anyhow::anyhow!(missing(id, jobs.withheld)))?;
             if args.show.json {
                 serde_json::to_string_pretty(found)? + "\n"
             } else {
@@ -42,15 +42,19 @@ pub(super) fn job(args: &JobArgs) -> anyhow::Result<ExitCode> {
     screen::print(&text, ExitCode::SUCCESS)
 }
 
-/// The job of that number: the one that runs, else the last that ended.
+/// The job of that number: the running one, else the last that ended.
 fn find<'a>(jobs: &'a JobsView, id: &str) -> Option<&'a Line> {
     let ended = jobs.ended.iter().rev().map(AsRef::as_ref);
     jobs.running.iter().chain(ended).find(|line| line.job == id)
 }
 
-fn missing(id: &str) -> String {
+fn missing(id: &str, withheld: usize) -> String {
+    let others = match withheld {
+        0 => String::new(),
+        n => format!(", or is one of {n} withheld jobs of other users (access.jobs)"),
+    };
     format!(
-        "no job {}: none of that number runs here or is among the last that ended; older ones stand in jobs.jsonl of the state directory, {} by default",
+        "job {} is not running here and not among the last jobs that ended{others}; older jobs are in jobs.jsonl of the state directory (default {})",
         screen::clean(id),
         dirs::SYSTEM_STATE
     )

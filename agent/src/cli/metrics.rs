@@ -12,29 +12,29 @@ use collectors::{Block, COLLECTORS, Env, Settings, Spec};
 
 use super::screen;
 use crate::own;
-use exposition::{Encoder, Format, Selection};
+use exposition::{Defaults, Encoder, Format, Selection};
 use model::filter::Filter;
 use model::snapshot::{CollectorState, DeviceState, Late, Prepared, Presence, Snapshot};
 
-/// How often late devices are looked after.
+/// Interval at which late devices are polled.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// The arguments of `nodewarden metrics`.
 #[derive(Debug, clap::Args)]
 pub(super) struct MetricsArgs {
-    /// Read /sys and /proc below this folder.
+    /// Read /sys and /proc below this directory.
     #[arg(long, value_name = "DIR")]
     sysroot: Option<PathBuf>,
-    /// The configuration file: its tables of collectors count here too.
+    /// Configuration file; applies the settings of collectors.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Set one key, as in `--set rdma.sysfs_only=true`; may be repeated.
+    /// Set one key to a TOML value, for example `--set rdma.sysfs_only=true`; repeatable.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Only these collectors.
+    /// Run only these collectors.
     #[arg(long, value_name = "COLLECTOR", value_delimiter = ',')]
     only: Vec<String>,
-    /// All collectors but these.
+    /// Run all collectors except these.
     #[arg(
         long,
         value_name = "COLLECTOR",
@@ -42,13 +42,13 @@ pub(super) struct MetricsArgs {
         conflicts_with = "only"
     )]
     exclude: Vec<String>,
-    /// How much is shown: core where nothing is said, everything that it maps on a page of another exporter.
+    /// Tiers to print. Default: core; with --page: all tiers.
     #[arg(long, value_parser = ["core", "detail", "debug"])]
     tier: Option<String>,
-    /// The text format: 0.0.4, or OpenMetrics 1.0.
+    /// Text format: Prometheus 0.0.4 or OpenMetrics 1.0.
     #[arg(long, default_value = "text", value_parser = ["text", "openmetrics"])]
     format: String,
-    /// Show a page of another exporter's names: dcgm or node_exporter.
+    /// Print another exporter's metric names: dcgm or node_exporter.
     #[arg(long)]
     page: Option<String>,
 }
@@ -72,8 +72,9 @@ pub(super) fn metrics(args: &MetricsArgs) -> anyhow::Result<ExitCode> {
     };
     let page = args.page.as_deref().map(known_page).transpose()?;
     let loading = crate::config::read(args.config.as_deref(), &args.set).map_err(anyhow::Error::msg)?;
-    // What is excluded is not touched here either.
-    let settings = loading.loaded.config.collectors;
+    // Excluded devices are never opened here either.
+    let config = loading.loaded.config;
+    let (settings, labels) = (config.collectors, config.metrics.labels);
     let states = COLLECTORS
         .iter()
         .filter(|s| filter.takes(s.name))
@@ -89,11 +90,16 @@ pub(super) fn metrics(args: &MetricsArgs) -> anyhow::Result<ExitCode> {
         _ => Format::Text,
     };
     let mut out = Vec::new();
-    Encoder::default().page(page, &own::SnapshotPage(&snapshot), &selection, format, &mut out);
+    let defaults = Arc::new(Defaults {
+        labels,
+        ..Defaults::default()
+    });
+    let read = own::SnapshotPage(&snapshot, &defaults);
+    Encoder::default().page(page, &read, &selection, format, &mut out);
     screen::print(&String::from_utf8_lossy(&out), ExitCode::SUCCESS)
 }
 
-/// The page of that name.
+/// The page with this name.
 fn known_page(name: &str) -> anyhow::Result<&'static str> {
     let pages = Encoder::pages(&Snapshot::empty(boot::boottime()));
     pages.iter().copied().find(|p| *p == name).ok_or_else(|| {
@@ -102,11 +108,11 @@ fn known_page(name: &str) -> anyhow::Result<&'static str> {
         } else {
             pages.join(", ")
         };
-        anyhow::anyhow!("unknown page {name}, there are: {there}")
+        anyhow::anyhow!("unknown page {name}, expected one of: {there}")
     })
 }
 
-/// One reading of one collector; late devices are waited for until the collector's deadline.
+/// One reading of one collector; waits for late devices until the collector's deadline.
 fn read(spec: &'static Spec, env: &Env, settings: &Settings) -> CollectorState {
     let mut state = CollectorState {
         spec,
@@ -131,10 +137,10 @@ fn read(spec: &'static Spec, env: &Env, settings: &Settings) -> CollectorState {
             return state;
         }
     };
-    // What a watcher counts is not there without it: 0 would be a lie.
+    // Without the daemon the watcher's counters are absent, not 0.
     let watches = source.watcher.as_mut().is_some_and(|w| w.ready(Duration::ZERO));
     if watches && runner.subjects().is_empty() {
-        let text = "only the daemon watches it".to_owned();
+        let text = "watched by the daemon only".to_owned();
         state.presence = Presence::Failed("watcher".to_owned(), text);
         return state;
     }

@@ -25,7 +25,7 @@ use crate::screen;
 use run_args::RunArgs;
 pub use shell::visible;
 
-/// Watches a GPU cluster node: Prometheus metrics, health checks, and drains that can be trusted.
+/// Monitor a GPU cluster node: Prometheus metrics, health checks, drains in Slurm.
 #[derive(Debug, Parser)]
 #[command(name = "nodewarden", version, after_long_help = help::PROGRAM)]
 struct Cli {
@@ -38,37 +38,37 @@ enum Command {
     /// Run the daemon.
     #[command(after_long_help = help::RUN)]
     Run(RunArgs),
-    /// Say whether the node is fit for work: exit 0 healthy, 1 unhealthy, 2 unknown.
+    /// Show the health of the node: exit 0 healthy, 1 unhealthy, 2 unknown.
     #[command(after_long_help = help::CHECK)]
     Check(check::CheckArgs),
     /// Show verdict, drain, incidents, collectors and workers.
     #[command(after_long_help = help::STATUS)]
     Status(status::StatusArgs),
-    /// Show what is wrong, the evidence, and what to do about it.
+    /// Show incidents, their evidence and remedy.
     #[command(after_long_help = help::WHY)]
     Why(why::WhyArgs),
-    /// Show the jobs of this node: what they use, and what those that have ended have used.
+    /// Show usage of this node by running and ended jobs.
     #[command(after_long_help = help::JOB)]
     Job(job::JobArgs),
-    /// Say that somebody looks after an incident; nothing else changes.
+    /// Acknowledge an incident.
     #[command(after_long_help = help::ORDER)]
     Ack(order::OrderArgs),
-    /// Say that an incident is repaired: it is closed and our drain is lifted.
+    /// Close a repaired incident and undrain the node.
     #[command(after_long_help = help::ORDER)]
     Clear(order::OrderArgs),
-    /// Let go of a driver while a command resets, unloads or divides it.
+    /// Release the driver while a command needs it exclusively.
     #[command(after_long_help = help::RELEASE)]
     Release(release::ReleaseArgs),
-    /// Read the node once, without the daemon, and print the metrics.
+    /// Print the metrics of one reading, without the daemon.
     #[command(after_long_help = help::METRICS)]
     Metrics(metrics::MetricsArgs),
-    /// Write down what Slurm's prolog and epilog know of a job; exit 0 whatever happens.
+    /// Report a job to nodewarden from Slurm's prolog or epilog; always exits with 0.
     #[command(subcommand, after_long_help = help::HOOK)]
     Hook(hook::HookCommand),
     /// Check the configuration, or print an example.
     #[command(subcommand, after_long_help = help::CONFIG)]
     Config(config::ConfigCommand),
-    /// Print a script that completes the command line in a shell.
+    /// Print a completion script for a shell.
     #[command(after_long_help = help::COMPLETIONS)]
     Completions(shell::CompletionsArgs),
     /// Write the manual pages into a folder.
@@ -78,6 +78,8 @@ enum Command {
     Worker(PassedArgs),
     #[command(hide = true)]
     Daemon(PassedArgs),
+    #[command(hide = true)]
+    Act(PassedArgs),
 }
 
 /// Arguments that the process's own main reads.
@@ -87,15 +89,14 @@ struct PassedArgs {
     args: Vec<String>,
 }
 
-/// Reads the command line and does what it says. The exit code of a command that fails otherwise is 1; of a command
-/// line that is not understood, 2.
+/// Parses the command line and runs its command. Exit code 1: the command failed; 2: invalid command line.
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            let told = error.print().is_ok();
+            let printed = error.print().is_ok();
             let args: Vec<OsString> = std::env::args_os().skip(1).collect();
-            return ExitCode::from(refused(&args, error.exit_code(), told));
+            return ExitCode::from(refused(&args, error.exit_code(), printed));
         }
     };
     match perform(cli.command) {
@@ -107,24 +108,25 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The exit code for a command line that is not understood, or asks for help (`code` 0). `told`: that could be printed.
-fn refused(args: &[OsString], code: i32, told: bool) -> u8 {
+/// The exit code for an invalid command line, or for a request for help (`code` 0). `printed`: whether the message
+/// was printed.
+fn refused(args: &[OsString], code: i32, printed: bool) -> u8 {
     let is_release = args.first().is_some_and(|verb| verb == "release");
-    // Slurm drains a node whose prolog or epilog fails: so not even where nothing can be printed, nor where an argument
-    // that nobody knows stands before the word.
+    // Slurm drains a node whose prolog or epilog fails. So exit 0 even if nothing can be printed, or if an unknown
+    // argument precedes the word.
     if !is_release && args.iter().any(|arg| arg == "hook") {
         return 0;
     }
     match u8::try_from(code).unwrap_or(2) {
-        // Where even that cannot be printed, the exit code is all there is.
-        _ if !told => 2,
-        // There the lower ones are the command's own.
+        // Nothing could be printed, so the exit code is the only answer.
+        _ if !printed => 2,
+        // The lower codes are those of the command that `release` runs.
         1.. if is_release => release::FAILED,
         code => code,
     }
 }
 
-/// A daemon that does not answer is told apart from one that says no.
+/// Distinguishes a daemon that does not answer from one that refuses.
 fn code(error: &anyhow::Error) -> ExitCode {
     match error.downcast_ref::<client::Unreachable>() {
         Some(_) => ExitCode::from(2),
@@ -148,6 +150,7 @@ fn perform(command: Command) -> anyhow::Result<ExitCode> {
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::man(&args),
         Command::Worker(passed) => crate::worker::main(passed.args),
+        Command::Act(passed) => crate::runner::main(&passed.args),
         Command::Daemon(passed) => crate::daemon::main(passed.args),
     }
 }

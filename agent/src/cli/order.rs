@@ -1,4 +1,4 @@
-//! `nodewarden ack` and `nodewarden clear`: a person's orders.
+//! `nodewarden ack` and `nodewarden clear`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,12 +7,12 @@ use super::client;
 use super::{dirs, screen};
 use crate::http::control::{Reply, Request};
 
-/// The arguments of both.
+/// The arguments of both commands.
 #[derive(Debug, clap::Args)]
 pub(super) struct OrderArgs {
-    /// The incident, as `nodewarden why` names it.
+    /// Incident id, as shown by `nodewarden why`.
     id: String,
-    /// Why, in one line.
+    /// Reason, one line.
     #[arg(long, value_name = "TEXT")]
     reason: String,
     /// The daemon's run directory.

@@ -1,4 +1,4 @@
-//! `nodewarden release`: lets go of a driver while a command works on it.
+//! `nodewarden release`: releases a driver while a command works on it.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
@@ -19,33 +19,33 @@ use crate::http::control::release::{LEAVE, MOST_SECONDS, releasable};
 use crate::http::control::{NodeStatus, Reply, Request};
 use sys::{foreground, holders, poll};
 
-/// How long the driver may take to be opened again before we say that it is not.
+/// Time-out for the worker to open the driver again.
 const REOPEN: Duration = Duration::from_secs(60);
 
-/// How long it may take to see who else has the driver open.
+/// Deadline for the search for other processes that have the driver open.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Our own failures, told apart from the command's exit codes as env(1) and timeout(1) do.
+/// Exit code of our own failures, distinct from the command's as in env(1) and timeout(1).
 pub(super) const FAILED: u8 = 125;
 const CANNOT_RUN: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
-/// How many holders are named.
+/// Limit of holders listed.
 const SHOWN: usize = 20;
 
 /// The arguments of `nodewarden release`.
 #[derive(Debug, clap::Args)]
 pub(super) struct ReleaseArgs {
-    /// Whose driver, by the name of its worker.
+    /// Worker that releases its driver.
     #[arg(value_name = "WORKER", value_parser = worker)]
     worker: &'static Domain,
-    /// Take it back after this time, even if the command still runs.
+    /// End the release after this time, even if the command still runs.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = limit)]
     limit: Duration,
     /// The daemon's run directory.
     #[arg(long, value_name = "DIR")]
     run_dir: Option<PathBuf>,
-    /// What works on the driver, with its arguments.
+    /// Command to run, with its arguments.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -67,7 +67,7 @@ fn limit(text: &str) -> Result<Duration, String> {
         })
 }
 
-/// Releases, runs, takes back.
+/// Releases the driver, runs the command, resumes the worker.
 pub(super) fn release(args: &ReleaseArgs) -> ExitCode {
     match perform(args) {
         Ok(code) => code,
@@ -84,13 +84,13 @@ fn perform(args: &ReleaseArgs) -> anyhow::Result<ExitCode> {
         anyhow::bail!("no command")
     };
     if let Err(error) = foreground::find(program) {
-        // Before a driver is let go of for nothing.
+        // Checked first, so that no driver is released in vain.
         return Ok(not_started(program, &error));
     }
     let mut driver = Driver::release(&dir, args)?;
     show_holders(args.worker);
     let over = driver.watch();
-    // The command keeps the connection open too: should this process be killed, it is not disturbed.
+    // The command inherits the connection: if this process is killed, the release continues.
     let ended = foreground::run(program, rest, &driver.daemon);
     over.store(true, Ordering::Release);
     if let Err(error) = driver.take_back() {
@@ -108,53 +108,55 @@ fn not_started(program: &OsStr, error: &io::Error) -> ExitCode {
     ExitCode::from(if is_there { CANNOT_RUN } else { NOT_FOUND })
 }
 
-/// The command's own exit code; 128 and the signal's number where a signal ended it, as shells have it.
+/// The command's exit code; 128 + signal number if a signal ended it, as in shells.
 fn code(status: ExitStatus) -> u8 {
     let signal = status.signal().map(|s| s + 128);
     let code = status.code().or(signal).unwrap_or(i32::from(FAILED));
     u8::try_from(code).unwrap_or(FAILED)
 }
 
-/// Says who else is inside of the driver: a reset or an unload fails while there is one. On stderr, so that the command's
-/// output stays its own.
+/// Lists other processes that have the driver open: a reset or unload fails while one exists. On stderr, to keep the
+/// command's output clean.
 fn show_holders(domain: &Domain) {
     let holders = holders::of(Path::new("/proc"), domain.devices, LOOK);
     for holder in holders.found.iter().take(SHOWN) {
         let files: Vec<String> = holder.files.iter().map(|f| f.display().to_string()).collect();
         screen::complain(&format!(
-            "still open by {} (pid {}): {}",
+            "driver still open in {} (pid {}): {}",
             holder.name,
             holder.pid,
             files.join(", ")
         ));
     }
     if let Some(more) = holders.found.len().checked_sub(SHOWN).filter(|n| *n > 0) {
-        screen::complain(&format!("and by {more} more"));
+        screen::complain(&format!("driver still open in {more} more processes"));
     }
     if holders.hidden > 0 {
         let hidden = holders.hidden;
-        screen::complain(&format!("{hidden} processes were not looked at: run it as root"));
+        screen::complain(&format!(
+            "{hidden} processes could not be checked for open driver files: run as root"
+        ));
     }
     if !holders.unfinished.is_empty() {
         screen::complain(&format!(
-            "who else has it open is not all known: {}",
+            "list of processes with the driver open is incomplete: {}",
             holders.unfinished
         ));
     }
 }
 
-/// A driver that the daemon has let go of.
+/// A driver that the daemon has released.
 struct Driver<'a> {
     dir: &'a Path,
     domain: &'static Domain,
     daemon: Connection,
-    /// How often its worker had been started before.
+    /// Starts of its worker before the release.
     starts: u64,
 }
 
 impl<'a> Driver<'a> {
     fn release(dir: &'a Path, args: &ReleaseArgs) -> anyhow::Result<Self> {
-        // Longer than the daemon waits for its worker.
+        // Longer than the daemon waits for its worker to exit.
         let daemon = Connection::open(dir, LEAVE + Duration::from_secs(15))?;
         let mut driver = Self {
             dir,
@@ -175,7 +177,7 @@ impl<'a> Driver<'a> {
         Ok(driver)
     }
 
-    /// What there is to show, and how often the worker was started.
+    /// The node's status, and the number of starts of the worker.
     fn status(&mut self) -> anyhow::Result<(Box<NodeStatus>, u64)> {
         match self.daemon.ask(&Request::Status)? {
             Reply::Status(status) => {
@@ -188,17 +190,17 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Says at once if the daemon ends the release, until what is returned is set.
+    /// Reports at once if the daemon ends the release, until the returned flag is set.
     fn watch(&self) -> Arc<AtomicBool> {
         let over = Arc::new(AtomicBool::new(false));
         let (is_over, name) = (Arc::clone(&over), self.domain.name);
-        // Without a copy or a thread it is said at the end of the command.
+        // Without a copy or a thread, it is reported when the command ends.
         if let Ok(copy) = self.daemon.copy() {
             let watch = move || {
                 poll::until_input(&copy);
                 if !is_over.load(Ordering::Acquire) {
                     screen::complain(&format!(
-                        "the release of {name} has ended while the command still runs: its time is over, or the daemon ended; a daemon that runs opens the driver again"
+                        "the release of {name} ended while the command still runs: the limit was reached or the daemon stopped; a running daemon opens the driver again"
                     ));
                 }
             };
@@ -207,14 +209,14 @@ impl<'a> Driver<'a> {
         over
     }
 
-    /// Has the driver opened again, and waits until its devices are listed.
+    /// Ends the release, and waits until the driver's devices are listed.
     fn take_back(&mut self) -> anyhow::Result<()> {
         match self.daemon.ask(&Request::Resume) {
             Ok(Reply::Done(_)) => {}
             Ok(Reply::Refused(text)) => anyhow::bail!(text),
             Ok(_) => return Err(Unreachable::odd(self.dir).into()),
-            // The connection ended with it.
-            Err(_) => anyhow::bail!("the release had ended before the command did"),
+            // The release ended together with the connection.
+            Err(_) => anyhow::bail!("the release ended before the command"),
         }
         let until = Instant::now() + REOPEN;
         loop {
@@ -222,11 +224,11 @@ impl<'a> Driver<'a> {
             let over = Instant::now() >= until;
             match found(&status, self.domain).filter(|(_, well)| starts > self.starts && (*well || over)) {
                 Some((text, _)) => {
-                    screen::complain(&format!("taken back: {text}"));
+                    screen::complain(&format!("release ended: {text}"));
                     return Ok(());
                 }
                 None if over => anyhow::bail!(
-                    "{} is taken back, and is not read again after {} s: see `nodewarden status`",
+                    "the release of {} ended, but its worker delivers no readings after {} s: see `nodewarden status`",
                     self.domain.name,
                     REOPEN.as_secs()
                 ),
@@ -236,7 +238,7 @@ impl<'a> Driver<'a> {
     }
 }
 
-/// What is found now, and whether all of it is well; `None`: a collector has not said it yet.
+/// The state of the worker's collectors, and whether all work; `None`: a collector has not reported yet.
 fn found(status: &NodeStatus, domain: &Domain) -> Option<(String, bool)> {
     let (mut parts, mut well) = (Vec::new(), true);
     for spec in COLLECTORS.iter().filter(|s| s.domain.name == domain.name) {
@@ -245,14 +247,14 @@ fn found(status: &NodeStatus, domain: &Domain) -> Option<(String, bool)> {
         well &= gpus().all(|gpu| gpu.up.is_some());
         parts.push(match view.state.as_str() {
             "unknown" => return None,
-            "absent" => format!("{} is not on this node", view.name),
+            "absent" => format!("{}: no such hardware", view.name),
             "failed" => {
                 well = false;
-                format!("{} has failed: {}", view.name, view.text)
+                format!("{} failed: {}", view.name, view.text)
             }
             _ => {
                 let answer = gpus().filter(|gpu| gpu.up == Some(true)).count();
-                format!("{} has {} devices, {answer} answer", view.name, view.devices)
+                format!("{}: {} devices, {answer} respond", view.name, view.devices)
             }
         });
     }

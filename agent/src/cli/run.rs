@@ -15,16 +15,17 @@ use sys::privileges::is_root;
 /// Runs until stopped.
 ///
 /// # Errors
-/// When it cannot begin.
+/// When start-up fails.
 pub fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let dirs = args.dirs();
-    let last_good = dirs.run.join("config.last-good");
-    let mut source = Origin::new(args.config.clone(), args.sets(), last_good);
+    let mut source = Origin::new(args.config.clone(), args.sets(), dirs.run.clone());
     let (loaded, config_error) = match source.load() {
         Ok(loaded) => (loaded, None),
         Err(e) => match source.kept() {
             Some(loaded) => {
-                complain(&format!("the last good configuration stays in force:\n{e}"));
+                complain(&format!(
+                    "the last good configuration stays in force. Errors:\n{e}"
+                ));
                 (loaded, Some(e))
             }
             None => bail!("{e}"),
@@ -33,7 +34,7 @@ pub fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let env = environment(&args)?;
     if !is_root() {
         complain(
-            "not root: workers run as this user, reads that need more say so, and Slurm takes no orders",
+            "not root: workers run as this user, some readings lack rights, and nodewarden cannot drain this node",
         );
     }
     parent::run(ParentSetup {
@@ -49,7 +50,7 @@ pub fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
 
 fn environment(args: &RunArgs) -> anyhow::Result<Env> {
     let mut env = args.env();
-    // Workers do not keep our working directory in mind.
+    // Workers do not inherit the working directory.
     env.sysroot = absolute(&env.sysroot)?;
     env.recorded = env.recorded.as_deref().map(absolute).transpose()?;
     if !env.sysroot.is_dir() {

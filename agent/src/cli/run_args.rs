@@ -10,39 +10,39 @@ use crate::config::Listen;
 /// The arguments of `nodewarden run`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct RunArgs {
-    /// The configuration file. Default: /etc/nodewarden/nodewarden.toml, where it is there.
+    /// Configuration file. Default: /etc/nodewarden/nodewarden.toml, if it exists.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Serve here, whatever the configuration says: an address, interface or network. May be given more than once.
+    /// Listen address, interface or network; overrides the configuration; repeatable.
     #[arg(long, value_name = "WHERE:PORT")]
     pub listen: Vec<Listen>,
-    /// Read /sys and /proc below this folder.
+    /// Read /sys and /proc below this directory.
     #[arg(long, value_name = "DIR")]
     pub sysroot: Option<PathBuf>,
-    /// Read a recording and nothing that is live.
+    /// Read this recording instead of this machine.
     #[arg(long, value_name = "DIR", conflicts_with = "sysroot")]
     pub recorded: Option<PathBuf>,
-    /// Where state is kept over restarts.
+    /// Directory for state that survives restarts.
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
-    /// Where sockets, locks and the verdict are.
+    /// Directory for sockets, locks and the verdict.
     #[arg(long, value_name = "DIR")]
     pub run_dir: Option<PathBuf>,
-    /// Set one key of the configuration, the value in TOML. May be given more than once.
+    /// Set one key of the configuration to a TOML value; repeatable.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Take this for the boot id.
+    /// Use this boot id.
     #[cfg(feature = "testing")]
     #[arg(long, hide = true)]
     pub test_boot_id: Option<String>,
-    /// Take this for the time of boot, in seconds since the epoch.
+    /// Use this boot time, in seconds since the epoch.
     #[cfg(feature = "testing")]
     #[arg(long, hide = true)]
     pub test_boot_time: Option<i64>,
 }
 
 impl RunArgs {
-    /// The settings for [`crate::config::Config::load`]; `--listen` is one of them and the last.
+    /// The settings for [`crate::config::Config::load`]; `--listen` is the last one.
     pub fn sets(&self) -> Vec<String> {
         let mut sets = self.set.clone();
         if !self.listen.is_empty() {
@@ -67,7 +67,7 @@ impl RunArgs {
         env
     }
 
-    /// The time of boot that a test forges.
+    /// The boot time set by a test.
     pub fn forged_boot_time(&self) -> Option<i64> {
         #[cfg(feature = "testing")]
         return self.test_boot_time;
@@ -75,7 +75,7 @@ impl RunArgs {
         None
     }
 
-    /// Run and state directory: what was given, else the defaults of this user.
+    /// Run and state directory: the given ones, else this user's defaults.
     pub fn dirs(&self) -> Dirs {
         let default = Dirs::own();
         Dirs {

@@ -1,4 +1,4 @@
-//! `nodewarden completions` and `nodewarden man`: what a package installs beside the program.
+//! `nodewarden completions` and `nodewarden man`: files that a package installs beside the program.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use sys::{files, store};
 /// The arguments of `nodewarden completions`.
 #[derive(Debug, clap::Args)]
 pub(super) struct CompletionsArgs {
-    /// The shell.
+    /// Shell.
     #[arg(value_enum)]
     shell: Shell,
 }
@@ -21,7 +21,7 @@ pub(super) struct CompletionsArgs {
 /// The arguments of `nodewarden man`.
 #[derive(Debug, clap::Args)]
 pub(super) struct ManArgs {
-    /// The folder for the pages. It has to be there.
+    /// Existing directory for the pages.
     dir: PathBuf,
 }
 
@@ -46,7 +46,7 @@ fn shown(path: &Path) -> String {
     screen::clean(&path.display().to_string())
 }
 
-/// What people may type: without what the processes pass to each other and what only packages need.
+/// The public command line, without the arguments passed between processes and the commands for packages.
 pub fn visible() -> clap::Command {
     let all = Cli::command();
     let about = all.get_about().cloned().unwrap_or_default();
@@ -66,7 +66,7 @@ fn script(shell: Shell) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Names of files and their text.
+/// File names and contents.
 fn pages() -> anyhow::Result<Vec<(String, String)>> {
     let mut pages = Vec::new();
     collect(&visible(), &mut pages)?;
@@ -74,7 +74,7 @@ fn pages() -> anyhow::Result<Vec<(String, String)>> {
 }
 
 fn collect(command: &clap::Command, pages: &mut Vec<(String, String)>) -> anyhow::Result<()> {
-    // Given by `build`: nodewarden-config-check.
+    // Set by `build`: nodewarden-config-check.
     let name = command.get_display_name().unwrap_or("nodewarden");
     let mut text = Vec::new();
     clap_mangen::Man::new(command.clone())

@@ -1,4 +1,4 @@
-//! `nodewarden status`: everything at a glance, once or again and again.
+//! `nodewarden status`: the node's state, once or refreshed.
 
 mod show;
 mod watch;
@@ -17,7 +17,7 @@ use screen::{ColourArgs, Screen};
 /// The arguments of `nodewarden status`.
 #[derive(Debug, clap::Args)]
 pub(super) struct StatusArgs {
-    /// Show it again every so many seconds, in place on a terminal, until Ctrl-C.
+    /// Refresh every SECONDS (default 2) until Ctrl-C; on a terminal in place.
     #[arg(
         long,
         value_name = "SECONDS",
@@ -52,7 +52,7 @@ pub(super) fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     screen::print(&text, ExitCode::SUCCESS)
 }
 
-/// What a reply holds.
+/// The status in a reply.
 pub(super) fn of(reply: Reply) -> Option<Box<NodeStatus>> {
     match reply {
         Reply::Status(status) => Some(status),
@@ -60,7 +60,7 @@ pub(super) fn of(reply: Reply) -> Option<Box<NodeStatus>> {
     }
 }
 
-/// Now, by the two clocks of a reply.
+/// The current time, on both clocks of a reply.
 fn now() -> show::ReplyTime {
     show::ReplyTime {
         boottime_ms: u64::try_from(boot::boottime().as_millis()).unwrap_or(u64::MAX),

@@ -47,12 +47,16 @@ fn listen_becomes_a_setting() {
 /// Slurm drains a node whose prolog fails.
 #[test]
 fn a_hook_that_is_not_understood_succeeds_wherever_the_word_stands_and_though_nothing_can_be_printed() {
-    let exit = |line: &str, told| {
+    let exit = |line: &str, printed| {
         let args: Vec<OsString> = line.split(' ').map(OsString::from).collect();
         let whole = std::iter::once(OsString::from("nodewarden")).chain(args.iter().cloned());
-        refused(&args, Cli::try_parse_from(whole).unwrap_err().exit_code(), told)
+        refused(
+            &args,
+            Cli::try_parse_from(whole).unwrap_err().exit_code(),
+            printed,
+        )
     };
-    for told in [true, false] {
+    for printed in [true, false] {
         for line in [
             "hook",
             "hook prolgo",
@@ -60,7 +64,7 @@ fn a_hook_that_is_not_understood_succeeds_wherever_the_word_stands_and_though_no
             "--bad hook prolog",
             "--run-dir /x hook epilog",
         ] {
-            assert_eq!(exit(line, told), 0, "{line}");
+            assert_eq!(exit(line, printed), 0, "{line}");
         }
     }
     assert_eq!(exit("release --bad -- hook", true), release::FAILED);
@@ -74,7 +78,7 @@ fn orders_need_a_reason() {
     assert!(Cli::try_parse_from(["nodewarden", "ack", "abcdefgh", "--reason", "x"]).is_ok());
 }
 
-/// What a command line exits with, against the daemon of a run directory.
+/// The exit code of a command line with this run directory.
 fn exit(line: &[&str], run_dir: &std::path::Path) -> ExitCode {
     let dir = run_dir.to_str().unwrap();
     let line = [&["nodewarden"], line, &["--run-dir", dir]].concat();

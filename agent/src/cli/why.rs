@@ -1,4 +1,4 @@
-//! `nodewarden why`: what is wrong, what that rests on, what happened, and what a person can do now.
+//! `nodewarden why`: incidents, their evidence, history and remedy.
 
 mod select;
 mod show;
@@ -18,11 +18,10 @@ use steps::Caller;
 /// The arguments of `nodewarden why`.
 #[derive(Debug, clap::Args)]
 pub(super) struct WhyArgs {
-    /// An incident, or a subject; the beginning of a name is enough, and of a GPU its index or PCI address too. Default:
-    /// all open incidents.
+    /// Incident id, subject, or GPU by UUID, index or PCI address; a prefix is enough. Default: all open incidents.
     #[arg(value_name = "ID|SUBJECT")]
     id: Option<String>,
-    /// Closed incidents too.
+    /// Also show closed incidents.
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -51,7 +50,7 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<ExitCode> {
 fn nothing(view: &View, gpu: Option<&GpuView>) -> String {
     if let Some(gpu) = gpu {
         return format!(
-            "no incident about GPU {} ({})\n",
+            "no incident of GPU {} ({})\n",
             screen::clean(&gpu.index),
             screen::clean(&gpu.gpu)
         );
@@ -64,7 +63,7 @@ fn nothing(view: &View, gpu: Option<&GpuView>) -> String {
     format!("no open incidents{hint}\n")
 }
 
-/// What an incident does to the node, in a word or two.
+/// The effect of an incident on the node, in 1 or 2 words.
 pub(super) fn does(i: &IncidentView) -> &'static str {
     match (i.drains, i.mode) {
         (false, _) => "no drain",

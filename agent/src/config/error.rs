@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, and where: every problem of every file, not just the first.
+//! Errors of a configuration, with file and position: every error of every file, not only the first.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Place {
     /// The file as it was named, or the whole option.
     pub source: String,
-    /// Line from 1; 0 where the source has only one or the position is not known.
+    /// Line from 1; 0 if the source has one line only or the position is unknown.
     pub line: usize,
     /// Column from 1, in characters.
     pub column: usize,
@@ -24,7 +24,7 @@ impl fmt::Display for Place {
 }
 
 impl Place {
-    /// No position in any source.
+    /// Without a position.
     pub(super) fn nowhere() -> Self {
         Self {
             source: "configuration".to_owned(),
@@ -34,10 +34,10 @@ impl Place {
     }
 }
 
-/// One thing that is wrong.
+/// One error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where.
+    /// Its position.
     pub place: Place,
     /// What was found and what was expected.
     pub message: String,
@@ -49,7 +49,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A configuration that was not taken: one line per problem, files in the order in which they are read.
+/// A rejected configuration: one line per error, files in the order in which they are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     /// Every problem; never empty.

@@ -1,11 +1,13 @@
-//! The rows of the daemon's configuration keys; those of collectors stand beside each collector.
+//! The daemon's configuration keys, and what each part reads from them. The keys of collectors are beside each collector.
+
+use std::collections::BTreeMap;
 
 use collectors::settings::{Kind, nearest};
-use collectors::slurm::settings::NODE_NAME;
-use collectors::{PciAddress, Tier, rdma};
+use collectors::slurm::settings::{NODE_NAME, labels as job_labels};
+use collectors::{Error, PciAddress, Settings, Tier, rdma};
 
-use super::Listen;
 use super::listen;
+use super::{Config, Listen, SiteCommand};
 use crate::own;
 
 const MODE: Kind = Kind::Choice(&["observe", "comment", "drain"]);
@@ -44,7 +46,7 @@ fn version(text: &str) -> bool {
     (2..=3).contains(&text.split('.').count()) && text.split('.').all(number)
 }
 
-/// Whether a text of 1 to `most` characters holds letters, digits and these only.
+/// Whether a text has 1 to `most` characters, and only letters, digits and these.
 fn plain(text: &str, most: usize, others: &[u8]) -> bool {
     let known = |b: u8| b.is_ascii_alphanumeric() || others.contains(&b);
     (1..=most).contains(&text.len()) && text.bytes().all(known)
@@ -71,26 +73,47 @@ collectors::keys! {
             what: listen::EXPECTED,
             fits: |text| text.parse::<Listen>().is_ok(),
         }, empty: false }, default "[\"127.0.0.1:19190\"]", since "0.1.0",
-        "Where pages are served: addresses (\"127.0.0.1:19190\", \"[::]:19190\"), interfaces (\"ib0:19190\": all its\n\
-         addresses) and networks (\"10.20.0.0/16:19190\", \"[fd00::]/8:19190\": every local address inside). What is\n\
-         not there yet is waited for; an address already in use is a start-up error. Port 0 picks a free one.";
+        "Listen on addresses (\"127.0.0.1:19190\", \"[::]:19190\"), interfaces (\"ib0:19190\": all its\n\
+         addresses) and networks (\"10.20.0.0/16:19190\", \"[fd00::]/8:19190\": every local address inside).\n\
+         Missing addresses are bound when they appear; an address already in use is a start-up error. Port 0 picks\n\
+         a free port.";
+    COMMANDS = "commands": Kind::Map {
+            what: "a table of name = { command, timeout }",
+            of: &Kind::Record {
+                what: "a table with command and timeout",
+                fields: &[
+                    ("command", Kind::List {
+                        what: "an array of program and arguments",
+                        of: &Kind::Text { what: "a string", fits: |_| true },
+                        empty: false,
+                    }),
+                    ("timeout", Kind::Duration { zero: false }),
+                ],
+            },
+        }, default "{}", example "{ notify = { command = [\"/usr/local/sbin/notify\"], timeout = \"10s\" } }", since "0.1.0",
+        "Programs of the site, each with a time limit. They run as root outside of nodewarden's sandbox, by name only,\n\
+         with JSON as standard input. No check uses them yet. The first command of a configuration that had none\n\
+         needs a restart.";
+    ACCESS_JOBS = "access.jobs": Kind::Choice(&["all", "own", "operators"]), default "\"own\"", since "0.1.0",
+        "Whose jobs a user sees with `nodewarden job`, `why` and `status`: all, own, or none (operators). Root and\n\
+         health.operators always see all. Pages know no user: see slurm.jobs.labels.";
     LOG_LEVEL = "log.level": Kind::Choice(&["error", "warn", "info", "debug", "trace"]), default "\"info\"", since "0.1.0",
-        "error, warn, info, debug or trace.";
+        "Log level: error, warn, info, debug or trace.";
     HEALTH_MODE = "health.mode": MODE, default "\"observe\"", since "0.1.0",
-        "The most that any check may do: observe (count what it would have done), comment (write it into\n\
+        "Highest mode of any check: observe (count suppressed drains), comment (write the finding into\n\
          the node's Comment) or drain (drain the node).";
     CHECKS = "health.checks": Kind::Map { what: "a table of check = mode", of: &MODE }, default "{}",
         example "{ xid = \"observe\" }", since "0.1.0",
         "The mode of single checks, never above health.mode.";
     BASELINE = "health.baseline": Kind::Text { what: "a version such as \"0.1\" or \"0.1.0\"", fits: version },
         example "\"0.1\"", since "0.1.0",
-        "Only checks that this version had may drain; those that a later version brought observe.";
+        "Only checks of this version or earlier may drain; checks of later versions observe.";
     SETTLE = "health.settle": Kind::Duration { zero: false }, default "\"30s\"", since "0.1.0",
         "Findings on one subject within this time are one incident. It never delays a drain.";
     GPU_ADDRESSES = "health.gpu_addresses": PCI, default "[]", example "[\"0000:1b:00.0\"]", since "0.1.0",
-        "PCI addresses of the GPUs that must be there. Empty: no per-address check.";
+        "PCI addresses of the GPUs that must exist. Empty: no per-address check.";
     XIDS = "health.xids": Kind::Path, example "\"/etc/nodewarden/xids.toml\"", since "0.1.0",
-        "A file whose rows replace single rows of the built-in table of Xids.";
+        "File whose rows replace rows of the built-in table of Xids.";
     OPERATORS = "health.operators": Kind::List { what: "an array of user names", of: &Kind::Text {
             what: "a user name or uid",
             fits: |text| plain(text, 64, b"_.-@$\\") && !text.starts_with('-'),
@@ -100,48 +123,119 @@ collectors::keys! {
             what: "a PCI address such as \"0000:19:00.0\"",
             fits: |text| PciAddress::parse(text).is_some(),
         }, empty: true }, default "[]", example "[\"0000:19:00.0\"]", since "0.1.0",
-        "PCI addresses of the RDMA adapters that must be there. Empty: those that were there in this boot.";
+        "PCI addresses of the RDMA adapters that must exist. Empty: those seen since boot.";
     RDMA_PORTS = "health.rdma.ports": rdma::NAMES, default "[]", example "[\"mlx5_*\"]", since "0.1.0",
-        "Devices or ports that the rest of this table is about, with the wildcards * and ?. Empty: all.";
+        "Devices or ports to which this table applies, with the wildcards * and ?. Empty: all.";
     RDMA_EXCLUDE = "health.rdma.exclude": rdma::NAMES, default "[]", example "[\"mlx5_4\", \"mlx5_5/2\"]", since "0.1.0",
-        "Devices or ports that it is not about, such as those for storage.";
+        "Devices or ports to exclude from this table, such as those for storage.";
     PFC = "health.rdma.pfc": PRIORITIES, example "[3]", since "0.1.0",
-        "The priorities of a RoCE port that have priority flow control; all others must have none. Not set: not compared.";
+        "Priorities with priority flow control on a RoCE port; all others must have none. Not set: not compared.";
     TRUST = "health.rdma.trust": Kind::Choice(&["dscp", "pcp"]), example "\"dscp\"", since "0.1.0",
-        "What decides about the priority of a RoCE packet: dscp or pcp. Not set: not compared.";
+        "Source of a RoCE packet's priority (trust mode): dscp or pcp. Not set: not compared.";
     ECN = "health.rdma.ecn": PRIORITIES, example "[3]", since "0.1.0",
-        "The priorities of a RoCE port that have DCQCN, at notification and reaction point. Not set: not compared.";
+        "Priorities with DCQCN on a RoCE port, at notification and reaction point. Not set: not compared.";
     MTU = "health.rdma.mtu": Kind::Integer { what: "a number of bytes", from: 68, to: 65_535 }, example "9000", since "0.1.0",
-        "The MTU of a RoCE port's network interface, in bytes. Not set: not compared.";
+        "MTU of a RoCE port's network interface, in bytes. Not set: not compared.";
     FEC = "health.rdma.fec": Kind::Choice(&["off", "rs", "baser", "llrs"]), example "\"rs\"", since "0.1.0",
-        "The forward error correction of a RoCE port: off, rs, baser or llrs. Not set: not compared.";
+        "Forward error correction (FEC) of a RoCE port: off, rs, baser or llrs. Not set: not compared.";
     RATE = "health.rdma.rate": Kind::OneOrMore(&Kind::Integer {
             what: "a number of gigabits per second", from: 1, to: 10_000,
         }), example "400", since "0.1.0",
-        "The rate of a port's link, in gigabits per second, or an array of those that are allowed. Not set: not compared.";
+        "Link rate of a port, in Gbit/s, or an array of allowed rates. Not set: not compared.";
     FIRMWARE = "health.rdma.firmware": Kind::List { what: "an array of firmware versions", of: &Kind::Text {
             what: "a firmware version such as \"28.43.1014\"",
             fits: |text| plain(text, 64, b"._-/ ()"),
         }, empty: true }, default "[]", example "[\"28.43.1014\"]", since "0.1.0",
-        "The firmware versions that an RDMA adapter may have. Empty: any.";
+        "Allowed firmware versions of RDMA adapters. Empty: any.";
     TIER = "metrics.tier": Kind::Choice(&["core", "detail", "debug"]), default "\"core\"", since "0.1.0",
-        "Which metrics /metrics serves by default: core, detail or debug. A request may ask for another.";
+        "Default tier of /metrics: core, detail or debug. A request may select another.";
     INCLUDE = "metrics.include": METRICS, default "[]", since "0.1.0",
-        "Metrics that are served although their tier is higher, by name.";
+        "Metrics of higher tiers to serve too, by name.";
     EXCLUDE = "metrics.exclude": METRICS, default "[]", since "0.1.0",
         "Metrics that are never served, by name. Health checks still read them.";
     NODE_NAMED = "slurm.node_name": NODE_NAME, example "\"gpu017\"", since "0.1.0",
-        "Which slurmd of this host is meant, where several run.";
+        "Node name of this machine's slurmd, if several slurmds run on this host.";
     SCONTROL = "slurm.scontrol": Kind::Path, example "\"/usr/bin/scontrol\"", since "0.1.0",
         "Path of scontrol. Not set: found automatically.";
     CONF = "slurm.conf": Kind::Path, example "\"/etc/slurm/slurm.conf\"", since "0.1.0",
         "Path of slurm.conf. Not set: the running slurmd's own.";
     TIMEOUT = "slurm.timeout": Kind::Duration { zero: false }, default "\"10s\"", since "0.1.0",
-        "How long one scontrol may take.";
+        "Time-out of one scontrol call.";
     POLL = "slurm.poll": Kind::Duration { zero: true }, default "\"5m\"", since "0.1.0",
-        "How often the own node is read while nothing is wrong. 0: only when needed.";
+        "Interval of reading this node from the controller while nothing is wrong, at least 1s. 0: only when needed.";
     WATCH = "slurm.watch": Kind::Duration { zero: false }, default "\"30s\"", since "0.1.0",
-        "How often it is read while a drain of ours stands or an act is withheld.";
+        "Interval of reading it while nodewarden's drain stands or an action is withheld, at least 1s.";
     UNDRAIN = "slurm.undrain": Kind::Boolean, default "true", since "0.1.0",
-        "Lift our own drain when its incident is cleared.";
+        "Lift nodewarden's drain when its incident is cleared.";
+}
+
+impl Config {
+    /// The settings of each part; those of collectors stay as they are.
+    pub(super) fn of(set: &Settings, collectors: Settings) -> Result<Self, Error> {
+        let addresses = |key| -> Result<Vec<PciAddress>, Error> {
+            let texts: Vec<String> = set.get(key)?;
+            Ok(texts.iter().filter_map(|text| PciAddress::parse(text)).collect())
+        };
+        let priorities = |key| -> Result<Option<Vec<u64>>, Error> {
+            let mut found: Option<Vec<u64>> = set.find(key)?;
+            if let Some(found) = &mut found {
+                found.sort_unstable();
+                found.dedup();
+            }
+            Ok(found)
+        };
+        let listen: Vec<String> = set.get(&LISTEN)?;
+        let tier: String = set.get(&TIER)?;
+        let commands: BTreeMap<String, SiteCommand> = set.get(&COMMANDS)?;
+        for (name, row) in &commands {
+            SiteCommand::check(name, row).map_err(Error::Settings)?;
+        }
+        let timeout = set.duration(&TIMEOUT)?;
+        Ok(Self {
+            listen: listen.iter().filter_map(|entry| entry.parse().ok()).collect(),
+            health: health::Settings {
+                mode: set.get(&HEALTH_MODE)?,
+                checks: set.get(&CHECKS)?,
+                baseline: set.find(&BASELINE)?,
+                settle: set.duration(&SETTLE)?,
+                gpu_addresses: addresses(&GPU_ADDRESSES)?,
+                rdma: health::settings::Rdma {
+                    ports: set.get(&RDMA_PORTS)?,
+                    exclude: set.get(&RDMA_EXCLUDE)?,
+                    addresses: addresses(&RDMA_ADDRESSES)?,
+                    pfc: priorities(&PFC)?,
+                    trust: set.find(&TRUST)?,
+                    ecn: priorities(&ECN)?,
+                    mtu: set.find(&MTU)?,
+                    fec: set.find(&FEC)?,
+                    rate: set.find(&RATE)?.unwrap_or_default(),
+                    firmware: set.get(&FIRMWARE)?,
+                },
+                xids: set.find(&XIDS)?,
+                operators: set.get(&OPERATORS)?,
+                scheduler: health::settings::Scheduler {
+                    timeout,
+                    poll: set.duration(&POLL)?,
+                    watch: set.duration(&WATCH)?,
+                    undrain: set.get(&UNDRAIN)?,
+                },
+            },
+            slurm: slurm::Settings {
+                node_name: set.find(&NODE_NAMED)?,
+                scontrol: set.find(&SCONTROL)?,
+                conf: set.find(&CONF)?,
+                timeout,
+            },
+            metrics: exposition::Defaults {
+                tier: exposition::tier(&tier).unwrap_or(Tier::Core),
+                include: set.get(&INCLUDE)?,
+                exclude: set.get(&EXCLUDE)?,
+                labels: job_labels(&collectors)?,
+            },
+            commands,
+            access: set.get(&ACCESS_JOBS)?,
+            log_level: set.get(&LOG_LEVEL)?,
+            collectors,
+        })
+    }
 }

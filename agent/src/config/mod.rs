@@ -1,7 +1,7 @@
-//! The configuration: TOML, everything defaulted. What is written must be understood: an unknown key, a wrong type or a
-//! bad value refuses the whole, and every problem is named with file, line and column.
+//! The configuration: TOML, with a default for every key. An unknown key, a wrong type or a bad value rejects the
+//! whole configuration, and every error is reported with file, line and column.
 
-mod compose;
+mod commands;
 mod error;
 mod example;
 mod jobs;
@@ -11,13 +11,16 @@ mod load;
 mod loaded;
 mod source;
 
-use std::net::SocketAddr;
+use std::collections::BTreeMap;
 
 use collectors::settings::Key;
 use collectors::{COLLECTORS, Settings};
 use serde::{Deserialize, Serialize};
 
+use crate::own::JobAccess;
+
 pub use collectors::settings::duration;
+pub use commands::{SiteCommand, check_name};
 pub use error::{ConfigError, Place, Problem};
 pub use example::render_default;
 pub use listen::{Listen, Network, NotListen};
@@ -34,7 +37,7 @@ pub fn keys() -> impl Iterator<Item = &'static Key> {
 /// The whole configuration, checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Config {
-    /// `listen`: where /metrics is served. Default 127.0.0.1:19190; port 0 picks one.
+    /// `listen`: addresses that serve /metrics. Default 127.0.0.1:19190; port 0 picks a free port.
     pub listen: Vec<Listen>,
     /// `[health]`.
     pub health: health::Settings,
@@ -42,21 +45,21 @@ pub struct Config {
     pub slurm: slurm::Settings,
     /// `[metrics]`.
     pub metrics: exposition::Defaults,
+    /// `access.jobs`.
+    pub access: JobAccess,
+    /// `[commands]`: only the runner uses them, and reads them itself; the daemon gets none.
+    #[serde(skip)]
+    pub commands: BTreeMap<String, SiteCommand>,
     /// `log.level`: error, warn, info (default), debug, trace.
     pub log_level: String,
-    /// What is set of collectors.
+    /// Settings of collectors.
     pub collectors: Settings,
 }
 
+/// Every default: those of the rows.
+#[cfg(test)]
 impl Default for Config {
     fn default() -> Self {
-        Self {
-            listen: vec![Listen::Address(SocketAddr::from(([127, 0, 0, 1], 19190)))],
-            health: health::Settings::default(),
-            slurm: slurm::Settings::default(),
-            metrics: exposition::Defaults::default(),
-            log_level: "info".to_owned(),
-            collectors: Settings::default(),
-        }
+        Self::of(&Settings::default(), Settings::default()).unwrap()
     }
 }

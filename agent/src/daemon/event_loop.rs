@@ -1,5 +1,5 @@
-//! The daemon's loop. Its thread waits on sockets, timers and channels only: no file, no lock that another thread holds
-//! over I/O, no lookup.
+//! The daemon's event loop. Its thread waits on sockets, timers and channels only: no file, no lookup, no lock that
+//! another thread holds during I/O.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -12,7 +12,7 @@ use collectors::sys::boot;
 use collectors::{BootId, Cursor, DOMAINS, EventBody};
 use tokio::sync::oneshot;
 
-use super::effects::{EffectStep, Effects};
+use super::effect_queue::{EffectQueue, EffectStep};
 use super::fleet::{Fleet, FleetEvent};
 use super::jobs::{self, Keeper};
 use super::journal::Journal;
@@ -34,36 +34,36 @@ use health::{Effect, Input, Now, Order, Record};
 use sys::packet::{Packets, Received};
 use sys::poll::{Poll, Waker};
 
-/// Health ticks come at multiples of this on the wall clock, so that a cluster's nodes look at the same moment.
+/// Health ticks are at multiples of this on the wall clock, so that all nodes of a cluster check at the same time.
 const TICK: Duration = Duration::from_secs(15);
-/// The first tick after a start, doubled until [`TICK`]: a verdict is not to wait for the clock.
+/// The first tick after a start, doubled until [`TICK`], so that the first verdict comes early.
 const FIRST_TICK: Duration = Duration::from_millis(250);
-/// How long a health tick waits for readings; what is late is judged as late.
+/// Time for which a health tick waits for readings; late ones are treated as late.
 const TICK_PATIENCE: Duration = Duration::from_secs(3);
-/// How old a reading may be that a health tick judges: a scrape just before it serves both.
+/// Limit of a reading's age for a health tick: a scrape just before it serves both.
 const TICK_FRESH: Duration = Duration::from_secs(5);
 
 const PARENT: u64 = u64::MAX;
 const MAILBOX: u64 = u64::MAX - 1;
 
-/// Somebody who waits for readings.
+/// A requester that waits for readings.
 struct Waiter {
     waiting: Vec<u16>,
     deadline: Duration,
     purpose: Purpose,
 }
 
-/// What readings are for.
+/// The purpose of readings.
 enum Purpose {
-    /// The engine judges them.
+    /// For the engine's checks.
     Tick,
     /// A job has begun or ended.
     Jobs,
-    /// Somebody is shown them.
+    /// For a page.
     Page(oneshot::Sender<Arc<Page>>),
 }
 
-/// Everything that the loop owns.
+/// The state of the loop.
 pub struct Daemon {
     poll: Poll,
     parent: Packets,
@@ -77,44 +77,44 @@ pub struct Daemon {
     publisher: Publisher,
     engine: Engine,
     fleet: Fleet,
-    effects: Effects,
+    effects: EffectQueue,
     waiters: Vec<Waiter>,
     orders: VecDeque<oneshot::Sender<Result<String, String>>>,
     releases: Releases,
-    /// What is stored of each collector's events: where its watcher goes on.
+    /// Stored position in each collector's events, where its watcher resumes.
     cursors: BTreeMap<String, Cursor>,
     facts: OwnFacts,
     store_failing: bool,
     next_tick: Duration,
-    /// Until the first ticks are over: how long the next one waits.
+    /// During the first ticks: time until the next one.
     early: Option<Duration>,
-    /// What is shown of the engine.
+    /// The public view of the engine.
     view: Arc<View>,
-    /// The engine may have changed since then.
+    /// The engine may have changed since the last view.
     changed: bool,
     journal: Journal,
     boot: BootId,
     listen: Vec<Listen>,
     parent_gone: bool,
-    /// How often the parent wants a sign of life.
+    /// Interval of heartbeats to the parent.
     heartbeat: Option<Duration>,
-    /// When the next one is due at the latest.
+    /// Deadline of the next heartbeat.
     next_alive: Duration,
-    /// What the parent was told last.
+    /// The last summary sent to the parent.
     summary: Option<Summary>,
     jobs: Book,
-    /// When to look at jobs.
+    /// When to list jobs.
     looks: Looks,
     keeper: Keeper,
 }
 
-/// What [`Daemon::new`] is made of.
+/// The inputs of [`Daemon::new`].
 pub struct DaemonParts {
     /// The socket to the parent.
     pub parent: Packets,
-    /// What other threads have left.
+    /// Messages of other threads.
     pub messages: Receiver<Message>,
-    /// Where they leave it.
+    /// Where other threads leave messages.
     pub mailbox: Mailbox,
     /// Wakes the loop.
     pub waker: Waker,
@@ -126,17 +126,17 @@ pub struct DaemonParts {
     pub engine: Engine,
     /// The workers.
     pub fleet: Fleet,
-    /// What is known of configuration and store.
+    /// Facts about configuration and store.
     pub facts: OwnFacts,
     /// The running kernel's boot.
     pub boot: BootId,
-    /// Where it listens.
+    /// Listen addresses.
     pub listen: Vec<Listen>,
-    /// How often the parent wants a sign of life.
+    /// Interval of heartbeats to the parent.
     pub heartbeat: Option<Duration>,
     /// The jobs that ran when the last daemon ended.
     pub jobs: Book,
-    /// The thread that keeps what they have used.
+    /// The thread that stores their usage.
     pub keeper: Keeper,
 }
 
@@ -184,7 +184,7 @@ impl Daemon {
             publisher: parts.publisher,
             engine: parts.engine,
             fleet: parts.fleet,
-            effects: Effects::default(),
+            effects: EffectQueue::default(),
             waiters: Vec::new(),
             orders: VecDeque::new(),
             releases: Releases::default(),
@@ -260,7 +260,7 @@ impl Daemon {
         self.changed = true;
     }
 
-    /// Does everything whose time has come.
+    /// Handles everything that is due.
     fn advance(&mut self) {
         let time = boot::boottime();
         if time >= self.next_tick {
@@ -275,10 +275,7 @@ impl Daemon {
             self.ask(time + TICK_PATIENCE, &asked(), Duration::ZERO, Purpose::Jobs);
         }
         if let Some(number) = self.effects.overdue(time) {
-            tracing::error!(
-                number,
-                "a record has not reached the disk in time; going on without it"
-            );
+            tracing::error!(number, "storing a record timed out; continuing without it");
             self.facts.store_errors += 1;
             self.step(Input::Stored(number, false));
         }
@@ -302,10 +299,10 @@ impl Daemon {
         self.send_to_parent();
     }
 
-    /// The sign of life rides on whatever else has woken the loop, so that it seldom needs a wakeup of its own.
+    /// Heartbeats are sent at other wake-ups if possible, so that they seldom need one of their own.
     fn show_life(&mut self, time: Duration) {
         let Some(every) = self.heartbeat else { return };
-        // A parent that does not read is not to find thousands of them.
+        // A parent that does not read must not get a long queue of them.
         if time + every / 2 >= self.next_alive && self.to_parent.is_empty() {
             self.next_alive = time + every;
             self.tell_parent(&ToParent::Alive);
@@ -318,14 +315,14 @@ impl Daemon {
             EffectStep::Store(record) => sys::ignore(self.store.send(record)),
             EffectStep::Publish(verdict) => {
                 self.journal.verdict(&verdict);
-                // What `check` compares is the running kernel's boot, whatever the engine was told.
+                // `check` compares with the running kernel's boot, not with the engine's.
                 let verdict = Verdict {
                     boot: self.boot.0.clone(),
                     ..verdict
                 };
                 match serde_json::to_string(&verdict) {
                     Ok(line) => self.publisher.publish(line + "\n"),
-                    Err(e) => tracing::error!(error = %e, "verdict not written"),
+                    Err(e) => tracing::error!(error = %e, "cannot write the verdict"),
                 }
             }
             EffectStep::Acknowledge(collector, cursor) => {
@@ -338,7 +335,7 @@ impl Daemon {
             }
             EffectStep::Answer(answer) => {
                 if let Some(reply) = self.orders.pop_front() {
-                    // The person may have gone.
+                    // The client may have gone.
                     sys::ignore(reply.send(answer));
                 }
                 self.publish();
@@ -346,8 +343,8 @@ impl Daemon {
         }
     }
 
-    /// Asks the workers for fresh readings; whoever waits is answered when they are there or the time is over.
-    /// A reading younger than `young`, or than its collector calls fresh, is not asked for again.
+    /// Requests fresh readings from the workers; the requester is answered when they are complete or at the deadline.
+    /// A reading younger than `young`, or fresh by its collector's cadence, is not requested again.
     fn ask(&mut self, deadline: Duration, filter: &Filter, young: Duration, purpose: Purpose) {
         let (waiting, told) = self.fleet.ask(boot::boottime(), filter, young);
         self.waiters.push(Waiter {
@@ -392,8 +389,8 @@ impl Daemon {
         }
     }
 
-    /// Has lines of jobs that have ended written, and the sums of those that run whenever they are shown: after a restart
-    /// no counter is to go back.
+    /// Stores lines of ended jobs, and the totals of running jobs whenever they are shown: no counter may decrease
+    /// after a restart.
     fn keep_jobs(&mut self) {
         let closed = self.jobs.closed();
         let view = self.jobs.view();
@@ -463,9 +460,9 @@ impl Daemon {
                 }
                 FleetEvent::Notes(collector, notes) => self.step(Input::Notes(collector, &notes)),
                 FleetEvent::Event(collector, event) => match &event.body {
-                    // No fault, and so many that no record is written for them.
+                    // No fault, and too frequent to store a record for each.
                     EventBody::Job(job) => self.job(job),
-                    _ => self.step(Input::EventOf(collector, &event)),
+                    _ => self.step(Input::Event(collector, &event)),
                 },
                 FleetEvent::Write(wanted) => {
                     if let Some(fd) = self.fleet.fd(domain) {
@@ -474,7 +471,7 @@ impl Daemon {
                 }
                 FleetEvent::Opened => {
                     self.changed = true;
-                    // What is there again, after a release say, is not to wait for the next tick.
+                    // A source that is back, for example after a release, must not wait for the next tick.
                     self.next_tick = self.next_tick.min(boot::boottime() + FIRST_TICK);
                 }
                 FleetEvent::Gone => self.release_waiters(domain),
@@ -482,7 +479,7 @@ impl Daemon {
         }
     }
 
-    /// Nobody waits for the collectors of a worker that is gone.
+    /// Requesters stop waiting for the collectors of a lost worker.
     fn release_waiters(&mut self, domain: u16) {
         let name = DOMAINS.get(usize::from(domain)).map_or("", |d| d.name);
         for waiter in &mut self.waiters {
@@ -514,7 +511,7 @@ impl Daemon {
             }
             Message::Release(release) => {
                 if let Some((domain, number, lease)) = self.releases.begin(release) {
-                    // Before its socket is closed: no new one is to come between.
+                    // Before its socket is closed, so that no new worker starts in between.
                     self.tell_parent(&ToParent::Hold(domain, number));
                     self.release_waiters(domain);
                     self.fleet.release(domain, lease);
@@ -536,7 +533,7 @@ impl Daemon {
                 if let Err(e) = &stored.result {
                     self.facts.store_errors += 1;
                     if !self.store_failing {
-                        tracing::error!("record not stored: {e}");
+                        tracing::error!("cannot store a record: {e}");
                     }
                 } else if self.store_failing {
                     tracing::info!("records are stored again");
@@ -577,7 +574,7 @@ impl Daemon {
                     full = true;
                     break;
                 }
-                // Its end is seen by receiving.
+                // Its end is noticed when receiving.
                 Err(_) => self.to_parent.clear(),
             }
         }
@@ -592,7 +589,7 @@ impl Daemon {
                 Received::Nothing => return Ok(()),
                 Received::Closed => {
                     if !self.parent_gone {
-                        tracing::debug!("the parent is gone; leaving");
+                        tracing::debug!("the parent is gone; stopping");
                     }
                     self.parent_gone = true;
                     self.poll.remove(&self.parent);
@@ -600,7 +597,7 @@ impl Daemon {
                 }
                 Received::Packet(bytes, fd) => match postcard::from_bytes::<ToDaemon>(&bytes) {
                     Ok(packet) => self.packet(packet, fd),
-                    Err(e) => tracing::error!(error = %e, "the parent sent garbage"),
+                    Err(e) => tracing::error!(error = %e, "protocol error from the parent"),
                 },
             }
         }
@@ -608,7 +605,7 @@ impl Daemon {
 
     fn packet(&mut self, packet: ToDaemon, fd: Option<std::os::fd::OwnedFd>) {
         match packet {
-            ToDaemon::Init(_) | ToDaemon::Socket => tracing::error!("the parent began twice"),
+            ToDaemon::Init(_) | ToDaemon::Socket => tracing::error!("protocol error: second start packet"),
             ToDaemon::Config { loaded, error } => self.configure(*loaded, error),
             ToDaemon::Worker {
                 domain,
@@ -617,11 +614,11 @@ impl Daemon {
                 stuck_slots,
             } => {
                 if self.releases.is_held(domain) {
-                    // Started before the parent knew. Its socket is dropped, and so it leaves.
+                    // Started before the parent knew of the release. Closing its socket ends it.
                     return;
                 }
                 let Some(socket) = fd else {
-                    tracing::error!(domain, "a worker came without a socket");
+                    tracing::error!(domain, "protocol error from the parent: worker without a socket");
                     return;
                 };
                 self.release_waiters(domain);
@@ -632,11 +629,11 @@ impl Daemon {
                         if let Some(fd) = self.fleet.fd(domain)
                             && let Err(e) = self.poll.add(fd, u64::from(domain))
                         {
-                            tracing::error!(domain, error = %e, "worker's socket cannot be watched");
+                            tracing::error!(domain, error = %e, "cannot watch the worker's socket");
                         }
                         self.told(domain, told);
                     }
-                    Err(e) => tracing::error!(domain, error = %e, "worker's socket cannot be used"),
+                    Err(e) => tracing::error!(domain, error = %e, "cannot use the worker's socket"),
                 }
             }
             ToDaemon::WorkerDown {
@@ -670,13 +667,14 @@ impl Daemon {
             return;
         }
         if loaded.config.listen != self.listen {
-            tracing::warn!("listen: the new addresses are in force after a restart");
+            tracing::warn!("listen: the new addresses need a restart");
         }
         match loaded.policy() {
             Ok(policy) => {
                 self.facts.mode = loaded.config.health.mode;
                 self.facts.max_jobs = loaded.config.max_jobs();
                 self.facts.metrics = Arc::new(loaded.config.metrics);
+                self.facts.access = loaded.config.access;
                 self.facts.operators = loaded.config.health.operators.into();
                 self.fleet.set_settings(loaded.config.collectors);
                 let effects = self.engine.set_policy(now(), policy);
@@ -685,7 +683,7 @@ impl Daemon {
             }
             Err(e) => {
                 self.facts.config_error = true;
-                tracing::error!("configuration not taken over: {e}");
+                tracing::error!("configuration rejected, the previous one stays in force: {e}");
             }
         }
     }

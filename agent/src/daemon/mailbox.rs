@@ -1,4 +1,4 @@
-//! How other threads speak to the core: a channel, and a descriptor that wakes it.
+//! How other threads reach the core: a channel, and a descriptor that wakes it.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,24 +14,24 @@ use model::filter::Filter;
 use model::jobs::End;
 use sys::poll::Waker;
 
-/// What the core is told.
+/// A message to the core.
 #[derive(Debug)]
 pub enum Message {
-    /// Somebody wants a fresh snapshot of these collectors by then.
+    /// A request for a fresh snapshot of these collectors by then.
     Scrape(Instant, Filter, oneshot::Sender<Arc<Page>>),
-    /// A person's order.
+    /// An operator's order.
     Order(Order, oneshot::Sender<Result<String, String>>),
-    /// Let go of this domain's driver.
+    /// Release this domain's driver.
     Release(Release),
-    /// Take it back: the release of this number is over.
+    /// End the release of this number.
     Resume(u64),
-    /// A record's fate.
+    /// The result of storing a record.
     Stored(Stored),
-    /// The epilog of a job tells how it ended, and when its prolog was.
+    /// An epilog reports the end of its job, and when its prolog ran.
     JobEnded(u32, End, Option<f64>),
 }
 
-/// The way in, for as many threads as there are.
+/// The sender's side, one for each thread.
 #[derive(Clone, Debug)]
 pub struct Mailbox {
     to: Sender<Message>,
@@ -40,7 +40,7 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
-    /// A way in; `page` is shown until the core publishes its first.
+    /// A mailbox; `page` is shown until the core publishes its first.
     pub fn new(to: Sender<Message>, waker: Waker, page: Arc<Page>) -> Self {
         Self {
             to,
@@ -49,14 +49,14 @@ impl Mailbox {
         }
     }
 
-    /// Leaves a message and wakes the core.
+    /// Sends a message and wakes the core.
     pub fn send(&self, message: Message) {
-        // A core that is gone takes the whole process with it.
+        // The process ends with the core.
         sys::ignore(self.to.send(message));
         self.waker.wake();
     }
 
-    /// Replaces the page that is shown when the core does not answer in time.
+    /// Replaces the page that is shown if the core does not answer in time.
     pub fn publish(&self, page: Arc<Page>) {
         *self.page.lock().unwrap_or_else(PoisonError::into_inner) = page;
     }

@@ -1,6 +1,6 @@
 //! The unprivileged process: the loop that keeps snapshot, ledger and verdict, and what it reads and writes.
 
-pub mod effects;
+pub mod effect_queue;
 pub mod event_loop;
 pub mod fleet;
 pub mod jobs;

@@ -1,4 +1,4 @@
-//! Which drivers are let go, for whom, and who still waits for it.
+//! Released drivers: for whom, and who waits for the release.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,22 +8,22 @@ use tokio::sync::oneshot;
 use crate::http::Release;
 use model::snapshot::Lease;
 
-/// One driver that is let go.
+/// A released driver.
 #[derive(Debug)]
 struct HeldDriver {
     number: u64,
     by: String,
     limit: Duration,
-    /// Gone once answered.
+    /// `None` once answered.
     reply: Option<oneshot::Sender<Result<(), String>>>,
 }
 
-/// All of them, by domain.
+/// All released drivers, by domain.
 #[derive(Debug, Default)]
 pub struct Releases(BTreeMap<u16, HeldDriver>);
 
 impl Releases {
-    /// Begins one, under its number. `None`: refused, and told so.
+    /// Begins a release, under its number. `None`: refused, with an answer.
     pub fn begin(&mut self, release: Release) -> Option<(u16, u64, Lease)> {
         let Release {
             number,
@@ -33,8 +33,8 @@ impl Releases {
             reply,
         } = release;
         if let Some(held) = self.0.get(&domain) {
-            let refused = format!("it is released already, for {}", held.by);
-            // Whoever asked may have gone.
+            let refused = format!("already released for {}", held.by);
+            // The client may have gone.
             sys::ignore(reply.send(Err(refused)));
             return None;
         }
@@ -52,13 +52,13 @@ impl Releases {
         Some((domain, number, lease))
     }
 
-    /// Whether this domain has no worker by order.
+    /// Whether this domain's worker is held back by a release.
     pub fn is_held(&self, domain: u16) -> bool {
         self.0.contains_key(&domain)
     }
 
-    /// The parent says that nothing of ours runs for a domain: from `now` on somebody may work on its driver. `None`:
-    /// nobody waits for it any more.
+    /// The parent reports that no worker of a domain is left: from `now` on the client may work on its driver.
+    /// `None`: no client waits for it any more.
     pub fn is_free(&mut self, domain: u16, number: u64, now: Duration) -> Option<Lease> {
         let held = self.0.get_mut(&domain).filter(|h| h.number == number)?;
         sys::ignore(held.reply.take()?.send(Ok(())));
@@ -68,7 +68,7 @@ impl Releases {
         })
     }
 
-    /// One is over. `None`: it was none, or had been refused.
+    /// A release is over. `None`: it did not exist, or had been refused.
     pub fn end(&mut self, number: u64) -> Option<u16> {
         let domain = self.0.iter().find(|(_, h)| h.number == number).map(|(d, _)| *d)?;
         self.0.remove(&domain);
@@ -108,9 +108,9 @@ mod tests {
         assert_eq!(releases.begin(second), None);
         assert_eq!(
             refused.try_recv().unwrap(),
-            Err("it is released already, for person 1".to_owned())
+            Err("already released for person 1".to_owned())
         );
-        // The end of what was refused ends nothing.
+        // The end of a refused release ends nothing.
         assert_eq!(releases.end(2), None);
         let now = Duration::from_secs(5);
         assert_eq!(releases.is_free(3, 7, now), None);

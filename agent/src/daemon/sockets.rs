@@ -22,7 +22,8 @@ pub fn receive(parent: &mut Packets, number: u16) -> anyhow::Result<Option<Vec<T
             matches!(packet, ToDaemon::Socket),
             "the parent did not go on with its sockets"
         );
-        let listener = TcpListener::from(fd.context("a socket was announced and did not come")?);
+        let listener =
+            TcpListener::from(fd.context("protocol error from the parent: announced socket is missing")?);
         listener.set_nonblocking(true)?;
         sockets.push(listener);
     }

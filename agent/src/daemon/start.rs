@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -24,6 +24,7 @@ use crate::screen::{chain, complain};
 use health::Now;
 use health::engine::Engine;
 use model::snapshot::Snapshot;
+use sys::landlock::FileAccess;
 use sys::packet::{Packets, Received};
 use sys::poll::{Poll, Waker};
 use sys::{self, privileges};
@@ -47,6 +48,7 @@ fn start(args: &[String]) -> anyhow::Result<()> {
         anyhow::bail!("for the parent only: daemon UID GID")
     };
     privileges::drop_to(uid.parse()?, gid.parse()?, 0)?;
+    sys::signals::survive_file_limit()?;
     sys::set_process_name("nodewarden");
     let mut parent = Packets::new(OwnedFd::from(sys::stdin_socket()?));
     let Some(init) = first_packet(&mut parent)? else {
@@ -61,7 +63,12 @@ fn start(args: &[String]) -> anyhow::Result<()> {
     let Some(sockets) = sockets::receive(&mut parent, init.sockets)? else {
         return Ok(());
     };
+    // Before any thread. The parent has reported a kernel without filters.
+    let sandbox = sys::sandbox::enter("daemon", Some(&files(&init)));
     sys::log::start(&init.loaded.config.log_level)?;
+    if sandbox.landlock == Some(false) {
+        tracing::warn!("{}", sandbox.missing.join("; "));
+    }
 
     let engine = restore(&init)?;
     #[expect(clippy::cast_precision_loss, reason = "seconds since the epoch fit")]
@@ -71,6 +78,8 @@ fn start(args: &[String]) -> anyhow::Result<()> {
         mode: init.loaded.config.health.mode,
         max_jobs: init.loaded.config.max_jobs(),
         metrics: Arc::new(init.loaded.config.metrics.clone()),
+        access: init.loaded.config.access,
+        parent_seccomp: init.parent_seccomp,
         operators: init.loaded.config.health.operators.clone().into(),
         ..OwnFacts::default()
     };
@@ -110,6 +119,17 @@ fn start(args: &[String]) -> anyhow::Result<()> {
     .run()?)
 }
 
+/// What the daemon reads and writes: users and time zones, its own figures, the boot id, its directories.
+fn files(init: &Init) -> FileAccess {
+    let fixed = ["/proc", "/etc", "/usr/share/zoneinfo", "/dev/null"].map(PathBuf::from);
+    let boot_id = init.env.path("/proc/sys/kernel/random");
+    FileAccess {
+        read: fixed.into_iter().chain([boot_id]).collect(),
+        write: vec![init.run_dir.clone(), init.state_dir.clone()],
+        listens: true,
+    }
+}
+
 /// Starts to serve. An address in use ends the first start of a daemon; a restarted one, whose node has no other watch,
 /// goes on without and waits for it, as everybody does for an address that no interface has yet.
 ///
@@ -131,7 +151,7 @@ fn first_packet(parent: &mut Packets) -> anyhow::Result<Option<Box<Init>>> {
     match next_packet(parent)? {
         None => Ok(None),
         Some((ToDaemon::Init(init), _)) => Ok(Some(init)),
-        Some(_) => anyhow::bail!("the parent did not begin with Init"),
+        Some(_) => anyhow::bail!("protocol error from the parent: first packet is not Init"),
     }
 }
 
@@ -176,7 +196,7 @@ fn restore(init: &Init) -> anyhow::Result<Engine> {
         }
     };
     for lost in engine.lost() {
-        tracing::error!("record: the state of a check is not usable and starts empty: {lost}");
+        tracing::error!("record: cannot use the stored state of a check, starting empty: {lost}");
     }
     Ok(if init.env.is_live() {
         engine
@@ -187,9 +207,9 @@ fn restore(init: &Init) -> anyhow::Result<Engine> {
 
 fn set_aside(path: &Path, wall: i64, why: &str) {
     match sys::store::set_aside(path, wall) {
-        Ok(aside) => tracing::error!("record not usable, set aside as {}: {why}", aside.display()),
+        Ok(aside) => tracing::error!("cannot use the record, renamed to {}: {why}", aside.display()),
         Err(io) => tracing::error!(
-            "record {} not usable ({why}) and not set aside: {io}",
+            "cannot use the record {} ({why}), and cannot rename it: {io}",
             path.display()
         ),
     }

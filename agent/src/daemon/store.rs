@@ -79,7 +79,7 @@ impl Publisher {
                 if let Err(e) = &result
                     && !failed
                 {
-                    tracing::error!(path = %path.display(), error = %e, "verdict not written");
+                    tracing::error!(path = %path.display(), error = %e, "cannot write the verdict");
                 }
                 failed = result.is_err();
             }

@@ -1,5 +1,5 @@
-//! One connection and its time limits. hyper's own header time-out also runs while a kept-alive connection is idle, so
-//! the two are told apart here.
+//! One connection and its time limits. hyper's own header time-out also runs while a kept-alive connection is idle,
+//! so the two are separate here.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -12,32 +12,32 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, sleep_until};
 
-/// How long a request's head may take.
+/// Time limit of a request's head.
 pub(super) const HEAD: Duration = Duration::from_secs(5);
 
-/// How long a connection may be open without a request. Not a common scrape interval: a request that crosses with the
-/// close is lost.
+/// Limit of an open connection's idle time. Not a common scrape interval: a request that crosses with the close is
+/// lost.
 pub(super) const IDLE: Duration = Duration::from_secs(130);
 
-/// How long a client may take nothing of its answer.
+/// Limit of the time in which a client reads nothing of its answer.
 pub(super) const STALL: Duration = Duration::from_secs(10);
 
-/// How long it may take over the whole answer.
+/// Time limit of the whole answer.
 pub(super) const ANSWER: Duration = Duration::from_secs(60);
 
-/// A request's own deadline is at most this, see [`super::routes`].
+/// Limit of a request's own deadline, see [`super::routes`].
 pub(super) const LONGEST: Duration = Duration::from_secs(60);
 
-/// What a connection is doing, and since when.
+/// The phase of a connection, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConnectionPhase {
-    /// Nothing: between requests, or before the first.
+    /// Idle: between requests, or before the first.
     Idle(Instant),
-    /// The first byte of a request has come, the last of its head has not.
+    /// The first byte of a request has arrived, the last of its head has not.
     Head(Instant),
     /// A request is being answered.
     Busy(Instant),
-    /// Its answer is on its way: since when, and when the client last took some of it.
+    /// Its answer is being sent: since when, and when the client last read some of it.
     Answer(Instant, Instant),
 }
 
@@ -52,12 +52,12 @@ impl ConnectionPhase {
     }
 }
 
-/// How a connection came to its end.
+/// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConnectionEnd {
-    /// By itself.
+    /// Normally.
     Done,
-    /// It took too long over this.
+    /// A time limit passed in this phase.
     Late(ConnectionPhase),
     /// Its place was needed.
     Evicted,
@@ -66,6 +66,8 @@ pub(super) enum ConnectionEnd {
 struct WatchState {
     phase: Cell<ConnectionPhase>,
     evicted: Cell<bool>,
+    /// It has a slot, and its stream was not read yet: its request may already be there.
+    unread: Cell<bool>,
     task: RefCell<Option<Waker>>,
 }
 
@@ -78,6 +80,7 @@ impl Watch {
         Self(Rc::new(WatchState {
             phase: Cell::new(ConnectionPhase::Idle(Instant::now())),
             evicted: Cell::new(false),
+            unread: Cell::new(false),
             task: RefCell::new(None),
         }))
     }
@@ -99,7 +102,18 @@ impl Watch {
         self.0.evicted.get()
     }
 
-    /// A whole head has come.
+    /// It has its slot: its time starts now, and it stays until its stream was read once.
+    pub(super) fn seated(&self) {
+        self.0.phase.set(ConnectionPhase::Idle(Instant::now()));
+        self.0.unread.set(true);
+    }
+
+    /// Whether its stream has not been read since it has its slot.
+    pub(super) fn is_unread(&self) -> bool {
+        self.0.unread.get()
+    }
+
+    /// A whole head has arrived.
     pub(super) fn busy(&self) {
         self.0.phase.set(ConnectionPhase::Busy(Instant::now()));
     }
@@ -131,7 +145,7 @@ impl Watch {
         }
     }
 
-    /// Runs `work` to its end, to the limit of the phase it is in, or until the place is needed.
+    /// Runs `work` to its end, to the limit of its phase, or until the place is needed.
     pub(super) async fn guard(&self, work: impl Future<Output = ()>) -> ConnectionEnd {
         let mut work = pin!(work);
         let mut sleep = pin!(sleep_until(self.phase().limit()));
@@ -156,7 +170,7 @@ impl Watch {
     }
 }
 
-/// A stream that tells its [`Watch`] what moves.
+/// A stream that reports its progress to its [`Watch`].
 pub(super) struct WatchedStream<S> {
     pub(super) stream: S,
     pub(super) watch: Watch,
@@ -170,6 +184,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
+        self.watch.0.unread.set(false);
         if buf.filled().len() > before {
             self.watch.received();
         }
@@ -211,7 +226,7 @@ mod tests {
         assert_eq!(ConnectionPhase::Head(t).limit(), t + HEAD);
         assert_eq!(ConnectionPhase::Busy(t).limit(), t + LONGEST + HEAD);
         assert_eq!(ConnectionPhase::Answer(t, later(5)).limit(), later(5) + STALL);
-        // One byte now and then does not keep an answer going for ever.
+        // One byte now and then does not extend an answer for ever.
         assert_eq!(ConnectionPhase::Answer(t, later(59)).limit(), t + ANSWER);
     }
 

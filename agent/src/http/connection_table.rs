@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -13,6 +14,9 @@ pub(super) const MAX_CONNECTIONS: usize = 64;
 
 /// The most of one client, so that it cannot keep the others out by asking what takes long.
 pub(super) const PER_CLIENT: usize = 48;
+
+/// How long a client may read nothing of its answer before its slot may go to another.
+const STALLED: Duration = Duration::from_secs(1);
 
 /// Who connections are counted for: an IPv4 address, or the /64 of an IPv6 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +70,7 @@ impl ConnectionTable {
                 .iter()
                 .enumerate()
                 .filter(|(_, h)| may_go(h))
-                .filter_map(|(at, h)| Some((at, (usize::MAX - count(h.client), rank(h.watch.phase())?))))
+                .filter_map(|(at, h)| Some((at, (usize::MAX - count(h.client), rank(&h.watch)?))))
                 .min_by_key(|(_, order)| *order)?;
             held.swap_remove(at).watch.evict();
         }
@@ -87,13 +91,15 @@ impl ConnectionTable {
     }
 }
 
-/// Who goes first: the idle, then those that have not asked yet, then those that do not read. Never who is being answered.
-fn rank(phase: ConnectionPhase) -> Option<(u8, Instant)> {
-    match phase {
+/// Who goes first: the idle, then those that have not asked yet, then those that do not read. Never who is being
+/// answered, nor who has a slot and was not read yet.
+fn rank(watch: &Watch) -> Option<(u8, Instant)> {
+    match watch.phase() {
+        _ if watch.is_unread() => None,
         ConnectionPhase::Idle(since) => Some((0, since)),
         ConnectionPhase::Head(since) => Some((1, since)),
-        ConnectionPhase::Answer(_, moved) => Some((2, moved)),
-        ConnectionPhase::Busy(_) => None,
+        ConnectionPhase::Answer(_, moved) if moved.elapsed() >= STALLED => Some((2, moved)),
+        ConnectionPhase::Answer(..) | ConnectionPhase::Busy(_) => None,
     }
 }
 

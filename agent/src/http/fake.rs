@@ -12,7 +12,7 @@ use health::{Order, OrderVerb};
 use model::filter::Filter;
 use model::jobs::End;
 
-/// What an epilog told: the job, how it ended, and when its prolog was.
+/// An epilog's report: the job, its result, and the start of its prolog.
 type Ending = (u32, End, Option<f64>);
 
 #[derive(Clone)]
@@ -24,7 +24,7 @@ pub(crate) struct Fake {
     pub(crate) orders: Arc<Mutex<Vec<Order>>>,
     /// Releases that are not over.
     pub(crate) released: Arc<Mutex<Vec<u64>>>,
-    /// What epilogs told.
+    /// Reports of epilogs.
     pub(crate) ended: Arc<Mutex<Vec<Ending>>>,
     /// Replies that are never given.
     held: Arc<Mutex<Vec<oneshot::Sender<Arc<Page>>>>>,
@@ -43,7 +43,7 @@ impl Fake {
         }
     }
 
-    /// Gives up what was asked: the server makes do with the last page.
+    /// Drops the requests: the server falls back to the last page.
     pub(crate) fn release(&self) {
         self.held.lock().unwrap().clear();
     }

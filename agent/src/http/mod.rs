@@ -1,5 +1,5 @@
-//! What the daemon serves: expositions over HTTP, and people's questions and orders on the control socket. One thread,
-//! so that no client can hold up the core; the core is reached through [`Core`] alone.
+//! The daemon's servers: expositions over HTTP, and requests on the control socket. One thread, so that no client can
+//! delay the core; it reaches the core through [`Core`] only.
 
 mod bind;
 mod connection;
@@ -10,6 +10,7 @@ mod plan;
 mod routes;
 mod server;
 mod status;
+mod waiting;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,34 +27,35 @@ pub use bind::{BindError, bind_control};
 pub use plan::ListenPlan;
 pub use server::{Doors, Server, spawn};
 
-/// An order to let go of a driver.
+/// An order to release a driver.
 #[derive(Debug)]
 pub struct Release {
-    /// Tells it from every other.
+    /// Its unique number.
     pub number: u64,
     /// The position in [`collectors::DOMAINS`].
     pub domain: u16,
-    /// Who wants it.
+    /// The client.
     pub by: String,
-    /// For how long at most, from when it is free.
+    /// Time limit, from when the driver is free.
     pub limit: Duration,
-    /// Told once nothing of ours is inside of the driver, or why that will not be.
+    /// Receives `Ok` once no process of ours has the driver open, or why that fails.
     pub reply: oneshot::Sender<Result<(), String>>,
 }
 
-/// The core as the server sees it. Calls return at once; answers come through `reply`, or never when it is dropped.
+/// The core as seen by the server. Calls return at once; answers come through `reply`, or never if it is dropped.
 pub trait Core: Clone + Send + 'static {
-    /// Asks for a page on which the on-demand readings that `filter` takes are fresh, as far as they come in before `deadline`.
+    /// Requests a page with fresh on-demand readings of the collectors that `filter` selects, as far as they arrive
+    /// before `deadline`.
     fn scrape(&self, deadline: Instant, filter: &Filter, reply: oneshot::Sender<Arc<Page>>);
     /// The last page.
     fn page(&self) -> Arc<Page>;
-    /// Passes on an order of somebody who may give it.
+    /// Passes on an order of an authorized user.
     fn order(&self, order: Order, reply: oneshot::Sender<Result<String, String>>);
-    /// Lets go of a driver: its worker leaves and none is started until [`Core::resume`].
+    /// Releases a driver: its worker exits and none is started until [`Core::resume`].
     fn release(&self, release: Release);
     /// The release of this number is over.
     fn resume(&self, number: u64);
-    /// The epilog of a job tells how it ended.
+    /// An epilog reports the end of its job.
     fn job_ended(&self, job: u32, end: End, began: Option<f64>);
     /// Time since boot, in the clock of the snapshots.
     fn now(&self) -> Duration {

@@ -1,5 +1,5 @@
-//! From `listen` to listeners: what is there is bound at once, what is not yet is waited for. Only the daemon's start and
-//! the thread `listen` are here: to list interfaces may wait for the kernel, and the server must not.
+//! From `listen` to listeners: existing addresses are bound at once, missing ones later. Only the daemon's start and
+//! the thread `listen` run this code: listing interfaces may block in the kernel, and the server must not.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -11,23 +11,23 @@ use super::server::Doors;
 use crate::config::Listen;
 use sys::interfaces::{self, Local};
 
-/// The first wait, and the longest.
+/// The first and the longest wait.
 const WAITS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
 
-/// The entries of `listen` and what has come of them.
+/// The entries of `listen` and their listeners.
 #[derive(Debug)]
 pub struct ListenPlan {
     entries: Vec<Listen>,
     list: fn() -> io::Result<Vec<Local>>,
-    /// Addresses of sockets that somebody else has opened for us.
+    /// Addresses of sockets that the service manager has opened.
     served: Vec<SocketAddr>,
-    /// Addresses as asked for and as bound (the port may have been chosen by the kernel).
+    /// Addresses as requested and as bound (the kernel may have chosen the port).
     bound: Vec<(SocketAddr, SocketAddr)>,
-    /// What was last said about what is not there.
+    /// The last log line about missing addresses.
     said: Option<String>,
 }
 
-/// What one look has changed.
+/// The changes of one look.
 #[derive(Debug, Default)]
 pub(super) struct AddressChanges {
     pub(super) opened: Vec<TcpListener>,
@@ -47,15 +47,15 @@ impl ListenPlan {
         }
     }
 
-    /// What these sockets serve already is not bound again.
+    /// Addresses of these sockets are not bound again.
     #[must_use]
     pub fn beside(mut self, sockets: &[TcpListener]) -> Self {
         self.served = sockets.iter().filter_map(|s| s.local_addr().ok()).collect();
         self
     }
 
-    /// Binds what is there. With `strict`, an address that is there and cannot be bound, because another program listens
-    /// on it or the port is not for us, is an error, whichever form of entry it came from.
+    /// Binds existing addresses. With `strict`, an existing address that cannot be bound, because it is in use or the
+    /// port is privileged, is an error, whichever form of entry it came from.
     ///
     /// # Errors
     /// The first such address.
@@ -63,12 +63,12 @@ impl ListenPlan {
         Ok(self.look(strict)?.opened)
     }
 
-    /// Whether there is anything left to wait for: interfaces and networks may always get another address.
+    /// Whether addresses may still appear: interfaces and networks may always get another one.
     pub fn goes_on(&self) -> bool {
         self.said.is_some() || self.entries.iter().any(|e| !matches!(e, Listen::Address(_)))
     }
 
-    /// Waits for what is not there yet, as long as the server runs.
+    /// Binds missing addresses when they appear, as long as the server runs.
     pub fn keep(mut self, doors: &Doors) {
         let [first, longest] = WAITS;
         let mut wait = first;
@@ -83,7 +83,7 @@ impl ListenPlan {
         }
     }
 
-    /// Binds what is there and not bound yet, and gives up what is there no longer.
+    /// Binds new addresses, and closes those that no interface has any more.
     fn look(&mut self, strict: bool) -> Result<AddressChanges, BindError> {
         let mut changes = AddressChanges::default();
         let mut missing = Vec::new();
@@ -92,14 +92,14 @@ impl ListenPlan {
             Some(Vec::new())
         } else {
             (self.list)()
-                .inspect_err(|e| missing.push(format!("interfaces cannot be listed: {e}")))
+                .inspect_err(|e| missing.push(format!("cannot list interfaces: {e}")))
                 .ok()
         };
         let mut wanted: Vec<SocketAddr> = Vec::new();
         for entry in &self.entries {
             let found = resolve(entry, local.as_deref().unwrap_or_default());
             if found.is_empty() && local.is_some() {
-                missing.push(format!("{entry}: no such address"));
+                missing.push(format!("{entry}: no such local address"));
             }
             wanted.extend(found);
         }
@@ -115,7 +115,7 @@ impl ListenPlan {
             self.bound.retain(|(asked, actual)| {
                 let stays = wanted.contains(asked);
                 if !stays {
-                    tracing::info!("no interface has {actual} any more: not listening there");
+                    tracing::info!("no interface has {actual} any more: stopped listening on it");
                     changes.closed.push(*actual);
                 }
                 stays
@@ -140,21 +140,21 @@ impl ListenPlan {
         Ok(changes)
     }
 
-    /// One line when it changes, not one per try.
+    /// Logs a line when it changes, not at each attempt.
     fn say(&mut self, missing: &[String]) {
         let now = (!missing.is_empty()).then(|| missing.join("; "));
         if now == self.said {
             return;
         }
         match &now {
-            Some(text) => tracing::warn!("listen: {text}; trying again"),
-            None => tracing::info!("listen: everything is there"),
+            Some(text) => tracing::warn!("listen: {text}; retrying"),
+            None => tracing::info!("listen: all addresses are bound"),
         }
         self.said = now;
     }
 }
 
-/// The addresses that an entry stands for now.
+/// The current addresses of an entry.
 fn resolve(entry: &Listen, local: &[Local]) -> Vec<SocketAddr> {
     let with_port = |port: u16| {
         move |l: &Local| {
@@ -176,7 +176,7 @@ fn resolve(entry: &Listen, local: &[Local]) -> Vec<SocketAddr> {
     }
 }
 
-/// Whether listening on `all` is listening on `one` as well. Ports that the kernel chooses are never the same.
+/// Whether listening on `all` includes listening on `one`. Ports chosen by the kernel are never the same.
 fn covers(all: SocketAddr, one: SocketAddr) -> bool {
     all.ip().is_unspecified()
         && !one.ip().is_unspecified()
@@ -246,7 +246,7 @@ mod tests {
         assert!(plan.first(true).unwrap().is_empty());
         assert_eq!(
             plan.said.as_deref(),
-            Some("ib0:0: no such address; 127.0.0.0/8:0: no such address")
+            Some("ib0:0: no such local address; 127.0.0.0/8:0: no such local address")
         );
         plan.list = there;
         let changes = plan.look(true).unwrap();

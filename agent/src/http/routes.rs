@@ -1,5 +1,6 @@
-//! What is answered to which request.
+//! Requests and their answers.
 
+mod host;
 mod metrics;
 
 use std::cell::RefCell;
@@ -16,14 +17,14 @@ use super::Core;
 use super::status::{self, StatusReport};
 use model::snapshot::{Presence, Snapshot};
 
-/// The pages there are.
+/// The pages.
 const PAGES: [&str; 5] = ["/", "/api/v1/status", "/metrics", "/-/healthy", "/-/ready"];
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// What answers requests. One per server, on its thread.
+/// Answers requests. One per server, on its thread.
 pub(super) struct Routes<C> {
     core: C,
     scrapes: RefCell<metrics::Scrapes>,
@@ -37,8 +38,9 @@ impl<C: Core> Routes<C> {
         }
     }
 
-    pub(super) async fn answer<B>(&self, request: Request<B>) -> Response<Full<Bytes>> {
-        if let Some(refusal) = refuse(&request) {
+    /// `loopback`: the client connected to a loopback address.
+    pub(super) async fn answer<B>(&self, request: Request<B>, loopback: bool) -> Response<Full<Bytes>> {
+        if let Some(refusal) = refuse(&request, loopback) {
             return refusal;
         }
         let path = request.uri().path();
@@ -80,15 +82,18 @@ impl<C: Core> Routes<C> {
         match self.report().json() {
             Ok(text) => response(StatusCode::OK, JSON, text),
             Err(error) => {
-                tracing::error!(%error, "status as JSON");
-                plain(StatusCode::INTERNAL_SERVER_ERROR, "cannot be written as JSON\n")
+                tracing::error!(%error, "cannot write the status as JSON");
+                plain(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "cannot write the status as JSON\n",
+                )
             }
         }
     }
 }
 
-/// The answer to a request that is wrong, whatever the page would say.
-fn refuse<B>(request: &Request<B>) -> Option<Response<Full<Bytes>>> {
+/// The answer to an invalid request, for all pages.
+fn refuse<B>(request: &Request<B>, loopback: bool) -> Option<Response<Full<Bytes>>> {
     let own = [Method::GET, Method::HEAD];
     let standard = [
         Method::POST,
@@ -102,6 +107,9 @@ fn refuse<B>(request: &Request<B>) -> Option<Response<Full<Bytes>>> {
     let path = request.uri().path();
     if request.version() == Version::HTTP_11 && !request.headers().contains_key(HOST) {
         return Some(plain(StatusCode::BAD_REQUEST, "a request needs a Host header\n"));
+    }
+    if loopback && !host::is_own(request) {
+        return Some(plain(StatusCode::MISDIRECTED_REQUEST, host::MISDIRECTED));
     }
     if !own.contains(request.method()) && !standard.contains(request.method()) {
         return Some(plain(StatusCode::NOT_IMPLEMENTED, "unknown method\n"));
@@ -121,7 +129,7 @@ fn refuse<B>(request: &Request<B>) -> Option<Response<Full<Bytes>>> {
     (!is_page(path)).then(|| plain(StatusCode::BAD_REQUEST, "expected a path\n"))
 }
 
-/// Whether there is such a page; which pages of other exporters there are is known where they are written.
+/// Whether the page exists; the pages of other exporters are known to the encoder.
 fn is_page(path: &str) -> bool {
     PAGES.contains(&path) || path.starts_with("/metrics/")
 }

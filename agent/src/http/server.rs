@@ -1,4 +1,4 @@
-//! The thread `http`: it accepts, and gives every connection a task of its own.
+//! The thread `http`: it accepts connections and gives each a task of its own.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -16,23 +16,25 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, LocalSet, spawn_local, yield_now};
+use tokio::time::timeout;
 
 use super::connection::{ConnectionEnd, ConnectionPhase, Watch, WatchedStream};
-use super::connection_table::{Client, ConnectionSlot, ConnectionTable};
+use super::connection_table::{Client, ConnectionSlot};
 use super::linger::{FULL, Lingering, TOO_SLOW};
 use super::routes::Routes;
+use super::waiting::{Admission, WAIT, WaitingRoom};
 use super::{Core, control};
 
-/// The most that a request's head may hold, in bytes.
+/// Limit of a request's head, in bytes.
 const MAX_HEAD: usize = 16 * 1024;
 
-/// The most headers of a request.
+/// Limit of a request's headers.
 const MAX_HEADERS: usize = 100;
 
-/// What all connections share.
+/// State shared by all connections.
 struct ServerContext<C> {
     routes: Rc<Routes<C>>,
-    table: ConnectionTable,
+    room: WaitingRoom,
     lingering: Lingering,
 }
 
@@ -40,7 +42,7 @@ impl<C> Clone for ServerContext<C> {
     fn clone(&self) -> Self {
         Self {
             routes: Rc::clone(&self.routes),
-            table: self.table.clone(),
+            room: self.room.clone(),
             lingering: self.lingering.clone(),
         }
     }
@@ -64,12 +66,12 @@ enum Door {
 }
 
 impl Doors {
-    /// Listens there, too.
+    /// Adds a listener.
     pub fn open(&self, listener: TcpListener) {
         sys::ignore(self.0.send(Door::Open(listener)));
     }
 
-    /// Listens there no longer. Open connections stay.
+    /// Closes a listener. Open connections stay.
     pub fn close(&self, address: SocketAddr) {
         sys::ignore(self.0.send(Door::Close(address)));
     }
@@ -90,7 +92,7 @@ impl Server {
 /// Starts the server on listeners from [`super::ListenPlan`] and [`super::bind_control`].
 ///
 /// # Errors
-/// When the thread or its runtime cannot be made.
+/// When the thread or its runtime cannot be created.
 pub fn spawn<C: Core>(core: C, tcp: Vec<TcpListener>, control: Option<UnixListener>) -> io::Result<Server> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
@@ -104,7 +106,7 @@ pub fn spawn<C: Core>(core: C, tcp: Vec<TcpListener>, control: Option<UnixListen
         LocalSet::new().block_on(&runtime, async move {
             let shared = ServerContext {
                 routes: Rc::new(Routes::new(core.clone())),
-                table: ConnectionTable::new(),
+                room: WaitingRoom::new(),
                 lingering: Lingering::new(),
             };
             spawn_local(doorkeeper(asked, shared));
@@ -147,16 +149,25 @@ async fn accept<C: Core>(listener: TcpListener, shared: ServerContext<C>) {
         match listener.accept().await {
             Ok((stream, from)) => {
                 let watch = Watch::new();
-                match shared.table.take(Client::of(from.ip()), &watch) {
-                    Some(slot) => drop(spawn_local(serve(stream, watch, shared.clone(), slot))),
-                    None => shared.lingering.close(stream, FULL),
+                match shared.room.admit(Client::of(from.ip()), &watch) {
+                    Admission::Slot(slot) => drop(spawn_local(serve(stream, watch, shared.clone(), slot))),
+                    Admission::Queue(granted) => {
+                        let shared = shared.clone();
+                        drop(spawn_local(async move {
+                            match timeout(WAIT, granted).await {
+                                Ok(Ok(slot)) => serve(stream, watch, shared, slot).await,
+                                _ => shared.lingering.close(stream, FULL),
+                            }
+                        }));
+                    }
+                    Admission::Full => shared.lingering.close(stream, FULL),
                 }
-                // Who came before is read from before somebody else may push it out.
+                // Reads from earlier connections before a newer one may evict them.
                 yield_now().await;
             }
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
-                // Out of descriptors, most likely: they come back as connections end.
+                // Probably out of descriptors: they are freed as connections end.
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
@@ -165,10 +176,12 @@ async fn accept<C: Core>(listener: TcpListener, shared: ServerContext<C>) {
 }
 
 async fn serve<C: Core>(stream: TcpStream, watch: Watch, shared: ServerContext<C>, slot: ConnectionSlot) {
-    // Else the last, short segment of an exposition waits for the scraper's delayed acknowledgement.
+    // Otherwise the last, short segment of an exposition waits for the scraper's delayed acknowledgement.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY");
     }
+    let local = stream.local_addr();
+    let loopback = local.is_ok_and(|address| address.ip().to_canonical().is_loopback());
     let io = TokioIo::new(WatchedStream {
         stream,
         watch: watch.clone(),
@@ -177,7 +190,7 @@ async fn serve<C: Core>(stream: TcpStream, watch: Watch, shared: ServerContext<C
         let (routes, watch) = (Rc::clone(&shared.routes), watch.clone());
         Box::pin(async move {
             watch.busy();
-            let response = routes.answer(request).await;
+            let response = routes.answer(request, loopback).await;
             watch.answered();
             Ok::<_, Infallible>(response)
         })
@@ -186,7 +199,7 @@ async fn serve<C: Core>(stream: TcpStream, watch: Watch, shared: ServerContext<C
         .header_read_timeout(None)
         .max_buf_size(MAX_HEAD)
         .max_headers(MAX_HEADERS)
-        // A client that has said everything may close its side and still wants the answer.
+        // A client may close its sending side after the request and still wants the answer.
         .half_close(true)
         .serve_connection(io, service);
     let work = poll_fn(|cx| {

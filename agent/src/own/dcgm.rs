@@ -1,4 +1,4 @@
-//! What dcgm-exporter's page has that is no series of a collector: the last Xid of each GPU.
+//! The part of dcgm-exporter's page that is no series of a collector: the last Xid of each GPU.
 
 use collectors::gpu::metrics::{DCGM_INFO, DCGM_LABELS};
 use collectors::{Kind, Part, Unit, Value};
@@ -7,20 +7,20 @@ use exposition::{Writer, header, line, number};
 
 use super::Page;
 
-/// The page that speaks like dcgm-exporter.
+/// The page with dcgm-exporter's names.
 pub(super) const PAGE: &str = "dcgm";
 
-/// The collector whose page it is.
+/// The collector of this page.
 const COLLECTOR: &str = "nvidia";
 
 const LAST_XID: header::Family<'static> = header::Family {
     name: "DCGM_FI_DEV_XID_ERRORS",
     kind: Kind::Gauge,
     unit: Unit::None,
-    help: "The last Xid of a GPU, 0 where none was seen; gpu_xid_errors_total counts them.",
+    help: "Last Xid code of the GPU, 0 if none; gpu_xid_errors_total counts them.",
 };
 
-/// Appends the last Xid of each GPU that there is.
+/// Appends the last Xid of each GPU.
 pub(super) fn last_xids(page: &Page, w: &mut Writer<'_>) {
     if !w.shown().filter.takes(COLLECTOR) {
         return;
@@ -28,7 +28,7 @@ pub(super) fn last_xids(page: &Page, w: &mut Writer<'_>) {
     let (format, out) = w.raw();
     let mut headed = false;
     for gpu in page.snapshot.samples(&DCGM_INFO) {
-        // An Xid is told of a GPU, not of a part of one.
+        // Xids belong to GPUs, not to instances.
         if gpu.label("gpu_instance") != Some("") || gpu.value == Value::Absent {
             continue;
         }

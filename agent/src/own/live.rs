@@ -1,4 +1,4 @@
-//! What the thread that serves pages counts of itself. The `prometheus` crate stores it; the text is ours.
+//! Counters of the thread that serves pages. The `prometheus` crate stores them; the text is ours.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::weights::{Weighed, Weights};
 use super::{LATE_SCRAPES, SCRAPE_BYTES, SCRAPE_DURATION, SCRAPES};
 use exposition::Writer;
 
-/// The counts. They begin at 0 with the daemon.
+/// The counters. They start at 0 with the daemon.
 #[derive(Debug)]
 pub struct Live {
     scrapes: IntCounterVec,
@@ -26,10 +26,10 @@ fn opts(metric: &Metric) -> Opts {
 }
 
 impl Live {
-    /// Counts that are 0.
+    /// Counters at 0.
     ///
     /// # Errors
-    /// When a name of the table is not one of Prometheus', which a test of the table finds.
+    /// When a name of the table is invalid in Prometheus, which a test of the table finds.
     pub fn new() -> prometheus::Result<Self> {
         let buckets = match SCRAPE_DURATION.kind {
             Kind::Histogram(buckets) => buckets.bounds().to_vec(),
@@ -45,8 +45,8 @@ impl Live {
         })
     }
 
-    /// A request for `page` was answered with a body of so many bytes. `page` must be a name that we chose: every other
-    /// word of a client would be a series.
+    /// A request for `page` was answered with a body of `bytes`. `page` must be one of our names: with names from
+    /// clients, each would be a series.
     pub fn answered(&self, page: &'static str, code: u16, took: Duration, bytes: u64) {
         self.scrapes.with_label_values(&[page, &code.to_string()]).inc();
         self.bytes.with_label_values(&[page]).inc_by(bytes);
@@ -60,7 +60,7 @@ impl Live {
         self.late.inc();
     }
 
-    /// What parent and daemon cost.
+    /// The resource usage of parent and daemon.
     pub(super) fn weighed(&self) -> Weighed {
         self.weights.of_now()
     }
@@ -86,7 +86,7 @@ impl Live {
     }
 }
 
-/// Hands out what is stored, in a lasting order and with the labels in ours.
+/// Reads the stored counters, in a stable order and with the labels in ours.
 fn each(metric: &Metric, stored: &[proto::MetricFamily], mut take: impl FnMut(&[&str], &proto::Metric)) {
     let mut rows: Vec<(Vec<&str>, &proto::Metric)> = stored
         .iter()

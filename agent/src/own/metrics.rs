@@ -127,6 +127,9 @@ own! {
         "Open file descriptors of a nodewarden process." "/proc/self/fd"
     PROCESS_THREADS "nodewarden_process_threads" Gauge None ["process"]
         "Threads of a nodewarden process." "/proc/PID/stat"
+    PROCESS_SANDBOX "nodewarden_process_sandbox" Gauge None ["process" "feature"]
+        "Sandbox of a nodewarden process by feature, seccomp or landlock: 1 in force, 0 not offered by the kernel."
+        "seccomp(2), landlock_restrict_self(2)"
     BUILD_INFO "nodewarden_build_info" Info None ["version"]
         "Version of nodewarden." "build"
     START "nodewarden_start_timestamp_seconds" Gauge Seconds []

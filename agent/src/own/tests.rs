@@ -148,7 +148,7 @@ fn in_openmetrics_no_two_families_have_one_name() {
     }
 }
 
-/// One that is read every half minute waits for so long.
+/// A collector that reads every 30 s waits for 30 s.
 #[test]
 fn a_collector_that_was_not_read_yet_is_unknown_and_says_that_it_waits() {
     let state_of = |device: DeviceState| {

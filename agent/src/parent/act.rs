@@ -1,5 +1,5 @@
-//! Runs the few commands there are, on a thread of its own: `scontrol` on the own node. A thread that does not come
-//! back is left to itself; the daemon is told that the outcome is not known.
+//! Runs the few commands, on a thread of its own: `scontrol` on the own node. A thread that does not return is
+//! abandoned; the daemon gets an unknown outcome.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::limit::{Bucket, Refusals};
 use crate::parent::slurm::here;
 use crate::parent::slurm::memory::DrainMemory;
 use crate::parent::slurm::write::Slurm;
@@ -17,12 +18,20 @@ use sys::poll::Waker;
 
 const RECORDING: &str = "this is a recording: it has no Slurm";
 
-/// How many threads may hang before none is started any more.
+/// Limit of hung threads; beyond it none is started.
 const MAX_HUNG: usize = 3;
-/// How many requests may wait. The daemon has one look and one act under way at a time.
+/// Limit of queued requests. The daemon has one look and one act under way at a time.
 const MAX_WAITING: usize = 8;
 
-/// What came of a request.
+/// Looks at the node: this many at once, and one more each interval. The daemon has one under way at a time, repeats it
+/// after 1 s at the earliest, and adds one at once for a new incident behind a standing drain; those of one burst of
+/// events are one or two. After a failure it waits 5 s.
+const LOOKS: (u32, Duration) = (10, Duration::from_secs(1));
+/// Acts likewise. The daemon has one drain or lift and one comment under way. After a failure it waits 5 s, with a comment
+/// 5 min; after a success, the next act needs another incident, a person's `clear`, or a condition that stayed clear.
+const ACTS: (u32, Duration) = (10, Duration::from_secs(5));
+
+/// The result of a request.
 #[derive(Debug)]
 pub enum ActReply {
     /// The own node.
@@ -46,37 +55,41 @@ impl ActRequest {
     }
 }
 
-/// Carries requests out one after the other.
+/// Carries out requests one after the other.
 #[derive(Debug)]
 pub struct ActRunner {
     config: slurm::Settings,
     forged_boot_time: Option<i64>,
-    /// The daemon looks at a recording: what it finds says nothing about this machine.
+    /// The daemon reads a recording: its findings say nothing about this machine.
     recorded: bool,
-    /// Where the parent notes which drain it wrote.
-    memory: PathBuf,
+    /// Where the parent records its drain.
+    state_dir: PathBuf,
     waker: Waker,
     waiting: VecDeque<ActRequest>,
     running: Option<(ActRequest, Instant)>,
-    /// Set when the running request is given up: it must not write any more.
+    /// Set when the running request is abandoned: it must not write any more.
     given_up: Arc<AtomicBool>,
-    /// The thread that carries out requests, and which generation of configuration it has.
+    /// The thread that carries out requests.
     thread: Option<Sender<ActRequest>>,
     hung: usize,
     answers: Sender<ActReply>,
-    /// Raised when a thread is given up: its late answer is then dropped.
+    /// Raised when a thread is abandoned: its late answer is then dropped.
     generation: u64,
     done: Receiver<(u64, ActReply)>,
     to_done: Sender<(u64, ActReply)>,
+    /// Limits outlive the daemon: a restarted one gets no new burst.
+    looks: Bucket,
+    acts: Bucket,
+    refusals: Refusals,
 }
 
 impl ActRunner {
-    /// A runner and where its answers come out.
+    /// A runner and the receiver of its answers.
     pub fn new(
         config: slurm::Settings,
         forged_boot_time: Option<i64>,
         recorded: bool,
-        memory: PathBuf,
+        state_dir: PathBuf,
         waker: Waker,
     ) -> (Self, Receiver<ActReply>) {
         let (answers, out) = channel();
@@ -85,7 +98,7 @@ impl ActRunner {
             config,
             forged_boot_time,
             recorded,
-            memory,
+            state_dir,
             waker,
             waiting: VecDeque::new(),
             running: None,
@@ -96,27 +109,39 @@ impl ActRunner {
             generation: 0,
             done,
             to_done,
+            looks: Bucket::new(LOOKS.0, LOOKS.1),
+            acts: Bucket::new(ACTS.0, ACTS.1),
+            refusals: Refusals::default(),
         };
         (runner, out)
     }
 
-    /// Another configuration, for requests from now on.
+    /// Sets the configuration of later requests.
     pub fn configure(&mut self, config: slurm::Settings) {
         if config != self.config {
             self.config = config;
-            // The thread ends when its queue does; what it has begun it finishes, and its answer counts.
+            // The thread ends with its queue; its current request is finished and its answer counts.
             self.thread = None;
         }
     }
 
-    /// Drops what waits: the daemon that asked for it is gone, and a new one decides anew.
+    /// Drops queued requests: their daemon is gone, and a new one decides again.
     pub fn forget(&mut self) {
         self.waiting.clear();
     }
 
-    /// Reads the own node; a look that is already waiting serves as well.
+    /// Reads the own node; a queued look serves as well.
     pub fn look(&mut self) {
         if !self.waiting.contains(&ActRequest::Look) {
+            if !self.looks.take(Instant::now()) {
+                let why = "too many requests to read the node: at most 10 at once and 1 each second";
+                self.refuse(
+                    "looks",
+                    why,
+                    ActReply::Looked(Err(LookError::Failed(why.to_owned()))),
+                );
+                return;
+            }
             self.waiting.push_back(ActRequest::Look);
         }
         self.next();
@@ -124,22 +149,32 @@ impl ActRunner {
 
     /// Carries out an act.
     pub fn act(&mut self, id: ActionId, action: Action) {
-        if self.waiting.len() >= MAX_WAITING {
-            let refused = ActReply::Acted(id, Outcome::Failed("too many requests at once".to_owned()));
-            sys::ignore(self.answers.send(refused));
-            self.waker.wake();
+        let why = if self.waiting.len() >= MAX_WAITING {
+            "nothing was written: too many requests at once"
+        } else if !self.acts.take(Instant::now()) {
+            "nothing was written: too many requests to change the node: at most 10 at once and 1 each 5 s"
+        } else {
+            self.waiting.push_back(ActRequest::Act(id, action));
+            self.next();
             return;
-        }
-        self.waiting.push_back(ActRequest::Act(id, action));
-        self.next();
+        };
+        self.refuse("acts", why, ActReply::Acted(id, Outcome::Failed(why.to_owned())));
     }
 
-    /// When [`ActRunner::overdue`] is to be asked.
+    fn refuse(&mut self, kind: &'static str, why: &str, answer: ActReply) {
+        if let Some(silent) = self.refusals.add(kind, Instant::now()) {
+            tracing::warn!(silent, "request of the daemon refused: {why}");
+        }
+        sys::ignore(self.answers.send(answer));
+        self.waker.wake();
+    }
+
+    /// When to call [`ActRunner::overdue`].
     pub fn deadline(&self) -> Option<Instant> {
         self.running.as_ref().map(|(_, until)| *until)
     }
 
-    /// Takes in what the thread has done, gives up a thread that is over its time, and starts what waits.
+    /// Takes answers, abandons a thread after its time limit, and starts queued requests.
     pub fn overdue(&mut self) -> Vec<ActReply> {
         let mut out = Vec::new();
         while let Ok((generation, answer)) = self.done.try_recv() {
@@ -153,13 +188,13 @@ impl ActRunner {
         if let Some((request, _)) = self.running.take_if(|(_, until)| *until <= Instant::now()) {
             tracing::error!(
                 ?request,
-                "no answer from the command thread; it is left to itself"
+                "no answer from the command thread in time; abandoning it"
             );
             self.given_up.store(true, Ordering::Release);
             self.hung += 1;
             self.generation += 1;
             self.thread = None;
-            out.push(request.unknown("the command did not come back in time"));
+            out.push(request.unknown("the command did not return in time"));
         }
         self.next();
         out
@@ -174,13 +209,14 @@ impl ActRunner {
         };
         match self.thread() {
             Some(thread) if thread.send(request.clone()).is_ok() => {
-                // Three calls of scontrol at most, each with its own deadline; this one is for what has none.
+                // Three calls of scontrol at most, each with its own deadline; this one is for code without a
+                // deadline.
                 let patience = self.config.timeout * 4 + Duration::from_secs(10);
                 self.running = Some((request, Instant::now() + patience));
             }
             _ => {
                 let answer =
-                    request.unknown("commands that do not come back have used up the threads for them");
+                    request.unknown("earlier commands have not returned; limit of command threads reached");
                 sys::ignore(self.answers.send(answer));
                 self.thread = None;
                 self.waker.wake();
@@ -195,13 +231,15 @@ impl ActRunner {
             let given_up = Arc::new(AtomicBool::new(false));
             self.given_up = Arc::clone(&given_up);
             let (forged, recorded) = (self.forged_boot_time, self.recorded);
-            let mut slurm = Slurm::new(self.config.clone(), here::hostname(), forged.unwrap_or(0))
-                .with_memory(DrainMemory::in_file(self.memory.clone()))
+            let slurm = Slurm::new(self.config.clone(), here::hostname(), forged.unwrap_or(0))
                 .with_given_up(given_up);
+            let state_dir = self.state_dir.clone();
             let started = thread::Builder::new().name("act".to_owned()).spawn(move || {
+                // Not on the thread that calls: the state directory's disk may hang.
+                let mut slurm = slurm.with_memory(DrainMemory::of(&state_dir));
                 for request in requests {
                     let boot_time = forged.or_else(here::boot_time);
-                    // Without a boot time nothing is proven: an impossible one fits no node.
+                    // Without a boot time nothing is proven: an impossible value matches no node.
                     slurm.set_here(here::hostname(), boot_time.unwrap_or(i64::MIN / 2));
                     let answer = match request {
                         ActRequest::Look if recorded => {
@@ -219,9 +257,58 @@ impl ActRunner {
             });
             match started {
                 Ok(_) => self.thread = Some(to),
-                Err(e) => tracing::error!(error = %e, "no thread for commands"),
+                Err(e) => tracing::error!(error = %e, "cannot start a thread for commands"),
             }
         }
         self.thread.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::scheduler::IncidentId;
+
+    /// A recording has no Slurm, so each answer says whether the request reached the thread.
+    #[test]
+    fn a_flood_of_requests_is_refused_beyond_the_limit_and_each_is_answered() {
+        let dir = tempfile::tempdir().unwrap();
+        let waker = Waker::new().unwrap();
+        let (mut runner, answers) = ActRunner::new(
+            slurm::Settings::default(),
+            Some(0),
+            true,
+            dir.path().to_owned(),
+            waker,
+        );
+        let (mut done, mut refused) = (0, 0);
+        let mut count = |answer: ActReply| match answer {
+            ActReply::Acted(_, Outcome::NotOurs(_)) | ActReply::Looked(Err(LookError::NotHere(_))) => {
+                done += 1
+            }
+            ActReply::Acted(_, Outcome::Failed(why)) | ActReply::Looked(Err(LookError::Failed(why))) => {
+                assert!(why.contains("too many requests"), "{why}");
+                refused += 1;
+            }
+            other => panic!("{other:?}"),
+        };
+        let incident = IncidentId::parse("aaaaaaaa").unwrap();
+        for n in 0..500 {
+            runner.act(
+                ActionId(n),
+                Action::Undrain {
+                    incident: incident.clone(),
+                },
+            );
+            runner.look();
+            while runner.running.is_some() {
+                runner.overdue().into_iter().for_each(&mut count);
+                thread::yield_now();
+            }
+            answers.try_iter().for_each(&mut count);
+        }
+        assert_eq!(done + refused, 1000);
+        // 10 of each, and those that fell due meanwhile on a slow machine.
+        assert!((20..60).contains(&done), "{done}");
     }
 }

@@ -1,4 +1,4 @@
-//! The processes that the parent starts, and when it starts them again.
+//! The parent's child processes, and when they are restarted.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -14,19 +14,19 @@ use sys::packet::{self, Packets};
 use sys::users::{self, Ids};
 use sys::{fork, reap, slots};
 
-/// The shortest wait before a process that has ended is started again; doubled each time.
+/// First back-off before an ended process is restarted; doubled each time.
 const BACKOFF_MIN: Duration = Duration::from_millis(250);
-/// The longest.
+/// Longest back-off.
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
-/// A process that has run for so long is no crash loop.
+/// Run time after which an end is no crash loop.
 const SETTLED: Duration = Duration::from_secs(60);
-/// How long a daemon may take to read its record and listen. Long: a node that boots is busy.
+/// Time limit for a daemon to read its record and listen. Long: a booting node is busy.
 const READY_PATIENCE: Duration = Duration::from_secs(120);
-/// How long a daemon may live on after it has closed its socket: it finishes its records.
+/// Time limit for a daemon that has closed its socket: it finishes its records.
 const UNLINKED_PATIENCE: Duration = Duration::from_secs(10);
-/// How often it is looked whether a process that a driver has to be free of has left.
+/// Interval at which a held domain is checked for a remaining process.
 const HELD_RETRY: Duration = Duration::from_millis(250);
-/// How often it is looked whether a stuck process has let go of its slot.
+/// Interval at which lock slots of stuck processes are checked.
 const STUCK_RETRY: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -61,23 +61,23 @@ struct WorkerProcess {
     number: u16,
     domain: &'static Domain,
     running: Option<(Pid, Instant)>,
-    /// Of a daemon that has gone: they end by themselves, or are stuck and keep their slot.
+    /// Workers of a gone daemon: they end on their own, or are stuck and keep their slot.
     leaving: Vec<Pid>,
     backoff: Backoff,
     starts: u64,
-    /// Slots that were held by others at the last look.
+    /// Slots that other processes held at the last check.
     held: u8,
     told_down: Option<(WorkerDown, u8)>,
-    /// A person has it released.
+    /// A release holds it back.
     paused: Option<Hold>,
 }
 
-/// No worker is started, by order of the daemon's.
+/// The daemon ordered to start no worker.
 #[derive(Clone, Copy, Debug)]
 struct Hold {
     /// The order's number.
     number: u64,
-    /// When it is looked again whether one is left; `None`: the daemon knows that none is.
+    /// When to check again whether a process is left; `None`: the daemon knows that none is.
     look: Option<Instant>,
 }
 
@@ -136,12 +136,12 @@ impl Children {
         self.ready = true;
     }
 
-    /// Our end of the daemon's socket is gone, but the daemon may not be.
+    /// Our end of the daemon's socket is closed, but the daemon may still run.
     pub fn daemon_is_unlinked(&mut self) {
         self.unlinked.get_or_insert_with(Instant::now);
     }
 
-    /// When a daemon that does not get ready, or talks to nobody, is given up.
+    /// The deadline of a daemon that is not ready or has closed its socket.
     fn daemon_deadline(&self) -> Option<Instant> {
         let (_, started) = self.daemon?;
         let ready = (!self.ready).then_some(started + READY_PATIENCE);
@@ -149,15 +149,16 @@ impl Children {
         [ready, gone].into_iter().flatten().min()
     }
 
-    /// Kills a daemon that does not get ready, or talks to nobody. It never runs a driver, and its record is whole.
+    /// Kills a daemon that is not ready in time or outlives its socket. It never runs a driver, and its record is
+    /// whole.
     pub fn kill_overdue_daemon(&self) {
         if self.daemon_deadline().is_some_and(|at| at <= Instant::now()) {
-            tracing::error!("the daemon does not answer; killed, and started again");
+            tracing::error!("the daemon does not answer; killed, restarting it");
             self.kill_daemon();
         }
     }
 
-    /// When something has to be started or given up.
+    /// When the next start or deadline is due.
     pub fn next_deadline(&self) -> Option<Instant> {
         if self.daemon.is_none() {
             return Some(self.backoff.due);
@@ -172,10 +173,10 @@ impl Children {
         [workers, self.daemon_deadline()].into_iter().flatten().min()
     }
 
-    /// Starts the daemon and returns our end of its socket. `None`: it could not be started, and is tried again later.
+    /// Starts the daemon and returns our end of its socket. `None`: the start failed, and is retried later.
     ///
     /// # Errors
-    /// When no socket can be made.
+    /// When no socket can be created.
     pub fn start_daemon(&mut self) -> io::Result<Option<Packets>> {
         let (ours, theirs) = packet::pair()?;
         let (uid, gid) = (self.ids.uid.to_string(), self.ids.gid.to_string());
@@ -186,14 +187,14 @@ impl Children {
                 Ok(Some(Packets::new(ours)))
             }
             Err(e) => {
-                tracing::error!(error = %e, "the daemon cannot be started");
+                tracing::error!(error = %e, "cannot start the daemon");
                 self.backoff.ended(Instant::now());
                 Ok(None)
             }
         }
     }
 
-    /// Looks whether the daemon has ended: its exit status, or `Some(None)` for a signal.
+    /// Checks whether the daemon has ended: its exit status, or `Some(None)` for a signal.
     pub fn reap_daemon(&mut self) -> Option<Option<i32>> {
         let (pid, started) = self.daemon?;
         let status = reap::ended(pid)?;
@@ -201,50 +202,50 @@ impl Children {
         self.ready = false;
         self.backoff.ended(started);
         for worker in &mut self.workers {
-            // Their input has ended with the daemon. They are given a moment before the second slot is taken.
+            // Their input has ended with the daemon. They get a grace period before the second slot is taken.
             if let Some((pid, _)) = worker.running.take() {
                 worker.leaving.push(pid);
                 worker.backoff.due = worker.backoff.due.max(Instant::now() + Duration::from_secs(1));
             }
             worker.told_down = None;
-            // Whoever it was released for has lost the daemon too.
+            // The client of a release has lost the daemon too.
             worker.paused = None;
         }
         Some(status)
     }
 
-    /// Starts no worker for a domain. The one that runs leaves when the daemon closes its socket.
+    /// Starts no worker for a domain. The running one exits when the daemon closes its socket.
     pub fn hold(&mut self, domain: u16, number: u64) {
         if let Some(worker) = self.workers.get_mut(usize::from(domain)) {
-            // One that never leaves is no reason to start none later on.
+            // A worker that never exits must not block later starts.
             worker.leaving.extend(worker.running.take().map(|(pid, _)| pid));
             let look = Some(Instant::now());
             worker.paused = Some(Hold { number, look });
         }
     }
 
-    /// Starts workers for it again.
+    /// Allows workers for it again.
     pub fn free(&mut self, domain: u16) {
         if let Some(worker) = self.workers.get_mut(usize::from(domain)) {
             worker.paused = None;
-            // It left because it was told to.
+            // It exited by order, so there is no back-off.
             worker.backoff = Backoff::new();
             if !worker.leaving.is_empty() {
-                // One that waits for events leaves within five seconds: no second slot is taken before.
+                // A worker that waits for events exits within 5 s: the second slot is not taken before.
                 worker.backoff.due += Duration::from_secs(6);
             }
             worker.told_down = None;
         }
     }
 
-    /// Kills a daemon that does not leave. It never runs a driver.
+    /// Kills a daemon that does not stop. It never runs a driver.
     pub fn kill_daemon(&self) {
         if let Some((pid, _)) = self.daemon {
             reap::kill(pid);
         }
     }
 
-    /// Looks which workers have ended.
+    /// Reaps ended workers.
     pub fn reap_workers(&mut self) {
         for worker in &mut self.workers {
             let had_leaving = !worker.leaving.is_empty();
@@ -258,9 +259,9 @@ impl Children {
             if let Some(status) = reap::ended(pid) {
                 let (name, pid) = (worker.domain.name, pid.as_raw());
                 match status {
-                    // The daemon is leaving, and it has seen that first.
-                    Some(0) => tracing::debug!(worker = name, pid, "worker has left"),
-                    Some(code) => tracing::warn!(worker = name, pid, code, "worker has failed"),
+                    // The daemon is stopping, and the worker has noticed first.
+                    Some(0) => tracing::debug!(worker = name, pid, "worker exited"),
+                    Some(code) => tracing::warn!(worker = name, pid, code, "worker failed"),
                     None => tracing::warn!(worker = name, pid, "worker was ended by a signal"),
                 }
                 worker.running = None;
@@ -269,7 +270,7 @@ impl Children {
         }
     }
 
-    /// Starts the workers that are missing, and tells the daemon.
+    /// Starts missing workers, and reports them to the daemon.
     pub fn tend_workers(&mut self, link: &Packets) {
         if !self.ready {
             return;
@@ -284,7 +285,7 @@ impl Children {
             }
             if worker.backoff.is_due() {
                 if let Err(e) = worker.start(&self.slots, link) {
-                    tracing::error!(worker = worker.domain.name, error = %e, "worker cannot be started");
+                    tracing::error!(worker = worker.domain.name, error = %e, "cannot start the worker");
                     worker.backoff.ended(Instant::now());
                     worker.tell_down(link, WorkerDown::Start);
                 }
@@ -318,14 +319,14 @@ impl WorkerProcess {
             starts: self.starts,
             stuck_slots: slots.held,
         };
-        // A worker that the daemon never gets sees the end of its input and leaves; it is then started again.
+        // A worker that does not reach the daemon sees the end of its input and exits; it is then restarted.
         link.send(
             &postcard::to_stdvec(&packet).unwrap_or_default(),
             Some(ours.as_fd()),
         )
     }
 
-    /// Tells the daemon once that no process of ours is left, also none of an earlier parent's.
+    /// Reports once to the daemon that no process of ours is left, including those of an earlier parent.
     fn tell_held(&mut self, dir: &std::path::Path, link: &Packets) {
         let Some(hold) = self.paused.as_mut() else { return };
         if hold.look.is_none_or(|at| at > Instant::now()) {
@@ -334,7 +335,7 @@ impl WorkerProcess {
         let is_free = match slots::take(dir, self.domain.name) {
             Ok(slots) => slots.held == 0 && self.leaving.is_empty(),
             Err(e) => {
-                tracing::error!(worker = self.domain.name, error = %e, "lock slots cannot be looked at");
+                tracing::error!(worker = self.domain.name, error = %e, "cannot check the lock slots");
                 false
             }
         };
@@ -352,7 +353,7 @@ impl WorkerProcess {
             let worker = self.domain.name;
             tracing::error!(
                 worker,
-                "two earlier processes cannot end; none is started until one lets go"
+                "2 earlier processes are stuck; no new one is started until one ends"
             );
         }
         self.told_down = Some((why, stuck_slots));

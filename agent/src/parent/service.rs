@@ -1,7 +1,7 @@
-//! What the parent tells a service manager such as systemd, and the sockets that it has from it.
+//! Notifications to a service manager such as systemd, and the sockets passed by it.
 //!
-//! The watchdog is fed by the daemon's heartbeats alone: a parent that fed it by itself would vouch for a daemon that
-//! hangs. Workers have no part in it; one that is stuck in a driver is what this program is made for.
+//! Only the daemon's heartbeats feed the watchdog: a parent that fed it alone would vouch for a daemon that hangs.
+//! Workers have no part in it; a worker that is stuck in a driver is expected.
 
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
@@ -11,16 +11,16 @@ use health::Mode;
 use sys::activation::{self, ActivationError, PassedSocket};
 use sys::notify::{Manager, NotifySocket, NotifyState};
 
-/// When a datagram that found the manager's queue full is sent again.
+/// Delay before a datagram is sent again that found the manager's queue full.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The service manager, if there is one.
 #[derive(Debug)]
 pub struct Service {
     socket: Option<NotifySocket>,
-    /// How often the daemon is to say that its loop runs: half of what the watchdog allows.
+    /// Interval of the daemon's heartbeats: half of the watchdog's time-out.
     pub heartbeat: Option<Duration>,
-    /// Sockets that were passed on to us. Never accepted from here.
+    /// Sockets passed to this process. Never accepted from here.
     pub sockets: Vec<PassedSocket>,
     mode: Mode,
     summary: Option<Summary>,
@@ -34,11 +34,11 @@ impl Service {
     /// Reads the environment and takes the sockets. Once, before anything else opens a descriptor.
     ///
     /// # Errors
-    /// When something else than a listening socket was passed on.
+    /// When a passed descriptor is no listening socket.
     pub fn take(mode: Mode) -> Result<Self, ActivationError> {
         let sockets = activation::take()?;
         for socket in &sockets {
-            tracing::info!("http://{} is passed on by the service manager", socket.address);
+            tracing::info!("http://{}: socket passed by the service manager", socket.address);
         }
         Ok(Self::new(Manager::from_env(), sockets, mode))
     }
@@ -56,7 +56,7 @@ impl Service {
         }
     }
 
-    /// The daemon listens and has its record. Only the first time is news.
+    /// The daemon listens and has its record. Only the first time is reported.
     pub fn ready(&mut self) {
         if !self.ready {
             self.ready = true;
@@ -65,7 +65,7 @@ impl Service {
         }
     }
 
-    /// The configuration is being read again.
+    /// A reload has started.
     pub fn reloading(&mut self) {
         if self.ready {
             self.reloading = true;
@@ -75,7 +75,7 @@ impl Service {
         }
     }
 
-    /// It has been read, and `mode` is in force.
+    /// The reload has ended, and `mode` is in force.
     pub fn reloaded(&mut self, mode: Mode) {
         self.mode = mode;
         if std::mem::take(&mut self.reloading) {
@@ -84,19 +84,19 @@ impl Service {
         }
     }
 
-    /// An order to stop is being carried out.
+    /// The program is stopping.
     pub fn stopping(&mut self) {
         self.tell(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
     }
 
-    /// The daemon's loop runs.
+    /// A heartbeat of the daemon's loop.
     pub fn alive(&mut self) {
         if self.heartbeat.is_some() {
             self.tell(&[NotifyState::Watchdog]);
         }
     }
 
-    /// The daemon's verdict is another.
+    /// The daemon's verdict has changed.
     pub fn summary(&mut self, summary: Summary) {
         self.summary = Some(summary);
         if self.ready {
@@ -105,15 +105,15 @@ impl Service {
         }
     }
 
-    /// The daemon has ended; what it has said holds no longer.
+    /// The daemon has ended; its summary is void.
     pub fn daemon_ended(&mut self) {
         self.summary = None;
         if self.ready {
-            self.tell(&[NotifyState::Status("the daemon has ended and is started again")]);
+            self.tell(&[NotifyState::Status("the daemon exited and is restarted")]);
         }
     }
 
-    /// When [`Service::retry`] is to be called.
+    /// When to call [`Service::retry`].
     pub fn deadline(&self) -> Option<Instant> {
         self.unsent.as_ref().map(|(_, at)| *at)
     }
@@ -125,7 +125,7 @@ impl Service {
         }
     }
 
-    /// Nothing of people, jobs or log lines: every user can read it.
+    /// Without users, jobs or log lines: every user can read it.
     fn status(&self) -> String {
         let mode = self.mode.word();
         match self.summary {
@@ -141,7 +141,7 @@ impl Service {
         let Some(socket) = &self.socket else { return };
         let lines: Vec<String> = states.iter().map(ToString::to_string).collect();
         let lines = lines.join("\n");
-        // In order: what could not be said before comes first, and a later line of one name stands.
+        // In order: unsent lines come first, and the last line of a name counts.
         let lines = match self.unsent.take() {
             Some((before, _)) => format!("{before}\n{lines}"),
             None => lines,
@@ -149,13 +149,13 @@ impl Service {
         match socket.send(&lines) {
             Ok(()) => {}
             Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                // A heartbeat that is late by then would say what nobody knows.
+                // A late heartbeat would report an unknown state.
                 let kept: Vec<&str> = lines.lines().filter(|l| *l != "WATCHDOG=1").collect();
                 if !kept.is_empty() {
                     self.unsent = Some((kept.join("\n"), Instant::now() + RETRY));
                 }
             }
-            Err(e) => tracing::warn!(error = %e, "the service manager cannot be told"),
+            Err(e) => tracing::warn!(error = %e, "cannot notify the service manager"),
         }
     }
 }

@@ -1,20 +1,20 @@
-//! When colour is shown, and which.
+//! When to use colour, and which.
 
 use std::ffi::OsString;
 
-/// When colour is shown.
+/// When to use colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Colour {
     /// On a terminal, unless NO_COLOR is set or TERM is "dumb".
     #[default]
     Auto,
-    /// Always, for a pager that shows it.
+    /// Always, for a pager that supports it.
     Always,
     /// Never.
     Never,
 }
 
-/// The option that asks for it.
+/// The option for colour.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct ColourArgs {
     /// When to use colour; auto: on a terminal, unless NO_COLOR is set or TERM is "dumb".
@@ -35,7 +35,7 @@ impl Colour {
             Self::Always => true,
             Self::Never => false,
             Self::Auto => {
-                // As https://no-color.org has it: set and not empty, whatever to.
+                // As https://no-color.org specifies: set and not empty.
                 let refused = env("NO_COLOR").is_some_and(|v| !v.is_empty());
                 is_terminal && !refused && env("TERM").is_some_and(|t| t != "dumb")
             }
@@ -43,7 +43,7 @@ impl Colour {
     }
 }
 
-/// What a text stands for; the colour follows.
+/// The meaning of a text; it determines the colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Paint {
     /// As it is.
@@ -51,18 +51,18 @@ pub(crate) enum Paint {
     Plain,
     /// A heading.
     Heading,
-    /// Less than the rest.
+    /// Less important.
     Faint,
-    /// Well.
+    /// Healthy.
     Good,
-    /// Not known, or in need of attention.
+    /// Unknown, or needs attention.
     Doubt,
-    /// Broken.
+    /// Faulty.
     Bad,
 }
 
 impl Paint {
-    /// The text between the sequences that turn it on and off.
+    /// The text between the escape sequences that turn the colour on and off.
     pub(crate) fn on(self, text: &str) -> String {
         let code = match self {
             Self::Plain => return text.to_owned(),

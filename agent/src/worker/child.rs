@@ -4,20 +4,22 @@
 use std::io::{ErrorKind, Read};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use collectors::domain::Signals;
-use collectors::{COLLECTORS, DOMAINS, Domain, Spec};
+use collectors::{COLLECTORS, DOMAINS, Domain, Env, Spec};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::collector::{CollectorTask, TaskParts, next_look, until};
 use super::monitor::PERIOD;
 use super::out::Out;
 use super::proto::{self, Begin, Decoder, FromWorker, ToWorker};
-use sys::{self, privileges};
+use sys::landlock::FileAccess;
+use sys::{self, privileges, processes, sandbox};
 
 /// How often a worker weighs itself, at most: adding up its memory costs more than a reading.
 const WEIGH: Duration = Duration::from_secs(60);
@@ -39,17 +41,25 @@ fn start(args: &[String]) -> anyhow::Result<()> {
         .iter()
         .copied()
         .find(|d| d.name == domain)
-        .ok_or_else(|| anyhow::anyhow!("{domain:?} is no domain"))?;
+        .ok_or_else(|| anyhow::anyhow!("unknown domain {domain:?}"))?;
     privileges::drop_to(uid.parse()?, gid.parse()?, domain.capability_mask())?;
+    // Its stderr may be a file.
+    sys::signals::survive_file_limit()?;
     // Nothing to take from one without a right, and a core dump of a GPU driver's user takes long.
     if domain.capabilities.is_empty() && domain.signals == Signals::Allowed {
         privileges::show_own_calls()?;
     }
     sys::set_process_name(&format!("nw-{}", domain.name));
-    run(domain, sys::stdin_socket()?)
+    run(domain, sys::stdin_socket()?, |env| confine(domain, env))
 }
 
-fn run(domain: &'static Domain, socket: UnixStream) -> anyhow::Result<()> {
+/// Permanent, for the whole process. The daemon shows the result as a series.
+fn confine(domain: &Domain, env: &Env) {
+    let files = processes::confined(domain.name).then(|| files(env));
+    sandbox::enter(domain.name, files.as_ref());
+}
+
+fn run(domain: &'static Domain, socket: UnixStream, confine: impl FnOnce(&Env)) -> anyhow::Result<()> {
     let out = Out::new(socket.try_clone()?);
     out.send(&FromWorker::Hello {
         build: crate::BUILD.to_owned(),
@@ -71,6 +81,12 @@ fn run(domain: &'static Domain, socket: UnixStream) -> anyhow::Result<()> {
         crate::BUILD
     );
 
+    // Last, and before any thread. Sources are opened, and opened again, under the filter.
+    confine(&env);
+    // Of a worker without devices no reading is asked, which would report its figures.
+    if let Some(figures) = crate::figures::own() {
+        out.send(&FromWorker::Process(figures));
+    }
     let mut tasks: Vec<Arc<CollectorTask>> = Vec::new();
     for Begin {
         number,
@@ -103,6 +119,22 @@ fn run(domain: &'static Domain, socket: UnixStream) -> anyhow::Result<()> {
         thread::sleep(Duration::from_millis(100));
     }
     Ok(())
+}
+
+/// The files of a worker that reads devices by /sys and netlink: no device files, and nothing to write.
+fn files(env: &Env) -> FileAccess {
+    let fixed = ["/proc", "/sys", "/dev/null"].map(PathBuf::from);
+    let recording = env.recorded.clone();
+    let tree = env.path("/");
+    let read = if tree == Path::new("/") {
+        fixed.to_vec()
+    } else {
+        fixed.into_iter().chain(recording).chain([tree]).collect()
+    };
+    FileAccess {
+        read,
+        ..FileAccess::default()
+    }
 }
 
 /// Serves until the end of the input.

@@ -1,7 +1,7 @@
-//! One collector in its worker: opened on a thread of its own, then read whenever it is asked for.
+//! One collector in its worker: opened on a thread of its own, then read on request.
 //!
-//! The main thread starts a reading and goes back to its socket; the reader answers the daemon itself at the end, and
-//! calls off the timer that would have woken the main thread to look after it.
+//! The main thread starts a reading and returns to its socket. The reader replies to the daemon at the end, and
+//! cancels the timer that would wake the main thread to check it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ use super::proto::{self, Failure, FromWorker, SentLayouts, WireValue};
 use super::watch;
 use sys::timer::Timer;
 
-/// What a collector is made of.
+/// The inputs of a collector's task.
 pub(super) struct TaskParts {
     pub number: u16,
     pub spec: &'static Spec,
@@ -34,10 +34,10 @@ pub(super) struct TaskParts {
 /// One collector.
 pub(super) struct CollectorTask {
     pub(super) parts: TaskParts,
-    /// When the main thread is to come back to it.
+    /// When the main thread must check it.
     pub(super) timer: Timer,
     pub(super) watched: Mutex<WatcherThread>,
-    /// The watcher is to return.
+    /// The watcher must return.
     pub(super) stop: Arc<AtomicBool>,
     state: Mutex<TaskState>,
 }
@@ -54,11 +54,11 @@ enum SourcePhase {
     Open(Runner),
 }
 
-/// The first wait before a source that failed is opened again; doubled each time.
+/// First back-off before a failed source is opened again; doubled each time.
 const BACKOFF_MIN: Duration = Duration::from_secs(1);
-/// The longest.
+/// Longest back-off.
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
-/// How often a source is looked for that is not on this node.
+/// Interval at which a missing source is looked for.
 const ABSENT: Duration = Duration::from_secs(60);
 
 /// An opened source.
@@ -66,31 +66,31 @@ type Opened = (Runner, Option<Box<dyn Watcher>>);
 
 struct TaskState {
     phase: SourcePhase,
-    /// Somebody waits for the end of a reading.
+    /// A requester waits for the end of a reading.
     asked: bool,
     /// A reading is under way.
     reading: bool,
-    /// Nothing more is begun.
+    /// Nothing more is started.
     leaving: bool,
-    /// When it is read by its own clock.
+    /// When its own clock starts the next reading.
     due: Option<Instant>,
     /// The last look found something late.
     reported: bool,
-    /// How long to wait after the next failure to open the source.
+    /// Back-off after the next failure to open the source.
     backoff: Duration,
-    /// What the daemon was told of the last attempt to open it. `None`: nothing, or that it is open.
+    /// The last reported failure to open it. `None`: nothing reported, or open.
     told: Option<Option<Failure>>,
     sent: SentLayouts,
-    /// Kept for its memory.
+    /// Kept to reuse its memory.
     values: Vec<WireValue>,
 }
 
 impl CollectorTask {
     /// # Errors
-    /// When there is no timer.
+    /// When no timer can be created.
     pub(super) fn new(parts: TaskParts) -> std::io::Result<Self> {
         let state = TaskState {
-            // Replaced as soon as the thread runs that opens it.
+            // Replaced when the opening thread runs.
             phase: SourcePhase::Opening {
                 since: Instant::now(),
                 tid: 0,
@@ -121,7 +121,7 @@ impl CollectorTask {
     /// Opens the source, on a thread of its own.
     ///
     /// # Errors
-    /// When there is no thread.
+    /// When no thread can be started.
     pub(super) fn start_open(self: &Arc<Self>) -> std::io::Result<()> {
         let task = Arc::clone(self);
         let name = thread_name("o", self.parts.spec);
@@ -197,7 +197,7 @@ impl CollectorTask {
         }
     }
 
-    /// The daemon wants a reading. Answered in any case, so that nobody waits for a collector that is not on this node.
+    /// The daemon requests a reading. Always answered, so that no requester waits for a missing collector.
     pub(super) fn ask(&self) {
         let mut state = self.lock();
         state.asked = true;
@@ -206,7 +206,7 @@ impl CollectorTask {
         }
     }
 
-    /// The timer has gone off: a slice is over, the collector's own time has come, or that to open its source again.
+    /// The timer has expired: a slice is over, or a reading or the next attempt to open is due.
     pub(super) fn timer(self: &Arc<Self>) {
         let mut state = self.lock();
         let state = &mut *state;
@@ -232,7 +232,7 @@ impl CollectorTask {
     }
 
     fn open_again(self: &Arc<Self>, state: &mut TaskState) {
-        // The thread itself says which one it is.
+        // The thread sets its own id.
         state.phase = SourcePhase::Opening {
             since: Instant::now(),
             tid: 0,
@@ -257,14 +257,14 @@ impl CollectorTask {
             SourcePhase::NotOpen { .. } | SourcePhase::Opening { .. } => false,
         };
         if state.reading {
-            // A reading that is over by now waits for our lock, and calls it off after us.
+            // A reading that ends now waits for our lock, and cancels the timer after us.
             self.timer.set(self.parts.spec.slice);
         } else {
             self.finish(state);
         }
     }
 
-    /// Sends what has come back; at the end of a reading, that it is over.
+    /// Sends finished readings; at the end of a reading, that it is over.
     fn settle(&self, state: &mut TaskState) {
         let SourcePhase::Open(runner) = &mut state.phase else {
             return;
@@ -311,7 +311,7 @@ impl CollectorTask {
         self.timer.set(due - now);
     }
 
-    /// Everything that has not come back. Always all of it, so that what is missing has come back.
+    /// All outstanding devices. Always the whole list, so that a missing one has returned.
     fn late(&self, state: &TaskState, watcher: Option<LateThread>) -> Vec<LateThread> {
         let mut found: Vec<LateThread> = match &state.phase {
             SourcePhase::Opening { since, tid } if since.elapsed() >= PERIOD => {
@@ -328,7 +328,7 @@ impl CollectorTask {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at every thread in question, and tells what has been late for a while. Whether to look again soon.
+    /// Checks every outstanding thread, and reports the late ones. Returns whether to check again soon.
     pub(super) fn look(&self) -> bool {
         let mut state = self.lock();
         let mut watched = self.watched();
@@ -342,12 +342,12 @@ impl CollectorTask {
         state.reported || watched.is_suspect() || in_flight(&state)
     }
 
-    /// Whether something may get late that nobody else would look at.
+    /// Whether a reading may become late that no other code would check.
     pub(super) fn is_in_flight(&self) -> bool {
         in_flight(&self.lock())
     }
 
-    /// Begins nothing more. Whether something is in flight that must not be interrupted.
+    /// Starts nothing more. Returns whether something uninterruptible is in flight.
     pub(super) fn leave(&self) -> bool {
         let mut state = self.lock();
         state.leaving = true;
@@ -377,7 +377,7 @@ fn late(busy: &Busy) -> LateThread {
     (device, since_boot(busy.since), task::read(busy.tid))
 }
 
-/// What a reading gives, as frames.
+/// Turns a reading into frames.
 struct Frames<'a> {
     out: &'a Out,
     collector: u16,
@@ -424,7 +424,7 @@ impl Sink for Frames<'_> {
         let frame = FromWorker::Block {
             collector,
             device,
-            // A reading is as old as its first value: one file of it may have blocked for a minute.
+            // A reading is as old as its first value: one file of it may have blocked for 1 min.
             at: nanos(boot::boottime().saturating_sub(reading.ended.elapsed() + reading.took)),
             took,
             values,
@@ -436,12 +436,12 @@ impl Sink for Frames<'_> {
     }
 }
 
-/// How long until a thread that was found blocked is looked at again.
+/// Time until a blocked thread is checked again.
 pub(super) fn next_look(again: bool, now: Instant) -> Option<Instant> {
     again.then(|| now + PERIOD)
 }
 
-/// A wait for poll(2), rounded up so that a deadline is past when we wake for it.
+/// A time-out for poll(2), rounded up so that a deadline has passed when we wake for it.
 pub(super) fn until(at: Instant) -> Duration {
     at.saturating_duration_since(Instant::now()) + Duration::from_millis(1)
 }

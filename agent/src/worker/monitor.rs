@@ -1,27 +1,28 @@
-//! Tells what a worker's threads are blocked in. The daemon cannot look: these threads belong to another user.
+//! Reports where a worker's threads are blocked. The daemon cannot look: these threads belong to another user.
 
 use std::time::Duration;
 
 use collectors::sys::{boot, task};
 
-/// How often blocked threads are looked at, while there are any.
+/// Interval at which blocked threads are checked.
 pub const PERIOD: Duration = Duration::from_secs(5);
 
-/// The device number that stands for a collector's source (its open or scan).
+/// The device number of a collector's source (its open or scan).
 pub const SOURCE: u32 = u32::MAX;
-/// The device number that stands for a collector's watcher.
+/// The device number of a collector's watcher.
 pub const WATCHER: u32 = u32::MAX - 1;
-/// The device number that stands for the closing of devices that have left.
+/// The device number of the closing of removed devices.
 pub const CLOSING: u32 = u32::MAX - 2;
 
-/// What has not come back: device, since when (nanoseconds since boot), its thread.
+/// An outstanding reading: device, since when (nanoseconds since boot), its thread.
 pub type LateThread = (u32, u64, Option<task::Task>);
 
-/// A collector's watcher. It waits for ever by design; only one in uninterruptible sleep over two looks is blocked.
+/// A collector's watcher. It waits for ever by design; it is blocked only if two consecutive looks find it in
+/// uninterruptible sleep.
 #[derive(Debug, Default)]
 pub(super) struct WatcherThread {
     tid: Option<i32>,
-    /// Since when every look has found it asleep, and in what.
+    /// Since when every look has found it asleep, and where.
     asleep: Option<(Duration, task::Task)>,
     /// More than one look has.
     again: bool,
@@ -51,7 +52,7 @@ impl WatcherThread {
         self.asleep.is_some()
     }
 
-    /// What the looks so far say.
+    /// The result of the looks so far.
     pub(super) fn blocked(&self) -> Option<LateThread> {
         let (since, task) = self.asleep.as_ref().filter(|_| self.again)?;
         Some((WATCHER, nanos(*since), Some(task.clone())))

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use super::monitor::LateThread;
 use model::figures::Figures;
 
-/// The largest frame, in bytes. The biggest is a layout of a thousand series.
-pub const MAX_FRAME: usize = 8 * 1024 * 1024;
+/// Limit of a frame, in bytes: the layout of a device with all series and labels that its collector may have.
+pub const MAX_FRAME: usize = 1024 * 1024;
 
 /// Daemon to worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ pub enum ToWorker {
         build: String,
         /// What may be read, and where.
         env: Env,
-        /// What is set of the collectors of this domain.
+        /// The settings of this domain's collectors.
         settings: Settings,
         /// Collectors to open.
         collectors: Vec<Begin>,
@@ -40,9 +40,9 @@ pub enum ToWorker {
 pub struct Begin {
     /// Its number in [`collectors::COLLECTORS`].
     pub number: u16,
-    /// Where its watcher goes on.
+    /// Where its watcher resumes.
     pub cursor: Option<Cursor>,
-    /// What an earlier worker has noted of its devices ([`collectors::Devices::notes`]).
+    /// Notes of an earlier worker about its devices ([`collectors::Devices::notes`]).
     pub notes: Option<String>,
 }
 
@@ -54,18 +54,18 @@ pub enum FromWorker {
         /// The worker's build.
         build: String,
     },
-    /// A collector's source was opened: its devices, numbered from 0. `None`: not on this node.
+    /// A collector's source was opened: its devices, numbered from 0. `None`: no such hardware.
     Opened(u16, Result<Option<Vec<Subject>>, Failure>),
-    /// A collector's list of devices has changed: those that it has now, by number. Or why it could not be read; then
-    /// the old one stands.
+    /// A collector's list of devices has changed: the current ones, by number. Or why it could not be read; then the
+    /// old list stays valid.
     Devices(u16, Result<Vec<(u32, Subject)>, Failure>),
-    /// What a collector notes of its devices for the next worker.
+    /// A collector's notes about its devices for the next worker.
     Notes(u16, String),
     /// A collector's watcher runs, or why it does not.
     Watching(u16, Result<(), Failure>),
     /// A device's series, before the first block that has them.
     Layout(u16, u32, WireLayout),
-    /// How many series of a device are not sent because its collector has too many, whenever that changes.
+    /// Number of a device's series that exceed its collector's limit, whenever it changes.
     Refused(u16, u32, u64),
     /// A device's reading.
     Block {
@@ -91,13 +91,13 @@ pub enum FromWorker {
         /// Why.
         why: Failure,
     },
-    /// Every reading of this collector that has not come back: device, since when (nanoseconds since boot), its thread.
+    /// Every outstanding reading of this collector: device, since when (nanoseconds since boot), its thread.
     Late(u16, Vec<LateThread>),
-    /// What the worker itself costs.
+    /// The worker's resource usage.
     Process(Figures),
-    /// A [`ToWorker::Read`] of this collector is done, but for what is late.
+    /// A [`ToWorker::Read`] of this collector is done, except for late devices.
     Done(u16),
-    /// Something happened.
+    /// An event of a watcher.
     Event(u16, Event),
 }
 
@@ -126,7 +126,7 @@ pub enum WireValue {
     U(u64),
     /// A real number.
     F(f64),
-    /// Not read.
+    /// Unreadable.
     Absent,
 }
 
@@ -163,7 +163,7 @@ static NUMBERS: LazyLock<HashMap<&'static str, u16>> = LazyLock::new(|| {
         .collect()
 });
 
-/// A layout as it travels. A metric that is in no table is a collector's bug, which a test of the tables finds.
+/// A layout on the wire. A metric that is in no table is a collector's bug, which a test of the tables finds.
 pub fn to_wire(layout: &Layout) -> WireLayout {
     layout
         .iter()
@@ -177,7 +177,7 @@ pub fn to_wire(layout: &Layout) -> WireLayout {
         .collect()
 }
 
-/// A layout as it arrived.
+/// A layout from the wire.
 ///
 /// # Errors
 /// When a metric number or a number of labels does not fit the table.
@@ -193,23 +193,23 @@ pub fn from_wire(layout: WireLayout) -> Result<Layout, Garbage> {
     Ok(series)
 }
 
-/// Bytes that no worker of this build sends.
+/// A protocol error: bytes that no worker of this build sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("garbage: {0}")]
+#[error("protocol error: {0}")]
 pub struct Garbage(pub &'static str);
 
-/// Encodes one frame, length included.
+/// Encodes one frame, with its length.
 pub fn encode<T: Serialize>(frame: &T) -> Vec<u8> {
     let mut bytes = Vec::new();
     append(frame, &mut bytes);
     bytes
 }
 
-/// Encodes one frame behind what is there already.
+/// Appends an encoded frame.
 pub fn append<T: Serialize>(frame: &T, bytes: &mut Vec<u8>) {
     let start = bytes.len();
     bytes.extend_from_slice(&[0; 4]);
-    // Serialising plain data into memory cannot fail; an empty frame would be refused by the other side as garbage.
+    // Serialising plain data into memory cannot fail; the peer would reject an empty frame.
     if postcard::serialize_with_flavor(frame, Tail(bytes)).is_err() {
         bytes.truncate(start + 4);
     }
@@ -219,7 +219,7 @@ pub fn append<T: Serialize>(frame: &T, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Takes what is serialised at the end of a vector.
+/// Appends serialised data to a vector.
 struct Tail<'a>(&'a mut Vec<u8>);
 
 impl Flavor for Tail<'_> {
@@ -240,7 +240,7 @@ impl Flavor for Tail<'_> {
     }
 }
 
-/// Takes frames out of a stream of bytes as they arrive.
+/// Splits a stream of bytes into frames.
 #[derive(Debug, Default)]
 pub struct Decoder {
     bytes: Vec<u8>,
@@ -248,7 +248,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Adds what was read.
+    /// Adds received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.at > 0 {
             self.bytes.drain(..self.at);
@@ -257,7 +257,7 @@ impl Decoder {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next whole frame. `Ok(None)`: not there yet.
+    /// The next whole frame. `Ok(None)`: incomplete so far.
     ///
     /// # Errors
     /// When a length is impossible or the body is not a frame.
@@ -282,10 +282,10 @@ impl Decoder {
     }
 }
 
-/// Reads frames from a blocking stream until it has one. `Ok(None)`: the stream has ended.
+/// Reads from a blocking stream until a frame is complete. `Ok(None)`: the stream has ended.
 ///
 /// # Errors
-/// When the stream fails or holds garbage.
+/// When the stream fails or holds no valid frame.
 pub fn read_frame<T: for<'de> Deserialize<'de>>(
     stream: &mut impl Read,
     decoder: &mut Decoder,
@@ -307,7 +307,7 @@ pub fn read_frame<T: for<'de> Deserialize<'de>>(
     }
 }
 
-/// Remembers what the daemon already has of each device.
+/// The layouts that the daemon already has, for each device.
 #[derive(Debug, Default)]
 pub struct SentLayouts(HashMap<(u16, u32), (Arc<Layout>, u64)>);
 
@@ -330,13 +330,13 @@ impl SentLayouts {
         }
     }
 
-    /// The number of refused series, where the daemon has another.
+    /// The number of refused series, if the daemon has another number.
     pub fn refused(&mut self, collector: u16, device: u32, now: u64) -> Option<u64> {
         let (_, sent) = self.0.get_mut(&(collector, device))?;
         (std::mem::replace(sent, now) != now).then_some(now)
     }
 
-    /// Forgets the devices of a collector that are gone.
+    /// Forgets the removed devices of a collector.
     pub fn keep(&mut self, collector: u16, is_there: impl Fn(u32) -> bool) {
         self.0.retain(|(c, d), _| *c != collector || is_there(*d));
     }

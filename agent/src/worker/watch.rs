@@ -1,5 +1,5 @@
-//! A collector's watcher runs on two threads: it emits into a bounded channel, and a second one carries to the socket.
-//! One that fails is run again, ever more slowly: a node must not stay blind for one bad read.
+//! A collector's watcher runs on two threads: it emits into a bounded channel, and a second one forwards to the
+//! socket. A failed watcher is restarted with back-off: one bad read must not end the monitoring.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,23 +14,23 @@ use super::child::thread_name;
 use super::collector::CollectorTask;
 use super::proto::{Failure, FromWorker};
 
-/// Events that wait for the socket; a slow daemon then makes the watcher wait.
+/// Limit of events queued for the socket; a slow daemon then blocks the watcher.
 const EVENTS_WAITING: usize = 256;
-/// The first wait before a watcher that failed is run again; doubled each time.
+/// First back-off before a failed watcher is restarted; doubled each time.
 const BACKOFF_MIN: Duration = Duration::from_secs(1);
-/// The longest.
+/// Longest back-off.
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
 
-/// What both threads know.
+/// State shared by both threads.
 struct Progress {
-    /// The last event that was carried: where a watcher that is run again goes on.
+    /// The last forwarded event: where a restarted watcher resumes.
     cursor: Mutex<Option<Cursor>>,
-    /// It has failed, and neither told anything since nor said that it listens.
+    /// It has failed, and has neither emitted anything since nor reported that it listens.
     failing: AtomicBool,
 }
 
 impl Progress {
-    /// It works, again where it has failed.
+    /// It works, or works again.
     fn recovered(&self, task: &CollectorTask) {
         if self.failing.swap(false, Ordering::AcqRel) {
             let (number, out) = (task.parts.number, &task.parts.out);
@@ -78,7 +78,7 @@ fn watch(
     let mut wait = BACKOFF_MIN;
     loop {
         watched().begins();
-        // Whoever leaves sets this first, and then asks whether it runs.
+        // The stopping thread sets this first, and then checks whether the watcher runs.
         if task.stop.load(Ordering::Acquire) {
             watched().ends();
             return;
@@ -90,7 +90,7 @@ fn watch(
                 return;
             }
         }
-        // After a failure it counts as running only once it has told something, or said that it listens.
+        // After a failure it counts as running only once it has emitted something, or reported that it listens.
         if !progress.failing.load(Ordering::Acquire) {
             out.send(&FromWorker::Watching(number, Ok(())));
         }
@@ -107,7 +107,7 @@ fn watch(
             .unwrap_or_else(|_| Err(Error::Panic("watcher".to_owned())));
         watched().ends();
         let why = match ended {
-            // A recording has an end, and everything in it was seen.
+            // A recording has an end, and all of it was read.
             Ok(()) if !task.parts.env.is_live() => return,
             Ok(()) => Failure {
                 reason: "ended".to_owned(),

@@ -71,6 +71,22 @@ impl AsFd for PassedSocket {
     }
 }
 
+/// Takes the descriptor that [`crate::fork::start_self`] passes on beside descriptor 0. Once, first thing after exec.
+///
+/// # Errors
+/// When nothing has this number.
+pub fn second() -> io::Result<OwnedFd> {
+    const SECOND: RawFd = 3;
+    // SAFETY: where nothing has this number, the call says so; nothing else of this process owns it.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(SECOND) };
+    nix::fcntl::fcntl(
+        borrowed,
+        nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC),
+    )?;
+    // SAFETY: it is open, and start_self has left it to this process.
+    Ok(unsafe { OwnedFd::from_raw_fd(SECOND) })
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::fd::IntoRawFd;

@@ -1,39 +1,52 @@
 //! The state and run directories: made and owned by the parent.
 //!
-//! Both belong to root with the sticky bit: the daemon's group may add files (verdict, socket, record), and cannot remove
-//! or replace root's (locks, slots, the note of our drain).
+//! Both belong to root with the sticky bit: the daemon's group may add files (verdict, socket, record), and cannot
+//! remove or replace root's (locks, slots). What root believes lies in folders of root's inside them ([`own`]). Whatever
+//! else has the name of one is renamed, so that no other user can block it.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown, lchown};
+use std::os::unix::fs::{
+    DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown, fchown,
+};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use collectors::domain::{DAEMON_UID, FORMER_DAEMON_UID};
 
 use super::privileges::is_root;
+use super::store;
+use super::trust::{self, Expected, OpenError};
 
 /// Why an instance may not start.
 #[derive(Debug, thiserror::Error)]
 pub enum DirError {
     /// Another instance holds the run directory.
-    #[error("{} is held by {holder}: one nodewarden per run and state directory", path.display())]
+    #[error(
+        "{} is locked by {holder}: stop that nodewarden, or use another --run-dir and --state-dir",
+        path.display()
+    )]
     Held {
         /// The lock file.
         path: PathBuf,
         /// What the holder wrote into it.
         holder: String,
     },
-    /// A directory or lock could not be made.
+    /// A directory or lock could not be created.
     #[error("{}: {source}", path.display())]
     Io {
         /// The path.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
-/// The file whose lock holds a directory, and that says whose it is.
+/// The lock file of a directory; it names the holder.
 const LOCK: &str = "lock";
-/// The folder of what hooks write.
+/// The folder that only the parent's user may enter: files that the parent believes.
+const OWN: &str = "parent";
+/// The folder of the hooks' records.
 const JOBS: &str = collectors::slurm::hook::FOLDER;
 
 fn at(path: &Path) -> impl Fn(io::Error) -> DirError {
@@ -44,8 +57,8 @@ fn at(path: &Path) -> impl Fn(io::Error) -> DirError {
     }
 }
 
-/// Makes a folder that belongs to root and `gid`, or takes one that is there: a real one, of root or of a daemon, so
-/// that nobody's link or folder is taken for ours.
+/// Creates a folder of root and `gid`, or takes an existing one: no link, and owned by root or a daemon's user, so
+/// that a foreign folder is never taken over.
 fn make(path: &Path, mode: u32, gid: u32, daemons: &[u32]) -> Result<(), DirError> {
     DirBuilder::new()
         .recursive(true)
@@ -55,11 +68,11 @@ fn make(path: &Path, mode: u32, gid: u32, daemons: &[u32]) -> Result<(), DirErro
     let found = fs::symlink_metadata(path).map_err(at(path))?;
     let own = nix::unistd::geteuid().as_raw();
     if !found.is_dir() || !(found.uid() == own || daemons.contains(&found.uid())) {
-        let what = format!("not a folder of uid {own} (found uid {})", found.uid());
+        let what = format!("expected a folder of uid {own}, found uid {}", found.uid());
         return Err(at(path)(io::Error::new(io::ErrorKind::PermissionDenied, what)));
     }
     if !is_ours(path).map_err(at(path))? {
-        let what = "holds files of others: name a folder that is empty or was made by nodewarden";
+        let what = "contains foreign files: choose a folder that is empty or was created by nodewarden";
         return Err(at(path)(io::Error::new(io::ErrorKind::AlreadyExists, what)));
     }
     if is_root() {
@@ -68,117 +81,194 @@ fn make(path: &Path, mode: u32, gid: u32, daemons: &[u32]) -> Result<(), DirErro
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(at(path))
 }
 
-/// Whether a folder may be taken: empty but for what a job's prolog has written, or an instance has put its lock there
-/// before. A mistyped `--run-dir /run` must not become ours.
+/// Whether a folder may be taken: it is empty but for records of prologs, or has an instance's lock. A mistyped
+/// `--run-dir /run` must not be taken over.
 fn is_ours(path: &Path) -> io::Result<bool> {
     let mut entries = fs::read_dir(path)?;
     let is_known = |entry: io::Result<fs::DirEntry>| entry.is_ok_and(|e| e.file_name() == JOBS);
-    Ok(entries.all(is_known) || path.join(LOCK).is_file())
+    let is_file = |lock: &Path| fs::symlink_metadata(lock).is_ok_and(|found| found.is_file());
+    Ok(entries.all(is_known) || is_file(&path.join(LOCK)))
 }
 
-/// Gives the files of an earlier daemon to the one that starts now: its user may have been made since.
+/// Creates a folder of this user inside a run or state directory, or takes an existing one, that only this user may write
+/// to. Anything else of that name is renamed.
+fn folder(path: &Path, mode: u32) -> Result<Metadata, DirError> {
+    let mut refused = None;
+    // Another process may take the name again; it cannot take it from a folder of this user.
+    for _ in 0..3 {
+        match DirBuilder::new().mode(mode).create(path) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(at(path)(e)),
+            Err(_) | Ok(()) => {}
+        }
+        let found = fs::symlink_metadata(path).map_err(at(path))?;
+        let own = nix::unistd::geteuid().as_raw();
+        if found.is_dir() && found.uid() == own && found.mode() & 0o022 == 0 {
+            return Ok(found);
+        }
+        let what = format!(
+            "found mode {:o} of uid {}, expected a folder that only uid {own} may write to",
+            found.mode(),
+            found.uid()
+        );
+        set_aside(path, &what)?;
+        refused = Some(what);
+    }
+    let what = refused.unwrap_or_default();
+    Err(at(path)(io::Error::new(io::ErrorKind::PermissionDenied, what)))
+}
+
+fn set_aside(path: &Path, why: &str) -> Result<(), DirError> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let stamp = i64::try_from(now.as_nanos()).unwrap_or_default();
+    let aside = store::set_aside(path, stamp).map_err(at(path))?;
+    tracing::warn!("{}: {why}; renamed to {}", path.display(), aside.display());
+    Ok(())
+}
+
+/// Creates the folder inside a run or state directory that only the parent's user may enter.
+///
+/// # Errors
+/// When it cannot be created.
+pub fn own(dir: &Path) -> Result<PathBuf, DirError> {
+    let own = own_path(dir);
+    folder(&own, 0o700)?;
+    Ok(own)
+}
+
+/// The path of [`own`].
+pub fn own_path(dir: &Path) -> PathBuf {
+    dir.join(OWN)
+}
+
+/// Gives the files and sockets of an earlier daemon to the new one: its user may have been created since, and versions
+/// without such a user have used different ids. Otherwise the sticky bit would protect them from the new one.
 fn hand_over(dir: &Path, ids: (u32, u32)) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
         let found = fs::symlink_metadata(&path)?;
-        // A second link could be to anybody's file; root's own stay root's.
-        if found.is_file() && found.nlink() == 1 && found.uid() != 0 && found.uid() != ids.0 {
-            lchown(&path, Some(ids.0), Some(ids.1))?;
+        // A second link could point to any file; root's own files stay root's.
+        if found.uid() == 0 || found.uid() == ids.0 {
+            continue;
+        }
+        if found.file_type().is_socket() {
+            // Of an earlier daemon. The new one binds its own.
+            fs::remove_file(&path)?;
+        } else if found.is_file() {
+            let expected = Expected {
+                owners: &[found.uid()],
+                most: u64::MAX,
+                private: false,
+            };
+            // The open file, since another one may take the name.
+            match trust::open(&path, &expected, OpenOptions::new().read(true)) {
+                Ok(Some(file)) => fchown(&file, Some(ids.0), Some(ids.1))?,
+                Ok(None) => {}
+                Err(e) => tracing::warn!("not given to this daemon: {e}"),
+            }
         }
     }
     Ok(())
 }
 
-/// Makes both directories for a daemon that runs as `uid` and `gid`.
+/// Creates a folder that only our own user can enter, or takes it over from an earlier process of that user.
 ///
 /// # Errors
-/// When one cannot be made.
+/// Of mkdir(2) and stat(2), or when it is anything else.
+pub fn private(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+        _ => {}
+    }
+    let found = fs::symlink_metadata(path)?;
+    let own = nix::unistd::geteuid().as_raw();
+    if found.is_dir() && found.uid() == own && found.mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    let (uid, mode) = (found.uid(), found.mode());
+    let what = format!("found owner {uid} and mode {mode:o}, expected a folder of uid {own} with mode 700");
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
+}
+
+/// Creates both directories for a daemon that runs as `uid` and `gid`.
+///
+/// # Errors
+/// When one cannot be created.
 pub fn prepare(run: &Path, state: &Path, uid: u32, gid: u32) -> Result<(), DirError> {
-    let daemons = [uid, crate::users::DAEMON_UID];
+    let daemons = [uid, DAEMON_UID, FORMER_DAEMON_UID];
     make(run, 0o1775, gid, &[])?;
-    // A state directory that cannot be used is a daemon without memory, not a node without health checks.
+    if is_root()
+        && let Err(e) = hand_over(run, (uid, gid))
+    {
+        tracing::error!(error = %e, "cannot give the files of an earlier daemon to this one");
+    }
+    // Before a daemon can create one: the worker that reads the records has rights that the daemon lacks.
+    if let Err(e) = jobs(run) {
+        tracing::error!(error = %e, "cannot create the folder of the hooks' records");
+    }
+    // Without a state directory the daemon loses its memory, but the node keeps its health checks.
     if let Err(e) = make(state, 0o1770, gid, &daemons) {
-        tracing::error!(error = %e, "no state directory: drains will be unrecorded");
+        tracing::error!(error = %e, "state directory is unusable: drains will be unrecorded");
     } else if is_root()
         && let Err(e) = hand_over(state, (uid, gid))
     {
-        tracing::error!(error = %e, "records of an earlier daemon cannot be handed over");
+        tracing::error!(error = %e, "cannot give the records of an earlier daemon to this one");
     }
     Ok(())
 }
 
-/// Makes the folder of lock slots, root's alone, in a run directory that is locked.
+/// Creates the folder of lock slots, owned by root, in a locked run directory.
 ///
 /// # Errors
-/// When it cannot be made.
+/// When it cannot be created.
 pub fn slots(run: &Path) -> Result<PathBuf, DirError> {
     let slots = run.join("slots");
-    match DirBuilder::new().mode(0o700).create(&slots) {
-        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(at(&slots)(e)),
-        _ => {}
-    }
-    let found = fs::symlink_metadata(&slots).map_err(at(&slots))?;
-    if found.is_dir() && found.uid() == nix::unistd::geteuid().as_raw() {
-        return Ok(slots);
-    }
-    Err(at(&slots)(io::Error::new(
-        io::ErrorKind::PermissionDenied,
-        "not a folder of ours",
-    )))
+    folder(&slots, 0o700)?;
+    Ok(slots)
 }
 
-/// Makes the folder in which hooks write of jobs: root's, and read by the worker of jobs alone, since whose a job is may
-/// be nobody else's business. May come before the first daemon.
+/// Creates the folder of the hooks' records. It belongs to root, and only the worker of jobs reads it, since job
+/// owners may be confidential. May be called before the first daemon.
 ///
 /// # Errors
-/// When it cannot be made, or is somebody else's.
+/// When it cannot be created.
 pub fn jobs(run: &Path) -> Result<PathBuf, DirError> {
     let jobs = run.join(JOBS);
     let mut builder = DirBuilder::new();
     builder.recursive(true).mode(0o755);
     builder.create(run).map_err(at(run))?;
-    match DirBuilder::new().mode(0o750).create(&jobs) {
-        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(at(&jobs)(e)),
-        Err(_) | Ok(()) => {}
-    }
-    let found = fs::symlink_metadata(&jobs).map_err(at(&jobs))?;
-    let own = nix::unistd::geteuid().as_raw();
-    if !found.is_dir() || found.uid() != own || found.mode() & 0o022 != 0 {
-        let what = format!("not a folder that uid {own} alone may write to");
-        return Err(at(&jobs)(io::Error::new(io::ErrorKind::PermissionDenied, what)));
-    }
+    let found = folder(&jobs, 0o750)?;
     let reader = crate::users::worker(&collectors::domain::SLURM).gid;
     if is_root() && found.gid() != reader {
         chown(&jobs, None, Some(reader)).map_err(at(&jobs))?;
     }
-    // The umask of a hook may have taken bits away.
+    // The umask of a hook may have removed bits.
     if found.mode() & 0o777 != 0o750 {
         fs::set_permissions(&jobs, fs::Permissions::from_mode(0o750)).map_err(at(&jobs))?;
     }
     Ok(jobs)
 }
 
-/// Takes a directory for this process. The lock is held as long as the file is open.
+/// Locks a directory for this process. The lock is held as long as the file is open.
 ///
 /// # Errors
 /// [`DirError::Held`] names the holder.
 pub fn lock(dir: &Path) -> Result<File, DirError> {
     let path = dir.join(LOCK);
-    let open = |options: &mut OpenOptions| {
-        options
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(&path)
-            .map_err(at(&path))
-    };
-    let mut note = open(
-        OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o644),
-    )?;
-    // Held by a descriptor that cannot write: a filesystem with one that can may not be made read-only.
-    let mut lock = open(OpenOptions::new().read(true))?;
+    let mut create = OpenOptions::new();
+    create.create(true).truncate(false).write(true).mode(0o644);
+    let mut note = match lock_file(&path, &mut create) {
+        Err(OpenError::Unexpected { found, .. }) => {
+            set_aside(
+                &path,
+                &format!("found {found}, expected a lock file of this user"),
+            )?;
+            lock_file(&path, &mut create)
+        }
+        opened => opened,
+    }
+    .map_err(|e| at(&path)(e.into()))?;
+    // The lock file is open read-only: a filesystem with a file open for writing cannot be remounted read-only.
+    let mut lock = lock_file(&path, OpenOptions::new().read(true)).map_err(|e| at(&path)(e.into()))?;
     match lock.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
@@ -191,8 +281,27 @@ pub fn lock(dir: &Path) -> Result<File, DirError> {
         }
         Err(TryLockError::Error(source)) => return Err(DirError::Io { path, source }),
     }
-    note.set_len(0).map_err(at(&path))?;
-    note.write_all(format!("pid {}\n", std::process::id()).as_bytes())
-        .map_err(at(&path))?;
+    let written = note
+        .set_len(0)
+        .and_then(|()| note.write_all(format!("pid {}\n", std::process::id()).as_bytes()));
+    if let Err(e) = written {
+        // The lock holds without it. A full disk, or RLIMIT_FSIZE, must not end the start.
+        tracing::warn!(path = %path.display(), error = %e, "cannot write this process's pid into the lock file");
+    }
     Ok(lock)
 }
+
+fn lock_file(path: &Path, options: &mut OpenOptions) -> Result<File, OpenError> {
+    let expected = Expected {
+        owners: &[nix::unistd::geteuid().as_raw()],
+        most: 4096,
+        private: true,
+    };
+    trust::open(path, &expected, options)?.ok_or_else(|| OpenError::Io {
+        path: path.to_owned(),
+        source: io::ErrorKind::NotFound.into(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,16 +1,16 @@
-//! Files and sockets that the agent makes.
+//! Files and sockets of the agent.
 
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// Removes a file. That it is not there is no error.
+/// Removes a file. A missing file is no error.
 ///
 /// # Errors
-/// What unlink(2) says.
+/// Of unlink(2).
 pub fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
@@ -18,11 +18,11 @@ pub fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes files of a folder that nobody has written to for `age` and whose name `is_one` knows: at most `most` of them, and
-/// a hundred times as many are looked at. The number of those removed.
+/// Removes files of a folder that were not written for `age` and whose name passes `is_one`: at most `most` of them,
+/// out of the first 100 * `most`. Returns the number removed.
 ///
 /// # Errors
-/// When the folder cannot be listed, or what unlink(2) says.
+/// When the folder cannot be listed, or of unlink(2).
 pub fn remove_old(
     folder: &Path,
     is_one: impl Fn(&str) -> bool,
@@ -33,7 +33,7 @@ pub fn remove_old(
     let mut removed = 0;
     for entry in fs::read_dir(folder)?.take(most.saturating_mul(100)) {
         let entry = entry?;
-        // One that somebody else removes meanwhile is gone anyway.
+        // A file that another process removes meanwhile is gone anyway.
         let written = entry.metadata().and_then(|m| m.modified());
         let is_old = written.is_ok_and(|at| now.duration_since(at).is_ok_and(|since| since > age));
         if is_old && entry.file_name().to_str().is_some_and(&is_one) {
@@ -47,24 +47,52 @@ pub fn remove_old(
     Ok(removed)
 }
 
-/// Makes a folder, and those above it. That it is there is no error.
+/// Creates a folder, and those above it. An existing one is no error.
 ///
 /// # Errors
-/// What mkdir(2) says.
+/// Of mkdir(2).
 pub fn folder(path: &Path) -> io::Result<()> {
     fs::create_dir_all(path)
 }
 
-/// Listens on a unix socket with these permissions, in the place of whatever socket was there: an earlier process that
-/// cannot end may hold it for ever. Whoever calls this holds the lock on the folder.
+/// Listens on a unix socket with these permissions and replaces an old socket, which an earlier stuck process may
+/// still hold. The caller holds the lock on the folder.
 ///
 /// # Errors
-/// What unlink(2), bind(2) or chmod(2) say.
+/// Of unlink(2), bind(2) or chmod(2).
 pub fn listen_unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
     remove(path)?;
     let listener = UnixListener::bind(path)?;
     fs::set_permissions(path, Permissions::from_mode(mode))?;
     Ok(listener)
+}
+
+/// Whether only root or our own user can have written this file: owner and mode of the file and of its folder.
+///
+/// # Errors
+/// The wrong owner or mode, or of stat(2).
+pub fn is_trusted(path: &Path) -> io::Result<()> {
+    let own = nix::unistd::geteuid().as_raw();
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
+    for part in [Some(path), folder].into_iter().flatten() {
+        let found = fs::metadata(part)?;
+        let (uid, mode) = (found.uid(), found.mode());
+        // In a folder with the sticky bit others cannot replace the file.
+        let open = mode & 0o022 != 0 && !(found.is_dir() && mode & 0o1000 != 0);
+        if (uid != 0 && uid != own) || open {
+            let part = part.display();
+            return Err(io::Error::other(format!(
+                "{part} has owner {uid} and mode {:o}, expected owner 0 and no write permission for group and others",
+                mode & 0o7777
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a socket of root lies there.
+pub fn is_socket(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket() && m.uid() == 0)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Runs a command for the person at the terminal, on the same terminal.
+//! Runs a command in the foreground of the user's terminal.
 
-#![allow(unsafe_code, reason = "what signals do is set in two processes")]
+#![allow(unsafe_code, reason = "sets signal dispositions in two processes")]
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,13 +14,13 @@ use nix::sys::signal::{SigHandler, Signal, signal};
 use nix::sys::stat::{SFlag, stat};
 use nix::unistd::{AccessFlags, access};
 
-/// What the keys of a terminal send to all that runs in its foreground.
+/// Signals that the terminal's keys send to its foreground processes.
 const KEYS: [Signal; 2] = [Signal::SIGINT, Signal::SIGQUIT];
 
-/// Says early why a program cannot be started, as far as its name tells: looked for as execvp(3) does.
+/// Finds out early that a program cannot be started, with execvp(3)'s search.
 ///
 /// # Errors
-/// `NotFound`, or why the one that is there cannot be run.
+/// `NotFound`, or why the program cannot be executed.
 pub fn find(program: &OsStr) -> io::Result<()> {
     if program.as_encoded_bytes().contains(&b'/') {
         return is_program(Path::new(program));
@@ -39,7 +39,7 @@ pub fn find(program: &OsStr) -> io::Result<()> {
 
 fn is_program(path: &Path) -> io::Result<()> {
     access(path, AccessFlags::X_OK)?;
-    // A folder may be entered, and is no program.
+    // A folder has execute bits too.
     let mode = stat(path)?.st_mode;
     let is_file = SFlag::from_bits_truncate(mode) & SFlag::S_IFMT == SFlag::S_IFREG;
     is_file
@@ -47,8 +47,8 @@ fn is_program(path: &Path) -> io::Result<()> {
         .ok_or(io::ErrorKind::PermissionDenied.into())
 }
 
-/// Runs it to its end, with a descriptor that stays open for as long as it or this process lives. Ctrl-C reaches the
-/// command alone: whoever called this has something to do after it.
+/// Runs a command to its end. `open` stays open as long as the command or this process lives. Ctrl-C reaches the
+/// command only: the caller continues after it.
 ///
 /// # Errors
 /// When the program cannot be started.
@@ -56,12 +56,12 @@ pub fn run(program: &OsString, args: &[OsString], open: impl AsFd) -> io::Result
     let kept: OwnedFd = open.as_fd().try_clone_to_owned()?;
     let mut before = [SigHandler::SigDfl; 2];
     for (key, before) in KEYS.into_iter().zip(&mut before) {
-        // SAFETY: it is ignored, so no handler runs in signal context.
+        // SAFETY: the signal is ignored, so no handler runs in signal context.
         *before = unsafe { signal(key, SigHandler::SigIgn) }?;
     }
     let restore = move || {
         for (key, before) in KEYS.into_iter().zip(before) {
-            // SAFETY: what was there before this function is put back.
+            // SAFETY: restores the disposition from before this function.
             unsafe { signal(key, before) }?;
         }
         Ok(())

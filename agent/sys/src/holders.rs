@@ -1,4 +1,4 @@
-//! Which processes have a device file open or mapped. Such a process keeps a driver from being reset or unloaded.
+//! Processes that have a device file open or mapped, which prevents a reset or unload of the driver.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use collectors::sys::root;
 
-/// The most of one process's map that is read, in bytes.
+/// Limit of bytes read from one process's map.
 const MAX_MAPS: u64 = 16 << 20;
 
 /// One process.
@@ -24,14 +24,14 @@ pub struct Holder {
     pub files: BTreeSet<PathBuf>,
 }
 
-/// What a look at all processes gave.
+/// The result of a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holders {
-    /// Those that hold one, by number.
+    /// Processes that hold a device, by pid.
     pub found: Vec<Holder>,
-    /// How many could not be looked at: those of other users, for a caller who is not root.
+    /// Number of processes that could not be read: those of other users, if the caller is not root.
     pub hidden: usize,
-    /// Why not every process was looked at; empty where all were.
+    /// Why the search is incomplete; empty if it is complete.
     pub unfinished: String,
 }
 
@@ -41,8 +41,8 @@ enum ProcessLook {
     Failed(std::io::Error),
 }
 
-/// Looks at every process of `proc` for files whose path begins with one of these, for so long at most: a process that is
-/// stuck in a driver may block whoever looks at its memory.
+/// Searches the processes of `proc` for open files with one of these prefixes, with a time-out: a process that is
+/// stuck in a driver may block readers of its memory map.
 pub fn of(proc: &Path, prefixes: &'static [&'static str], patience: Duration) -> Holders {
     let (to, looks) = channel();
     let proc = proc.to_owned();
@@ -74,15 +74,15 @@ pub fn of(proc: &Path, prefixes: &'static [&'static str], patience: Duration) ->
 }
 
 fn look(proc: &Path, prefixes: &[&str], to: &Sender<ProcessLook>) {
-    // Whoever asked has given up where this cannot be sent.
-    let tell = |look| crate::ignore(to.send(look));
+    // Sending fails if the caller has given up.
+    let send = |look| crate::ignore(to.send(look));
     let is_one = |path: &Path| {
         path.to_str()
             .is_some_and(|p| prefixes.iter().any(|prefix| p.starts_with(prefix)))
     };
     let entries = match fs::read_dir(proc) {
         Ok(entries) => entries,
-        Err(e) => return tell(ProcessLook::Failed(e)),
+        Err(e) => return send(ProcessLook::Failed(e)),
     };
     let pid = |entry: &fs::DirEntry| entry.file_name().to_str().and_then(|n| n.parse::<i32>().ok());
     let processes: Vec<(i32, PathBuf)> = entries
@@ -92,29 +92,29 @@ fn look(proc: &Path, prefixes: &[&str], to: &Sender<ProcessLook>) {
     let found = |pid, process: &Path, files: BTreeSet<PathBuf>| {
         if !files.is_empty() {
             let name = name(process);
-            tell(ProcessLook::Found(Holder { pid, name, files }));
+            send(ProcessLook::Found(Holder { pid, name, files }));
         }
     };
     for (pid, process) in &processes {
         match open(process) {
             Ok(files) => found(*pid, process, files.into_iter().filter(|f| is_one(f)).collect()),
-            Err(e) if e.kind() == ErrorKind::PermissionDenied => tell(ProcessLook::Hidden),
-            // One that has ended meanwhile holds nothing.
+            Err(e) if e.kind() == ErrorKind::PermissionDenied => send(ProcessLook::Hidden),
+            // An ended process holds nothing.
             Err(_) => {}
         }
     }
-    // A mapping holds the device when its descriptor is closed. Last, because this is what may block.
+    // A mapping holds the device even if its descriptor is closed. Last, because reading it may block.
     for (pid, process) in &processes {
         let mapped = mapped(process).into_iter().filter(|f| is_one(f)).collect();
         found(*pid, process, mapped);
     }
 }
 
-/// What a process has open. Where its first thread has ended, another one knows.
+/// Open files of a process; of another thread if the first one has ended.
 fn open(process: &Path) -> std::io::Result<BTreeSet<PathBuf>> {
     let of = |folder: &Path| -> std::io::Result<BTreeSet<PathBuf>> {
         let entries = fs::read_dir(folder.join("fd"))?.flatten();
-        // A descriptor may be closed between the list and the look.
+        // A descriptor may be closed after it was listed.
         Ok(entries.filter_map(|e| fs::read_link(e.path()).ok()).collect())
     };
     let files = of(process)?;
@@ -125,7 +125,7 @@ fn open(process: &Path) -> std::io::Result<BTreeSet<PathBuf>> {
     Ok(threads.filter_map(|t| of(&t.path()).ok()).flatten().collect())
 }
 
-/// What it has mapped: in proc_pid_maps(5) the path is the last column and begins with a slash.
+/// Mapped files: in proc_pid_maps(5) the path is the last column and begins with a slash.
 fn mapped(process: &Path) -> BTreeSet<PathBuf> {
     let Ok(Some(maps)) = root::read_bytes(&process.join("maps"), MAX_MAPS) else {
         return BTreeSet::new();
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_process_holds_what_it_has_open_and_nothing_else() {
-        // No other test has this one open.
+        // No other test opens this file.
         let look = || of(Path::new("/proc"), &["/dev/full"], LONG);
         let me = i32::try_from(std::process::id()).unwrap();
         let mine = |holders: &Holders| holders.found.iter().find(|h| h.pid == me).cloned();

@@ -6,19 +6,24 @@
 )]
 
 pub mod activation;
+mod child;
 pub mod dirs;
 pub mod files;
 pub mod foreground;
 pub mod fork;
 pub mod holders;
 pub mod interfaces;
+pub mod landlock;
 pub mod link;
 pub mod log;
 pub mod notify;
 pub mod packet;
 pub mod poll;
 pub mod privileges;
+pub mod processes;
 pub mod reap;
+pub mod sandbox;
+pub mod seccomp;
 pub mod send;
 pub mod signals;
 pub mod slots;
@@ -26,11 +31,12 @@ pub mod spawn;
 pub mod store;
 pub mod terminal;
 pub mod timer;
+pub mod trust;
 pub mod users;
 
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 
 /// Descriptor 0 as the socket that the parent put there.
 ///
@@ -43,6 +49,22 @@ pub fn stdin_socket() -> io::Result<UnixStream> {
     // The copy alone is used from here on; descriptor 0 must not keep the socket open behind it.
     replace_stdin()?;
     Ok(UnixStream::from(copy))
+}
+
+/// Descriptor 0 as the listener that the parent put there. It does not block.
+///
+/// # Errors
+/// When it is no listening socket.
+pub fn stdin_listener() -> io::Result<UnixListener> {
+    let stdin = io::stdin();
+    let copy = stdin.as_fd().try_clone_to_owned()?;
+    if !nix::sys::socket::getsockopt(&copy, nix::sys::socket::sockopt::AcceptConn)? {
+        return Err(io::Error::other("descriptor 0 does not listen"));
+    }
+    replace_stdin()?;
+    let listener = UnixListener::from(copy);
+    listener.set_nonblocking(true)?;
+    Ok(listener)
 }
 
 /// Puts /dev/null in the place of descriptor 0.

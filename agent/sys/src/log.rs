@@ -1,4 +1,4 @@
-//! Log lines leave through a thread of their own: a full pipe behind stderr must not stop the thread that logs.
+//! Log lines are written by a thread of their own: a full pipe behind stderr must not block the thread that logs.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
@@ -8,7 +8,7 @@ use std::thread;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// How many lines wait at most; more are dropped and counted.
+/// Limit of queued lines; more are dropped and counted.
 const WAITING: usize = 1024;
 
 #[derive(Clone)]
@@ -45,16 +45,25 @@ impl<'a> MakeWriter<'a> for Lines {
     }
 }
 
-/// Sends tracing's lines to stderr. `level` is a level or a filter in tracing's own syntax; the variable
-/// `NODEWARDEN_LOG` wins.
+/// Sends tracing's lines to stderr. `level` is a level or a filter in tracing's syntax; the variable `NODEWARDEN_LOG`
+/// overrides it.
 ///
 /// # Errors
 /// When the thread cannot be started.
 pub fn start(level: &str) -> io::Result<()> {
+    start_after(level, || ())
+}
+
+/// As [`start`]; the thread calls `first` before it writes.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_after(level: &str, first: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let (to, from) = sync_channel::<Vec<u8>>(WAITING);
     thread::Builder::new().name("log".to_owned()).spawn(move || {
+        first();
         for line in from {
-            // Nobody is left to be told when stderr is gone.
+            // Without stderr there is no place to report the error.
             crate::ignore(io::stderr().write_all(&line));
         }
     })?;
@@ -64,7 +73,7 @@ pub fn start(level: &str) -> io::Result<()> {
         to,
         dropped: Arc::default(),
     };
-    // A second subscriber in one process can only be a test's.
+    // Only tests set a second subscriber in one process.
     crate::ignore(
         tracing_subscriber::fmt()
             .with_env_filter(filter)

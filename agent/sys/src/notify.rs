@@ -31,9 +31,7 @@ impl Manager {
     pub fn from_env() -> Self {
         let socket = std::env::var_os("NOTIFY_SOCKET").and_then(|address| {
             NotifySocket::new(&address)
-                .inspect_err(
-                    |e| tracing::error!(socket = ?address, error = %e, "NOTIFY_SOCKET cannot be used"),
-                )
+                .inspect_err(|e| tracing::error!(socket = ?address, error = %e, "cannot use NOTIFY_SOCKET"))
                 .ok()
         });
         let watchdog = sd_notify::watchdog_enabled().filter(|w| !w.is_zero());

@@ -9,7 +9,7 @@ use nix::sys::socket::{
     setsockopt, socketpair, sockopt,
 };
 
-/// The largest packet, in bytes. The biggest is a configuration.
+/// Limit of a packet, in bytes. The largest packet is a configuration.
 pub const MAX_PACKET: usize = 512 * 1024;
 
 /// One end.
@@ -19,18 +19,18 @@ pub struct Packets {
     buffer: Vec<u8>,
 }
 
-/// What [`Packets::receive`] found.
+/// The result of [`Packets::receive`].
 #[derive(Debug)]
 pub enum Received {
     /// A packet, and the descriptor that came with it.
     Packet(Vec<u8>, Option<OwnedFd>),
-    /// Nothing now.
+    /// No packet is waiting.
     Nothing,
     /// The other end is gone.
     Closed,
 }
 
-/// Makes a connected pair, both ends non-blocking and closed on exec.
+/// Creates a connected pair, both ends non-blocking and closed on exec.
 ///
 /// # Errors
 /// When socketpair(2) fails.
@@ -38,7 +38,7 @@ pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let (a, b) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags)?;
     for end in [&a, &b] {
-        // Root may go beyond net.core.wmem_max; others get what it allows.
+        // Root may exceed net.core.wmem_max; others get its value.
         if setsockopt(end, sockopt::SndBufForce, &MAX_PACKET).is_err() {
             crate::ignore(setsockopt(end, sockopt::SndBuf, &MAX_PACKET));
         }
@@ -55,10 +55,10 @@ impl Packets {
         }
     }
 
-    /// Sends one packet whole. `WouldBlock` when the other end does not keep up.
+    /// Sends one whole packet. `WouldBlock` if the peer does not keep up.
     ///
     /// # Errors
-    /// When sendmsg(2) fails, also with EPIPE after the other end has gone.
+    /// When sendmsg(2) fails; EPIPE after the peer has closed.
     pub fn send(&self, packet: &[u8], fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let raw = fd.map(|fd| [fd.as_raw_fd()]);
         let control: Vec<ControlMessage<'_>> = raw.iter().map(|fds| ControlMessage::ScmRights(fds)).collect();
@@ -81,7 +81,7 @@ impl Packets {
     /// Receives one packet, without waiting.
     ///
     /// # Errors
-    /// When recvmsg(2) fails or the packet was cut.
+    /// When recvmsg(2) fails or the packet was truncated.
     #[allow(unsafe_code, reason = "takes ownership of a received descriptor")]
     pub fn receive(&mut self) -> io::Result<Received> {
         let mut space = nix::cmsg_space!([std::os::fd::RawFd; 4]);
@@ -100,7 +100,7 @@ impl Packets {
         for control in message.cmsgs()? {
             if let ControlMessageOwned::ScmRights(fds) = control {
                 for fd in fds {
-                    // SAFETY: the kernel has just installed this descriptor for us; nobody else owns it.
+                    // SAFETY: the kernel has just installed this descriptor, and no other code owns it.
                     let owned = unsafe { OwnedFd::from_raw_fd(fd) };
                     first.get_or_insert(owned);
                 }

@@ -1,4 +1,4 @@
-//! Waiting for several descriptors at once, and being woken by another thread.
+//! Waits for several descriptors at once; another thread can wake the waiter.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,7 +10,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-/// An epoll instance whose descriptors are told apart by a number.
+/// An epoll instance that identifies descriptors by a number.
 #[derive(Debug)]
 pub struct Poll {
     epoll: Epoll,
@@ -28,7 +28,7 @@ impl Poll {
         })
     }
 
-    /// Watches a descriptor for input (and the end of it).
+    /// Watches a descriptor for input, including its end.
     ///
     /// # Errors
     /// When epoll_ctl(2) fails.
@@ -39,7 +39,7 @@ impl Poll {
         )?)
     }
 
-    /// Watches it for room to write as well, or no longer.
+    /// Sets whether it is watched for room to write as well.
     ///
     /// # Errors
     /// When epoll_ctl(2) fails.
@@ -49,19 +49,19 @@ impl Poll {
         Ok(self.epoll.modify(fd, &mut EpollEvent::new(flags, token))?)
     }
 
-    /// Watches it no longer.
+    /// Stops watching it.
     pub fn remove(&self, fd: impl AsFd) {
-        // It may have been closed by its other end; epoll forgets it then by itself.
+        // If its peer closed it, epoll has removed it already.
         crate::ignore(self.epoll.delete(fd));
     }
 
-    /// Waits until something is ready or the time is over, and returns the numbers of what is ready.
+    /// Waits until a descriptor is ready or the time-out expires; returns the numbers of the ready ones.
     ///
     /// # Errors
-    /// When epoll_wait(2) fails for another reason than a signal.
+    /// When epoll_wait(2) fails, except for a signal.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<Vec<u64>> {
         let timeout = match timeout {
-            // Rounded up, so that a deadline is past when we wake for it.
+            // Rounded up, so that a deadline has passed when we wake for it.
             Some(t) => EpollTimeout::try_from(t + Duration::from_micros(999)).unwrap_or(EpollTimeout::MAX),
             None => EpollTimeout::NONE,
         };
@@ -73,7 +73,7 @@ impl Poll {
     }
 }
 
-/// Waits until there is something to read, or will never be again.
+/// Waits for input, or for the end of it.
 pub fn until_input(fd: impl AsFd) {
     let mut fds = [PollFd::new(fd.as_fd(), PollFlags::POLLIN)];
     while poll(&mut fds, PollTimeout::NONE) == Err(Errno::EINTR) {}
@@ -91,12 +91,12 @@ impl Waker {
         Ok(Self(Arc::new(fd)))
     }
 
-    /// Wakes it. Never blocks: a full counter means that it is awake already.
+    /// Never blocks: a full counter means that it is awake already.
     pub fn wake(&self) {
         crate::ignore(self.0.write(1));
     }
 
-    /// Takes notice of having been woken.
+    /// Resets it after a wake-up.
     pub fn clear(&self) {
         crate::ignore(self.0.read());
     }

@@ -1,4 +1,4 @@
-//! Gives up root: groups, ids, capabilities, bounding set. First thing after exec, before any thread.
+//! Drops root: groups, ids, capabilities, bounding set. First thing after exec, before any thread.
 
 #![allow(unsafe_code, reason = "capset and prctl have no safe wrapper here")]
 
@@ -26,17 +26,17 @@ struct CapData {
 /// `_LINUX_CAPABILITY_VERSION_3`: two words of 32 bits per set.
 const VERSION_3: u32 = 0x2008_0522;
 
-/// Whether this process is root, and so has something to give up.
+/// Whether this process is root, and so has rights to drop.
 pub fn is_root() -> bool {
     geteuid().is_root()
 }
 
-/// Becomes `uid` and `gid` with the capabilities of `mask` and nothing else, for good. One that a unit or container has
-/// taken away is missing, and what needs it says so. Without root only no_new_privs is set: the process keeps the rights
-/// of the user who started it.
+/// Becomes `uid` and `gid` with the capabilities of `mask` only, permanently. A capability removed by a unit or
+/// container is missing, and reads that need it report that. Without root only no_new_privs is set: the process keeps
+/// the rights of its user.
 ///
 /// # Errors
-/// Whatever the first refused system call says; the caller must not go on.
+/// The first system call that fails; the caller must not go on.
 pub fn drop_to(uid: u32, gid: u32, mask: u64) -> io::Result<()> {
     if is_root() {
         prctl::set_keepcaps(true)?;
@@ -52,8 +52,22 @@ pub fn drop_to(uid: u32, gid: u32, mask: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Lets this process see in which system call its own threads are: the kernel takes that from who has changed its ids
-/// (`/proc/self/task/TID/syscall` belongs to root then). Whoever has the same ids may look, too, and core dumps are made.
+/// Keeps only the capabilities of `mask`, permanently, and the user. Without root nothing changes.
+///
+/// # Errors
+/// The first system call that fails; the process then has more capabilities than it should.
+pub fn keep(mask: u64) -> io::Result<()> {
+    if !is_root() {
+        return Ok(());
+    }
+    // In a container without CAP_SETPCAP the bounding set stays as it is.
+    let bounded = drop_bounding(mask);
+    set_capabilities(mask & permitted()?)?;
+    bounded
+}
+
+/// Lets this process read `/proc/self/task/TID/syscall` of its own threads, which belongs to root after a change of
+/// ids. Processes with the same ids may read it too, and core dumps are enabled.
 ///
 /// # Errors
 /// Of prctl(2).
@@ -66,7 +80,7 @@ fn drop_bounding(keep: u64) -> io::Result<()> {
         // SAFETY: PR_CAPBSET_READ and PR_CAPBSET_DROP take one integer and touch no memory.
         let present = unsafe { libc::prctl(libc::PR_CAPBSET_READ, bit, 0, 0, 0) };
         if present < 0 {
-            // Past the last capability that this kernel knows.
+            // Past the last capability of this kernel.
             break;
         }
         if present == 1 && keep & (1 << bit) == 0 {
@@ -84,7 +98,7 @@ const OWN: CapHeader = CapHeader {
     pid: 0,
 };
 
-/// What this process may have.
+/// The permitted capabilities.
 fn permitted() -> io::Result<u64> {
     let none = CapData {
         effective: 0,

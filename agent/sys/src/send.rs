@@ -1,30 +1,40 @@
-//! Words that nobody waits for an answer to.
+//! Messages without a reply.
 
+use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, send, socket};
 
-/// Connects to a unix socket, leaves these bytes there and hangs up. Never waits: one who does not listen or whose queue
-/// is full is an error.
+/// Connects to a unix socket, sends these bytes and closes. Never waits: no listener or a full queue is an error.
 ///
 /// # Errors
-/// What socket(2), connect(2) and send(2) say; and that not all of it was taken.
+/// Of socket(2), connect(2) and send(2); when the path is no socket, or not all bytes were taken.
 pub fn once(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    // connect(2) follows links, and the daemon's user could place one that leads to another program's socket.
+    let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    let place = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if !place.metadata()?.file_type().is_socket() {
+        let what = "found another kind of file, expected a socket";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+    }
+    let path = format!("/proc/self/fd/{}", place.as_raw_fd());
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let fd = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
-    connect(fd.as_raw_fd(), &UnixAddr::new(path)?)?;
+    connect(fd.as_raw_fd(), &UnixAddr::new(path.as_str())?)?;
     if now(&fd, bytes)? == bytes.len() {
         return Ok(());
     }
     Err(io::ErrorKind::WriteZero.into())
 }
 
-/// Sends as much as a socket takes at once. The runtime's own call does not try on a socket that it has not polled yet.
+/// Sends the bytes that the socket takes at once. The runtime's call does not try on a socket that it has not polled
+/// yet.
 ///
 /// # Errors
-/// What send(2) says.
+/// Of send(2).
 pub fn now(socket: &impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
     Ok(send(socket.as_fd().as_raw_fd(), bytes, flags)?)
@@ -44,6 +54,9 @@ mod tests {
         assert!(once(&path, b"x").is_err());
         let listener = UnixListener::bind(&path).unwrap();
         once(&path, b"one\n").unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(once(&link, b"other\n").is_err());
         let full = (0..100_000).find_map(|_| once(&path, b"more\n").err()).unwrap();
         assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
         let mut text = String::new();

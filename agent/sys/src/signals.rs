@@ -1,6 +1,6 @@
 //! The parent's signals, as a descriptor.
 
-#![allow(unsafe_code, reason = "sets a signal back to its default")]
+#![allow(unsafe_code, reason = "sets signals to their default or to be ignored")]
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -66,6 +66,16 @@ impl SignalReader {
             _ => Signal::Child,
         }))
     }
+}
+
+/// Writes past RLIMIT_FSIZE fail with EFBIG from now on, and can be reported. SIGXFSZ would end the process silently.
+///
+/// # Errors
+/// Of sigaction(2).
+pub fn survive_file_limit() -> io::Result<()> {
+    // SAFETY: an ignored signal has no handler, so nothing runs in signal context.
+    unsafe { signal(Number::SIGXFSZ, SigHandler::SigIgn) }?;
+    Ok(())
 }
 
 impl AsFd for SignalReader {

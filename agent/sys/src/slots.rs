@@ -1,23 +1,50 @@
 //! Lock slots: at most two processes per worker domain, over restarts and kill -9.
 //!
 //! The lock belongs to the open file, and only the worker keeps it open. So a slot is free exactly when its process
-//! has really ended; one that is stuck in a driver keeps it, whoever started it.
+//! has ended; a process that is stuck in a driver keeps it, even across a restart of the parent.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// What [`take`] found.
+use super::trust::{self, Expected};
+
+/// A lock that this process holds until it is dropped, or ends.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+/// Takes the lock of that file, in a folder of ours. `None`: another holder has it.
+///
+/// # Errors
+/// When the file cannot be opened or locked.
+pub fn lock(path: &Path) -> io::Result<Option<Lock>> {
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(Lock { _file: file })),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(e)) => Err(e),
+    }
+}
+
+/// The result of [`take`].
 #[derive(Debug)]
 pub struct WorkerSlots {
-    /// The slot that is now ours, where one was free.
+    /// The slot that this process now holds, if one was free.
     pub free: Option<File>,
-    /// How many are held by other processes.
+    /// Number of slots held by other processes.
     pub held: u8,
 }
 
-/// Looks at both slots of `name` below `dir` and locks the first free one.
+/// Checks both slots of `name` below `dir` and locks the first free one.
 ///
 /// # Errors
 /// When a slot file cannot be opened or locked.
@@ -25,15 +52,18 @@ pub fn take(dir: &Path, name: &str) -> io::Result<WorkerSlots> {
     let mut slots = WorkerSlots { free: None, held: 0 };
     for number in 0..2 {
         let path = dir.join(format!("{name}.{number}"));
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .open(path)?;
+        let expected = Expected {
+            owners: &trust::own(),
+            most: 0,
+            private: true,
+        };
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).write(true).mode(0o600);
+        let opened = trust::open(&path, &expected, &mut options)?;
+        let file = opened.ok_or(io::ErrorKind::NotFound)?;
         match file.try_lock() {
             Ok(()) if slots.free.is_none() => slots.free = Some(file),
-            // Closing it gives it back.
+            // Closing the file frees the slot.
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => slots.held += 1,
             Err(TryLockError::Error(e)) => return Err(e),

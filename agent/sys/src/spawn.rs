@@ -1,8 +1,8 @@
-//! Runs one command with a hard deadline, so that nothing can hang the caller.
+//! Runs one command with a hard deadline, so that no command can block the caller.
 //!
-//! Own fork, because std's spawn waits for the exec, and a program on a dead mount blocks there. Whatever the child
-//! does, [`CommandRunner::run`] comes back: a child that cannot even be killed is kept as a leftover, and while there is one
-//! no other command is started.
+//! Own fork, because std's spawn waits for the exec, and a program on a dead mount blocks there.
+//! [`CommandRunner::run`] always returns: a child that cannot be killed is kept as a leftover, and no other command
+//! starts meanwhile.
 
 mod child;
 mod fork;
@@ -17,13 +17,13 @@ use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-/// The most that is kept of each output stream, in bytes.
+/// Limit of bytes kept of each output stream.
 pub const MAX_OUTPUT: usize = 256 * 1024;
 
-/// How long a signal gets to take effect, and a background child to let go of the output.
+/// Grace period for a signal to take effect, and for a background child to close the output.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// What is run.
+/// A command.
 #[derive(Clone, Debug)]
 pub struct CommandLine {
     /// The program; an absolute path.
@@ -32,11 +32,13 @@ pub struct CommandLine {
     pub args: Vec<String>,
     /// Its whole environment.
     pub env: Vec<(String, String)>,
-    /// How long it may take.
+    /// Its standard input; empty: /dev/null.
+    pub input: Vec<u8>,
+    /// Deadline.
     pub deadline: Duration,
 }
 
-/// What a command that ended by itself left.
+/// The result of a command that exited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandOutput {
     /// The exit code.
@@ -52,25 +54,27 @@ pub struct CommandOutput {
 /// Why a command gave no result.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
-    /// There is no such program.
-    #[error("{0} is not there")]
+    /// The program does not exist.
+    #[error("{0}: no such program")]
     NotFound(PathBuf),
-    /// The program may not be run.
-    #[error("{0} may not be run")]
+    /// The program may not be executed.
+    #[error("{0}: permission denied to execute it")]
     Denied(PathBuf),
     /// It did not end in time and was killed.
-    #[error("no end after {0:?}")]
+    #[error("timed out after {0:?} and was killed")]
     TimedOut(Duration),
-    /// An earlier command cannot be killed; nothing was started.
-    #[error("process {pid} cannot be killed for {since:?} (state {state}, waits in {wchan})")]
+    /// An earlier command cannot be killed, so this one was not started.
+    #[error(
+        "not started: earlier process {pid} has resisted SIGKILL for {since:?} (state {state}, wait channel {wchan})"
+    )]
     Stuck {
         /// Its process id.
         pid: i32,
-        /// How long ago it was given up.
+        /// Time since SIGKILL.
         since: Duration,
         /// Its state letter.
         state: char,
-        /// What it waits in, empty where the kernel does not say.
+        /// Its wait channel; empty if the kernel does not report it.
         wchan: String,
     },
     /// A signal ended it.
@@ -79,9 +83,9 @@ pub enum SpawnError {
     /// A system call failed.
     #[error("{what}: {source}")]
     Io {
-        /// Which one.
+        /// The system call.
         what: &'static str,
-        /// How.
+        /// Its error.
         source: io::Error,
     },
 }
@@ -93,17 +97,17 @@ fn failed(what: &'static str) -> impl Fn(Errno) -> SpawnError {
     }
 }
 
-/// Runs commands, one at a time, and keeps the one child that could not be reaped.
+/// Runs commands one at a time, and keeps the child that could not be reaped.
 #[derive(Debug, Default)]
 pub struct CommandRunner {
     leftover: Option<(Pid, Instant)>,
 }
 
 impl CommandRunner {
-    /// Runs a command to its end or its deadline; comes back at most a second after the deadline.
+    /// Runs a command to its end or its deadline; returns at most 1 s after the deadline.
     ///
     /// # Errors
-    /// Where it could not be started, did not end in time, or was ended by a signal.
+    /// When it could not be started, timed out, or was ended by a signal.
     pub fn run(&mut self, command: &CommandLine) -> Result<CommandOutput, SpawnError> {
         self.reap_leftover()?;
         let mut child = fork::start(command)?;
@@ -113,8 +117,8 @@ impl CommandRunner {
             child.signal(Signal::SIGTERM);
             child.follow(Instant::now() + GRACE);
         }
-        // Always the whole group: a grandchild must not live on with our pipes. The leader is not reaped yet, so its
-        // number cannot have been given to anybody else.
+        // Always the whole group: a grandchild must not keep our pipes. The leader is not reaped yet, so its pid
+        // cannot have been reused.
         child.signal(Signal::SIGKILL);
         let Some(status) = child.reap(Instant::now() + GRACE)? else {
             self.leftover = Some((child.pid, Instant::now()));
@@ -138,10 +142,15 @@ impl CommandRunner {
         }
     }
 
-    /// The process that could not be killed, if there still is one.
+    /// Whether a process is left that could not be killed.
+    pub fn is_stuck(&mut self) -> bool {
+        self.reap_leftover().is_err()
+    }
+
+    /// Reaps the process that could not be killed.
     ///
     /// # Errors
-    /// [`SpawnError::Stuck`] while there is.
+    /// [`SpawnError::Stuck`] if it still exists.
     fn reap_leftover(&mut self) -> Result<(), SpawnError> {
         let Some((pid, since)) = self.leftover else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Files that are there whole or not at all.
+//! Atomic writes of files, and logs of lines.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -6,26 +6,27 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::files;
+use super::trust::{self, Expected, OpenError};
 
-/// The largest record that is read back, in bytes.
+/// Limit of a record that is read back, in bytes.
 const MAX_RECORD: u64 = 64 * 1024 * 1024;
 
-/// Replaces `path` by `content`: written beside it, flushed to the disk if `durable`, then renamed.
+/// Replaces `path` with `content`: written to a temporary file, flushed to the disk if `durable`, then renamed.
 ///
 /// # Errors
-/// Whatever open, write, fsync or rename say; the old file is then still whole.
+/// Of open, write, fsync or rename; the old file is then still whole.
 pub fn replace(path: &Path, content: &[u8], mode: u32, durable: bool) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let dir = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let beside = dir.join(format!(".{}.new", name.to_string_lossy()));
-    // Others may write into the same folder: what they left under this name, a link perhaps, is never written through.
+    // Others may write into this folder: a file or link that they left under this name is never written through.
     files::remove(&beside)?;
     let mut file = OpenOptions::new()
         .create_new(true)
         .write(true)
         .mode(mode)
         .open(&beside)?;
-    // The umask may have taken bits away.
+    // The umask may have removed bits.
     file.set_permissions(fs::Permissions::from_mode(mode))?;
     file.write_all(content)?;
     if durable {
@@ -38,35 +39,48 @@ pub fn replace(path: &Path, content: &[u8], mode: u32, durable: bool) -> io::Res
     Ok(())
 }
 
-/// Reads a record back. `Ok(None)`: there is none.
-///
-/// # Errors
-/// When it is there and cannot be read, or is not UTF-8.
-pub fn load(path: &Path) -> io::Result<Option<String>> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(e),
-    };
-    let mut text = String::new();
-    file.take(MAX_RECORD).read_to_string(&mut text)?;
-    Ok(Some(text))
+/// A record of this user, or of root, up to this size.
+fn ours(most: u64, owners: &[u32]) -> Expected<'_> {
+    Expected {
+        owners,
+        most,
+        private: false,
+    }
 }
 
-/// Appends to a file of lines. One that would be longer than `most` bytes is renamed to `.1` first, and those before it to
-/// `.2` and so on, of which `older` are kept. A last line that was cut is ended first.
+/// Reads a record back. `Ok(None)`: it does not exist.
 ///
 /// # Errors
-/// Whatever open, write or rename say.
+/// When it exists and cannot be read, is no regular file of this user or root, or is not UTF-8.
+pub fn load(path: &Path) -> Result<Option<String>, OpenError> {
+    trust::read_text(path, &ours(MAX_RECORD, &trust::own()))
+}
+
+/// Reads back a record that only this user may write. `Ok(None)`: it does not exist.
+///
+/// # Errors
+/// When it exists and cannot be read, is no regular file that only this user may write to, or is not UTF-8.
+pub fn load_own(path: &Path) -> Result<Option<String>, OpenError> {
+    let expected = Expected {
+        owners: &[nix::unistd::geteuid().as_raw()],
+        most: MAX_RECORD,
+        private: true,
+    };
+    trust::read_text(path, &expected)
+}
+
+/// Appends a line to a file. A file that would exceed `most` bytes is renamed to `.1` first, older ones to `.2` and
+/// so on; `older` of them are kept. A truncated last line is ended first.
+///
+/// # Errors
+/// Of open, write or rename.
 pub fn append(path: &Path, line: &[u8], mode: u32, (most, older): (u64, usize)) -> io::Result<()> {
-    let open = || {
-        OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .mode(mode)
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(path)
+    let open = || -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create(true).mode(mode);
+        let opened = trust::open(path, &ours(u64::MAX, &trust::own()), &mut options)?;
+        // It is missing only if it was removed while it was opened.
+        opened.ok_or_else(|| io::ErrorKind::NotFound.into())
     };
     let mut file = open()?;
     let mut length = file.metadata()?.len();
@@ -93,19 +107,19 @@ pub fn append(path: &Path, line: &[u8], mode: u32, (most, older): (u64, usize)) 
         file.read_exact_at(&mut last, length - 1)?;
     }
     let cut: &[u8] = if last == *b"\n" { b"" } else { b"\n" };
-    // In one write: what somebody reads meanwhile has whole lines.
+    // In one write, so that a concurrent reader sees whole lines.
     file.write_all(&[cut, line].concat())
 }
 
-/// The last whole lines of a file, no more than `most` bytes of them. `Ok(None)`: there is none.
+/// The last whole lines of a file, at most `most` bytes. `Ok(None)`: the file does not exist.
 ///
 /// # Errors
-/// When it is there and cannot be read.
+/// When it exists and cannot be read, or is no regular file of this user or root.
 pub fn tail(path: &Path, most: u64) -> io::Result<Option<String>> {
-    let mut file = match File::open(path) {
-        Ok(file) => file,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(e),
+    let mut options = OpenOptions::new();
+    let opened = trust::open(path, &ours(u64::MAX, &trust::own()), options.read(true))?;
+    let Some(mut file) = opened else {
+        return Ok(None);
     };
     let from = file.metadata()?.len().saturating_sub(most);
     file.seek(io::SeekFrom::Start(from))?;
@@ -113,13 +127,13 @@ pub fn tail(path: &Path, most: u64) -> io::Result<Option<String>> {
     file.take(most).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     Ok(Some(match text.split_once('\n') {
-        // The first may have lost its beginning.
+        // The first line may have lost its beginning.
         Some((_, rest)) if from > 0 => rest.to_owned(),
         _ => text,
     }))
 }
 
-/// Moves a file that cannot be used aside and returns its new name.
+/// Renames an unusable file and returns its new name.
 ///
 /// # Errors
 /// When rename(2) fails.
@@ -172,7 +186,7 @@ mod tests {
         append(&path, b"6 456789\n", 0o640, (20, 2)).unwrap();
         assert_eq!(text("jobs.jsonl.2"), "2 456789\n3 456789\n");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
-        // Longer than all that fits: a file of its own.
+        // Longer than the limit: a file of its own.
         append(&path, &[b'x'; 100], 0o640, (20, 2)).unwrap();
         assert_eq!(text("jobs.jsonl").len(), 100);
     }

@@ -1,4 +1,4 @@
-//! A timer that one thread waits for and another can call off: nobody wakes for a deadline that was met.
+//! A timer that one thread waits for and another can cancel, so that a met deadline causes no wake-up.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
-/// A descriptor that becomes readable when its time has come.
+/// A descriptor that becomes readable at the set time.
 #[derive(Debug)]
 pub struct Timer(TimerFd);
 
@@ -21,15 +21,15 @@ impl Timer {
         Ok(Self(TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?))
     }
 
-    /// Sets it, whether it was set before or not.
+    /// Sets or resets it.
     pub fn set(&self, after: Duration) {
-        // Zero would call it off.
+        // Zero would cancel it.
         let after = TimeSpec::from_duration(after.max(Duration::from_nanos(1)));
-        // Fails only for times that no clock reaches.
+        // Fails only for times beyond the clock's range.
         crate::ignore(self.0.set(Expiration::OneShot(after), TimerSetTimeFlags::empty()));
     }
 
-    /// Calls it off, and takes notice of it where it has gone off already.
+    /// Cancels it, and clears an expiry.
     pub fn unset(&self) {
         crate::ignore(self.0.unset());
     }

@@ -1,5 +1,8 @@
 //! Which ids the processes run with: a passwd entry where there is one, else numbers that need none.
 
+use std::io;
+use std::os::fd::AsFd;
+
 use collectors::Domain;
 use collectors::sys::root;
 
@@ -13,9 +16,9 @@ pub struct Ids {
 }
 
 /// The daemon's passwd entry.
-const DAEMON_USER: &str = "nodewarden";
+pub const DAEMON_USER: &str = "nodewarden";
 /// The daemon's uid and gid where there is no such entry.
-pub const DAEMON_UID: u32 = 64190;
+pub const DAEMON_UID: u32 = collectors::domain::DAEMON_UID;
 
 /// Sites with local accounts have large ones.
 const MAX_PASSWD: u64 = 4 << 20;
@@ -52,6 +55,15 @@ fn find(passwd: &str, name: &str) -> Option<Ids> {
     let gid = fields.next()?.parse().ok()?;
     // An entry that would mean root is a mistake, not a wish.
     (uid != 0 && gid != 0).then_some(Ids { uid, gid })
+}
+
+/// The user at the other end of a unix socket (SO_PEERCRED).
+///
+/// # Errors
+/// Of getsockopt(2).
+pub fn peer_uid(socket: &impl AsFd) -> io::Result<u32> {
+    let peer = nix::sys::socket::getsockopt(socket, nix::sys::socket::sockopt::PeerCredentials)?;
+    Ok(peer.uid())
 }
 
 #[cfg(test)]

@@ -19,10 +19,10 @@ use testkit::exposition::Sample;
 use testkit::kmsg::Kmsg;
 use testkit::tree;
 
-/// The longest that a test waits for anything. A test that needs it has failed; a busy machine needs a part of it.
+/// Time limit of every wait, long enough for a busy machine. A test that reaches it has failed.
 pub const LONG: Duration = Duration::from_secs(60);
 
-/// Facility kernel, level error: how NVIDIA's driver prints.
+/// Facility kernel, level error, as in messages of NVIDIA's driver.
 pub const KERN_ERR: u32 = 3;
 
 /// The GPUs of `fixtures/host/h100`, in bus order.
@@ -49,15 +49,17 @@ pub struct Node {
     pub daemon: Option<Daemon>,
     /// Further arguments of `run`.
     pub args: Vec<String>,
-    /// The boot id that the daemon is told, where it is not the running kernel's.
+    /// The boot id that the daemon reads, if not the running kernel's.
     pub boot_id: Option<String>,
     /// A recording in place of the tree and the kernel log.
     pub recorded: Option<PathBuf>,
     /// Further environment of `run`.
     pub env: Vec<(String, String)>,
-    /// A socket that is passed on as systemd does.
+    /// Commands of a shell that becomes the parent.
+    pub shell: Option<String>,
+    /// A socket that the daemon inherits, as with systemd's socket activation.
     pub socket: Option<TcpListener>,
-    /// Who starts the daemon, where that is not root. The node's folder becomes theirs.
+    /// The user who starts the daemon, if not root. This user then owns the node's folder.
     pub user: Option<u32>,
 }
 
@@ -68,7 +70,7 @@ impl Node {
         open_to_all(dir.path());
         let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/host/h100");
         tree::unpack(&fixture, dir.path()).unwrap();
-        // Without its own boot id the tree takes the running kernel's.
+        // Without its own boot id, the tree has the running kernel's.
         fs::remove_dir_all(dir.path().join("root/proc/sys")).unwrap();
         let mount = dir.path().join("dev");
         fs::create_dir(&mount).unwrap();
@@ -81,6 +83,7 @@ impl Node {
             boot_id: None,
             recorded: None,
             env: Vec::new(),
+            shell: None,
             socket: None,
             user: None,
         }
@@ -122,7 +125,7 @@ impl Node {
         command
             .arg("--set")
             .arg(format!("kernel_log.path={:?}", self.kmsg.path()));
-        // The machine that runs the tests may have a configuration of its own.
+        // The machine that runs the tests may have its own configuration.
         if !self.args.iter().any(|a| a == "--config") {
             let empty = self.path("empty.toml");
             fs::write(&empty, "").unwrap();
@@ -143,6 +146,12 @@ impl Node {
         let mut command = self.command();
         if let Some(socket) = &self.socket {
             command = with_socket(&command, socket);
+        }
+        if let Some(script) = &self.shell {
+            let mut shell = Command::new("bash");
+            shell.arg("-c").arg(format!("{script}\nexec \"$0\" \"$@\""));
+            shell.arg(command.get_program()).args(command.get_args());
+            command = shell;
         }
         command.envs(self.env.iter().map(|(k, v)| (k, v)));
         if let Some(uid) = self.user {
@@ -198,16 +207,16 @@ impl Node {
         }
     }
 
-    /// Ends the parent without a chance to say anything; the others follow.
+    /// Kills the parent with SIGKILL; the other processes then end too.
     pub fn kill9(&mut self) {
         if let Some(daemon) = self.daemon.take() {
             daemon.kill9().unwrap();
-            testkit::wait::until_true("all processes have left", LONG, || daemon.children().is_empty())
+            testkit::wait::until_true("all processes have ended", LONG, || daemon.children().is_empty())
                 .unwrap();
         }
     }
 
-    /// A reboot as the daemon sees it: everything ends, the kernel's ring is empty, and the boot id is another.
+    /// A reboot as the daemon sees it: all processes end, the kernel log is empty, and the boot id is new.
     pub fn reboot(&mut self, boot_id: &str) {
         self.kill9();
         let mount = self.path(&format!("dev-{boot_id}"));
@@ -216,7 +225,7 @@ impl Node {
         self.boot_id = Some(boot_id.to_owned());
     }
 
-    /// Ends the parent alone; what is stuck stays behind.
+    /// Kills the parent only; a stuck worker stays.
     pub fn kill9_parent(&mut self) {
         if let Some(daemon) = self.daemon.take() {
             daemon.kill9().unwrap();
@@ -257,7 +266,7 @@ impl Node {
         value(&self.try_metrics()?, name, labels)
     }
 
-    /// Waits for a condition; the error shows what the daemon has said.
+    /// Waits for a condition; the error shows the daemon's output.
     pub fn until(&self, what: &str, mut condition: impl FnMut(&Self) -> bool) {
         if let Err(error) = testkit::wait::until_true(what, LONG, || condition(self)) {
             let daemon = self.daemon.as_ref();
@@ -323,7 +332,7 @@ impl Node {
         self.until(&format!("drain state {state}"), |n| n.drain_state() == state);
     }
 
-    /// The driver prints an Xid about GPU number `gpu`.
+    /// Logs an Xid of GPU number `gpu`.
     pub fn xid(&self, gpu: usize, code: u32) -> u64 {
         self.kmsg.push(KERN_ERR, &xid_line(gpu, code))
     }
@@ -332,17 +341,17 @@ impl Node {
         self.path("root/sys/bus/pci/devices").join(GPUS[gpu])
     }
 
-    /// GPU number `gpu` leaves the bus.
+    /// Removes GPU number `gpu` from the bus.
     pub fn unplug(&self, gpu: usize) {
         fs::rename(self.gpu_dir(gpu), self.path(GPUS[gpu])).unwrap();
     }
 
-    /// It comes back.
+    /// Puts the GPU back.
     pub fn plug(&self, gpu: usize) {
         fs::rename(self.path(GPUS[gpu]), self.gpu_dir(gpu)).unwrap();
     }
 
-    /// Waits until the daemon has taken in the kernel log up to a record that it counts.
+    /// Waits until the daemon has counted an Xid.
     pub fn wait_xids(&self, gpu: usize, code: u32, count: f64) {
         let gpu = format!("pci:{}", GPUS[gpu]);
         let labels = [("gpu", gpu.as_str()), ("xid", &code.to_string())].map(|(a, b)| (a, b.to_owned()));
@@ -360,12 +369,12 @@ impl Drop for Node {
         {
             eprintln!("--- stderr of the daemon\n{}", daemon.stderr());
         }
-        // Before the mount that it reads.
+        // Before the mount that the daemon reads.
         self.daemon = None;
     }
 }
 
-/// The command behind a shell that puts the socket where systemd would: descriptor 3, with its own pid in LISTEN_PID.
+/// The command in a shell that passes the socket as systemd does: descriptor 3, with its own pid in LISTEN_PID.
 fn with_socket(command: &Command, socket: &TcpListener) -> Command {
     let fd = socket.as_raw_fd();
     fcntl(socket, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
@@ -393,7 +402,7 @@ pub fn xid_line(gpu: usize, code: u32) -> String {
     }
 }
 
-/// The value of the one sample with this name and these labels (others may be there as well).
+/// The value of the only sample with this name and these labels; it may have other labels too.
 pub fn value(samples: &[Sample], name: &str, labels: &[(&str, &str)]) -> Option<f64> {
     samples
         .iter()

@@ -1,4 +1,4 @@
-//! Devices that appear and disappear while somebody scrapes.
+//! Devices that appear and disappear during scrapes.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ fn errors(node: &Node, controller: &str) -> Option<f64> {
 }
 
 #[test]
-fn a_memory_controller_comes_and_goes_under_scrapes_and_costs_its_neighbours_nothing() {
+fn a_memory_controller_appears_and_disappears_during_scrapes_without_affecting_others() {
     let mut node = Node::new();
     node.start();
     let starts = |n: &Node| n.metric("nodewarden_worker_starts_total", &[("worker", "host")]);
@@ -35,5 +35,5 @@ fn a_memory_controller_comes_and_goes_under_scrapes_and_costs_its_neighbours_not
         node.metric("nodewarden_collector_up", &[("collector", "host")]),
         Some(1.0)
     );
-    assert_eq!(starts(&node), before, "nothing had to be started again");
+    assert_eq!(starts(&node), before, "no worker was restarted");
 }

@@ -97,7 +97,7 @@ fn check_reads_the_verdict_and_needs_no_path() {
     assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 1);
     std::fs::write(node.run_dir().join("verdict"), b"nonsense").unwrap();
     let (code, line, _) = node.cli(&["check"]);
-    // The daemon may have written a new one meanwhile; what it says is then healthy again.
+    // The daemon may have written a new file meanwhile; its verdict is then healthy again.
     assert!(
         code == Some(2) && line.starts_with("unknown") || code == Some(0),
         "{line}"

@@ -1,4 +1,4 @@
-//! What the kernel's log can hold: forged lines, cut lines, long lines, control characters, lost records. And the real
+//! Unusual kernel log content: forged, truncated and long lines, control characters, lost records. And the real
 //! /dev/kmsg.
 
 use std::io::Write;
@@ -36,7 +36,7 @@ fn a_line_that_only_mentions_an_xid_is_no_event() {
 }
 
 #[test]
-fn long_lines_and_control_characters_are_taken_and_shown_safely() {
+fn long_lines_and_control_characters_are_accepted_and_shown_safely() {
     let mut node = Node::new();
     node.start();
     let long = format!(
@@ -52,7 +52,7 @@ fn long_lines_and_control_characters_are_taken_and_shown_safely() {
 }
 
 #[test]
-fn a_line_cut_inside_its_code_is_no_event_and_one_cut_behind_it_is() {
+fn a_line_truncated_within_its_code_is_no_event_and_one_truncated_after_it_is() {
     let mut node = Node::new();
     node.start();
     for cut in [
@@ -80,7 +80,7 @@ fn records_that_were_overwritten_are_counted_as_lost() {
     node.start();
     node.xid(0, 31);
     node.wait_xids(0, 31, 1.0);
-    // What drains nothing is stored with the next few, not at once.
+    // Events that cause no drain are stored in batches, not at once.
     let record = node.state_dir().join("state.json");
     node.until("stored", |_| {
         std::fs::read_to_string(&record).is_ok_and(|text| text.contains("\"31\""))
@@ -97,13 +97,13 @@ fn records_that_were_overwritten_are_counted_as_lost() {
     });
 }
 
-/// The running kernel's own log. What a test writes there carries the user facility, so this needs the test switch;
-/// without it the same line is forged.
+/// The running kernel's own log. Lines that a test writes there have the user facility, so this needs the test option;
+/// without it, nodewarden rejects the same line as forged.
 #[test]
 fn the_real_kernel_log() {
     let mark = std::process::id() % 8000;
     let write = |text: &str| {
-        // Opened anew for every line: the kernel limits lines per open file.
+        // Opened again for every line: the kernel limits lines per open file.
         let mut file = std::fs::OpenOptions::new().write(true).open("/dev/kmsg").unwrap();
         file.write_all(format!("<11>{text}\n").as_bytes()).unwrap();
     };
@@ -121,7 +121,7 @@ fn the_real_kernel_log() {
     node.until("the line is an event", |n| {
         n.metric("gpu_xid_errors_total", &labels) == Some(1.0)
     });
-    // Others of earlier runs may lie in the same ring.
+    // The same ring may hold lines of earlier runs.
     let ours = |n: &Node| {
         n.open_incidents()
             .iter()

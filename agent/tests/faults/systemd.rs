@@ -1,4 +1,4 @@
-//! What a service manager hears and passes on. A datagram socket of the test's stands in for systemd.
+//! Notifications to systemd and sockets from it. A datagram socket of the test replaces systemd.
 
 use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
@@ -10,7 +10,7 @@ use testkit::proc;
 
 use crate::common::{LONG, Node};
 
-/// Short, so that a test sees several; a busy machine only makes them fewer.
+/// Short, so that a test sees several; on a busy machine it sees fewer.
 const WATCHDOG: Duration = Duration::from_secs(2);
 
 struct Systemd {
@@ -18,7 +18,7 @@ struct Systemd {
 }
 
 impl Systemd {
-    /// Makes the node's parent believe that systemd has started it.
+    /// Starts the node's parent with systemd's environment.
     fn of(node: &mut Node) -> Self {
         let path = node.path("notify");
         let socket = UnixDatagram::bind(&path).unwrap();
@@ -29,7 +29,7 @@ impl Systemd {
         Self { socket }
     }
 
-    /// What is heard within a time.
+    /// The next datagram, if one arrives within the time.
     fn hear(&self, time: Duration) -> Option<String> {
         self.socket.set_read_timeout(Some(time)).unwrap();
         let mut buffer = [0; 4096];
@@ -42,14 +42,14 @@ impl Systemd {
         let end = Instant::now() + LONG;
         loop {
             let heard = self.hear(end.saturating_duration_since(Instant::now()) + Duration::from_millis(1));
-            let heard = heard.unwrap_or_else(|| panic!("{line}: never heard"));
+            let heard = heard.unwrap_or_else(|| panic!("{line}: not received"));
             if heard.lines().any(|l| l == line) {
                 return heard;
             }
         }
     }
 
-    /// Takes what has been sent so far.
+    /// Discards the datagrams received so far.
     fn drain(&self) {
         while self.hear(Duration::from_millis(1)).is_some() {}
     }
@@ -60,13 +60,13 @@ fn signal(pid: u32, signal: Signal) {
 }
 
 #[test]
-fn systemd_hears_of_the_start_a_reload_and_the_stop() {
+fn systemd_is_notified_of_start_reload_and_stop() {
     let mut node = Node::new();
     let systemd = Systemd::of(&mut node);
     node.spawn();
     let ready = systemd.wait_for("READY=1");
     assert!(ready.contains("STATUS="), "{ready}");
-    assert!(node.try_get("/metrics").is_some(), "ready means that it serves");
+    assert!(node.try_get("/metrics").is_some(), "ready, but does not serve");
     systemd.wait_for("STATUS=healthy, 0 incidents open, mode observe");
     node.xid(0, 79);
     systemd.wait_for("STATUS=unhealthy, 1 incident open, mode observe");
@@ -82,7 +82,7 @@ fn systemd_hears_of_the_start_a_reload_and_the_stop() {
 }
 
 #[test]
-fn a_stopped_daemon_feeds_no_watchdog_and_is_killed_when_systemd_says_so() {
+fn a_stopped_daemon_sends_no_watchdog_and_is_killed_when_systemd_requests_it() {
     let mut node = Node::new();
     let systemd = Systemd::of(&mut node);
     node.start();
@@ -91,7 +91,7 @@ fn a_stopped_daemon_feeds_no_watchdog_and_is_killed_when_systemd_says_so() {
     let core = node.core_pid();
     signal(core, Signal::SIGSTOP);
     proc::wait_for_state(core, 'T', LONG).unwrap();
-    // What it had said before is on its way.
+    // Discard the datagrams sent before.
     std::thread::sleep(WATCHDOG);
     systemd.drain();
     let end = Instant::now() + WATCHDOG * 3;
@@ -100,7 +100,7 @@ fn a_stopped_daemon_feeds_no_watchdog_and_is_killed_when_systemd_says_so() {
             assert!(!heard.contains("WATCHDOG"), "{heard}");
         }
     }
-    // A daemon that goes on is heard again.
+    // A daemon that continues notifies again.
     signal(core, Signal::SIGCONT);
     systemd.wait_for("WATCHDOG=1");
 
@@ -113,7 +113,7 @@ fn a_stopped_daemon_feeds_no_watchdog_and_is_killed_when_systemd_says_so() {
 }
 
 #[test]
-fn a_worker_that_hangs_does_not_keep_the_watchdog_from_being_fed() {
+fn a_worker_that_hangs_does_not_stop_watchdog_messages() {
     let mut node = Node::new();
     let systemd = Systemd::of(&mut node);
     node.start();
@@ -133,26 +133,26 @@ fn a_passed_socket_outlives_the_daemon_and_only_the_daemon_answers_on_it() {
     let address = socket.local_addr().unwrap().to_string();
     let mut node = Node::new();
     node.socket = Some(socket);
-    // The same address in the configuration is served already; bound again it would be an address in use.
+    // The inherited socket already serves the configured address; a second bind would fail with "address in use".
     node.arg(&["--listen", &address, "--listen", "127.0.0.1:0"]);
     let get = |address: &str| testkit::http::get(address, "/metrics", &[], LONG).unwrap().status;
     node.start();
     assert_eq!(get(&address), 200);
     let other = node.address().unwrap();
     assert_ne!(other, address);
-    assert_eq!(get(&other), 200, "a different address is bound as well");
+    assert_eq!(get(&other), 200, "a different address is not served");
 
     for _ in 0..2 {
         let core = node.core_pid();
         signal(core, Signal::SIGKILL);
-        // Nobody accepts now, and nobody is refused.
+        // No process accepts connections now, and none is refused.
         assert_eq!(get(&address), 200);
         assert_ne!(node.core_pid(), core);
     }
 }
 
 #[test]
-fn a_socket_of_another_kind_ends_the_start_and_is_named() {
+fn a_socket_of_another_kind_is_a_named_start_up_error() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let mut node = Node::new();
@@ -167,7 +167,7 @@ fn a_socket_of_another_kind_ends_the_start_and_is_named() {
 }
 
 #[test]
-fn children_cannot_speak_to_systemd() {
+fn children_cannot_notify_systemd() {
     let mut node = Node::new();
     let _systemd = Systemd::of(&mut node);
     node.start();
@@ -177,7 +177,7 @@ fn children_cannot_speak_to_systemd() {
         node.worker_pid("host"),
     ] {
         let environ = proc::environ(pid).unwrap();
-        let told: Vec<_> = environ
+        let leaked: Vec<_> = environ
             .iter()
             .filter(|e| {
                 ["NOTIFY_", "WATCHDOG_", "LISTEN_"]
@@ -185,6 +185,6 @@ fn children_cannot_speak_to_systemd() {
                     .any(|p| e.starts_with(p))
             })
             .collect();
-        assert!(told.is_empty(), "{told:?}");
+        assert!(leaked.is_empty(), "{leaked:?}");
     }
 }

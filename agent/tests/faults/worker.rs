@@ -23,14 +23,14 @@ fn workers_of(node: &Node, word: &str) -> Vec<u32> {
 }
 
 #[test]
-fn a_crashed_worker_is_started_again_and_misses_nothing() {
+fn a_crashed_worker_is_restarted_and_misses_nothing() {
     let mut node = Node::new();
     node.start();
     let first = node.worker_pid("kernel");
     node.xid(0, 31);
     node.wait_xids(0, 31, 1.0);
     kill9(first);
-    // While nobody reads.
+    // No worker reads now.
     node.xid(0, 31);
     node.wait_xids(0, 31, 2.0);
     assert_ne!(node.worker_pid("kernel"), first);
@@ -41,7 +41,7 @@ fn a_crashed_worker_is_started_again_and_misses_nothing() {
 }
 
 #[test]
-fn a_worker_that_crashes_again_and_again_is_started_ever_more_slowly() {
+fn a_worker_that_crashes_repeatedly_is_restarted_with_back_off() {
     let mut node = Node::new();
     node.start();
     for _ in 0..4 {
@@ -60,10 +60,10 @@ fn a_worker_that_crashes_again_and_again_is_started_ever_more_slowly() {
     });
 }
 
-/// The watcher's read blocks in state D and survives SIGKILL. The rest of the node stays in view, the verdict is
-/// unknown with that as its reason, and a restart starts at most one more process.
+/// The watcher's read blocks in state D and survives SIGKILL. nodewarden still reads all other sources. The verdict is
+/// unknown for this reason, and a restart starts at most one more process.
 #[test]
-fn a_kernel_log_that_never_answers_is_unknown_and_costs_nothing_else() {
+fn a_kernel_log_that_never_answers_is_unknown_and_affects_nothing_else() {
     let mut node = Node::new();
     node.start();
     node.kmsg.hang_reads(true).unwrap();
@@ -82,7 +82,7 @@ fn a_kernel_log_that_never_answers_is_unknown_and_costs_nothing_else() {
     let (_, line, _) = node.cli(&["check"]);
     assert!(line.contains("kernel_log"), "{line}");
 
-    // A restart while it is stuck: the old process keeps its slot, a second one takes the other.
+    // A restart during the hang: the old process keeps its slot, a new one takes the other.
     node.kill9_parent();
     node.spawn();
     node.until("one stuck slot", |n| {
@@ -90,12 +90,12 @@ fn a_kernel_log_that_never_answers_is_unknown_and_costs_nothing_else() {
     });
     assert!(
         testkit::proc::Stat::read(stuck).is_some(),
-        "the stuck process is still there"
+        "the stuck process has ended"
     );
     let second = node.worker_pid("kernel");
     testkit::proc::wait_for_state(second, 'D', LONG).unwrap();
 
-    // And once more: both slots are held, and nothing more is started.
+    // A second restart: both slots are held, so no worker is started.
     node.kill9_parent();
     node.spawn();
     node.until("both slots stuck", |n| {
@@ -111,13 +111,13 @@ fn a_kernel_log_that_never_answers_is_unknown_and_costs_nothing_else() {
         Some(1.0)
     );
 
-    // The kernel lets go: a worker is started without anybody's help.
+    // The read returns: a worker is started automatically.
     node.kmsg.hang_reads(false).unwrap();
     node.wait_ready();
 }
 
 #[test]
-fn eight_hundred_thousand_lines_of_29_kinds_are_counted_and_cost_a_few_records() {
+fn eight_hundred_thousand_lines_of_29_kinds_are_counted_in_few_records() {
     let mut node = Node::new();
     node.start();
     let lines = 800_000;
@@ -139,7 +139,7 @@ fn eight_hundred_thousand_lines_of_29_kinds_are_counted_and_cost_a_few_records()
         seen + lost >= all
     });
     let incidents = node.open_incidents();
-    assert_eq!(incidents.len(), 1, "one GPU, one incident");
+    assert_eq!(incidents.len(), 1, "expected one incident for one GPU");
     let stored = std::fs::metadata(node.state_dir().join("state.json"))
         .unwrap()
         .len();
@@ -147,7 +147,7 @@ fn eight_hundred_thousand_lines_of_29_kinds_are_counted_and_cost_a_few_records()
 }
 
 #[test]
-fn threads_do_not_pile_up_over_a_thousand_scrapes() {
+fn threads_do_not_accumulate_over_a_thousand_scrapes() {
     let mut node = Node::new();
     node.start();
     let threads = |n: &Node| -> usize {
@@ -163,7 +163,7 @@ fn threads_do_not_pile_up_over_a_thousand_scrapes() {
     for _ in 0..1000 {
         testkit::http::get(&address, "/metrics", &[], LONG).unwrap();
     }
-    // A collector with a cadence of its own starts its one thread at its first reading, which may come meanwhile.
+    // A collector with its own cadence starts one thread at its first reading, possibly during the scrapes.
     let own = |spec: &&&Spec| matches!(spec.cadence, Cadence::Every(_));
     let most = before + COLLECTORS.iter().filter(own).count();
     let after = threads(&node);
@@ -174,7 +174,7 @@ fn threads_do_not_pile_up_over_a_thousand_scrapes() {
 }
 
 #[test]
-fn a_scraper_in_a_hurry_gets_an_answer_and_spoils_nothing() {
+fn a_scraper_with_a_short_timeout_gets_an_answer_and_affects_nothing_else() {
     let mut node = Node::new();
     node.start();
     let address = node.address().unwrap();
@@ -192,7 +192,7 @@ fn a_scraper_in_a_hurry_gets_an_answer_and_spoils_nothing() {
 }
 
 #[test]
-fn a_worker_that_falls_silent_is_neither_up_nor_healthy() {
+fn a_worker_that_stops_answering_is_neither_up_nor_healthy() {
     let mut node = Node::new();
     node.start();
     node.until("healthy", |n| n.cli(&["check"]).0 == Some(0));
@@ -203,7 +203,7 @@ fn a_worker_that_falls_silent_is_neither_up_nor_healthy() {
     });
     assert!(
         node.metric("host_pci_gpus", &[("vendor", "nvidia")]).is_none(),
-        "no old values"
+        "old values are shown"
     );
     node.until("unknown", |n| n.cli(&["check"]).0 == Some(2));
     kill(pid, Signal::SIGCONT).unwrap();

@@ -58,7 +58,7 @@ fn a_job_that_waits_for_a_dead_mount_is_found_with_the_mount() {
         node.metric("slurm_job_blocked_processes", &[("jobid", &job.to_string())]),
         Some(1.0)
     );
-    // A filesystem is many nodes' trouble: what drains this one is Slurm alone.
+    // A filesystem affects many nodes: only Slurm drains this one.
     assert_eq!(node.drain_state(), "none");
 
     mount.thaw();

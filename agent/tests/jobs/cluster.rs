@@ -1,4 +1,4 @@
-//! Nodes of a real Slurm, a daemon on each, and what the two say of the same jobs.
+//! Nodes of a real Slurm with a daemon on each, and a comparison of what the two report about the same jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,29 +16,28 @@ use crate::common::Node;
 /// GPUs of a node.
 pub const GPUS: usize = 8;
 
-/// The major number of `nvidia-caps`, which the kernel chooses anew at each boot.
+/// The major number of `nvidia-caps`, which the kernel chooses at each boot.
 pub const CAPS: u64 = 237;
 
-/// A GPU that a job has: the node, the GPU's label, and the job.
+/// GPUs of jobs: node, GPU label, job.
 pub type Owned = BTreeSet<(String, String, u32)>;
 
 pub struct Cluster {
     pub nodes: BTreeMap<String, Node>,
     pub slurm: Slurm,
     drivers: Vec<FakeNvml>,
-    /// Who starts the daemons, where that is not root.
+    /// The user who starts the daemons, if not root.
     pub user: Option<u32>,
-    /// The GPU that the driver counts first is divided in two, and these are the capabilities of its instances
-    /// (`/proc/driver/nvidia-caps/mig-minors`).
+    /// Capabilities of the two instances of the driver's first GPU (`/proc/driver/nvidia-caps/mig-minors`).
     pub capabilities: Option<String>,
-    /// The minor of each device of gres.conf, in its order, by node.
+    /// The minors of gres.conf's devices, in the file's order, by node.
     pub orders: BTreeMap<String, [usize; GPUS]>,
-    /// The daemons can read gres.conf, and look at its devices.
+    /// The daemons can read gres.conf and its devices.
     pub has_gres_conf: bool,
 }
 
 impl Drop for Cluster {
-    /// The daemons first, which must not see their Slurm go, and all at once: each may take its time.
+    /// Daemons before Slurm, so that they do not see it end; in parallel, because each may take seconds.
     fn drop(&mut self) {
         let nodes = std::mem::take(&mut self.nodes);
         std::thread::scope(|scope| {
@@ -49,12 +48,12 @@ impl Drop for Cluster {
     }
 }
 
-/// The driver counts GPUs in another order than the kernel numbers their device files.
+/// The driver's order of GPUs differs from the minor numbers of their device files.
 fn minor(index: usize) -> usize {
     (index * 3 + 2) % GPUS
 }
 
-/// What the GPU of a device file is called.
+/// The label of the GPU of a device file.
 pub fn label(minor_of: usize) -> String {
     let index = (0..GPUS).find(|i| minor(*i) == minor_of).unwrap();
     format!("GPU-00000000-0000-4000-8000-00000000010{index}")
@@ -86,7 +85,7 @@ fn scenario(processes: &[(usize, u32)]) -> String {
     text
 }
 
-/// No other cluster of this machine may have nodes of the same names.
+/// Unique node names among all clusters of this machine.
 fn prefix() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!(
@@ -96,7 +95,7 @@ fn prefix() -> String {
     )
 }
 
-/// A cluster of so many nodes of eight GPUs, whose slurmd may be told more.
+/// A cluster of `nodes` nodes with eight GPUs each; the caller may add slurmd options.
 pub fn options(nodes: usize) -> SlurmOptions {
     SlurmOptions {
         nodes,
@@ -121,7 +120,7 @@ impl Cluster {
         let slurm = Slurm::start(options).unwrap();
         let opened = slurm.dir().join("opened");
         fs::create_dir(&opened).unwrap();
-        // Jobs are other users'.
+        // Jobs run as other users.
         fs::set_permissions(&opened, fs::Permissions::from_mode(0o777)).unwrap();
         let orders = slurm.node_names().into_iter().map(|name| (name, order));
         Self {
@@ -145,7 +144,7 @@ impl Cluster {
         for (i, name) in self.slurm.node_names().into_iter().enumerate() {
             let mut node = Node::new();
             let root = node.path("root");
-            // What is Slurm's and the kernel's is real; GPUs on the bus and the kernel's log are not.
+            // Slurm's and the kernel's files are real; the GPUs on the bus and the kernel log are not.
             let real = |link: &str, to: &str| {
                 let link = root.join(link);
                 fs::remove_dir_all(&link).ok();
@@ -177,6 +176,7 @@ impl Cluster {
             }
             node.set(&format!("nvidia.library={:?}", driver.library()));
             node.set(&format!("slurm.conf={:?}", self.slurm.conf()));
+            node.set(r#"slurm.jobs.labels=["user", "account", "partition"]"#);
             node.set(&format!("slurm.node_name={name:?}"));
             if i == 0 {
                 node.set(&format!("slurm.jobs.node={name:?}"));
@@ -203,11 +203,11 @@ impl Cluster {
             .collect()
     }
 
-    /// What a job does: it writes down which GPUs it may open on its node, and stays.
+    /// A job's script: records which GPUs it may open on its node, then sleeps.
     pub fn script(&self) -> String {
         let (dir, opened) = (self.slurm.dir().join("dev"), self.slurm.dir().join("opened"));
         let (dir, opened) = (dir.display(), opened.display());
-        // Without a driver, the right to open a device is ENXIO.
+        // Without a driver, an allowed open fails with ENXIO.
         format!(
             "file={opened}/$SLURM_JOB_ID.$SLURMD_NODENAME; for i in 0 1 2 3 4 5 6 7; do \
              (: <{dir}/nvidia$i) 2>&1 | grep -q 'not permitted' || echo $i; done >$file.new; \
@@ -215,7 +215,7 @@ impl Cluster {
         )
     }
 
-    /// The GPUs that jobs have by what the controller says: positions in gres.conf, and so device files.
+    /// The GPUs of jobs according to the controller: positions in gres.conf, and so device files.
     pub fn given(&self, jobs: &[u32]) -> Owned {
         let mut owned = Owned::new();
         for job in jobs {
@@ -229,7 +229,7 @@ impl Cluster {
         owned
     }
 
-    /// The GPUs that a job could open on a node, once its script has looked.
+    /// The GPUs that a job could open on a node, once its script has recorded them.
     pub fn opened(&self, node: &str, job: u32) -> Owned {
         let file = self.slurm.dir().join(format!("opened/{job}.{node}"));
         let text = wait::until(&format!("{}", file.display()), PATIENCE, || {
@@ -242,13 +242,13 @@ impl Cluster {
         owned.collect()
     }
 
-    /// Waits until the daemons say of these jobs what the controller says, on each node: no more and no less, with the
-    /// share of each. Until then they may know less.
+    /// Waits until the daemons report the same GPUs and shares of these jobs as the controller, on each node. Until
+    /// then they may report fewer, never others.
     pub fn agree(&self, jobs: &[u32]) -> Owned {
         self.agree_by(jobs, "device_program")
     }
 
-    /// Likewise, where they know it by other evidence.
+    /// The same for other evidence.
     pub fn agree_by(&self, jobs: &[u32], by: &str) -> Owned {
         let given = self.given(jobs);
         let shares = shares(&given);
@@ -256,7 +256,7 @@ impl Cluster {
         let agreed = wait::until("the daemons agree with the controller", PATIENCE, || {
             last = owners(&self.pages());
             for (owned, (evidence, _)) in &last {
-                assert!(given.contains(owned), "{owned:?} is not of\n{given:#?}");
+                assert!(given.contains(owned), "{owned:?} is not in\n{given:#?}");
                 assert_eq!(evidence, by, "{owned:?}");
             }
             let shown = last.iter().map(|(owned, (_, share))| (owned.clone(), *share));
@@ -268,7 +268,7 @@ impl Cluster {
         given
     }
 
-    /// Waits until each node shows these of the jobs, with that reason for their devices.
+    /// Waits until each node shows these jobs with that reason for their devices.
     pub fn wait_reasons(&self, reason: &str, jobs: &BTreeSet<(String, u32)>) {
         let mut last = BTreeSet::new();
         let shown = wait::until("the jobs are shown", PATIENCE, || {
@@ -294,7 +294,7 @@ impl Cluster {
     }
 }
 
-/// The share of each in its GPU.
+/// The share of each job in its GPU.
 pub fn shares(owned: &Owned) -> BTreeMap<(String, String, u32), f64> {
     let many = |node: &String, gpu: &String| owned.iter().filter(|(n, g, _)| n == node && g == gpu).count();
     owned

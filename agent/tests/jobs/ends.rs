@@ -1,4 +1,4 @@
-//! Jobs that end, and a Slurm that does not answer.
+//! Jobs that end, and Slurm daemons that do not answer.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use testkit::wait::{self, PATIENCE};
 use crate::cluster::{Cluster, Owned, owners};
 
 #[test]
-fn nothing_of_slurm_is_asked_and_what_has_ended_leaves() {
+fn no_query_goes_to_slurm_and_ended_jobs_disappear() {
     let mut cluster = Cluster::new(2);
     let [n0, n1] = [0, 1].map(|i| cluster.name(i));
     let submit = |args: &[&str]| {
@@ -19,11 +19,11 @@ fn nothing_of_slurm_is_asked_and_what_has_ended_leaves() {
     let jobs = cluster.slurm.wait_running(2, PATIENCE).unwrap();
     let given = cluster.agree(&jobs);
 
-    // What Slurm could not remove is no job any more.
+    // A cgroup that Slurm could not remove is not a running job.
     let stale = cluster.slurm.job_cgroup(&n0, 4711).unwrap();
     std::fs::create_dir(&stale).unwrap();
 
-    // A controller that is frozen, and a slurmd that is gone.
+    // A frozen controller, and a slurmd that has ended.
     cluster.slurm.stop_controller().unwrap();
     cluster.slurm.kill_slurmd(&n1).unwrap();
     for _ in 0..3 {
@@ -41,7 +41,7 @@ fn nothing_of_slurm_is_asked_and_what_has_ended_leaves() {
         shown == left
     })
     .unwrap();
-    // Not one series of it is left.
+    // No series of the job is left.
     wait::until_true("the job is gone", PATIENCE, || {
         let pages = cluster.pages();
         let mut jobs = pages.values().flatten().filter_map(|s| s.label("jobid"));
@@ -60,13 +60,13 @@ fn a_job_that_is_requeued_has_the_gpus_of_its_new_start() {
     cluster.slurm.wait_running(1, PATIENCE).unwrap();
     let before = cluster.agree(&[first]);
     scontrol(&["requeuehold", &first.to_string()]);
-    wait::until_true("nobody has a GPU", PATIENCE, || {
+    wait::until_true("no job has a GPU", PATIENCE, || {
         owners(&cluster.pages()).is_empty()
     })
     .unwrap();
     let second = submit("gpu:1");
     cluster.slurm.wait_job(second, "RUNNING", PATIENCE).unwrap();
-    // Slurm lets a requeued job wait for two minutes.
+    // Slurm delays a requeued job by two minutes.
     scontrol(&["update", &format!("JobId={first}"), "StartTime=now"]);
     scontrol(&["release", &first.to_string()]);
     let jobs = cluster.slurm.wait_running(2, PATIENCE).unwrap();

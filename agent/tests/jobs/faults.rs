@@ -1,5 +1,5 @@
-//! Hooks that fail, a slurmd that is dead while a job ends, a controller that is frozen: no page hangs, and nobody has a
-//! GPU that is not theirs.
+//! Hooks that fail, a slurmd that is dead while a job ends, a frozen controller: no page hangs, and no job is shown
+//! with another job's GPU.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -33,7 +33,7 @@ fn a_prolog_that_fails_takes_nothing_from_the_jobs_that_run() {
     let fails = cluster.slurm.submit("sleep 1000", "gpu:1").unwrap();
     let mut seen = Seen::default();
     let node = cluster.name(0);
-    // Slurm takes the node out of service for it, and the job back into its queue.
+    // Slurm then drains the node and requeues the job.
     wait::until_true("the node is drained", PATIENCE, || {
         assert_eq!(shown(&mut seen, &cluster), given);
         cluster.slurm.state(&node).unwrap().contains("DRAIN")
@@ -44,7 +44,7 @@ fn a_prolog_that_fails_takes_nothing_from_the_jobs_that_run() {
 }
 
 #[test]
-fn a_hook_that_cannot_write_fails_no_job_and_its_gpus_are_known_all_the_same() {
+fn a_hook_that_cannot_write_fails_no_job_and_its_gpus_are_still_known() {
     let program = crate::common::program();
     let cluster = watched(SlurmOptions {
         prolog: Some(format!("#!/bin/sh\n{program} hook prolog --run-dir /proc/none\n")),
@@ -75,6 +75,8 @@ fn a_job_that_ends_while_slurmd_is_dead_and_the_controller_is_frozen_has_no_gpu_
     let ends = cluster.slurm.submit(&script, "gpu:2").unwrap();
     let stays = cluster.slurm.submit("sleep 1000", "gpu:1").unwrap();
     let jobs = cluster.slurm.wait_running(2, PATIENCE).unwrap();
+    let script = || fs::read_to_string(&pid).ok()?.strip_suffix('\n')?.parse().ok();
+    wait::until_true("the script runs", PATIENCE, || script().is_some()).unwrap();
     let given = cluster.agree(&jobs);
     let left: Owned = given
         .iter()
@@ -90,19 +92,19 @@ fn a_job_that_ends_while_slurmd_is_dead_and_the_controller_is_frozen_has_no_gpu_
     for _ in 0..3 {
         assert_eq!(shown(&mut seen, &cluster), given);
     }
-    let script = fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
+    let script = script().unwrap();
     fs::write(&end, "").unwrap();
-    // Until the controller has heard of the end, its step daemon stays, and with it the job.
+    // The step daemon, and so the job, stays until the controller acknowledges the end.
     wait::until_true("the script ends", PATIENCE, || {
         assert_eq!(shown(&mut seen, &cluster), given);
         testkit::proc::Stat::read(script).is_none_or(|stat| !stat.alive())
     })
     .unwrap();
-    // Its extern step stays until a slurmd ends it.
+    // The job's extern step stays until a slurmd ends it.
     cluster.slurm.cont_controller().unwrap();
     assert_eq!(shown(&mut seen, &cluster), given);
 
-    // Slurm comes back, and gives the GPUs to another.
+    // Slurm restarts and allocates the GPUs to another job.
     cluster.slurm.restart_slurmd(&node, crate::cluster::GPUS).unwrap();
     wait::until_true("its GPUs are free, and one job is left", PATIENCE, || {
         let shown = shown(&mut seen, &cluster);

@@ -34,7 +34,7 @@ impl Hooks {
         (Self { links }, options)
     }
 
-    /// Shows the hooks the daemons, and the daemons what the hooks have written.
+    /// Connects hooks and daemons: the hooks reach the daemons, and the daemons read the hooks' files.
     pub fn link(&self, cluster: &Cluster) {
         for (name, node) in &cluster.nodes {
             symlink(node.run_dir(), self.links.path().join(name)).unwrap();

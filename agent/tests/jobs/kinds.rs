@@ -15,7 +15,7 @@ fn the_gpus_of_every_kind_of_job_are_those_that_slurm_gave_it() {
     let begin = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let cluster = Cluster::new(3);
     let [n0, n1, n2] = [0, 1, 2].map(|i| cluster.name(i));
-    // Nodes have shards only where they are told so.
+    // Nodes have shards only if configured.
     let kinds: Vec<Kind> = Kind::ALL
         .into_iter()
         .filter(|kind| *kind != Kind::Shards)
@@ -31,18 +31,18 @@ fn the_gpus_of_every_kind_of_job_are_those_that_slurm_gave_it() {
     let jobs: Vec<u32> = jobs.into_keys().collect();
     let given = cluster.agree(&jobs);
     assert_eq!(given.len(), 2 + 2 + 3 + 3 + 2 + 8, "{given:#?}");
-    // Nothing that was shown while they began was wrong.
+    // While the jobs began, no wrong GPU was shown.
     for (owned, _) in &seen.owners {
-        assert!(given.contains(owned), "{owned:?} is not of\n{given:#?}");
+        assert!(given.contains(owned), "{owned:?} is not in\n{given:#?}");
     }
 
-    // The kernel lets the jobs open these and no others.
+    // The kernel allows the jobs to open exactly these GPUs.
     let of = |node: &str, job| mix::part(&given, node, job);
     for (node, job) in [(&n0, plain), (&n0, two), (&n1, two), (&n2, whole)] {
         assert_eq!(cluster.opened(node, job), of(node, job), "{node} {job}");
     }
     assert_eq!(of(&n2, whole).len(), GPUS);
-    // A job that asked for none has none, and that is known.
+    // A job that requested no GPU is known to have none.
     assert_eq!(of(&n2, none).len(), 0);
     cluster.wait_reasons("", &cluster.places(&jobs));
 
@@ -51,7 +51,7 @@ fn the_gpus_of_every_kind_of_job_are_those_that_slurm_gave_it() {
     let plain = infos.find(|(_, s)| job(s) == plain).unwrap().1;
     assert_eq!(plain.label("user"), Some("1"), "{plain:?}");
 
-    // By the kernel's clocks alone: they began after this test and before now.
+    // Start times from the kernel's clock: after the start of this test and before now.
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap()
@@ -63,7 +63,7 @@ fn the_gpus_of_every_kind_of_job_are_those_that_slurm_gave_it() {
     let during = (begin.as_secs_f64() - 1.0)..(now + 1.0);
     assert!(starts.iter().all(|s| during.contains(s)), "{starts:?} {during:?}");
 
-    // Each step brings a program of its own for its job; the job's GPUs stay.
+    // Each step attaches its own device program; the job's GPUs stay the same.
     let cgroup = cluster.slurm.job_cgroup(&n1, of_kind(Kind::Steps)).unwrap();
     wait::until_true("two steps", PATIENCE, || {
         ["step_0", "step_1"]
@@ -93,6 +93,6 @@ fn a_job_keeps_its_gpus_while_its_steps_come_and_go() {
         done.exists()
     })
     .unwrap();
-    println!("{looks} looks at job {job}");
+    println!("{looks} readings of job {job}");
     assert_eq!(cluster.agree(&jobs), given);
 }

@@ -1,4 +1,4 @@
-//! What jobs have used: a line for each that has ended, whether or not a scrape fell into its life.
+//! Usage of jobs: one line for each ended job, even if no scrape happened during the job.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -50,7 +50,7 @@ fn ended(node: &Node, result: &str) -> Option<f64> {
 }
 
 #[test]
-fn a_job_of_two_seconds_has_a_line_and_its_epilog_says_how_it_ended() {
+fn a_job_of_two_seconds_has_a_line_with_the_result_from_its_epilog() {
     let (cluster, hooks) = hooked();
     let node = cluster.nodes.values().next().unwrap();
     let submit = |script: &str| cluster.slurm.submit(script, "gpu:2").unwrap();
@@ -59,7 +59,7 @@ fn a_job_of_two_seconds_has_a_line_and_its_epilog_says_how_it_ended() {
     let killed = submit("sleep 2; kill -9 $$");
     let cancelled = submit("sleep 1000");
     cluster.slurm.wait_job(cancelled, "RUNNING", PATIENCE).unwrap();
-    // It has used something by then.
+    // By then the job has usage.
     node.until("its GPUs are shown", |n| {
         let job = cancelled.to_string();
         let page = n.try_metrics().unwrap_or_default();
@@ -70,12 +70,12 @@ fn a_job_of_two_seconds_has_a_line_and_its_epilog_says_how_it_ended() {
     });
     cluster.slurm.cancel(cancelled).unwrap();
     let lines = wait_lines(node, &[short, fails, killed, cancelled]);
-    // Slurm 22.05 tells the epilog of a job that was cancelled nothing of it.
+    // Slurm 22.05 does not report a cancellation to the epilog.
     for (job, exit, signal, least) in [
         (short, 0, 0, 1.5),
         (fails, 3, 0, 1.5),
         (killed, 0, 9, 1.5),
-        // As soon as it was seen.
+        // It was cancelled as soon as it was seen.
         (cancelled, 0, 0, 0.0),
     ] {
         let line = &lines[&job.to_string()];
@@ -112,7 +112,7 @@ fn a_job_of_two_seconds_has_a_line_and_its_epilog_says_how_it_ended() {
     let (code, _, errors) = node.cli(&["job", "999999"]);
     assert_eq!(code, Some(1));
     assert!(errors.contains("no job 999999"), "{errors}");
-    // Hooks have nothing to complain of, and leave nothing.
+    // Hooks report no errors and leave no files.
     assert_eq!(hooks.errors(), "");
     assert_eq!(fs::read_dir(node.run_dir().join("jobs")).unwrap().count(), 0);
 }
@@ -127,8 +127,10 @@ fn a_job_outlives_the_daemon_and_has_one_line() {
     let name = cluster.name(0);
     let node = cluster.nodes.get_mut(&name).unwrap();
     node.until("sums are kept", |n| n.run_dir().join("jobs.json").exists());
-    node.until("it has had it for a while", |n| had(n).is_some_and(|s| s > 1.0));
-    // Whenever they are shown, and not only every quarter of a minute.
+    node.until("the job has had the GPU for 1 s", |n| {
+        had(n).is_some_and(|s| s > 1.0)
+    });
+    // They are stored whenever they are shown, not only every 15 s.
     let mut shown = 0.0;
     for _ in 0..4 {
         shown = had(node).unwrap();
@@ -143,12 +145,12 @@ fn a_job_outlives_the_daemon_and_has_one_line() {
     }
     node.kill9();
     node.start();
-    node.until("it goes on", |n| had(n).is_some());
+    node.until("the counter continues", |n| had(n).is_some());
     assert!(had(node).unwrap() >= shown, "a counter went back");
     cluster.slurm.cancel(job).unwrap();
     let node = &cluster.nodes[&name];
     let line = &wait_lines(node, &[job])[&job.to_string()];
-    // Nobody told how it ended.
+    // How the job ended is unknown.
     assert!(line.get("end").is_none(), "{line:#}");
     assert_eq!(ended(node, "unknown"), Some(1.0));
 }

@@ -1,4 +1,4 @@
-//! gres.conf may name devices in any order, and several jobs may have one GPU.
+//! gres.conf may list devices in any order, and several jobs may share a GPU.
 
 use crate::cluster::{Cluster, GPUS, label, options, owners};
 use testkit::slurm::SlurmOptions;
@@ -6,13 +6,13 @@ use testkit::wait::PATIENCE;
 
 pub const ORDER: [usize; GPUS] = [2, 3, 0, 1, 6, 7, 4, 5];
 
-/// The same for `File`.
+/// The devices as a value of `File`.
 pub fn devices() -> String {
     ORDER.map(|minor| format!("@DEV@/nvidia{minor}")).join(",")
 }
 
 #[test]
-fn a_position_in_gres_conf_is_no_number_of_a_device() {
+fn a_position_in_gres_conf_is_not_a_device_number() {
     let gres = format!("AutoDetect=off\nName=gpu Type=h100 File={}\n", devices());
     let mut cluster = Cluster::of(
         SlurmOptions {
@@ -38,16 +38,16 @@ fn a_position_in_gres_conf_is_no_number_of_a_device() {
 }
 
 #[test]
-fn jobs_with_shards_of_a_gpu_have_a_part_of_it_each() {
+fn jobs_with_shards_of_a_gpu_have_a_share_each() {
     parts_of_a_gpu("shard", 4, ["shard:2", "shard:1"]);
 }
 
 #[test]
-fn jobs_with_mps_percentages_of_a_gpu_have_a_part_of_it_each() {
+fn jobs_with_mps_percentages_of_a_gpu_have_a_share_each() {
     parts_of_a_gpu("mps", 100, ["mps:50", "mps:25"]);
 }
 
-/// Each GPU has so many of `gres`, and two jobs ask for some.
+/// Each GPU has `each` units of `gres`, and two jobs request some.
 fn parts_of_a_gpu(gres: &str, each: usize, asked: [&str; 2]) {
     let count = each * GPUS;
     let conf = format!(
@@ -78,7 +78,7 @@ fn parts_of_a_gpu(gres: &str, each: usize, asked: [&str; 2]) {
     };
     assert_eq!(gpu(shards[0]), gpu(shards[1]));
     assert_ne!(gpu(whole), gpu(shards[0]));
-    // One of two ends: the other has all of what is left.
+    // One of the two jobs ends: the other then has the whole GPU.
     cluster.slurm.cancel(shards[0]).unwrap();
     cluster.slurm.wait_running(2, PATIENCE).unwrap();
     let alone = || {

@@ -1,5 +1,5 @@
-//! Each row of the table on a cluster of its own: jobs of every kind begin and end, and on every node the daemon says of their
-//! GPUs what the controller has given them or nothing, as the row has it, and never anything else.
+//! Tests each row of the table on its own cluster: jobs of every kind begin and end. On every node the daemon reports
+//! the GPUs that the controller allocated or none, as in the row, and never others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -159,7 +159,7 @@ impl Trial {
         }
     }
 
-    /// Waits until jobs of these kinds run, and asks the controller what it has given them.
+    /// Waits until jobs of these kinds run, and reads their GPUs from the controller.
     fn learn(&mut self, kinds: &[Kind]) -> BTreeSet<u32> {
         let jobs = mix::wait_running(&self.cluster, kinds, || drop(self.seen.look(&self.cluster)));
         let ids: Vec<u32> = jobs.keys().copied().collect();
@@ -168,7 +168,7 @@ impl Trial {
         ids.into_iter().collect()
     }
 
-    /// Waits until the daemons say of these jobs what the row has, each with its share, and on each node the reason.
+    /// Waits until the daemons report these jobs as in the row, each with its share, and on each node the reason.
     fn settle(&mut self, jobs: &BTreeSet<u32>) {
         let given = self.given.iter().filter(|(_, _, job)| jobs.contains(job));
         let exact = shares(&given.cloned().collect());
@@ -203,7 +203,7 @@ impl Trial {
         }
     }
 
-    /// The kernel lets jobs open the GPUs that the controller says and no others: what is expected here is right.
+    /// Checks the expectation: the kernel allows jobs to open exactly the GPUs of the controller.
     fn kernel_agrees(&self, jobs: &BTreeSet<u32>) {
         let looks = [Kind::Plain, Kind::Array, Kind::TwoNodes, Kind::Whole, Kind::None];
         let jobs: Vec<u32> = jobs
@@ -235,8 +235,8 @@ impl Trial {
         .unwrap();
     }
 
-    /// At no moment was a GPU said to be a job's that it was not, nor with another evidence, nor several jobs' at once
-    /// but those of shards.
+    /// Checks every moment: no GPU was reported for a wrong job or with other evidence, and only GPUs with shards for
+    /// several jobs at once.
     fn nothing_else_was_said(&self) {
         for (owned, evidence) in &self.seen.owners {
             assert!(

@@ -1,4 +1,4 @@
-//! All that daemons have ever said of GPUs' owners, for a test that is about every moment.
+//! All owners of GPUs that daemons have reported, for tests of every moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// A page of each node, of which everything is kept that it says of owners.
+    /// Reads a page of each node and keeps its owners.
     pub fn look(&mut self, cluster: &Cluster) -> BTreeMap<String, Vec<Sample>> {
         let mut pages = BTreeMap::new();
         for (name, node) in &cluster.nodes {

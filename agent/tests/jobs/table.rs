@@ -1,12 +1,12 @@
-//! What is known of the GPUs of jobs, by release and configuration of Slurm. `rows.rs` tries each row on a real cluster, and
-//! `cargo xtask docs` writes the table into docs/operations/jobs.md.
+//! What nodewarden knows about the GPUs of jobs, by release and configuration of Slurm. `rows.rs` tests each row on a real
+//! cluster; `cargo xtask docs` writes the table into docs/operations/jobs.md.
 
-/// A configuration, and what is known of the GPUs of every kind of job under it.
+/// A configuration, and what nodewarden then knows about the GPUs of every kind of job.
 #[derive(Debug)]
 pub struct Row {
     /// Such as (22, 5).
     pub release: (u32, u32),
-    /// The version of cgroups: 1 or 2.
+    /// The cgroup version: 1 or 2.
     pub cgroup: u32,
     /// Prolog and epilog run `nodewarden hook`, on every node of a job.
     pub has_hook: bool,
@@ -15,12 +15,12 @@ pub struct Row {
     pub answer: Answer,
 }
 
-/// What the daemon says of the GPUs of a job, on each of its nodes.
+/// What the daemon reports about the GPUs of a job, on each of its nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Exactly those that the controller has given it, with this evidence.
+    /// Exactly the GPUs that the controller allocated, with this evidence.
     Exact(&'static str),
-    /// Nothing, for this reason.
+    /// No GPUs, for this reason.
     Unknown(&'static str),
 }
 
@@ -31,11 +31,11 @@ use Answer::{Exact, Unknown};
 pub enum Kind {
     Plain,
     Array,
-    /// The first part of a heterogeneous job, in which its batch script runs.
+    /// The first component of a heterogeneous job, where the batch script runs.
     Het,
-    /// The other part, on another node, in which nothing runs yet.
+    /// The other component, on another node, where nothing runs yet.
     HetOther,
-    /// Two steps at once, which have not all of the job's GPUs.
+    /// Two concurrent steps that together use only a part of the job's GPUs.
     Steps,
     TwoNodes,
     /// Two jobs with shards of one GPU.
@@ -63,8 +63,8 @@ impl Kind {
         match self {
             Self::Plain => "plain",
             Self::Array => "array",
-            Self::Het => "heterogeneous",
-            Self::HetOther => "heterogeneous, other part",
+            Self::Het => "heterogeneous, first component",
+            Self::HetOther => "heterogeneous, second component",
             Self::Steps => "several steps",
             Self::TwoNodes => "two nodes",
             Self::Shards => "shards of one GPU",
@@ -75,7 +75,7 @@ impl Kind {
 }
 
 impl Row {
-    /// The kinds of job that this release knows: shards came with 22.05.
+    /// The kinds of job that this release supports: shards need 22.05.
     pub fn kinds(&self) -> Vec<Kind> {
         let is_known = |kind: &Kind| *kind != Kind::Shards || self.release >= (22, 5);
         Kind::ALL.into_iter().filter(is_known).collect()
@@ -104,7 +104,7 @@ const fn row(release: (u32, u32), cgroup: u32, has_hook: bool, is_constrained: b
 
 const PROGRAM: Answer = Exact("device_program");
 const HOOK: Answer = Exact("hook");
-/// Without a device program and a hook. 20.11 gives prologs no GPUs, so that its hook does not know them either.
+/// Neither device program nor hook. Slurm 20.11 reports no GPUs to prologs, so its hook does not know them either.
 const NOTHING: Answer = Unknown("none");
 
 /// Columns: release, cgroup, hook, ConstrainDevices.
@@ -140,7 +140,7 @@ pub const TABLE: &[Row] = &[
     row((26, 5), 2, true, true, PROGRAM),
 ];
 
-/// As slurm.conf says it.
+/// As slurm.conf spells it.
 pub const fn yes(is: bool) -> &'static str {
     if is { "yes" } else { "no" }
 }

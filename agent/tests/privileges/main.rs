@@ -1,4 +1,4 @@
-//! What each process may do, and what the core's thread asks of the kernel.
+//! Rights of each process, and system calls of the daemon's main thread.
 //!
 //! Needs root and strace.
 
@@ -218,7 +218,7 @@ fn without_root_it_runs_and_says_what_is_missing() {
     for pid in daemon.children() {
         assert_eq!(Status::read(pid).unwrap().uid().unwrap(), [5; 4]);
     }
-    // /dev/kmsg without CAP_SYSLOG: the kernel's own switch decides, and where it says no the reason is shown.
+    // /dev/kmsg without CAP_SYSLOG: dmesg_restrict decides; if it denies access, the reason is shown.
     let restricted = std::fs::read_to_string("/proc/sys/kernel/dmesg_restrict")
         .unwrap()
         .trim()

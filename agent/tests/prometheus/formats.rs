@@ -1,4 +1,4 @@
-//! OpenMetrics and compression from the running daemon, read by programs that are not ours.
+//! OpenMetrics and compression from the running daemon, read by third-party programs.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -21,7 +21,7 @@ fn get(node: &Node, target: &str, headers: &[(&str, &str)]) -> Response {
 fn samples(text: &str) -> Vec<&str> {
     let lines = text.lines().filter(|l| !l.starts_with('#'));
     let mut starts: Vec<&str> = lines.map(|l| l.rsplit_once(' ').unwrap().0).collect();
-    // What the requests themselves change.
+    // Series that the requests themselves change.
     starts.retain(|l| !l.contains("scrape"));
     starts
 }
@@ -76,7 +76,7 @@ fn a_compressed_page_is_the_page() {
     assert_eq!(samples(&text.stdout), samples(plain.text().unwrap()));
 }
 
-/// Passes connections on to `to`, and keeps the beginning of every answer.
+/// Forwards connections to `to`, and keeps the beginning of every answer.
 fn listen_in(to: String) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -111,7 +111,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream, keep: Option<Arc<Mutex<Vec<Strin
 }
 
 #[test]
-fn prometheus_takes_openmetrics_compressed_and_sees_the_types() {
+fn prometheus_scrapes_compressed_openmetrics_and_sees_the_types() {
     let mut node = Node::new();
     node.start();
     node.xid(3, 79);
@@ -142,7 +142,7 @@ fn prometheus_takes_openmetrics_compressed_and_sees_the_types() {
         );
         assert!(head.contains("content-encoding: gzip"), "{head}");
     }
-    // Only OpenMetrics tells a unit, and its counters are named without their suffix.
+    // Only OpenMetrics has units, and names counters without their suffix.
     for (metric, kind, unit) in [
         ("gpu_xid_errors", "counter", ""),
         ("nodewarden_scrape_duration_seconds", "histogram", "seconds"),

@@ -1,6 +1,6 @@
 //! `/metrics/node_exporter` beside the real node_exporter, which reads the same trees.
 //!
-//! `NODEWARDEN_NODE_EXPORTER` says where that program is; `cargo xtask e2e` fetches it.
+//! `NODEWARDEN_NODE_EXPORTER` is the path of that program; `cargo xtask e2e` downloads it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,12 +15,12 @@ use crate::common::{self, LONG};
 /// A series: its name and its labels.
 type Series = (String, BTreeMap<String, String>);
 
-/// What one page says of InfiniBand.
+/// InfiniBand series of one page.
 #[derive(Default)]
 struct Page {
     values: BTreeMap<Series, f64>,
     types: BTreeSet<String>,
-    /// Whether node_exporter could read it at all, where the page is its own.
+    /// For node_exporter's page: whether node_exporter could read InfiniBand.
     success: Option<f64>,
 }
 
@@ -79,7 +79,7 @@ fn ours(root: &Path) -> Page {
 /// What node_exporter shows and we do not, and why not.
 fn is_left_out(case: &str, (name, labels): &Series) -> bool {
     match case {
-        // The driver says 100 Gb/s whatever its link is.
+        // The driver reports 100 Gb/s for every link.
         "efa" => name == "node_infiniband_rate_bytes_per_second",
         // Flits that it calls words of four bytes, and zeros that are wired.
         "hfi1" => name.contains("_port_data_") || name.contains("_unicast_packets_"),
@@ -116,7 +116,7 @@ fn what_node_exporter_shows_of_infiniband_we_show_with_its_names_labels_types_an
         tree::lay(&case.join("root.tree"), root.path()).unwrap();
         let (theirs, ours) = (theirs(root.path()), ours(root.path()));
         if theirs.success != Some(1.0) {
-            // One file that it does not like, and it shows no device at all.
+            // After one unreadable file it shows no device at all.
             assert_eq!(theirs.success, Some(0.0), "{name}: its collector has not run");
             assert!(theirs.values.is_empty(), "{name}: {:?}", theirs.values);
             refused.push(name);

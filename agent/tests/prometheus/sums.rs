@@ -1,4 +1,4 @@
-//! What several jobs have of a node adds up to what the node has, by Prometheus' own arithmetic.
+//! The jobs' shares of a node add up to the node's values, calculated by Prometheus.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -119,7 +119,7 @@ fn tests(pages: [&[Sample]; 2], expected: &[(&str, Vec<(String, f64)>)]) -> Stri
     text + PARTLY_KNOWN
 }
 
-/// A job that has a GPU which says what it does, one that does not, and an instance; and one that has an instance only.
+/// A job with a GPU that reports utilization, one that does not, and an instance; and a job with an instance only.
 const PARTLY_KNOWN: &str = r#"
 - interval: 1m
   input_series:
@@ -168,12 +168,12 @@ fn shards_an_instance_and_whole_gpus_add_up() {
         [&before, &after],
         &[
             ("jobid:slurm_job_gpus:sum", shares),
-            // Of each GPU and instance that anybody has, all of it is somebody's.
+            // The shares of each allocated GPU and instance add up to 1.
             (
                 "sum by (gpu, gpu_instance) (slurm_job_gpu_share_ratio)",
                 each.map(|labels| (labels, 1.0)).to_vec(),
             ),
-            // And what is used of it is used by them.
+            // The usage of jobs adds up to the usage of the device.
             (
                 "abs(sum by (gpu, gpu_instance) (slurm_job_gpu_memory_bytes) - on (gpu, gpu_instance) gpu_memory_used_bytes) > 1",
                 Vec::new(),
@@ -186,7 +186,7 @@ fn shards_an_instance_and_whole_gpus_add_up() {
                 "count(jobid:slurm_job_gpu_memory_bytes:sum)",
                 vec![("{}".to_owned(), 4.0)],
             ),
-            // An instance says nothing of its work.
+            // An instance reports no utilization.
             (
                 "count by (jobid) (jobid:slurm_job_gpu_busy:ratio_rate5m)",
                 JOBS.map(|id| (format!("{{jobid=\"{id}\"}}"), 1.0)).to_vec(),

@@ -1,4 +1,4 @@
-//! What a scrape costs and leaves behind, in things that can be counted: descriptors, threads, memory, system calls.
+//! Countable costs of a scrape: descriptors, threads, memory, system calls.
 //!
 //! Needs root, FUSE and strace.
 
@@ -29,7 +29,7 @@ use testkit::scrape::Scraper;
 use testkit::strace::Strace;
 use testkit::tree::{self, Entry};
 
-/// A reading serves for 10 ms: only a scrape after that makes a new one.
+/// A reading is reused for 10 ms: only a later scrape causes a new one.
 const APART: Duration = Duration::from_millis(11);
 
 /// A node with eight GPUs and ten adapters, which runs, and a scraper of it.
@@ -75,7 +75,7 @@ fn two_thousand_scrapes_leave_processes_descriptors_and_threads_as_they_were() {
         let of_rdma = |f: &Footprint| f.name.starts_with("nw-rdma") && f.threads > 2;
         footprints(node).values().any(of_rdma)
     });
-    // A thread that is about to leave counts until it has: the same counts twice.
+    // A thread that is ending still counts: wait for the same counts twice.
     let mut before = footprints(&node);
     node.until("it has settled", |node| {
         sleep(Duration::from_millis(500));
@@ -115,7 +115,7 @@ fn a_scrape_makes_about_one_system_call_for_each_file() {
     }
     let mut names: BTreeMap<String, usize> = BTreeMap::new();
     for trace in traces {
-        // A call that another thread interrupts stands on two lines.
+        // A call that another thread interrupts is on two lines.
         let calls = trace.finish().unwrap().into_iter();
         for call in calls.filter(|c| !c.text.starts_with("<... ")) {
             *names.entry(call.name).or_default() += 1;
@@ -178,7 +178,7 @@ fn daemons(node: &Node) {
 fn two_hundred_jobs_cost_some_calls_each() {
     const JOBS: usize = 200;
     const SCRAPES: usize = 20;
-    /// Eight files, whether it is still the same, and its program; a descriptor for each file is more than a process has.
+    /// Eight files, the check of its identity, and its program. One descriptor per file would exceed the limit.
     const EACH: usize = 40;
     let mut node = Node::new();
     tree::put(

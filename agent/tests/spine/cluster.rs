@@ -67,7 +67,7 @@ impl Cluster {
         self.state().contains("DRAIN")
     }
 
-    /// Waits until Slurm shows DRAIN with a reason of ours, and returns the reason.
+    /// Waits until Slurm shows DRAIN with nodewarden's reason, and returns the reason.
     pub fn wait_drained(&self) -> String {
         self.node.until("drained by us", |_| {
             self.is_drained() && self.reason().starts_with("nodewarden:")

@@ -1,4 +1,4 @@
-//! A slurmctld or scontrol that is away, slow, refuses, lies or talks nonsense.
+//! A slurmctld or scontrol that is absent or slow, rejects requests, or answers wrongly or with garbage.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use testkit::scontrol_wrapper::{Fault, On};
 
 use crate::cluster::Cluster;
 
-/// While `fault` is in force the node is not drained and the daemon stays alive; afterwards it drains.
+/// During `fault` the node is not drained and the daemon stays alive; afterwards it drains.
 fn drains_after(on: On, fault: Fault) {
     let mut c = Cluster::new();
     c.set("slurm.timeout=\"2s\"");
@@ -15,7 +15,7 @@ fn drains_after(on: On, fault: Fault) {
     c.wrapper.set(on, fault).unwrap();
     c.xid(3, 79);
     c.until("an incident", |n| !n.open_incidents().is_empty());
-    c.until("a call that went wrong", |n| {
+    c.until("a failed call", |n| {
         !["none", "drained", "wanted", "writing"].contains(&n.drain_state().as_str())
             || !n.try_view()["drain"]["why"]
                 .as_str()
@@ -23,7 +23,7 @@ fn drains_after(on: On, fault: Fault) {
                 .is_empty()
     });
     assert!(!c.reason().starts_with("nodewarden:"));
-    // Slurm is as bad as before: whoever waits for the verdict's file does not wait for Slurm.
+    // Slurm still fails: readers of the verdict file do not wait for Slurm.
     c.until("the verdict does not wait for Slurm", |n| {
         n.cli(&["check"]).0 == Some(1)
     });
@@ -112,7 +112,7 @@ fn is_stopped_and_goes_on() {
             .unwrap_or_default()
             .is_empty()
     });
-    // The verdict follows the record, which the disk may hold up.
+    // The verdict follows the record, whose write the disk may delay.
     c.until("unhealthy", |n| n.cli(&["check"]).0 == Some(1));
     c.slurm.cont_controller().unwrap();
     c.wait_drained();
@@ -152,7 +152,7 @@ fn scontrol_is_missing() {
     assert_eq!(c.cli(&["check"]).0, Some(1));
 }
 
-/// The exec itself blocks. Only the command's own process hangs: metrics, verdict and a restart go on.
+/// The exec itself blocks. Only the command's own process hangs: metrics, verdict and a restart still work.
 #[test]
 fn scontrol_lies_on_a_dead_mount() {
     let mut c = Cluster::new();
@@ -171,7 +171,7 @@ fn scontrol_lies_on_a_dead_mount() {
             .unwrap_or_default()
             .is_empty()
     });
-    // The verdict follows the record, which the disk may hold up.
+    // The verdict follows the record, whose write the disk may delay.
     c.until("unhealthy", |n| n.cli(&["check"]).0 == Some(1));
     assert!(c.metrics_text().contains("gpu_xid_errors_total"));
     // A second instance can take over: the stuck child holds neither lock nor port.

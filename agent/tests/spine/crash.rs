@@ -1,4 +1,4 @@
-//! kill -9 at every step of a drain, a reboot in the middle of one, and a state directory that lets us down.
+//! kill -9 at every step of a drain, a reboot during a drain, and a state directory that fails.
 
 use std::fs;
 use std::time::Duration;
@@ -14,12 +14,12 @@ fn kill9(pid: u32) {
     kill(Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGKILL).unwrap();
 }
 
-/// Kills everything some time after the line, starts again, and expects exactly one drain of ours, recorded, with no
-/// second write that would repeat it.
+/// Kills all processes `delay` after the line and starts again. Expects exactly one drain of ours, recorded, and no
+/// repeated write.
 fn crash_after(delay: Duration) {
     let mut c = Cluster::new();
     c.start();
-    // The watcher is at work: what comes now is no history.
+    // The watcher runs: lines from now on are not history.
     c.settle();
     c.wrapper
         .set(On::Show, Fault::Slow(Duration::from_millis(150)))
@@ -28,7 +28,7 @@ fn crash_after(delay: Duration) {
         .set(On::Update, Fault::Slow(Duration::from_millis(150)))
         .unwrap();
     c.xid(3, 79);
-    // The time of the crash is what the tests vary.
+    // The tests vary the time of the crash.
     std::thread::sleep(delay);
     c.kill9();
     c.wrapper.set(On::Show, Fault::None).unwrap();
@@ -37,7 +37,7 @@ fn crash_after(delay: Duration) {
     let reason = c.wait_drained();
     c.wait_drain_state("drained");
     assert!(reason.starts_with("nodewarden:xid gpu"), "{reason}");
-    assert_eq!(c.incidents().len(), 1, "one incident over the crash");
+    assert_eq!(c.incidents().len(), 1, "expected one incident across the crash");
     assert_eq!(c.view()["drain"]["recorded"], true);
     c.wait_xids(3, 79, 1.0);
     let id = c.open_incidents()[0]["id"].as_str().unwrap().to_owned();
@@ -45,8 +45,7 @@ fn crash_after(delay: Duration) {
     c.wait_undrained();
 }
 
-// The points are spread over line, record, first read, write, second read and result; the delays only choose among
-// them, and the outcome must be the same at each.
+// The delays cover line, record, first read, write, second read and result. The outcome must be the same for each.
 #[test]
 fn killed_at_once() {
     crash_after(Duration::ZERO);
@@ -92,7 +91,7 @@ fn the_daemon_alone_is_killed_and_comes_back_with_its_record() {
 #[test]
 fn a_reboot_during_a_drain_clears_only_when_the_gpu_is_back() {
     let mut c = Cluster::new();
-    // The new boot's log must have been quiet for so long.
+    // The new boot's log must have had no event for this time.
     c.set("health.settle=\"1s\"");
     c.boot_id = Some("11111111-1111-1111-1111-111111111111".to_owned());
     c.start();
@@ -100,15 +99,18 @@ fn a_reboot_during_a_drain_clears_only_when_the_gpu_is_back() {
     c.wait_drained();
     c.wait_drain_state("drained");
 
-    // Another boot, and the GPU is still gone.
+    // Another boot; the GPU is still missing.
     c.reboot("22222222-2222-2222-2222-222222222222");
     c.unplug(3);
     c.start();
     c.settle();
     c.wait_looks(2);
-    assert!(c.is_drained(), "rebooted, but the GPU is not there");
+    assert!(
+        c.is_drained(),
+        "undrained although the GPU is missing after the reboot"
+    );
 
-    // Another boot, and it is there.
+    // Another boot; the GPU is present.
     c.reboot("33333333-3333-3333-3333-333333333333");
     c.plug(3);
     c.start();
@@ -136,7 +138,7 @@ fn a_reboot_between_intent_and_write_ends_in_one_drain() {
 }
 
 #[test]
-fn a_wiped_state_directory_leaves_the_drain_to_people() {
+fn a_wiped_state_directory_leaves_the_drain_to_operators() {
     let mut c = Cluster::new();
     c.start();
     c.xid(3, 79);
@@ -162,7 +164,7 @@ fn a_corrupt_record_is_set_aside_and_named() {
     c.kill9();
     fs::write(c.state_dir().join("state.json"), b"{\"schema\":1,").unwrap();
     c.start();
-    c.daemon().wait_for_line("set aside", LONG).unwrap();
+    c.daemon().wait_for_line("cannot use the record", LONG).unwrap();
     let aside = fs::read_dir(c.state_dir())
         .unwrap()
         .flatten()
@@ -173,7 +175,7 @@ fn a_corrupt_record_is_set_aside_and_named() {
 }
 
 #[test]
-fn a_full_state_directory_drains_all_the_same_and_never_lifts_by_itself() {
+fn a_full_state_directory_still_drains_and_never_lifts_automatically() {
     let mut c = Cluster::new();
     let state = c.state_dir();
     fs::create_dir(&state).unwrap();
@@ -192,11 +194,14 @@ fn a_full_state_directory_drains_all_the_same_and_never_lifts_by_itself() {
     let id = c.open_incidents()[0]["id"].as_str().unwrap().to_owned();
     c.cli(&["clear", &id, "--reason", "test"]);
     c.wait_looks(3);
-    assert!(c.is_drained(), "what no record proves to be ours is not undone");
+    assert!(
+        c.is_drained(),
+        "a drain that no record proves to be ours was lifted"
+    );
 }
 
 #[test]
-fn a_read_only_state_directory_drains_all_the_same_and_records_again_when_it_can() {
+fn a_read_only_state_directory_still_drains_and_records_again_when_writable() {
     let mut c = Cluster::new();
     let state = c.state_dir();
     fs::create_dir(&state).unwrap();

@@ -14,7 +14,7 @@ fn an_admins_drain_is_left_alone() {
     c.wait_looks(3);
     assert_eq!(c.reason(), "replacing a fan");
     assert_eq!(c.updates(), 0);
-    // Once it is lifted, the broken GPU is still broken.
+    // After the drain is lifted, the GPU is still faulty.
     c.slurm.resume(&c.name).unwrap();
     let reason = c.wait_drained();
     assert!(reason.starts_with("nodewarden:xid gpu"), "{reason}");

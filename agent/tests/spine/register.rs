@@ -1,4 +1,4 @@
-//! slurmctld replaces our reason by its own.
+//! slurmctld replaces our reason with its own.
 
 use crate::cluster::Cluster;
 
@@ -10,7 +10,7 @@ fn our_drain_is_recognised_when_slurmctld_replaced_its_reason() {
     c.wait_drained();
     c.wait_drain_state("drained");
 
-    // 22.05 keeps a drained node's reason when it registers with 7 of 8 GPUs; later releases put this text in its place.
+    // If a drained node registers with 7 of 8 GPUs, 22.05 keeps its reason; later releases replace it with this text.
     let name = c.name.clone();
     c.slurm.restart_slurmd(&name, 7).unwrap();
     c.until("registered with 7 of 8", |_| c.state().contains("INVALID_REG"));
@@ -18,9 +18,9 @@ fn our_drain_is_recognised_when_slurmctld_replaced_its_reason() {
         .set_reason(&name, "gres/gpu count reported lower than configured (7 < 8)")
         .unwrap();
     c.wait_looks(3);
-    assert_eq!(c.drain_state(), "drained", "still ours");
+    assert_eq!(c.drain_state(), "drained", "drain no longer recognised as ours");
 
-    // Repaired, but slurmctld would refuse to undrain an invalid registration: the act waits.
+    // Repaired, but slurmctld would refuse to undrain an invalid registration: the undrain waits.
     let id = c.open_incidents()[0]["id"].as_str().unwrap().to_owned();
     assert_eq!(c.cli(&["clear", &id, "--reason", "reseated"]).0, Some(0));
     c.wait_looks(3);
@@ -30,7 +30,7 @@ fn our_drain_is_recognised_when_slurmctld_replaced_its_reason() {
     c.wait_drain_state("none");
 }
 
-/// slurmctld drains an idle node by itself when a GPU is missing. That drain is not ours, whoever else is unhappy.
+/// slurmctld drains an idle node when a GPU is missing. That drain is not ours, even if we have an incident too.
 #[test]
 fn slurmctlds_own_drain_is_not_ours_to_lift() {
     let mut c = Cluster::new();
@@ -43,7 +43,7 @@ fn slurmctlds_own_drain_is_not_ours_to_lift() {
     let id = c.open_incidents()[0]["id"].as_str().unwrap().to_owned();
     c.cli(&["clear", &id, "--reason", "reseated"]);
     c.slurm.restart_slurmd(&name, 8).unwrap();
-    c.until("registered whole", |_| !c.state().contains("INVALID_REG"));
+    c.until("registered with all GPUs", |_| !c.state().contains("INVALID_REG"));
     c.wait_looks(3);
     assert!(c.is_drained());
     assert!(c.reason().contains("count reported lower"), "{}", c.reason());

@@ -1,4 +1,4 @@
-//! The calls that are made for one port. Each is one question to its driver, and stands for itself.
+//! The calls made for one port. Each is one query to its driver, independent of the others.
 
 use super::error::CallError;
 use super::gate::{CallResult, Gate, Transports};
@@ -8,10 +8,10 @@ use crate::netlink::dcb::{self, DcbSettings};
 use crate::netlink::ethtool::{self, EthtoolQuery, Fec, Pause};
 use crate::rdma::text::Reason;
 
-/// A kind of call: a word for the `call` label.
+/// A kind of call: a value of the `call` label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallKind {
-    /// How priorities are set up, by DCB.
+    /// Priority settings, by DCB.
     Dcb,
     /// The driver's statistics.
     Statistics,
@@ -43,10 +43,10 @@ impl CallKind {
     }
 }
 
-/// Whom to ask about what.
+/// The device and interface of a call.
 pub(super) struct CallTarget<'a> {
     pub(super) gate: &'a Gate,
-    /// What is given a rest where it is slow.
+    /// The device whose calls are suspended after a slow one.
     pub(super) device: &'a str,
     pub(super) netdev: &'a str,
 }
@@ -68,7 +68,7 @@ impl CallTarget<'_> {
             .call(self.device, |ways| into.read(&mut *ways.ethtool, self.netdev))
     }
 
-    /// No count at all is no answer.
+    /// An answer without any count counts as no answer.
     pub(super) fn pause(&self) -> CallResult<Pause> {
         self.ethtool(EthtoolQuery::Pause, |payload, netdev| {
             let found = Pause::parse(payload, netdev)?;
@@ -76,7 +76,6 @@ impl CallTarget<'_> {
         })
     }
 
-    /// Likewise.
     pub(super) fn fec(&self) -> CallResult<Fec> {
         self.ethtool(EthtoolQuery::Fec, |payload, netdev| {
             let found = Fec::parse(payload, netdev)?;
@@ -84,12 +83,12 @@ impl CallTarget<'_> {
         })
     }
 
-    /// Likewise.
     pub(super) fn link_down(&self) -> CallResult<u32> {
         self.ethtool(EthtoolQuery::LinkState, ethtool::down_count)
     }
 
-    /// A kernel that knows no statistics of the question is asked without, and once that is sure not for them again.
+    /// A kernel that does not support statistics in this query gets the query without them. Once that is certain,
+    /// nodewarden stops asking for statistics.
     fn ethtool<T>(
         &self,
         question: EthtoolQuery,
@@ -109,14 +108,14 @@ impl CallTarget<'_> {
             let unsupported = CallError::Refused(Reason::Unsupported);
             let refused = ways.without_statistics.iter().filter(|q| **q == question).count();
             let found = if refused >= SURE {
-                if !question.tells_more() {
+                if !question.has_more() {
                     return Err(unsupported);
                 }
                 ask(ways, false)
             } else {
                 match ask(ways, true) {
                     Err(rejected @ CallError::Refused(Reason::Rejected)) => {
-                        // The driver may have said so, and then says it again.
+                        // The driver itself may have rejected it, and then rejects it again.
                         let found = ask(ways, false).map_err(|_| rejected)?;
                         ways.without_statistics.push(question);
                         Ok(found)
@@ -129,10 +128,11 @@ impl CallTarget<'_> {
     }
 }
 
-/// So often a question was answered without statistics alone: once may have been the driver's mood.
+/// Successful answers without statistics after which the kernel is known not to support them. One could be a
+/// transient error of the driver.
 const SURE: usize = 2;
 
-/// The number of ethtool's family, which does not change while the kernel runs.
+/// The id of ethtool's netlink family, which is constant while the kernel runs.
 fn family(ways: &mut Transports) -> Result<u16, CallError> {
     if let Some(family) = ways.family {
         return Ok(family);

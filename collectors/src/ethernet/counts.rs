@@ -1,4 +1,4 @@
-//! A driver's statistics as values of metrics.
+//! A driver's statistics as metric values.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,18 @@ use super::drivers::{EthernetDriver, Row, Scale};
 use crate::netlink::dcb::Pfc;
 use crate::{Block, Metric, Value};
 
-/// What was counted, by place of the first row that says the same, and number of the priority or lane.
+/// Values by index of the first table row with the same meaning, and number of the priority or lane.
 pub(super) struct EthernetCounts {
     rows: &'static [Row],
-    /// `None`: a part of it was not to be had.
+    /// `None`: a part of the value could not be read.
     found: BTreeMap<(usize, Option<u8>), Option<u64>>,
-    /// How many statistics were all ones: a driver's word for what its firmware could not tell.
+    /// Statistics with all bits set, which drivers return for values that the firmware could not read.
     pub(super) all_ones: u64,
 }
 
 impl EthernetCounts {
-    /// Takes those that the driver's table knows. Of a priority without flow control nothing is said that is about flow
-    /// control; `pfc` is `None` where nobody knows which have it.
+    /// Takes the statistics in the driver's table. Flow control statistics of a priority without flow control are
+    /// omitted. `pfc` is `None` if the priorities with flow control are unknown.
     pub(super) fn of<'a>(
         driver: &EthernetDriver,
         pfc: Option<&Pfc>,
@@ -48,18 +48,18 @@ impl EthernetCounts {
         let first = rows.iter().position(|r| r.is_same(row)).unwrap_or_default();
         self.found
             .entry((first, number))
-            // One of several that are added up is missing: so is the sum.
+            // If one addend is missing, the sum is missing.
             .and_modify(|sum| *sum = sum.zip(value).and_then(|(a, b)| a.checked_add(b)))
             .or_insert(value);
     }
 
-    /// Whether a metric was told.
-    pub(super) fn tells(&self, metric: &Metric) -> bool {
+    /// Whether the statistics hold a value for a metric.
+    pub(super) fn has(&self, metric: &Metric) -> bool {
         let of = |(at, _): &(usize, Option<u8>)| self.rows.get(*at).is_some_and(|r| r.metric == metric);
         self.found.keys().any(of)
     }
 
-    /// Puts them into a reading.
+    /// Adds them to a reading.
     pub(super) fn push(&self, [device, port]: [&str; 2], out: &mut Block) {
         for ((at, number), count) in &self.found {
             let Some(row) = self.rows.get(*at) else { continue };

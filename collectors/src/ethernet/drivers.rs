@@ -1,4 +1,4 @@
-//! What drivers call their statistics: one table for each, from its word to the metric that says the same.
+//! Names of drivers' statistics: one table for each driver, from its name for a count to the metric.
 
 mod bnxt;
 mod hns3;
@@ -10,13 +10,13 @@ mod row;
 
 pub(super) use row::{Row, Scale};
 
-/// What is known of a driver.
+/// What nodewarden knows about one driver.
 #[derive(Debug)]
 pub(super) struct EthernetDriver {
-    /// As the kernel calls it: the name of the PCI driver.
+    /// The name of the PCI driver.
     name: &'static str,
     pub(super) rows: &'static [Row],
-    /// It has no DCB to ask, and its statistics lie in the host's memory: they cost no command of the firmware, and are
+    /// The driver has no DCB, and its statistics are in the host's memory. They cost no firmware command and are
     /// read whether priorities have flow control or not.
     pub(super) without_dcb: bool,
 }
@@ -33,10 +33,10 @@ static DRIVERS: &[EthernetDriver] = &[
     EthernetDriver::new("mlx4_core", mlx4::ROWS),
 ];
 
-/// Drivers without a table here that fill in the counts of DCB. Most leave them at zero, which says nothing.
+/// Drivers without a table here that fill in the counts of DCB. Most drivers leave them at zero.
 const COUNTING_BY_DCB: [&str; 1] = ["i40e"];
 
-/// Whether the counts of DCB are a driver's own.
+/// Whether the driver fills in the counts of DCB.
 pub(super) fn counts_by_dcb(driver: &str) -> bool {
     COUNTING_BY_DCB.contains(&driver)
 }
@@ -50,7 +50,7 @@ impl EthernetDriver {
         }
     }
 
-    /// The one of that name.
+    /// The driver with this name.
     pub(super) fn named(name: &str) -> Option<&'static Self> {
         // `mlx5_core.sf` drives the subfunctions of mlx5_core.
         let name = name.split('.').next().unwrap_or_default();

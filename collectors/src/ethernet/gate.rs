@@ -1,7 +1,7 @@
-//! Lets one call at a time into the drivers of network interfaces, and gives a device a rest after a slow one.
+//! Allows one call at a time to network interface drivers, and suspends calls to a device after a slow one.
 //!
-//! A call holds RTNL, for which everything else that is done with the node's network waits. While one is stuck nobody else
-//! begins one: it would wait for the same lock, and so would another thread for each port.
+//! A call holds RTNL, for which every other network configuration of the node waits. While a call is stuck,
+//! nodewarden starts no other: it would wait for the same lock, and so would one more thread for each port.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,26 +14,26 @@ use crate::netlink::ethtool::EthtoolQuery;
 use crate::sys::ethtool::Ethtool;
 use crate::sys::netlink::NetlinkTransport;
 
-/// A call that takes longer is a burden.
+/// A longer call is slow.
 pub(super) const SLOW: Duration = Duration::from_millis(200);
-/// How long a device is left alone after one.
+/// How long calls to a device are suspended after a slow one.
 const REST: Duration = Duration::from_secs(3600);
 
-/// What time it is.
+/// The current time.
 pub(super) type Clock = Arc<dyn Fn() -> Instant + Send + Sync>;
 
-/// The ways to ask. There is one set of them, so that whoever has it is the only one who asks.
+/// The transports of queries. Only one set exists, so its holder is the only one who sends queries.
 pub(super) struct Transports {
     pub(super) ethtool: Box<dyn Ethtool>,
     pub(super) route: Box<dyn NetlinkTransport>,
     pub(super) generic: Box<dyn NetlinkTransport>,
-    /// The number of ethtool's family, once it is known.
+    /// The id of ethtool's netlink family, once known.
     pub(super) family: Option<u16>,
-    /// What the kernel does not know any statistics of.
+    /// Queries for which the kernel does not support statistics.
     pub(super) without_statistics: Vec<EthtoolQuery>,
 }
 
-/// The only door.
+/// The only access to the transports.
 pub(super) struct Gate {
     clock: Clock,
     state: Mutex<GateState>,
@@ -42,14 +42,14 @@ pub(super) struct Gate {
 struct GateState {
     /// `None`: a call is in flight.
     ways: Option<Transports>,
-    /// Until when a device is left alone.
+    /// Until when calls to a device are suspended.
     resting: BTreeMap<String, Instant>,
 }
 
-/// What a call gave, and how long it took.
+/// The result of a call, and its duration.
 pub(super) struct CallResult<T> {
     pub(super) result: Result<T, CallError>,
-    /// `None`: it was not made.
+    /// `None`: no call was made.
     pub(super) took: Option<Duration>,
 }
 
@@ -72,7 +72,7 @@ impl Gate {
         (self.clock)()
     }
 
-    /// Whether a device is left alone now.
+    /// Whether calls to a device are suspended now.
     pub(super) fn rests(&self, device: &str) -> bool {
         let now = self.now();
         let mut state = self.lock();
@@ -83,13 +83,13 @@ impl Gate {
         rests
     }
 
-    /// Whether a call is in flight. What takes the kernel's lock would wait for it.
+    /// Whether a call is in flight. Any user of RTNL would wait for it.
     pub(super) fn is_busy(&self) -> bool {
         self.lock().ways.is_none()
     }
 
-    /// Asks the firmware of a device in another way, without the kernel's lock: beside other calls. The same rest holds,
-    /// and is given. `None`: it has one.
+    /// Queries a device's firmware without RTNL, in parallel with other calls. The same suspension applies and can
+    /// start. `None`: calls to the device are suspended.
     pub(super) fn beside<T>(&self, device: &str, ask: impl FnOnce() -> T) -> Option<T> {
         if self.rests(device) {
             return None;
@@ -100,21 +100,21 @@ impl Gate {
         Some(answer)
     }
 
-    /// Gives a device a rest where that was slow.
+    /// Suspends calls to a device after a slow one.
     fn rest_after(&self, device: &str, took: Duration) {
         if took > SLOW {
             let ms = took.as_millis();
             tracing::warn!(
                 device,
                 ms,
-                "a call to its network driver was slow: left alone for an hour"
+                "a call to its network driver was slow: calls to this device are suspended for 1 hour"
             );
             let until = self.now() + REST;
             self.lock().resting.insert(device.to_owned(), until);
         }
     }
 
-    /// Makes a call to the driver of a device, unless it has a rest or another call is in flight.
+    /// Calls the driver of a device, unless its calls are suspended or another call is in flight.
     pub(super) fn call<T>(
         &self,
         device: &str,
@@ -149,7 +149,7 @@ impl Gate {
     }
 }
 
-/// The right to make a call, which ends with it, also where the call panics.
+/// The right to make a call. It ends with the call, also if the call panics.
 struct CallPermit<'a> {
     gate: &'a Gate,
     device: &'a str,

@@ -1,6 +1,6 @@
-//! The Ethernet below RoCE ports: priority flow control, pause, forward error correction, the link's errors, and how the
-//! port is set up. Every call here holds the kernel's one lock of network configuration (RTNL), and some cost tens of
-//! commands of the firmware: see docs/decisions/0010-ethernet-statistics.md.
+//! The Ethernet below RoCE ports: priority flow control, pause, forward error correction, link errors, and port
+//! settings. Every call here holds RTNL, the kernel's single lock of network configuration, and some calls cost
+//! tens of firmware commands: see docs/decisions/0010-ethernet-statistics.md.
 
 mod calls;
 mod counts;
@@ -31,9 +31,9 @@ pub static SPEC: Spec = Spec {
     name: "ethernet",
     domain: &domain::RDMA,
     metrics: metrics::METRICS,
-    events: false,
+    events: &[],
     notes: false,
-    // No scrape brings it about.
+    // A scrape never starts a reading.
     cadence: Cadence::Every(Duration::from_secs(30)),
     slice: Duration::from_millis(500),
     deadline: Duration::from_secs(5),
@@ -41,7 +41,7 @@ pub static SPEC: Spec = Spec {
     open,
 };
 
-/// Never absent where it is on: the modules may be loaded at any time, which [`crate::Devices::changed`] then sees.
+/// Never absent while enabled: modules may be loaded at any time, which [`crate::Devices::changed`] then detects.
 fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
     if !settings.get::<bool>(&settings::ENABLED)? {
         return Ok(None);
@@ -68,7 +68,7 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
     }))
 }
 
-/// Makes who answers questions about one RDMA device: a port that does not answer keeps nobody else's waiting.
+/// Makes the RDMA netlink transport of one device, so that a port that does not answer delays no other port.
 type TransportFactory = Box<dyn Fn() -> Box<dyn NetlinkTransport> + Send>;
 
 /// The Ethernet ports among those that the rdma collector reads.
@@ -77,7 +77,7 @@ fn devices(env: &Env, settings: &Settings, gate: Gate, rdma: TransportFactory) -
     let (gate, on_disk) = (Arc::new(gate), !env.is_live());
     let make = move |place: PortLocation, _| {
         let file = place.port_folder().join("link_layer");
-        // What cannot be read now is read again with the port.
+        // A value that is unreadable now is read again with the port.
         let layer = root::read_text(&file).ok().flatten();
         let is_ours = layer.is_none_or(|l| l == "Ethernet");
         is_ours.then(|| PortDevice {

@@ -26,29 +26,30 @@ use crate::sys::netlink::{NetlinkTransport, SharedTransport};
 use crate::sys::root;
 use crate::{Block, Device, Error, Metric, Subject, SubjectKind};
 
-/// How long it is believed that a port has no priority with flow control: then its driver is asked half as often.
+/// How long a port without flow control is assumed to stay so, which halves the queries to its driver.
 const KEEP_WITHOUT: Duration = Duration::from_secs(60);
 
 /// One port.
 pub(super) struct EthernetPort {
     subject: Subject,
     place: PortLocation,
-    /// A recording: what is kept for a while otherwise is read each time.
+    /// The environment is a recording: values that are otherwise cached are read each time.
     on_disk: bool,
     gate: Arc<Gate>,
     driver: Option<&'static EthernetDriver>,
     facts: PortFacts,
-    /// Asked which interface is the port's own, where netlink may be asked: files may name another one.
-    told: Option<NetlinkPort>,
+    /// Netlink's answer to which interface belongs to the port, if netlink is available: files may name another
+    /// interface.
+    port_query: Option<NetlinkPort>,
     setup: EthernetSetup,
     statistics: Statistics,
-    /// By [`CallKind`].
+    /// Indexed by [`CallKind`].
     patience: [RefusalBackoff; CallKind::ALL.len()],
-    /// The last answer that had no priority with flow control, of that interface.
+    /// The last answer without flow control, and the interface that gave it.
     without: Option<(Instant, String, DcbSettings)>,
 }
 
-/// One reading on its way.
+/// A reading in progress.
 struct PortReading<'a> {
     about: CallTarget<'a>,
     port: [&'a str; 2],
@@ -58,7 +59,7 @@ struct PortReading<'a> {
 }
 
 impl<'a> PortReading<'a> {
-    /// Makes a call, unless its driver has refused it too often, and notes what came of it.
+    /// Makes a call, unless the driver rejected it too often, and records its result.
     fn ask<T>(&mut self, call: CallKind, ask: impl FnOnce(&CallTarget<'a>) -> CallResult<T>) -> Option<T> {
         let [device, port] = self.port;
         let patience = self.patience.get_mut(call as usize)?;
@@ -74,7 +75,7 @@ impl<'a> PortReading<'a> {
                 Err(CallError::Refused(reason)) if reason.is_refusal() => {
                     if patience.refused(self.now, *reason) {
                         let (call, reason) = (call.word(), reason.word());
-                        tracing::debug!(device, port, call, reason, "left out");
+                        tracing::debug!(device, port, call, reason, "unreadable; omitted");
                     }
                 }
                 _ => *patience = RefusalBackoff::default(),
@@ -91,13 +92,13 @@ impl<'a> PortReading<'a> {
             .u64(&UNREADABLE, &[device, port, call.word(), why.word()], 1);
     }
 
-    /// A count that is told by itself.
+    /// Adds one count of the port.
     fn count(&mut self, metric: &'static Metric, count: Option<u64>) {
         let count = count.filter(|n| *n != u64::MAX);
         self.out.maybe_u64(metric, &self.port, count);
     }
 
-    /// How priorities are set up.
+    /// Adds the priority settings.
     fn push_setup(&mut self, ieee: &DcbSettings) {
         let [device, port] = self.port;
         for (priority, on) in ieee.pfc.iter().flat_map(each) {
@@ -116,7 +117,7 @@ impl<'a> PortReading<'a> {
         }
     }
 
-    /// Frames as DCB counts them, for a driver whose statistics are not known and that fills them in.
+    /// Adds frames as DCB counts them, for a driver without a table that fills them in.
     fn push_frames(&mut self, pfc: &Pfc) {
         let [device, port] = self.port;
         for (metric, counts) in [(&PFC_RX_FRAMES, pfc.indications), (&PFC_TX_FRAMES, pfc.requests)] {
@@ -128,7 +129,7 @@ impl<'a> PortReading<'a> {
         }
     }
 
-    /// What the driver counts, as far as it has a table.
+    /// Adds the statistics that the driver's table lists.
     fn counts(
         &mut self,
         driver: &EthernetDriver,
@@ -144,11 +145,11 @@ impl<'a> PortReading<'a> {
         Some(counts)
     }
 
-    /// What the driver's statistics do not tell and its other answers do.
+    /// Adds what the driver's statistics lack and its other answers have.
     fn push_rest(&mut self, counts: Option<&EthernetCounts>) {
-        let tells = |metric| counts.is_some_and(|c| c.tells(metric));
-        if !tells(&PAUSE_RX_FRAMES)
-            && !tells(&PAUSE_TX_FRAMES)
+        let has = |metric| counts.is_some_and(|c| c.has(metric));
+        if !has(&PAUSE_RX_FRAMES)
+            && !has(&PAUSE_TX_FRAMES)
             && let Some(pause) = self.ask(CallKind::Pause, CallTarget::pause)
         {
             self.count(&PAUSE_RX_FRAMES, pause.rx);
@@ -159,12 +160,12 @@ impl<'a> PortReading<'a> {
             if let Some(mode) = fec.mode {
                 self.out.info(&FEC_MODE, &[device, port, mode]);
             }
-            if !tells(&FEC_CORRECTED_BLOCKS) && !tells(&FEC_UNCORRECTABLE_BLOCKS) {
+            if !has(&FEC_CORRECTED_BLOCKS) && !has(&FEC_UNCORRECTABLE_BLOCKS) {
                 self.count(&FEC_CORRECTED_BLOCKS, fec.corrected);
                 self.count(&FEC_UNCORRECTABLE_BLOCKS, fec.uncorrectable);
             }
         }
-        if !tells(&PHY_LINK_DOWN)
+        if !has(&PHY_LINK_DOWN)
             && let Some(count) = self.ask(CallKind::LinkState, CallTarget::link_down)
         {
             self.count(&PHY_LINK_DOWN, Some(count.into()));
@@ -172,7 +173,7 @@ impl<'a> PortReading<'a> {
     }
 }
 
-/// Whether two functions are of one device: domain, bus and device are the same. In a virtual machine, devices of all kinds
+/// Whether 2 functions belong to one device: same domain, bus and device. In a virtual machine, unrelated devices
 /// may share a bus.
 fn is_one_card(one: &str, other: &str) -> bool {
     let card = |address: &str| Some(address.rsplit_once('.')?.0.to_owned());
@@ -186,7 +187,7 @@ fn each(pfc: &Pfc) -> impl Iterator<Item = (u8, bool)> + use<> {
 }
 
 impl EthernetPort {
-    /// `rdma` answers questions about RDMA devices.
+    /// `rdma` answers queries about RDMA devices.
     pub(super) fn new(
         place: PortLocation,
         gate: &Arc<Gate>,
@@ -195,7 +196,7 @@ impl EthernetPort {
     ) -> Self {
         let known = place.netlink.clone().zip(place.port.parse().ok());
         Self {
-            told: known.map(|(known, port)| NetlinkPort::new(known, port, SharedTransport::new(rdma))),
+            port_query: known.map(|(known, port)| NetlinkPort::new(known, port, SharedTransport::new(rdma))),
             subject: Subject::new(SubjectKind::RdmaPort, format!("{}/{}", place.device, place.port)),
             driver: EthernetDriver::named(&place.function.driver),
             gate: Arc::clone(gate),
@@ -209,18 +210,18 @@ impl EthernetPort {
         }
     }
 
-    /// Learns which interface is the port's own. Some drivers take the kernel's lock to tell it: while a call holds that,
-    /// what was told last stands, since nothing is asked of the interface either.
+    /// Queries which interface belongs to the port. Some drivers take RTNL to answer. While a call holds RTNL the
+    /// previous answer stands, since the interface is not queried then either.
     fn refresh(&mut self, now: Instant) {
         if self.gate.is_busy() && !self.facts.netdev.is_empty() {
             return;
         }
-        let told = self.told.as_mut().filter(|_| !self.gate.is_busy());
-        let told = told.and_then(|told| told.port(now));
-        self.facts.refresh(now, &self.place, told.as_ref());
+        let query = self.port_query.as_mut().filter(|_| !self.gate.is_busy());
+        let answer = query.and_then(|query| query.port(now));
+        self.facts.refresh(now, &self.place, answer.as_ref());
     }
 
-    /// Whether the interface may be asked: it must be the port's own, and here.
+    /// Whether the interface may be queried: it must belong to the port and be in this network namespace.
     fn may_ask(&self) -> Result<(), CallError> {
         let gone = Err(CallError::Refused(Reason::Gone));
         if self.facts.netdev.is_empty() {
@@ -229,21 +230,21 @@ impl EthernetPort {
         let netdev = self.place.net.join(&self.facts.netdev);
         let below = root::link_name(&netdev.join("device")).map_err(|_| CallError::Refused(Reason::Io))?;
         if self.place.function.pci.is_empty() {
-            // A software device is on any interface.
+            // A software device can use any interface.
             return Ok(());
         }
         // The second port of mlx5 may be on the card's other function.
         let found = function::pci_of(&netdev.join("device")).unwrap_or_default();
         match below {
             Some(_) if is_one_card(&found, &self.place.function.pci) => Ok(()),
-            // Its own is in another network namespace, and this one has its name.
+            // The port's interface is in another network namespace, and an interface in this one has its name.
             Some(_) => gone,
             None if root::inode(&netdev).ok().flatten().is_none() => gone,
             None => Err(CallError::Stacked),
         }
     }
 
-    /// What DCB says. `None`: nothing.
+    /// DCB's settings. `None`: no answer.
     fn dcb(&mut self, reading: &mut PortReading<'_>) -> Option<DcbSettings> {
         let (now, netdev) = (reading.now, reading.about.netdev);
         if let Some((at, of, ieee)) = &self.without
@@ -259,7 +260,7 @@ impl EthernetPort {
         ieee
     }
 
-    /// Asks the driver. DCB first: of a port without flow control nothing more is asked.
+    /// Queries the driver, DCB first: a port without flow control gets no further queries.
     fn ask(&mut self, reading: &mut PortReading<'_>) {
         let ieee = self.dcb(reading);
         if let Some(ieee) = &ieee {
@@ -292,7 +293,7 @@ impl Device for EthernetPort {
         let now = gate.now();
         self.refresh(now);
         if !["Ethernet", ""].contains(&self.facts.link_layer.as_str()) {
-            // Set to InfiniBand since the list was made.
+            // The port was set to InfiniBand after the list was made.
             return Ok(());
         }
         let PortLocation {

@@ -1,4 +1,4 @@
-//! How an interface is set up, as far as files tell: its MTU, and DCQCN where OFED's driver has it. Not under RTNL.
+//! Settings of an interface that are read from files, without RTNL: its MTU, and DCQCN with OFED's driver.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,13 +8,12 @@ use super::metrics::{DCQCN_ENABLED, PORT_MTU};
 use crate::Block;
 use crate::sys::root;
 
-/// How old the MTU may be.
+/// Maximum age of the MTU.
 const KEEP: Duration = Duration::from_secs(60);
-/// How old DCQCN's switches may be: each file of them costs a command of the firmware. As long nothing is asked after an
-/// error.
+/// Maximum age of DCQCN's switches: each file costs a firmware command. Also the back-off after an error.
 const KEEP_DCQCN: Duration = Duration::from_secs(600);
 
-/// What was read last.
+/// The last values read.
 #[derive(Default)]
 pub(super) struct EthernetSetup {
     netdev: String,
@@ -26,8 +25,8 @@ pub(super) struct EthernetSetup {
 }
 
 impl EthernetSetup {
-    /// Reads what is too old, or of another interface; DCQCN not while its device has a rest. `on_disk`: a recording, whose
-    /// next step is there at once.
+    /// Reads values that are too old or of another interface; DCQCN not while calls to its device are suspended.
+    /// `on_disk`: a recording, whose next step follows immediately.
     pub(super) fn refresh(&mut self, (gate, device): (&Gate, &str), net: &Path, netdev: &str, on_disk: bool) {
         let now = gate.now();
         if on_disk || self.netdev != netdev {
@@ -49,7 +48,7 @@ impl EthernetSetup {
         }
     }
 
-    /// Puts it into a reading.
+    /// Adds the values to a reading.
     pub(super) fn push(&self, [device, port]: [&str; 2], out: &mut Block) {
         out.maybe_u64(&PORT_MTU, &[device, port], self.mtu);
         for (point, priority, on) in &self.dcqcn {
@@ -58,8 +57,8 @@ impl EthernetSetup {
     }
 }
 
-/// The switches of each point that tells all eight: half of them is no setting. Ends at the first file that is not there or
-/// tells none, and where the firmware has been slow.
+/// The switches of each point whose 8 files are all readable: half of them is no setting. Ends at the first absent
+/// or empty file, and if the firmware is slow.
 fn dcqcn(gate: &Gate, ecn: &Path) -> Vec<(&'static str, u8, u64)> {
     let (began, mut all) = (gate.now(), Vec::new());
     for (point, name) in [("np", "roce_np"), ("rp", "roce_rp")] {

@@ -1,7 +1,6 @@
-//! A driver's statistics as names with their values. They come by three calls, and nothing holds the answers together:
-//! only where all speak of the same number, and the names are the same before and behind the values, are they one answer.
-//! mlx5 has names for the priorities with PFC alone: moving PFC from one to another changes names, and leaves their number
-//! and their places as they are.
+//! A driver's statistics as names with values. They need 3 separate calls. So the answers are consistent only if all 3
+//! agree on the count, and the names are the same before and after the values. mlx5 has names only for priorities with
+//! PFC: moving PFC to another priority changes names, but neither their count nor their positions.
 
 use nix::errno::Errno;
 
@@ -9,7 +8,7 @@ use super::error::CallError;
 use crate::rdma::text::Reason;
 use crate::sys::ethtool::{Ethtool, MOST, NAME};
 
-/// What was read last. Kept for its memory.
+/// The last values read. Kept to reuse its memory.
 #[derive(Default)]
 pub(super) struct Statistics {
     names: Vec<[u8; NAME]>,
@@ -18,7 +17,7 @@ pub(super) struct Statistics {
 }
 
 impl Statistics {
-    /// Asks for all of them; once more where the answers do not fit together.
+    /// Reads all statistics; repeats once if the answers are inconsistent.
     pub(super) fn read(&mut self, kernel: &mut dyn Ethtool, netdev: &str) -> Result<(), CallError> {
         for _ in 0..2 {
             if self.read_once(kernel, netdev).map_err(CallError::of)? {
@@ -28,7 +27,7 @@ impl Statistics {
         Err(CallError::Refused(Reason::Malformed))
     }
 
-    /// Whether the answers fit together.
+    /// Whether the answers are consistent.
     fn read_once(&mut self, kernel: &mut dyn Ethtool, netdev: &str) -> Result<bool, Errno> {
         let count = kernel.count(netdev)?;
         if count > MOST {
@@ -44,14 +43,14 @@ impl Statistics {
         Ok(self.names == self.again)
     }
 
-    /// Names and values. What is no text is left out.
+    /// Names and values. A name that is not text is omitted.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         let named = self.names.iter().zip(&self.values);
         named.filter_map(|(name, value)| Some((text(name)?, *value)))
     }
 }
 
-/// Up to its first zero. Some kernels have a space behind `tx_pause_storm_warning_events`.
+/// The text up to its first zero byte. Some kernels add a space after `tx_pause_storm_warning_events`.
 fn text(name: &[u8; NAME]) -> Option<&str> {
     let name = name.split(|b| *b == 0).next()?;
     let name = std::str::from_utf8(name).ok()?.trim();

@@ -1,4 +1,4 @@
-//! The collector on a node of files, with a kernel in the test's hands.
+//! The collector on a node of files, with a simulated kernel.
 
 mod exclusion;
 mod faults;
@@ -20,7 +20,7 @@ use crate::{Block, Device, Devices, Value};
 struct Node {
     dir: tempfile::TempDir,
     world: World,
-    /// What RDMA's netlink tells; nothing, as long as it is not taught.
+    /// The answers of RDMA netlink; none until a test sets them.
     rdma: Answering,
 }
 
@@ -82,7 +82,7 @@ impl Node {
         );
     }
 
-    /// An adapter of mlx5 whose interface has flow control on priority 3.
+    /// An mlx5 adapter whose interface has flow control on priority 3.
     fn with_mlx5() -> Self {
         let node = Self::new();
         node.add("mlx5_0", "0000:01:00.0", "mlx5_core", "eth0");
@@ -111,7 +111,7 @@ impl Node {
     }
 }
 
-/// One reading by series, without prefix and port, absent values left out: `pfc_enabled 3`.
+/// One reading by series, without prefix and port, absent values omitted: `pfc_enabled 3`.
 fn read(port: &mut dyn Device) -> BTreeMap<String, f64> {
     let mut block = Block::default();
     port.read(&mut block).unwrap();
@@ -167,7 +167,7 @@ fn priorities_with_flow_control_have_frames_and_seconds_and_no_others() {
         values(&reading, ["pfc_enabled 3", "pfc_enabled 2"]),
         [Some(1.0), Some(0.0)]
     );
-    // The other priorities drop too, which is their right.
+    // The other priorities also drop frames, which is normal.
     assert_eq!(
         values(
             &reading,
@@ -190,11 +190,7 @@ fn names_move_with_flow_control_and_counts_go_with_them() {
     let mut port = node.port();
     read(&mut *port);
     let names = Net::mlx5(4).statistics.len();
-    assert_eq!(
-        names,
-        Net::mlx5(3).statistics.len(),
-        "as many as before, in the same places"
-    );
+    assert_eq!(names, Net::mlx5(3).statistics.len(), "same count, same positions");
     node.world.net("eth0", Net::mlx5(4));
     let reading = read(&mut *port);
     assert_eq!(
@@ -217,7 +213,7 @@ fn the_counts_of_dcb_are_taken_only_where_the_statistics_of_a_driver_are_not_kno
     for (at, driver, netdev) in [(1, "mlx5_core", "eth0"), (2, "i40e", "eth1"), (3, "qede", "eth2")] {
         node.add(&format!("rdma{at}"), &format!("0000:0{at}:00.0"), driver, netdev);
         let mut net = Net::mlx5(3);
-        // Old ones, as mlx5 has them.
+        // Old counts, as mlx5 has them.
         net.pfc = Some(Pfc {
             enabled: 0b1000,
             requests: [90; 8],
@@ -243,13 +239,13 @@ fn the_counts_of_dcb_are_taken_only_where_the_statistics_of_a_driver_are_not_kno
     );
     assert!(
         !node.world.calls().contains(&"values eth1".to_owned()),
-        "nothing in them is known"
+        "no table for this driver"
     );
     assert_eq!(
         values(&reading, ["pause_rx_frames_total", "phy_link_down_total"]),
         [Some(5.0), Some(6.0)]
     );
-    // A driver that fills in none has zeros there, or what another one has left.
+    // A driver that fills in none has zeros there, or stale values of another driver.
     let reading = read(&mut **silent);
     assert_eq!(
         values(

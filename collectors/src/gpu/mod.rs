@@ -1,7 +1,7 @@
-//! What every maker's GPUs have in common: the metrics that mean the same whoever reads them.
+//! Metrics that have the same meaning for GPUs of every maker.
 //!
-//! A GPU is named by the label `gpu`, which is `GPU-<uuid>`, or `pci:<address>` while no driver ever named it. What else
-//! there is to say of it stands on [`metrics::INFO`]. A part of a GPU that is used as a GPU of its own has the label
-//! `gpu_instance` too; on a whole GPU that label is empty.
+//! A GPU is named by the label `gpu`: `GPU-<uuid>`, or `pci:<address>` until a driver names it. [`metrics::INFO`]
+//! has its other properties. A partition that is used as a separate GPU also has the label `gpu_instance`, which is
+//! empty on a whole GPU.
 
 pub mod metrics;

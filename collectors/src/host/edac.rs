@@ -1,4 +1,5 @@
-//! Memory errors as EDAC counts them: per memory controller, and per DIMM (or rank) where the controller can tell.
+//! Memory errors as EDAC counts them: per memory controller, and per DIMM (or rank) if the controller's driver
+//! reports it.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -24,28 +25,28 @@ pub(super) struct Controller {
     dimms: Vec<Dimm>,
 }
 
-/// One DIMM, or one rank where the controller's driver tells ranks apart.
+/// One DIMM, or one rank if the controller's driver distinguishes ranks.
 struct Dimm {
-    /// The name of its folder: unique within the controller, which the label that people give is not.
+    /// The name of its folder: unique within the controller, which the label set by administrators is not.
     name: String,
     folder: PathBuf,
     label: Slow<String>,
     size: Slow<u64>,
 }
 
-/// The folder of EDAC's memory controllers, which come and go with their driver.
+/// The folder of EDAC's memory controllers, which are added and removed with their driver.
 pub(super) struct Controllers {
     base: PathBuf,
-    /// What the last scan that did not fail found; `None` before it.
+    /// The result of the last successful scan; `None` before it.
     found: Option<Vec<ControllerEntry>>,
 }
 
-/// What a controller is made from.
+/// The identity of a controller.
 #[derive(PartialEq, Eq)]
 struct ControllerEntry {
-    /// Another inode is another controller under an old name.
+    /// Another inode means another controller with an old name.
     controller: root::Entry,
-    /// In order. The kernel adds them after the controller.
+    /// Sorted. The kernel adds DIMMs after the controller.
     dimms: Vec<String>,
 }
 
@@ -57,7 +58,7 @@ impl Controllers {
         }
     }
 
-    /// The memory controllers that EDAC knows: none where no EDAC driver is loaded.
+    /// The memory controllers that EDAC knows: none without a loaded EDAC driver.
     pub(super) fn scan(&mut self) -> Result<Vec<Controller>, Error> {
         let listed = self.list()?;
         let controllers = listed
@@ -77,14 +78,14 @@ impl Controllers {
         Ok(controllers)
     }
 
-    /// Whether a scan has found anything out yet.
+    /// Whether a scan has succeeded yet.
     pub(super) const fn is_known(&self) -> bool {
         self.found.is_some()
     }
 
-    /// Whether another scan would find something else: a listing of a small folder, and of one for each controller.
+    /// Whether another scan would find a difference. Lists one small folder, and one for each controller.
     pub(super) fn changed(&self) -> bool {
-        // A folder that cannot be listed now is no reason to forget what is in it.
+        // If a folder cannot be listed now, its last content is kept.
         self.list().is_ok_and(|now| self.found.as_ref() != Some(&now))
     }
 
@@ -107,7 +108,7 @@ fn dimms(controller: &Path) -> Result<Vec<String>, Error> {
     Ok(in_order(names, |n| n, &["dimm", "rank"]))
 }
 
-/// Those whose names are one of `words` and a number, ordered by that number.
+/// Entries whose name is one of `words` and a number, ordered by that number.
 fn in_order<T: Ord>(all: Vec<T>, name: impl Fn(&T) -> &str, words: &[&str]) -> Vec<T> {
     let mut found: Vec<(u64, T)> = all
         .into_iter()
@@ -131,7 +132,7 @@ impl Device for Controller {
         let now = Instant::now();
         let inode = root::inode(&self.folder)?;
         if inode != self.inode {
-            // Its driver was loaded again, perhaps with other DIMMs.
+            // Its driver was reloaded, perhaps with other DIMMs.
             let dimms = dimms(&self.folder)?;
             self.dimms = dimms.iter().map(|name| Dimm::new(&self.folder, name)).collect();
             self.name = Slow::new();
@@ -176,7 +177,7 @@ impl Dimm {
         ] {
             out.maybe_u64(metric, &[controller, name], attribute::number(&folder.join(file)));
         }
-        // ras-mc-ctl may name the slots after this program has started.
+        // ras-mc-ctl may name the slots after this program started.
         if let Some(label) = self
             .label
             .get(now, || attribute::label(&folder.join("dimm_label")))

@@ -1,4 +1,4 @@
-//! The PCI link of one function: how fast and wide it runs, and how fast and wide it could.
+//! The PCI link of one function: its current and its maximum speed and width.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,8 +11,8 @@ use super::slow::Slow;
 use crate::sys::root;
 use crate::{Block, PciAddress};
 
-/// How old the state of a link may be. Each file is a read of the configuration space, and a link that is retrained
-/// stays so for hours: one look for each health tick is enough, however often somebody scrapes.
+/// Maximum age of a link's state. Each file is a read of the configuration space, and a degraded link stays
+/// degraded for hours: one read for each health tick is enough, whatever the scrape interval.
 pub(super) const KEEP: Duration = Duration::from_secs(10);
 
 /// Speed in transfers per second and lane, and the number of lanes.
@@ -22,9 +22,9 @@ struct PciLinkRate {
     width: Option<u64>,
 }
 
-/// What is known of one function's link.
+/// The state of one function's link.
 pub(super) struct PciLink {
-    /// The port above it; empty where it sits on a root bus.
+    /// The port above it; empty on a root bus.
     parent: Slow<String>,
     max: Slow<PciLinkRate>,
     now: Slow<PciLinkRate>,
@@ -39,7 +39,7 @@ impl PciLink {
         }
     }
 
-    /// Adds the link's series. `serves`: the word for what the function is; `driver`: empty where none is bound.
+    /// Adds the link's series. `serves`: the kind of the function; `driver`: empty if none is bound.
     pub(super) fn read(
         &mut self,
         bus: &Path,
@@ -50,7 +50,7 @@ impl PciLink {
     ) {
         let (time, folder) = (Instant::now(), bus.join(&address.0));
         let parent = self.parent.get(time, || parent(&folder)).cloned();
-        // A function that sleeps would be woken by the read, and one in a virtual machine is not ours to touch.
+        // The read would wake a sleeping function, and a function of a virtual machine must not be touched.
         let (max, now) = if driver == "vfio-pci" || is_asleep(&folder) {
             *self = Self::new();
             (None, None)
@@ -72,7 +72,7 @@ impl PciLink {
     }
 }
 
-/// The rate, kept only where both parts of it could be read. A part that could be is told all the same.
+/// The rate, cached only if both parts were readable. A readable part is always reported.
 fn kept(
     slow: &mut Slow<PciLinkRate>,
     now: Instant,
@@ -92,18 +92,18 @@ pub(super) fn is_asleep(folder: &Path) -> bool {
     matches!(status.as_deref(), Some("suspended" | "suspending" | "resuming"))
 }
 
-/// The port above a function, as its place in /sys/devices tells. `None`: it could not be found out.
+/// The port above a function, from its path in /sys/devices. `None`: unknown.
 fn parent(folder: &Path) -> Option<String> {
     let name = root::link_parent(folder)
-        .inspect_err(|error| tracing::debug!(%error, "left out"))
+        .inspect_err(|error| tracing::debug!(%error, "unreadable; omitted"))
         .ok()?;
-    // Above a root bus stands a host bridge, `pci0000:16`, which is no function.
+    // A root bus is below a host bridge, `pci0000:16`, which is no function.
     let port = name.filter(|n| PciAddress::parse(n).is_some_and(|a| a.0 == *n));
     Some(port.unwrap_or_default())
 }
 
-/// What both ends offer. A card in a slot with fewer lanes is not degraded; a port that does not say what it can do
-/// leaves it open.
+/// The maximum that both ends support. A card in a slot with fewer lanes is not degraded. A port that does not
+/// report its maximum imposes no limit.
 fn max(bus: &Path, folder: &Path, parent: &str) -> Option<PciLinkRate> {
     let own = rate(folder, "max");
     if parent.is_empty() {
@@ -125,7 +125,8 @@ fn rate(folder: &Path, which: &str) -> PciLinkRate {
     }
 }
 
-/// Reads `32.0 GT/s PCIe`, `16.0 GT/s`, `8 GT/s`, in transfers per second. `Unknown` and `Unknown speed` are none.
+/// Parses `32.0 GT/s PCIe`, `16.0 GT/s`, `8 GT/s` as transfers per second. `Unknown` and `Unknown speed` are no
+/// value.
 pub(super) fn speed(text: &str) -> Option<u64> {
     let number = text.strip_suffix(" PCIe").unwrap_or(text).strip_suffix(" GT/s")?;
     let (whole, tenths) = number.split_once('.').unwrap_or((number, "0"));
@@ -136,7 +137,7 @@ pub(super) fn speed(text: &str) -> Option<u64> {
     (tenths > 0).then_some(tenths * 100_000_000)
 }
 
-/// Reads a number of lanes. 0 is a function without a link, and all ones (63, 255) one that does not answer.
+/// Parses a number of lanes. 0 is a function without a link; all ones (63, 255) is one that does not answer.
 pub(super) fn width(text: &str) -> Option<u64> {
     attribute::count(text).filter(|lanes| matches!(lanes, 1 | 2 | 4 | 8 | 12 | 16 | 32))
 }
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_of_which_a_part_could_not_be_read_is_told_and_not_kept() {
+    fn a_rate_of_which_a_part_could_not_be_read_is_reported_and_not_kept() {
         let (part, whole) = (
             PciLinkRate {
                 speed: Some(1),
@@ -213,7 +214,7 @@ mod tests {
         assert_eq!(
             kept(&mut slow, now, || Some(part)),
             Some(whole),
-            "until its time is over"
+            "until the value expires"
         );
     }
 

@@ -20,7 +20,7 @@ pub static SPEC: Spec = Spec {
     name: "host",
     domain: &domain::HOST,
     metrics: metrics::METRICS,
-    events: false,
+    events: &[],
     notes: false,
     cadence: Cadence::OnDemand {
         fresh: Duration::from_secs(1),
@@ -54,9 +54,9 @@ impl Devices for Host {
         ];
         match self.controllers.scan() {
             Ok(found) => devices.extend(found.into_iter().map(|c| Box::new(c) as Box<dyn Device>)),
-            // The controllers that are known are kept, and the scan is repeated.
+            // The known controllers are kept, and the scan is repeated.
             Err(error) if self.controllers.is_known() => return Err(error),
-            // Boot and PCI do not depend on it, and `changed` tells when it can be listed.
+            // Boot and PCI do not depend on it, and `changed` detects when it can be listed.
             Err(error) => tracing::warn!(%error, "memory controllers cannot be listed"),
         }
         devices.push(Box::new(pci::PciBus::new(&self.env)));

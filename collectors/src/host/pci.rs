@@ -1,4 +1,4 @@
-//! The GPUs that the PCI bus shows, whether a driver is bound or not, and whether each still answers.
+//! The GPUs on the PCI bus, with or without a driver, and whether each still answers.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,26 +15,26 @@ use crate::rdma::setup::pci_path;
 use crate::sys::root;
 use crate::{Block, Device, Env, Error, PciAddress, Subject, SubjectKind, Value};
 
-/// The PCI bus. Its folder is listed at every reading, so that a GPU that has left leaves the output too.
+/// The PCI bus. Its folder is listed at every reading, so that a removed GPU also leaves the output.
 pub(super) struct PciBus {
     subject: Subject,
     folder: PathBuf,
     known: BTreeMap<PciAddress, KnownFunction>,
 }
 
-/// What a function was found to be, and the inode under which it was found: another inode is another function.
+/// The kind of a function, and the inode under which it was found: another inode is another function.
 struct KnownFunction {
     inode: u64,
     function: PciFunction,
-    /// Where a GPU sits; empty for anything else.
+    /// The path of a GPU; empty for any other function.
     path: String,
     link: PciLink,
-    /// A network function serves RDMA: its driver may be loaded later.
+    /// Whether a network function serves RDMA. Not constant: its driver may be loaded later.
     rdma: Slow<bool>,
 }
 
 impl KnownFunction {
-    /// What the function's link is watched for. `None`: it is not.
+    /// The `serves` label of a function whose link is watched. `None`: not watched.
     fn serves(&mut self, folder: &Path, now: Instant) -> Option<&'static str> {
         match &self.function {
             // Intel's accelerators report the link inside of the card, not that of the slot.
@@ -64,8 +64,8 @@ impl PciBus {
         }
     }
 
-    /// Lists the bus. A large node has hundreds of functions, so only those that are new are looked at. `Ok(false)`:
-    /// this node shows no PCI bus.
+    /// Lists the bus. A large node has hundreds of functions, so only new ones are examined. `Ok(false)`: no PCI
+    /// bus on this node.
     fn refresh(&mut self) -> Result<bool, Error> {
         let Some(entries) = root::entries(&self.folder)? else {
             self.known.clear();
@@ -73,7 +73,7 @@ impl PciBus {
         };
         let mut before = std::mem::take(&mut self.known);
         for root::Entry { name, inode } in entries {
-            // The kernel writes each address in one way only; any other name is not from it.
+            // The kernel writes each address in one form only; any other name is not an address.
             let Some(address) = PciAddress::parse(&name).filter(|a| a.0 == name) else {
                 continue;
             };
@@ -109,7 +109,7 @@ impl PciBus {
             })
     }
 
-    /// How many GPUs of a vendor there are. `None` while any function could be one more.
+    /// The number of GPUs of a vendor. `None` while a function of unknown kind could be one more.
     fn count(&self, vendor: Vendor) -> Option<u64> {
         if self.known.values().any(|k| k.function == PciFunction::Unknown) {
             return None;
@@ -129,7 +129,7 @@ impl Device for PciBus {
     fn read(&mut self, out: &mut Block) -> Result<(), Error> {
         let there = self.refresh()?;
         for vendor in Vendor::ALL {
-            // No bus to list is not the same as a bus without GPUs.
+            // An absent bus is not the same as a bus without GPUs.
             let count = if there { self.count(vendor) } else { None };
             out.maybe_u64(&PCI_GPUS, &[vendor.word()], count);
         }
@@ -184,39 +184,40 @@ impl Device for PciBus {
     }
 }
 
-/// The bound driver, empty where none is bound. `None`: not known.
+/// The bound driver, empty if none is bound. `None`: unknown.
 fn driver(folder: &Path) -> Option<String> {
     match root::link_name(&folder.join("driver")) {
         Ok(name) => Some(name.unwrap_or_default()),
         Err(error) => {
-            tracing::debug!(%error, "left out");
+            tracing::debug!(%error, "unreadable; omitted");
             None
         }
     }
 }
 
-/// The NUMA node as text, empty where the kernel knows none (-1).
+/// The NUMA node as text, empty if the kernel reports none (-1).
 fn numa_node(folder: &Path) -> String {
     attribute::number(&folder.join("numa_node")).map_or_else(String::new, |node| node.to_string())
 }
 
-/// Whether reading the configuration space of this function is harmless and would mean something.
+/// Whether a read of this function's configuration space is harmless and meaningful.
 fn may_be_asked(gpu: &PciGpu, driver: &str, folder: &Path) -> bool {
-    // A function handed to a virtual machine (vfio-pci) is not ours to touch, and a virtual function's vendor field is
-    // all ones by specification (SR-IOV 3.4.1.1).
+    // A function assigned to a virtual machine (vfio-pci) must not be touched, and a virtual function's vendor
+    // field is all ones by specification (SR-IOV 3.4.1.1).
     if gpu.is_virtual || !matches!(driver, "" | "nvidia" | "amdgpu") {
         return false;
     }
-    // The kernel powers up the port above a suspended function, and out of D3cold the function too, to answer the
-    // read: seconds and watts at every scrape. One that sleeps without being woken reads as all ones, a false alarm.
+    // To answer the read, the kernel powers up the port above a suspended function, and out of D3cold the function
+    // too: seconds and watts at every scrape. A function that sleeps without being woken reads as all ones, a false
+    // alarm.
     !link::is_asleep(folder)
 }
 
-/// 1 or 0 by the first four bytes of the configuration space, vendor and device. A read that nobody answers ends as
-/// all ones. No file, a short read or a function that is still starting (vendor 0x0001, "retry") says nothing.
+/// 1 or 0 by the first 4 bytes of the configuration space, vendor and device. A read without a response returns all
+/// ones. No file, a short read or a function that is still starting (vendor 0x0001, "retry") gives no value.
 fn responding(folder: &Path) -> Value {
     let bytes = root::read_bytes(&folder.join("config"), 4)
-        .inspect_err(|error| tracing::debug!(%error, "left out"))
+        .inspect_err(|error| tracing::debug!(%error, "unreadable; omitted"))
         .ok()
         .flatten();
     match bytes.as_deref() {

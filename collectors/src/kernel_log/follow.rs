@@ -1,9 +1,10 @@
 //! Records to events: cursor, history, loss, floods.
 //!
-//! At least once: events leave with growing sequence numbers, so the number of the last one that the daemon stored is the
-//! cursor. A restart reads the ring from its start and passes over what is not behind the cursor. What was held back as
-//! part of a flood at a crash is read again, except for kinds whose tail lies before a tail that was stored: such a
-//! flood's count is short by them. The first event of a kind is always stored before anything behind it.
+//! Delivery is at least once. Events leave with increasing sequence numbers, so the number of the last event that
+//! the daemon stored is the cursor. A restart reads the ring buffer from its start and skips records up to the
+//! cursor. Records held back as part of a flood at a crash are read again, except for kinds whose tail precedes a
+//! stored tail: the count of such a flood is short by them. The first event of a kind is always stored before
+//! anything after it.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -13,38 +14,41 @@ use super::fold::Fold;
 use super::grammar::{self, LogLine};
 use super::lost::Parts;
 use super::record::KmsgRecord;
-use super::text::{printable, unescape};
+use super::text::unescape;
 use crate::event::Closed;
 use crate::sys::kmsg::KmsgRead;
+use crate::text::printable;
 use crate::{BootId, Cursor, Error, Event, EventBody, Events};
 
-/// The most of a line that an event carries, in bytes.
+/// Maximum length of an event's text, in bytes.
 pub(super) const MAX_TEXT: usize = 512;
-/// A cursor that lags further behind than this is moved on, even where nothing of interest happened.
+/// A cursor that lags further behind is advanced, even without any event.
 const PROGRESS_RECORDS: u64 = 1000;
-/// As above, in time.
+/// As above, as a duration.
 const PROGRESS_TIME: Duration = Duration::from_secs(10);
 
-/// Where records come from.
+/// A source of records.
 pub(super) trait Ring {
     /// Reads one record into `record`.
     fn read(&mut self, record: &mut Vec<u8>) -> Result<KmsgRead, Error>;
     /// Waits for the next record. May return early.
     fn wait(&mut self, timeout: Option<Duration>) -> Result<(), Error>;
-    /// A clock that never goes back.
+    /// Goes back to the oldest record. False: the source cannot, and its records come once.
+    fn rewind(&mut self) -> Result<bool, Error>;
+    /// A monotonic clock.
     fn now(&self) -> Duration;
 }
 
-/// Where and when following begins.
+/// Where and when following starts.
 #[derive(Clone, Debug)]
 pub(super) struct Start {
     /// This boot.
     pub(super) boot: BootId,
     /// The last event that was stored, of this boot or an earlier one.
     pub(super) from: Option<Cursor>,
-    /// Without a cursor, what the ring held at the start and was stamped before this is history, in microseconds.
+    /// Without a cursor, records held at the start with a time stamp before this are history, in microseconds.
     pub(super) before_us: u64,
-    /// Lines of programs count too.
+    /// Accept lines written by programs.
     pub(super) accept_user: bool,
 }
 
@@ -60,11 +64,11 @@ pub(super) struct Follow<'a> {
     stored: Option<u64>,
     /// The last record read, or known to be lost.
     last: Option<LogPosition>,
-    /// The kernel said that records before the next one are gone.
+    /// The kernel reported that records before the next one are lost.
     gap: bool,
-    /// No cursor, and the ring as it was at the start is not yet read through.
+    /// No cursor, and the ring buffer as of the start is not yet read to its end.
     old: bool,
-    /// It was said that the log is read to its end.
+    /// The end of the log was already reported.
     at_end: bool,
     unreported: u64,
     unreported_since: Option<Duration>,
@@ -85,7 +89,7 @@ impl<'a> Follow<'a> {
             .filter(|c| c.boot == start.boot)
             .map(|c| c.seq);
         Self {
-            // A cursor of another boot proves an earlier run: this boot's records are news that nobody has seen.
+            // A cursor of another boot proves an earlier run: this boot's records are new and unread.
             old: start.from.is_none(),
             start,
             counts,
@@ -102,17 +106,23 @@ impl<'a> Follow<'a> {
         }
     }
 
-    /// Runs until the log ends or nobody takes the events any more.
+    /// Runs until the log ends or the receiver of the events is gone.
     pub(super) fn run(mut self, ring: &mut dyn Ring) -> Result<(), Error> {
         let mut record = Vec::new();
         let mut listens = false;
         loop {
             let read = ring.read(&mut record)?;
-            // One that can be opened and not read is not listened to.
+            // A log that can be opened but not read does not count as listening.
             if !std::mem::replace(&mut listens, true) {
                 self.out.listens();
             }
             let now = ring.now();
+            if matches!(read, KmsgRead::Empty | KmsgRead::End) && self.is_ahead() && ring.rewind()? {
+                if let Err(Closed) = self.disbelieve() {
+                    return Ok(());
+                }
+                continue;
+            }
             let step = match read {
                 KmsgRead::Record => self.record(&record, now).and_then(|()| self.tick(now)),
                 KmsgRead::Overrun => {
@@ -139,6 +149,34 @@ impl<'a> Follow<'a> {
         }
     }
 
+    /// Whether the log was read to its end and holds no record as new as the cursor. Sequence numbers never decrease
+    /// within a boot, so such a cursor is damaged or forged, and would hide every event until its number is reached.
+    fn is_ahead(&self) -> bool {
+        let newest = self.last.map(|last| last.seq);
+        !self.at_end
+            && self
+                .stored
+                .is_some_and(|stored| newest.is_none_or(|newest| newest < stored))
+    }
+
+    /// Starts again without the cursor, as a first start does. Nothing was emitted yet: every record was passed over.
+    fn disbelieve(&mut self) -> Result<(), Closed> {
+        let newest = self.last.take().map(|last| last.seq);
+        let cursor = self.stored.take().unwrap_or_default();
+        let mut event = self.event(
+            EventBody::CursorAhead { cursor, newest },
+            0,
+            0,
+            false,
+            String::new(),
+        );
+        event.count = 0;
+        self.old = true;
+        self.gap = false;
+        self.parts = Parts::default();
+        self.out.emit(event)
+    }
+
     fn record(&mut self, bytes: &[u8], now: Duration) -> Result<(), Closed> {
         LogCounts::add(&self.counts.records, 1);
         let Ok(record) = KmsgRecord::parse(bytes) else {
@@ -154,7 +192,7 @@ impl<'a> Follow<'a> {
         let text = unescape(record.text);
         let line = grammar::parse(&text, record.whole);
         let forged = record.facility != 0 && !self.start.accept_user;
-        // Passed-over records still count as parts of a message that ends behind the cursor.
+        // Skipped records still count as parts of a message that ends after the cursor.
         let line = if forged { line } else { self.parts.join(line) };
         if self.stored.is_some_and(|stored| record.seq <= stored) {
             return Ok(());
@@ -183,8 +221,8 @@ impl<'a> Follow<'a> {
         Ok(())
     }
 
-    /// Says how many records before this one are gone: after the kernel said so, and between the cursor and the ring's
-    /// first record. Other gaps are not a loss: a recording may hold only the lines that matter.
+    /// Reports the records lost before this one: after the kernel reported a loss, and between the cursor and the
+    /// first record of the ring buffer. Other gaps are no loss: a recording may hold only the relevant lines.
     fn lost_before(&mut self, record: &KmsgRecord<'_>, now: Duration) -> Result<(), Closed> {
         let first = self.last.is_none();
         let before = self.last.map(|p| p.seq).max(self.stored);
@@ -193,10 +231,10 @@ impl<'a> Follow<'a> {
         if !(said || first) || lost == Some(0) || (lost.is_none() && !said) {
             return Ok(());
         }
-        // What was overwritten may hold the other half of a message.
+        // The other half of a message may have been overwritten.
         self.parts = Parts::default();
         LogCounts::add(&self.counts.lost, lost.unwrap_or(0));
-        // The loss takes the number of the last record lost, which no other event can have.
+        // The loss takes the number of the last lost record, which no other event can have.
         let Some(seq) = record.seq.checked_sub(1) else {
             return Ok(());
         };
@@ -259,8 +297,8 @@ impl<'a> Follow<'a> {
             .or(self.unreported_since.map(|since| since + PROGRESS_TIME))
     }
 
-    /// Says, once, that everything the log held has been told: what came before may be judged as a whole. No progress is
-    /// told before it, so the first one means this.
+    /// Reports, once, that every record held by the log was processed, so earlier events can be judged as a whole.
+    /// No progress is sent before it, so the first one has this meaning.
     fn end(&mut self, now: Duration) -> Result<(), Closed> {
         if std::mem::replace(&mut self.at_end, true) {
             return Ok(());
@@ -269,15 +307,15 @@ impl<'a> Follow<'a> {
         if self.unreported > 0 {
             return self.progress(now);
         }
-        // No record stands behind it, so its number moves no cursor.
+        // No record belongs to it, so its number advances no cursor.
         let (seq, at_us) = self.last.map_or((0, 0), |last| (last.seq, last.at_us));
         let mut event = self.event(EventBody::Progress, seq, at_us, false, String::new());
         event.count = 0;
         self.emit(vec![event], now)
     }
 
-    /// Does what is due: the end of a window, or a cursor that lags too far behind. While a flood is held back its own
-    /// end moves the cursor.
+    /// Does what is due: the end of a window, or a cursor that lags too far behind. While a flood is held back, its
+    /// own end advances the cursor.
     fn tick(&mut self, now: Duration) -> Result<(), Closed> {
         if let Some(due) = self.fold.due() {
             return if due <= now { self.flush(now) } else { Ok(()) };
@@ -302,7 +340,7 @@ impl<'a> Follow<'a> {
         self.emit(vec![event], now)
     }
 
-    /// Gives out what is held back, and where the log ended.
+    /// Sends held-back events, and the end of the log.
     fn finish(&mut self) -> Result<(), Closed> {
         self.flush(Duration::ZERO)?;
         self.progress(Duration::ZERO)

@@ -1,4 +1,4 @@
-//! The watcher's rules, against a ring that a script plays.
+//! The watcher's rules, against a scripted ring buffer.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
@@ -30,6 +30,34 @@ fn what_a_cursor_of_this_boot_covers_is_passed_over() {
     assert_eq!(words(&run(cursor(8), steps())), Vec::<String>::new());
 }
 
+/// A damaged record once hid an Xid 79 this way, and the node was healthy.
+#[test]
+fn a_cursor_ahead_of_the_newest_record_is_not_believed() {
+    let steps = || vec![xid(5, 48), other(6), Step::Wait, xid(7, 79)];
+    let start = |from| Start {
+        before_us: 1_000_006,
+        ..start(from)
+    };
+    let got = run_with(steps(), start(cursor(1_000_000))).all;
+    assert_eq!(
+        words(&got),
+        [
+            "0x0 ahead 1000000 Some(6)",
+            "5x1 xid 48",
+            "6x1 progress",
+            "7x1 xid 79"
+        ]
+    );
+    // What the log held before the start is history, as without a cursor.
+    let history: Vec<bool> = got.iter().map(|e| e.history).collect();
+    assert_eq!(history, [false, true, false, false]);
+    assert_eq!(got.iter().map(|e| e.count).collect::<Vec<_>>(), [0, 1, 1, 1]);
+    // The cursor of the newest record is believed, and so is one whose loss the kernel reports.
+    assert_eq!(words(&run_with(steps(), start(cursor(6))).events), ["7x1 xid 79"]);
+    let got = run_with(vec![Step::Wait, xid(7, 79)], start(cursor(9))).events;
+    assert_eq!(words(&got), ["7x1 xid 79"], "an empty log holds none either");
+}
+
 #[test]
 fn all_of_another_boot_is_news() {
     let from = Some(Cursor {
@@ -55,7 +83,7 @@ fn without_a_cursor_what_was_there_before_the_start_is_history() {
         xid(5, 79),
         xid(7, 48),
         Step::Wait,
-        // A CPU's log clock may lag behind: once the ring was read through, nothing is old any more.
+        // A CPU's log clock may lag: after the ring buffer was read through, no record is history any more.
         line(8, 900_000, &xid_text(0x3b, 95)),
     ];
     let got = run_with(steps, start).events;
@@ -78,7 +106,7 @@ fn records_between_the_cursor_and_the_ring_are_a_loss() {
 #[test]
 fn what_the_kernel_says_was_overwritten_is_a_loss() {
     let got = run_with(vec![xid(1, 79), Step::Lost, xid(5, 79), xid(9, 79)], start(None));
-    // A gap that the kernel does not speak of is none: a recording may leave lines out.
+    // A gap that the kernel does not report is no loss: a recording may omit lines.
     assert_eq!(
         words(&got.events),
         ["1x1 xid 79", "4x1 lost Some(3)", "9x2 xid 79"]
@@ -88,7 +116,7 @@ fn what_the_kernel_says_was_overwritten_is_a_loss() {
         words(&run(None, vec![Step::Lost, xid(5, 79)])),
         ["4x1 lost None", "5x1 xid 79"]
     );
-    // Lost records that an earlier run had stored are none.
+    // Lost records that an earlier run stored are no loss.
     let steps = vec![other(1), Step::Lost, other(5), Step::Lost, xid(9, 79)];
     assert_eq!(words(&run(cursor(7), steps)), ["8x1 lost Some(1)", "9x1 xid 79"]);
 }
@@ -184,7 +212,7 @@ fn the_first_is_emitted_before_the_watcher_waits_and_the_rest_when_the_second_en
 }
 
 #[test]
-fn progress_is_rare_and_an_idle_log_wakes_nobody() {
+fn progress_is_rare_and_an_idle_log_wakes_no_thread() {
     let got = run_with(
         vec![Step::Wait, other(1), other(2), Step::Wait, Step::Wait],
         start(None),
@@ -197,27 +225,27 @@ fn progress_is_rare_and_an_idle_log_wakes_nobody() {
         words(&got),
         ["999x1 progress", "1999x1 progress", "2499x1 progress"]
     );
-    assert!(run(cursor(2500), (0..2500).map(other).collect()).is_empty());
+    assert!(run(cursor(2499), (0..2500).map(other).collect()).is_empty());
 }
 
 #[test]
-fn the_end_of_what_the_log_held_is_told_once_and_before_any_other_progress() {
-    let told = |from, steps| words(&run_with(steps, start(from)).told);
-    // Nothing there, nothing new, something of no interest, something of interest.
-    assert_eq!(told(None, vec![]), ["0x0 progress"]);
-    assert_eq!(told(cursor(6), vec![xid(6, 79), Step::Wait]), ["6x0 progress"]);
+fn the_end_of_what_the_log_held_is_reported_once_and_before_any_other_progress() {
+    let all = |from, steps| words(&run_with(steps, start(from)).all);
+    // An empty log, an old record, an irrelevant one, an event.
+    assert_eq!(all(None, vec![]), ["0x0 progress"]);
+    assert_eq!(all(cursor(6), vec![xid(6, 79), Step::Wait]), ["6x0 progress"]);
     assert_eq!(
-        told(None, vec![other(1), other(2), Step::Wait, Step::Wait]),
+        all(None, vec![other(1), other(2), Step::Wait, Step::Wait]),
         ["2x1 progress"]
     );
     assert_eq!(
-        told(None, vec![xid(1, 79), Step::Wait, xid(2, 48)]),
+        all(None, vec![xid(1, 79), Step::Wait, xid(2, 48)]),
         ["1x1 xid 79", "1x0 progress", "2x1 xid 48"]
     );
-    assert_eq!(told(None, (0..2500).map(other).collect()), ["2499x1 progress"]);
-    // What is held back as part of a flood comes before it.
+    assert_eq!(all(None, (0..2500).map(other).collect()), ["2499x1 progress"]);
+    // Records held back as part of a flood precede it.
     assert_eq!(
-        told(None, vec![xid(1, 79), xid(2, 79), xid(3, 79), Step::Wait]),
+        all(None, vec![xid(1, 79), xid(2, 79), xid(3, 79), Step::Wait]),
         ["1x1 xid 79", "3x2 xid 79", "3x0 progress"]
     );
 }
@@ -291,7 +319,7 @@ fn an_error_of_the_ring_is_the_watchers_error() {
 }
 
 #[test]
-fn the_watcher_returns_when_nobody_listens() {
+fn the_watcher_returns_when_the_receiver_is_gone() {
     let (to, from) = mpsc::sync_channel(1);
     drop(from);
     let (counts, out) = (LogCounts::default(), Events::new(to));
@@ -302,10 +330,10 @@ fn the_watcher_returns_when_nobody_listens() {
     Follow::new(start(None), &counts, &out).run(&mut ring).unwrap();
 }
 
-/// Stops after every possible number of stored events and goes on from the cursor, as a crash would.
+/// Stops after every possible number of stored events and resumes at the cursor, as after a crash.
 #[test]
 fn after_a_crash_anywhere_no_kind_is_missing_and_nothing_stored_comes_again() {
-    // Kinds 0 to 4, in floods that overlap; a cursor's last number is never behind a first that was not stored.
+    // Kinds 0 to 4, in overlapping floods; a cursor's last number never follows a first one that was not stored.
     let order = [0_u64, 0, 1, 0, 1, 1, 2, 0, 2, 1, 3, 3, 3, 0, 4, 2, 4, 0, 0, 1];
     let steps = || -> Vec<Step> {
         let line = |(seq, bus): (usize, &u64)| line(seq as u64, seq as u64 * 90_000, &xid_text(*bus, 79));

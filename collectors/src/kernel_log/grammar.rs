@@ -100,7 +100,7 @@ pub(super) fn head(text: &str, whole: bool) -> Option<Head<'_>> {
     let place = format!("{beside}{gap}{between}");
     Some(Head {
         pci,
-        place: super::text::printable(place.as_bytes(), MAX_PLACE),
+        place: crate::text::printable(place.as_bytes(), MAX_PLACE),
         code,
         rest: rest.trim_start_matches([',', ' ']),
     })

@@ -24,6 +24,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::event::{EventKind, XidSource};
 use crate::sys::kmsg;
 use crate::{Cadence, Env, Error, Settings, Source, Spec, domain};
 use counts::{CountsDevice, LogCounts};
@@ -35,7 +36,16 @@ pub static SPEC: Spec = Spec {
     name: "kernel_log",
     domain: &domain::KERNEL,
     metrics: metrics::ALL,
-    events: true,
+    events: &[
+        EventKind::Xid(XidSource::KernelLog),
+        EventKind::Sxid,
+        EventKind::FallenOffBus,
+        EventKind::Identity,
+        EventKind::Firmware,
+        EventKind::Overrun,
+        EventKind::CursorAhead,
+        EventKind::Progress,
+    ],
     notes: false,
     cadence: Cadence::OnDemand {
         fresh: Duration::from_secs(1),
@@ -82,7 +92,7 @@ pub(crate) fn check_record(bytes: &[u8]) {
 /// Takes one message through the grammar and checks what must hold for any bytes. For fuzzing.
 pub(crate) fn check_line(bytes: &[u8]) {
     let clean = |text: &str, max: usize| assert!(text.len() <= max && !text.contains(char::is_control));
-    clean(&text::printable(bytes, follow::MAX_TEXT), follow::MAX_TEXT);
+    clean(&crate::text::printable(bytes, follow::MAX_TEXT), follow::MAX_TEXT);
     for whole in [true, false] {
         let grammar::LogLine::Event(body) = grammar::parse(bytes, whole) else {
             continue;

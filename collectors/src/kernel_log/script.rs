@@ -26,6 +26,8 @@ pub(super) struct Script {
     pub(super) now: Duration,
     pub(super) pause: Option<Duration>,
     pub(super) waits: Vec<Option<Duration>>,
+    /// What was read, where the ring can be read again.
+    pub(super) read: Option<Vec<String>>,
 }
 
 impl Ring for Script {
@@ -33,6 +35,7 @@ impl Ring for Script {
         match self.steps.pop_front() {
             None => Ok(KmsgRead::End),
             Some(Step::Line(line)) => {
+                self.read.iter_mut().for_each(|read| read.push(line.clone()));
                 *record = line.into_bytes();
                 Ok(KmsgRead::Record)
             }
@@ -54,6 +57,18 @@ impl Ring for Script {
             (None, None) => Duration::ZERO,
         };
         Ok(())
+    }
+
+    fn rewind(&mut self) -> Result<bool, Error> {
+        let Some(read) = self.read.take() else {
+            return Ok(false);
+        };
+        // Nothing has come meanwhile.
+        self.steps.push_front(Step::Wait);
+        for line in read.into_iter().rev() {
+            self.steps.push_front(Step::Line(line));
+        }
+        Ok(true)
     }
 
     fn now(&self) -> Duration {
@@ -92,7 +107,7 @@ pub(super) struct Run {
     /// Without the ends that no record stands behind.
     pub(super) events: Vec<Event>,
     /// All of them.
-    pub(super) told: Vec<Event>,
+    pub(super) all: Vec<Event>,
     pub(super) waits: Vec<Option<Duration>>,
     pub(super) counts: LogCounts,
     pub(super) result: Result<(), Error>,
@@ -103,15 +118,16 @@ pub(super) fn run_with(steps: Vec<Step>, start: Start) -> Run {
     let counts = LogCounts::default();
     let mut ring = Script {
         steps: steps.into(),
+        read: Some(Vec::new()),
         ..Script::default()
     };
     let out = Events::new(to);
     let result = Follow::new(start, &counts, &out).run(&mut ring);
     drop(out);
-    let told: Vec<Event> = from.iter().collect();
+    let all: Vec<Event> = from.iter().collect();
     Run {
-        events: told.iter().filter(|e| e.count > 0).cloned().collect(),
-        told,
+        events: all.iter().filter(|e| e.count > 0).cloned().collect(),
+        all,
         waits: ring.waits,
         counts,
         result,
@@ -143,6 +159,7 @@ pub(super) fn words(events: &[Event]) -> Vec<String> {
         EventBody::Job(job) => job.what.word().to_owned(),
         EventBody::Driver { .. } => "driver".to_owned(),
         EventBody::Firmware { what, .. } => what.word().to_owned(),
+        EventBody::CursorAhead { cursor, newest } => format!("ahead {cursor} {newest:?}"),
         EventBody::Progress => "progress".to_owned(),
     };
     let word = |e: &Event| format!("{}x{} {}", e.seq, e.count, word(&e.body));

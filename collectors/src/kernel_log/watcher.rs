@@ -1,4 +1,4 @@
-//! Opens the log and follows it until it ends or nobody takes the events any more.
+//! Opens the log and follows it until it ends or the receiver of the events is gone.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ pub(super) struct KernelLog {
     path: PathBuf,
     accept_user: bool,
     counts: Arc<LogCounts>,
-    /// What was printed before this is history, where no cursor says otherwise.
+    /// Without a cursor, records printed before this are history.
     before_us: u64,
 }
 
 impl KernelLog {
-    /// What is printed from now on is news, however late the log is opened.
+    /// Records printed from now on are new, however late the log is opened.
     pub(super) fn new(env: Env, path: PathBuf, accept_user: bool, counts: Arc<LogCounts>) -> Self {
-        // A recording is replayed as it happened; its time stamps say nothing about this machine's uptime.
+        // A recording is replayed as it happened; its time stamps do not match this machine's uptime.
         let before_us = if env.is_live() {
             micros(boot::monotonic())
         } else {
@@ -52,7 +52,7 @@ impl Watcher for KernelLog {
     }
 }
 
-/// Microseconds, as the kernel's log counts them.
+/// Microseconds, as in the kernel log.
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
@@ -64,6 +64,10 @@ impl Ring for Kmsg {
 
     fn wait(&mut self, timeout: Option<Duration>) -> Result<(), Error> {
         Self::wait(self, timeout)
+    }
+
+    fn rewind(&mut self) -> Result<bool, Error> {
+        Self::rewind(self)
     }
 
     fn now(&self) -> Duration {

@@ -2,8 +2,8 @@
 //! Every part behind the code is optional, and a part that cannot be read is absent, never a reason to drop the line.
 
 use super::grammar::head;
-use super::text::printable;
 use crate::event::{Recovery, Xid};
+use crate::text::printable;
 
 /// A process name (`TASK_COMM_LEN` is 16 bytes; what the driver keeps may be longer).
 const MAX_NAME: usize = 64;

@@ -1,11 +1,11 @@
-//! What ethtool asks by generic netlink (include/uapi/linux/ethtool_netlink.h, net/ethtool). Anybody may ask. The kernel
-//! holds RTNL while the driver answers.
+//! Queries of ethtool by generic netlink (include/uapi/linux/ethtool_netlink.h, net/ethtool). Any user may send
+//! them. The kernel holds RTNL while the driver answers.
 
 use super::Garbled;
 use super::attribute::{Attributes, text, u16, u32, u64};
 use super::message::Request;
 
-/// `GENL_ID_CTRL`, which knows the numbers of the families.
+/// `GENL_ID_CTRL`, which lists the ids of the families.
 const CONTROL: u16 = 0x10;
 const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
@@ -16,7 +16,7 @@ const PAUSE_GET: u8 = 21;
 const FEC_GET: u8 = 29;
 const VERSION: u8 = 1;
 
-/// The first attribute of every question and answer here.
+/// The first attribute of every query and answer here.
 const HEADER: u16 = 1;
 const HEADER_NAME: u16 = 2;
 const HEADER_FLAGS: u16 = 3;
@@ -39,7 +39,7 @@ const LINKSTATE_DOWN_COUNT: u16 = 7;
 /// `struct genlmsghdr`.
 const HEAD: usize = 4;
 
-/// Asks for the number of the family of ethtool, which the kernel gives anew at each boot.
+/// Queries the id of ethtool's family, which the kernel assigns at each boot.
 pub(crate) fn family() -> Request {
     Request::one(CONTROL)
         .with_fixed(&[GET_FAMILY, 1, 0, 0])
@@ -49,7 +49,7 @@ pub(crate) fn family() -> Request {
 /// Reads the answer to [`family`].
 ///
 /// # Errors
-/// When it does not say so.
+/// When the answer has no id.
 pub(crate) fn family_id(payload: &[u8]) -> Result<u16, Garbled> {
     for attribute in attributes(payload)? {
         if let (FAMILY_ID, value) = attribute? {
@@ -59,7 +59,7 @@ pub(crate) fn family_id(payload: &[u8]) -> Result<u16, Garbled> {
     Err(Garbled("a family without its number"))
 }
 
-/// What is asked of an interface.
+/// A query about an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EthtoolQuery {
     /// Pause frames.
@@ -79,13 +79,13 @@ impl EthtoolQuery {
         }
     }
 
-    /// Whether the answer has anything for us but statistics.
-    pub(crate) const fn tells_more(self) -> bool {
+    /// Whether the answer has useful values besides statistics.
+    pub(crate) const fn has_more(self) -> bool {
         matches!(self, Self::Fec)
     }
 
-    /// Asks it, with the statistics that go with it or without. A kernel that knows none of a question's says EINVAL to
-    /// whoever wants them (`LinkState` before 6.1, `Fec` before 5.13).
+    /// The query, with or without statistics. A kernel that does not support statistics for it returns EINVAL if
+    /// they are requested (`LinkState` before 6.1, `Fec` before 5.13).
     pub(crate) fn of(self, family: u16, netdev: &str, statistics: bool) -> Request {
         let flags = if statistics { COMPACT | STATISTICS } else { COMPACT };
         let header = Request::one(0)
@@ -97,7 +97,7 @@ impl EthtoolQuery {
     }
 }
 
-/// Frames that stop the whole link. What the driver does not count is not there.
+/// Pause frames of the whole link. Counts that the driver does not provide are absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pause {
     pub(crate) rx: Option<u64>,
@@ -108,7 +108,7 @@ impl Pause {
     /// Reads the answer to [`EthtoolQuery::Pause`].
     ///
     /// # Errors
-    /// When it is about another interface or is not what it should be.
+    /// When it is about another interface or malformed.
     pub(crate) fn parse(payload: &[u8], netdev: &str) -> Result<Self, Garbled> {
         let mut found = Self::default();
         each(payload, netdev, |kind, value| {
@@ -127,7 +127,7 @@ impl Pause {
     }
 }
 
-/// Forward error correction. What the driver does not tell is not there.
+/// Forward error correction. Values that the driver does not report are absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fec {
     /// The mode in use: off, rs, baser or llrs.
@@ -140,7 +140,7 @@ impl Fec {
     /// Reads the answer to [`EthtoolQuery::Fec`].
     ///
     /// # Errors
-    /// When it is about another interface or is not what it should be.
+    /// When it is about another interface or malformed.
     pub(crate) fn parse(payload: &[u8], netdev: &str) -> Result<Self, Garbled> {
         let mut found = Self::default();
         each(payload, netdev, |kind, value| {
@@ -163,7 +163,7 @@ impl Fec {
     }
 }
 
-/// By the number of the link mode (`ETHTOOL_LINK_MODE_FEC_*_BIT`).
+/// By the bit number of the link mode (`ETHTOOL_LINK_MODE_FEC_*_BIT`).
 const fn mode(bit: u32) -> Option<&'static str> {
     match bit {
         49 => Some("off"),
@@ -174,18 +174,18 @@ const fn mode(bit: u32) -> Option<&'static str> {
     }
 }
 
-/// The total stands before those of the lanes. A driver that does not count gives an empty list.
+/// The total precedes the lanes. A driver without counts returns an empty list.
 fn total(list: &[u8]) -> Result<Option<u64>, Garbled> {
     if !list.len().is_multiple_of(8) {
-        return Err(Garbled("a list of numbers of 64 bits of another length"));
+        return Err(Garbled("list of 64-bit numbers of unexpected length"));
     }
     list.get(..8).map(u64).transpose()
 }
 
-/// Reads the answer to [`EthtoolQuery::LinkState`]: how often the link went down, where the driver counts that.
+/// Reads the answer to [`EthtoolQuery::LinkState`]: how often the link went down, if the driver counts it.
 ///
 /// # Errors
-/// When it is about another interface or is not what it should be.
+/// When it is about another interface or malformed.
 pub(crate) fn down_count(payload: &[u8], netdev: &str) -> Result<Option<u32>, Garbled> {
     let mut found = None;
     each(payload, netdev, |kind, value| {
@@ -200,11 +200,11 @@ pub(crate) fn down_count(payload: &[u8], netdev: &str) -> Result<Option<u32>, Ga
 fn attributes(payload: &[u8]) -> Result<Attributes<'_>, Garbled> {
     let behind = payload
         .get(HEAD..)
-        .ok_or(Garbled("an answer of ethtool without its head"))?;
+        .ok_or(Garbled("ethtool answer without its header"))?;
     Ok(Attributes::new(behind))
 }
 
-/// Hands out the attributes of an answer, if it is about that interface.
+/// Calls a function with each attribute of an answer, if it is about that interface.
 fn each(
     payload: &[u8],
     netdev: &str,
@@ -226,7 +226,7 @@ fn each(
     if is_ours {
         Ok(())
     } else {
-        Err(Garbled("an answer of ethtool about another interface"))
+        Err(Garbled("ethtool answer about another interface"))
     }
 }
 
@@ -237,7 +237,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::netlink::attribute::tests::written;
 
-    /// An answer as the kernel writes it: the head, whose it is, and what is in it.
+    /// An answer as the kernel writes it: header, interface, and content.
     pub(crate) fn answer(netdev: &str, parts: &[Vec<u8>]) -> Vec<u8> {
         let name = [
             written(1, &2_u32.to_ne_bytes()),
@@ -265,7 +265,7 @@ pub(crate) mod tests {
         [mode_part(bit), written(FEC_STATS, &counts.concat())].concat()
     }
 
-    /// The mode alone.
+    /// Only the mode.
     pub(crate) fn mode_part(bit: u32) -> Vec<u8> {
         written(FEC_ACTIVE, &bit.to_ne_bytes())
     }
@@ -289,7 +289,7 @@ pub(crate) mod tests {
             written(HEADER_FLAGS, &5_u32.to_ne_bytes()),
         ]
         .concat();
-        // Nested attributes must say so, or the family refuses them.
+        // Nested attributes must have the flag, or the family rejects them.
         let nest = written(HEADER | 0x8000, &header);
         assert_eq!(payload, [&[PAUSE_GET, 1, 0, 0], &nest[..]].concat());
         assert_eq!(bytes[4..6], 21_u16.to_ne_bytes());
@@ -297,12 +297,12 @@ pub(crate) mod tests {
 
     #[test]
     fn the_family_has_a_number() {
-        let told = [
+        let message = [
             vec![1, 2, 0, 0],
             written(FAMILY_NAME, b"ethtool\0"),
             written(FAMILY_ID, &21_u16.to_ne_bytes()),
         ];
-        assert_eq!(family_id(&told.concat()), Ok(21));
+        assert_eq!(family_id(&message.concat()), Ok(21));
         assert!(family_id(&[1, 2, 0, 0]).is_err() && family_id(&[]).is_err());
     }
 
@@ -318,9 +318,9 @@ pub(crate) mod tests {
 
     #[test]
     fn counts_are_read_and_lanes_are_not_added_to_their_total() {
-        let told = answer("eth0", &[pause_part(7, 9)]);
+        let message = answer("eth0", &[pause_part(7, 9)]);
         assert_eq!(
-            Pause::parse(&told, "eth0"),
+            Pause::parse(&message, "eth0"),
             Ok(Pause {
                 rx: Some(7),
                 tx: Some(9)
@@ -336,7 +336,7 @@ pub(crate) mod tests {
             Ok(expected)
         );
         assert_eq!(down_count(&answer("eth0", &[down_part(3)]), "eth0"), Ok(Some(3)));
-        assert!(Pause::parse(&told, "eth1").is_err());
+        assert!(Pause::parse(&message, "eth1").is_err());
         let odd = answer(
             "eth0",
             &[written(FEC_STATS, &written(FEC_STAT_CORRECTED, &[0; 12]))],
@@ -347,8 +347,8 @@ pub(crate) mod tests {
     proptest! {
         #[test]
         fn what_was_written_is_read(rx in any::<u64>(), tx in any::<u64>(), name in "[a-z0-9]{1,15}") {
-            let told = answer(&name, &[pause_part(rx, tx)]);
-            prop_assert_eq!(Pause::parse(&told, &name), Ok(Pause { rx: Some(rx), tx: Some(tx) }));
+            let message = answer(&name, &[pause_part(rx, tx)]);
+            prop_assert_eq!(Pause::parse(&message, &name), Ok(Pause { rx: Some(rx), tx: Some(tx) }));
         }
 
         #[test]

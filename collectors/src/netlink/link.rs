@@ -1,11 +1,11 @@
-//! What the kernel tells of network interfaces to whoever listens to RTNLGRP_LINK (include/uapi/linux/{rtnetlink,if_link}.h).
+//! Messages of RTNLGRP_LINK about network interfaces (include/uapi/linux/{rtnetlink,if_link}.h).
 
 use super::Garbled;
 use super::attribute::{Attributes, u8};
 
-/// `RTM_NEWLINK`: an interface came, or is not what it was.
+/// `RTM_NEWLINK`: an interface was added or changed.
 pub(crate) const NEW: u16 = 16;
-/// `RTM_DELLINK`: it has left, if only for another network namespace.
+/// `RTM_DELLINK`: an interface was removed, possibly to another network namespace.
 pub(crate) const GONE: u16 = 17;
 
 const OPERSTATE: u16 = 16;
@@ -15,17 +15,17 @@ const LOWER_UP: u32 = 1 << 16;
 /// One interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NetInterface {
-    /// Its number, which a new name does not change.
+    /// Its index, which a rename does not change.
     pub(crate) index: u32,
-    /// Whether it can carry anything. `None`: it has left.
+    /// Whether it can carry traffic. `None`: it was removed.
     pub(crate) is_up: Option<bool>,
 }
 
 impl NetInterface {
-    /// Reads one message of that kind. `None`: it is about something else, such as the ports of a bridge.
+    /// Reads one message of that kind. `None`: it is about another object, such as the ports of a bridge.
     ///
     /// # Errors
-    /// When something is not what it should be.
+    /// When it is malformed.
     pub(crate) fn parse(kind: u16, payload: &[u8]) -> Result<Option<Self>, Garbled> {
         if !matches!(kind, NEW | GONE) {
             return Ok(None);
@@ -33,7 +33,7 @@ impl NetInterface {
         // struct ifinfomsg
         let (head, rest) = payload
             .split_first_chunk::<16>()
-            .ok_or(Garbled("an interface shorter than its head"))?;
+            .ok_or(Garbled("interface shorter than its header"))?;
         let [family, _, _, _, i, j, k, l, f, g, h, m, ..] = *head;
         if family != 0 {
             return Ok(None);
@@ -44,7 +44,7 @@ impl NetInterface {
         for attribute in Attributes::new(rest) {
             if let (OPERSTATE, value) = attribute? {
                 is_up = match u8(value)? {
-                    // IF_OPER_UNKNOWN: the driver does not say (loopback, some virtual ones).
+                    // IF_OPER_UNKNOWN: the driver does not report it (loopback, some virtual interfaces).
                     0 => carrier,
                     state => state == 6,
                 };

@@ -13,19 +13,20 @@ const DUMP: u16 = 0x300;
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
 
-/// A request that is being written.
+/// A request under construction.
 #[derive(Debug)]
 pub(crate) struct Request {
     bytes: Vec<u8>,
 }
 
 impl Request {
-    /// Asks for one thing. The kernel acknowledges it in any case, so that an answer which is none is told from silence.
+    /// Queries one object. The kernel always acknowledges it, so that an empty answer is distinguished from no
+    /// answer.
     pub(crate) fn one(kind: u16) -> Self {
         Self::new(kind, REQUEST | ACK)
     }
 
-    /// Asks for all things of a kind.
+    /// Queries all objects of a kind.
     pub(crate) fn all(kind: u16) -> Self {
         Self::new(kind, REQUEST | DUMP)
     }
@@ -40,19 +41,19 @@ impl Request {
         Self { bytes }
     }
 
-    /// With a number.
+    /// Adds a number.
     pub(crate) fn with(mut self, kind: u16, value: u32) -> Self {
         attribute::push_u32(&mut self.bytes, kind, value);
         self
     }
 
-    /// With the fixed part that a protocol wants before the attributes.
+    /// Adds the fixed part that a protocol expects before the attributes.
     pub(crate) fn with_fixed(mut self, part: &[u8]) -> Self {
         self.bytes.extend(part);
         self
     }
 
-    /// That makes what is not there yet (`NLM_F_EXCL`, `NLM_F_CREATE`).
+    /// Creates the object; it must not exist (`NLM_F_EXCL`, `NLM_F_CREATE`).
     #[cfg(test)]
     pub(crate) fn creating(mut self) -> Self {
         let (_, flags) = self.kind_and_flags();
@@ -69,24 +70,24 @@ impl Request {
         (half(4), half(6))
     }
 
-    /// What follows its head.
+    /// The content after the header.
     pub(crate) fn payload(&self) -> &[u8] {
         self.bytes.get(HEADER..).unwrap_or_default()
     }
 
-    /// With a text, which ends in a zero.
+    /// Adds a text with a final zero byte.
     pub(crate) fn with_text(mut self, kind: u16, value: &str) -> Self {
         attribute::push(&mut self.bytes, kind, &[value.as_bytes(), &[0]].concat());
         self
     }
 
-    /// With an attribute that holds those of another request.
+    /// Adds an attribute that holds those of another request.
     pub(crate) fn with_nest(mut self, kind: u16, inner: &Self) -> Self {
         attribute::push(&mut self.bytes, kind | attribute::NESTED, inner.payload());
         self
     }
 
-    /// The bytes, under that number.
+    /// The bytes, with that sequence number.
     pub(crate) fn numbered(&mut self, sequence: u32) -> &[u8] {
         let length = u32::try_from(self.bytes.len()).unwrap_or(u32::MAX);
         for (at, word) in [(0, length), (8, sequence)] {
@@ -101,26 +102,26 @@ impl Request {
 /// One message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Message<'a> {
-    /// What it is about, as its protocol numbers it.
+    /// Its type, as its protocol numbers it.
     pub(crate) kind: u16,
-    /// Which request it answers.
+    /// The sequence number of the request that it answers.
     pub(crate) sequence: u32,
     pub(crate) payload: &'a [u8],
 }
 
-/// What a message says about the conversation.
+/// The meaning of a message for the exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// Here is something; there may be more.
+    /// Content; more may follow.
     Goes,
-    /// That was all.
+    /// The end of the answer.
     Over,
-    /// It was refused.
+    /// The request was rejected.
     Refused(Errno),
 }
 
 impl Message<'_> {
-    /// What it says.
+    /// The meaning of this message.
     ///
     /// # Errors
     /// When it is an error without a number.
@@ -129,7 +130,7 @@ impl Message<'_> {
             let (code, _) = self
                 .payload
                 .split_first_chunk::<4>()
-                .ok_or(Garbled("an error without its number"))?;
+                .ok_or(Garbled("error without its number"))?;
             Ok::<_, Garbled>(i32::from_ne_bytes(*code))
         };
         match self.kind {
@@ -137,7 +138,7 @@ impl Message<'_> {
                 0 => Turn::Over,
                 code => Turn::Refused(Errno::from_raw(code.saturating_neg())),
             }),
-            // A list that broke off says so at its end; an old kernel's end is empty.
+            // An interrupted list reports its error at its end; an old kernel's end is empty.
             DONE if self.payload.len() >= 4 => Ok(match code()? {
                 0.. => Turn::Over,
                 code => Turn::Refused(Errno::from_raw(code.saturating_neg())),
@@ -148,7 +149,7 @@ impl Message<'_> {
     }
 }
 
-/// The messages that came at one time.
+/// The messages of one datagram.
 #[derive(Clone, Debug)]
 pub(crate) struct Messages<'a>(&'a [u8]);
 
@@ -178,16 +179,14 @@ impl<'a> Iterator for Messages<'a> {
 }
 
 fn read(bytes: &[u8]) -> Result<Message<'_>, Garbled> {
-    let short = Garbled("a message shorter than its head");
+    let short = Garbled("message shorter than its header");
     let (header, _) = bytes.split_first_chunk::<HEADER>().ok_or(short)?;
     let [a, b, c, d, k, l, _, _, s, t, u, v, ..] = *header;
     let length = usize::try_from(u32::from_ne_bytes([a, b, c, d])).map_err(|_| short)?;
     Ok(Message {
         kind: u16::from_ne_bytes([k, l]),
         sequence: u32::from_ne_bytes([s, t, u, v]),
-        payload: bytes
-            .get(HEADER..length)
-            .ok_or(Garbled("a message that is cut off"))?,
+        payload: bytes.get(HEADER..length).ok_or(Garbled("truncated message"))?,
     })
 }
 

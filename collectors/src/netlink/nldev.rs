@@ -1,5 +1,5 @@
-//! What RDMA devices say of themselves by netlink (include/uapi/rdma/rdma_netlink.h, drivers/infiniband/core/nldev.c).
-//! Anybody may ask.
+//! Properties of RDMA devices by netlink (include/uapi/rdma/rdma_netlink.h, drivers/infiniband/core/nldev.c). Any
+//! user may query them.
 
 use super::Garbled;
 use super::attribute::{Attributes, text, u8, u32, u64};
@@ -29,36 +29,37 @@ const STAT_HWCOUNTER_ENTRY: u16 = 81;
 const STAT_HWCOUNTER_ENTRY_NAME: u16 = 82;
 const STAT_HWCOUNTER_ENTRY_VALUE: u16 = 83;
 
-/// The longest name of a counter or a device.
+/// Maximum length of the name of a counter or a device.
 pub(super) const LONGEST: usize = 128;
 
-/// Asks which devices our network namespace has. The answers hold how many objects each has, too, which the kernel counts
-/// by itself: no driver is asked.
+/// Queries the devices of our network namespace. The answers also hold the number of objects of each, which the
+/// kernel counts without asking a driver.
 pub(crate) fn devices() -> Request {
     Request::all(RES_GET)
 }
 
-/// Asks for one device. Its driver is asked for the firmware's version.
+/// Queries one device. The kernel asks its driver for the firmware version.
 pub(crate) fn device(index: u32) -> Request {
     Request::one(GET).with(DEV_INDEX, index)
 }
 
-/// Asks for the hardware's counters of one port. It is not answered from the kernel's cache: on mlx5 it costs three
-/// commands of the firmware, whenever it is asked.
+/// Queries the hardware counters of one port. The kernel does not cache them: on mlx5 each query costs 3 firmware
+/// commands.
 pub(crate) fn counters(device: u32, port: u32) -> Request {
     Request::one(STAT_GET)
         .with(DEV_INDEX, device)
         .with(PORT_INDEX, port)
 }
 
-/// Asks for the state of one port. Its driver is asked once, as by each of the files `state`, `phys_state` and `rate`.
+/// Queries the state of one port. The kernel asks its driver once, as for each of the files `state`, `phys_state`
+/// and `rate`.
 pub(crate) fn port(device: u32, port: u32) -> Request {
     Request::one(PORT_GET)
         .with(DEV_INDEX, device)
         .with(PORT_INDEX, port)
 }
 
-/// Asks how many objects one device has. The kernel counts them one by one: nothing for every reading.
+/// Queries the number of objects of one device. The kernel counts them one by one: too expensive for every reading.
 pub(crate) fn resources(device: u32) -> Request {
     Request::one(RES_GET).with(DEV_INDEX, device)
 }
@@ -69,7 +70,7 @@ pub(crate) struct NldevPort {
     /// InfiniBand's numbers, as in the files.
     pub(crate) state: u8,
     pub(crate) physical_state: u8,
-    /// Number and name of its network interface. `None`: it has none, or one in another network namespace.
+    /// Index and name of its network interface. `None`: it has none, or one in another network namespace.
     pub(crate) netdev: Option<(u32, String)>,
 }
 
@@ -77,7 +78,7 @@ impl NldevPort {
     /// Reads one answer to [`port`].
     ///
     /// # Errors
-    /// When a state is missing or something is not what it should be.
+    /// When a state is missing or the answer is malformed.
     pub(crate) fn parse(payload: &[u8]) -> Result<Self, Garbled> {
         let (mut state, mut physical, mut index, mut name) = (None, None, None, None);
         for attribute in Attributes::new(payload) {
@@ -91,17 +92,17 @@ impl NldevPort {
         }
         let name = name.filter(|n| !n.is_empty() && n.len() <= LONGEST);
         Ok(Self {
-            state: state.ok_or(Garbled("a port without a state"))?,
-            physical_state: physical.ok_or(Garbled("a port without a physical state"))?,
+            state: state.ok_or(Garbled("port without a state"))?,
+            physical_state: physical.ok_or(Garbled("port without a physical state"))?,
             netdev: index.zip(name).map(|(index, name)| (index, name.to_owned())),
         })
     }
 }
 
-/// The kinds of objects of an answer to [`resources`] and how many there are, in the order of the kernel.
+/// The kinds of objects in an answer to [`resources`] and their counts, in the order of the kernel.
 ///
 /// # Errors
-/// When something is not what it should be. What was told before it is to be thrown away.
+/// When it is malformed. Discard the values reported before the error.
 pub(crate) fn each_resource(payload: &[u8], tell: impl FnMut(&str, u64)) -> Result<(), Garbled> {
     let table = (RES_SUMMARY, RES_SUMMARY_ENTRY);
     each_named(
@@ -115,10 +116,10 @@ pub(crate) fn each_resource(payload: &[u8], tell: impl FnMut(&str, u64)) -> Resu
 /// A device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NldevDevice {
-    /// Its number, which it keeps until it leaves, whatever it is called.
+    /// Its index, which stays until it is removed, also across renames.
     pub(crate) index: u32,
     pub(crate) name: String,
-    /// As sysfs writes it: `b859:9f03:00c2:88f4`. Only where one device was asked for.
+    /// In sysfs format: `b859:9f03:00c2:88f4`. Only in answers to [`device`].
     pub(crate) node_guid: Option<String>,
 }
 
@@ -126,7 +127,7 @@ impl NldevDevice {
     /// Reads one answer to [`devices`] or [`device`].
     ///
     /// # Errors
-    /// When something is missing or is not what it should be.
+    /// When a part is missing or malformed.
     pub(crate) fn parse(payload: &[u8]) -> Result<Self, Garbled> {
         let (mut index, mut name, mut guid) = (None, None, None);
         for attribute in Attributes::new(payload) {
@@ -139,8 +140,8 @@ impl NldevDevice {
         }
         let name = name.filter(|n| !n.is_empty() && n.len() <= LONGEST);
         Ok(Self {
-            index: index.ok_or(Garbled("a device without its index"))?,
-            name: name.ok_or(Garbled("a device without a name"))?.to_owned(),
+            index: index.ok_or(Garbled("device without its index"))?,
+            name: name.ok_or(Garbled("device without a name"))?.to_owned(),
             node_guid: guid.map(written),
         })
     }
@@ -151,10 +152,10 @@ fn written(guid: u64) -> String {
     parts.join(":")
 }
 
-/// Whether this is an answer about that port of the device of that number and name: a number is given again.
+/// Whether this answer is about that port of the device with that index and name: indexes are reused.
 ///
 /// # Errors
-/// When it does not say whose it is.
+/// When it does not name its device and port.
 pub(crate) fn is_of(payload: &[u8], (device, name): (u32, &str), port: u32) -> Result<bool, Garbled> {
     let (mut of_device, mut of_port, mut of_name) = (None, None, None);
     for attribute in Attributes::new(payload) {
@@ -166,21 +167,21 @@ pub(crate) fn is_of(payload: &[u8], (device, name): (u32, &str), port: u32) -> R
         }
     }
     let whose = of_device.zip(of_port);
-    let is_same = whose.ok_or(Garbled("an answer of no port"))? == (device, port);
+    let is_same = whose.ok_or(Garbled("answer without a port"))? == (device, port);
     Ok(is_same && of_name.is_none_or(|of| of == name))
 }
 
-/// The counters of an answer to [`counters`], in the order of the driver.
+/// The counters in an answer to [`counters`], in the order of the driver.
 ///
 /// # Errors
-/// When something is not what it should be. What was told before it is to be thrown away.
+/// When it is malformed. Discard the values reported before the error.
 pub(crate) fn each_counter(payload: &[u8], tell: impl FnMut(&str, u64)) -> Result<(), Garbled> {
     let table = (STAT_HWCOUNTERS, STAT_HWCOUNTER_ENTRY);
     let entry = (STAT_HWCOUNTER_ENTRY_NAME, STAT_HWCOUNTER_ENTRY_VALUE);
     each_named(payload, table, entry, tell)
 }
 
-/// The entries of a table: a name and a number each.
+/// The entries of a table: name and number.
 fn each_named(
     payload: &[u8],
     (table, entry): (u16, u16),
@@ -206,8 +207,8 @@ fn each_named(
                 }
             }
             let both = name.zip(count);
-            let (name, count) = both.ok_or(Garbled("an entry without name or number"))?;
-            // As with files, an odd name costs its own entry.
+            let (name, count) = both.ok_or(Garbled("entry without name or number"))?;
+            // As with files, an invalid name costs only its own entry.
             if !name.is_empty() && name.len() <= LONGEST {
                 tell(name, count);
             }
@@ -228,7 +229,7 @@ pub(crate) mod tests {
         let entries = counters.iter().flat_map(|(name, value)| {
             let name = attribute(STAT_HWCOUNTER_ENTRY_NAME, format!("{name}\0").as_bytes());
             let value = attribute(STAT_HWCOUNTER_ENTRY_VALUE, &value.to_ne_bytes());
-            // The kernel marks what holds others.
+            // The kernel sets the flag on attributes that hold others.
             attribute(STAT_HWCOUNTER_ENTRY | 0x8000, &[name, value].concat())
         });
         let table: Vec<u8> = entries.collect();
@@ -315,7 +316,7 @@ pub(crate) mod tests {
         })
         .unwrap();
         assert_eq!(all, counts.map(|(name, n)| (name.to_owned(), n)));
-        // A table of counters is none of resources.
+        // A table of counters is not one of resources.
         each_resource(&answer(3, 1, &[("a", 1)]), |_, _| panic!()).unwrap();
     }
 
@@ -361,11 +362,11 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_tells_less_and_never_more() {
+    fn what_is_cut_off_reports_less_and_never_more() {
         let whole = answer(3, 1, &[("a", 1), ("b", 2)]);
         let full = read(&whole).unwrap().len();
         for end in 0..whole.len() {
-            // Cut between two attributes it is a shorter answer, as far as anybody can tell.
+            // Cut between two attributes, it is a valid shorter answer.
             assert!(read(&whole[..end]).map_or(true, |all| all.len() < full), "{end}");
         }
     }

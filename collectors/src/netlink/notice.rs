@@ -1,5 +1,5 @@
-//! What RDMA tells by itself, to whoever listens to RDMA_NL_GROUP_NOTIFY (Linux 6.12, renames later): devices that come
-//! and go, and the network interfaces of their ports.
+//! Messages of RDMA_NL_GROUP_NOTIFY (Linux 6.12, renames later): RDMA devices that are added and removed, and the
+//! network interfaces of their ports.
 
 use super::Garbled;
 use super::attribute::{Attributes, text, u8, u32};
@@ -20,7 +20,7 @@ pub(crate) enum NoticeType {
     NetdevDetached,
     Renamed,
     NetdevRenamed,
-    /// Of a newer kernel.
+    /// From a newer kernel.
     Other,
 }
 
@@ -28,16 +28,16 @@ pub(crate) enum NoticeType {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Notice {
     pub(crate) what: NoticeType,
-    /// The device's number, which its successor may get. Not told of an interface that was renamed, nor of one of another
-    /// network namespace that was attached or detached: of those the kernel says no more than that.
+    /// The device's index, which its successor may reuse. Absent for a renamed interface, and for an interface of
+    /// another network namespace that was attached or detached: for those the kernel reports nothing else.
     pub(crate) index: Option<u32>,
-    /// Its name, as of now. Some kernels tell the number alone.
+    /// Its current name. Some kernels report only the index.
     pub(crate) device: Option<String>,
-    /// The port, where it is about one.
+    /// The port, if the message concerns one.
     pub(crate) port: Option<u32>,
-    /// The network interface, where it is about one of our network namespace.
+    /// The network interface, if it is in our network namespace.
     pub(crate) netdev: Option<String>,
-    /// Its number.
+    /// The interface's index.
     pub(crate) netdev_index: Option<u32>,
 }
 
@@ -45,7 +45,7 @@ impl Notice {
     /// Reads one message of the kind [`MONITOR`].
     ///
     /// # Errors
-    /// When it does not say what has happened and to which device.
+    /// When it has no event type or no device.
     pub(crate) fn parse(payload: &[u8]) -> Result<Self, Garbled> {
         let (mut what, mut index, mut device, mut port) = (None, None, None, None);
         let (mut netdev, mut netdev_index) = (None, None);
@@ -65,10 +65,10 @@ impl Notice {
             name.map(str::to_owned)
         };
         if index.is_none() && matches!(what, Some(0 | 1 | 4)) {
-            return Err(Garbled("a notice about no device"));
+            return Err(Garbled("notice without a device"));
         }
         Ok(Self {
-            what: match what.ok_or(Garbled("a notice of nothing"))? {
+            what: match what.ok_or(Garbled("notice without an event type"))? {
                 0 => NoticeType::Registered,
                 1 => NoticeType::Unregistered,
                 2 => NoticeType::NetdevAttached,
@@ -130,12 +130,12 @@ pub(crate) mod tests {
         }
     }
 
-    /// A message that says what, and nothing of whom.
-    pub(crate) fn of_nobody(what: u8) -> Vec<u8> {
+    /// A message with an event type and no device.
+    pub(crate) fn without_device(what: u8) -> Vec<u8> {
         message(MONITOR, 0, &attribute(EVENT_TYPE, &[what]))
     }
 
-    /// Those of a renamed interface do not name the device.
+    /// A message about a renamed interface does not name the device.
     pub(crate) fn netdev_renamed(index: u32, name: &str) -> Vec<u8> {
         let parts = [
             attribute(NDEV_INDEX, &index.to_ne_bytes()),
@@ -146,14 +146,14 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_renamed_interface_is_told_by_its_number_without_its_device() {
+    fn a_renamed_interface_is_reported_by_its_number_without_its_device() {
         let read = Notice::parse(&netdev_renamed(7, "net0")[16..]).unwrap();
         assert_eq!((read.what, read.index), (NoticeType::NetdevRenamed, None));
         assert_eq!(
             (read.netdev.as_deref(), read.netdev_index),
             (Some("net0"), Some(7))
         );
-        // One of another network namespace.
+        // Of an interface in another network namespace.
         assert!(Notice::parse(&attribute(EVENT_TYPE, &[5])).is_ok());
     }
 
@@ -167,7 +167,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_interface_of_another_network_namespace_is_told_of_without_anything_else() {
+    fn an_interface_of_another_network_namespace_is_reported_without_anything_else() {
         for (what, read) in [(2, NoticeType::NetdevAttached), (3, NoticeType::NetdevDetached)] {
             let notice = Notice::parse(&attribute(EVENT_TYPE, &[what])).unwrap();
             assert_eq!((notice.what, notice.index, notice.device), (read, None, None));

@@ -1,5 +1,5 @@
-//! Asking the driver about one GPU: each question at most once in a reading, none again that it does not understand, and
-//! none at all after it said that the GPU is gone.
+//! Calls of the driver about one GPU: each query at most once per reading, and never again if the driver does not
+//! support it. After the driver reported that the GPU is gone, no query is sent.
 
 use std::time::Instant;
 
@@ -7,14 +7,14 @@ use crate::Histogram;
 use crate::gpu::metrics::row::CALLS;
 use crate::sys::nvml::{Code, Handle, Library};
 
-/// A question: the function, and which of several things it is asked for.
+/// A query: the function, and its variant.
 pub(super) type NvmlQuery = (&'static str, u32);
 
-/// After so many answers in a row that say nothing, with no other before them, the GPU counts as unavailable. A driver
-/// whose firmware does not answer takes most of a minute for each.
+/// After this number of consecutive failed answers at the start of a reading, the GPU counts as unavailable. A
+/// driver whose firmware does not answer takes up to 60 s for each.
 const GIVE_UP: u32 = 2;
 
-/// How long calls took, since the device is known.
+/// Durations of calls since the device is known.
 #[derive(Debug)]
 struct Took {
     buckets: Vec<u64>,
@@ -22,7 +22,7 @@ struct Took {
     count: u64,
 }
 
-/// Asks about one GPU.
+/// Calls the driver about one GPU.
 pub(super) struct Caller {
     pub(super) library: &'static Library,
     pub(super) handle: Handle,
@@ -50,18 +50,18 @@ impl Caller {
         }
     }
 
-    /// Goes on with another handle, as after a scan: everything may be asked again.
+    /// Continues with another handle, as after a scan: every query is allowed again.
     pub(super) fn renew(&mut self, handle: Handle) {
         self.handle = handle;
         self.forget();
     }
 
-    /// Everything may be asked again.
+    /// Allows every query again.
     pub(super) fn forget(&mut self) {
         self.refused.clear();
     }
 
-    /// What was asked about instances may be asked again: another one may have taken the number of one that left.
+    /// Allows queries about instances again: a new instance may have the number of a removed one.
     pub(super) fn forget_instances(&mut self) {
         let about_instances = [
             "GetMemoryInfo",
@@ -73,24 +73,24 @@ impl Caller {
         self.refused.retain(|(name, _)| !about_instances.contains(name));
     }
 
-    /// This may be asked again.
+    /// Allows this query again.
     pub(super) fn retry(&mut self, question: NvmlQuery) {
         self.refused.retain(|refused| *refused != question);
     }
 
-    /// Begins a reading.
+    /// Starts a reading.
     pub(super) fn begin(&mut self) {
         self.answered = false;
         self.failed = 0;
         self.gone = None;
     }
 
-    /// Why the GPU is not available, where it is not.
+    /// Why the GPU is unavailable, if it is.
     pub(super) fn gone(&self) -> Option<Code> {
         self.gone
     }
 
-    /// Asks about the GPU. `None`: no answer, now or ever.
+    /// Queries the GPU. `None`: no answer, now or ever.
     pub(super) fn ask<T>(
         &mut self,
         question: NvmlQuery,
@@ -100,7 +100,7 @@ impl Caller {
         self.ask_about(question, |library| call(library, handle)).ok()?
     }
 
-    /// The same about an instance, whose end is not that of the GPU: its return code is handed on.
+    /// As [`Self::ask`], for an instance, whose end is not that of the GPU: its return code is passed on.
     pub(super) fn ask_about<T>(
         &mut self,
         question: NvmlQuery,
@@ -137,12 +137,12 @@ impl Caller {
         }
     }
 
-    /// Whether it was ever said that this cannot be answered.
+    /// Whether the driver ever rejected this query as unsupported.
     pub(super) fn is_refused(&self, question: NvmlQuery) -> bool {
         self.refused.contains(&question)
     }
 
-    /// How long calls took so far.
+    /// Durations of calls so far.
     pub(super) fn took(&self) -> Histogram<'_> {
         Histogram {
             buckets: &self.took.buckets,

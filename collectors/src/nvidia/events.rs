@@ -1,5 +1,5 @@
-//! Waits for what the driver tells by itself: Xids, and what else needs no reading to be known. The driver keeps no
-//! history: what happens while nobody waits is in the kernel's log only.
+//! Waits for events of the driver: Xids, and other events that need no reading. The driver keeps no history: events
+//! while no watcher waits are in the kernel log only.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use crate::sys::boot;
 use crate::sys::nvml::{Code, EventSet, Handle, NvmlEvent};
 use crate::{BootId, Cursor, Error, Event, EventBody, Events, PciAddress, Watcher};
 
-/// How long one wait lasts: so often, and no more, an idle node wakes for it. Nothing may interrupt a thread that is
-/// inside of the driver, so the end of the worker waits for it too.
+/// Duration of one wait, which is also how often an idle node wakes for it. A thread inside the driver cannot be
+/// interrupted, so the end of the worker waits for it too.
 const WAIT_MS: u32 = 5000;
 /// The first wait after a failure, doubled each time.
 const BACKOFF_MIN: Duration = Duration::from_millis(200);
-/// The longest.
+/// The longest wait.
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
-/// Failures running after which the watcher counts as failed.
+/// Consecutive failures after which the watcher counts as failed.
 const MOST_FAILURES: u32 = 5;
 /// nvmlEventTypeXidCriticalError.
 const XID: u64 = 0x8;
 
-/// Events besides Xids. Those of clocks and of single corrected errors are left out: they come as often as the load
-/// changes, and counters say the same.
+/// Events besides Xids. Clock changes and single corrected errors are excluded: they are as frequent as load
+/// changes, and counters report the same.
 const KINDS: [(u64, DriverEvent); 10] = [
     (0x2, DriverEvent::DoubleBitError),
     (0x80, DriverEvent::PowerSource),
@@ -39,7 +39,7 @@ const KINDS: [(u64, DriverEvent); 10] = [
     (0x8000, DriverEvent::RecoveryAction),
 ];
 
-/// All that is asked for.
+/// All requested events.
 fn wanted() -> u64 {
     KINDS.iter().fold(XID, |bits, (bit, _)| bits | bit)
 }
@@ -48,32 +48,32 @@ fn wanted() -> u64 {
 pub(super) struct DriverEvents {
     inventory: Arc<Inventory>,
     boot: BootId,
-    /// The number of the last event. Time since boot, so that those of the next run are higher.
+    /// The number of the last event. Starts at the time since boot, so that numbers of the next run are higher.
     seq: u64,
-    /// Addresses and names that were told.
+    /// Addresses and names already reported.
     named: BTreeSet<(PciAddress, String)>,
 }
 
-/// A set and the GPUs in it.
+/// An event set and the GPUs registered in it.
 struct Registered {
     set: EventSet,
     gpus: Vec<(Handle, Arc<super::identity::Identity>)>,
-    /// The scan that they come from.
+    /// The scan that found them.
     generation: u64,
     /// The session that the set belongs to.
     session: u64,
-    /// Everything that this scan found.
+    /// All GPUs that this scan found.
     found: Vec<KnownGpu>,
 }
 
-/// A GPU's name, how to ask about it, and how often the driver was opened when that was given.
+/// A GPU's name, its handle, and the session of the handle.
 type KnownGpu = (String, Option<Handle>, u64);
 
 /// How a set ended.
 enum End {
-    /// The GPUs are others now.
+    /// The GPUs changed.
     Rescanned,
-    /// The watcher is to return.
+    /// The watcher must return.
     Over,
 }
 
@@ -101,8 +101,8 @@ impl DriverEvents {
         }
     }
 
-    /// Registers every GPU that answers. One that offers no events, or is lost, costs its own only.
-    /// `None`: the driver is being opened anew.
+    /// Registers every GPU that answers. A GPU without events, or a lost one, costs only its own events. `None`:
+    /// the driver is being reopened.
     fn register(&self) -> Result<Option<Registered>, Code> {
         let library = self.inventory.library;
         let generation = self.inventory.generation();
@@ -122,7 +122,7 @@ impl DriverEvents {
             });
             match registered {
                 Ok(()) => gpus.push((handle, identity)),
-                Err(code) => tracing::debug!(gpu = identity.gpu, %code, "tells no events"),
+                Err(code) => tracing::debug!(gpu = identity.gpu, %code, "registers no events"),
             }
         }
         Ok(Some(Registered {
@@ -134,7 +134,7 @@ impl DriverEvents {
         }))
     }
 
-    /// The GPUs by name, and how to ask about them.
+    /// The GPUs by name, and their handles.
     fn found(&self) -> Vec<KnownGpu> {
         let entries = self.inventory.entries().into_iter();
         entries
@@ -142,7 +142,7 @@ impl DriverEvents {
             .collect()
     }
 
-    /// Says which GPU sits where: what the kernel's log tells names addresses only.
+    /// Reports the GPU at each address: messages in the kernel log name only addresses.
     fn identify(&mut self, out: &Events) -> Result<(), crate::event::Closed> {
         for (gpu, entry) in self.inventory.entries() {
             let Some(pci) = PciAddress::parse(&entry.identity.pci).filter(|_| gpu.starts_with("GPU-")) else {
@@ -158,15 +158,15 @@ impl DriverEvents {
         Ok(())
     }
 
-    /// Registers, follows, and gives the set back.
+    /// Registers, follows, and frees the set.
     fn attempt(&mut self, out: &Events) -> Result<End, Code> {
         let Some(mut registered) = self.register()? else {
             return Ok(End::Rescanned);
         };
-        // Also where no GPU tells anything: that is no failure.
+        // Also if no GPU offers events: that is no failure.
         out.listens();
         let followed = self.follow(&mut registered, out);
-        // The set of a session that is over went with it.
+        // The set of a closed session was freed with it.
         if let Some(_inside) = self.inventory.enter()
             && self.inventory.session() == registered.session
             && !followed.as_ref().is_err_and(|code| code.is_uninitialized())
@@ -176,7 +176,7 @@ impl DriverEvents {
         followed
     }
 
-    /// Takes events until the GPUs change.
+    /// Receives events until the GPUs change.
     fn follow(&mut self, registered: &mut Registered, out: &Events) -> Result<End, Code> {
         let library = self.inventory.library;
         loop {
@@ -185,7 +185,7 @@ impl DriverEvents {
             }
             let generation = self.inventory.generation();
             if generation != registered.generation {
-                // While one is missing there is a scan every few seconds, and what happens between two sets is not told.
+                // While one is missing there is a scan every few seconds, and events between two sets are lost.
                 if self.found() != registered.found {
                     return Ok(End::Rescanned);
                 }
@@ -195,19 +195,19 @@ impl DriverEvents {
                 thread::sleep(Duration::from_millis(WAIT_MS.into()));
                 continue;
             }
-            let told = match self.inventory.enter() {
+            let event = match self.inventory.enter() {
                 Some(_inside) if self.inventory.session() == registered.session => {
                     library.wait(&registered.set, WAIT_MS)?
                 }
                 _ => return Ok(End::Rescanned),
             };
-            let Some(told) = told else { continue };
-            let identity = registered.gpus.iter().find(|(handle, _)| *handle == told.device);
+            let Some(event) = event else { continue };
+            let identity = registered.gpus.iter().find(|(handle, _)| *handle == event.device);
             let Some((_, identity)) = identity else {
-                tracing::debug!(?told, "an event of a GPU that is not registered");
+                tracing::debug!(?event, "an event of a GPU that is not registered");
                 continue;
             };
-            let Some((text, body)) = body(&told, &identity.gpu, &identity.pci) else {
+            let Some((text, body)) = body(&event, &identity.gpu, &identity.pci) else {
                 continue;
             };
             if let EventBody::Driver {
@@ -224,20 +224,20 @@ impl DriverEvents {
     }
 }
 
-/// What an event says. `None`: it was not asked for.
-fn body(told: &NvmlEvent, gpu: &str, pci: &str) -> Option<(String, EventBody)> {
+/// The content of an event. `None`: it was not requested.
+fn body(event: &NvmlEvent, gpu: &str, pci: &str) -> Option<(String, EventBody)> {
     let pci = PciAddress::parse(pci)?;
-    if told.kind != XID {
-        let (_, what) = KINDS.iter().find(|(kind, _)| *kind == told.kind)?;
+    if event.kind != XID {
+        let (_, what) = KINDS.iter().find(|(kind, _)| *kind == event.kind)?;
         let text = format!("NVML: {} on {gpu} at {pci}", what.word());
         return Some((text, EventBody::Driver { pci, what: *what }));
     }
-    let code = u32::try_from(told.data).ok()?;
-    // The library has told of an Xid 0, which is none.
+    let code = u32::try_from(event.data).ok()?;
+    // The library has reported Xid 0, which is no Xid.
     if code == 0 {
         return None;
     }
-    let (gpu_instance, compute_instance) = told.instance;
+    let (gpu_instance, compute_instance) = event.instance;
     let part = match (gpu_instance, compute_instance) {
         (None, _) => String::new(),
         (Some(gi), None) => format!(", GPU instance {gi}"),
@@ -273,7 +273,7 @@ impl Watcher for DriverEvents {
                     }
                 }
                 Err(code) => {
-                    // Whatever has happened to the driver, the next scan finds it.
+                    // The next scan finds any change of the driver.
                     self.inventory.suspect();
                     if started.elapsed() > BACKOFF_MAX {
                         (failures, wait) = (0, BACKOFF_MIN);

@@ -1,5 +1,5 @@
-//! What one call reads together: nvmlDeviceGetFieldValues. Each value has its own return code; what a GPU does not offer
-//! is left out of the next batch.
+//! Values read together by one call: nvmlDeviceGetFieldValues. Each value has its own return code; fields that a
+//! GPU does not offer are omitted from the next batch.
 
 mod table;
 
@@ -11,17 +11,17 @@ use crate::{Block, Metric, Value};
 
 pub(super) use table::{Scale, counter, narrow_counter};
 
-/// All links of a GPU, where a field is told by link.
+/// All links of a GPU, for fields with a link scope.
 pub(super) const ALL_LINKS: u32 = u32::MAX;
 
-/// The batch's own question.
+/// The query of the batch.
 const BATCH: NvmlQuery = ("GetFieldValues", 0);
 
 /// One value of the batch.
 #[derive(Debug)]
 struct BatchItem {
     wanted: Wanted,
-    /// Its place in the batch; `None`: not offered.
+    /// Its position in the batch; `None`: not offered.
     place: Option<usize>,
 }
 
@@ -30,19 +30,19 @@ pub(super) struct Fields {
     items: Vec<BatchItem>,
     batch: Batch,
     links: Links,
-    /// Nothing was left out yet.
+    /// No field was removed yet.
     fresh: bool,
     answered: bool,
 }
 
-/// The numbers of the fields that were renumbered in driver 580.82 (CUDA 13.0 Update 1): 251 to 255 became 269 to 273.
+/// The ids of the fields that were renumbered in driver 580.82 (CUDA 13.0 Update 1): 251 to 255 became 269 to 273.
 /// <https://docs.nvidia.com/deploy/nvml-api/known-issues.html>
 fn number(field: u32, driver: &str) -> u32 {
     let mut parts = driver.split('.').map(|p| p.parse::<u32>().ok());
     let (major, minor) = (parts.next().flatten(), parts.next().flatten());
     let renumbered = (major, minor) >= (Some(580), Some(82));
     match field {
-        // Either numbering may be the wrong one: a number that no driver has is refused.
+        // Either numbering may be wrong: drivers reject an id that none defines.
         251..=273 if major.is_none() => u32::MAX,
         251..=255 if renumbered => field + 18,
         256..=273 if renumbered => field - 5,
@@ -72,13 +72,13 @@ impl Fields {
         }
     }
 
-    /// Goes on with other fields.
+    /// Continues with other fields.
     pub(super) fn replace(&mut self, other: Self) {
         let before = std::mem::replace(self, other);
         self.links.go_on_from(before.links);
     }
 
-    /// Asks.
+    /// Sends the query.
     pub(super) fn read(&mut self, caller: &mut Caller) {
         if self.batch.is_empty() {
             self.answered = false;
@@ -88,14 +88,14 @@ impl Fields {
         let answer = caller.ask(BATCH, |library, device| library.fields(device, batch));
         self.answered = answer.is_some();
         if !self.answered && caller.is_refused(BATCH) && self.items.len() > table::ROWS.len() {
-            // A driver that takes no batch of this length is asked without the links from the next reading on.
+            // If the driver rejects a batch of this length, the links are omitted from the next reading on.
             caller.retry(BATCH);
             self.items.truncate(table::ROWS.len());
             self.batch = Batch::new(&self.items.iter().map(|i| i.wanted).collect::<Vec<_>>());
         }
     }
 
-    /// The answer at that place of the list, or its return code.
+    /// The answer at that position of the list, or its return code.
     fn get(&self, at: usize) -> Result<FieldValue, Code> {
         if !self.answered {
             return Err(Code::NOT_READY);
@@ -104,7 +104,7 @@ impl Fields {
         self.batch.get(place.ok_or(Code::NOT_SUPPORTED)?)
     }
 
-    /// Leaves out what is not offered.
+    /// Removes fields that are not offered.
     fn shrink(&mut self) {
         if !self.fresh || !self.answered {
             return;
@@ -123,7 +123,7 @@ impl Fields {
         self.batch = Batch::new(&wanted);
     }
 
-    /// `ecc`: whether the GPU counts memory errors now.
+    /// `ecc`: whether ECC is enabled now.
     pub(super) fn push(&mut self, gpu: &str, caller: &mut Caller, ecc: Option<bool>, out: &mut Block) {
         for (at, row) in table::ROWS.iter().enumerate() {
             let answer = self.get(at);
@@ -149,7 +149,7 @@ impl Fields {
         self.shrink();
     }
 
-    /// Errors of the SRAM stand in a structure of their own.
+    /// SRAM errors are in a separate structure.
     fn sram(&self, gpu: &str, caller: &mut Caller, ecc: Option<bool>, out: &mut Block) {
         let sram = caller
             .ask(("GetSramEccErrorStatus", 0), Library::sram)
@@ -188,7 +188,7 @@ impl Fields {
     }
 }
 
-/// Pushes a value with the labels behind `gpu`.
+/// Pushes a value with the labels after `gpu`.
 pub(super) fn push(
     metric: &'static Metric,
     gpu: &str,
@@ -206,7 +206,7 @@ pub(super) fn push(
     }
 }
 
-/// A function that gives the same number on older GPUs.
+/// A function that returns the same value on older GPUs.
 pub(super) struct Fallback {
     name: &'static str,
     call: fn(&Library, Handle) -> Result<u32, Code>,

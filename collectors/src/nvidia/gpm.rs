@@ -1,8 +1,8 @@
-//! What the parts of a GPU did between two samples of its own counters (GPM): Hopper and newer.
+//! Utilization of the parts of a GPU between two samples of its hardware counters (GPM): Hopper and newer.
 //!
-//! The window belongs to us and not to whoever asks: it begins and ends with samples that we take, and lasts a second or
-//! longer, so that two scrapers see the same. One sample and one question for each GPU and window, or for each GPU
-//! instance of a divided one.
+//! The collector defines the window, not the reader: it starts and ends with the collector's samples and lasts 1 s
+//! or longer, so that two scrapers get the same values. One sample and one query for each GPU and window, or for
+//! each GPU instance in MIG mode.
 
 mod table;
 
@@ -16,23 +16,23 @@ use crate::sys::nvml::gpm::Sample;
 use crate::sys::nvml::{Code, Library};
 use table::ROWS;
 
-/// A shorter window says little, and each costs two calls.
+/// A shorter window is inaccurate, and each costs 2 calls.
 const WINDOW: Duration = Duration::from_secs(1);
-/// What is older than this is shown no more: the next window has been due for long.
+/// Older values are omitted: the next window is long overdue.
 const STALE: Duration = Duration::from_secs(120);
 
 /// The window of a GPU, or of one of its GPU instances.
 #[derive(Debug)]
 struct Window {
-    /// The GPU instance; `None`: all of the GPU.
+    /// The GPU instance; `None`: the whole GPU.
     instance: Option<u32>,
-    /// The beginning of the next window, where there is one.
+    /// The first sample of the next window, if taken.
     begin: Option<(Sample, Instant)>,
-    /// Room for its end.
+    /// Memory for its last sample.
     spare: Option<Sample>,
     length: Option<Duration>,
     values: Vec<Option<f64>>,
-    /// The driver refused the question once: an instance that has left looks like that, too.
+    /// The driver rejected the query once, which also happens for an instance that was removed.
     refused: bool,
 }
 
@@ -40,17 +40,17 @@ struct Window {
 #[derive(Debug)]
 pub(super) struct Profile {
     windows: Vec<Window>,
-    /// Samples of instances that have left. They are used again, as their memory is the library's.
+    /// Samples of removed instances. They are reused, as their memory belongs to the library.
     spares: Vec<Sample>,
     wanted: Vec<u32>,
-    /// The driver knows the counters that only grow.
+    /// The driver supports the monotonic counters.
     counters: bool,
 }
 
 impl Profile {
-    /// `None`: switched off, or the GPU cannot tell.
+    /// `None`: switched off, or not supported by the GPU.
     pub(super) fn new(caller: &mut Caller, on: bool, architecture: &str) -> Option<Self> {
-        // The library answers for every architecture; an old GPU need not be asked.
+        // The library answers for every architecture, so old GPUs are not queried.
         let old = ["kepler", "maxwell", "pascal", "volta", "turing", "ampere", "ada"];
         if !on || old.contains(&architecture) {
             return None;
@@ -90,7 +90,7 @@ impl Profile {
         for window in &mut self.windows {
             if window.take(caller, &self.wanted, &mut self.spares) && self.counters {
                 if window.instance.is_none() || window.refused {
-                    // A driver that does not know the newer numbers refuses all of them.
+                    // A driver that does not know the newer ids rejects all of them.
                     self.counters = false;
                     self.wanted = table::ids(false);
                 } else {
@@ -116,18 +116,18 @@ impl Window {
         }
     }
 
-    /// Which of the questions about windows this is.
+    /// The variant of the window query.
     fn number(&self) -> u32 {
         self.instance.map_or(0, |i| i + 1)
     }
 
-    /// What is asked of the driver. Without the counters it is another question.
+    /// The query. Without the counters it is a different one.
     fn question(&self, wanted: &[u32]) -> NvmlQuery {
         let kind = u32::from(wanted.len() < ROWS.len()) * 1000;
         ("GpmMetricsGet", self.number() + kind)
     }
 
-    /// Ends the window where it is long enough, and begins the next. Whether the driver refused what was asked.
+    /// Ends the window if it is long enough, and starts the next. Returns whether the driver rejected the query.
     fn take(&mut self, caller: &mut Caller, wanted: &[u32], spares: &mut Vec<Sample>) -> bool {
         let (number, question) = (self.number(), self.question(wanted));
         let early = self.begin.as_ref().is_some_and(|(_, at)| at.elapsed() < WINDOW);
@@ -169,7 +169,7 @@ impl Window {
     fn push(&self, gpu: &str, instances: &Instances, out: &mut Block) {
         let fresh = self.begin.as_ref().is_some_and(|(_, at)| at.elapsed() < STALE);
         let length = self.length.filter(|_| fresh);
-        // A GPU instance's counters are those of all of its compute instances: they are told once, of the first.
+        // A GPU instance's counters cover all of its compute instances: they are reported once, for the first.
         let part = match self.instance {
             None => "",
             Some(number) => {

@@ -1,4 +1,4 @@
-//! One GPU: what is read of it, and in which order.
+//! One GPU: its readings and their order.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,9 +15,9 @@ use crate::gpu::metrics as m;
 use crate::sys::nvml::Code;
 use crate::{Block, Device, Error, Subject};
 
-/// What a person sets and what a part is made for is read again after this.
+/// Administrators' settings and hardware limits are read again after this.
 const SLOWLY: Duration = Duration::from_secs(60);
-/// What was not offered is asked for again after this: the links of a fabric come up after the driver.
+/// Unsupported queries are repeated after this: the links of a fabric come up after the driver.
 const ANEW: Duration = Duration::from_secs(600);
 
 /// One GPU.
@@ -28,13 +28,13 @@ pub(super) struct NvidiaGpu {
     state: Arc<Mutex<GpuState>>,
 }
 
-/// What is remembered of a GPU.
+/// The state kept for a GPU.
 #[derive(Default)]
 pub(super) struct GpuState {
     identity: Arc<Identity>,
-    /// The scan that was looked at last.
+    /// The last scan that was applied.
     generation: Option<u64>,
-    /// How often the driver was opened when the handle was given.
+    /// The session of the handle.
     opened: u64,
     open: Option<Open>,
 }
@@ -51,7 +51,7 @@ struct Open {
 }
 
 impl Open {
-    /// Reads what does not change. A GPU that left in the middle of it has not told everything.
+    /// Reads constant values. If the GPU is lost meanwhile, they are incomplete.
     fn new(mut caller: Caller, inventory: &Inventory, identity: &Identity) -> Result<Self, Code> {
         caller.begin();
         let limits = Limits::read(&mut caller, &Limits::default());
@@ -84,7 +84,7 @@ impl NvidiaGpu {
 }
 
 impl GpuState {
-    /// Takes over what the last scan found. Why there is nothing to ask, where there is not.
+    /// Applies the result of the last scan. Returns why the GPU cannot be queried, if so.
     fn refresh(&mut self, gpu: &str, inventory: &Inventory) -> Result<(), Code> {
         let generation = Some(inventory.generation());
         let entry = inventory.get(gpu).ok_or(Code::NOT_FOUND)?;
@@ -97,12 +97,12 @@ impl GpuState {
             && self.opened == entry.opened
         {
             if scanned {
-                // Something has changed, perhaps its instances.
+                // Something changed, perhaps its instances.
                 open.instances.suspect();
             }
             return Ok(());
         }
-        // The counts of calls go on; everything else begins anew.
+        // The counts of calls continue; everything else starts from zero.
         let caller = match self.open.take() {
             Some(Open { mut caller, .. }) => {
                 caller.renew(handle);
@@ -132,7 +132,7 @@ impl GpuState {
         open.fields.read(caller);
         if slowly && caller.gone().is_none() {
             let limits = Limits::read(caller, &open.limits);
-            // Half of an answer is none.
+            // A partial answer is discarded.
             if caller.gone().is_none() {
                 open.limits = limits;
                 open.limits_read = Instant::now();
@@ -151,11 +151,11 @@ impl GpuState {
             profile.read(gpu, caller, &open.instances, out);
         }
         out.histogram(&m::DRIVER_CALL, &[gpu], Some(caller.took()));
-        // What a divided GPU does not offer, a whole one may.
+        // A whole GPU may offer what it did not offer in MIG mode.
         if (mig.is_changed() || open.fields_made.elapsed() >= ANEW) && caller.gone().is_none() {
             caller.forget();
             let fields = Fields::new(caller, &self.identity.driver);
-            // A GPU that left in the middle of it has not told everything.
+            // If the GPU was lost meanwhile, the answers are incomplete.
             if caller.gone().is_none() {
                 open.fields.replace(fields);
                 open.fields_made = Instant::now();
@@ -176,7 +176,7 @@ impl Device for NvidiaGpu {
     fn read(&mut self, out: &mut Block) -> Result<(), Error> {
         let gpu = self.subject.name.as_str();
         let inside = self.inventory.enter();
-        // Nobody else holds it: a device that is stuck is read by nobody, also not by its successor.
+        // Never contended: while a device is stuck no thread reads it, not even its successor.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let read = match inside {
             Some(_) => state.read(gpu, &self.hostname, &self.inventory, out),
@@ -187,7 +187,7 @@ impl Device for NvidiaGpu {
                 self.inventory.suspect();
             }
             self.inventory.lose();
-            // What was read before the GPU left says nothing.
+            // Values read before the GPU was lost are invalid.
             out.clear();
             out.u64(&m::UP, &[gpu], 0);
             out.info(&m::UNAVAILABLE_INFO, &[gpu, code.reason()]);
@@ -221,7 +221,7 @@ fn push_info(identity: &Identity, out: &mut Block) {
     );
 }
 
-/// The labels as dcgm-exporter writes them, of the whole and of each part.
+/// The labels as dcgm-exporter writes them, of the GPU and of each instance.
 fn push_dcgm(identity: &Identity, hostname: &str, instances: &Instances, out: &mut Block) {
     let i = identity;
     let device = if i.minor.is_empty() {

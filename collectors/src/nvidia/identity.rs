@@ -1,16 +1,16 @@
-//! What a GPU is called, and the facts that do not change while the driver knows it.
+//! The name of a GPU, and its properties that are constant while the driver has it open.
 
 use serde::{Deserialize, Serialize};
 
 use crate::PciAddress;
 use crate::sys::nvml::{Code, Handle, Library, PciInfo};
 
-/// What is known of a GPU whether it answers or not.
+/// The properties of a GPU, known whether it answers or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Identity {
-    /// The label of all its series: `GPU-<uuid>`, or `pci:<address>`.
+    /// The `gpu` label of its series: `GPU-<uuid>`, or `pci:<address>`.
     pub(super) gpu: String,
-    /// As sysfs writes it; empty where it is not known.
+    /// In sysfs format; empty if unknown.
     pub(super) pci: String,
     pub(super) index: String,
     pub(super) minor: String,
@@ -22,7 +22,7 @@ pub(super) struct Identity {
     pub(super) architecture: String,
 }
 
-/// Hopper, by the library's numbers.
+/// Up to Hopper, by the library's numbers.
 const NAMES: [(u32, &str); 9] = [
     (2, "kepler"),
     (3, "maxwell"),
@@ -35,18 +35,18 @@ const NAMES: [(u32, &str); 9] = [
     (10, "blackwell"),
 ];
 
-/// The label of a GPU that no driver named.
+/// The label of a GPU that no driver has named.
 pub(super) fn nameless(pci: &str) -> String {
     format!("pci:{pci}")
 }
 
-/// An address as sysfs writes it.
+/// An address in sysfs format.
 pub(super) fn address(pci: &PciInfo) -> Option<String> {
     let (domain, bus, device) = pci.address;
     PciAddress::parse(&format!("{domain:04x}:{bus:02x}:{device:02x}")).map(|a| a.0)
 }
 
-/// As the driver writes it, `00000000:3B:00.0`: what other exporters show.
+/// As the driver writes it, `00000000:3B:00.0`, which other exporters show.
 pub(super) fn long_address(pci: &str) -> String {
     let long = match pci.split_once(':') {
         Some((domain, rest)) => format!("{domain:0>8}:{rest}"),
@@ -56,7 +56,7 @@ pub(super) fn long_address(pci: &str) -> String {
 }
 
 impl Identity {
-    /// Asks the driver. The UUID alone must be told.
+    /// Queries the driver. Only the UUID is mandatory.
     pub(super) fn ask(library: &Library, device: Handle, index: u32, driver: &str) -> Result<Self, Code> {
         let gpu = library.uuid(device)?;
         let pci = library.pci(device).ok().as_ref().and_then(address);
@@ -84,7 +84,7 @@ impl Identity {
         })
     }
 
-    /// Everything that is told of it.
+    /// All of its properties.
     pub(super) fn texts(&self) -> [&String; 10] {
         let i = self;
         [
@@ -101,7 +101,7 @@ impl Identity {
         ]
     }
 
-    /// Takes from what was known before what a GPU that is on its way out did not tell any more.
+    /// Fills properties that a GPU did not report while it was being lost from those known before.
     pub(super) fn fill(&mut self, before: &Self) {
         for (text, known) in [
             (&mut self.pci, &before.pci),
@@ -117,7 +117,7 @@ impl Identity {
         }
     }
 
-    /// A GPU of which only its place is known.
+    /// A GPU of which only the address is known.
     pub(super) fn at(pci: &str, uuid: Option<String>, driver: &str) -> Self {
         Self {
             gpu: uuid.unwrap_or_else(|| nameless(pci)),
@@ -128,7 +128,7 @@ impl Identity {
     }
 }
 
-/// Whether this is a UUID as the driver writes it, and no text of a driver that does not know it.
+/// Whether this is a UUID as the driver writes it, and not a placeholder.
 pub(super) fn is_uuid(text: &str) -> bool {
     text.strip_prefix("GPU-")
         .is_some_and(|digits| digits.len() == 36 && digits.chars().all(|c| c.is_ascii_hexdigit() || c == '-'))

@@ -10,13 +10,13 @@ use crate::sys::nvml::{Handle, Library};
 
 /// Instances are listed again after this, and as soon as one does not answer.
 const AGAIN: Duration = Duration::from_secs(10);
-/// The most instances of a GPU.
+/// Maximum number of instances of a GPU.
 const MOST: u32 = 64;
 
 /// One instance: a compute instance within a GPU instance.
 #[derive(Clone, Debug)]
 pub(super) struct MigInstance {
-    /// The label: the numbers of the GPU instance and of the compute instance.
+    /// The label: the ids of the GPU instance and of the compute instance.
     pub(super) label: String,
     pub(super) gpu_instance: u32,
     pub(super) compute_instance: u32,
@@ -25,14 +25,14 @@ pub(super) struct MigInstance {
     pub(super) handle: Handle,
 }
 
-/// What became of the instances in one reading.
+/// The result of one reading of the instances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct InstanceLayout {
     changed: bool,
 }
 
 impl InstanceLayout {
-    /// Whether the GPU was divided or joined again: then it offers other things.
+    /// Whether MIG was enabled or disabled, which changes what the GPU offers.
     pub(super) fn is_changed(self) -> bool {
         self.changed
     }
@@ -42,20 +42,20 @@ impl InstanceLayout {
 #[derive(Debug, Default)]
 pub(super) struct Instances {
     list: Vec<MigInstance>,
-    /// Whether the GPU can be divided now and after the next reset; `None`: not told.
+    /// Whether MIG is enabled now and after the next reset; `None`: not reported.
     mode: Option<(u32, u32)>,
     listed: Option<Instant>,
     suspect: Cell<bool>,
 }
 
 impl Instances {
-    /// Looks whether the GPU is divided, and into what.
+    /// Reads whether MIG is enabled, and lists the instances.
     pub(super) fn read(&mut self, caller: &mut Caller) -> InstanceLayout {
         let mode = caller
             .ask(("GetMigMode", 0), Library::mig_mode)
             .filter(|(now, later)| *now <= 1 && *later <= 1);
         if mode.is_none() && is_on(self.mode) && !caller.is_refused(("GetMigMode", 0)) {
-            // No answer is no joining.
+            // No answer does not mean that MIG was disabled.
             return InstanceLayout { changed: false };
         }
         let changed = self.listed.is_some() && is_on(mode) != is_on(self.mode);
@@ -81,12 +81,12 @@ impl Instances {
                 l.mig_device(d, index)
             });
             let Some(Some(handle)) = found else { continue };
-            // An instance that left in between is no fault of the GPU.
-            let told = caller.library.gpu_instance_id(handle).and_then(|gi| {
+            // An instance that was removed meanwhile is no fault of the GPU.
+            let ids = caller.library.gpu_instance_id(handle).and_then(|gi| {
                 let ci = caller.library.compute_instance_id(handle)?;
                 Ok((gi, ci))
             });
-            let Ok((gpu_instance, compute_instance)) = told else {
+            let Ok((gpu_instance, compute_instance)) = ids else {
                 continue;
             };
             let text = |answer: Result<String, _>| answer.unwrap_or_default();
@@ -103,7 +103,7 @@ impl Instances {
         self.listed = Some(Instant::now());
     }
 
-    /// One of them did not answer: they are listed anew before the next reading.
+    /// Called when an instance did not answer: they are listed again before the next reading.
     pub(super) fn suspect(&self) {
         self.suspect.set(true);
     }
@@ -116,7 +116,7 @@ impl Instances {
         self.list.iter()
     }
 
-    /// The label of the instance of these numbers.
+    /// The label of the instance with these ids.
     pub(super) fn label_of(&self, (gpu_instance, compute_instance): (u32, u32)) -> Option<&str> {
         let same =
             |i: &&MigInstance| (i.gpu_instance, i.compute_instance) == (gpu_instance, compute_instance);
@@ -143,7 +143,7 @@ fn is_on(mode: Option<(u32, u32)>) -> bool {
     mode.is_some_and(|(now, _)| now == 1)
 }
 
-/// `NVIDIA A100-SXM4-80GB MIG 1g.10gb` is of the profile `1g.10gb`.
+/// `NVIDIA A100-SXM4-80GB MIG 1g.10gb` has the profile `1g.10gb`.
 fn profile(name: &str) -> String {
     name.rsplit_once("MIG ")
         .map_or("", |(_, profile)| profile)

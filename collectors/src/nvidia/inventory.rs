@@ -1,4 +1,4 @@
-//! Which GPUs there are, as of the last scan. Scans write it; the GPUs' own threads read it.
+//! The GPUs as of the last scan. Scans write it; the GPUs' own threads read it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,37 +14,37 @@ use crate::sys::nvml::{Code, Handle, Library};
 #[derive(Clone, Debug)]
 pub(super) struct InventoryEntry {
     pub(super) identity: Arc<Identity>,
-    /// How to ask about it, or why nobody can.
+    /// The GPU's handle, or why it cannot be queried.
     pub(super) handle: Result<Handle, Code>,
-    /// How often the driver was opened when the handle was given: an earlier one is of no use.
+    /// The session of the handle: a handle of an earlier session is invalid.
     pub(super) opened: u64,
 }
 
-/// What the list and the GPUs share.
+/// State shared by the list and the GPUs.
 pub(super) struct Inventory {
     pub(super) library: &'static Library,
     pub(super) table: NvidiaSettings,
-    /// Where processes are: `/proc`.
+    /// The path of `/proc`.
     pub(super) proc: PathBuf,
     /// By label.
     entries: Mutex<BTreeMap<String, InventoryEntry>>,
-    /// What is remembered of each GPU that was ever there: a scan makes new devices, and those go on with it.
+    /// The state of each GPU that was ever found: a scan makes new devices, which continue with it.
     states: Mutex<BTreeMap<String, Arc<Mutex<GpuState>>>>,
     /// Counts scans.
     generation: AtomicU64,
     /// A GPU found the driver in another state than the last scan did.
     doubt: AtomicBool,
-    /// A GPU that the last scan found has not answered since.
+    /// A GPU of the last scan stopped answering.
     lost: AtomicBool,
-    /// How many threads are inside of the driver now.
+    /// Threads inside the driver now.
     inside: AtomicU32,
-    /// The driver is being closed and opened anew: nobody may enter.
+    /// The driver is being reopened: no thread may enter.
     closed: AtomicBool,
-    /// How often it was opened: what the library gave before belongs to a session that is over.
+    /// Counts sessions: handles of an earlier session are invalid.
     session: AtomicU64,
 }
 
-/// Somebody is inside of the driver until this is dropped.
+/// A thread is inside the driver until this is dropped.
 pub(super) struct Inside<'a>(&'a AtomicU32);
 
 impl Drop for Inside<'_> {
@@ -79,7 +79,7 @@ impl Inventory {
         self.lock().clone()
     }
 
-    /// What is remembered of that GPU.
+    /// The state of that GPU.
     pub(super) fn state(&self, gpu: &str) -> Arc<Mutex<GpuState>> {
         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(states.entry(gpu.to_owned()).or_default())
@@ -97,45 +97,45 @@ impl Inventory {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// One of them.
+    /// The entry with this label.
     pub(super) fn get(&self, gpu: &str) -> Option<InventoryEntry> {
         self.lock().get(gpu).cloned()
     }
 
-    /// Asks for a scan before the next reading.
+    /// Requests a scan before the next reading.
     pub(super) fn suspect(&self) {
         self.doubt.store(true, Ordering::Release);
     }
 
-    /// Whether somebody asked for a scan; asked once.
+    /// Whether a scan was requested; clears the request.
     pub(super) fn take_doubt(&self) -> bool {
         self.doubt.swap(false, Ordering::AcqRel)
     }
 
-    /// Says that a GPU has not answered.
+    /// Reports that a GPU did not answer.
     pub(super) fn lose(&self) {
         self.lost.store(true, Ordering::Release);
     }
 
-    /// Whether one is to be looked for.
+    /// Whether a GPU is missing.
     pub(super) fn is_one_missing(&self) -> bool {
         self.lost.load(Ordering::Acquire) || self.lock().values().any(|e| e.handle.is_err())
     }
 
-    /// Enters the driver. `None`: it is being opened anew.
+    /// Enters the driver. `None`: it is being reopened.
     pub(super) fn enter(&self) -> Option<Inside<'_>> {
-        // Whoever closes it sets the flag first and counts then: one of the two sees the other.
+        // [`Self::close`] sets the flag and then reads the count: at least one of the two sees the other.
         self.inside.fetch_add(1, Ordering::SeqCst);
         let inside = Inside(&self.inside);
         (!self.is_closed()).then_some(inside)
     }
 
-    /// Whether it is being opened anew.
+    /// Whether it is being reopened.
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// Lets nobody enter any more. Whether nobody is inside.
+    /// Prevents further threads from entering. Returns whether no thread is inside.
     pub(super) fn close(&self) -> bool {
         self.closed.store(true, Ordering::SeqCst);
         self.inside.load(Ordering::SeqCst) == 0

@@ -1,4 +1,4 @@
-//! What the kernel shows of GPUs and their driver, without asking the driver.
+//! Properties of GPUs and their driver that the kernel shows, without a call of the driver.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use super::identity::is_uuid;
 use crate::sys::root;
 use crate::{Env, PciAddress};
 
-/// Where to look.
+/// The paths.
 #[derive(Clone, Debug)]
 pub(super) struct DriverFiles {
     functions: PathBuf,
@@ -16,13 +16,13 @@ pub(super) struct DriverFiles {
     capabilities: PathBuf,
 }
 
-/// What tells that the driver, or what it made of the GPUs, has changed.
+/// State whose change means that the driver or its GPUs changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct DriverState {
-    /// The loaded module: another number is another load.
+    /// The inode of the loaded module: another inode is another load.
     module: Option<u64>,
     version: Option<String>,
-    /// The GPUs that the driver has bound, each with the number of its folder.
+    /// The GPUs bound to the driver, each with the inode of its folder.
     gpus: Vec<root::Entry>,
     /// Their instances.
     instances: Vec<(String, Vec<root::Entry>)>,
@@ -39,7 +39,7 @@ impl DriverFiles {
         }
     }
 
-    /// Addresses of the GPUs that NVIDIA's driver has. `None`: no PCI bus is shown.
+    /// Addresses of the GPUs bound to NVIDIA's driver. `None`: no PCI bus.
     pub(super) fn bound(&self) -> Option<Vec<String>> {
         let names = root::list(&self.functions).ok().flatten()?;
         let addresses = names
@@ -50,21 +50,21 @@ impl DriverFiles {
         Some(addresses.collect())
     }
 
-    /// Whether an administrator has told the driver to leave it alone (NVreg_ExcludedGpus): it stays bound and is not
+    /// Whether an administrator excluded the GPU from the driver (NVreg_ExcludedGpus): it stays bound and is not
     /// counted.
     fn is_excluded(&self, address: &str) -> bool {
         let word = self.information(address, "GPU Excluded:");
         word.is_some_and(|word| word.eq_ignore_ascii_case("yes"))
     }
 
-    /// A line of what the driver tells the kernel of a GPU.
+    /// A line of the driver's information file about a GPU.
     fn information(&self, address: &str, key: &str) -> Option<String> {
         let text = root::read_text(&self.gpus.join(address).join("information")).ok()??;
         let value = text.lines().find_map(|line| line.strip_prefix(key))?;
         Some(value.trim().to_owned())
     }
 
-    /// Whether there is a function at that address, of whatever kind.
+    /// Whether any function exists at that address.
     pub(super) fn is_there(&self, address: &str) -> bool {
         matches!(root::inode(&self.functions.join(address)), Ok(Some(_)))
     }
@@ -84,13 +84,13 @@ impl DriverFiles {
             .flatten()
     }
 
-    /// The UUID that the driver told the kernel of, which outlives the GPU.
+    /// The UUID in the driver's information file, which outlives the GPU.
     pub(super) fn uuid(&self, address: &str) -> Option<String> {
         let uuid = self.information(address, "GPU UUID:")?;
         is_uuid(&uuid).then_some(uuid)
     }
 
-    /// The signs of now. What cannot be read is as if it were not there.
+    /// The current state. Unreadable parts count as absent.
     pub(super) fn signs(&self) -> DriverState {
         let entries = |path: PathBuf| root::entries(&path).ok().flatten().unwrap_or_default();
         let instances = entries(self.capabilities.clone());
@@ -109,14 +109,14 @@ impl DriverFiles {
         }
     }
 
-    /// Whether the kernel's part of the driver is loaded.
+    /// Whether the kernel module is loaded.
     pub(super) fn is_loaded(&self) -> bool {
         matches!(root::inode(&self.module), Ok(Some(_))) || matches!(root::inode(&self.version), Ok(Some(_)))
     }
 }
 
 impl DriverState {
-    /// Whether the driver was loaded anew in between.
+    /// Whether the driver was reloaded in between.
     pub(super) fn is_reload(&self, before: &Self) -> bool {
         (self.module, &self.version) != (before.module, &before.version)
     }

@@ -1,4 +1,4 @@
-//! What a person sets and what a part is made for: read seldom, told at every reading.
+//! Administrators' settings and hardware limits: read rarely, reported at every reading.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use crate::gpu::metrics as m;
 use crate::sys::nvml::Library;
 use crate::{Block, Metric};
 
-/// The clocks that are told of, with the library's numbers.
+/// The reported clocks, with the library's numbers.
 pub(super) const CLOCKS: [(&str, u32); 3] = [("sm", 1), ("memory", 2), ("video", 3)];
 
 /// Temperature limits, with the library's numbers.
@@ -21,15 +21,15 @@ static TEMPERATURES: [(&Metric, u32); 4] = [
 /// Classes of spare rows, in the library's order.
 const SPARES: [&str; 5] = ["max", "high", "partial", "low", "none"];
 
-/// The checksums of the InfoROM are looked at again after this: that takes the driver longer than anything else here.
+/// The InfoROM checksums are verified again after this: no other query here takes the driver longer.
 const INFOROM: Duration = Duration::from_secs(3600);
 
-/// Hotter than any part survives: an answer that means nothing.
+/// Above any real temperature: an invalid answer.
 pub(super) const HOTTEST: u32 = 250;
-/// Faster than any clock, in MHz.
+/// Above any real clock, in MHz.
 pub(super) const FASTEST: u32 = 100_000;
 
-/// What was read. `None`: not told.
+/// The values read. `None`: not reported.
 #[derive(Debug, Default)]
 pub(super) struct Limits {
     persistence: Option<u32>,
@@ -46,7 +46,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// `before`: what was read last.
+    /// `before`: the values read last.
     pub(super) fn read(caller: &mut Caller, before: &Self) -> Self {
         let mut ask = |name, number, call: fn(&Library, _) -> _| caller.ask((name, number), call);
         let mode = |v: &u32| *v <= 1;
@@ -111,7 +111,7 @@ impl Limits {
         }
     }
 
-    /// Whether the GPU counts memory errors: with ECC off the counters hold what was in memory. `None`: not known.
+    /// Whether ECC is enabled: with ECC off the counters have arbitrary content. `None`: unknown.
     pub(super) fn ecc(&self) -> Option<bool> {
         self.ecc.map(|(now, _)| now == 1)
     }
@@ -148,7 +148,7 @@ impl Limits {
     }
 }
 
-/// All bits set is what a driver leaves in a value that it did not read.
+/// Drivers set all bits in a value that they did not read.
 pub(super) fn known(value: &u32) -> bool {
     *value != u32::MAX
 }

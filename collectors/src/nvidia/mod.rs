@@ -1,8 +1,8 @@
-//! NVIDIA's GPUs, by the library of their driver (NVML).
+//! NVIDIA GPUs, by the driver's library (NVML).
 //!
-//! A call into the driver may take a minute, or never come back. So each GPU is a device of its own, the library stays
-//! open, and this worker process is never signalled. What a GPU does not offer is asked once and not again; a GPU that is
-//! lost or refused keeps its name and its place beside the others, with `gpu_up` 0.
+//! A call of the driver may take 60 s or never return. So each GPU is a separate device, the library stays open,
+//! and this worker process is never signalled. Unsupported queries are sent only once. A GPU that is lost or
+//! rejected keeps its name and its place beside the others, with `gpu_up` 0.
 
 mod call;
 mod events;
@@ -24,6 +24,7 @@ mod simple;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::event::{EventKind, XidSource};
 use crate::sys::nvml::{Code, Library};
 use crate::sys::{boot, root};
 use crate::{Cadence, Env, Error, Settings, Source, Spec, domain};
@@ -33,9 +34,13 @@ pub static SPEC: Spec = Spec {
     name: "nvidia",
     domain: &domain::NVIDIA,
     metrics: &metrics::METRICS,
-    events: true,
+    events: &[
+        EventKind::Identity,
+        EventKind::Xid(XidSource::Nvml),
+        EventKind::Driver,
+    ],
     notes: true,
-    // The driver's own samples are not younger than this; two scrapers at once cost one reading.
+    // The driver's own samples are not younger than this; concurrent scrapers share one reading.
     cadence: Cadence::OnDemand {
         fresh: Duration::from_millis(500),
     },
@@ -45,17 +50,17 @@ pub static SPEC: Spec = Spec {
     open,
 };
 
-/// Absent where no GPU has NVIDIA's driver: without one, the library's own message says nothing new.
+/// Absent if no GPU has NVIDIA's driver.
 fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
     let table = settings::NvidiaSettings::new(settings)?;
     let kernel = kernel::DriverFiles::new(env);
     let (path, named) = (table.library.as_str(), table.named);
     if !env.is_live() && !named {
-        // A recording has no driver; one whose driver is a stand-in names it.
+        // A recording has no driver, unless it names a stand-in.
         return Ok(None);
     }
     if !named && !kernel.is_loaded() {
-        // The library would load the module by itself, in the middle of an upgrade too.
+        // The library would load the module automatically, also in the middle of an upgrade.
         return Ok(None);
     }
     let library = Library::load(path).map_err(|error| Error::Driver {
@@ -63,7 +68,7 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
         reason: "no_library",
         advice: "install the library of the loaded driver (libnvidia-ml), or set nvidia.library",
     })?;
-    // A source that failed later on was opened before.
+    // A source that failed later was already opened.
     let opened = if library.is_open() { Ok(()) } else { library.init() };
     match opened {
         Ok(()) => {}
@@ -85,7 +90,7 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
     }))
 }
 
-/// What a person reads of a driver that does not work at all.
+/// The error for administrators of a driver that does not work at all.
 fn driver_error(code: Code) -> Error {
     let advice = match code {
         Code::LIB_RM_VERSION_MISMATCH => {

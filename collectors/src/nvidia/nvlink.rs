@@ -1,5 +1,5 @@
-//! Links: NVLink between GPUs and switches, and C2C between a GPU and the processor on its module. What is told by link
-//! is asked in the same batch as everything else.
+//! Links: NVLink between GPUs and switches, and C2C between a GPU and the processor on its module. Values per link
+//! are read in the same batch as everything else.
 
 mod c2c;
 mod kinds;
@@ -16,10 +16,10 @@ use crate::{Block, Value};
 use c2c::C2c;
 use kinds::{LinkValue, NvLinkVersion, TOTALS};
 
-/// The most links that are looked at.
+/// Maximum number of links.
 const MOST: u32 = 36;
 
-/// How many links there are.
+/// The field with the number of links.
 const LINK_COUNT: u32 = 91;
 const C2C_COUNT: u32 = 170;
 
@@ -42,14 +42,14 @@ pub(super) struct Links {
     rate: NvLinkRate,
 }
 
-/// Bytes per second over all links, between two readings that are a second or more apart.
+/// Bytes per second over all links, between two readings at least 1 s apart.
 #[derive(Debug, Default)]
 struct NvLinkRate {
     from: Option<(u64, Instant)>,
     last: Option<f64>,
 }
 
-/// A shorter time says little.
+/// A shorter time is inaccurate.
 const APART: Duration = Duration::from_secs(1);
 
 impl NvLinkRate {
@@ -63,7 +63,7 @@ impl NvLinkRate {
         match self.from {
             Some((_, at)) if now.saturating_duration_since(at) < APART => {}
             Some((before, at)) => {
-                // The counters begin anew with the driver.
+                // The counters restart with the driver.
                 let grown = bytes.checked_sub(before);
                 self.last = grown.map(|b| b as f64 / now.saturating_duration_since(at).as_secs_f64());
                 self.from = Some((bytes, now));
@@ -74,20 +74,20 @@ impl NvLinkRate {
     }
 }
 
-/// What one link told, by the places of [`Links::kinds`].
+/// The answers of one link, by the positions of [`Links::kinds`].
 type Answers = Vec<Result<FieldValue, Code>>;
 
 impl Links {
     pub(super) fn new(caller: &mut Caller) -> Self {
         let mut batch = Batch::new(&[LINK_COUNT, C2C_COUNT].map(|field| Wanted { field, scope: 0 }));
         let asked = caller.ask(("GetFieldValues", 1), |l, d| l.fields(d, &mut batch));
-        let told = |at| {
+        let count_at = |at| {
             let answer = asked.and_then(|()| batch.get(at).ok()).and_then(narrow_counter);
             answer.and_then(|n| u32::try_from(n).ok()).filter(|n| *n <= MOST)
         };
-        let count = told(0).unwrap_or_else(|| count_by_state(caller));
+        let count = count_at(0).unwrap_or_else(|| count_by_state(caller));
         let links: Vec<NvLink> = (0..count).map(|number| NvLink::new(caller, number)).collect();
-        // They are all of one version; a link that is down may not tell its own.
+        // All links have one version; a link that is down may not report its own.
         let version = NvLinkVersion::of(links.iter().find_map(|l| l.version));
         Self {
             kinds: if links.is_empty() {
@@ -96,17 +96,17 @@ impl Links {
                 version.kinds()
             },
             links,
-            c2c: C2c::new(told(1).unwrap_or(0)),
+            c2c: C2c::new(count_at(1).unwrap_or(0)),
             rate: NvLinkRate::default(),
         }
     }
 
-    /// What was counted until now belongs to the same links.
+    /// Takes over the rate's last readings of the same links.
     pub(super) fn go_on_from(&mut self, before: Self) {
         self.rate = before.rate;
     }
 
-    /// What is asked: totals, then each link, then C2C.
+    /// The queried fields: totals, then each link, then C2C.
     pub(super) fn wanted(&self) -> Vec<Wanted> {
         let mut wanted = Vec::new();
         if !self.links.is_empty() {
@@ -213,11 +213,11 @@ impl Links {
             }
             Err(_) => None,
         };
-        // 2 is asleep: it wakes up by itself.
+        // 2 is sleep: the link wakes up automatically.
         state.filter(|s| *s <= 2).map(|s| s != 0)
     }
 
-    /// The sum over all links of what each tells. `None` where one does not.
+    /// The sum over all links. `None` if a link has no value.
     fn sum(&self, word: &str, answers: &[Answers]) -> Option<Value> {
         let at = self.kinds.iter().position(|k| k.word == word)?;
         let scale = self.kinds.get(at)?.scale;
@@ -238,7 +238,7 @@ impl NvLink {
         let remote = caller.ask(("GetNvLinkRemotePciInfo", number), |l, d| {
             l.nvlink_remote(d, number)
         });
-        // A switch that the node cannot see has no address of its own.
+        // A switch that is invisible to the node has no address.
         let remote = remote.filter(|pci| pci.address != (0, 0, 0) && pci.address.0 <= 0xffff_fffe);
         Self {
             number,
@@ -255,7 +255,7 @@ impl NvLink {
     }
 }
 
-/// A version as people write it.
+/// A version as commonly written.
 fn version_text(number: Option<u32>) -> &'static str {
     match number {
         Some(1) => "1.0",
@@ -269,7 +269,7 @@ fn version_text(number: Option<u32>) -> &'static str {
     }
 }
 
-/// Links, on drivers that do not tell how many there are.
+/// Links, on drivers that do not report their number.
 fn count_by_state(caller: &mut Caller) -> u32 {
     let has = |number: &u32| {
         caller

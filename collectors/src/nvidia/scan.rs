@@ -12,10 +12,10 @@ use super::notes;
 use crate::sys::nvml::{Code, Handle};
 use crate::{BootId, Device, Devices, Error};
 
-/// A GPU that is not available is looked for again after this: a scan asks about every GPU.
+/// A missing GPU is looked for again after this: a scan queries every GPU.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// More GPUs than any node has: a count beyond it is garbage.
+/// More GPUs than any node has: a higher count is invalid.
 const MOST: u32 = 256;
 
 /// The list.
@@ -25,9 +25,9 @@ pub(super) struct Nvidia {
     boot: BootId,
     inventory: Arc<Inventory>,
     signs: DriverState,
-    /// When the last scan ended; `None`: it failed.
+    /// The end of the last scan; `None`: it failed.
     scanned: Option<Instant>,
-    /// The driver has to be opened anew.
+    /// The driver must be reopened.
     reopen: bool,
 }
 
@@ -50,8 +50,8 @@ impl Nvidia {
         }
     }
 
-    /// Opens the driver anew where it was loaded anew. Only while no thread is inside of it: a stuck driver would keep
-    /// this one too, and what others still use would be gone. Those that wait for events leave within seconds.
+    /// Reopens the driver after it was reloaded. Only while no thread is inside it: a stuck driver would also block
+    /// this thread, and other threads would use freed handles. Threads that wait for events leave within seconds.
     fn reopen(&mut self) -> Result<(), Code> {
         let library = self.inventory.library;
         self.reopen = true;
@@ -59,14 +59,14 @@ impl Nvidia {
             return Err(Code::NOT_READY);
         }
         while library.is_open() {
-            // What lies in a driver that is gone cannot be closed.
+            // A session of an unloaded driver cannot be closed.
             if let Err(code) = library.shutdown() {
                 tracing::debug!(%code, "not closed");
                 break;
             }
         }
         if !self.inventory.table.named && !self.kernel.is_loaded() {
-            // The library would load the module by itself, in the middle of an upgrade too.
+            // The library would load the module automatically, also in the middle of an upgrade.
             return Err(Code::DRIVER_NOT_LOADED);
         }
         library.init()?;
@@ -99,16 +99,16 @@ impl Nvidia {
         Ok((found, refused))
     }
 
-    /// What is known of a GPU at that address that the driver does not open.
+    /// The identity of a GPU at that address that the driver does not open.
     fn absent(&self, pci: &str, before: &BTreeMap<String, InventoryEntry>, code: Code) -> InventoryEntry {
-        // The driver may have told the kernel of another one that took its place.
-        let told = self.kernel.uuid(pci);
+        // The driver's information file may name another GPU that took its place.
+        let kernel_uuid = self.kernel.uuid(pci);
         let is_it = |e: &&InventoryEntry| {
-            e.identity.pci == pci && told.as_ref().is_none_or(|uuid| *uuid == e.identity.gpu)
+            e.identity.pci == pci && kernel_uuid.as_ref().is_none_or(|uuid| *uuid == e.identity.gpu)
         };
         let known = before.values().find(is_it);
         let identity = known.map_or_else(
-            || Arc::new(Identity::at(pci, told.clone(), "")),
+            || Arc::new(Identity::at(pci, kernel_uuid.clone(), "")),
             |entry| Arc::clone(&entry.identity),
         );
         InventoryEntry {
@@ -118,7 +118,7 @@ impl Nvidia {
         }
     }
 
-    /// The handle of the GPU at that address, or why there is none.
+    /// The handle of the GPU at that address, or the error.
     fn ask_by_address(&self, pci: &str) -> Result<Handle, Code> {
         self.inventory.library.handle_by_pci(pci)
     }
@@ -152,13 +152,14 @@ impl Nvidia {
             }
             let code = match self.ask_by_address(&pci) {
                 Err(code) if !code.is_unsupported() => code,
-                // It opens by address and not by index: it has no name all the same.
+                // It opens by address and not by index: it still has no name.
                 _ => refused.next().unwrap_or(Code::NOT_FOUND),
             };
             let entry = self.absent(&pci, &before, code);
             found.entry(entry.identity.gpu.clone()).or_insert(entry);
         }
-        // What was there and left without a trace is lost; what somebody gave to another driver has left.
+        // A GPU that is not found any more is lost, unless its function has another driver or another GPU has its
+        // address.
         for (gpu, entry) in before {
             let pci = &entry.identity.pci;
             let given_away = !pci.is_empty() && self.kernel.bound().is_some() && self.kernel.is_there(pci);
@@ -183,7 +184,7 @@ impl Nvidia {
     }
 }
 
-/// What is not a GPU's own goes with the driver: its version, and the numbers that it has given to another one.
+/// Updates properties that belong to the driver, not the GPU: its version, and indexes that it gave to another GPU.
 fn renew(found: &mut BTreeMap<String, InventoryEntry>, driver: Option<&str>) {
     let counted = found.values().filter(|e| e.handle.is_ok());
     let taken: Vec<Arc<Identity>> = counted.map(|e| Arc::clone(&e.identity)).collect();
@@ -241,11 +242,11 @@ impl Devices for Nvidia {
     fn recall(&mut self, text: &str) {
         let mut known = notes::read(&self.boot, text);
         if self.kernel.bound().is_some() {
-            // What has left the bus was taken out by a person, who has no other way to say so than by a restart.
+            // A GPU that left the bus was removed by an administrator, who can confirm that only by a restart.
             known.retain(|gpu| self.kernel.is_there(&gpu.pci));
         }
         let known = known.into_iter().map(|identity| {
-            // Until the first scan has looked for it, nobody can be asked about it.
+            // Until the first scan looks for it, it cannot be queried.
             let entry = InventoryEntry {
                 identity: Arc::new(identity),
                 handle: Err(Code::GPU_IS_LOST),

@@ -1,4 +1,4 @@
-//! What has a function of its own in the library, each asked once in a reading.
+//! Values with a separate function in the library, each queried once per reading.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::sys::nvml::{Library, Memory};
 use crate::sys::root;
 use crate::{Block, Metric, Value, slurm};
 
-/// What may hold the clocks, by the driver's bits.
+/// Reasons that limit the clocks, by the driver's bits.
 const REASONS: [(u64, &str); 9] = [
     (1, "idle"),
     (1 << 1, "clocks_setting"),
@@ -25,7 +25,7 @@ const REASONS: [(u64, &str); 9] = [
     (1 << 8, "display_clocks"),
 ];
 
-/// Pushes a real number, or that there is none.
+/// Pushes a floating-point number, or its absence.
 pub(super) fn real(out: &mut Block, metric: &'static Metric, labels: &[&str], value: Option<f64>) {
     out.push(metric, labels, value.map_or(Value::Absent, Value::F64));
 }
@@ -80,15 +80,15 @@ pub(super) fn read(gpu: &str, caller: &mut Caller, instances: &Instances, out: &
     fabric(gpu, caller, out);
 }
 
-/// A divided GPU's memory is told by instance: a sum over all series is right.
+/// In MIG mode memory is reported per instance, so that a sum over all series is correct.
 fn memory(gpu: &str, caller: &mut Caller, instances: &Instances, out: &mut Block) {
     if instances.is_empty() {
         let memory = caller.ask(("GetMemoryInfo", 0), Library::memory);
         push_memory(gpu, "", memory, out);
     } else {
         // Compute instances of one GPU instance share its memory.
-        let mut told = BTreeSet::new();
-        for instance in instances.iter().filter(|i| told.insert(i.gpu_instance)) {
+        let mut seen = BTreeSet::new();
+        for instance in instances.iter().filter(|i| seen.insert(i.gpu_instance)) {
             let handle = instance.handle;
             let memory = caller.ask_about(("GetMemoryInfo", instance.question()), |l| l.memory(handle));
             if memory.is_err() {
@@ -156,7 +156,7 @@ fn clocks(gpu: &str, caller: &mut Caller, out: &mut Block) {
     out.maybe_u64(&m::CLOCK_EVENTS_MASK, &[gpu], reasons);
 }
 
-/// What can be wrong with a fabric: where its bits begin, and those that mean that it is.
+/// Health aspects of a fabric: the offset of each aspect's bits, and the value of its bits that means unhealthy.
 const ASPECTS: [(&str, u32); 4] = [
     ("degraded_bandwidth", 0),
     ("route_recovery", 2),
@@ -168,16 +168,16 @@ fn fabric(gpu: &str, caller: &mut Caller, out: &mut Block) {
     let Some(fabric) = caller.ask(("GetGpuFabricInfoV", 0), Library::fabric) else {
         return;
     };
-    // 0: this GPU joins no fabric. Then the rest says nothing.
+    // 0: this GPU joins no fabric. The other values are invalid then.
     if !(1..=3).contains(&fabric.state) {
         return;
     }
     out.u64(&n::FABRIC_STATE, &[gpu], u64::from(fabric.state));
-    // How it ended is told once it has.
+    // The result is valid only after the registration has ended.
     let ended = (fabric.state == 3).then_some(fabric);
     out.maybe_u64(&n::FABRIC_STATUS, &[gpu], ended.map(|f| u64::from(f.status)));
     for (aspect, shift) in ASPECTS {
-        // 1: so it is; 2: it is not; 0: not known.
+        // 1: unhealthy; 2: healthy; 0: unknown.
         let wrong = match fabric.health >> shift & 3 {
             1 => Some(1),
             2 => Some(0),
@@ -200,7 +200,7 @@ fn fabric(gpu: &str, caller: &mut Caller, out: &mut Block) {
     out.info(&n::FABRIC_INFO, &[gpu, &cluster, &fabric.clique.to_string()]);
 }
 
-/// Who computes on it, and in whose cgroup.
+/// The processes that compute on the GPU, and their cgroups.
 pub(super) fn read_processes(
     gpu: &str,
     caller: &mut Caller,
@@ -213,7 +213,7 @@ pub(super) fn read_processes(
     out.maybe_u64(&m::PROCESSES, &[gpu], count);
     let is_placed = slurm::cgroup::has_all_processes(&inventory.proc);
     out.u64(&m::PROCESSES_SEEN, &[gpu], u64::from(is_placed));
-    // Who draws explains memory only where nobody computes: on a busy GPU that call is saved.
+    // Graphics processes explain memory only if no process computes: on a busy GPU that call is saved.
     let graphics = match count {
         Some(0) => caller.ask(("GetGraphicsRunningProcesses", 0), Library::graphics_processes),
         _ => None,
@@ -227,7 +227,7 @@ pub(super) fn read_processes(
             .unwrap_or("");
         let pid = process.pid.to_string();
         out.maybe_u64(&m::PROCESS_OWNED, &[gpu, label, &pid], process.memory);
-        // One that has ended meanwhile is nobody's.
+        // A process that ended meanwhile has no cgroup.
         if is_placed && let Some(folder) = slurm::cgroup::folder_of(&inventory.proc, process.pid) {
             out.info(&m::PROCESS_PLACE, &[gpu, label, &pid, &folder]);
         }
@@ -241,7 +241,7 @@ pub(super) fn read_processes(
     }
 }
 
-/// A number for what is asked of one instance.
+/// The query variant for one instance.
 impl MigInstance {
     fn question(&self) -> u32 {
         self.gpu_instance << 8 | self.compute_instance

@@ -1,5 +1,5 @@
-//! Which ports of a device are read: what is left out by name, PCI function or network interface is never touched, and
-//! nothing is told of it.
+//! Selects the ports of a device that are read. Ports excluded by name, PCI function or network interface are never
+//! touched and never reported.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use super::settings::RdmaSettings;
 use crate::Error;
 use crate::sys::root;
 
-/// The rules, and where devices are.
+/// The rules, and the paths of devices.
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
     /// `/sys/class/infiniband`.
@@ -22,15 +22,15 @@ impl Choice {
         self.class.join(device)
     }
 
-    /// The ports of a device that are read, and the function behind it.
+    /// The ports of a device to read, and the function behind it.
     ///
     /// # Errors
-    /// When the function or an interface cannot be told: what is not known could be left out.
+    /// When the function or an interface is unknown, since it could be excluded.
     pub(super) fn ports(&self, device: &str, numbers: &[u32]) -> Result<(DeviceFunction, Vec<u32>), Error> {
         let folder = self.folder(device);
         let function = DeviceFunction::of(&folder)?;
         if !self.table.takes_pci(&function.pci) || (function.is_virtual && !self.table.virtual_functions) {
-            tracing::debug!(device, pci = function.pci, "left out by its PCI function");
+            tracing::debug!(device, pci = function.pci, "excluded by its PCI function");
             return Ok((function, Vec::new()));
         }
         let of = numbers.len();
@@ -52,7 +52,8 @@ impl Choice {
         Ok((function, taken))
     }
 
-    /// The same of a device that has just come, by name alone. Empty: none of it is read, or it has left again.
+    /// As [`Self::ports`] for a device that was just added, by name only. Empty: none is read, or the device was
+    /// removed again.
     pub(super) fn of_new(&self, device: &str) -> Vec<u32> {
         if !self.table.takes_device(device) {
             return Vec::new();
@@ -66,7 +67,7 @@ impl Choice {
 /// The numbers of a device's ports, ascending.
 ///
 /// # Errors
-/// When their folder is there and cannot be listed.
+/// When their folder exists and cannot be listed.
 pub(super) fn numbers(device: &Path) -> Result<Vec<u32>, Error> {
     let ports = root::list(&device.join("ports"))?.unwrap_or_default();
     let mut ports: Vec<u32> = ports.iter().filter_map(|name| name.parse().ok()).collect();

@@ -1,5 +1,5 @@
-//! Messages of the connection manager that had to be sent again, or came again: a peer that does not answer, or a path
-//! that loses. The kernel counts them by itself, in a file each, so they are read once a minute.
+//! Messages of the connection manager that were sent again or received again: a peer that does not answer, or a
+//! path with losses. The kernel counts each kind in a file; the files are read once a minute.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -9,15 +9,15 @@ use super::text::{self, LONGEST, Reason};
 use crate::sys::root;
 use crate::{Block, Error, Value};
 
-/// How old a count may be: it grows by a few in a bad hour.
+/// Maximum age of a count: it grows by a few in a bad hour.
 const KEEP: Duration = Duration::from_secs(60);
-/// The folders of a port that are read, of four, and the word for each.
+/// The folders of a port that are read (2 of 4), and the label of each.
 const FOLDERS: [(&str, &str); 2] = [
     ("cm_tx_retries", "tx_retries"),
     ("cm_rx_duplicates", "rx_duplicates"),
 ];
 
-/// What the connection manager counts for a port.
+/// The connection manager's counts for a port.
 #[derive(Default)]
 pub(super) struct Connections {
     messages: Vec<CmMessage>,
@@ -49,7 +49,7 @@ impl Connections {
         Ok(Self { messages, read: None })
     }
 
-    /// Shows them, after reading them where they are too old.
+    /// Shows them, after reading those that are too old.
     pub(super) fn show(&mut self, now: Instant, port: [&str; 2], out: &mut Block) {
         let is_due = self
             .read

@@ -1,4 +1,4 @@
-//! The counters in one folder, each with the metric that it becomes.
+//! The counters of one folder, each with its metric.
 
 use std::path::Path;
 use std::time::Instant;
@@ -16,25 +16,25 @@ pub(super) struct Counter {
     pub(super) meaning: Meaning,
 }
 
-/// What a counter becomes.
+/// How a counter is shown.
 pub(super) struct Meaning {
-    /// As the driver calls it.
+    /// The driver's name for it.
     pub(super) name: String,
-    /// What it becomes.
+    /// Its metric.
     pub(super) metric: &'static Metric,
-    /// Whether the metric has its name as last label.
+    /// Whether the metric has the counter's name as last label.
     pub(super) is_named: bool,
-    /// Not where its driver does not mean what it says, or says it twice.
+    /// False if the name misdescribes the value, or occurs twice.
     pub(super) is_shown: bool,
     scale: u64,
-    /// The number at which it stops counting.
+    /// The value at which it stops counting.
     pub(super) maximum: Option<u64>,
 }
 
-/// What one counter said.
+/// The value of a counter.
 pub(super) struct CounterReading {
     pub(super) value: Value,
-    /// Whether it stands at its maximum; `None` where that is not known.
+    /// Whether it is at its maximum; `None` if that is unknown.
     pub(super) is_saturated: Option<bool>,
 }
 
@@ -47,7 +47,8 @@ impl Counter {
 }
 
 impl Meaning {
-    /// A word of a driver, beside those that are there: what one of them counts already stands under its own name.
+    /// The meaning of a driver's counter, given those before it. If one of them already has its metric, this one is
+    /// shown under its own name.
     pub(super) fn new<'a>(
         name: String,
         means: Means,
@@ -64,7 +65,7 @@ impl Meaning {
         }
     }
 
-    /// One that is not what its driver calls it.
+    /// A counter whose name misdescribes its value.
     pub(super) fn nothing(name: String) -> Self {
         Self {
             name,
@@ -76,12 +77,12 @@ impl Meaning {
         }
     }
 
-    /// Whether it becomes this metric, which then has no name as a label.
+    /// Whether it becomes this metric without its name as a label.
     pub(super) fn is(&self, metric: &'static Metric) -> bool {
         !self.is_named && std::ptr::eq(self.metric, metric)
     }
 
-    /// What a count says.
+    /// The reading for a count.
     pub(super) fn reading(&self, count: u64) -> Result<CounterReading, Reason> {
         let value = count.checked_mul(self.scale).ok_or(Reason::Malformed)?;
         Ok(CounterReading {
@@ -91,8 +92,8 @@ impl Meaning {
     }
 }
 
-/// The counters of a folder, by name; the one first that makes mlx5 fill the kernel's cache of all of them. Read in
-/// another order, each of the ninety costs up to three commands of the firmware.
+/// The counters of a folder, by name; the one first that makes mlx5 fill the kernel's cache of all of them. In
+/// another order, each of the 90 files costs up to 3 firmware commands.
 pub(super) fn of(
     folder: &Path,
     means: impl Fn(&str) -> Option<Means>,
@@ -115,7 +116,7 @@ pub(super) fn of(
     Ok(counters)
 }
 
-/// The files of a folder; none where the driver has no such folder.
+/// The files of a folder; none if the driver has no such folder.
 fn names(folder: &Path) -> Result<Vec<String>, Error> {
     let mut names = root::list(folder)?.unwrap_or_default();
     names.retain(|n| n.len() <= 128 && !n.chars().any(char::is_control));

@@ -1,4 +1,4 @@
-//! What hardly ever changes about a port and its device: the labels of their info series. Read once a minute.
+//! Properties of a port and its device that rarely change: the labels of their info series. Read once a minute.
 
 use std::io::ErrorKind::{InvalidInput, Unsupported};
 use std::path::Path;
@@ -10,66 +10,66 @@ use crate::Error;
 use crate::netlink::nldev;
 use crate::sys::root;
 
-/// How old a fact may be: a renamed interface or new firmware shows after at most this long.
+/// Maximum age of a property: a renamed interface or new firmware appears after at most this time.
 const KEEP: Duration = Duration::from_secs(60);
 
-/// The facts of a port.
+/// The properties of a port.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PortFacts {
     read: Option<Instant>,
-    /// InfiniBand, Ethernet or what else the driver says.
+    /// InfiniBand, Ethernet, or another word of the driver.
     pub(crate) link_layer: String,
-    /// The network interface, empty where there is none. Of one that a bond has taken, the bond: the port may be the
-    /// bond's, and netlink names another of its interfaces whenever it moves.
+    /// The network interface, empty if none exists. If a bond has taken the interface, the bond: the port may
+    /// belong to the bond, and netlink names another of its interfaces after each failover.
     pub(crate) netdev: String,
-    /// A bond has taken the interface that netlink names.
+    /// A bond has taken the interface named by netlink.
     pub(super) is_bonded: bool,
-    /// The interface that netlink has named last, if any.
-    told: Option<String>,
-    /// How old the kernel lets `hw_counters` become, in milliseconds: a setting of the administrator's.
+    /// The interface that netlink named last, if any.
+    last_netdev: Option<String>,
+    /// The kernel's cache time of `hw_counters`, in milliseconds: an administrator's setting.
     pub(super) lifespan: Option<u32>,
 }
 
 impl PortFacts {
-    /// They may not be what they were.
+    /// Marks them as possibly changed.
     pub(super) fn expire(&mut self) {
         self.read = None;
     }
 
-    /// Reads them where they are too old. True: the network interface or the link layer is another one. What netlink has
-    /// told of the port just now is newer, and right where files are ambiguous.
+    /// Reads those that are too old. True: the network interface or the link layer changed. Netlink's latest answer
+    /// takes precedence over the files, which can be ambiguous.
     pub(crate) fn refresh(
         &mut self,
         now: Instant,
         place: &PortLocation,
-        told: Option<&nldev::NldevPort>,
+        answer: Option<&nldev::NldevPort>,
     ) -> bool {
-        let is_news = told.is_some_and(|told| named(told) != self.told.as_deref());
+        let is_news = answer.is_some_and(|answer| named(answer) != self.last_netdev.as_deref());
         if !is_news && !is_due(self.read, now) {
             return false;
         }
         let before = self.clone();
-        self.read_files(now, place, told);
+        self.read_files(now, place, answer);
         before.names() != self.names()
     }
 
-    fn read_files(&mut self, now: Instant, place: &PortLocation, told: Option<&nldev::NldevPort>) {
+    fn read_files(&mut self, now: Instant, place: &PortLocation, answer: Option<&nldev::NldevPort>) {
         let port = place.port_folder();
         let lifespan = label(&port.join("hw_counters/lifespan")).map(|text| text.parse().ok());
         let layer = take(&mut self.link_layer, label(&port.join("link_layer")));
         let lifespan = take(&mut self.lifespan, lifespan);
-        if let Some(told) = told {
-            self.told = named(told).map(str::to_owned);
+        if let Some(answer) = answer {
+            self.last_netdev = named(answer).map(str::to_owned);
         }
-        // What was told once stands while nothing is asked, for as long as it is there.
+        // The last answer stands while netlink is not queried, as long as the interface exists.
         let is_here =
-            |name: &String| told.is_some() || matches!(root::inode(&place.net.join(name)), Ok(Some(_)));
-        let netdev = match self.told.clone().filter(is_here) {
+            |name: &String| answer.is_some() || matches!(root::inode(&place.net.join(name)), Ok(Some(_)));
+        let netdev = match self.last_netdev.clone().filter(is_here) {
             Some(name) => take(&mut self.netdev, Ok(name)),
-            // The interface of an InfiniBand port is another driver's, and RDMA does not know of it. An Ethernet port
-            // without one has it in another network namespace, where the files name it all the same; or its driver
-            // tells RDMA of none, and it is the one of that name on the function here.
-            None if told.is_some() && self.link_layer == "Ethernet" => {
+            // The interface of an InfiniBand port belongs to another driver, and RDMA does not know it. An Ethernet
+            // port without one has it in another network namespace, although the files name it. Or its driver
+            // reports none to RDMA, and it is the interface of that name on this function.
+            None if answer.is_some() && self.link_layer == "Ethernet" => {
                 let here = netdev(&port, place).ok().filter(|name| is_own(place, name));
                 take(&mut self.netdev, Ok(here.unwrap_or_default()))
             }
@@ -90,9 +90,9 @@ impl PortFacts {
     }
 }
 
-/// The interface that netlink names.
-fn named(told: &nldev::NldevPort) -> Option<&str> {
-    told.netdev.as_ref().map(|(_, name)| name.as_str())
+/// The interface named by netlink.
+fn named(answer: &nldev::NldevPort) -> Option<&str> {
+    answer.netdev.as_ref().map(|(_, name)| name.as_str())
 }
 
 /// The bond that an interface belongs to, or is.
@@ -105,14 +105,14 @@ fn bond(net: &Path, netdev: &str) -> Option<String> {
     is_bond(&master).then_some(master)
 }
 
-/// Whether an interface of that name is here, and on the port's own function.
+/// Whether an interface of that name is in this network namespace, and on the port's own function.
 fn is_own(place: &PortLocation, netdev: &str) -> bool {
     let own = &place.function.pci;
     let found = function::pci_of(&place.net.join(netdev).join("device"));
     !netdev.is_empty() && !own.is_empty() && found.is_ok_and(|pci| pci == *own)
 }
 
-/// The first entry of the GID table names it. Where that is empty (InfiniBand), what the function carries.
+/// The interface named by the first entry of the GID table. If that is empty (InfiniBand), the one on the function.
 fn netdev(port: &Path, place: &PortLocation) -> Result<String, Error> {
     let by_gid = label(&port.join("gid_attrs/ndevs/0"))?;
     if !by_gid.is_empty() {
@@ -124,13 +124,13 @@ fn netdev(port: &Path, place: &PortLocation) -> Result<String, Error> {
             // A software device (rxe) has no function; its parent is the interface.
             [] => label(&place.folder.join("parent"))?,
             [one] => one.name.clone(),
-            // None of several is the one.
+            // Ambiguous.
             _ => String::new(),
         },
     )
 }
 
-/// The facts of a device.
+/// The properties of a device.
 #[derive(Debug, Default)]
 pub(super) struct DeviceFacts {
     read: Option<Instant>,
@@ -141,7 +141,7 @@ pub(super) struct DeviceFacts {
 }
 
 impl DeviceFacts {
-    /// Reads them where they are too old.
+    /// Reads those that are too old.
     pub(super) fn refresh(&mut self, now: Instant, device: &Path) {
         if !is_due(self.read, now) {
             return;
@@ -158,7 +158,7 @@ impl DeviceFacts {
         if all {
             self.read = Some(now);
         }
-        // Some drivers (efa) have none and print this, which would make all of them one.
+        // Some drivers (efa) have none and print this, which would make all devices equal.
         if self.node_guid == "0000:0000:0000:0000" {
             self.node_guid.clear();
         }
@@ -169,23 +169,23 @@ pub(super) fn is_due(read: Option<Instant>, now: Instant) -> bool {
     read.is_none_or(|at| now.saturating_duration_since(at) >= KEEP)
 }
 
-/// Takes over what was read. False: it could not be read, and the old fact stands until it can.
+/// Stores what was read. False: unreadable; the old value stands until it can be read.
 fn take<T>(fact: &mut T, read: Result<T, Error>) -> bool {
     match read {
         Ok(new) => *fact = new,
         Err(error) => {
-            tracing::debug!(%error, "not read");
+            tracing::debug!(%error, "unreadable");
             return false;
         }
     }
     true
 }
 
-/// The text of a file as a label: empty where there is none, or it is none.
+/// The text of a file as a label: empty if the file is absent or not text.
 pub(super) fn label(path: &Path) -> Result<String, Error> {
     let text = match root::read_text(path) {
         Ok(text) => text,
-        // No text, and what a driver refuses for good: the interface of a GID that has none is EINVAL.
+        // Not text, or rejected permanently: the interface of a GID without one is EINVAL.
         Err(Error::Parse { .. }) => None,
         Err(Error::Io { source, .. }) if matches!(source.kind(), InvalidInput | Unsupported) => None,
         Err(error) => return Err(error),
@@ -223,11 +223,11 @@ mod tests {
         fs::write(&firmware, "2\n").unwrap();
         facts.refresh(due, dir.path());
         assert_eq!(facts.firmware_version, "2");
-        // What was read whole is not read again before its time.
+        // A complete reading is not repeated before it expires.
         fs::write(&firmware, "3\n").unwrap();
         facts.refresh(due, dir.path());
         assert_eq!(facts.firmware_version, "2");
-        // What has left is no error.
+        // An absent file is no error.
         fs::remove_file(&firmware).unwrap();
         facts.refresh(due + KEEP, dir.path());
         assert_eq!(facts.firmware_version, "");

@@ -1,5 +1,5 @@
-//! The PCI function behind a device and the network interfaces on it: by links and folders, without reading a file of
-//! the device.
+//! The PCI function behind a device and the network interfaces on it, from links and folders, without reading a
+//! file of the device.
 
 use std::path::Path;
 
@@ -7,16 +7,16 @@ use super::setup::pci_path;
 use crate::sys::root::{self, Entry};
 use crate::{Error, PciAddress};
 
-/// What carries a device.
+/// The function of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeviceFunction {
     /// The PCI address, empty for a software device.
     pub(crate) pci: String,
-    /// The bound driver, empty where there is none.
+    /// The bound driver, empty if none is bound.
     pub(crate) driver: String,
     /// A virtual function or a subfunction.
     pub(super) is_virtual: bool,
-    /// The functions above it and itself, from the root complex on; empty where the tree of files does not tell.
+    /// The functions from the root complex to this one; empty if the path does not show them.
     pub(super) path: String,
 }
 
@@ -24,10 +24,10 @@ impl DeviceFunction {
     /// Follows the links of `/sys/class/infiniband/<device>`.
     ///
     /// # Errors
-    /// What a link says but that it is not there: an unknown function could be one that is left out.
+    /// Any error of a link except that it is absent: an unknown function could be one that is excluded.
     pub(super) fn of(device: &Path) -> Result<Self, Error> {
         let parent = device.join("device");
-        // The link's text is enough for a PCI function.
+        // The target of the link is enough for a PCI function.
         let Some(target) = root::link_name(&parent)? else {
             return Ok(Self::default());
         };
@@ -35,7 +35,7 @@ impl DeviceFunction {
         let (pci, is_subfunction) = match address {
             Some(address) => (address.0, false),
             None => {
-                // A subfunction is an auxiliary device below a function. A platform device, or one of virtio, is not.
+                // A subfunction is an auxiliary device below a function. A platform or virtio device is not.
                 let pci = pci_of(&parent)?;
                 let bus = root::link_name(&parent.join("subsystem"))?;
                 let is_subfunction = !pci.is_empty() && bus.as_deref() == Some("auxiliary");
@@ -52,7 +52,7 @@ impl DeviceFunction {
         })
     }
 
-    /// The word of the `function` label.
+    /// The value of the `function` label.
     pub(super) const fn word(&self) -> &'static str {
         if self.pci.is_empty() {
             ""
@@ -64,7 +64,7 @@ impl DeviceFunction {
     }
 }
 
-/// The NUMA node of a device, empty where the kernel knows none (-1).
+/// The NUMA node of a device, empty if the kernel reports none (-1).
 pub(super) fn numa_node(device: &Path) -> String {
     let node = text(&device.join("device/numa_node"));
     if node.bytes().all(|b| b.is_ascii_digit()) {
@@ -78,7 +78,7 @@ fn text(path: &Path) -> String {
     root::read_text(path).ok().flatten().unwrap_or_default()
 }
 
-/// The PCI function that a device is, or the nearest above it; empty where there is none.
+/// The PCI function of a device, or the nearest above it; empty if none exists.
 ///
 /// # Errors
 /// When the path cannot be followed.
@@ -97,14 +97,14 @@ pub(super) struct Netdev {
     pub(super) name: String,
     /// The bond or bridge that it belongs to.
     pub(super) master: Option<String>,
-    /// Which port of the function it is on, from 0. Not known where the function has one port.
+    /// The port of the function that it is on, from 0. Unknown if the function has one port.
     pub(super) dev_port: Option<u64>,
 }
 
 /// The network interfaces on the function of a device, each with its master. No file is read.
 ///
 /// # Errors
-/// When the folder or a link cannot be read: what is not known could be left out.
+/// When the folder or a link cannot be read: an unknown interface could be one that is excluded.
 pub(super) fn masters(device: &Path) -> Result<Vec<(Entry, Option<String>)>, Error> {
     let folder = device.join("device/net");
     let entries = root::entries(&folder)?.unwrap_or_default();
@@ -117,10 +117,10 @@ pub(super) fn masters(device: &Path) -> Result<Vec<(Entry, Option<String>)>, Err
         .collect()
 }
 
-/// The network interfaces on the function of a device with so many ports.
+/// The network interfaces on the function of a device with this number of ports.
 ///
 /// # Errors
-/// Like [`masters`], and when the file with the port of one cannot be read.
+/// Like [`masters`], and when the file with an interface's port cannot be read.
 pub(super) fn netdevs(device: &Path, ports: usize) -> Result<Vec<Netdev>, Error> {
     let with_port = |(Entry { name, .. }, master)| {
         let file = device.join("device/net").join(&name).join("dev_port");
@@ -138,7 +138,7 @@ pub(super) fn netdevs(device: &Path, ports: usize) -> Result<Vec<Netdev>, Error>
     masters(device)?.into_iter().map(with_port).collect()
 }
 
-/// Those of them that are on a port, from 1: the ones of that number where the function has several ports.
+/// The interfaces on a port, counted from 1: those with that number if the function has several ports.
 pub(super) fn on_port<'a>(netdevs: &'a [Netdev], port: &str, of: usize) -> Vec<&'a Netdev> {
     let wanted = port.parse::<u64>().ok().and_then(|p| p.checked_sub(1));
     let mut on_it: Vec<&Netdev> = netdevs.iter().collect();

@@ -1,5 +1,5 @@
-//! What the list of ports, the ports and the watcher know of each other. The list says what is read, a port which
-//! network interface it has, the watcher that one of them has to look again.
+//! State shared by the list of ports, the ports and the watcher. The list publishes which ports are read, a port
+//! publishes its network interface, the watcher requests that one of them reads again.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,27 +8,27 @@ use std::time::{Duration, Instant};
 
 use crate::sys::listen::EventWaker;
 
-/// Devices that are read, by name: their ports by number, each with the interface whose carrier is its link; empty where
-/// there is none, or none that is known.
+/// Devices that are read, by name: their ports by number, each with the interface whose carrier is its link; empty
+/// if none exists or is known.
 pub(super) type PortInterfaces = BTreeMap<String, BTreeMap<u32, String>>;
 
-/// What they share.
+/// The shared state.
 pub(super) struct Hub {
     state: Mutex<HubState>,
-    /// There is a device.
+    /// Signalled when a device exists.
     found: Condvar,
-    /// The list may not be what it was.
+    /// The list may have changed.
     doubt: AtomicBool,
-    /// Grows whenever facts may not be what they were.
+    /// Incremented whenever properties may have changed.
     facts: AtomicU64,
-    /// Not where nobody watches.
+    /// `None` without a watcher.
     bell: Option<Arc<EventWaker>>,
 }
 
 #[derive(Default)]
 struct HubState {
     listed: PortInterfaces,
-    /// When the scan began that found this.
+    /// The start of the scan that found this.
     began: Option<Instant>,
 }
 
@@ -53,7 +53,7 @@ impl Hub {
         }
     }
 
-    /// A scan that began then has found these ports.
+    /// Publishes the ports found by a scan that started at `began`.
     pub(super) fn list(&self, began: Instant, ports: &[(String, u32)]) {
         let mut state = self.lock();
         let mut before = std::mem::take(&mut state.listed);
@@ -68,7 +68,7 @@ impl Hub {
         self.ring();
     }
 
-    /// A port has this interface for its link now.
+    /// Publishes the interface that is this port's link now.
     pub(super) fn has_netdev(&self, device: &str, port: u32, netdev: &str) {
         let mut state = self.lock();
         let known = state
@@ -82,13 +82,13 @@ impl Hub {
         }
     }
 
-    /// What the last scan has found, and when that began. `None`: there was none.
+    /// The result of the last scan, and its start. `None`: no scan yet.
     pub(super) fn listed(&self) -> Option<(Instant, PortInterfaces)> {
         let state = self.lock();
         state.began.map(|began| (began, state.listed.clone()))
     }
 
-    /// Waits as long as that for a device. False: there is none.
+    /// Waits up to `limit` for a device. False: none exists.
     pub(super) fn wait(&self, limit: Duration) -> bool {
         let is_empty = |state: &mut HubState| state.listed.is_empty();
         let waited = self.found.wait_timeout_while(self.lock(), limit, is_empty);
@@ -96,18 +96,18 @@ impl Hub {
         !state.listed.is_empty()
     }
 
-    /// The list is to be looked at before the next reading, and so are facts.
+    /// Requests a check of the list before the next reading, and new properties.
     pub(super) fn suspect(&self) {
         self.facts.fetch_add(1, Ordering::AcqRel);
         self.doubt.store(true, Ordering::Release);
     }
 
-    /// Whether that was said since the last call.
+    /// Whether this was requested since the last call.
     pub(super) fn take_doubt(&self) -> bool {
         self.doubt.swap(false, Ordering::AcqRel)
     }
 
-    /// Facts that were read at another number are to be read again.
+    /// Properties that were read at another number are outdated.
     pub(super) fn facts(&self) -> u64 {
         self.facts.load(Ordering::Acquire)
     }

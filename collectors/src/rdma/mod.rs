@@ -1,7 +1,7 @@
-//! Ports of InfiniBand, RoCE and other RDMA devices, by sysfs; their hardware's counters by netlink where it has them.
+//! Ports of InfiniBand, RoCE and other RDMA devices, by sysfs; hardware counters by netlink where supported.
 //!
-//! A reading may block for a minute in the kernel while a driver waits for its firmware, so each port is a device of
-//! its own. What one file does not tell costs that value only.
+//! A reading may block for 60 s in the kernel while a driver waits for its firmware, so each port is a separate
+//! device. An unreadable file costs only its own value.
 
 pub(crate) mod attribute;
 mod choice;
@@ -25,6 +25,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::event::EventKind;
 use crate::netlink::Protocol;
 use crate::sys::boot;
 use crate::sys::kept::DescriptorBudget;
@@ -39,9 +40,9 @@ pub static SPEC: Spec = Spec {
     name: "rdma",
     domain: &domain::RDMA,
     metrics: &metrics::METRICS,
-    events: true,
+    events: &[EventKind::Rdma, EventKind::Overrun],
     notes: false,
-    // As long as the kernel itself keeps the hardware's counters: two scrapers at once cost one reading.
+    // The kernel's cache time of hardware counters: concurrent scrapers share one reading.
     cadence: Cadence::OnDemand {
         fresh: Duration::from_millis(10),
     },
@@ -51,10 +52,10 @@ pub static SPEC: Spec = Spec {
     open,
 };
 
-/// How late a port or a folder of counters may be seen that comes to a device which is already there.
+/// Maximum delay until a port or a folder of counters is detected that appears on a known device.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Never absent: the modules may be loaded at any time, which [`crate::Devices::changed`] then sees.
+/// Never absent: the modules may be loaded at any time, which [`crate::Devices::changed`] then detects.
 fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
     let table = settings::RdmaSettings::new(settings)?;
     netlink::check_recording(env)?;
@@ -62,15 +63,15 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
         budget: DescriptorBudget::of_process(),
         on_disk: !env.is_live(),
     };
-    // A recording's next step is there at once.
+    // A recording's next step follows immediately.
     let pace = if env.is_live() { LOOK } else { Duration::ZERO };
-    // What the kernel tells by itself says nothing about another tree than its own.
+    // The kernel's events concern only its own tree.
     let is_own = env.is_live() && env.sysroot == Path::new("/");
     let bell = is_own
         .then(|| EventWaker::new(&files.budget).map(Arc::new))
         .transpose();
     let bell = bell.unwrap_or_else(|error| {
-        tracing::warn!(%error, "changes are seen when ports are read, and not told");
+        tracing::warn!(%error, "changes are detected only when ports are read; no events");
         None
     });
     let hub = Hub::new(bell.clone());

@@ -1,5 +1,5 @@
-//! What netlink tells of a port besides its counters: states and interface in one message, and what is open on its
-//! device. Files say the same, but for the latter, and one that names an interface of another network namespace.
+//! Netlink queries about a port besides its counters: states and interface in one message, and the open objects of
+//! its device. Files show the states and the interface too, but may name an interface of another network namespace.
 
 use std::time::{Duration, Instant};
 
@@ -13,32 +13,32 @@ use crate::netlink::message::Request;
 use crate::netlink::nldev::{self, NldevPort};
 use crate::sys::netlink::{NetlinkError, NetlinkTransport};
 
-/// How old the number of objects may be. The kernel walks over each of them to count.
+/// Maximum age of the number of objects. The kernel walks over each of them to count.
 const KEEP: Duration = Duration::from_secs(60);
 
-/// One question that may be refused for a while, or for good.
+/// A query that may be suspended for a while, or permanently.
 #[derive(Default)]
 struct QueryState {
     patience: RefusalBackoff,
     never: bool,
 }
 
-/// Who tells it.
+/// The netlink queries of one port.
 pub(crate) struct NetlinkPort {
     kernel: Box<dyn NetlinkTransport>,
     known: DeviceKey,
     port: u32,
-    /// The device's number; `None`: not known yet, or not any more.
+    /// The device's index; `None`: not known yet, or outdated.
     index: Option<u32>,
     of_port: QueryState,
     of_resources: QueryState,
-    /// Kinds of objects and how many, as of the last answer.
+    /// Kinds of objects and their counts, as of the last answer.
     resources: Vec<(String, u64)>,
     counted: Option<Instant>,
 }
 
 impl NetlinkPort {
-    /// Asks nobody yet.
+    /// Sends no query yet.
     pub(crate) fn new(known: DeviceKey, port: u32, kernel: impl NetlinkTransport + 'static) -> Self {
         Self {
             kernel: Box::new(kernel),
@@ -52,14 +52,14 @@ impl NetlinkPort {
         }
     }
 
-    /// The number of the device, where it is known.
+    /// The index of the device, if known.
     pub(super) const fn index(&self) -> Option<u32> {
         self.index
     }
 
-    /// The port now. `None`: the files are to be read.
+    /// The port's current state. `None`: read the files.
     pub(crate) fn port(&mut self, now: Instant) -> Option<NldevPort> {
-        let mut told = None;
+        let mut answer = None;
         let port = self.port;
         let request = |index| nldev::port(index, port);
         let answered = self.ask(
@@ -68,19 +68,19 @@ impl NetlinkPort {
             request,
             |device, payload| {
                 if nldev::is_of(payload, device, port)? {
-                    told = Some(NldevPort::parse(payload)?);
+                    answer = Some(NldevPort::parse(payload)?);
                 }
                 Ok(())
             },
         );
-        if answered && told.is_none() {
-            // The number is another device's by now.
+        if answered && answer.is_none() {
+            // Another device has the index now.
             self.index = None;
         }
-        told
+        answer
     }
 
-    /// Kinds of objects that are open on the device, and how many, at most a minute old. `None`: not told.
+    /// Kinds of open objects on the device, and their counts, at most 60 s old. `None`: not reported.
     pub(super) fn resources(&mut self, now: Instant) -> Option<&[(String, u64)]> {
         let is_young = |at: Instant| now.saturating_duration_since(at) < KEEP;
         if !self.counted.is_some_and(is_young) {
@@ -97,7 +97,7 @@ impl NetlinkPort {
         self.counted.map(|_| self.resources.as_slice())
     }
 
-    /// Asks one question. False: it was not answered, or has a rest.
+    /// Sends one query. False: it was not answered, or is suspended.
     fn ask(
         &mut self,
         now: Instant,
@@ -132,12 +132,12 @@ impl NetlinkPort {
             }
             Err(NetlinkError::Kernel(errno)) => reason(errno),
             Err(NetlinkError::Garbled(_)) => Reason::Malformed,
-            // Says nothing of this port, and its files do not wait.
+            // Not about this port, and its files do not wait.
             Err(NetlinkError::Busy) => return false,
         };
-        // The files say by themselves what they are refused.
+        // The files have their own back-off.
         question.patience.refused(now, reason);
-        // A number that is nobody's any more is EINVAL too.
+        // An unassigned index is EINVAL too.
         if matches!(reason, Reason::Gone | Reason::Rejected) {
             self.index = None;
         }

@@ -1,4 +1,4 @@
-//! One port: state, rate, what it is, and its counters.
+//! One port: state, rate, properties and counters.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,28 +31,28 @@ use crate::{Block, Device, Error, Subject, SubjectKind, Value};
 /// `IB_PORT_DOWN`.
 const DOWN: u64 = 1;
 
-/// Where a port is.
+/// The location of a port.
 #[derive(Debug)]
 pub(crate) struct PortLocation {
     /// The device's name.
     pub(crate) device: String,
     /// The port's number, from 1.
     pub(crate) port: String,
-    /// How many ports the device has.
+    /// The number of the device's ports.
     pub(crate) of: usize,
     /// `/sys/class/infiniband/<device>`.
     pub(crate) folder: PathBuf,
     /// `/sys/class/net`.
     pub(crate) net: PathBuf,
-    /// What carries the device.
+    /// The function of the device.
     pub(crate) function: DeviceFunction,
-    /// Its NUMA node, empty where the kernel knows none.
+    /// Its NUMA node, empty if the kernel reports none.
     pub(crate) numa_node: String,
-    /// The first port also tells what is the device's.
+    /// The first port also reports the device's values.
     pub(crate) speaks_for_device: bool,
-    /// How netlink knows the device, where that may be asked.
+    /// The device's netlink key, if netlink is available.
     pub(crate) netlink: Option<DeviceKey>,
-    /// The recording that answers in the kernel's place.
+    /// The recording that replaces the kernel's answers.
     pub(crate) recorded: Option<PathBuf>,
 }
 
@@ -72,19 +72,19 @@ pub(super) struct RdmaPort {
     device: Option<(DeviceFacts, Vec<Counter>)>,
     state: Attribute,
     physical_state: Attribute,
-    /// Not where the driver makes it up.
+    /// `None` if the driver invents it.
     rate: Option<Attribute>,
     carrier_down: Option<Attribute>,
     netdev_up: Option<Attribute>,
     connections: Connections,
-    /// Asked before the files, where netlink may be asked.
-    told: Option<NetlinkPort>,
+    /// Queried before the files, if netlink is available.
+    port_query: Option<NetlinkPort>,
     hw_counters: Vec<Counter>,
-    /// In place of the files, where the kernel tells all of them at once.
+    /// Replaces the files, if the kernel reports all counters at once.
     stats: Option<NetlinkStats>,
     counters: Vec<Counter>,
     is_whole: bool,
-    /// Told which interface it has; says when facts are old, as of that number.
+    /// Receives the port's interface; its number shows when properties are outdated.
     hub: Option<(Arc<Hub>, u64)>,
     setup: Option<RdmaSetup>,
 }
@@ -96,7 +96,7 @@ impl RdmaPort {
         Self::with_kernel(place, files, kernel)
     }
 
-    /// The same, with who answers by netlink where that may be asked.
+    /// As [`Self::new`], with netlink transports, if netlink is available.
     pub(super) fn with_kernel(
         place: PortLocation,
         files: &AttributeFiles,
@@ -127,10 +127,10 @@ impl RdmaPort {
         let number = place.port.parse().ok();
         let known = place.netlink.clone().zip(number);
         let kernel = SharedTransport::new(kernel);
-        let told = known
+        let port_query = known
             .clone()
             .map(|(known, port)| NetlinkPort::new(known, port, kernel.clone()));
-        // A driver without a folder of them has none to tell.
+        // A driver without a folder of counters has none.
         let stats = known
             .filter(|_| !hw_counters.is_empty())
             .map(|(known, port)| NetlinkStats::new(known, port, words, Box::new(kernel)));
@@ -155,12 +155,12 @@ impl RdmaPort {
             device,
             state: attribute("state"),
             physical_state: attribute("phys_state"),
-            // efa says 100 Gb/s whatever its link is (efa_verbs.c).
+            // efa reports 100 Gb/s whatever its link is (efa_verbs.c).
             rate: (place.function.driver != "efa").then(|| attribute("rate")),
             carrier_down: None,
             netdev_up: None,
             connections,
-            told,
+            port_query,
             stats,
             hw_counters,
             counters,
@@ -172,7 +172,7 @@ impl RdmaPort {
         }
     }
 
-    /// The same, with how it is set up.
+    /// Adds the port's settings.
     pub(super) fn with_setup(self, setup: RdmaSetup) -> Self {
         Self {
             setup: Some(setup),
@@ -180,7 +180,7 @@ impl RdmaPort {
         }
     }
 
-    /// The same, known to who listens for changes.
+    /// Adds the state shared with the watcher.
     pub(super) fn with_hub(self, hub: &Arc<Hub>) -> Self {
         let facts = hub.facts();
         Self {
@@ -199,7 +199,7 @@ impl RdmaPort {
         self.is_whole
     }
 
-    fn refresh(&mut self, now: Instant, told: Option<&nldev::NldevPort>) {
+    fn refresh(&mut self, now: Instant, answer: Option<&nldev::NldevPort>) {
         let number = self.number();
         let Self {
             facts,
@@ -218,13 +218,13 @@ impl RdmaPort {
                 }
             }
         }
-        if facts.refresh(now, place, told) {
-            // InfiniBand counts in link_downed; its interface loses the carrier for reasons of its own.
+        if facts.refresh(now, place, answer) {
+            // InfiniBand counts in link_downed; its interface loses the carrier for other reasons.
             let interface = place.net.join(&facts.netdev);
-            // What a bond or one of its interfaces says need not be this port's.
+            // Values of a bond or one of its interfaces need not concern this port.
             let is_its_own = !facts.netdev.is_empty() && !facts.is_bonded;
-            let tells = facts.link_layer != "InfiniBand" && is_its_own;
-            let file = |name| tells.then(|| files.attribute(interface.join(name)));
+            let is_usable = facts.link_layer != "InfiniBand" && is_its_own;
+            let file = |name| is_usable.then(|| files.attribute(interface.join(name)));
             self.netdev_up = file("operstate");
             let counts = facts.link_layer == "Ethernet" && is_its_own;
             self.carrier_down = file("carrier_down_count").filter(|_| counts);
@@ -274,12 +274,12 @@ impl RdmaPort {
     }
 }
 
-/// How many files gave no value, by reason.
+/// The number of unreadable files, by reason.
 #[derive(Default)]
 struct UnreadableFiles([u64; Reason::ALL.len()]);
 
 impl UnreadableFiles {
-    /// The value, or absent and counted.
+    /// The value; if absent, it is counted.
     fn note<T>(&mut self, read: Result<T, Reason>) -> Option<T> {
         let reason = match read {
             Ok(value) => return Some(value),
@@ -292,11 +292,11 @@ impl UnreadableFiles {
     }
 }
 
-/// Takes what the counters of a port have said.
+/// Collects the counters of a port.
 struct Counted<'a> {
     port: [&'a str; 2],
     unreadable: &'a mut UnreadableFiles,
-    /// How many stand at their maximum; `None`: of none that is known.
+    /// The number of counters at their maximum; `None` if it is unknown for all of them.
     saturated: Option<u64>,
     out: &'a mut Block,
 }
@@ -328,7 +328,7 @@ impl Counted<'_> {
 }
 
 impl RdmaPort {
-    /// Reads it. Each file may block for a minute: behind one that did, the others are not begun.
+    /// Reads it. Each file may block for a minute: after one that did, the remaining files are not read.
     pub(super) fn read_within(&mut self, deadline: Duration, out: &mut Block) -> Result<(), Error> {
         let now = Instant::now();
         let in_time = |place: &PortLocation| match now.elapsed() {
@@ -339,16 +339,16 @@ impl RdmaPort {
             }),
         };
         let mut unreadable = UnreadableFiles::default();
-        let told = match &mut self.told {
-            Some(told) => {
-                let told = told.port(now);
+        let answer = match &mut self.port_query {
+            Some(query) => {
+                let answer = query.port(now);
                 in_time(&self.place)?;
-                told
+                answer
             }
             None => None,
         };
-        let state = match &told {
-            Some(told) => Ok(told.state.into()),
+        let state = match &answer {
+            Some(answer) => Ok(answer.state.into()),
             None => self.state.read(now, text::state),
         };
         if state == Err(Reason::Gone) {
@@ -358,7 +358,7 @@ impl RdmaPort {
             }
         }
         in_time(&self.place)?;
-        self.refresh(now, told.as_ref());
+        self.refresh(now, answer.as_ref());
         in_time(&self.place)?;
         self.read_info(out);
 
@@ -366,14 +366,14 @@ impl RdmaPort {
         let port = &[device, number];
         let is_down = state == Ok(DOWN);
         out.maybe_u64(&PORT_STATE, port, unreadable.note(state));
-        let physical_state = match &told {
-            Some(told) => Ok(told.physical_state.into()),
+        let physical_state = match &answer {
+            Some(answer) => Ok(answer.physical_state.into()),
             None => self.physical_state.read(now, text::state),
         };
         out.maybe_u64(&PORT_PHYSICAL_STATE, port, unreadable.note(physical_state));
         if let Some(rate) = &mut self.rate {
-            // Drivers without a word of their own for a link that is down (`ib_get_eth_speed`) write a warning into the
-            // kernel's log each time, and say 1 Gb/s.
+            // Without a specific value for a link that is down (`ib_get_eth_speed`), a driver reports 1 Gb/s, and writes a
+            // warning into the kernel log each time.
             let has_words =
                 self.facts.link_layer != "Ethernet" || self.place.function.driver.starts_with("mlx");
             let rate = (!is_down || has_words).then(|| rate.read(now, text::rate));
@@ -396,7 +396,7 @@ impl RdmaPort {
             out.push(&HW_COUNTERS_LIFESPAN, port, seconds.unwrap_or(Value::Absent));
         }
 
-        let index = self.told.as_ref().and_then(NetlinkPort::index);
+        let index = self.port_query.as_ref().and_then(NetlinkPort::index);
         let asked = self.stats.as_mut().map(|stats| {
             stats.found(index);
             stats.ask(now, lifespan.unwrap_or_default())
@@ -420,7 +420,7 @@ impl RdmaPort {
                 }
             }
             (Some(StatsResult::Refused(reason)), Some(stats)) => {
-                // The files would ask the same driver the same.
+                // The files would send the same query to the driver.
                 for (meaning, _) in stats.counters() {
                     counted.push(meaning, Err(reason));
                 }
@@ -451,7 +451,7 @@ impl RdmaPort {
             setup.show(now, &self.place, &self.facts.link_layer, out);
         }
         if let Some((_, counters)) = &mut self.device {
-            let resources = self.told.as_mut().and_then(|t| t.resources(now));
+            let resources = self.port_query.as_mut().and_then(|t| t.resources(now));
             for (kind, count) in resources.into_iter().flatten() {
                 out.u64(&RESOURCES, &[device, kind], *count);
             }

@@ -1,4 +1,4 @@
-//! Which ports there are, and which of them are read.
+//! Finds the ports, and selects those that are read.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -22,52 +22,52 @@ pub(crate) struct RdmaDevices {
     net: PathBuf,
     hub: Arc<Hub>,
     make: MakePort,
-    /// The kernel may be asked by netlink.
+    /// Netlink is available.
     netlink: Option<Netlink>,
-    /// How often the marks of devices that are still there are looked at: to look costs a sixth of a reading.
+    /// How often the marks of existing devices are compared, which costs a sixth of a reading.
     pace: Duration,
     seen: Option<Listing>,
     looked: Option<Instant>,
 }
 
-/// Makes what is read of a port, and of the first in the list; `None`: nothing.
+/// Makes the device of a port; the flag marks the first port of the list. `None`: not read.
 pub(crate) type MakePort = Box<dyn FnMut(PortLocation, bool) -> Option<PortDevice> + Send>;
 
-/// What was made of a port.
+/// The device made for a port.
 pub(crate) struct PortDevice {
     pub(crate) device: Box<dyn Device>,
     /// Whether each of its folders could be listed.
     pub(crate) is_whole: bool,
 }
 
-/// How the kernel is asked by netlink.
+/// How netlink is used.
 struct Netlink {
-    /// Files and netlink are of one kernel, whatever they say.
+    /// Files and netlink belong to one kernel.
     own_tree: bool,
-    /// A recording answers in the kernel's place.
+    /// A recording replaces the kernel's answers.
     recorded: Option<PathBuf>,
 }
 
-/// What the list of ports is made from.
+/// The input of the list of ports.
 #[derive(Debug, PartialEq, Eq)]
 struct Listing(Vec<DeviceEntry>);
 
 #[derive(Debug, PartialEq, Eq)]
 struct DeviceEntry {
-    /// A name that comes back has another inode.
+    /// A name that is reused has another inode.
     device: Entry,
     /// The numbers of its ports, ascending.
     ports: Vec<u32>,
     marks: Marks,
 }
 
-/// What tells, without a listing, that a device is not what it was. The kernel shows a device before its ports, and a
-/// port before its counters.
+/// Shows, without a listing, that a device changed. The kernel shows a device before its ports, and a port before
+/// its counters.
 #[derive(Debug, PartialEq, Eq)]
 struct Marks {
-    /// The inodes of the folders of counters and of the port that would come next, 0 where there is none.
+    /// The inodes of the folders of counters and of the next possible port, 0 if absent.
     inodes: Vec<u64>,
-    /// Only where network interfaces decide: udev may rename one at any time, and a bond may take one.
+    /// Only if the rules name network interfaces: udev may rename one at any time, and a bond may take one.
     netdevs: Option<Vec<(Entry, Option<String>)>>,
 }
 
@@ -96,7 +96,7 @@ impl RdmaDevices {
         }
     }
 
-    /// The same ports, of which something else is read.
+    /// The same ports with another kind of device.
     pub(crate) fn making(env: &Env, table: RdmaSettings, make: MakePort, pace: Duration) -> Self {
         Self {
             net: env.path("/sys/class/net"),
@@ -116,15 +116,15 @@ impl RdmaDevices {
         }
     }
 
-    /// The devices that are not left out by name.
+    /// The devices that are not excluded by name.
     fn devices(&self) -> Result<Vec<Entry>, Error> {
-        // No such class: the modules are not loaded yet.
+        // The class is absent: the modules are not loaded yet.
         let mut devices = root::entries(&self.choice.class)?.unwrap_or_default();
         devices.retain(|device| self.choice.table.takes_device(&device.name));
         Ok(devices)
     }
 
-    /// Lists folders only. No driver is asked, and nothing below a device that is left out by name.
+    /// Lists only folders. No driver is queried, and nothing below a device excluded by name is touched.
     fn list(&self) -> Result<Listing, Error> {
         let listed = self.devices()?.into_iter().map(|device| {
             let folder = self.choice.folder(&device.name);
@@ -138,7 +138,7 @@ impl RdmaDevices {
         Ok(Listing(listed.collect::<Result<_, Error>>()?))
     }
 
-    /// Looks at the marks of a device with these ports: one stat(2) for each folder.
+    /// Reads the marks of a device with these ports: one stat(2) for each folder.
     fn marks(&self, folder: &Path, ports: &[u32]) -> Result<Marks, Error> {
         let inode = |path: &Path| Ok::<_, Error>(root::inode(path)?.unwrap_or_default());
         let mut inodes = vec![inode(&folder.join("hw_counters"))?];
@@ -147,12 +147,12 @@ impl RdmaDevices {
             let port = all.join(port.to_string());
             let (hw, pma) = (inode(&port.join("hw_counters"))?, inode(&port.join("counters"))?);
             inodes.extend([hw, pma]);
-            // Otherwise they tell whether the port is there.
+            // Otherwise they show whether the port exists.
             if (hw, pma) == (0, 0) {
                 inodes.push(inode(&port)?);
             }
         }
-        // The kernel numbers ports without a gap, from 1.
+        // The kernel numbers ports without gaps, from 1.
         let next = ports.last().map_or(1, |last| last.saturating_add(1));
         inodes.push(inode(&all.join(next.to_string()))?);
         let netdevs = self
@@ -166,8 +166,8 @@ impl RdmaDevices {
         })
     }
 
-    /// Devices that come and go are seen at once, and so is what could make a port one that must not be read. What
-    /// comes late to a device that is there may wait.
+    /// Added and removed devices are detected immediately, and so is any change that could exclude a port. Late
+    /// additions to a known device may wait.
     fn has_changed(&self, seen: &Listing, look: bool) -> Result<bool, Error> {
         if !self.devices()?.iter().eq(seen.0.iter().map(|l| &l.device)) {
             return Ok(true);
@@ -183,13 +183,13 @@ impl RdmaDevices {
         Ok(false)
     }
 
-    /// How netlink would know a device. `None`: it is not asked.
+    /// The netlink key of a device. `None`: netlink is not used for it.
     fn by_netlink(&self, device: &str, folder: &Path) -> Option<DeviceKey> {
         let netlink = self.netlink.as_ref()?;
         let guid = root::read_text(&folder.join("node_guid")).ok().flatten();
-        // Some drivers have none.
+        // Some drivers report no GUID.
         let guid = guid.filter(|guid| guid.chars().any(|c| c.is_ascii_hexdigit() && c != '0'));
-        // Of another tree than the kernel's own, a name alone says nothing.
+        // In a tree other than the kernel's own, a name does not identify a device.
         (guid.is_some() || netlink.own_tree).then(|| DeviceKey {
             device: device.to_owned(),
             guid,
@@ -228,7 +228,7 @@ impl RdmaDevices {
 
 impl Devices for RdmaDevices {
     fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error> {
-        // A scan that fails is repeated, whatever comes to stand where it failed.
+        // A failed scan is repeated, even if nothing changes.
         self.seen = None;
         let began = Instant::now();
         self.looked = Some(began);
@@ -241,7 +241,7 @@ impl Devices for RdmaDevices {
             if !folders.insert(resolved(&self.choice.folder(&listed.device.name))) {
                 tracing::debug!(
                     device = listed.device.name,
-                    "left out: another name of the same device"
+                    "ignored: another name of the same device"
                 );
                 continue;
             }
@@ -256,7 +256,7 @@ impl Devices for RdmaDevices {
             }
         }
         self.hub.list(began, &names);
-        // What could not be listed is looked for again.
+        // A folder that could not be listed is looked for again.
         self.seen = is_whole.then_some(listing);
         Ok(found)
     }
@@ -267,7 +267,7 @@ impl Devices for RdmaDevices {
         if look {
             self.looked = Some(Instant::now());
         }
-        // What cannot be listed is for the scan to say.
+        // Errors of the listing are reported by the scan.
         self.seen
             .as_ref()
             .is_none_or(|seen| self.has_changed(seen, look).unwrap_or(true))

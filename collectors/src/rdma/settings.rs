@@ -1,4 +1,4 @@
-//! The `rdma` table of the configuration: which devices and ports are read. What is left out is never touched.
+//! The `rdma` table of the configuration: which devices and ports are read. Excluded ones are never touched.
 
 use std::fmt;
 
@@ -52,7 +52,8 @@ pub(crate) struct RdmaSettings {
     exclude: Vec<Pattern>,
     exclude_netdevs: Vec<Pattern>,
     exclude_pci: Vec<Pattern>,
-    /// They show what the physical function shows, belong to another container or machine, and there may be hundreds.
+    /// They show the values of the physical function, belong to another container or machine, and there may be
+    /// hundreds.
     pub(super) virtual_functions: bool,
     pub(super) nccl_gid_index: Option<u32>,
     pub(super) sysfs_only: bool,
@@ -71,22 +72,22 @@ impl RdmaSettings {
         })
     }
 
-    /// Whether this device may be looked at, by its name alone.
+    /// Whether this device is read, by its name only.
     pub(super) fn takes_device(&self, device: &str) -> bool {
         let listed = self.include.is_empty() || self.include.iter().any(|p| p.covers_device(device));
         listed && !self.exclude.iter().any(|p| p.matches(device))
     }
 
-    /// Whether this port of a device may be looked at, by its name (`mlx5_0/1`) alone.
+    /// Whether this port of a device is read, by its name (`mlx5_0/1`) only.
     pub(super) fn takes_port(&self, device: &str, port: &str) -> bool {
         let listed =
             self.include.is_empty() || self.include.iter().any(|p| p.matches(device) || p.matches(port));
         listed && !self.exclude.iter().any(|p| p.matches(port))
     }
 
-    /// Whether the device behind this PCI address may be looked at.
+    /// Whether the device behind this PCI address is read.
     ///
-    /// A pattern may be in capitals, and without the domain where that is 0000, as lspci shows it.
+    /// A pattern may be in capitals, and without the domain if that is 0000, as lspci shows it.
     pub(super) fn takes_pci(&self, address: &str) -> bool {
         let short = address.strip_prefix("0000:");
         let is = |p: &Pattern| {
@@ -96,12 +97,12 @@ impl RdmaSettings {
         !self.exclude_pci.iter().any(is)
     }
 
-    /// Whether the port behind this network interface may be looked at.
+    /// Whether the port behind this network interface is read.
     pub(super) fn takes_netdev(&self, netdev: &str) -> bool {
         !self.exclude_netdevs.iter().any(|p| p.matches(netdev))
     }
 
-    /// Whether network interfaces decide about anything.
+    /// Whether any rule names network interfaces.
     pub(super) fn asks_netdevs(&self) -> bool {
         !self.exclude_netdevs.is_empty()
     }
@@ -136,7 +137,7 @@ impl TryFrom<String> for Pattern {
 }
 
 impl Pattern {
-    /// Whether the whole of a name is like it.
+    /// Whether the whole name matches.
     pub fn matches(&self, name: &str) -> bool {
         matches(self.0.as_bytes(), name.as_bytes())
     }
@@ -148,7 +149,7 @@ impl Pattern {
     }
 }
 
-/// Goes back to the last star only, so the effort is at most the product of both lengths.
+/// Backtracks to the last star only, so the effort is at most the product of both lengths.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let (mut p, mut n) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
@@ -244,7 +245,7 @@ mod tests {
         }
     }
 
-    /// The same by definition, without regard for effort.
+    /// The same by definition, without optimization.
     fn plain(pattern: &[u8], name: &[u8]) -> bool {
         match (pattern, name) {
             ([], []) => true,

@@ -1,5 +1,4 @@
-//! How a port is set up, and what its node has for it: looked at once a minute, and whenever something is told to have
-//! changed.
+//! The settings of a port and of its node, read once a minute and after each event that announces a change.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -16,10 +15,10 @@ use super::text::Reason;
 use crate::sys::root;
 use crate::{Block, Env, Error};
 
-/// Linux 5.12 registers memory by dma-buf.
+/// Linux 5.12 introduced memory registration by dma-buf.
 const DMA_BUF: (u32, u32) = (5, 12);
 
-/// Where it is looked for.
+/// The paths.
 #[derive(Clone, Debug)]
 pub(super) struct SetupPaths {
     /// `/sys/kernel/config/rdma_cm`.
@@ -28,7 +27,7 @@ pub(super) struct SetupPaths {
     modules: PathBuf,
     /// `/proc/sys/kernel/osrelease`.
     release: PathBuf,
-    /// The entry of the GID table that the jobs' NCCL is told to take.
+    /// The GID index that jobs configure for NCCL.
     nccl_gid_index: Option<u32>,
 }
 
@@ -43,14 +42,14 @@ impl SetupPaths {
     }
 }
 
-/// What was found.
+/// The settings found.
 #[derive(Debug)]
 pub(super) struct RdmaSetup {
     place: SetupPaths,
-    /// This port also tells what is the node's.
+    /// This port also reports the node's settings.
     speaks_for_node: bool,
     read: Option<Instant>,
-    /// With a table that cannot be read.
+    /// For an unreadable table.
     patience: RefusalBackoff,
     roce: Option<RoceSetup>,
     gpudirect: Vec<&'static str>,
@@ -59,9 +58,9 @@ pub(super) struct RdmaSetup {
 #[derive(Debug)]
 struct RoceSetup {
     table: gid::GidTable,
-    /// The entry that NCCL is told to take, and `None` where there is none.
+    /// The GID index configured for NCCL, and its entry if it exists.
     nccl: Option<(u32, Option<Gid>)>,
-    /// Empty where nobody has made the folder.
+    /// Empty if the folder does not exist.
     cm_mode: String,
 }
 
@@ -77,7 +76,7 @@ impl RdmaSetup {
         }
     }
 
-    /// It may not be what it was.
+    /// Marks the settings as possibly changed.
     pub(super) fn expire(&mut self) {
         self.read = None;
     }
@@ -90,7 +89,7 @@ impl RdmaSetup {
         if self.speaks_for_node {
             self.gpudirect = gpudirect(&self.place);
         }
-        // iWARP has Ethernet for its link too, and nothing of this.
+        // iWARP also has an Ethernet link layer, and none of these settings.
         let is_rnic = || label(&port.folder.join("node_type")).is_ok_and(|t| t.starts_with("4:"));
         let is_roce = link_layer == "Ethernet" && !is_rnic();
         let roce = is_roce.then(|| RoceSetup::read(&self.place, port));
@@ -100,8 +99,8 @@ impl RdmaSetup {
                 roce.flatten()
             }
             Err(error) => {
-                tracing::debug!(%error, "GID table not read");
-                // What is not known now is asked for at the next reading, and ever more rarely where that goes on.
+                tracing::debug!(%error, "GID table unreadable");
+                // Unknown values are queried again at the next reading, with a growing back-off.
                 self.read = None;
                 self.patience.refused(now, Reason::Io);
                 None
@@ -109,7 +108,7 @@ impl RdmaSetup {
         };
     }
 
-    /// Shows it.
+    /// Shows the settings.
     pub(super) fn show(&mut self, now: Instant, port: &PortLocation, link_layer: &str, out: &mut Block) {
         self.refresh(now, port, link_layer);
         let labels = [port.device.as_str(), port.port.as_str()];
@@ -149,18 +148,18 @@ impl RdmaSetup {
 }
 
 impl RoceSetup {
-    /// `Ok(None)`: the port has no table to read.
+    /// `Ok(None)`: the port has no readable table.
     fn read(place: &SetupPaths, port: &PortLocation) -> Result<Option<Self>, Error> {
         let folder = port.port_folder();
         let Some(table) = gid::table(&folder)? else {
             return Ok(None);
         };
         let nccl = place.nccl_gid_index.map(|index| {
-            // It may lie behind a gap.
+            // It may be after a gap.
             let known = table.gids.iter().find(|gid| gid.index == index).copied();
             (index, known.or_else(|| Gid::read(&folder, index).ok().flatten()))
         });
-        // The folder is there once somebody has made it; to make it is to change something.
+        // The folder exists only after an administrator created it; creating it would change the node.
         let mode = place.rdma_cm.join(&port.device).join("ports").join(&port.port);
         Ok(Some(Self {
             table,
@@ -170,8 +169,8 @@ impl RoceSetup {
     }
 }
 
-/// The ways in which memory of GPUs can be given to RDMA devices, as far as can be told without asking for it. NCCL and
-/// perftest register some by `ibv_reg_dmabuf_mr` and see whether that is EOPNOTSUPP, which takes a context of the device.
+/// The ways in which GPU memory can be registered with RDMA devices, as far as files show it. NCCL and perftest try
+/// `ibv_reg_dmabuf_mr` and check for EOPNOTSUPP, which needs a context of the device.
 fn gpudirect(place: &SetupPaths) -> Vec<&'static str> {
     let has = |module: &str| matches!(root::inode(&place.modules.join(module)), Ok(Some(_)));
     let release = root::read_text(&place.release).ok().flatten();
@@ -192,8 +191,8 @@ fn version(release: &str) -> Option<(u32, u32)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// The functions of PCI from the root to where a device sits, as sysfs nests them: `pci0000:3a/0000:3a:00.0/0000:3b:00.0`.
-/// Empty where it is no PCI device.
+/// The PCI functions from the root to a device, as sysfs nests them: `pci0000:3a/0000:3a:00.0/0000:3b:00.0`. Empty
+/// for a device that is not on PCI.
 pub(crate) fn pci_path(resolved: &Path) -> String {
     let names = resolved.iter().filter_map(|name| name.to_str());
     let below = names.skip_while(|name| !is_root(name));

@@ -1,4 +1,5 @@
-//! The hardware's counters of a port by one message in place of a file each. See docs/decisions/0009-rdma-netlink.md.
+//! The hardware counters of a port by one message instead of one file each. See
+//! docs/decisions/0009-rdma-netlink.md.
 
 use std::time::{Duration, Instant};
 
@@ -11,33 +12,33 @@ use super::text::Reason;
 use crate::netlink::nldev::{self, NldevDevice};
 use crate::sys::netlink::{NetlinkError, NetlinkTransport};
 
-/// The kernel's own lifespan for `hw_counters`, which this way of asking does not heed (drivers/infiniband/core/nldev.c).
+/// The kernel's own lifespan for `hw_counters`, which netlink queries ignore (drivers/infiniband/core/nldev.c).
 const LIFESPAN: Duration = Duration::from_millis(10);
 
-/// How a device is recognised.
+/// The identity of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DeviceKey {
     pub(super) device: String,
-    /// As sysfs writes it; `None`: the name is enough.
+    /// In sysfs format; `None`: the name is sufficient.
     pub(super) guid: Option<String>,
 }
 
-/// What came of asking.
+/// The result of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StatsResult {
-    /// The counters are there.
+    /// The counters are available.
     Counters,
-    /// The kernel does not tell them so, or not now: there are the files.
+    /// The kernel does not report them this way, or not now: read the files.
     Files,
-    /// It has told them before, and the driver refuses now.
+    /// The kernel reported them before, and the driver rejects the query now.
     Refused(Reason),
 }
 
-/// The number of a device, as long as it is the one of the files.
+/// The index of a device, if it is the device of the files.
 pub(super) fn find(kernel: &mut dyn NetlinkTransport, known: &DeviceKey) -> Result<u32, NetlinkError> {
     let mut index = None;
     kernel.ask(&mut nldev::devices(), &mut |payload| {
-        // Another device's oddities are not ours.
+        // Malformed data of another device does not matter here.
         index = index.or(NldevDevice::parse(payload)
             .ok()
             .filter(|f| f.name == known.device)
@@ -61,20 +62,20 @@ pub(super) struct NetlinkStats {
     kernel: Box<dyn NetlinkTransport>,
     known: DeviceKey,
     port: u32,
-    /// Those of its driver.
+    /// The driver's names.
     words: Words,
-    /// The device's number; `None`: not known yet, or not any more.
+    /// The device's index; `None`: not known yet, or outdated.
     index: Option<u32>,
-    /// In the order of the driver, as of the last answer. Empty: there was none.
+    /// In the order of the driver, as of the last answer. Empty: no answer.
     counters: Vec<(Meaning, u64)>,
     last: Option<(Instant, StatsResult)>,
     patience: RefusalBackoff,
-    /// Files it is, for good.
+    /// Always use the files.
     never: bool,
 }
 
 impl NetlinkStats {
-    /// Asks nobody yet.
+    /// Sends no query yet.
     pub(super) fn new(known: DeviceKey, port: u32, words: Words, kernel: Box<dyn NetlinkTransport>) -> Self {
         Self {
             kernel,
@@ -89,12 +90,12 @@ impl NetlinkStats {
         }
     }
 
-    /// Takes over the number of the device where somebody else has found it.
+    /// Takes over the index of the device that another query found.
     pub(super) fn found(&mut self, index: Option<u32>) {
         self.index = self.index.or(index);
     }
 
-    /// Asks, unless the last answer is younger than that.
+    /// Sends the query, unless the last answer is younger than `lifespan`.
     pub(super) fn ask(&mut self, now: Instant, lifespan: Duration) -> StatsResult {
         if self.never {
             return StatsResult::Files;
@@ -125,7 +126,7 @@ impl NetlinkStats {
         };
         let (counters, port, words) = (&mut self.counters, self.port, self.words);
         let device = self.known.device.as_str();
-        let (mut told, mut foreign) = (false, false);
+        let (mut has_any, mut foreign) = (false, false);
         self.kernel
             .ask(&mut nldev::counters(index, port), &mut |payload| {
                 if !nldev::is_of(payload, (index, device), port)? {
@@ -138,15 +139,15 @@ impl NetlinkStats {
                     at += 1;
                 })?;
                 counters.truncate(at);
-                told = at > 0;
+                has_any = at > 0;
                 Ok(())
             })?;
-        if foreign && !told {
+        if foreign && !has_any {
             return Err(Errno::ENODEV.into());
         }
         self.index = Some(index);
-        // Where there are files there are counters: a driver that tells none so does not know this way.
-        told.then_some(()).ok_or(Errno::EOPNOTSUPP.into())
+        // A device with counter files has counters: a driver that reports none does not support this query.
+        has_any.then_some(()).ok_or(Errno::EOPNOTSUPP.into())
     }
 
     fn failed(&mut self, now: Instant, failed: NetlinkError) -> StatsResult {
@@ -157,22 +158,23 @@ impl NetlinkStats {
             }
             NetlinkError::Kernel(errno) => reason(errno),
             NetlinkError::Garbled(_) => Reason::Malformed,
-            // Says nothing of this port, and its files do not wait.
+            // Not about this port, and its files do not wait.
             NetlinkError::Busy => return StatsResult::Files,
         };
-        // A number that is nobody's any more is EINVAL too.
+        // An unassigned index is EINVAL too.
         if matches!(reason, Reason::Gone | Reason::Rejected) {
             self.index = None;
         }
         if self.patience.refused(now, reason) {
             let DeviceKey { device, .. } = &self.known;
-            tracing::debug!(device, port = self.port, %failed, "counters not told by netlink");
+            tracing::debug!(device, port = self.port, %failed, "counters unreadable by netlink");
         }
         self.without(reason)
     }
 
-    /// A driver's own refusal comes as EINVAL, whatever it was (nldev.c): its files would say the same, each after as
-    /// long. Before it has ever told anything, it may as well be that it knows only files.
+    /// Returns the result for a rejected query. The kernel turns every error of a driver into EINVAL (nldev.c): its
+    /// files would fail the same way, each after the same time. Before the first answer, the driver may support
+    /// only files.
     fn without(&self, reason: Reason) -> StatsResult {
         match reason {
             Reason::Rejected if !self.counters.is_empty() => StatsResult::Refused(reason),
@@ -180,18 +182,18 @@ impl NetlinkStats {
         }
     }
 
-    /// The counters of the last answer that was one.
+    /// The counters of the last valid answer.
     pub(super) fn counters(&self) -> impl Iterator<Item = (&Meaning, Result<CounterReading, Reason>)> {
         let shown = self.counters.iter().filter(|(meaning, _)| meaning.is_shown);
         shown.map(|(meaning, count)| {
-            // A driver's word for a number that its firmware could not tell (ionic).
+            // The value that drivers return for a count that the firmware could not read (ionic).
             let count = Some(*count).filter(|n| *n != u64::MAX).ok_or(Reason::AllOnes);
             (meaning, count.and_then(|n| meaning.reading(n)))
         })
     }
 }
 
-/// Names hardly ever change: only a new one is looked up.
+/// Names rarely change: only a new one is looked up.
 fn take(counters: &mut Vec<(Meaning, u64)>, at: usize, (name, count): (&str, u64), words: Words) {
     match counters.get_mut(at) {
         Some((meaning, known)) if meaning.name == name => *known = count,

@@ -1,8 +1,8 @@
-//! Waits for what the kernel tells of RDMA devices by itself: devices that come and go, and links that go down and up.
+//! Waits for kernel events about RDMA devices: devices that are added and removed, and links that go down and up.
 //!
-//! Two sources: RDMA's own notices, which kernels before 6.12 do not give, and those of network interfaces. Where the
-//! former are missing, a scan that finds another list than before says the same, later. Neither source numbers what it
-//! tells or keeps it: what happens while nobody listens is not told, only seen.
+//! Two sources: notices of RDMA netlink, which kernels before 6.12 do not send, and those of network interfaces.
+//! Without the former, a scan that finds a changed list reports the same, later. Neither source numbers its events
+//! or keeps them: changes while no watcher listens are only found by scans.
 
 mod links;
 mod notices;
@@ -23,7 +23,7 @@ use crate::sys::netlink::NetlinkTransport;
 use crate::sys::{boot, kept};
 use crate::{BootId, Cursor, Error, Event, EventBody, Events, Watcher};
 
-/// An idle node wakes so often to see whether it is to end.
+/// How often an idle node wakes to check whether the watcher must end.
 const WAIT: Duration = Duration::from_secs(60);
 
 /// The watcher of all ports.
@@ -33,26 +33,26 @@ pub(super) struct RdmaWatcher {
     /// `/sys/class/net`.
     pub(super) net: PathBuf,
     pub(super) boot: BootId,
-    /// Asked for the names of devices that a notice tells by number.
+    /// Queried for the names of devices that a notice identifies by index.
     pub(super) kernel: Box<dyn NetlinkTransport>,
     pub(super) open: Box<dyn Fn() -> Result<Box<dyn EventSource>, Error> + Send>,
     pub(super) known: WatchState,
 }
 
-/// What the watcher knows.
+/// The watcher's state.
 #[derive(Default)]
 pub(super) struct WatchState {
-    /// The number of the last event. Time since boot, so that those of the next run are higher.
+    /// The number of the last event. Starts at the time since boot, so that numbers of the next run are higher.
     seq: u64,
-    /// Devices that are read, with the ports that are. `None`: not known yet, and so nothing is new.
+    /// Devices and ports that are read. `None`: not known yet, so nothing is new.
     present: Option<BTreeMap<String, BTreeSet<u32>>>,
-    /// The inodes of devices that are read: one that is renamed keeps its own, and the next of its name has another.
+    /// The inodes of devices that are read: a rename keeps the inode, and the next device of the name has another.
     inodes: BTreeMap<String, u64>,
-    /// The kernel's numbers of devices.
+    /// The kernel's indexes of devices.
     names: BTreeMap<u32, String>,
-    /// Network interfaces by number.
+    /// Network interfaces by index.
     links: BTreeMap<u32, Interface>,
-    /// When the last notice of a device came: a scan that began before knows less.
+    /// The time of the last notice about a device: a scan that started before it is older than the notice.
     noticed: Option<Instant>,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn sockets(
     budget: &Arc<kept::DescriptorBudget>,
     bell: Arc<EventWaker>,
 ) -> Box<dyn Fn() -> Result<Box<dyn EventSource>, Error> + Send> {
-    // Files can be opened anew for each reading, sockets cannot: their permits are taken before, and stay theirs.
+    // Files can be reopened for each reading, sockets cannot: their permits are taken first and kept.
     let held: Vec<kept::Permit> = (0..2).map_while(|_| budget.take()).collect();
     let own = kept::DescriptorBudget::new(u64::try_from(held.len()).unwrap_or(0));
     Box::new(move || {
@@ -92,7 +92,7 @@ impl Watcher for RdmaWatcher {
         while !out.is_over() {
             let (mut closed, mut lost, mut rung) = (false, false, false);
             let heard = ears.hear(WAIT, &mut |heard| {
-                let told = match heard {
+                let handled = match heard {
                     SocketEvent::Rdma(bytes) => self.notices(bytes, out),
                     SocketEvent::Links(bytes) => self.links(bytes, out),
                     SocketEvent::Lost => Ok(true),
@@ -101,8 +101,8 @@ impl Watcher for RdmaWatcher {
                         Ok(false)
                     }
                 };
-                closed |= told.is_err();
-                lost |= told.unwrap_or(false);
+                closed |= handled.is_err();
+                lost |= handled.unwrap_or(false);
             });
             heard.map_err(failed)?;
             if closed || (lost && self.lost(out).is_err()) || (rung && self.take_list(out).is_err()) {
@@ -114,7 +114,7 @@ impl Watcher for RdmaWatcher {
 }
 
 impl RdmaWatcher {
-    /// Takes over what is read, and tells where that is another list than before.
+    /// Takes over the list of ports, and emits events for its changes.
     fn take_list(&mut self, out: &Events) -> Result<(), Closed> {
         let Some((began, listed)) = self.hub.listed() else {
             return Ok(());
@@ -136,15 +136,16 @@ impl RdmaWatcher {
         Ok(())
     }
 
-    /// Something was told that could not be kept: what can be seen of it is looked at anew.
+    /// Handles lost messages: the state that can be read is read again.
     fn lost(&mut self, out: &Events) -> Result<(), Closed> {
         self.hub.suspect();
-        let text = "netlink: more was told of RDMA devices and network interfaces than there was room for";
+        let text =
+            "netlink: messages about RDMA devices and network interfaces were lost: receive buffer full";
         let event = self.event(text.to_owned(), EventBody::Overrun { lost: None });
         out.emit(event)?;
         self.known.names.clear();
         self.number();
-        // Whatever a notice said about the list, the next scan knows more.
+        // The next scan is newer than any notice about the list.
         self.known.noticed = None;
         let seen: Vec<(u32, Option<bool>)> = self
             .known

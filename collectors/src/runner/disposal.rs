@@ -1,5 +1,5 @@
-//! Closes what is not needed any more. Closing may take a driver's time, or for ever, so it has a thread of its own while
-//! there is something to close. Behind one that is stuck the rest waits; beyond a bound it is left open.
+//! Closes devices that are no longer needed. Closing may take long or never return, so it uses a separate thread
+//! while there is something to close. Behind a stuck one the others wait; beyond a limit they are left open.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,8 +10,8 @@ use std::time::Instant;
 use crate::Device;
 use crate::sys::task;
 
-/// What waits behind one that is stuck: more than many scans find, so that nothing is left open only because the thread
-/// has not run yet.
+/// Maximum length of the queue behind a stuck device: longer than the results of many scans, so that no device is
+/// left open only because the thread has not run yet.
 const MAX_WAITING: usize = 1024;
 
 /// Closes the devices of one collector.
@@ -23,9 +23,9 @@ pub(super) struct Disposal {
 #[derive(Default)]
 struct DisposalQueue {
     waiting: VecDeque<Box<dyn Device>>,
-    /// What the thread closes: since when, and the thread.
+    /// The current closing: its start and its thread.
     closing: Option<(Instant, i32)>,
-    /// There is a thread.
+    /// The thread exists.
     runs: bool,
     leaked: u64,
 }
@@ -42,7 +42,7 @@ impl Disposal {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what is to be closed; never waits for it.
+    /// Queues devices to close; never waits.
     pub(super) fn take(self: &Arc<Self>, left: impl IntoIterator<Item = Box<dyn Device>>) {
         let mut state = self.lock();
         for device in left {
@@ -60,7 +60,7 @@ impl Disposal {
         state.runs = true;
         let started = thread::Builder::new().name(name).spawn(move || disposal.run());
         if let Err(error) = started {
-            tracing::error!(collector = self.collector, %error, "no thread to close devices with");
+            tracing::error!(collector = self.collector, %error, "cannot start a thread to close devices");
             state.runs = false;
             while let Some(device) = state.waiting.pop_front() {
                 self.leak(&mut state, device);
@@ -68,10 +68,10 @@ impl Disposal {
         }
     }
 
-    /// Left open for as long as the process lives: that costs a handle, to wait costs the collector.
+    /// Leaves it open until the process ends: that costs a handle, waiting would cost the collector.
     fn leak(&self, state: &mut DisposalQueue, device: Box<dyn Device>) {
         let subject = device.subject();
-        tracing::warn!(collector = self.collector, device = %subject, "left open: too much waits to be closed");
+        tracing::warn!(collector = self.collector, device = %subject, "left open: closing queue full");
         std::mem::forget(device);
         state.leaked += 1;
     }
@@ -91,17 +91,17 @@ impl Disposal {
         state.runs = false;
     }
 
-    /// What is being closed: since when, and by which thread.
+    /// The current closing: its start and its thread.
     pub(super) fn closing(&self) -> Option<(Instant, i32)> {
         self.lock().closing
     }
 
-    /// Whether anything is being closed or waits for it.
+    /// Whether a device is being closed, or queued for it.
     pub(super) fn is_busy(&self) -> bool {
         self.lock().runs
     }
 
-    /// How many devices were left open.
+    /// The number of devices left open.
     pub(super) fn leaked(&self) -> u64 {
         self.lock().leaked
     }

@@ -29,7 +29,7 @@ const fn spec(name: &'static str, slice: Duration) -> Spec {
         name,
         domain: &domain::HOST,
         metrics: &METRICS,
-        events: false,
+        events: &[],
         notes: false,
         cadence: Cadence::Every(Duration::from_secs(1)),
         slice,

@@ -1,4 +1,4 @@
-//! What reader and supervisor share: which devices there are, and where each one is at the moment.
+//! State shared by reader and supervisor: the devices, and the current place of each.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::{Busy, Number, Operation as Late, ScanResult};
 use crate::{Block, Device, Devices, Error, SeriesBudget, Subject};
 
-/// A device with what belongs to it.
+/// A device and its data.
 pub(super) struct Slot {
     pub number: Number,
     pub device: Box<dyn Device>,
@@ -17,15 +17,15 @@ pub(super) struct Slot {
 /// A device of the list, wherever its slot is.
 struct ListedDevice {
     subject: Subject,
-    /// Its reading used up its slice and has not come back.
+    /// Its reading used up its slice and has not returned.
     stuck: Option<(Instant, i32)>,
-    /// The last scan did not find it; it is kept until its reading comes back.
+    /// The last scan did not find it; it is kept until its reading returns.
     gone: bool,
-    /// What the last scan found in its place, while its reading has not come back.
+    /// The object that the last scan found for it, while its reading has not returned.
     next: Option<Box<dyn Device>>,
 }
 
-/// What the reader is in.
+/// The current work of the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WorkItem {
     List,
@@ -38,7 +38,7 @@ pub(super) struct CurrentItem {
     pub tid: i32,
 }
 
-/// What a reader does next.
+/// The next action of a reader.
 pub(super) enum ReaderAction {
     Look { devices: Box<dyn Devices>, rescan: bool },
     Read(Slot),
@@ -53,13 +53,13 @@ impl ReaderAction {
     }
 }
 
-/// What came of a look at the list. `Ok(None)`: it is still right.
+/// The result of a check of the list. `Ok(None)`: unchanged.
 pub(super) struct ListCheck {
     pub devices: Box<dyn Devices>,
     pub found: Result<Option<ScanResult>, Error>,
 }
 
-/// What came of a reading.
+/// The result of a reading.
 pub(super) struct ReadResult {
     pub slot: Slot,
     pub result: Result<(), Error>,
@@ -67,15 +67,15 @@ pub(super) struct ReadResult {
     pub ended: Instant,
 }
 
-/// What is to be handed out.
+/// Results to deliver.
 pub(super) struct Delivery {
-    /// A list to be told, or why there is none.
+    /// The list, or the error of its scan, if not delivered yet.
     pub listed: Option<Result<Vec<(Number, Subject)>, Error>>,
-    /// What the list notes, where that is not told yet.
+    /// The notes of the list, if not delivered yet.
     pub notes: Option<String>,
     /// Readings of devices that are in the list.
     pub done: Vec<ReadResult>,
-    /// Devices that have left it meanwhile, to be closed.
+    /// Devices that have left it meanwhile and must be closed.
     pub left: Vec<Box<dyn Device>>,
     /// Whether a batch is under way.
     pub running: bool,
@@ -83,39 +83,39 @@ pub(super) struct Delivery {
 
 pub(super) struct Work {
     collector: &'static str,
-    /// The source's list; not here while a reader is in it.
+    /// The source's list; `None` while a reader uses it.
     devices: Option<Box<dyn Devices>>,
     known: BTreeMap<Number, ListedDevice>,
     next_number: Number,
     idle: Vec<Slot>,
     queue: VecDeque<Slot>,
     done: Vec<ReadResult>,
-    /// The list is to be looked at before the queue is read.
+    /// The list must be checked before the queue is read.
     look: bool,
-    /// The list is to be scanned whether it has changed or not: the last scan failed.
+    /// The list must be scanned whether it changed or not: the last scan failed.
     rescan: bool,
-    /// A look at the list is stuck: since when, on which thread.
+    /// A check of the list is stuck: its start and its thread.
     list_stuck: Option<(Instant, i32)>,
-    /// What is to be told about the list.
+    /// The result of the scan to deliver.
     relist: Option<Result<(), Error>>,
-    /// What the list has noted, and whether that was told.
+    /// The notes of the list, and whether they were delivered.
     notes: (Option<String>, bool),
-    /// Trouble with the list was told, so its end must be told too.
+    /// An error of the list was delivered, so its end must be delivered too.
     trouble: bool,
     /// Subjects that were found twice and logged.
     twice: BTreeSet<Subject>,
-    /// How many series the devices may have together.
+    /// The series budget shared by the devices.
     budget: Arc<SeriesBudget>,
-    /// What the present reader is in.
+    /// The current work of the current reader.
     pub current: Option<CurrentItem>,
-    /// The present reader. Another one ends once it comes back.
+    /// The current reader. A former reader ends when its call returns.
     pub reader: u64,
     /// A batch is under way.
     pub running: bool,
 }
 
 impl Work {
-    /// With what was found twice, to be closed.
+    /// Also returns duplicates, to be closed.
     pub(super) fn new(
         collector: &'static str,
         devices: Box<dyn Devices>,
@@ -168,7 +168,7 @@ impl Work {
         list.into_iter().chain(devices).collect()
     }
 
-    /// Makes a batch of what is idle. False: there is nothing to do.
+    /// Queues all idle devices as a batch. False: there are none.
     pub(super) fn submit(&mut self) -> bool {
         self.idle.sort_unstable_by_key(|s| s.number);
         self.queue.extend(self.idle.drain(..));
@@ -177,7 +177,7 @@ impl Work {
         self.running
     }
 
-    /// What the reader does next. `None`: the batch is over.
+    /// The next action of the reader. `None`: the batch is over.
     pub(super) fn next(&mut self) -> Option<ReaderAction> {
         if std::mem::take(&mut self.look)
             && let Some(devices) = self.devices.take()
@@ -188,13 +188,13 @@ impl Work {
         self.queue.pop_front().map(ReaderAction::Read)
     }
 
-    /// Another reader from now on; its number.
+    /// Starts the term of another reader; returns its number.
     pub(super) fn next_reader(&mut self) -> u64 {
         self.reader += 1;
         self.reader
     }
 
-    /// The reader is stuck in what it does. False: nothing is left to read, and the batch is over.
+    /// Abandons the current work of the reader. False: nothing is left to read, and the batch is over.
     pub(super) fn give_up(&mut self) -> bool {
         self.next_reader();
         if let Some(CurrentItem { what, since, tid }) = self.current.take() {
@@ -214,7 +214,7 @@ impl Work {
         self.running
     }
 
-    /// No reader is to be had.
+    /// Ends the batch because no reader could be started.
     pub(super) fn call_off(&mut self) {
         self.idle.extend(self.queue.drain(..));
         self.look = false;
@@ -228,7 +228,7 @@ impl Work {
         self.done.push(done);
     }
 
-    /// Takes over what a look has found; what has left is returned, to be closed outside of the lock.
+    /// Takes over the result of a check; returns removed devices, which must be closed outside the lock.
     #[must_use]
     pub(super) fn looked(&mut self, looked: ListCheck) -> Vec<Box<dyn Device>> {
         self.devices = Some(looked.devices);
@@ -254,15 +254,15 @@ impl Work {
         }
     }
 
-    /// Keeps what the list has noted.
+    /// Stores the notes of the list.
     pub(super) fn note(&mut self, notes: Option<String>) {
         if notes.is_some() && self.notes.0 != notes {
             self.notes = (notes, false);
         }
     }
 
-    /// Brings the list up to date: what was there keeps its slot, what is new gets a number, what has left goes, at
-    /// once or when its reading comes back.
+    /// Updates the list: known devices keep their slots, new ones get a number, missing ones are removed,
+    /// immediately or when their reading returns.
     fn merge(&mut self, found: Vec<Box<dyn Device>>) -> Vec<Box<dyn Device>> {
         let mut left = Vec::new();
         let mut numbers: BTreeMap<Subject, Number> = self
@@ -311,8 +311,8 @@ impl Work {
         left
     }
 
-    /// A device that was there before. The new object takes over, at once or when the old one has come back: what the old
-    /// one remembers may be of something else by the same name. Returns the one that is not needed any more.
+    /// Handles a device that was known before. The new object replaces the old one, immediately or when the old one
+    /// returns: the old one's state may belong to another device of the same name. Returns the unneeded object.
     fn keep(&mut self, number: Number, found: Box<dyn Device>) -> Option<Box<dyn Device>> {
         let mut slots = self.idle.iter_mut().chain(&mut self.queue);
         let slot = slots.find(|s| s.number == number);
@@ -347,7 +347,7 @@ impl Work {
         });
     }
 
-    /// What is to be handed out. `empty` takes the place of the list of readings.
+    /// The results to deliver. `empty` replaces the list of readings.
     pub(super) fn take(&mut self, empty: Vec<ReadResult>) -> Delivery {
         let mut done = std::mem::replace(&mut self.done, empty);
         let is_gone = |known: &BTreeMap<Number, ListedDevice>, d: &ReadResult| {
@@ -360,8 +360,8 @@ impl Work {
             left.push(slot.device);
         }
         let listed = self.relist.take().map(|r| r.map(|()| self.list()));
-        let told = std::mem::replace(&mut self.notes.1, true);
-        let notes = (!told).then(|| self.notes.0.clone()).flatten();
+        let delivered = std::mem::replace(&mut self.notes.1, true);
+        let notes = (!delivered).then(|| self.notes.0.clone()).flatten();
         Delivery {
             listed,
             notes,
@@ -371,14 +371,14 @@ impl Work {
         }
     }
 
-    /// Takes a device off the list; what was to take its place is returned.
+    /// Removes a device from the list; returns the object that was to replace it.
     #[must_use]
     fn forget(&mut self, number: Number) -> Option<Box<dyn Device>> {
         self.relist = self.relist.take().or(Some(Ok(())));
         self.known.remove(&number)?.next
     }
 
-    /// What was handed out is idle again, but for what has left meanwhile, and what a newly found one takes over from.
+    /// Delivered devices become idle again, unless they were removed or replaced meanwhile.
     #[must_use]
     pub(super) fn put_back(&mut self, done: &mut Vec<ReadResult>) -> Vec<Box<dyn Device>> {
         let mut left = Vec::new();

@@ -1,11 +1,11 @@
-//! Durations as people write them: `250ms`, `15s`, `1h30m`, `2d`; and a bare `0`.
+//! Durations in configuration syntax: `250ms`, `15s`, `1h30m`, `2d`; and a bare `0`.
 
 use std::time::Duration;
 
 use jiff::SpanRelativeTo;
 use jiff::fmt::friendly::{Spacing, SpanParser, SpanPrinter};
 
-/// What is accepted, in words.
+/// The accepted form, for error messages.
 pub const EXPECTED: &str = "a duration such as \"250ms\", \"15s\", \"5m\", \"1h\" or \"2d\"";
 
 /// Reads one duration in whole milliseconds. `None` for anything else.
@@ -81,7 +81,7 @@ mod tests {
 
         #[test]
         fn any_text_is_taken_or_refused(text in "\\PC*") {
-            // What is taken can be shown and read back.
+            // Accepted values can be shown and read back.
             if let Some(duration) = parse(&text) {
                 prop_assert_eq!(parse(&show(duration)), Some(duration));
             }

@@ -1,21 +1,21 @@
-//! What a value of a key must be: checked, and described in errors and in the reference.
+//! The type of a key's value: checked, and described in errors and in the reference.
 
 use toml::Value;
 
 use super::duration;
 
-/// What a value must be.
+/// The type of a value.
 #[derive(Debug)]
 pub enum Kind {
     /// `true` or `false`.
     Boolean,
     /// A whole number within bounds.
     Integer {
-        /// In words: `a number of bytes`.
+        /// For messages: `a number of bytes`.
         what: &'static str,
-        /// The least.
+        /// The minimum.
         from: i64,
-        /// The most.
+        /// The maximum.
         to: i64,
     },
     /// A duration in the form of [`duration`].
@@ -25,16 +25,16 @@ pub enum Kind {
     },
     /// A string of a certain form.
     Text {
-        /// In words: `a user name or uid`.
+        /// For messages: `a user name or uid`.
         what: &'static str,
         /// Whether it has that form.
         fits: fn(&str) -> bool,
     },
     /// A name that must be known.
     Name {
-        /// In words: `a metric name`.
+        /// For messages: `a metric name`.
         what: &'static str,
-        /// Says why a name is refused.
+        /// Returns why a name is rejected.
         find: fn(&str) -> Result<(), String>,
     },
     /// One of these words.
@@ -43,9 +43,9 @@ pub enum Kind {
     Path,
     /// An array.
     List {
-        /// In words: `an array of PCI addresses`.
+        /// For messages: `an array of PCI addresses`.
         what: &'static str,
-        /// What each value must be.
+        /// The type of each value.
         of: &'static Self,
         /// Whether it may be empty.
         empty: bool,
@@ -54,31 +54,31 @@ pub enum Kind {
     OneOrMore(&'static Self),
     /// A table with any names.
     Map {
-        /// In words: `a table of check = mode`.
+        /// For messages: `a table of check = mode`.
         what: &'static str,
-        /// What each value must be.
+        /// The type of each value.
         of: &'static Self,
     },
     /// A table with exactly these names.
     Record {
-        /// In words.
+        /// For messages.
         what: &'static str,
-        /// Names and what their values must be.
+        /// Names and the types of their values.
         fields: &'static [(&'static str, Self)],
     },
 }
 
-/// A value that does not fit.
+/// An invalid value.
 #[derive(Debug)]
 pub struct Fault {
     /// Names and positions that lead to it from the key's value.
     pub inside: Vec<String>,
-    /// What was found and what was expected.
+    /// The value found and the one expected.
     pub message: String,
 }
 
 impl Kind {
-    /// What is expected, as errors say it.
+    /// The expected value, for error messages.
     pub fn expected(&self) -> String {
         match self {
             Self::Boolean => "true or false".to_owned(),
@@ -104,7 +104,7 @@ impl Kind {
         }
     }
 
-    /// What is expected, each value of an array or table included.
+    /// The expected value, including each value of an array or table.
     pub fn describe(&self) -> String {
         match self {
             Self::List { of, .. } | Self::Map { of, .. } => {
@@ -115,7 +115,7 @@ impl Kind {
         }
     }
 
-    /// Everything in a value that does not fit.
+    /// All faults of a value.
     pub fn check(&self, value: &Value) -> Vec<Fault> {
         let inner = |of: &Self, name: String, value: &Value| {
             of.check(value).into_iter().map(move |mut fault| {
@@ -176,7 +176,7 @@ impl Kind {
         }]
     }
 
-    /// A value in the form in which it is kept: always an array where one value may stand for an array.
+    /// A value in its stored form: always an array if one value may replace an array.
     pub(super) fn normal(&self, value: Value) -> Value {
         match (self, value) {
             (_, Value::Array(items)) => Value::Array(items),

@@ -12,30 +12,30 @@ use crate::{Error, Spec};
 /// A value with its position.
 type Item<'i> = Spanned<DeValue<'i>>;
 
-/// Which keys and tables there are.
+/// The known keys and tables.
 #[derive(Debug)]
 pub struct Reader {
     keys: Vec<&'static Key>,
     tables: Vec<&'static str>,
 }
 
-/// What one text holds. Positions are in bytes.
+/// The content of one text. Positions are in bytes.
 #[derive(Debug, Default)]
 pub struct Found {
     /// Keys that are set, and where.
     pub set: Vec<(&'static Key, usize)>,
-    /// What is wrong, and where.
+    /// Faults and their positions.
     pub faults: Vec<(usize, String)>,
 }
 
 impl Reader {
-    /// Of these keys and those of collectors.
+    /// For these keys and those of collectors.
     pub fn new(keys: &[&'static Key], specs: &[&'static Spec]) -> Self {
         let of_specs = specs.iter().flat_map(|spec| spec.keys);
         let keys: Vec<&'static Key> = keys.iter().chain(of_specs).copied().collect();
         let above = |key: &&'static Key| key.name.match_indices('.').map(|(at, _)| key.name.split_at(at).0);
         let mut tables: Vec<&'static str> = keys.iter().flat_map(above).collect();
-        // A collector without keys has a table too, so that a key in it is an error that names the table.
+        // A collector without keys also has a table, so that a key in it is an error that names the table.
         tables.extend(
             specs
                 .iter()
@@ -50,7 +50,7 @@ impl Reader {
         &self.keys
     }
 
-    /// Reads the table of that path, empty for a whole file, over what is set.
+    /// Reads the table of that path, empty for a whole file, over the values already set.
     pub fn read(&self, path: &str, table: &DeTable<'_>, settings: &mut Settings, found: &mut Found) {
         for (name, item) in table {
             let (name, at): (&str, usize) = (name.get_ref(), name.span().start);
@@ -60,7 +60,7 @@ impl Reader {
                 format!("{path}.")
             };
             let full = format!("{inside}{name}");
-            // A quoted key may have dots, and is no path.
+            // A quoted key may contain dots and is no path.
             let known = !name.contains('.');
             if let Some(key) = self.keys.iter().find(|key| known && key.name == full) {
                 value(key, item, settings, found);
@@ -105,7 +105,7 @@ impl Reader {
     }
 }
 
-/// Takes one value over, or everything that is wrong with it.
+/// Takes over one value, or records all its faults.
 fn value(key: &'static Key, item: &Item<'_>, settings: &mut Settings, found: &mut Found) {
     let Ok(value) = plain(item) else {
         let message = format!(
@@ -139,7 +139,7 @@ fn plain(item: &Item<'_>) -> Result<Value, toml::de::Error> {
     Value::deserialize(item.clone().into_deserializer())
 }
 
-/// A value as an error message shows it, also an integer that no integer can hold.
+/// A value as an error message shows it, also an integer out of range.
 fn shown(item: &Item<'_>) -> String {
     plain(item).map_or_else(|_| item.get_ref().type_str().to_owned(), |value| describe(&value))
 }
@@ -148,7 +148,7 @@ impl Spec {
     /// Reads a text as this collector's table.
     ///
     /// # Errors
-    /// [`Error::Settings`] with everything that is wrong.
+    /// [`Error::Settings`] with all faults.
     pub fn settings(&'static self, text: &str) -> Result<Settings, Error> {
         let (mut settings, mut found) = (Settings::default(), Found::default());
         let table = DeTable::parse(text).map_err(|e| Error::Settings(e.to_string()))?;
@@ -164,7 +164,7 @@ impl Spec {
     }
 }
 
-/// The nearest of `known`, where it is near enough to be meant.
+/// The nearest of `known`, if it is near enough to be a typing error.
 pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = (word.chars().count() / 3).max(1);
     known

@@ -1,17 +1,17 @@
-//! What NVIDIA's driver numbers by itself: the capabilities of instances.
+//! Device minor numbers assigned by NVIDIA's driver: the capabilities of instances.
 
 use std::collections::BTreeMap;
 
 use crate::sys::root;
 use crate::{Env, Error};
 
-/// More than the driver's table: it numbers whatever 32 GPUs could be divided into, divided or not, which is 109 KB.
+/// Larger than the driver's table, which lists all possible instances of 32 GPUs: 109 KB.
 const LONGEST: u64 = 1 << 20;
 
 /// An instance: its GPU's minor, GPU instance, compute instance.
 pub(super) type InstanceNumbers = (u32, u32, Option<u32>);
 
-/// The major number of `nvidia-caps`. `Ok(None)`: no such driver is loaded.
+/// The major number of `nvidia-caps`. `Ok(None)`: the driver is not loaded.
 ///
 /// # Errors
 /// When `/proc/devices` cannot be read.
@@ -24,7 +24,7 @@ pub(super) fn major(env: &Env) -> Result<Option<i32>, Error> {
     Ok(devices.and_then(|text| text.lines().find_map(major)))
 }
 
-/// The instances by the minor number of their access.
+/// The instances by the minor number of their access file.
 ///
 /// # Errors
 /// When the driver's table cannot be read.

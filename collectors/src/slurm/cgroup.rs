@@ -1,4 +1,4 @@
-//! Which job and step a cgroup belongs to, by its path: every form that Slurm has given it since cgroup v1.
+//! The job and step of a cgroup, by its path: every form that Slurm has used since cgroup v1.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::sys::root;
 pub enum JobName<'a> {
     /// `job_<id>`.
     Id(u32),
-    /// A SLUID: the job's name from 26.05 on, which its number is found for elsewhere.
+    /// A SLUID: the job's name from 26.05 on. Its number comes from elsewhere.
     Sluid(&'a str),
 }
 
@@ -25,7 +25,7 @@ impl std::fmt::Display for JobName<'_> {
 }
 
 impl<'a> JobName<'a> {
-    /// Reads the name of a job's folder. `None`: it is none, such as `slurmd` and `system` beside the jobs.
+    /// Parses the name of a job's folder. `None`: another folder, such as `slurmd` and `system` beside the jobs.
     pub fn parse(name: &'a str) -> Option<Self> {
         match name.strip_prefix("job_") {
             Some(id) => number(id).map(Self::Id),
@@ -34,24 +34,24 @@ impl<'a> JobName<'a> {
     }
 }
 
-/// Where a process or a folder stands among Slurm's cgroups.
+/// The place of a process or a folder among Slurm's cgroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlurmCgroup<'a> {
-    /// The node name in the path, which builds with several slurmds on a host put there (Debian's are such).
+    /// The node name in the path, which builds with several slurmds per host add (such as Debian's).
     pub node: Option<&'a str>,
     /// The job.
     pub job: JobName<'a>,
-    /// The user, which paths of cgroup v1 alone hold.
+    /// The user, which only paths of cgroup v1 contain.
     pub uid: Option<u32>,
     /// `batch`, `extern`, `interactive` or a number.
     pub step: Option<&'a str>,
 }
 
 impl<'a> SlurmCgroup<'a> {
-    /// Reads a path as `/proc/PID/cgroup` has it, or one below a mount point. `None`: not below a job of Slurm's.
+    /// Reads a path from `/proc/PID/cgroup`, or one below a mount point. `None`: not below a Slurm job.
     ///
-    /// A pod that holds a slurmd has Slurm's path behind its own. Below anything else a folder of that name is one that a
-    /// user has made, who may be given cgroups to manage.
+    /// A pod that holds a slurmd has Slurm's path after its own. Below anything else, a folder of that name may be
+    /// made by a user with delegated cgroups.
     pub fn of(path: &'a str) -> Option<Self> {
         let mut parts = path.split('/').filter(|p| !p.is_empty());
         let mut is_top = true;
@@ -88,20 +88,20 @@ impl<'a> SlurmCgroup<'a> {
     }
 }
 
-/// Whether a scope of Slurm's may be below a folder of this name: what systemd, kubelets and runtimes of containers make.
-/// Files have a dot too, and no folder of a runtime is without one or a known name.
+/// Whether a Slurm scope may be below a folder of this name: folders made by systemd, kubelets and container
+/// runtimes. Files contain a dot too, and every folder of a runtime contains one or has a known name.
 pub(super) fn is_above(name: &str) -> bool {
     let is_hex = |text: &str| text.len() >= 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
     let is_pod = ["kubepods", "burstable", "besteffort", "docker"].contains(&name) || name.starts_with("pod");
-    // What is below that one is made by users.
+    // Users create the folders below that one.
     name != "user.slice" && (name.ends_with(".slice") || name.ends_with(".scope") || is_pod || is_hex(name))
 }
 
 /// `PROC_PID_INIT_INO`.
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
-/// Whether numbers of processes that a driver gives are those of this `/proc`: there are others in a container that has a
-/// namespace of its own. A tree of files without that link is a recording.
+/// Whether a driver's process ids are those of this `/proc`: a container with its own PID namespace has others. A
+/// tree of files without that link is a recording.
 pub fn has_all_processes(proc: &Path) -> bool {
     match root::link_text(&proc.join("self/ns/pid")) {
         Ok(namespace) => namespace.is_none_or(|ns| ns == FIRST_NAMESPACE),
@@ -109,14 +109,14 @@ pub fn has_all_processes(proc: &Path) -> bool {
     }
 }
 
-/// The name of the job's folder that a process is in; outside of all, `pod` and the uid of the pod that it is in; empty where
-/// it is in neither. `None`: it cannot be told.
+/// The name of the job's folder of a process; outside of all jobs, `pod` and the uid of its pod; otherwise empty.
+/// `None`: unknown.
 pub fn folder_of(proc: &Path, pid: u32) -> Option<String> {
     let text = root::read_text(&proc.join(format!("{pid}/cgroup"))).ok()??;
-    // `5:devices:/slurm/uid_0/job_1`, `0::/system.slice/...`: any hierarchy that Slurm has it in.
+    // `5:devices:/slurm/uid_0/job_1`, `0::/system.slice/...`: any hierarchy in which Slurm has it.
     let path = |line: &'_ str| Some(line.splitn(3, ':').nth(2)?.to_owned());
     let paths = || text.lines().filter_map(path);
-    // A pod that holds a slurmd has its jobs below it: they are the jobs'.
+    // A pod that holds a slurmd has its jobs below it: their processes belong to the jobs.
     let job = paths().find_map(|path| Some(SlurmCgroup::of(&path)?.job.to_string()));
     let pod = || paths().find_map(|path| pod::of(&path));
     Some(job.or_else(pod).unwrap_or_default())
@@ -157,14 +157,14 @@ fn is_sluid(name: &str) -> bool {
     }
 }
 
-/// Fuzzing: a job that is read from a path is named in it.
+/// Fuzzing: a job that is parsed from a path is named in it.
 ///
 /// # Panics
-/// Where it is not.
+/// If it is not.
 pub(crate) fn check(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     if let Some(place) = SlurmCgroup::of(&text) {
-        // A number may have zeros before it.
+        // A number may have leading zeros.
         let named = match place.job {
             JobName::Id(_) => text.contains("/job_") || text.starts_with("job_"),
             JobName::Sluid(sluid) => text.contains(sluid),

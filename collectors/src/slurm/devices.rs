@@ -1,4 +1,4 @@
-//! Which devices a job may use, by the program that Slurm has attached to its cgroup.
+//! The devices that a job may use, by the device program that Slurm attached to its cgroup.
 
 use std::path::Path;
 
@@ -15,28 +15,28 @@ pub(super) const NVIDIA: i32 = 195;
 /// `DRM_MAJOR`: render nodes, from minor 128 on.
 const DRM: i32 = 226;
 
-/// How often a program that is replaced while it is read is asked for again: each step replaces it once.
+/// Attempts to read a program that is replaced meanwhile: each step replaces it once.
 const TRIES: usize = 8;
 
-/// Why nothing is known.
+/// Why the devices are unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UnknownReason {
     /// CAP_SYS_ADMIN is missing.
     Denied,
     /// The kernel does not show instructions.
     Withheld,
-    /// The program is not Slurm's, or not of a form that is known.
+    /// The program is not Slurm's, or has an unknown form.
     Foreign,
-    /// There is no program: `ConstrainDevices=no`, no gres, or cgroup v1.
+    /// No program exists: `ConstrainDevices=no`, no gres, or cgroup v1.
     None,
-    /// Several jobs go by this name.
+    /// Several jobs have this name.
     Ambiguous,
-    /// The kernel said something else, or the driver's table of instances cannot be read.
+    /// Another error of the kernel, or the driver's table of instances is unreadable.
     Failed,
 }
 
 impl UnknownReason {
-    /// The word for the `reason` label.
+    /// The value of the `reason` label.
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Denied => "denied",
@@ -49,12 +49,13 @@ impl UnknownReason {
     }
 }
 
-/// What a job's program says, read anew when there is another: a program cannot be changed, and each step brings its own.
+/// The content of a job's program, read again after each replacement: a program is immutable, and each step
+/// attaches its own.
 #[derive(Debug, Default)]
 pub(super) struct DeviceList {
     known: Option<(u32, Result<Vec<String>, UnknownReason>)>,
-    /// What was told last of why nothing is known.
-    told: Option<String>,
+    /// The last logged reason.
+    logged: Option<String>,
 }
 
 impl DeviceList {
@@ -74,26 +75,26 @@ impl DeviceList {
             let id = match attached.as_slice() {
                 [] => return Err(UnknownReason::None),
                 [one] => *one,
-                // Whose rules hold would have to be guessed.
+                // It is undefined which rules apply.
                 _ => return Err(UnknownReason::Foreign),
             };
             if self.known.as_ref().is_some_and(|(known, _)| *known == id) {
                 break;
             }
-            // What the one before said is not what this one says.
+            // The content of the previous program does not apply to this one.
             self.known = None;
             match kernel.read(cgroup, id) {
                 Ok(read) => {
                     let devices = match devices(&read.name, read.code.as_deref(), env) {
                         Ok(devices) => Ok(devices),
                         Err(ProgramError::Unknown(unknown)) => Err(unknown),
-                        // It may be read the next time.
+                        // It may be readable the next time.
                         Err(ProgramError::Caps(error)) => return Err(self.failed(error.to_string())),
                     };
                     self.known = Some((id, devices));
                     break;
                 }
-                // A step has begun meanwhile and replaced it.
+                // A step began meanwhile and replaced it.
                 Err(Errno::ENOENT) => {}
                 Err(errno) => {
                     let call = "BPF_PROG_GET_FD_BY_ID and BPF_OBJ_GET_INFO_BY_FD";
@@ -124,20 +125,20 @@ impl DeviceList {
         }
     }
 
-    /// Says so once for each job.
+    /// Logs it once for each job.
     fn failed(&mut self, what: String) -> UnknownReason {
-        if self.told.as_ref() != Some(&what) {
-            tracing::warn!("the devices of a job cannot be told: {what}");
-            self.told = Some(what);
+        if self.logged.as_ref() != Some(&what) {
+            tracing::warn!("the devices of a job are unknown: {what}");
+            self.logged = Some(what);
         }
         UnknownReason::Failed
     }
 }
 
-/// Why a program does not tell the devices.
+/// Why a program does not yield the devices.
 enum ProgramError {
     Unknown(UnknownReason),
-    /// What the driver numbers cannot be read.
+    /// The driver's table of instances is unreadable.
     Caps(Error),
 }
 
@@ -167,12 +168,12 @@ fn devices(name: &str, code: Option<&[u8]>, env: &Env) -> Result<Vec<String>, Pr
     if !minors.is_empty() {
         let instances = caps::instances(env)?;
         let of = |minor: &u32| instances.get(minor).copied();
-        // One that the driver does not list now was given to another instance since, or never was one.
+        // An instance that the driver does not list was replaced since, or never existed.
         let instances: Option<Vec<_>> = minors.iter().map(of).collect();
         for (gpu, gi, ci) in instances.ok_or(UnknownReason::Foreign)? {
-            // Who may use a part of a GPU may open it, and does not have all of it.
+            // A job with an instance may open the GPU's device file, but does not have the whole GPU.
             whole.retain(|minor| *minor != gpu);
-            // The access to a GPU instance stands beside that to its compute instances.
+            // The access to a GPU instance is listed beside that to its compute instances.
             devices.extend(ci.map(|ci| format!("nvidia{gpu}/{gi}/{ci}")));
         }
     }

@@ -1,4 +1,5 @@
-//! Which GPUs a job was given, where its device program cannot be read: what its prolog's hook wrote, and other tools' files.
+//! The GPUs given to a job whose device program cannot be read: the record of its prolog hook, and files of other
+//! tools.
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
@@ -10,22 +11,22 @@ use super::positions::PositionContext;
 use super::tree::Folder;
 use crate::Error;
 
-/// More GPUs, or instances of GPUs, than these has no job on a node.
+/// Maximum number of GPUs, or instances of GPUs, of a job on a node.
 const MOST: usize = 1024;
 
-/// A job as far as it matters here.
+/// The relevant properties of a job.
 #[derive(Clone, Copy)]
 pub(super) struct GrantQuery<'a> {
     pub(super) folder: &'a Folder,
     pub(super) id: u32,
     pub(super) uid: Option<u32>,
-    /// When it began, as a Unix time.
+    /// When it began, as Unix time.
     pub(super) began: Option<f64>,
-    /// What its prolog wrote.
+    /// The record of its prolog.
     pub(super) record: Option<&'a JobRecord>,
 }
 
-/// What is remembered of one job.
+/// The state kept for one job.
 #[derive(Debug, Default)]
 pub(super) struct Grants {
     /// By its prolog.
@@ -33,7 +34,7 @@ pub(super) struct Grants {
 }
 
 impl Grants {
-    /// The GPUs by the best evidence that there is, and its name: device files by minor number, or UUIDs.
+    /// The GPUs by the best available evidence, and its name: device files by minor number, or UUIDs.
     pub(super) fn find(
         &mut self,
         common: &JobContext,
@@ -51,7 +52,7 @@ impl Grants {
     }
 }
 
-/// What another holds is waiting for a file.
+/// Does not wait: another thread that holds the lock is waiting for a file.
 fn free<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     match lock.try_lock() {
         Ok(free) => Some(free),
@@ -60,7 +61,7 @@ fn free<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-/// The name of the node, as it is configured or stands in the path of the cgroup.
+/// The name of the node, as configured or in the path of the cgroup.
 fn node<'a>(common: &'a JobContext, folder: &'a Folder) -> Option<&'a str> {
     let by_path = || match &folder.v1 {
         Some(below) => v1_node(below.split('/').next()?)?,
@@ -117,7 +118,7 @@ fn by_files(common: &JobContext, of: GrantQuery<'_>) -> Option<Vec<String>> {
     mappings.gpus(of.id, of.uid, &mut |list| positions.devices(list, about))
 }
 
-/// Reads `0,2,3`. `None`: anything else, or a number that stands twice.
+/// Parses `0,2,3`. `None`: anything else, or a duplicate number.
 pub(super) fn positions(text: &str) -> Option<Vec<usize>> {
     let mut positions = Vec::new();
     for part in text.split(',') {

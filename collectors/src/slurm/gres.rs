@@ -1,8 +1,9 @@
-//! Which device files have which position, by gres.conf: the numbers of SLURM_JOB_GPUS are positions, and no minor numbers.
+//! The device files of each position, by gres.conf: the numbers of SLURM_JOB_GPUS are positions, not minor numbers.
 //!
-//! Slurm numbers the device files of `Name=gpu` in the order of lines and of names within a line: those without NodeName
-//! first, then those of this node (`gres_g_node_config_load`, `common_node_config_load` of 22.05). It sorts them where it
-//! looks for GPUs by itself, and by the types of slurm.conf where there are several; both is unknown here.
+//! Slurm numbers the device files of `Name=gpu` in the order of lines and of names within a line: those without
+//! NodeName first, then those of this node (`gres_g_node_config_load`, `common_node_config_load` of 22.05). It
+//! sorts them with AutoDetect, and by the types of slurm.conf if there are several; the order of both is unknown
+//! here.
 
 mod lines;
 
@@ -12,18 +13,18 @@ use super::hostlist;
 use crate::Error;
 use lines::GresLine;
 
-/// What a position stands for.
+/// The device files of a position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Position {
     /// A device file.
     One(String),
-    /// Several that are given together: an instance of a GPU and what gives access to it.
+    /// Several that are allocated together: an instance of a GPU and its access files.
     Several(Vec<String>),
 }
 
-/// Files that include each other are followed so far.
+/// Maximum depth of nested includes.
 const DEPTH: usize = 4;
-/// More lines than these are no gres.conf.
+/// A longer file is no gres.conf.
 const MOST_LINES: usize = 65_536;
 
 const KEYS: [&str; 13] = [
@@ -42,7 +43,7 @@ const KEYS: [&str; 13] = [
     "type",
 ];
 
-/// Flags that change what is told to a job and not which devices there are.
+/// Flags that change the environment of a job and not its devices.
 const FLAGS: [&str; 9] = [
     "nvidia_gpu_env",
     "amd_gpu_env",
@@ -55,13 +56,13 @@ const FLAGS: [&str; 9] = [
     "env_uuid",
 ];
 
-/// What the file holds that another includes: its name, and its text. Given the one that includes, and what it calls it.
+/// Reads an included file: returns its name and its text. Arguments: the including file, and the name in its line.
 pub(super) type ReadInclude<'a> = dyn FnMut(&str, &str) -> Result<(String, String), Error> + 'a;
 
-/// The devices of a node, by position. `node`: its name, where it is known.
+/// The devices of a node, by position. `node`: its name, if known.
 ///
 /// # Errors
-/// The line that cannot be understood, or that leaves the order to Slurm.
+/// The line that is invalid, or that leaves the order to Slurm.
 pub(super) fn positions(
     file: &str,
     text: &str,
@@ -90,7 +91,7 @@ fn collect(
 ) -> Result<(), Error> {
     for line in lines::lines(file, text) {
         if let Some(name) = line.included() {
-            // Slurm puts names in place of %c and the like.
+            // Slurm replaces %c and the like by names.
             if depth == 0 || name.contains(['%', ' ', '\t', '\\', '"']) {
                 return Err(line.error(name, "a file's name, four levels deep at most"));
             }
@@ -106,19 +107,19 @@ fn collect(
     Ok(())
 }
 
-/// What has been read.
+/// The parsed content.
 #[derive(Default)]
 struct GresConf<'a> {
     node: Option<&'a str>,
-    /// Of lines without NodeName, and of those of this node.
+    /// Of lines without NodeName, and of lines for this node.
     general: Vec<Position>,
     own: Vec<Position>,
-    /// The types that they have, in small letters.
+    /// Their types, in lower case.
     types: BTreeSet<Option<String>>,
-    /// The line that decides whether Slurm looks for GPUs by itself, for all nodes and for this one.
+    /// The line that enables AutoDetect, for all nodes and for this one.
     detects: Option<Error>,
     own_detects: Option<Result<(), Error>>,
-    /// What makes the order unknown.
+    /// Why the order is unknown.
     unknown: Option<Error>,
 }
 
@@ -153,13 +154,13 @@ impl GresConf<'_> {
             });
         }
         let Some(name) = get("name") else {
-            // A line for AutoDetect alone.
+            // A line with only AutoDetect.
             return Ok(());
         };
         let (one, several) = (get("file").or(get("files")), get("multiplefiles"));
         match name.to_ascii_lowercase().as_str() {
             "gpu" => {}
-            // Those that are listed apart have positions of their own, which prologs are told under the same name.
+            // Separately listed ones have separate positions, which prologs receive under the same name.
             "shard" | "mps" if one.is_some() || several.is_some() => {
                 return Err(line.error(&line.text, "Name=shard and Name=mps without File"));
             }
@@ -195,7 +196,7 @@ impl GresConf<'_> {
         Ok(())
     }
 
-    /// Whether a line is about this node.
+    /// Whether a line applies to this node.
     fn is_here(&mut self, line: &GresLine, nodes: &str) -> Result<bool, Error> {
         let names = hostlist::expand(nodes)
             .ok_or_else(|| line.error(nodes, "names of nodes, one range of numbers in each"))?;
@@ -246,7 +247,7 @@ impl GresConf<'_> {
     }
 }
 
-/// Whether Slurm leaves the devices as they are written.
+/// Whether Slurm keeps the devices in the written order.
 fn detection(line: &GresLine, value: &str) -> Result<(), Error> {
     if value.eq_ignore_ascii_case("off") {
         return Ok(());
@@ -257,17 +258,17 @@ fn detection(line: &GresLine, value: &str) -> Result<(), Error> {
     ))
 }
 
-/// Fuzzing: what has a position is a device file that stands in the text, or is of a range.
+/// Fuzzing: the device file of a position occurs in the text, or is part of a range.
 ///
 /// # Panics
-/// Where it is not.
+/// If it is not.
 pub(crate) fn check(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut included = |_: &str, _: &str| Err(Error::NotRecorded("include"));
     let Ok(all) = positions("gres.conf", &text, Some("n0"), &mut included) else {
         return;
     };
-    // A line may go on in the middle of a word.
+    // A line may continue in the middle of a word.
     let lines: Vec<String> = lines::lines("", &text)
         .into_iter()
         .map(|line| line.text)

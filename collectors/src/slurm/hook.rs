@@ -1,4 +1,4 @@
-//! What `nodewarden hook prolog` has written of a job: what its cgroup does not tell.
+//! Records of `nodewarden hook prolog` about jobs: properties that their cgroups do not show.
 
 use std::path::PathBuf;
 
@@ -10,30 +10,30 @@ use crate::{Env, Error};
 /// The folder in the run directory.
 pub const FOLDER: &str = "jobs";
 
-/// A job as its prolog saw it. What Slurm did not say is absent.
+/// A job as seen by its prolog. Values that Slurm did not set are absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobRecord {
     /// SLURM_JOB_ID.
     pub job: u32,
-    /// When the prolog ran, as a Unix time.
+    /// When the prolog ran, as Unix time.
     pub start: f64,
     /// SLURM_JOB_UID.
     pub uid: Option<u32>,
     /// SLURM_JOB_USER.
     pub user: Option<String>,
-    /// SLURM_JOB_ACCOUNT; no Slurm before 21.08 says it.
+    /// SLURM_JOB_ACCOUNT; not set before Slurm 21.08.
     pub account: Option<String>,
     /// SLURM_JOB_PARTITION.
     pub partition: Option<String>,
-    /// SLURM_ARRAY_JOB_ID, where Slurm tells a prolog.
+    /// SLURM_ARRAY_JOB_ID, if Slurm sets it for a prolog.
     pub array_job: Option<String>,
     /// SLURM_ARRAY_TASK_ID, likewise.
     pub array_task: Option<String>,
     /// SLURM_HET_JOB_ID.
     pub het_job: Option<String>,
-    /// SLURM_JOB_GPUS: positions in the devices of gres.conf on this node, which are no minor numbers.
+    /// SLURM_JOB_GPUS: positions in the devices of gres.conf on this node, not minor numbers.
     pub gpus: Option<String>,
-    /// CUDA_VISIBLE_DEVICES where it holds UUIDs: with AutoDetect, of instances, and from 25.11 on of GPUs.
+    /// CUDA_VISIBLE_DEVICES if it holds UUIDs: with AutoDetect, of instances, and from 25.11 on of GPUs.
     pub uuids: Option<String>,
     /// SLURMD_NODENAME.
     pub node: Option<String>,
@@ -50,10 +50,10 @@ impl JobRecord {
     }
 }
 
-/// More records than these are not looked through for one.
+/// Maximum number of records that are searched for a SLUID.
 const MOST_RECORDS: usize = 1024;
 
-/// Where the records are.
+/// The location of the records.
 #[derive(Clone, Debug)]
 pub(super) struct Hooks {
     folder: PathBuf,
@@ -66,10 +66,10 @@ impl Hooks {
         }
     }
 
-    /// What is known of a job. `Ok(None)`: its prolog has written nothing.
+    /// The record of a job. `Ok(None)`: its prolog wrote none.
     ///
     /// # Errors
-    /// A record that cannot be read, or is another job's.
+    /// When a record is unreadable or belongs to another job.
     pub(super) fn of(&self, job: u32) -> Result<Option<JobRecord>, Error> {
         let path = self.folder.join(JobRecord::file(job));
         let Some(text) = root::read_text(&path)? else {
@@ -88,7 +88,7 @@ impl Hooks {
         Ok(Some(record))
     }
 
-    /// What is known of a job by its SLUID. One that cannot be read is told when it is asked for by its number.
+    /// The record of a job by its SLUID. An unreadable one is reported when it is requested by its number.
     pub(super) fn of_sluid(&self, sluid: &str) -> Option<JobRecord> {
         let names = root::list(&self.folder).ok().flatten().unwrap_or_default();
         let jobs = names

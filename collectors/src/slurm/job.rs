@@ -1,4 +1,4 @@
-//! One job: what its cgroup says of it, and which devices its program of rules names.
+//! One job: the values of its cgroup, and the devices that its device program allows.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,9 @@ use super::files::JobFiles;
 use super::grants::{self, Grants};
 use super::hook::{Hooks, JobRecord};
 use super::mapping::Mappings;
-use super::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_GRANT, JOB_INFO, JOB_PROLOG, JOB_START};
+use super::metrics::{
+    JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_GRANT, JOB_INFO, JOB_OWNER, JOB_PROLOG, JOB_START,
+};
 use super::positions::Positions;
 use super::process;
 use super::tree::Folder;
@@ -20,7 +22,7 @@ use crate::sys::kept::DescriptorBudget;
 use crate::sys::root;
 use crate::{Block, Device, Env, Error, Subject, SubjectKind, Value};
 
-/// What all jobs share.
+/// State shared by all jobs.
 pub(super) struct JobContext {
     pub(super) env: Env,
     pub(super) budget: Arc<DescriptorBudget>,
@@ -28,7 +30,7 @@ pub(super) struct JobContext {
     pub(super) hooks: Hooks,
     pub(super) positions: Mutex<Positions>,
     pub(super) mappings: Mutex<Mappings>,
-    /// The node whose jobs are ours, where it is configured.
+    /// The node whose jobs are read, if configured.
     pub(super) node: Option<String>,
     pub(super) users: Users,
 }
@@ -40,10 +42,10 @@ pub(super) struct JobDevice {
     state: SharedJob,
 }
 
-/// What is remembered of a job: a scan makes new devices, and those go on with it.
+/// The state of a job, shared over scans: a scan makes new devices, which continue with it.
 pub(super) type SharedJob = Arc<Mutex<JobState>>;
 
-/// A job's folder, what is kept of it, and what has been found out.
+/// A job's folder, its open files, and its constant properties.
 pub(super) struct JobState {
     folder: Folder,
     files: JobFiles,
@@ -54,16 +56,16 @@ pub(super) struct JobState {
     id: Option<u32>,
     uid: Option<u32>,
     began: Option<f64>,
-    /// What its prolog's hook wrote.
+    /// The record of its prolog hook.
     hook: Option<JobRecord>,
-    /// That could not be used, and was told.
-    is_told: bool,
+    /// An unusable record was already logged.
+    is_logged: bool,
 }
 
 impl JobDevice {
     pub(super) fn new(folder: &Folder, state: &SharedJob) -> Self {
         Self {
-            // A job that was requeued is another device under the old number.
+            // A requeued job is another device with the old number.
             subject: Subject::new(SubjectKind::Job, format!("{}:{}", folder.name, folder.inode)),
             path: folder.path.clone(),
             state: Arc::clone(state),
@@ -79,7 +81,7 @@ impl JobState {
             uid: folder.uid,
             began: None,
             hook: None,
-            is_told: false,
+            is_logged: false,
             owned: DeviceList::default(),
             granted: Grants::default(),
             common: Arc::clone(common),
@@ -87,7 +89,8 @@ impl JobState {
         }
     }
 
-    /// Whether any process is left. Slurm cannot always remove a cgroup; one without processes is no job any more.
+    /// Whether any process is left. Slurm cannot always remove a cgroup; one without processes is not a job any
+    /// more.
     fn is_alive(&mut self) -> Result<bool, Error> {
         match &mut self.files.events {
             Some(events) => Ok(events.field("populated") != Some(0)),
@@ -95,7 +98,7 @@ impl JobState {
         }
     }
 
-    /// Finds out what stays as it is.
+    /// Reads the constant properties.
     fn find_out(&mut self) {
         let (env, path) = (&self.common.env, &self.folder.path);
         self.id = self.id.or_else(|| number(&self.common, &self.folder));
@@ -113,18 +116,18 @@ impl JobState {
             }
         }
         if self.hook.as_ref().is_some_and(|record| !self.is_about(record)) {
-            self.tell("it is another job's of this number: its user or SLUID is another");
+            self.tell("it belongs to another job with this number: its user or SLUID differs");
         }
     }
 
     fn tell(&mut self, error: &str) {
-        if !std::mem::replace(&mut self.is_told, true) {
+        if !std::mem::replace(&mut self.is_logged, true) {
             let job = self.id;
-            tracing::warn!(error, job, "what the prolog's hook wrote cannot be used");
+            tracing::warn!(error, job, "the record of the prolog hook is unusable");
         }
     }
 
-    /// Whether a record is this job's: one of the same number may have been left, or be another cluster's.
+    /// Whether a record belongs to this job: one with the same number may be left over, or from another cluster.
     fn is_about(&self, record: &JobRecord) -> bool {
         let same_user = match (record.uid, self.uid) {
             (Some(theirs), Some(ours)) => theirs == ours,
@@ -157,6 +160,9 @@ impl JobState {
                 label(|h| &h.het_job),
             ],
         );
+        if let Some(uid) = uid {
+            out.info(&JOB_OWNER, &[number, &uid.to_string()]);
+        }
         out.info(&JOB_FOLDER, &[number, &self.folder.name]);
         if hook.is_some() {
             out.info(&JOB_PROLOG, &[number]);
@@ -165,16 +171,16 @@ impl JobState {
         out.push(&JOB_START, &[number], start.map_or(Value::Absent, Value::F64));
     }
 
-    /// The devices that are the job's by name, or why they are not known; then what else tells of its GPUs.
+    /// The devices that the job owns, or why they are unknown; then other evidence of its GPUs.
     fn show_devices(&mut self, id: u32, number: &str, out: &mut Block) {
         let kernel = match self.common.programs.try_lock() {
             Ok(kernel) => Some(kernel),
             Err(TryLockError::Poisoned(left)) => Some(left.into_inner()),
-            // The kernel has not come back with what another job was asked for: this one need not wait for it too.
+            // The kernel has not returned from a call for another job: this one does not wait for it.
             Err(TryLockError::WouldBlock) => None,
         };
         let devices = match (&self.folder.v1, kernel) {
-            // Its rules can be written, and not read.
+            // Its rules can be written, but not read.
             (Some(_), _) => Err(UnknownReason::None),
             (None, None) => Err(UnknownReason::Failed),
             (None, Some(mut kernel)) => self
@@ -220,7 +226,7 @@ impl JobState {
             return Ok(());
         }
         self.find_out();
-        // A SLUID whose daemons have just begun: its number comes with the next reading.
+        // A SLUID whose daemons have just started: its number comes with the next reading.
         let Some(id) = self.id else { return Ok(()) };
         let number = id.to_string();
         self.show(&number, out);
@@ -229,7 +235,7 @@ impl JobState {
         Ok(())
     }
 
-    /// Several slurmds have a job of this name: that there is one is all that can be said, as soon as any has processes.
+    /// Several slurmds have a job of this name: only its existence is reported, once any of them has processes.
     fn show_ambiguous(&mut self, out: &mut Block) {
         let is_populated = |path: &PathBuf| {
             let events = root::read_text(&path.join("cgroup.events")).ok().flatten();
@@ -251,7 +257,7 @@ impl JobState {
     }
 }
 
-/// The number of a job, by its folder and its daemons, and where those do not tell it by what the prolog's hook wrote.
+/// The number of a job, by its folder and its daemons, otherwise by the record of the prolog hook.
 fn number(common: &JobContext, folder: &Folder) -> Option<u32> {
     let of_hook = || match JobName::parse(&folder.name)? {
         JobName::Sluid(sluid) => Some(common.hooks.of_sluid(sluid)?.job),
@@ -260,11 +266,11 @@ fn number(common: &JobContext, folder: &Folder) -> Option<u32> {
     process::job_id(&common.env, &folder.name, &folder.path).or_else(of_hook)
 }
 
-/// When the oldest daemon of its steps began, as a Unix time.
+/// When the oldest daemon of its steps started, as Unix time.
 fn began(common: &JobContext, job: &Path) -> Option<f64> {
     let each = process::daemons(job).into_iter();
     let starts = each.filter_map(|pid| process::unix_start(&common.env, pid));
-    // To the tenth: clock ticks are hundredths, and the two clocks are not read at once.
+    // To 0.1 s: clock ticks are 0.01 s, and the two clocks are not read at the same time.
     Some((starts.reduce(f64::min)? * 10.0).round() / 10.0)
 }
 
@@ -277,7 +283,7 @@ impl Device for JobDevice {
         match self.state.try_lock() {
             Ok(mut state) => state.read(out),
             Err(TryLockError::Poisoned(left)) => left.into_inner().read(out),
-            // The reading of the device before this one has not come back.
+            // A reading of the previous device of this job has not returned.
             Err(TryLockError::WouldBlock) => Err(Error::io(&self.path, ErrorKind::WouldBlock.into())),
         }
     }

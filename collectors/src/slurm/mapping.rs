@@ -1,8 +1,8 @@
-//! Other tools' files of which job has which GPU: a file for each GPU, with the numbers of jobs, one a line.
+//! Other tools' files that map jobs to GPUs: a file for each GPU with job numbers, one per line.
 //!
-//! dcgm-exporter reads such a folder (`--hpc-job-mapping-dir`), jobstats writes another (`/run/gpustat`, with the user's
-//! number behind the job's). A prolog writes them and an epilog empties them, where it runs: what they say of a job that has
-//! no cgroup here is stale.
+//! dcgm-exporter reads such a folder (`--hpc-job-mapping-dir`), jobstats writes another (`/run/gpustat`, with the
+//! user's number after the job's). A prolog writes the files and an epilog empties them, if it runs: entries of a
+//! job without a cgroup here are stale.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use serde::Deserialize;
 use crate::sys::root;
 use crate::{Env, Error};
 
-/// More files than these are no folder of GPUs.
+/// A folder with more files does not map GPUs.
 const MOST_FILES: usize = 1024;
 
-/// What the files of a folder are named by.
+/// How the files of a folder are named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum MappingKey {
@@ -26,7 +26,7 @@ pub(super) enum MappingKey {
     Uuid,
 }
 
-/// A folder, as it is configured.
+/// A folder, as configured.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Mapping {
@@ -39,7 +39,7 @@ pub(super) struct Mapping {
 pub(super) struct Mappings {
     env: Env,
     all: Vec<Mapping>,
-    told: BTreeSet<String>,
+    logged: BTreeSet<String>,
 }
 
 /// Turns positions into devices.
@@ -50,16 +50,16 @@ impl Mappings {
         Self {
             env: env.clone(),
             all,
-            told: BTreeSet::new(),
+            logged: BTreeSet::new(),
         }
     }
 
-    /// Whether none is configured.
+    /// Whether no folder is configured.
     pub(super) const fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// The GPUs of a job, by the first folder that names it. What cannot be read is said once and skipped.
+    /// The GPUs of a job, by the first folder that names it. Unreadable entries are logged once and skipped.
     pub(super) fn gpus(
         &mut self,
         job: u32,
@@ -81,7 +81,7 @@ impl Mappings {
         None
     }
 
-    /// The names of the files that name the job.
+    /// The names of the files that contain the job.
     fn files(&mut self, mapping: &Mapping, job: u32, uid: Option<u32>) -> Result<Vec<String>, Error> {
         let folder = self.env.path(&mapping.dir);
         let mut names = root::list(&folder)?.unwrap_or_default();
@@ -97,13 +97,13 @@ impl Mappings {
                     continue;
                 }
             };
-            // A line that cannot be read costs no other.
+            // An invalid line costs no other.
             let (jobs, wrong) = jobs(&path, &text);
             for error in &wrong {
                 self.tell(error);
             }
             let is_it = |(of, user): &(u32, Option<u32>)| {
-                // The same number was another user's job.
+                // The same number was a job of another user.
                 let is_his = user.is_none_or(|user| uid.is_none_or(|uid| uid == user));
                 *of == job && is_his
             };
@@ -133,7 +133,7 @@ impl Mappings {
                 _ => {
                     let what = format!("{}/{file}", mapping.dir.trim_end_matches('/'));
                     self.tell(&Error::parse(what, file, expected));
-                    // Which of the job's GPUs this is would have to be guessed.
+                    // The GPU would be ambiguous.
                     return None;
                 }
             }
@@ -148,13 +148,13 @@ impl Mappings {
     fn tell(&mut self, error: &Error) {
         const MOST: usize = 64;
         let error = error.to_string();
-        if self.told.len() < MOST && self.told.insert(error.clone()) {
-            tracing::warn!(error, "a file of slurm.jobs.mapping says nothing");
+        if self.logged.len() < MOST && self.logged.insert(error.clone()) {
+            tracing::warn!(error, "unusable file in a directory of slurm.jobs.mapping");
         }
     }
 }
 
-/// The jobs in a file with their users, where they stand there, and the lines that say something else.
+/// The jobs in a file with their users, if given, and the invalid lines.
 fn jobs(path: &str, text: &str) -> (Vec<(u32, Option<u32>)>, Vec<Error>) {
     let (mut jobs, mut wrong) = (Vec::new(), Vec::new());
     for (line, at) in text.lines().zip(1..) {
@@ -169,7 +169,7 @@ fn jobs(path: &str, text: &str) -> (Vec<(u32, Option<u32>)>, Vec<Error>) {
                 .map(|(job, user)| (job, Some(user))),
             _ => None,
         };
-        let expected = "the number of a job, and of its user or not";
+        let expected = "a job number, optionally followed by a user number";
         match job {
             Some(job) => jobs.push(job),
             None => wrong.push(Error::parse(format!("{path}:{at}"), line, expected)),
@@ -206,12 +206,12 @@ mod tests {
         let mut mappings = Mappings::new(&env, vec![mapping]);
         let mut devices = |positions: &[usize]| Some(positions.iter().map(|p| format!("at {p}")).collect());
         let found = mappings.gpus(job, uid, &mut devices);
-        (found, mappings.told.into_iter().collect())
+        (found, mappings.logged.into_iter().collect())
     }
 
     fn found(names: MappingKey, files: &[(&str, &str)], uid: Option<u32>) -> Option<String> {
-        let (found, told) = gpus(names, files, 7, uid);
-        assert!(told.is_empty(), "{told:?}");
+        let (found, logged) = gpus(names, files, 7, uid);
+        assert!(logged.is_empty(), "{logged:?}");
         found.map(|gpus| gpus.join(" "))
     }
 
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(found(MappingKey::Uuid, &[], None), None);
     }
 
-    /// The number was given anew, and no epilog had emptied the file.
+    /// The job number was reused, and no epilog emptied the file.
     #[test]
     fn a_line_of_another_user_is_about_another_job() {
         let files = [("0", "7 1000\n"), ("1", "7 1001\n")];
@@ -254,11 +254,11 @@ mod tests {
     #[test]
     fn a_line_that_cannot_be_read_is_named_and_costs_no_other() {
         let files = [("0", "7\n7_1\n"), ("1", "7\n")];
-        let (found, told) = gpus(MappingKey::Minor, &files, 7, None);
+        let (found, logged) = gpus(MappingKey::Minor, &files, 7, None);
         assert_eq!(found.unwrap(), ["nvidia0", "nvidia1"]);
         assert_eq!(
-            told,
-            ["/run/gpustat/0:2: found \"7_1\", expected the number of a job, and of its user or not"]
+            logged,
+            ["/run/gpustat/0:2: found \"7_1\", expected a job number, optionally followed by a user number"]
         );
     }
 
@@ -269,11 +269,13 @@ mod tests {
             (MappingKey::Position, "0.1"),
             (MappingKey::Uuid, "0"),
         ] {
-            let (found, told) = gpus(names, &[(name, "7\n"), ("1", "8\n")], 7, None);
+            let (found, logged) = gpus(names, &[(name, "7\n"), ("1", "8\n")], 7, None);
             assert_eq!(found, None, "{name}");
             assert!(
-                told.concat().starts_with(&format!("/run/gpustat/{name}: found ")),
-                "{told:?}"
+                logged
+                    .concat()
+                    .starts_with(&format!("/run/gpustat/{name}: found ")),
+                "{logged:?}"
             );
         }
     }

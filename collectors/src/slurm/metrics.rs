@@ -23,7 +23,7 @@ const fn of_job(
     }
 }
 
-/// Identity of a job. An unknown label is empty.
+/// Identity of a job. An unknown label is empty; pages omit the personal ones unless `slurm.jobs.labels` adds them.
 pub static JOB_INFO: Metric = Metric {
     labels: &[
         "jobid",
@@ -38,8 +38,21 @@ pub static JOB_INFO: Metric = Metric {
         "slurm_job_info",
         Kind::Info,
         Unit::None,
-        "Slurm job with processes on this node; unknown labels are empty.",
+        "Slurm job with processes on this node; user, account and partition only if slurm.jobs.labels adds them; unknown labels are empty.",
         "cgroup and processes of the job, record of the prolog hook",
+    )
+};
+
+/// The owner of a job, whatever form the label `user` has: decides who may see the job.
+pub static JOB_OWNER: Metric = Metric {
+    labels: &["jobid", "uid"],
+    tier: Tier::Private,
+    ..of_job(
+        "slurm_job_owner_info",
+        Kind::Info,
+        Unit::None,
+        "Numeric user id of the owner of a job.",
+        "record of the prolog hook, else the owner of the job's processes",
     )
 };
 
@@ -183,6 +196,7 @@ pub static JOB_DEVICES: Metric = Metric {
 /// Every metric of this collector.
 pub static METRICS: &[&Metric] = &[
     &JOB_INFO,
+    &JOB_OWNER,
     &JOB_START,
     &JOB_CPU,
     &JOB_MEMORY,

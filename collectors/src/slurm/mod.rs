@@ -1,7 +1,7 @@
-//! Slurm's jobs on this node, by their cgroups: what they use, whose they are, and which devices are theirs.
+//! Slurm jobs on this node, by their cgroups: their usage, users and devices.
 //!
-//! The controller is never asked. Under cgroup v2 the device program that slurmstepd attaches to a job's cgroup states its
-//! devices, whether or not anything runs on them.
+//! The controller is never queried. Under cgroup v2 the device program that slurmstepd attaches to a job's cgroup
+//! lists its devices, whether or not any process uses them.
 
 mod caps;
 pub mod cgroup;
@@ -28,6 +28,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::event::EventKind;
 use crate::sys::kept::DescriptorBudget;
 use crate::sys::{boot, bpf};
 use crate::{Cadence, Device, Devices, Env, Error, Settings, Source, Spec, domain};
@@ -44,9 +45,9 @@ pub static SPEC: Spec = Spec {
     name: "slurm",
     domain: &domain::SLURM,
     metrics: metrics::METRICS,
-    events: true,
+    events: &[EventKind::Job],
     notes: false,
-    // A job that has just begun or ended is looked at though a scrape was a moment ago.
+    // A job that just began or ended is read, even shortly after a scrape.
     cadence: Cadence::OnDemand {
         fresh: Duration::from_millis(200),
     },
@@ -56,13 +57,13 @@ pub static SPEC: Spec = Spec {
     open,
 };
 
-/// The default of `max_jobs`, and the most: each job has some ten series, and each of its GPUs four.
+/// Default and maximum of `max_jobs`: each job has about 10 series, and each of its GPUs 4.
 pub const MAX_JOBS: usize = 1024;
 
 /// The jobs of our node, for another collector of the same worker.
 ///
 /// # Errors
-/// What is wrong with `[slurm.jobs]`.
+/// When `[slurm.jobs]` is invalid.
 pub(crate) fn tree(env: &Env, settings: &Settings) -> Result<Tree, Error> {
     Ok(Tree::new(env, settings.find(&settings::NODE)?))
 }
@@ -87,7 +88,7 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
 struct JobDevices {
     tree: Tree,
     common: Arc<JobContext>,
-    /// What is remembered of each.
+    /// The state of each job.
     known: Option<BTreeMap<Folder, SharedJob>>,
 }
 
@@ -131,7 +132,7 @@ impl Devices for JobDevices {
     }
 
     fn changed(&mut self) -> bool {
-        // A folder that cannot be listed now is no reason to forget what is in it.
+        // If a folder cannot be listed now, its known content stays.
         let now = self.tree.jobs(Instant::now());
         let known = self.known.as_ref();
         now.is_ok_and(|now| known.is_none_or(|known| !known.keys().eq(&now)))

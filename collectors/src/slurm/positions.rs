@@ -1,4 +1,5 @@
-//! Positions in gres.conf, turned into devices. One that is wrong would be worse than none: whatever is in doubt is unknown.
+//! Positions in gres.conf, turned into devices. A wrong device would be worse than none: in doubt, the result is
+//! unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,38 +12,39 @@ use super::slurmd;
 use crate::sys::root;
 use crate::{Env, Error};
 
-/// Where gres.conf is looked for: Slurm's default, and what a slurmd that gets its configuration from the controller writes.
+/// Paths of gres.conf: Slurm's default, and the one written by a slurmd that gets its configuration from the
+/// controller.
 const PLACES: [&str; 2] = ["/etc/slurm/gres.conf", "/run/slurm/conf/gres.conf"];
-/// No gres.conf of a site is longer, in bytes.
+/// Maximum size of gres.conf, in bytes.
 const LONGEST: u64 = 1 << 20;
 /// How often slurmd is looked for.
 const PERIOD: Duration = Duration::from_secs(10);
-/// How exactly beginnings of processes and changes of files can be compared, in seconds.
+/// Accuracy of comparing the start of a process with the change of a file, in seconds.
 const ROUGH: f64 = 0.2;
-/// Control devices of NVIDIA's driver have numbers from here on.
+/// Control devices of NVIDIA's driver have minor numbers from here on.
 const CONTROL: u32 = 254;
 
-/// What positions are about.
+/// The origin of positions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PositionContext<'a> {
-    /// The name of this node, where it is known.
+    /// The name of this node, if known.
     pub(super) node: Option<&'a str>,
-    /// The slurm.conf of the slurmd that gave them, where it told.
+    /// The slurm.conf of the slurmd that assigned them, if reported.
     pub(super) conf: Option<&'a str>,
-    /// When they were given, as a Unix time.
+    /// When they were assigned, as Unix time.
     pub(super) at: Option<f64>,
 }
 
-/// gres.conf, and what has been told of it.
+/// gres.conf, and the errors already logged.
 #[derive(Debug)]
 pub(super) struct Positions {
     env: Env,
     configured: Option<String>,
-    /// What each file held, and since when, as a Unix time.
+    /// The content of each file, and its first time of change, as Unix time.
     known: BTreeMap<String, (String, f64)>,
-    /// When slurmd was looked for, of which node, and since when it runs.
+    /// When slurmd was looked for, for which node, and when it started.
     slurmd: Option<(Instant, Option<String>, Option<f64>)>,
-    told: BTreeSet<String>,
+    logged: BTreeSet<String>,
 }
 
 impl Positions {
@@ -52,11 +54,11 @@ impl Positions {
             configured,
             known: BTreeMap::new(),
             slurmd: None,
-            told: BTreeSet::new(),
+            logged: BTreeSet::new(),
         }
     }
 
-    /// The devices at these positions. `None`: they cannot be told, which is said once.
+    /// The devices at these positions. `None`: unknown, which is logged once.
     pub(super) fn devices(&mut self, positions: &[usize], about: PositionContext<'_>) -> Option<Vec<String>> {
         match self.find(positions, about) {
             Ok(devices) => Some(devices),
@@ -67,12 +69,12 @@ impl Positions {
         }
     }
 
-    /// Says what cannot be told, once.
+    /// Logs an error once.
     pub(super) fn tell(&mut self, error: &Error) {
         const MOST: usize = 64;
         let error = error.to_string();
-        if self.told.len() < MOST && self.told.insert(error.clone()) {
-            tracing::warn!(error, "positions of GPUs cannot be told");
+        if self.logged.len() < MOST && self.logged.insert(error.clone()) {
+            tracing::warn!(error, "the positions of GPUs in gres.conf are unusable");
         }
     }
 
@@ -105,7 +107,7 @@ impl Positions {
         if self.env.is_live() {
             self.check_age(&file, since, about)?;
         }
-        // Slurm's own tests replace the GPUs of a node so.
+        // Slurm's own tests use this file to replace the GPUs of a node.
         let fake = beside(&file, "fake_gpus.conf");
         if root::inode(&self.env.path(&fake))?.is_some() {
             return Err(Error::parse(fake, "a file", "no such file"));
@@ -113,7 +115,7 @@ impl Positions {
         let mut found = Vec::new();
         let last = positions.iter().max().copied().unwrap_or_default();
         for (at, position) in all.iter().enumerate().take(last.saturating_add(1)) {
-            // slurmd leaves out what is no device, so that all behind it have another position.
+            // slurmd omits a file that is no device, so that all later ones have another position.
             let numbers = self.numbers(position)?;
             if positions.contains(&at) {
                 found.extend(self.names(position, &numbers)?);
@@ -130,7 +132,7 @@ impl Positions {
         Ok(found)
     }
 
-    /// Whether positions are those of the file as it is: the slurmd that gave them has read it since.
+    /// Whether positions refer to the file's current content: the slurmd that assigned them read it since.
     fn check_age(&mut self, file: &str, changed: f64, about: PositionContext<'_>) -> Result<(), Error> {
         let now = Instant::now();
         let node = about.node.map(str::to_owned);
@@ -142,15 +144,15 @@ impl Positions {
             known.unwrap_or_else(|| (now, node, slurmd::since(&self.env, about.node)));
         self.slurmd = Some((looked, node, slurmd));
         let found = match (slurmd, about.at) {
-            (None, _) => "no slurmd of this node among the processes",
-            (Some(slurmd), _) if slurmd + ROUGH < changed => "changed since slurmd began",
+            (None, _) => "no running slurmd of this node",
+            (Some(slurmd), _) if slurmd + ROUGH < changed => "changed after slurmd started",
             (Some(slurmd), Some(at)) if slurmd <= at + ROUGH => return Ok(()),
-            _ => "a slurmd that began after the job",
+            _ => "a slurmd that started after the job",
         };
         Err(Error::parse(
             file,
             found,
-            "the file that slurmd had read when the job began",
+            "the file that slurmd read before the job began",
         ))
     }
 
@@ -169,7 +171,7 @@ impl Positions {
             }
         }
         if let [(place, text), others @ ..] = found.as_slice() {
-            // Which of them slurmd goes by is not known.
+            // Which of them slurmd uses is unknown.
             if others.iter().any(|(_, other)| other != text) {
                 return Err(Error::parse(
                     PLACES.join(", "),
@@ -199,7 +201,7 @@ impl Positions {
         files.iter().map(numbers).collect()
     }
 
-    /// What the kernel calls a position.
+    /// The kernel's name of a position.
     fn names(&self, position: &Position, numbers: &[(u32, u32)]) -> Result<Vec<String>, Error> {
         let error = |file: &str, expected| {
             let found: Vec<String> = numbers
@@ -228,8 +230,8 @@ impl Positions {
         }
     }
 
-    /// The compute instances to which other files than the GPU's own give access. `None`: there is none, or the driver knows
-    /// one of them not, or as another GPU's.
+    /// The compute instances to which the other files beside the GPU's own give access. `None`: none, or the driver
+    /// does not list one of them, or lists it for another GPU.
     fn instances(&self, gpu: u32, numbers: &[(u32, u32)]) -> Result<Option<Vec<String>>, Error> {
         let major = caps::major(&self.env)?.and_then(|major| u32::try_from(major).ok());
         let table = caps::instances(&self.env)?;
@@ -251,13 +253,13 @@ fn is_gpu((major, minor): (u32, u32)) -> bool {
     i32::try_from(major) == Ok(NVIDIA) && minor < CONTROL
 }
 
-/// A file named beside another, unless it has a path of its own.
+/// A path relative to the folder of another file, unless it is absolute.
 fn beside(file: &str, name: &str) -> String {
     let folder = Path::new(file).parent().unwrap_or(Path::new("/"));
     folder.join(name).display().to_string()
 }
 
-/// Major and minor number of a device file. A recording has a text in its place: `195:3`.
+/// Major and minor number of a device file. A recording has a text instead: `195:3`.
 fn device(env: &Env, file: &str) -> Result<Option<(u32, u32)>, Error> {
     let path = env.path(file);
     if env.is_live() {

@@ -1,8 +1,9 @@
-//! What a device program of Slurm's allows: the rules that `slurmstepd` writes into it, read back from its instructions.
+//! The rules of a Slurm device program, as `slurmstepd` wrote them, read back from its instructions.
 //!
-//! `init_ebpf_prog`, `add_device_ebpf_prog` and `close_ebpf_prog` of src/plugins/cgroup/v2/ebpf.c, the same in 22.05 to
-//! 26.05: six instructions that take the request apart, then for each device of gres.conf a block of up to three tests and
-//! a verdict, then a default. The first rule that fits decides. Whatever has another shape is not Slurm's, and unknown.
+//! `init_ebpf_prog`, `add_device_ebpf_prog` and `close_ebpf_prog` of src/plugins/cgroup/v2/ebpf.c, the same in
+//! 22.05 to 26.05: 6 instructions that take the request apart, then for each device of gres.conf a block of up to 3
+//! tests and a verdict, then a default. The first matching rule decides. A program of any other shape is not
+//! Slurm's, and unknown.
 
 /// Its name in the kernel.
 pub const NAME: &str = "Slurm_Cgroup_v2";
@@ -10,18 +11,18 @@ pub const NAME: &str = "Slurm_Cgroup_v2";
 /// One instruction of BPF (`struct bpf_insn`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// What it does.
+    /// The operation.
     pub code: u8,
     /// Its registers: the destination in the low half, the source in the high one.
     pub registers: u8,
-    /// By how many instructions it jumps, or where it reads.
+    /// The number of instructions to jump, or the offset to read.
     pub offset: i16,
-    /// Its number.
+    /// The immediate operand.
     pub immediate: i32,
 }
 
 impl Instruction {
-    /// The eight bytes of each, in this machine's order. `None`: a part of one is missing.
+    /// The 8 bytes of each, in this machine's byte order. `None`: the last one is incomplete.
     pub fn all(bytes: &[u8]) -> Option<Vec<Self>> {
         let (whole, rest) = bytes.as_chunks::<8>();
         let each = |&[code, registers, o0, o1, i0, i1, i2, i3]: &[u8; 8]| Self {
@@ -34,7 +35,7 @@ impl Instruction {
     }
 }
 
-/// What a rule is about. `None`: any.
+/// The devices of a rule. `None`: any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceMatch {
     /// 1 a block device, 2 a character device (`BPF_DEVCG_DEV_*`).
@@ -48,21 +49,21 @@ pub struct DeviceMatch {
 /// `BPF_DEVCG_DEV_CHAR`.
 pub const CHARACTER: i32 = 2;
 
-/// What a program says of one device or of many.
+/// The verdict of a program about one device or several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Which.
+    /// The devices.
     pub device: DeviceMatch,
     /// Whether the job may use it.
     pub allow: bool,
 }
 
-/// A program of Slurm's.
+/// A device program of Slurm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// In order; the first that fits decides.
+    /// In order; the first matching rule decides.
     pub rules: Vec<Rule>,
-    /// For devices that no rule fits: those that are not in gres.conf.
+    /// For devices without a matching rule: those that are not in gres.conf.
     pub default: bool,
 }
 
@@ -93,7 +94,7 @@ const fn instruction(code: u8, registers: u8, offset: i16, immediate: i32) -> In
     }
 }
 
-/// Takes a program apart. `None`: it does anything that Slurm's does not.
+/// Parses a program. `None`: it contains anything that Slurm's programs do not.
 pub fn parse(program: &[Instruction]) -> Option<Rules> {
     let mut rest = program.strip_prefix(&HEADER)?;
     let mut rules = Vec::new();
@@ -119,7 +120,7 @@ pub fn parse(program: &[Instruction]) -> Option<Rules> {
     }
 }
 
-/// The tests at the beginning of a block, what they are about, and what is behind them.
+/// The tests at the start of a block, the devices they match, and the remaining instructions.
 fn tests(block: &[Instruction]) -> Option<(DeviceMatch, &[Instruction], &[Instruction])> {
     let mut device = DeviceMatch::default();
     let many = block.iter().take_while(|i| i.code == UNLESS).count();
@@ -138,7 +139,7 @@ fn tests(block: &[Instruction]) -> Option<(DeviceMatch, &[Instruction], &[Instru
     Some((device, tests, after))
 }
 
-/// Whether each test goes on behind the verdict and its exit.
+/// Whether each test jumps behind the verdict and its exit.
 fn jump_behind(tests: &[Instruction]) -> bool {
     let left = (1..=tests.len()).rev();
     tests
@@ -156,7 +157,7 @@ fn allows(verdict: Instruction) -> Option<bool> {
 }
 
 impl Rules {
-    /// Whether a job may use a character device, as the kernel decides it.
+    /// Whether a job may use a character device, by the kernel's evaluation.
     pub fn allows(&self, major: i32, minor: i32) -> bool {
         let fits = |rule: &&Rule| {
             let is = |field: Option<i32>, value: i32| field.is_none_or(|f| f == value);
@@ -168,8 +169,8 @@ impl Rules {
             .map_or(self.default, |rule| rule.allow)
     }
 
-    /// The minors of `major` that are named and allowed: the job's own. What is not named is not in gres.conf, and says
-    /// nothing about who owns it. `None` where a rule is about more than one device, as no gres.conf makes it.
+    /// The minors of `major` that are listed and allowed: the job's own. Unlisted devices are not in gres.conf, and
+    /// their owner is unknown. `None` if a rule matches more than one device, which gres.conf never produces.
     pub fn owned(&self, major: i32) -> Option<Vec<u32>> {
         let mut owned = Vec::new();
         let mut seen = Vec::new();
@@ -194,10 +195,10 @@ impl Rules {
     }
 }
 
-/// Fuzzing: what is read as owned is what the kernel allows.
+/// Fuzzing: devices read as owned are those that the kernel allows.
 ///
 /// # Panics
-/// Where it is not.
+/// If they are not.
 pub(crate) fn check(data: &[u8]) {
     let Some(rules) = Instruction::all(data).and_then(|program| parse(&program)) else {
         return;

@@ -150,6 +150,7 @@ fn version_1_tells_the_user_and_no_devices() {
             node.read(""),
             [
                 "slurm_job_info 7,1000,,,,, = 1",
+                "slurm_job_owner_info 7,1000 = 1",
                 "slurm_job_folder_info 7,job_7 = 1",
                 "slurm_job_cpu_seconds_total 7 = 1.5",
                 "slurm_job_memory_bytes 7 = 4096",

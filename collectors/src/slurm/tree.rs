@@ -1,4 +1,4 @@
-//! Where the cgroups of Slurm's jobs are: cgroup v2, v1, both at once, in any slice, and below a pod that holds a slurmd.
+//! Finds the cgroups of Slurm jobs: cgroup v2, v1, both at once, in any slice, and below a pod that holds a slurmd.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use super::cgroup::{JobName, is_above, scope_node, v1_node};
 use crate::sys::root;
 use crate::{Env, Error};
 
-/// Slices are at most so deep above a scope of Slurm's: kubepods.slice, its class, the pod, the container, system.slice.
+/// Maximum depth of slices above a Slurm scope: kubepods.slice, its class, the pod, the container, system.slice.
 const DEPTH: usize = 6;
-/// More folders than these are not looked through for a slurmd in a pod.
+/// Maximum number of folders that are searched for a slurmd in a pod.
 const MOST_FOLDERS: usize = 4096;
-/// How often the whole tree is looked through for scopes that are not known.
+/// How often the whole tree is searched for unknown scopes.
 const PERIOD: Duration = Duration::from_secs(60);
-/// The hierarchies of v1 in which a job's processes are, the ones that every configuration has first.
+/// The v1 hierarchies that contain a job's processes, the ones of every configuration first.
 const V1: [&str; 6] = ["freezer", "devices", "memory", "cpuset", "cpu,cpuacct", "cpuacct"];
 
 /// One job's folder.
@@ -22,15 +22,15 @@ const V1: [&str; 6] = ["freezer", "devices", "memory", "cpuset", "cpu,cpuacct", 
 pub(crate) struct Folder {
     /// `job_7`, or a SLUID.
     pub(crate) name: String,
-    /// Its path as it is read: the one below the first hierarchy of v1.
+    /// Its path: the one below the first hierarchy of v1.
     pub(crate) path: PathBuf,
-    /// Another inode is another job under an old name: one that was requeued.
+    /// Another inode is another job with an old name: one that was requeued.
     pub(crate) inode: u64,
-    /// Where below its hierarchy it is, of cgroup v1 alone: `slurm/uid_1000/job_7`.
+    /// Its path below its hierarchy, only for cgroup v1: `slurm/uid_1000/job_7`.
     pub(super) v1: Option<String>,
-    /// The user, which paths of cgroup v1 alone hold.
+    /// The user, which only paths of cgroup v1 contain.
     pub(super) uid: Option<u32>,
-    /// Others of this name, of other slurmds: which of them anything is about cannot be told.
+    /// Folders of other slurmds with this name: a value by name is ambiguous then.
     pub(crate) others: Vec<PathBuf>,
 }
 
@@ -44,15 +44,15 @@ fn add(found: &mut JobsByName, folder: Folder) {
     }
 }
 
-/// Looks for jobs.
+/// Finds jobs.
 #[derive(Debug)]
 pub(crate) struct Tree {
     mount: PathBuf,
-    /// The node whose jobs are ours, where several slurmds run here.
+    /// The node whose jobs are read, if several slurmds run here.
     node: Option<String>,
     /// Scopes of v2.
     scopes: BTreeSet<PathBuf>,
-    /// The hierarchy of v1 that has had jobs: the others have the same ones, and lose them a little sooner or later.
+    /// The v1 hierarchy that had jobs: the others have the same ones, and lose them slightly earlier or later.
     v1: Option<&'static str>,
     looked: Option<Instant>,
 }
@@ -73,7 +73,7 @@ impl Tree {
         &self.mount
     }
 
-    /// The root of cgroup v2. `None`: there is only v1.
+    /// The root of cgroup v2. `None`: only v1.
     fn unified(&self) -> Result<Option<PathBuf>, Error> {
         for root in [self.mount.clone(), self.mount.join("unified")] {
             if root::inode(&root.join("cgroup.controllers"))?.is_some() {
@@ -86,7 +86,7 @@ impl Tree {
     /// The folders of the jobs of our node, sorted by name.
     ///
     /// # Errors
-    /// When a folder above them cannot be listed: then nobody knows which jobs there are.
+    /// When a folder above them cannot be listed: the jobs are unknown then.
     pub(crate) fn jobs(&mut self, now: Instant) -> Result<Vec<Folder>, Error> {
         let mut found = self.v1()?;
         self.find_scopes(now)?;
@@ -106,15 +106,15 @@ impl Tree {
                 }
             }
         }
-        // A node that is half v1 and half v2 shows a job in both, and v2 says more.
+        // A hybrid v1 and v2 node shows a job in both, and v2 has more values.
         found.extend(of_scopes);
         Ok(found.into_values().collect())
     }
 
-    /// The folders in which folders of jobs, or those above them, come and go. Empty where there is no slurmd.
+    /// The folders whose listings change when jobs or their parents come and go. Empty without a slurmd.
     ///
     /// # Errors
-    /// When one above them cannot be listed.
+    /// When a folder above them cannot be listed.
     pub(super) fn places(&mut self, now: Instant) -> Result<Vec<PathBuf>, Error> {
         let mut places = BTreeSet::new();
         for top in self.v1_tops()? {
@@ -130,7 +130,7 @@ impl Tree {
         Ok(places.into_iter().collect())
     }
 
-    /// Whether a folder that bears this node name, or none, is ours.
+    /// Whether a folder with this node name, or without one, is ours.
     fn is_ours(&self, node: Option<&str>) -> bool {
         match (&self.node, node) {
             (Some(ours), Some(node)) => ours == node,
@@ -153,7 +153,7 @@ impl Tree {
             let mut left = MOST_FOLDERS;
             self.walk(&unified, DEPTH, &mut left, &mut scopes)?;
         } else {
-            // Where slurmd puts it unless it is told otherwise.
+            // slurmd's default path.
             self.walk(
                 &unified.join("system.slice"),
                 1,
@@ -174,7 +174,7 @@ impl Tree {
     ) -> Result<(), Error> {
         let names = match root::list(folder) {
             Ok(names) => names.unwrap_or_default(),
-            // One that left meanwhile.
+            // A folder that was removed meanwhile.
             Err(error) if error.reason() == "gone" => return Ok(()),
             Err(error) => return Err(error),
         };
@@ -193,8 +193,8 @@ impl Tree {
         Ok(())
     }
 
-    /// `HIERARCHY/slurm[_NODE]` of our node, in the first hierarchy that has a job: another configuration, or an earlier
-    /// start, may have left empty ones. As long as there is no job, in all.
+    /// `HIERARCHY/slurm[_NODE]` of our node, in the first hierarchy that has a job: another configuration or an
+    /// earlier start may have left empty ones. Without any job, in all hierarchies.
     fn v1_tops(&mut self) -> Result<Vec<PathBuf>, Error> {
         let mut all = Vec::new();
         for hierarchy in V1 {
@@ -240,7 +240,7 @@ impl Tree {
     }
 }
 
-/// `uid_UID` below a folder of Slurm's, and their numbers.
+/// `uid_UID` below a Slurm folder, and their numbers.
 fn users(top: &Path) -> Result<Vec<(String, u32)>, Error> {
     let names = root::list(top)?.unwrap_or_default();
     let user = |name: String| {

@@ -1,4 +1,4 @@
-//! Tells when a job begins and ends: many are shorter than the time between two readings.
+//! Reports when a job begins and ends: many jobs are shorter than the time between two readings.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use crate::sys::inotify::FolderWatch;
 use crate::sys::kept::DescriptorBudget;
 use crate::{BootId, Cursor, Error, Event, EventBody, Events, Watcher};
 
-/// A node on which nothing happens is looked at so often, and whoever is to end looks whether it is.
+/// How often an idle node is checked, and whether the watcher must end.
 const WAIT: Duration = Duration::from_secs(60);
-/// How often a node without a slurmd is looked at.
+/// How often a node without a slurmd is checked.
 const LOOK: Duration = Duration::from_secs(15);
 
 /// The watcher of the folders in which jobs come and go.
@@ -24,12 +24,12 @@ pub(super) struct JobWatcher {
     pub(super) known: SeenJobs,
 }
 
-/// What it knows.
+/// The watcher's state.
 #[derive(Default)]
 pub(super) struct SeenJobs {
-    /// The number of the last event: time since boot, so that those of the next run are higher.
+    /// The number of the last event. Starts at the time since boot, so that numbers of the next run are higher.
     seq: u64,
-    /// Folders of jobs, with their inodes. `None`: not looked yet, and so none is new.
+    /// Folders of jobs, with their inodes. `None`: not listed yet, so no job is new.
     jobs: Option<BTreeSet<(String, u64)>>,
 }
 
@@ -47,7 +47,7 @@ impl Watcher for JobWatcher {
         let mut folders = FolderWatch::new(&self.budget)?;
         let mut has_begun = false;
         while !out.is_over() {
-            // Watched before they are listed: whatever comes between is listed, or told.
+            // Watched before they are listed: a change in between is either listed or reported.
             let places = self.tree.places(Instant::now())?;
             folders.watch(&places)?;
             if self.look(out)?.is_err() {
@@ -69,7 +69,7 @@ impl JobWatcher {
         let before = self.known.jobs.replace(now.clone());
         let Some(before) = before else { return Ok(Ok(())) };
         let ended = before.difference(&now).map(|job| (job, JobEvent::Ended));
-        // A job that was requeued has ended before it began.
+        // A requeued job ended before it began again.
         let began = now.difference(&before).map(|job| (job, JobEvent::Began));
         for ((folder, _), what) in ended.chain(began) {
             if let Err(closed) = out.emit(self.event(folder, what)) {

@@ -1,4 +1,4 @@
-//! Which boot this is, and how long it lasts.
+//! The boot id, and the time since boot.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use crate::{BootId, Env, Error};
 /// The boot id: `/proc/sys/kernel/random/boot_id`, a lower-case UUID.
 ///
 /// # Errors
-/// When the file is not there or holds something else.
+/// When the file is absent or has other content.
 pub fn boot_id(env: &Env) -> Result<BootId, Error> {
     if let Some(forced) = &env.boot_id {
         return Ok(BootId(forced.clone()));
     }
     let path = env.path("/proc/sys/kernel/random/boot_id");
-    // A sysroot of /sys alone is common in tests and captures; the running kernel's own id is then the right one.
+    // A sysroot of only /sys is common in tests and captures; the running kernel's own id is correct then.
     let text = match root::read_text(&path)? {
         Some(text) => text,
         None => root::read_text("/proc/sys/kernel/random/boot_id".as_ref())?.unwrap_or_default(),
@@ -30,21 +30,21 @@ pub fn boot_id(env: &Env) -> Result<BootId, Error> {
 }
 
 fn clock(id: ClockId) -> Duration {
-    // The two clocks used here exist on every kernel that this program runs on.
+    // Both clocks exist on every supported kernel.
     clock_gettime(id).map_or(Duration::ZERO, Duration::from)
 }
 
-/// Time since boot, suspended time included (CLOCK_BOOTTIME).
+/// Time since boot, including suspended time (CLOCK_BOOTTIME).
 pub fn boottime() -> Duration {
     clock(ClockId::CLOCK_BOOTTIME)
 }
 
-/// Time since boot, suspended time left out (CLOCK_MONOTONIC); the clock of /dev/kmsg's time stamps.
+/// Time since boot, without suspended time (CLOCK_MONOTONIC); the clock of /dev/kmsg's time stamps.
 pub fn monotonic() -> Duration {
     clock(ClockId::CLOCK_MONOTONIC)
 }
 
-/// The clock ticks of a second, in which /proc counts time (`sysconf(_SC_CLK_TCK)`): 100 on Linux where it cannot be told.
+/// Clock ticks per second, the unit of time in /proc (`sysconf(_SC_CLK_TCK)`): 100 on Linux if unknown.
 pub fn ticks_per_second() -> u64 {
     let told = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK)
         .ok()

@@ -1,5 +1,5 @@
-//! The device programs of a cgroup, by bpf(2) (include/uapi/linux/bpf.h). To learn that there is one takes CAP_NET_ADMIN, to
-//! read what it says CAP_SYS_ADMIN.
+//! The device programs of a cgroup, by bpf(2) (include/uapi/linux/bpf.h). Listing them needs CAP_NET_ADMIN, reading
+//! them CAP_SYS_ADMIN.
 
 mod recorded;
 
@@ -19,35 +19,35 @@ const QUERY: libc::c_long = 16;
 const DEVICE: u32 = 6;
 /// `BPF_PROG_TYPE_CGROUP_DEVICE`.
 const OF_DEVICES: u32 = 15;
-/// A cgroup has one program, or a few where several managers attach their own.
+/// A cgroup has one program, or a few if several managers attach their own.
 const MOST_PROGRAMS: usize = 64;
-/// Sixteen thousand devices; `xlated_prog_len` says when there is more.
+/// Enough for 16,000 devices; `xlated_prog_len` shows when a program is longer.
 const MOST_BYTES: usize = 128 * 1024;
 
-/// A program as the kernel describes it.
+/// The kernel's description of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Program {
-    /// `prog_name`: up to fifteen characters.
+    /// `prog_name`: up to 15 characters.
     pub(crate) name: String,
     /// Its instructions. `None`: the kernel does not show them (kernel.kptr_restrict and net.core.bpf_jit_harden).
     pub(crate) code: Option<Vec<u8>>,
 }
 
-/// Who answers: the kernel, or a recording in its place.
+/// The source of programs: the kernel, or a recording.
 pub(crate) trait Programs: Send {
     /// The ids of the device programs that are attached to a cgroup itself, not to one above it.
     ///
     /// # Errors
-    /// What the kernel says: `EPERM` without the right, `EINVAL` where it has no BPF for cgroups.
+    /// The kernel's error: `EPERM` without the capability, `EINVAL` without BPF for cgroups.
     fn attached(&mut self, cgroup: &Path) -> Result<Vec<u32>, Errno>;
     /// A program that `cgroup` has.
     ///
     /// # Errors
-    /// What the kernel says; `ENOENT` where it is gone by now.
+    /// The kernel's error; `ENOENT` if it is gone by now.
     fn read(&mut self, cgroup: &Path, id: u32) -> Result<Program, Errno>;
 }
 
-/// Who answers here.
+/// The source of programs in this environment.
 pub(crate) fn programs(env: &Env) -> Box<dyn Programs> {
     if env.is_live() {
         Box::new(LivePrograms::default())
@@ -58,7 +58,7 @@ pub(crate) fn programs(env: &Env) -> Box<dyn Programs> {
 
 #[derive(Default)]
 struct LivePrograms {
-    /// Kept, and cleared by nobody: the kernel says how much of it is new.
+    /// Reused, never cleared: the kernel returns how much of it is valid.
     code: Vec<u64>,
 }
 
@@ -113,8 +113,8 @@ fn raw(fd: &OwnedFd) -> Result<u32, Errno> {
     u32::try_from(fd.as_raw_fd()).map_err(|_| Errno::EBADF)
 }
 
-/// `union bpf_attr`, or `struct bpf_prog_info`: the kernel takes what is longer than its own where the rest is zero, and
-/// fills of what is shorter as much as there is.
+/// `union bpf_attr`, or `struct bpf_prog_info`: the kernel accepts a longer one if the rest is zero, and fills a
+/// shorter one up to its length.
 #[repr(C, align(8))]
 struct Attr([u8; 128]);
 
@@ -154,20 +154,20 @@ impl Attr {
         String::from_utf8_lossy(&text).into_owned()
     }
 
-    #[allow(unsafe_code, reason = "no library has these three calls alone")]
+    #[allow(unsafe_code, reason = "no small library offers these 3 calls")]
     fn call(&mut self, command: libc::c_long) -> Result<libc::c_long, Errno> {
-        // SAFETY: the kernel reads and writes at most this many bytes of the attribute, which is that long. The addresses
-        // in it are of buffers that outlive the call and are as long as the lengths beside them say: 64 words behind
+        // SAFETY: the kernel reads and writes at most this many bytes of the attribute, which has that length. The
+        // addresses in it point to buffers that outlive the call and have the lengths beside them: 64 words behind
         // `prog_ids`, 128 bytes behind `info`, MOST_BYTES behind `xlated_prog_insns`.
         let result = unsafe { libc::syscall(libc::SYS_bpf, command, self.0.as_mut_ptr(), size_of::<Self>()) };
         Errno::result(result)
     }
 }
 
-#[allow(unsafe_code, reason = "the kernel gives a number")]
+#[allow(unsafe_code, reason = "the kernel returns a number")]
 fn owned(fd: libc::c_long) -> Result<OwnedFd, Errno> {
     let fd = i32::try_from(fd).map_err(|_| Errno::EBADF)?;
-    // SAFETY: the kernel has just made this descriptor (with O_CLOEXEC) for us, and nobody else has it.
+    // SAFETY: the kernel just created this descriptor (with O_CLOEXEC) for this call, and it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

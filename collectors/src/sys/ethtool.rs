@@ -1,5 +1,5 @@
-//! The statistics of a network interface by ioctl(2) (`SIOCETHTOOL`, include/uapi/linux/ethtool.h). Anybody may ask. Each
-//! call holds RTNL while the driver answers.
+//! The statistics of a network interface by ioctl(2) (`SIOCETHTOOL`, include/uapi/linux/ethtool.h). Any user may
+//! read them. Each call holds RTNL while the driver answers.
 
 mod pages;
 mod recorded;
@@ -16,13 +16,13 @@ use crate::sys::kept::{DescriptorBudget, Permit};
 use pages::Pages;
 pub(crate) use recorded::{check as check_recording, fuzz as check};
 
-/// The longest name of a statistic (`ETH_GSTRING_LEN`), its zero included.
+/// Maximum length of a statistic's name (`ETH_GSTRING_LEN`), including its zero byte.
 pub(crate) const NAME: usize = 32;
 
-/// More than any driver has: some tens for each of some hundred queues.
+/// More than any driver has: tens for each of hundreds of queues.
 pub(crate) const MOST: u32 = 32 * 1024;
-/// Room for twice as many: somebody may add queues between two calls, and the kernel writes what there is by now. What is
-/// not written to takes no memory.
+/// Memory for twice this number: another program may add queues between two calls, and the kernel writes all of
+/// them. Pages that are not written use no memory.
 const ROOM: usize = 2 * MOST as usize;
 
 const GET_STRINGS: u32 = 0x1b;
@@ -31,30 +31,30 @@ const GET_SET_INFO: u32 = 0x37;
 /// `ETH_SS_STATS`.
 const STATISTICS: u32 = 1;
 
-/// `struct ethtool_gstrings` and `struct ethtool_stats` up to what the kernel fills.
+/// `struct ethtool_gstrings` and `struct ethtool_stats` up to the data that the kernel fills.
 const STRINGS_HEAD: usize = 12;
 const STATISTICS_HEAD: usize = 8;
 
-/// Who answers: the kernel, a recording or a test in its place. Three calls, between which the answers may change.
+/// The source of statistics: the kernel, a recording or a test. Three calls; the answers may change between them.
 pub(crate) trait Ethtool: Send {
-    /// How many statistics there are.
+    /// The number of statistics.
     ///
     /// # Errors
-    /// What the kernel says; `EOPNOTSUPP` where there are none.
+    /// The kernel's error; `EOPNOTSUPP` if the driver has none.
     fn count(&mut self, netdev: &str) -> Result<u32, Errno>;
-    /// Their names, without the zeros behind them, in the place of the last ones. There may be more or fewer than `count`.
+    /// Their names, without trailing zeros, replacing the previous ones. There may be more or fewer than `count`.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     fn names(&mut self, netdev: &str, count: u32, names: &mut Vec<[u8; NAME]>) -> Result<(), Errno>;
-    /// Their values, likewise. A kernel that finds another number than `count` gives none (since 6.12).
+    /// Their values, likewise. If the number differs from `count`, the kernel returns none (since 6.12).
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     fn values(&mut self, netdev: &str, count: u32, values: &mut Vec<u64>) -> Result<(), Errno>;
 }
 
-/// Who answers here: the kernel, or the recording below this root in its place.
+/// The source in this environment: the kernel, or the recording below this root.
 pub(crate) fn asker(recorded: Option<&Path>, budget: &Arc<DescriptorBudget>) -> Box<dyn Ethtool> {
     match recorded {
         Some(root) => Box::new(recorded::RecordedEthtool::new(root)),
@@ -66,7 +66,7 @@ pub(crate) fn asker(recorded: Option<&Path>, budget: &Arc<DescriptorBudget>) -> 
     }
 }
 
-/// A socket that is opened at the first question, within the budget of descriptors. Its permit is taken before.
+/// A socket that is opened at the first query, within the budget of descriptors. Its permit is taken first.
 struct LazyEthtool {
     budget: Arc<DescriptorBudget>,
     permit: Option<Permit>,
@@ -74,14 +74,14 @@ struct LazyEthtool {
 }
 
 impl LazyEthtool {
-    /// Makes one call. The kernel reads the head of the buffer, and writes its answer there.
+    /// Makes one call. The kernel reads the header of the buffer, and writes its answer there.
     fn call(&mut self, netdev: &str, buffer: &mut Pages) -> Result<(), Errno> {
         if self.permit.is_none() {
             self.permit = Some(self.budget.take().ok_or(Errno::EMFILE)?);
         }
         let fd = match &mut self.open {
             Some(fd) => fd,
-            // Any socket will do.
+            // Any socket works.
             open => {
                 let kind = (AddressFamily::Inet, SockType::Datagram);
                 open.insert(socket(kind.0, kind.1, SockFlag::SOCK_CLOEXEC, None)?)
@@ -106,14 +106,14 @@ fn ioctl(fd: &OwnedFd, netdev: &str, buffer: &mut Pages) -> Result<(), Errno> {
             ifru_data: buffer.as_mut_slice().as_mut_ptr().cast(),
         },
     };
-    // SAFETY: the request is a whole `ifreq` and outlives the call, and so does the buffer. The kernel writes in one stretch
-    // from the buffer's beginning, as much as the driver has by now, and stops with EFAULT at the page behind it, which
-    // nobody may write to.
+    // SAFETY: the request is a complete `ifreq` and outlives the call, and so does the buffer. The kernel writes
+    // contiguously from the start of the buffer, as much as the driver has by now. It stops with EFAULT at the page
+    // after the buffer, which is not writable.
     let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
     Errno::result(result).map(drop)
 }
 
-/// A buffer that begins with these numbers.
+/// A buffer that starts with these numbers.
 fn begun(words: &[u32], room: usize) -> Result<Pages, Errno> {
     let mut buffer = Pages::new(words.len() * 4 + room)?;
     for (to, word) in buffer.as_mut_slice().chunks_exact_mut(4).zip(words) {
@@ -122,13 +122,13 @@ fn begun(words: &[u32], room: usize) -> Result<Pages, Errno> {
     Ok(buffer)
 }
 
-/// The number in that place.
+/// The number at that offset.
 fn word(buffer: &[u8], at: usize) -> u32 {
     let bytes = buffer.get(at..).and_then(|b| b.first_chunk());
     bytes.map_or(0, |b| u32::from_ne_bytes(*b))
 }
 
-/// As many items behind a head as the kernel says that it has written.
+/// The items after a header, as many as the kernel reports as written.
 fn items<const N: usize>(buffer: &[u8], head: usize, count: u32) -> impl Iterator<Item = [u8; N]> + '_ {
     let behind = buffer.get(head..).unwrap_or_default();
     let written = usize::try_from(count).unwrap_or(usize::MAX);
@@ -138,7 +138,7 @@ fn items<const N: usize>(buffer: &[u8], head: usize, count: u32) -> impl Iterato
 
 impl Ethtool for LazyEthtool {
     fn count(&mut self, netdev: &str) -> Result<u32, Errno> {
-        // struct ethtool_sset_info: command, reserved, a mask of 64 bits, and one number for each bit of it.
+        // struct ethtool_sset_info: command, reserved, a 64-bit mask, and one number for each bit of it.
         let mask = (1_u64 << STATISTICS).to_ne_bytes();
         let mut buffer = begun(&[GET_SET_INFO, 0, 0, 0], 4)?;
         if let Some(to) = buffer.as_mut_slice().get_mut(8..16) {

@@ -1,4 +1,4 @@
-//! Folders of which the kernel tells when something comes into them or leaves.
+//! Folders whose changes the kernel reports: files or folders added or removed.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -23,7 +23,7 @@ pub(crate) struct FolderWatch {
 
 impl FolderWatch {
     /// # Errors
-    /// EMFILE where the budget does not allow for it, and what inotify_init1(2) says.
+    /// EMFILE if the budget is used up, and the errors of inotify_init1(2).
     pub(crate) fn new(budget: &Arc<DescriptorBudget>) -> Result<Self, Error> {
         let permit = budget.take().ok_or(Errno::EMFILE).map_err(failed)?;
         let flags = InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK;
@@ -34,10 +34,10 @@ impl FolderWatch {
         })
     }
 
-    /// Watches these and no others. One that is gone meanwhile is left out.
+    /// Watches exactly these folders. One that was removed meanwhile is skipped.
     ///
     /// # Errors
-    /// What inotify_add_watch(2) says of one that is there: ENOSPC where the user has too many.
+    /// The errors of inotify_add_watch(2) for an existing folder: ENOSPC if the user has too many watches.
     pub(crate) fn watch(&mut self, folders: &[PathBuf]) -> Result<(), Error> {
         let left: Vec<PathBuf> = self
             .watched
@@ -47,7 +47,7 @@ impl FolderWatch {
             .collect();
         for folder in left {
             if let Some(watch) = self.watched.remove(&folder) {
-                // The kernel may have done so with the folder.
+                // The kernel may have removed the watch with the folder.
                 self.inotify.rm_watch(watch).ok();
             }
         }
@@ -68,10 +68,10 @@ impl FolderWatch {
         Ok(())
     }
 
-    /// Waits as long as that for any change, and forgets what was told: whoever waits looks for themselves.
+    /// Waits up to `limit` for any change, and discards the details: the caller lists the folders.
     ///
     /// # Errors
-    /// What poll(2) and read(2) say.
+    /// The errors of poll(2) and read(2).
     pub(crate) fn wait(&mut self, limit: Duration) -> Result<(), Error> {
         let limit = i32::try_from(limit.as_millis()).ok();
         let limit = limit.and_then(|ms| PollTimeout::try_from(ms).ok());
@@ -83,7 +83,7 @@ impl FolderWatch {
         loop {
             match self.inotify.read_events() {
                 Ok(events) => {
-                    // A folder that was removed is no longer watched, whatever is made under its name.
+                    // The watch of a removed folder is gone, even if another folder has its name.
                     let gone = events
                         .iter()
                         .filter(|e| e.mask.contains(AddWatchFlags::IN_IGNORED));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_and_leaves_is_told_and_a_folder_that_is_made_anew_is_watched_anew() {
+    fn what_comes_and_leaves_is_reported_and_a_folder_that_is_made_again_is_watched_again() {
         let dir = tempfile::tempdir().unwrap();
         let scope = dir.path().join("scope");
         fs::create_dir(&scope).unwrap();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_may_open_no_more_is_told_so() {
+    fn a_process_without_spare_descriptors_gets_an_error() {
         let error = FolderWatch::new(&DescriptorBudget::new(0)).unwrap_err();
         assert_eq!(error.reason(), "io", "{error}");
     }

@@ -1,5 +1,5 @@
-//! Small files that are kept open and read again from their beginning: one pread for each value, no open, no allocation.
-//! Opening and closing a file of sysfs costs several times as much as reading it.
+//! Small files that stay open and are read again from their start: one pread for each value, no open, no
+//! allocation. Opening and closing a sysfs file costs several times as much as reading it.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -10,33 +10,33 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit};
 
-/// Descriptors that are left to everybody else in the process.
+/// Descriptors reserved for other users in the process.
 const RESERVED: u64 = 128;
-/// How often a read that a signal interrupts is begun anew.
+/// Maximum number of retries of an interrupted read.
 const INTERRUPTS: u32 = 8;
 
-/// How many descriptors may be kept. Ten adapters of 70 files need 700, which the usual limit of 1024 allows. Each
-/// holds a page of the kernel's memory for its text.
+/// The number of descriptors that may stay open. Ten adapters of 70 files need 700, which the usual limit of 1024
+/// allows. Each holds a page of kernel memory for its text.
 #[derive(Debug)]
 pub struct DescriptorBudget {
     left: AtomicU64,
 }
 
 impl DescriptorBudget {
-    /// A budget of so many descriptors.
+    /// A budget of this number of descriptors.
     pub fn new(descriptors: u64) -> Arc<Self> {
         Arc::new(Self {
             left: AtomicU64::new(descriptors),
         })
     }
 
-    /// What RLIMIT_NOFILE leaves to this process, less a reserve.
+    /// RLIMIT_NOFILE of this process, minus a reserve.
     pub fn of_process() -> Arc<Self> {
         let soft = getrlimit(Resource::RLIMIT_NOFILE).map_or(RESERVED, |(soft, _)| soft);
         Self::new(soft.saturating_sub(RESERVED))
     }
 
-    /// The right to one more; `None`: there are too many.
+    /// The permit for one more; `None`: the budget is used up.
     pub fn take(self: &Arc<Self>) -> Option<Permit> {
         self.left
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
@@ -45,7 +45,7 @@ impl DescriptorBudget {
     }
 }
 
-/// The right to keep one descriptor.
+/// The permit to keep one descriptor open.
 #[derive(Debug)]
 pub struct Permit(Arc<DescriptorBudget>);
 
@@ -61,13 +61,13 @@ pub struct Kept {
     path: PathBuf,
     open: Option<(File, Permit)>,
     budget: Arc<DescriptorBudget>,
-    /// A tree on a disk: a file that was removed or replaced there lives on behind its descriptor. That of a device
-    /// that has left says ENODEV.
+    /// The file is on a disk: a removed or replaced file stays readable through its descriptor. In sysfs, the
+    /// descriptor of a removed device returns ENODEV.
     on_disk: bool,
 }
 
 impl Kept {
-    /// A file that may stay open as long as the budget allows. `on_disk`: not sysfs but a recording of it.
+    /// A file that may stay open as long as the budget allows. `on_disk`: a recording of sysfs.
     pub fn new(path: PathBuf, budget: &Arc<DescriptorBudget>, on_disk: bool) -> Self {
         Self {
             path,
@@ -77,25 +77,25 @@ impl Kept {
         }
     }
 
-    /// Where it is.
+    /// The path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Reads from the beginning, as much as fits into `buffer`. What has become of the file is looked up once by its
-    /// path where its descriptor is dead.
+    /// Reads from the start, as much as fits into `buffer`. If its descriptor is dead, the file is reopened once by
+    /// its path.
     ///
     /// # Errors
-    /// What open(2) or pread(2) say: ENOENT or ENODEV where it is gone.
+    /// The errors of open(2) or pread(2): ENOENT or ENODEV if it is gone.
     pub fn read<'b>(&mut self, buffer: &'b mut [u8]) -> Result<&'b [u8], Errno> {
         let count = match self.read_kept(buffer) {
             Some(count) => count?,
-            None => self.read_anew(buffer)?,
+            None => self.reopen(buffer)?,
         };
         Ok(buffer.get(..count).unwrap_or_default())
     }
 
-    /// Reads the kept descriptor. `None`: there is none, or it is dead.
+    /// Reads the open descriptor. `None`: none is open, or it is dead.
     fn read_kept(&mut self, buffer: &mut [u8]) -> Option<Result<usize, Errno>> {
         let (file, _) = self.open.as_ref()?;
         let removed = self.on_disk && file.metadata().map_or(true, |m| m.nlink() == 0);
@@ -111,7 +111,7 @@ impl Kept {
         Some(result)
     }
 
-    fn read_anew(&mut self, buffer: &mut [u8]) -> Result<usize, Errno> {
+    fn reopen(&mut self, buffer: &mut [u8]) -> Result<usize, Errno> {
         count::open();
         let file = OpenOptions::new()
             .read(true)
@@ -147,7 +147,7 @@ mod count {
     pub(super) const fn read() {}
 }
 
-/// Calls of this thread, for tests that count them.
+/// Counts calls of this thread, for tests.
 #[cfg(test)]
 pub(crate) mod count {
     use std::cell::Cell;

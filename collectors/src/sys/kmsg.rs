@@ -1,4 +1,4 @@
-//! The kernel's log, `/dev/kmsg`: one read(2) gives one record. See Documentation/ABI/testing/dev-kmsg.
+//! The kernel's log, `/dev/kmsg`: one read(2) returns one record. See Documentation/ABI/testing/dev-kmsg.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read as _};
@@ -16,21 +16,21 @@ use crate::Error;
 /// The kernel's own log.
 pub const DEV_KMSG: &str = "/dev/kmsg";
 
-/// The kernel formats a record into at most 8 KiB (`PRINTK_MESSAGE_MAX`); twice that leaves room for a larger one.
+/// The kernel formats a record into at most 8 KiB (`PRINTK_MESSAGE_MAX`); twice that allows for a larger one.
 const BUFFER: usize = 16 * 1024;
-/// The buffer never grows beyond this.
+/// Maximum size of the buffer.
 const MAX_BUFFER: usize = 256 * 1024;
 
-/// What one read found.
+/// The result of one read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KmsgRead {
     /// One record, in the caller's buffer.
     Record,
     /// Nothing for now (`EAGAIN`).
     Empty,
-    /// Records were lost before this place (`EPIPE`); the next read goes on behind them.
+    /// Records were lost before this position (`EPIPE`); the next read continues after them.
     Overrun,
-    /// The source has ended: a file or a FIFO. The kernel's log never does.
+    /// The source has ended: a file or a FIFO. The kernel's log never ends.
     End,
 }
 
@@ -40,7 +40,7 @@ pub struct Kmsg {
     file: File,
     path: PathBuf,
     buffer: Vec<u8>,
-    /// A file or a FIFO gives bytes, not records: what was read of them and not yet handed out.
+    /// A file or a FIFO returns bytes, not records: the bytes read and not yet returned.
     lines: Option<Lines>,
 }
 
@@ -48,7 +48,7 @@ impl Kmsg {
     /// Opens a kernel log at its oldest record. A file or a FIFO in its place holds one record per line.
     ///
     /// # Errors
-    /// [`Error::Denied`] where `CAP_SYSLOG` is missing, [`Error::Io`] for anything else.
+    /// [`Error::Denied`] if `CAP_SYSLOG` is missing, [`Error::Io`] for any other error.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let file = OpenOptions::new()
             .read(true)
@@ -58,7 +58,7 @@ impl Kmsg {
         let kind = file.metadata().map_err(|e| Error::io(path, e))?.file_type();
         let lines = (!kind.is_char_device()).then(Lines::default);
         if !kind.is_fifo() {
-            // Opening already stands at the first record; this says so whatever a later kernel makes of open.
+            // A new descriptor is already at the first record; the seek ensures it for later kernels.
             lseek(&file, 0, Whence::SeekSet).map_err(|e| Error::io(path, e.into()))?;
         }
         Ok(Self {
@@ -72,7 +72,7 @@ impl Kmsg {
     /// Reads one record into `record`, which is emptied first.
     ///
     /// # Errors
-    /// [`Error::Io`] for whatever read(2) says that is not a [`KmsgRead`].
+    /// [`Error::Io`] for errors of read(2) other than the cases of [`KmsgRead`].
     pub fn read(&mut self, record: &mut Vec<u8>) -> Result<KmsgRead, Error> {
         record.clear();
         loop {
@@ -94,7 +94,7 @@ impl Kmsg {
                     Some(Errno::EAGAIN) => return Ok(KmsgRead::Empty),
                     Some(Errno::EPIPE) => return Ok(KmsgRead::Overrun),
                     Some(Errno::EINVAL) if self.buffer.len() < MAX_BUFFER => {
-                        // The kernel steps over a record that does not fit, so that one is lost.
+                        // The kernel skips a record that does not fit, so it is lost.
                         self.buffer.resize(self.buffer.len() * 2, 0);
                         return Ok(KmsgRead::Overrun);
                     }
@@ -112,10 +112,24 @@ impl Kmsg {
         }
     }
 
+    /// Goes back to the oldest record. False for a FIFO, whose records come once.
+    ///
+    /// # Errors
+    /// [`Error::Io`] for errors of lseek(2).
+    pub fn rewind(&mut self) -> Result<bool, Error> {
+        match lseek(&self.file, 0, Whence::SeekSet) {
+            Ok(_) => {}
+            Err(Errno::ESPIPE) => return Ok(false),
+            Err(e) => return Err(Error::io(&self.path, e.into())),
+        }
+        self.lines = self.lines.is_some().then(Lines::default);
+        Ok(true)
+    }
+
     /// Waits for the next record, at most for `timeout`. A signal ends the wait early.
     ///
     /// # Errors
-    /// [`Error::Io`] for whatever poll(2) says.
+    /// [`Error::Io`] for errors of poll(2).
     pub fn wait(&self, timeout: Option<Duration>) -> Result<(), Error> {
         let timeout = match timeout {
             None => PollTimeout::NONE,
@@ -133,12 +147,12 @@ impl Kmsg {
     }
 }
 
-/// Whether there is anything at `path`.
+/// Whether `path` exists.
 pub fn exists(path: &Path) -> bool {
     path.exists()
 }
 
-/// `/dev/kmsg` is readable by mode for everybody and refuses with EPERM under `kernel.dmesg_restrict`.
+/// `/dev/kmsg` is readable by mode for all users, but returns EPERM under `kernel.dmesg_restrict`.
 fn open_error(path: &Path, e: std::io::Error) -> Error {
     let denied = e.raw_os_error() == Some(libc::EPERM)
         || (path == Path::new(DEV_KMSG) && e.kind() == ErrorKind::PermissionDenied);
@@ -152,14 +166,14 @@ fn open_error(path: &Path, e: std::io::Error) -> Error {
     }
 }
 
-/// Bytes to records: one per line. Continuation lines, which begin with a space, carry the record's dictionary; nothing
-/// here reads it, so they are left out.
+/// Splits bytes into records: one per line. Continuation lines, which begin with a space, carry the record's
+/// dictionary, which is unused and skipped.
 #[derive(Debug, Default)]
 struct Lines {
     bytes: Vec<u8>,
-    /// Where in `bytes` the next line begins.
+    /// The start of the next line in `bytes`.
     at: usize,
-    /// The rest of a line too long to be a record is being passed over.
+    /// The rest of a line that is too long for a record is being skipped.
     skip: bool,
 }
 
@@ -195,7 +209,7 @@ impl Lines {
         }
     }
 
-    /// At the end of the file: closes a last line that has no newline. False: there is none.
+    /// At the end of the file: ends a last line without a newline. False: no such line.
     fn finish(&mut self) -> bool {
         let open = self.at < self.bytes.len();
         if open {

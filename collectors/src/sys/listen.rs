@@ -1,4 +1,4 @@
-//! Sockets to which the kernel tells by itself what changes: RDMA devices and network interfaces.
+//! Sockets on which the kernel reports changes of RDMA devices and network interfaces.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -13,36 +13,36 @@ use nix::sys::socket::{
 
 use crate::sys::kept::{DescriptorBudget, Permit};
 
-/// A message about an interface has its statistics in it; one that is longer is cut, and found to be.
+/// A message about an interface contains its statistics; a longer one is truncated, which is detected.
 const PIECE: usize = 16 * 1024;
 /// `RDMA_NL_GROUP_NOTIFY`, as a bit.
 const NOTIFY: u32 = 1 << 3;
 /// `RTNLGRP_LINK`, as a bit.
 const LINK: u32 = 1;
 
-/// What was heard.
+/// An event of the sockets.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SocketEvent<'a> {
     /// Messages of RDMA.
     Rdma(&'a [u8]),
     /// Messages about network interfaces.
     Links(&'a [u8]),
-    /// The kernel had more to tell than there was room for.
+    /// The kernel dropped messages because the receive buffer was full.
     Lost,
-    /// Somebody rang.
+    /// Another thread woke the waiting one.
     Bell,
 }
 
-/// Who hears it: sockets, or a test in their place.
+/// The source of events: sockets, or a test.
 pub(crate) trait EventSource: Send {
-    /// Waits as long as that for anything, and hands out all that is there.
+    /// Waits up to `limit` for any event, and passes on all available ones.
     ///
     /// # Errors
-    /// When there is no hearing any more.
+    /// When no further events can be received.
     fn hear(&mut self, limit: Duration, take: &mut dyn FnMut(SocketEvent<'_>)) -> Result<(), Errno>;
 }
 
-/// Wakes whoever listens.
+/// Wakes the thread that waits for events.
 #[derive(Debug)]
 pub(crate) struct EventWaker {
     fd: EventFd,
@@ -51,7 +51,7 @@ pub(crate) struct EventWaker {
 
 impl EventWaker {
     /// # Errors
-    /// EMFILE where the budget does not allow for it, and what eventfd(2) says.
+    /// EMFILE if the budget is used up, and the errors of eventfd(2).
     pub(crate) fn new(budget: &Arc<DescriptorBudget>) -> Result<Self, Errno> {
         let permit = budget.take().ok_or(Errno::EMFILE)?;
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
@@ -61,16 +61,16 @@ impl EventWaker {
         })
     }
 
-    /// Wakes it, now or when it listens next.
+    /// Wakes it, now or at its next wait.
     pub(crate) fn ring(&self) {
-        // Full: it has been rung so often and not heard once.
+        // The counter is full, so a wake-up is already pending.
         self.fd.write(1).ok();
     }
 }
 
-/// Both sockets, and the bell.
+/// Both sockets, and the waker.
 pub(crate) struct EventSockets {
-    /// Not where the kernel has no RDMA, or does not let us listen to it.
+    /// `None` if the kernel has no RDMA, or rejects the subscription.
     rdma: Option<OwnedFd>,
     links: OwnedFd,
     bell: Arc<EventWaker>,
@@ -78,15 +78,15 @@ pub(crate) struct EventSockets {
 }
 
 impl EventSockets {
-    /// Hears what is told from now on. A kernel before 6.12 tells nothing of RDMA.
+    /// Receives messages from now on. A kernel before 6.12 sends none about RDMA.
     ///
     /// # Errors
-    /// EMFILE where the budget does not allow for it, and what socket(2) and bind(2) say of network interfaces.
+    /// EMFILE if the budget is used up, and the errors of socket(2) and bind(2) for network interfaces.
     pub(crate) fn open(budget: &Arc<DescriptorBudget>, bell: &Arc<EventWaker>) -> Result<Self, Errno> {
         let permit = || budget.take().ok_or(Errno::EMFILE);
         let permits = [permit()?, permit()?];
         let rdma = group(SockProtocol::NetlinkRDMA, NOTIFY)
-            .inspect_err(|error| tracing::debug!(%error, "RDMA tells nothing by itself"));
+            .inspect_err(|error| tracing::debug!(%error, "no RDMA events from the kernel"));
         Ok(Self {
             rdma: rdma.ok(),
             links: group(SockProtocol::NetlinkRoute, LINK)?,
@@ -103,14 +103,14 @@ fn group(protocol: SockProtocol, groups: u32) -> Result<OwnedFd, Errno> {
     Ok(fd)
 }
 
-/// The next message of a socket. `None`: there is none.
+/// The next message of a socket. `None`: none is available.
 fn next<'a>(fd: &OwnedFd, buffer: &'a mut [u8]) -> Result<Option<&'a [u8]>, Errno> {
     loop {
         match recvfrom::<NetlinkAddr>(fd.as_raw_fd(), buffer) {
             Ok((length, Some(from))) if from.pid() == 0 => {
                 return Ok(Some(buffer.get(..length).unwrap_or_default()));
             }
-            // Not the kernel.
+            // Not from the kernel.
             Ok(_) | Err(Errno::EINTR) => {}
             Err(Errno::EAGAIN) => return Ok(None),
             Err(error) => return Err(error),
@@ -190,7 +190,7 @@ pub(crate) mod tests {
         let budget = DescriptorBudget::new(2);
         let bell = Arc::new(EventWaker::new(&budget).unwrap());
         assert_eq!(EventSockets::open(&budget, &bell).err(), Some(Errno::EMFILE));
-        // What was taken for it is given back.
+        // The permits are returned.
         let (one, two) = (budget.take(), budget.take());
         assert_eq!((one.is_some(), two.is_some()), (true, false));
     }

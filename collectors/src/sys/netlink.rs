@@ -1,4 +1,4 @@
-//! Netlink sockets. The kernel answers a request inside of send(2): a driver that blocks, blocks there.
+//! Netlink sockets. The kernel answers a request inside send(2), so a driver that blocks, blocks there.
 
 mod lane;
 mod recorded;
@@ -20,32 +20,32 @@ use crate::netlink::{Garbled, Protocol};
 use crate::sys::kept::{DescriptorBudget, Permit};
 pub(crate) use recorded::check as check_recording;
 
-/// An answer is at most 8 KiB (`NLMSG_DEFAULT_SIZE`), and the pieces of a list are made to fit the buffer.
+/// An answer is at most 8 KiB (`NLMSG_DEFAULT_SIZE`), and the kernel fits the pieces of a list to the buffer.
 const PIECE: usize = 16 * 1024;
 
-/// How long an answer may be missing after send(2) has returned. It is there by then, but for a list's later pieces.
+/// Time-out of an answer after send(2) has returned. It is available by then, except later pieces of a list.
 const MISSING: Duration = Duration::from_secs(5);
 
-/// Why there is no answer.
+/// Why a query has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NetlinkError {
-    /// The kernel refused, or there is no such protocol.
+    /// The kernel rejected it, or the protocol does not exist.
     #[error("{0}")]
     Kernel(#[from] Errno),
-    /// It said something else than it should.
+    /// The answer is malformed.
     #[error(transparent)]
     Garbled(#[from] Garbled),
-    /// It was not asked: it would not answer before another request, which may be stuck.
+    /// It was not sent: the kernel would answer it only after another request, which may be stuck.
     #[error("another request is in flight")]
     Busy,
 }
 
-/// Who answers questions: the kernel, or a test in its place.
+/// The transport of queries: the kernel, or a test.
 pub(crate) trait NetlinkTransport: Send {
-    /// Asks, and hands out every message of the answer.
+    /// Sends a query, and passes on every message of the answer.
     ///
     /// # Errors
-    /// When the kernel refuses, does not answer, or says what cannot be read.
+    /// When the kernel rejects the query, does not answer, or the answer is malformed.
     fn ask(
         &mut self,
         request: &mut Request,
@@ -53,7 +53,7 @@ pub(crate) trait NetlinkTransport: Send {
     ) -> Result<(), NetlinkError>;
 }
 
-/// Who answers here: the kernel by a socket of this protocol, or the recording in a folder in its place.
+/// The transport in this environment: a socket of this protocol, or the recording in a folder.
 pub(crate) fn asker(
     recorded: Option<&Path>,
     protocol: Protocol,
@@ -76,8 +76,8 @@ pub(crate) fn asker(
     }
 }
 
-/// A socket that is opened at the first question, within the budget of descriptors. Its permit is taken before: files can be
-/// opened anew for each reading, a socket cannot.
+/// A socket that is opened at the first query, within the budget of descriptors. Its permit is taken first: files
+/// can be reopened for each reading, a socket cannot.
 struct LazySocket {
     protocol: Protocol,
     budget: Arc<DescriptorBudget>,
@@ -100,14 +100,14 @@ impl NetlinkTransport for LazySocket {
         };
         let answer = socket.ask(request, take);
         if answer.is_err_and(|error| !matches!(error, NetlinkError::Kernel(_))) {
-            // What may still come is not to be taken for the next answer.
+            // Late messages must not be taken for the next answer.
             self.open = None;
         }
         answer
     }
 }
 
-/// One socket for those who ask in turn.
+/// One socket for users that take turns.
 #[derive(Clone)]
 pub(crate) struct SharedTransport(Arc<Mutex<Box<dyn NetlinkTransport>>>);
 
@@ -133,15 +133,15 @@ impl NetlinkTransport for SharedTransport {
 pub(crate) struct Socket {
     fd: OwnedFd,
     sequence: u32,
-    /// For one piece of an answer; kept, not cleared for each question.
+    /// For one piece of an answer; reused, not cleared for each query.
     buffer: Box<[u8]>,
 }
 
 impl Socket {
-    /// The kernel loads its module for RDMA where there is one on the disk; otherwise `EPROTONOSUPPORT`.
+    /// The kernel loads its RDMA module if it is installed; otherwise `EPROTONOSUPPORT`.
     ///
     /// # Errors
-    /// Of socket(2).
+    /// The errors of socket(2).
     pub(crate) fn of(protocol: Protocol) -> Result<Self, Errno> {
         let protocol = match protocol {
             Protocol::Rdma => SockProtocol::NetlinkRDMA,
@@ -163,10 +163,10 @@ impl Socket {
         })
     }
 
-    /// Asks, and hands out every message of the answer.
+    /// Sends a query, and passes on every message of the answer.
     ///
     /// # Errors
-    /// When the kernel refuses, does not answer, or says what cannot be read.
+    /// When the kernel rejects the query, does not answer, or the answer is malformed.
     pub(crate) fn ask(
         &mut self,
         request: &mut Request,
@@ -176,14 +176,14 @@ impl Socket {
         let bytes = request.numbered(self.sequence);
         send(self.fd.as_raw_fd(), bytes, MsgFlags::empty())?;
         let until = Instant::now() + MISSING;
-        // The rest of an answer is read, or the kernel would be busy with it at the next question.
+        // The rest of an answer is read, or the kernel would still be busy with it at the next query.
         let mut taken = Ok(());
         while Instant::now() < until {
             let piece = piece(&self.fd, &mut self.buffer)?;
             for message in Messages::new(piece) {
                 let message = message?;
                 if message.sequence != self.sequence {
-                    // To an earlier question, whose answer came too late.
+                    // An answer to an earlier query that came too late.
                     continue;
                 }
                 match message.turn()? {
@@ -198,7 +198,7 @@ impl Socket {
     }
 }
 
-/// What has come at one time.
+/// The messages of one datagram.
 fn piece<'a>(fd: &OwnedFd, buffer: &'a mut [u8]) -> Result<&'a [u8], NetlinkError> {
     loop {
         let (length, from) = match recvfrom::<NetlinkAddr>(fd.as_raw_fd(), buffer) {
@@ -206,7 +206,7 @@ fn piece<'a>(fd: &OwnedFd, buffer: &'a mut [u8]) -> Result<&'a [u8], NetlinkErro
             got => got?,
         };
         if from.is_some_and(|from| from.pid() != 0) {
-            // Not the kernel.
+            // Not from the kernel.
             continue;
         }
         return Ok(buffer.get(..length).unwrap_or_default());
@@ -217,7 +217,7 @@ fn piece<'a>(fd: &OwnedFd, buffer: &'a mut [u8]) -> Result<&'a [u8], NetlinkErro
 mod tests {
     use super::*;
 
-    /// Every kernel has this protocol; nobody needs a right to ask it.
+    /// Every kernel has this protocol; queries need no capability.
     const GET_LINK: u16 = 18;
 
     fn links() -> Request {
@@ -233,15 +233,15 @@ mod tests {
     fn the_kernel_answers_with_a_list_and_its_end() {
         let mut socket = route();
         for _ in 0..2 {
-            let mut told = 0;
+            let mut count = 0;
             socket
                 .ask(&mut links(), &mut |payload| {
-                    told += 1;
+                    count += 1;
                     assert!(payload.len() >= 16);
                     Ok(())
                 })
                 .unwrap();
-            assert!(told >= 1, "lo");
+            assert!(count >= 1, "lo");
         }
     }
 
@@ -249,7 +249,7 @@ mod tests {
     fn a_socket_has_its_place_before_files_take_the_rest() {
         let budget = DescriptorBudget::new(1);
         let mut first = asker(None, Protocol::Route, &budget);
-        assert!(budget.take().is_none(), "nothing is left for files");
+        assert!(budget.take().is_none(), "no permit is left for files");
         let mut second = asker(None, Protocol::Route, &budget);
         assert_eq!(
             second.ask(&mut links(), &mut |_| Ok(())),

@@ -1,5 +1,5 @@
-//! libnvidia-ml.so: loaded at run time, never unloaded and never shut down. A driver that is stuck blocks its shutdown
-//! function too, and other threads may still be in a call.
+//! libnvidia-ml.so: loaded at run time and never unloaded. A stuck driver also blocks the shutdown function, and
+//! other threads may still be in a call.
 
 mod code;
 mod device;
@@ -20,41 +20,42 @@ pub use device::{Bar1, Fabric, Memory, PciInfo, Process, Remapped, Sram, Utiliza
 pub use events::{EventSet, NvmlEvent};
 pub use values::{Batch, FieldValue, Wanted};
 
-/// A GPU as the library knows it, until the driver is loaded anew.
+/// The library's handle of a GPU, valid until the driver is reloaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handle(nvmlDevice_t);
 
-// SAFETY: the library is documented as thread-safe, and a handle is a number to us that is never followed.
+// SAFETY: the library is documented as thread-safe, and a handle is an opaque number that is never dereferenced.
 #[allow(unsafe_code, reason = "a handle is used by the thread that reads its GPU")]
 unsafe impl Send for Handle {}
 
 /// The library.
 pub struct Library {
     raw: NvmlLib,
-    /// How often the driver was opened and not closed.
+    /// Driver opens minus closes.
     inits: AtomicU32,
 }
 
-/// The library could not be loaded: the loader's own words.
+/// The library could not be loaded: the loader's message.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct LoadError(String);
 
-/// What was loaded before, by path: the same file is never loaded twice.
+/// Loaded libraries by path: the same file is never loaded twice.
 static LOADED: Mutex<BTreeMap<OsString, &'static Library>> = Mutex::new(BTreeMap::new());
 
 impl Library {
-    /// Loads the library. A second call with the same path gives the same object.
+    /// Loads the library. A second call with the same path returns the same object.
     ///
     /// # Errors
-    /// [`LoadError`]: it is not there, or not a library.
+    /// [`LoadError`]: the file is absent, or not a library.
     #[allow(unsafe_code, reason = "the constructors of the driver's library run")]
     pub fn load(path: &str) -> Result<&'static Self, LoadError> {
         let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = loaded.get(OsString::from(path).as_os_str()) {
             return Ok(known);
         }
-        // SAFETY: the path is the administrator's; what the library does when it is loaded is the driver's own doing.
+        // SAFETY: the administrator configured the path; the driver's vendor is responsible for the library's
+        // constructors.
         let raw = unsafe { NvmlLib::new(path) }.map_err(|e| LoadError(e.to_string()))?;
         let library: &'static Self = Box::leak(Box::new(Self {
             raw,
@@ -64,7 +65,7 @@ impl Library {
         Ok(library)
     }
 
-    /// Opens the driver. May be called again, as after the driver was loaded anew.
+    /// Opens the driver. May be called again, as after a reload of the driver.
     ///
     /// # Errors
     /// The library's return code.
@@ -77,12 +78,12 @@ impl Library {
         Ok(())
     }
 
-    /// Whether the driver was opened and not closed since.
+    /// Whether the driver is open.
     pub fn is_open(&self) -> bool {
         self.inits.load(Ordering::Acquire) > 0
     }
 
-    /// Closes the driver once: the library counts how often it was opened. Only while no thread is inside of it.
+    /// Closes the driver once: the library counts opens. Only while no thread is inside it.
     ///
     /// # Errors
     /// The library's return code.
@@ -98,7 +99,7 @@ impl Library {
         Ok(())
     }
 
-    /// The GPU at that address of the PCI bus.
+    /// The GPU at that PCI address.
     ///
     /// # Errors
     /// The library's return code.
@@ -113,7 +114,7 @@ impl Library {
         .map(Handle)
     }
 
-    /// How many GPUs the driver counts, those that it cannot open included.
+    /// The number of GPUs that the driver counts, including those that it cannot open.
     ///
     /// # Errors
     /// The library's return code.
@@ -126,7 +127,7 @@ impl Library {
         Ok(count)
     }
 
-    /// The GPU of that index.
+    /// The GPU with that index.
     ///
     /// # Errors
     /// The library's return code.
@@ -162,25 +163,25 @@ fn function<F: Copy, E>(symbol: Result<&F, E>) -> Result<F, Code> {
     symbol.copied().map_err(|_| Code::FUNCTION_NOT_FOUND)
 }
 
-/// A value that the library writes where it is told to.
+/// A value that the library writes through a pointer.
 fn one<T>(start: T, call: impl FnOnce(*mut T) -> nvmlReturn_t) -> Result<T, Code> {
     let mut value = start;
     Code::of(call(&raw mut value))?;
     Ok(value)
 }
 
-/// How the library wants the version of a structure: with its size.
+/// The version of a structure as the library expects it: with its size.
 const fn version<T>(number: u32) -> u32 {
     size_of::<T>() as u32 | number << 24
 }
 
-/// The longest text that the library writes.
+/// Maximum length of a text of the library.
 const TEXT: usize = 128;
 
 /// A text that the library writes into a buffer.
 fn text(call: impl FnOnce(*mut std::ffi::c_char, u32) -> nvmlReturn_t) -> Result<String, Code> {
     let mut buffer = [0_u8; TEXT];
-    // One less: what the library leaves unterminated ends all the same.
+    // One less, so that an unterminated text still ends in a zero byte.
     Code::of(call(buffer.as_mut_ptr().cast(), TEXT as u32 - 1))?;
     let text = CStr::from_bytes_until_nul(&buffer).unwrap_or_default();
     Ok(text.to_string_lossy().into_owned())

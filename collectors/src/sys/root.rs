@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 
-/// The most that [`read_text`] takes from one file, in bytes. sysfs gives one page, most of procfs are smaller.
+/// Maximum number of bytes that [`read_text`] reads from one file. sysfs returns one page, most of procfs is
+/// smaller.
 pub const MAX_FILE: u64 = 64 * 1024;
 
-/// Reads up to `max` bytes. `Ok(None)`: the file is not there.
+/// Reads up to `max` bytes. `Ok(None)`: the file is absent.
 ///
 /// # Errors
-/// Anything else that open(2) or read(2) say.
+/// Any other error of open(2) or read(2).
 pub fn read_bytes(path: &Path, max: u64) -> Result<Option<Vec<u8>>, Error> {
     let opened = OpenOptions::new()
         .read(true)
@@ -27,21 +28,21 @@ pub fn read_bytes(path: &Path, max: u64) -> Result<Option<Vec<u8>>, Error> {
     let mut bytes = Vec::new();
     match file.take(max).read_to_end(&mut bytes) {
         Ok(_) => Ok(Some(bytes)),
-        // A device that left between open and read.
+        // A device that was removed between open and read.
         Err(e) if e.raw_os_error() == Some(libc::ENODEV) => Ok(None),
         Err(e) => Err(Error::io(path, e)),
     }
 }
 
-/// Reads a text file, without the white space around it. `Ok(None)`: the file is not there.
+/// Reads a text file, without surrounding white space. `Ok(None)`: the file is absent.
 ///
 /// # Errors
-/// Like [`read_bytes`], and [`Error::Parse`] where it is not UTF-8.
+/// Like [`read_bytes`], and [`Error::Parse`] if it is not UTF-8.
 pub fn read_text(path: &Path) -> Result<Option<String>, Error> {
     read_text_within(path, MAX_FILE)
 }
 
-/// Like [`read_text`], of a file that may have up to `max` bytes.
+/// Like [`read_text`], for a file of up to `max` bytes.
 ///
 /// # Errors
 /// Like [`read_text`].
@@ -71,14 +72,15 @@ pub fn read_text_within(path: &Path, max: u64) -> Result<Option<String>, Error> 
 pub struct Entry {
     /// The name.
     pub name: String,
-    /// The inode number. sysfs gives a new one to whatever takes an old name, so it tells a device from its successor.
+    /// The inode number. sysfs assigns a new one when a name is reused, so it distinguishes a device from its
+    /// successor.
     pub inode: u64,
 }
 
-/// What a folder holds, sorted by name. `Ok(None)`: the folder is not there.
+/// The content of a folder, sorted by name. `Ok(None)`: the folder is absent.
 ///
 /// # Errors
-/// Anything else that opendir(3) or readdir(3) say.
+/// Any other error of opendir(3) or readdir(3).
 pub fn entries(path: &Path) -> Result<Option<Vec<Entry>>, Error> {
     entries_that(path, |_| true)
 }
@@ -92,7 +94,7 @@ fn entries_that(path: &Path, keep: fn(&fs::DirEntry) -> bool) -> Result<Option<V
     listed(path, found, keep).map(Some)
 }
 
-/// One that was removed since it was opened holds nothing.
+/// A folder that was removed after it was opened is empty.
 fn listed(path: &Path, found: fs::ReadDir, keep: fn(&fs::DirEntry) -> bool) -> Result<Vec<Entry>, Error> {
     let mut entries = Vec::new();
     for entry in found {
@@ -100,7 +102,7 @@ fn listed(path: &Path, found: fs::ReadDir, keep: fn(&fs::DirEntry) -> bool) -> R
         if !keep(&entry) {
             continue;
         }
-        // A name that is not UTF-8 is none that the kernel gives.
+        // The kernel never creates a name that is not UTF-8.
         if let Ok(name) = entry.file_name().into_string() {
             let inode = entry.ino();
             entries.push(Entry { name, inode });
@@ -110,7 +112,7 @@ fn listed(path: &Path, found: fs::ReadDir, keep: fn(&fs::DirEntry) -> bool) -> R
     Ok(entries)
 }
 
-/// Names in a folder, sorted. `Ok(None)`: the folder is not there.
+/// Names in a folder, sorted. `Ok(None)`: the folder is absent.
 ///
 /// # Errors
 /// Like [`entries`].
@@ -118,7 +120,7 @@ pub fn list(path: &Path) -> Result<Option<Vec<String>>, Error> {
     Ok(entries(path)?.map(names))
 }
 
-/// Names of the folders in a folder, sorted. `Ok(None)`: the folder is not there.
+/// Names of the folders in a folder, sorted. `Ok(None)`: the folder is absent.
 ///
 /// # Errors
 /// Like [`entries`].
@@ -131,7 +133,7 @@ fn names(found: Vec<Entry>) -> Vec<String> {
     found.into_iter().map(|entry| entry.name).collect()
 }
 
-/// Where a link points to, as it is written. `None`: it is not there, or no text.
+/// The target of a link, as written. `None`: absent, or not text.
 ///
 /// # Errors
 /// When it cannot be read, or is no link.
@@ -143,28 +145,28 @@ pub fn link_text(path: &Path) -> Result<Option<String>, Error> {
     }
 }
 
-/// The last part of where a symbolic link points, such as the driver behind `.../driver`. `Ok(None)`: no such link.
+/// The last part of a symbolic link's target, such as the driver behind `.../driver`. `Ok(None)`: no such link.
 ///
 /// # Errors
-/// Anything else that readlink(2) says.
+/// Any other error of readlink(2).
 pub fn link_name(path: &Path) -> Result<Option<String>, Error> {
     let target = link_text(path)?;
     let name = target.as_deref().and_then(|t| Path::new(t).file_name()?.to_str());
     Ok(name.map(str::to_owned))
 }
 
-/// Where a path leads once every symbolic link on it is followed.
+/// A path with all symbolic links resolved.
 ///
 /// # Errors
-/// What realpath(3) says; there is no such file among them.
+/// The errors of realpath(3), including an absent file.
 pub fn resolve(path: &Path) -> Result<PathBuf, Error> {
     fs::canonicalize(path).map_err(|e| Error::io(path, e))
 }
 
-/// The inode number behind a path. `Ok(None)`: nothing is there.
+/// The inode number of a path. `Ok(None)`: absent.
 ///
 /// # Errors
-/// Anything else that stat(2) says.
+/// Any other error of stat(2).
 pub fn inode(path: &Path) -> Result<Option<u64>, Error> {
     match fs::metadata(path) {
         Ok(found) => Ok(Some(found.ino())),
@@ -173,10 +175,10 @@ pub fn inode(path: &Path) -> Result<Option<u64>, Error> {
     }
 }
 
-/// Whose a file is. `Ok(None)`: nothing is there.
+/// The owner of a file. `Ok(None)`: absent.
 ///
 /// # Errors
-/// Anything else that stat(2) says.
+/// Any other error of stat(2).
 pub fn owner(path: &Path) -> Result<Option<u32>, Error> {
     match fs::metadata(path) {
         Ok(found) => Ok(Some(found.uid())),
@@ -185,10 +187,10 @@ pub fn owner(path: &Path) -> Result<Option<u32>, Error> {
     }
 }
 
-/// When a file last became another, or was given other rights, as a Unix time. `Ok(None)`: nothing is there.
+/// When a file's content or permissions last changed, as Unix time. `Ok(None)`: absent.
 ///
 /// # Errors
-/// Anything else that stat(2) says.
+/// Any other error of stat(2).
 pub fn changed(path: &Path) -> Result<Option<f64>, Error> {
     match fs::metadata(path) {
         Ok(found) => Ok(Some(found.ctime() as f64 + found.ctime_nsec() as f64 / 1e9)),
@@ -197,10 +199,10 @@ pub fn changed(path: &Path) -> Result<Option<f64>, Error> {
     }
 }
 
-/// Major and minor number of a character device. `Ok(None)`: nothing is there, or something else.
+/// Major and minor number of a character device. `Ok(None)`: absent, or no character device.
 ///
 /// # Errors
-/// Anything else that stat(2) says.
+/// Any other error of stat(2).
 pub fn device(path: &Path) -> Result<Option<(u32, u32)>, Error> {
     match fs::metadata(path) {
         Ok(found) if found.file_type().is_char_device() => {
@@ -214,10 +216,10 @@ pub fn device(path: &Path) -> Result<Option<(u32, u32)>, Error> {
     }
 }
 
-/// The name of the folder that holds what a symbolic link points to. `Ok(None)`: no link, or it names no folder.
+/// The name of the folder that contains a symbolic link's target. `Ok(None)`: no link, or no folder in its target.
 ///
 /// # Errors
-/// Anything else that readlink(2) says.
+/// Any other error of readlink(2).
 pub fn link_parent(path: &Path) -> Result<Option<String>, Error> {
     match fs::read_link(path) {
         Ok(target) => {
@@ -233,7 +235,7 @@ pub fn link_parent(path: &Path) -> Result<Option<String>, Error> {
 mod tests {
     use super::*;
 
-    /// The kernel says ENOENT then, which the C library gives as the end of the folder.
+    /// The kernel returns ENOENT then, which the C library turns into the end of the folder.
     #[test]
     fn a_folder_that_is_removed_while_it_is_listed_holds_nothing_and_is_no_error() {
         let dir = tempfile::tempdir().unwrap();
@@ -246,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_may_be_as_long_as_whoever_reads_it_says_and_no_longer() {
+    fn a_text_may_be_as_long_as_its_limit_and_no_longer() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("text");
         fs::write(&path, "x".repeat(1 << 16)).unwrap();

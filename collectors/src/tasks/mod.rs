@@ -1,8 +1,8 @@
-//! Processes of Slurm's jobs that wait in the kernel where no signal wakes them: what "Kill task failed" is about, and on
-//! which mount or driver they wait.
+//! Processes of Slurm jobs that wait in the kernel uninterruptibly: the cause of "Kill task failed", and the mount
+//! or driver for which they wait.
 //!
-//! What needs a lock of the process is not read (`cmdline`, `environ` and `maps` of one that waits for a page of a dead
-//! filesystem would take whoever reads them with it), or by a thread of its own ([`call`]).
+//! Files that need a lock of the process are not read, or only by a separate thread ([`call`]): if the process
+//! waits for a page of a dead filesystem, a reader of `cmdline`, `environ` or `maps` would block too.
 
 mod call;
 pub mod metrics;
@@ -28,9 +28,9 @@ pub static SPEC: Spec = Spec {
     name: "tasks",
     domain: &domain::SLURM,
     metrics: METRICS,
-    events: false,
+    events: &[],
     notes: false,
-    // No scrape brings it about: a node has thousands of processes.
+    // A scrape never starts a reading: a node has thousands of processes.
     cadence: Cadence::Every(Duration::from_secs(30)),
     slice: Duration::from_millis(500),
     deadline: Duration::from_secs(5),
@@ -38,13 +38,13 @@ pub static SPEC: Spec = Spec {
     open,
 };
 
-/// More processes of one job than these are not looked at.
+/// Maximum number of processes that are read per job.
 const MOST_PROCESSES: usize = 4096;
-/// Folders of one job's cgroup that are looked through, and how deep they may lie: containers make their own.
+/// Maximum number and depth of folders of a job's cgroup that are searched: containers create their own.
 const MOST_FOLDERS: usize = 1024;
 const DEPTH: usize = 8;
-/// So many threads of one job are told of.
-const MOST_TOLD: usize = 16;
+/// Maximum number of threads that are reported per job.
+const MOST_REPORTED: usize = 16;
 
 crate::keys! {
     KEYS;
@@ -52,7 +52,7 @@ crate::keys! {
         "Read the processes of jobs every 30 s, to find those that no signal can end.";
 }
 
-/// Never absent where it is on: a slurmd may be started at any time.
+/// Never absent while enabled: a slurmd may be started at any time.
 fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
     if !settings.get::<bool>(&ENABLED)? {
         return Ok(None);
@@ -78,7 +78,7 @@ struct TaskDevices {
 impl Devices for TaskDevices {
     fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error> {
         self.known = self.tree.jobs(Instant::now())?;
-        // Whose the processes of a number are that two jobs have cannot be told.
+        // If two jobs share a number, the owner of its processes is unknown.
         let ours = self.known.iter().filter(|folder| folder.others.is_empty());
         let device = |folder: &Folder| {
             let device = TaskDevice::new(&self.env, folder, &self.asker);
@@ -100,11 +100,11 @@ struct TaskDevice {
     name: String,
     path: PathBuf,
     inode: u64,
-    /// By its processes, found once.
+    /// From its processes, found once.
     id: Option<u32>,
     asker: CallReader,
-    /// The threads that were told of last.
-    told: BTreeSet<(u32, u64, u64)>,
+    /// The threads reported last.
+    reported: BTreeSet<(u32, u64, u64)>,
 }
 
 impl TaskDevice {
@@ -117,7 +117,7 @@ impl TaskDevice {
             inode: folder.inode,
             id: None,
             asker: asker.clone(),
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
         }
     }
 }
@@ -134,7 +134,7 @@ impl Device for TaskDevice {
         self.id = self
             .id
             .or_else(|| process::job_id(&self.env, &self.name, &self.path));
-        // A SLUID whose daemons have gone, or just begun.
+        // A SLUID whose daemons have ended or just started.
         let Some(id) = self.id else { return Ok(()) };
         let number = id.to_string();
         let mut look = ProcessSearch {
@@ -144,23 +144,23 @@ impl Device for TaskDevice {
         };
         look.at(&self.path, DEPTH);
         let mut blocked = 0;
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for pid in &look.pids {
             let threads = thread::blocked(&self.env, &self.asker, *pid);
             blocked += u64::from(!threads.is_empty());
-            told.extend(threads);
+            reported.extend(threads);
         }
-        // Where not all were looked at, how many there are is not known.
+        // If not all processes were read, the count is unknown.
         out.maybe_u64(&BLOCKED, &[&number], look.is_whole.then_some(blocked));
-        // Those that have not run since the last reading come first: the others mostly are gone by the next.
-        let is_new = |thread: &BlockedThread| !self.told.contains(&thread.sleep());
-        told.sort_by_key(|thread| (is_new(thread), !thread.killed, thread.start, thread.tid));
-        told.dedup_by_key(|thread| thread.tid);
-        told.truncate(MOST_TOLD);
-        for thread in &told {
+        // Threads that have not run since the last reading come first: most others end before the next one.
+        let is_new = |thread: &BlockedThread| !self.reported.contains(&thread.sleep());
+        reported.sort_by_key(|thread| (is_new(thread), !thread.killed, thread.start, thread.tid));
+        reported.dedup_by_key(|thread| thread.tid);
+        reported.truncate(MOST_REPORTED);
+        for thread in &reported {
             tell(&number, thread, out);
         }
-        self.told = told.iter().map(BlockedThread::sleep).collect();
+        self.reported = reported.iter().map(BlockedThread::sleep).collect();
         Ok(())
     }
 }
@@ -184,17 +184,17 @@ fn tell(number: &str, thread: &BlockedThread, out: &mut Block) {
     );
 }
 
-/// A look at the processes of a job.
+/// A search for the processes of a job.
 struct ProcessSearch {
-    /// So many folders more are looked through.
+    /// The number of folders that may still be searched.
     folders: usize,
     pids: BTreeSet<u32>,
-    /// Whether all were seen.
+    /// Whether all processes were seen.
     is_whole: bool,
 }
 
 impl ProcessSearch {
-    /// At a cgroup and all below it. One that leaves meanwhile has none.
+    /// Searches a cgroup and all below it. One that is removed meanwhile has no processes.
     fn at(&mut self, cgroup: &Path, depth: usize) {
         let (Ok(pids), Ok(names)) = (process::listed(cgroup), root::folders(cgroup)) else {
             self.is_whole = false;

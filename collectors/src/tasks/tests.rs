@@ -1,4 +1,4 @@
-//! Jobs whose processes wait, as files tell of them.
+//! Jobs whose processes wait, in a tree of files.
 
 use tempfile::TempDir;
 use testkit::tree::{self, Entry};
@@ -7,7 +7,7 @@ use super::*;
 use crate::Value;
 
 const SCOPE: &str = "sys/fs/cgroup/system.slice/slurmstepd.scope";
-/// SIGKILL, as /proc/PID/status shows it among those that are pending.
+/// SIGKILL, as shown in /proc/PID/status among pending signals.
 const KILL: u64 = 0x100;
 
 struct Node(TempDir);
@@ -91,7 +91,7 @@ impl Node {
 }
 
 #[test]
-fn a_process_that_waits_is_told_with_what_it_waits_for() {
+fn a_process_that_waits_is_reported_with_what_it_waits_for() {
     let node = Node::new();
     node.procs("job_7/step_batch/user/task_0", "500\n501\n");
     node.thread(500, 500, 'D', 0);
@@ -106,9 +106,9 @@ fn a_process_that_waits_is_told_with_what_it_waits_for() {
     );
 }
 
-/// The first thread has ended by the signal, and another cannot.
+/// The first thread was ended by the signal, and another cannot end.
 #[test]
-fn a_killed_process_whose_first_thread_has_ended_is_told_by_the_one_that_has_not() {
+fn a_killed_process_whose_first_thread_has_ended_is_reported_by_the_one_that_has_not() {
     let node = Node::new();
     // A container of the job's own.
     node.procs("job_7/step_0/user/task_0/payload/inner", "500\n");
@@ -144,11 +144,11 @@ fn what_the_kernel_does_not_show_is_empty() {
 #[test]
 fn a_job_whose_processes_run_sleep_or_have_gone_has_none() {
     let node = Node::new();
-    // 502 has ended since it was listed.
+    // 502 ended after it was listed.
     node.procs("job_7/step_batch/user/task_0", "500\n501\n502\n");
     node.thread(500, 500, 'R', 0);
     node.thread(501, 501, 'S', 0);
-    // Its leader goes on: what its other threads wait for is between it and them.
+    // Its first thread runs: its other threads' waits do not matter.
     node.thread(501, 504, 'D', 0);
     node.procs("job_8/step_batch/user/task_0", "");
     assert_eq!(
@@ -168,25 +168,25 @@ fn a_job_of_very_many_is_bounded_and_does_not_claim_to_know() {
     for pid in 1..=40 {
         node.thread(pid, pid, 'D', 0);
     }
-    // The youngest of those that are told of, and to be ended.
+    // The youngest of the reported threads, with a pending SIGKILL.
     node.thread(40, 40, 'D', KILL);
     let shown = node.read();
     assert_eq!(
         shown.first().map(String::as_str),
         Some("slurm_job_blocked_processes 7 = absent")
     );
-    assert_eq!(shown.len(), 1 + MOST_TOLD);
+    assert_eq!(shown.len(), 1 + MOST_REPORTED);
     assert!(shown[1].contains(" 40 40 "), "{}", shown[1]);
 }
 
-/// Whether anything waits in what was not looked at is not known.
+/// Whether a process waits in the unread part is unknown.
 #[test]
 fn a_job_of_which_a_part_cannot_be_listed_is_not_said_to_have_none() {
     let absent = ["slurm_job_blocked_processes 7 = absent"];
     let node = Node::new();
     node.procs("job_7/step_0/user/task_0", "500\n");
     node.thread(500, 500, 'S', 0);
-    // As a cgroup of threads answers: no text is there to be read.
+    // As a threaded cgroup answers: the file cannot be read as text.
     node.put(
         &format!("{SCOPE}/job_7/step_0/user/task_1/cgroup.procs/x"),
         &Entry::Folder,
@@ -202,9 +202,9 @@ fn a_job_of_which_a_part_cannot_be_listed_is_not_said_to_have_none() {
     assert_eq!(node.read(), absent, "too many");
 }
 
-/// Ranks that read much are in state D for a moment at each reading, and may be older than the one that hangs.
+/// Ranks that read much are in state D for a moment at each reading, and may be older than the stuck one.
 #[test]
-fn one_that_has_not_run_since_the_last_reading_is_told_before_others() {
+fn one_that_has_not_run_since_the_last_reading_is_reported_before_others() {
     let node = Node::new();
     node.procs("job_7/step_0/user/task_0", "900\n");
     node.thread(900, 900, 'D', 0);

@@ -1,4 +1,4 @@
-//! The threads of a process that wait where no signal wakes them.
+//! The threads of a process that wait uninterruptibly.
 
 use std::path::Path;
 
@@ -6,9 +6,9 @@ use super::call::CallReader;
 use crate::Env;
 use crate::sys::{root, task};
 
-/// More threads of one process than these are not looked at.
+/// Maximum number of threads that are read per process.
 const MOST_THREADS: usize = 1024;
-/// Labels are short; what is longer is cut.
+/// Labels are short; longer text is cut.
 const MOST_TEXT: usize = 200;
 
 /// A thread in state D.
@@ -16,29 +16,29 @@ const MOST_TEXT: usize = 200;
 pub(super) struct BlockedThread {
     pub(super) pid: u32,
     pub(super) tid: u32,
-    /// When it began, in clock ticks since boot: with `tid`, which thread it is.
+    /// Its start, in clock ticks since boot: with `tid` it identifies the thread.
     pub(super) start: u64,
-    /// How often it was put to sleep: one that has run since has another number.
+    /// Context switches: a thread that has run since has another number.
     pub(super) switches: u64,
     /// `comm`.
     pub(super) program: String,
-    /// SIGKILL has been sent, and waits until it wakes.
+    /// SIGKILL is pending until it wakes.
     pub(super) killed: bool,
     pub(super) wchan: String,
     pub(super) call: String,
-    /// `nfs4 /home`: of the file that the call is about.
+    /// `nfs4 /home`: of the file that the call uses.
     pub(super) mount: String,
 }
 
 impl BlockedThread {
-    /// What is the same for as long as it does not run.
+    /// A key that is constant while it does not run.
     pub(super) fn sleep(&self) -> (u32, u64, u64) {
         (self.tid, self.start, self.switches)
     }
 }
 
-/// Those of a process. A process whose first thread neither waits nor has ended is one that goes on, whatever the others
-/// do, and is left alone: a training job has hundreds of threads.
+/// The blocked threads of a process. A process whose first thread neither waits nor has ended counts as running and
+/// is skipped: a training job has hundreds of threads.
 pub(super) fn blocked(env: &Env, asker: &CallReader, pid: u32) -> Vec<BlockedThread> {
     let process = env.path(&format!("/proc/{pid}"));
     if !task::stat(&process).is_some_and(|stat| matches!(stat.state, 'D' | 'Z')) {
@@ -61,7 +61,7 @@ fn waiting(process: &Path, asker: &CallReader, pid: u32, tid: u32) -> Option<Blo
     let status = root::read_text(&base.join("status")).ok().flatten()?;
     let (switches, killed) = parse_status(&status)?;
     let task = task::read_at(&base, i32::try_from(tid).ok()?)?;
-    // It has woken meanwhile.
+    // It woke meanwhile.
     if task.state != 'D' {
         return None;
     }
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(parse_status(&status(kill, none)), Some((42, true)));
         assert_eq!(parse_status(&status(term, kill)), Some((42, true)));
         assert_eq!(parse_status(&status(term, term)), Some((42, false)));
-        // Kernels without CONFIG_SCHED_INFO have no switches: whether it has run since cannot be told.
+        // Kernels without CONFIG_SCHED_INFO have no switches: whether it has run since is unknown.
         assert_eq!(parse_status("SigPnd:\t0\nShdPnd:\t0"), None);
     }
 

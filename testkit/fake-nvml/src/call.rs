@@ -1,4 +1,4 @@
-//! How a call is answered: counted, checked, broken on purpose, and then looked up.
+//! Steps of a call: count, check, inject faults, look up the answer.
 
 use std::ffi::{c_char, c_uint};
 
@@ -9,7 +9,7 @@ use crate::scenario::keys::Key;
 use crate::scenario::value::Time;
 use crate::state::{Handle, Library, Live, View, library};
 
-/// nvmlReturn_t, as far as the stand-in answers with it.
+/// The codes of nvmlReturn_t that the stand-in returns.
 pub(crate) mod code {
     pub(crate) const SUCCESS: u32 = 0;
     pub(crate) const UNINITIALIZED: u32 = 1;
@@ -24,10 +24,10 @@ pub(crate) mod code {
     pub(crate) const UNKNOWN: u32 = 999;
 }
 
-/// An answer: the code where it is not success.
+/// An answer, or the code if it is not success.
 pub(crate) type Reply<T = ()> = Result<T, u32>;
 
-/// Answers a call that is about no GPU.
+/// Answers a call without a GPU.
 pub(crate) fn on_system(
     function: Function,
     initialised: bool,
@@ -41,7 +41,7 @@ pub(crate) fn on_system(
             ready(library)?;
         }
         library.faults(function, None)?;
-        // A call that was blocked over a reload must not answer from before it.
+        // A call that was blocked during a reload must not return old values.
         if initialised {
             ready(library)?;
         }
@@ -49,7 +49,7 @@ pub(crate) fn on_system(
     })())
 }
 
-/// Answers a call about a GPU or a MIG device. `selector` tells apart what one function is asked.
+/// Answers a call about a GPU or a MIG device. `selector` distinguishes calls of one function.
 pub(crate) fn on_device(
     function: Function,
     device: nvmlDevice_t,
@@ -75,7 +75,7 @@ pub(crate) fn on_device(
     })())
 }
 
-/// Answers a call that finds a GPU: the faults of the GPU that it finds are its own.
+/// Answers a call that looks up a GPU: the faults of that GPU apply to the call.
 pub(crate) fn on_found(
     function: Function,
     selector: u32,
@@ -133,7 +133,7 @@ fn available(library: &Library, function: Function) -> Reply {
     Ok(())
 }
 
-/// Whether it is initialised, and with the driver that is loaded now.
+/// Whether the library is initialised with the currently loaded driver.
 pub(crate) fn ready(library: &Library) -> Reply {
     use std::sync::atomic::Ordering;
     if library.users.load(Ordering::Acquire) == 0 {
@@ -154,7 +154,7 @@ fn finish(reply: Reply) -> nvmlReturn_t {
 }
 
 impl View {
-    /// A number of the GPU; NOT_SUPPORTED where the scenario has none, and for MIG devices, which have few.
+    /// A number of the GPU; NOT_SUPPORTED if the scenario lacks it, and for MIG devices.
     pub(crate) fn num(&self, key: Key) -> Reply<i64> {
         if self.mig.is_some() {
             return Err(code::NOT_SUPPORTED);
@@ -162,12 +162,12 @@ impl View {
         self.of_gpu(key)
     }
 
-    /// A number of the GPU that a MIG device is on.
+    /// A number of the GPU that contains a MIG device.
     pub(crate) fn of_gpu(&self, key: Key) -> Reply<i64> {
         self.gpu.int(key, self.time).ok_or(code::NOT_SUPPORTED)
     }
 
-    /// A number, 0 where the scenario has none.
+    /// A number, 0 if the scenario lacks it.
     pub(crate) fn or_zero(&self, key: Key) -> i64 {
         self.gpu.int(key, self.time).unwrap_or(0)
     }
@@ -177,7 +177,7 @@ impl View {
         self.gpu.text(key).ok_or(code::NOT_SUPPORTED)
     }
 
-    /// What MIG mode takes away from the whole GPU.
+    /// NOT_SUPPORTED for calls that the whole GPU does not support in MIG mode.
     pub(crate) fn not_with_mig(&self) -> Reply {
         match self.library.mig_mode(&self.live, self.index) {
             Some(true) => Err(code::NOT_SUPPORTED),
@@ -185,13 +185,13 @@ impl View {
         }
     }
 
-    /// Gives a value.
+    /// Returns a value.
     pub(crate) fn put<T: Copy>(&self, out: *mut T, value: T) -> Reply {
         if out.is_null() {
             return Err(code::INVALID_ARGUMENT);
         }
         if self.garbage {
-            // SAFETY: the caller gives a place for a T, of which every pattern of bits is one.
+            // SAFETY: the caller provides space for a T, and every bit pattern is a valid T.
             unsafe { std::ptr::write_bytes(out, 0xff, 1) };
         } else {
             // SAFETY: as above.
@@ -200,7 +200,7 @@ impl View {
         Ok(())
     }
 
-    /// Gives a text.
+    /// Returns a text.
     pub(crate) fn put_text(&self, out: *mut c_char, length: c_uint, text: &str) -> Reply {
         if self.garbage {
             return put_bytes(out, length, &[0xff, 0xfe, 0xff]);
@@ -208,12 +208,12 @@ impl View {
         put_bytes(out, length, text.as_bytes())
     }
 
-    /// Checks the version that a struct begins with.
+    /// Checks the version at the start of a struct.
     pub(crate) fn version<T>(&self, at: *mut T, number: u32) -> Reply {
         version(at, number)
     }
 
-    /// Fills a struct that begins with its version, which stays.
+    /// Fills a struct after its version, which stays.
     pub(crate) fn put_versioned<T: Copy>(&self, out: *mut T, value: T) -> Reply {
         if out.is_null() {
             return Err(code::INVALID_ARGUMENT);
@@ -227,7 +227,7 @@ impl View {
     }
 }
 
-/// Checks the version that a struct begins with.
+/// Checks the version at the start of a struct.
 pub(crate) fn version<T>(at: *mut T, number: u32) -> Reply {
     if at.is_null() {
         return Err(code::INVALID_ARGUMENT);
@@ -242,7 +242,7 @@ pub(crate) fn version<T>(at: *mut T, number: u32) -> Reply {
     }
 }
 
-/// Gives a text with its zero.
+/// Returns a text with its terminating zero.
 pub(crate) fn put_bytes(out: *mut c_char, length: c_uint, text: &[u8]) -> Reply {
     if out.is_null() {
         return Err(code::INVALID_ARGUMENT);
@@ -250,7 +250,7 @@ pub(crate) fn put_bytes(out: *mut c_char, length: c_uint, text: &[u8]) -> Reply 
     if length as usize <= text.len() {
         return Err(code::INSUFFICIENT_SIZE);
     }
-    // SAFETY: the caller gives a place of `length` bytes.
+    // SAFETY: the caller provides `length` bytes.
     unsafe {
         std::ptr::copy_nonoverlapping(text.as_ptr().cast(), out, text.len());
         out.add(text.len()).write(0);
@@ -258,7 +258,7 @@ pub(crate) fn put_bytes(out: *mut c_char, length: c_uint, text: &[u8]) -> Reply 
     Ok(())
 }
 
-/// A text in an array of a struct, cut where it is too long.
+/// A text in an array of a struct, truncated if too long.
 pub(crate) fn chars<const N: usize>(text: &str) -> [c_char; N] {
     let mut out = [0; N];
     for (to, from) in out.iter_mut().take(N - 1).zip(text.bytes()) {
@@ -267,7 +267,7 @@ pub(crate) fn chars<const N: usize>(text: &str) -> [c_char; N] {
     out
 }
 
-/// The value of a moving thing that only some entries have.
+/// The value of an optional entry at a time.
 pub(crate) fn int(value: Option<&crate::scenario::value::Value>, time: Time) -> Option<i64> {
     value.and_then(|v| v.int(time))
 }

@@ -1,7 +1,7 @@
 //! The control file: what a test changes while the library is in use.
 //!
-//! A generation, on which blocked calls wait, then a text in TOML. The library looks at the generation alone unless it
-//! has changed.
+//! A generation, on which blocked calls wait, then a text in TOML. The library reads the text only after the
+//! generation has changed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,23 +13,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::map::Map;
 
-/// What is wanted of the stand-in now.
+/// The current control data.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Control {
     /// Steps since the start.
     pub step: u64,
-    /// How often the driver was loaded again, and the step at which it was the last time.
+    /// Number of driver reloads.
     pub reloads: u64,
-    /// The step at which it was loaded the last time.
+    /// The step of the last reload.
     pub loaded_at: u64,
     /// Nanoseconds of CLOCK_MONOTONIC when it was loaded.
     pub loaded_ns: u64,
-    /// What calls answer after a reload until the library was initialised again. 0: UNINITIALIZED.
+    /// Return code of calls after a reload until the library is initialised again. 0: UNINITIALIZED.
     pub stale_code: u32,
     /// GPUs that the driver does not list.
     pub gone: Vec<u32>,
-    /// MIG layout of GPUs where it is not the scenario's; an empty name is none, with MIG off.
+    /// MIG layouts that differ from the scenario, by GPU; an empty name disables MIG.
     pub layouts: BTreeMap<String, String>,
     /// Events so far, oldest first.
     pub events: Vec<Event>,
@@ -37,7 +37,7 @@ pub struct Control {
     pub rules: Vec<Rule>,
 }
 
-/// An event that the driver tells of.
+/// An event from the driver.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Event {
@@ -59,9 +59,9 @@ pub struct Event {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// On that GPU; absent for all of them, and for calls that are about none.
+    /// On that GPU; absent for all GPUs and for calls without a GPU.
     pub gpu: Option<u32>,
-    /// In that function, with or without `_v2` and the like; absent for all of them.
+    /// In that function, in any version; absent for all functions.
     pub call: Option<String>,
     /// In that field of nvmlDeviceGetFieldValues only.
     pub field: Option<String>,
@@ -79,7 +79,7 @@ pub enum Fault {
     Blocks,
     /// It takes that many milliseconds longer.
     Slow(u64),
-    /// It succeeds, with all bits set in what it gives.
+    /// It succeeds, with all bits of the value set.
     Garbage,
     /// It ends the process with SIGSEGV.
     Segv,
@@ -89,7 +89,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"FAKENVML");
 const GENERATION: usize = 8;
 const LENGTH: usize = 12;
 const TEXT: usize = 16;
-/// Of the file.
+/// Size of the file.
 const SIZE: usize = 1 << 18;
 
 /// The control file, opened by either side.
@@ -99,7 +99,7 @@ pub struct ControlFile {
 }
 
 impl ControlFile {
-    /// Makes it, for the test's side.
+    /// Creates the file, for the test.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -111,10 +111,10 @@ impl ControlFile {
         Ok(Self { map })
     }
 
-    /// Opens it, for the library's side.
+    /// Opens the file, for the library.
     ///
     /// # Errors
-    /// When it is not one.
+    /// When it is not a control file.
     pub fn open(path: &Path) -> Result<Self> {
         let map = Map::open(path, SIZE, false)?;
         ensure!(
@@ -125,16 +125,16 @@ impl ControlFile {
         Ok(Self { map })
     }
 
-    /// What is current. An odd one is being written.
+    /// The current generation. Odd during a write.
     #[must_use]
     pub fn generation(&self) -> u32 {
         self.map.u32(GENERATION).load(Ordering::Acquire)
     }
 
-    /// Reads it all, with its generation.
+    /// Reads the control data and its generation.
     ///
     /// # Errors
-    /// When it is not in form.
+    /// When the file is invalid.
     pub fn read(&self) -> Result<(u32, Control)> {
         loop {
             let before = self.generation();
@@ -173,7 +173,7 @@ impl ControlFile {
         Ok(())
     }
 
-    /// Sleeps in the kernel until the generation is another than `seen`, or for a while.
+    /// Sleeps in the kernel until the generation differs from `seen`, at most for `limit`.
     pub fn wait(&self, seen: u32, limit: Option<Duration>) {
         futex(self.map.u32(GENERATION), libc::FUTEX_WAIT, seen, limit);
     }
@@ -186,7 +186,7 @@ fn futex(word: &AtomicU32, operation: i32, value: u32, limit: Option<Duration>) 
         tv_nsec: libc::c_long::from(l.subsec_nanos()),
     });
     let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: the word and the time live longer than the call. Why it returned does not matter: the caller looks.
+    // SAFETY: the word and the time outlive the call. The result does not matter: the caller checks the word.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, limit) };
 }
 
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_one_side_writes_the_other_reads_and_is_woken_by() {
+    fn a_write_reaches_and_wakes_the_other_side() {
         let dir = std::env::temp_dir().join(format!("fake-nvml-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let path = dir.join("control");

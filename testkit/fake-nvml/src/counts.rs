@@ -1,4 +1,4 @@
-//! The counts: how often each function was called, for each GPU, and with which selecting argument.
+//! The counts: calls of each function by GPU and selector.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -9,23 +9,23 @@ use anyhow::{Context, Result};
 use crate::functions::{Function, NAMES};
 use crate::map::Map;
 
-/// Slots of 16 bytes: a key and its count. Many times what a node with 16 GPUs needs.
+/// Slots of 16 bytes: a key and its count. A node with 16 GPUs needs far fewer.
 const SLOTS: usize = 1 << 15;
 const SIZE: usize = SLOTS * 16;
 
 /// No GPU, or no MIG device.
 const NONE: u8 = u8::MAX;
 
-/// Who was asked what.
+/// A call, for the counts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Call {
     /// The function's name.
     pub function: &'static str,
-    /// The GPU; `None` for a call about none, or with a handle that is none.
+    /// The GPU; `None` for a call without a GPU or with an invalid handle.
     pub gpu: Option<u8>,
     /// The MIG device on it.
     pub mig: Option<u8>,
-    /// What tells calls of one function apart: the clock, the link, the location.
+    /// What distinguishes calls of one function: the clock, the link, the location.
     pub selector: u32,
 }
 
@@ -43,7 +43,7 @@ impl Counts {
     pub fn create(path: &Path) -> Result<Self> {
         let file = std::fs::File::create(path).with_context(|| path.display().to_string())?;
         file.set_len(SIZE as u64)?;
-        // Workers run as users of their own, and count too.
+        // Workers run as other users and count too.
         file.set_permissions(std::fs::Permissions::from_mode(0o666))?;
         Self::open(path)
     }
@@ -51,7 +51,7 @@ impl Counts {
     /// Opens it.
     ///
     /// # Errors
-    /// When it is not there, or may not be written.
+    /// When it does not exist or is not writable.
     pub fn open(path: &Path) -> Result<Self> {
         Ok(Self {
             map: Map::open(path, SIZE, true)?,

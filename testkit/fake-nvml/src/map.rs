@@ -1,4 +1,4 @@
-//! A file in memory that processes share.
+//! A file mapped into several processes.
 
 use std::fs::OpenOptions;
 use std::os::fd::AsRawFd;
@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use anyhow::{Context, Result, ensure};
 
-/// A mapped file. It stays mapped until the end of the process: a blocked call may look at it at any time.
+/// A mapped file. It stays mapped until the end of the process: a blocked call may read it at any time.
 #[derive(Debug)]
 pub struct Map {
     base: NonNull<u8>,
     length: usize,
 }
 
-// SAFETY: everything in it is reached through atomics, or copied out under a generation.
+// SAFETY: all access is through atomics, or by copies that a generation validates.
 unsafe impl Send for Map {}
 // SAFETY: as above.
 unsafe impl Sync for Map {}
@@ -24,7 +24,7 @@ impl Map {
     /// Maps an existing file.
     ///
     /// # Errors
-    /// When it cannot be opened or is shorter than that.
+    /// When it cannot be opened or is shorter than `length`.
     pub fn open(path: &Path, length: usize, write: bool) -> Result<Self> {
         let file = OpenOptions::new().read(true).write(write).open(path);
         let file = file.with_context(|| path.display().to_string())?;
@@ -78,8 +78,8 @@ impl Map {
     pub fn read(&self, at: usize, length: usize) -> Vec<u8> {
         let length = length.min(self.length.saturating_sub(at));
         let mut bytes = vec![0; length];
-        // SAFETY: the source is inside the mapping; another process may write to it, and the reader then takes the copy
-        // for torn by the generation.
+        // SAFETY: the source is inside the mapping. Another process may write to it; the reader detects this by the
+        // generation and discards the copy.
         unsafe { std::ptr::copy_nonoverlapping(self.base.as_ptr().add(at), bytes.as_mut_ptr(), length) };
         bytes
     }
@@ -87,7 +87,7 @@ impl Map {
     /// Copies bytes in.
     pub fn write(&self, at: usize, bytes: &[u8]) {
         assert!(at + bytes.len() <= self.length);
-        // SAFETY: the target is inside the mapping, which was opened for writing by whoever calls this.
+        // SAFETY: the target is inside the mapping; the caller opened it for writing.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.base.as_ptr().add(at), bytes.len()) };
     }
 }

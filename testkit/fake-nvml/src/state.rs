@@ -1,4 +1,4 @@
-//! The state of one copy of the library: its scenario, what is wanted of it now, and whether it is initialised.
+//! The state of one copy of the library: its scenario, its control data, and whether it is initialised.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -12,7 +12,7 @@ use crate::scenario::keys::Key;
 use crate::scenario::value::Time;
 use crate::scenario::{Clock, Gpu, MigDevice, Scenario};
 
-/// What is wanted now, made once for each generation of the control file.
+/// The current control data, read once for each generation of the control file.
 pub(crate) struct Live {
     pub(crate) generation: u32,
     pub(crate) control: Control,
@@ -23,18 +23,18 @@ pub(crate) struct Live {
 /// A copy of the library.
 pub(crate) struct Library {
     pub(crate) scenario: Scenario,
-    /// Why there is none.
+    /// Whether the scenario is invalid.
     pub(crate) broken: bool,
     pub(crate) control: Option<ControlFile>,
     counts: Option<Counts>,
     live: RwLock<Arc<Live>>,
-    /// nvmlInit less nvmlShutdown.
+    /// Calls of nvmlInit minus calls of nvmlShutdown.
     pub(crate) users: AtomicUsize,
     /// `reloads` when it was initialised.
     pub(crate) reloads: AtomicU64,
 }
 
-/// This copy's. Each copy is a library of its own to the linker, with statics of its own.
+/// The state of this copy. The linker treats each copy as a separate library with its own statics.
 pub(crate) fn library() -> &'static Library {
     static LIBRARY: OnceLock<Library> = OnceLock::new();
     LIBRARY.get_or_init(|| Library::open(place::library().as_deref().unwrap_or(Path::new("fake-nvml"))))
@@ -70,7 +70,7 @@ impl Library {
         library
     }
 
-    /// What is wanted now.
+    /// The current control data.
     pub(crate) fn live(&self) -> Arc<Live> {
         let live = Arc::clone(&self.live.read().unwrap_or_else(PoisonError::into_inner));
         match &self.control {
@@ -140,7 +140,7 @@ impl Library {
         layout.and_then(|l| of.layouts.get(l)).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether MIG is on: a layout that was set decides over the scenario.
+    /// Whether MIG is on: a layout from the control file overrides the scenario.
     pub(crate) fn mig_mode(&self, live: &Live, gpu: usize) -> Option<bool> {
         let of = self.scenario.gpus.get(gpu)?;
         let scenario = of.int(Key::MigCurrent, Time::default()).map(|mode| mode != 0);
@@ -150,7 +150,7 @@ impl Library {
         }
     }
 
-    /// Lets the faults of this call happen. What is left to do: answer, with garbage or not.
+    /// Applies the faults of this call. Returns whether the answer is garbage, or an error code.
     pub(crate) fn faults(&self, function: Function, gpu: Option<usize>) -> Result<bool, u32> {
         let mut slept = false;
         loop {
@@ -187,7 +187,7 @@ impl Rule {
     }
 }
 
-/// `nvmlInit` of `nvmlInit_v2`.
+/// `nvmlInit` for `nvmlInit_v2`.
 fn without_version(name: &str) -> &str {
     match name.rsplit_once("_v") {
         Some((base, number)) if number.parse::<u32>().is_ok() => base,
@@ -195,7 +195,7 @@ fn without_version(name: &str) -> &str {
     }
 }
 
-/// The first signal may go to a handler that returns; the second one then finds none.
+/// The first signal may go to a handler that returns; the second then has the default action.
 fn segv() -> ! {
     loop {
         // SAFETY: it ends the process, as a fault in the library does.
@@ -203,21 +203,24 @@ fn segv() -> ! {
     }
 }
 
-/// A GPU or a MIG device, as a handle names it.
+/// The GPU or MIG device of a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Handle {
     pub(crate) gpu: usize,
     pub(crate) mig: Option<usize>,
-    /// `reloads` when it was given out.
+    /// `reloads` when the handle was created.
     reloads: u16,
 }
 
-/// Above every address that a process has.
+/// Above every address of a process.
 const MARK: usize = 0x4e56 << 48;
 
 impl Handle {
     pub(crate) fn new(gpu: usize, mig: Option<usize>, reloads: u64) -> Self {
-        #[expect(clippy::cast_possible_truncation, reason = "tells one reload from the next")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "distinguishes consecutive reloads"
+        )]
         let reloads = reloads as u16;
         Self { gpu, mig, reloads }
     }
@@ -238,7 +241,7 @@ impl Handle {
     }
 }
 
-/// A GPU in the time of one call.
+/// A GPU during one call.
 pub(crate) struct View {
     pub(crate) library: &'static Library,
     pub(crate) live: Arc<Live>,
@@ -246,6 +249,6 @@ pub(crate) struct View {
     pub(crate) index: usize,
     pub(crate) mig: Option<(usize, &'static MigDevice)>,
     pub(crate) time: Time,
-    /// Fill what is given with ones.
+    /// Fill returned values with ones.
     pub(crate) garbage: bool,
 }

@@ -37,7 +37,7 @@ fn main() -> Result<()> {
     loop {
         let (client, _) = listener.accept()?;
         client.set_nodelay(true)?;
-        // A client that goes away is not an error of ours.
+        // A client that disconnects is not our error.
         if let Err(e) = page.serve(client) {
             eprintln!("{e:#}");
         }
@@ -107,7 +107,7 @@ impl Page {
             self.plain.extend_from_slice(counter.prefix.as_bytes());
             self.plain.extend_from_slice(&value[..n]);
         }
-        // The length is written when it is known, into room of a fixed width.
+        // The length is written once it is known, into a field of fixed width.
         const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\n";
         self.answer.clear();
         self.answer.extend_from_slice(HEAD.as_bytes());

@@ -1,4 +1,4 @@
-//! The filesystem: where each reader stands, and what each call gets.
+//! The filesystem: the position of each reader, and the answer to each call.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -19,8 +19,8 @@ use crate::proc::Status;
 const KMSG: INodeNo = INodeNo(3);
 const NO_CACHE: Duration = Duration::ZERO;
 
-/// File position that SEEK_END and SEEK_DATA lead to. Never 0, so that a read at 0 after any other call can only
-/// mean SEEK_SET, which the kernel does on its own.
+/// File position after SEEK_END and SEEK_DATA. Never 0, so that a read at 0 after any other call can only mean
+/// SEEK_SET, which the kernel handles without a call.
 const SOUGHT: u64 = 4096;
 
 /// How soon a blocked reader notices a signal. See [`Shared::watch_signals`].
@@ -28,9 +28,9 @@ const SIGNAL_LATENCY: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
 struct Reader {
-    /// The record that it reads next.
+    /// The next record to read.
     seq: u64,
-    /// Where the kernel thinks that it stands; another offset in a read means that it has sought.
+    /// The position that the kernel assumes; a read at another offset means a seek.
     position: u64,
     poll: Option<PollNotifier>,
 }
@@ -51,7 +51,7 @@ pub(super) struct State {
     last_fh: u64,
     blocked: Vec<Blocked>,
     hang: bool,
-    /// Replies that nobody will get before the connection ends.
+    /// Replies held back until the connection ends.
     parked: Vec<Box<dyn Any + Send>>,
     hung: Option<ReplyData>,
     closed: bool,
@@ -76,7 +76,7 @@ impl State {
         };
         if offset != reader.position {
             if offset != 0 {
-                // The device has no positions either.
+                // The device has no positions.
                 return Answer::Error(Errno::ESPIPE);
             }
             reader.seq = self.ring.first();
@@ -204,7 +204,7 @@ impl Shared {
                     .map(|b| Box::new(b.reply) as Box<dyn Any + Send>),
             );
         } else {
-            // A reply that is dropped answers EIO: what a device says when it comes back.
+            // A dropped reply answers EIO, like a device that recovers.
             state.parked.clear();
         }
     }
@@ -222,8 +222,8 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Ends blocked reads of tasks that have a signal. The FUSE library takes no interrupts, so this looks at the
-    /// waiting tasks; it sleeps for ever while there are none.
+    /// Ends blocked reads of tasks with a pending signal. The FUSE library does not support interrupts, so this polls
+    /// the waiting tasks; without any, it sleeps.
     pub(super) fn watch_signals(&self) {
         let mut state = self.lock();
         while !state.closed {
@@ -283,7 +283,7 @@ impl Filesystem for Files {
         let Some(mut attr) = Self::attr(ino) else {
             return reply.error(Errno::ENOENT);
         };
-        // stat and fstat come without a handle; with one it is SEEK_END, which adds its offset to this size.
+        // stat and fstat have no handle; a call with one is SEEK_END, which adds its offset to this size.
         if let Some(fh) = fh {
             let mut state = self.0.lock();
             let end = state.ring.next();
@@ -294,7 +294,7 @@ impl Filesystem for Files {
         reply.attr(&NO_CACHE, &attr);
     }
 
-    // `echo > kmsg` truncates first; a device does not mind.
+    // `echo > kmsg` truncates first; a device ignores that.
     fn setattr(
         &self,
         _: &Request,
@@ -418,7 +418,7 @@ impl Filesystem for Files {
             .change(|ring| ring.push(super::ring::print(prio, ring.next(), now, text, &[])));
     }
 
-    // Nothing to flush. ENOSYS also spares the kernel from asking again, which could hang a closing process.
+    // Nothing to flush. After ENOSYS the kernel stops sending flush, which could hang a closing process.
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
         reply.error(Errno::ENOSYS);
     }

@@ -1,12 +1,19 @@
-//! A stand-in for /dev/kmsg, by Documentation/ABI/testing/dev-kmsg.
+//! A stand-in for /dev/kmsg, after Documentation/ABI/testing/dev-kmsg.
 //!
-//! One record per read; EAGAIN when there is none and the file is non-blocking, else a blocking read that a signal
-//! ends with EINTR; EPIPE once after an overrun; EINVAL for a buffer that is too small (the record is then lost, as
-//! on Linux 5.10 and later); SEEK_SET, SEEK_DATA and SEEK_END with offset 0; poll(2) and epoll(7), with wake-up.
+//! Supported, as on the device:
 //!
-//! What differs from the device: it is a regular file to stat(2); SEEK_DATA and SEEK_END return a position that is
-//! not 0; SEEK_SET reaches this filesystem only with the next read, so a poll between the two still speaks of the old
-//! position, and a SEEK_SET before the first read does not move a reader that was overrun since its open.
+//! * one record per read; without a record EAGAIN if the file is non-blocking, otherwise a blocking read that a signal
+//!   ends with EINTR
+//! * EPIPE once after an overrun
+//! * EINVAL if the buffer is too small (the record is then lost, as on Linux 5.10 and later)
+//! * SEEK_SET, SEEK_DATA and SEEK_END with offset 0; poll(2) and epoll(7), with wake-up
+//!
+//! Differences from the device:
+//!
+//! * it is a regular file to stat(2)
+//! * SEEK_DATA and SEEK_END return a position other than 0
+//! * SEEK_SET reaches this filesystem only with the next read: a poll in between uses the old position, and a SEEK_SET
+//!   before the first read does not move a reader that was overrun since its open
 
 mod fs;
 mod ring;
@@ -33,7 +40,7 @@ pub struct Kmsg {
 }
 
 impl Kmsg {
-    /// Mounts it on `dir`, where it shows as `dir/kmsg`.
+    /// Mounts it on `dir`, as `dir/kmsg`.
     pub fn mount(dir: impl AsRef<Path>) -> Result<Self> {
         let shared = fs::Shared::new();
         let mount = Mount::new(fs::Files(Arc::clone(&shared)), dir.as_ref(), "kmsg")?;
@@ -52,12 +59,12 @@ impl Kmsg {
         self.mount.dir().join("kmsg")
     }
 
-    /// Adds a record of now. `prio` is facility * 8 + level. Returns the sequence number.
+    /// Adds a record with the current time. `prio` is facility * 8 + level. Returns the sequence number.
     pub fn push(&self, prio: u32, text: &str) -> u64 {
         self.push_at(now_usec(), prio, text)
     }
 
-    /// Adds a record of another time, in microseconds since boot.
+    /// Adds a record with another time, in microseconds since boot.
     pub fn push_at(&self, usec: u64, prio: u32, text: &str) -> u64 {
         self.push_with(usec, prio, text, &[])
     }
@@ -68,15 +75,15 @@ impl Kmsg {
             .change(|ring| ring.push(ring::print(prio, ring.next(), usec, text, properties)))
     }
 
-    /// Adds a record that reads as exactly these bytes, header included. It takes a sequence number all the same.
+    /// Adds a record of exactly these bytes, header included. It still uses one sequence number.
     pub fn push_raw(&self, bytes: &[u8]) -> u64 {
         self.shared.change(|ring| ring.push(bytes.into()))
     }
 
-    /// Adds `count` records of now, kernel facility, level 6. Returns the first sequence number.
+    /// Adds `count` records with the current time, kernel facility, level 6. Returns the first sequence number.
     pub fn flood(&self, count: u64, text: impl Fn(u64) -> String) -> u64 {
         let first = self.shared.ring(ring::Ring::next);
-        // In batches, so that readers run alongside.
+        // In batches, so that readers run in parallel.
         for from in (0..count).step_by(1000) {
             let now = now_usec();
             self.shared.change(|ring| {
@@ -88,12 +95,12 @@ impl Kmsg {
         first
     }
 
-    /// How much the ring keeps. Without a limit, as at first, nobody is overrun.
+    /// Sets the size of the ring. Initially unlimited: no reader is overrun.
     pub fn set_ring(&self, limit: Limit) {
         self.shared.change(|ring| ring.set_limit(limit));
     }
 
-    /// What `dmesg --clear` does: SEEK_DATA now leads behind the last record.
+    /// As `dmesg --clear`: SEEK_DATA then moves behind the last record.
     pub fn clear(&self) {
         self.shared.change(ring::Ring::clear);
     }
@@ -103,19 +110,19 @@ impl Kmsg {
         self.shared.ring(ring::Ring::next)
     }
 
-    /// How many open files there are. Closing a file counts a moment later.
+    /// Number of open files. A closed file leaves the count after a short delay.
     pub fn readers(&self) -> usize {
         self.shared.readers()
     }
 
-    /// How many calls wait for an answer. Wait for the one you mean before you send SIGKILL: until the server has
-    /// taken a call, its task can still be killed.
+    /// Number of calls that wait for an answer. Wait for your call before you send SIGKILL: until the server has
+    /// accepted a call, its task can still be killed.
     pub fn waiting(&self) -> usize {
         self.shared.waiting()
     }
 
-    /// With `true`: reads and opens get no answer from now on, and the callers wait in state D and survive SIGKILL.
-    /// With `false`: those calls fail with EIO and later ones work.
+    /// With `true`: reads and opens block from now on; their callers wait in state D and survive SIGKILL.
+    /// With `false`: these calls fail with EIO and later ones work.
     pub fn hang_reads(&self, on: bool) -> Result<()> {
         if on {
             let shared = &self.shared;
@@ -147,7 +154,7 @@ pub fn now_usec() -> u64 {
     u64::try_from(now.tv_sec()).unwrap_or(0) * 1_000_000 + u64::try_from(now.tv_nsec()).unwrap_or(0) / 1000
 }
 
-/// What a process writes: `<prio>text`, facility user where it names none, one newline at the end removed.
+/// Parses a line from a process: `<prio>text`. The default facility is user; one final newline is removed.
 fn written(data: &str) -> (u32, &str) {
     const USER: u32 = 1 << 3;
     let parsed = data.strip_prefix('<').and_then(|rest| rest.split_once('>'));

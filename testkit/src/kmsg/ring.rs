@@ -1,16 +1,16 @@
-//! The records, and how the kernel prints them.
+//! The records, in the kernel's format.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
 
-/// How much the ring keeps before it overwrites the oldest records.
+/// Size of the ring, above which it overwrites the oldest records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// Nothing is ever overwritten.
     None,
-    /// So many records.
+    /// Number of records.
     Records(usize),
-    /// So many bytes of printed records.
+    /// Bytes of printed records.
     Bytes(usize),
 }
 
@@ -37,7 +37,7 @@ impl Ring {
         }
     }
 
-    /// Sequence number of the oldest record that is still there.
+    /// Sequence number of the oldest record in the ring.
     pub(super) fn first(&self) -> u64 {
         self.first
     }
@@ -106,7 +106,7 @@ pub(super) fn print(prio: u32, seq: u64, usec: u64, text: &str, properties: &[(&
     out.into_bytes().into_boxed_slice()
 }
 
-// Bytes, not characters: the kernel knows no encoding.
+// Bytes, not characters: the kernel has no encoding.
 fn escape(out: &mut String, text: &str) {
     for byte in text.bytes() {
         match byte {

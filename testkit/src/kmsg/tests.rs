@@ -38,7 +38,7 @@ fn ready(file: &File, timeout: u16) -> PollFlags {
     fds[0].revents().unwrap()
 }
 
-/// Reads on until a record of ours: others write to the device too.
+/// Reads until one of our records: other programs write to the device too.
 fn ours(file: &File) -> String {
     wait::until("a record of ours", wait::PATIENCE, || {
         Ok(record(file).ok().filter(|r| r.contains(";kit ")))
@@ -65,9 +65,9 @@ fn behaves(path: &Path, say: impl Fn(&str)) {
     let fields: Vec<&str> = header.split(',').collect();
     assert_eq!((fields[0], fields[3]), ("14", "-"), "{header}");
     let usec: u64 = fields[2].parse().unwrap();
-    // The two clocks may drift apart a little.
+    // The two clocks may drift slightly.
     assert!(usec.abs_diff(now_usec()) < 90_000_000, "{usec} {}", now_usec());
-    // A record that does not fit is skipped. Another writer's record in between would be skipped in its place.
+    // A record that does not fit is skipped; here possibly another program's record.
     wait::until_true("skipped record", wait::PATIENCE, || {
         lseek(&file, 0, Whence::SeekEnd).unwrap();
         say("kit three");
@@ -105,7 +105,7 @@ fn stand_in_behaves_like_the_device() {
 }
 
 #[test]
-fn overrun_is_told_once() {
+fn overrun_is_reported_once() {
     let (_dir, kmsg) = mounted();
     kmsg.set_ring(Limit::Records(4));
     kmsg.push_at(1, 6, "zero");
@@ -147,7 +147,7 @@ fn blocking_read_wakes_up_and_takes_signals() {
     kmsg.push_raw(b"odd bytes without a header");
     assert_eq!(reader.join().unwrap(), "odd bytes without a header");
 
-    // The second time the kernel no longer sends interrupts; the answer must be the same.
+    // The second time, the kernel no longer sends interrupts; the answer must be the same.
     for _ in 0..2 {
         let mut cat = Command::new("/bin/cat")
             .arg(kmsg.path())
@@ -181,7 +181,7 @@ fn epoll_wakes_up_in_another_process_and_here() {
         assert!(record(&file).is_ok());
     }
 
-    // A second consumer that is not ours: python's select.
+    // A consumer in another process: Python's select.
     let script = "import os,select,sys\nf=os.open(sys.argv[1],os.O_RDONLY|os.O_NONBLOCK)\nos.lseek(f,0,2)\n\
                   print('up',flush=True)\nselect.select([f],[],[])\nprint(os.read(f,8192).decode(),end='')";
     let mut python = Command::new(crate::exec::which("python3").unwrap());
@@ -204,7 +204,7 @@ fn epoll_wakes_up_in_another_process_and_here() {
 fn dmesg_reads_it() {
     let (_dir, kmsg) = mounted();
     kmsg.push_at(1_500_000, 3, "NVRM: Xid (PCI:0000:0a:00): 79");
-    // dmesg knows one path only, so it gets a mount namespace in which that is ours.
+    // dmesg reads only /dev/kmsg, so it runs in a mount namespace where our file has this path.
     let mut command = Command::new(crate::exec::which("unshare").unwrap());
     command.args([
         "--mount",
@@ -253,11 +253,11 @@ fn hung_reads_survive_sigkill_and_end_with_the_mount() {
     kmsg.hang_reads(true).unwrap();
     let mut opener = Command::new("/bin/cat").arg(kmsg.path()).spawn().unwrap();
     let pid = opener.id();
-    // Both calls: a request that the server has not taken yet would still go with its task.
+    // Both calls: a request that the server has not accepted ends with its task.
     wait::until_true("parked", wait::PATIENCE, || kmsg.waiting() == 2).unwrap();
     assert_eq!(proc::wait_for_state(pid, 'D', wait::PATIENCE).unwrap(), pid);
     proc::send(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
-    // No event tells that a task does not die; a while in state D with the signal pending is the evidence.
+    // No event shows that a task does not die; staying in state D with a pending signal is the evidence.
     for _ in 0..20 {
         std::thread::sleep(Duration::from_millis(10));
         assert_eq!(proc::Stat::read(pid).unwrap().state, 'D');

@@ -94,7 +94,7 @@ impl Setting {
 
 #[derive(Clone, Copy)]
 struct Set(nvmlEventSet_t);
-// SAFETY: a handle is a number to everybody but the library.
+// SAFETY: only the library dereferences a handle.
 unsafe impl Send for Set {}
 
 #[test]
@@ -103,7 +103,7 @@ fn an_event_wakes_who_waits_for_that_gpu_and_comes_once() {
     let set = setting.event_set();
     setting.fake.xid(3, 31).unwrap();
     assert_eq!(setting.register(3, set), 0);
-    // What was before it does not come, and neither does what another GPU has.
+    // Earlier events and events of other GPUs do not arrive.
     setting.fake.xid(4, 48).unwrap();
     assert_eq!(setting.wait(set, 1).unwrap_err(), TIMEOUT);
     std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! A second consumer, which is not ours, reads what the scenarios state: NVIDIA's own Python package.
+//! NVIDIA's own Python package as a second consumer reads the values of the scenarios.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

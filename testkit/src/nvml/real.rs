@@ -1,5 +1,5 @@
 //! NVIDIA's own library as Debian ships it in non-free: downloaded, checked, unpacked below target/, never installed.
-//! Without a driver it says so, as it does on a node whose driver is gone.
+//! Without a driver it returns an error, as on a node whose driver is unloaded.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ impl RealNvml {
             unpack.arg("-x").arg(&deb).arg(&new);
             exec::run(unpack, b"", DOWNLOAD)?.ok()?;
             fs::remove_file(&deb)?;
-            // Its name says that it is whole.
+            // Its name shows that it is complete.
             fs::rename(&new, &folder)?;
         }
         let below = folder.join("usr/lib");
@@ -178,7 +178,7 @@ mod tests {
         );
         let mut wrong = Vec::new();
         for name in fake_nvml::functions::NAMES {
-            // SAFETY: it is only looked for.
+            // SAFETY: this only looks up the symbol.
             let has = unsafe { library.get::<*const ()>(name.as_bytes()) }.is_ok();
             let lacks = scenario.missing.iter().any(|m| m == name);
             if has == lacks {

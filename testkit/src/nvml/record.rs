@@ -1,6 +1,6 @@
-//! Asks a library of NVIDIA's everything that the stand-in knows, and writes down what it said as a scenario.
+//! Calls every function of the stand-in in NVIDIA's library, and writes the answers as a scenario.
 //!
-//! Nothing is changed on the node: every function that is called reads. What tells one node from another is replaced.
+//! The recording changes nothing on the node: all called functions only read. It replaces values that identify a node.
 
 mod ask;
 mod links;
@@ -18,32 +18,32 @@ use anyhow::{Result, ensure};
 
 use ask::Nvml;
 
-/// A call, and what became of it.
+/// A call and its result.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// The function.
     pub function: &'static str,
-    /// The GPU, and what else it was asked with.
+    /// The GPU and the other arguments.
     pub what: String,
-    /// What it returned; `None` where the library does not have it.
+    /// The return code; `None` if the library lacks the function.
     pub code: Option<u32>,
-    /// How long it took.
+    /// Duration.
     pub took: Duration,
 }
 
-/// What a library said.
+/// The recorded answers of a library.
 #[derive(Clone, Debug)]
 pub struct Recording {
     /// Every call, in order.
     pub calls: Vec<Asked>,
-    /// A scenario that shows the same, in TOML.
+    /// A scenario with the same answers, in TOML.
     pub scenario: String,
 }
 
-/// Exported by the stand-in, and never asked: it clears counters.
+/// Exported by the stand-in and never called here: it clears counters.
 pub const CHANGES: &[&str] = &["nvmlDeviceClearFieldValues"];
 
-/// Asks a library everything.
+/// Records a library.
 ///
 /// # Errors
 /// When it cannot be loaded or initialised.
@@ -61,7 +61,7 @@ pub fn record(library: &Path) -> Result<Recording> {
     let mut gpus = Vec::new();
     for index in 0..system.count {
         let Ok(gpu) = system::handle(&mut nvml, index) else {
-            // A GPU that the driver refuses has nothing to write down.
+            // A GPU without a handle cannot be recorded.
             continue;
         };
         let mut table = toml::Table::new();

@@ -103,7 +103,7 @@ impl Setting {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Device(pub(super) nvmlDevice_t);
-// SAFETY: a handle is a number to everybody but the library.
+// SAFETY: only the library dereferences a handle.
 unsafe impl Send for Device {}
 
 pub(super) fn get<T: Default>(call: impl FnOnce(*mut T) -> u32) -> Result<T, u32> {
@@ -234,7 +234,7 @@ fn a_blocked_call_sleeps_in_the_kernel_until_the_fault_is_lifted() {
             Ok(std::fs::read_to_string(&place)?.starts_with(futex).then_some(()))
         })
         .unwrap();
-        // Other calls and other GPUs go on, and a change that lifts nothing releases nothing.
+        // Other calls and other GPUs still work, and a change that removes no fault releases no call.
         fake.step(1).unwrap();
         assert!(setting.power(gpu).is_ok());
         assert!(setting.temperature(setting.handle(0).unwrap()).is_ok());

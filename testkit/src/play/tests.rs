@@ -126,18 +126,18 @@ fn lines_of_the_kernel_log_come_in_their_time_with_what_belongs_to_them() {
         .custom_flags(nix::libc::O_NONBLOCK)
         .open(dir.path().join("node/kmsg"))
         .unwrap();
-    let mut told = || {
+    let mut received = || {
         let mut bytes = [0; 4096];
         let n = reader.read(&mut bytes).unwrap_or(0);
         String::from_utf8_lossy(&bytes[..n]).into_owned()
     };
-    assert_eq!(told(), "6,1,1000,-;old\n");
+    assert_eq!(received(), "6,1,1000,-;old\n");
     assert!(play.advance(seconds(1)).unwrap().is_empty());
-    assert_eq!(told(), "");
+    assert_eq!(received(), "");
     assert_eq!(play.advance(seconds(2)).unwrap(), ["kernel: first"]);
-    assert_eq!(told(), "3,2,7000000,-;first\n DEVICE=x\n");
+    assert_eq!(received(), "3,2,7000000,-;first\n DEVICE=x\n");
     assert_eq!(play.advance(seconds(9)).unwrap(), ["kernel: second"]);
-    assert_eq!(told(), "3,3,7000001,-;second\n");
+    assert_eq!(received(), "3,3,7000001,-;second\n");
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! Cgroups for a cluster: where they are, the configuration for them, and their end.
+//! Cgroups of a cluster: their paths, configuration and removal.
 //!
-//! systemd is not needed. Of version 2: a machine that mounts controllers of v1 too has v2 below `/sys/fs/cgroup/unified`, without most
-//! controllers: devices are restrained there by BPF all the same.
+//! systemd is not needed. A machine that also mounts v1 controllers has v2 below `/sys/fs/cgroup/unified`, without most
+//! controllers. BPF programs restrict devices there too.
 
 use std::fs;
 use std::os::fd::AsRawFd;
@@ -14,10 +14,10 @@ use anyhow::{Context, Result, bail};
 use super::Slurm;
 use crate::{exec, wait};
 
-/// What Slurm does with cgroups.
+/// Slurm's use of cgroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cgroups {
-    /// Which of them.
+    /// The cgroup version.
     pub version: Version,
     /// `ConstrainDevices`: a job may open its own GPUs only.
     pub constrain_devices: bool,
@@ -32,7 +32,7 @@ impl Default for Cgroups {
     }
 }
 
-/// Two interfaces of the kernel, for each of which Slurm has a plugin.
+/// The kernel's two interfaces; Slurm has a plugin for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     /// A hierarchy for each controller.
@@ -41,11 +41,11 @@ pub enum Version {
     V2,
 }
 
-/// The hierarchies of v1 that Slurm makes folders in.
+/// The v1 hierarchies in which Slurm creates folders.
 const V1: [&str; 6] = ["freezer", "devices", "memory", "cpuset", "cpu", "cpuacct"];
 
-/// That this machine has the hierarchies of v1 that Slurm cannot do without. They are not mounted here: where
-/// `/sys/fs/cgroup` is v2 there is no place for them that slurmd and the daemon would both look at.
+/// Checks that this machine has the v1 hierarchies that Slurm requires. Tests cannot mount them: if `/sys/fs/cgroup` is
+/// v2, slurmd and the daemon have no common path for them.
 pub fn needs_v1() -> Result<()> {
     let missing: Vec<PathBuf> = V1
         .iter()
@@ -57,23 +57,23 @@ pub fn needs_v1() -> Result<()> {
         return Ok(());
     }
     bail!(
-        "this test needs cgroup v1, and {missing:?} are not mounted: boot with systemd.unified_cgroup_hierarchy=0, or \
+        "this test needs cgroup v1, but {missing:?} are not mounted: boot with systemd.unified_cgroup_hierarchy=0, or \
          mount -t cgroup -o NAME cgroup /sys/fs/cgroup/NAME for each where /sys/fs/cgroup is a tmpfs"
     )
 }
 
-/// Hides v1 from slurmd; see the file.
+/// Hides v1 from slurmd; see that file.
 const SHIM: &str = include_str!("only_v2.c");
 
-/// Where cgroup v2 is mounted.
+/// The mount point of cgroup v2.
 pub fn mount() -> Result<PathBuf> {
     let places = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(PathBuf::from);
     let found = places.into_iter().find(|p| p.join("cgroup.controllers").exists());
     found.context("no cgroup v2 at /sys/fs/cgroup or /sys/fs/cgroup/unified")
 }
 
-/// What Slurm makes for the jobs of a node, and the folder of its slurmd. Both bear the node's name, so that no two
-/// clusters of this machine may have nodes of one name.
+/// The cgroup of a node's jobs, and of its slurmd. Both contain the node's name, so node names must be unique among all
+/// clusters of this machine.
 fn folders(mount: &Path, node: &str) -> [PathBuf; 2] {
     let slice = mount.join("system.slice");
     [
@@ -82,7 +82,7 @@ fn folders(mount: &Path, node: &str) -> [PathBuf; 2] {
     ]
 }
 
-/// All of a cluster's.
+/// All cgroups of a cluster.
 pub(super) fn all(slurm: &Slurm, version: Version) -> Result<Vec<PathBuf>> {
     let names = slurm.node_names();
     match version {
@@ -97,7 +97,7 @@ pub(super) fn all(slurm: &Slurm, version: Version) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// The folder of v2 in which a node's jobs are.
+/// The v2 cgroup that contains a node's jobs.
 pub fn jobs(node: &str) -> Result<PathBuf> {
     let [scope, _] = folders(&mount()?, node);
     Ok(scope)
@@ -111,7 +111,7 @@ pub(super) fn conf(slurm: &Slurm, cgroups: Cgroups) -> Result<String> {
     };
     let mount = slurm.options.installation.seen(cgroups.version, mount);
     let devices = if cgroups.constrain_devices { "yes" } else { "no" };
-    // Before these keys came there was v1 alone.
+    // Releases before these keys support v1 only.
     let plugin = if slurm.version >= (22, 5) {
         format!("CgroupPlugin={plugin}\nIgnoreSystemd=yes\n")
     } else {
@@ -127,12 +127,12 @@ pub(super) fn conf(slurm: &Slurm, cgroups: Cgroups) -> Result<String> {
 pub(super) const SLURM_CONF: &str =
     "ProctrackType=proctrack/cgroup\nTaskPlugin=task/cgroup\nPrologFlags=Alloc,Contain\n";
 
-/// Makes the folders of the slurmds, and what hides v1 from them where there is any.
+/// Creates the cgroups of the slurmds, and the library that hides v1 from them if needed.
 pub(super) fn prepare(slurm: &Slurm, version: Version) -> Result<()> {
     for folder in all(slurm, version)? {
         if folder.exists() {
             bail!(
-                "{} is there: another cluster has a node of that name",
+                "{} exists: another cluster has a node of that name",
                 folder.display()
             );
         }
@@ -142,7 +142,7 @@ pub(super) fn prepare(slurm: &Slurm, version: Version) -> Result<()> {
     }
     for name in slurm.node_names() {
         let [_, service] = folders(&mount()?, &name);
-        // Somebody else's end may remove the slice while it is empty.
+        // Another cluster that ends may remove the slice while it is empty.
         wait::until("a cgroup for slurmd", Duration::from_secs(5), || {
             Ok(fs::create_dir_all(&service).ok())
         })?;
@@ -163,7 +163,7 @@ fn shim(slurm: &Slurm) -> PathBuf {
     slurm.base().join("only_v2.so")
 }
 
-/// slurmd, which goes into its cgroup of v2 before it begins.
+/// The command of slurmd, which enters its v2 cgroup first.
 pub(super) fn slurmd(slurm: &Slurm, node: &str) -> Result<Command> {
     let version = slurm.options.cgroups.map(|c| c.version);
     let slurmd = slurm.options.installation.command("slurmd", version)?;
@@ -183,15 +183,15 @@ pub(super) fn slurmd(slurm: &Slurm, node: &str) -> Result<Command> {
     Ok(command)
 }
 
-/// Ends what runs in these and removes them.
+/// Ends all processes in these cgroups and removes them.
 pub(super) fn remove(folders: &[PathBuf]) {
     for folder in folders {
-        // Not there before Linux 5.14, nor in v1; what has a mark was ended by that.
+        // Absent before Linux 5.14 and in v1; processes with a mark have already been ended.
         let kill = folder.join("cgroup.kill");
         if kill.exists() {
             fs::write(kill, "1").ok();
         }
-        let gone = wait::until_true("cgroups to go", Duration::from_secs(10), || {
+        let gone = wait::until_true("removal of cgroups", Duration::from_secs(10), || {
             remove_tree(folder);
             !folder.exists()
         });
@@ -200,14 +200,14 @@ pub(super) fn remove(folders: &[PathBuf]) {
         }
     }
     for slice in folders.iter().filter_map(|f| f.parent()) {
-        // It stays where another's are in it, and a hierarchy's root always.
+        // Fails if other clusters have cgroups in it, and for the root of a hierarchy.
         fs::remove_dir(slice).ok();
     }
 }
 
-/// How many device programs are attached to a cgroup itself (bpf(2), `BPF_PROG_QUERY`).
+/// Number of device programs attached directly to a cgroup (bpf(2), `BPF_PROG_QUERY`).
 pub fn device_programs(cgroup: &Path) -> Result<u32> {
-    /// What a query is made of, in `union bpf_attr`.
+    /// The part of `union bpf_attr` for queries.
     #[repr(C)]
     #[derive(Default)]
     struct Query {
@@ -227,7 +227,7 @@ pub fn device_programs(cgroup: &Path) -> Result<u32> {
         kind: DEVICE,
         ..Query::default()
     };
-    // SAFETY: the kernel reads and writes this many bytes of the query, which is that long, and no list of ids is asked for.
+    // SAFETY: the kernel accesses exactly the size of the query, and no list of ids is requested.
     let answer = unsafe { libc::syscall(libc::SYS_bpf, QUERY, &raw mut query, size_of::<Query>()) };
     nix::errno::Errno::result(answer).context("BPF_PROG_QUERY")?;
     Ok(query.count)

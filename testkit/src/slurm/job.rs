@@ -1,4 +1,4 @@
-//! Jobs: submitting, watching and ending them, and which GPUs the controller gave them.
+//! Jobs: submission, states, cancellation, and the GPUs that the controller allocated.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use super::{Slurm, cgroups};
 use crate::wait;
 
 impl Slurm {
-    /// Submits a job of root's that runs `script`; `gres` such as `gpu:2`, or empty. Returns its id.
+    /// Submits a job of root that runs `script`; `gres` such as `gpu:2`, or empty. Returns its id.
     pub fn submit(&self, script: &str, gres: &str) -> Result<u32> {
         let gres = format!("--gres={gres}");
         let mut args = vec!["--parsable", "-D", "/", "-o", "/dev/null", "--wrap", script];
@@ -18,7 +18,9 @@ impl Slurm {
             args.push(&gres);
         }
         let id = self.command("sbatch", &args)?.ok()?.stdout;
-        id.trim().parse().with_context(|| format!("sbatch said {id}"))
+        id.trim()
+            .parse()
+            .with_context(|| format!("sbatch printed {id:?}"))
     }
 
     /// A job's state, such as `RUNNING`.
@@ -52,20 +54,22 @@ impl Slurm {
         self.command("scancel", &ids)?.ok().map(drop)
     }
 
-    /// Submits with sbatch's own arguments. Returns the id, of an array or a heterogeneous job that of the first.
+    /// Submits with these sbatch arguments. Returns the job id, for arrays and heterogeneous jobs that of the first.
     pub fn sbatch(&self, args: &[&str]) -> Result<u32> {
         let mut all = vec!["--parsable", "-D", "/", "-o", "/dev/null"];
         all.extend(args);
         let id = self.command("sbatch", &all)?.ok()?.stdout;
-        id.trim().parse().with_context(|| format!("sbatch said {id}"))
+        id.trim()
+            .parse()
+            .with_context(|| format!("sbatch printed {id:?}"))
     }
 
-    /// Ids and states of all jobs that have not ended; each task of an array and each part of a heterogeneous job is one.
+    /// Ids and states of all jobs that have not ended, each array task and heterogeneous component separately.
     pub fn jobs(&self) -> Result<BTreeMap<u32, String>> {
         self.queue("%T")
     }
 
-    /// Ids and names of the same.
+    /// Ids and names of the same jobs.
     pub fn job_names(&self) -> Result<BTreeMap<u32, String>> {
         self.queue("%j")
     }
@@ -80,7 +84,7 @@ impl Slurm {
         each.collect()
     }
 
-    /// Waits until so many jobs run and none waits, and gives their ids.
+    /// Waits until `many` jobs run and none is pending. Returns their ids.
     pub fn wait_running(&self, many: usize, timeout: Duration) -> Result<Vec<u32>> {
         wait::until(&format!("{many} jobs run"), timeout, || {
             let Ok(jobs) = self.jobs() else { return Ok(None) };
@@ -90,20 +94,20 @@ impl Slurm {
         .with_context(|| format!("{:?}\n{}", self.jobs(), self.log_tails()))
     }
 
-    /// The cgroup of a job on a node, of v2.
+    /// The v2 cgroup of a job on a node.
     pub fn job_cgroup(&self, node: &str, id: u32) -> Result<PathBuf> {
         Ok(cgroups::jobs(node)?.join(format!("job_{id}")))
     }
 
-    /// The GPUs of a running job by node, as the controller counts them: positions in the devices of gres.conf. A node
-    /// on which the job has none is there, without any.
+    /// The GPUs of a running job by node, as the controller's positions in the devices of gres.conf. A node without
+    /// GPUs of the job has an empty list.
     pub fn job_gpus(&self, id: u32) -> Result<BTreeMap<String, Vec<usize>>> {
         let text = self
             .scontrol(&["show", "job", "-d", &id.to_string()])?
             .ok()?
             .stdout;
         let mut found: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-        // Asked for an array or a heterogeneous job it tells of all its jobs.
+        // For an array or a heterogeneous job, scontrol prints all its jobs.
         let head = format!("JobId={id} ");
         let lines = text.lines().skip_while(|line| !line.starts_with(&head));
         let own = lines.skip(1).take_while(|line| !line.starts_with("JobId="));
@@ -120,8 +124,8 @@ impl Slurm {
     }
 }
 
-/// `Nodes=n[0-1] CPU_IDs=0 Mem=0 GRES=gpu:h100:3(IDX:0,2-3)`: the nodes, and the positions. Of shards newer releases count
-/// those of each device: `GRES=shard:2(0/4,2/4)`.
+/// Nodes and positions from `Nodes=n[0-1] CPU_IDs=0 Mem=0 GRES=gpu:h100:3(IDX:0,2-3)`. For shards, newer releases print
+/// the number on each device: `GRES=shard:2(0/4,2/4)`.
 fn positions(line: &str) -> Result<Option<(&str, Vec<usize>)>> {
     let mut words = line.split_whitespace();
     let (Some(nodes), Some(gres)) = (

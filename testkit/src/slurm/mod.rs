@@ -1,7 +1,7 @@
 //! A real throw-away Slurm as root, without systemd: munged, slurmctld and one slurmd per node, loopback only.
 //!
-//! All nodes are this host, as Debian's slurmd allows with `-N`; GPUs are character devices that nobody drives.
-//! Several clusters run side by side: folder, key, sockets and ports are each cluster's own.
+//! All nodes are this host, as Debian's slurmd allows with `-N`; GPUs are character devices without a driver.
+//! Several clusters run side by side: each has its own folder, key, sockets and ports.
 
 pub mod cgroups;
 mod config;
@@ -32,35 +32,35 @@ use crate::ports::Port;
 use crate::wait;
 use process::SlurmProcess;
 
-/// What a cluster looks like.
+/// Configuration of a cluster.
 #[derive(Clone, Debug)]
 pub struct SlurmOptions {
-    /// Whose programs are run.
+    /// The Slurm installation to run.
     pub installation: Installation,
     /// Number of nodes, named `node_prefix` and 0, 1, ...
     pub nodes: usize,
     /// GPUs of each node.
     pub gpus: usize,
-    /// How node names begin.
+    /// Prefix of node names.
     pub node_prefix: String,
-    /// CPUs of each node; more than this machine has are promised with `config_overrides`, and then Slurm no longer
-    /// drains a node that reports too little.
+    /// CPUs of each node. More CPUs than this machine has need `config_overrides`; Slurm then no longer drains a node
+    /// that reports too few.
     pub cpus: Option<usize>,
     /// Lines for gres.conf in place of ours; `@DEV@` is the folder of the fake GPUs.
     pub gres_conf: Option<String>,
-    /// More character devices in the folder of the fake GPUs: name, major and minor.
+    /// Further character devices in the folder of the fake GPUs: name, major and minor.
     pub devices: Vec<(String, u64, u64)>,
     /// The nodes' `Gres=` in place of `gpu:h100:<gpus>`.
     pub node_gres: Option<String>,
-    /// More lines for slurm.conf; the last line with a key wins.
+    /// Further lines for slurm.conf; the last line with a key has precedence.
     pub extra_conf: String,
-    /// Environment of every slurmd and so of what it starts.
+    /// Environment of every slurmd and of its children.
     pub slurmd_env: Vec<(String, String)>,
-    /// Jobs in cgroups. `None`: in none.
+    /// Cgroups for jobs; `None`: without cgroups.
     pub cgroups: Option<Cgroups>,
-    /// The text of the program that slurmd runs before a job, as root.
+    /// Text of the prolog, which slurmd runs as root before a job.
     pub prolog: Option<String>,
-    /// After a job.
+    /// Text of the epilog, after a job.
     pub epilog: Option<String>,
 }
 
@@ -96,7 +96,7 @@ pub struct Slurm {
     slurmds: BTreeMap<String, SlurmProcess>,
     start_time: Duration,
     version: (u32, u32),
-    /// Cgroups of its name are its own.
+    /// Whether this cluster created the cgroups of its node names.
     is_prepared: bool,
 }
 
@@ -148,7 +148,7 @@ impl Slurm {
         Ok(())
     }
 
-    /// Cgroups that Slurm and we make.
+    /// Cgroups created by Slurm and by us.
     fn folders(&self) -> Result<Vec<PathBuf>> {
         match self.options.cgroups {
             Some(cgroups) => cgroups::all(self, cgroups.version),
@@ -160,7 +160,7 @@ impl Slurm {
         self.base.path()
     }
 
-    /// Folder of everything, removed in the end.
+    /// The cluster's folder, removed at the end.
     pub fn dir(&self) -> &Path {
         self.base()
     }
@@ -185,7 +185,7 @@ impl Slurm {
         self.base().join("etc-nodes").join(name).join("slurm.conf")
     }
 
-    /// Environment with which Slurm's commands talk to this cluster.
+    /// Environment for Slurm's commands to reach this cluster.
     pub fn env(&self) -> Vec<(String, String)> {
         vec![("SLURM_CONF".into(), self.conf().display().to_string())]
     }
@@ -197,7 +197,7 @@ impl Slurm {
             .collect()
     }
 
-    /// Runs one of Slurm's commands with a deadline, whatever its exit code.
+    /// Runs one of Slurm's commands with a deadline; accepts every exit code.
     pub fn command(&self, program: &str, args: &[&str]) -> Result<Output> {
         let mut command = self.options.installation.command(program, None)?;
         // Jobs inherit the mark from here.
@@ -214,7 +214,7 @@ impl Slurm {
         self.command("scontrol", args)
     }
 
-    /// What `scontrol show node` says.
+    /// The output of `scontrol show node`.
     pub fn node(&self, name: &str) -> Result<Node> {
         Node::parse(&self.scontrol(&["show", "node", name])?.ok()?.stdout)
     }
@@ -224,7 +224,7 @@ impl Slurm {
         Ok(self.node(name)?.state().to_owned())
     }
 
-    /// The node's reason, without who set it and when; `None` where there is none.
+    /// The node's reason, without its user and time; `None` if the node has no reason.
     pub fn reason(&self, name: &str) -> Result<Option<String>> {
         Ok(self.node(name)?.reason().map(str::to_owned))
     }
@@ -238,12 +238,12 @@ impl Slurm {
         self.scontrol(&args)?.ok().map(drop)
     }
 
-    /// Drains as an admin would.
+    /// Drains the node like an administrator.
     pub fn drain(&self, name: &str, reason: &str) -> Result<()> {
         self.update(name, &["State=DRAIN", &format!("Reason={reason}")])
     }
 
-    /// `State=DOWN` as an admin would.
+    /// Sets `State=DOWN` like an administrator.
     pub fn down(&self, name: &str, reason: &str) -> Result<()> {
         self.update(name, &["State=DOWN", &format!("Reason={reason}")])
     }
@@ -258,12 +258,12 @@ impl Slurm {
         self.update(name, &["State=UNDRAIN"])
     }
 
-    /// Replaces the reason and nothing else, as newer controllers do by themselves when a node registers badly.
+    /// Replaces only the reason, as newer controllers do after an invalid registration.
     pub fn set_reason(&self, name: &str, reason: &str) -> Result<()> {
         self.update(name, &[&format!("Reason={reason}")])
     }
 
-    /// Waits until the node's state satisfies `predicate`, and gives it. A controller that is away counts as no.
+    /// Waits until the node's state satisfies `predicate`, and returns it. Retries while the controller is unreachable.
     pub fn wait_state(
         &self,
         name: &str,
@@ -323,7 +323,7 @@ impl Slurm {
         Ok(())
     }
 
-    /// Starts the controller again, with the state that it has saved, and waits until it answers.
+    /// Restarts the controller with its saved state, and waits until it answers.
     pub fn start_controller(&mut self) -> Result<()> {
         if self.slurmctld.is_some() {
             bail!("slurmctld runs");
@@ -369,10 +369,9 @@ impl Slurm {
         Ok(())
     }
 
-    /// Starts a node's slurmd anew with so many GPUs in its own gres.conf, while the controller still expects the
-    /// configured number, and waits until it has registered. With fewer, slurmctld sets INVALID_REG and drains the
-    /// node with "gres/gpu count reported lower than configured"; 22.05 keeps the reason of a node that is already
-    /// drained or down.
+    /// Restarts a node's slurmd with `gpus` GPUs in its gres.conf, and waits until it has registered. The controller
+    /// still expects the configured number. With fewer, slurmctld sets INVALID_REG and drains the node with "gres/gpu
+    /// count reported lower than configured"; 22.05 keeps the reason of a node that is already drained or down.
     pub fn restart_slurmd(&mut self, name: &str, gpus: usize) -> Result<()> {
         if self.slurmds.contains_key(name) {
             self.kill_slurmd(name)?;
@@ -383,7 +382,7 @@ impl Slurm {
         )?;
         let started = |node: &Node| node.get("SlurmdStartTime").map(str::to_owned);
         let before = started(&self.node(name)?);
-        // The start time, in whole seconds, is what tells the new registration from the old one.
+        // The start time, in whole seconds, distinguishes the new registration from the old one.
         let second = || {
             std::time::SystemTime::now()
                 .duration_since(std::time::UNIX_EPOCH)
@@ -414,7 +413,7 @@ impl Slurm {
         for file in dir.flatten() {
             let log = fs::read(file.path()).unwrap_or_default();
             let log = String::from_utf8_lossy(&log);
-            // What the daemons mumble would hide what they say.
+            // Debug lines would hide the relevant ones.
             let lines: Vec<&str> = log.lines().filter(|l| !l.contains(" debug:")).collect();
             let tail = lines[lines.len().saturating_sub(8)..].join("\n  ");
             text += &format!("{}:\n  {tail}\n", file.path().display());
@@ -425,7 +424,7 @@ impl Slurm {
 
 impl Drop for Slurm {
     fn drop(&mut self) {
-        // The daemons first, so that nothing new starts. Nobody needs what they would save, for which they take seconds.
+        // The daemons first, so that nothing new starts. SIGKILL, because saving their state takes seconds.
         let slurmds = std::mem::take(&mut self.slurmds).into_values();
         slurmds.chain(self.slurmctld.take()).for_each(SlurmProcess::kill);
         self.munged = None;

@@ -53,7 +53,7 @@ impl Node {
             .any(|part| part.trim_end_matches('*') == flag)
     }
 
-    /// `Reason=` without the bracket that says who set it and when.
+    /// `Reason=` without the bracket with user and time.
     pub fn reason(&self) -> Option<&str> {
         let reason = self.get("Reason")?;
         let text = reason

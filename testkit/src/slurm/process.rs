@@ -60,7 +60,7 @@ impl SlurmProcess {
         Ok(child.try_wait()?)
     }
 
-    /// An error where it has ended.
+    /// An error if it has ended.
     pub(super) fn check(&self) -> Result<()> {
         if let Some(status) = self.ended()? {
             bail!(
@@ -130,7 +130,7 @@ pub(super) fn munged(base: &Path) -> Result<SlurmProcess> {
     Ok(daemon)
 }
 
-/// Ends what is left of the cluster in `base`: step daemons and jobs' processes, which are no children of ours.
+/// Ends remaining processes of the cluster in `base`: step daemons and jobs' processes, which are not our children.
 pub(super) fn end_steps(base: &Path) {
     let done = wait::until_true("steps to end", GRACE, || {
         let left = steps(base);

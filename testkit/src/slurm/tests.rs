@@ -5,7 +5,7 @@ use crate::{proc, wait::PATIENCE};
 
 const LOW: &str = "gres/gpu count reported lower than configured";
 
-/// Everything of this machine that names `dir`: processes, sockets, mounts.
+/// All processes, sockets and mounts of this machine that refer to `dir`.
 fn traces(dir: &Path) -> Vec<String> {
     let name = dir.to_str().unwrap();
     let mut found: Vec<String> = proc::all()
@@ -55,7 +55,7 @@ fn three_nodes_drain_resume_and_leave_nothing() {
     slurm.drain("n1", "again").unwrap();
     slurm.undrain("n1").unwrap();
     slurm.wait_state("n1", |s| s == "IDLE", PATIENCE).unwrap();
-    // A healthy node cannot be resumed: an error of scontrol's is an error here.
+    // A healthy node cannot be resumed: an error of scontrol is an error here.
     assert!(
         slurm
             .resume("n1")
@@ -102,7 +102,7 @@ fn slurmd_reports_the_boot_time_of_this_machine() {
 #[test]
 fn registration_with_fewer_gpus() {
     let mut slurm = Slurm::start(SlurmOptions::default()).unwrap();
-    // Drained already: the flag comes and goes, the reason stays.
+    // Already drained: the flag is set and removed, the reason stays.
     slurm.drain("n0", "nodewarden:test x id=1").unwrap();
     slurm.restart_slurmd("n0", 7).unwrap();
     slurm
@@ -118,7 +118,7 @@ fn registration_with_fewer_gpus() {
     slurm.wait_state("n0", |s| s == "IDLE+DRAIN", PATIENCE).unwrap();
     slurm.undrain("n0").unwrap();
     slurm.wait_state("n0", |s| s == "IDLE", PATIENCE).unwrap();
-    // Idle: slurmctld drains it by itself, and the drain outlives the fault.
+    // Idle: slurmctld drains the node, and the drain outlives the fault.
     slurm.restart_slurmd("n0", 7).unwrap();
     slurm
         .wait_state("n0", |s| s == "IDLE+DRAIN+INVALID_REG", PATIENCE)
@@ -149,7 +149,7 @@ fn controller_stops_dies_and_comes_back() {
     slurm.wait_state("c0", |s| s == "IDLE+DRAIN", PATIENCE).unwrap();
     assert_eq!(slurm.reason("c0").unwrap().as_deref(), Some("kept"));
     slurm.stop_controller().unwrap();
-    // Dropping works on a frozen controller too.
+    // Dropping also works with a frozen controller.
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn jobs_run_on_fake_gpus_and_end_with_the_cluster() {
 
 fn in_cgroups(prefix: &str, cgroups: Cgroups) -> SlurmOptions {
     SlurmOptions {
-        // No other cluster of this machine may have nodes of these names.
+        // Node names must be unique among all clusters of this machine.
         node_prefix: format!("{prefix}{}n", std::process::id()),
         cpus: Some(16),
         cgroups: Some(cgroups),
@@ -203,7 +203,7 @@ fn a_job_in_a_cgroup_may_open_its_own_gpus_only() {
     let node = &slurm.node_names()[0];
     let out = slurm.dir().join("out");
     let dev = slurm.dir().join("dev");
-    // Without a driver the right to open a device is ENXIO.
+    // Without a driver, an allowed open fails with ENXIO.
     let script = format!(
         "for i in 0 1 2 3 4 5 6 7; do (: <{}/nvidia$i) 2>&1; done >{}; sleep 1000",
         dev.display(),
@@ -239,7 +239,7 @@ fn a_job_in_a_cgroup_may_open_its_own_gpus_only() {
     .unwrap();
     let began = fs::read_to_string(etc.join("began")).unwrap();
     assert_eq!(began, format!("{first} 0\n{id} 1,2\n"));
-    wait::until_true("the cgroup to go", PATIENCE, || !cgroup.exists()).unwrap();
+    wait::until_true("removal of the cgroup", PATIENCE, || !cgroup.exists()).unwrap();
 
     let dir = slurm.dir().to_owned();
     let folders = slurm.folders().unwrap();
@@ -264,13 +264,13 @@ fn without_constrained_devices_a_job_has_no_device_program() {
     let cgroup = slurm.job_cgroup(&slurm.node_names()[0], id).unwrap();
     wait::until_true("the batch step", PATIENCE, || cgroup.join("step_batch").exists()).unwrap();
     assert_eq!(cgroups::device_programs(&cgroup).unwrap(), 0);
-    // Nodes of one name would share their cgroups.
+    // Nodes of the same name would share their cgroups.
     let error = Slurm::start(in_cgroups("free", Cgroups::default())).unwrap_err();
     assert!(format!("{error:#}").contains("another cluster"), "{error:#}");
     assert!(cgroup.exists());
 }
 
-/// Of whichever Slurm it is told to run.
+/// Runs on the configured Slurm installation.
 #[test]
 fn a_cluster_in_cgroups_of_each_version_that_its_slurm_knows_leaves_nothing() {
     let installation = Installation::of_environment();
@@ -296,7 +296,7 @@ fn a_cluster_in_cgroups_of_each_version_that_its_slurm_knows_leaves_nothing() {
         slurm.wait_job(id, "RUNNING", PATIENCE).unwrap();
         assert_eq!(slurm.job_gpus(id).unwrap()[node], [0, 1]);
         let folders = slurm.folders().unwrap();
-        // Folders of a job bear its number, or from 26.05 on a name of their own.
+        // Folders of a job have its number, or from 26.05 on a different name.
         let has_job = |folder: &PathBuf| match version {
             Version::V1 => folder.join(format!("uid_0/job_{id}/step_batch")).exists(),
             Version::V2 => {
@@ -329,7 +329,7 @@ fn two_clusters_and_a_dead_slurmd() {
 }
 
 #[test]
-fn a_bad_configuration_says_why() {
+fn a_bad_configuration_error_names_the_key() {
     let options = SlurmOptions {
         extra_conf: "NoSuchKey=1".into(),
         ..SlurmOptions::default()

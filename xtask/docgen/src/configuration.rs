@@ -6,11 +6,11 @@ const HEAD: &str = r#"# Configuration
 
 Made by `cargo xtask docs`; do not edit.
 
-nodewarden needs no configuration. Hardware is detected, and drains are observed, not done.
+nodewarden needs no configuration: it detects the hardware, and the default mode is observe.
 
-The file is `/etc/nodewarden/nodewarden.toml`, then `/etc/nodewarden/conf.d/*.toml` in order of name; what comes later
-wins. A key that does not exist is an error with file and line. While the daemon runs, a file that is wrong changes
-nothing: the last good configuration stays.
+nodewarden reads `/etc/nodewarden/nodewarden.toml`, then `/etc/nodewarden/conf.d/*.toml` in order of name. Later values
+override earlier ones. An unknown key is an error with file and line. After a reload with an error, the last good
+configuration stays in force.
 
 ## Example: drain, but only comment on memory errors
 
@@ -24,29 +24,30 @@ gpu_addresses = ["0000:1b:00.0", "0000:43:00.0"]
 edac-uncorrected = "comment"
 ```
 
-## Example: how RDMA ports are meant to be
+## Example: expected state of RDMA ports
 
 ```toml
 [health.rdma]
-addresses = ["0000:19:00.0", "0000:3b:00.0"]  # must be there
-pfc = [3]                                     # of RoCE ports: flow control for priority 3 and no other
+addresses = ["0000:19:00.0", "0000:3b:00.0"]  # must exist
+pfc = [3]                                     # RoCE ports: PFC for priority 3 only
 trust = "dscp"
-ecn = [3]                                     # DCQCN at both points
+ecn = [3]                                     # DCQCN, notification and reaction point
 mtu = 9000
 fec = "rs"
-rate = 400                                    # Gb/s; or an array of what is allowed
+rate = 400                                    # Gb/s; or an array of allowed rates
 firmware = ["28.43.1014", "28.43.2026"]       # one of these
-exclude = ["mlx5_4", "mlx5_5/2"]              # not of these, which are for storage; `ports` names those it is of
+exclude = ["mlx5_4", "mlx5_5/2"]              # do not check these; `ports` lists the ports to check
 ```
 
-What is not set is not compared. See the runbook of `rdma-configuration`.
+nodewarden compares only the keys that are set. See the runbook of
+[rdma-configuration](runbooks/rdma-configuration.md).
 
 ## Every key
 
-`nodewarden config example` prints the same as a file. Hardware that `[rdma]` or `[ethernet]` excludes is never touched.
+`nodewarden config example` prints all keys as a file. Devices that `[rdma]` or `[ethernet]` excludes are never opened.
 "#;
 
-/// The reference: one table for each TOML table, from the rows.
+/// The reference: one Markdown table for each TOML table.
 fn reference() -> String {
     let mut out = String::new();
     let mut section = None;

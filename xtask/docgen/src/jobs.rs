@@ -1,4 +1,4 @@
-//! The part of docs/operations/jobs.md that is made from the table which the end-to-end tests try.
+//! The generated part of docs/operations/jobs.md, from the table that the end-to-end tests run.
 
 use std::path::Path;
 
@@ -11,14 +11,14 @@ use table::{Answer, Kind, Row, TABLE, yes};
     dead_code,
     unreachable_pub,
     missing_docs,
-    reason = "the tests of jobs use the rest of it"
+    reason = "the tests of jobs use the rest"
 )]
 mod table;
 
 const BEGIN: &str = "<!-- From agent/tests/jobs/table.rs by `cargo xtask docs`; do not edit. -->\n";
-const END: &str = "<!-- The end of what is made. -->\n";
+const END: &str = "<!-- End of the generated part. -->\n";
 
-/// The page as it is, with the table as it should be.
+/// The committed page with a newly generated table.
 pub(crate) fn page(fixtures: &Path) -> Result<String> {
     let path = fixtures.with_file_name("docs").join("operations/jobs.md");
     let name = || path.display().to_string();
@@ -33,10 +33,13 @@ pub(crate) fn page(fixtures: &Path) -> Result<String> {
 fn made() -> String {
     let kinds: Vec<&str> = Kind::ALL.into_iter().map(Kind::word).collect();
     let mut out = format!(
-        "Kinds of job: {}; on one of the nodes gres.conf has the devices in another order than the kernel. A row \
-         holds for all of them.\n\n\
-         | Slurm | cgroup | hook | `ConstrainDevices` | what is said of a job's GPUs |\n|---|---|---|---|---|\n",
-        kinds.join(", ")
+        "The end-to-end tests run every row on a Slurm cluster, with each of these kinds of job:\n\n\
+         * {}\n\n\
+         In gres.conf of one node, the devices are in another order than in the kernel.\n\n\
+         `all` means that nodewarden reports all GPUs of each job, with this `evidence`. `unknown` means that it \
+         reports none of them, with this `reason`.\n\n\
+         | Slurm | cgroup | hook | `ConstrainDevices` | GPUs of a job |\n|---|---|---|---|---|\n",
+        kinds.join("\n* ")
     );
     for Row {
         release: (year, month),
@@ -50,15 +53,15 @@ fn made() -> String {
             "| {year}.{month:02} | v{cgroup} | {} | {} | {} |\n",
             yes(*has_hook),
             yes(*is_constrained),
-            said(*answer)
+            cell(*answer)
         );
     }
     out
 }
 
-fn said(answer: Answer) -> String {
+fn cell(answer: Answer) -> String {
     match answer {
-        Answer::Exact(evidence) => format!("all of them, by `{evidence}`"),
-        Answer::Unknown(reason) => format!("nothing, `{reason}`"),
+        Answer::Exact(evidence) => format!("all, `{evidence}`"),
+        Answer::Unknown(reason) => format!("unknown, `{reason}`"),
     }
 }

@@ -100,7 +100,7 @@ impl Types {
         Ok(lines)
     }
 
-    /// `mark`: `?` where it may be absent or null.
+    /// `mark`: `?` if it may be absent or null.
     fn walk<'s>(
         &'s self,
         of: &Type,

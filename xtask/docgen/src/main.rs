@@ -1,5 +1,5 @@
-//! Writes the documents that are made from nodewarden's tables. Run by `cargo xtask docs`, and a crate of its own so
-//! that xtask itself does not need the daemon to compile.
+//! Writes the documents that are generated from nodewarden's tables, for `cargo xtask docs`. A separate crate, so that
+//! xtask itself compiles without the daemon.
 
 mod checks;
 mod configuration;
@@ -7,6 +7,8 @@ mod jobs;
 mod json;
 mod metrics;
 mod public;
+mod runbooks;
+mod security;
 #[path = "../../src/lint/tree.rs"]
 #[allow(dead_code, reason = "the lints use the rest of it")]
 mod tree;
@@ -17,10 +19,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
-/// One document: its name below docs/, and what makes its text, given the fixtures.
+/// One document: its name below docs/, and the function that makes its text from the fixtures.
 type Page = (&'static str, fn(&Path) -> Result<String>);
 
 const PAGES: &[Page] = &[
+    ("../packaging/nodewarden.toml.example", |_| {
+        Ok(nodewarden::config::render_default())
+    }),
     ("checks.md", |_| Ok(checks::page())),
     ("configuration.md", |_| Ok(configuration::page())),
     ("metrics.md", |fixtures| {
@@ -28,6 +33,8 @@ const PAGES: &[Page] = &[
     }),
     ("operations/jobs.md", jobs::page),
     ("public-interface.txt", public::page),
+    ("runbooks/README.md", runbooks::page),
+    ("security.md", |_| Ok(security::page())),
     ("xids.md", |_| xids::page()),
 ];
 
@@ -64,7 +71,13 @@ fn run() -> Result<()> {
     Ok(())
 }
 
-/// Text that does not end its table cell, and whose file name patterns are not taken for emphasis.
+/// Text that does not end its table cell, and whose file name patterns are not taken for emphasis. Between backticks only the
+/// bar needs an escape.
 fn cell(text: &str) -> String {
-    text.replace('|', "\\|").replace('*', "\\*").replace('_', "\\_")
+    let escaped = |(n, part): (usize, &str)| match n % 2 {
+        0 => part.replace('*', "\\*").replace('_', "\\_"),
+        _ => part.to_owned(),
+    };
+    let parts: Vec<String> = text.split('`').enumerate().map(escaped).collect();
+    parts.join("`").replace('|', "\\|")
 }

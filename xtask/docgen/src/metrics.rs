@@ -14,15 +14,15 @@ const HEAD: &str = "# Metrics
 
 Made by `cargo xtask docs` from the tables in the code; do not edit.
 
-Tier: `core` is served by default, `detail` and `debug` when asked for (`/metrics?tier=detail`), `private` never: it
-is read by the health checks only. A series whose value could not be read is left out; it is never 0 in its place.
+Tier: `/metrics` serves `core` by default, and `detail` and `debug` on request (`/metrics?tier=detail`). `private` is never
+served; only the health checks read it. A series whose value could not be read is omitted, never shown as 0.
 
-Elsewhere: what another exporter calls it, as on [its page here](exposition.md). Captured: whether a recording of real
-hardware below `fixtures/` has it; everything else is tested with recordings that were made up after the documents and sources
-of drivers.
+Elsewhere: the name in another exporter, as on [its page](exposition.md). Captured: `yes` if a recording of real hardware
+below `fixtures/` contains the metric. All other metrics are tested with fixtures written from the documentation and source
+code of the drivers.
 ";
 
-/// The metrics that recordings of real hardware have.
+/// The metrics in recordings of real hardware.
 pub(crate) fn captured(fixtures: &Path) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     for group in folders(fixtures)? {

@@ -1,5 +1,4 @@
-//! docs/public-interface.txt: everything that sites and their tools rely on, one thing a line. `cargo xtask lint` compares it with
-//! what it ever was.
+//! docs/public-interface.txt: the public interface, one item per line. `cargo xtask lint` compares it with its history.
 
 use std::path::Path;
 
@@ -15,7 +14,7 @@ const HEAD: &str = "\
 # A line that changes or goes needs a line in CHANGELOG.md that names it: see CONTRIBUTING.md.
 ";
 
-/// What prints JSON, and the type of it.
+/// Sources of JSON, and their types.
 const JSON: &[(&str, &str)] = &[
     ("/api/v1/status", "status::Report"),
     ("job", "view::JobsView"),
@@ -85,7 +84,7 @@ fn keys(lines: &mut Vec<String>) {
     }
 }
 
-/// A command with its exit codes, its options and what is below it.
+/// A command with its exit codes, options and subcommands.
 fn commands(command: &clap::Command, above: &str, lines: &mut Vec<String>) {
     let name = format!("{above}{}", command.get_name());
     let help = command

@@ -10,18 +10,18 @@ const HEAD: &str = "# Xids
 
 Made by `cargo xtask docs` from `agent/health/src/xids.toml`; do not edit. A site replaces single rows with `health.xids`.
 
-The driver's own verdict goes first (Xid 154); this table speaks where it is silent. A code without a row is counted and
-never drains. `drain` and the remedies take the node out of service, as far as the mode of the check `xid` allows.
+The driver's own verdict (Xid 154) has precedence over this table. nodewarden counts codes without a row; they never drain.
+The responses that begin with `drain` take the node out of service, if the mode of the check `xid` allows it.
 
-What is the program's fault by its class (`app`) is counted and does nothing by itself. Where it follows one GPU and not one
-program, in jobs of several users or in a job that is requeued, the check `gpu-application-errors` says so
+Errors of the class `app` are usually caused by the program; alone they never drain. If they follow a GPU and not a program,
+in jobs of several users or in a requeued job, the check `gpu-application-errors` reports the GPU
 ([runbook](runbooks/gpu-application-errors.md)).
 
-The column 'ends by' says what nodewarden sees by itself. A GPU reset is seen by the driver's verdict, or by counters that go
-back (energy, volatile memory errors) while persistence mode is on. A person can always end an incident with
-`nodewarden clear`.
+The column `ends by` lists what ends the incident. nodewarden detects a GPU reset by the driver's verdict. It also detects
+one by counters that decrease (energy, volatile memory errors) while persistence mode is on. An operator can always end an
+incident with `nodewarden clear`.
 
-| Xid | meaning | class | what is done | ends by | families |
+| Xid | meaning | class | response | ends by | families |
 |---|---|---|---|---|---|
 ";
 
@@ -49,7 +49,7 @@ fn row(row: &Row) -> String {
         Response::Reboot => "drain, reboot",
     };
     let action = if row.by_verdict {
-        "what the driver says"
+        "the driver's verdict"
     } else {
         action
     };

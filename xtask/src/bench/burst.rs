@@ -1,7 +1,7 @@
-//! The longest time that a program keeps a core busy for one scrape: what a job beside it feels.
+//! The longest time that a program keeps a core busy for one scrape, and so delays a job on this core.
 //!
-//! perf records when each thread was put on and taken off a core. Stretches of one program that follow each other
-//! within [`SEAM`] count as one: whoever waits for the core waits for both.
+//! perf records when each thread starts and stops running on a core. Intervals of one program that follow each other
+//! within [`SEAM`] count as one: a job that waits for the core waits for both.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use testkit::wait::PATIENCE;
 use super::program::Program;
 use crate::cmd;
 
-/// The scheduler itself needs this long between two threads.
+/// Time that the scheduler needs between two threads.
 const SEAM: f64 = 20e-6;
 
-/// Scrapes that are looked at, one a second.
+/// Number of scrapes, one per second.
 const SCRAPES: u32 = 8;
 
-/// Longest stretches in milliseconds: the median over scrapes, and the longest of all. `None`: no perf here.
+/// Longest intervals in milliseconds: median over all scrapes, and maximum. `None`: perf does not work here.
 pub(super) fn measure(program: &mut Program, hcas: &mut Hcas, work: &Path) -> Result<Option<(f64, f64)>> {
     if !cmd::exists("perf") {
         return Ok(None);
@@ -41,7 +41,7 @@ pub(super) fn measure(program: &mut Program, hcas: &mut Hcas, work: &Path) -> Re
         command.args(["--", "sleep", &seconds]);
         command
     })?;
-    // perf does not say when it has begun: a scrape without a switch in it is thrown away below.
+    // perf does not report its start: a scrape without a switch is discarded below.
     std::thread::sleep(Duration::from_secs(2));
     let mut windows = Vec::new();
     for _ in 0..SCRAPES {
@@ -75,7 +75,7 @@ fn now() -> Result<f64> {
 fn stretches(text: &str) -> Vec<(f64, f64)> {
     let (mut since, mut found) = (std::collections::HashMap::new(), Vec::new());
     for line in text.lines() {
-        // `name tid [core] time: PERF_RECORD_SWITCH IN`; a name may hold spaces.
+        // `name tid [core] time: PERF_RECORD_SWITCH IN`; a name may contain spaces.
         let Some((head, event)) = line.split_once(": PERF_RECORD_SWITCH") else {
             continue;
         };

@@ -1,5 +1,5 @@
-//! How many instructions a page and a frame take, counted by callgrind: the same on every machine of one kind, however
-//! busy it is. Compared with xtask/instructions.toml.
+//! Instructions for a page and for a frame, counted by callgrind and compared with xtask/instructions.toml. The counts
+//! do not depend on the load of the machine.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,22 +11,22 @@ use crate::cmd;
 
 const BASELINE: &str = "xtask/instructions.toml";
 
-/// What is counted: arguments of `agent/examples/instructions.rs`.
+/// The measured tasks: arguments of `agent/examples/instructions.rs`.
 const WORKS: &[&str] = &["page", "frame"];
 
-/// How often a work is done in the longer and in the shorter run. Their difference leaves out start and first time.
+/// Repetitions in the longer and in the shorter run. Their difference excludes the start and the first repetition.
 const MANY: u64 = 60;
 const FEW: u64 = 10;
 
-/// How far a count may move, in percent: hash seeds and the C library's choice of routines move it a little.
+/// Allowed change in percent: hash seeds and the C library's choice of routines cause small changes.
 const MAY: u64 = 3;
 
-/// Counts, and compares or writes.
+/// Counts the instructions, and compares them or writes them.
 ///
 /// # Errors
-/// When a count has moved by more than it may, either way.
+/// When a count has changed by more than allowed, in either direction.
 pub(super) fn run(bless: bool) -> Result<()> {
-    // The profile of all other tests: one build serves both, and a page that takes more work takes it there too.
+    // The profile of all other tests, so that one build serves both.
     cmd::run(&mut cmd::cargo(&[
         "build",
         "--locked",
@@ -56,7 +56,7 @@ pub(super) fn run(bless: bool) -> Result<()> {
     let moved = moved(&then, &now);
     if !moved.is_empty() {
         bail!(
-            "{}\nwhere that is meant: cargo xtask bench instructions --bless",
+            "{}\nif the change is intended: cargo xtask bench instructions --bless",
             moved.join("\n")
         );
     }
@@ -67,7 +67,7 @@ fn count(program: &Path, work: &str, rounds: u64, dir: &Path) -> Result<u64> {
     let out = dir.join("callgrind");
     let mut command = cmd::program("valgrind", &["-q", "--tool=callgrind"]);
     command.arg(format!("--callgrind-out-file={}", out.display()));
-    // libc copies memory in as many instructions as this processor's widest registers ask for: not with these.
+    // Without these settings, libc's memory copies depend on the processor's widest registers.
     command.env(
         "GLIBC_TUNABLES",
         "glibc.cpu.hwcaps=-AVX,-AVX2,-AVX512F,-AVX512VL,-ERMS,-FSRM",
@@ -80,9 +80,9 @@ fn count(program: &Path, work: &str, rounds: u64, dir: &Path) -> Result<u64> {
 
 fn moved(then: &BTreeMap<String, u64>, now: &BTreeMap<String, u64>) -> Vec<String> {
     let judge = |(work, now): (&String, &u64)| match then.get(work) {
-        None => Some(format!("{work}: {now} instructions, and {BASELINE} has none")),
+        None => Some(format!("{work}: {now} instructions, but {BASELINE} has no entry")),
         Some(then) => (now.abs_diff(*then) * 100 > then * MAY)
-            .then(|| format!("{work}: {now} instructions, {then} expected, give or take {MAY} %")),
+            .then(|| format!("{work}: {now} instructions, expected {then} +/- {MAY} %")),
     };
     now.iter().filter_map(judge).collect()
 }

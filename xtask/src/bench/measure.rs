@@ -1,4 +1,4 @@
-//! The phases of a run. The programs take turns in each, so that what else the machine does hits all of them.
+//! The phases of a run. The programs take turns in each, so that other load on the machine affects all of them.
 
 use std::path::Path;
 use std::thread::sleep;
@@ -133,7 +133,7 @@ pub(super) fn all(
             .map(Footprint::read)
             .collect::<Result<_>>()?;
     }
-    // Last: strace slows a program down, and may leave it with workers that were late.
+    // Last: strace slows a program down, and its workers may then be late.
     for (program, f) in programs.iter_mut().zip(&mut figures) {
         f.syscalls = syscalls::measure(program, hcas, work)?;
         f.faults = program.faults();

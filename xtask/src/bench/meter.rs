@@ -1,4 +1,4 @@
-//! How much processor time the processes of a program took.
+//! CPU time of a program's processes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::{Pid, SysconfVar, sysconf};
 use testkit::proc;
 
-/// A cgroup of version 2. Its time is exact, and keeps what threads and processes took that have ended.
+/// A v2 cgroup. Its CPU time is exact and includes ended threads and processes.
 pub(super) struct Cgroup {
     path: PathBuf,
 }
 
 impl Cgroup {
-    /// Below the one we are in; `None` where none can be made.
+    /// Creates a cgroup below our own; `None` if that fails.
     pub(super) fn create(name: &str) -> Option<Self> {
         let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
         let mount = mounts.lines().find_map(|line| {
@@ -35,7 +35,7 @@ impl Cgroup {
         Some(cgroup)
     }
 
-    /// The file that takes processes.
+    /// The file `cgroup.procs`.
     pub(super) fn procs(&self) -> PathBuf {
         self.path.join("cgroup.procs")
     }
@@ -50,7 +50,7 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // Empty by now, or somebody will see it; nothing else can be done.
+        // The cgroup should be empty. An error cannot be handled here.
         fs::remove_dir(&self.path).ok();
     }
 }
@@ -66,17 +66,17 @@ impl Meter {
         Self { cgroup, pid }
     }
 
-    /// How it is read, and how far off it may be.
+    /// Method and accuracy.
     pub(super) fn method(&self) -> &'static str {
         match self.cgroup {
-            Some(_) => "cgroup v2 cpu.stat, exact to 1 us, with threads and processes that ended",
+            Some(_) => "cgroup v2 cpu.stat, exact to 1 us, with ended threads and processes",
             None => {
-                "utime and stime of /proc/PID/stat, in ticks of 10 ms for each process, without processes that ended"
+                "utime and stime of /proc/PID/stat, in ticks of 10 ms per process, without ended processes"
             }
         }
     }
 
-    /// Processor time of all its processes so far.
+    /// CPU time of all its processes so far.
     pub(super) fn used(&self) -> Result<Duration> {
         let Some(cgroup) = &self.cgroup else {
             let children = proc::descendants(self.pid);
@@ -90,7 +90,7 @@ impl Meter {
 fn of_process(pid: u32) -> Result<Duration> {
     let file = format!("/proc/{pid}/stat");
     let text = fs::read_to_string(&file).with_context(|| file.clone())?;
-    // The name may hold spaces and brackets: it ends at the last bracket. utime and stime are fields 14 and 15.
+    // The name may contain spaces and brackets: it ends at the last bracket. utime and stime are fields 14 and 15.
     let fields = text.rsplit_once(')').map(|(_, rest)| rest.split_whitespace());
     let ticks = fields.into_iter().flatten().skip(11).take(2);
     let ticks: u64 = ticks.map(str::parse::<u64>).sum::<Result<_, _>>()?;
@@ -98,16 +98,16 @@ fn of_process(pid: u32) -> Result<Duration> {
     Ok(Duration::from_secs(ticks) / u32::try_from(second)?)
 }
 
-/// Who runs where.
+/// The cores of the programs and of this process.
 pub(super) struct Cores {
-    /// The core of the programs; `None` where there is one core only.
+    /// The core of the programs; `None` on a machine with one core.
     pub(super) program: Option<usize>,
-    /// How many cores we may use.
+    /// Number of usable cores.
     pub(super) count: usize,
 }
 
 impl Cores {
-    /// Gives this process, which writes and scrapes, one core and the programs another.
+    /// Pins this process, which writes and scrapes, to one core and the programs to another.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -116,7 +116,7 @@ impl Cores {
         let cores: Vec<usize> = (0..CpuSet::count())
             .filter(|core| allowed.is_set(*core).unwrap_or(false))
             .collect();
-        // The first core often serves the interrupts of all: neither side gets it where there is a choice.
+        // The first core often serves all interrupts: avoid it if there are enough cores.
         let (program, own) = match cores.as_slice() {
             [] => bail!("no core to run on"),
             [_] => {
@@ -146,7 +146,7 @@ mod tests {
     fn work_of_a_process_is_seen() {
         let before = of_process(std::process::id()).unwrap();
         let end = std::time::Instant::now() + Duration::from_secs(60);
-        // At least two ticks, however busy the machine is.
+        // At least two ticks, also on a busy machine.
         while of_process(std::process::id()).unwrap() < before + Duration::from_millis(20) {
             assert!(std::time::Instant::now() < end);
         }

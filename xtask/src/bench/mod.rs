@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: what a scrape costs, beside node_exporter and a floor program. docs/benchmarks.md has the method.
+//! `cargo xtask bench`: cost of a scrape, compared with node_exporter and a floor program. Method: docs/benchmarks.md.
 
 mod burst;
 mod instructions;
@@ -28,47 +28,47 @@ use measure::Figures;
 use meter::Cores;
 use program::{Program, Recipe};
 
-/// What `--write` writes into.
+/// The document that `--write` updates.
 const DOCUMENT: &str = "docs/benchmarks.md";
 
-/// Names in the tables.
+/// Program names in the tables.
 const OURS: &str = "nodewarden";
 const OURS_WHOLE: &str = "nodewarden, whole node";
 const FLOOR: &str = "floor";
 
-/// What a real node of that kind has.
+/// Number of adapters, as on a real node of that kind.
 const HCAS: usize = 10;
 
-/// The node that the adapters are added to for the whole node.
+/// The fixture to which the adapters are added for the whole node.
 const NODE: &str = "fixtures/host/h100";
 
-/// What is to be measured.
+/// The measurement.
 #[derive(clap::Args)]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
     what: Option<What>,
-    /// Fewer and shorter rounds; no limit fails it, only pages without the values that they must show.
+    /// Fewer and shorter rounds; ignore limits, but fail on pages without required values.
     #[arg(long, conflicts_with_all = ["soak", "write"])]
     quick: bool,
-    /// 20,000 scrapes in place of the comparison: nothing may grow.
+    /// 20,000 scrapes in place of the comparison; fail if memory, descriptors or threads grow.
     #[arg(long, conflicts_with = "write")]
     soak: bool,
-    /// Put the tables into docs/benchmarks.md.
+    /// Write the tables to docs/benchmarks.md.
     #[arg(long)]
     write: bool,
-    /// Leave nodewarden out.
+    /// Without nodewarden.
     #[arg(long, conflicts_with = "soak")]
     peers: bool,
-    /// Leave the others out: for a profiler.
+    /// Without the other programs, for profiling.
     #[arg(long, conflicts_with_all = ["soak", "write", "peers"])]
     ours: bool,
-    /// Another build of nodewarden in place of the others: what a change has brought.
+    /// Compare with another build of nodewarden in place of the other programs.
     #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["soak", "write", "peers", "ours"])]
     against: Option<PathBuf>,
 }
 
 impl BenchArgs {
-    /// Whether this is about nodewarden alone.
+    /// Whether only nodewarden is measured.
     fn is_ours(&self) -> bool {
         self.ours || self.against.is_some()
     }
@@ -76,36 +76,36 @@ impl BenchArgs {
 
 #[derive(clap::Subcommand)]
 enum What {
-    /// Eight H100s of the stand-in for NVIDIA's library, beside all-smi from crates.io.
+    /// Eight H100s of the stand-in for NVIDIA's library, compared with all-smi from crates.io.
     Nvidia {
-        /// Fewer scrapes; no limit fails it.
+        /// Fewer scrapes; ignore limits.
         #[arg(long, conflicts_with = "write")]
         quick: bool,
-        /// Put the table into docs/benchmarks.md.
+        /// Write the table to docs/benchmarks.md.
         #[arg(long, conflicts_with = "peers")]
         write: bool,
-        /// Leave nodewarden out.
+        /// Without nodewarden.
         #[arg(long)]
         peers: bool,
     },
-    /// Counters of RDMA ports by netlink and by files, in a guest with soft-RoCE.
+    /// Counters of RDMA ports by netlink and by sysfs files, in a guest with soft-RoCE.
     Rdma {
-        /// Put the table into docs/benchmarks.md.
+        /// Write the table to docs/benchmarks.md.
         #[arg(long)]
         write: bool,
     },
-    /// Instructions of the encoder and of the workers' frames, compared with what is committed.
+    /// Instructions of the encoder and of the workers' frames, compared with the committed counts.
     Instructions {
-        /// Commit to what they are now.
+        /// Write the current counts as the new expected ones.
         #[arg(long)]
         bless: bool,
     },
 }
 
-/// Runs it.
+/// Runs the measurement.
 ///
 /// # Errors
-/// When something cannot be measured, a page is stale, or a limit is passed.
+/// When a measurement fails, a page is stale, or a limit is exceeded.
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     match args.what {
         Some(What::Instructions { bless }) => return instructions::run(bless),
@@ -121,7 +121,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
 /// The comparison with its limits, as CI runs it.
 ///
 /// # Errors
-/// When something cannot be measured, a page is stale, or a limit is passed.
+/// When a measurement fails, a page is stale, or a limit is exceeded.
 pub(crate) fn full() -> Result<()> {
     let args = BenchArgs {
         what: None,
@@ -138,7 +138,7 @@ pub(crate) fn full() -> Result<()> {
 /// The instruction counts, as CI compares them.
 ///
 /// # Errors
-/// When one has moved.
+/// When a count has changed.
 pub(crate) fn instructions() -> Result<()> {
     instructions::run(false)
 }
@@ -146,15 +146,15 @@ pub(crate) fn instructions() -> Result<()> {
 /// The GPUs of the stand-in, as CI measures them.
 ///
 /// # Errors
-/// When a program does not show them as they are, or ours calls anything more than once a reading, or costs more.
+/// When a page has wrong values, or nodewarden makes a call more than once per reading or exceeds a limit.
 pub(crate) fn nvidia() -> Result<()> {
     nvidia::run(false, false, true)
 }
 
-/// RDMA's netlink beside its files, as CI measures it.
+/// RDMA counters by netlink and by sysfs, as CI measures them.
 ///
 /// # Errors
-/// When the guest does not tell, or netlink spares no calls.
+/// When the guest reports no result, or netlink saves no calls.
 pub(crate) fn rdma() -> Result<()> {
     rdma::run(false)
 }
@@ -162,7 +162,7 @@ pub(crate) fn rdma() -> Result<()> {
 /// The long run, as CI runs it.
 ///
 /// # Errors
-/// When anything grows.
+/// When memory, descriptors or threads grow.
 pub(crate) fn soaked() -> Result<()> {
     let place = Place::new()?;
     let cores = Cores::pin()?;
@@ -172,10 +172,10 @@ pub(crate) fn soaked() -> Result<()> {
     soak::run(&mut program, &mut hcas)
 }
 
-/// The node_exporter that we are compared with.
+/// The node_exporter for the comparison.
 ///
 /// # Errors
-/// When Debian's archive does not have it.
+/// When Debian's archive lacks it.
 pub(crate) fn node_exporter() -> Result<PathBuf> {
     peers::get(&peers::NEW, &work()?)
 }
@@ -225,7 +225,7 @@ fn compare(plan: measure::Plan, args: &BenchArgs) -> Result<()> {
     let mut figures = measure::all(&mut programs, &mut hcas, plan, &place.work)?;
     drop(programs);
 
-    // By itself, so that each program is there once: PSS divides its pages among its instances.
+    // Separately, so that each program runs once: PSS divides shared pages among all instances.
     if !args.peers && !args.is_ours() {
         tree::unpack(&cmd::root().join(NODE), &place.temp.path().join("whole"))?;
         let mut hcas = place.adapters("whole")?;
@@ -274,21 +274,21 @@ fn show(figures: &[Figures], machine: &report::Machine, work: &Path, args: &Benc
     Ok(())
 }
 
-/// Where programs and trees are.
+/// Folders of programs and trees.
 struct Place {
-    /// target/bench: what is kept.
+    /// target/bench, kept between runs.
     work: PathBuf,
     built: PathBuf,
-    /// What is not.
+    /// A temporary folder.
     temp: TempDir,
 }
 
 impl Place {
     fn new() -> Result<Self> {
         if !Uid::effective().is_root() {
-            bail!("needs root: the processes run as users of their own, and their memory is looked at");
+            bail!("needs root: the processes run as other users, and reading their memory use needs rights");
         }
-        // What is shipped: optimised, and without the feature for tests.
+        // The release build: optimised, without the feature for tests.
         cmd::run(&mut cmd::cargo(&[
             "build",
             "--release",
@@ -300,7 +300,7 @@ impl Place {
         ]))?;
         let target = cmd::target_dir()?;
         let work = work()?;
-        // In memory where there is such a place: the writer must not keep a disk busy.
+        // In memory if possible: the writer must not keep a disk busy.
         let memory = Path::new("/dev/shm");
         let base = if memory.is_dir() {
             memory.to_owned()
@@ -334,7 +334,7 @@ impl Place {
         self.build(name, &self.program("nodewarden"), tree, tree, shows)
     }
 
-    /// A build of nodewarden. `own`: the name of its own folder.
+    /// A build of nodewarden. `own`: the name of its folder.
     fn build(&self, name: &str, program: &Path, own: &str, tree: &str, shows: usize) -> Result<Recipe> {
         let state = self.temp.path().join(format!("{own}.state"));
         std::fs::create_dir_all(&state)?;

@@ -259,8 +259,8 @@ impl Watched {
             let all = |key| -> Vec<f64> {
                 let value = gpu.value(key);
                 let at = |steps| Time { steps, seconds: 0.0 };
-                let told = steps.clone().filter_map(|n| value?.float(at(n)));
-                told.collect()
+                let values = steps.clone().filter_map(|n| value?.float(at(n)));
+                values.collect()
             };
             // The first version of the call counts what is reserved as used.
             let with_reserved = all(Key::MemoryUsed)

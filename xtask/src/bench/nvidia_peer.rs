@@ -1,4 +1,4 @@
-//! all-smi from crates.io: built below target/bench, with the compiler that it wants, never installed.
+//! all-smi from crates.io: built below target/bench with the compiler that it requires, never installed.
 
 use std::path::{Path, PathBuf};
 
@@ -6,13 +6,13 @@ use anyhow::Result;
 
 use crate::{cmd, deps};
 
-/// What is measured. Another version is another folder.
+/// The measured version. Each version has its own folder.
 pub(super) const VERSION: &str = "0.28.1";
 
-/// Newer than ours: its crate asks for it.
+/// Newer than ours: its crate requires it.
 const COMPILER: &str = "1.96.0";
 
-/// Its program, from the last run where that has it already.
+/// The path of the program; built only if the last run did not build it.
 ///
 /// # Errors
 /// When it cannot be built.
@@ -22,7 +22,7 @@ pub(super) fn get(work: &Path) -> Result<PathBuf> {
     if program.is_file() {
         return Ok(program);
     }
-    // Its client of another accelerator is generated.
+    // One of its accelerator clients is generated code.
     deps::install(&["protobuf-compiler", "libprotobuf-dev"])?;
     cmd::run(&mut cmd::program(
         "rustup",
@@ -40,7 +40,7 @@ pub(super) fn get(work: &Path) -> Result<PathBuf> {
         .args(["--locked", "--version", VERSION, "--root"])
         .arg(&folder)
         .env("CARGO_TARGET_DIR", work.join("peers/all-smi-target"));
-    // Those of the cargo that started us name our compiler.
+    // Variables of our own cargo, which select our compiler.
     for variable in ["CARGO", "RUSTC", "RUSTUP_TOOLCHAIN", "RUSTFLAGS"] {
         install.env_remove(variable);
     }

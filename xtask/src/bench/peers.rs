@@ -75,7 +75,7 @@ pub(super) fn get(peer: &Peer, work: &Path) -> Result<PathBuf> {
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
     }
-    // Its name says that it is whole.
+    // Its name shows that it is complete.
     fs::rename(&new, &folder)?;
     Ok(program)
 }
@@ -136,7 +136,7 @@ fn newest(peer: &Peer, work: &Path, deb: &Path) -> Result<()> {
     bail!("apt downloaded no {PACKAGE}")
 }
 
-/// What the program says that it is.
+/// The version that the program prints.
 pub(super) fn version(program: &Path) -> Result<String> {
     let mut command = cmd::program(&program.to_string_lossy(), &["--version"]);
     // Older ones print it to stderr.

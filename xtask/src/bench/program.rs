@@ -1,4 +1,4 @@
-//! A program under measurement: started on its own core and in its own cgroup, and asked as Prometheus asks.
+//! A measured program: started on its own core and in its own cgroup, and scraped like Prometheus does.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -13,24 +13,24 @@ use testkit::wait::PATIENCE;
 
 use super::meter::{Cgroup, Cores, Meter};
 
-/// How old the youngest change is when a scrape begins. A reading of ours serves for 10 ms, and the kernel's own for as
-/// long (`lifespan`): what is older than that must be on the page.
+/// Minimum time from the last change to a scrape. nodewarden and the kernel (`lifespan`) reuse values for 10 ms each,
+/// so older changes must be on the page.
 pub(super) const SETTLED: Duration = Duration::from_millis(12);
 
-/// How to start it.
+/// How to start a program.
 pub(super) struct Recipe {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) command: Command,
-    /// Part of the line in which it says where it listens.
+    /// Part of the line in which the program prints its address.
     pub(super) says: &'static str,
-    /// What is asked for.
+    /// The requested path.
     pub(super) target: &'static str,
-    /// The least counters that a page must show. What it shows at first it must always show.
+    /// Minimum number of counters on a page. Counters of the first page must be on every page.
     pub(super) shows: usize,
 }
 
-/// A running one. The processes end before their cgroup is removed.
+/// A running program. The processes end before their cgroup is removed.
 pub(super) struct Program {
     pub(super) name: String,
     pub(super) version: String,
@@ -38,16 +38,16 @@ pub(super) struct Program {
     pub(super) meter: Meter,
     scraper: Scraper,
     required: usize,
-    /// Counters that its first page showed.
+    /// Counters on the first page.
     covered: Vec<bool>,
-    /// Scrapes that did not show what they had to: how many, and the first.
+    /// Number of scrapes with stale values, and the first of them.
     stale: (usize, Option<String>),
-    /// Answers that were not packed although that was asked for.
+    /// Uncompressed answers to requests with gzip.
     unpacked: usize,
 }
 
 impl Program {
-    /// Starts it, and waits until two pages in a row show the same counters as they stand.
+    /// Starts the program, and waits until 2 consecutive pages show the same current counters.
     pub(super) fn start(recipe: Recipe, cores: &Cores, hcas: &mut Hcas) -> Result<Self> {
         let cgroup = Cgroup::create(&recipe.name);
         let command = placed(&recipe.command, cgroup.as_ref(), cores);
@@ -71,7 +71,7 @@ impl Program {
         Ok(program)
     }
 
-    /// Workers may still be starting: what counts as shown is what two pages in a row show, after a while.
+    /// Workers may still be starting, so the counters on 2 consecutive pages count as shown.
     fn learn(&mut self, hcas: &mut Hcas) -> Result<()> {
         let end = std::time::Instant::now() + Duration::from_secs(20);
         loop {
@@ -87,12 +87,12 @@ impl Program {
         }
     }
 
-    /// How many counters its pages show, and how many they must.
+    /// Number of counters on its pages, and the required number.
     pub(super) fn shows(&self) -> (usize, usize) {
         (self.covered.iter().filter(|s| **s).count(), self.required)
     }
 
-    /// Changes every counter, scrapes, and looks for the changes.
+    /// Changes every counter, scrapes, and checks the page for the changes.
     pub(super) fn scrape(&mut self, gzip: bool, hcas: &mut Hcas) -> Result<Scrape> {
         hcas.advance()?;
         std::thread::sleep(SETTLED);
@@ -101,7 +101,7 @@ impl Program {
         Ok(scrape)
     }
 
-    /// Scrapes without a look at the page.
+    /// Scrapes without checking the page.
     pub(super) fn again(&mut self, gzip: bool) -> Result<Scrape> {
         let scrape = self.scraper.scrape(gzip);
         let scrape = scrape.with_context(|| format!("{}\n{}", self.name, self.daemon.stderr()))?;
@@ -118,29 +118,26 @@ impl Program {
         }
     }
 
-    /// Its processes: the one that was started first.
+    /// Its processes, the first one first.
     pub(super) fn pids(&self) -> Vec<u32> {
         let mut pids = vec![self.daemon.pid()];
         pids.extend(self.daemon.children());
         pids
     }
 
-    /// What is wrong with its pages.
+    /// Errors on its pages.
     pub(super) fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         let (shown, required) = self.shows();
         if shown < required {
             faults.push(format!(
-                "{}: shows {shown} of {} counters, and must show {required}",
+                "{}: shows {shown} of {} counters, expected at least {required}",
                 self.name,
                 self.covered.len()
             ));
         }
         if self.unpacked > 0 {
-            faults.push(format!(
-                "{}: {} pages came without gzip",
-                self.name, self.unpacked
-            ));
+            faults.push(format!("{}: {} pages without gzip", self.name, self.unpacked));
         }
         if let (stale @ 1.., Some(first)) = &self.stale {
             faults.push(format!(
@@ -152,10 +149,10 @@ impl Program {
     }
 }
 
-/// A program that runs in a cgroup and on a core of its own.
+/// A program that runs in its own cgroup and on its own core.
 pub(super) fn placed(program: &Command, cgroup: Option<&Cgroup>, cores: &Cores) -> Command {
     let mut command = Command::new("/bin/sh");
-    // The shell moves itself, so that nothing the program does is missed.
+    // The shell enters the cgroup first, so that all work of the program counts.
     command.args([
         "-c",
         "[ -z \"$1\" ] || echo $$ >\"$1\" || exit 1; shift; exec \"$@\"",
@@ -169,7 +166,7 @@ pub(super) fn placed(program: &Command, cgroup: Option<&Cgroup>, cores: &Cores) 
     command
 }
 
-/// The loopback address that a line names.
+/// The loopback address in a line.
 pub(super) fn address(line: &str) -> Option<SocketAddr> {
     let from = line.find("127.0.0.1:")?;
     let rest = &line[from..];
@@ -179,7 +176,7 @@ pub(super) fn address(line: &str) -> Option<SocketAddr> {
     rest[..end].parse().ok()
 }
 
-/// node_exporter with its infiniband collector alone.
+/// node_exporter with only its infiniband collector.
 pub(super) fn node_exporter(
     name: &str,
     program: &Path,
@@ -216,7 +213,7 @@ pub(super) fn floor(program: &Path, root: &Path, shows: usize) -> Recipe {
     }
 }
 
-/// nodewarden with its defaults. `work` takes its state and its sockets.
+/// nodewarden with its defaults. Its state and sockets are below `work`.
 ///
 /// # Errors
 /// When `work` cannot be written.
@@ -228,7 +225,7 @@ pub(super) fn nodewarden(
     shows: usize,
 ) -> Result<Recipe> {
     let mut command = Command::new(program);
-    // The machine may have a configuration of its own.
+    // The machine may have its own configuration.
     let config = work.join("empty.toml");
     std::fs::create_dir_all(work)?;
     std::fs::write(&config, "")?;
@@ -244,15 +241,15 @@ pub(super) fn nodewarden(
     let version = Command::new(program).arg("--version").output()?;
     let version = String::from_utf8_lossy(&version.stdout).trim().to_owned();
     if version.is_empty() {
-        bail!("{}: says no version", program.display());
+        bail!("{}: prints no version", program.display());
     }
     Ok(Recipe {
         name: name.to_owned(),
         version: version.trim_start_matches("nodewarden ").to_owned(),
         command,
         says: "listening on http://127.0.0.1:",
-        // The least tier that has every counter of the tree; beside node_exporter, whose other collectors are off, what
-        // it is compared in.
+        // The smallest page with every counter of the tree. In the comparison with node_exporter, whose other
+        // collectors are off, only the compared counters.
         target: if name == super::OURS_WHOLE {
             "/metrics?tier=detail"
         } else {

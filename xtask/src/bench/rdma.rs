@@ -1,20 +1,20 @@
-//! `cargo xtask bench rdma`: what a port's counters cost by netlink and by a file each, in a guest with soft-RoCE.
+//! `cargo xtask bench rdma`: cost of a port's counters by netlink and by sysfs files, in a guest with soft-RoCE.
 
 use anyhow::{Context, Result, ensure};
 
 use super::report;
 use crate::{cmd, vm};
 
-/// What the worker did for some pages.
+/// The worker's work for a number of pages.
 #[derive(Debug, PartialEq)]
 struct Way {
     ports: f64,
     pages: f64,
-    /// On the processor, in nanoseconds.
+    /// CPU time in nanoseconds.
     ns: f64,
     /// Files read.
     reads: f64,
-    /// System calls, all of them.
+    /// All system calls.
     calls: f64,
     /// Messages sent to the kernel.
     asked: f64,
@@ -23,16 +23,16 @@ struct Way {
 /// Measures both ways.
 ///
 /// # Errors
-/// When the guest does not tell, or netlink spares no calls.
+/// When the guest reports no result, or netlink saves no calls.
 pub(super) fn run(write: bool) -> Result<()> {
-    let told = vm::bench()?;
+    let results = vm::bench()?;
     let detail = |name: &str| {
-        let found = told.iter().find(|(n, _)| n == name);
+        let found = results.iter().find(|(n, _)| n == name);
         found.map(|(_, detail)| detail.as_str()).context(name.to_owned())
     };
     let (netlink, sysfs) = (Way::parse(detail("netlink")?)?, Way::parse(detail("sysfs")?)?);
     let table = table(&netlink, &sysfs);
-    println!("\n{table}\nbeside node_exporter, on a tree of ten InfiniBand adapters: `cargo xtask bench`");
+    println!("\n{table}\ncompared with node_exporter, on ten InfiniBand adapters: `cargo xtask bench`");
     if write {
         let method = format!(
             "instructions, 8 ns each, in QEMU with Linux {}; profile ci",
@@ -98,26 +98,26 @@ fn table(netlink: &Way, sysfs: &Way) -> String {
     text
 }
 
-/// Counts alone: how long it takes is the machine's.
+/// Checks counts only: times depend on the machine.
 fn judge(netlink: &Way, sysfs: &Way) -> Result<()> {
     ensure!(
         netlink.asked > 0.0 && sysfs.a_port(sysfs.reads) > 15.0,
-        "the two ways were not taken"
+        "expected messages by netlink in one run, and more than 15 files read per port in the other"
     );
     ensure!(
         netlink.ns > 0.0 && sysfs.ns > 0.0,
-        "the worker's time was not told: {} ns by netlink, {} ns by files",
+        "no CPU time of the worker: {} ns by netlink, {} ns by files",
         netlink.ns,
         sysfs.ns
     );
     ensure!(
         netlink.a_port(netlink.asked) <= 3.0,
-        "{:.1} messages a port, at most 3",
+        "{:.1} messages per port, expected at most 3",
         netlink.a_port(netlink.asked)
     );
     ensure!(
         netlink.calls < sysfs.calls * 0.6,
-        "{:.0} system calls by netlink, {:.0} by files: not under 0.6 of them",
+        "{:.0} system calls by netlink, {:.0} by files: expected a ratio below 0.6",
         netlink.calls,
         sysfs.calls
     );

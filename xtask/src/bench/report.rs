@@ -1,4 +1,4 @@
-//! What was measured, as a table for people and as JSON, and what of it is too much.
+//! The results as a table and as JSON, and the limits.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::measure::{Figures, Series};
 use super::{FLOOR, OURS, peers};
 use crate::cmd;
 
-/// Where a table stands in docs/benchmarks.md.
+/// Marks around a table in docs/benchmarks.md.
 #[derive(Clone, Copy)]
 pub(super) struct Marks {
     begin: &'static str,
@@ -23,29 +23,29 @@ pub(super) const MEASURED: Marks = Marks {
     end: "<!-- measured: end -->",
 };
 
-/// The GPUs beside all-smi.
+/// The GPUs, compared with all-smi.
 pub(super) const GPUS: Marks = Marks {
     begin: "<!-- gpus: begin -->",
     end: "<!-- gpus: end -->",
 };
 
-/// Netlink beside files.
+/// Netlink compared with sysfs files.
 pub(super) const RDMA: Marks = Marks {
     begin: "<!-- rdma: begin -->",
     end: "<!-- rdma: end -->",
 };
 
-/// What the budget allows: CPU of a node_exporter scrape, KiB, switches a second.
+/// Limits: CPU relative to node_exporter, KiB, context switches per second.
 const RATIO: f64 = 0.25;
 const PSS: u64 = 20 * 1024;
 const SWITCHES: f64 = 2.0;
 
-/// Where it was measured.
+/// The machine of a measurement.
 pub(super) struct Machine {
     pub(super) lines: Vec<String>,
 }
 
-/// One line of the table: what it says of a program.
+/// One line of the table: its title, and the cell of a program.
 type Row = (&'static str, fn(&Figures, &[Figures]) -> String);
 
 const ROWS: &[Row] = &[
@@ -127,7 +127,7 @@ fn per_series(f: &Figures) -> String {
     })
 }
 
-/// CPU at one scrape a second, in scrapes of another program.
+/// CPU at one scrape per second, relative to another program.
 fn times(f: &Figures, all: &[Figures], other: &str) -> Option<f64> {
     let other = all.iter().find(|o| o.name == other)?.slow.median()?;
     Some(f.slow.median()? / other)
@@ -156,7 +156,7 @@ pub(super) fn table(all: &[Figures]) -> String {
     text
 }
 
-/// Everything, for machines.
+/// All results as JSON.
 pub(super) fn json(all: &[Figures], machine: &Machine) -> Value {
     let series = |s: &Series| json!({ "cpu_ms_per_scrape": s.cpu, "p50_ms": s.percentile(50), "p99_ms": s.percentile(99), "scrapes": s.took.len() });
     let programs = all.iter().map(|f| {
@@ -175,17 +175,17 @@ pub(super) fn json(all: &[Figures], machine: &Machine) -> Value {
     json!({ "machine": machine.lines, "programs": programs.collect::<Vec<_>>() })
 }
 
-/// What is over the budget.
+/// Exceeded limits.
 pub(super) fn over_budget(all: &[Figures]) -> Vec<String> {
     let mut over = Vec::new();
     for f in all.iter().filter(|f| f.name.starts_with(OURS)) {
         let mut say = |what: String| over.push(format!("{}: {what}", f.name));
         match times(f, all, peers::NEW.name) {
-            // The whole node reads more than node_exporter does: its ratio is shown and not judged.
-            // What was not measured is no better than what is too much.
+            // The whole node has more sources than node_exporter: its ratio is shown without a limit.
+            // A missing measurement is an error too.
             Some(times) if f.name == OURS && !(0.01..=RATIO).contains(&times) => {
                 say(format!(
-                    "{times:.2} of the CPU of {}, at most {RATIO}",
+                    "{times:.2} of the CPU of {}, expected at most {RATIO}",
                     peers::NEW.name
                 ));
             }
@@ -193,11 +193,15 @@ pub(super) fn over_budget(all: &[Figures]) -> Vec<String> {
             _ => {}
         }
         if pss(f) >= PSS {
-            say(format!("PSS {} MiB, less than {}", mib(pss(f)), mib(PSS)));
+            say(format!(
+                "PSS {} MiB, expected less than {}",
+                mib(pss(f)),
+                mib(PSS)
+            ));
         }
         if f.idle_switches >= SWITCHES {
             say(format!(
-                "{:.2} switches a second without a scrape, less than {SWITCHES}",
+                "{:.2} switches per second without scrapes, expected less than {SWITCHES}",
                 f.idle_switches
             ));
         }
@@ -205,10 +209,10 @@ pub(super) fn over_budget(all: &[Figures]) -> Vec<String> {
     over
 }
 
-/// The machine in words.
+/// A description of the machine.
 ///
 /// # Errors
-/// When it does not say.
+/// When it cannot be read.
 pub(super) fn machine(cores: usize, tree: &Path, method: &str) -> Result<Machine> {
     let read = |file: &str| std::fs::read_to_string(file).with_context(|| file.to_owned());
     let cpu = read("/proc/cpuinfo")?;
@@ -224,7 +228,7 @@ pub(super) fn machine(cores: usize, tree: &Path, method: &str) -> Result<Machine
     Ok(Machine {
         lines: vec![
             format!(
-                "{cores} cores of {}, Linux {}, load {} when it began",
+                "{cores} cores of {}, Linux {}, load {} at the start",
                 model.unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
                 read("/proc/sys/kernel/osrelease")?.trim(),
                 load.split(' ').next().unwrap_or_default()
@@ -240,7 +244,7 @@ pub(super) fn machine(cores: usize, tree: &Path, method: &str) -> Result<Machine
     })
 }
 
-/// Puts the table between the marks of the document.
+/// Writes the table between the marks of the document.
 ///
 /// # Errors
 /// When the document has no marks.
@@ -274,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_the_budget_is_named_and_nothing_else() {
+    fn only_exceeded_limits_are_named() {
         let mut all = vec![figures(peers::NEW.name, 10.0), figures(OURS, 2.5)];
         assert_eq!(over_budget(&all), [""; 0]);
         all[1].slow.cpu = vec![2.6];
@@ -289,11 +293,11 @@ mod tests {
         }];
         let over = over_budget(&all);
         assert_eq!(over.len(), 3, "{over:?}");
-        assert_eq!(over_budget(&all[1..]).len(), 3, "a ratio to nothing is no pass");
+        assert_eq!(over_budget(&all[1..]).len(), 3, "a missing ratio passed");
     }
 
     #[test]
-    fn the_table_replaces_what_stood_between_the_marks() {
+    fn the_table_replaces_the_text_between_the_marks() {
         let all = [figures(peers::NEW.name, 10.0), figures(FLOOR, 1.0)];
         let table = table(&all);
         assert!(

@@ -16,13 +16,13 @@ const FIRST_READINGS: Duration = Duration::from_secs(60);
 /// A value is looked for on every page of this number.
 const LOOK: usize = 100;
 
-/// A reading of ours serves for 10 ms: only a scrape after that makes a new one.
+/// nodewarden reuses a reading for 10 ms: only a later scrape causes a new one.
 const APART: Duration = Duration::from_millis(11);
 
 /// What RSS and PSS may grow by: allocators round up, and a page that is counted in parts changes its parts.
 const KIB: u64 = 512;
 
-/// Scrapes, and compares what each process holds before and after.
+/// Scrapes, and compares memory, descriptors and threads of each process before and after.
 ///
 /// # Errors
 /// When anything has grown, or a page was stale.
@@ -36,7 +36,7 @@ pub(super) fn run(program: &mut Program, hcas: &mut Hcas) -> Result<()> {
     scrape(program, hcas, SCRAPES)?;
     println!("{SCRAPES} scrapes in {:.0} s", begin.elapsed().as_secs_f64());
     let mut faults = program.faults();
-    // A thread more may be one that is about to leave.
+    // One more thread may be one that is ending.
     let end = Instant::now() + Duration::from_secs(60);
     loop {
         let after = settled(program)?;

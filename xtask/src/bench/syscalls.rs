@@ -14,7 +14,7 @@ use crate::cmd;
 
 const SCRAPES: u32 = 20;
 
-/// System calls of all processes for each scrape, what they do besides included. `None`: no strace here.
+/// System calls of all processes per scrape, including other work. `None`: strace does not work here.
 pub(super) fn measure(program: &mut Program, hcas: &mut Hcas, work: &Path) -> Result<Option<f64>> {
     if !cmd::exists("strace") {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! `cargo xtask demo --check`: whether the demo does what it promises.
+//! `cargo xtask demo --check`: checks the demo.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use testkit::exposition::{self, Sample};
 
 use super::place::{COMMANDS, Place};
 
-/// The most series that the core tier may have on a whole node.
+/// Limit of series in the core tier on a whole node.
 const CORE_SERIES: usize = 1500;
 
-/// How long after the recording's end the last promise may come.
+/// Time after the recording's end until which all checks must pass.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// What was seen so far.
+/// State of the checks.
 pub(super) struct Check {
-    /// When to give up.
+    /// The deadline.
     until: Duration,
     first: Option<Vec<Sample>>,
 }
@@ -28,12 +28,12 @@ impl Check {
         }
     }
 
-    /// Looks at the demo. Whether everything was seen.
+    /// Checks the demo. Returns whether all checks have passed.
     pub(super) fn look(&mut self, place: &Place, at: Duration) -> Result<bool> {
         let samples = exposition::check(&place.get("/metrics")?)?;
         ensure!(
             samples.len() < CORE_SERIES,
-            "/metrics has {} series, the core tier may have {CORE_SERIES}",
+            "/metrics has {} series, expected at most {CORE_SERIES} in the core tier",
             samples.len()
         );
         let Some(first) = &self.first else {
@@ -47,14 +47,14 @@ impl Check {
             commands(place)?;
             jobs(place, &samples)?;
             println!(
-                "\nchecked: {} series in the core tier, {moved} counters moved, the incident is there, the commands work",
+                "\nchecked: {} series in the core tier, {moved} counters increased, incident open, commands work",
                 samples.len()
             );
             return Ok(true);
         }
         if at > self.until {
             bail!(
-                "after {} s: {moved} counters moved; an incident is open: {}",
+                "after {} s: {moved} counters increased; an incident is open: {}",
                 at.as_secs(),
                 is_broken(&samples)
             );
@@ -69,7 +69,7 @@ fn is_broken(samples: &[Sample]) -> bool {
     samples.iter().find(open).is_some_and(|s| s.value > 0.0)
 }
 
-/// How many counters of the node have risen.
+/// Number of the node's counters that have increased.
 fn rising(first: &[Sample], now: &[Sample]) -> usize {
     let counter = |s: &&Sample| s.name.ends_with("_total") && !s.name.starts_with("nodewarden_");
     let risen = |s: &&Sample| {
@@ -80,12 +80,12 @@ fn rising(first: &[Sample], now: &[Sample]) -> usize {
 }
 
 fn pages(place: &Place) -> Result<()> {
-    ensure!(place.pages().count() >= 3, "fewer than three pages answer");
+    ensure!(place.pages().count() >= 3, "fewer than 3 pages answer");
     exposition::check(&place.get("/metrics?tier=detail")?)?;
     Ok(())
 }
 
-/// Jobs are shown on their GPUs, and the one that had the lost GPU is named with its fault.
+/// Jobs are shown on their GPUs, and the job of the lost GPU is shown with the fault.
 fn jobs(place: &Place, samples: &[Sample]) -> Result<()> {
     let shares = samples.iter().filter(|s| s.name == "slurm_job_gpu_share_ratio");
     ensure!(shares.count() >= 4, "jobs are not shown on their GPUs");
@@ -100,7 +100,7 @@ fn jobs(place: &Place, samples: &[Sample]) -> Result<()> {
     Ok(())
 }
 
-/// Every command that ends by itself, as it was printed.
+/// Runs the printed commands that end without Ctrl-C.
 fn commands(place: &Place) -> Result<()> {
     for (words, code) in COMMANDS.iter().filter(|(words, _)| !words.contains("--watch")) {
         let output = place

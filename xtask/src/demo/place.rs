@@ -1,4 +1,4 @@
-//! Where the demo lives, and what can be looked at.
+//! The demo's folder, pages and commands.
 
 use std::fs::{self, Permissions};
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use crate::cmd;
 /// How long one answer may take.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// Pages worth a look, with what they are. Only those that answer are shown.
+/// Pages to open, with descriptions. Only pages that answer are printed.
 const PAGES: &[(&str, &str)] = &[
     ("status page", "/"),
     ("status, JSON", "/api/v1/status"),
@@ -25,7 +25,7 @@ const PAGES: &[(&str, &str)] = &[
     ("as DCGM's", "/metrics/dcgm"),
 ];
 
-/// Commands worth a try, with what each exits with once the node is broken.
+/// Commands to try, with their exit codes after the fault.
 pub(super) const COMMANDS: &[(&str, i32)] = &[
     ("status", 0),
     ("status --watch", 0),
@@ -45,7 +45,7 @@ pub(super) struct Place {
 impl Place {
     pub(super) fn new(program: PathBuf, listen: SocketAddr) -> Result<Self> {
         let dir = tempfile::Builder::new().prefix("nodewarden-demo-").tempdir()?;
-        // Under root the workers run as users of their own, which may not look into a checkout below somebody's home.
+        // Under root the workers run as other users, who may not read a checkout below a user's home.
         fs::set_permissions(dir.path(), Permissions::from_mode(0o755))?;
         Ok(Self { program, listen, dir })
     }
@@ -84,7 +84,7 @@ impl Place {
         Ok(command)
     }
 
-    /// A subcommand on this daemon, as it is printed.
+    /// A subcommand for this daemon, as printed.
     pub(super) fn subcommand(&self, words: &str) -> Command {
         let mut command = cmd::program(&self.program.to_string_lossy(), &[]);
         command

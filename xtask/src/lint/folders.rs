@@ -60,10 +60,10 @@ fn graph(modules: &[Module]) -> Graph {
 
 /// One line for each circle: the shortest way round, from each folder that has none yet.
 fn circles(graph: &Graph) -> Vec<String> {
-    let mut told = BTreeSet::new();
+    let mut covered = BTreeSet::new();
     let mut problems = Vec::new();
     for start in graph.keys() {
-        if told.contains(start) {
+        if covered.contains(start) {
             continue;
         }
         let Some(way) = way_back(graph, start) else {
@@ -76,7 +76,7 @@ fn circles(graph: &Graph) -> Vec<String> {
         };
         let steps: Vec<String> = way.windows(2).map(step).collect();
         problems.push(format!("a circle: {}", steps.join(", ")));
-        told.extend(way.into_iter().map(str::to_owned));
+        covered.extend(way.into_iter().map(str::to_owned));
     }
     problems
 }
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_told_once_with_its_files() {
+    fn a_circle_is_reported_once_with_its_files() {
         let graph = of(&[
             ("lib.rs", "mod a; mod b; mod c; mod d;"),
             ("a.rs", "use crate::b;"),

@@ -131,7 +131,7 @@ fn missing(packages: &[Value]) -> impl Iterator<Item = String> {
     missing.map(|row| format!("{}: in the table of crates, and not in the workspace", row.name))
 }
 
-/// Packages and what they depend on, against the table.
+/// Compares the dependencies of packages with the table.
 fn dependencies(packages: &[Value]) -> Vec<String> {
     fn name(package: &Value) -> &str {
         package["name"].as_str().unwrap_or_default()

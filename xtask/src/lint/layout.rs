@@ -1,5 +1,5 @@
-//! Rules about the tree: fixtures say where they come from, the changelog is kept, no file knows the machine it was
-//! written on.
+//! Rules about the tree: fixtures name their source, the changelog has its section, no file contains paths of the
+//! developer's machine.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use super::Report;
 use crate::cmd;
 
-/// What is never committed. In two halves, so that this list does not find itself.
+/// Words that are never committed. In two halves, so that this list does not find itself.
 const FORBIDDEN: &[(&str, &str)] = &[("TO", "DO"), ("FIX", "ME"), ("<<<<", "<<< "), (">>>>", ">>> ")];
 
 pub(super) fn check() -> Result<Report> {
@@ -24,10 +24,10 @@ pub(super) fn check() -> Result<Report> {
     }
     let mut words: Vec<String> = FORBIDDEN.iter().map(|(a, b)| format!("{a}{b}")).collect();
     words.push(cmd::root().display().to_string());
-    // One folder below the root (/root) is a word that any path may hold.
+    // A home directly below the root (/root) is a word that any path may contain.
     words.extend(std::env::var("HOME").ok().filter(|h| h.matches('/').count() >= 2));
     for file in &files {
-        // Binary recordings are not text and name nothing.
+        // Binary recordings are not text.
         let path = cmd::root().join(file);
         if !path.is_file() {
             continue;
@@ -45,11 +45,7 @@ fn forbidden(file: &Path, text: &str, words: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     for (i, line) in text.lines().enumerate() {
         for word in words.iter().filter(|w| line.contains(w.as_str())) {
-            found.push(format!(
-                "{}:{}: `{word}` does not belong here",
-                file.display(),
-                i + 1
-            ));
+            found.push(format!("{}:{}: forbidden word `{word}`", file.display(), i + 1));
         }
     }
     found
@@ -58,7 +54,7 @@ fn forbidden(file: &Path, text: &str, words: &[String]) -> Vec<String> {
 /// A case is the folder above `root.tree`, `steps` or expected output: fixtures/<collector>/<case>, or fixtures/<case>.
 fn cases_without_source(files: &[PathBuf]) -> Vec<String> {
     let mut cases = BTreeSet::new();
-    // A fuzzing corpus is input without meaning, found or made up.
+    // A fuzzing corpus is arbitrary input without a source.
     let fixtures = files
         .iter()
         .filter(|f| f.starts_with("fixtures") && !f.starts_with("fixtures/fuzz"));
@@ -69,12 +65,12 @@ fn cases_without_source(files: &[PathBuf]) -> Vec<String> {
             .collect();
         // The first folder called `steps` ends the name of the case.
         let end = parts.iter().position(|p| p == "steps").unwrap_or(parts.len() - 1);
-        // Files directly below fixtures/ or fixtures/<collector>/ are no case, such as a README.
+        // Files directly below fixtures/ or fixtures/<collector>/, such as a README, are not a case.
         if end >= 2 && file.file_name().is_some_and(|n| n != "README.md") {
             cases.insert(parts[..end].join("/"));
         }
     }
-    // Recorded replies lie in folders of their own inside a case: only the outermost folder needs the file.
+    // Recorded replies have their own folders inside a case: only the outermost folder needs the file.
     let has_source = |case: &str| {
         let case = Path::new(case);
         case.ancestors().any(|dir| files.contains(&dir.join("SOURCE")))
@@ -82,7 +78,7 @@ fn cases_without_source(files: &[PathBuf]) -> Vec<String> {
     cases
         .iter()
         .filter(|c| !has_source(c))
-        .map(|c| format!("{c}: no file SOURCE that says where it comes from"))
+        .map(|c| format!("{c}: no file SOURCE that states its origin"))
         .collect()
 }
 
@@ -109,13 +105,13 @@ mod tests {
         .into();
         assert_eq!(
             cases_without_source(&files),
-            ["fixtures/host/bad: no file SOURCE that says where it comes from"]
+            ["fixtures/host/bad: no file SOURCE that states its origin"]
         );
     }
 
     #[test]
     fn a_forbidden_word_is_found_with_its_line() {
         let found = forbidden(Path::new("a.md"), "good\nbad word\n", &["bad".to_owned()]);
-        assert_eq!(found, ["a.md:2: `bad` does not belong here"]);
+        assert_eq!(found, ["a.md:2: forbidden word `bad`"]);
     }
 }

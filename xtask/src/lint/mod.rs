@@ -4,7 +4,9 @@ mod folders;
 pub(crate) mod layers;
 mod layout;
 mod licences;
+mod links;
 mod public;
+mod since;
 mod source;
 pub(crate) mod tree;
 mod words;
@@ -30,7 +32,7 @@ pub(crate) fn stages(stages: &mut Stages, filter: Option<&str>) {
             fuzz::MANIFEST,
         ]))
     });
-    // Twice: what only tests use must be unused, and so reported, in the program that is shipped.
+    // Twice: without tests, clippy reports code that only tests use.
     run("clippy", &|| {
         clippy(&["--package=nodewarden"])?;
         clippy(&["--workspace", "--all-targets", "--all-features"])
@@ -38,6 +40,7 @@ pub(crate) fn stages(stages: &mut Stages, filter: Option<&str>) {
     run("layers", &|| report(layers::check()?));
     run("source", &|| report(source::check()?));
     run("layout", &|| report(layout::check()?));
+    run("links", &|| report(links::check()?));
     run("public face", &|| report(public::check()?));
     run("spelling", &words::spelling);
     run("words", &|| report(words::check()?));

@@ -1,13 +1,13 @@
-//! What sites rely on does not change unseen. docs/public-interface.txt lists it, and `cargo xtask docs --check` keeps that equal to
-//! the tables. Every line that it ever had since the last release is there still, or its item stands in a section
-//! `### Changed` or `### Removed` of the changelog's first part.
+//! The public interface does not change unnoticed. docs/public-interface.txt lists it, and `cargo xtask docs --check`
+//! compares it with the tables. Every line that it had since the last release must still exist. Otherwise, a section
+//! `### Changed` or `### Removed` of the changelog's first part must name its item. New checks have the next version.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use super::Report;
+use super::{Report, since};
 use crate::cmd;
 
 const FILE: &str = "docs/public-interface.txt";
@@ -28,10 +28,11 @@ fn check_in(root: &Path) -> Result<Vec<String>> {
     if git(&["rev-parse", "--is-shallow-repository"])?.trim() != "false" {
         bail!("needs the history since the last release: git fetch --unshallow");
     }
-    // The last release is the commit that made the second part of the changelog; it changes nothing itself.
+    // The last release is the commit that added the second part of the changelog; it changes nothing itself.
     let mut range = "HEAD".to_owned();
-    let mut ever = String::new();
-    if let Some(release) = changelog.lines().filter(|l| l.starts_with("## [")).nth(1) {
+    let mut released = String::new();
+    let release = changelog.lines().filter(|l| l.starts_with("## [")).nth(1);
+    if let Some(release) = release {
         let log = git(&[
             "log",
             "--format=%H",
@@ -42,9 +43,9 @@ fn check_in(root: &Path) -> Result<Vec<String>> {
         ])?;
         let before = format!("{}^", log.lines().next().unwrap_or("HEAD"));
         range = format!("{before}..HEAD");
-        ever += &git(&["show", &format!("{before}:{FILE}")]).unwrap_or_default();
+        released = git(&["show", &format!("{before}:{FILE}")]).unwrap_or_default();
     }
-    // -m and --full-history: also what a merge dropped.
+    // -m and --full-history: also lines that a merge dropped.
     let log = git(&[
         "log",
         "-p",
@@ -56,11 +57,15 @@ fn check_in(root: &Path) -> Result<Vec<String>> {
         FILE,
     ])?;
     let added = log.lines().filter_map(|l| l.strip_prefix('+'));
-    let ever = ever.lines().chain(added.filter(|l| !l.starts_with("++ ")));
-    Ok(unnamed(ever, &now, &changelog))
+    let ever = released.lines().chain(added.filter(|l| !l.starts_with("++ ")));
+    let mut problems = unnamed(ever, &now, &changelog);
+    let version = since::version(&read("Cargo.toml")?).context("Cargo.toml: no version")?;
+    let release = release.and_then(since::version_of);
+    problems.extend(since::wrong(&released, &now, release, &version));
+    Ok(problems)
 }
 
-/// Lines that are gone or changed, and whose item the changelog does not name.
+/// Removed or changed lines whose item the changelog does not name.
 fn unnamed<'a>(ever: impl Iterator<Item = &'a str>, now: &str, changelog: &str) -> Vec<String> {
     let now: BTreeSet<&str> = now.lines().collect();
     let named = named(changelog);
@@ -81,7 +86,7 @@ fn unnamed<'a>(ever: impl Iterator<Item = &'a str>, now: &str, changelog: &str) 
         .filter(|line| !is_named(line, item(line)))
         .map(|line| {
             format!(
-                "{FILE}: changed or gone: {line}\n       name `{}` under Changed or Removed of {CHANGELOG}'s first part",
+                "{FILE}: changed or removed: {line}\n       name `{}` below Changed or Removed in {CHANGELOG}'s first part",
                 item(line).unwrap_or(line)
             )
         })
@@ -92,11 +97,11 @@ fn unnamed<'a>(ever: impl Iterator<Item = &'a str>, now: &str, changelog: &str) 
 fn named(changelog: &str) -> Vec<&str> {
     let part = changelog.split("\n## [").nth(1).unwrap_or_default();
     let sections = part.split("\n### ").skip(1);
-    let told = sections.filter(|s| s.starts_with("Changed") || s.starts_with("Removed"));
-    told.flat_map(|s| s.split('`').skip(1).step_by(2)).collect()
+    let listed = sections.filter(|s| s.starts_with("Changed") || s.starts_with("Removed"));
+    listed.flat_map(|s| s.split('`').skip(1).step_by(2)).collect()
 }
 
-/// A name covers itself and what is below it: `status.view`, `gpu_nvlink_*`.
+/// A name covers itself and all items below it: `status.view`, `gpu_nvlink_*`.
 fn covers(name: &str, item: &str) -> bool {
     match name.strip_suffix('*') {
         Some(start) => item.starts_with(start),
@@ -113,19 +118,28 @@ mod tests {
     const LINES: &str = "# Made.\njson status.view.a[].b: string\nkey health.mode: string \"observe\"\n\
                          metric gpu_up: gauge core gpu\n";
 
-    /// What is said when all but these lines are gone.
-    fn told(now: &str, changelog: &str) -> usize {
+    /// Number of problems if only these lines are left.
+    fn problems(now: &str, changelog: &str) -> usize {
         unnamed(LINES.lines(), now, changelog).len()
     }
 
     #[test]
-    fn what_is_gone_is_named_as_changed_or_removed_since_the_last_release() {
+    fn the_changelog_must_name_items_changed_or_removed_since_the_last_release() {
         let without = LINES.replace("metric gpu_up: gauge core gpu\n", "");
         let log = |text: &str| format!("# Changelog\n\n## [Unreleased]\n\n{text}\n\n## [0.1.0]\n");
-        assert_eq!(told(LINES, &log("")), 0);
-        assert_eq!(told(&format!("{LINES}metric more: gauge core\n"), &log("")), 0);
-        assert_eq!(told(&without, &log("### Removed\n\n- `gpu_up`: never used.")), 0);
-        assert_eq!(told(&without, &log("### Changed\n\n- `gpu_*` are `other_*`.")), 0);
+        assert_eq!(problems(LINES, &log("")), 0);
+        assert_eq!(
+            problems(&format!("{LINES}metric more: gauge core\n"), &log("")),
+            0
+        );
+        assert_eq!(
+            problems(&without, &log("### Removed\n\n- `gpu_up`: never used.")),
+            0
+        );
+        assert_eq!(
+            problems(&without, &log("### Changed\n\n- `gpu_*` are `other_*`.")),
+            0
+        );
         for text in [
             "",
             "### Added\n\n- `gpu_up`",
@@ -133,13 +147,13 @@ mod tests {
             "### Removed\n\n- `gpu_u`",
             "\n## [0.1.0]\n\n### Removed\n\n- `gpu_up`",
         ] {
-            assert_eq!(told(&without, &log(text)), 1, "{text}");
+            assert_eq!(problems(&without, &log(text)), 1, "{text}");
         }
         let other = LINES.replace("observe", "drain");
-        assert_eq!(told(&other, &log("### Removed\n\n- `gpu_up`")), 1);
-        assert_eq!(told(&other, &log("### Changed\n\n- `health.mode`")), 0);
+        assert_eq!(problems(&other, &log("### Removed\n\n- `gpu_up`")), 1);
+        assert_eq!(problems(&other, &log("### Changed\n\n- `health.mode`")), 0);
         assert_eq!(
-            told(
+            problems(
                 "",
                 &log("### Removed\n\n- `status.view`, `health.mode`, `gpu_up`")
             ),
@@ -148,10 +162,11 @@ mod tests {
     }
 
     #[test]
-    fn history_is_asked_in_a_clone_too_and_a_shallow_one_is_refused() {
+    fn a_clone_is_checked_too_and_a_shallow_one_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("a");
         std::fs::create_dir_all(root.join("docs")).unwrap();
+        std::fs::write(root.join("Cargo.toml"), "workspace.package.version = \"0.3.0\"\n").unwrap();
         let git = |folder: &Path, args: &[&str]| {
             let name = [
                 "-c",
@@ -185,7 +200,7 @@ mod tests {
         commit("", log);
         assert_eq!(check_in(&clone("b", &[])).unwrap().len(), 4);
         assert!(check_in(&clone("c", &["--depth=1"])).is_err());
-        // A release settles what was before it, and nothing of its own.
+        // A release covers changes before it, and no change in its own commit.
         commit("key b: string\n", log);
         let released = "# Changelog\n\n## [Unreleased]\n\n## [0.1.0]\n";
         commit("key b: string\n", released);

@@ -11,11 +11,11 @@ use syn::{Attribute, Item, UseTree, Visibility};
 pub(crate) struct Module {
     /// Its path below the crate root; empty for the root itself.
     pub(crate) path: Vec<String>,
-    /// Where it is written.
+    /// The source file.
     pub(crate) file: PathBuf,
     /// Whether other crates see it, as far as its own line says.
     pub(crate) is_public: bool,
-    /// What it holds, without child modules and without `#[cfg(test)]`.
+    /// Its items, without child modules and without `#[cfg(test)]`.
     pub(crate) items: Vec<Item>,
     attributes: Vec<Attribute>,
 }
@@ -97,7 +97,7 @@ fn add(mut module: Module, folder: &Path, found: &mut Vec<Module>) -> Result<()>
     Ok(())
 }
 
-/// Whether `#[cfg(test)]` stands above it.
+/// Whether it has `#[cfg(test)]`.
 fn is_test(item: &Item) -> bool {
     let trees: Vec<TokenTree> = item.to_token_stream().into_iter().collect();
     let attributes = trees.chunks(2).map_while(|pair| match pair {

@@ -1,6 +1,5 @@
 //! Prose: spelling, by `typos`, and words that readers who are not native speakers would not search for.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -34,8 +33,6 @@ const NOT: &[(&str, &str)] = &[
     ("whoever", "the user who, the program that"),
 ];
 
-/// Files whose prose is older than the list, one a line. It only gets shorter.
-const OLD: &str = "xtask/words-old.txt";
 /// Where the words stand.
 const SELF: &str = "xtask/src/lint/words.rs";
 /// What pip calls it, with a built program for every platform that we build on.
@@ -66,10 +63,7 @@ pub(super) fn spelling() -> Result<()> {
 /// # Errors
 /// When a file cannot be read or is no Rust.
 pub(super) fn check() -> Result<Report> {
-    let old = std::fs::read_to_string(cmd::root().join(OLD)).context(OLD)?;
-    let mut old: BTreeSet<&str> = old.lines().collect();
     let mut report = Report::default();
-    let mut left = BTreeMap::new();
     for file in cmd::files()? {
         let name = file.display().to_string();
         let is_rust = name.ends_with(".rs");
@@ -82,30 +76,11 @@ pub(super) fn check() -> Result<Report> {
         } else {
             text
         };
-        let found = found(&prose);
-        let is_old = old.remove(name.as_str());
-        match (found.is_empty(), is_old) {
-            (true, true) => report
-                .problems
-                .push(format!("{OLD}: delete {name}: nothing is left in it")),
-            (true, false) => {}
-            (false, true) => drop(left.insert(name, found.len())),
-            (false, false) => report.problems.extend(
-                found
-                    .iter()
-                    .map(|(word, better)| format!("{name}: `{word}`: {better}")),
-            ),
-        }
+        let found = found(&prose).into_iter();
+        report
+            .problems
+            .extend(found.map(|(word, better)| format!("{name}: `{word}`: {better}")));
     }
-    report.problems.extend(
-        old.iter()
-            .map(|name| format!("{OLD}: delete {name}: no such file")),
-    );
-    println!(
-        "{} words in {} old files",
-        left.values().sum::<usize>(),
-        left.len()
-    );
     Ok(report)
 }
 

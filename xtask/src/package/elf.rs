@@ -1,4 +1,4 @@
-//! What the program needs of the system that it is installed on.
+//! Requirements of the program on the system where it is installed.
 
 use std::fs;
 use std::path::Path;

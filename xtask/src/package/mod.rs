@@ -1,8 +1,7 @@
 //! `cargo xtask package`: the Debian package, below `target/package/`.
 //!
-//! Driven by dpkg's own programs: a package is a tree of files and a control file, and every tool that would make them
-//! for us has to be installed first and still be told both. The same source and the same SOURCE_DATE_EPOCH make the same
-//! bytes.
+//! It uses dpkg's own programs: a package is a tree of files and a control file, and other tools need both as input
+//! too. The same source and the same SOURCE_DATE_EPOCH give the same bytes.
 
 mod control;
 mod elf;
@@ -12,27 +11,27 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{cmd, deps, testing};
+use crate::{cmd, deps, supply, testing};
 
-/// What making and checking it needs; lintian knows what Debian expects.
+/// Debian packages to build and check it; lintian checks Debian's rules.
 const PACKAGES: &[&str] = &["binutils", "dpkg-dev", "lintian"];
 
-/// What a package is made of besides the repository.
+/// Inputs of a package besides the repository.
 struct Plan {
-    /// The program as cargo has left it.
+    /// The program that cargo has built.
     binary: PathBuf,
     /// `0.1.0-1`.
     version: String,
     /// `amd64`.
     architecture: String,
-    /// Seconds since the epoch that every file gets.
+    /// Time stamp of every file, in seconds since the epoch.
     epoch: i64,
 }
 
-/// Builds the package with the release profile, checks it, and says what it is.
+/// Builds the package with the release profile, checks it, and prints its properties.
 ///
 /// # Errors
-/// When a program that is needed fails, or lintian finds an error or warning.
+/// When a required program fails, or lintian finds an error or warning.
 pub(crate) fn run() -> Result<()> {
     deps::install(PACKAGES)?;
     let deb = build("release")?;
@@ -45,19 +44,21 @@ pub(crate) fn run() -> Result<()> {
 /// When cargo, dpkg or git fails.
 pub(crate) fn build(profile: &str) -> Result<PathBuf> {
     let epoch = epoch()?;
-    let mut cargo = cmd::cargo(&[
-        "build",
-        "--locked",
-        &format!("--profile={profile}"),
-        "--package=nodewarden",
-    ]);
-    if profile == "release" {
-        // Else the build's id is the time of day. Tests share their profile with others, who build without it.
-        cargo.env("SOURCE_DATE_EPOCH", epoch.to_string());
-    }
-    cmd::run(&mut cargo)?;
-    let binary = cmd::target_dir()?.join(profile).join("nodewarden");
-    testing::refuse(&binary)?;
+    let binary = if profile == "release" {
+        supply::build("shipped", epoch)?
+    } else {
+        // Tests share their profile with others, who build without flags of a release.
+        let profile_arg = format!("--profile={profile}");
+        cmd::run(&mut cmd::cargo(&[
+            "build",
+            "--locked",
+            &profile_arg,
+            "--package=nodewarden",
+        ]))?;
+        let binary = cmd::target_dir()?.join(profile).join("nodewarden");
+        testing::refuse(&binary)?;
+        binary
+    };
     let plan = Plan {
         binary,
         version: format!("{}-1", version()?),
@@ -114,17 +115,20 @@ fn version() -> Result<String> {
     packages
         .filter(|p| p["name"] == "nodewarden")
         .find_map(|p| p["version"].as_str().map(str::to_owned))
-        .context("cargo metadata knows no package nodewarden")
+        .context("cargo metadata lists no package nodewarden")
 }
 
 /// SOURCE_DATE_EPOCH, or the time of the last commit.
-fn epoch() -> Result<i64> {
+///
+/// # Errors
+/// When it is no number.
+pub(crate) fn epoch() -> Result<i64> {
     let text = match std::env::var("SOURCE_DATE_EPOCH") {
         Ok(text) => text,
         Err(_) => cmd::output(&mut cmd::program("git", &["log", "-1", "--format=%ct"]))?,
     };
     match text.trim().parse() {
         Ok(epoch) if epoch >= 0 => Ok(epoch),
-        _ => bail!("SOURCE_DATE_EPOCH: {text:?} is no number of seconds"),
+        _ => bail!("SOURCE_DATE_EPOCH: {text:?} is not a number of seconds"),
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use anyhow::{Context, Result, ensure};
 
 use super::Plan;
-use crate::cmd;
+use crate::{cmd, supply};
 
 /// The program.
 pub(super) const BINARY: &str = "usr/bin/nodewarden";
@@ -20,7 +20,7 @@ const DOC: &str = "usr/share/doc/nodewarden";
 /// What Prometheus may load.
 const RULES: &str = "alerts/jobs.rules.yml";
 
-/// Files of the repository and where they go.
+/// Files of the repository, and their paths in the package.
 const FILES: &[(&str, &str)] = &[
     (
         "systemd/nodewarden.service",
@@ -29,6 +29,14 @@ const FILES: &[(&str, &str)] = &[
     (
         "systemd/nodewarden.socket",
         "usr/lib/systemd/system/nodewarden.socket",
+    ),
+    (
+        "systemd/nodewarden-act.socket",
+        "usr/lib/systemd/system/nodewarden-act.socket",
+    ),
+    (
+        "systemd/nodewarden-act@.service",
+        "usr/lib/systemd/system/nodewarden-act@.service",
     ),
     (
         "systemd/nodewarden.sysusers",
@@ -76,6 +84,7 @@ pub(super) fn make(root: &Path, plan: &Plan) -> Result<()> {
         (copyright + &paragraph(&licence)).as_bytes(),
     )?;
     write(root, &format!("{DOC}/third-party.md"), third_party()?.as_bytes())?;
+    supply::sbom(&root.join(DOC).join("sbom.cdx.json"))?;
     let changes = fs::read(cmd::root().join("CHANGELOG.md"))?;
     write(root, &format!("{DOC}/changelog"), &changes)?;
     gzip(&root.join(DOC).join("changelog"))?;
@@ -117,7 +126,7 @@ fn documents(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Manual pages and completions, as the program makes them.
+/// Manual pages and completions, written by the program.
 fn own_words(root: &Path, binary: &Path) -> Result<()> {
     let folder = root.join("usr/share/man/man1");
     fs::create_dir_all(&folder)?;
@@ -202,7 +211,7 @@ fn gzip(path: &Path) -> Result<()> {
     cmd::run(cmd::program("gzip", &["-9", "--no-name"]).arg(path))
 }
 
-/// Every path of the tree, folders before what is in them, in an order that does not depend on the disk.
+/// Every path of the tree, folders before their content, in an order independent of the disk.
 ///
 /// # Errors
 /// When a folder cannot be read.

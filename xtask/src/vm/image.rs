@@ -10,10 +10,10 @@ use anyhow::{Context, Result, bail};
 use super::kernel::Kernel;
 use crate::cmd;
 
-/// What the kernel needs to read the disk; ext4 asks for crc32c by an alias that nothing depends on.
+/// Modules to read the disk. crc32c is listed because ext4 requests it by an alias, not as a dependency.
 const MODULES: &[&str] = &["crc32c_generic", "virtio_pci", "virtio_blk", "ext4"];
 
-/// Programs of Debian's packages that run in the guest. Slurm's have a name of their own behind a link.
+/// Programs of Debian's packages that run in the guest. Slurm's are links to files with other names.
 const PROGRAMS: &[&str] = &[
     "/usr/bin/scontrol",
     "/usr/sbin/munged",
@@ -22,10 +22,10 @@ const PROGRAMS: &[&str] = &[
     "/usr/sbin/slurmstepd",
 ];
 
-/// Slurm opens these by name, so that no program's list of libraries has them.
+/// Slurm opens these by name, so ldd does not list them.
 const PLUGINS: &str = "/usr/lib/x86_64-linux-gnu/slurm-wlm";
 
-/// Folders that are empty at first.
+/// Empty folders.
 const FOLDERS: &[&str] = &[
     "dev",
     "etc/munge",
@@ -54,7 +54,7 @@ const GROUP: &str = "root:x:0:\nmunge:x:101:\nnogroup:x:65534:\n";
 /// Makes the initramfs; `more` are modules that the programs on the disk need.
 ///
 /// # Errors
-/// When something that goes into it is missing.
+/// When a part of it is missing.
 pub(super) fn initramfs(kernel: &Kernel, more: &[&str], work: &Path) -> Result<PathBuf> {
     let root = empty(&work.join("initramfs"))?;
     for dir in ["bin", "dev", "disk", "modules"] {
@@ -66,15 +66,15 @@ pub(super) fn initramfs(kernel: &Kernel, more: &[&str], work: &Path) -> Result<P
     pack(&root, &work.join("initramfs.cpio"))
 }
 
-/// Copies modules, and those that they need, with names in whose order a guest's shell is to load them.
+/// Copies modules and their dependencies. The order of the new names is the order of loading.
 ///
 /// # Errors
-/// When the kernel does not have one.
+/// When the kernel lacks a module.
 pub(super) fn modules(kernel: &Kernel, names: &[&str], to: &Path) -> Result<()> {
     for (i, file) in kernel.modules(names)?.iter().enumerate() {
         let name = file.file_name().context("a module without a name")?;
         if file.extension().is_none_or(|e| e != "ko") {
-            bail!("{}: packed modules are not provided for", file.display());
+            bail!("{}: compressed modules are not supported", file.display());
         }
         let name = format!("{i:02}-{}", name.to_string_lossy());
         fs::copy(file, to.join(name))?;
@@ -82,7 +82,7 @@ pub(super) fn modules(kernel: &Kernel, names: &[&str], to: &Path) -> Result<()> 
     Ok(())
 }
 
-/// Makes an initramfs of what is below `root`.
+/// Makes an initramfs from the files below `root`.
 ///
 /// # Errors
 /// When cpio fails.
@@ -101,7 +101,7 @@ pub(super) fn pack(root: &Path, archive: &Path) -> Result<PathBuf> {
 /// Makes the disk, new for every run.
 ///
 /// # Errors
-/// When something that goes onto it is missing.
+/// When a file for it is missing.
 pub(super) fn disk(release: &str, module: &Path, work: &Path) -> Result<PathBuf> {
     let root = skeleton(&work.join("disk"), FOLDERS)?;
     programs(&root)?;
@@ -110,11 +110,11 @@ pub(super) fn disk(release: &str, module: &Path, work: &Path) -> Result<PathBuf>
         ("etc/passwd", PASSWD),
         ("etc/group", GROUP),
         ("etc/hosts", "127.0.0.1 localhost node0\n"),
-        // Slurm uses no cgroups here, and must not look which ones there are: nobody has mounted any.
+        // Slurm uses no cgroups here and must not detect them: none are mounted.
         ("etc/slurm/cgroup.conf", "CgroupPlugin=cgroup/v1\n"),
         ("guest/release", release),
         ("var/lib/boots", "0"),
-        // One machine that is thrown away: the key protects nothing.
+        // One temporary machine: the key protects nothing.
         ("etc/munge/munge.key", &"nodewarden".repeat(16)),
     ] {
         fs::write(root.join(file), text)?;
@@ -129,10 +129,10 @@ pub(super) fn disk(release: &str, module: &Path, work: &Path) -> Result<PathBuf>
     ext4(&root, &work.join("disk.img"), "512M")
 }
 
-/// Makes a disk that holds what is below `root`.
+/// Makes a disk with the files below `root`.
 ///
 /// # Errors
-/// When it does not fit.
+/// When they do not fit.
 pub(super) fn ext4(root: &Path, image: &Path, size: &str) -> Result<PathBuf> {
     if image.exists() {
         fs::remove_file(image)?;
@@ -142,7 +142,7 @@ pub(super) fn ext4(root: &Path, image: &Path, size: &str) -> Result<PathBuf> {
     Ok(image.to_owned())
 }
 
-/// nodewarden, Slurm, munge and all libraries that they need, at the paths that they have here.
+/// nodewarden, Slurm, munge and all libraries that they need, at the same paths as here.
 fn programs(root: &Path) -> Result<()> {
     let busybox = root.join("usr/bin/busybox");
     program(Path::new("/usr/bin/busybox"), &busybox).context("busybox-static")?;
@@ -178,7 +178,7 @@ fn programs(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What the dynamic linker would load for these files.
+/// The libraries that the dynamic linker loads for these files.
 pub(super) fn libraries(files: &[PathBuf]) -> Result<BTreeSet<PathBuf>> {
     let text = cmd::output(cmd::program("ldd", &[]).args(files))?;
     linker_paths(&text)
@@ -186,7 +186,7 @@ pub(super) fn libraries(files: &[PathBuf]) -> Result<BTreeSet<PathBuf>> {
 
 fn linker_paths(text: &str) -> Result<BTreeSet<PathBuf>> {
     let mut found = BTreeSet::new();
-    // Lines are `name => path (address)` or `path (address)`; the file that is asked about stands at the margin.
+    // Lines are `name => path (address)` or `path (address)`; lines without indentation name the file itself.
     for line in text.lines().filter(|l| l.starts_with(char::is_whitespace)) {
         if line.contains("not found") {
             bail!("a library is missing:{line}");
@@ -200,14 +200,14 @@ fn linker_paths(text: &str) -> Result<BTreeSet<PathBuf>> {
     Ok(found)
 }
 
-/// Copies a file to the path by which it was found here; /lib and /lib64 are links in the guest as they are here.
+/// Copies a file to the same path in the guest. /lib and /lib64 are links there too.
 pub(super) fn copy_as(file: &Path, root: &Path) -> Result<()> {
     let there = root.join(file.strip_prefix("/")?);
     fs::create_dir_all(there.parent().context("a file without a folder")?)?;
     program(file, &there)
 }
 
-/// The node that the daemon sees: a machine of QEMU's has no GPU. Its boot id and kernel log are the guest's own.
+/// The node that the daemon sees, because QEMU has no GPU. Its boot id and kernel log are the guest's own.
 fn node(root: &Path) -> Result<()> {
     let fixture = cmd::root().join("fixtures/host/h100");
     let (recording, node) = (root.join("opt/recording"), root.join("opt/node"));
@@ -218,7 +218,7 @@ fn node(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A file of the guest's.
+/// A file below `xtask/vm/guest`.
 pub(super) fn guest(name: &str) -> PathBuf {
     cmd::root().join("xtask/vm/guest").join(name)
 }
@@ -226,7 +226,7 @@ pub(super) fn guest(name: &str) -> PathBuf {
 /// Copies a program.
 ///
 /// # Errors
-/// When it is not there.
+/// When it does not exist.
 pub(super) fn program(from: &Path, to: &Path) -> Result<()> {
     fs::copy(from, to).with_context(|| from.display().to_string())?;
     fs::set_permissions(to, Permissions::from_mode(0o755))?;
@@ -236,7 +236,7 @@ pub(super) fn program(from: &Path, to: &Path) -> Result<()> {
 /// An empty root with these folders, and Debian's links to those below usr.
 ///
 /// # Errors
-/// When it cannot be made.
+/// When it cannot be created.
 pub(super) fn skeleton(root: &Path, folders: &[&str]) -> Result<PathBuf> {
     let root = empty(root)?;
     for dir in folders {
@@ -251,7 +251,7 @@ pub(super) fn skeleton(root: &Path, folders: &[&str]) -> Result<PathBuf> {
 /// An empty folder.
 ///
 /// # Errors
-/// When it cannot be made.
+/// When it cannot be created.
 pub(super) fn empty(dir: &Path) -> Result<PathBuf> {
     if dir.exists() {
         fs::remove_dir_all(dir)?;

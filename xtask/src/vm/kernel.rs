@@ -1,4 +1,4 @@
-//! Debian's kernel, downloaded and unpacked below target/vm; nothing of it is installed on the host.
+//! Debian's kernel, downloaded and unpacked below target/vm; it is not installed on the host.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ use crate::cmd;
 /// The package that always depends on the kernel that this Debian ships now.
 const NEWEST: &str = "linux-image-amd64";
 
-/// An unpacked kernel with what modules are built with.
+/// An unpacked kernel with the headers to build modules.
 pub(super) struct Kernel {
     /// As `uname -r` prints it.
     pub(super) release: String,
     /// As its package has it.
     version: String,
-    /// Where it is unpacked.
+    /// Its folder.
     root: PathBuf,
 }
 
@@ -93,7 +93,7 @@ fn keep(packages: &[String], kernel: &Kernel, work: &Path) -> Result<()> {
             fs::remove_dir_all(old.path())?;
         }
     }
-    // Its name says that it is whole.
+    // Its name shows that it is complete.
     fs::rename(&new, &kernel.root)?;
     Ok(())
 }
@@ -192,7 +192,7 @@ impl Kernel {
     }
 }
 
-/// What a package depends on, as far as its candidate says.
+/// The dependencies of a package's candidate version.
 fn depends(package: &str) -> Result<Vec<String>> {
     let text = cmd::output(&mut cmd::program("apt-cache", &["depends", package]))?;
     Ok(text

@@ -1,8 +1,8 @@
-//! `cargo xtask vm`: the program in a virtual machine with Debian's own kernel, for what no test on a developer's
-//! machine can show: lines that the kernel itself prints, a kernel log that is closed to users, and real reboots.
+//! `cargo xtask vm`: the program in a virtual machine with Debian's own kernel. It tests what a developer's machine
+//! cannot: lines that the kernel itself prints, a kernel log that users cannot read, and real reboots.
 //!
-//! QEMU emulates the processor, so nothing is asked of the host's kernel, and no kernel is installed on the host. What
-//! runs in the guest lies in `xtask/vm/`; everything that is made lies in `target/vm/`.
+//! QEMU emulates the processor, so the host needs neither KVM nor another kernel. The guest's files are in `xtask/vm/`;
+//! generated files are in `target/vm/`.
 
 mod image;
 mod kernel;
@@ -25,7 +25,7 @@ use nix::unistd::Uid;
 use crate::stage::Stages;
 use crate::{cmd, deps};
 
-/// What the host needs: to emulate, to build a module and an image, and the programs that are copied into the guest.
+/// Debian packages that the host needs: QEMU, tools for a module and an image, and the guest's programs.
 const PACKAGES: &[&str] = &[
     "qemu-system-x86",
     "busybox-static",
@@ -42,10 +42,10 @@ const PACKAGES: &[&str] = &[
     "slurmd",
 ];
 
-/// The whole of it, all boots together. A machine with two cores needs a fifth of it.
+/// Time limit of all boots together. A machine with two cores needs a fifth of it.
 const DEADLINE: Duration = Duration::from_secs(8 * 60);
 
-/// Every result that the guest must tell: one that is missing has failed.
+/// Every result that the guest must report: a missing one has failed.
 const RESULTS: &[&str] = &[
     "kernel",
     "defaults: up",
@@ -74,13 +74,13 @@ const RESULTS: &[&str] = &[
     "gpu back: counters",
 ];
 
-/// A guest, or two beside each other: what it needs, what it is made of and what it must tell.
+/// One or two guests: packages, image, expected results.
 struct Group {
     name: &'static str,
     packages: &'static [&'static [&'static str]],
     make: fn(&Path) -> Result<Vec<Machine>>,
     results: &'static [&'static str],
-    /// How long all its boots may take together: several times what two idle cores need.
+    /// Time limit of all its boots together: several times what two idle cores need.
     deadline: Duration,
 }
 
@@ -129,17 +129,17 @@ const GROUPS: &[Group] = &[
     },
 ];
 
-/// Runs all of them, or those of one name: `rdma` is `rdma-loss` too.
+/// Runs all groups, or those of one name: `rdma` includes `rdma-loss`.
 ///
 /// # Errors
-/// When there is none of that name.
+/// When no group has that name.
 pub(crate) fn stages(stages: &mut Stages, name: Option<&str>) -> Result<()> {
     let wanted: Vec<&Group> = (GROUPS.iter())
         .filter(|g| name.is_none_or(|n| is_named(g.name, n)))
         .collect();
     if wanted.is_empty() {
         let names: Vec<&str> = GROUPS.iter().map(|g| g.name).collect();
-        bail!("there is no such group; there are: {}", names.join(" "));
+        bail!("unknown group, expected one of: {}", names.join(" "));
     }
     let work = cmd::root().join("target/vm");
     for group in wanted {
@@ -158,16 +158,16 @@ pub(crate) fn stages(stages: &mut Stages, name: Option<&str>) -> Result<()> {
         }
         stages.run(&stage, || match &made {
             Some(machines) => boot(machines, group, &work).map(drop),
-            None => bail!("there is no image"),
+            None => bail!("the image is missing"),
         });
     }
     Ok(())
 }
 
-/// Runs the guest that measures, and returns what it told, by name.
+/// Runs the benchmark guest, and returns its results by name.
 ///
 /// # Errors
-/// When it cannot be made or run.
+/// When the guest cannot be made or run.
 pub(crate) fn bench() -> Result<Vec<(String, String)>> {
     let work = cmd::root().join("target/vm");
     packages(&BENCH)?;
@@ -188,7 +188,7 @@ fn is_named(group: &str, name: &str) -> bool {
 
 fn packages(group: &Group) -> Result<()> {
     if std::env::consts::ARCH != "x86_64" {
-        bail!("the guest is made of this machine's own programs, and only x86_64 is set up");
+        bail!("the guest uses this machine's own programs; only x86_64 is supported");
     }
     if !Uid::effective().is_root() {
         bail!("needs root: the files of the guest belong to root");
@@ -196,31 +196,31 @@ fn packages(group: &Group) -> Result<()> {
     deps::install(&group.packages.concat())
 }
 
-/// What a QEMU is started with.
+/// The configuration of a QEMU.
 struct Machine {
-    /// Its console goes to a file of this name.
+    /// Name of the file for its console output.
     name: &'static str,
     vmlinuz: PathBuf,
     initramfs: PathBuf,
-    /// None where all lies in the initramfs.
+    /// `None` if the guest runs from the initramfs.
     disk: Option<PathBuf>,
-    /// Further words for the kernel.
+    /// Further kernel arguments.
     append: &'static str,
     clock: Clock,
 }
 
-/// What a guest's time is made of.
+/// The clock of a guest.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Clock {
-    /// The host's.
+    /// The host's clock.
     Host,
-    /// Its own instructions; where it has nothing to do, it leaps to the next timer. So ten minutes of waiting pass in
-    /// seconds, and a busy host makes nothing late. Not for guests that wait for each other.
+    /// A count of its own instructions; when idle, it jumps to the next timer. Ten minutes of waiting then take
+    /// seconds, and a busy host delays nothing. Not for guests that wait for each other.
     Leaps,
 }
 
 fn make(work: &Path) -> Result<Vec<Machine>> {
-    // The end-to-end tests may have left it with their feature.
+    // The end-to-end tests may have built it with their feature.
     cmd::build_nodewarden()?;
     std::fs::create_dir_all(work)?;
     let kernel = kernel::get(work)?;
@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_means_its_group_and_those_below_it() {
+    fn a_name_selects_its_group_and_those_below_it() {
         for (group, name, is) in [
             ("rdma", "rdma", true),
             ("rdma-loss", "rdma", true),

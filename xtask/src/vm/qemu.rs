@@ -1,4 +1,5 @@
-//! Runs guests and reads their consoles. QEMU is our child and ended by its handle; where we are killed, by the kernel.
+//! Runs guests and reads their consoles. QEMU is our child process; we end it by its handle, or the kernel ends it if
+//! we are killed.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -15,11 +16,11 @@ use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use super::{Clock, Machine};
 use crate::cmd;
 
-/// How long a guest that is done may take to switch itself off.
+/// Time that a guest has to power off after it is done.
 const OFF: Duration = Duration::from_secs(20);
 
-/// The console shows only what is fatal in the kernel, so that no other message falls into a line of results. A `rep
-/// stosb` is an instruction for each byte here: without erms and fsrm, memory is cleared and copied in whole words.
+/// The console shows only fatal kernel messages, so that no other message interrupts a line of results. QEMU emulates
+/// `rep stosb` byte by byte; without erms and fsrm, the guest clears and copies memory in whole words.
 const ARGS: &[&str] = &[
     "-machine=q35",
     "-cpu=max,la57=off,erms=off,fsrm=off",
@@ -29,7 +30,7 @@ const ARGS: &[&str] = &[
     "-serial=stdio",
 ];
 
-/// By the kind of clock. One that counts instructions wants one thread.
+/// Arguments by kind of clock. A clock that counts instructions requires one thread.
 const HOST: &[&str] = &["-accel=tcg,thread=multi", "-smp=2"];
 const LEAPS: &[&str] = &[
     "-accel=tcg,thread=single",
@@ -37,11 +38,11 @@ const LEAPS: &[&str] = &[
     "-icount=shift=3,sleep=off,align=off",
 ];
 
-/// What the kernel is told in every guest.
+/// The kernel command line of every guest.
 const APPEND: &str =
     "console=ttyS0 loglevel=1 panic=0 mitigations=off tsc=reliable no_timer_check random.trust_cpu=on";
 
-/// A QEMU that is ended with its value.
+/// A running QEMU; dropping it ends the process.
 struct Guest {
     child: Child,
     log: File,
@@ -55,16 +56,16 @@ impl Drop for Guest {
     }
 }
 
-/// Where a guest's console is kept.
+/// The file with a guest's console output.
 pub(super) fn console(machine: &Machine, work: &Path) -> PathBuf {
     work.join(format!("{}.log", machine.name))
 }
 
-/// Runs the guests until `line` says of one of the first one's lines that it is done, and it has switched itself off; the
-/// other one ends with it. Two are joined by a network of their own.
+/// Runs the guests until `line` returns true for a line of the first one and it has powered off; then ends the other
+/// one. Two guests share a private network.
 ///
 /// # Errors
-/// When a guest's kernel panics, one ends without being done, or the time is over.
+/// When a guest's kernel panics, a guest ends early, or the deadline passes.
 pub(super) fn run(
     machines: &[Machine],
     work: &Path,
@@ -81,7 +82,7 @@ pub(super) fn run(
     loop {
         match lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
             Ok((of, Some(text))) => {
-                let guest = guests.get_mut(of).context("a line of no guest")?;
+                let guest = guests.get_mut(of).context("a line of an unknown guest")?;
                 writeln!(guest.log, "{:7.2} {text}", begin.elapsed().as_secs_f64())?;
                 if text.contains("Kernel panic") {
                     bail!("{}: the guest's kernel: {text}", machines[of].name);
@@ -92,10 +93,10 @@ pub(super) fn run(
                 }
             }
             Ok((0, None)) | Err(RecvTimeoutError::Disconnected) => break,
-            // The other one has ended: the first will say what it misses.
+            // The other guest has ended: the first will report what is missing.
             Ok((_, None)) => {}
             Err(RecvTimeoutError::Timeout) if done => {
-                bail!("the guest is done and does not switch itself off")
+                bail!("the guest is done but did not power off")
             }
             Err(RecvTimeoutError::Timeout) => bail!("the guest was not done within {} s", deadline.as_secs()),
         }
@@ -108,7 +109,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// A guest's place in the list, and a line of its console; `None`: it has ended.
+/// A guest's index, and a line of its console; `None`: it has ended.
 type Line = (usize, Option<String>);
 
 fn start(machines: &[Machine], work: &Path, lines: &Sender<Line>) -> Result<Vec<Guest>> {
@@ -135,13 +136,13 @@ fn start(machines: &[Machine], work: &Path, lines: &Sender<Line>) -> Result<Vec<
 }
 
 fn command(machine: &Machine, cable: Option<&OwnedFd>, of: usize) -> Result<Command> {
-    // setpriv becomes QEMU, so the child's handle is QEMU's.
+    // setpriv executes QEMU, so the child's handle is QEMU's.
     let mut command = cmd::program("setpriv", &["--pdeathsig", "KILL", "qemu-system-x86_64"]);
     let clock = match machine.clock {
         Clock::Host => HOST,
         Clock::Leaps => LEAPS,
     };
-    // QEMU wants option and value as two arguments.
+    // QEMU requires option and value as two arguments.
     for arg in ARGS.iter().chain(clock) {
         let (option, value) = arg.split_once('=').map_or((*arg, None), |(o, v)| (o, Some(v)));
         command.arg(option).args(value);
@@ -149,12 +150,12 @@ fn command(machine: &Machine, cable: Option<&OwnedFd>, of: usize) -> Result<Comm
     command.args(["-append", &format!("{APPEND} {}", machine.append)]);
     command.arg("-kernel").arg(&machine.vmlinuz);
     command.arg("-initrd").arg(&machine.initramfs);
-    // The host never loses power here, so its disk need not be waited for; a reset of the guest loses nothing.
+    // No need to flush to the host's disk: a reset of the guest loses nothing.
     if let Some(disk) = &machine.disk {
         let drive = format!("file={},format=raw,if=virtio,cache=unsafe", disk.display());
         command.arg("-drive").arg(drive);
     }
-    // Without a cable the guest has its loopback and nothing else; with one it reaches the other guest and nobody else.
+    // Without a cable the guest has only its loopback; with one it reaches only the other guest.
     match cable {
         None => command.args(["-nic", "none"]),
         Some(cable) => {
@@ -167,7 +168,7 @@ fn command(machine: &Machine, cable: Option<&OwnedFd>, of: usize) -> Result<Comm
     Ok(command)
 }
 
-/// Lines as they come, so that the main loop can keep its deadline while the guests are silent.
+/// Sends lines to the main loop, so that it can keep its deadline while the guests print nothing.
 fn read(of: usize, stdout: ChildStdout, lines: Sender<Line>) {
     std::thread::spawn(move || {
         for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {

@@ -1,5 +1,5 @@
-//! The guests `rdma` and `rdma-...`: Debian's kernel with soft-RoCE, so that RDMA's netlink, sysfs and traffic are real. All
-//! of it lies in the initramfs.
+//! The guests `rdma` and `rdma-...`: Debian's kernel with soft-RoCE, so that RDMA's netlink, sysfs and traffic are
+//! real. They run from the initramfs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::kernel::Kernel;
 use super::{Clock, Machine, image, kernel};
 use crate::cmd;
 
-/// What the host needs for any guest with soft-RoCE.
+/// Debian packages that the host needs for every guest with soft-RoCE.
 pub(super) const BASE: &[&str] = &[
     "qemu-system-x86",
     "binutils",
@@ -23,13 +23,13 @@ pub(super) const BASE: &[&str] = &[
     "kmod",
 ];
 
-/// What the host needs.
+/// Debian packages that the host needs.
 pub(super) const PACKAGES: &[&[&str]] = &[BASE, &["ibverbs-utils"]];
 
-/// One boot without a disk: half a minute on two idle cores.
+/// Time limit of one boot without a disk. Two idle cores need 30 s.
 pub(super) const DEADLINE: Duration = Duration::from_secs(6 * 60);
 
-/// Every result that the guest must tell.
+/// Every result that the guest must report.
 pub(super) const RESULTS: &[&str] = &[
     "kernel",
     "start: two ports",
@@ -53,7 +53,7 @@ pub(super) const RESULTS: &[&str] = &[
     "cost: files read",
 ];
 
-/// crc32c has to be there before what asks for it by its alias.
+/// crc32c must be loaded before the modules that request it by its alias.
 const MODULES: &[&str] = &[
     "crc32c_generic",
     "crc32_generic",
@@ -62,10 +62,10 @@ const MODULES: &[&str] = &[
     "rdma_rxe",
 ];
 
-/// Programs that run in every guest. Debian's busybox has an ip of its own, which its shell would prefer: hence dash.
+/// Programs of every guest. dash, because the shell of Debian's busybox prefers its own ip.
 const PROGRAMS: &[&str] = &["/usr/bin/dash", "/usr/bin/ip", "/usr/bin/rdma"];
 
-/// Folders that are empty at first.
+/// Empty folders.
 const FOLDERS: &[&str] = &[
     "dev",
     "etc",
@@ -80,17 +80,17 @@ const FOLDERS: &[&str] = &[
     "usr/sbin",
 ];
 
-/// What libibverbs opens by name for soft-RoCE.
+/// The soft-RoCE provider file, which libibverbs opens by name.
 const PROVIDER: &str = "/etc/libibverbs.d/rxe.driver";
 const PROVIDERS: &str = "/usr/lib/x86_64-linux-gnu/libibverbs";
 
-/// A guest, by what it has besides what all of them have.
+/// The specific parts of a guest.
 pub(super) struct Guest<'a> {
     pub(super) name: &'static str,
     /// Its init: a script below xtask/vm/guest.
     pub(super) script: &'a str,
     pub(super) modules: &'a [&'a str],
-    /// Modules that were built here; what they need is among the others.
+    /// Modules that were built here; `modules` contains their dependencies.
     pub(super) built: &'a [PathBuf],
     pub(super) programs: &'a [&'a str],
     pub(super) clock: Clock,
@@ -99,7 +99,7 @@ pub(super) struct Guest<'a> {
 /// Makes the guest with two ports on a pair of interfaces.
 ///
 /// # Errors
-/// When something that goes into it is missing.
+/// When a part of it is missing.
 pub(super) fn make(work: &Path) -> Result<Vec<Machine>> {
     let guest = Guest {
         name: "rdma",
@@ -112,18 +112,18 @@ pub(super) fn make(work: &Path) -> Result<Vec<Machine>> {
     Ok(vec![machine(&guest, &parts(work)?, work)?])
 }
 
-/// What all guests are made of.
+/// The common parts of all guests.
 pub(super) struct Parts {
     pub(super) kernel: Kernel,
-    /// The program with all that is known for debugging, and without: that is four fifths of it, and a guest unpacks it.
+    /// The program with and without debug information, which is four fifths of its size; guests get the small one.
     built: PathBuf,
     stripped: PathBuf,
 }
 
-/// Builds or gets them.
+/// Builds or downloads the parts.
 ///
 /// # Errors
-/// When something is missing.
+/// When a part is missing.
 pub(super) fn parts(work: &Path) -> Result<Parts> {
     let built = cmd::build_nodewarden()?;
     fs::create_dir_all(work)?;
@@ -139,7 +139,7 @@ pub(super) fn parts(work: &Path) -> Result<Parts> {
 /// Makes one guest's initramfs.
 ///
 /// # Errors
-/// When something that goes into it is missing.
+/// When a part of it is missing.
 pub(super) fn machine(guest: &Guest<'_>, parts: &Parts, work: &Path) -> Result<Machine> {
     let root = image::skeleton(&work.join(guest.name), FOLDERS)?;
     fs::write(root.join("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n")?;

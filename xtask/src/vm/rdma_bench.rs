@@ -20,7 +20,7 @@ pub(super) const RESULTS: &[&str] = &["kernel", "netlink", "sysfs"];
 /// Makes it. Its time is that of its instructions, so that a busy host moves no figure.
 ///
 /// # Errors
-/// When something that goes into it is missing.
+/// When a part of it is missing.
 pub(super) fn make(work: &Path) -> Result<Vec<Machine>> {
     let guest = Guest {
         name: "rdma-bench",

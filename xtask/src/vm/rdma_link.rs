@@ -1,4 +1,4 @@
-//! The guest `rdma-link`: what a port that is down for minutes makes of the checks, which wait for minutes.
+//! The guest `rdma-link`: tests the checks, which wait for minutes, with a port that is down for minutes.
 
 use std::path::Path;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub(super) const RESULTS: &[&str] = &[
 /// Makes it.
 ///
 /// # Errors
-/// When something that goes into it is missing.
+/// When a part of it is missing.
 pub(super) fn make(work: &Path) -> Result<Vec<Machine>> {
     let guest = Guest {
         name: "rdma-link",

@@ -1,4 +1,4 @@
-//! The guests `rdma-loss`: two with one soft-RoCE port each and a cable between them, so that packets are really lost.
+//! The guests `rdma-loss`: two with one soft-RoCE port each and a cable between them, so that real packets are lost.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use anyhow::Result;
 use super::rdma::{self, Guest};
 use super::{Clock, Machine};
 
-/// What the host needs.
+/// Debian packages that the host needs.
 pub(super) const PACKAGES: &[&[&str]] = &[rdma::BASE, &["perftest"]];
 
-/// One boot of both, and minutes of traffic and of waiting: a quarter of it on two idle cores.
+/// Time limit: one boot of both, and minutes of traffic and waiting. Two idle cores need a quarter of it.
 pub(super) const DEADLINE: Duration = Duration::from_secs(20 * 60);
 
-/// Every result that the sender must tell.
+/// Every result that the sender must report.
 pub(super) const RESULTS: &[&str] = &[
     "receiver: kernel",
     "kernel",
@@ -26,7 +26,7 @@ pub(super) const RESULTS: &[&str] = &[
     "loss: sender counts",
     "loss: receiver counts",
     "loss: more packets than the work needs",
-    "loss: nobody gave up",
+    "loss: no retries exceeded",
     "cut: the transfer breaks",
     "cut: retries exceeded",
     "loss: finding",
@@ -34,10 +34,10 @@ pub(super) const RESULTS: &[&str] = &[
     "cut: finding",
 ];
 
-/// Makes both: the sender first, as it tells the results.
+/// Makes both guests: the sender first, because it reports the results.
 ///
 /// # Errors
-/// When something that goes into them is missing.
+/// When a part of them is missing.
 pub(super) fn make(work: &Path) -> Result<Vec<Machine>> {
     let parts = rdma::parts(work)?;
     let guest = |name, script| Guest {

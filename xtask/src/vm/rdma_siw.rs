@@ -30,7 +30,7 @@ pub(super) const RESULTS: &[&str] = &[
 /// Makes it.
 ///
 /// # Errors
-/// When something that goes into it is missing, or the module cannot be built.
+/// When a part of it is missing, or the module cannot be built.
 pub(super) fn make(work: &Path) -> Result<Vec<Machine>> {
     let parts = rdma::parts(work)?;
     let siw = parts

@@ -1,4 +1,4 @@
-//! What the guest tells on its console: lines `@@ NAME: ok DETAIL` and `@@ NAME: FAILED DETAIL`.
+//! The guest's results on its console: lines `@@ NAME: ok DETAIL` and `@@ NAME: FAILED DETAIL`.
 
 use anyhow::{Result, bail};
 
@@ -11,10 +11,10 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Takes one line of the console and shows it, if it is for people. Whether the guest has said that it is done.
+    /// Reads one line of the console; prints results and logs. Returns whether the guest is done.
     pub(super) fn line(&mut self, line: &str) -> bool {
         let Some((_, said)) = line.split_once("@@ ") else {
-            // Once something has failed, the logs follow.
+            // After a failure, the guest prints its logs.
             if line.starts_with("boot ") || !self.failed.is_empty() {
                 println!("  {line}");
             }
@@ -24,7 +24,7 @@ impl Report {
             return true;
         }
         println!("{said}");
-        // Names hold colons themselves, so the word of the result is what is looked for.
+        // Names contain colons, so search for the word of the result.
         if let Some((name, detail)) = said.split_once(": ok") {
             self.passed.push((name.to_owned(), detail.trim().to_owned()));
         } else {
@@ -33,10 +33,10 @@ impl Report {
         false
     }
 
-    /// Says what became of the results that were wanted, and returns them with their details.
+    /// Prints missing and failed results, and returns all results with their details.
     ///
     /// # Errors
-    /// When one failed, is missing or was not wanted.
+    /// When a result failed, is missing or is not in the list.
     pub(super) fn finish(mut self, wanted: &[&str]) -> Result<Vec<(String, String)>> {
         for name in wanted {
             let failed = self.failed.iter().any(|f| f.starts_with(&format!("{name}: ")));
@@ -71,10 +71,10 @@ mod tests {
     }
 
     #[test]
-    fn passes_only_when_everything_wanted_was_told() {
+    fn passes_only_if_all_expected_results_were_reported() {
         let lines = ["boot 1", "@@ a: ok", "noise@@ b: c: ok 12 ms"];
-        let told = finish(&lines, &["a", "b: c"]).unwrap();
-        assert_eq!(told[1], ("b: c".to_owned(), "12 ms".to_owned()));
+        let results = finish(&lines, &["a", "b: c"]).unwrap();
+        assert_eq!(results[1], ("b: c".to_owned(), "12 ms".to_owned()));
         let error = finish(&lines, &["a", "b: c", "d"]).unwrap_err().to_string();
         assert_eq!(error, "d: not reached");
         assert!(finish(&lines, &["a"]).is_err());
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_known() {
+    fn the_end_is_recognised() {
         let mut report = Report::default();
         assert!(!report.line("@@ a: ok"));
         assert!(report.line("@@ end"));

@@ -52,7 +52,7 @@ fn get(work: &Path) -> Result<PathBuf> {
     }
     command.arg("--aptopt=APT::Install-Recommends \"false\"");
     cmd::run(command.arg(suite).arg(&new))?;
-    // Its name says that it is whole.
+    // Its name shows that it is complete.
     fs::rename(&new, &archive)?;
     Ok(archive)
 }

@@ -1,4 +1,4 @@
-//! The guest `systemd`: the package installed with dpkg under a real systemd, and what the unit promises.
+//! The guest `systemd`: installs the package with dpkg under a real systemd, and tests the unit.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -61,7 +61,7 @@ pub(super) const RESULTS: &[&str] = &[
 /// When something that goes into them is missing.
 pub(super) fn make(work: &Path) -> Result<Vec<Machine>> {
     fs::create_dir_all(work)?;
-    // The guest installs what a release would ship, from a profile that is built already.
+    // The guest installs the same package as a release, from a profile that is already built.
     let deb = package::build("ci")?;
     cmd::run(&mut cmd::cargo(&[
         "build",
@@ -76,7 +76,7 @@ pub(super) fn make(work: &Path) -> Result<Vec<Machine>> {
     for (name, text) in [
         ("etc/hostname", "node0\n"),
         ("etc/hosts", "127.0.0.1 localhost node0\n"),
-        // An id of its own for every boot of the image, as systemd makes it.
+        // A new id for every boot of the image, as systemd makes it.
         ("etc/machine-id", ""),
     ] {
         fs::write(root.join(name), text)?;

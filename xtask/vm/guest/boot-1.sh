@@ -14,10 +14,10 @@ nodewarden_start
 must "defaults: up" "kernel_log and host" 120 collectors_up
 worker=$(pid_of 'worker kernel')
 rights=$(sed -n 's/^\(Uid\|CapEff\):[[:space:]]*//p' "/proc/$worker/status" | tr '\t\n' '  ')
-if [ "$rights" != "64191 64191 64191 64191 0000000400000000 " ]; then
+if [ "$rights" != "60801 60801 60801 60801 0000000400000000 " ]; then
   fail "defaults: rights of the worker" "$rights"
 fi
-pass "defaults: rights of the worker" "uid 64191, CAP_SYSLOG alone"
+pass "defaults: rights of the worker" "uid 60801, CAP_SYSLOG alone"
 
 # A program says the same words, once as itself and once as if it were the kernel: both are known and not believed.
 xid79 $GPU >/dev/kmsg

@@ -19,7 +19,7 @@ pages() {
   done
 }
 files_read() { awk '/^syscr/ { print $2 }' /proc/$worker/io; }
-# Nanoseconds on the processor, also of threads that have ended; told in hundredths of a second, and
+# CPU time in nanoseconds, including ended threads. The kernel prints hundredths of a second, which are
 # multiplied here: busybox's awk counts to 2^31.
 spent() { echo $(($(awk '{ print $14 + $15 }' /proc/$worker/stat) * 10000000)); }
 all_up() { page >/tmp/page && [ "$(grep -c '^rdma_port_state.* 4$' /tmp/page)" = $PORTS ]; }

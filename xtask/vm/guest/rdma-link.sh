@@ -2,7 +2,7 @@
 # The guest `rdma-link`: one port of four loses its link for minutes and gets it back. Its clock leaps over all waiting.
 . /rdma-lib.sh
 
-# What nobody is plugged into has no carrier: the other ends stay up.
+# An interface without a plugged-in peer has no carrier; the other ends stay up.
 for n in 0 1 2 3; do
   ip link add d$n type veth peer name e$n && ip link set e$n up && ip link set d$n up && rdma link add rxe$n type rxe netdev d$n || fail kernel "no soft-RoCE"
 done

@@ -41,14 +41,14 @@ wait_for "loss: traffic" 180 transfer
 pass "loss: traffic" "$(rate) MB/s"
 look || fail "loss: traffic" "no pages"
 [ "$(here_is packet_seq_err)" -gt 20 ] || fail "loss: sender counts" "$(here_is packet_seq_err)"
-pass "loss: sender counts" "$(here_is packet_seq_err) sequence errors told to it"
+pass "loss: sender counts" "$(here_is packet_seq_err) sequence errors reported to it"
 [ "$(there_is out_of_sequence)" -gt 20 ] || fail "loss: receiver counts" "$(there_is out_of_sequence)"
 pass "loss: receiver counts" "$(there_is out_of_sequence) packets out of sequence"
 lossy=$(($(here_is port_xmit_packets) - sent))
 [ $lossy -gt $((clean * 11 / 10)) ] || fail "loss: more packets than the work needs" "$lossy, $clean without loss"
 pass "loss: more packets than the work needs" "$lossy, $clean without loss"
-[ "$(here_is req_transport_retries_exceeded)" = 0 ] || fail "loss: nobody gave up" "$(here_is req_transport_retries_exceeded)"
-pass "loss: nobody gave up"
+[ "$(here_is req_transport_retries_exceeded)" = 0 ] || fail "loss: no retries exceeded" "$(here_is req_transport_retries_exceeded)"
+pass "loss: no retries exceeded"
 
 # A transfer that nothing but the cut can end in time.
 cable "cut: the transfer breaks" change 0%

@@ -1,5 +1,5 @@
 #!/usr/bin/dash
-# The guest `rdma-siw`: what has no statistics is shown without them, and nobody is told so at every reading.
+# The guest `rdma-siw`: a port without statistics is shown without them, and no message is logged at every reading.
 . /rdma-lib.sh
 
 for n in 0 1; do

@@ -44,11 +44,11 @@ rdma dev set rxe0 name storage0
 must "renamed: by netlink still" "" 20 is_by_netlink storage0
 rdma link delete storage0
 must "removed: gone" "" 20 has_not 'rdma_port_state{device="storage0"'
-told() { events "$1" | grep -q "event=\"$2\""; }
-must "removed: event" "" 20 told storage0 device_removed
+logged() { events "$1" | grep -q "event=\"$2\""; }
+must "removed: event" "" 20 logged storage0 device_removed
 rdma link add rxe0 type rxe netdev ve0
 must "back: by netlink" "" 20 is_by_netlink rxe0
-must "back: event" "" 20 told rxe0 device_added
+must "back: event" "" 20 logged rxe0 device_added
 must "back: netlink says what sysfs says" "" 20 same rxe0
 
 # The same numbers a file each, and how many files are read for twenty readings. `bench rdma` tells times.

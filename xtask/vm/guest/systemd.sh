@@ -52,7 +52,7 @@ must "start: metrics" "kernel log is read" 60 kernel_log_up
 must "start: status" "$(nodewarden status | head -n 1)" 30 nodewarden status
 uid_of() { sed -n 's/^Uid:.\([0-9]*\).*/\1/p' "/proc/$1/status"; }
 pass_or_fail "start: users" \
-  '[ "$(uid_of "$(child daemon)")" = 64190 ] && [ "$(uid_of "$(child kernel)")" = 64191 ] && id nodewarden-rdma | grep -q 64193' \
+  '[ "$(uid_of "$(child daemon)")" = 60800 ] && [ "$(uid_of "$(child kernel)")" = 60801 ] && id nodewarden-rdma | grep -q 60803' \
   "$(id nodewarden)"
 # Both can be opened only with what the unit leaves: CAP_SYSLOG to read the log, CAP_SYS_PTRACE to see another's program.
 echo 1 >/proc/sys/kernel/dmesg_restrict || fail "start: rights" "dmesg_restrict cannot be set"

@@ -85,6 +85,7 @@ fn the_configuration_switches_single_metrics_but_never_a_private_one() {
         tier: Tier::Detail,
         include: names(&["on", "secret"]),
         exclude: names(&["off"]),
+        labels: Vec::new(),
     };
     let selection = Selection::default();
     let shown = Shown::new(&selection, &switches);

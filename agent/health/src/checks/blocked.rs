@@ -1,4 +1,4 @@
-//! Readings that do not come back, for the checks that say so.
+//! Blocked calls: shared code of the checks that report them.
 
 use std::time::Duration;
 
@@ -12,30 +12,30 @@ use crate::finding::Finding;
 use crate::judge::Judge;
 use model::snapshot::{CollectorState, Late, Presence};
 
-/// What a check says of a call that does not come back.
+/// How a check detects and reports a blocked call.
 pub(super) struct Rule {
     /// The check's id.
     pub(super) id: &'static str,
-    /// Which collectors it is about.
-    pub(super) is_of: fn(&CollectorState) -> bool,
-    /// Whether what a thread does says that it is blocked, and not that the node is busy.
-    pub(super) is_telling: fn(&Task) -> bool,
-    /// How long it must do so.
+    /// The collectors that it covers.
+    pub(super) covers: fn(&CollectorState) -> bool,
+    /// Whether the state of a thread proves that it is blocked, not that the node is busy.
+    pub(super) is_blocked: fn(&Task) -> bool,
+    /// How long the thread must stay in that state.
     pub(super) long: Duration,
-    /// Whether a device that is listed no more answers for certain: it was renamed, or its driver let go of it.
+    /// Whether a device that is no longer listed ends the finding: it was renamed, or its driver released it.
     pub(super) ends_unlisted: bool,
-    /// The finding; its evidence is added.
+    /// The finding, without its evidence.
     pub(super) finding: fn(Subject, &Task) -> Finding,
 }
 
-/// Where each device's call sleeps, and since when: thread, place and call, by the condition.
+/// Where the call of each device sleeps and since when, by condition: thread, wait channel, system call.
 pub(super) struct Blocked {
     rule: &'static Rule,
     places: Unchanged<String, (i32, String, String)>,
 }
 
 impl Blocked {
-    /// Begins to look.
+    /// Starts with no state.
     pub(super) fn start(rule: &'static Rule) -> Box<dyn Watch> {
         Box::new(Self {
             rule,
@@ -45,12 +45,12 @@ impl Blocked {
 }
 
 impl Watch for Blocked {
-    /// Judges each device of those collectors, and what else of them may block.
+    /// Judges each device of the collectors, and the collector itself.
     fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
         let rule = self.rule;
         let snapshot = judge.snapshot;
         let mut judged = Vec::new();
-        for collector in snapshot.collectors.iter().filter(|c| (rule.is_of)(c)) {
+        for collector in snapshot.collectors.iter().filter(|c| (rule.covers)(c)) {
             if matches!(collector.presence, Presence::NotHere | Presence::Unknown) {
                 continue;
             }
@@ -82,8 +82,8 @@ impl Blocked {
     ) -> Judged<'a> {
         let rule = self.rule;
         let key = key(rule, collector.spec.name, &subject);
-        let task = late.and_then(|l| l.task.clone()).filter(|t| (rule.is_telling)(t));
-        // Awake, or somewhere else, is a driver that moves.
+        let task = late.and_then(|l| l.task.clone()).filter(|t| (rule.is_blocked)(t));
+        // A thread that is awake or elsewhere makes progress.
         let place = task.as_ref().map(|t| (t.tid, t.wchan.clone(), t.call.clone()));
         let same = self.places.lasts(key.clone(), place, judge.since_boot());
         let reading = match (late, same) {
@@ -102,7 +102,7 @@ impl Blocked {
             pace: &USUAL,
             finding: Box::new(move |_| Finding {
                 evidence: format!(
-                    "nodewarden_device_late_seconds {:.0}{waits}, so for {:.0} s, expected less than {}",
+                    "nodewarden_device_late_seconds {:.0}{waits}, unchanged for {:.0} s, expected less than {}",
                     since.as_secs_f64(),
                     same.unwrap_or_default().as_secs_f64(),
                     rule.long.as_secs()
@@ -113,7 +113,7 @@ impl Blocked {
     }
 }
 
-/// What was blocked and is not among the devices any more.
+/// Blocked devices that are no longer listed.
 fn unlisted<'a>(judge: &Judge<'a>, rule: &'static Rule, collector: &CollectorState) -> Vec<Judged<'a>> {
     let name = collector.spec.name;
     let worker = Subject::new(SubjectKind::Worker, name);
@@ -146,7 +146,7 @@ fn key(rule: &Rule, collector: &str, subject: &Subject) -> String {
     format!("{} {collector} {subject}", rule.id)
 }
 
-/// Where a page of a program or a library is waited for: what is slow then is a filesystem, often the same for all nodes.
+/// Wait channels of storage and memory: the filesystem is slow, often for all nodes.
 const STORAGE: [&str; 17] = [
     "nfs",
     "rpc_",
@@ -167,15 +167,15 @@ const STORAGE: [&str; 17] = [
     "swap_",
 ];
 
-/// Whether it waits for a filesystem or for memory, as far as it is shown.
+/// Whether the visible wait channel is one of storage or memory.
 pub(super) fn waits_for_storage(task: &Task) -> bool {
     STORAGE.iter().any(|place| task.wchan.starts_with(place))
 }
 
-/// Where whoever asks for the cgroup of a process waits for those who change cgroups, and that is done with a GPU's processes.
+/// Wait channels of readers of a process's cgroup, which wait for changes of cgroups. The GPU collector reads them.
 const CGROUPS: [&str; 2] = ["proc_cgroup_show", "cgroup_"];
 
-/// Whether it sleeps where it says that it is a driver that blocks. A place that is not shown says nothing.
+/// Whether it sleeps inside a driver. An invisible wait channel proves nothing.
 pub(super) fn sleeps_in_driver(task: &Task) -> bool {
     let elsewhere = waits_for_storage(task) || CGROUPS.iter().any(|place| task.wchan.starts_with(place));
     task.state == 'D' && !task.wchan.is_empty() && !elsewhere

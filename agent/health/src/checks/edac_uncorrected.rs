@@ -1,4 +1,4 @@
-//! Check `edac-uncorrected`: the host's memory had errors that ECC could not correct.
+//! Check `edac-uncorrected`: uncorrected ECC errors of the host's memory.
 
 use std::collections::BTreeMap;
 
@@ -12,26 +12,28 @@ use crate::judge::Judge;
 pub static CHECK: Check = Check {
     id: "edac-uncorrected",
     subject: SubjectKind::MemoryController,
-    condition: "A memory controller counted errors in this boot that ECC could not correct.",
+    fires_when: "The uncorrected ECC error count of a memory controller is above 0 in this boot, or increases.",
+    lasting: "immediately",
+    clears_when: "A reboot after which the controller counts 0 uncorrected errors.",
+    ignored_when: "",
     scope: Scope::Node,
     may: May::Drain,
     since: Version(0, 1, 0),
-    clears: "By a reboot after which the controller counts none.",
     runbook: "docs/runbooks/edac-uncorrected.md",
     watch: || Box::<State>::default(),
 };
 
-/// The counts that were already judged, by controller, of one boot.
+/// The last judged count of this boot, by controller.
 #[derive(Default)]
 struct State(BTreeMap<String, u64>);
 
 impl Watch for State {
-    /// One finding for every controller whose count has grown since it was last judged.
+    /// One finding for each controller whose count grew.
     fn after(&mut self, judge: &Judge<'_>) -> Vec<Said> {
         let mut found = Vec::new();
         for (controller, &count) in &judge.host.uncorrected {
             let before = self.0.get(controller).copied().unwrap_or(0);
-            // A count that went down began anew with its driver.
+            // A count that went down was reset with its driver.
             let new = if count < before { count } else { count - before };
             if count != before {
                 self.0.insert(controller.clone(), count);

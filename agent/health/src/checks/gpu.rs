@@ -1,4 +1,4 @@
-//! What the checks about one GPU share.
+//! Shared code of the checks about one GPU.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::finding::{Finding, Joins, Remedy};
 use crate::judge::{Judge, evidence};
 use crate::reads::gpu::{Gpu, whole};
 
-/// A driver that is loaded anew, a reset and a division into instances take GPUs away for a while.
+/// Longer than a driver reload, a reset or a change of MIG instances.
 pub(super) static SLOW: Pace = Pace {
     bad: 4,
     bad_span: Duration::from_secs(60),
@@ -19,7 +19,7 @@ pub(super) static SLOW: Pace = Pace {
     hold: Duration::from_secs(60),
 };
 
-/// For what a busy GPU shows now and then without being ill.
+/// For states that a healthy busy GPU enters for short times.
 pub(super) static LASTING: Pace = Pace {
     bad: 20,
     bad_span: Duration::from_secs(300),
@@ -27,7 +27,7 @@ pub(super) static LASTING: Pace = Pace {
     hold: Duration::from_secs(300),
 };
 
-/// A finding about a condition of a GPU; the check says the rest.
+/// A finding about a condition of a GPU, without the details of the check.
 pub(super) fn found(gpu: &Gpu<'_>, check: &'static str) -> Finding {
     Finding {
         pci: gpu.pci.clone(),
@@ -37,17 +37,17 @@ pub(super) fn found(gpu: &Gpu<'_>, check: &'static str) -> Finding {
     }
 }
 
-/// What one GPU says about a condition.
+/// The reading of one GPU for a condition.
 pub(super) struct Opinion {
-    /// What tells apart several conditions of one check; empty for the only one.
+    /// Distinguishes several conditions of one check; empty for a single one.
     pub of: &'static str,
-    /// Well or not.
+    /// Healthy or not.
     pub reading: Reading,
-    /// The finding, should it turn.
+    /// The finding, if the condition becomes bad.
     pub finding: Finding,
 }
 
-/// Judges each GPU by itself. What `opinions` does not mention cannot be seen.
+/// Judges each GPU separately. A condition that `opinions` does not list is unknown.
 pub(super) fn each<'a>(
     judge: &Judge<'a>,
     check: &'static Check,
@@ -70,25 +70,25 @@ pub(super) fn each<'a>(
     judged
 }
 
-/// What a counter must not do often: grow by so much from one reading to the next.
+/// A counter, and the growth between two readings that must not be frequent.
 pub(super) struct Bursts {
     /// The check.
     pub check: &'static Check,
-    /// What tells it apart from other counters of the check; empty for the only one.
+    /// Distinguishes several counters of one check; empty for a single one.
     pub of: &'static str,
     /// The counter.
     pub counter: for<'g, 'a> fn(&'g Gpu<'a>) -> Option<&'g Sample<'a>>,
-    /// Growth that is a burst.
+    /// The least growth that is a burst.
     pub burst: u64,
-    /// What is found.
+    /// The detail of the finding.
     pub detail: &'static str,
 }
 
-/// Bursts in an hour that are too many.
+/// Bursts in an hour that are a finding.
 const BURSTS: usize = 3;
 pub(super) const HOUR_MS: u64 = 3600 * 1000;
 
-/// Judges by how often each GPU's counters have leapt in the last hour. An hour without a leap is well, once it was watched.
+/// Judges the number of bursts of each counter in the last hour. An hour of readings without a burst is healthy.
 pub(super) struct Leaps {
     rows: &'static [Bursts],
     bursts: Times,
@@ -97,7 +97,7 @@ pub(super) struct Leaps {
 }
 
 impl Leaps {
-    /// Begins to count.
+    /// Starts with no counts.
     pub(super) fn start(rows: &'static [Bursts]) -> Box<dyn Watch> {
         Box::new(Self {
             rows,
@@ -153,13 +153,13 @@ impl Watch for Leaps {
     }
 }
 
-/// The condition's key, by an address that outlives a renaming where there is one.
+/// The key of the condition, by PCI address if known: names change.
 pub(super) fn key(check: &str, gpu: &Gpu<'_>, of: &str) -> String {
     let key = format!("{check} {} {of}", gpu.place());
     key.trim_end().to_owned()
 }
 
-/// Whether a flag is set: what is neither 0 nor 1 says nothing.
+/// The reading of a flag: 1 is bad, other values than 0 and 1 are unknown.
 pub(super) fn flag(sample: Option<&Sample<'_>>) -> Reading {
     match sample.map(Sample::as_f64) {
         Some(0.0) => Reading::Good,
@@ -168,7 +168,7 @@ pub(super) fn flag(sample: Option<&Sample<'_>>) -> Reading {
     }
 }
 
-/// The line behind it.
+/// The evidence of a sample.
 pub(super) fn line(sample: Option<&Sample<'_>>, expected: &str) -> String {
     sample.map(|s| evidence(s, expected)).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Check `gpu-application-errors`: Xids that are a program's fault by their class, and follow one GPU instead of one program.
+//! Check `gpu-application-errors`: application Xids that follow one GPU instead of one program.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,17 +22,19 @@ use model::ownership::Timeline;
 pub static CHECK: Check = Check {
     id: "gpu-application-errors",
     subject: SubjectKind::Gpu,
-    condition: "Within 24 hours Xids that are a program's fault by their class hit one GPU in jobs of two users where one of these had another GPU of the node in use, in jobs of three users, in three submissions of one, in two runs of one job that was requeued, or with one code on three occasions of one run, a minute apart. Of one user, only runs count in which another GPU of the node was in use and had none; and none of a user who had some on another GPU of the node, nor runs with an Xid of the hardware. Where jobs of several users alone speak against half of the GPUs or more, it is the programs. Whose a GPU was is known by Slurm's own rules alone, and an Xid that may be one of several runs' is nobody's.",
+    fires_when: "Application Xids within 24 h on one GPU: jobs of 3 users, or of 2 users if one used another GPU too. Also, if another GPU was in use: 3 submissions, 2 runs of a job, or 3 occasions of one code, 60 s apart.",
+    lasting: "immediately",
+    clears_when: "3 consecutive readings, at least 60 s, with fewer Xids in the last 24 h, or after a GPU reset or replacement, or a reboot.",
+    ignored_when: "Users with application Xids on another GPU, runs with hardware Xids, and Xids that match no single run. Jobs of several users that implicate at least half of the GPUs.",
     scope: Scope::Node,
-    // Nothing but statistics: a person has the GPU tested before it is taken from anybody.
+    // Statistical evidence only: an operator tests the GPU before a drain.
     may: May::Comment,
     since: Version(0, 1, 0),
-    clears: "By itself: what is left of the last 24 hours is no longer enough, or the GPU was reset or replaced, or the node rebooted, in three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-application-errors.md",
     watch: || Box::<State>::default(),
 };
 
-/// Xids by the run of the job that they hit.
+/// Xids by the job run that they hit.
 #[derive(Default)]
 struct State(Hits);
 
@@ -116,7 +118,7 @@ fn conditions<'a>(judge: &Judge<'a>, hits: &mut Hits) -> Vec<Judged<'a>> {
     judged
 }
 
-/// Whether a code is the program's fault, or the hardware's. `None`: nobody's.
+/// Whether a code is an application error (`true`) or a hardware error (`false`). `None`: neither.
 fn is_app(table: &Table, code: u32) -> Option<bool> {
     match table.row(code)?.class {
         Class::App => Some(true),
@@ -142,7 +144,7 @@ fn finding(table: &Table, gpu: &Gpu<'_>, mut runs: Vec<&Victim>) -> Finding {
     }
 }
 
-/// `job 7 of user 1000, begun 1700000000: xid31 twice; 3 others without`, for people.
+/// `job 7 of user 1000 begun 1700000000: xid31 x2, none on 3 more in use`.
 fn words(table: &Table, gpu: &str, victim: &Victim) -> String {
     let codes = victim.gpus.get(gpu).into_iter().flat_map(|part| &part.codes);
     let codes = codes.filter(|(code, _)| is_app(table, **code) == Some(true));

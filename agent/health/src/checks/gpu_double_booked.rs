@@ -1,4 +1,4 @@
-//! Check `gpu-double-booked`: Slurm has given a GPU to a job, and a pod of Kubernetes computes on it.
+//! Check `gpu-double-booked`: a Kubernetes pod uses a GPU that Slurm allocated to a job.
 
 use collectors::SubjectKind;
 
@@ -10,12 +10,14 @@ use super::{Check, May, Scope, Version};
 pub static CHECK: Check = Check {
     id: "gpu-double-booked",
     subject: SubjectKind::Gpu,
-    condition: "A GPU, or an instance of one, that is a job's by Slurm's own rules is computed on by a process in a pod of Kubernetes, the same in two readings running, over ten seconds or more. A job of a slurmd that is in a pod is a job, and services such as DCGM do not count.",
+    fires_when: "A process in a Kubernetes pod uses a GPU or MIG instance that Slurm allocated to a job.",
+    lasting: "2 consecutive readings of the same process, at least 10 s",
+    clears_when: "3 consecutive readings, at least 60 s, without such a process or with the GPU unallocated.",
+    ignored_when: "Services such as DCGM, and jobs whose slurmd runs in a pod.",
     scope: Scope::Node,
-    // Two schedulers disagree: that is not repaired by taking the node from one of them.
+    // Two schedulers disagree: draining the node in one of them repairs nothing.
     may: May::Comment,
     since: Version(0, 1, 0),
-    clears: "By itself: three readings running, over a minute or more, show no such process, or no job that has the GPU.",
     runbook: "docs/runbooks/gpu-double-booked.md",
     watch: || Looking::start(&ROW),
 };

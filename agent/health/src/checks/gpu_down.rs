@@ -1,4 +1,4 @@
-//! Check `gpu-down`: the driver does not answer for a GPU.
+//! Check `gpu-down`: the driver does not respond for a GPU.
 
 use std::time::Duration;
 
@@ -16,16 +16,18 @@ use crate::reads::gpu::Gpu;
 pub static CHECK: Check = Check {
     id: "gpu-down",
     subject: SubjectKind::Gpu,
-    condition: "The driver answers for other GPUs, or for itself, and not for this one (lost, refused, reset required, without power), in four readings running, over a minute or more, not in the first five minutes after boot.",
+    fires_when: "The driver responds, but not for this GPU: lost, refused, reset required or without power.",
+    lasting: "4 consecutive readings, at least 60 s",
+    clears_when: "3 consecutive readings, at least 60 s, in which the driver responds for the GPU.",
+    ignored_when: "The first 300 s after boot. A missing driver or permission, time-outs, and GPUs in use by a diagnostic.",
     scope: Scope::Node,
     may: May::Drain,
     since: Version(0, 1, 0),
-    clears: "By itself: the driver answers for it in three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-down.md",
     watch: || Looks::start(conditions),
 };
 
-/// GPUs come up one after the other.
+/// The driver initializes one GPU after the other.
 const BOOT_GRACE: Duration = Duration::from_secs(300);
 
 fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
@@ -52,7 +54,7 @@ fn why<'g>(gpu: &'g Gpu<'_>) -> &'g str {
 fn reading(gpu: &Gpu<'_>) -> Reading {
     match (gpu.is_up(), why(gpu)) {
         (Some(true), _) => Reading::Good,
-        // Without the driver, or the right to ask it, or while a diagnostic has it, nothing is known of the GPU.
+        // The GPU's state is unknown without driver or permission, and while a diagnostic uses it.
         (Some(false), "no_driver" | "no_permission" | "unknown" | "timeout" | "busy") | (None, _) => {
             Reading::Unknown
         }

@@ -1,4 +1,4 @@
-//! Check `gpu-driver-blocked`: a call into a GPU's driver does not come back.
+//! Check `gpu-driver-blocked`: a call into a GPU's driver does not return.
 
 use std::time::Duration;
 
@@ -13,22 +13,24 @@ use crate::finding::{Finding, Joins, Remedy};
 pub static CHECK: Check = Check {
     id: "gpu-driver-blocked",
     subject: SubjectKind::Gpu,
-    condition: "A thread has been inside of a GPU's driver for five minutes or more in uninterruptible sleep, in the same place of the kernel, which is known and none of a filesystem. One that is merely late, as on a busy node, is not.",
+    fires_when: "A thread is in uninterruptible sleep (state D) at the same place in the GPU driver for at least 300 s.",
+    lasting: "2 consecutive readings, at least 10 s",
+    clears_when: "3 consecutive readings, at least 60 s, in which the driver responds.",
+    ignored_when: "Threads that wait for storage, memory or cgroups, and threads without a visible wait channel.",
     scope: Scope::Node,
     may: May::Drain,
     since: Version(0, 1, 0),
-    clears: "By itself: the driver has answered in three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-driver-blocked.md",
     watch: || Blocked::start(&RULE),
 };
 
 static RULE: Rule = Rule {
     id: CHECK.id,
-    is_of: |collector| collector.spec.domain.signals == Signals::Never,
-    is_telling: blocked::sleeps_in_driver,
-    // Firmware that does not answer makes every call wait for a good minute before it fails.
+    covers: |collector| collector.spec.domain.signals == Signals::Never,
+    is_blocked: blocked::sleeps_in_driver,
+    // With unresponsive firmware every call waits for more than a minute before it fails.
     long: Duration::from_secs(300),
-    // A GPU that is not listed has not answered.
+    // An unlisted GPU has not responded.
     ends_unlisted: false,
     finding: |subject, _| Finding {
         detail: "driver blocked".to_owned(),

@@ -1,4 +1,4 @@
-//! Checks `gpu-ecc-uncorrected`, `gpu-ecc-corrected` and `gpu-sram-threshold`: errors of a GPU's memory.
+//! Checks `gpu-ecc-uncorrected`, `gpu-ecc-corrected` and `gpu-sram-threshold`: memory errors of a GPU.
 
 use collectors::SubjectKind;
 use collectors::gpu::metrics as m;
@@ -16,12 +16,14 @@ use model::snapshot::Sample;
 pub static UNCORRECTED: Check = Check {
     id: "gpu-ecc-uncorrected",
     subject: SubjectKind::Gpu,
-    condition: "A GPU counted errors that ECC could not correct while it was watched.",
+    fires_when: "The volatile count of uncorrected ECC errors of a GPU increases between two readings.",
+    lasting: "immediately",
+    clears_when: "3 consecutive readings, at least 60 s, with a count of 0: after a GPU reset, a driver reload or a reboot. With persistence mode off: a count of 0 at least 24 h after the last error, or after a reboot.",
+    ignored_when: "Errors counted before the first reading.",
     scope: Scope::Node,
-    // Contained ones cost one program; of the others an Xid, or the driver's verdict, drains.
+    // A contained error ends one program; for others an Xid or the driver's verdict drains.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    clears: "By a reset of the GPU, a driver that is loaded anew or a reboot: the GPU counts none in three readings running, over a minute or more. With persistence mode off, where the driver forgets its counts, a day after the last error or after a reboot.",
     runbook: "docs/runbooks/gpu-ecc-uncorrected.md",
     watch: || Box::<Uncorrected>::default(),
 };
@@ -30,43 +32,47 @@ pub static UNCORRECTED: Check = Check {
 pub static CORRECTED: Check = Check {
     id: "gpu-ecc-corrected",
     subject: SubjectKind::Gpu,
-    condition: "ECC corrected a thousand errors of a GPU or more from one reading to the next, three times within an hour.",
+    fires_when: "The count of corrected ECC errors of a GPU grows by at least 1,000 between two readings, 3 times in 1 h.",
+    lasting: "2 consecutive readings, at least 10 s",
+    clears_when: "No such growth for 1 h, confirmed by 3 consecutive readings, at least 60 s.",
+    ignored_when: "",
     scope: Scope::Node,
     may: May::Observe,
     since: Version(0, 1, 0),
-    clears: "By itself: it did not happen for an hour.",
     runbook: "docs/runbooks/gpu-ecc-corrected.md",
     watch: || Leaps::start(std::slice::from_ref(&LEAPS)),
 };
 
-/// The row of the maker's limit.
+/// The row of the vendor's threshold.
 pub static SRAM: Check = Check {
     id: "gpu-sram-threshold",
     subject: SubjectKind::Gpu,
-    condition: "A GPU's SRAM had more uncorrected errors than its maker accepts, as the driver says in two readings running, over ten seconds or more.",
+    fires_when: "The driver reports that uncorrected SRAM errors of a GPU exceed the vendor's threshold.",
+    lasting: "2 consecutive readings, at least 10 s",
+    clears_when: "3 consecutive readings, at least 60 s, in which the driver no longer reports it, usually after the GPU was replaced.",
+    ignored_when: "",
     scope: Scope::Node,
     may: May::Drain,
     since: Version(0, 1, 0),
-    clears: "By itself, where another GPU has taken its place or the driver withdraws it: three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-sram-threshold.md",
     watch: || Looks::start(sram),
 };
 
-/// A count that has grown says so once.
+/// Growth of a count shows in one reading.
 pub(super) static ONCE: Pace = Pace {
     bad: 1,
     bad_span: std::time::Duration::ZERO,
     ..USUAL
 };
 
-/// So many corrected errors from one reading to the next are a burst.
+/// Corrected errors between two readings that are a burst.
 const BURST: u64 = 1000;
 
 fn volatile<'g, 'a>(gpu: &'g Gpu<'a>, kind: &str) -> Option<&'g Sample<'a>> {
     gpu.with(&m::ECC_ERRORS, &[("kind", kind), ("scope", "volatile")])
 }
 
-/// Errors of each GPU, by where it sits.
+/// Errors of each GPU, by its place.
 #[derive(Default)]
 struct Uncorrected {
     errors: Times,
@@ -81,16 +87,16 @@ impl Watch for Uncorrected {
                 return Vec::new();
             };
             let grown = self.counters.growth(gpu.place().to_owned(), count);
-            // What a person has cleared is found again when more come.
+            // After `nodewarden clear`, more errors are a new finding.
             self.errors.note(judge, gpu.place(), "", grown);
             let of_day = self.errors.of(gpu.place(), "", 24 * HOUR_MS, judge.now_ms());
             let is_recent = !of_day.is_empty();
             let forgets = gpu.value(&m::PERSISTENCE_MODE) == Some(0.0) && is_recent;
             let reading = match (grown, count) {
                 (1.., _) => Reading::Bad,
-                // Only a reset or a reboot brings the count to nothing, or a driver that lets go of an idle GPU.
+                // Only a reset, a reboot or a driver that releases an idle GPU sets the count to 0.
                 (0, 0) if !forgets => Reading::Good,
-                // They may be of long ago, and none may be forgotten ones.
+                // The errors may be old, or the driver may have dropped the count.
                 (0, _) => Reading::Unknown,
             };
             let finding = Finding {
@@ -113,7 +119,7 @@ impl Watch for Uncorrected {
     }
 
     fn forget(&mut self, of: &Forget<'_>) -> bool {
-        // Only a reset ends it: put back and not repaired, its end could not be seen otherwise.
+        // Only a reset ends it: without a repair its end would not be visible.
         of.repaired && self.errors.forget(of.device)
     }
 }

@@ -1,4 +1,4 @@
-//! Check `gpu-foreign-process`: a process of nobody's uses a GPU that is a job's.
+//! Check `gpu-foreign-process`: a process outside its jobs uses an allocated GPU.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,21 +17,22 @@ use crate::lasting::Lasting;
 pub static CHECK: Check = Check {
     id: "gpu-foreign-process",
     subject: SubjectKind::Gpu,
-    condition: "A GPU, or an instance of one, that is a job's by Slurm's own rules is computed on by a process outside of the cgroups of all jobs that have it, the same in two readings running, over ten seconds or more. Services such as DCGM and MPS do not count, nor a process in a pod (gpu-double-booked), nor one of a job whose devices are not known.",
+    fires_when: "A process outside the cgroups of all jobs to which Slurm allocated a GPU or MIG instance uses it.",
+    lasting: "2 consecutive readings of the same process, at least 10 s",
+    clears_when: "3 consecutive readings, at least 60 s, without such a process or with the GPU unallocated.",
+    ignored_when: "Services such as DCGM and the MPS server, processes in pods (`gpu-double-booked`), and processes of jobs whose devices are unknown.",
     scope: Scope::Node,
-    // Somebody's job is slowed down and nothing is broken: a drain would help nobody, and a word in the node's comment tells who
-    // asks why.
+    // The job runs slower, but no hardware failed: a drain would not help. The node's Comment explains the slow job.
     may: May::Comment,
     since: Version(0, 1, 0),
-    clears: "By itself: three readings running, over a minute or more, show no such process, or no job that has the GPU.",
     runbook: "docs/runbooks/gpu-foreign-process.md",
     watch: || Looking::start(&ROW),
 };
 
-/// How long the same process must be there: one that is being moved into its cgroup is not.
+/// How long the same process must last: longer than Slurm needs to move it into its cgroup.
 const LASTS: Duration = Duration::from_secs(10);
 
-/// A process that lasts is one finding at once.
+/// Immediate: the process has lasted already.
 pub(super) static PACE: Pace = Pace {
     bad: 1,
     bad_span: Duration::ZERO,
@@ -39,10 +40,10 @@ pub(super) static PACE: Pace = Pace {
     hold: Duration::from_secs(60),
 };
 
-/// Which processes a check is about: `None` where that cannot be told.
+/// Whether a check covers a process. `None`: unknown.
 pub(super) type Which = fn(&Process<'_>, &[String], &Jobs) -> Option<bool>;
 
-/// What a check says of processes that are on a part of a job's and not the job's.
+/// How a check reports processes on an allocated part that do not belong to its jobs.
 pub(super) struct Intruders {
     pub(super) check: &'static Check,
     pub(super) which: Which,
@@ -58,17 +59,17 @@ static ROW: Intruders = Intruders {
     detail: "used by a process outside of its jobs",
 };
 
-/// Part, process and where it is.
+/// Part, process and its place.
 type Name = (String, String, String);
 
-/// Looks for processes on each part that last.
+/// Finds lasting processes on each part.
 pub(super) struct Looking {
     row: &'static Intruders,
     lasting: Lasting<Name>,
 }
 
 impl Looking {
-    /// Begins to look.
+    /// Starts with no state.
     pub(super) fn start(row: &'static Intruders) -> Box<dyn Watch> {
         Box::new(Self {
             row,
@@ -83,7 +84,7 @@ impl Watch for Looking {
     }
 }
 
-/// Judges each part by the processes on it that last.
+/// Judges each part by its lasting processes.
 fn intruders<'a>(judge: &Judge<'a>, row: &'static Intruders, lasting: &mut Lasting<Name>) -> Vec<Judged<'a>> {
     let jobs = &judge.snapshot.ownership().jobs;
     let parts = parts(judge);
@@ -91,7 +92,7 @@ fn intruders<'a>(judge: &Judge<'a>, row: &'static Intruders, lasting: &mut Lasti
         let is_one = |p: &&Process<'a>| (row.which)(p, part.jobs(), jobs) == Some(true);
         match part.owned {
             Owned::By(_) => part.processes.iter().filter(is_one).copied().collect(),
-            Owned::Nobody | Owned::Unknown => Vec::new(),
+            Owned::Unallocated | Owned::Unknown => Vec::new(),
         }
     };
     let name = |part: &Part<'_>, process: &Process<'_>| {
@@ -118,15 +119,15 @@ fn intruders<'a>(judge: &Judge<'a>, row: &'static Intruders, lasting: &mut Lasti
             })
             .copied()
             .collect();
-        let all_told = || {
+        let all_known = || {
             part.processes
                 .iter()
                 .all(|p| (row.which)(p, part.jobs(), jobs).is_some())
         };
         let reading = match part.owned {
             Owned::By(_) if !lasts.is_empty() => Reading::Bad,
-            Owned::By(_) if found.is_empty() && part.complete && all_told() => Reading::Good,
-            Owned::Nobody => Reading::Good,
+            Owned::By(_) if found.is_empty() && part.complete && all_known() => Reading::Good,
+            Owned::Unallocated => Reading::Good,
             Owned::By(_) | Owned::Unknown => Reading::Unknown,
         };
         let finding = finding(part, row, &lasts);
@@ -161,7 +162,7 @@ fn finding(part: &Part<'_>, row: &Intruders, processes: &[Process<'_>]) -> Findi
     }
 }
 
-/// `python3 (pid 500) in no job`, for people.
+/// `"python3" (pid 500) in no job`.
 fn words(process: &Process<'_>) -> String {
     let place = match process.place {
         Place::Job(folder) => format!("in {folder}"),

@@ -1,4 +1,4 @@
-//! Checks `gpu-slowdown` and `gpu-temperature`: a GPU that protects itself.
+//! Checks `gpu-slowdown` and `gpu-temperature`: thermal protection of a GPU.
 
 use collectors::gpu::metrics as m;
 use collectors::{Metric, SubjectKind};
@@ -14,11 +14,13 @@ use crate::reads::gpu::Gpu;
 pub static SLOWDOWN: Check = Check {
     id: "gpu-slowdown",
     subject: SubjectKind::Gpu,
-    condition: "A GPU's own hardware holds its clocks down, because of heat or of the power supply's alarm, in 20 readings running, over five minutes or more.",
+    fires_when: "The GPU's hardware reduces its clocks: thermal slowdown or power brake.",
+    lasting: "20 consecutive readings, at least 300 s",
+    clears_when: "20 consecutive readings, at least 300 s, without that slowdown.",
+    ignored_when: "Software limits such as the power cap.",
     scope: Scope::Node,
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    clears: "By itself: 20 readings running, over five minutes or more, show nothing of it.",
     runbook: "docs/runbooks/gpu-slowdown.md",
     watch: || Looks::start(slowdown),
 };
@@ -27,11 +29,13 @@ pub static SLOWDOWN: Check = Check {
 pub static TEMPERATURE: Check = Check {
     id: "gpu-temperature",
     subject: SubjectKind::Gpu,
-    condition: "A GPU, or its memory, is as hot as the part's own limit or hotter, in four readings running, over a minute or more.",
+    fires_when: "The temperature of a GPU is at or above its slowdown limit, or the temperature of its memory at or above its maximum.",
+    lasting: "4 consecutive readings, at least 60 s",
+    clears_when: "3 consecutive readings, at least 60 s, below the limit.",
+    ignored_when: "GPUs without a limit, and readings outside 0 to 200 °C.",
     scope: Scope::Node,
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    clears: "By itself: three readings running, over a minute or more, are below the limit.",
     runbook: "docs/runbooks/gpu-temperature.md",
     watch: || Looks::start(temperature),
 };
@@ -60,7 +64,7 @@ fn slowdown<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     })
 }
 
-/// Name, temperature, limit, and what it is called.
+/// Name, temperature, limit and detail.
 const PARTS: [(&str, &Metric, &Metric, &str); 2] = [
     ("gpu", &m::TEMPERATURE, &m::TEMPERATURE_SLOWDOWN, "too hot"),
     (
@@ -81,7 +85,7 @@ fn hot(
     gpu: &Gpu<'_>,
     (of, now, limit, detail): (&'static str, &'static Metric, &'static Metric, &str),
 ) -> Opinion {
-    // A limit of nothing is none, and a reading beyond what silicon survives is no temperature.
+    // A limit of 0 is no limit. A value that no chip survives is not a temperature.
     let reading = match (gpu.value(now), gpu.value(limit)) {
         (Some(now), Some(limit)) if limit > 0.0 && (0.0..200.0).contains(&now) => {
             if now >= limit {

@@ -1,4 +1,4 @@
-//! Check `gpu-idle`: a job has GPUs and does not use them.
+//! Check `gpu-idle`: a job does not use its GPUs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,33 +19,35 @@ use crate::lasting::Lasting;
 pub static CHECK: Check = Check {
     id: "gpu-idle",
     subject: SubjectKind::Job,
-    condition: "A GPU that is a job's by Slurm's own rules was busy at no reading for half an hour, while no process came or left and no memory of it was taken. GPUs that are divided into instances are not judged: their drivers do not say.",
+    fires_when: "A GPU allocated to a job is at 0 % utilization in every reading for 1,800 s. Its processes stay the same, and its memory use grows by less than 1 MiB.",
+    lasting: "2 consecutive readings, at least 10 s",
+    clears_when: "3 consecutive readings, at least 60 s, with all GPUs of the job used recently, or the job has ended.",
+    ignored_when: "GPUs with MIG instances, whose utilization drivers do not report. GPUs whose job is not known from Slurm's device rules.",
     scope: Scope::Node,
-    // Nothing is broken: it is a matter between people.
+    // No hardware failed.
     may: May::Observe,
     since: Version(0, 1, 0),
-    clears: "By itself: three readings running, over a minute or more, show all GPUs of the job in use lately, or the job is gone.",
     runbook: "docs/runbooks/gpu-idle.md",
     watch: || Looks::start(conditions),
 };
 
-/// Shorter are a compilation, the loading of a dataset and a checkpoint to a slow filesystem, and a person at lunch is no news.
+/// Longer than a compilation, the loading of a dataset, a checkpoint to a slow filesystem or a lunch break.
 const LONG: Duration = Duration::from_secs(1800);
-/// What a driver takes and gives back by itself is less.
+/// Above the memory that a driver allocates and frees on its own.
 const TAKEN: u64 = 1 << 20;
 
-/// What is known of one GPU.
+/// The state of one GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
-    /// Idle for so long.
+    /// Idle for this time.
     Idle(Duration),
-    /// In use, or it was since it is watched.
+    /// In use, now or earlier during the readings.
     Used,
-    /// Idle for as long as it is watched, which is not long enough to say anything, or it could not be read.
+    /// Unreadable, or idle since the first reading, which is too recent.
     Unknown,
 }
 
-/// A part that is read, or, with its jobs and processes, one that is idle: another job or process is another state.
+/// A part that was read, or an idle part with its jobs and processes: another job or process is another state.
 type Noted = (String, Option<(Vec<String>, Vec<String>)>);
 
 #[derive(Default)]
@@ -92,9 +94,9 @@ fn idle(part: &Part<'_>) -> Noted {
     (part.key(CHECK.id), Some((part.jobs().to_vec(), pids)))
 }
 
-/// Whether a GPU does nothing now. `None`: it cannot be told.
+/// Whether a GPU is idle now. `None`: unknown.
 fn is_idle(used_before: &mut Counters<String>, part: &Part<'_>) -> Option<bool> {
-    // Work on video is none of the others'.
+    // Utilization excludes the video engines.
     let engines = [
         &m::ENCODER_UTILIZATION,
         &m::DECODER_UTILIZATION,
@@ -116,7 +118,7 @@ fn look(lasting: &Lasting<Noted>, part: &Part<'_>) -> Look {
     };
     match lasting.of(&idle(part)) {
         Some(idle) if idle.span() >= LONG => Look::Idle(idle.span()),
-        // It was seen to be otherwise before.
+        // Without a busy reading before, the idle time may be longer or shorter.
         Some(idle) if idle.since <= watched.since => Look::Unknown,
         _ => Look::Used,
     }
@@ -141,7 +143,7 @@ fn finding(job: &str, own: &[(&Part<'_>, &Look)]) -> Finding {
         detail: "has GPUs that it does not use".to_owned(),
         remedy: Remedy::Inspect,
         evidence: format!(
-            "gpu_utilization_ratio 0 at every reading for {} s, expected less than {} s, with no process and no memory more, of {} of {} GPUs of job {job}: {}",
+            "gpu_utilization_ratio 0 at every reading for {} s, expected less than {} s, with no new process and no more memory, of {} of {} GPUs of job {job}: {}",
             shortest.as_secs(),
             LONG.as_secs(),
             gpus.len(),

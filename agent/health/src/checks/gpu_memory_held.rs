@@ -1,4 +1,4 @@
-//! Check `gpu-memory-held`: a job has ended, and memory of its GPU is still in use.
+//! Check `gpu-memory-held`: a job ended, but memory of its GPU is still in use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,35 +21,37 @@ use crate::lasting::Lasting;
 pub static CHECK: Check = Check {
     id: "gpu-memory-held",
     subject: SubjectKind::Gpu,
-    condition: "A minute or more after the last job of a GPU, or of an instance of one, has ended, and while it is no job's by the rules of all jobs of the node, a process that was on it with the job still has memory of it, or a gigabyte or more is in use though no process is listed, none that draws either, in two readings running, over ten seconds or more. Not on GPUs whose memory the processor uses as well (NVLink-C2C), nor where the host's processes cannot be seen (a container without hostPID).",
+    fires_when: "60 s after its last job ended, a process of that time still holds memory of an unallocated GPU or MIG instance. Or at least 1 GiB is in use without a listed process.",
+    lasting: "2 consecutive readings, at least 10 s",
+    clears_when: "3 consecutive readings, at least 60 s, with that memory free, or with the GPU allocated to another job.",
+    ignored_when: "Memory without a process on GPUs with NVLink-C2C or graphics processes. Processes in pods, and containers without hostPID.",
     scope: Scope::Node,
-    // The next job may find too little memory; a person ends the process, and the node is well.
+    // The next job may lack memory. An operator ends the process; no hardware failed.
     may: May::Comment,
     since: Version(0, 1, 0),
-    clears: "By itself: three readings running, over a minute or more, show nothing of it, or another job that has the GPU.",
     runbook: "docs/runbooks/gpu-memory-held.md",
     watch: || Looks::start(conditions),
 };
 
-/// An epilog clears up after the job's cgroup is gone.
+/// Time for an epilog to clean up after the job's cgroup was removed.
 const EPILOG: Duration = Duration::from_secs(60);
-/// What a driver has of its own when nobody uses it is counted elsewhere, or far less.
+/// Above the memory that a driver itself uses on an idle GPU.
 const HELD: u64 = 1 << 30;
 
-/// The jobs that had a GPU, or a part of one, at the last reading with any.
+/// The last jobs of a GPU or a part of one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct LastTenant {
-    /// Their numbers.
+    /// Their ids.
     jobs: Vec<String>,
-    /// The processes that were on it.
+    /// The processes on it.
     processes: BTreeSet<String>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Who had which part last.
+    /// The last jobs of each part.
     tenants: Bounded<String, LastTenant, STORED>,
-    /// Parts that are nobody's.
+    /// Unallocated parts.
     free: Lasting<String>,
 }
 
@@ -65,7 +67,7 @@ fn conditions<'a>(judge: &Judge<'a>, state: &mut State) -> Vec<Judged<'a>> {
                 };
                 state.tenants.put(part.key(CHECK.id), tenant);
             }
-            Owned::Nobody => {
+            Owned::Unallocated => {
                 free.insert(part.key(CHECK.id), part.gpu.at);
             }
             Owned::Unknown => {}
@@ -82,7 +84,7 @@ fn conditions<'a>(judge: &Judge<'a>, state: &mut State) -> Vec<Judged<'a>> {
         let left = Left::of(part, tenant);
         let reading = match (&part.owned, span) {
             (Owned::By(_), _) => Reading::Good,
-            (Owned::Nobody, Some(span)) => match left {
+            (Owned::Unallocated, Some(span)) => match left {
                 Left::Processes(_) | Left::Memory if span >= EPILOG => Reading::Bad,
                 Left::Nothing => Reading::Good,
                 _ => Reading::Unknown,
@@ -104,9 +106,9 @@ fn conditions<'a>(judge: &Judge<'a>, state: &mut State) -> Vec<Judged<'a>> {
     judged
 }
 
-/// What a tenant has left behind on a part that is nobody's.
+/// The memory that a tenant left on an unallocated part.
 enum Left<'a> {
-    /// These processes, which have memory of it.
+    /// Memory held by these processes.
     Processes(Vec<Process<'a>>),
     /// Memory without any process.
     Memory,
@@ -120,23 +122,23 @@ impl<'a> Left<'a> {
     fn of(part: &Part<'a>, tenant: Option<&LastTenant>) -> Self {
         let here = || part.processes.iter().filter(|p| !p.is_servant());
         let is_known = |p: &Process<'_>| {
-            // In the cgroup of a job it is a job's, of which nothing else is known.
+            // A process in a job's cgroup belongs to a job with unknown devices.
             let has_place = matches!(p.place, Place::Outside | Place::Pod(_));
             has_place && p.program.is_some() && p.memory.is_some()
         };
-        // In a container with a namespace of its own the driver lists none of the host's.
+        // In a container with its own PID namespace the driver lists no process of the host.
         let are_seen = part.gpu.value(&m::PROCESSES_SEEN) == Some(1.0);
         if !are_seen || !part.complete || !here().all(is_known) {
             return Self::Unknown;
         }
         let Some(tenant) = tenant else {
-            // Whose it was before this program began is not known.
+            // The tenant before the start of nodewarden is unknown.
             return match (part.used(), part.processes.is_empty()) {
                 (Some(..HELD), true) => Self::Nothing,
                 _ => Self::Unknown,
             };
         };
-        // A pod that has the GPU by now is no leftover.
+        // A pod that uses the GPU now is not a leftover.
         let is_left = |p: &&Process<'_>| {
             p.place == Place::Outside && p.memory > Some(0) && tenant.processes.contains(&p.id())
         };
@@ -144,11 +146,11 @@ impl<'a> Left<'a> {
         match part.used() {
             _ if !left.is_empty() => Self::Processes(left),
             None => Self::Unknown,
-            // The kernel puts what it likes into memory that is the processor's as well.
+            // With C2C the kernel itself uses GPU memory.
             Some(HELD..) if part.processes.is_empty() && part.gpu.one(&n::C2C_LINKS).is_none() => {
                 match part.gpu.value(&m::GRAPHICS_PROCESSES) {
                     Some(0.0) => Self::Memory,
-                    // A display has what it has.
+                    // A display uses memory without a listed process.
                     _ => Self::Unknown,
                 }
             }
@@ -168,7 +170,7 @@ fn finding(part: &Part<'_>, tenant: Option<&LastTenant>, left: &Left<'_>, free: 
     Finding {
         detail: format!("memory in use after its job{}", part.at_instance()),
         evidence: format!(
-            "{}; {held}; job {} has ended {:.0} s ago or earlier and no job has it (slurm_job_gpu_share_ratio)",
+            "{}; {held}; job {} ended at least {:.0} s ago and the GPU is unallocated (slurm_job_gpu_share_ratio)",
             line(used, &format!("less than {HELD}")),
             jobs.join(", "),
             free.as_secs_f64(),

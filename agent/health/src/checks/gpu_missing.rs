@@ -1,4 +1,4 @@
-//! Check `gpu-missing`: GPUs that must be there and are not, by configured address, and by Slurm's own count.
+//! Check `gpu-missing`: configured GPUs that are absent, and fewer GPUs than Slurm's Gres lists.
 
 use collectors::{PciAddress, Subject, SubjectKind};
 
@@ -10,18 +10,20 @@ use crate::reads::host::{Host, Place};
 use crate::site::Site;
 use model::derive::xid::{Inventory, gpu_label};
 
-/// The condition about Slurm's count. The others go by their address alone: so records of the first release have them.
+/// The key of the condition about Gres. The key of the others is the address alone, as in records of the first release.
 const GRES: &str = "gres";
 
 /// The row.
 pub static CHECK: Check = Check {
     id: "gpu-missing",
     subject: SubjectKind::Gpu,
-    condition: "A configured GPU is not on the PCI bus or does not answer there, in two readings running, over ten seconds or more.",
+    fires_when: "A GPU of `health.gpu_addresses` is not on the PCI bus or does not respond there. Fewer GPUs on the bus than Slurm's Gres lists: shown, never drains.",
+    lasting: "2 consecutive readings, at least 10 s",
+    clears_when: "3 consecutive readings, at least 60 s, with the GPU on the bus (Gres: with as many GPUs as it lists).",
+    ignored_when: "GPUs bound to another driver (vfio-pci), and incomplete PCI listings. The count, if Gres lists MIG instances, shards or MPS.",
     scope: Scope::Node,
     may: May::Drain,
     since: Version(0, 1, 0),
-    clears: "By itself: three readings running, over a minute or more, show the GPU.",
     runbook: "docs/runbooks/gpu-missing.md",
     watch: || Box::new(Missing),
 };
@@ -34,11 +36,11 @@ impl Watch for Missing {
     }
 
     fn expected(&self, site: &Site, inventory: &Inventory) -> Vec<Expected> {
-        let gpus = site.gpu_addresses.iter();
+        let gpus = site.settings.gpu_addresses.iter();
         gpus.map(|address| Expected {
             key: address.0.clone(),
             subject: Subject::gpu(gpu_label(inventory, address)),
-            doubt: format!("the GPU at {address} is not on the PCI bus, and a person has cleared that"),
+            doubt: format!("the GPU at {address} is not on the PCI bus, although its incident was cleared"),
         })
         .collect()
     }
@@ -48,7 +50,7 @@ fn conditions<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
     let (host, gres, inventory) = (judge.host, judge.gres, judge.inventory);
     let at = host.read_at.unwrap_or(judge.since_boot());
     let mut judged: Vec<Judged<'a>> = Vec::new();
-    for address in &judge.site.gpu_addresses {
+    for address in &judge.site.settings.gpu_addresses {
         let gpu = gpu_label(inventory, address);
         judged.push(Judged {
             key: address.0.clone(),
@@ -70,7 +72,7 @@ fn conditions<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
     judged
 }
 
-/// What one configured address says.
+/// The reading of a configured address.
 pub fn reading(host: &Host, address: &PciAddress) -> Reading {
     match host.place(address) {
         Place::Present(_) => Reading::Good,
@@ -96,8 +98,8 @@ pub fn finding(host: &Host, address: &PciAddress, gpu: &str) -> Finding {
     }
 }
 
-/// How many whole GPUs Slurm's Gres expects: `gpu:8`, `gpu:h100:8(S:0-1)`. `None` where it counts anything else too
-/// (MIG slices, shards, MPS), where nothing can be compared.
+/// The number of whole GPUs in Slurm's Gres: `gpu:8`, `gpu:h100:8(S:0-1)`. `None` if it also counts MIG instances,
+/// shards or MPS: not comparable.
 pub fn expected(gres: &str) -> Option<usize> {
     let mut total = 0;
     for entry in split(gres) {
@@ -135,7 +137,7 @@ fn split(gres: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What Slurm's count says.
+/// The reading of the Gres count.
 pub fn count_reading(host: &Host, gres: Option<&str>) -> Reading {
     match (gres.and_then(expected), host.gpus_there()) {
         (Some(want), Some(have)) if have < want => Reading::Bad,
@@ -144,7 +146,7 @@ pub fn count_reading(host: &Host, gres: Option<&str>) -> Reading {
     }
 }
 
-/// The finding about Slurm's count. It never drains: slurmctld does that by itself when slurmd registers.
+/// The finding about the Gres count. It never drains: slurmctld does when slurmd registers.
 pub fn count_finding(host: &Host, gres: Option<&str>) -> Finding {
     let want = gres.and_then(expected).unwrap_or_default();
     let have = host.gpus_there().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Checks `gpu-nvlink-down`, where a GPU has fewer NVLinks up than it had or than its peers have, and `gpu-nvlink-errors`.
+//! Checks `gpu-nvlink-down` (fewer NVLinks up than before or than on peers) and `gpu-nvlink-errors`.
 
 use std::time::Duration;
 
@@ -17,11 +17,13 @@ use crate::reads::gpu::{Gpu, whole};
 pub static CHECK: Check = Check {
     id: "gpu-nvlink-down",
     subject: SubjectKind::Gpu,
-    condition: "A GPU has fewer NVLinks up than it had since it was first seen, or than three peers or more that all have the same number, in four readings running, over a minute or more, not in the first ten minutes after boot. Where most GPUs have, it is the fabric, and only observed.",
+    fires_when: "Fewer NVLinks of a GPU are up than its highest number so far, or than at least 3 peers that all agree. On more than half of the GPUs: shown, never drains.",
+    lasting: "4 consecutive readings, at least 60 s",
+    clears_when: "3 consecutive readings, at least 60 s, with the expected number of links up.",
+    ignored_when: "The first 600 s after boot. GPUs without NVLink.",
     scope: Scope::Shared,
     may: May::Comment,
     since: Version(0, 1, 0),
-    clears: "By itself: as many are up as are expected in three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-nvlink-down.md",
     watch: || Box::<Best>::default(),
 };
@@ -30,26 +32,28 @@ pub static CHECK: Check = Check {
 pub static ERRORS: Check = Check {
     id: "gpu-nvlink-errors",
     subject: SubjectKind::Gpu,
-    condition: "Three times within an hour, from one reading to the next, the NVLinks of a GPU had an error that was sent again or recovered from (replay, recovery, recovery_failed, link_integrity), or 1,500 checksum errors (crc_flit, crc_data), which is 100 a second.",
+    fires_when: "3 times in 1 h, one NVLink error count grows between two readings: replay, recovery, recovery_failed or link_integrity by 1; crc_flit or crc_data by 1,500.",
+    lasting: "2 consecutive readings, at least 10 s",
+    clears_when: "No such growth for 1 h, confirmed by 3 consecutive readings, at least 60 s.",
+    ignored_when: "",
     scope: Scope::Shared,
     may: May::Observe,
     since: Version(0, 1, 0),
-    clears: "By itself: it did not happen for an hour.",
     runbook: "docs/runbooks/gpu-nvlink-errors.md",
     watch: || Leaps::start(&LEAPS),
 };
 
-/// The fabric is trained after the driver is loaded.
+/// The fabric trains after the driver was loaded.
 const BOOT_GRACE: Duration = Duration::from_secs(600);
 
-/// Links up and links there are. A part without NVLink, or whose links lead nowhere, has no opinion.
+/// Links up and all links. `None`: no NVLink, or no connected link.
 fn links(gpu: &Gpu<'_>) -> Option<(u64, u64)> {
     let up = whole(gpu.one(&n::NVLINK_LINKS_UP))?;
     let all = whole(gpu.one(&n::NVLINK_LINKS))?;
     (gpu.is_up() == Some(true) && all > 0 && up <= all).then_some((up, all))
 }
 
-/// The most links that each GPU had up, by where it sits.
+/// The highest number of links up of each GPU, by place.
 #[derive(Default)]
 struct Best(Bounded<String, u64, STORED>);
 
@@ -83,7 +87,7 @@ fn conditions<'a>(judge: &Judge<'a>, best: &mut Bounded<String, u64, STORED>) ->
             .filter_map(|(_, up)| *up)
             .collect();
         let common = peers.first().copied().filter(|first| {
-            // One peer that differs makes the peers no measure.
+            // Peers count only if all agree.
             peers.len() >= 3 && peers.iter().all(|p| p == first)
         });
         expected.push(Some((up, best.max(common.unwrap_or(0)).min(all))));
@@ -94,7 +98,7 @@ fn conditions<'a>(judge: &Judge<'a>, best: &mut Bounded<String, u64, STORED>) ->
     let mut judged = Vec::new();
     for (gpu, expected) in gpus.iter().zip(expected) {
         let Some((up, want)) = expected else { continue };
-        // One that stays down alone, after all were, is news.
+        // A GPU that stays down alone after all were down is a new finding.
         for own in [true, false] {
             let reading = match up < want {
                 true if own == is_own && settled => Reading::Bad,
@@ -134,7 +138,7 @@ fn finding(gpu: &Gpu<'_>, (up, want): (u64, u64), (down, seen): (usize, usize), 
     }
 }
 
-/// A kind of error, and so many of which from one reading to the next are a burst.
+/// A kind of error, and its growth between two readings that is a burst.
 macro_rules! kind {
     ($kind:literal, $burst:literal) => {
         Bursts {

@@ -1,4 +1,4 @@
-//! Checks `gpu-pcie-slow` and `gpu-pcie-replays`: a GPU's PCI link as its driver sees it, while work runs.
+//! Checks `gpu-pcie-slow` and `gpu-pcie-replays`: the PCIe link of a GPU under load, by its driver.
 
 use collectors::SubjectKind;
 use collectors::gpu::metrics as m;
@@ -14,11 +14,13 @@ use crate::reads::gpu::Gpu;
 pub static SLOW_LINK: Check = Check {
     id: "gpu-pcie-slow",
     subject: SubjectKind::Gpu,
-    condition: "A GPU that is at least half busy has a PCI link of a lower generation, or with fewer lanes, than it and its slot offer, in 20 readings running, over five minutes or more. One that is idle lowers it by itself.",
+    fires_when: "The PCIe link of a GPU with at least 50 % utilization has a lower generation or fewer lanes than both ends support.",
+    lasting: "20 consecutive readings, at least 300 s",
+    clears_when: "20 consecutive readings, at least 300 s, at the highest generation with all lanes.",
+    ignored_when: "GPUs below 50 % utilization: they lower the generation automatically.",
     scope: Scope::Node,
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    clears: "By itself: 20 readings running, over five minutes or more, show the best that both offer.",
     runbook: "docs/runbooks/gpu-pcie-slow.md",
     watch: || Looks::start(slow),
 };
@@ -27,19 +29,21 @@ pub static SLOW_LINK: Check = Check {
 pub static REPLAYS: Check = Check {
     id: "gpu-pcie-replays",
     subject: SubjectKind::Gpu,
-    condition: "A GPU sent 100 packets or more again over the PCI bus from one reading to the next, three times within an hour.",
+    fires_when: "The PCIe replay count of a GPU grows by at least 100 between two readings, 3 times in 1 h.",
+    lasting: "2 consecutive readings, at least 10 s",
+    clears_when: "No such growth for 1 h, confirmed by 3 consecutive readings, at least 60 s.",
+    ignored_when: "",
     scope: Scope::Node,
     may: May::Observe,
     since: Version(0, 1, 0),
-    clears: "By itself: it did not happen for an hour.",
     runbook: "docs/runbooks/gpu-pcie-replays.md",
     watch: || Leaps::start(std::slice::from_ref(&LEAPS)),
 };
 
-/// The error rate that the PCI standard allows gives up to 31 a minute on the fastest links.
+/// The error rate that the PCIe standard permits gives up to 31 replays per minute on the fastest links.
 const BURST: u64 = 100;
 
-/// Whether the link is the best that both ends offer, in generation and lanes.
+/// Whether the link has the highest generation and all lanes that both ends support.
 fn is_full(gpu: &Gpu<'_>) -> Option<bool> {
     let pair = |now, max| {
         let (now, max) = (gpu.value(now)?, gpu.value(max)?);

@@ -1,4 +1,4 @@
-//! Who computes on a GPU, for the checks about jobs. What is not known is said to be so.
+//! Processes on GPUs, for the checks about jobs.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use collectors::gpu::metrics as m;
 use super::gpu_use::Jobs;
 use crate::reads::gpu::{Gpu, whole};
 
-/// Programs that serve a GPU and no one user, by what the kernel keeps of their names: 15 letters. The server of MPS computes
-/// for its clients, which are listed beside it.
+/// Services, by the 15 characters of their names that the kernel keeps. The MPS server computes for its clients, which
+/// the driver lists too.
 const SERVANTS: [&str; 12] = [
     "nv-hostengine",
     "dcgm-exporter",
@@ -24,12 +24,12 @@ const SERVANTS: [&str; 12] = [
     "gnome-shell",
 ];
 
-/// Where a process is.
+/// The place of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place<'a> {
     /// In the cgroup of a job, by its name.
     Job(&'a str),
-    /// In that of a pod of Kubernetes, by its uid.
+    /// In that of a Kubernetes pod, by its uid.
     Pod(&'a str),
     /// In neither.
     Outside,
@@ -37,35 +37,35 @@ pub(super) enum Place<'a> {
     Unknown,
 }
 
-/// One that computes on a GPU.
+/// A process that uses a GPU.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Process<'a> {
     pub(super) pid: &'a str,
     pub(super) place: Place<'a>,
-    /// What it calls itself.
+    /// Its name.
     pub(super) program: Option<&'a str>,
-    /// Memory of the GPU that it has, in bytes.
+    /// GPU memory that it uses, in bytes.
     pub(super) memory: Option<u64>,
 }
 
 impl Process<'_> {
-    /// Whether it serves the GPU and no user.
+    /// Whether it is a service.
     pub(super) fn is_servant(&self) -> bool {
         self.program.is_some_and(|program| SERVANTS.contains(&program))
     }
 
-    /// What tells it from another that gets its number.
+    /// Distinguishes it from a later process with the same pid.
     pub(super) fn id(&self) -> String {
         format!("{} {}", self.pid, self.program.unwrap_or_default())
     }
 
-    /// `"python3" (pid 500)`, for people. Its name may hold anything.
+    /// `"python3" (pid 500)`. The name may contain any character.
     pub(super) fn words(&self) -> String {
         format!("{:?} (pid {})", self.program.unwrap_or_default(), self.pid)
     }
 }
 
-/// The processes of a GPU by instance, and whether these are all of them and it is known where each is.
+/// The processes of a GPU by instance, and whether the list is complete.
 pub(super) fn processes<'a>(gpu: &Gpu<'a>, instances: &[&str]) -> (Vec<(&'a str, Process<'a>)>, bool) {
     let mut found: BTreeMap<(&'a str, &'a str), Process<'a>> = BTreeMap::new();
     for metric in [&m::PROCESS_OWNED, &m::PROCESS_PLACE, &m::PROCESS_PROGRAM] {
@@ -107,7 +107,7 @@ fn place(folder: &str) -> Place<'_> {
     }
 }
 
-/// Whether a process on a part that jobs own is in none of their cgroups. `None`: it cannot be told.
+/// Whether a process on an allocated part is outside the cgroups of its jobs. `None`: unknown.
 pub(super) fn is_foreign(process: &Process<'_>, owners: &[String], jobs: &Jobs) -> Option<bool> {
     if process.is_servant() {
         return Some(false);
@@ -116,16 +116,16 @@ pub(super) fn is_foreign(process: &Process<'_>, owners: &[String], jobs: &Jobs) 
         Place::Job(folder) => {
             let job = jobs.of_folder(folder)?;
             let is_owner = owners.iter().any(|owner| owner == job);
-            // Where its rules are not known, it may have a part of it as well.
+            // A job with unknown device rules may own a share of the part.
             (is_owner || jobs.is_read(job)).then_some(!is_owner)
         }
-        // Whether it is a servant is known by its name.
+        // Only the name shows a service.
         Place::Pod(_) | Place::Outside => process.program.map(|_| true),
         Place::Unknown => None,
     }
 }
 
-/// The first few, and how many more.
+/// The first 4, and the number of others.
 pub(super) fn some(words: &[String]) -> String {
     const MOST: usize = 4;
     let first: Vec<&str> = words.iter().take(MOST).map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! Check `gpu-recovery-action`: the driver's own verdict on a GPU.
+//! Check `gpu-recovery-action`: the recovery action that the driver requests for a GPU.
 
 use collectors::SubjectKind;
 use collectors::gpu::metrics as m;
@@ -14,11 +14,13 @@ use crate::reads::gpu::Gpu;
 pub static CHECK: Check = Check {
     id: "gpu-recovery-action",
     subject: SubjectKind::Gpu,
-    condition: "The driver asks for a reset, a reboot or a drain of this GPU, in two readings running, over ten seconds or more.",
+    fires_when: "The driver requests a reset, a reboot or a drain of the GPU. Recovery of the IMEX domain: shown, never drains.",
+    lasting: "2 consecutive readings, at least 10 s",
+    clears_when: "3 consecutive readings, at least 60 s, in which the driver does not request this action.",
+    ignored_when: "Actions that this release does not know.",
     scope: Scope::Node,
     may: May::Drain,
     since: Version(0, 1, 0),
-    clears: "By itself: the driver asks for nothing in three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-recovery-action.md",
     watch: || Looks::start(conditions),
 };
@@ -26,7 +28,7 @@ pub static CHECK: Check = Check {
 fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     each(judge, &CHECK, &USUAL, |gpu| {
         let action = gpu.value(&m::RECOVERY_ACTION);
-        // Each by itself, so that a stronger wish is not taken for more of a milder one.
+        // Separate conditions, so that a stronger action is a new finding.
         [
             ("", Kind::Reset),
             ("reboot", Kind::Reboot),
@@ -42,7 +44,7 @@ fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     })
 }
 
-/// How far a wish of the driver goes.
+/// The strength of a requested action.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Reset,
@@ -64,12 +66,12 @@ fn reading(action: Option<f64>, kind: Kind) -> Reading {
             if is == kind { Reading::Bad } else { Reading::Good }
         }
         None if action == 0.0 => Reading::Good,
-        // An action that no release of ours knows is no reason to act.
+        // An unknown action is no reason to drain.
         None => Reading::Unknown,
     }
 }
 
-/// What the driver asks for, what repairs it, and whether it is this node's own matter.
+/// The detail of an action, its remedy, and whether it concerns this node alone.
 fn meaning(action: f64) -> Option<(&'static str, Remedy, bool)> {
     let of = |detail, remedy| Some((detail, remedy, true));
     match action {
@@ -77,7 +79,7 @@ fn meaning(action: f64) -> Option<(&'static str, Remedy, bool)> {
         2.0 => of("driver wants a reboot", Remedy::Reboot),
         3.0 => of("driver wants peers drained", Remedy::ResetGpu),
         4.0 => of("driver wants a drain and a reset", Remedy::ResetGpu),
-        // The domain is of several nodes.
+        // The domain spans several nodes.
         5.0 => Some(("driver wants the IMEX domain recovered", Remedy::Inspect, false)),
         6.0 => of("driver wants a bus reset", Remedy::Reboot),
         7.0 => of("driver wants the system rebooted", Remedy::Reboot),

@@ -1,4 +1,4 @@
-//! Check `gpu-row-remap`: memory that waits to be replaced, or could not be.
+//! Check `gpu-row-remap`: pending and failed replacements of faulty memory.
 
 use collectors::gpu::metrics as m;
 use collectors::{Metric, SubjectKind};
@@ -14,16 +14,18 @@ use crate::reads::gpu::Gpu;
 pub static CHECK: Check = Check {
     id: "gpu-row-remap",
     subject: SubjectKind::Gpu,
-    condition: "A row of a GPU's memory waits for a reset to be replaced by a spare one, a page waits for a reboot to be taken out of use, or a row could not be replaced, in two readings running, over ten seconds or more.",
+    fires_when: "A row remap of a GPU is pending until a reset or failed, or a page retirement is pending until a reboot.",
+    lasting: "2 consecutive readings, at least 10 s",
+    clears_when: "3 consecutive readings, at least 60 s, in which the driver reports nothing pending or failed.",
+    ignored_when: "",
     scope: Scope::Node,
     may: May::Drain,
     since: Version(0, 1, 0),
-    clears: "By itself: the driver says of the same GPU that nothing waits or failed, in three readings running, over a minute or more.",
     runbook: "docs/runbooks/gpu-row-remap.md",
     watch: || Looks::start(conditions),
 };
 
-/// What can be wrong: a name, its flag, what it is called, and what repairs it.
+/// Each fault: name, flag, detail, remedy.
 const WRONG: [(&str, &Metric, &str, Remedy); 3] = [
     (
         "failure",

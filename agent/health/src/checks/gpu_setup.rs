@@ -1,4 +1,4 @@
-//! Checks `gpu-persistence-off` and `gpu-fabric`: how a GPU is set up, and whether it has joined its fabric.
+//! Checks `gpu-persistence-off` and `gpu-fabric`: persistence mode, and membership in the NVSwitch fabric.
 
 use std::time::Duration;
 
@@ -16,11 +16,13 @@ use crate::judge::Judge;
 pub static PERSISTENCE: Check = Check {
     id: "gpu-persistence-off",
     subject: SubjectKind::Gpu,
-    condition: "The driver does not keep a GPU initialised while nobody uses it, in four readings running, over a minute or more.",
+    fires_when: "Persistence mode of a GPU is off.",
+    lasting: "4 consecutive readings, at least 60 s",
+    clears_when: "3 consecutive readings, at least 60 s, with persistence mode on.",
+    ignored_when: "",
     scope: Scope::Node,
     may: May::Observe,
     since: Version(0, 1, 0),
-    clears: "By itself: three readings running, over a minute or more, show the mode on.",
     runbook: "docs/runbooks/gpu-persistence-off.md",
     watch: || Looks::start(persistence),
 };
@@ -29,17 +31,19 @@ pub static PERSISTENCE: Check = Check {
 pub static FABRIC: Check = Check {
     id: "gpu-fabric",
     subject: SubjectKind::Gpu,
-    condition: "A GPU that belongs to a fabric of NVSwitches has not joined it, or the driver says that something is wrong with it, in 20 readings running, over five minutes or more, not in the first ten minutes after boot.",
+    fires_when: "A GPU of an NVSwitch fabric has not joined it, or the driver reports an aspect of the fabric as unhealthy.",
+    lasting: "20 consecutive readings, at least 300 s",
+    clears_when: "20 consecutive readings, at least 300 s, with the GPU joined and no unhealthy aspect.",
+    ignored_when: "The first 600 s after boot.",
     scope: Scope::Shared,
     may: May::Comment,
     since: Version(0, 1, 0),
-    clears: "By itself: 20 readings running, over five minutes or more, show it joined and well.",
     runbook: "docs/runbooks/gpu-fabric.md",
     watch: || Looks::start(fabric),
 };
 
 const BOOT_GRACE: Duration = Duration::from_secs(600);
-/// The GPU has joined.
+/// `gpu_fabric_state`: joined.
 const JOINED: f64 = 3.0;
 
 fn persistence<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {

@@ -1,4 +1,4 @@
-//! Check `gpu-stalled`: the GPUs of a job turn and do nothing, as where a collective operation waits for one that never comes.
+//! Check `gpu-stalled`: GPUs of a job are busy without work. This is typical of GPUs spinning on a collective.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,37 +24,39 @@ use model::snapshot::Presence;
 pub static CHECK: Check = Check {
     id: "gpu-stalled",
     subject: SubjectKind::Job,
-    condition: "For ten minutes two GPUs or more of a job, which alone has them by Slurm's own rules, were fully busy at every reading while they took less than 40 % of their power limit with hardly any change, read and wrote hardly any memory, and moved less than a megabyte a second over NVLink, as did all RDMA ports of the node; its other GPUs on the node did the same, or nothing. Where any of it cannot be read, nothing is said.",
+    fires_when: "For 600 s, at least 2 GPUs of a job have 95 % utilization but steady power below 40 % of the limit. Memory utilization is at most 5 %; NVLink and RDMA carry less than 1 MB/s.",
+    lasting: "2 consecutive readings, at least 10 s",
+    clears_when: "3 consecutive readings, at least 60 s, with one of its GPUs at work or more traffic, or the job has ended.",
+    ignored_when: "Jobs that share a GPU, MIG instances, and nodes where any of these values is unreadable.",
     scope: Scope::Node,
-    // It is the job's program, or a peer on another node: nothing says that it is this one.
+    // The cause is the job's program or a peer on any node.
     may: May::Observe,
     since: Version(0, 1, 0),
-    clears: "By itself: three readings running, over a minute or more, show one of its GPUs at work or something moving, or the job is gone.",
     runbook: "docs/runbooks/gpu-stalled.md",
     watch: || Looks::start(conditions),
 };
 
-/// A collective waits for the slowest of all: for a checkpoint, a dataset, an evaluation on one GPU. Those take minutes.
+/// Longer than a collective waits for a checkpoint, a dataset or an evaluation on one GPU.
 const LONG: Duration = Duration::from_secs(600);
-/// One that turns in a loop is full; less is work with pauses.
+/// A spinning GPU is fully utilized; less is work with pauses.
 const FULL: f64 = 0.95;
-/// Of the power limit. A loop without arithmetic takes a quarter to a third; kernels that compute take more than half.
+/// Share of the power limit. A spin loop draws 1/4 to 1/3, computing kernels more than 1/2.
 const LITTLE_POWER: f64 = 0.4;
-/// Of the power limit: what a loop's power differs by.
+/// Share of the power limit by which the power of a spin loop varies.
 const BAND: f64 = 0.05;
-/// Share of the time in which memory is read or written: a flag that is looked at again and again stays in the cache.
+/// Share of time with memory access. A flag that a spin loop polls stays in the cache.
 const LITTLE_MEMORY: f64 = 0.05;
-/// In bytes per second: what services and storage exchange without any work.
+/// In bytes per second: above the traffic of services and storage without a job's work.
 const LITTLE_TRAFFIC: u64 = 1_000_000;
-/// Traffic is looked at over this time.
+/// Traffic is averaged over this time.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// What one GPU does now.
+/// The activity of one GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Look {
-    /// It turns and does nothing.
+    /// It spins without work.
     Turns(Steady),
-    /// It does nothing.
+    /// It is idle.
     Rests,
     /// It works.
     Works,
@@ -62,16 +64,16 @@ enum Look {
     Unknown,
 }
 
-/// A job, and its GPUs that turn.
+/// A job, and its spinning GPUs.
 type Stalled = (String, Vec<String>);
-/// A GPU or port, and which of its counters.
+/// A GPU or port, and a counter.
 type Traffic = Trails<(String, &'static str)>;
 
 #[derive(Default)]
 struct State {
     lasting: Lasting<Stalled>,
     traffic: Traffic,
-    /// What each GPU draws.
+    /// The power of each GPU.
     power: Steadies<String>,
 }
 
@@ -117,9 +119,9 @@ fn conditions<'a>(judge: &Judge<'a>, state: &mut State) -> Vec<Judged<'a>> {
     judged
 }
 
-/// Whether a job stands still.
+/// Whether a job is stalled.
 enum Stall {
-    /// It does now: what that is called, for how long the power of its GPUs is steady, and when that was read.
+    /// It is: its name, how long the power of its GPUs is steady, and the time of the reading.
     Now {
         name: Stalled,
         steady: Duration,
@@ -143,7 +145,7 @@ impl Stall {
                 Look::Rests | Look::Unknown => {}
             }
         }
-        // Of one that others have as well it cannot be said whose work it does.
+        // The work of a shared GPU cannot be attributed.
         let is_alone = |part: &Part<'_>| matches!(&part.owned, Owned::By(jobs) if jobs.len() == 1);
         match is_quiet {
             Some(false) => Self::No,
@@ -165,7 +167,7 @@ impl Stall {
     }
 }
 
-/// How much a counter moves, in bytes per second. `None`: not known yet.
+/// The rate of a counter in bytes per second. `None`: unknown so far.
 fn rate(traffic: &mut Traffic, name: (&str, &'static str), bytes: u64, at: Duration) -> Option<u64> {
     let growth = traffic.take((name.0.to_owned(), name.1), bytes, at, WINDOW);
     growth.by.checked_div(growth.over.as_secs())
@@ -183,7 +185,7 @@ fn look(state: &mut State, part: &Part<'_>) -> Look {
     let power = gpu
         .value(&m::POWER)
         .zip(gpu.value(&m::POWER_LIMIT).filter(|w| *w > 0.0));
-    // Every reading counts, whatever the rest says.
+    // Record every reading, before any return.
     let steady = power.map(|(watts, limit)| {
         let place = gpu.place().to_owned();
         state.power.take(place, watts, gpu.at, limit * BAND)
@@ -207,7 +209,7 @@ fn look(state: &mut State, part: &Part<'_>) -> Look {
     }
 }
 
-/// Whether all RDMA ports of the node together move hardly anything. `None`: not known.
+/// Whether the RDMA ports of the node together have little traffic. `None`: unknown.
 fn network_is_quiet(judge: &Judge<'_>, traffic: &mut Traffic) -> Option<bool> {
     let snapshot = judge.snapshot;
     match snapshot.collector("rdma").map(|c| &c.presence) {
@@ -215,7 +217,7 @@ fn network_is_quiet(judge: &Judge<'_>, traffic: &mut Traffic) -> Option<bool> {
         Some(Presence::Open) => {}
         _ => return None,
     }
-    // What a virtual function carries is not its port's in every driver's count.
+    // Not every driver counts the traffic of virtual functions at the port.
     let is_virtual = snapshot
         .samples(&PORT_INFO)
         .any(|s| s.label("function") == Some("virtual"));
@@ -254,13 +256,13 @@ fn finding(job: &str, own: &[(&Part<'_>, Look)]) -> Finding {
     });
     let resting = match resting.as_slice() {
         [] => String::new(),
-        some_rest => format!("; at rest: {}", some(some_rest)),
+        some_rest => format!("; idle: {}", some(some_rest)),
     };
     Finding {
         detail: "GPUs busy without work".to_owned(),
         remedy: Remedy::Inspect,
         evidence: format!(
-            "for {} s or more gpu_utilization_ratio {FULL} or more, gpu_power_watts {low:.0} to {high:.0}, gpu_memory_utilization_ratio at most {LITTLE_MEMORY}, less than {LITTLE_TRAFFIC} bytes a second over NVLink and over all RDMA ports, of job {job}: {}{resting}",
+            "for {} s or more gpu_utilization_ratio {FULL} or more, gpu_power_watts {low:.0} to {high:.0}, gpu_memory_utilization_ratio at most {LITTLE_MEMORY}, less than {LITTLE_TRAFFIC} bytes/s over NVLink and over all RDMA ports, of job {job}: {}{resting}",
             LONG.as_secs(),
             some(&turning),
         ),

@@ -1,4 +1,4 @@
-//! Whose each GPU is, for the checks about jobs. What is not known is said to be so.
+//! The jobs of each GPU, for the checks about jobs.
 
 use std::time::Duration;
 
@@ -15,39 +15,39 @@ use crate::reads::gpu::{Gpu, whole};
 pub(super) use model::ownership::Jobs;
 use model::ownership::{Evidence, Owner, Ownership, device};
 
-/// Whose a GPU is.
+/// The allocation of a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Owned {
-    /// These jobs', exactly: the rules of each say so.
+    /// To these jobs, by their device rules.
     By(Vec<String>),
-    /// No job's: the rules of all jobs are known, and none names it.
-    Nobody,
+    /// Unallocated: the device rules of all jobs are known, and none names it.
+    Unallocated,
     /// Not known.
     Unknown,
 }
 
-/// A GPU that is not divided, or an instance of one.
+/// A GPU without instances, or an instance of one.
 pub(super) struct Part<'a> {
     pub(super) gpu: &'a Gpu<'a>,
     /// The `gpu_instance` label, empty for the whole.
     pub(super) instance: &'a str,
     pub(super) owned: Owned,
     pub(super) processes: Vec<Process<'a>>,
-    /// Whether these are all processes of the GPU, and it is known on which part each is.
+    /// Whether the list of processes is complete, each with its part.
     pub(super) complete: bool,
 }
 
 impl Part<'_> {
-    /// The condition's key.
+    /// The key of the condition.
     pub(super) fn key(&self, check: &str) -> String {
         key(check, self.gpu, self.instance)
     }
 
-    /// The jobs that have it, exactly.
+    /// The jobs to which it is allocated.
     pub(super) fn jobs(&self) -> &[String] {
         match &self.owned {
             Owned::By(jobs) => jobs,
-            Owned::Nobody | Owned::Unknown => &[],
+            Owned::Unallocated | Owned::Unknown => &[],
         }
     }
 
@@ -59,12 +59,12 @@ impl Part<'_> {
         }
     }
 
-    /// Its memory in use, in bytes, without what the driver keeps.
+    /// Its memory in use, in bytes, without memory reserved by the driver.
     pub(super) fn used(&self) -> Option<u64> {
         whole(self.gpu.with(&m::MEMORY_USED, &[("gpu_instance", self.instance)]))
     }
 
-    /// A finding about a condition of it, which a person looks into; the check says the rest.
+    /// A finding about a condition of it, without the details of the check.
     pub(super) fn finding(&self, check: &'static str) -> Finding {
         Finding {
             pci: self.gpu.pci.clone(),
@@ -75,14 +75,14 @@ impl Part<'_> {
     }
 }
 
-/// Every GPU that answers, or every instance of one that is divided.
+/// Every GPU that is up, or its instances.
 pub(super) fn parts<'a>(judge: &Judge<'a>) -> Vec<Part<'a>> {
     let Ownership { jobs, owners } = judge.snapshot.ownership();
     let gpus = judge.gpus;
     let minors: Vec<&'a str> = gpus.iter().filter_map(|gpu| minor(gpu)).collect();
     let mut parts = Vec::new();
     for gpu in gpus.iter().filter(|gpu| gpu.is_up() == Some(true)) {
-        // What nobody names, or two go by, is joined with no device of a job.
+        // A missing or duplicate minor number matches no device of a job.
         let minor = minor(gpu).filter(|own| minors.iter().filter(|other| *other == own).count() == 1);
         let mut instances: Vec<&'a str> = gpu
             .all(&m::INSTANCE_INFO)
@@ -111,14 +111,14 @@ pub(super) fn parts<'a>(judge: &Judge<'a>) -> Vec<Part<'a>> {
     parts
 }
 
-/// The number of its device file.
+/// The minor number of its device file.
 fn minor<'a>(gpu: &Gpu<'a>) -> Option<&'a str> {
     let at = m::INFO.labels.iter().position(|name| *name == "minor")?;
     let minor = gpu.one(&m::INFO)?.labels.get(at)?;
     (!minor.is_empty()).then_some(minor)
 }
 
-/// Whether each job that may use anything of a GPU has a part of it that is there.
+/// Whether the parts of this GPU that jobs may use all exist.
 fn is_resolved(jobs: &Jobs, minor: &str, instances: &[&str]) -> bool {
     let mut all = jobs.devices.values().flatten();
     all.all(|name| match device(name) {
@@ -137,12 +137,12 @@ fn owned(owners: &[Owner], gpu: &Gpu<'_>, instance: &str, all_known: bool) -> Ow
     let jobs: Vec<String> = owners.iter().filter(exact).map(|o| o.job.clone()).collect();
     match () {
         () if !jobs.is_empty() => Owned::By(jobs),
-        () if all_known && !owners.iter().any(|o| is_it(&o)) => Owned::Nobody,
+        () if all_known && !owners.iter().any(|o| is_it(&o)) => Owned::Unallocated,
         () => Owned::Unknown,
     }
 }
 
-/// The condition of a job's that a check looks at: its finding is about the job.
+/// A condition of a job.
 pub(super) fn of_job<'a>(job: &str, reading: Reading, at: Duration, finding: Finding) -> Judged<'a> {
     Judged {
         key: format!("{} job {job}", finding.check),
@@ -154,7 +154,7 @@ pub(super) fn of_job<'a>(job: &str, reading: Reading, at: Duration, finding: Fin
     }
 }
 
-/// What was bad and is not judged any more, where that is over: of each `(key, subject)` that `over` says.
+/// Good readings for bad conditions that are no longer listed. `over`: the subject if the condition has ended.
 pub(super) fn ended<'a>(
     judge: &Judge<'a>,
     check: &'static Check,
@@ -178,7 +178,7 @@ pub(super) fn ended<'a>(
     .collect()
 }
 
-/// What ends with a part that is there no more: one of a GPU that is divided otherwise now.
+/// Ends the conditions of parts that no longer exist: the instances of the GPU changed.
 pub(super) fn ended_parts<'a>(
     judge: &Judge<'a>,
     check: &'static Check,
@@ -192,7 +192,7 @@ pub(super) fn ended_parts<'a>(
     })
 }
 
-/// What ends with a job that is on the node no more.
+/// Ends the conditions of jobs that left the node.
 pub(super) fn ended_jobs<'a>(
     judge: &Judge<'a>,
     check: &'static Check,

@@ -1,4 +1,4 @@
-//! Counters of RDMA ports that must not grow: how often each did, alone or together with most of its peers.
+//! Error counters of RDMA ports: how often each grew, alone or together with most of its peers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,43 +15,43 @@ use crate::reads::port::{Link, Port, number};
 use crate::trail::Trails;
 use model::snapshot::Sample;
 
-/// An hour, as times since boot are counted.
+/// An hour in milliseconds.
 pub(super) const HOUR_MS: u64 = 3600 * 1000;
-/// What happened to most peers within this time happened to all together.
+/// Growth on most peers within this time has one shared cause.
 pub(super) const TOGETHER_MS: u64 = 120 * 1000;
 
-/// What happens again within this time is one occasion: a job that is started anew, and dies of the same.
+/// Growth again within this time is one occasion: a job restarts and fails again.
 const OCCASION_MS: u64 = 600 * 1000;
 
-/// Peers that lose the same thing give up within two minutes, and their readings come a tick later.
+/// Peers with the same cause fail within 120 s, and their readings come one tick later.
 static PACE: Pace = Pace {
     bad: 3,
-    // Longer than peers have to give up with it.
+    // Longer than [`TOGETHER_MS`].
     bad_span: Duration::from_secs(135),
     good: 3,
     hold: Duration::from_secs(60),
 };
 
-/// How much growth counts as once.
+/// The growth that counts as one event.
 pub(super) enum Least {
-    /// Any, from one reading to the next.
+    /// Any growth between two readings.
     Any,
-    /// So much within so long.
+    /// At least this growth within this time.
     Within(u64, Duration),
 }
 
-/// A counter that must not grow.
+/// An error counter.
 pub(super) struct Counter {
     pub metric: &'static Metric,
-    /// The file that tells whether it is full, for narrow ones; else empty.
+    /// The file that shows saturation, for narrow counters; else empty.
     pub file: &'static str,
     pub least: Least,
-    /// Whether this series of it counts.
+    /// Whether this series counts.
     pub counts: fn(&Port<'_>, &Sample<'_>) -> bool,
 }
 
 impl Counter {
-    /// One whose any growth counts.
+    /// A counter whose every growth counts.
     pub(super) const fn any(metric: &'static Metric, file: &'static str) -> Self {
         Self {
             metric,
@@ -62,46 +62,46 @@ impl Counter {
     }
 }
 
-/// How often is too often, and what is found then. Several of one check look at the same counters.
+/// A limit, and its finding. Several rules of a check use the same counters.
 pub(super) struct Rule {
-    /// What tells it apart from other rules of the check; empty for the first.
+    /// Distinguishes it from other rules of the check; empty for the first.
     pub of: &'static str,
-    /// Readings with growth within `window_ms` that are a finding.
+    /// The number of readings with growth within `window_ms` that is a finding.
     pub enough: usize,
-    /// Whether occasions are counted in place of readings, and only those that no other port had part in.
+    /// Whether it counts occasions without any peer instead of readings.
     pub occasions: bool,
     pub window_ms: u64,
-    /// So long without growth, and it is over.
+    /// Time without growth that ends the finding.
     pub quiet_ms: u64,
     pub detail: &'static str,
-    /// Whether it is more than shown: written into the node's Comment, or whatever the site lets it do.
+    /// Whether it may comment or drain, as the site configured.
     pub acts: bool,
 }
 
-/// A check that counts.
+/// A check of error counters.
 pub(super) struct Counted {
     pub check: &'static Check,
     pub counters: &'static [Counter],
     pub rules: &'static [Rule],
-    /// Growth in the first time after boot does not count.
+    /// Growth in this time after boot does not count.
     pub grace: Duration,
-    /// Growth counts only while the link has been up for so long, without an interruption by its counters.
+    /// Growth counts only after the link was up for this time, without an interruption by its counters.
     pub up_for: Duration,
-    /// Whose fault it is cannot be told without enough peers.
+    /// Whether it drains only with enough peers to attribute the fault.
     pub needs_peers: bool,
-    /// What is found where most ports had it together.
+    /// The detail of the finding about most ports together.
     pub together: &'static str,
 }
 
-/// A counter of a port: the port, and the counter.
+/// Port and counter.
 type Name = (String, String);
 
-/// A check that counts, at work.
+/// A running check of error counters.
 pub(super) struct Growth {
     row: &'static Counted,
-    /// When counters of each port grew.
+    /// The times at which counters of each port grew.
     times: Times,
-    /// How ports are up, and since when.
+    /// Interruption counters of links that are up, and since when.
     links: Unchanged<String, [Option<u64>; 2]>,
     counters: Counters<Name>,
     trails: Trails<Name>,
@@ -109,7 +109,7 @@ pub(super) struct Growth {
 }
 
 impl Growth {
-    /// Begins to count.
+    /// Starts with no counts.
     pub(super) fn start(row: &'static Counted) -> Box<dyn Watch> {
         Box::new(Self {
             row,
@@ -123,7 +123,7 @@ impl Growth {
 }
 
 impl Watch for Growth {
-    /// Judges every port that was in use once.
+    /// Judges every port that was ever in use.
     fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
         let row = self.row;
         let ports = judge.ports;
@@ -169,7 +169,7 @@ impl Watch for Growth {
 }
 
 impl Growth {
-    /// Notes what the readings tell.
+    /// Records the counters of a port.
     fn remember(&mut self, judge: &Judge<'_>, port: &Port<'_>, settled: bool) -> Seen {
         let row = self.row;
         let settled = settled && (row.up_for.is_zero() || self.up_for(judge, port) >= row.up_for);
@@ -182,7 +182,7 @@ impl Growth {
                 let Some(value) = number(Some(sample)) else {
                     continue;
                 };
-                // Each priority of a port is a counter of its own.
+                // Each priority of a port is a separate counter.
                 let more: String = sample.labels.iter().skip(2).map(|l| format!(" {l}")).collect();
                 let what = format!("{}{more}", sample.metric.name);
                 let name = (port.id.clone(), what.clone());
@@ -190,14 +190,14 @@ impl Growth {
                 let watched = self.watched.read(name.clone(), at);
                 let (once, words) = match counter.least {
                     Least::Any => {
-                        // What grew while nobody looked has no time.
+                        // Growth before the first reading has no time.
                         let grown = self.counters.growth(name, value) > 0;
                         (grown && !watched.is_zero(), "not to grow".to_owned())
                     }
                     Least::Within(least, window) => {
                         let once = self.trails.take(name.clone(), value, at, window).by >= least;
                         if once {
-                            // What has counted does not count again.
+                            // The same growth does not count again.
                             self.trails.forget(&name);
                             self.trails.take(name, value, at, window);
                         }
@@ -208,7 +208,7 @@ impl Growth {
                 self.times
                     .note(judge, &port.id, &what, u64::from(once && settled));
                 let is_full = port.is_full(counter.file);
-                let full = if is_full { ", full: it counts no more" } else { "" };
+                let full = if is_full { ", saturated" } else { "" };
                 seen.counters
                     .insert(what, format!("{}{full}", evidence(sample, &words)));
                 seen.watched = seen.watched.min(watched);
@@ -219,7 +219,7 @@ impl Growth {
         seen
     }
 
-    /// For how long the link has been up without an interruption by its counters, as far as it was watched.
+    /// How long the link has been up without an interruption by its counters.
     fn up_for(&mut self, judge: &Judge<'_>, port: &Port<'_>) -> Duration {
         let interruptions = [&port.link_downed, &port.carrier_down].map(|s| number(s.as_ref()));
         let link = (port.link() == Link::Up).then_some(interruptions);
@@ -232,42 +232,42 @@ fn key(row: &Counted, port: &Port<'_>) -> String {
     format!("{} {}", row.check.id, port.id)
 }
 
-/// What one snapshot shows of a port's counters.
+/// The counters of a port in one snapshot.
 #[derive(Default)]
 struct Seen {
-    /// The counters, by their names, and what to say of each.
+    /// The evidence of each counter, by name.
     counters: BTreeMap<String, String>,
-    /// For how long all of them have been read without a gap.
+    /// How long all of them were read without a gap.
     watched: Duration,
-    /// When one of them was read last. `None`: none is there.
+    /// The time of the last reading. `None`: no counter.
     at: Option<Duration>,
-    /// One of them is full: it shows nothing more.
+    /// One of them is saturated.
     is_full: bool,
 }
 
-/// Whether something that went on from `begin` to `end` did so at about that time.
+/// Whether the span from `begin` to `end` includes `at`, within [`TOGETHER_MS`].
 pub(super) fn is_with((begin, end): (u64, u64), at: u64) -> bool {
     (begin.saturating_sub(TOGETHER_MS)..=end.saturating_add(TOGETHER_MS)).contains(&at)
 }
 
-/// How many of these times lie within the last `window` (milliseconds).
+/// The number of times within the last `window` (milliseconds).
 fn within(times: &[u64], window: u64, now_ms: u64) -> usize {
     let is_in = |at: &&u64| now_ms.saturating_sub(**at) <= window;
     times.iter().filter(is_in).count()
 }
 
-/// When the counters of one port grew.
+/// The times at which the counters of one port grew.
 struct Grown<'s> {
     seen: &'s Seen,
     name: String,
     own: Vec<u64>,
-    /// What most of its peers had within the same two minutes.
+    /// Growth that most peers share.
     shared: Vec<u64>,
-    /// Occasions that none of its peers had part in.
+    /// Occasions without growth on any peer.
     alone: Vec<u64>,
-    /// A counter is full, or one that grew is not there any more: no proof of quiet.
+    /// A counter is saturated, or one that grew is gone: the absence of growth is unproven.
     blind: bool,
-    /// Each that grew, for people, and when.
+    /// The evidence of each counter that grew, and the times.
     lines: Vec<(String, Vec<u64>)>,
 }
 
@@ -282,7 +282,7 @@ impl<'s> Grown<'s> {
     ) -> Self {
         let rules = row.rules.iter();
         let window = rules.map(|r| r.window_ms.max(r.quiet_ms)).max().unwrap_or(0);
-        // Peers are looked at for a little longer, so that what was shared stays so until it is forgotten.
+        // A longer window for peers: shared growth stays shared until it is dropped.
         let peers: Vec<Vec<(u64, u64)>> =
             group.others(port, |id| times.spans(id, window + TOGETHER_MS, now_ms));
         let with = |at: u64| {
@@ -308,7 +308,7 @@ impl<'s> Grown<'s> {
             found.shared.extend(shared);
             found.own.extend(own);
         }
-        // Several counters may tell of one and the same thing.
+        // Several counters may count the same error.
         for times in [&mut found.own, &mut found.shared] {
             times.sort_unstable();
             times.dedup();
@@ -322,12 +322,12 @@ impl<'s> Grown<'s> {
         found
     }
 
-    /// The times that count by a rule.
+    /// The times that count for a rule.
     fn of_rule(&self, rule: &Rule) -> &[u64] {
         if rule.occasions { &self.alone } else { &self.own }
     }
 
-    /// How often each counter that grew did within a rule's window, for people.
+    /// The evidence of each counter with growth within a rule's window.
     fn lines(&self, rule: &Rule, now_ms: u64) -> Vec<String> {
         let line = |(line, times): &(String, Vec<u64>)| {
             let count = within(times, rule.window_ms, now_ms);
@@ -336,7 +336,7 @@ impl<'s> Grown<'s> {
         self.lines.iter().filter_map(line).collect()
     }
 
-    /// What such times say by a rule.
+    /// The reading of such times by a rule.
     fn reading(&self, times: &[u64], rule: &Rule, now_ms: u64) -> Reading {
         let within = |window: u64| within(times, window, now_ms);
         if within(rule.window_ms) >= rule.enough && within(rule.quiet_ms) > 0 {
@@ -364,7 +364,7 @@ fn finding(
     let latest = own.last().map_or(0, |at| now_ms.saturating_sub(*at) / 1000);
     let mut lines = times.lines(rule, now_ms);
     lines.push(format!(
-        "{}: {} times within {} h, last {latest} s ago, {} more shared with most peers do not count; {}",
+        "{}: {} times within {} h, last {latest} s ago, {} more shared with most peers ignored; {}",
         port.whereabouts(),
         within(own, rule.window_ms, now_ms),
         rule.window_ms / HOUR_MS,
@@ -383,7 +383,7 @@ fn finding(
     }
 }
 
-/// All groups of one link layer and driver as a whole.
+/// The groups of one link layer and driver together.
 fn together<'a>(
     row: &'static Counted,
     (layer, driver): (&str, &str),
@@ -392,7 +392,7 @@ fn together<'a>(
 ) -> Option<Judged<'a>> {
     let rule = row.rules.first()?;
     let at = times.iter().filter_map(|t| t.seen.at).max()?;
-    // A port without such a counter has no say. One whose counter grew and is gone has: it is blind.
+    // Skip ports without such a counter, unless one grew and is gone.
     let seen = times.iter().filter(|t| t.seen.at.is_some() || t.blind);
     let readings = seen.map(|t| t.reading(&t.shared, rule, now_ms));
     let reading = readings.fold(Reading::Good, |all, one| match (all, one) {

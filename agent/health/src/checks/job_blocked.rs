@@ -1,4 +1,4 @@
-//! Check `job-blocked`: a process of a job waits in the kernel, and nothing can end it.
+//! Check `job-blocked`: a process of a job waits in the kernel and cannot be ended.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,25 +19,27 @@ use model::snapshot::Sample;
 pub static CHECK: Check = Check {
     id: "job-blocked",
     subject: SubjectKind::Job,
-    condition: "A thread of a job's process has been in state D without running for a minute after it was sent SIGKILL, or for five minutes: a job that Slurm cannot end (\"Kill task failed\"). The finding names what it waits for: kernel function, file and mount, or device.",
-    // What it waits for is mostly a filesystem that many nodes share.
+    fires_when: "A thread of a job is in state D without running for 60 s after SIGKILL, or for 300 s. Slurm cannot end such a job (\"Kill task failed\").",
+    lasting: "2 consecutive readings, at least 10 s",
+    clears_when: "3 consecutive readings, at least 60 s, in which every such thread has run, or the job has ended.",
+    ignored_when: "Threads that run between two readings.",
+    // The usual cause is a filesystem that many nodes share.
     scope: Scope::Shared,
     may: May::Comment,
     since: Version(0, 1, 0),
-    clears: "By itself: three readings running, over a minute or more, show no thread that has not run since the reading before, or the job is gone.",
     runbook: "docs/runbooks/job-blocked.md",
     watch: || Looks::start(conditions),
 };
 
-/// A process that is killed and does not end for so long is what Slurm's UnkillableStepTimeout (60 s) is about.
+/// Slurm's UnkillableStepTimeout is 60 s.
 const KILLED: Duration = Duration::from_secs(60);
-/// The kernel calls a task hung after 120 s; recovery of NFS or Lustre takes its minutes.
+/// The kernel reports a hung task after 120 s; recovery of NFS or Lustre takes minutes.
 const WAITS: Duration = Duration::from_secs(300);
 
-/// Whether a thread is killed, its number, when it began and how often it has run.
+/// Whether a thread is killed, its tid, start time and context switches.
 type Wait = (bool, String, String, String);
 
-/// A thread as its series tells.
+/// A thread of a series.
 struct Thread<'a> {
     pid: &'a str,
     tid: &'a str,
@@ -83,7 +85,7 @@ impl<'a> Thread<'a> {
         Some((job, thread))
     }
 
-    /// It has not run as long as this is the same.
+    /// Unchanged while the thread does not run.
     fn name(&self) -> Wait {
         let [tid, start, switches] = [self.tid, self.start, self.switches].map(str::to_owned);
         (self.killed, tid, start, switches)
@@ -112,7 +114,7 @@ impl<'a> Thread<'a> {
         text
     }
 
-    /// What it waits for, in a few words: a reason is short.
+    /// The cause, short enough for a reason.
     fn cause(&self) -> String {
         let device = self.call.split_once(' ').map(|(_, file)| file);
         let device = device.filter(|file| file.starts_with("/dev/"));
@@ -142,7 +144,7 @@ fn conditions<'a>(judge: &Judge<'a>, lasting: &mut Lasting<Wait>) -> Vec<Judged<
     let all = threads.values().flatten();
     lasting.take(all.map(|thread| (thread.name(), thread.at)).collect());
     let mut judged = Vec::new();
-    // With more processes than are looked at there is no number, and there may be threads.
+    // Above the process limit the count is absent, but threads may exist.
     let jobs: BTreeMap<&str, Duration> = threads
         .iter()
         .filter_map(|(job, all)| Some((*job, all.first()?.at)))
@@ -158,7 +160,7 @@ fn conditions<'a>(judge: &Judge<'a>, lasting: &mut Lasting<Wait>) -> Vec<Judged<
             .collect();
         let reading = match () {
             () if !long.is_empty() => Reading::Bad,
-            // Those that wait have all run since the last reading.
+            // Every blocked thread has run since the last reading.
             () if read.contains_key(job) && waiting.iter().all(|t| span(t).is_zero()) => Reading::Good,
             () => Reading::Unknown,
         };

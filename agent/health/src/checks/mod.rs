@@ -1,4 +1,5 @@
-//! The checks: one row each, and a function from series or events to findings. To add one: a file and a row.
+//! The checks: one row each, and a function from series or events to findings. To add one: a file, two lines here, and a
+//! row in order.rs.
 
 mod blocked;
 pub mod edac_uncorrected;
@@ -118,23 +119,40 @@ pub struct Check {
     pub id: &'static str,
     /// What it looks at.
     pub subject: SubjectKind,
-    /// When it finds something, for people.
-    pub condition: &'static str,
+    /// The fault that it reports.
+    pub fires_when: &'static str,
+    /// How long the fault must last.
+    pub lasting: &'static str,
+    /// What ends the finding automatically.
+    pub clears_when: &'static str,
+    /// What looks like the fault and is not reported. Empty: nothing.
+    pub ignored_when: &'static str,
     /// Whether it is the node's own fault.
     pub scope: Scope,
     /// What it may do.
     pub may: May,
     /// The release that brought it.
     pub since: Version,
-    /// What ends it, for people.
-    pub clears: &'static str,
     /// The page about it.
     pub runbook: &'static str,
     /// What it does, at its start.
     pub watch: fn() -> Box<dyn Watch>,
 }
 
-/// Every check there is.
+impl Check {
+    /// When it fires and clears: field name and text.
+    pub fn conditions(&self) -> [(&'static str, &'static str); 4] {
+        let or_none = |text: &'static str| if text.is_empty() { "-" } else { text };
+        [
+            ("fires when", self.fires_when),
+            ("for", self.lasting),
+            ("clears when", self.clears_when),
+            ("ignored when", or_none(self.ignored_when)),
+        ]
+    }
+}
+
+/// All checks.
 pub static CHECKS: &[&Check] = &[
     &xid::CHECK,
     &gpu_missing::CHECK,
@@ -192,13 +210,25 @@ mod tests {
     fn every_row_is_complete() {
         for check in CHECKS {
             assert_eq!(check.runbook, format!("docs/runbooks/{}.md", check.id));
-            assert!(
-                check.condition.ends_with('.') && check.clears.ends_with('.'),
-                "{}",
-                check.id
-            );
             if check.scope == Scope::Shared {
                 assert!(check.may.by_default() < Mode::Drain, "{}", check.id);
+            }
+        }
+    }
+
+    #[test]
+    fn each_condition_is_short_sentences() {
+        for check in CHECKS {
+            for (field, text) in check.conditions() {
+                let is_phrase = field == "for" || text == "-";
+                assert!(!text.is_empty(), "{}: {field}", check.id);
+                assert!(is_phrase || text.ends_with('.'), "{}: {field}: {text}", check.id);
+                assert!(!check.lasting.ends_with('.'), "{}: {field}: {text}", check.id);
+                for sentence in text.split(". ") {
+                    let words = sentence.split_whitespace();
+                    let count = words.filter(|word| word.contains(char::is_alphanumeric)).count();
+                    assert!(count <= 25, "{}: {field}: {count} words: {sentence}", check.id);
+                }
             }
         }
     }

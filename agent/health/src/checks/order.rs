@@ -1,11 +1,11 @@
-//! Which finding names an incident: the one list of all checks, first to last.
+//! The order of findings: the first of an incident names it.
 
 use crate::finding::{Finding, Rank};
 
-/// Every check, with its parts that have a place of their own, first to last. The places are on one scale with `rank` in
-/// `xids.toml`, where each Xid has its own, and records hold them.
+/// Every check, with parts that have their own place, first to last. The places share one scale with `rank` in
+/// `xids.toml`, where each Xid has its own. Records hold them.
 pub static ORDER: &[(u8, &str, &str)] = &[
-    // The first Xid; each row of the Xid table has its own place.
+    // The first Xid; each row of the Xid table has its place.
     (10, "xid", ""),
     (42, "gpu-recovery-action", ""),
     (45, "gpu-missing", ""),

@@ -1,4 +1,4 @@
-//! Check `pcie-degraded`: a PCI link runs with fewer lanes, or slower, than both its ends offer.
+//! Check `pcie-degraded`: a PCIe link with fewer lanes or a lower speed than both ends support.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,16 +20,18 @@ use model::snapshot::Sample;
 pub static CHECK: Check = Check {
     id: "pcie-degraded",
     subject: SubjectKind::Pci,
-    condition: "A PCI link of a GPU or RDMA adapter uses fewer lanes than both its ends offer, or that of an RDMA adapter runs slower, in four readings running, over a minute or more.",
+    fires_when: "A PCIe link of a GPU or RDMA adapter has fewer lanes than both ends support. Or the link of an RDMA adapter is slower than both ends support.",
+    lasting: "4 consecutive readings, at least 60 s",
+    clears_when: "3 consecutive readings, at least 60 s, with all lanes and, for RDMA adapters, full speed.",
+    ignored_when: "The speed of GPU links, which drops when they are idle. GPUs that do not respond or are assigned to a virtual machine.",
     scope: Scope::Node,
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    clears: "By itself: three readings running, over a minute or more, show all lanes at full speed.",
     runbook: "docs/runbooks/pcie-degraded.md",
     watch: || Looks::start(conditions),
 };
 
-/// A reset or a driver that is loaded anew retrains the link.
+/// A reset or driver reload retrains the link.
 static PACE: Pace = Pace {
     bad: 4,
     bad_span: Duration::from_secs(60),
@@ -37,10 +39,10 @@ static PACE: Pace = Pace {
     hold: Duration::from_secs(60),
 };
 
-/// More lanes than any link has: what a function without power reads as.
+/// The most lanes of a link. A function without power reads as more.
 const MAX_WIDTH: f64 = 32.0;
 
-/// One function.
+/// One PCI function.
 #[derive(Default)]
 struct Function<'a> {
     info: Option<Sample<'a>>,
@@ -50,10 +52,10 @@ struct Function<'a> {
     speed_max: Option<Sample<'a>>,
 }
 
-/// Whether the first is as much as the second. `None`: one of them is missing or makes no sense.
+/// Whether `now` reaches `max`. `None`: a value is missing or impossible.
 fn is_full(now: Option<f64>, max: Option<f64>) -> Option<bool> {
     let (now, max) = (now?, max?);
-    // The speed of a link is a short list of steps: a percent is no step.
+    // Speeds differ by far more than 1 %.
     (now > 0.0 && max > 0.0 && now <= max * 1.01).then_some(now >= max * 0.99)
 }
 
@@ -74,8 +76,7 @@ impl Function<'_> {
         is_full(lanes(self.width.as_ref()), lanes(self.width_max.as_ref()))
     }
 
-    /// GPUs, and perhaps others, slow their link down while they have nothing to do: only of RDMA adapters is it known that
-    /// they do not.
+    /// GPUs lower the speed of their link when idle. Only RDMA adapters are known to keep it.
     fn has_full_speed(&self) -> Option<bool> {
         if self.label("function") == "rdma" {
             is_full(value(self.speed.as_ref()), value(self.speed_max.as_ref()))
@@ -106,7 +107,7 @@ impl Function<'_> {
         }
         let parent = self.label("parent");
         if !parent.is_empty() {
-            // Several below one port: it is the port's link, or what carries it.
+            // Several functions below one port: the fault is the port's link or its carrier.
             detail.push_str(&format!(" below {parent}"));
         }
         Finding {
@@ -144,7 +145,7 @@ fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     for (address, function) in functions(judge) {
         let place = judge.host.place(&address);
         let is_gpu = function.label("function") == "gpu" || matches!(place, Place::Present(_));
-        // One that does not answer, or was given to a virtual machine, says nothing about its link.
+        // The link of a GPU that does not respond or is assigned to a virtual machine is unknown.
         let is_visible = !is_gpu || matches!(place, Place::Present(_));
         let subject = if is_gpu {
             Subject::gpu(gpu_label(judge.inventory, &address))

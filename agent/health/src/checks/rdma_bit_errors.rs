@@ -1,4 +1,4 @@
-//! Check `rdma-bit-errors`: a link has more bit errors than its standard allows.
+//! Check `rdma-bit-errors`: a link has more bit errors than its standard permits.
 
 use std::time::Duration;
 
@@ -17,21 +17,23 @@ use crate::trail::{Growth, Trails};
 pub static CHECK: Check = Check {
     id: "rdma-bit-errors",
     subject: SubjectKind::RdmaPort,
-    condition: "A link that has been up for half an hour counted 250 symbol errors (InfiniBand), or one error in 10^12 bits after correction and at least ten (Ethernet), within 125 minutes, while at least half of the ports like it did not. What is corrected does not count.",
+    fires_when: "Within 125 min a link counts at least 250 symbol errors (InfiniBand), or at least 10 and more than 1 in 10^12 bits (Ethernet).",
+    lasting: "2 consecutive readings, at least 30 s, after the link was up for 1,800 s",
+    clears_when: "3 consecutive readings, at least 1,800 s, with the link up and fewer errors in the last 125 min.",
+    ignored_when: "Errors that FEC corrects, and errors of links that are not up. Errors on most ports of a group: reported once for the node, never drain.",
     scope: Scope::Node,
-    // The link has two ends, and the other is the switch's.
+    // The fault may be at the switch's end.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    clears: "By itself: the link is up and has been watched for 125 minutes with fewer, and stays so for half an hour.",
     runbook: "docs/runbooks/rdma-bit-errors.md",
     watch: || Looks::start(conditions),
 };
 
-/// It takes so long for a link to carry enough bits to tell one error in 10^12.
+/// Time in which a link carries enough bits to measure 1 error in 10^12.
 const WINDOW: Duration = Duration::from_secs(125 * 60);
-/// Errors while a link trains are none; so many in less time than the window are too many already.
+/// Errors while a link trains do not count. After this time the limit may be exceeded before the window ends.
 const SETTLED: Duration = Duration::from_secs(1800);
-/// 120 an hour: what a 4X link may have at the bit error rate that the standard allows.
+/// The permitted bit error rate gives 120 symbol errors per hour on a 4X link.
 const SYMBOLS: u64 = 250;
 
 static ROW: Weighed = Weighed {
@@ -50,7 +52,7 @@ static ROW: Weighed = Weighed {
     whose: Whose::Fabric,
 };
 
-/// What each port counts: `symbols` that are wrong, and `bits` in all.
+/// Counters of each port: `symbols` with errors, and all `bits`.
 type Names = Trails<(String, &'static str)>;
 
 #[derive(Default)]
@@ -66,7 +68,7 @@ fn name(port: &Port<'_>, of: &'static str) -> (String, &'static str) {
 fn conditions<'a>(judge: &Judge<'a>, State { voices, trails }: &mut State) -> Vec<Judged<'a>> {
     weigh(judge, voices, &ROW, |port, _| {
         if port.link() != Link::Up {
-            // What a link counts while it trains says nothing about it.
+            // Drop errors of a link that trains.
             for of in ["symbols", "bits"] {
                 trails.forget(&name(port, of));
             }
@@ -107,7 +109,7 @@ fn opinion(
     }
 }
 
-/// InfiniBand counts symbols, in 16 bits.
+/// InfiniBand counts symbol errors in 16 bits.
 fn symbols(judge: &Judge<'_>, trails: &mut Names, port: &Port<'_>) -> Option<Opinion> {
     let sample = port
         .one(&SYMBOL_ERROR)
@@ -115,7 +117,7 @@ fn symbols(judge: &Judge<'_>, trails: &mut Names, port: &Port<'_>) -> Option<Opi
     let at = judge.read_at(sample);
     let growth = trails.take(name(port, "symbols"), number(Some(sample))?, at, WINDOW);
     let reading = match reading(growth, SYMBOLS) {
-        // Full, it shows no more errors, however many there are.
+        // A saturated counter shows no further errors.
         Reading::Good if port.is_full("symbol_error") => Reading::Unknown,
         reading => reading,
     };
@@ -123,7 +125,7 @@ fn symbols(judge: &Judge<'_>, trails: &mut Names, port: &Port<'_>) -> Option<Opi
     Some(opinion(port, growth, SYMBOLS, reading, at, &value))
 }
 
-/// Ethernet counts what correction could not mend, and the bits in which it was.
+/// Ethernet counts symbol errors after FEC, and received bits.
 fn bits(judge: &Judge<'_>, trails: &mut Names, port: &Port<'_>) -> Option<Opinion> {
     let sample = port.one(&PHY_SYMBOL_ERRORS)?;
     let counted = number(Some(sample))?;
@@ -131,9 +133,9 @@ fn bits(judge: &Judge<'_>, trails: &mut Names, port: &Port<'_>) -> Option<Opinio
     let at = judge.read_at(sample);
     let both = [(name(port, "symbols"), counted), (name(port, "bits"), carried)];
     let (errors, bits) = trails.take_both(both, at, WINDOW);
-    // Fewer say nothing about a rate.
+    // Fewer than 10 errors are no rate.
     let limit = (bits.by / 1_000_000_000_000).max(9) + 1;
-    // Bits that stand still are no measure.
+    // Without traffic the rate is unknown.
     let reading = if bits.by == 0 {
         Reading::Unknown
     } else {

@@ -1,4 +1,4 @@
-//! Check `rdma-cnp-ignored`: a port is told of congestion and does not slow down.
+//! Check `rdma-cnp-ignored`: a port ignores congestion notifications.
 
 use std::time::Duration;
 
@@ -12,12 +12,14 @@ use super::{Check, May, Scope, Version};
 pub static CHECK: Check = Check {
     id: "rdma-cnp-ignored",
     subject: SubjectKind::RdmaPort,
-    condition: "A port ignored congestion notifications in three readings or more within an hour.",
+    fires_when: "The number of ignored congestion notifications (CNP) of a port increases in 3 readings within 1 h.",
+    lasting: "3 consecutive readings, at least 135 s",
+    clears_when: "No further increase for 1 h, confirmed by 3 consecutive readings, at least 60 s.",
+    ignored_when: "Increases on more than half of at least 3 peers within 120 s: reported once for the node, never drain.",
     scope: Scope::Node,
-    // It is a setting, and slows others down more than this node.
+    // The cause is configuration, and the effect is on other nodes.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    clears: "By itself: it ignored none for an hour.",
     runbook: "docs/runbooks/rdma-cnp-ignored.md",
     watch: || Growth::start(&ROW),
 };

@@ -1,4 +1,4 @@
-//! Check `rdma-configuration`: a port is not set up as the profile says, or not as the ports like it are.
+//! Check `rdma-configuration`: the configuration of a port differs from the profile or from similar ports.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,17 +17,19 @@ use crate::reads::port::Port;
 pub static CHECK: Check = Check {
     id: "rdma-configuration",
     subject: SubjectKind::RdmaPort,
-    condition: "Flow control, trust, DCQCN, MTU, error correction, rate, firmware or GID of a port are not as health.rdma says, or a RoCE port that is up has no RoCE v2 GID, or its flow control, trust, MTU or firmware are not those of at least three quarters of four or more ports of its kind (which is only shown), in four readings running, over 100 seconds or more, over twelve minutes for DCQCN, not in the first ten minutes after boot. Each aspect is a condition of its own.",
+    fires_when: "PFC, trust, DCQCN, MTU, FEC, rate, firmware or GID version of a port differ from `health.rdma`. Shown, never drains: no routable RoCE v2 GID; or PFC, trust, MTU or firmware unlike 3/4 of at least 4 similar ports.",
+    lasting: "4 consecutive readings, at least 100 s (DCQCN: 720 s)",
+    clears_when: "3 consecutive readings, at least 100 s (DCQCN: 720 s), as expected, or `health.rdma` no longer sets the aspect.",
+    ignored_when: "The first 600 s after boot, and aspects that are unreadable. FEC, rate and GIDs of ports that are not up.",
     scope: Scope::Node,
-    // Jobs run on it, if slower, and on all of a site where it is the profile that is wrong.
+    // Jobs still run, and a wrong profile affects all nodes.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    clears: "By itself: three readings running, over 100 seconds or more, over twelve minutes for DCQCN, show what is expected.",
     runbook: "docs/runbooks/rdma-configuration.md",
     watch: || Looks::start(conditions),
 };
 
-/// What set-up is read from is kept for a minute: what one look at it says is not told twice.
+/// The configuration is cached for 60 s: the span covers at least two real readings.
 static PACE: Pace = Pace {
     bad: 4,
     bad_span: Duration::from_secs(100),
@@ -35,7 +37,7 @@ static PACE: Pace = Pace {
     hold: Duration::from_secs(100),
 };
 
-/// DCQCN is looked at every ten minutes.
+/// DCQCN is read every 600 s.
 static SELDOM: Pace = Pace {
     bad: 4,
     bad_span: Duration::from_secs(720),
@@ -43,7 +45,7 @@ static SELDOM: Pace = Pace {
     hold: Duration::from_secs(720),
 };
 
-/// Set-up is done by services that start after the drivers.
+/// Services that start after the drivers configure the ports.
 const BOOT_GRACE: Duration = Duration::from_secs(600);
 
 static PROFILE: Weighed = Weighed {
@@ -54,13 +56,13 @@ static PROFILE: Weighed = Weighed {
     acts: true,
     needs_peers: false,
     together: "configuration",
-    // What the profile says of all its ports, the node does not do.
+    // Most ports differ from the profile: a fault of the node.
     whose: Whose::Node,
 };
 
 static PEERS: Weighed = Weighed {
     of: "peers",
-    // A storage port may differ on purpose.
+    // A storage port may differ intentionally.
     acts: false,
     needs_peers: true,
     together: "unlike their kind",
@@ -70,13 +72,13 @@ static PEERS: Weighed = Weighed {
 
 static GIDS: Weighed = Weighed {
     of: "gid",
-    // A port that nobody uses has a link and no address.
+    // An unused port has a link but no address.
     acts: false,
     together: "no address",
     ..PROFILE
 };
 
-/// Ports that are to be alike: driver, link layer, board and best rate.
+/// Similar ports: driver, link layer, board and highest rate.
 type Kin = (String, String, String, u64);
 
 fn kin(judge: &Judge<'_>, port: &Port<'_>) -> Kin {
@@ -93,12 +95,12 @@ fn conditions<'a>(judge: &Judge<'a>, voices: &mut Voices) -> Vec<Judged<'a>> {
     let mut kindred: BTreeMap<Kin, Vec<Setup>> = BTreeMap::new();
     for port in judge.ports {
         let setup = Setup::of(port);
-        if port.is_told() {
+        if port.is_identified() {
             kindred.entry(kin(judge, port)).or_default().push(setup.clone());
         }
         setups.insert(port.id.as_str(), setup);
     }
-    let profile = &judge.site.rdma;
+    let profile = &judge.site.settings.rdma;
     let mut judged = Vec::new();
     for aspect in Aspect::OF_PROFILE {
         judged.extend(weigh(judge, voices, &row(&PROFILE, aspect), |port, _| {
@@ -119,9 +121,9 @@ fn conditions<'a>(judge: &Judge<'a>, voices: &mut Voices) -> Vec<Judged<'a>> {
     judged
 }
 
-/// What was found and the site no longer asks for, of the port or at all: it is over.
+/// Ends conditions of aspects that the site no longer configures for the port or for any port.
 fn unwanted<'a>(judge: &Judge<'a>, judged: &[Judged<'a>]) -> Vec<Judged<'a>> {
-    let profile = &judge.site.rdma;
+    let profile = &judge.site.settings.rdma;
     let is_wanted = |aspect, port: &Port<'_>| Want::of_profile(aspect, profile, port).is_some();
     let over = |key: &&String| {
         let Some(rest) = key.strip_prefix(CHECK.id).and_then(|rest| rest.strip_prefix(' ')) else {
@@ -139,7 +141,7 @@ fn unwanted<'a>(judge: &Judge<'a>, judged: &[Judged<'a>]) -> Vec<Judged<'a>> {
                 .ports
                 .iter()
                 .any(|port| port.id == id && !is_wanted(aspect, port)),
-            // A record from before each aspect was a condition of its own.
+            // A record from before each aspect had its own condition.
             None => rest.ends_with(" profile"),
         }
     };
@@ -157,7 +159,7 @@ fn unwanted<'a>(judge: &Judge<'a>, judged: &[Judged<'a>]) -> Vec<Judged<'a>> {
         .collect()
 }
 
-/// One aspect is one condition: what cannot be seen of one must not hold up another.
+/// One condition per aspect: an unreadable aspect must not delay another.
 fn row(of: &'static Weighed, aspect: Aspect) -> Weighed {
     Weighed {
         aspect: aspect.word(),
@@ -169,7 +171,7 @@ fn row(of: &'static Weighed, aspect: Aspect) -> Weighed {
     }
 }
 
-/// `None`: it cannot be seen.
+/// `None`: unreadable.
 fn compare(
     judge: &Judge<'_>,
     port: &Port<'_>,
@@ -186,7 +188,7 @@ fn compare(
     let (word, metric) = (want.aspect.word(), want.aspect.metric());
     Some(Opinion {
         reading,
-        // Firmware is of the device, read with the port.
+        // The device's firmware version is read with the port.
         at: port.one(metric).map_or(port.at, |sample| judge.read_at(sample)),
         detail: format!("{how}: {word}"),
         evidence: format!("{word} ({}) is {found}, expected {want}", metric.name),

@@ -1,4 +1,4 @@
-//! Check `rdma-firmware-timeout`: the driver of an RDMA adapter says that its firmware does not answer, or fails.
+//! Check `rdma-firmware-timeout`: the driver of an RDMA adapter reports unresponsive or failed firmware.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,17 +21,19 @@ use model::snapshot::Presence;
 pub static CHECK: Check = Check {
     id: "rdma-firmware-timeout",
     subject: SubjectKind::Pci,
-    condition: "The kernel's log says of an RDMA adapter that its firmware did not answer a command, stands still, failed or had to be reset, or EFA's driver counts commands that were not completed. Commands that it refused do not count.",
+    fires_when: "The kernel log reports that an adapter's firmware timed out, stopped, failed or was reset. EFA: the driver counts commands without completion.",
+    lasting: "2 consecutive readings, at least 10 s",
+    clears_when: "No further report for 6 h with the log (EFA: the counter) readable, confirmed by 3 consecutive readings, at least 60 s.",
+    ignored_when: "Commands that the firmware rejects. Log lines older than 15 min or logged before the first start.",
     scope: Scope::Node,
-    // The adapter may serve on; the next command may hang a job, or whoever reads its counters, for a minute.
+    // The adapter may still work, but its next command may block a job or a reader of its counters for 60 s.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    clears: "By itself: the log, and EFA's counter, were read for six hours without another.",
     runbook: "docs/runbooks/rdma-firmware-timeout.md",
     watch: || Box::<State>::default(),
 };
 
-/// A line counts for so long, and so long without one it is over.
+/// A report counts for this time; this time without one ends the finding.
 const QUIET_MS: u64 = 6 * HOUR_MS;
 
 fn key(pci: &PciAddress) -> String {
@@ -40,13 +42,13 @@ fn key(pci: &PciAddress) -> String {
 
 #[derive(Default)]
 struct State {
-    /// When what was seen of each adapter, by its address.
+    /// The times of faults of each adapter, by address.
     faults: Times,
-    /// The last line about each, of this run.
+    /// The last report of each adapter since start.
     lines: Bounded<PciAddress, String, STORED>,
     counters: Counters<PciAddress>,
     watched: Watched<PciAddress>,
-    /// For how long the kernel's log is read.
+    /// How long the kernel log has been read.
     log: Watched<()>,
 }
 
@@ -56,7 +58,7 @@ impl Watch for State {
     }
 
     fn hear(&mut self, heard: &Heard<'_>) -> Vec<Said> {
-        // An old line says nothing about now, and nothing on the node could confirm it.
+        // An old line cannot be confirmed on the node.
         if let (EventBody::Firmware { pci, what, .. }, false) = (&heard.event.body, heard.is_old()) {
             let now_ms = u64::try_from(heard.now.boottime.as_millis()).unwrap_or(u64::MAX);
             self.faults.add(&pci.0, what.word(), heard.count(), now_ms);
@@ -70,10 +72,10 @@ impl Watch for State {
     }
 }
 
-/// EFA's driver writes no line: it counts what its firmware did not answer, of the device (older kernels: of its port).
+/// EFA's driver logs nothing: it counts commands without completion, per device (older kernels: per port).
 const UNANSWERED: &str = "no_completion_cmds";
 
-/// Notes what the drivers count, and gives for how long each device has been read.
+/// Records the drivers' counters. Returns how long each device has been read.
 fn count(judge: &Judge<'_>, state: &mut State) -> BTreeMap<PciAddress, Duration> {
     let snapshot = judge.snapshot;
     let of_devices = snapshot
@@ -90,7 +92,7 @@ fn count(judge: &Judge<'_>, state: &mut State) -> BTreeMap<PciAddress, Duration>
         let Some(pci) = &port.pci else { continue };
         let watched = state.watched.read(pci.clone(), judge.read_at(&sample));
         let grown = state.counters.growth(pci.clone(), value);
-        // What grew while nobody looked has no time.
+        // Growth before the first reading has no time.
         let grown = if watched.is_zero() { 0 } else { grown };
         state.faults.note(judge, &pci.0, UNANSWERED, grown);
         if grown > 0 {
@@ -101,7 +103,7 @@ fn count(judge: &Judge<'_>, state: &mut State) -> BTreeMap<PciAddress, Duration>
     read
 }
 
-/// Whether the kernel's log is being read.
+/// Whether the kernel log is being read.
 fn log_is_read(judge: &Judge<'_>) -> bool {
     let log = judge.snapshot.collector("kernel_log");
     log.is_some_and(|log| log.presence == Presence::Open && matches!(log.watcher, Some(Ok(()))))
@@ -111,7 +113,7 @@ fn conditions<'a>(judge: &Judge<'a>, state: &mut State) -> Vec<Judged<'a>> {
     let now = judge.since_boot();
     let counted = count(judge, state);
     let watched = log_is_read(judge).then(|| state.log.read((), now));
-    // Only adapters that serve RDMA, and none that the site excluded.
+    // Only RDMA adapters that the site did not exclude.
     let mut adapters: BTreeMap<PciAddress, (String, String)> = BTreeMap::new();
     for port in judge.ports {
         if let Some(pci) = &port.pci {
@@ -128,7 +130,7 @@ fn conditions<'a>(judge: &Judge<'a>, state: &mut State) -> Vec<Judged<'a>> {
         let quiet = Duration::from_millis(QUIET_MS);
         let is_efa = driver == "efa";
         let counter_is_quiet = !is_efa || counted.get(&pci).is_some_and(|w| *w >= quiet);
-        // A finding that the counter alone has begun needs no log to end.
+        // A finding from the counter alone clears without the log.
         let all = state.faults.of_device(&pci.0, u64::MAX, judge.now_ms());
         let needs_log = !is_efa || !all.keys().all(|what| *what == UNANSWERED);
         let reading = if !times.is_empty() {
@@ -149,7 +151,7 @@ fn conditions<'a>(judge: &Judge<'a>, state: &mut State) -> Vec<Judged<'a>> {
         let line = state
             .lines
             .get(&pci)
-            .map_or("lines of an earlier run", String::as_str);
+            .map_or("lines from before the last restart", String::as_str);
         let counts = counts.join(", ");
         let evidence = if driver == "efa" {
             format!("{line}; {name} within 6 h: {counts}")

@@ -1,43 +1,43 @@
-//! RDMA ports that stand or fall together, and whose fault it is when some of them are ill.
+//! Groups of RDMA ports of one fabric, and the attribution of their faults.
 
 use std::collections::BTreeMap;
 
 use crate::reads::known::Known;
 use crate::reads::port::{Link, Port};
 
-/// A group smaller than this says nothing about whose fault it is.
+/// The least size of a group that attributes a fault.
 pub(super) const ENOUGH: usize = 4;
 
-/// Whose fault it is that a port of a group is down.
+/// The attribution of a fault of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// At least half of the group is up: cable, transceiver or adapter of this node.
     Node,
-    /// Most of the group is down: a switch, or what configures the fabric.
+    /// Most of the group is down: a switch, or the subnet manager.
     Shared,
-    /// The group is too small to tell.
+    /// The group is too small.
     Untold,
-    /// Too little of the group could be seen.
+    /// Too few ports of the group are readable.
     Unknown,
 }
 
-/// Ports of one link layer, driver and rate that were in use once: what belongs to one fabric, as far as can be seen.
+/// Ports of one link layer, driver and rate that were ever in use: an approximation of one fabric.
 #[derive(Debug)]
 pub(super) struct Group<'p, 'a> {
     pub layer: String,
     pub driver: String,
-    /// The best rate at which its ports were in use, in bytes per second; 0: not known.
+    /// The highest rate of its ports, in bytes per second; 0: unknown.
     rate: u64,
-    /// Those that the snapshot shows.
+    /// The ports in the snapshot.
     pub ports: Vec<&'p Port<'a>>,
-    /// How many there are with those that it does not show.
+    /// The number of ports, including absent ones.
     members: usize,
-    /// The ids of those that it does not show.
+    /// The ids of the ports that are not in the snapshot.
     pub absent: Vec<String>,
 }
 
-/// The groups, also those of which nothing can be seen now. Ports that were never in use and ports that are switched off
-/// belong to none.
+/// The groups, including groups without a port in the snapshot. Ports that were never in use or are disabled belong to
+/// no group.
 pub(super) fn groups<'p, 'a>(ports: &'p [Port<'a>], known: &Known) -> Vec<Group<'p, 'a>> {
     let mut groups: BTreeMap<(String, String, u64), Group<'p, 'a>> = BTreeMap::new();
     let mut of = |layer: &str, driver: &str, rate: u64, join: &mut dyn FnMut(&mut Group<'p, 'a>)| {
@@ -65,7 +65,7 @@ pub(super) fn groups<'p, 'a>(ports: &'p [Port<'a>], known: &Known) -> Vec<Group<
         };
         let (layer, driver) = match known.roles.get(&port.id) {
             Some(role) => (role.layer.as_str(), role.driver.as_str()),
-            None if port.is_told() => (port.link_layer, port.driver),
+            None if port.is_identified() => (port.link_layer, port.driver),
             None => continue,
         };
         of(layer, driver, rate, &mut |group| match port.link() {
@@ -81,13 +81,12 @@ impl Group<'_, '_> {
         self.ports.iter().filter(|p| p.link() == link).count()
     }
 
-    /// Those that the snapshot shows may be more, where memory is full.
+    /// More ports than recorded members are possible when the record is full.
     fn members(&self) -> usize {
         self.members.max(self.ports.len())
     }
 
-    /// What `times` gives for each of the others, by its id. One that is out of sight counts where it gives anything: it
-    /// may be gone for good.
+    /// `times` of each other port, by id. An absent port counts only with a result: it may never come back.
     pub(super) fn others<T>(&self, port: &Port<'_>, times: impl Fn(&str) -> Vec<T>) -> Vec<Vec<T>> {
         let shown = self.ports.iter().filter(|p| p.id != port.id);
         let absent = self.absent.iter().map(|id| times(id));
@@ -97,17 +96,17 @@ impl Group<'_, '_> {
             .collect()
     }
 
-    /// What tells it from other groups.
+    /// Distinguishes it from other groups.
     pub(super) fn name(&self) -> String {
         format!("{} {} {}", self.layer, self.driver, self.rate)
     }
 
-    /// Whose fault it is that a port of it is down.
+    /// The attribution of its ports that are down.
     pub(super) fn fault(&self) -> Fault {
         fault(self.members(), self.count(Link::Up), self.count(Link::Down))
     }
 
-    /// Whether at least half of it is up, whatever the ports do that cannot be seen.
+    /// Whether at least half of it is up, with absent ports counted as down.
     pub(super) fn is_up(&self) -> bool {
         self.count(Link::Up) * 2 >= self.members()
     }
@@ -122,7 +121,7 @@ impl Group<'_, '_> {
     }
 }
 
-/// Whose fault it is that so many of a group are not well, `up` being those that are.
+/// The attribution with `up` healthy and `down` faulty ports of `members`.
 pub(super) fn fault(members: usize, up: usize, down: usize) -> Fault {
     let known = up + down;
     match () {

@@ -1,4 +1,4 @@
-//! Check `rdma-link-integrity`: a link corrupts what it carries, or recovers again and again.
+//! Check `rdma-link-integrity`: a link corrupts data or recovers repeatedly.
 
 use std::time::Duration;
 
@@ -14,12 +14,14 @@ use super::{Check, May, Scope, Version};
 pub static CHECK: Check = Check {
     id: "rdma-link-integrity",
     subject: SubjectKind::RdmaPort,
-    condition: "A port counted an error of link integrity, a buffer overrun or a packet with a wrong invariant checksum, or its link recovered five times within a minute, while the link had been up for two minutes, not together with most of its peers, and not in the first half hour after boot.",
+    fires_when: "A port counts a link integrity error, a buffer overrun or an invariant CRC error, or 5 link recoveries within 60 s.",
+    lasting: "3 consecutive readings, at least 135 s",
+    clears_when: "No further error for 6 h, confirmed by 3 consecutive readings, at least 60 s.",
+    ignored_when: "Links that are up for less than 120 s, and the first 1,800 s after boot. Errors on more than half of at least 3 peers within 120 s: reported once for the node, never drain.",
     scope: Scope::Node,
-    // The link has two ends, and the other is the switch's.
+    // The fault may be at the switch's end.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    clears: "By itself: it did not happen for six hours.",
     runbook: "docs/runbooks/rdma-link-integrity.md",
     watch: || Growth::start(&ROW),
 };
@@ -27,7 +29,7 @@ pub static CHECK: Check = Check {
 static ROW: Counted = Counted {
     check: &CHECK,
     counters: &[
-        // Four bits each: the agent that keeps them has a threshold of its own before it counts one.
+        // 4 bits each: the management agent counts only above its own threshold.
         Counter::any(&LOCAL_LINK_INTEGRITY_ERRORS, "local_link_integrity_errors"),
         Counter::any(
             &EXCESSIVE_BUFFER_OVERRUN_ERRORS,

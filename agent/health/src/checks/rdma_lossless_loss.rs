@@ -1,4 +1,4 @@
-//! Check `rdma-lossless-loss`: a port drops packets of a priority that flow control is to keep from loss.
+//! Check `rdma-lossless-loss`: a port drops packets of a priority that flow control protects.
 
 use std::time::Duration;
 
@@ -14,17 +14,19 @@ use model::snapshot::Sample;
 pub static CHECK: Check = Check {
     id: "rdma-lossless-loss",
     subject: SubjectKind::RdmaPort,
-    condition: "A port dropped packets of a priority that has priority flow control, not together with most of its peers.",
+    fires_when: "A port drops packets of a priority with priority flow control (PFC).",
+    lasting: "3 consecutive readings, at least 135 s",
+    clears_when: "No further loss for 1 h, confirmed by 3 consecutive readings, at least 60 s.",
+    ignored_when: "Losses on more than half of at least 3 peers within 120 s: reported once for the node, never drain.",
     scope: Scope::Node,
-    // What is lost is sent again; whether buffers, the switch's headroom or the host is to blame is not seen here.
+    // Lost packets are retransmitted. The cause may be buffers, the switch's headroom or the host.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    clears: "By itself: it dropped none for an hour.",
     runbook: "docs/runbooks/rdma-lossless-loss.md",
     watch: || Growth::start(&ROW),
 };
 
-/// Whether the priority is known to have flow control.
+/// Whether the priority has flow control; `false` if unknown.
 fn is_lossless(port: &Port<'_>, sample: &Sample<'_>) -> bool {
     let priority = sample.label("priority").unwrap_or_default();
     number(port.with(&PFC_ENABLED, "priority", priority)) == Some(1)

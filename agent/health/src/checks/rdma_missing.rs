@@ -1,8 +1,8 @@
-//! Check `rdma-missing`: an RDMA adapter that was there in this boot, or is expected, is not.
+//! Check `rdma-missing`: an RDMA adapter seen in this boot, or configured, is absent.
 //!
-//! A device that was moved to a container's network namespace is out of sight, and so is its network interface. Its
-//! PCI function is not, nor is the folder `infiniband` below it: the kernel keeps that for as long as a device is
-//! registered in any namespace. So the folder tells one that is elsewhere from one that is no more.
+//! The device and interface of an adapter in a container's network namespace are invisible. Its PCI function and the
+//! folder `infiniband` below it stay visible while a device is registered in any namespace. So the folder distinguishes
+//! an adapter in another namespace from a missing one.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,17 +20,19 @@ use crate::reads::known::Role;
 pub static CHECK: Check = Check {
     id: "rdma-missing",
     subject: SubjectKind::Pci,
-    condition: "An RDMA adapter that was there in this boot, or is configured, is not on the PCI bus, or its driver is bound and neither it nor another function of its card has an RDMA device, or it is configured and no driver is bound, in four readings running, over two minutes or more. One in another network namespace or given to a virtual machine is not missing, nor one without a driver that is not configured.",
+    fires_when: "An RDMA adapter seen in this boot, or in `health.rdma.addresses`, is not on the PCI bus or has a driver but no RDMA device. Or a configured adapter has no driver.",
+    lasting: "4 consecutive readings, at least 120 s",
+    clears_when: "3 consecutive readings, at least 60 s, with an RDMA device registered on the adapter.",
+    ignored_when: "Adapters in another network namespace, assigned to a virtual machine, or bonded to another function of the card. Configured adapters not seen yet, in the first 600 s after boot.",
     scope: Scope::Node,
-    // Somebody may have taken it away on purpose, and jobs that do not need it run on.
+    // An administrator may have removed it, and jobs without RDMA still run.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    clears: "By itself: three readings running, over a minute or more, show an RDMA device there.",
     runbook: "docs/runbooks/rdma-missing.md",
     watch: || Looks::start(conditions),
 };
 
-/// A driver that is loaded anew and firmware that restarts take less.
+/// Longer than a driver reload or a firmware restart.
 static PACE: Pace = Pace {
     bad: 4,
     bad_span: Duration::from_secs(120),
@@ -38,7 +40,7 @@ static PACE: Pace = Pace {
     hold: Duration::from_secs(60),
 };
 
-/// Drivers are loaded for minutes after boot.
+/// Drivers load for minutes after boot.
 const BOOT_GRACE: Duration = Duration::from_secs(600);
 
 fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
@@ -49,7 +51,7 @@ fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
         }
     }
     let mut expected: BTreeMap<PciAddress, Option<Role>> = BTreeMap::new();
-    for address in &judge.site.rdma.addresses {
+    for address in &judge.site.settings.rdma.addresses {
         expected.insert(address.clone(), None);
     }
     for (pci, role) in judge.known.adapters.iter() {
@@ -64,9 +66,9 @@ fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
         let (reading, at) = match visible.get(&pci) {
             Some(at) => (Reading::Good, *at),
             None => {
-                let configured = judge.site.rdma.addresses.contains(&pci);
+                let configured = judge.site.settings.rdma.addresses.contains(&pci);
                 let reading = match reading(&slot, role.as_ref(), configured, settled) {
-                    // Two ports that are bonded are one device, on the first of them.
+                    // Two bonded ports are one device, on the first function.
                     Reading::Bad if slot != Slot::Gone && judge.host.has_registered_sibling(&pci) => {
                         Reading::Unknown
                     }
@@ -88,15 +90,15 @@ fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     judged
 }
 
-/// What its place on the bus says of one that is out of sight.
+/// The reading of an adapter without visible port, by its place on the bus.
 fn reading(slot: &Slot, role: Option<&Role>, configured: bool, settled: bool) -> Reading {
     match slot {
         Slot::Registered => Reading::Good,
-        // One that was never seen in this boot may still be starting.
+        // An adapter not seen in this boot may still be starting.
         Slot::Gone | Slot::Unregistered(_) if role.is_none() && !settled => Reading::Unknown,
         Slot::Gone => Reading::Bad,
         Slot::Unregistered(driver) if role.is_none_or(|r| r.driver == *driver) => Reading::Bad,
-        // Its driver may have failed to start it. Taken away on purpose, it would not be configured.
+        // Its driver may have failed to start it. An intended removal would also leave the configuration.
         Slot::Unbound if configured && settled => Reading::Bad,
         Slot::Unregistered(_) | Slot::Unbound | Slot::Released | Slot::Unknown => Reading::Unknown,
     }
@@ -118,7 +120,7 @@ fn finding(pci: &PciAddress, role: Option<&Role>, slot: &Slot, (there, all): (us
         ),
     };
     let who = match role {
-        Some(role) => format!("{} of {} was there in this boot", role.name, role.driver),
+        Some(role) => format!("{} of {} was present in this boot", role.name, role.driver),
         None => "configured in health.rdma.addresses".to_owned(),
     };
     Finding {

@@ -1,4 +1,4 @@
-//! Check `rdma-packet-loss`: what a port sends does not all arrive. Nothing fails; everything is slow.
+//! Check `rdma-packet-loss`: packets of a port are lost. Jobs run slowly but do not fail.
 
 use std::time::Duration;
 
@@ -16,22 +16,24 @@ use crate::trail::Trails;
 pub static CHECK: Check = Check {
     id: "rdma-packet-loss",
     subject: SubjectKind::RdmaPort,
-    condition: "Within five minutes a port was told of a gap in what it had sent at least 100 times, and at least once for each thousand packets, while at least half of the ports like it were not.",
+    fires_when: "Within 300 s peers report at least 100 sequence gaps, and at least 1 in 1,000 packets that the port sent. In a group of fewer than 4 ports the finding never drains.",
+    lasting: "2 consecutive readings, at least 10 s, after the counters were read for 60 s",
+    clears_when: "3 consecutive readings, at least 300 s, below the limit.",
+    ignored_when: "Loss on most ports of a group: reported once for the node, never drains. Ports that send nothing.",
     scope: Scope::Shared,
-    // Loss is somewhere on the way, and adaptive routing may look like it.
+    // The loss may be anywhere in the fabric, and adaptive routing may look like it.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    clears: "By itself: three readings running, over five minutes or more, show less.",
     runbook: "docs/runbooks/rdma-packet-loss.md",
     watch: || Looks::start(conditions),
 };
 
 const WINDOW: Duration = Duration::from_secs(300);
-/// A burst while a route changes is shorter.
+/// Longer than the loss during a route change.
 const LASTS: Duration = Duration::from_secs(60);
-/// Fewer say nothing about a rate.
+/// Fewer gaps are no rate.
 const GAPS: u64 = 100;
-/// One gap in so many packets halves the throughput where all that follows is sent again.
+/// One gap in this number of packets halves the throughput with go-back-N retransmission.
 const ONE_IN: u64 = 1000;
 
 static ROW: Weighed = Weighed {
@@ -72,7 +74,7 @@ fn opinion(
     let (gaps, sent) = trails.take_both([(name("gaps"), gaps), (name("sent"), sent)], at, WINDOW);
     let is_much = gaps.by >= GAPS && gaps.by.saturating_mul(ONE_IN) >= sent.by;
     let reading = match () {
-        // Of a port that sends nothing, nothing can be lost, and for long enough nothing was.
+        // A port that sends nothing loses nothing.
         () if sent.by == 0 && gaps.by > 0 => Reading::Unknown,
         () if is_much && gaps.over >= LASTS => Reading::Bad,
         () if !is_much && gaps.covers(WINDOW) => Reading::Good,

@@ -1,4 +1,4 @@
-//! Check `rdma-pause-without-cnp`: pauses and no congestion notification. Where DCQCN is meant to work, it does not.
+//! Check `rdma-pause-without-cnp`: pauses without congestion notifications: DCQCN does not work.
 
 use std::time::Duration;
 
@@ -18,17 +18,19 @@ use model::snapshot::Sample;
 pub static CHECK: Check = Check {
     id: "rdma-pause-without-cnp",
     subject: SubjectKind::RdmaPort,
-    condition: "A port sent or received 1,000 priority pause frames within ten minutes and not one congestion notification or marked packet. It is looked for only where health.checks names it, since some fabrics run without DCQCN on purpose.",
+    fires_when: "Within 600 s a port sends or receives at least 1,000 PFC pause frames, but no congestion notification (CNP) or ECN-marked packet.",
+    lasting: "2 consecutive readings, at least 30 s",
+    clears_when: "3 consecutive readings, at least 600 s, with a notification or with fewer pause frames.",
+    ignored_when: "Nodes whose `health.checks` does not name this check: some fabrics run without DCQCN.",
     scope: Scope::Shared,
     may: May::Observe,
     since: Version(0, 1, 0),
-    clears: "By itself: three readings running, over ten minutes or more, show notifications, or no pauses.",
     runbook: "docs/runbooks/rdma-pause-without-cnp.md",
     watch: || Looks::start(conditions),
 };
 
 const WINDOW: Duration = Duration::from_secs(600);
-/// Fewer pauses may come before a switch begins to mark.
+/// Fewer pauses may occur before a switch starts to mark packets.
 const FRAMES: u64 = 1000;
 
 static ROW: Weighed = Weighed {
@@ -57,14 +59,13 @@ struct State {
 }
 
 fn conditions<'a>(judge: &Judge<'a>, State { voices, trails }: &mut State) -> Vec<Judged<'a>> {
-    if !judge.site.checks.contains_key(CHECK.id) {
+    if !judge.site.settings.checks.contains_key(CHECK.id) {
         return Vec::new();
     }
     weigh(judge, voices, &ROW, |port, _| opinion(judge, trails, port))
 }
 
-/// What the series of some metrics grew by, with the last of them; and whether that is known for the whole window.
-/// `None`: there are none.
+/// The growth of the series of some metrics, whether it covers the window, and the last series. `None`: no series.
 fn grown<'a>(
     judge: &Judge<'a>,
     trails: &mut Names,
@@ -92,21 +93,21 @@ fn grown<'a>(
 
 fn opinion<'a>(judge: &Judge<'a>, trails: &mut Names, port: &Port<'a>) -> Option<Opinion> {
     let (paused, all_paused, sample) = grown(judge, trails, port, &[&PFC_RX_FRAMES, &PFC_TX_FRAMES])?;
-    let (told, all_told, _) = grown(
+    let (notified, all_notified, _) = grown(
         judge,
         trails,
         port,
         &[&NP_ECN_MARKED_ROCE_PACKETS, &NP_CNP_SENT, &RP_CNP_HANDLED],
     )?;
     let reading = match () {
-        () if told > 0 => Reading::Good,
-        () if !all_told => Reading::Unknown,
+        () if notified > 0 => Reading::Good,
+        () if !all_notified => Reading::Unknown,
         () if paused >= FRAMES => Reading::Bad,
         () if all_paused => Reading::Good,
         () => Reading::Unknown,
     };
     let expected = format!(
-        "notifications with {FRAMES} frames in ten minutes, had {paused} frames of all priorities and {told} notifications"
+        "notifications with {FRAMES} frames in 600 s, had {paused} frames of all priorities and {notified} notifications"
     );
     Some(Opinion {
         reading,

@@ -1,4 +1,4 @@
-//! What each RDMA port is like by itself, and whether most of its group are like that: then it is not the port.
+//! Faults of single RDMA ports, and of most ports of a group together.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,48 +13,48 @@ use crate::finding::{Finding, Joins, Rank, Remedy};
 use crate::judge::Judge;
 use crate::reads::port::Port;
 
-/// What one port says about a condition.
+/// The reading of one port for a condition.
 pub(super) struct Opinion {
     pub reading: Reading,
-    /// When what it rests on was read.
+    /// The time of the reading behind it.
     pub at: Duration,
-    /// What is wrong, should it be.
+    /// The detail of the finding, if bad.
     pub detail: String,
-    /// The values behind it, and what was expected.
+    /// The values, and the expected ones.
     pub evidence: String,
 }
 
-/// A check that asks each port, and weighs it against its peers.
+/// A check of each port, compared with its peers.
 pub(super) struct Weighed {
     pub check: &'static Check,
-    /// What tells it apart from other conditions of the check; empty for the only one.
+    /// Distinguishes several conditions of one check; empty for a single one.
     pub of: &'static str,
-    /// The same, of several that are alike but for this; empty for the only one.
+    /// Distinguishes similar conditions; empty for a single one.
     pub aspect: &'static str,
     pub pace: &'static Pace,
-    /// Whether it is more than shown.
+    /// Whether it may comment or drain.
     pub acts: bool,
-    /// Whose fault it is cannot be told without enough peers.
+    /// Whether it drains only with enough peers to attribute the fault.
     pub needs_peers: bool,
-    /// What is found where most ports of a group are like that.
+    /// The detail of the finding about most ports of a group.
     pub together: &'static str,
-    /// Whose that is then.
+    /// The attribution of that finding.
     pub whose: Whose,
 }
 
-/// Whose fault it is when most ports are alike.
+/// The attribution of a fault of most ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
-    /// The fabric's: it is only shown.
+    /// The fabric: only shown.
     Fabric,
-    /// The node's, and not of one port: one finding is enough.
+    /// The node: one finding for all ports.
     Node,
 }
 
-/// What had something to say once, in this run: part of the check, aspect and group.
+/// Sources with any reading since start: part of the check, aspect and group.
 pub(super) type Voices = Bounded<(&'static str, &'static str, String), (), STORED>;
 
-/// Judges every port that was in use once. What `opinion` does not mention cannot be seen.
+/// Judges every port that was ever in use. A port without `opinion` is unknown.
 pub(super) fn weigh<'a>(
     judge: &Judge<'a>,
     voices: &mut Voices,
@@ -70,11 +70,11 @@ pub(super) fn weigh<'a>(
             .iter()
             .filter_map(|port| Some((*port, opinion(port, &group)?)))
             .collect();
-        // One of which it cannot be said yet that it is well is not ill either.
+        // An unknown port is not a faulty one.
         let seen = opinions.len();
         let bad = opinions.iter().filter(|(_, o)| o.reading == Reading::Bad).count();
         let whose = fault(seen, seen.saturating_sub(bad), bad);
-        // A group that never had anything to say of it is none of its business. One that fell silent may still be ill.
+        // Skip groups without any reading since start. A group without readings now may still be faulty.
         let voice = (row.of, row.aspect, group.name());
         if seen > 0 {
             voices.put(voice.clone(), ());
@@ -138,7 +138,7 @@ fn alone<'a>(
         drains: row.acts && (has_peers || !row.needs_peers),
         joins: Joins::Attaches,
         evidence: format!(
-            "{}; {}: {bad} of {seen} ports of its group are like that",
+            "{}; {}: {bad} of {seen} ports of its group are affected",
             opinion.evidence,
             port.whereabouts()
         ),
@@ -147,12 +147,12 @@ fn alone<'a>(
     of_run(key(row, &port.id), row, reading, opinion.at, finding)
 }
 
-/// All groups of one link layer and driver.
+/// The groups of one link layer and driver.
 #[derive(Default)]
 struct Fabric {
     at: Option<Duration>,
     faults: Vec<Fault>,
-    /// Whether most of every group are well, for certain.
+    /// For each group: whether at least half of its ports are known to be healthy.
     well: Vec<bool>,
     names: Vec<String>,
     line: Option<String>,

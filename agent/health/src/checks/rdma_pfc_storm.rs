@@ -1,4 +1,4 @@
-//! Check `rdma-pfc-storm`: a port keeps telling its switch to stop sending. What waits there stands in everybody's way.
+//! Check `rdma-pfc-storm`: a port keeps its switch paused, which blocks traffic of other nodes.
 
 use std::time::Duration;
 
@@ -17,21 +17,23 @@ use model::snapshot::Sample;
 pub static CHECK: Check = Check {
     id: "rdma-pfc-storm",
     subject: SubjectKind::RdmaPort,
-    condition: "A port asked its switch to pause a priority for more than 5 % of a minute, which is shown, or for more than half of it, or counted a pause storm within ten minutes, in two readings running. Pauses that it receives are the fabric's, and do not count.",
+    fires_when: "A port pauses a priority of its switch for more than 5 % of 60 s: shown, never drains. It may drain at more than 50 %, or after a pause storm within 600 s.",
+    lasting: "2 consecutive readings, at least 30 s",
+    clears_when: "3 consecutive readings, at least 300 s, below the limit and without a pause storm for 600 s.",
+    ignored_when: "Pauses that the port receives.",
     scope: Scope::Node,
-    // It harms others, but also a job that writes faster than its host reads looks like that.
+    // A job that writes faster than its host reads has the same effect.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    clears: "By itself: three readings running, over five minutes or more, show less, and no storm for ten minutes.",
     runbook: "docs/runbooks/rdma-pfc-storm.md",
     watch: || Looks::start(conditions),
 };
 
-/// Over so long the share is taken.
+/// The share of paused time is measured over this time.
 const MINUTE: Duration = Duration::from_secs(60);
-/// A storm counts for so long.
+/// A pause storm counts for this time.
 const STORM: Duration = Duration::from_secs(600);
-/// Percent of the time that are too many: to be shown, and to be more.
+/// Limits in percent of the time: shown, and may drain.
 const MUCH: (u64, u64) = (5, 50);
 
 static PACE: Pace = Pace {
@@ -47,7 +49,7 @@ static SHOWN: Weighed = Weighed {
     aspect: "",
     pace: &PACE,
     acts: false,
-    // A port pauses because its own host does not take what came.
+    // A port pauses because its own host does not accept packets.
     needs_peers: false,
     together: "pauses",
     whose: Whose::Node,
@@ -63,18 +65,18 @@ static MORE: Weighed = Weighed {
 /// Port, metric and priority.
 type Names = Trails<(String, &'static str, String)>;
 
-/// What a port did to its switch.
+/// The pauses that a port sent to its switch.
 struct Pauses<'a> {
-    /// The priority that it paused most, and for how many percent of the last minute. `None`: not known yet.
+    /// The priority with most pauses, and its percentage of the last 60 s. `None`: unknown so far.
     most: Option<(Sample<'a>, u64)>,
-    /// Storms within ten minutes; whether that is known for all of them.
+    /// Pause storms within 600 s, and whether the counters were read for all of that time.
     storms: u64,
     watched: bool,
     storm: Option<Sample<'a>>,
     at: Duration,
 }
 
-/// A counter of seconds in microseconds.
+/// A counter of seconds, in microseconds.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -86,7 +88,7 @@ fn microseconds(sample: &Sample<'_>) -> Option<u64> {
 }
 
 impl<'a> Pauses<'a> {
-    /// `None`: none of its counters is there.
+    /// `None`: the port has none of these counters.
     fn of(judge: &Judge<'a>, trails: &mut Names, port: &Port<'a>) -> Option<Self> {
         let name = |sample: &Sample<'_>| {
             let more = sample.labels.get(2).map_or("", String::as_str);
@@ -137,21 +139,20 @@ impl<'a> Pauses<'a> {
         let is_much = percent.is_some_and(|p| p > limit);
         let reading = match () {
             () if is_much || storms > 0 => Reading::Bad,
-            // Drivers that count no time leave only the storms to go by.
+            // Some drivers count storms only, not the paused time.
             () if percent.is_none() && (self.storm.is_none() || !with_storms) => Reading::Unknown,
             () if with_storms && !self.watched => Reading::Unknown,
             () => Reading::Good,
         };
         let mut lines = Vec::new();
         if let Some((sample, percent)) = &self.most {
-            let expected =
-                format!("to grow by {limit} % of the time at most, grew by {percent} % in a minute");
+            let expected = format!("to grow by at most {limit} % of the time, grew by {percent} % in 60 s");
             lines.push(evidence(sample, &expected));
         }
         if let Some(sample) = self.storm.as_ref().filter(|_| storms > 0) {
             lines.push(evidence(
                 sample,
-                &format!("not to grow, grew by {storms} in ten minutes"),
+                &format!("not to grow, grew by {storms} in 600 s"),
             ));
         }
         let detail = match (is_much, storms > 0) {

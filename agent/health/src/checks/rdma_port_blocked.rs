@@ -1,4 +1,4 @@
-//! Check `rdma-port-blocked`: a reading of an RDMA port does not come back.
+//! Check `rdma-port-blocked`: a read of an RDMA port does not return.
 
 use std::time::Duration;
 
@@ -13,20 +13,22 @@ use crate::finding::{Finding, Joins, Remedy};
 pub static CHECK: Check = Check {
     id: "rdma-port-blocked",
     subject: SubjectKind::RdmaPort,
-    condition: "A reading of a port has been in one system call for thirty seconds or more, waiting. One that is merely late, as on a busy node, is not.",
+    fires_when: "A thread that reads a port waits at the same place in the same system call for at least 30 s.",
+    lasting: "2 consecutive readings, at least 10 s",
+    clears_when: "3 consecutive readings, at least 60 s, in which the port is read or no longer listed.",
+    ignored_when: "Threads that run, wait for storage or memory, or wait for the kernel's lock of network settings (rtnl_lock).",
     scope: Scope::Node,
-    // A driver gives up on its firmware after a minute, and often finds it again.
+    // A driver's firmware time-out is 60 s, and the firmware often recovers.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    clears: "By itself: the port was read in three readings running, over a minute or more.",
     runbook: "docs/runbooks/rdma-port-blocked.md",
     watch: || Blocked::start(&RULE),
 };
 
 static RULE: Rule = Rule {
     id: CHECK.id,
-    is_of: |collector| std::ptr::eq(collector.spec.domain, &domain::RDMA),
-    is_telling,
+    covers: |collector| std::ptr::eq(collector.spec.domain, &domain::RDMA),
+    is_blocked,
     long: Duration::from_secs(30),
     ends_unlisted: true,
     finding: |subject, task| Finding {
@@ -38,10 +40,10 @@ static RULE: Rule = Rule {
     },
 };
 
-/// Where a thread waits for the kernel's lock of all network settings: whoever holds it blocks, not this port.
+/// Wait channels of the kernel's lock of network settings: its holder blocks, not this port.
 const LOCKS: [&str; 7] = [
     "rtnl_lock",
-    // Where the lock's own function is not on the stack.
+    // The lock's own function is not on the stack.
     "ib_get_eth_speed",
     "dev_ethtool",
     "dev_ioctl",
@@ -50,15 +52,15 @@ const LOCKS: [&str; 7] = [
     "genl_",
 ];
 
-/// A kernel that does not show the call shows where in it the thread sleeps.
-fn is_telling(task: &Task) -> bool {
-    // Every ioctl here takes that lock, and so do questions by netlink: one whose place is not shown may wait for it.
+/// A kernel that hides the system call shows the wait channel.
+fn is_blocked(task: &Task) -> bool {
+    // Every ioctl and netlink request takes that lock: without a visible wait channel it may wait for the lock.
     let takes_lock = ["ioctl", "send socket:"]
         .iter()
         .any(|call| task.call.starts_with(call));
     let hidden = task.wchan.is_empty() && takes_lock;
     let of_others = hidden || LOCKS.iter().any(|place| task.wchan.starts_with(place));
-    // Where the tree is not the kernel's own, a container's or a recording, it is the very file that blocks.
+    // Outside the kernel's own trees (a container, a recording) the file itself blocks.
     let reads = task.call.strip_prefix("read ");
     let in_file = reads.is_some_and(|file| !file.starts_with("/sys/") && !file.starts_with("/proc/"));
     let elsewhere = blocked::waits_for_storage(task) && !in_file;
@@ -66,7 +68,7 @@ fn is_telling(task: &Task) -> bool {
     !of_others && (in_call || blocked::sleeps_in_driver(task))
 }
 
-/// ` in read ports/1/state`: the file without what leads to its device, since reasons are short.
+/// ` in read ports/1/state`: the file below its device, since reasons are short.
 fn in_call(task: &Task) -> String {
     let Some((call, file)) = task.call.split_once(' ') else {
         return if task.call.is_empty() {
@@ -92,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_may_wait_for_the_lock_of_network_settings_is_not_blamed() {
+    fn a_thread_that_may_wait_for_the_lock_of_network_settings_is_not_blocked() {
         for (wchan, call, tells) in [
             ("wait_func", "ioctl socket:[4711]", true),
             ("rtnl_lock", "ioctl socket:[4711]", false),
@@ -105,7 +107,7 @@ mod tests {
                 false,
             ),
             ("", "read /sys/class/infiniband/mlx5_0/ports/1/state", true),
-            // A tree on a file system of its own, which is what does not answer.
+            // A tree on its own filesystem, which does not respond.
             (
                 "request_wait_answer",
                 "read /run/node/sys/class/infiniband/mlx5_0/ports/1/state",
@@ -134,7 +136,7 @@ mod tests {
                 call: call.to_owned(),
                 ..Task::default()
             };
-            assert_eq!(is_telling(&task), tells, "{wchan} {call}");
+            assert_eq!(is_blocked(&task), tells, "{wchan} {call}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Check `rdma-port-degraded`: a link is up with fewer lanes, or slower, than before or than its equals.
+//! Check `rdma-port-degraded`: a link is up with fewer lanes or a lower rate than before or than similar ports.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,17 +17,19 @@ use crate::reads::port::{Link, Port, number};
 pub static CHECK: Check = Check {
     id: "rdma-port-degraded",
     subject: SubjectKind::RdmaPort,
-    condition: "The link of a port is up at a lower rate, with or without fewer lanes, than it had before, or than at least three others of the same board, driver and link layer that all have the same (which is only shown), in four readings running, over two minutes or more, not in the first ten minutes after boot.",
+    fires_when: "A port is up at a lower rate than its highest rate so far. A lower rate than at least 3 ports of the same board, driver and link layer, which all agree: shown, never drains.",
+    lasting: "4 consecutive readings, at least 120 s",
+    clears_when: "3 consecutive readings, at least 600 s, at the expected rate.",
+    ignored_when: "The first 600 s after boot. Fewer lanes at the same rate. EFA and software devices. Most ports of a group at once: reported once for the node, never drain.",
     scope: Scope::Node,
-    // It carries traffic, if less; the other end is the switch's.
+    // It still carries traffic, and the fault may be at the switch's end.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    clears: "By itself: three readings running, over ten minutes or more, show what is expected.",
     runbook: "docs/runbooks/rdma-port-degraded.md",
     watch: || Box::<State>::default(),
 };
 
-/// Links train, and may train again, while drivers and switches start.
+/// Links train, and may retrain, while drivers and switches start.
 const BOOT_GRACE: Duration = Duration::from_secs(600);
 
 static BEFORE: Weighed = Weighed {
@@ -48,13 +50,13 @@ static BEFORE: Weighed = Weighed {
 
 static PEERS: Weighed = Weighed {
     of: "peers",
-    // One of them may be cabled to something slower on purpose.
+    // A port may be connected to a slower peer intentionally.
     acts: false,
     together: "rate below that of their equals",
     ..BEFORE
 };
 
-/// What a link carries.
+/// Rate and lanes of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Width {
     /// Bytes per second.
@@ -63,7 +65,7 @@ struct Width {
 }
 
 impl Width {
-    /// That of a link that is up. Software and drivers that make one up have none.
+    /// `None`: the link is not up, or its values are invented (software devices, EFA).
     fn of(port: &Port<'_>) -> Option<Self> {
         let known = port.link() == Link::Up && port.rate > 0 && !port.is_made_up();
         known.then(|| Self {
@@ -73,7 +75,7 @@ impl Width {
     }
 }
 
-/// What all others of the same board have, three or more that agree. One that differs makes them no measure.
+/// The width that all others of the same board have, if at least 3 exist and all agree.
 fn common<'m>(others: impl Iterator<Item = &'m Width>) -> Option<Width> {
     let others: Vec<&Width> = others.collect();
     let first = others.first()?;
@@ -83,7 +85,7 @@ fn common<'m>(others: impl Iterator<Item = &'m Width>) -> Option<Width> {
 #[derive(Default)]
 struct State {
     voices: Voices,
-    /// The most lanes that each port had.
+    /// The highest number of lanes of each port.
     lanes: Lanes,
 }
 
@@ -129,14 +131,13 @@ fn conditions<'a>(judge: &Judge<'a>, State { voices, lanes }: &mut State) -> Vec
     });
     judged.extend(weigh(judge, voices, &PEERS, |port, _| {
         let (now, peers) = (Width::of(port)?, peers_of(port)?);
-        // What it had before says it better.
-        let told = is_below(now, best(judge, lanes, port, now)) && is_below(now, peers);
-        (!told).then(|| say(port, now, peers, "link below its equals", settled))
+        let is_reported = is_below(now, best(judge, lanes, port, now)) && is_below(now, peers);
+        (!is_reported).then(|| say(port, now, peers, "link below its equals", settled))
     }));
     judged
 }
 
-/// The best that a port had.
+/// The highest rate and lanes of a port.
 fn best(judge: &Judge<'_>, lanes: &mut Lanes, port: &Port<'_>, now: Width) -> Width {
     judge.changed(lanes.raise(port.id.clone(), now.lanes.unwrap_or_default()));
     Width {
@@ -145,12 +146,12 @@ fn best(judge: &Judge<'_>, lanes: &mut Lanes, port: &Port<'_>, now: Width) -> Wi
     }
 }
 
-/// Fewer lanes that carry as much are no loss.
+/// Fewer lanes at the same rate are no loss.
 fn is_below(now: Width, expected: Width) -> bool {
     now.rate < expected.rate - expected.rate / 100
 }
 
-/// Gigabits per second, as people know it.
+/// In Gb/s.
 fn gigabits(rate: u64) -> u64 {
     rate / 125_000_000
 }

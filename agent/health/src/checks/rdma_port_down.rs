@@ -1,4 +1,4 @@
-//! Check `rdma-port-down`: a port that was in use carries nothing any more.
+//! Check `rdma-port-down`: a port that was in use is down.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,22 +17,24 @@ use crate::reads::port::{Link, Port, number};
 pub static CHECK: Check = Check {
     id: "rdma-port-down",
     subject: SubjectKind::RdmaPort,
-    condition: "A port that was in use once is not active, or its interface is not up, for four minutes while at least half of the ports like it are. With most of them down, or fewer than four in all, it never drains.",
+    fires_when: "A port that was in use is not active, or its network interface is down. In a group of fewer than 4 ports, or with most of them down, the finding never drains.",
+    lasting: "8 consecutive readings, at least 240 s",
+    clears_when: "3 consecutive readings, at least 600 s, with the port active.",
+    ignored_when: "The first 600 s after boot and 60 s after the start of nodewarden. Ports never in use, and InfiniBand ports that an administrator disabled.",
     scope: Scope::Node,
-    // A rail's or leaf's switch takes one port of every node: without a guard of the cluster, each node would drain.
+    // A failed rail or leaf switch takes down one port of every node: each node would drain.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    clears: "By itself: the port is active in three readings running, over ten minutes or more.",
     runbook: "docs/runbooks/rdma-port-down.md",
     watch: || Looks::start(conditions),
 };
 
 /// Links train, and the subnet manager sweeps, for minutes after boot.
 const BOOT_GRACE: Duration = Duration::from_secs(600);
-/// Until then not every worker was heard, and peers may seem to be fewer than they are.
+/// Until then not every worker has reported, and peers may be missing.
 const START_GRACE: Duration = Duration::from_secs(60);
 
-/// A driver that is loaded anew, a switch that restarts one line card and a cable that is reseated take less.
+/// Longer than a driver reload, the restart of a switch's line card or the reseating of a cable.
 static PACE: Pace = Pace {
     bad: 8,
     bad_span: Duration::from_secs(240),
@@ -75,9 +77,9 @@ fn alone<'a>(group: &Group<'_, '_>, port: &Port<'_>, settled: bool) -> Judged<'a
         (true, None) => "not active",
     };
     let whose = if fault == Fault::Node {
-        "the node's own: cable, transceiver or adapter"
+        "fault of this node: cable, transceiver or adapter"
     } else {
-        "too few to tell whose fault it is, so it never drains"
+        "too few ports to attribute the fault, so it never drains"
     };
     let lines: Vec<String> = [
         port.state.as_ref().map(|s| evidence(s, "4")),
@@ -100,9 +102,9 @@ fn alone<'a>(group: &Group<'_, '_>, port: &Port<'_>, settled: bool) -> Judged<'a
     judge_of(format!("{} {}", CHECK.id, port.id), reading, port.at, finding)
 }
 
-/// All groups of one link layer and driver as a whole. Rates, names and members change, so none of them is in its key.
+/// The groups of one link layer and driver together. Its key has no rates, names or members: they change.
 fn together<'a>(layer: &str, driver: &str, groups: &[&Group<'_, '_>], settled: bool) -> Option<Judged<'a>> {
-    // A port that cannot be read must not hold up those that can.
+    // An unreadable port must not delay the others.
     let seen = |p: &&&Port<'_>| matches!(p.link(), Link::Up | Link::Down);
     let ports = groups.iter().flat_map(|g| &g.ports);
     let at = ports.filter(seen).map(|p| p.at).min()?;

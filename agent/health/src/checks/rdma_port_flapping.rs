@@ -1,4 +1,4 @@
-//! Check `rdma-port-flapping`: a link goes down again and again, and those of its peers do not.
+//! Check `rdma-port-flapping`: a link goes down repeatedly, while its peers stay up.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,28 +19,30 @@ use model::snapshot::Sample;
 pub static CHECK: Check = Check {
     id: "rdma-port-flapping",
     subject: SubjectKind::RdmaPort,
-    condition: "The link of a port that was in use went down five times in 24 hours by its counters, or was seen down three times in 12 hours, not together with most of its peers, and not in the first half hour after boot.",
+    fires_when: "The link of a port went down 5 times in 24 h by its counters, or 3 times in 12 h by its state. In a group of fewer than 4 ports the finding never drains.",
+    lasting: "3 consecutive readings, at least 30 s, at most 6 h after the last link loss",
+    clears_when: "The link is up and did not go down for 6 h, confirmed by 3 consecutive readings, at least 60 s.",
+    ignored_when: "Link losses of more than half of at least 3 peers within 120 s. The first 1,800 s after boot, and ports never in use.",
     scope: Scope::Node,
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    clears: "By itself: the link is up and did not go down for six hours.",
     runbook: "docs/runbooks/rdma-port-flapping.md",
     watch: || Box::<State>::default(),
 };
 
 const HOUR_MS: u64 = 3600 * 1000;
-/// Links come and go while switches and drivers start.
+/// Links go up and down while switches and drivers start.
 const BOOT_GRACE: Duration = Duration::from_secs(1800);
-/// Counters tell of interruptions of any length, so more of them are asked for.
+/// Counters count interruptions of any length, so the limit is higher.
 const COUNTED: (usize, u64) = (5, 24 * HOUR_MS);
-/// A reading that shows the link down tells of one that lasted.
+/// Interruptions long enough to be read.
 const SEEN: (usize, u64) = (3, 12 * HOUR_MS);
-/// So long without one, and it is over.
+/// Time without interruption that ends the finding.
 const QUIET_MS: u64 = 6 * HOUR_MS;
-/// Where `link_downed` stops counting.
+/// The highest value of `link_downed`.
 const SATURATED: u64 = 255;
 
-/// The readings of the peers may come a tick later.
+/// The readings of the peers may come one tick later.
 static PACE: Pace = Pace {
     bad: 3,
     bad_span: Duration::from_secs(30),
@@ -48,7 +50,7 @@ static PACE: Pace = Pace {
     hold: Duration::from_secs(60),
 };
 
-/// What tells that a link went down.
+/// Sources of interruptions.
 const SOURCES: [&str; 3] = ["link_downed", "carrier_down", "seen"];
 
 fn key(port: &Port<'_>) -> String {
@@ -60,7 +62,7 @@ type Name = (String, &'static str);
 
 #[derive(Default)]
 struct State {
-    /// When the link of each port went down, by source.
+    /// The times at which the link of each port went down, by source.
     falls: Times,
     counters: Counters<Name>,
     watched: Watched<Name>,
@@ -107,7 +109,7 @@ fn conditions<'a>(judge: &Judge<'a>, state: &mut State) -> Vec<Judged<'a>> {
 }
 
 impl State {
-    /// Notes what the readings tell, unless it is too soon after boot to count.
+    /// Records interruptions, unless too soon after boot.
     fn remember(&mut self, judge: &Judge<'_>, settled: bool) {
         let mut fell: Vec<(Name, u64)> = Vec::new();
         let mut levels = BTreeMap::new();
@@ -119,7 +121,7 @@ impl State {
                 if let (Some(sample), Some(value)) = (sample, number(sample.as_ref())) {
                     let name = (port.id.clone(), source);
                     let count = self.counters.growth(name.clone(), value);
-                    // What it counted while nobody looked has no time.
+                    // Growth before the first reading has no time.
                     if !self.watched.read(name.clone(), judge.read_at(sample)).is_zero() {
                         fell.push((name, count));
                     }
@@ -141,17 +143,17 @@ impl State {
     }
 }
 
-/// How often a link went down by each of [`SOURCES`], without those times that most peers shared.
+/// Interruptions of a link by each of [`SOURCES`], without those shared by most peers.
 struct Falls {
     own: [usize; 3],
-    /// Of all that were found, those that peers shared.
+    /// Interruptions that most peers share.
     shared: usize,
     last_ms: Option<u64>,
 }
 
 impl Falls {
     fn of(times: &Times, group: &Group<'_, '_>, port: &Port<'_>, now_ms: u64) -> Self {
-        // Peers are looked at for a little longer, so that what was shared stays so until it is forgotten.
+        // A longer window for peers: a shared interruption stays shared until it is dropped.
         let (_, longest) = COUNTED;
         let peers: Vec<Vec<(u64, u64)>> =
             group.others(port, |id| times.spans(id, longest + TOGETHER_MS, now_ms));
@@ -197,7 +199,7 @@ impl Falls {
         }
         let [link, carrier, _] = self.own;
         let counts = number(port.link_downed.as_ref());
-        // A counter that cannot move or is not there any more is no proof of quiet.
+        // With a saturated or missing counter, the absence of interruptions is unproven.
         let blind = counts == Some(SATURATED)
             || (link > 0 && counts.is_none())
             || (carrier > 0 && port.carrier_down.is_none());
@@ -223,7 +225,7 @@ fn finding(port: &Port<'_>, group: &Group<'_, '_>, falls: &Falls) -> Finding {
         let (most, _) = SEEN;
         evidence(
             sample,
-            &format!("to be seen going down fewer than {most} times in 12 h, was {seen} times"),
+            &format!("to go down fewer than {most} times in 12 h, went down {seen} times"),
         )
     });
     let lines: Vec<String> = [
@@ -231,7 +233,7 @@ fn finding(port: &Port<'_>, group: &Group<'_, '_>, falls: &Falls) -> Finding {
         counter(&port.carrier_down, carrier),
         by_state,
         Some(format!(
-            "{}; {} more shared with most peers do not count",
+            "{}; {} more shared with most peers ignored",
             group.words(),
             falls.shared
         )),
@@ -243,7 +245,7 @@ fn finding(port: &Port<'_>, group: &Group<'_, '_>, falls: &Falls) -> Finding {
         pci: port.pci.clone(),
         detail: format!("link goes down again and again{}", port.place()),
         remedy: Remedy::Inspect,
-        // Alone or among few, a switch that restarts looks the same.
+        // With few peers, a restarting switch looks the same.
         drains: group.ports.len() > 3,
         joins: Joins::Attaches,
         evidence: lines.join("; "),

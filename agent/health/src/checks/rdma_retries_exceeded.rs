@@ -1,4 +1,4 @@
-//! Check `rdma-retries-exceeded`: queue pairs of a port died because the other side did not answer, however often they asked.
+//! Check `rdma-retries-exceeded`: queue pairs of a port failed because the retry limit was exceeded.
 
 use std::time::Duration;
 
@@ -12,19 +12,21 @@ use super::{Check, May, Scope, Version};
 pub static CHECK: Check = Check {
     id: "rdma-retries-exceeded",
     subject: SubjectKind::RdmaPort,
-    condition: "Queue pairs of a port died because the limit of their retries was exceeded, not together with most of its peers. Once is only shown, since the other end may be at fault; on three occasions within 24 hours, ten minutes apart and with no other port having part in it, with at least four ports like it, it is more.",
+    fires_when: "A queue pair of a port fails because its retry limit was exceeded: shown, never drains. It may drain after 3 occasions in 24 h, more than 10 min apart and on no peer, in groups of at least 4 ports.",
+    lasting: "3 consecutive readings, at least 135 s",
+    clears_when: "No further failure for 1 h (6 h after 3 occasions), confirmed by 3 consecutive readings, at least 60 s.",
+    ignored_when: "Failures on more than half of at least 3 peers within 120 s: reported once for the node, never drain.",
     scope: Scope::Node,
-    // It takes two ends for a retry. Which one is ill cannot be seen from here.
+    // The fault may be at either end of the connection.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    clears: "By itself: it did not happen for an hour; for six hours, where it had happened on three occasions.",
     runbook: "docs/runbooks/rdma-retries-exceeded.md",
     watch: || Growth::start(&ROW),
 };
 
 static ROW: Counted = Counted {
     check: &CHECK,
-    // Not `rnr_nak_retry_err`: there the limit was not exceeded.
+    // Not `rnr_nak_retry_err`: it counts retries below the limit.
     counters: &[
         Counter::any(&REQ_TRANSPORT_RETRIES_EXCEEDED, ""),
         Counter::any(&REQ_RNR_RETRIES_EXCEEDED, ""),

@@ -1,4 +1,4 @@
-//! How an RDMA port is set up, and how it is meant to be: one word for each aspect, so that all compare alike.
+//! Actual and expected configuration of an RDMA port: one text per aspect, for comparison.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use super::rdma_group::ENOUGH;
 use crate::reads::port::{Link, Port, number};
 use crate::settings::Rdma;
 
-/// One thing that can be set.
+/// One aspect of the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Aspect {
     Pfc,
@@ -23,12 +23,12 @@ pub(super) enum Aspect {
     Firmware,
     /// The version of the GID that jobs use.
     Gid,
-    /// Whether it has a GID that packets are routed by.
+    /// Whether it has a routable GID.
     Gids,
 }
 
 impl Aspect {
-    /// What a site may say.
+    /// Aspects that a site may configure.
     pub(super) const OF_PROFILE: [Self; 8] = [
         Self::Pfc,
         Self::Trust,
@@ -40,10 +40,10 @@ impl Aspect {
         Self::Gid,
     ];
 
-    /// What ports of a kind have alike.
+    /// Aspects that are equal on similar ports.
     pub(super) const OF_PEERS: [Self; 4] = [Self::Pfc, Self::Trust, Self::Mtu, Self::Firmware];
 
-    /// The word for people.
+    /// Its name.
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Pfc => "PFC",
@@ -77,11 +77,11 @@ impl Aspect {
 const SOME: &str = "there";
 const NONE: &str = "missing";
 
-/// How a port is set up, as far as it could be read.
+/// The readable configuration of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Setup(BTreeMap<Aspect, String>);
 
-/// Priorities as one word: `3`, `0,3`, `none`.
+/// Priorities as text: `3`, `0,3`, `none`.
 fn word_of(priorities: &[u64]) -> String {
     if priorities.is_empty() {
         return "none".to_owned();
@@ -90,8 +90,7 @@ fn word_of(priorities: &[u64]) -> String {
     words.join(",")
 }
 
-/// The priorities for which a metric is 1: one word where all points of a port agree, else one for each. `None`: it has no
-/// series.
+/// The priorities for which a metric is 1: one text if all points of a port agree, else one each. `None`: no series.
 fn priorities(port: &Port<'_>, metric: &'static Metric) -> Option<String> {
     let mut points: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for sample in port.all(metric) {
@@ -118,13 +117,13 @@ fn priorities(port: &Port<'_>, metric: &'static Metric) -> Option<String> {
 }
 
 impl Setup {
-    /// That of one port.
+    /// The configuration of one port.
     pub(super) fn of(port: &Port<'_>) -> Self {
         let label = |metric, label| {
             let sample = port.one(metric)?;
             sample.label(label).filter(|l| !l.is_empty()).map(str::to_owned)
         };
-        // A port that is down shows the lowest rate that there is, and no error correction.
+        // A port that is down shows the lowest possible rate and no FEC.
         let up = port.link() == Link::Up;
         let rate = (up && port.rate > 0 && !port.is_made_up()).then(|| (port.rate / 125_000_000).to_string());
         let gids = number(port.one(&ROCE_V2_GIDS)).filter(|_| up && !port.is_made_up());
@@ -149,13 +148,13 @@ impl Setup {
         Self(known.collect())
     }
 
-    /// What one aspect is. `None`: not known.
+    /// The value of an aspect. `None`: unknown.
     pub(super) fn get(&self, aspect: Aspect) -> Option<&str> {
         self.0.get(&aspect).map(String::as_str)
     }
 }
 
-/// How one aspect is meant to be: any of these.
+/// The expected values of an aspect: any of these.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Want {
     pub(super) aspect: Aspect,
@@ -174,12 +173,12 @@ impl Want {
         (!any_of.is_empty()).then_some(Self { aspect, any_of })
     }
 
-    /// Whether it is so.
+    /// Whether a value is an expected one.
     pub(super) fn is_met(&self, found: &str) -> bool {
         self.any_of.iter().any(|word| word == found)
     }
 
-    /// What the site says, of the ports that it names. Only rate and firmware are of every port; the rest is of Ethernet.
+    /// The values that the site configured for the port. Rate and firmware apply to every port, the rest to Ethernet.
     pub(super) fn of_profile(aspect: Aspect, profile: &Rdma, port: &Port<'_>) -> Option<Self> {
         let of_every = matches!(aspect, Aspect::Rate | Aspect::Firmware);
         if !profile.is_about(&port.name) || (!of_every && port.link_layer != "Ethernet") {
@@ -194,19 +193,19 @@ impl Want {
             Aspect::Ecn => profile.ecn.as_deref().map(word_of),
             Aspect::Mtu => number(profile.mtu),
             Aspect::Fec => profile.fec.clone(),
-            // Read only where the site says which entry jobs use (`rdma.nccl_gid_index`).
+            // Read only if the site configures the index that jobs use (`rdma.nccl_gid_index`).
             Aspect::Gid => Some("RoCE v2".to_owned()),
             Aspect::Gids => None,
         };
         Self::new(aspect, word)
     }
 
-    /// That a RoCE port has an address to be reached by.
+    /// A RoCE port needs a routable address.
     pub(super) fn of_roce() -> Option<Self> {
         Self::new(Aspect::Gids, [SOME.to_owned()])
     }
 
-    /// What at least three quarters of the ports of a kind have, where enough of them can be seen.
+    /// The value of at least 3/4 of similar ports, if enough of them are readable.
     pub(super) fn of_peers(aspect: Aspect, kin: &[Setup]) -> Option<Self> {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for word in kin.iter().filter_map(|setup| setup.get(aspect)) {

@@ -129,7 +129,8 @@ pub trait Watch: Send + Sync {
     /// A GPU was renamed.
     fn renamed(&mut self, _from: &str, _to: &str) {}
 
-    /// A remedy was seen: drops what happened to the subject up to `until_ms` since boot. Returns whether anything changed.
+    /// A remedy was seen: drops what happened to the subject up to `until_ms` since boot. Returns whether anything
+    /// changed.
     fn remedied(&mut self, _subject: &Subject, _until_ms: u64) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! Check `xid`: what NVIDIA's driver reported, judged by the Xid table, with the driver's own verdict first.
+//! Check `xid`: Xids of the NVIDIA driver, judged by the driver's verdict first, then by the Xid table.
 
 mod declared;
 mod pending;
@@ -30,19 +30,21 @@ use resets::{Counters, Resets};
 pub static CHECK: Check = Check {
     id: "xid",
     subject: SubjectKind::Gpu,
-    condition: "NVIDIA's driver logged an Xid whose row in the Xid table, or whose verdict, asks for a drain.",
+    fires_when: "The NVIDIA driver logs an Xid whose row in the Xid table, or whose recovery verdict, requires a drain.",
+    lasting: "immediately; register bits that count only when repeated: 3 times in 24 h",
+    clears_when: "The driver's verdict None, a GPU reset, or a reboot after which the GPU responds, as the Xid's row lists. Otherwise only `nodewarden clear`.",
+    ignored_when: "Codes without a row. Lines older than 15 min or logged before the first start, unless the row allows confirmation and the GPU is off the bus.",
     scope: Scope::Node,
     may: May::Drain,
     since: Version(0, 1, 0),
-    clears: "By what the row lists: the driver's verdict None, a reboot after which the GPU answers, or a person.",
     runbook: "docs/runbooks/xid.md",
     watch: || Box::<State>::default(),
 };
 
-/// The code that the driver logs when a GPU does not answer any more.
+/// The code that the driver logs when a GPU no longer responds.
 const FALLEN_OFF_BUS: u32 = 79;
 
-/// The Xid that an event tells of. The line without a code says the same as the code.
+/// The Xid of an event. The line about a lost GPU has no code and means 79.
 pub(super) fn of(event: &Event) -> Option<Cow<'_, Xid>> {
     match &event.body {
         EventBody::Xid(xid) => Some(Cow::Borrowed(xid)),
@@ -55,7 +57,7 @@ pub(super) fn of(event: &Event) -> Option<Cow<'_, Xid>> {
     }
 }
 
-/// What the driver asks for. `None`: nothing any more.
+/// The response to the driver's verdict. `None`: no action needed.
 const fn response_to(verdict: Recovery) -> Option<Response> {
     match verdict {
         Recovery::None => None,
@@ -65,13 +67,13 @@ const fn response_to(verdict: Recovery) -> Option<Response> {
     }
 }
 
-/// What a row asks for, given what the line says. `again`: of what counts only when it comes again, it is enough now.
+/// The response of a row to a line. `again`: repeated register bits have reached their limit.
 fn response(row: &Row, xid: &Xid, again: bool) -> Response {
     if row.by_verdict {
-        // A verdict in words that are not known is an event, like an unknown code.
+        // An unknown verdict is an event, like an unknown code.
         return xid.recovery.and_then(response_to).unwrap_or(Response::Observe);
     }
-    // The library tells the code alone. What the registers in the kernel's line mean decides, once that has come.
+    // The library reports the code only. The registers in the kernel's line decide, once it arrives.
     if xid.source == XidSource::Nvml && !row.registers.is_empty() {
         return Response::Observe;
     }
@@ -82,13 +84,13 @@ fn response(row: &Row, xid: &Xid, again: bool) -> Response {
     row.action
 }
 
-/// What is stored.
+/// The stored state.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Stored {
-    /// Lines from before the first start that nothing confirmed yet.
+    /// Unconfirmed lines from before the first start.
     pending: Pending,
-    /// Errors that count only when they come again.
+    /// Errors that count only when repeated.
     repeats: Repeats,
 }
 
@@ -97,7 +99,7 @@ struct State {
     stored: Stored,
     declared: Declared,
     resets: Resets,
-    /// GPUs that the driver declared well in lines that were old, with no fault after it so far.
+    /// GPUs that the driver declared healthy in old lines, without a fault after them so far.
     well: BTreeSet<String>,
 }
 
@@ -106,7 +108,7 @@ impl Watch for State {
         let Some(xid) = of(heard.event) else {
             return Vec::new();
         };
-        // What the kernel's log tells of the same fault says more, and is judged whether it comes first or last.
+        // The kernel log's line of the same fault has more detail, and is judged whether it comes first or last.
         if heard.new == 0 && xid.source == XidSource::Nvml {
             return Vec::new();
         }
@@ -115,7 +117,7 @@ impl Watch for State {
         };
         let gpu = gpu_label(heard.inventory, &xid.pci);
         let well = row.is_well(&xid);
-        // What an old line ended may have begun again after it: that is known when all are read.
+        // A fault that an old line ended may have occurred again after it: decide when the whole log was read.
         if well && heard.stale {
             self.well.insert(gpu.clone());
         } else if !well {
@@ -142,7 +144,7 @@ impl Watch for State {
         }
         let asked = response(row, &xid, again);
         if asked.drains() {
-            // An earlier verdict says nothing about what came after it.
+            // A verdict does not cover later faults.
             self.declared.forget(&gpu);
         }
         let finding = from_row(row, asked, &xid, &gpu, heard.new, &heard.event.text);
@@ -164,7 +166,7 @@ impl Watch for State {
         let found = confirmed.into_iter().filter_map(|line| {
             let row = judge.site.xids.row(line.xid.code)?;
             let gpu = gpu_label(judge.inventory, &line.xid.pci);
-            let text = format!("{} (old when it was read; the GPU is off the bus now)", line.text);
+            let text = format!("{} (old line; the GPU is off the bus now)", line.text);
             let asked = response(row, &line.xid, false);
             Some(Said::FoundOld(from_row(
                 row, asked, &line.xid, &gpu, line.count, &text,
@@ -173,11 +175,11 @@ impl Watch for State {
         found.collect()
     }
 
-    /// Sees what a reset of a GPU ends, and what its driver has declared over.
+    /// Ends findings after a GPU reset or a verdict None.
     fn after(&mut self, judge: &Judge<'_>) -> Vec<Said> {
         let mut said = Vec::new();
         for gpu in judge.gpus {
-            // A driver that still asks for something has not been given it.
+            // A driver that still requests an action was not given it.
             if gpu.is_up() != Some(true) || gpu.value(&m::RECOVERY_ACTION).is_some_and(|a| a > 0.0) {
                 continue;
             }
@@ -192,7 +194,7 @@ impl Watch for State {
             if let Some(before) = self.declared.before(&gpu.label, gpu.at) {
                 remedied(Clear::VerdictNone, before);
             }
-            // Without persistence the driver lets go of a GPU that nobody has open, and forgets its counters.
+            // Without persistence mode the driver releases an unused GPU and drops its counters.
             if gpu.value(&m::PERSISTENCE_MODE) == Some(0.0) {
                 continue;
             }
@@ -228,7 +230,7 @@ impl Watch for State {
 }
 
 impl State {
-    /// The driver says that a GPU needs nothing any more.
+    /// The driver reports that a GPU needs no action.
     fn declare(&mut self, gpu: &str, now: Now) -> Said {
         self.declared.note(gpu, now);
         Said::Declared(Subject::gpu(gpu))
@@ -253,7 +255,7 @@ fn from_row(row: &Row, response: Response, xid: &Xid, gpu: &str, count: u64, tex
         subject: Subject::gpu(gpu),
         pci: Some(xid.pci.clone()),
         detail: format!("xid{}", row.code),
-        // What only follows from another finding must not name the incident.
+        // A finding that only follows from another must not name the incident.
         rank: Rank::At(if drains { row.rank } else { row.rank.max(80) }),
         remedy: if drains { response.remedy() } else { Remedy::None },
         drains,

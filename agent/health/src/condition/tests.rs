@@ -1,4 +1,4 @@
-//! When readings make a finding, and when they end it.
+//! When readings open and end a finding.
 
 use proptest::prelude::*;
 
@@ -16,7 +16,7 @@ fn judged(key: &str, reading: Reading, at: u64) -> Judged<'static> {
     }
 }
 
-/// Turns by the second: `true` to bad.
+/// Changes by second: `true` to bad.
 fn run_from(bad: &mut BTreeSet<String>, readings: &[(u64, Reading)]) -> Vec<(u64, bool)> {
     let mut streaks = Streaks::default();
     let mut turns = Vec::new();
@@ -35,7 +35,7 @@ fn run(readings: &[(u64, Reading)]) -> Vec<(u64, bool)> {
 }
 
 #[test]
-fn two_bad_readings_running_make_a_finding_once() {
+fn two_consecutive_bad_readings_make_one_finding() {
     assert_eq!(run(&[(0, Bad), (15, Bad), (30, Bad), (45, Bad)]), [(15, true)]);
     assert_eq!(
         run(&[(0, Bad), (15, Good), (30, Bad), (45, Unknown), (60, Bad)]),
@@ -95,7 +95,7 @@ fn what_a_check_does_not_mention_could_not_be_seen() {
         streaks.end(check);
     }
     assert_eq!(bad.iter().collect::<Vec<_>>(), ["a"]);
-    assert!(streaks.runs("b"), "it begins anew");
+    assert!(streaks.runs("b"), "the count restarts");
     streaks.begin();
     streaks.end("another check");
     assert!(streaks.runs("b"));

@@ -1,11 +1,11 @@
-//! What an answer from Slurm means for our drain.
+//! The effect of answers from Slurm on the own drain.
 
 use super::super::Now;
 use super::{Drain, Happened, State};
 use model::scheduler::{ActionId, IncidentId, LookError, NodeState, Outcome, Permission};
 
 impl Drain {
-    /// What became of an act.
+    /// The outcome of an act.
     pub(in super::super) fn done(&mut self, now: Now, id: ActionId, outcome: &Outcome) -> Option<Happened> {
         let lifting = self.timing.answered(id)?;
         let read = !matches!(
@@ -28,7 +28,11 @@ impl Drain {
                 self.timing.unsure = true;
                 self.timing.look_failed();
                 self.timing.retry_after_failure(now.boottime);
-                self.to(State::Writing, "said to be done, but DRAIN is not set", now);
+                self.to(
+                    State::Writing,
+                    "scontrol reported success, but DRAIN is not set",
+                    now,
+                );
             }
             Outcome::Done(node) => {
                 self.stands(node, now);
@@ -59,7 +63,11 @@ impl Drain {
         match outcome {
             Outcome::Done(node) if node.is_drained() => {
                 self.timing.retry_after_failure(now.boottime);
-                self.to(State::Lifting, "said to be done, but DRAIN is still set", now);
+                self.to(
+                    State::Lifting,
+                    "scontrol reported success, but DRAIN is still set",
+                    now,
+                );
             }
             Outcome::Done(_) | Outcome::Already(_) => {
                 self.timing.succeeded();
@@ -89,7 +97,7 @@ impl Drain {
         None
     }
 
-    /// What a look at the node showed.
+    /// The result of a reading of the node.
     pub(in super::super) fn looked(
         &mut self,
         now: Now,
@@ -129,7 +137,7 @@ impl Drain {
                 }
                 None
             }
-            // A drain of ours that no record proves: the state directory was wiped.
+            // An own drain without a record: the state directory was deleted.
             _ => {
                 if let Some(id) = node.incident().cloned().filter(|_| node.is_drained()) {
                     self.adopt(id, node, now);
@@ -169,18 +177,18 @@ impl Drain {
         self.timing.blocked = false;
         self.to(
             State::Foreign,
-            format!("a person wrote another reason over ours: {}", foreign(node)),
+            format!("an operator replaced the reason: {}", foreign(node)),
             now,
         );
     }
 
-    /// Our drain is gone, and we were not lifting it.
+    /// The own drain is gone, without an own undrain.
     fn is_lifted(&mut self, now: Now, open: bool) -> Option<Happened> {
         if self.late.take_lift(now.wall) {
-            self.forget(State::Wanted, "our own lift came late", now);
+            self.forget(State::Wanted, "an abandoned undrain took effect late", now);
             Some(Happened::LiftedLate)
         } else if open {
-            self.forget(State::Overridden, "a person lifted our drain", now);
+            self.forget(State::Overridden, "an operator lifted nodewarden's drain", now);
             Some(Happened::Overridden)
         } else {
             self.forget(State::None, "", now);
@@ -193,7 +201,7 @@ impl Drain {
         match error {
             LookError::NotHere(_) => {
                 self.timing.absent = true;
-                // Nothing of ours can stand there yet; what may stand is not forgotten.
+                // No own drain can be in place yet; a possible one stays recorded.
                 if matches!(self.state, State::Wanted | State::Withheld | State::Unproven) {
                     self.timing.unsure = false;
                     self.forget(State::None, error.to_string(), now);
@@ -212,7 +220,7 @@ impl Drain {
         }
     }
 
-    /// Our drain was found to stand.
+    /// The own drain is in place.
     fn found(&mut self, node: &NodeState, now: Now) {
         let named = node.incident().cloned();
         if named.is_some() && named == self.incident {
@@ -220,7 +228,7 @@ impl Drain {
         } else if let Some(id) = named {
             self.adopt(id, node, now);
         } else {
-            // By the parent's word it is ours; by no record of ours.
+            // The parent reports it as own, but no record proves it.
             self.unrecorded = true;
             self.stands(node, now);
         }
@@ -235,11 +243,11 @@ impl Drain {
         self.to(State::Drained, why, now);
     }
 
-    /// A drain with a reason of ours that is not the one under way. Where our record does not hold it, it is ours, but not
-    /// to be lifted by ourselves.
+    /// A drain with an own reason, other than the one in progress. Without a record it is own, but never lifted
+    /// automatically.
     fn adopt(&mut self, id: IncidentId, node: &NodeState, now: Now) {
         self.reason = node.reason.as_ref().map(|r| r.text.clone());
-        // One that we gave up and that came about after all is in our record.
+        // An abandoned drain that took effect late is recorded.
         self.unrecorded = !self.late.is_ours(&id);
         self.incident = Some(id);
         self.timing.awaiting = None;

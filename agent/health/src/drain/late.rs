@@ -1,12 +1,12 @@
-//! Writes of unknown outcome: slurmctld may still carry them out, minutes after their scontrol was given up.
+//! Writes of unknown outcome: slurmctld may still carry them out minutes after the time-out of scontrol.
 
 use serde::{Deserialize, Serialize};
 
 use model::scheduler::IncidentId;
 
-/// After this slurmctld has dropped or done what it was sent (seconds).
+/// After this time slurmctld has dropped or executed every request (seconds).
 const PATIENCE: i64 = 15 * 60;
-/// Drains that are remembered.
+/// The most drains.
 const MAX_DRAINS: usize = 8;
 
 /// A drain whose intent reached the disk.
@@ -16,22 +16,22 @@ struct LateDrain {
     at: i64,
 }
 
-/// What may still happen by our own doing.
+/// Own writes that may still take effect.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Late {
-    /// When the lifts were given up.
+    /// The times at which undrains were abandoned.
     lifts: Vec<i64>,
     drains: Vec<LateDrain>,
 }
 
-/// Whether it may still happen. A clock that was set back does not make it last.
+/// Whether it may still take effect. A clock that was set back does not extend it.
 fn is_out(at: i64, wall: i64) -> bool {
     wall.abs_diff(at) <= PATIENCE.unsigned_abs()
 }
 
 impl Late {
-    /// A lift was given up.
+    /// An undrain was abandoned.
     pub(super) fn lift(&mut self, wall: i64) {
         self.lifts.retain(|at| is_out(*at, wall));
         if self.lifts.len() < MAX_DRAINS {
@@ -39,7 +39,7 @@ impl Late {
         }
     }
 
-    /// DRAIN is gone: whether a lift of ours may have done it. Each does it once.
+    /// DRAIN is gone: whether an abandoned undrain may be the cause. Each counts once.
     pub(super) fn take_lift(&mut self, wall: i64) -> bool {
         self.lifts.retain(|at| is_out(*at, wall));
         let ours = !self.lifts.is_empty();
@@ -47,7 +47,7 @@ impl Late {
         ours
     }
 
-    /// A drain was given up, with its intent on the disk.
+    /// A drain was abandoned, with its intent on disk.
     pub(super) fn drain(&mut self, incident: &IncidentId, wall: i64) {
         self.drains.retain(|d| d.incident != *incident);
         if self.drains.len() >= MAX_DRAINS {
@@ -59,12 +59,12 @@ impl Late {
         });
     }
 
-    /// Whether a drain with this id is one of ours that came late. No time bounds it: the id is proof.
+    /// Whether a drain with this id is an abandoned own one. There is no time limit: the id is proof.
     pub(super) fn is_ours(&self, incident: &IncidentId) -> bool {
         self.drains.iter().any(|d| d.incident == *incident)
     }
 
-    /// Whether a drain may still come.
+    /// Whether an abandoned drain may still take effect.
     pub(super) fn drain_is_out(&self, wall: i64) -> bool {
         self.drains.iter().any(|d| is_out(d.at, wall))
     }

@@ -1,4 +1,4 @@
-//! What is under way, when it counts as lost, and when the next attempt is due. Nothing of it outlives the process.
+//! Requests in progress, their time-outs, and the time of the next attempt. Nothing of it is stored.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ struct Look {
     stale: bool,
 }
 
-/// What is under way and when something is due.
+/// Requests in progress and due times.
 #[derive(Debug, Default)]
 pub(super) struct Timing {
     act: Option<Act>,
@@ -30,23 +30,23 @@ pub(super) struct Timing {
     look_failures: u32,
     act_failures: u32,
     act_at: Option<Duration>,
-    /// The node must be read before anything is done to it.
+    /// The node must be read before the next act.
     pub(super) unsure: bool,
-    /// The node is to be read at once, for another reason.
+    /// The node must be read immediately, for another reason.
     pub(super) urgent: bool,
-    /// When our drain was last seen to stand.
+    /// The time at which the own drain was last seen.
     pub(super) shown: Duration,
-    /// When the last answer was asked for: what it shows may be as old.
+    /// The time of the last answered request: the answer may be as old.
     pub(super) asked: Duration,
-    /// No Slurm node here, as of the last look.
+    /// The last reading found no Slurm node.
     pub(super) absent: bool,
-    /// Lifting was withheld.
+    /// Undrain was withheld.
     pub(super) blocked: bool,
-    /// The record that holds the intent, not known to be stored.
+    /// The record that holds the intent and is not known to be stored.
     pub(super) awaiting: Option<u64>,
 }
 
-/// The parent answers everything within its patience, one request after another; after this the answer was lost with it.
+/// The parent answers each request within `patience`, one after another. After this time the answer is lost.
 pub(in super::super) fn lost(patience: Duration) -> Duration {
     patience.saturating_mul(2).saturating_add(Duration::from_secs(20))
 }
@@ -74,14 +74,14 @@ impl Timing {
         self.act.is_some()
     }
 
-    /// The answer to this request came: whether it was about lifting.
+    /// The answer to this request arrived. Returns whether it was an undrain.
     pub(super) fn answered(&mut self, id: ActionId) -> Option<bool> {
         let act = self.act.take_if(|a| a.id == id)?;
         self.asked = act.sent;
         Some(act.lifting)
     }
 
-    /// The answer read the node too.
+    /// The answer includes a reading of the node.
     pub(super) fn read_back(&mut self, now: Duration) {
         self.looked = Some(now);
         self.look_failures = 0;
@@ -101,7 +101,7 @@ impl Timing {
         self.look.is_some()
     }
 
-    /// The node was read. `false`: nobody asked, or an act has begun since.
+    /// The node was read. `false`: without a request, or an act has started since.
     pub(super) fn seen(&mut self, now: Duration) -> bool {
         let Some(look) = self.look.take() else {
             return false;
@@ -126,7 +126,7 @@ impl Timing {
         }
     }
 
-    /// When a look is due that comes so long after the last. The first is due at once.
+    /// The time of a reading that is due `every` after the last. The first is due immediately.
     pub(super) fn after_look(&self, every: Option<Duration>) -> Option<Duration> {
         match self.looked {
             None => Some(Duration::ZERO),
@@ -134,13 +134,13 @@ impl Timing {
         }
     }
 
-    /// An act that failed, or may have, is not repeated before this, whatever is read meanwhile.
+    /// Delays the retry of an act that failed or may have failed, whatever is read meanwhile.
     pub(super) fn retry_after_failure(&mut self, now: Duration) {
         self.act_failures = self.act_failures.saturating_add(1);
         self.act_at = Some(now.saturating_add(back_off(self.act_failures)));
     }
 
-    /// What was asked for has come about.
+    /// The act took effect.
     pub(super) fn succeeded(&mut self) {
         self.act_failures = 0;
         self.act_at = None;
@@ -162,7 +162,7 @@ impl Timing {
         self.look.as_ref().map(|l| l.sent.saturating_add(lost(patience)))
     }
 
-    /// Gives up answers that will not come. What was asked for may have happened: whether it was a lift.
+    /// Abandons lost requests. An abandoned act may have taken effect: returns whether it was an undrain.
     pub(super) fn expire(&mut self, now: Duration, patience: Duration) -> Option<bool> {
         let given_up = self.act.take_if(|a| a.sent.saturating_add(lost(patience)) <= now);
         if given_up.is_some() {

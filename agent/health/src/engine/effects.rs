@@ -1,4 +1,4 @@
-//! From what has changed to effects, in the one order that is safe: the record first, then what it announces.
+//! From changes to effects, in the only safe order: the record first, then the acts that it announces.
 
 use std::time::Duration;
 
@@ -8,31 +8,31 @@ use crate::verdict::{Health, Verdict};
 use crate::{Effect, Mode, Query, Record};
 use model::scheduler::{Action, ActionId};
 
-/// How long a verdict holds.
+/// Validity of a verdict.
 pub(super) const VALID_MS: u64 = 60_000;
-/// A verdict is given anew after this, should no snapshot come that asks for one.
+/// A verdict is repeated after this time without a snapshot.
 const REPEAT: Duration = Duration::from_secs(20);
-/// The cursor alone is stored this often at most.
+/// The least time between two records in which only the cursor differs.
 const PROGRESS: Duration = Duration::from_secs(10);
-/// A record in which only counts differ is stored this often at most: a flood of lines is no flood of records.
+/// The least time between two records in which only counts differ: a flood of lines must not cause a flood of records.
 const COUNTED: Duration = Duration::from_secs(2);
-/// A record that was not stored is stored again after this, doubled up to the second.
+/// A failed record is retried after this time, doubled up to [`RETRY_MAX`].
 const RETRY_MIN: Duration = Duration::from_secs(10);
 const RETRY_MAX: Duration = Duration::from_secs(300);
-/// The drain machine comes to rest in two or three steps.
+/// The drain machine needs two or three steps.
 const MAX_STEPS: usize = 8;
 
-/// What has changed and was not yet told.
+/// Changes that are not effects yet.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     /// The record differs from the last one stored.
     pub dirty: bool,
     /// An event's consequences are in the record: it may be acknowledged.
     pub acknowledge: bool,
-    /// Nothing but the cursor and counts differ; to be stored by then.
+    /// Only the cursor and counts differ: store by this time.
     later: Option<Duration>,
     stored_at: Option<Duration>,
-    /// The disk lacks a record: how often that was tried running, and when to try again.
+    /// Consecutive failures to store a record, and the time of the next attempt.
     failures: u32,
     retry_at: Option<Duration>,
     /// A snapshot came: the verdict is due.
@@ -42,12 +42,12 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// The cursor moved and nothing else.
+    /// Only the cursor moved.
     pub(super) fn progress(&mut self, now: Duration) {
         self.store_after(PROGRESS, now);
     }
 
-    /// Something was counted, and no incident and no drain is another.
+    /// Only counts changed, no incident and no drain.
     pub(super) fn counted(&mut self, now: Duration) {
         self.store_after(COUNTED, now);
     }
@@ -57,7 +57,7 @@ impl Pending {
         self.later = Some(self.later.map_or(due, |by| by.min(due)));
     }
 
-    /// Whether a record reached the disk. The latest holds all that earlier ones would have.
+    /// Whether a record reached the disk. The latest record includes all earlier ones.
     pub(super) fn stored(&mut self, ok: bool, is_latest: bool, now: Duration) {
         if !ok {
             let pause = RETRY_MIN
@@ -84,21 +84,22 @@ impl Pending {
 }
 
 impl Engine {
-    /// A person's lift is obeyed: what the drain stood for is overridden, and what is bad now is no new evidence.
+    /// Obeys an operator's undrain: overrides the incidents behind the drain. Existing faults do not count as new
+    /// evidence.
     fn obey(&mut self) {
         let policy = &self.policy;
         let wants = |i: &crate::incident::Incident| policy.mode_of(i) == Some(Mode::Drain);
         let (boot, shown) = (&self.boot, millis(self.state.drain.shown()));
         let is_news = |i: &crate::incident::Incident| i.began_after(boot, shown);
-        for known in self.book.override_by_person(self.now.wall, is_news, wants) {
-            self.no_news(&known);
+        for known in self.book.override_by_operator(self.now.wall, is_news, wants) {
+            self.ignore_existing(&known);
         }
         self.state.overrides = self.state.overrides.saturating_add(1);
         self.state.undrains = self.state.undrains.saturating_add(1);
         self.out.dirty = true;
     }
 
-    /// Carries the consequences of something that happened to our drain over to incidents and counts.
+    /// Applies a change of the own drain to incidents and counts.
     pub(super) fn happened(&mut self, what: Option<Happened>) {
         match what {
             None => return,
@@ -131,7 +132,7 @@ impl Engine {
         self.out.dirty = true;
     }
 
-    /// Asks the drain machine until it rests.
+    /// Runs the drain machine until it has no next step.
     fn decide(&mut self, acts: &mut Vec<Effect>) -> bool {
         let mut intent = false;
         for _ in 0..MAX_STEPS {
@@ -163,7 +164,7 @@ impl Engine {
         ActionId(self.state.actions)
     }
 
-    /// While our drain stands, every incident that asks for one stands behind it, and holds it.
+    /// While the own drain is in place, every incident that requires a drain holds it.
     fn mark_behind(&mut self) {
         use crate::drain::State as S;
         if !matches!(self.state.drain.state, S::Drained | S::Lifting) {
@@ -178,17 +179,17 @@ impl Engine {
             incident.behind = true;
             self.out.dirty = true;
             if incident.began_after(&self.boot, shown) {
-                // Does it still stand? Found lifted later, it would seem that a person had seen this one too.
+                // Check the drain now: if it was lifted already, the operator did not know this incident.
                 self.state.drain.look_now();
             }
         }
     }
 
-    /// Counts what a mode below drain holds back, once per incident.
+    /// Counts drains that a lower mode suppresses, once per incident.
     fn count_would_drain(&mut self) {
         let policy = &self.policy;
         for incident in &mut self.book.incidents {
-            // What comments at most would not have drained.
+            // A check that may only comment would not have drained.
             let below = policy.mode_of(incident).is_some_and(|m| m < Mode::Drain)
                 && policy.could_of(incident) == Some(Mode::Drain);
             let fresh = !incident.counted && !incident.behind;
@@ -202,7 +203,7 @@ impl Engine {
         }
     }
 
-    /// Everything that has changed, as effects.
+    /// All changes, as effects.
     pub(super) fn flush(&mut self) -> Vec<Effect> {
         let now = self.now.boottime;
         for (_, check) in self.checks.each() {
@@ -260,7 +261,7 @@ impl Engine {
             json,
         }));
         if std::mem::take(&mut self.out.acknowledge) {
-            // All of them: this record may have taken the place of one that held another collector's events.
+            // All cursors: this record may replace one with events of another collector.
             let cursors = self.state.cursors.iter();
             effects.extend(cursors.map(|(name, cursor)| Effect::Acknowledge(name.clone(), cursor.clone())));
         }

@@ -1,4 +1,4 @@
-//! What each input means.
+//! The handling of each input.
 
 use collectors::gpu::metrics as gpu;
 use collectors::{Cursor, Event, EventBody, PciAddress, Subject, kernel_log};
@@ -16,15 +16,14 @@ use model::derive::xid::gpu_label;
 use model::ownership::When;
 use model::snapshot::Snapshot;
 
-/// GPUs whose names are kept.
+/// The most GPUs with stored names.
 const MAX_GPUS: usize = 128;
 
 impl Engine {
     pub(super) fn take(&mut self, input: Input<'_>) {
         match input {
             Input::Snapshot(snapshot) => self.snapshot(snapshot),
-            Input::Event(event) => self.event(kernel_log::SPEC.name, event),
-            Input::EventOf(collector, event) => self.event(collector, event),
+            Input::Event(collector, event) => self.event(collector, event),
             Input::Notes(collector, notes) => self.noted(collector, notes),
             Input::Scheduler(seen) => {
                 if let Ok(node) = seen {
@@ -67,6 +66,15 @@ impl Engine {
             let said = said.collect();
             self.apply(said);
         }
+        if let EventBody::CursorAhead { newest, .. } = event.body {
+            // It would take every later event for a known one. The watcher sends what the source holds again.
+            let is_ahead = |c: &Cursor| newest.is_none_or(|newest| c.seq > newest);
+            if self.state.cursors.get(collector).is_some_and(is_ahead) {
+                self.state.cursors.remove(collector);
+                self.out.dirty = true;
+            }
+            return;
+        }
         if event.count == 0 || self.is_known(collector, event) {
             return;
         }
@@ -80,7 +88,7 @@ impl Engine {
         let wall = self.log.wall(event, of_log, now, self.now.wall);
         self.when = if is_old { When::Long } else { When::At(wall) };
         let count = event.count.max(1);
-        // The clock of the kernel's log is not the one of the other source: over weeks they drift apart by minutes.
+        // The clocks of the kernel log and the other source drift apart by minutes over weeks.
         let at_us = if self.log.is_live() {
             u64::try_from(now.as_micros()).unwrap_or(u64::MAX)
         } else {
@@ -97,20 +105,22 @@ impl Engine {
             self.state.ledger.count(event, inventory, new, wall);
         }
         match &event.body {
-            EventBody::Progress | EventBody::Overrun { .. } => self.out.progress(now),
+            EventBody::Progress | EventBody::Overrun { .. } | EventBody::CursorAhead { .. } => {
+                self.out.progress(now);
+            }
             EventBody::Identity { pci, uuid } => {
                 self.named(pci, uuid);
                 self.out.counted(now);
             }
             _ => {
-                self.tell(event, new, of_log);
+                self.pass(event, new, of_log);
                 self.out.counted(now);
             }
         }
     }
 
-    /// Tells all checks of an event.
-    fn tell(&mut self, event: &Event, new: u64, of_log: bool) {
+    /// Passes an event to all checks.
+    fn pass(&mut self, event: &Event, new: u64, of_log: bool) {
         let now = self.now.boottime;
         let heard = Heard {
             event,
@@ -126,7 +136,7 @@ impl Engine {
         self.apply(said);
     }
 
-    /// A collector wants something kept. No incident is another by it.
+    /// Stores a collector's notes. They change no incident.
     fn noted(&mut self, collector: &str, notes: &str) {
         if self.state.notes.get(collector).map(String::as_str) != Some(notes) {
             self.state.notes.insert(collector.to_owned(), notes.to_owned());
@@ -134,7 +144,7 @@ impl Engine {
         }
     }
 
-    /// A driver has named the GPU at an address. What stood under its address stands under its name from now on.
+    /// A driver named the GPU at an address: incidents of the address move to the name.
     fn named(&mut self, pci: &PciAddress, uuid: &str) {
         let inventory = &mut self.state.inventory;
         if inventory.len() >= MAX_GPUS && !inventory.contains_key(pci) {
@@ -150,7 +160,7 @@ impl Engine {
         }
     }
 
-    /// Each watcher counts by itself: one's number says nothing about another's.
+    /// Each watcher has its own sequence numbers.
     fn is_known(&self, collector: &str, event: &Event) -> bool {
         self.state
             .cursors
@@ -158,7 +168,7 @@ impl Engine {
             .is_some_and(|c| c.boot == event.boot && event.seq <= c.seq)
     }
 
-    /// Takes over which GPU sits where, as its driver says.
+    /// Takes the addresses of the GPUs from their driver.
     fn name_gpus(&mut self, snapshot: &Snapshot) {
         for sample in snapshot.samples(&gpu::INFO) {
             let uuid = sample.label("gpu").filter(|gpu| gpu.starts_with("GPU-"));
@@ -186,9 +196,8 @@ impl Engine {
         self.judge(snapshot, &host, (&ports, &gpus), bus_is_new);
         let now = self.now.boottime;
         self.log.snapshot(self.sight.log(), now);
-        // The new boot may have told of the same fault already: nothing is over before its log was read, and some time
-        // for the fault to show itself has passed.
-        if self.sight.unknown(now).is_none() && self.log.known_for(self.policy.settle, now) {
+        // The same fault may have occurred in the new boot: first read its log, and wait for the fault to appear.
+        if self.sight.unknown(now).is_none() && self.log.known_for(self.policy.site.settings.settle, now) {
             let met = |subject: &Subject, need| {
                 let gpu = gpus.iter().find(|g| g.label == subject.name);
                 gpu.is_some_and(|g| g.is_up() == Some(true) && g.shows(need))
@@ -232,15 +241,17 @@ impl Engine {
         }
     }
 
-    /// What a person has to know about the drain.
+    /// What the operator must know about the drain.
     fn after_clear(&self, behind: bool) -> &'static str {
         let held = self.book.open().any(|i| i.behind);
         match (behind, held) {
             (false, _) => "",
             (true, true) => "; other incidents hold the drain",
-            (true, false) if !self.policy.undrain => "; the drain stands, because slurm.undrain is off",
+            (true, false) if !self.policy.site.settings.scheduler.undrain => {
+                "; the drain stays, because slurm.undrain is false"
+            }
             (true, false) if !self.state.drain.is_recorded() => {
-                "; the drain stands, because no record proves it ours: lift it with scontrol"
+                "; the drain stays, because no record proves that it is nodewarden's: lift it with scontrol"
             }
             (true, false) => "; the drain is being lifted",
         }

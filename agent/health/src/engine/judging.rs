@@ -1,4 +1,4 @@
-//! From conditions to findings, and what a person's word means for them.
+//! From conditions to findings, and the effect of an operator's orders on them.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use crate::reads::port::Port;
 use model::snapshot::Snapshot;
 
 impl Engine {
-    /// Shows every check a snapshot.
+    /// Runs every check on a snapshot.
     pub(super) fn judge(
         &mut self,
         snapshot: &Snapshot,
@@ -70,7 +70,7 @@ impl Engine {
                     finding.key = Some(key);
                     self.find(finding);
                 }
-                Turn::Well(_) => {
+                Turn::Good(_) => {
                     self.book.well(&key, &finding, self.now.wall);
                 }
             }
@@ -78,8 +78,8 @@ impl Engine {
         self.apply(after);
     }
 
-    /// A device that must be there and is not, although a person has declared that repaired. Nobody may call the node
-    /// healthy for it: either it comes back, or the configuration says that it is not expected.
+    /// A configured device that is missing although its incident was cleared. The verdict is not healthy until the
+    /// device returns or leaves the configuration.
     pub(super) fn declared_well(&self) -> Option<String> {
         let checks = self.checks.iter();
         let mut expected =
@@ -91,9 +91,9 @@ impl Engine {
         missing.map(|expected| expected.doubt)
     }
 
-    /// A person put the node back: what is bad about the subject now, told or not, is no news. Should something come back
-    /// and go again, that is news.
-    pub(super) fn no_news(&mut self, known: &Known) {
+    /// An operator lifted the drain: existing faults of the subject do not count as new evidence. A fault that ends and
+    /// occurs again does.
+    pub(super) fn ignore_existing(&mut self, known: &Known) {
         for key in self.streaks.of(&known.subject) {
             self.assume_bad(&key);
         }
@@ -102,11 +102,11 @@ impl Engine {
                 self.assume_bad(&key);
             }
         }
-        self.count_anew(known, false);
+        self.reset_counts(known, false);
     }
 
-    /// A person declared an incident repaired: what it says is no news. They knew of nothing else, so what else seems bad
-    /// about its subject is counted anew and found if it lasts.
+    /// An operator cleared an incident: its conditions do not count as new evidence. Other conditions of its subject
+    /// restart their count, because the operator did not know them.
     pub(super) fn repaired(&mut self, known: &Known) {
         for key in self.streaks.of(&known.subject) {
             if known.conditions.iter().any(|(_, of)| *of == key) {
@@ -122,10 +122,10 @@ impl Engine {
         {
             self.assume_bad(&key);
         }
-        self.count_anew(known, true);
+        self.reset_counts(known, true);
     }
 
-    /// The conditions of the subject by which it must be there, and of each whether its being gone is known.
+    /// The conditions of the subject that expect it by configuration, each with whether its absence is reported.
     fn must_be_there(&self, known: &Known) -> Vec<(bool, String)> {
         let mut keys = Vec::new();
         for (check, watch) in self.checks.iter() {
@@ -139,9 +139,9 @@ impl Engine {
         keys
     }
 
-    /// What was counted for its conditions begins anew, where its check lets it.
-    fn count_anew(&mut self, known: &Known, repaired: bool) {
-        // Conditions of one check and device go by the same counts, whatever else is in their keys.
+    /// Resets the counts of the conditions, if their check permits it.
+    fn reset_counts(&mut self, known: &Known, repaired: bool) {
+        // Conditions of one check and device share their counts, whatever else their keys contain.
         let mut had_any: BTreeMap<(&str, &str), bool> = BTreeMap::new();
         for (of, key) in &known.conditions {
             let forget = Forget {
@@ -169,7 +169,7 @@ impl Engine {
     }
 }
 
-/// Those conditions whose keys begin with the check's id.
+/// The conditions whose keys start with the check's id.
 fn of_check(bad: &BTreeSet<String>, check: &str) -> Vec<String> {
     let from = bad.range(format!("{check} ")..);
     let of = from.take_while(|key| key.strip_prefix(check).is_some_and(|rest| rest.starts_with(' ')));

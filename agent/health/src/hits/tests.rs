@@ -5,7 +5,7 @@ use model::ownership::runs::{AllocatedGpu, Allocations};
 
 const HOUR: u64 = 3600;
 
-/// 31 is a program's, 79 the hardware's, and 45 says nothing.
+/// 31 is an application error, 79 a hardware error, 45 neither.
 const fn class(code: u32) -> Option<bool> {
     match code {
         13 | 31 | 43 => Some(true),
@@ -14,7 +14,7 @@ const fn class(code: u32) -> Option<bool> {
     }
 }
 
-/// Job, user, GPUs that it uses.
+/// Job, user, GPUs in use.
 type Job<'a> = (&'a str, &'a str, &'a [&'a str]);
 
 fn tenant((job, user, gpus): Job<'_>, start: i64) -> Allocation {
@@ -54,7 +54,7 @@ impl Node {
         self
     }
 
-    /// The jobs that speak against the GPU.
+    /// The jobs that implicate the GPU.
     fn against(&self, gpu: &str) -> Vec<&str> {
         let suspicion = suspicion(self.0.runs(), gpu, class);
         let runs = suspicion.map(|s| s.runs).unwrap_or_default();
@@ -72,12 +72,12 @@ fn jobs_of_two_users_speak_against_a_gpu_and_jobs_of_one_do_not() {
     assert_eq!(two.against("a"), ["7", "8"]);
     let same = one(Node::default()).hit(("8", "ann", &["a"]), 500, "a", 13, 600);
     assert_eq!(same.against("a"), NONE);
-    // Whose the second is, is not known.
+    // The user of the second is unknown.
     let hidden = one(Node::default()).hit(("8", "", &["a"]), 500, "a", 13, 600);
     assert_eq!(hidden.against("a"), NONE);
 }
 
-/// Slurm gives the first GPU to whoever wants one: all that fails is on it.
+/// Slurm allocates the first GPU first: all failures are on it.
 #[test]
 fn without_another_gpu_in_use_it_takes_three_users() {
     let alone = Node::default()

@@ -1,4 +1,4 @@
-//! The GPUs as their driver shows them, with every series.
+//! The GPUs of a snapshot, with all their series.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use crate::finding::Need;
 use model::derive::xid::{Inventory, gpu_label};
 use model::snapshot::{Sample, Snapshot};
 
-/// One GPU, with every series of its last reading. One that is late or could not be read has none.
+/// One GPU, with the series of its last reading. A late or unreadable GPU has none.
 #[derive(Debug)]
 pub struct Gpu<'a> {
-    /// Its label: what the driver once called it, also where its series only have its address.
+    /// Its label: the name once reported by the driver, even if its series have only its address.
     pub label: String,
-    /// Where it sits.
+    /// Its PCI address.
     pub pci: Option<PciAddress>,
-    /// When it was read, as time since boot.
+    /// The time since boot of its reading.
     pub at: Duration,
     samples: Vec<Sample<'a>>,
 }
@@ -45,29 +45,29 @@ impl<'a> Gpu<'a> {
             .find(|s| labels.iter().all(|(name, value)| s.label(name) == Some(*value)))
     }
 
-    /// Where it sits, by an address that outlives a renaming where there is one.
+    /// Its place: the PCI address, which survives a renaming, or else its label.
     pub fn place(&self) -> &str {
         self.pci
             .as_ref()
             .map_or(self.label.as_str(), |pci| pci.0.as_str())
     }
 
-    /// What it is about.
+    /// Its subject.
     pub fn subject(&self) -> Subject {
         Subject::gpu(&self.label)
     }
 
-    /// Whether its driver answers for it.
+    /// Whether its driver responds for it.
     pub fn is_up(&self) -> Option<bool> {
         self.value(&m::UP).map(|up| up > 0.0)
     }
 
-    /// Whether work runs on it, by its driver.
+    /// Whether its utilization is at least 50 %.
     pub fn is_busy(&self) -> bool {
         self.value(&m::UTILIZATION).is_some_and(|busy| busy >= 0.5)
     }
 
-    /// Whether it shows that all is well of what must be known to be.
+    /// Whether its readings show that a need is met.
     pub fn shows(&self, need: Need) -> bool {
         match need {
             Need::RemapPending => self.value(&m::ROW_REMAP_PENDING) == Some(0.0),
@@ -77,13 +77,13 @@ impl<'a> Gpu<'a> {
                 let links = self.value(&n::NVLINK_LINKS).filter(|all| *all > 0.0);
                 links.is_some() && self.value(&n::NVLINK_LINKS_UP) == links
             }
-            // Nobody says how they were meant to be.
+            // The intended state is unknown.
             Need::LinksAsIntended => false,
         }
     }
 }
 
-/// Every GPU of which a driver told in this snapshot.
+/// Every GPU that a driver reports in this snapshot.
 pub fn gpus<'a>(snapshot: &'a Snapshot, inventory: &Inventory) -> Vec<Gpu<'a>> {
     let mut gpus: BTreeMap<&str, Gpu<'_>> = BTreeMap::new();
     for (_, sample) in snapshot.all_samples() {
@@ -110,7 +110,7 @@ pub fn gpus<'a>(snapshot: &'a Snapshot, inventory: &Inventory) -> Vec<Gpu<'a>> {
     gpus.into_values().collect()
 }
 
-/// A whole number, where it is one.
+/// The value as a whole number, if it is one.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,4 +1,4 @@
-//! What the host collector's series say about GPUs on the PCI bus and about memory controllers.
+//! GPUs and network functions on the PCI bus, and memory controllers, from the host collector's series.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,58 +19,58 @@ struct Gpu {
 }
 
 impl Gpu {
-    /// Whether a driver that is none of a GPU's vendor has it.
+    /// Whether it is bound to a driver other than its vendor's.
     fn is_reassigned(&self) -> bool {
         !matches!(self.driver.as_str(), "" | "nvidia" | "amdgpu")
     }
 }
 
-/// A PCI address, as far as it can be seen.
+/// The visible state of a PCI address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// A GPU is there. `true`: it was asked and answered.
+    /// A GPU is present. `true`: it responded to a read.
     Present(bool),
-    /// It is in the listing and does not answer.
+    /// It is in the listing but does not respond.
     Silent,
-    /// The listing is complete and it is not in it.
+    /// It is not in the complete listing.
     Gone,
-    /// It is bound to another driver (vfio-pci): somebody uses it otherwise.
+    /// It is bound to another driver (vfio-pci) for another use.
     Reassigned,
-    /// The listing could not be read in full.
+    /// The listing is incomplete.
     Unknown,
 }
 
 impl Place {
-    /// Whether the GPU is off the bus, beyond doubt.
+    /// Whether the GPU is certainly off the bus.
     pub const fn is_absent(self) -> bool {
         matches!(self, Self::Silent | Self::Gone)
     }
 }
 
-/// Where an RDMA adapter would be, as far as it can be seen.
+/// The visible state of the address of an RDMA adapter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Slot {
-    /// A driver has registered an RDMA device there, in whatever network namespace.
+    /// A driver has registered an RDMA device, in any network namespace.
     Registered,
-    /// A driver is bound and has registered none.
+    /// A driver is bound but has registered no RDMA device.
     Unregistered(String),
     /// No driver is bound.
     Unbound,
-    /// A driver is bound that hands the function to a virtual machine or to user space.
+    /// A driver that assigns the function to a virtual machine or to user space is bound.
     Released,
-    /// The listing is complete and the function is not in it.
+    /// It is not in the complete listing.
     Gone,
-    /// It could not be seen.
+    /// Not readable.
     Unknown,
 }
 
-/// Drivers that hand a function on and make no device of it.
+/// Drivers that assign a function to others and create no device.
 const HANDS_ON: [&str; 4] = ["vfio-pci", "mlx5_vfio_pci", "pci-stub", "uio_pci_generic"];
 
-/// The host as one snapshot shows it.
+/// The host in one snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct Host {
-    /// When the PCI bus was read, as time since boot. `None`: the last reading is missing, failed, late or too old.
+    /// The time since boot of the reading of the PCI bus. `None`: missing, failed, late or stale.
     pub read_at: Option<Duration>,
     complete: bool,
     gpus: BTreeMap<PciAddress, Gpu>,
@@ -104,7 +104,7 @@ impl Host {
         else {
             return;
         };
-        // A count that is absent means that some function could not be told: the listing is not complete.
+        // An absent count means that a function was unreadable: the listing is incomplete.
         let mut counts = bus
             .layout
             .series
@@ -145,12 +145,12 @@ impl Host {
         }
     }
 
-    /// Whether the PCI listing is there and complete.
+    /// Whether the PCI listing is present and complete.
     pub fn is_complete(&self) -> bool {
         self.read_at.is_some() && self.complete
     }
 
-    /// What is at an address.
+    /// The state of an address.
     pub fn place(&self, address: &PciAddress) -> Place {
         match self.gpus.get(address) {
             None if self.is_complete() => Place::Gone,
@@ -164,7 +164,7 @@ impl Host {
         }
     }
 
-    /// What is at an address where an RDMA adapter was.
+    /// The state of an RDMA adapter's address.
     pub fn slot(&self, address: &PciAddress) -> Slot {
         match self.networks.get(address) {
             None if self.is_complete() => Slot::Gone,
@@ -184,7 +184,7 @@ impl Host {
         others.any(|(a, (_, registered))| *registered == Some(true) && card(a) == card(address))
     }
 
-    /// How many GPUs are on the bus and not silent, whatever uses them. `None`: not known.
+    /// The number of GPUs on the bus that are not silent, with any driver. `None`: unknown.
     pub fn gpus_there(&self) -> Option<usize> {
         let there = self
             .gpus

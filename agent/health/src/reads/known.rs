@@ -1,11 +1,11 @@
-//! RDMA ports and adapters of earlier snapshots: what they were, also while they are out of sight.
+//! RDMA ports and adapters of earlier snapshots, kept while they are unreadable.
 
 use collectors::PciAddress;
 use serde::{Deserialize, Serialize};
 
 use crate::bounded::{Bounded, STORED};
 
-/// What a port was when it was read last, also for while it cannot be.
+/// The identity of a port when last read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Role {
@@ -19,20 +19,20 @@ pub struct Role {
     pub driver: String,
 }
 
-/// The ports and adapters that were seen.
+/// The known ports and adapters.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Known {
-    /// The best rate at which each port ever was in use, in bytes per second. One without never was.
+    /// The highest rate of each port that was ever in use, in bytes per second.
     pub rates: Bounded<String, u64, STORED>,
-    /// What those ports are, and those that share a PCI function with another device.
+    /// The identity of those ports, and of ports that share a PCI function with another device.
     pub roles: Bounded<String, Role, STORED>,
-    /// RDMA adapters that were there in this boot.
+    /// RDMA adapters seen in this boot.
     pub adapters: Bounded<PciAddress, Role, STORED>,
 }
 
 impl Known {
-    /// The ports that were in use once: its name here, what each was when it was read last, and its best rate.
+    /// The ports that were ever in use: id, identity when last read, highest rate.
     pub fn once_in_use(&self) -> impl Iterator<Item = (&str, &Role, u64)> {
         let known = self.rates.iter();
         known.filter_map(|(port, rate)| Some((port.as_str(), self.roles.get(port)?, *rate)))

@@ -1,4 +1,4 @@
-//! What checks read of a snapshot, each thing once for all of them.
+//! Parsed snapshots, shared by all checks.
 
 pub mod gpu;
 pub mod host;

@@ -1,4 +1,4 @@
-//! RDMA ports as one snapshot shows them, with the ports that stand or fall with each: their peers.
+//! The RDMA ports of a snapshot.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,28 +13,28 @@ use super::host::{Host, Slot};
 use super::known::{Known, Role};
 use model::snapshot::{Sample, Snapshot};
 
-/// InfiniBand's numbers.
+/// InfiniBand's numbers of port states.
 const ACTIVE: [u64; 2] = [4, 5];
 const DISABLED: u64 = 3;
 const LINK_UP: u64 = 5;
 
-/// What a port's states say.
+/// The link state of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
     /// It carries traffic.
     Up,
-    /// It does not.
+    /// It does not carry traffic.
     Down,
-    /// An administrator switched it off.
+    /// An administrator disabled it.
     Disabled,
-    /// It could not be seen.
+    /// Not readable.
     Unknown,
 }
 
 /// One port.
 #[derive(Debug)]
 pub struct Port<'a> {
-    /// Where it is: PCI address and port, which outlive a renaming; by name where it has no address.
+    /// PCI address and port number, which survive a renaming; or its name if it has no address.
     pub(crate) id: String,
     /// `mlx5_0/1`.
     pub(crate) name: String,
@@ -50,17 +50,17 @@ pub struct Port<'a> {
     pub(crate) physical: Option<Sample<'a>>,
     pub(crate) link_downed: Option<Sample<'a>>,
     pub(crate) carrier_down: Option<Sample<'a>>,
-    /// In bytes per second; 0: not known.
+    /// In bytes per second; 0: unknown.
     pub(crate) rate: u64,
-    /// When it was read.
+    /// The time of its reading.
     pub(crate) at: Duration,
-    /// What its states say.
+    /// Its link state.
     link: Link,
-    /// Every series about it, of whatever collector.
+    /// All its series, of any collector.
     samples: Vec<Sample<'a>>,
 }
 
-/// A whole number, or nothing.
+/// The value, if it is a whole number.
 pub(crate) fn number(sample: Option<&Sample<'_>>) -> Option<u64> {
     match sample?.value {
         Value::U64(value) => Some(value),
@@ -84,26 +84,26 @@ impl<'a> Port<'a> {
         self.all(metric).find(|s| s.label(label) == Some(value))
     }
 
-    /// Whether a counter, by its file's name, stands at its maximum and counts no more.
+    /// Whether a counter, by its file's name, is saturated.
     pub(crate) fn is_full(&self, file: &str) -> bool {
         number(self.with(&COUNTER_SATURATED, "counter", file)) == Some(1)
     }
 
-    /// Whether it is made by software alone, or its driver makes up what its link is like.
+    /// Whether its link values are invented: a software device, or EFA.
     pub(crate) fn is_made_up(&self) -> bool {
         self.pci.is_none() || self.driver == "efa"
     }
 
-    /// What its states say.
+    /// Its link state.
     pub(crate) const fn link(&self) -> Link {
         self.link
     }
 
-    /// What its states say. Drivers of Ethernet adapters report `disabled` for every port without a carrier, so there it is
-    /// no administrator's act. efa calls every port active, so only an interface tells, where there is one.
+    /// Parses its link state. Ethernet drivers report `disabled` for every port without a carrier, so it proves no
+    /// administrator's act. EFA reports every port as active, so only its network interface counts.
     fn read_link(&self) -> Link {
         let interface = number(self.one(&NETDEV_UP));
-        if !self.is_told() {
+        if !self.is_identified() {
             return Link::Unknown;
         }
         if self.driver == "efa" {
@@ -123,18 +123,18 @@ impl<'a> Port<'a> {
         }
     }
 
-    /// Whether it carries traffic, as far as can be seen. What never says so is in use for as long as it is there.
+    /// Whether it is in use. A port of EFA without an interface always is.
     fn is_in_use(&self) -> bool {
         match self.link() {
             Link::Up => true,
-            Link::Unknown => self.is_told() && self.driver == "efa",
+            Link::Unknown => self.is_identified() && self.driver == "efa",
             Link::Down | Link::Disabled => false,
         }
     }
 
-    /// Whether it is known what it is. Every port of a PCI function has a link layer and a driver: without, they could not be
-    /// read. Devices of software have neither for certain.
-    pub(crate) fn is_told(&self) -> bool {
+    /// Whether its identity is known. A port of a PCI function without link layer or driver was unreadable. Software
+    /// devices may lack both.
+    pub(crate) fn is_identified(&self) -> bool {
         self.pci.is_none() || !(self.link_layer.is_empty() || self.driver.is_empty())
     }
 
@@ -147,12 +147,12 @@ impl<'a> Port<'a> {
         }
     }
 
-    /// Whether the cable has a link, whatever the port above it does.
+    /// Whether the physical link is up.
     pub(crate) fn has_link(&self) -> bool {
         number(self.physical.as_ref()) == Some(LINK_UP)
     }
 
-    /// Whether it is a port of that device.
+    /// Whether it is a port of this device.
     pub(crate) fn is_of(&self, device: &str) -> bool {
         self.name.split_once('/').is_some_and(|(of, _)| of == device)
     }
@@ -161,7 +161,7 @@ impl<'a> Port<'a> {
         Subject::new(SubjectKind::RdmaPort, self.name.as_str())
     }
 
-    /// ` at 0000:19:00.0`, where the address is known: names change.
+    /// ` at 0000:19:00.0`, if the address is known: names change.
     pub(crate) fn place(&self) -> String {
         self.pci
             .as_ref()
@@ -169,7 +169,7 @@ impl<'a> Port<'a> {
             .unwrap_or_default()
     }
 
-    /// The same with its network interface, for a line of evidence: `mlx5_0/1 at 0000:19:00.0, ens1np0`.
+    /// Name, place and network interface, for evidence: `mlx5_0/1 at 0000:19:00.0, ens1np0`.
     pub(crate) fn whereabouts(&self) -> String {
         let netdev = match self.netdev {
             "" => String::new(),
@@ -179,9 +179,8 @@ impl<'a> Port<'a> {
     }
 }
 
-/// Every port of a physical function, in order of [`Port::id`]. Remembers those that are in use, and the
-/// adapters, and says whether that is anything new. Walks all series, so it is
-/// done once for all checks.
+/// Every port of a physical function, in order of [`Port::id`]. Records ports in use and adapters, and returns whether
+/// any are new. It walks all series, so all checks share the result.
 pub(crate) fn ports<'a>(snapshot: &'a Snapshot, host: &Host, known: &mut Known) -> (Vec<Port<'a>>, bool) {
     let mut series: BTreeMap<(&str, &str), Vec<Sample<'a>>> = BTreeMap::new();
     let mut boards: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
@@ -210,24 +209,24 @@ pub(crate) fn ports<'a>(snapshot: &'a Snapshot, host: &Host, known: &mut Known) 
         if port.is_in_use() {
             changed |= known.rates.raise(port.id.clone(), port.rate);
         }
-        // One beside another device must be told from it also when it is seen alone, whether or not it is in use.
+        // A port that shares a PCI function keeps its id even when it is the only one visible, in use or not.
         let beside = port.pci.is_some() && port.id == port.name;
-        if port.is_told() && (beside || known.rates.get(&port.id).is_some()) {
+        if port.is_identified() && (beside || known.rates.get(&port.id).is_some()) {
             changed |= known.roles.set(port.id.clone(), port.role());
         }
     }
     let mut adapters = BTreeSet::new();
     for port in &ports {
         let Some(pci) = &port.pci else { continue };
-        // One of a kind that the listing does not show is never missed. Of several ports the first counts.
-        if adapters.insert(pci) && port.is_told() && host.slot(pci) == Slot::Registered {
+        // Only adapters in the PCI listing can be missing. The first of several ports counts.
+        if adapters.insert(pci) && port.is_identified() && host.slot(pci) == Slot::Registered {
             changed |= known.adapters.set(pci.clone(), port.role());
         }
     }
     (ports, changed)
 }
 
-/// One port of its series. `None`: it has no identity, or is a virtual function.
+/// One port from its series. `None`: no identity, or a virtual function.
 fn port<'a>(
     snapshot: &'a Snapshot,
     samples: Vec<Sample<'a>>,
@@ -243,7 +242,7 @@ fn port<'a>(
     let pci = PciAddress::parse(label("pci"));
     let owner = pci.as_ref().map_or(device, |_| label("pci"));
     let (board, firmware) = boards.get(device).copied().unwrap_or_default();
-    // A rate is a whole number of bytes, far below the bound.
+    // A rate is a whole number of bytes, far below the limit.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -272,14 +271,14 @@ fn port<'a>(
     Some(port)
 }
 
-/// The value of one label, for as long as the snapshot lives.
+/// The value of one label.
 fn label_of<'a>(sample: &Sample<'a>, name: &str) -> &'a str {
     let at = sample.metric.labels.iter().position(|l| *l == name);
     at.and_then(|at| sample.labels.get(at)).map_or("", String::as_str)
 }
 
-/// Of several devices of one PCI function one goes by the address, the one that did before; the others go by their names.
-/// So a port keeps its id when others come and go.
+/// Of several devices of one PCI function, the one that had the address as id keeps it; the others use their names. So
+/// a port keeps its id when others come and go.
 fn name_apart(ports: &mut [Port<'_>], known: &Known) {
     let by_name = |p: &Port<'_>| {
         let pci = p.pci.as_ref().map(|pci| pci.0.as_str());

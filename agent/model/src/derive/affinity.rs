@@ -1,4 +1,4 @@
-//! Which RDMA ports are nearest to each GPU, by where both sit in the tree of PCI.
+//! The nearest RDMA ports of each GPU, by their places in the PCI tree.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,22 @@ use serde::{Deserialize, Serialize};
 use super::xid::{Inventory, gpu_label};
 use crate::snapshot::Snapshot;
 
-/// How many of equally near ports are told for a GPU. On nodes without switches half of the ports are.
+/// Limit of equally near ports listed for a GPU. On nodes without switches half of the ports are equally near.
 const MAX_PORTS: usize = 4;
 
-/// By what a GPU and a port are joined, nearest first, in the words of `nvidia-smi topo -m`.
+/// The connection between a GPU and a port, nearest first, in the terms of `nvidia-smi topo -m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Distance {
-    /// At most one switch of PCI.
+    /// At most one PCI switch.
     Pix,
-    /// Several switches, and no root complex.
+    /// Several PCI switches, and no root complex.
     Pxb,
     /// The processor's root complex.
     Phb,
     /// Two root complexes of one NUMA node.
     Node,
-    /// The bus between processors; or nothing nearer is known.
+    /// The bus between processors; or no nearer connection is known.
     Sys,
 }
 
@@ -42,7 +42,7 @@ impl Distance {
     }
 }
 
-/// A GPU and a port that is nearest to it.
+/// A GPU and one of its nearest ports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Affinity {
     /// The `gpu` label.
@@ -51,12 +51,11 @@ pub struct Affinity {
     pub device: String,
     /// Its port.
     pub port: String,
-    /// By what they are joined.
+    /// Their connection.
     pub distance: Distance,
 }
 
-/// Where something sits: the functions of PCI from its root complex on, and its NUMA node. Either is empty where it is not
-/// known.
+/// The place of a device: the PCI functions from its root complex on, and its NUMA node. Either is empty if unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seat<'a> {
     /// `pci0000:3a/0000:3a:00.0/0000:3b:00.0`.
@@ -66,12 +65,12 @@ pub struct Seat<'a> {
 }
 
 impl Seat<'_> {
-    /// How far it is from another.
+    /// The distance to another place.
     pub fn to(self, other: Seat<'_>) -> Distance {
         let parts = |seat: Seat<'_>| seat.path.split('/').filter(|p| !p.is_empty()).count();
         let pairs = self.path.split('/').zip(other.path.split('/'));
         let common = pairs.take_while(|(a, b)| a == b && !a.is_empty()).count();
-        // A function below a switch that both share is one port of the switch and itself away from it.
+        // A function below a shared switch is one switch port and itself away from it.
         let near = |seat: Seat<'_>| parts(seat).saturating_sub(common) <= 2;
         match common {
             0 if !self.numa_node.is_empty() && self.numa_node == other.numa_node => Distance::Node,
@@ -83,7 +82,7 @@ impl Seat<'_> {
     }
 }
 
-/// A name in parts: words, each with the number behind it.
+/// A name split into parts: text and the number after it.
 fn natural(name: &str) -> Vec<(&str, u64, &str)> {
     let mut parts = Vec::new();
     let mut rest = name;
@@ -92,7 +91,7 @@ fn natural(name: &str) -> Vec<(&str, u64, &str)> {
         let (word, behind) = rest.split_at(rest.find(is_digit).unwrap_or(rest.len()));
         let end = behind.find(|c| !is_digit(c)).unwrap_or(behind.len());
         let (digits, behind) = behind.split_at(end);
-        // Longer than any number here is the largest; the digits themselves tell such apart.
+        // Longer than any number here counts as the largest; the digits distinguish such names.
         let number = digits
             .parse()
             .unwrap_or(if digits.is_empty() { 0 } else { u64::MAX });
@@ -102,7 +101,7 @@ fn natural(name: &str) -> Vec<(&str, u64, &str)> {
     parts
 }
 
-/// The nearest ports of each GPU, by GPU, device and port. Ports that are not read are none.
+/// The nearest ports of each GPU, by GPU, device and port. Unread ports are omitted.
 pub fn nearest(snapshot: &Snapshot, inventory: &Inventory) -> Vec<Affinity> {
     let (mut ports, mut gpus) = (Vec::new(), BTreeMap::new());
     for (_, sample) in snapshot.all_samples() {
@@ -117,7 +116,7 @@ pub fn nearest(snapshot: &Snapshot, inventory: &Inventory) -> Vec<Affinity> {
             _ => {}
         }
     }
-    // Of several the first are told: mlx5_2 comes before mlx5_10.
+    // The first ones are listed: mlx5_2 sorts before mlx5_10.
     ports.sort_by_cached_key(|(device, port, _)| (natural(device), natural(port)));
     let mut all = Vec::new();
     for (gpu, seat) in gpus {

@@ -1,5 +1,5 @@
-//! Xids come from two sources, the kernel's log and the driver's library: one fault counts once. And the `gpu` label of a
-//! kernel-log line, which names a PCI address only.
+//! Xids come from two sources, the kernel log and the driver's library: one fault counts once. Also the `gpu` label
+//! of a kernel-log line, which names a PCI address only.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use collectors::PciAddress;
 use collectors::event::{Xid, XidSource};
 use serde::{Deserialize, Serialize};
 
-/// The GPU at each PCI address, by UUID, as a driver named it. Kept over restarts: a GPU that has fallen off the bus
-/// can no longer be asked.
+/// The GPU at each PCI address, by UUID, as reported by a driver. Kept over restarts: a GPU that has fallen off the
+/// bus does not answer any more.
 pub type Inventory = BTreeMap<PciAddress, String>;
 
-/// The `gpu` label: the UUID, or `pci:<address>` for a GPU that no driver ever named.
+/// The `gpu` label: the UUID, or `pci:<address>` for a GPU that no driver ever reported.
 pub fn gpu_label(inventory: &Inventory, pci: &PciAddress) -> String {
     inventory
         .get(pci)
@@ -19,16 +19,16 @@ pub fn gpu_label(inventory: &Inventory, pci: &PciAddress) -> String {
         .unwrap_or_else(|| format!("pci:{pci}"))
 }
 
-/// Two reports of one GPU and code that are no further apart are of one fault (microseconds). The library tells seconds
-/// late, and a folded flood of lines has the time of its last.
+/// Reports of one GPU and code within this time are of one fault (microseconds). The library reports seconds late,
+/// and a folded flood of lines has the time of its last line.
 const WINDOW_US: u64 = 60_000_000;
-/// Reports are kept for so long, for one that is read late: the lines that a worker finds after its restart.
+/// Reports are kept this long (microseconds), for lines that a worker reads late after its restart.
 const KEPT_US: u64 = 3_600_000_000;
-/// Reports that are kept for each GPU and code, and GPUs with a code.
+/// Limit of reports for each GPU and code, and of GPU and code pairs.
 const MAX_REPORTS: usize = 32;
 const MAX_KEYS: usize = 1024;
 
-/// Reports that the other source has not told of.
+/// Reports without a match from the other source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Report {
     at_us: u64,
@@ -36,8 +36,8 @@ struct Report {
     count: u64,
 }
 
-/// What each source has told of and the other has not, by GPU and code. Each report of one source answers for one of the
-/// other: so both together count as many faults as the one that told of more.
+/// Reports of each source without a match from the other, by GPU and code. Each report of one source matches one of
+/// the other: so the number of faults is that of the source with more reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Faults {
@@ -45,7 +45,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Takes `count` reports in. How many faults nobody has told of before.
+    /// Takes `count` reports and returns the number of new faults.
     pub fn take(&mut self, xid: &Xid, at_us: u64, count: u64) -> u64 {
         let key = format!("{} {}", xid.pci, xid.code);
         if self.alone.len() >= MAX_KEYS && !self.alone.contains_key(&key) {

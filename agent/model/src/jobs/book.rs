@@ -1,7 +1,7 @@
-//! Keeps sums for the jobs that run, and closes a line when one has ended.
+//! Keeps totals for running jobs, and closes a line when a job ends.
 //!
-//! Pure: it is given snapshots and what was told, and keeps sums. What a GPU's counters moved by between two readings is
-//! its owners' of the first of them, each its share.
+//! Pure: its inputs are snapshots and events. A counter's increase between two readings is divided among the owners
+//! of the GPU at the first one, by their shares.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,39 +22,39 @@ use super::xids::{Candidate, Counts, New, Xids};
 use crate::ownership::{Evidence, Owner, Tenure, Timeline};
 use crate::snapshot::{Presence, Sample, Snapshot};
 
-/// More jobs than these at once are not told apart.
+/// Limit of concurrent jobs.
 const MOST: usize = 4096;
-/// A job that was told of and has not been read within so many seconds is none any more.
+/// An announced job without a reading for this time is dropped, in seconds.
 const UNREAD: f64 = 30.0;
-/// A folder that is read so many seconds after it was told to be gone is not, in seconds.
+/// A folder read this long after its removal was reported still exists, in seconds.
 const AFTER: f64 = 2.0;
 
-/// The jobs that run now, with what they have used so far.
+/// The running jobs, with their usage so far.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Book {
     running: BTreeMap<String, Running>,
-    /// Runs that are closed since their folders are gone, as long as a list still has them: their readings come too late.
+    /// Closed runs whose folders are gone but that a list still contains: their readings are late.
     over: BTreeSet<String>,
     lines: Ended,
     timeline: Timeline,
     meters: Meters,
-    /// When jobs were read last, as time since boot.
+    /// Time of the last reading of jobs, since boot.
     looked: Option<Duration>,
-    /// Until when what GPUs counted is given out, likewise.
+    /// GPU counters are assigned up to this time, since boot.
     given: Option<Duration>,
     xids: Xids,
 }
 
 impl Book {
-    /// With what was kept of the last run: lines that were written, to be shown. Those that were not are closed anew.
+    /// Loads kept lines of the last run: written ones are shown, unwritten ones are closed again.
     pub fn remember(&mut self, lines: impl IntoIterator<Item = Line>) {
         self.lines.remember(lines);
     }
 
-    /// The kernel tells that a folder of a job is there. Its readings come later, or never.
+    /// The kernel reports a job's folder. Its readings come later, or never.
     pub fn began(&mut self, folder: &str, wall: f64) {
-        // Of a SLUID the number is read with it.
+        // A SLUID does not contain the job's number; it is read later.
         let Some(JobName::Id(id)) = JobName::parse(folder) else {
             return;
         };
@@ -71,7 +71,7 @@ impl Book {
         }
     }
 
-    /// The kernel tells that a folder of a job is gone: of which jobs. Their last reading is still to come.
+    /// The kernel reports that a job's folder is gone. Returns its jobs; their last reading is still to come.
     pub fn left(&mut self, folder: &str, wall: f64) -> Vec<String> {
         let theirs = self.running.iter_mut().filter(|(_, r)| r.folder == folder);
         let gone = theirs.map(|(job, running)| {
@@ -81,12 +81,12 @@ impl Book {
         gone.collect()
     }
 
-    /// An epilog tells how its job ended.
+    /// An epilog reports the end of its job.
     pub fn told(&mut self, job: u32, epilog: Epilog) {
         self.lines.told(&job.to_string(), epilog);
     }
 
-    /// Takes a snapshot, and what was counted of Xids.
+    /// Takes a snapshot, and the counts of Xids.
     pub fn take(&mut self, snapshot: &Snapshot, xids: &Counts, wall: f64) {
         self.lines.give_up(wall);
         let collector = snapshot.collector("slurm");
@@ -114,17 +114,17 @@ impl Book {
         }
     }
 
-    /// The lines that were closed since the last call, in order.
+    /// The lines closed since the last call, in order.
     pub fn closed(&mut self) -> Vec<Arc<Line>> {
         self.lines.closed()
     }
 
-    /// Takes over which of those are not written yet, to be kept with the sums.
+    /// Takes the closed lines that are not written yet, to be kept with the totals.
     pub fn unwritten(&mut self, lines: Vec<Arc<Line>>) {
         self.lines.unwritten(lines);
     }
 
-    /// What is shown.
+    /// The public view.
     pub fn view(&self) -> JobsView {
         let running = |r: &Running| {
             let mut line = r.line.clone();
@@ -138,11 +138,12 @@ impl Book {
             running: all,
             ended: self.lines.last.clone(),
             results: self.lines.results(),
+            withheld: 0,
         }
     }
 
-    /// Nobody reads jobs: none has ended but those whose folders are known to be gone, and what GPUs do is still their last
-    /// owners'.
+    /// Without readings of jobs: only jobs whose folders are gone have ended, and GPU counters still belong to the
+    /// last owners.
     fn take_blind(&mut self, snapshot: &Snapshot, wall: f64) {
         let gone = self.running.iter().filter(|(_, run)| run.gone.is_some());
         let gone: Vec<String> = gone.map(|(job, _)| job.clone()).collect();
@@ -154,7 +155,7 @@ impl Book {
         }
     }
 
-    /// Takes over what was read of jobs. Gives earlier runs of numbers that are another job's now.
+    /// Takes the readings of jobs. Returns earlier runs whose numbers now belong to other jobs.
     fn see(&mut self, sight: &Sight<'_>, at: Duration, wall: f64) -> Vec<Running> {
         let mut replaced = Vec::new();
         let mut seen = BTreeMap::new();
@@ -182,7 +183,7 @@ impl Book {
         replaced
     }
 
-    /// A job that is there: the run that it takes the place of. `None`: it is not taken in.
+    /// An existing job: the run that it replaces. `None`: the job is not accepted.
     fn seen(&mut self, job: &str, sample: &Sample<'_>, at: Duration, wall: f64) -> Option<Option<Running>> {
         let subject = sample.subject.name.as_str();
         let is_another = |known: &Running| !known.subject.is_empty() && known.subject != subject;
@@ -205,7 +206,7 @@ impl Book {
         Some(earlier)
     }
 
-    /// The jobs that have ended. One whose reading has not come back has not, unless its folder is known to be gone.
+    /// The ended jobs. A job with a missing reading has not ended, unless its folder is gone.
     fn over(&self, sight: &Sight<'_>, wall: f64) -> Vec<String> {
         let is_over = |(job, run): &(&String, &Running)| {
             if sight.is_there(job) || sight.is_ambiguous(job) {
@@ -219,7 +220,7 @@ impl Book {
         over.map(|(job, _)| job.clone()).collect()
     }
 
-    /// Gives what moved since the last readings to those who had the GPUs then, and the node.
+    /// Assigns the increases since the last readings to the owners at that time, and to the node.
     fn give(&mut self, counters: &Counters, at: Duration) {
         let is_near = |then: Option<Duration>| then.filter(|then| at.saturating_sub(*then) <= BLIND);
         if let Some(given) = is_near(self.looked).and(is_near(self.given)) {
@@ -239,7 +240,7 @@ impl Book {
                     continue;
                 };
                 used.seconds += seconds * owner.share;
-                // What the whole counts says nothing about an instance.
+                // The counters of a whole GPU say nothing about its instances.
                 if !owner.gpu_instance.is_empty() {
                     continue;
                 }
@@ -272,7 +273,7 @@ impl Book {
         }
     }
 
-    /// Takes over who owns the GPUs. An owner stays one while the GPU, or the job's cgroup, is late.
+    /// Takes the owners of GPUs. An owner stays while the GPU's or the job's reading is late.
     fn settle(&mut self, snapshot: &Snapshot, sight: &Sight<'_>, counters: &Counters) {
         let (running, read, at) = (&self.running, &counters.gpus, snapshot.at);
         let found = snapshot.ownership().owners.iter();
@@ -288,7 +289,7 @@ impl Book {
         self.timeline.settle(found.cloned(), read, at, stays);
     }
 
-    /// Takes over which GPUs each job has now, and what is used of their memory. Those that are `over` had what they had.
+    /// Takes the GPUs of each job and their memory in use. Jobs in `over` keep their last GPUs.
     fn name_gpus(&mut self, counters: &Counters, over: &[String]) {
         for (job, running) in &mut self.running {
             if !over.contains(job) {
@@ -303,7 +304,7 @@ impl Book {
             let Some(running) = self.running.get_mut(&owner.job) else {
                 continue;
             };
-            // The best that there ever was.
+            // The best evidence so far.
             let known = &mut running.line.evidence;
             let best = known.as_deref().and_then(Evidence::of_word);
             if best.is_none_or(|best| owner.evidence < best) {
@@ -319,7 +320,7 @@ impl Book {
         }
     }
 
-    /// Books new Xids. Gives back the earlier runs, which are to be closed.
+    /// Assigns new Xids. Returns the earlier runs, which are to be closed.
     fn book(&mut self, new: &[New], mut replaced: Vec<Running>, before: &Timeline) -> Vec<Running> {
         if new.is_empty() {
             return replaced;
@@ -350,7 +351,7 @@ impl Book {
         if run.gone.is_some() && !run.subject.is_empty() {
             self.over.insert(run.subject.clone());
         }
-        // What moves from now on is not the next run's of the same number.
+        // Later increases do not belong to the next run of the same number.
         self.timeline.leave(job);
         self.lines.end(run, wall);
     }

@@ -1,4 +1,4 @@
-//! What one snapshot tells of GPUs and ports: the counters whose differences are a job's.
+//! GPU and port counters of one snapshot, whose differences belong to jobs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use collectors::{Kind, Metric};
 
 use crate::snapshot::{Sample, Snapshot};
 
-/// What ports count, as a line calls it. A retransmission is what makes the sender send again: each gap that it is told
-/// of, and each answer that does not come.
+/// Port counters, with their names in a line. A retransmission is each event after which the sender sends again: a
+/// reported gap, or a missing answer.
 const NODE: [(&str, &[&Metric]); 5] = [
     ("rdma_transmit_bytes", &[&rdma::PORT_XMIT_DATA]),
     ("rdma_receive_bytes", &[&rdma::PORT_RCV_DATA]),
@@ -26,10 +26,10 @@ const NODE: [(&str, &[&Metric]); 5] = [
     ("rdma_cnp_handled", &[&rdma::RP_CNP_HANDLED]),
 ];
 
-/// GPU, instance (empty for the whole), and what it is; of ports a name of [`NODE`], the metric and its labels.
+/// GPU, instance (empty for the whole), and kind; for ports a name of [`NODE`], the metric and its labels.
 pub(super) type Key = (String, String, String);
 
-/// A value, and when it was read, as time since boot.
+/// A value, and the time of its reading since boot.
 pub(super) type Reading = (f64, Duration);
 
 /// Counters and loads at one moment.
@@ -41,11 +41,11 @@ pub(super) struct Counters {
     pub(super) throttle: BTreeMap<Key, Reading>,
     /// By GPU, 0 to 1.
     pub(super) busy: BTreeMap<Key, Reading>,
-    /// Of ports.
+    /// Counters of ports.
     pub(super) node: BTreeMap<Key, Reading>,
     /// By GPU and instance, in bytes.
     memory: BTreeMap<Key, Reading>,
-    /// The GPUs that were read, with the minor numbers of their device files.
+    /// The GPUs in the snapshot, with the minor numbers of their device files.
     pub(super) gpus: BTreeMap<String, String>,
 }
 

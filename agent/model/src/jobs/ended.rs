@@ -1,4 +1,4 @@
-//! Jobs that have ended: their lines, and what epilogs tell of how they did.
+//! Ended jobs: their lines, and their results from epilogs.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -8,42 +8,42 @@ use serde::{Deserialize, Serialize};
 use super::line::{End, Line, RESULTS};
 use super::running::Running;
 
-/// So many that epilogs told of are kept, of jobs that had not been seen to end.
+/// Limit of epilogs kept for jobs that have not been seen to end.
 const MOST: usize = 4096;
-/// Jobs that have ended and are kept to be shown.
+/// Limit of ended jobs that are kept for display.
 const SHOWN: usize = 256;
-/// For how long a line waits for the epilog of a job that had a prolog, in seconds.
+/// Time for which a line waits for the epilog of a job that had a prolog, in seconds.
 const EPILOG: f64 = 600.0;
-/// An epilog runs when the job's processes are gone: a job that is read so many seconds later runs on.
+/// An epilog runs after the job's processes are gone: a job read this many seconds later still runs.
 const AFTER: f64 = 2.0;
-/// Times that are no further apart are one and the same, in seconds.
+/// Times no further apart are equal, in seconds.
 const SAME: f64 = 0.001;
 
-/// What an epilog told.
+/// The report of an epilog.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Epilog {
     /// How the job ended.
     pub end: End,
-    /// When the prolog of that run was, as a Unix time, where its record was still there.
+    /// Start of that run's prolog, as a Unix time, if its record still existed.
     pub began: Option<f64>,
-    /// When it was told, likewise.
+    /// Time of the report, as a Unix time.
     pub at: f64,
 }
 
 impl Epilog {
-    /// Whether it is of this run of the job: one number may have several.
+    /// Whether the report belongs to this run of the job: one number may have several runs.
     fn is_of(&self, run: &Running) -> bool {
         self.is_surely(run).unwrap_or(self.at >= run.line.began)
     }
 
-    /// The same by the prologs of both, where they are known.
+    /// The same, decided by the start of both prologs if known.
     fn is_surely(&self, run: &Running) -> Option<bool> {
         let began = self.began.filter(|_| run.has_prolog)?;
         Some((began - run.line.began).abs() < SAME)
     }
 }
 
-/// A job that has ended and whose epilog has not told yet.
+/// An ended job without a report of its epilog yet.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Waiting {
@@ -56,25 +56,25 @@ struct Waiting {
 #[serde(default)]
 pub(super) struct Ended {
     waiting: BTreeMap<String, Waiting>,
-    /// What epilogs told of jobs that had not been seen to end.
+    /// Epilogs of jobs that have not been seen to end.
     told: BTreeMap<String, Epilog>,
     pub(super) results: BTreeMap<String, u64>,
-    /// Closed, and not written when the sums were: a disk may hang for longer than the daemon lives.
+    /// Closed lines that were not written when the totals were stored: a disk may hang longer than the daemon lives.
     unwritten: Vec<Arc<Line>>,
-    /// The last, to be shown. They stand in a file of their own.
+    /// The last lines, for display. They are stored in a file of their own.
     #[serde(skip)]
     pub(super) last: VecDeque<Arc<Line>>,
-    /// Closed, and not taken away yet.
+    /// Closed, and not taken by the caller yet.
     #[serde(skip)]
     closed: Vec<Arc<Line>>,
 }
 
 impl Ended {
-    /// With what was kept of the last run: lines that were written, to be shown. Those that were not are closed anew.
+    /// Loads kept lines of the last run: written ones are shown, unwritten ones are closed again.
     pub(super) fn remember(&mut self, lines: impl IntoIterator<Item = Line>) {
         let lines: Vec<Arc<Line>> = lines.into_iter().map(Arc::new).collect();
         let mut unwritten = std::mem::take(&mut self.unwritten);
-        // They are written in order, and some were after the sums.
+        // Lines are written in order, some of them after the totals.
         let is_written = |line: &Arc<Line>| lines.iter().any(|known| is_same(known, line));
         let written = unwritten.iter().rposition(is_written).map_or(0, |at| at + 1);
         unwritten.drain(..written);
@@ -84,12 +84,12 @@ impl Ended {
         self.shorten();
     }
 
-    /// Takes over which lines are not written yet.
+    /// Takes the lines that are not written yet.
     pub(super) fn unwritten(&mut self, lines: Vec<Arc<Line>>) {
         self.unwritten = lines;
     }
 
-    /// An epilog tells how its job ended.
+    /// An epilog reports the end of its job.
     pub(super) fn told(&mut self, job: &str, epilog: Epilog) {
         if self.waiting.get(job).is_some_and(|w| epilog.is_of(&w.run)) {
             if let Some(Waiting {
@@ -108,7 +108,7 @@ impl Ended {
         }
     }
 
-    /// A job was read at that time: an epilog that told before was of an earlier run, whatever it knew of it.
+    /// A job was read at that time: an earlier epilog belongs to an earlier run, whatever it reported.
     pub(super) fn runs_on(&mut self, run: &Running, read: f64) {
         let is_earlier = |epilog: &Epilog| epilog.is_surely(run).is_none() && epilog.at + AFTER < read;
         if self.told.get(&run.line.job).is_some_and(is_earlier) {
@@ -121,7 +121,7 @@ impl Ended {
         let job = run.line.job.clone();
         run.line.ended = Some(wall);
         run.line.sum();
-        // One that was requeued before its epilog told: the next one to tell is this run's.
+        // The job was requeued before its epilog reported: the next report belongs to this run.
         if let Some(Waiting { run, .. }) = self.waiting.remove(&job) {
             self.write(run.line);
         }
@@ -138,7 +138,7 @@ impl Ended {
         }
     }
 
-    /// Lines whose epilog has not told in time.
+    /// Closes lines whose epilog has not reported in time.
     pub(super) fn give_up(&mut self, wall: f64) {
         let is_over = |(_, w): &(&String, &Waiting)| wall >= w.until;
         let over = self.waiting.iter().filter(is_over);
@@ -155,14 +155,14 @@ impl Ended {
         self.waiting.values().map(|waiting| &waiting.run.line)
     }
 
-    /// How many have ended, by result.
+    /// Number of ended jobs, by result.
     pub(super) fn results(&self) -> BTreeMap<String, u64> {
         let mut all: BTreeMap<String, u64> = RESULTS.iter().map(|r| ((*r).to_owned(), 0)).collect();
         all.extend(self.results.clone());
         all
     }
 
-    /// The lines that were closed since the last call, in order.
+    /// The lines closed since the last call, in order.
     pub(super) fn closed(&mut self) -> Vec<Arc<Line>> {
         std::mem::take(&mut self.closed)
     }

@@ -1,4 +1,4 @@
-//! Which jobs have no series of their own, where there are more than a page is to hold.
+//! Jobs without series of their own, because the page's limit is reached.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use collectors::{Settings, Subject, tasks};
 use super::line::Line;
 use crate::snapshot::Snapshot;
 
-/// `slurm.jobs.max_jobs`: so many jobs have series of their own on a page.
+/// `slurm.jobs.max_jobs`: limit of jobs with series of their own on a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxJobs(pub usize);
 
@@ -20,13 +20,13 @@ impl Default for MaxJobs {
 }
 
 impl MaxJobs {
-    /// As the table of its collector says, which has found nothing wrong with it.
+    /// From the table of its collector, which has validated it.
     pub fn of(settings: &Settings) -> Self {
         slurm::max_jobs(settings).map_or_else(|_| Self::default(), Self)
     }
 }
 
-/// The youngest of more jobs than are shown.
+/// The youngest jobs, those above the limit.
 #[derive(Debug, Default)]
 pub struct Hidden {
     jobs: BTreeSet<String>,
@@ -34,7 +34,7 @@ pub struct Hidden {
 }
 
 impl Hidden {
-    /// Of those that a snapshot has, and those that the ledger has.
+    /// From the jobs of a snapshot and of the ledger.
     pub fn of(snapshot: &Snapshot, lines: &[Line], MaxJobs(max): MaxJobs) -> Self {
         let Some(collector) = snapshot.collector(slurm::SPEC.name) else {
             return Self::default();
@@ -64,7 +64,7 @@ impl Hidden {
         if jobs.is_empty() {
             return Self::default();
         }
-        // Its list is another one, which may have jobs that are not known yet.
+        // This collector has its own list, which may contain unknown jobs.
         let blocked = snapshot.samples_of(tasks::SPEC.name).filter_map(|sample| {
             let [job, ..] = sample.labels else { return None };
             Some((job.as_str(), sample.subject))
@@ -81,13 +81,13 @@ impl Hidden {
         self.jobs.contains(job)
     }
 
-    /// Whether a device of that collector is such a job.
+    /// Whether a device of that collector is a hidden job.
     pub fn device(&self, collector: &str, subject: &Subject) -> bool {
         let is_of_jobs = [slurm::SPEC.name, tasks::SPEC.name].contains(&collector);
         is_of_jobs && self.subjects.contains(&subject.name)
     }
 
-    /// How many there are.
+    /// Number of hidden jobs.
     pub fn count(&self) -> u64 {
         self.jobs.len() as u64
     }

@@ -1,79 +1,82 @@
-//! What a job has used of this node, as the ledger has it.
+//! A job's usage of this node, as stored in the ledger.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A job on this node. What was never read is absent.
+/// A job on this node. Values that were never read are absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Line {
     /// Its number.
     pub job: String,
-    /// Its user, as the configuration has users shown; empty where it is not known.
+    /// Its user, as the configuration shows users; empty if unknown.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub user: String,
-    /// Its account, likewise.
+    /// The numeric user id of its owner, if known: decides who may see the job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    /// Its account; empty if unknown.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub account: String,
-    /// Its partition, likewise.
+    /// Its partition; empty if unknown.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub partition: String,
-    /// The job of the array that it is a task of, likewise.
+    /// Job id of its array; empty if it is no array task.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub array_job: String,
-    /// Its place in the array, likewise.
+    /// Its task id in the array; empty likewise.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub array_task: String,
-    /// The first job of a heterogeneous one, likewise.
+    /// Job id of the heterogeneous job's first component; empty if it has none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub het_job: String,
-    /// When it began on this node, as a Unix time: as Slurm or its processes say, else when it was seen first.
+    /// Start on this node, as a Unix time: from Slurm or its processes, else when it was first seen.
     pub began: f64,
     /// When it was seen to be gone; absent while it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<f64>,
-    /// How it ended, where the epilog's hook told.
+    /// Its result, if the epilog's hook reported it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<End>,
-    /// What says whose its GPUs are, of the weakest.
+    /// The weakest evidence for its GPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<String>,
-    /// What it used of each GPU.
+    /// Its usage of each GPU.
     pub gpus: Vec<GpuUse>,
-    /// For how long it had GPUs, in seconds: two for a second are two, half of one is half.
+    /// GPU time, in seconds: two GPUs for 1 s are 2 s, half of one is 0.5 s.
     pub gpu_seconds: f64,
-    /// For how long of that they had work. Of whole GPUs alone, as the next two.
+    /// Part of it during which the GPUs were busy. Whole GPUs only, like the next two.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu_busy_seconds: Option<f64>,
-    /// What they have used, in joules.
+    /// Energy of its GPUs, in joules.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu_energy_joules: Option<f64>,
-    /// For how long their clocks were held down, in seconds, by reason.
+    /// Time for which their clocks were throttled, in seconds, by reason.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub gpu_throttle_seconds: BTreeMap<String, f64>,
-    /// Xids of its GPUs while it had them: how many, by code.
+    /// Xids of its GPUs while it had them, by code.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub xids: BTreeMap<u32, u64>,
-    /// Processor time, in seconds.
+    /// CPU time, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_seconds: Option<f64>,
-    /// The most memory of the node that it had, in bytes.
+    /// Peak memory of the node, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_peak_bytes: Option<f64>,
-    /// Processes that were killed for want of memory.
+    /// Processes killed by the OOM killer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oom_kills: Option<f64>,
-    /// What all ports of the node counted meanwhile, by name.
+    /// Increases of the counters of all ports of the node, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub node: BTreeMap<String, f64>,
-    /// Other jobs ran beside it: what the node counted is theirs too.
+    /// Whether other jobs ran at the same time: the node's counters are theirs too.
     pub shared: bool,
-    /// How many readings there were: of a job of few the sums are rough.
+    /// Number of readings: with few, the totals are rough.
     pub readings: u64,
 }
 
-/// What a job used of a GPU, or of an instance of one: its part, where others had it too.
+/// A job's usage of a GPU or of an instance; its share, if the GPU was shared.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GpuUse {
@@ -82,39 +85,39 @@ pub struct GpuUse {
     /// The `gpu_instance` label; empty for the whole.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub gpu_instance: String,
-    /// For how long it had it, in seconds.
+    /// GPU time, in seconds.
     pub seconds: f64,
-    /// For how long it had work. Of whole GPUs alone, as what follows.
+    /// Time during which it was busy, in seconds. Whole GPUs only, like what follows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busy_seconds: Option<f64>,
-    /// What it used, in joules.
+    /// Energy, in joules.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_joules: Option<f64>,
-    /// Memory in use, in bytes, when it was read last. Of instances too.
+    /// Memory in use at the last reading, in bytes. Of instances too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<f64>,
-    /// The most that was read.
+    /// Highest reading of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_peak_bytes: Option<f64>,
-    /// For how long its clocks were held down, in seconds, by reason.
+    /// Time for which its clocks were throttled, in seconds, by reason.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub throttle_seconds: BTreeMap<String, f64>,
 }
 
-/// How a job ended, as its batch script did.
+/// The result of a job's batch script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
     /// SLURM_JOB_EXIT_CODE2, before the colon.
     pub exit_code: u8,
-    /// And behind it: 0 for none.
+    /// After the colon: the signal, 0 for none.
     pub signal: u8,
-    /// SLURM_JOB_DERIVED_EC: the highest exit code of its steps, as wait(2) has it.
+    /// SLURM_JOB_DERIVED_EC: the highest exit code of its steps, as wait(2) encodes it.
     #[serde(default)]
     pub derived: u32,
 }
 
-/// Words for how jobs end: the `result` label. Of a job that was cancelled or had no time left Slurm tells the epilog the
-/// exit code that its batch script had by then, which is 0.
+/// Values of the `result` label. For a cancelled job or one that reached its time limit, Slurm reports the batch
+/// script's exit code so far to the epilog, which is 0.
 pub const RESULTS: [&str; 5] = [
     "completed_or_cancelled",
     "failed",
@@ -124,7 +127,7 @@ pub const RESULTS: [&str; 5] = [
 ];
 
 impl Line {
-    /// How it ended, in a word of [`RESULTS`].
+    /// Its result, one of [`RESULTS`].
     pub fn result(&self) -> &'static str {
         let [well, failed, killed, out_of_memory, unknown] = RESULTS;
         match self.end {
@@ -134,20 +137,20 @@ impl Line {
                 exit_code: 0,
                 ..
             }) => well,
-            // Which process was killed nobody says; a job that went on without it has completed.
+            // The killed process is unknown; a job that continued without it has completed.
             Some(_) if self.oom_kills.is_some_and(|n| n > 0.0) => out_of_memory,
             Some(End { signal: 0, .. }) => failed,
             Some(_) => killed,
         }
     }
 
-    /// For how long it had GPUs that say whether they have work, in seconds: what [`Line::gpu_busy_seconds`] is a part of.
+    /// Time with GPUs that report whether they are busy, in seconds: [`Line::gpu_busy_seconds`] is a part of it.
     pub fn gpu_watched_seconds(&self) -> f64 {
         let watched = self.gpus.iter().filter(|gpu| gpu.busy_seconds.is_some());
         watched.map(|gpu| gpu.seconds).sum()
     }
 
-    /// Sums of what it used of its GPUs.
+    /// Updates the totals over its GPUs.
     pub(super) fn sum(&mut self) {
         let all = &self.gpus;
         let sum = |of: fn(&GpuUse) -> Option<f64>| all.iter().filter_map(of).reduce(|a, b| a + b);
@@ -161,7 +164,7 @@ impl Line {
         self.gpu_throttle_seconds = throttled;
     }
 
-    /// What it uses of this GPU.
+    /// Its usage of this GPU.
     pub(super) fn gpu(&mut self, gpu: &str, instance: &str) -> Option<&mut GpuUse> {
         let is_it = |g: &GpuUse| g.gpu == gpu && g.gpu_instance == instance;
         if !self.gpus.iter().any(is_it) {

@@ -1,4 +1,4 @@
-//! The last value of each counter, kept until it is read again: one reading that fails loses nothing of what was counted.
+//! The last value of each counter, kept until the next reading: a failed reading loses no counts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use super::counters::{Counters, Key, Reading};
 
-/// Whose a GPU was while nobody looked for longer is not known.
+/// After a longer gap the owners of a GPU are unknown.
 pub(super) const BLIND: Duration = Duration::from_secs(60);
-/// Readings that are so far apart are of one look: each collector has its own pace.
+/// Readings no further apart belong to one look: each collector has its own cadence.
 const APART: Duration = Duration::from_secs(2);
 
 type Values = BTreeMap<Key, Reading>;
 
-/// What was read last of each, no longer ago than [`BLIND`].
+/// The last reading of each counter, no older than [`BLIND`].
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Meters {
@@ -28,7 +28,7 @@ pub(super) struct Meters {
     node: Values,
 }
 
-/// JSON has no maps by more than a text.
+/// JSON maps have text keys only.
 mod pairs {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -43,27 +43,27 @@ mod pairs {
     }
 }
 
-/// What moved on a GPU since it was read last.
+/// Increases on a GPU since its last reading.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Moved {
     pub(super) energy_joules: Option<f64>,
-    /// For how long it had work, in seconds.
+    /// Time during which it was busy, in seconds.
     pub(super) busy_seconds: Option<f64>,
     pub(super) throttle_seconds: BTreeMap<String, f64>,
 }
 
-/// What moved on a port.
+/// Increase on a port.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct OnPort<'a> {
-    /// What it is, as a line calls it.
+    /// Its name in a line.
     pub(super) name: &'a str,
     pub(super) by: f64,
-    /// When it was read before.
+    /// Time of the reading before.
     pub(super) from: Duration,
 }
 
 impl Meters {
-    /// What moved on a whole GPU whose owners have been the same `since` then: what was read before is another's too.
+    /// Increases on a whole GPU with the same owners `since` then: earlier readings belong to other owners too.
     pub(super) fn gpu(&self, now: &Counters, gpu: &str, since: Duration) -> Moved {
         let key = (gpu.to_owned(), String::new(), String::new());
         let is_theirs = |at: Duration| at + APART >= since;
@@ -85,7 +85,7 @@ impl Meters {
         }
     }
 
-    /// A load lasts until the next one is read: of a GPU that is lost none is.
+    /// A utilization is valid until the next reading; a lost GPU has none.
     fn busy_seconds(&self, now: &Counters, key: &Key, since: Duration) -> Option<f64> {
         let (_, at) = now.busy.get(key)?;
         let (load, read) = self.busy.get(key)?;
@@ -94,7 +94,7 @@ impl Meters {
         is_theirs.then(|| load * at.saturating_sub(from).as_secs_f64())
     }
 
-    /// What moved on ports.
+    /// Increases on ports.
     pub(super) fn ports<'a>(&'a self, now: &'a Counters) -> impl Iterator<Item = OnPort<'a>> {
         now.node.iter().filter_map(|(key, to)| {
             let (by, from) = moved(&self.node, key, *to)?;
@@ -103,7 +103,7 @@ impl Meters {
         })
     }
 
-    /// Takes over what was read.
+    /// Takes the readings.
     pub(super) fn take(&mut self, now: &Counters, at: Duration) {
         for (kept, new) in [
             (&mut self.energy, &now.energy),
@@ -117,14 +117,14 @@ impl Meters {
     }
 }
 
-/// By how much, and since when. A counter that went back began anew: what it counted until then is lost.
+/// The increase, and since when. A counter that decreased was reset: its count until then is lost.
 fn moved(before: &Values, key: &Key, (to, at): Reading) -> Option<(f64, Duration)> {
     let (from, read) = *before.get(key)?;
     let by = to - from;
     (by >= 0.0 && at.saturating_sub(read) <= BLIND).then_some((by, read))
 }
 
-/// Whether a reading of a port at that time is no older than a job that began to be seen `since` then.
+/// Whether a reading of a port at that time is no older than a job first seen `since` then.
 pub(super) fn covers(from: Duration, since: Duration) -> bool {
     from + APART >= since
 }

@@ -1,35 +1,36 @@
-//! A job that runs.
+//! A running job.
 
 use std::time::Duration;
 
 use collectors::slurm::metrics::{
-    JOB_CPU, JOB_FOLDER, JOB_MEMORY_PEAK, JOB_OOM_KILLS, JOB_PROLOG, JOB_START,
+    JOB_CPU, JOB_FOLDER, JOB_MEMORY_PEAK, JOB_OOM_KILLS, JOB_OWNER, JOB_PROLOG, JOB_START,
 };
 use serde::{Deserialize, Serialize};
 
 use super::line::Line;
 use crate::snapshot::Sample;
 
-/// A job that runs.
+/// A running job.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Running {
     pub(super) line: Line,
-    /// What its readings are of; another one is another job under the old number.
+    /// The subject of its readings; another subject is another job with the same number.
     pub(super) subject: String,
     pub(super) folder: String,
-    /// When it was told of, as a Unix time.
+    /// When it was announced, as a Unix time.
     pub(super) told: Option<f64>,
-    /// When its folder was told to be gone, likewise.
+    /// When its folder was reported gone, as a Unix time.
     pub(super) gone: Option<f64>,
-    /// Its prolog's hook ran, and so its epilog's may: its beginning is the prolog's.
+    /// Its prolog's hook ran, so its epilog's may too: its start is the prolog's.
     pub(super) has_prolog: bool,
-    /// Since when what the node counts is its too, as time since boot. `None`: not yet, or its number is not its alone.
+    /// Since when the node's counters include it, as time since boot. `None`: not yet, or another job has the same
+    /// number.
     pub(super) since: Option<Duration>,
 }
 
 impl Running {
-    /// One that was first heard of at that time of the wall clock.
+    /// A job first seen at that time of the wall clock.
     pub(super) fn new(job: &str, wall: f64) -> Self {
         Self {
             line: Line {
@@ -41,7 +42,7 @@ impl Running {
         }
     }
 
-    /// Whether that subject is it, or may be where none of its readings has come.
+    /// Whether that subject is this job; also if it has no reading yet.
     pub(super) fn is_of(&self, subject: &str) -> bool {
         if self.subject.is_empty() {
             let folder = subject.rsplit_once(':').map(|(folder, _)| folder);
@@ -50,7 +51,7 @@ impl Running {
         self.subject == subject
     }
 
-    /// Whose it is.
+    /// Takes its user, account and similar labels.
     pub(super) fn named(&mut self, sample: &Sample<'_>) {
         let line = &mut self.line;
         line.readings += 1;
@@ -68,7 +69,7 @@ impl Running {
         }
     }
 
-    /// What else its cgroup says.
+    /// Takes the readings of its cgroup.
     pub(super) fn read(&mut self, sample: &Sample<'_>) {
         let (line, value) = (&mut self.line, sample.as_f64());
         match sample.metric {
@@ -76,6 +77,9 @@ impl Running {
             m if m == &JOB_CPU => line.cpu_seconds = Some(value),
             m if m == &JOB_MEMORY_PEAK => line.memory_peak_bytes = Some(value),
             m if m == &JOB_OOM_KILLS => line.oom_kills = Some(value),
+            m if m == &JOB_OWNER => {
+                line.uid = sample.label("uid").and_then(|uid| uid.parse().ok()).or(line.uid)
+            }
             m if m == &JOB_PROLOG => self.has_prolog = true,
             m if m == &JOB_FOLDER => {
                 let folder = sample.label("folder").unwrap_or_default();

@@ -10,7 +10,7 @@ use crate::ledger::Count;
 use crate::sample::jobs::{Node, START};
 use crate::snapshot::Presence;
 
-/// Takes a snapshot, and gives the lines that it closes.
+/// Takes a snapshot, and returns the lines that it closes.
 fn take(book: &mut Book, node: &Node, wall: f64) -> Vec<Line> {
     book.take(&node.snapshot(wall), &BTreeMap::new(), wall);
     closed(book)
@@ -95,7 +95,7 @@ fn shards_have_a_part_each_and_of_a_gpu_that_nobody_has_nothing_is_given() {
     );
 }
 
-/// A driver that is loaded anew begins its counters anew; a GPU that is lost has none.
+/// A reloaded driver resets its counters; a lost GPU has none.
 #[test]
 fn a_counter_that_went_back_is_left_out_and_one_that_is_gone_is_absent() {
     let (mut book, node) = (Book::default(), Node::new());
@@ -148,7 +148,7 @@ fn what_happened_while_nobody_looked_for_long_is_nobodys() {
     );
 }
 
-/// The kernel tells of it at once; its reading may be of before.
+/// The kernel reports the job at once; its reading may be from before.
 #[test]
 fn a_job_that_was_told_of_and_never_read_has_a_line_too() {
     let (mut book, node) = (Book::default(), Node::new());
@@ -160,7 +160,7 @@ fn a_job_that_was_told_of_and_never_read_has_a_line_too() {
     assert_eq!(lines.len(), 1);
     assert_eq!((lines[0].job.as_str(), lines[0].readings), ("7", 0));
     assert_eq!((lines[0].began, lines[0].ended), (START, Some(START + 0.5)));
-    // Its end was not told, as after an overflow of what the kernel keeps.
+    // Its end was not reported, as after an overflow of the kernel's queue.
     book.began("job_8", START);
     assert_eq!(take(&mut book, &node, START + 1.0), []);
     assert_eq!(take(&mut book, &node, START + 31.0)[0].job, "8");
@@ -170,11 +170,11 @@ fn a_job_that_was_told_of_and_never_read_has_a_line_too() {
 fn a_job_that_is_requeued_has_a_line_for_each_run() {
     let (mut book, node) = (Book::default(), Node::new());
     take(&mut book, &node.with("7", &["nvidia0"]), START);
-    // Told by the kernel.
+    // Reported by the kernel.
     book.left("job_7", START + 5.0);
     book.began("job_7", START + 5.0);
     assert_eq!(closed(&mut book).len(), 1);
-    // Seen by its readings alone.
+    // Seen by its readings only.
     let mut second = node.clone();
     second.life = "2";
     assert_eq!(take(&mut book, &second.with("7", &["nvidia1"]), START + 6.0), []);

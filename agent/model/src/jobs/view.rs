@@ -1,4 +1,4 @@
-//! What is shown of jobs.
+//! The public view of jobs.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -10,11 +10,14 @@ use super::line::Line;
 /// The jobs of this node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobsView {
-    /// Those that run, in order of their numbers.
+    /// Running jobs, by number.
     pub running: Vec<Line>,
-    /// Those that have ended, the last at the end; not all that there ever were.
+    /// Ended jobs, oldest first; limited in number.
     pub ended: VecDeque<Arc<Line>>,
-    /// How many have ended, by result.
+    /// Number of ended jobs, by result.
     #[serde(default)]
     pub results: BTreeMap<String, u64>,
+    /// Number of jobs left out because the asking user may not see them (`access.jobs`).
+    #[serde(default)]
+    pub withheld: usize,
 }

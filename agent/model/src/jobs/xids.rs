@@ -1,4 +1,4 @@
-//! Which job each Xid is of: by when it happened, since one may be read long after.
+//! The job to which each Xid belongs: by the time of the Xid, since it may be read long after.
 
 use std::collections::BTreeMap;
 
@@ -11,26 +11,26 @@ use crate::ownership::Timeline;
 /// Xids by `gpu` label and code.
 pub(super) type Counts = BTreeMap<String, BTreeMap<u32, Count>>;
 
-/// Times of Xids are whole seconds, and those of the kernel's log another clock's.
+/// Xids have a resolution of 1 s, and those of the kernel log use another clock.
 const ROUGH: f64 = 1.0;
 
-/// Xids that were counted since.
+/// New Xids of one GPU and code.
 #[derive(Debug)]
 pub(super) struct New {
     gpu: String,
     code: u32,
     many: u64,
-    /// When the last of them happened, as a Unix time.
+    /// Time of the last one, as a Unix time.
     at: f64,
 }
 
-/// How many there were of each when they were looked at last. `None`: they were not, and all that there are are older.
+/// The counts at the last look. `None`: there was no look yet, so all Xids are old.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Xids(Option<BTreeMap<String, BTreeMap<u32, u64>>>);
 
 impl Xids {
-    /// What is new.
+    /// Returns the new Xids.
     pub(super) fn take(&mut self, counts: &Counts) -> Vec<New> {
         let all = counts.iter().map(|(gpu, codes)| {
             let codes = codes.iter().map(|(code, n)| (*code, n.count));
@@ -60,15 +60,15 @@ impl Xids {
 /// A run of a job that may have had the GPU.
 pub(super) struct Candidate<'a> {
     pub(super) run: &'a mut Running,
-    /// It had its GPUs at the look before.
+    /// It had its GPUs at the previous look.
     pub(super) before: bool,
     /// It has them now.
     pub(super) now: bool,
 }
 
 impl New {
-    /// Books it on those whose it is. Many a job ends by one, so that in doubt it is of those who had the GPU `before`; and
-    /// nobody's where it is older than all who are left, since a line that is closed does not change any more.
+    /// Assigns it to the owners of the GPU. Many jobs end by an Xid, so in doubt it belongs to the owners `before`.
+    /// An Xid older than all remaining runs belongs to no job, since a closed line does not change.
     pub(super) fn book(&self, candidates: &mut [Candidate<'_>], before: &Timeline, now: &Timeline) {
         let had = |t: &Candidate<'_>| t.before && before.has(&self.gpu, &t.run.line.job);
         let has = |t: &Candidate<'_>| t.now && now.has(&self.gpu, &t.run.line.job);
@@ -77,7 +77,7 @@ impl New {
             t.run.line.began <= self.at + ROUGH && !is_over
         };
         let came = |t: &Candidate<'_>| has(t) && !had(t) && t.run.line.began <= self.at;
-        // Who has left since had done so when it happened.
+        // Runs that have left since had already left when it happened.
         let is_of_now = candidates.iter().any(came) || !candidates.iter().any(|t| had(t) && may_be(t));
         for candidate in candidates.iter_mut() {
             let is_there = if is_of_now { has(candidate) } else { had(candidate) };

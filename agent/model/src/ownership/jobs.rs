@@ -10,17 +10,17 @@ use crate::readings::{Presence, Readings};
 /// The jobs of this node, as far as they could be read.
 #[derive(Clone, Debug, Default)]
 pub struct Jobs {
-    /// Whether every job there is was read.
+    /// Whether every job of the node was read.
     pub listed: bool,
-    /// Numbers by the name of the cgroup.
+    /// Job numbers by cgroup name.
     pub folders: BTreeMap<String, String>,
-    /// What each may use, by number. One whose devices are not known is missing.
+    /// Devices of each job, by number. Jobs with unknown devices are missing.
     pub devices: BTreeMap<String, Vec<String>>,
-    /// What the others were given, by number, and what says so.
+    /// Grants of the other jobs, by number, with their evidence.
     pub grants: BTreeMap<String, (Evidence, Vec<String>)>,
-    /// Whether the devices of any job are said not to be known.
+    /// Whether the devices of any job are reported as unknown.
     unread: bool,
-    /// Numbers of two jobs, of two slurmds: which of them anything is about cannot be told.
+    /// Numbers that two jobs of two slurmds have: facts about them cannot be assigned.
     twice: BTreeSet<String>,
 }
 
@@ -68,14 +68,14 @@ impl Jobs {
         let twice = &jobs.twice;
         jobs.folders.retain(|_, job| !twice.contains(job));
         jobs.devices.retain(|job, _| !twice.contains(job));
-        // Where the rules are known nothing else counts.
+        // Known rules override everything else.
         let devices = &jobs.devices;
         jobs.grants
             .retain(|job, _| !devices.contains_key(job) && !twice.contains(job));
         jobs
     }
 
-    /// Whether every job there is was read, and the devices of each.
+    /// Whether every job of the node was read, with its devices.
     pub fn all_known(&self) -> bool {
         self.listed
             && !self.unread
@@ -83,7 +83,7 @@ impl Jobs {
             && self.folders.values().all(|job| self.is_read(job))
     }
 
-    /// The job whose cgroup bears that name. `None`: one that has just begun, or of another slurmd, is not listed.
+    /// The job whose cgroup has that name. `None`: a job that has just begun, or of another slurmd, is not listed.
     pub fn of_folder(&self, folder: &str) -> Option<&str> {
         self.folders.get(folder).map(String::as_str)
     }
@@ -93,7 +93,7 @@ impl Jobs {
         self.devices.contains_key(job)
     }
 
-    /// Whether all that a job has is told exactly, by its rules or by who gave it.
+    /// Whether all devices of a job are known exactly, by its rules or its grants.
     pub fn is_known(&self, job: &str) -> bool {
         self.is_read(job) || self.grants.contains_key(job)
     }
@@ -104,8 +104,8 @@ impl Jobs {
     }
 }
 
-/// The minor number and the instance that a device's name says: `nvidia0`, or `nvidia0/1/0` for instance `1/0`. The instance
-/// of a whole GPU is empty. `None`: no device of NVIDIA's.
+/// The minor number and the instance in a device's name: `nvidia0`, or `nvidia0/1/0` for instance `1/0`. The instance
+/// of a whole GPU is empty. `None`: no NVIDIA device.
 pub fn device(name: &str) -> Option<(&str, &str)> {
     let rest = name.strip_prefix("nvidia")?;
     let (minor, instance) = match rest.split_once('/') {

@@ -16,16 +16,16 @@ pub use jobs::{Jobs, device};
 pub(crate) use timeline::Tenure;
 pub use timeline::{Timeline, When};
 
-/// What says that a job owns a GPU, the best first.
+/// The evidence that a job owns a GPU, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub enum Evidence {
     /// The program that Slurm attached to the job's cgroup names the device: exact, used or not.
     DeviceProgram,
-    /// The prolog was told: exact, by positions in gres.conf or UUIDs.
+    /// Reported to the prolog: exact, by positions in gres.conf or UUIDs.
     Hook,
-    /// A prolog of somebody else's has written files.
+    /// Files of a prolog other than nodewarden's.
     MappingFile,
-    /// A process in the job's cgroup computes on it: exact for what is in use, and silent about the rest.
+    /// A process in the job's cgroup computes on it: exact for GPUs in use, silent about idle ones.
     Process,
 }
 
@@ -58,7 +58,7 @@ pub struct Owner {
     pub gpu_instance: String,
     /// The job's number.
     pub job: String,
-    /// What says so.
+    /// The evidence for it.
     pub evidence: Evidence,
     /// Its share, from 0 to 1.
     pub share: f64,
@@ -69,7 +69,7 @@ pub struct Owner {
 pub struct Ownership {
     /// The jobs of this node.
     pub jobs: Jobs,
-    /// The owners of all GPUs, by GPU, instance and job. A GPU of which nothing is known has none.
+    /// The owners of all GPUs, by GPU, instance and job. GPUs with unknown owners have none.
     pub owners: Vec<Owner>,
 }
 
@@ -88,7 +88,7 @@ fn owners(jobs: &Jobs, readings: &Readings) -> Vec<Owner> {
     let gpus = Gpus::of(readings);
     let mut found = Found::new();
     for (job, devices) in &jobs.devices {
-        // A device that no driver shows, such as a GPU that was lost: its label is not known.
+        // A device that no driver reports, such as a lost GPU: its label is unknown.
         for (gpu, instance) in devices.iter().filter_map(|device| gpus.find(device)) {
             found.insert((gpu, instance, job), Evidence::DeviceProgram);
         }
@@ -112,7 +112,7 @@ fn owners(jobs: &Jobs, readings: &Readings) -> Vec<Owner> {
     owners
 }
 
-/// Of several owners each has as much.
+/// Owners of one GPU have equal shares.
 fn share(owners: &mut [Owner]) {
     let part = |owner: &Owner| (owner.gpu.clone(), owner.gpu_instance.clone());
     let mut many: BTreeMap<_, f64> = BTreeMap::new();
@@ -135,15 +135,15 @@ fn used<'a>(
 ) -> impl Iterator<Item = (&'a str, &'a str, &'a str)> {
     gpus.processes.iter().filter_map(|(gpu, instance, folder)| {
         let job = jobs.of_folder(folder)?;
-        // The process does not say which instance of a divided GPU it uses.
+        // The process does not report which instance of a divided GPU it uses.
         let is_part = instance.is_empty() && gpus.divided.contains(gpu);
-        // A job whose GPUs are known has no others, and a GPU that is known to be another job's is not its own.
+        // A job with known GPUs has no others, and a GPU that belongs to another job is not its own.
         let is_known = jobs.is_known(job) || exact.contains(&(*gpu, *instance));
         (!is_part && !is_known).then_some((*gpu, *instance, job))
     })
 }
 
-/// The jobs that own a device, by number: those of a GPU, and of any other device all that have GPUs here.
+/// The jobs that own a device, by number: for a GPU its owners, for any other device all owners of GPUs.
 pub fn jobs_on<'a>(owners: impl IntoIterator<Item = &'a Owner>, subject: &Subject) -> Vec<String> {
     let is_on = |owner: &&Owner| subject.kind != SubjectKind::Gpu || owner.gpu == subject.name;
     let owners = owners.into_iter().filter(is_on);
@@ -151,7 +151,7 @@ pub fn jobs_on<'a>(owners: impl IntoIterator<Item = &'a Owner>, subject: &Subjec
     jobs.into_iter().map(str::to_owned).collect()
 }
 
-/// What is known of GPUs.
+/// The known facts about GPUs.
 #[derive(Default)]
 struct Gpus<'a> {
     /// Labels by the minor number of the device file.
@@ -161,7 +161,7 @@ struct Gpus<'a> {
     instances: BTreeSet<(&'a str, &'a str)>,
     /// Their GPUs and numbers by UUID.
     uuids: BTreeMap<&'a str, (&'a str, &'a str)>,
-    /// All labels of GPUs, which are UUIDs where the driver tells them.
+    /// All GPU labels, which are UUIDs if the driver reports them.
     labels: BTreeSet<&'a str>,
     /// GPU, instance, and the cgroup of a process on it.
     processes: BTreeSet<(&'a str, &'a str, &'a str)>,
@@ -195,7 +195,7 @@ impl<'a> Gpus<'a> {
                 gpus.processes.insert((label, instance, folder));
             }
         }
-        // Two that claim one number are told apart by nobody.
+        // Two GPUs that claim one minor number cannot be distinguished.
         for minor in twice {
             gpus.minors.remove(minor);
         }
@@ -213,7 +213,7 @@ impl<'a> Gpus<'a> {
         let (minor, instance) = device(name)?;
         let gpu = *self.minors.get(minor)?;
         if instance.is_empty() {
-            // What a job may open of a divided GPU are its instances.
+            // Of a divided GPU a job may open instances only.
             return (!self.divided.contains(gpu)).then_some((gpu, ""));
         }
         let known = self.instances.iter().find(|(g, i)| *g == gpu && *i == instance);

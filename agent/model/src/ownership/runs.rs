@@ -1,5 +1,5 @@
-//! Which run of a job had a GPU at a moment: by Slurm's own device programs alone, and only while those of every job on the
-//! node are known.
+//! The run of a job that had a GPU at a moment: by Slurm's own device programs only, and only while those of every
+//! job on the node are known.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,55 +11,55 @@ use serde::{Deserialize, Serialize};
 use super::{Evidence, Ownership, Timeline, device};
 use crate::readings::{Readings, Sample};
 
-/// When a job began is told to the second at best.
+/// The resolution of a job's start.
 const ROUGH: Duration = Duration::from_secs(2);
-/// What happened while nobody looked for longer is not known.
+/// After a longer gap the owners are unknown.
 const BLIND: Duration = Duration::from_secs(120);
-/// A list of jobs may be so old where nothing is in it.
+/// Limit of the age of an empty list of jobs.
 const FRESH: Duration = Duration::from_secs(5);
-/// Runs that have ended are remembered for so long.
+/// Ended runs are kept for this time.
 const KEPT: Duration = Duration::from_secs(3600);
-/// And no more than so many.
+/// Limit of kept runs.
 const MOST: usize = 512;
-/// Two beginnings of one job that are no further apart are of one run (seconds).
+/// Two starts of one job no further apart are of one run (seconds).
 const SAME: u64 = 5;
 
-/// One run of a job on this node. A job that was requeued runs again under its old number.
+/// One run of a job on this node. A requeued job runs again with its old number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Run {
     /// The job's number.
     pub job: String,
-    /// When it began, as a Unix time in seconds.
+    /// Its start, as a Unix time in seconds.
     pub start: i64,
-    /// What its cgroup is called, apart from every other of this boot.
+    /// The name of its cgroup, unique in this boot.
     pub cgroup: String,
 }
 
 impl Run {
-    /// Whether both are one: the beginning may be told anew, by other means, after a restart.
+    /// Whether both are one run: a restart may get its start from another source.
     pub fn is(&self, other: &Self) -> bool {
         self.job == other.job && (self.cgroup == other.cgroup || self.start.abs_diff(other.start) <= SAME)
     }
 }
 
-/// What a run has of a GPU.
+/// A run's part of a GPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllocatedGpu {
     /// The `gpu_instance` labels of its parts; one empty label for the whole.
     pub instances: Vec<String>,
-    /// Whether it was seen to use the whole of it, which nobody shares.
+    /// Whether it was seen to use the whole GPU, unshared.
     pub used: bool,
 }
 
-/// A run, whose it is, and what it has.
+/// A run, its user and its GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allocation {
     /// The run.
     pub run: Run,
-    /// The job's user as it is shown; empty where that is not known, or hidden.
+    /// The job's user as shown; empty if unknown or hidden.
     pub user: String,
-    /// The number that was submitted: that of the array or of the heterogeneous job, where it is part of one.
+    /// The submitted number: that of the array or of the heterogeneous job, if it is part of one.
     pub submission: String,
     /// By `gpu` label.
     pub gpus: BTreeMap<String, AllocatedGpu>,
@@ -68,15 +68,14 @@ pub struct Allocation {
 /// The runs that had GPUs of the node at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Allocations {
-    /// When, as time since boot.
+    /// The time of the moment, since boot.
     pub at: Duration,
-    /// Each with when it may have begun, as time since boot.
+    /// Each with the earliest time of its start, since boot.
     pub all: Vec<(Duration, Allocation)>,
 }
 
 impl Allocations {
-    /// What a snapshot shows. `None`: not of every job is it known which devices it may use, and when it
-    /// began.
+    /// The allocations in a snapshot. `None`: the devices or the start of some job are unknown.
     pub fn of(readings: &Readings, now: &Ownership, wall: i64) -> Option<Self> {
         let Ownership { jobs, owners } = now;
         if !jobs.all_known() {
@@ -84,7 +83,7 @@ impl Allocations {
         }
         let slurm = readings.collector("slurm")?;
         let first = slurm.devices.iter().map(|d| d.at).min();
-        // What is not among the readings was not there when the first of them was made.
+        // A run that is not among the readings did not exist at the time of the first one.
         let at = first.unwrap_or(readings.at.saturating_sub(FRESH));
         let mut runs: BTreeMap<String, Allocation> = BTreeMap::new();
         for sample in slurm.samples(readings.at).filter(|s| s.metric == &JOB_INFO) {
@@ -111,7 +110,7 @@ impl Allocations {
         for (job, allocation) in runs {
             let devices = jobs.devices.get(&job).into_iter().flatten();
             let minors: BTreeSet<&str> = devices.filter_map(|name| Some(device(name)?.0)).collect();
-            // A GPU of its own that no driver shows now is still its.
+            // A run keeps a GPU that no driver reports now.
             let is_whole = minors.len() == allocation.gpus.len() && allocation.run.start > 0;
             if minors.is_empty() {
                 continue;
@@ -143,34 +142,34 @@ fn allocation(info: &Sample<'_>) -> Option<Allocation> {
     })
 }
 
-/// A time as whole seconds, where it is one of this century or so.
+/// A time as whole seconds, if it is plausible.
 #[expect(clippy::cast_possible_truncation, reason = "in range, checked")]
 fn seconds(time: f64) -> Option<i64> {
     (1.0..1e11).contains(&time).then_some(time as i64)
 }
 
-/// Which run a GPU was allocated to.
+/// The run to which a GPU was allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attribution<'a> {
-    /// This run's, which had it or a part of it, and no other did.
+    /// This run had it or a part of it, and no other run did.
     One(&'a Allocation),
-    /// Not known: nobody's, or one of several.
+    /// Unknown: no run, or one of several.
     Unknown,
-    /// To be known after the next look.
+    /// Known after the next look.
     Pending,
 }
 
-/// When a run had its GPUs.
+/// The period in which a run had its GPUs.
 #[derive(Clone, Debug)]
 pub(super) struct Span {
     allocation: Allocation,
     /// It had no GPU before.
     from: Duration,
-    /// It had none afterwards. `None`: it has them.
+    /// It had no GPU afterwards. `None`: it still has them.
     until: Option<Duration>,
 }
 
-/// Recent runs. They are not stored: which runs came and went while the daemon was down is unknown.
+/// Recent runs. They are not stored: runs during a stop of the daemon are unknown.
 impl Timeline {
     /// Takes the runs of a reading that shows all of them.
     pub fn allocated(&mut self, Allocations { at, all }: Allocations) {
@@ -223,7 +222,7 @@ impl Timeline {
         }
     }
 
-    /// Which run had a GPU, or that numbered GPU instance of it, was at some moment from `from` to `to`.
+    /// The run that had a GPU, or the numbered instance of it, at some moment from `from` to `to`.
     pub fn whose(&self, gpu: &str, instance: Option<u32>, from: Duration, to: Duration) -> Attribution<'_> {
         if self.complete_since.is_some_and(|since| from < since) {
             return Attribution::Unknown;
@@ -266,7 +265,7 @@ impl Timeline {
 impl AllocatedGpu {
     fn has(&self, instance: Option<u32>) -> bool {
         let is_it = |label: &String| match (label.split_once('/'), instance) {
-            // Which part it was, or which part this is, was not told.
+            // One of both parts is unknown.
             (None, _) | (_, None) => true,
             (Some((own, _)), Some(instance)) => own.parse() == Ok(instance),
         };

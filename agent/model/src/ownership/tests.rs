@@ -37,7 +37,7 @@ impl Node {
         self
     }
 
-    /// A job without a program, of which something else tells.
+    /// A job without a program, known by other evidence.
     fn granted(mut self, job: &'static str, evidence: &'static str, devices: &[&'static str]) -> Self {
         self.grants.push((job, evidence, devices.to_vec()));
         let folder = match job {
@@ -132,7 +132,7 @@ fn devices_are_joined_by_minor_number_and_never_by_index() {
     node.gpus[0].1 = "3";
     node.gpus[3].1 = "0";
     assert_eq!(node.owners(), ["GPU-3 7 device_program 1"]);
-    // A driver that does not tell, or tells one number twice.
+    // A driver that reports no minor, or one minor twice.
     node.gpus[3].1 = "";
     assert_eq!(node.owners(), [""; 0]);
     node.gpus[3].1 = "0";
@@ -165,7 +165,7 @@ fn an_instance_is_owned_by_itself_and_a_divided_gpu_by_nobody() {
     assert_eq!(
         node.owners(),
         ["GPU-0/1/0 7 device_program 1", "GPU-1 8 device_program 1"],
-        "an instance that is not there is nobody's"
+        "a missing instance has no owner"
     );
 }
 
@@ -182,7 +182,7 @@ fn where_there_is_no_program_a_process_says_what_is_in_use() {
     assert_eq!(node.owners(), ["GPU-1 7 process 1", "GPU-2 12 process 1"]);
 }
 
-/// A process that got hold of a GPU which is not its job's makes the job no owner.
+/// A process with access to another job's GPU does not make its job an owner.
 #[test]
 fn a_process_does_not_overrule_a_program() {
     let node = Node::four()
@@ -191,7 +191,7 @@ fn a_process_does_not_overrule_a_program() {
     assert_eq!(node.owners(), ["GPU-0 7 device_program 1"]);
 }
 
-/// Where one job's rules are known and another's are not, what the latter uses of the former's is not its own.
+/// If one job's rules are known and another's are not, the latter does not own the former's GPUs that it uses.
 #[test]
 fn a_process_on_a_gpu_that_is_anothers_owns_no_part_of_it() {
     let node = Node::four()
@@ -221,7 +221,7 @@ fn every_word_is_of_one_evidence_and_the_best_is_the_first() {
     assert_eq!(Evidence::of_word("Hook"), None);
 }
 
-/// A prolog, and the files of another one, tell of GPUs that idle too.
+/// A prolog, and the files of another one, also name idle GPUs.
 #[test]
 fn what_a_prolog_was_told_is_all_that_a_job_has() {
     for evidence in ["hook", "mapping_file"] {
@@ -243,7 +243,7 @@ fn uuids_are_the_labels_of_gpus_and_the_uuids_of_instances() {
     assert_eq!(
         node.owners(),
         ["GPU-0/2/0 7 hook 1", "GPU-1 7 hook 1"],
-        "a divided GPU is nobody's, nor is an instance that is not there"
+        "a divided GPU has no owner, nor has a missing instance"
     );
 }
 
@@ -254,7 +254,7 @@ fn a_program_counts_and_what_else_tells_of_the_job_does_not() {
     assert_eq!(node.owners(), ["GPU-0 7 device_program 1"]);
 }
 
-/// Two jobs with shards, or MPS, of one GPU.
+/// Two jobs with shards of one GPU, or MPS.
 #[test]
 fn a_gpu_that_several_were_given_is_shared_whatever_tells() {
     let node = Node::four()
@@ -272,7 +272,7 @@ fn a_gpu_that_several_were_given_is_shared_whatever_tells() {
     }
 }
 
-/// It uses what is another's, exactly: then it is not its own.
+/// It uses a GPU granted to another job: then it does not own it.
 #[test]
 fn a_process_on_what_another_job_was_given_owns_no_part_of_it() {
     for evidence in ["hook", "mapping_file"] {

@@ -1,7 +1,7 @@
 //! Owners of GPUs over time.
 //!
-//! There are two, since they have different inputs: the health engine's follows from the engine's inputs alone, so that a
-//! replay decides the same; that of the ledger of jobs is stored, and keeps owners while a reading is late.
+//! There are two, since they have different inputs. The health engine's depends on the engine's inputs only, so that
+//! a replay decides the same. That of the ledger of jobs is stored, and keeps owners while a reading is late.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::runs::{Allocations, Span};
 use super::{Owner, Ownership, device, jobs_on, share};
 use crate::readings::Readings;
 
-/// When something happened.
+/// The time of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum When {
     /// At this time of the wall clock, in seconds since the epoch.
@@ -29,9 +29,9 @@ pub enum When {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Tenure {
     pub(crate) owners: Vec<Owner>,
-    /// When they were first seen to be these, as time since boot.
+    /// When these owners were first seen, as time since boot.
     pub(crate) since: Duration,
-    /// When the GPU was read last, likewise.
+    /// When the GPU was last read, as time since boot.
     pub(crate) read: Duration,
     /// The number of its device file.
     minor: String,
@@ -42,7 +42,7 @@ pub(crate) struct Tenure {
 #[serde(transparent)]
 pub struct Timeline {
     gpus: BTreeMap<String, Tenure>,
-    /// How many readings there were.
+    /// Number of readings.
     #[serde(skip)]
     readings: u64,
     /// The reading of the last health tick.
@@ -54,7 +54,7 @@ pub struct Timeline {
     /// Recent runs that had GPUs, by cgroup: see [`super::runs`].
     #[serde(skip)]
     pub(super) runs: BTreeMap<String, Span>,
-    /// Since when every run was seen.
+    /// When the complete period began.
     #[serde(skip)]
     pub(super) complete_since: Option<Duration>,
     /// The last reading that showed every run.
@@ -99,7 +99,7 @@ impl Timeline {
         let was_there = |owner: &&Owner| {
             let seen = self.seen.get(&key(owner));
             seen.is_some_and(|(reading, wall)| match when {
-                // What is read late may have happened before they came.
+                // An event that is read late may precede them.
                 When::At(at) => *wall <= at,
                 When::SinceTick => self.ticked.is_none_or(|tick| *reading <= tick),
                 When::Long => false,
@@ -129,7 +129,7 @@ impl Timeline {
         }
     }
 
-    /// Takes over the owners that were `found`, and the earlier ones that `stays` keeps. `read`: the GPUs that were read,
+    /// Takes the owners that were `found`, and the earlier ones that `stays` keeps. `read`: the GPUs that were read,
     /// and their minor numbers.
     pub(crate) fn settle(
         &mut self,
@@ -176,8 +176,8 @@ impl Tenure {
         }
     }
 
-    /// Whether one of these jobs, with their devices, has the GPU and is no owner: it has changed hands, though it was not
-    /// read.
+    /// Whether one of these jobs, with their devices, has the GPU and is no owner: it has changed hands without a
+    /// reading.
     pub(crate) fn is_anothers<'a>(
         &self,
         gpu: &str,
@@ -193,7 +193,7 @@ fn key(owner: &Owner) -> [String; 3] {
     [&owner.gpu, &owner.gpu_instance, &owner.job].map(String::clone)
 }
 
-/// What of its GPU a job has.
+/// The part of its GPU that a job has.
 fn place(owner: &Owner) -> (&str, &str) {
     (&owner.gpu_instance, &owner.job)
 }

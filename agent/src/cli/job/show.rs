@@ -5,19 +5,20 @@ use std::collections::BTreeMap;
 use crate::screen::{self, Cell, Paint, Screen, Table};
 use model::jobs::{JobsView, Line};
 
-/// Those that have ended are cut to so many.
+/// Limit of ended jobs shown.
 const ENDED: usize = 20;
 
-/// All of them, one line each.
+/// All jobs, one line each.
 pub(super) fn all(jobs: &JobsView, screen: &Screen) -> String {
     let mut out = table("running", jobs.running.iter(), screen);
     let more = jobs.ended.len().saturating_sub(ENDED);
     let ended = jobs.ended.iter().skip(more).map(AsRef::as_ref);
     out.push_str(&table("ended", ended, screen));
-    if out.is_empty() {
-        return "no job has been seen on this node\n".to_owned();
+    match jobs.withheld {
+        0 if out.is_empty() => "no job has been seen on this node\n".to_owned(),
+        0 => out,
+        n => format!("{out}withheld: {n} jobs of other users (access.jobs)\n"),
     }
-    out
 }
 
 fn table<'a>(title: &str, jobs: impl Iterator<Item = &'a Line>, screen: &Screen) -> String {
@@ -160,7 +161,7 @@ fn paint(line: &Line) -> Paint {
 
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "seconds since the epoch, for people"
+    reason = "seconds since the epoch, for display"
 )]
 fn whole(seconds: f64) -> i64 {
     seconds as i64
@@ -178,13 +179,13 @@ fn span(seconds: Option<f64>) -> String {
     seconds.map(screen::span).unwrap_or_default()
 }
 
-/// A part of the time in which it is known, in percent.
+/// Share of the known time, in percent.
 fn busy(busy: Option<f64>, all: f64) -> String {
     let share = busy.filter(|_| all > 0.0).map(|busy| busy / all * 100.0);
     share.map(|share| format!("{share:.0} %")).unwrap_or_default()
 }
 
-/// In kilowatt hours, from a tenth on, else in kilojoules.
+/// In kWh from 0.1 kWh on, else in kJ.
 fn energy(joules: Option<f64>) -> String {
     match joules {
         None => String::new(),

@@ -67,7 +67,7 @@ fn jobs_are_listed_with_what_they_used_and_how_they_ended() {
     assert_eq!(none, "no job has been seen on this node\n");
 }
 
-/// Instances do not say whether they work.
+/// Instances do not report their utilization.
 #[test]
 fn gpus_are_busy_for_a_part_of_the_time_in_which_that_is_known() {
     let mut mixed = line("9");
@@ -110,5 +110,14 @@ fn one_job_is_shown_in_full_and_only_what_is_known_of_it() {
     let untold = show::one(find(&jobs, "7").unwrap(), &PLAIN);
     assert!(untold.starts_with("job 7  unknown\n"), "{untold}");
     assert!(find(&jobs, "70").is_none());
-    assert!(missing("70").contains("/var/lib/nodewarden"));
+    assert!(missing("70", 0).contains("/var/lib/nodewarden"));
+    assert!(missing("70", 3).contains("one of 3 withheld jobs of other users (access.jobs)"));
+    let others = JobsView {
+        withheld: 2,
+        ..JobsView::default()
+    };
+    assert_eq!(
+        show::all(&others, &PLAIN),
+        "withheld: 2 jobs of other users (access.jobs)\n"
+    );
 }

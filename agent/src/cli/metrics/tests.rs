@@ -51,7 +51,7 @@ static SPEC: Spec = Spec {
     name: "fake",
     domain: &collectors::domain::HOST,
     metrics: &[&ONE],
-    events: false,
+    events: &[],
     notes: false,
     cadence: Cadence::Every(Duration::from_secs(15)),
     slice: Duration::from_millis(20),
@@ -72,7 +72,7 @@ fn late_devices_are_waited_for_and_stuck_ones_reported() {
     let (selection, mut out) = (Selection::default(), Vec::new());
     Encoder::default().page(
         None,
-        &own::SnapshotPage(&snapshot),
+        &own::SnapshotPage(&snapshot, &Arc::default()),
         &selection,
         Format::Text,
         &mut out,

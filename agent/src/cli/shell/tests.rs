@@ -2,7 +2,7 @@ use clap::ValueEnum;
 
 use super::*;
 
-/// What people may type.
+/// The public commands.
 const COMMANDS: [&str; 10] = [
     "nodewarden-run",
     "nodewarden-check",
@@ -23,7 +23,7 @@ fn every_shell_completes_what_people_may_type_and_nothing_else() {
         for word in ["status", "why", "run-dir", "watch", "color", "completions"] {
             assert!(script.contains(word), "{shell}: {word}");
         }
-        // clap_complete offers hidden options too, and only a build for tests has any.
+        // clap_complete offers hidden options too; only test builds have any.
         assert!(
             cfg!(feature = "testing") || !script.contains("boottime"),
             "{shell}"

@@ -48,9 +48,9 @@ fn head(status: &NodeStatus, now: ReplyTime, screen: &Screen) -> String {
         ]);
     };
     if now.boottime_ms > verdict.valid_until_ms {
-        let text = format!("unknown: the last one, {word}, is {age} old and has expired");
+        let text = format!("unknown: the last verdict, {word}, is {age} old and has expired");
         line("verdict", Paint::Bad, text);
-        let text = "the daemon answers and judges no more; see `journalctl -u nodewarden`";
+        let text = "the daemon answers but no longer evaluates checks; see `journalctl -u nodewarden`";
         line("", Paint::Bad, text.to_owned());
     } else {
         line("verdict", paint, format!("{word}, {age} ago"));
@@ -62,7 +62,8 @@ fn head(status: &NodeStatus, now: ReplyTime, screen: &Screen) -> String {
         line("", Paint::Plain, text);
     }
     if status.config_error {
-        let text = "the last reload was refused, the one before is in force; see `nodewarden config check`";
+        let text =
+            "the last reload failed, the previous configuration is in force; see `nodewarden config check`";
         line("configuration", Paint::Bad, text.to_owned());
     }
     table.shown(0, screen)
@@ -75,10 +76,10 @@ fn drain(drain: &DrainView, mode: Mode) -> (Paint, String) {
         _ => Paint::Doubt,
     };
     let text = match (drain.state.as_str(), mode) {
-        ("none", Mode::Observe) => "none; mode observe: drains are counted, not done".to_owned(),
+        ("none", Mode::Observe) => "none; mode observe: drains are only counted".to_owned(),
         ("none", Mode::Comment) => "none; mode comment: findings go into the node's Comment".to_owned(),
         ("none", Mode::Drain) if drain.why.is_empty() => "none".to_owned(),
-        ("none", Mode::Drain) => format!("none; none can be written: {}", drain.why),
+        ("none", Mode::Drain) => format!("none; nodewarden cannot drain this node: {}", drain.why),
         (state, _) if drain.why.is_empty() => state.to_owned(),
         (state, _) => format!("{state}: {}", drain.why),
     };
@@ -140,7 +141,7 @@ fn collectors(all: &[CollectorView], screen: &Screen) -> String {
         let note = if there {
             reason.join(": ")
         } else {
-            "not on this node".to_owned()
+            "no such hardware".to_owned()
         };
         table.row(vec![
             Cell::new(&c.name),
@@ -166,7 +167,7 @@ fn workers(all: &[WorkerView], screen: &Screen) -> String {
         match &w.lease {
             Some(lease) => notes.push(match lease.left {
                 Some(left) => format!("released to {}, for another {}", lease.by, screen::span(left)),
-                None => format!("on its way out of the driver, for {}", lease.by),
+                None => format!("closing the driver, for {}", lease.by),
             }),
             None if w.pid.is_none() => notes.push(match w.down.as_str() {
                 "" => "down".to_owned(),
@@ -175,7 +176,7 @@ fn workers(all: &[WorkerView], screen: &Screen) -> String {
             None => {}
         }
         if w.stuck_slots > 0 {
-            notes.push(format!("{} earlier processes cannot end", w.stuck_slots));
+            notes.push(format!("{} earlier processes are stuck", w.stuck_slots));
         }
         table.row(vec![
             Cell::new(&w.name),
@@ -200,7 +201,7 @@ fn foot(status: &NodeStatus, now: ReplyTime, screen: &Screen) -> String {
         status.mode.word()
     );
     if status.view.incidents.iter().any(|i| i.closed.is_none()) {
-        text.push_str("; `nodewarden why` shows evidence and what to do");
+        text.push_str("; `nodewarden why` shows evidence and remedy");
     }
     format!(
         "{}\n",

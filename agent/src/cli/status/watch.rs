@@ -1,4 +1,4 @@
-//! `nodewarden status --watch`: on a terminal the page is drawn over the one before, elsewhere one block follows another.
+//! `nodewarden status --watch`: refreshes the page in place on a terminal, else prints block after block.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
@@ -16,16 +16,16 @@ use sys::poll::Poll;
 use sys::signals::{Signal, SignalReader};
 use sys::terminal;
 
-/// How long one reply may take: Ctrl-C is not seen while waiting for it.
+/// Time-out of a reply: Ctrl-C has no effect during the wait.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The other screen, without a cursor; and the way back.
+/// Enters the alternate screen and hides the cursor; and the reverse.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 
-/// Shows the status until Ctrl-C, or until nobody reads it.
+/// Shows the status until Ctrl-C, or until the reader of the output is gone.
 pub(super) fn watch(dir: &Path, seconds: u64, colour: Colour) -> anyhow::Result<ExitCode> {
-    // Ctrl-C becomes a descriptor, so that the terminal is always put back.
+    // Signals arrive on a descriptor, so that the terminal is always restored.
     let signals = SignalReader::block()?;
     let in_place = is_in_place();
     if in_place && !screen::write(ENTER)? {
@@ -33,13 +33,13 @@ pub(super) fn watch(dir: &Path, seconds: u64, colour: Colour) -> anyhow::Result<
     }
     let result = redraw(dir, Duration::from_secs(seconds), colour, in_place, &signals);
     if in_place {
-        // Nothing is to be done about a terminal that is gone.
+        // A failure means that the terminal is gone.
         sys::ignore(screen::write(LEAVE));
     }
     result.map(|()| ExitCode::SUCCESS)
 }
 
-/// Whether the page can be drawn over the one before.
+/// Whether the page can be refreshed in place.
 fn is_in_place() -> bool {
     let out = io::stdout();
     let can = std::env::var_os("TERM").is_some_and(|t| t != "dumb");
@@ -57,7 +57,7 @@ fn redraw(
     poll.add(signals, 0)?;
     loop {
         let begin = Instant::now();
-        // Read anew each time: a terminal may have changed its size.
+        // Read again each time: the terminal's size may have changed.
         let screen = Screen::now(colour);
         let page = page(client::ask_within(dir, &Request::Status, PATIENCE), dir, &screen);
         let time = screen::time(Timestamp::now().as_second());
@@ -91,7 +91,7 @@ fn stopped(signals: &SignalReader) -> io::Result<bool> {
     Ok(false)
 }
 
-/// The status, or why there is none.
+/// The status, or why it is unavailable.
 fn page(reply: Result<Reply, Unreachable>, dir: &Path, screen: &Screen) -> String {
     let down = match reply.map(of) {
         Ok(Some(status)) => return show::show(&status, now(), screen),
@@ -103,19 +103,19 @@ fn page(reply: Result<Reply, Unreachable>, dir: &Path, screen: &Screen) -> Strin
         out.push_str(&screen.paint(Paint::Bad, &line));
         out.push('\n');
     }
-    out.push_str("waiting for it; Ctrl-C ends this\n");
+    out.push_str("waiting for the daemon; Ctrl-C to quit\n");
     out
 }
 
-/// A page that replaces the one before without a blank moment between: each line is overwritten, then its rest cleared.
+/// Replaces the page without flicker: overwrites each line, then clears its rest.
 fn over(page: &str, time: &str, period: Duration, screen: &Screen) -> String {
-    let title = format!("{time}, every {} s, Ctrl-C ends", period.as_secs());
+    let title = format!("{time}, every {} s, Ctrl-C to quit", period.as_secs());
     let title = screen.paint(Paint::Faint, &screen::cut(&title, screen.width));
     let all: Vec<&str> = std::iter::once(title.as_str())
         .chain(std::iter::once(""))
         .chain(page.lines())
         .collect();
-    // A line more than the terminal has would move everything up.
+    // More lines than the terminal has would scroll it.
     let room = screen.height.unwrap_or(usize::MAX).max(2);
     let hidden = all.len().saturating_sub(room);
     let shown = if hidden == 0 { all.len() } else { room - 1 };
@@ -127,7 +127,7 @@ fn over(page: &str, time: &str, period: Duration, screen: &Screen) -> String {
     }
     if hidden > 0 {
         let more = screen::cut(&format!("... {} more lines", all.len() - shown), screen.width);
-        // Writing to a text cannot fail.
+        // Writing to a `String` cannot fail.
         sys::ignore(write!(out, "\r\n{}\x1b[K", screen.paint(Paint::Faint, &more)));
     }
     out.push_str("\x1b[J");
@@ -144,7 +144,7 @@ mod tests {
         let text = over("one\ntwo\n", "now", Duration::from_secs(2), &PLAIN);
         assert_eq!(
             text,
-            "\x1b[Hnow, every 2 s, Ctrl-C ends\x1b[K\r\n\x1b[K\r\none\x1b[K\r\ntwo\x1b[K\x1b[J"
+            "\x1b[Hnow, every 2 s, Ctrl-C to quit\x1b[K\r\n\x1b[K\r\none\x1b[K\r\ntwo\x1b[K\x1b[J"
         );
         assert!(!text.contains("\x1b[2J"), "clearing the whole screen flickers");
     }
@@ -169,7 +169,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let reply = client::ask(dir.path(), &Request::Status);
         let text = page(reply, dir.path(), &PLAIN);
-        assert!(text.contains("there is no such socket"), "{text}");
-        assert!(text.ends_with("waiting for it; Ctrl-C ends this\n"), "{text}");
+        assert!(text.contains("no such socket"), "{text}");
+        assert!(
+            text.ends_with("waiting for the daemon; Ctrl-C to quit\n"),
+            "{text}"
+        );
     }
 }

@@ -1,21 +1,21 @@
-//! Which incidents a person means.
+//! Selects incidents by what a user typed.
 
 use collectors::PciAddress;
 
 use crate::http::control::{GpuView, NodeStatus};
 use health::view::{IncidentView, View};
 
-/// What a name picks.
+/// The selection for a name.
 #[derive(Debug, Default)]
 pub(super) struct Selected<'a> {
-    /// None only where there are none, or where a GPU is named that has none.
+    /// Empty only without incidents, or for a GPU without any.
     pub(super) incidents: Vec<&'a IncidentView>,
-    /// The GPU that is named.
+    /// The GPU with this name.
     pub(super) gpu: Option<&'a GpuView>,
 }
 
-/// The incidents that are asked for. A name picks closed ones too, where no open one has it. What a name says exactly
-/// goes before what begins with it: a UUID may begin with any digit.
+/// Selects by name. Closed incidents match only if no open one does. An exact match precedes a prefix: a UUID may
+/// begin with any digit.
 pub(super) fn select<'a>(
     status: &'a NodeStatus,
     name: Option<&str>,
@@ -33,9 +33,7 @@ pub(super) fn select<'a>(
     let (named, gpu): (Vec<&IncidentView>, _) = match place(&status.gpus, name) {
         Some(place) => (incidents().filter(|i| place.has(i)).collect(), place.gpu),
         None if is_index(name) => {
-            return Err(format!(
-                "no GPU {name} is known; `nodewarden status` shows which are"
-            ));
+            return Err(format!("unknown GPU {name}; `nodewarden status` lists the GPUs"));
         }
         None => (
             incidents().filter(|i| begins(i, name)).collect(),
@@ -50,9 +48,9 @@ pub(super) fn select<'a>(
     }
 }
 
-/// One place on the PCI bus, and what is there.
+/// One PCI address, and the GPU there.
 struct PciLocation<'a> {
-    /// As sysfs writes it; empty where it is not known.
+    /// As in sysfs; empty if unknown.
     pci: String,
     gpu: Option<&'a GpuView>,
 }
@@ -64,7 +62,7 @@ impl PciLocation<'_> {
     }
 }
 
-/// The place that a PCI address, an index or a whole label says.
+/// The place named by a PCI address, an index or a whole label.
 fn place<'a>(gpus: &'a [GpuView], name: &str) -> Option<PciLocation<'a>> {
     let name = name.strip_prefix("gpu ").unwrap_or(name);
     let address = PciAddress::parse(name.strip_prefix("pci:").unwrap_or(name)).map(|a| a.0);
@@ -82,7 +80,7 @@ fn place<'a>(gpus: &'a [GpuView], name: &str) -> Option<PciLocation<'a>> {
     }
 }
 
-/// Whether a name can be an index only: so short a beginning of a UUID says too little.
+/// Whether a name can only be an index: it is too short for a prefix of a UUID.
 fn is_index(name: &str) -> bool {
     let name = name.strip_prefix("gpu ").unwrap_or(name);
     (1..=3).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_digit())
@@ -93,7 +91,7 @@ fn begins(incident: &IncidentView, name: &str) -> bool {
     starts(&incident.id) || starts(&incident.subject) || is_start(&incident.subject_name, name)
 }
 
-/// Whether a subject's name begins so; of a UUID, `status` prints the first digits only.
+/// Whether a subject's name has this prefix; `status` prints only the first digits of a UUID.
 fn is_start(subject: &str, name: &str) -> bool {
     let digits = subject.strip_prefix("GPU-").unwrap_or(subject);
     !name.is_empty() && (subject.starts_with(name) || digits.starts_with(name))
@@ -102,7 +100,10 @@ fn is_start(subject: &str, name: &str) -> bool {
 fn unknown(view: &View, name: &str) -> String {
     let known: Vec<&str> = view.incidents.iter().map(|i| i.id.as_str()).collect();
     if known.is_empty() {
-        return format!("no incident {name}, and none at all");
+        return format!("unknown incident {name}; there are no incidents");
     }
-    format!("no incident or subject {name}; there are {}", known.join(", "))
+    format!(
+        "unknown incident or subject {name}, expected one of {}",
+        known.join(", ")
+    )
 }

@@ -32,7 +32,7 @@ pub(super) fn show(
         section("what you can do", &mut out, screen);
     }
     for (command, why) in steps {
-        // Not wrapped: a command that is taken apart cannot be pasted.
+        // Not wrapped: a command broken over lines cannot be pasted.
         out.push_str(&format!("    {}\n", screen::clean(&command)));
         lines(why, 6, Paint::Faint, &mut out, screen);
     }
@@ -64,8 +64,8 @@ fn facts(i: &IncidentView, drain: &DrainView, now: i64, screen: &Screen) -> Stri
     let mut fact =
         |name: &str, text: String| table.row(vec![Cell::painted(Paint::Faint, name), Cell::new(text)]);
     fact("what", format!("{}: {}", i.check, i.detail));
-    if let Some(check) = check {
-        fact("", check.condition.to_owned());
+    for (field, text) in check.into_iter().flat_map(checks::Check::conditions) {
+        fact(field, text.to_owned());
     }
     fact("subject", i.subject.clone());
     fact(
@@ -100,20 +100,20 @@ fn facts(i: &IncidentView, drain: &DrainView, now: i64, screen: &Screen) -> Stri
     table.shown(2, screen)
 }
 
-/// What it does to the node, in a sentence.
+/// The effect of the incident on the node, in a sentence.
 fn effect(i: &IncidentView, drain: &DrainView) -> String {
     if i.closed.is_some() {
-        return "nothing any more".to_owned();
+        return "none, closed".to_owned();
     }
     if !i.drains {
-        return "shown and counted; it takes no node out of service in any mode".to_owned();
+        return "shown and counted; never drains the node, in any mode".to_owned();
     }
     match i.mode {
         Mode::Observe if i.could < Mode::Drain => {
-            "would be written into the node's Comment: mode observe writes nothing to Slurm".to_owned()
+            "would write the node's Comment; mode observe writes nothing to Slurm".to_owned()
         }
-        Mode::Observe => "would drain: mode observe counts it and writes nothing to Slurm".to_owned(),
-        Mode::Comment => "written into the node's Comment; mode comment drains nothing".to_owned(),
+        Mode::Observe => "would drain; mode observe counts it and writes nothing to Slurm".to_owned(),
+        Mode::Comment => "in the node's Comment; mode comment never drains".to_owned(),
         Mode::Drain if drain.incident.as_deref() == Some(&i.id) => {
             let why = if drain.why.is_empty() {
                 String::new()

@@ -1,11 +1,11 @@
-//! What a person can do about an incident: commands that can be pasted.
+//! Steps for an operator: commands to paste.
 
 use std::path::Path;
 
 use crate::screen;
 use health::view::IncidentView;
 
-/// How this program was called, so that the commands it names reach the same daemon.
+/// This program's command line, so that the printed commands reach the same daemon.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     program: String,
@@ -19,9 +19,9 @@ impl Caller {
         Self::called(&program, run_dir)
     }
 
-    /// As if it was called by this name.
+    /// Like [`Self::new`], with this program name.
     pub(super) fn called(program: &str, run_dir: Option<&Path>) -> Self {
-        // Found through PATH, or by the name it was called by.
+        // Found through PATH, or by the path it was called with.
         let program = if program.contains('/') {
             quoted(program)
         } else {
@@ -38,14 +38,14 @@ impl Caller {
         format!("{program} {verb} {} --reason 'TEXT'{options}", quoted(id))
     }
 
-    /// A command that works on the driver of a GPU, which we have open.
+    /// A command that needs the GPU's driver, which nodewarden has open.
     fn release(&self, command: &str) -> String {
         let Self { program, options } = self;
         format!("{program} release nvidia{options} -- {command}")
     }
 }
 
-/// A word for a shell.
+/// Quotes a word for a shell.
 fn quoted(text: &str) -> String {
     let text = screen::clean(text);
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
@@ -55,43 +55,40 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// Commands, each with what it is for.
+/// Commands, each with its purpose.
 pub(super) fn steps(i: &IncidentView, caller: &Caller) -> Vec<(String, &'static str)> {
     let mut steps = Vec::new();
     if i.closed.is_some() {
         return steps;
     }
     if i.ack.is_none() {
-        steps.push((
-            caller.order("ack", &i.id),
-            "somebody looks after it; nothing else changes",
-        ));
+        steps.push((caller.order("ack", &i.id), "acknowledge it; changes nothing else"));
     }
     match i.act.as_str() {
         "reboot" => steps.push((
             "scontrol reboot ASAP NODENAME".to_owned(),
-            "the remedy, once jobs have ended; never with nextstate=RESUME, which lifts every drain",
+            "the remedy, after jobs have ended; never with nextstate=RESUME, which lifts every drain",
         )),
         "reset-gpu" if i.subject_name.starts_with("GPU-") => steps.push((
             caller.release(&format!("nvidia-smi --gpu-reset -i {}", quoted(&i.subject_name))),
-            "the remedy, when no job is on it; GPUs joined by NVSwitches are reset together",
+            "the remedy, without a job on the GPU; GPUs on NVSwitches are reset together",
         )),
         _ => {}
     }
     steps.push((
         caller.order("clear", &i.id),
-        "it is repaired: closes the incident and lifts our drain",
+        "after the repair: closes the incident and lifts nodewarden's drain",
     ));
     steps
 }
 
-/// What the word behind `act=` asks for.
+/// The meaning of the word after `act=`.
 pub(super) fn remedy(act: &str) -> &'static str {
     match act {
         "reboot" => "reboot the node, or power it off and on",
         "reset-gpu" => "reset the GPU",
-        "inspect" => "a person looks; no reset or reboot repairs it",
-        "none" => "nothing needs to be done",
+        "inspect" => "inspect the hardware; no reset or reboot repairs it",
+        "none" => "no action needed",
         _ => "",
     }
 }

@@ -7,14 +7,14 @@ use crate::own::sample;
 use crate::screen::{PLAIN, columns, time};
 use health::view::{DrainView, FindingView};
 
-/// An hour after the incident of the sample began.
+/// One hour after the sample's incident began.
 const NOW: i64 = 1_700_003_600;
 
 fn caller() -> Caller {
     Caller::called("nodewarden", Some(Path::new("/tmp/run")))
 }
 
-/// The sample's incident, as of a real check.
+/// The sample's incident, with a real check.
 fn incident() -> IncidentView {
     let mut i = sample::view().incidents.remove(0);
     i.check = "xid".to_owned();
@@ -38,7 +38,7 @@ fn shown(i: &IncidentView, drain: &DrainView) -> String {
 }
 
 #[test]
-fn an_incident_is_told_from_evidence_to_what_can_be_done() {
+fn an_incident_is_shown_from_evidence_to_remedy() {
     let (at, later, ack) = (time(1_700_000_000), time(1_700_000_060), time(1_700_000_100));
     let expected = format!(
         "\
@@ -47,7 +47,7 @@ incident abcdefgh  open
                 CONDITION
   subject       gpu GPU-1
   since         {at} (60 min ago)
-  does          would drain: mode observe counts it and writes nothing to Slurm
+  does          would drain; mode observe counts it and writes nothing to Slurm
   remedy        reboot: reboot the node, or power it off and on
   ends by       a reboot
   acknowledged  {ack} by ana: board ordered
@@ -63,20 +63,25 @@ incident abcdefgh  open
     {later}  joined by mc0
   what you can do
     scontrol reboot ASAP NODENAME
-      the remedy, once jobs have ended; never with nextstate=RESUME, which lifts every drain
+      the remedy, after jobs have ended; never with nextstate=RESUME, which lifts every drain
     nodewarden clear abcdefgh --reason 'TEXT' --run-dir /tmp/run
-      it is repaired: closes the incident and lifts our drain
+      after the repair: closes the incident and lifts nodewarden's drain
 "
     );
     let found = shown(&incident(), &sample::view().drain);
-    // The words of the check are the table's, and may be of any length.
-    let condition: Vec<&str> = found
+    // The fields of the check are those of its row, of any length.
+    let fields: Vec<&str> = found
         .lines()
         .skip(2)
-        .take_while(|l| l.starts_with("                "))
+        .take_while(|line| !line.starts_with("  subject"))
         .collect();
-    assert!(!condition.is_empty(), "{found}");
-    let expected = expected.replace("                CONDITION", &condition.join("\n"));
+    for (field, _) in health::checks::xid::CHECK.conditions() {
+        assert!(
+            fields.iter().any(|line| line.starts_with(&format!("  {field}"))),
+            "{found}"
+        );
+    }
+    let expected = expected.replace("                CONDITION", &fields.join("\n"));
     assert_eq!(found, expected, "\n{found}");
 }
 
@@ -85,18 +90,18 @@ fn what_it_does_depends_on_the_mode_and_on_our_drain() {
     let mut drain = sample::view().drain;
     let mut i = incident();
     i.mode = Mode::Comment;
-    assert!(shown(&i, &drain).contains("written into the node's Comment"));
+    assert!(shown(&i, &drain).contains("in the node's Comment"));
     i.mode = Mode::Drain;
     drain.state = "drained".to_owned();
     drain.incident = Some(i.id.clone());
     drain.reason = Some("nodewarden:xid x".to_owned());
     assert!(shown(&i, &drain).contains("our drain: drained: nodewarden:xid x"));
     i.drains = false;
-    assert!(shown(&i, &drain).contains("takes no node out of service in any mode"));
+    assert!(shown(&i, &drain).contains("never drains the node, in any mode"));
     (i.closed, i.state) = (Some(NOW), "cleared".to_owned());
     let text = shown(&i, &drain);
     assert!(
-        text.contains("nothing any more") && text.contains("because"),
+        text.contains("none, closed") && text.contains("because"),
         "{text}"
     );
     assert!(!text.contains("what you can do"), "{text}");
@@ -132,7 +137,7 @@ fn hostile_content_stays_on_the_screen_and_drives_nothing() {
             &Screen { width, ..PLAIN },
         );
         assert!(!text.chars().any(|c| c != '\n' && c.is_control()), "{text:?}");
-        // Commands are not taken apart, or they could not be pasted; this one fits the wide screen.
+        // Commands are never wrapped, so that they can be pasted; this one fits the screen.
         let wide = text
             .lines()
             .filter(|l| !l.starts_with("incident") && !l.contains("--reason"));
@@ -172,7 +177,7 @@ fn a_name_picks_by_id_subject_or_their_beginning() {
     }
     for name in ["GPU-3", ""] {
         let error = ids(Some(name), true).unwrap_err();
-        assert!(error.contains("there are abcdefgh, zyxwvuts"), "{error}");
+        assert!(error.contains("expected one of abcdefgh, zyxwvuts"), "{error}");
     }
 }
 
@@ -190,7 +195,7 @@ fn a_gpu_is_meant_by_what_status_and_other_tools_call_it() {
     let incident = &mut status.view.incidents[0];
     incident.subject_name = UUID.to_owned();
     incident.pci = "0000:43:00.0".to_owned();
-    // The UUID of the one that is broken begins with the index of another.
+    // The UUID of the faulty GPU begins with another one's index.
     status.gpus = vec![gpu(UUID, "0000:43:00.0", "1"), gpu(OTHER, "0000:5e:00.0", "6")];
     let found = |status: &NodeStatus, name: &str| {
         select(status, Some(name), false).map(|found| found.incidents.len())
@@ -208,7 +213,7 @@ fn a_gpu_is_meant_by_what_status_and_other_tools_call_it() {
     ] {
         assert_eq!(found(&status, name), Ok(1), "{name}");
     }
-    // They are there, and nothing is wrong with them.
+    // These GPUs exist and have no incident.
     for name in ["6", "7a"] {
         let gpu = select(&status, Some(name), false).unwrap().gpu;
         assert_eq!(gpu.map(|gpu| gpu.gpu.as_str()), Some(OTHER), "{name}");
@@ -219,13 +224,13 @@ fn a_gpu_is_meant_by_what_status_and_other_tools_call_it() {
     for name in ["2", "44:00.0", "8a1c", ""] {
         assert!(found(&status, name).is_err(), "{name}");
     }
-    // The driver does not name it in this boot, or nobody asks it now: the place is enough.
+    // The driver has not named it in this boot, or is released: the PCI address is enough.
     status.gpus[0].gpu = "pci:0000:43:00.0".to_owned();
     assert_eq!(found(&status, "43:00.0"), Ok(1));
     status.gpus.clear();
     assert_eq!(found(&status, "43:00.0"), Ok(1));
     assert_eq!(found(&status, "6f1c"), Ok(1));
-    // Nobody knows which one that is now; it is not one whose UUID begins so.
+    // The index is unknown now; it does not match UUIDs that begin with it.
     assert!(found(&status, "6").is_err() && found(&status, "gpu 6").is_err());
 }
 
@@ -243,7 +248,7 @@ fn where_nothing_is_wrong_it_says_so_and_where_closed_ones_are() {
         index: "3".to_owned(),
         ..GpuView::default()
     };
-    assert_eq!(nothing(&view, Some(&gpu)), "no incident about GPU 3 (GPU-2)\n");
+    assert_eq!(nothing(&view, Some(&gpu)), "no incident of GPU 3 (GPU-2)\n");
     view.incidents.clear();
     assert_eq!(nothing(&view, None), "no open incidents\n");
 }

@@ -26,7 +26,7 @@ static FAKE: Spec = Spec {
     name: "fake",
     domain: &collectors::domain::KERNEL,
     metrics: &[],
-    events: false,
+    events: &[],
     notes: false,
     cadence: Cadence::Every(Duration::from_secs(15)),
     slice: Duration::from_millis(500),

@@ -1,9 +1,12 @@
 use collectors::{Settings, Subject};
 
+use super::receive::MAX_NOTES;
 use super::*;
-use crate::worker::proto::{MAX_FRAME, to_wire};
+use crate::worker::monitor::{CLOSING, WATCHER};
+use crate::worker::proto::{Failure, FromWorker, MAX_FRAME, to_wire};
+use std::io::Read;
 
-/// A fleet one of whose workers is the test itself.
+/// A fleet with the test as one of its workers.
 struct Rig {
     fleet: Fleet,
     worker: UnixStream,
@@ -15,9 +18,11 @@ fn rig() -> Rig {
     rig_of("host")
 }
 
-/// The worker of that domain, which has a collector of its name.
+/// The worker of that collector.
 fn rig_of(name: &str) -> Rig {
-    let domain = u16::try_from(DOMAINS.iter().position(|d| d.name == name).unwrap()).unwrap();
+    let spec = COLLECTORS.iter().find(|c| c.name == name).unwrap();
+    let is_its = |d: &&collectors::Domain| d.name == spec.domain.name;
+    let domain = u16::try_from(DOMAINS.iter().position(is_its).unwrap()).unwrap();
     let collector = u16::try_from(COLLECTORS.iter().position(|c| c.name == name).unwrap()).unwrap();
     let (ours, worker) = UnixStream::pair().unwrap();
     let mut fleet = Fleet::new(Env::default(), Settings::default());
@@ -144,7 +149,7 @@ fn what_a_worker_notes_is_told_and_the_next_one_gets_it() {
         matches!(told.as_slice(), [FleetEvent::Notes("nvidia", news)] if news == "news"),
         "{told:?}"
     );
-    // Too long: left, and the worker with its GPUs goes on.
+    // Too long: discarded, and the worker continues with its GPUs.
     let told = rig.says(&[FromWorker::Notes(rig.collector, "x".repeat(MAX_NOTES + 1))]);
     assert!(told.is_empty(), "{told:?}");
     assert!(rig.fleet.fd(rig.domain).is_some());
@@ -168,7 +173,7 @@ fn a_collector_that_does_not_answer_is_waited_for_once() {
     let other = Filter::Only(vec!["rdma".to_owned()]);
     assert!(
         rig.fleet.ask(at, &other, Duration::ZERO).0.is_empty(),
-        "nobody wants to see it"
+        "no request for a hidden collector"
     );
     assert_eq!(rig.fleet.ask(at, &Filter::All, Duration::ZERO).0, [rig.collector]);
     assert_eq!(
@@ -189,7 +194,7 @@ fn a_collector_that_does_not_answer_is_waited_for_once() {
     assert_eq!(
         rig.fleet.ask(at + PATIENCE, &Filter::All, Duration::ZERO).0,
         [rig.collector],
-        "asked anew after it has answered"
+        "requested again after an answer"
     );
 }
 
@@ -211,7 +216,7 @@ fn a_reading_that_is_young_enough_is_not_asked_for_again() {
         }
         !rig.fleet.ask(at(now), &Filter::All, at(young)).0.is_empty()
     };
-    assert!(asked(0, 104), "a scrape wants what is fresh");
+    assert!(asked(0, 104), "a scrape requests fresh readings");
     assert!(
         !asked(5, 104),
         "a health tick judges what the scrape before it brought"
@@ -340,7 +345,7 @@ fn a_watcher_that_is_blocked_no_more_is_seen_beside_a_device_that_is_late() {
     )]);
     assert_eq!(watcher(&mut rig), (Some(true), 1));
 
-    // One that has failed otherwise is not well for being awake.
+    // A watcher that failed otherwise is not healthy because it is awake.
     let why = Failure {
         reason: "io".to_owned(),
         text: String::new(),
@@ -403,7 +408,7 @@ fn a_device_that_leaves_or_comes_costs_the_others_nothing() {
     assert_eq!(rig.shown(), shown(&[("x", 11.0)]), "the node left at once");
     rig.says(&block(collector, 2, 12));
     assert_eq!(rig.shown(), shown(&[("x", 11.0), ("y", 12.0)]));
-    // The layout that was sent before stands.
+    // The layout that was sent before stays valid.
     let [_, values] = block(collector, 1, 21);
     assert!(rig.says(&[values]).is_empty());
     assert_eq!(rig.shown(), shown(&[("x", 21.0), ("y", 12.0)]));
@@ -463,12 +468,13 @@ fn a_list_that_cannot_be_read_is_a_failure_that_keeps_the_devices() {
 fn of_a_million_series_what_the_worker_lets_through_fits_one_frame_and_the_rest_is_counted() {
     let metric = COLLECTORS
         .iter()
+        .filter(|c| c.name == "host")
         .flat_map(|c| c.metrics)
         .find(|m| m.labels.len() == 1)
         .unwrap();
     let mut block = collectors::Block::default();
     for n in 0..1_000_000 {
-        block.u64(metric, &[&format!("{n:0200}")], n);
+        block.u64(metric, &[&format!("{n:030}")], n);
     }
     block.finish();
     let shown = block.values().len();
@@ -496,7 +502,7 @@ fn of_a_million_series_what_the_worker_lets_through_fits_one_frame_and_the_rest_
             worker.write_all(&encode(&frame)).unwrap();
         }
     });
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     let state = loop {
         assert!(!gone(&rig.fleet.readable(rig.domain)));
         let shot = rig.fleet.snapshot(Duration::from_secs(100));
@@ -511,3 +517,5 @@ fn of_a_million_series_what_the_worker_lets_through_fits_one_frame_and_the_rest_
     assert_eq!(state.layout.series.len(), shown);
     assert_eq!(state.refused, 1_000_000 - shown as u64);
 }
+
+mod hostile;

@@ -1,5 +1,5 @@
-//! The threads that write what jobs have used, one for each file. Disks hang: what waits for one is bounded, and the sums,
-//! which lie in memory, do not wait for it.
+//! The threads that write the usage of jobs, one for each file. Disks hang: each queue is bounded, and the totals in
+//! memory do not wait for a disk.
 
 use std::collections::VecDeque;
 use std::io;
@@ -8,17 +8,17 @@ use std::thread;
 
 use model::jobs::Line;
 
-/// So many lines wait; a line has about a kilobyte.
+/// Limit of queued lines; a line has about 1 kB.
 const MOST: usize = 4096;
-/// So many of those are kept beside the sums, the oldest.
+/// Limit of queued lines that are stored with the totals, the oldest.
 const BESIDE: usize = 1024;
 
 #[derive(Debug, Default)]
 struct Waiting {
     lines: VecDeque<Arc<Line>>,
-    /// Taken, and not on the disk yet.
+    /// Dequeued, and not on the disk yet.
     writing: Option<Arc<Line>>,
-    /// The newest takes the place of one that still waits.
+    /// Only the newest one is queued.
     book: Option<String>,
     dropped: u64,
     /// Since lines were dropped, none was written.
@@ -32,13 +32,13 @@ struct KeeperState {
     book: Condvar,
 }
 
-/// Takes what is to be kept, without waiting for the disk.
+/// Takes lines and totals without waiting for the disk.
 #[derive(Clone, Debug, Default)]
 pub struct Keeper(Arc<KeeperState>);
 
 impl Keeper {
-    /// Starts the threads, which end with the process. One is given lines of jobs that have ended, the other the sums of
-    /// those that run.
+    /// Starts the threads, which end with the process. One writes lines of ended jobs, the other the totals of
+    /// running ones.
     pub(super) fn start(
         mut write_line: impl FnMut(&Line) + Send + 'static,
         mut write_book: impl FnMut(&str) + Send + 'static,
@@ -61,7 +61,7 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Has the line of a job that has ended written, after those before it.
+    /// Queues the line of an ended job.
     pub fn line(&self, line: Arc<Line>) {
         let mut waiting = self.lock();
         if waiting.lines.len() < MOST {
@@ -71,7 +71,7 @@ impl Keeper {
             if !std::mem::replace(&mut waiting.is_full, true) {
                 tracing::error!(
                     waiting = MOST,
-                    "the disk does not take lines of jobs; those of jobs that end from now on are lost"
+                    "the disk does not accept lines of ended jobs; lines of jobs that end from now on are lost"
                 );
             }
         }
@@ -79,20 +79,20 @@ impl Keeper {
         self.0.line.notify_one();
     }
 
-    /// Lines that are not written yet, the oldest first.
+    /// Lines that are not written yet, oldest first.
     pub fn unwritten(&self) -> Vec<Arc<Line>> {
         let waiting = self.lock();
         let all = waiting.writing.iter().chain(&waiting.lines);
         all.take(BESIDE).cloned().collect()
     }
 
-    /// Has the sums of the jobs that run written, in the place of older ones.
+    /// Queues the totals of running jobs, in place of older ones.
     pub fn book(&self, text: String) {
         self.lock().book = Some(text);
         self.0.book.notify_one();
     }
 
-    /// How many lines were lost since the start.
+    /// Number of lines lost since the start.
     pub fn dropped(&self) -> u64 {
         self.lock().dropped
     }
@@ -108,7 +108,10 @@ impl Keeper {
             if let Some(line) = waiting.lines.pop_front() {
                 if std::mem::take(&mut waiting.is_full) {
                     let dropped = waiting.dropped;
-                    tracing::warn!(dropped, "the disk takes lines of jobs again; so many were lost");
+                    tracing::warn!(
+                        dropped,
+                        "the disk accepts lines of ended jobs again; `dropped` lines were lost"
+                    );
                 }
                 waiting.writing = Some(Arc::clone(&line));
                 return line;
@@ -176,7 +179,7 @@ mod tests {
             .map(|_| written.recv_timeout(PATIENCE).unwrap())
             .collect();
         assert_eq!(rest, (1..=MOST).map(|n| n.to_string()).collect::<Vec<_>>());
-        // It is in order again.
+        // The disk works again.
         keeper.line(line(1));
         assert_eq!(written.recv_timeout(PATIENCE).unwrap(), "1");
         let all = || Ok(keeper.unwritten().is_empty().then_some(()));

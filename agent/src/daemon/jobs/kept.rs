@@ -1,4 +1,4 @@
-//! Where lines of jobs are kept, and the sums of those that run.
+//! Files of ended jobs' lines, and of running jobs' totals.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use sys::store;
 
 use super::keeper::Keeper;
 
-/// A file of lines is no longer than this, in bytes; a line has about a kilobyte.
+/// Limit of a file of lines, in bytes; a line has about 1 kB.
 const MOST: u64 = 16 << 20;
-/// Files of lines before this one that are kept.
+/// Number of older files of lines that are kept.
 const OLDER: usize = 3;
-/// So much of the end of a file is read back, in bytes.
+/// Limit of bytes read back from the end of a file.
 const TAIL: u64 = 1 << 20;
 
 /// The file of lines.
@@ -23,12 +23,12 @@ fn lines_path(state_dir: &Path) -> PathBuf {
     state_dir.join("jobs.jsonl")
 }
 
-/// The file of sums: no job outlives a boot.
+/// The file of totals: no job outlives a boot.
 fn book_path(run_dir: &Path) -> PathBuf {
     run_dir.join("jobs.json")
 }
 
-/// Starts the threads that keep them.
+/// Starts the threads that write both files.
 ///
 /// # Errors
 /// When one cannot be started.
@@ -41,7 +41,7 @@ pub fn start(state_dir: &Path, run_dir: &Path) -> io::Result<Keeper> {
     )
 }
 
-/// A file, and whether it could not be written of late: that is said once.
+/// A file, and whether the last write failed: that is logged once.
 struct Target {
     path: PathBuf,
     is_failing: bool,
@@ -58,10 +58,10 @@ impl Target {
         let done = write(&self.path);
         match &done {
             Err(error) if !self.is_failing => {
-                tracing::error!(%path, %error, "what jobs have used is not written");
+                tracing::error!(%path, %error, "cannot write the usage of jobs");
             }
             Ok(()) if self.is_failing => {
-                tracing::info!(%path, "what jobs have used is written again");
+                tracing::info!(%path, "the usage of jobs is written again");
             }
             _ => {}
         }
@@ -72,14 +72,14 @@ impl Target {
 fn append(path: &Path, line: &Line) -> io::Result<()> {
     let mut text = serde_json::to_string(line)?;
     text.push('\n');
-    // Users and their work: for whoever may read the daemon's other records.
+    // Users and their work: for the readers of the daemon's other records.
     store::append(path, text.as_bytes(), 0o640, (MOST, OLDER))
 }
 
-/// The last lines that were written, oldest first. What cannot be read is said and left out.
+/// The last written lines, oldest first. Unreadable lines are logged and skipped.
 pub fn recall(state_dir: &Path) -> Vec<Line> {
     let path = lines_path(state_dir);
-    // The newest file may have just begun.
+    // The newest file may be almost empty.
     let older = path.with_extension("jsonl.1");
     [older, path].iter().flat_map(|path| recall_of(path)).collect()
 }
@@ -88,7 +88,7 @@ fn recall_of(path: &Path) -> Vec<Line> {
     let text = match store::tail(path, TAIL) {
         Ok(text) => text.unwrap_or_default(),
         Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "lines of jobs cannot be read back");
+            tracing::warn!(path = %path.display(), %error, "cannot read back the lines of ended jobs");
             return Vec::new();
         }
     };
@@ -99,7 +99,7 @@ fn recall_of(path: &Path) -> Vec<Line> {
             Err(error) => tracing::warn!(
                 path = %path.display(),
                 line = number + 1,
-                "line of what is left of the file: {error}; expected a job as JSON; left out"
+                "cannot parse a line of the file's end: {error}; expected a job as JSON; skipped"
             ),
         }
     }
@@ -112,13 +112,13 @@ struct OfBoot<T> {
     book: T,
 }
 
-/// Sums as they are kept.
+/// Totals as stored.
 pub fn kept(book: &Book, boot: &BootId) -> Option<String> {
     let boot = boot.clone();
     serde_json::to_string(&OfBoot { boot, book }).ok()
 }
 
-/// The sums of jobs that ran when the last daemon ended, of this boot.
+/// The totals of jobs that ran when the last daemon ended, of this boot.
 pub fn restore(run_dir: &Path, boot: &BootId) -> Book {
     let path = book_path(run_dir);
     let read = store::load(&path).map_err(|e| e.to_string());
@@ -132,7 +132,7 @@ pub fn restore(run_dir: &Path, boot: &BootId) -> Book {
             .map(|kept| kept.book)
             .unwrap_or_default(),
         Err(error) => {
-            tracing::warn!(path = %path.display(), "{error}; expected what a daemon has kept of running jobs; their sums begin anew");
+            tracing::warn!(path = %path.display(), "cannot read back totals of running jobs: {error}; they start at 0");
             Book::default()
         }
     }
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(recall(dir.path()), []);
         let path = lines_path(dir.path());
         append(&path, &line(7)).unwrap();
-        // As a daemon leaves it that is killed while it writes.
+        // As left by a daemon that is killed while it writes.
         store::append(&path, b"{\"job\":\"8", 0o640, (MOST, OLDER)).unwrap();
         append(&path, &line(9)).unwrap();
         assert_eq!(recall(dir.path()), [line(7), line(9)]);

@@ -9,7 +9,7 @@ use model::snapshot::Presence;
 
 use super::*;
 
-/// Takes a snapshot, and gives the lines that it closes.
+/// Takes a snapshot, and returns the lines that it closes.
 fn take(book: &mut Book, node: &Node, wall: f64) -> Vec<Line> {
     book.take(&node.snapshot(wall), &BTreeMap::new(), wall);
     book.closed().iter().map(|line| (**line).clone()).collect()
@@ -35,7 +35,7 @@ fn a_daemon_that_starts_anew_goes_on_with_the_sums() {
     );
 }
 
-/// A disk that hangs: jobs end, the daemon too, and the next one writes what is not there.
+/// A disk that hangs: jobs end, the daemon too, and the next one writes the missing lines.
 #[test]
 fn a_line_that_was_not_written_outlives_the_daemon_and_is_written_once() {
     let dir = tempfile::tempdir().unwrap();
@@ -53,7 +53,7 @@ fn a_line_that_was_not_written_outlives_the_daemon_and_is_written_once() {
     book.unwritten(closed.clone());
     let path = dir.path().join("jobs.json");
     sys::store::replace(&path, kept(&book, &boot).unwrap().as_bytes(), 0o600, false).unwrap();
-    // As many had come through after the sums were written.
+    // This many had been written after the totals.
     for written in 0..=jobs.len() {
         let mut again = restore(dir.path(), &boot);
         let lines = closed.iter().take(written).map(|line| (**line).clone());
@@ -66,9 +66,9 @@ fn a_line_that_was_not_written_outlives_the_daemon_and_is_written_once() {
     }
 }
 
-/// What was shown last is what was kept last, so that a counter does not go back.
+/// The totals shown last are those stored last, so that no counter decreases.
 #[test]
-fn what_a_daemon_that_starts_anew_shows_first_is_what_was_shown_last() {
+fn a_restarted_daemon_shows_first_what_was_shown_last() {
     let dir = tempfile::tempdir().unwrap();
     let boot = BootId("b".to_owned());
     let (mut book, mut node) = (Book::default(), Node::new());
@@ -79,7 +79,7 @@ fn what_a_daemon_that_starts_anew_shows_first_is_what_was_shown_last() {
     sys::store::replace(&path, kept(&book, &boot).unwrap().as_bytes(), 0o600, false).unwrap();
     let mut again = restore(dir.path(), &boot);
     assert_eq!(again.view().running, book.view().running);
-    // Neither before its workers have told anything, nor after so long that whose the GPU was is not known.
+    // Neither before its workers have reported, nor after a gap after which the GPU's owner is unknown.
     node.presence = Presence::Unknown;
     assert_eq!(take(&mut again, &node, START + 31.0), []);
     assert_eq!(again.view().running, book.view().running);

@@ -1,4 +1,4 @@
-//! The GPUs as `nodewarden status` shows them: one line each.
+//! The GPUs as shown by `nodewarden status`: one line each.
 
 use collectors::gpu::metrics as m;
 use collectors::{Metric, Subject, SubjectKind, Value};
@@ -11,39 +11,39 @@ use model::snapshot::{CollectorState, DeviceState, Snapshot};
 /// One GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GpuView {
-    /// Who reads it, by the collector's name.
+    /// The name of its collector.
     pub collector: String,
     /// `GPU-<uuid>`, or `pci:<address>`.
     pub gpu: String,
-    /// PCI address as sysfs writes it; empty where it is not known.
+    /// PCI address as in sysfs; empty if unknown.
     pub pci: String,
-    /// The driver's index; empty where it is not known.
+    /// The driver's index; empty if unknown.
     pub index: String,
-    /// What it is sold as.
+    /// Product name.
     pub name: String,
-    /// Share of time with work, 0 to 1.
+    /// Utilization, 0 to 1.
     pub utilization: Option<f64>,
-    /// Bytes that programs have, of all instances together.
+    /// Memory in use, in bytes, all instances together.
     pub memory_used: Option<f64>,
-    /// All bytes.
+    /// Total memory, in bytes.
     pub memory_total: Option<f64>,
-    /// Of the die, in degrees Celsius.
+    /// Temperature of the die, in degrees Celsius.
     pub temperature: Option<f64>,
-    /// In watts.
+    /// Power, in watts.
     pub power: Option<f64>,
     /// The limit in force, in watts.
     pub power_limit: Option<f64>,
-    /// How many instances it is divided into.
+    /// Number of instances.
     pub instances: usize,
-    /// Whether the driver answers for it; `None`: not known.
+    /// Whether the driver reports it as working; `None`: unknown.
     pub up: Option<bool>,
-    /// What is wrong with it, in few words; empty where nothing is.
+    /// Its faults, in few words; empty if it has none.
     pub trouble: Vec<String>,
-    /// Whose it is, or a part of it: jobs of Slurm's, by number.
+    /// Its owners, or those of a part of it: Slurm job ids.
     pub jobs: Vec<String>,
 }
 
-/// All of them, by their index, as old as the snapshot is.
+/// All GPUs, by index, from the snapshot.
 pub fn of(snapshot: &Snapshot, view: &View) -> Vec<GpuView> {
     let devices = snapshot
         .collectors
@@ -57,12 +57,12 @@ pub fn of(snapshot: &Snapshot, view: &View) -> Vec<GpuView> {
     for gpu in &mut gpus {
         gpu.jobs = jobs_on(owners, &Subject::gpu(gpu.gpu.as_str()));
     }
-    // Those of which the index is not known come last.
+    // GPUs without a known index come last.
     gpus.sort_by_key(|g| (g.index.parse().unwrap_or(u64::MAX), g.gpu.clone()));
     gpus
 }
 
-/// What one device told, while it may be shown.
+/// The readings of one device, if they may be shown.
 struct DeviceValues<'a>(Option<&'a DeviceState>);
 
 impl DeviceValues<'_> {
@@ -70,7 +70,7 @@ impl DeviceValues<'_> {
         let told = self.0.into_iter();
         let series = told.flat_map(|d| d.layout.series.iter().zip(d.values.iter()));
         series.filter_map(move |(series, value)| {
-            #[expect(clippy::cast_precision_loss, reason = "for people")]
+            #[expect(clippy::cast_precision_loss, reason = "for display")]
             let value = match value {
                 Value::U64(v) => *v as f64,
                 Value::F64(v) => *v,
@@ -96,7 +96,7 @@ impl DeviceValues<'_> {
 
 fn gpu(collector: &CollectorState, device: &DeviceState, snapshot: &Snapshot, view: &View) -> GpuView {
     let told = DeviceValues(Some(device).filter(|d| d.shown(snapshot.at, collector.max_age())));
-    // What it is stays known while it does not answer.
+    // Its identity stays known while it does not answer.
     let known = DeviceValues(Some(device));
     let label = |name| known.label(&m::INFO, name).unwrap_or_default();
     let up = told.sum(&m::UP).map(|v| v > 0.0);

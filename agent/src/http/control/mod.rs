@@ -1,11 +1,12 @@
-//! `control.sock`: one JSON request per line, one JSON reply per line. Who asks is known from SO_PEERCRED: everybody may
-//! look; root, the daemon's own user and `health.operators` may give orders.
+//! `control.sock`: one JSON request per line, one JSON reply per line. SO_PEERCRED identifies the client: every user
+//! may read, of jobs what `access.jobs` allows; root, the daemon's own user and `health.operators` may give orders.
 
 pub mod gpus;
 mod limits;
 mod proto;
 pub mod release;
 mod users;
+mod viewer;
 
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use tokio::time::timeout;
 
 use self::limits::{ControlLimits, ControlPermit};
 use self::release::{ReleaseGuard, release};
+use self::viewer::Viewer;
 use super::Core;
 use health::{Order, OrderVerb};
 use model::scheduler::IncidentId;
@@ -29,16 +31,16 @@ pub use proto::{CollectorView, DeviceView, LeaseView, NodeStatus, Reply, Request
 /// The socket's name in the run directory.
 pub const SOCKET: &str = "control.sock";
 
-/// The longest request, in bytes.
+/// Limit of a request, in bytes.
 const MAX_LINE: u64 = 64 * 1024;
 
-/// The longest reason that a person may give, in bytes.
+/// Limit of a reason, in bytes.
 const MAX_REASON: usize = 500;
 
-/// How long a request may take to come, and a reply to be taken.
+/// Time-out for receiving a request or sending a reply.
 const TRANSFER: Duration = Duration::from_secs(10);
 
-/// How long the core may take over an order.
+/// Time-out for the core to answer an order.
 const ORDER: Duration = Duration::from_secs(15);
 
 /// Accepts until the server ends.
@@ -67,7 +69,9 @@ pub(super) async fn accept<C: Core>(listener: UnixListener, core: C) {
 }
 
 fn refuse(stream: &UnixStream) {
-    let reply = Reply::Refused("too many connections of people who may only look; try again".to_owned());
+    let reply = Reply::Refused(
+        "too many connections of users without the right to give orders; try again".to_owned(),
+    );
     if let Ok(mut text) = serde_json::to_vec(&reply) {
         text.push(b'\n');
         sys::ignore(send::now(stream, &text));
@@ -87,7 +91,7 @@ async fn serve<C: Core>(stream: UnixStream, (uid, pid): (u32, Option<i32>), core
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read);
     let mut lease: Option<ReleaseGuard<C>> = None;
-    // A command that works on a driver holds this connection too, whoever it runs as.
+    // During a release the command holds this connection too, whatever user it runs as.
     let mut shared = false;
     loop {
         let mut line = Vec::new();
@@ -95,7 +99,7 @@ async fn serve<C: Core>(stream: UnixStream, (uid, pid): (u32, Option<i32>), core
         if lease.as_ref().is_some_and(|l| l.left().is_zero()) {
             return;
         }
-        // Whoever has a driver released is silent while they work on it.
+        // The client of a release is silent while its command runs.
         let wait = lease.as_ref().map_or(TRANSFER, ReleaseGuard::left);
         let got = timeout(wait, bounded.read_until(b'\n', &mut line)).await;
         if !matches!(got, Ok(Ok(1..))) {
@@ -103,15 +107,17 @@ async fn serve<C: Core>(stream: UnixStream, (uid, pid): (u32, Option<i32>), core
         }
         let whole = line.ends_with(b"\n");
         let reply = match serde_json::from_slice::<Request>(&line) {
-            _ if !whole => Reply::Refused(format!("a request is one line of less than {MAX_LINE} bytes")),
-            Ok(request) if shared && !matches!(request, Request::Status | Request::Resume) => {
-                Reply::Refused("after a release this connection takes `status` and `resume` only".to_owned())
-            }
+            _ if !whole => Reply::Refused(format!(
+                "request too long: expected one line of less than {MAX_LINE} bytes"
+            )),
+            Ok(request) if shared && !matches!(request, Request::Status | Request::Resume) => Reply::Refused(
+                "after a release this connection accepts `status` and `resume` only".to_owned(),
+            ),
             Ok(Request::Release { domain, seconds }) => {
                 let released = release(&domain, seconds, (uid, pid), &core);
                 let (reply, granted) = tokio::select! {
                     released = released => released,
-                    // Whoever has gone has nothing to wait for.
+                    // The client is gone, so no reply is needed.
                     () = gone(&mut read) => return,
                 };
                 shared |= granted.is_some();
@@ -121,12 +127,12 @@ async fn serve<C: Core>(stream: UnixStream, (uid, pid): (u32, Option<i32>), core
             Ok(Request::Resume) => match lease.take() {
                 Some(lease) => {
                     drop(lease);
-                    Reply::Done("taken back".to_owned())
+                    Reply::Done("release ended".to_owned())
                 }
-                None => Reply::Refused("nothing is released on this connection".to_owned()),
+                None => Reply::Refused("no release on this connection".to_owned()),
             },
             Ok(request) => answer(request, uid, &core).await,
-            Err(error) => Reply::Refused(format!("not a request: {error}")),
+            Err(error) => Reply::Refused(format!("invalid request: {error}")),
         };
         let Ok(mut text) = serde_json::to_vec(&reply) else {
             return;
@@ -139,7 +145,7 @@ async fn serve<C: Core>(stream: UnixStream, (uid, pid): (u32, Option<i32>), core
     }
 }
 
-/// Waits until the other side has hung up. What it may have sent is left where it is.
+/// Waits until the peer has closed. Data that it sent stays unread.
 async fn gone(read: &mut (impl AsyncBufRead + Unpin)) {
     if read.fill_buf().await.is_ok_and(|bytes| !bytes.is_empty()) {
         std::future::pending::<()>().await;
@@ -147,34 +153,35 @@ async fn gone(read: &mut (impl AsyncBufRead + Unpin)) {
 }
 
 async fn answer<C: Core>(request: Request, uid: u32, core: &C) -> Reply {
+    let page = core.page();
+    let viewer = Viewer::new(uid, may_order(uid, core), &page.facts);
     match request {
-        Request::Status => Reply::Status(Box::new(NodeStatus::of(&core.page(), core.now()))),
+        Request::Status => viewer.status(NodeStatus::of(&page, core.now())),
         Request::Why { id: None } => {
-            let page = core.page();
             let open = page.view.incidents.iter().filter(|i| i.closed.is_none());
-            Reply::Incidents(open.cloned().collect())
+            Reply::Incidents(open.map(|i| viewer.incident(i)).collect())
         }
-        Request::Why { id: Some(id) } => match core.page().view.incidents.iter().find(|i| i.id == id) {
-            Some(incident) => Reply::Incidents(vec![incident.clone()]),
-            None => Reply::Refused(format!("no incident {id}")),
+        Request::Why { id: Some(id) } => match page.view.incidents.iter().find(|i| i.id == id) {
+            Some(incident) => Reply::Incidents(vec![viewer.incident(incident)]),
+            None => Reply::Refused(format!("unknown incident {id}")),
         },
         Request::Ack { id, reason } => order(OrderVerb::Ack, &id, &reason, uid, core).await,
         Request::Clear { id, reason } => order(OrderVerb::Clear, &id, &reason, uid, core).await,
-        Request::Jobs => Reply::Jobs((*core.page().facts.jobs).clone()),
-        Request::JobEnded { .. } if uid != 0 && uid != nix::unistd::geteuid().as_raw() => {
-            Reply::Refused(format!("not permitted: uid {uid} is not root, as epilogs are"))
-        }
+        Request::Jobs => Reply::Jobs(viewer.jobs()),
+        Request::JobEnded { .. } if uid != 0 && uid != nix::unistd::geteuid().as_raw() => Reply::Refused(
+            format!("permission denied: uid {uid} is not root; epilogs run as root"),
+        ),
         Request::JobEnded { job, end, began } => {
             core.job_ended(job, end, began);
             Reply::Done("taken".to_owned())
         }
         // They belong to a connection, not to a request.
-        Request::Release { .. } | Request::Resume => Reply::Refused("not here".to_owned()),
+        Request::Release { .. } | Request::Resume => Reply::Refused("not possible in this state".to_owned()),
     }
 }
 
 fn not_permitted(uid: u32) -> String {
-    format!("not permitted: uid {uid} is neither root nor one of health.operators")
+    format!("permission denied: uid {uid} is neither root nor in health.operators")
 }
 
 async fn order<C: Core>(verb: OrderVerb, id: &str, reason: &str, uid: u32, core: &C) -> Reply {
@@ -182,11 +189,13 @@ async fn order<C: Core>(verb: OrderVerb, id: &str, reason: &str, uid: u32, core:
         return Reply::Refused(not_permitted(uid));
     }
     let Some(incident) = IncidentId::parse(id) else {
-        return Reply::Refused(format!("{id:?} is no incident id"));
+        return Reply::Refused(format!("invalid incident id {id:?}, see `nodewarden why`"));
     };
     let reason = reason.trim();
     if reason.is_empty() || reason.len() > MAX_REASON || reason.chars().any(char::is_control) {
-        return Reply::Refused(format!("a reason is one line of 1 to {MAX_REASON} bytes"));
+        return Reply::Refused(format!(
+            "invalid reason: expected one line of 1 to {MAX_REASON} bytes"
+        ));
     }
     let order = Order {
         verb,
@@ -201,8 +210,10 @@ async fn order<C: Core>(verb: OrderVerb, id: &str, reason: &str, uid: u32, core:
     match timeout(ORDER, done).await {
         Ok(Ok(Ok(text))) => Reply::Done(text),
         Ok(Ok(Err(text))) => Reply::Refused(text),
-        Ok(Err(_)) => Reply::Refused("the daemon is ending".to_owned()),
-        Err(_) => Reply::Refused("the daemon has not answered in time; it may still happen".to_owned()),
+        Ok(Err(_)) => Reply::Refused("the daemon is stopping".to_owned()),
+        Err(_) => Reply::Refused(
+            "the daemon did not answer in time; the request may still be carried out".to_owned(),
+        ),
     }
 }
 

@@ -17,7 +17,7 @@ use model::snapshot::{CollectorState, Presence, Snapshot, WorkerState};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "verb", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Request {
-    /// Everything there is to show.
+    /// The node's status.
     Status,
     /// One incident, or all open ones.
     Why {
@@ -25,39 +25,39 @@ pub enum Request {
         #[serde(default)]
         id: Option<String>,
     },
-    /// Somebody looks after it.
+    /// Acknowledge an incident.
     Ack {
         /// The incident.
         id: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// It is repaired.
+    /// Close a repaired incident.
     Clear {
         /// The incident.
         id: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Let go of a driver until [`Request::Resume`], the end of this connection or that of the time.
+    /// Release a driver until [`Request::Resume`], the end of this connection or the time limit.
     Release {
         /// The worker, by the name of its domain.
         domain: String,
-        /// How long at most, in seconds.
+        /// Time limit, in seconds.
         seconds: u64,
     },
-    /// Take it back.
+    /// End the release.
     Resume,
     /// The jobs of this node.
     Jobs,
-    /// The epilog of a job tells how it ended. For root alone.
+    /// An epilog reports the end of its job. For root only.
     #[serde(rename = "job-ended")]
     JobEnded {
         /// Its number.
         job: u32,
-        /// How.
+        /// Its result.
         end: End,
-        /// When its prolog was, as a Unix time: a job that is requeued runs more than once.
+        /// Start of its prolog, as a Unix time: a requeued job runs more than once.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         began: Option<f64>,
     },
@@ -75,7 +75,7 @@ pub enum Reply {
     Jobs(JobsView),
     /// An order was carried out: one line.
     Done(String),
-    /// It was not, and why.
+    /// Refused, with the reason.
     Refused(String),
 }
 
@@ -86,7 +86,7 @@ pub struct NodeStatus {
     pub version: String,
     /// When it started, in seconds since the epoch.
     pub started: f64,
-    /// Whether the last reload of the configuration was refused.
+    /// Whether the last reload of the configuration failed.
     pub config_error: bool,
     /// `health.mode` in force.
     pub mode: Mode,
@@ -107,15 +107,15 @@ pub struct CollectorView {
     pub name: String,
     /// `absent`, `unknown`, `ok`, `failed`, `late`.
     pub state: String,
-    /// A word for why; empty where nothing is wrong.
+    /// The reason as one word; empty if nothing is wrong.
     pub reason: String,
-    /// The error of its source or watcher in full; empty where there is none.
+    /// The error of its source or watcher in full; empty without an error.
     pub text: String,
-    /// How many devices it found.
+    /// Number of devices.
     pub devices: usize,
-    /// How many series it gives now; those that could not be read do not count.
+    /// Number of series now; unreadable ones do not count.
     pub series: usize,
-    /// How old the oldest reading among them is, in milliseconds; `None` where there is none.
+    /// Age of the oldest reading, in milliseconds; `None` without readings.
     pub age_ms: Option<u64>,
     /// The devices that failed or are late.
     pub troubled: Vec<DeviceView>,
@@ -126,7 +126,7 @@ pub struct CollectorView {
 pub struct DeviceView {
     /// The device.
     pub subject: String,
-    /// What is wrong with it.
+    /// Its fault.
     pub text: String,
 }
 
@@ -135,29 +135,29 @@ pub struct DeviceView {
 pub struct WorkerView {
     /// Its domain.
     pub name: String,
-    /// Its process.
+    /// Its process id.
     pub pid: Option<i32>,
-    /// How often it was started.
+    /// Number of starts.
     pub starts: u64,
-    /// Why none runs; empty where one does.
+    /// Why no process runs; empty if one does.
     pub down: String,
-    /// Earlier processes that cannot end.
+    /// Earlier processes that are stuck.
     pub stuck_slots: u8,
-    /// For whom its driver is let go of.
+    /// The release of its driver.
     pub lease: Option<LeaseView>,
 }
 
-/// A driver that is let go of.
+/// A released driver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseView {
-    /// User and process that asked.
+    /// The user and process that requested it.
     pub by: String,
-    /// How long it may go on, in seconds; `None`: the worker has not left yet.
+    /// Time left, in seconds; `None`: the worker has not left yet.
     pub left: Option<u64>,
 }
 
 impl NodeStatus {
-    /// What a page holds. `now`: time since boot, of which ages are reckoned.
+    /// The status from a page. `now`: time since boot, for ages.
     pub fn of(page: &Page, now: Duration) -> Self {
         let snapshot = &page.snapshot.as_of(now);
         Self {
@@ -197,10 +197,10 @@ fn collector(c: &CollectorState, snapshot: &Snapshot) -> CollectorView {
         (Presence::Failed(_, text), _) | (_, Some(Err((_, text)))) => text.clone(),
         (Presence::Open, _) if reason == own::FIRST_READING => match c.spec.cadence {
             Cadence::Every(period) => format!(
-                "waits for its first reading, {} s after its start",
+                "waiting for its first reading, {} s after its start",
                 period.as_secs()
             ),
-            Cadence::OnDemand { .. } => "waits for its first reading".to_owned(),
+            Cadence::OnDemand { .. } => "waiting for its first reading".to_owned(),
         },
         _ => String::new(),
     };

@@ -1,4 +1,4 @@
-//! `release`: a driver is let go for as long as the connection that asked for it lives, but not for ever.
+//! `release`: a driver is released as long as the connection of its client lives, with a time limit.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,14 +10,14 @@ use tokio::time::{Instant, timeout};
 use super::super::{Core, Release};
 use super::{Reply, may_order, users};
 
-/// How long a worker may take to leave its driver. One that waits for events leaves within five seconds; a call into a
-/// driver whose firmware does not answer fails after a minute.
+/// Time limit for a worker to close its driver. One that waits for events leaves within 5 s; a call into a driver
+/// whose firmware does not answer fails after 1 min.
 pub const LEAVE: Duration = Duration::from_secs(120);
 
-/// The longest that a driver may be let go, in seconds: beyond, a forgotten shell would leave a node unwatched.
+/// Longest release, in seconds: a forgotten shell must not leave a node unmonitored.
 pub const MOST_SECONDS: u64 = 24 * 3600;
 
-/// A driver that is let go. Dropping it takes the driver back.
+/// A released driver. Dropping it ends the release.
 pub(super) struct ReleaseGuard<C: Core> {
     core: C,
     number: u64,
@@ -29,7 +29,7 @@ pub(super) struct ReleaseGuard<C: Core> {
 }
 
 impl<C: Core> ReleaseGuard<C> {
-    /// How long it may go on.
+    /// The time left.
     pub(super) fn left(&self) -> Duration {
         self.until.saturating_duration_since(Instant::now())
     }
@@ -40,19 +40,19 @@ impl<C: Core> Drop for ReleaseGuard<C> {
         let (domain, by) = (self.domain, &self.by);
         if self.granted {
             let over = self.left().is_zero();
-            tracing::info!(domain, by, over, "the driver is taken back");
+            tracing::info!(domain, by, over, "the release of the driver ended");
         } else {
             tracing::info!(
                 domain,
                 by,
-                "the driver was not released: refused, or nobody waits for it any more"
+                "the driver was not released: refused, or the client is gone"
             );
         }
         self.core.resume(self.number);
     }
 }
 
-/// Lets a driver go, and answers once nothing of ours is inside of it.
+/// Releases a driver, and replies once no process of ours has it open.
 pub(super) async fn release<C: Core>(
     domain: &str,
     seconds: u64,
@@ -68,10 +68,15 @@ pub(super) async fn release<C: Core>(
     let found = DOMAINS.iter().zip(0_u16..).find(|(d, _)| d.name == domain);
     let Some((domain, position)) = found.filter(|(d, _)| !d.devices.is_empty()) else {
         let names: Vec<&str> = releasable().map(|d| d.name).collect();
-        return refused(format!("{domain:?} is none of {}", names.join(", ")));
+        return refused(format!(
+            "unknown worker {domain:?}, expected one of {}",
+            names.join(", ")
+        ));
     };
     if !(1..=MOST_SECONDS).contains(&seconds) {
-        return refused(format!("{seconds} s is not between 1 s and {MOST_SECONDS} s"));
+        return refused(format!(
+            "invalid limit of {seconds} s, expected 1 s to {MOST_SECONDS} s"
+        ));
     }
     let name = users::name(uid).unwrap_or_else(|| uid.to_string());
     let by = pid.map_or_else(|| name.clone(), |pid| format!("{name} (pid {pid})"));
@@ -84,7 +89,7 @@ pub(super) async fn release<C: Core>(
         until: Instant::now() + LEAVE + Duration::from_secs(seconds),
         granted: false,
     };
-    tracing::info!(domain = domain.name, by, seconds, "a driver is to be released");
+    tracing::info!(domain = domain.name, by, seconds, "releasing the driver");
     core.release(Release {
         number: lease.number,
         domain: position,
@@ -99,15 +104,15 @@ pub(super) async fn release<C: Core>(
             (Reply::Done(format!("{} is released", domain.name)), Some(lease))
         }
         Ok(Ok(Err(text))) => refused(format!("{}: {text}", domain.name)),
-        Ok(Err(_)) => refused("the daemon is ending".to_owned()),
+        Ok(Err(_)) => refused("the daemon is stopping".to_owned()),
         Err(_) => refused(format!(
-            "a call of ours into the driver has not come back within {} s; the driver is not free",
+            "nodewarden's worker is stuck in a driver call for {} s; the driver is not free",
             LEAVE.as_secs()
         )),
     }
 }
 
-/// Those that have a driver to let go of.
+/// Domains whose driver can be released.
 pub fn releasable() -> impl Iterator<Item = &'static Domain> {
     DOMAINS.iter().copied().filter(|d| !d.devices.is_empty())
 }

@@ -3,11 +3,12 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::NodeStatus;
+use super::{NodeStatus, Reply, Request};
 use crate::http::fake::Fake;
 use crate::http::{Server, bind_control, spawn};
 use crate::own::sample;
-use crate::own::{OwnFacts, Page};
+use crate::own::{JobAccess, OwnFacts, Page};
+use model::jobs::{JobsView, Line};
 
 struct Running {
     _server: Server,
@@ -77,7 +78,7 @@ fn questions_and_orders() {
     );
     assert_eq!(replies[1]["incidents"][0]["id"], "abcdefgh");
     assert_eq!(replies[2]["incidents"][0]["act"], "reboot");
-    assert_eq!(replies[3]["refused"], "no incident zzzzzzzz");
+    assert_eq!(replies[3]["refused"], "unknown incident zzzzzzzz");
     assert_eq!(replies[4]["done"], "acknowledged abcdefgh");
     for refused in &replies[5..] {
         assert!(refused["refused"].is_string(), "{refused}");
@@ -88,9 +89,9 @@ fn questions_and_orders() {
     assert!(!orders[0].by.is_empty());
 }
 
-/// The page is from when something was read last, which is up to a health tick ago.
+/// The page is from the last reading, which is up to a health tick ago.
 #[test]
-fn ages_are_those_of_the_moment_at_which_somebody_asks() {
+fn ages_are_those_at_the_time_of_the_request() {
     let age = |now| {
         let status = NodeStatus::of(&sample::page(), now);
         let test = status.collectors.into_iter().find(|c| c.name == "test");
@@ -118,11 +119,11 @@ async fn a_stranger_may_look_but_not_order() {
     let ask = |uid, json: &str| super::answer(serde_json::from_str(json).unwrap(), uid, &fake);
     let stranger = 3_999_999_999;
     let why = ask(stranger, r#"{"verb":"why"}"#).await;
-    assert!(matches!(why, super::Reply::Incidents(_)));
+    assert!(matches!(why, Reply::Incidents(_)));
     let clear = r#"{"verb":"clear","id":"abcdefgh","reason":"x"}"#;
     let refused = ask(stranger, clear).await;
     assert!(
-        matches!(&refused, super::Reply::Refused(t) if t.starts_with("not permitted")),
+        matches!(&refused, Reply::Refused(t) if t.starts_with("permission denied")),
         "{refused:?}"
     );
     assert!(fake.orders.lock().unwrap().is_empty());
@@ -133,7 +134,7 @@ async fn a_stranger_may_look_but_not_order() {
         },
         ..sample::page()
     });
-    assert!(matches!(ask(stranger, clear).await, super::Reply::Done(_)));
+    assert!(matches!(ask(stranger, clear).await, Reply::Done(_)));
     assert_eq!(fake.orders.lock().unwrap()[0].by, stranger.to_string());
 }
 
@@ -156,9 +157,12 @@ fn a_release_lasts_as_long_as_its_connection() {
     let order = r#"{"verb":"release","domain":"nvidia","seconds":600}"#;
 
     let mut first = connect();
-    assert!(ask(&mut first, r#"{"verb":"resume"}"#).contains("nothing is released"));
-    assert!(ask(&mut first, r#"{"verb":"release","domain":"tpu","seconds":600}"#).contains("none of nvidia"));
-    assert!(ask(&mut first, r#"{"verb":"release","domain":"nvidia","seconds":0}"#).contains("not between"));
+    assert!(ask(&mut first, r#"{"verb":"resume"}"#).contains("no release on this connection"));
+    assert!(
+        ask(&mut first, r#"{"verb":"release","domain":"tpu","seconds":600}"#)
+            .contains("expected one of nvidia")
+    );
+    assert!(ask(&mut first, r#"{"verb":"release","domain":"nvidia","seconds":0}"#).contains("invalid limit"));
     assert_eq!(released(), 0);
     assert!(ask(&mut first, order).contains("nvidia is released"));
     assert_eq!(released(), 1);
@@ -168,10 +172,10 @@ fn a_release_lasts_as_long_as_its_connection() {
     }
     assert!(running.fake.orders.lock().unwrap().is_empty());
     assert!(ask(&mut first, r#"{"verb":"status"}"#).contains("status"));
-    assert!(ask(&mut first, r#"{"verb":"resume"}"#).contains("taken back"));
+    assert!(ask(&mut first, r#"{"verb":"resume"}"#).contains("release ended"));
     assert_eq!(released(), 0);
 
-    // Whoever leaves without a word gives it back, and so does whoever is over their time.
+    // A client that closes without `resume` ends its release, and so does the time limit.
     let mut silent = connect();
     assert!(ask(&mut silent, order).contains("nvidia is released"));
     drop(silent);
@@ -188,8 +192,90 @@ async fn a_stranger_may_not_release() {
     let fake = Fake::new();
     let (reply, lease) = super::release::release("nvidia", 600, (3_999_999_999, None), &fake).await;
     assert!(
-        matches!(&reply, super::Reply::Refused(t) if t.starts_with("not permitted")),
+        matches!(&reply, Reply::Refused(t) if t.starts_with("permission denied")),
         "{reply:?}"
     );
     assert!(lease.is_none() && fake.released.lock().unwrap().is_empty());
+}
+
+/// A page with jobs of the users 1000 and 1001 and one of unknown owner, and an incident about job 7.
+fn page_with_jobs(access: JobAccess) -> Arc<Page> {
+    let line = |job: &str, uid: Option<u32>| Line {
+        job: job.to_owned(),
+        user: uid.map(|uid| uid.to_string()).unwrap_or_default(),
+        uid,
+        ..Line::default()
+    };
+    let mut page = sample::page();
+    page.facts.access = access;
+    page.facts.jobs = Arc::new(JobsView {
+        running: vec![line("7", Some(1000)), line("8", Some(1001)), line("9", None)],
+        ended: [Arc::new(line("5", Some(1000)))].into(),
+        ..JobsView::default()
+    });
+    let mut view = sample::view();
+    let finding = &mut view.incidents[0].findings[0];
+    finding.jobs = vec!["7".to_owned()];
+    finding.evidence = vec!["job 7 of user 1000".to_owned()];
+    page.view = Arc::new(view);
+    Arc::new(page)
+}
+
+#[tokio::test]
+async fn a_user_sees_the_jobs_that_access_allows() {
+    let fake = Fake::new();
+    for (access, uid, seen) in [
+        (JobAccess::Own, 1000, "7 5"),
+        (JobAccess::Own, 1001, "8"),
+        (JobAccess::Own, 1002, ""),
+        (JobAccess::Own, 0, "7 8 9 5"),
+        (JobAccess::Operators, 1000, ""),
+        (JobAccess::Operators, 0, "7 8 9 5"),
+        (JobAccess::All, 1002, "7 8 9 5"),
+    ] {
+        *fake.page.lock().unwrap() = page_with_jobs(access);
+        let Reply::Jobs(jobs) = super::answer(Request::Jobs, uid, &fake).await else {
+            panic!("no jobs");
+        };
+        let ended = jobs.ended.iter().map(AsRef::as_ref);
+        let lines: Vec<&Line> = jobs.running.iter().chain(ended).collect();
+        let numbers: Vec<&str> = lines.iter().map(|l| l.job.as_str()).collect();
+        assert_eq!(numbers.join(" "), seen, "{access:?} {uid}");
+        assert_eq!(jobs.withheld, 4 - lines.len(), "{access:?} {uid}");
+        assert!(
+            lines.iter().all(|l| l.uid.is_none()),
+            "users may be shown as hashes"
+        );
+    }
+}
+
+#[tokio::test]
+async fn evidence_about_another_users_job_is_withheld() {
+    let fake = Fake::new();
+    let asked = [
+        Request::Status,
+        Request::Why { id: None },
+        Request::Why {
+            id: Some("abcdefgh".to_owned()),
+        },
+    ];
+    for (access, uid, seen) in [
+        (JobAccess::Own, 1000, true),
+        (JobAccess::Own, 1001, false),
+        (JobAccess::Own, 0, true),
+        (JobAccess::Operators, 1000, false),
+        (JobAccess::All, 1001, true),
+    ] {
+        *fake.page.lock().unwrap() = page_with_jobs(access);
+        for request in &asked {
+            let reply = super::answer(request.clone(), uid, &fake).await;
+            let text = serde_json::to_string(&reply).unwrap();
+            assert_eq!(text.contains("of user 1000"), seen, "{access:?} {uid} {text}");
+            assert_eq!(text.contains("access.jobs"), !seen, "{access:?} {uid} {text}");
+            assert!(
+                text.contains(r#""jobs":["7"]"#),
+                "numbers are on every page: {text}"
+            );
+        }
+    }
 }

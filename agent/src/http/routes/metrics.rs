@@ -1,4 +1,4 @@
-//! `/metrics` and `/metrics/<page>`: which page, in which format, by when.
+//! `/metrics` and `/metrics/<page>`: page, format and deadline.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,13 +26,13 @@ const SCRAPE_TIMEOUT: &str = "x-prometheus-scrape-timeout-seconds";
 /// The deadline of a request that names none: Prometheus' default time-out less 10 %.
 const DEFAULT: Duration = Duration::from_secs(9);
 
-/// What is counted for pages that there are not: their names are the client's words, and each would be a series.
+/// Label for unknown pages: clients choose their names, and each would be a series.
 const UNKNOWN: &str = "unknown";
 
-/// The text buffer above this size is not kept when it was much too large for the last page, in bytes.
+/// Limit of the text buffer kept for the next page, in bytes, if it was much too large for the last one.
 const KEEP: usize = 1024 * 1024;
 
-/// What is kept between scrapes.
+/// State kept between scrapes.
 pub(super) struct Scrapes {
     encoder: Encoder,
     gzip: Option<Gzip>,
@@ -42,7 +42,7 @@ pub(super) struct Scrapes {
 
 impl Scrapes {
     pub(super) fn new() -> Self {
-        let live = Live::new().inspect_err(|error| tracing::error!(%error, "own metrics are not counted"));
+        let live = Live::new().inspect_err(|error| tracing::error!(%error, "cannot count own metrics"));
         Self {
             encoder: Encoder::default(),
             gzip: None,
@@ -65,7 +65,7 @@ impl Scrapes {
             let gzip = self.gzip.get_or_insert_with(Gzip::default);
             let packed = gzip.gzip(&self.text);
             if packed.is_none() {
-                tracing::error!("the page cannot be compressed; it is sent as it is");
+                tracing::error!("cannot compress the page; sending it uncompressed");
             }
             if let Some(body) = packed {
                 if self.text.capacity() > KEEP.max(self.text.len() * 4) {
@@ -79,7 +79,7 @@ impl Scrapes {
     }
 }
 
-/// What a request asks for.
+/// The parameters of a request.
 struct MetricsQuery {
     selection: Selection,
     format: Format,
@@ -104,7 +104,7 @@ impl<C: Core> Routes<C> {
                     let gzip = HeaderValue::from_static("gzip");
                     answer.headers_mut().insert(CONTENT_ENCODING, gzip);
                 }
-                // Else a cache between us would give one scraper what another had asked for.
+                // Otherwise a cache could give one scraper another one's answer.
                 let vary = HeaderValue::from_static("Accept, Accept-Encoding");
                 answer.headers_mut().insert(VARY, vary);
                 (name.unwrap_or(METRICS), answer)
@@ -150,7 +150,7 @@ impl<C: Core> Routes<C> {
         Ok((name, asked))
     }
 
-    /// A fresh page, or the last one with what has become too old since taken out.
+    /// A fresh page, or the last one without values that have become too old since.
     async fn fresh(&self, deadline: Instant, filter: &Filter) -> Arc<Page> {
         let (reply, answer) = oneshot::channel();
         self.core.scrape(deadline, filter, reply);
@@ -166,13 +166,13 @@ impl<C: Core> Routes<C> {
     }
 }
 
-/// All values of a header as one list (RFC 9110, 5.2). What is not text is not there.
+/// All values of a header as one list (RFC 9110, 5.2). Values that are not text are ignored.
 fn joined(headers: &HeaderMap, name: &HeaderName) -> String {
     let values = headers.get_all(name).into_iter().filter_map(|v| v.to_str().ok());
     values.collect::<Vec<&str>>().join(",")
 }
 
-/// The time that the scraper leaves, less a tenth for the way back.
+/// The scraper's time-out, less a tenth for the way back.
 fn budget(headers: &HeaderMap) -> Duration {
     headers
         .get(SCRAPE_TIMEOUT)

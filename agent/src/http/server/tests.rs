@@ -48,7 +48,7 @@ impl Running {
 
     /// Head and body of the answer to one request.
     fn ask(&self, request: &str) -> (String, String) {
-        let text = self.say(format!("{request}Host: x\r\nConnection: close\r\n\r\n").as_bytes());
+        let text = self.say(format!("{request}Host: localhost\r\nConnection: close\r\n\r\n").as_bytes());
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         (head.to_lowercase(), body.to_owned())
     }
@@ -82,7 +82,7 @@ fn metrics_are_served_fresh() {
 /// One answer with its body as bytes.
 fn raw(running: &Running, target: &str, headers: &str) -> (String, Vec<u8>) {
     let mut stream = running.connect();
-    let request = format!("GET {target} HTTP/1.1\r\n{headers}Host: x\r\nConnection: close\r\n\r\n");
+    let request = format!("GET {target} HTTP/1.1\r\n{headers}Host: localhost\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).unwrap();
@@ -203,7 +203,7 @@ fn a_client_that_closes_its_side_still_gets_the_answer() {
     let running = Running::start(Fake::new());
     let mut stream = running.connect();
     stream
-        .write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
         .unwrap();
     stream.shutdown(std::net::Shutdown::Write).unwrap();
     let text = everything(stream);
@@ -248,7 +248,7 @@ fn one_connection_serves_many_requests() {
     let mut stream = running.connect();
     for _ in 0..3 {
         stream
-            .write_all(b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n")
+            .write_all(b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n")
             .unwrap();
         let mut text = Vec::new();
         while !text.ends_with(b"runs\n") {

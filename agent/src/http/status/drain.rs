@@ -1,4 +1,4 @@
-//! Our drain in words of our own: what is written in Slurm may name people.
+//! nodewarden's drain in fixed words: texts in Slurm may name people.
 
 use serde::Serialize;
 
@@ -8,15 +8,15 @@ use health::view::DrainView;
 pub(super) struct DrainReport {
     /// `none`, `wanted`, `withheld`, `foreign`, `writing`, `drained`, `lifting`, `overridden`, `unproven`.
     pub(super) state: String,
-    /// What that means.
+    /// Its meaning.
     pub(super) text: &'static str,
-    /// The incident that it is for.
+    /// Its incident.
     pub(super) incident: Option<String>,
     /// Since when, in seconds since the epoch.
     pub(super) since: Option<i64>,
-    /// How long ago that is, in seconds.
+    /// Its age, in seconds.
     pub(super) age: Option<i64>,
-    /// Whether our record of it reached the disk.
+    /// Whether its record reached the disk.
     pub(super) recorded: bool,
 }
 
@@ -37,13 +37,13 @@ fn text(state: &str) -> &'static str {
     match state {
         "none" => "nodewarden has not drained this node.",
         "wanted" => "A drain is wanted and not written yet.",
-        "withheld" => "A drain is wanted, but must not be written in the node's present state.",
-        "foreign" => "Somebody else drained this node. Their reason: scontrol show node",
+        "withheld" => "A drain is wanted, but the node's present state forbids it.",
+        "foreign" => "The node is drained with a foreign reason; see: scontrol show node",
         "writing" => "A drain is being written.",
         "drained" => "nodewarden drained this node.",
-        "lifting" => "Our drain is to be lifted.",
-        "overridden" => "A person lifted our drain. No new one without new evidence.",
-        "unproven" => "Nothing is written: the node that Slurm shows is not proven to be this one.",
+        "lifting" => "nodewarden is about to lift its drain.",
+        "overridden" => "An operator lifted nodewarden's drain. No new drain without new evidence.",
+        "unproven" => "nodewarden writes nothing: Slurm's node is not proven to be this machine.",
         _ => "",
     }
 }

@@ -1,4 +1,4 @@
-//! The page for people: one document, no script, nothing from elsewhere, readable on a phone at night.
+//! The status page: one document without scripts or external resources, readable on a phone.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub(in crate::http) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; \
      style-src 'sha256-YOBpJjQCJ+CBvmEAfwveYQiAo8uqBDLiYljwMSk7d7c='; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// A text, with a mark for each character that could hide or turn round what follows.
+/// A text with visible marks for characters that could hide or reverse what follows.
 fn visible(text: &str) -> String {
     let mark = |c| {
         if is_hidden(c) {
@@ -56,12 +56,12 @@ pub(in crate::http) fn render(report: &StatusReport) -> String {
                     h1 { (host) }
                     p class="verdict" { (word) }
                     p { (visible(&verdict.text)) }
-                    p { (time(report.at)) ", judged " (span(seconds(verdict.age))) " ago" }
+                    p { (time(report.at)) ", checked " (span(seconds(verdict.age))) " ago" }
                 }
                 main {
                     @if report.config_error {
                         p class="card dunno" {
-                            b { "The configuration was refused." } " The last good one is in force. See "
+                            b { "The configuration was rejected." } " The last good one is in force. See "
                             code { "nodewarden config check" } "."
                         }
                     }
@@ -75,7 +75,7 @@ pub(in crate::http) fn render(report: &StatusReport) -> String {
                     (links())
                     p class="soft" {
                         "nodewarden " (report.nodewarden) ", running for " (span(age(report.at, report.started)))
-                        ". Mode: " (report.mode) ". Read again every 30 s."
+                        ". Mode: " (report.mode) ". Refreshed every 30 s."
                     }
                 }
             }
@@ -86,13 +86,11 @@ pub(in crate::http) fn render(report: &StatusReport) -> String {
 
 fn incident(i: &IncidentReport) -> Markup {
     let effect = match (i.drains, i.mode) {
-        (false, _) => "does not take the node out of service",
-        (true, "drain") => "drain: takes the node out of service",
-        (true, "comment") => "comment: is written into the node's comment, the node stays in service",
-        (true, _) if i.could < Mode::Drain => {
-            "observe: would be written into the node's comment, nothing is done"
-        }
-        (true, _) => "observe: would take the node out of service, nothing is done",
+        (false, _) => "never drains the node",
+        (true, "drain") => "drain: drains the node",
+        (true, "comment") => "comment mode: written into the node's Comment, no drain",
+        (true, _) if i.could < Mode::Drain => "observe mode: would write the node's Comment, no action taken",
+        (true, _) => "observe mode: would drain, no action taken",
     };
     html! {
         article.card.bad[i.drains].dunno[!i.drains] {
@@ -122,7 +120,7 @@ fn drain(drain: &DrainReport) -> Markup {
             @if let Some(id) = &drain.incident {
                 p { "For incident " code { (visible(id)) } "." }
                 @if !drain.recorded {
-                    p { b { "Not recorded on disk:" } " it will not be lifted by itself." }
+                    p { b { "Not recorded on disk:" } " it is never lifted automatically." }
                 }
             }
         }
@@ -136,7 +134,7 @@ fn gpus(all: &[GpuView]) -> Markup {
             div class="card" {
                 table {
                     tr {
-                        th { "GPU" } th.n { "Busy" } th.n { "Memory" } th.n { "Heat" } th.n { "Power" }
+                        th { "GPU" } th.n { "Util" } th.n { "Memory" } th.n { "Temp" } th.n { "Power" }
                         th { "Jobs" } th { "State" }
                     }
                     @for gpu in all { (row(gpu)) }
@@ -196,7 +194,7 @@ fn collectors(all: &[CollectorReport]) -> Markup {
                     }
                 }
             }
-            @if !absent.is_empty() { p class="soft" { "Not on this node: " (absent.join(", ")) "." } }
+            @if !absent.is_empty() { p class="soft" { "No such hardware: " (absent.join(", ")) "." } }
         }
     }
 }
@@ -229,7 +227,7 @@ fn workers(all: &[WorkerReport]) -> Markup {
                                 (None, "") => "not started",
                                 (None, why) => { b { "down" } ": " (why) },
                             }
-                            @if w.stuck_slots > 0 { br; b { (w.stuck_slots) " earlier processes cannot end" } }
+                            @if w.stuck_slots > 0 { br; b { (w.stuck_slots) " earlier processes are stuck" } }
                         }
                         td.n { (w.starts) }
                     }
@@ -270,7 +268,7 @@ fn age(at: i64, started: f64) -> i64 {
     at.saturating_sub(started as i64)
 }
 
-/// A time as people write it.
+/// A time in UTC.
 fn time(seconds: i64) -> String {
     jiff::Timestamp::from_second(seconds).map_or_else(
         |_| format!("{seconds} s after 1970"),

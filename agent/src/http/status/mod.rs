@@ -1,6 +1,6 @@
-//! What anybody may be told without a password: the same for the page `/` and for `/api/v1/status`. Whatever could hold
-//! a user name or a line of the log (evidence, history, acknowledgements, error texts, other people's reasons) is left
-//! out here, so that neither can show it.
+//! The public status, without authentication: the same for the page `/` and for `/api/v1/status`. Texts that may
+//! contain a user name or a log line (evidence, history, acknowledgements, errors, foreign reasons) are left out
+//! here, so that neither can show them.
 
 mod drain;
 mod html;
@@ -20,29 +20,29 @@ use model::snapshot::{CollectorState, Presence, Snapshot, WorkerState};
 
 pub(super) use html::{CONTENT_SECURITY_POLICY, render};
 
-/// The version of the JSON: fields are added without a new one, and none is taken away or changes its meaning.
+/// The version of the JSON: fields may be added without a new version; none is removed or changes its meaning.
 const VERSION: u32 = 1;
 
-/// The node, for everybody.
+/// The node's public status.
 #[derive(Debug, Serialize)]
 pub(super) struct StatusReport {
-    /// Of this format.
+    /// Version of this format.
     version: u32,
     /// The daemon's version.
     nodewarden: &'static str,
-    /// The kernel's host name; empty where it is not text.
+    /// The kernel's host name; empty if it is not text.
     host: String,
-    /// When this was said, in seconds since the epoch.
+    /// Time of this report, in seconds since the epoch.
     at: i64,
     /// When the daemon started, in seconds since the epoch.
     started: f64,
     verdict: VerdictReport,
     /// `health.mode`: `observe`, `comment`, `drain`.
     mode: &'static str,
-    /// Whether the last reload of the configuration was refused.
+    /// Whether the last reload of the configuration failed.
     config_error: bool,
     drain: drain::DrainReport,
-    /// Open ones.
+    /// Open incidents.
     incidents: Vec<IncidentReport>,
     /// GPUs, by the index of their driver.
     gpus: Vec<GpuView>,
@@ -56,7 +56,7 @@ struct VerdictReport {
     health: Health,
     /// One line.
     text: String,
-    /// How old it is, in seconds.
+    /// Its age, in seconds.
     age: u64,
 }
 
@@ -68,21 +68,21 @@ struct IncidentReport {
     detail: String,
     /// `reboot`, `reset-gpu`, ...
     remedy: String,
-    /// Whether it takes the node out of service where the mode allows.
+    /// Whether it drains the node if the mode allows.
     drains: bool,
     /// The mode in force for its check.
     mode: &'static str,
-    /// The most that it could do once the site holds nothing back.
+    /// The highest mode that it could have without the site's limits.
     could: Mode,
-    /// When it began, in seconds since the epoch.
+    /// Start, in seconds since the epoch.
     since: i64,
-    /// How long ago that is, in seconds.
+    /// Its age, in seconds.
     age: i64,
-    /// Whether somebody looks after it.
+    /// Whether an operator has acknowledged it.
     acknowledged: bool,
-    /// What ends it.
+    /// How it ends.
     ends: String,
-    /// The page about it in the documentation; empty for a check of another release.
+    /// Its runbook; empty for a check of another release.
     runbook: &'static str,
 }
 
@@ -91,9 +91,9 @@ struct CollectorReport {
     name: &'static str,
     /// `absent`, `unknown`, `ok`, `failed`, `late`.
     state: &'static str,
-    /// A word; empty where nothing is wrong.
+    /// The reason as one word; empty if nothing is wrong.
     reason: String,
-    /// How many devices it found.
+    /// Number of devices.
     devices: usize,
     /// Devices whose last reading failed.
     failed: Vec<FailedDevice>,
@@ -104,20 +104,20 @@ struct CollectorReport {
 #[derive(Debug, Serialize)]
 struct FailedDevice {
     device: String,
-    /// A word.
+    /// The reason as one word.
     reason: String,
 }
 
 #[derive(Debug, Serialize)]
 struct LateDevice {
     device: String,
-    /// For how long, in seconds.
+    /// Time without an answer, in seconds.
     age: u64,
-    /// The state letter of its thread, where one is known: `D` is uninterruptible.
+    /// The state letter of its thread, if known: `D` is uninterruptible.
     task_state: Option<char>,
-    /// What it waits for; empty where the kernel does not say.
+    /// Its wait channel; empty if the kernel does not report it.
     wait_channel: String,
-    /// The system call that it is in and its file; empty where the kernel does not say.
+    /// Its system call and file; empty if the kernel does not report them.
     call: String,
 }
 
@@ -125,16 +125,16 @@ struct LateDevice {
 struct WorkerReport {
     name: &'static str,
     pid: Option<i32>,
-    /// How often it was started.
+    /// Number of starts.
     starts: u64,
-    /// Why none runs: `backoff`, `stuck`, `build`, `garbage`; empty where one does.
+    /// Why no process runs: `backoff`, `stuck`, `build`, `garbage`; empty if one does.
     down: &'static str,
-    /// Earlier processes that cannot end.
+    /// Earlier processes that are stuck.
     stuck_slots: u8,
 }
 
 impl StatusReport {
-    /// What is public of a page. `now`: time since boot; `wall`: seconds since the epoch.
+    /// The public part of a page. `now`: time since boot; `wall`: seconds since the epoch.
     pub(super) fn of(page: &Page, now: Duration, wall: i64, host: String) -> Self {
         let snapshot = page.snapshot.as_of(now);
         let open = page.view.incidents.iter().filter(|i| i.closed.is_none());
@@ -169,7 +169,7 @@ fn verdict(page: &Page, snapshot: &Snapshot, now: Duration) -> VerdictReport {
     let given = &page.view.verdict;
     let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
     let (health, text) = if now_ms > given.valid_until_ms {
-        let text = "the daemon's core has not judged the node for some time";
+        let text = "the daemon's core has not evaluated the checks in time";
         (Health::Unknown, text.to_owned())
     } else if given.health == Health::Unknown {
         (Health::Unknown, unknown(&given.text, snapshot))
@@ -183,7 +183,7 @@ fn verdict(page: &Page, snapshot: &Snapshot, now: Duration) -> VerdictReport {
     }
 }
 
-/// Why nothing is known, less what an error may quote: the verdict's own text begins with the collector.
+/// Why the verdict is unknown, without texts of errors: the verdict's own text begins with the collector.
 fn unknown(text: &str, snapshot: &Snapshot) -> String {
     let name = text.split(':').next().unwrap_or_default();
     match snapshot.collector(name) {

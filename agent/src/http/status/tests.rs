@@ -54,7 +54,7 @@ fn the_page_says_what_is_wrong_and_escapes_it() {
         "xid79 &quot;fell&quot;\u{fffd} on gpu GPU-1",
         "2 h 3 min, since 2023-11-14 22:13:20 UTC",
         "<b>reboot</b>",
-        "observe: would take the node out of service",
+        "observe mode: would drain",
         "pci c: no answer for 20 s, uninterruptible (D) in <code>nv_wait</code>",
         "nodewarden why abcdefgh",
         "href=\"/metrics?tier=detail\"",

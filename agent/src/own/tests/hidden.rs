@@ -1,4 +1,4 @@
-//! More jobs than a page is to hold.
+//! More jobs than a page may hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,15 +6,25 @@ use std::sync::Arc;
 use collectors::Block;
 use collectors::tasks::metrics::BLOCKED;
 
-use exposition::{Encoder, Format, Selection};
+use exposition::{Defaults, Encoder, Format, Selection};
 use model::jobs::{Book, MaxJobs};
 use model::sample::jobs::{Node, START};
 use model::snapshot::Presence;
 
 use crate::own::{OwnFacts, Page, sample};
 
-/// A page of three jobs on one GPU, of which so many may have series of their own.
+/// A page of three jobs on one GPU, of which at most `max` may have series of their own.
 fn page(max: usize) -> String {
+    text(&mut Encoder::default(), &jobs(max))
+}
+
+fn text(encoder: &mut Encoder, page: &Page) -> String {
+    let mut out = Vec::new();
+    encoder.page(None, page, &Selection::default(), Format::Text, &mut out);
+    String::from_utf8(out).unwrap()
+}
+
+fn jobs(max: usize) -> Page {
     let mut node = Node::new();
     for (seconds, job) in [(0.0, "9"), (2.0, "7"), (1.0, "8")] {
         node.began = START + seconds;
@@ -29,7 +39,7 @@ fn page(max: usize) -> String {
     let tasks = snapshot.collectors.iter_mut().find(|c| c.spec.name == "tasks");
     let tasks = tasks.expect("a collector of every node");
     tasks.presence = Presence::Open;
-    // 10 is in this list alone.
+    // 10 is in this list only.
     for job in ["7", "8", "9", "10"] {
         let mut state = sample::device(&format!("job_{job}:1"), |b: &mut Block| {
             b.u64(&BLOCKED, &[job], 1)
@@ -37,7 +47,7 @@ fn page(max: usize) -> String {
         state.at = at;
         tasks.devices.push(state);
     }
-    let page = Page {
+    Page {
         snapshot: Arc::new(snapshot),
         view: Arc::new(sample::view()),
         facts: OwnFacts {
@@ -45,10 +55,7 @@ fn page(max: usize) -> String {
             max_jobs: MaxJobs(max),
             ..OwnFacts::default()
         },
-    };
-    let mut out = Vec::new();
-    Encoder::default().page(None, &page, &Selection::default(), Format::Text, &mut out);
-    String::from_utf8(out).unwrap()
+    }
 }
 
 /// Family and job of each series of a job.
@@ -85,4 +92,31 @@ fn the_youngest_of_too_many_jobs_have_no_series_and_are_counted() {
     }
     assert_eq!(series(&fewer), expected);
     assert!(fewer.contains("\nslurm_jobs_hidden 1\n"), "{fewer}");
+}
+
+/// A page knows no user: what names a person or a project is only there if the site adds it. Omitted is not empty, which means
+/// unknown.
+#[test]
+fn a_job_has_its_number_alone_unless_labels_are_added() {
+    let mut encoder = Encoder::default();
+    let mut page = jobs(3);
+    let line = |page: &str| {
+        let found = page.lines().find(|l| l.starts_with("slurm_job_info{"));
+        found.unwrap().to_owned()
+    };
+    let shown = line(&text(&mut encoder, &page));
+    for label in ["user=", "account=", "partition="] {
+        assert!(!shown.contains(label), "{shown}");
+    }
+    // The plan of the page is rebuilt.
+    page.facts.metrics = Arc::new(Defaults {
+        labels: vec!["user".to_owned(), "partition".to_owned()],
+        ..Defaults::default()
+    });
+    let shown = line(&text(&mut encoder, &page));
+    assert!(
+        shown.contains("user=\"") && shown.contains("partition=\""),
+        "{shown}"
+    );
+    assert!(!shown.contains("account="), "{shown}");
 }

@@ -1,4 +1,4 @@
-//! Selections of our own page, and pages of another exporter's names.
+//! Selections of our own page, and pages with another exporter's names.
 
 use std::sync::Arc;
 
@@ -102,6 +102,7 @@ fn the_configuration_is_applied_as_soon_as_a_page_has_it() {
     );
     let names = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect();
     page.facts.metrics = Arc::new(Defaults {
+        labels: Vec::new(),
         tier: Tier::Detail,
         include: names(&["test_deep", "test_hidden"]),
         exclude: names(&["test_level", "nodewarden_verdict"]),
@@ -119,7 +120,7 @@ fn the_configuration_is_applied_as_soon_as_a_page_has_it() {
     assert_eq!(families(&page, &by_default).len(), 3);
 }
 
-/// Two ports; of the first, two queues that the other exporter does not tell apart.
+/// Two ports; on the first, two queues that the other exporter does not distinguish.
 fn traffic() -> DeviceState {
     device("m0", |b| {
         b.u64(&RECEIVED, &["m0", "1", "q0"], 10);
@@ -192,7 +193,7 @@ fn two_collectors_fill_one_family_of_another_exporter() {
     assert_eq!(less.lines().count(), 4, "{less}");
 }
 
-/// Where a device sits, which the other exporter says on each series.
+/// The place of a device, which the other exporter adds to each series.
 static PLACE: Metric = Metric {
     name: "test_place_info",
     kind: Kind::Info,
@@ -207,7 +208,7 @@ static JOIN: Join = Join {
     labels: &[("SLOT", "slot"), ("RACK", "rack")],
 };
 
-/// A ratio that the other exporter tells in whole per cent, of busy devices alone.
+/// A ratio that the other exporter reports in whole per cent, for busy devices only.
 static BUSY: Metric = Metric {
     name: "test_busy",
     labels: &["device", "kind"],

@@ -1,14 +1,14 @@
-//! Which Slurm node this is: the slurmd that runs here, its node name and its configuration.
+//! This machine's Slurm node: the slurmd that runs here, its node name and its configuration.
 //!
-//! What is found here decides which configuration scontrol is run with, as root. So only processes of root (or of
-//! our own user) count: a job can run a program that is called slurmd.
+//! The result decides with which configuration scontrol runs, as root. So only processes of root (or of our own user)
+//! count: a job can run a program called slurmd.
 
 use std::path::{Path, PathBuf};
 
 use collectors::sys::root;
 
 use model::scheduler::LookError;
-use slurm::argv::{self, Given};
+use slurm::slurmd_args::{self, Given};
 use sys::link;
 
 /// A slurmd that runs here.
@@ -16,13 +16,13 @@ use sys::link;
 pub struct LocalSlurmd {
     /// The name of its node.
     pub node_name: String,
-    /// Its slurm.conf, where it was told one.
+    /// Its slurm.conf, if given on its command line or in its environment.
     pub conf: Option<PathBuf>,
     /// Its program.
     pub exe: Option<PathBuf>,
 }
 
-/// Where and as whom to look.
+/// Where to search.
 #[derive(Clone, Debug)]
 pub struct Search<'a> {
     /// `/proc`, or a stand-in for it.
@@ -38,7 +38,7 @@ pub struct Search<'a> {
 /// Finds this machine's Slurm node.
 ///
 /// # Errors
-/// [`LookError::NotHere`] with what was seen, where no slurmd runs here or it is not clear which is ours.
+/// [`LookError::NotHere`] with the findings, if no slurmd runs here or the choice is ambiguous.
 pub fn find(search: &Search<'_>) -> Result<LocalSlurmd, LookError> {
     let mut skipped = Vec::new();
     let mut all: Vec<LocalSlurmd> = Vec::new();
@@ -48,7 +48,7 @@ pub fn find(search: &Search<'_>) -> Result<LocalSlurmd, LookError> {
         }
         match slurmd(search, &search.proc.join(&pid)) {
             Ok(None) => {}
-            // A slurmd that is about to start a program looks like a second one for a moment.
+            // During a fork, a slurmd shortly appears twice.
             Ok(Some(found)) if all.iter().any(|other| other.node_name == found.node_name) => {}
             Ok(Some(found)) => all.push(found),
             Err(why) => skipped.push(format!("process {pid} {why}")),
@@ -61,7 +61,7 @@ pub fn find(search: &Search<'_>) -> Result<LocalSlurmd, LookError> {
             .find(|found| found.node_name == wanted)
             .ok_or_else(|| {
                 not_here(
-                    format!("no slurmd for {wanted} runs here, only: [{names}]"),
+                    format!("no slurmd for slurm.node_name {wanted:?} runs here, found: [{names}]"),
                     &skipped,
                 )
             });
@@ -70,7 +70,7 @@ pub fn find(search: &Search<'_>) -> Result<LocalSlurmd, LookError> {
         0 => Err(not_here("no slurmd runs here".to_owned(), &skipped)),
         1 => all.pop().ok_or_else(|| LookError::NotHere(String::new())),
         _ => Err(LookError::NotHere(format!(
-            "several slurmds run here ({}): slurm.node_name must name ours",
+            "several slurmds run here ({}): set slurm.node_name to one of them",
             names(&all)
         ))),
     }
@@ -89,10 +89,10 @@ fn not_here(what: String, skipped: &[String]) -> LookError {
     }
 }
 
-/// A process, if it is a slurmd. `Err`: it is one, but not ours to use.
+/// A process, if it is a slurmd. `Err`: it is one, but not usable.
 fn slurmd(search: &Search<'_>, process: &Path) -> Result<Option<LocalSlurmd>, String> {
-    // Nearly every process ends here: name, program and owner are read without its memory, which a process that hangs
-    // may keep locked for ever; its command line is not.
+    // Most processes end here: name, program and owner are read without the process's memory, which a hung process
+    // may keep locked for ever; the command line needs it.
     if text(process, "comm") != "slurmd" {
         return Ok(None);
     }
@@ -113,7 +113,7 @@ fn slurmd(search: &Search<'_>, process: &Path) -> Result<Option<LocalSlurmd>, St
         .ok()
         .flatten()
         .unwrap_or_default();
-    // A zombie has no command line any more.
+    // A zombie has no command line.
     if raw.is_empty() {
         return Ok(None);
     }
@@ -122,12 +122,12 @@ fn slurmd(search: &Search<'_>, process: &Path) -> Result<Option<LocalSlurmd>, St
         .split(|b| *b == 0)
         .map(|arg| std::str::from_utf8(arg).unwrap_or_default())
         .collect();
-    let Given { node_name, conf } = argv::read(args.get(1..).unwrap_or_default());
+    let Given { node_name, conf } = slurmd_args::read(args.get(1..).unwrap_or_default());
     let node_name = node_name
         .or_else(|| search.wanted.map(str::to_owned))
         .unwrap_or_else(|| slurm::proof::short(search.hostname).to_owned());
     if !is_node_name(&node_name) {
-        return Err(format!("has no plain node name: {node_name:?}"));
+        return Err(format!("has an invalid node name: {node_name:?}"));
     }
     Ok(Some(LocalSlurmd {
         node_name,
@@ -139,7 +139,7 @@ fn slurmd(search: &Search<'_>, process: &Path) -> Result<Option<LocalSlurmd>, St
     }))
 }
 
-/// One node's name: no list, no range, and not the word that means all of them.
+/// One node's name: no list, no range, and not `ALL`.
 pub fn is_node_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 255
@@ -150,7 +150,7 @@ pub fn is_node_name(name: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
 }
 
-/// The same root folder and the same process numbers as ours: a slurmd in a container is another machine's.
+/// The same root folder and pid namespace as ours: a slurmd in a container is another machine's.
 fn same_world(proc: &Path, process: &Path) -> Result<(), String> {
     let own = proc.join("self");
     let namespace = |of: &Path, name: &str| link::target(&of.join("ns").join(name)).ok();
@@ -162,7 +162,7 @@ fn same_world(proc: &Path, process: &Path) -> Result<(), String> {
     if differs("pid") {
         return Err("runs in another pid namespace".to_owned());
     }
-    // A private mount namespace alone, as systemd's PrivateTmp makes, is still the same root.
+    // A private mount namespace only, as with systemd's PrivateTmp, still has the same root.
     let root_differs = link::target(&process.join("root")).ok() != link::target(&own.join("root")).ok();
     if (root_differs || differs("mnt")) && !matches!(same_root(process, &own), Ok(true)) {
         return Err("runs in another root folder".to_owned());
@@ -190,7 +190,7 @@ fn absolute(process: &Path, conf: PathBuf) -> Option<PathBuf> {
     Some(link::target(&process.join("cwd")).ok()?.join(conf))
 }
 
-/// An upgrade leaves the running program without its file.
+/// After an upgrade the running program's file is deleted.
 fn undeleted(exe: PathBuf) -> PathBuf {
     match exe.to_str().and_then(|text| text.strip_suffix(" (deleted)")) {
         Some(path) => PathBuf::from(path),

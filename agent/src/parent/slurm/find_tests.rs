@@ -119,7 +119,7 @@ fn several_slurmds() {
     }
     assert!(refusal(proc.find(None)).contains("slurm.node_name"));
     assert_eq!(name(proc.find(Some("n1"))), "n1");
-    assert!(refusal(proc.find(Some("n2"))).contains("no slurmd for n2"));
+    assert!(refusal(proc.find(Some("n2"))).contains("no slurmd for slurm.node_name \"n2\""));
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn names_that_are_not_one_node() {
     assert!(is_node_name("gpu-a_1.cluster"));
     let proc = Proc::new();
     proc.process("8", "slurmd", "/usr/sbin/slurmd", &["slurmd", "-N", "n[0-3]"]);
-    assert!(refusal(proc.find(None)).contains("no plain node name"));
+    assert!(refusal(proc.find(None)).contains("an invalid node name"));
 }
 
 #[test]

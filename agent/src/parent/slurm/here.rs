@@ -1,5 +1,5 @@
-//! What tells this machine from others: its name, and when it booted. Read anew for every look: a clock that is set after
-//! boot, or a name that comes by DHCP, changes both.
+//! This machine's identity: host name and boot time. Read again for every look: a clock set after boot, or a name
+//! from DHCP, changes them.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use collectors::sys::root;
 /// Every interrupt has a column in /proc/stat, and a machine can have many thousands.
 const MAX_STAT: u64 = 16 << 20;
 
-/// This machine's name, as slurmd reports it.
+/// This machine's host name, as slurmd reports it.
 pub fn hostname() -> String {
     nix::unistd::gethostname()
         .ok()
@@ -16,7 +16,7 @@ pub fn hostname() -> String {
         .unwrap_or_default()
 }
 
-/// When this machine booted, in seconds since the epoch: `btime` of /proc/stat. `None`: not to be read.
+/// This machine's boot time, in seconds since the epoch: `btime` of /proc/stat. `None`: unreadable.
 pub fn boot_time() -> Option<i64> {
     let bytes = root::read_bytes(Path::new("/proc/stat"), MAX_STAT).ok()??;
     btime(&String::from_utf8_lossy(&bytes))

@@ -1,30 +1,53 @@
-//! Which drain the parent itself wrote. slurmctld can put its own text in the place of our reason; that such a drain was
-//! ours is then not to be read off the node, and the unprivileged daemon's word is not enough to lift it.
+//! The drain that the parent itself wrote. slurmctld can replace our reason with its own text; the node then does not
+//! show that the drain is ours, and the unprivileged daemon's claim is not enough to lift it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use model::scheduler::IncidentId;
-use sys::{files, store};
+use sys::{dirs, files, store};
 
-/// The incident whose drain stands, as far as this parent or an earlier one has written it.
+/// The incident of the current drain, if this parent or an earlier one wrote it.
 #[derive(Debug, Default)]
 pub struct DrainMemory {
     file: Option<PathBuf>,
     incident: Option<IncidentId>,
 }
 
+/// Its name, in the parent's folder of the state directory.
+const FILE: &str = "own-drain";
+
 impl DrainMemory {
-    /// Remembers in a file that belongs to the parent, over restarts and reboots. One that cannot be read is none: a
-    /// drain is then left to people.
-    pub fn in_file(file: PathBuf) -> Self {
-        let text = store::load(&file).ok().flatten().unwrap_or_default();
-        Self {
-            incident: IncidentId::parse(text.trim()),
-            file: Some(file),
+    /// Stored in the parent's folder of the state directory, over restarts and reboots. An unreadable file counts as
+    /// none: the drain is then left to operators. May block with its disk.
+    pub fn of(state_dir: &Path) -> Self {
+        let mut memory = Self::default();
+        match dirs::own(state_dir) {
+            Ok(folder) => memory.file = Some(folder.join(FILE)),
+            Err(e) => tracing::warn!(error = %e, "cannot store the record of nodewarden's drain"),
         }
+        let before = state_dir.join(FILE);
+        memory.incident = memory.file.as_deref().and_then(read).or_else(|| {
+            // Before 0.1.0 it lay in the state directory, where the daemon may create files too.
+            let incident = read(&before)?;
+            if memory.store(&incident) {
+                sys::ignore(files::remove(&before));
+            }
+            Some(incident)
+        });
+        memory
     }
 
-    /// Whether the drain that stands was written for this incident.
+    /// Whether it is stored.
+    fn store(&self, incident: &IncidentId) -> bool {
+        let Some(file) = &self.file else { return false };
+        let stored = store::replace(file, format!("{incident}\n").as_bytes(), 0o600, false);
+        if let Err(e) = &stored {
+            tracing::warn!(path = %file.display(), error = %e, "cannot store the record of nodewarden's drain");
+        }
+        stored.is_ok()
+    }
+
+    /// Whether the current drain was written for this incident.
     pub fn is(&self, incident: &IncidentId) -> bool {
         self.incident.as_ref() == Some(incident)
     }
@@ -35,20 +58,27 @@ impl DrainMemory {
             return;
         }
         self.incident = Some(incident.clone());
-        if let Some(file) = &self.file
-            && let Err(e) = store::replace(file, format!("{incident}\n").as_bytes(), 0o600, false)
-        {
-            tracing::warn!(path = %file.display(), error = %e, "our drain is remembered until the next start only");
-        }
+        self.store(incident);
     }
 
-    /// The node was seen without DRAIN, or with somebody else's: whatever stands there next is not that drain.
+    /// The node was seen without DRAIN, or with a foreign one: a later DRAIN is not our drain.
     pub fn over(&mut self) {
         if self.incident.take().is_some()
             && let Some(file) = &self.file
             && let Err(e) = files::remove(file)
         {
-            tracing::warn!(path = %file.display(), error = %e, "the note of our drain cannot be removed");
+            tracing::warn!(path = %file.display(), error = %e, "cannot remove the record of nodewarden's drain");
+        }
+    }
+}
+
+/// The incident in a file that only this user may write.
+fn read(file: &Path) -> Option<IncidentId> {
+    match store::load_own(file) {
+        Ok(text) => IncidentId::parse(text?.trim()),
+        Err(e) => {
+            tracing::warn!(error = %e, "the record of nodewarden's drain is not used");
+            None
         }
     }
 }

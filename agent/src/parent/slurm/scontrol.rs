@@ -43,6 +43,7 @@ impl Scontrol {
                 program: program.clone(),
                 args: args.clone(),
                 env: environment(conf.map(PathBuf::as_path)),
+                input: Vec::new(),
                 deadline: deadline(config.timeout),
             };
             match self.runner.run(&command) {

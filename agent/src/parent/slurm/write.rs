@@ -14,7 +14,7 @@ use slurm::state::{Flag, Node};
 use slurm::{Settings, action, describe, parse, proof, texts};
 use sys::spawn;
 
-/// The own node. Every call may block for `slurm.timeout` and a second, three times: call it on a thread of its own.
+/// The own node. Every call may block for `slurm.timeout` and 1 s, three times: call it on a thread of its own.
 #[derive(Debug)]
 pub struct Slurm {
     config: Settings,
@@ -23,21 +23,21 @@ pub struct Slurm {
     uid: u32,
     proc: PathBuf,
     scontrol: Scontrol,
-    /// The node whose boot time has fitted before.
+    /// The node whose boot time has matched before.
     proven: Option<String>,
     memory: DrainMemory,
-    /// Nobody waits for this value any more: it must not write.
+    /// The request was abandoned: it must not write any more.
     given_up: Arc<AtomicBool>,
 }
 
-/// Why there is no answer, and whether it is for want of time.
+/// Why there is no answer, and whether it is a time-out.
 enum Silence {
     Late(String),
     Said(LookError),
 }
 
 impl Slurm {
-    /// `hostname`: ours. `boot_time`: when this machine was booted, in seconds since the epoch.
+    /// `hostname`: this machine's. `boot_time`: in seconds since the epoch.
     pub fn new(config: Settings, hostname: String, boot_time: i64) -> Self {
         Self {
             config,
@@ -52,30 +52,30 @@ impl Slurm {
         }
     }
 
-    /// Remembers its own drain in a file that only the parent can write.
+    /// Records its own drain in a file that only the parent can write.
     #[must_use]
     pub fn with_memory(mut self, memory: DrainMemory) -> Self {
         self.memory = memory;
         self
     }
 
-    /// Once this is set, nothing is written any more: whoever asked was told that the outcome is not known.
+    /// Once this is set, nothing is written: the requester already got an unknown outcome.
     #[must_use]
     pub fn with_given_up(mut self, given_up: Arc<AtomicBool>) -> Self {
         self.given_up = given_up;
         self
     }
 
-    /// Name and boot time again: a clock that is set, or a name that comes late, changes them.
+    /// Updates name and boot time: a clock that is set, or a late name, changes them.
     pub fn set_here(&mut self, hostname: String, boot_time: i64) {
         self.hostname = hostname;
         self.boot_time = boot_time;
     }
 
-    /// Reads the own node, proven to be ours.
+    /// Reads the own node, proven to be this machine.
     ///
     /// # Errors
-    /// No slurmd here, not proven to be ours, or no answer.
+    /// No slurmd here, not proven to be this machine, or no answer.
     pub fn look(&mut self) -> Result<NodeState, LookError> {
         let looked = self.look_for(None);
         looked
@@ -86,10 +86,10 @@ impl Slurm {
             })
     }
 
-    /// Does it, if the node as it is now allows it.
+    /// Carries out an action, if the node's current state permits it.
     pub fn act(&mut self, action: &Action) -> Outcome {
         if !action::is_ours(action) {
-            return Outcome::Failed("nothing was written: not a reason or incident of ours".to_owned());
+            return Outcome::Failed("nothing was written: not a reason or incident of nodewarden".to_owned());
         }
         let (found, before) = match self.look_for(None) {
             Ok(looked) => looked,
@@ -112,26 +112,29 @@ impl Slurm {
             Permission::Withheld(word) => return Outcome::Withheld(word, shown),
         }
         if self.given_up.load(Ordering::Acquire) {
-            return Outcome::Unknown("nothing was written: given up".to_owned());
+            return Outcome::Unknown("nothing was written: the request was abandoned".to_owned());
         }
         let refused = match self.update(&found, action) {
             Ok(refused) => refused,
             Err(why) => return Outcome::Unknown(why),
         };
-        // Also after a refusal: "timed out" can come back from a write that was done.
+        // Also after a refusal: "timed out" may be returned for a completed write.
         match self.look_for(Some(&found)) {
             Ok((_, after)) => {
                 self.remember(action, &describe(&after));
                 action::outcome(action, &after, refused)
             }
             Err(Silence::Late(why) | Silence::Said(LookError::Failed(why))) => {
-                Outcome::Unknown(format!("written, but not read back: {why}"))
+                Outcome::Unknown(format!("written, but reading it back failed: {why}"))
             }
-            Err(Silence::Said(error)) => Outcome::Unknown(format!("written, but not read back: {error}")),
+            Err(Silence::Said(error)) => {
+                Outcome::Unknown(format!("written, but reading it back failed: {error}"))
+            }
         }
     }
 
-    /// What the state table says; a drain that shows slurmctld's own text is lifted only where we remember writing it.
+    /// The permission of the state table; a drain with slurmctld's own text is lifted only if our record shows that
+    /// we wrote it.
     fn permission(&self, action: &Action, node: &Node, shown: &NodeState) -> Permission {
         let permission = action::permission(action, node, shown);
         match action {
@@ -202,7 +205,7 @@ impl Slurm {
         Ok((found, state))
     }
 
-    /// Writes. `Ok(Some)`: slurmctld refused with these words. `Err`: no answer in time.
+    /// Writes. `Ok(Some)`: slurmctld's refusal. `Err`: no answer in time.
     fn update(&mut self, found: &LocalSlurmd, action: &Action) -> Result<Option<String>, String> {
         let mut args = vec!["update".to_owned(), format!("NodeName={}", found.node_name)];
         match action {
@@ -229,7 +232,7 @@ fn failed(why: String) -> Silence {
     Silence::Said(LookError::Failed(why))
 }
 
-/// The first line that scontrol printed about what went wrong.
+/// The first line of scontrol's error output.
 fn said(output: &spawn::CommandOutput) -> String {
     let text = [&output.stderr, &output.stdout]
         .iter()

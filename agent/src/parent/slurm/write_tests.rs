@@ -3,7 +3,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests write the stand-ins")]
 
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -156,12 +156,46 @@ fn slurmctlds_own_text_is_lifted_only_where_we_remember_the_drain() {
 #[test]
 fn the_memory_of_a_drain_outlives_the_parent_and_ends_with_the_drain() {
     let folder = tempfile::tempdir().unwrap();
-    let (file, id) = (folder.path().join("own-drain"), IncidentId::parse(ID).unwrap());
-    DrainMemory::in_file(file.clone()).drained(&id);
-    let mut memory = DrainMemory::in_file(file.clone());
+    let (state, id) = (folder.path(), IncidentId::parse(ID).unwrap());
+    DrainMemory::of(state).drained(&id);
+    let mut memory = DrainMemory::of(state);
     assert!(memory.is(&id));
     memory.over();
-    assert!(!memory.is(&id) && !DrainMemory::in_file(file).is(&id));
+    assert!(!memory.is(&id) && !DrainMemory::of(state).is(&id));
+}
+
+/// Before 0.1.0 the file lay where the daemon may create files: its claim would lift slurmctld's own drains.
+#[test]
+fn the_memory_of_a_drain_is_taken_over_from_a_file_of_the_parent_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (state, id) = (folder.path(), IncidentId::parse(ID).unwrap());
+    let old = state.join("own-drain");
+    let remembers = || DrainMemory::of(state).is(&id);
+    let put = |mode: u32| {
+        std::fs::write(&old, format!("{ID}\n")).unwrap();
+        std::fs::set_permissions(&old, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    put(0o620);
+    assert!(!remembers());
+    put(0o600);
+    std::fs::hard_link(&old, state.join("second")).unwrap();
+    assert!(!remembers());
+    std::fs::remove_file(&old).unwrap();
+    symlink(state.join("second"), &old).unwrap();
+    assert!(!remembers());
+    std::fs::remove_file(&old).unwrap();
+    nix::unistd::mkfifo(&old, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    assert!(!remembers(), "nor does a FIFO block");
+    std::fs::remove_file(&old).unwrap();
+    if nix::unistd::geteuid().is_root() {
+        put(0o600);
+        std::os::unix::fs::chown(&old, Some(1), None).unwrap();
+        assert!(!remembers());
+        std::fs::remove_file(&old).unwrap();
+    }
+    put(0o600);
+    assert!(remembers() && !old.exists());
+    assert!(remembers(), "it lies in the parent's folder now");
 }
 
 #[test]
@@ -355,7 +389,7 @@ fn scontrol_is_missing_or_talks_nonsense() {
     let Outcome::Failed(why) = cluster.drain() else {
         panic!()
     };
-    assert!(why.contains("/nonexistent/scontrol is not there"), "{why}");
+    assert!(why.contains("/nonexistent/scontrol: no such program"), "{why}");
     for script in [
         "echo hello; exit 0",
         "exit 0",

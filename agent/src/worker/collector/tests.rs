@@ -19,7 +19,7 @@ const fn spec(open: Open) -> Spec {
         name: "test",
         domain: &collectors::domain::HOST,
         metrics: &[],
-        events: false,
+        events: &[],
         notes: false,
         cadence: Cadence::OnDemand {
             fresh: Duration::ZERO,
@@ -61,7 +61,7 @@ fn rig(spec: &'static Spec) -> Rig {
 }
 
 impl Rig {
-    /// The next frame. Does what the main loop does meanwhile.
+    /// The next frame. Runs the main loop's work meanwhile.
     fn hears(&mut self) -> FromWorker {
         let start = Instant::now();
         loop {
@@ -215,7 +215,7 @@ fn a_watcher_is_asked_to_return_and_waited_for() {
         assert!(start.elapsed() < LONG);
     }
     while rig.task.leave() {
-        assert!(start.elapsed() < LONG, "it is not told to return");
+        assert!(start.elapsed() < LONG, "the watcher gets no signal to return");
     }
     assert!(!rig.task.watched().runs());
 }

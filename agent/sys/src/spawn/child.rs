@@ -27,8 +27,8 @@ impl Stream {
         }
     }
 
-    /// Takes what is there, without waiting, and at most a little at a time: who writes without end must not keep the
-    /// reader from looking at the clock.
+    /// Reads available output without waiting, a limited amount at a time: a child that writes without end must not
+    /// keep the reader from checking the deadline.
     fn read(&mut self) {
         let mut buffer = [0; 16 * 1024];
         for _ in 0..16 {
@@ -51,13 +51,13 @@ impl Stream {
 
 pub(super) struct Child {
     pub(super) pid: Pid,
-    /// stdout, stderr, and the pipe that exec closes or an errno comes through.
+    /// stdout, stderr, and the pipe that exec closes or that reports an errno.
     pub(super) streams: [Stream; 3],
 }
 
 impl Child {
-    /// Reads until the child has ended and its output is closed; a background process of its gets only a short time to
-    /// close it. False: the deadline came first.
+    /// Reads until the child has ended and its output is closed; a background process gets a short grace period to
+    /// close it. False: the deadline passed first.
     pub(super) fn follow(&mut self, deadline: Instant) -> bool {
         let mut given_up = None;
         let mut pause = 1;
@@ -78,7 +78,7 @@ impl Child {
         }
     }
 
-    /// Waits for output, at most so many milliseconds: the end of a process wakes nobody up on older kernels.
+    /// Waits for output with a time-out: on older kernels the end of a process causes no wake-up.
     fn wait(&self, milliseconds: u8) {
         let mut fds: Vec<PollFd<'_>> = self
             .streams
@@ -96,14 +96,14 @@ impl Child {
         }
     }
 
-    /// Whether it has ended; it stays a zombie, and its number its own.
+    /// Whether it has ended; it stays a zombie, so its pid is not reused.
     fn has_ended(&self) -> bool {
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         !matches!(waitid(Id::Pid(self.pid), flags), Ok(WaitStatus::StillAlive))
     }
 
     pub(super) fn signal(&self, signal: Signal) {
-        // ESRCH: the whole group has gone.
+        // ESRCH: the whole group has ended.
         killpg(self.pid, signal).ok();
     }
 

@@ -1,35 +1,42 @@
-//! From fork to exec. Own code, because whatever stands between the two in a library may wait for the program's file.
+//! From fork to exec. Own code, because library code between the two may block on the program's file.
 
 #![allow(unsafe_code, reason = "fork, and what a child may do before exec")]
 
 use std::ffi::CString;
+use std::fs::File;
+use std::io::{Seek, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl, open};
-use nix::sys::resource::{Resource, getrlimit};
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 use nix::sys::stat::Mode;
 use nix::unistd::{Pid, pipe2, setpgid};
 
 use super::child::{Child, Stream};
 use super::{CommandLine, SpawnError, failed};
+use crate::child::{Closing, default_signals};
 
-/// Everything that the child needs, prepared before the fork: afterwards it may not allocate.
+/// Everything that the child needs, prepared before the fork: afterwards it must not allocate.
 struct Prepared {
     program: CString,
     argv: Vec<CString>,
     envp: Vec<CString>,
-    null: OwnedFd,
+    input: OwnedFd,
     out: OwnedFd,
     err: OwnedFd,
     exec: OwnedFd,
-    highest_fd: RawFd,
+    closing: Closing,
 }
 
-/// Starts a command; comes back without waiting for its exec.
+/// Starts a command; returns without waiting for its exec.
 pub(super) fn start(command: &CommandLine) -> Result<Child, SpawnError> {
+    start_closing(command, Closing::prepare())
+}
+
+pub(super) fn start_closing(command: &CommandLine, closing: Closing) -> Result<Child, SpawnError> {
     if !command.program.is_absolute() {
         return Err(SpawnError::NotFound(command.program.clone()));
     }
@@ -43,24 +50,22 @@ pub(super) fn start(command: &CommandLine) -> Result<Child, SpawnError> {
     for (name, value) in &command.env {
         envp.push(text(format!("{name}={value}").as_bytes())?);
     }
-    let null =
-        open("/dev/null", OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty()).map_err(failed("/dev/null"))?;
+    let input = input(&command.input)?;
     let (out_read, out) = pipe()?;
     let (err_read, err) = pipe()?;
     let (exec_read, exec) = pipe()?;
-    let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
     let prepared = Prepared {
         program,
         argv,
         envp,
-        null: high(null)?,
+        input: high(input)?,
         out: high(out)?,
         err: high(err)?,
         exec: high(exec)?,
-        highest_fd: RawFd::try_from(limit.min(1 << 20)).unwrap_or(1 << 20),
+        closing,
     };
     let pid = fork(&prepared)?;
-    // The child does the same; whoever comes first. It fails harmlessly once the child has called exec.
+    // The child does the same, and the first call wins. It fails harmlessly after the child's exec.
     setpgid(pid, pid).ok();
     Ok(Child {
         pid,
@@ -72,6 +77,22 @@ pub(super) fn start(command: &CommandLine) -> Result<Child, SpawnError> {
     })
 }
 
+/// A command's standard input: in memory and complete, so a command that does not read blocks no writer.
+fn input(bytes: &[u8]) -> Result<OwnedFd, SpawnError> {
+    if bytes.is_empty() {
+        let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
+        return open("/dev/null", flags, Mode::empty()).map_err(failed("/dev/null"));
+    }
+    let fd = memfd_create(c"input", MFdFlags::MFD_CLOEXEC).map_err(failed("memfd_create"))?;
+    let mut file = File::from(fd);
+    let written = file.write_all(bytes).and_then(|()| file.rewind());
+    written.map_err(|source| SpawnError::Io {
+        what: "a command's input",
+        source,
+    })?;
+    Ok(file.into())
+}
+
 /// A pipe whose reading end never blocks.
 fn pipe() -> Result<(OwnedFd, OwnedFd), SpawnError> {
     let (read, write) = pipe2(OFlag::O_CLOEXEC).map_err(failed("pipe"))?;
@@ -79,10 +100,10 @@ fn pipe() -> Result<(OwnedFd, OwnedFd), SpawnError> {
     Ok((read, write))
 }
 
-/// The same descriptor with a number above those that the child puts in place.
+/// The same descriptor with a number above those that the child sets up.
 fn high(fd: OwnedFd) -> Result<OwnedFd, SpawnError> {
     let number = fcntl(&fd, FcntlArg::F_DUPFD_CLOEXEC(10)).map_err(failed("dup"))?;
-    // SAFETY: fcntl has just made this descriptor, and nobody else knows its number.
+    // SAFETY: fcntl has just created this descriptor, and no other code owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
@@ -95,7 +116,7 @@ fn fork(prepared: &Prepared) -> Result<Pid, SpawnError> {
             .collect()
     };
     let (argv, envp) = (pointers(&prepared.argv), pointers(&prepared.envp));
-    // No handler of ours may run in the child before it has put them back to their defaults.
+    // No handler of ours may run in the child before the child has reset them.
     let mut before = SigSet::empty();
     pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), Some(&mut before))
         .map_err(failed("sigmask"))?;
@@ -106,7 +127,7 @@ fn fork(prepared: &Prepared) -> Result<Pid, SpawnError> {
         unsafe { child(prepared, argv.as_ptr(), envp.as_ptr()) }
     }
     let errno = Errno::last();
-    // Restoring a mask that was valid a moment ago cannot fail.
+    // Restoring a mask that was just valid cannot fail.
     pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None).ok();
     if forked < 0 {
         return Err(failed("fork")(errno));
@@ -118,36 +139,23 @@ fn fork(prepared: &Prepared) -> Result<Pid, SpawnError> {
 ///
 /// # Safety
 /// Only in a fresh child of fork, with null-terminated arrays. Everything in here is async-signal-safe: the other
-/// threads are gone, and their locks may be held for ever.
+/// threads are gone, and their locks may stay locked for ever.
 unsafe fn child(p: &Prepared, argv: *const *const libc::c_char, envp: *const *const libc::c_char) -> ! {
     const EXEC: RawFd = 3;
-    const SIGSET: usize = 8;
     // SAFETY: plain system calls on numbers and on memory that outlives them.
     unsafe {
         libc::setpgid(0, 0);
-        let placed = libc::dup2(p.null.as_raw_fd(), 0) >= 0
+        let placed = libc::dup2(p.input.as_raw_fd(), 0) >= 0
             && libc::dup2(p.out.as_raw_fd(), 1) >= 0
             && libc::dup2(p.err.as_raw_fd(), 2) >= 0
             && libc::dup3(p.exec.as_raw_fd(), EXEC, libc::O_CLOEXEC) >= 0;
         if !placed {
             libc::_exit(126);
         }
-        // No lock and no socket of ours may live on in a child that hangs. Before 5.9 there is no close_range.
-        if libc::syscall(libc::SYS_close_range, EXEC + 1, libc::c_uint::MAX, 0) != 0 {
-            for fd in EXEC + 1..p.highest_fd {
-                libc::close(fd);
-            }
-        }
+        // A child that hangs must not keep a lock or socket of ours.
+        p.closing.close_from(EXEC + 1);
         libc::chdir(c"/".as_ptr());
-        // The system call itself: libc refuses the two signals that it keeps to itself, which may be ignored.
-        let default = [0_u64; 4];
-        for signal in 1..=64 {
-            let none = std::ptr::null_mut::<u64>();
-            libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), none, SIGSET);
-        }
-        let mut none: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut none);
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+        default_signals();
         libc::execve(p.program.as_ptr(), argv, envp);
         let errno = *libc::__errno_location();
         libc::write(EXEC, (&raw const errno).cast(), size_of::<i32>());

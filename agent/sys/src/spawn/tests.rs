@@ -1,20 +1,38 @@
 use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt;
 
 use collectors::sys::root;
 use nix::fcntl::{FcntlArg, fcntl};
 use testkit::wait::{PATIENCE, until_true};
 
-use super::fork::start;
+use super::fork::{start, start_closing};
 use super::*;
+use crate::child::Closing;
 
 fn command(program: impl Into<PathBuf>, args: &[&str]) -> CommandLine {
     CommandLine {
         program: program.into(),
         args: args.iter().map(|&a| a.to_owned()).collect(),
         env: vec![("PATH".into(), "/usr/bin:/bin".into())],
+        input: Vec::new(),
         deadline: Duration::from_secs(10),
     }
+}
+
+#[test]
+fn input_is_read_to_its_end_and_needs_no_reader() {
+    let bytes: Vec<u8> = (b'a'..=b'z').cycle().take(64 * 1024).collect();
+    let with = |program: &str, input: &[u8]| {
+        let command = CommandLine {
+            input: input.to_vec(),
+            ..command(program, &[])
+        };
+        CommandRunner::default().run(&command).unwrap()
+    };
+    assert_eq!(with("/bin/cat", &bytes).stdout, bytes);
+    assert_eq!(with("/bin/cat", b"").stdout, b"");
+    assert_eq!(with("/bin/true", &bytes).code, 0);
 }
 
 fn shell(script: &str) -> CommandLine {
@@ -62,12 +80,31 @@ fn the_child_gets_nothing_of_ours() {
         assert!(["PATH", "PWD", "OLDPWD", "SHLVL", "_"].contains(&name), "{line}");
     }
     assert!(text.contains("\n/\n"), "cwd: {text}");
-    // 3 is what ls reads the folder with; the pipe of the exec error was closed by exec.
+    // 3 is the descriptor of ls for the folder; exec closed the pipe of the exec error.
     assert!(text.contains("\n0\n1\n2\n3\nread 1\n"), "{text}");
     assert!(text.contains("SigBlk:\t0000000000000000\n"), "{text}");
     assert!(text.contains("SigIgn:\t0000000000000000\n"), "{text}");
     let tail: Vec<&str> = text.lines().rev().take(2).map(str::trim).collect();
     assert_eq!(tail.first(), tail.get(1), "leads its own process group");
+}
+
+/// Linux before 5.9, as in RHEL 8, has no close_range(2).
+#[test]
+fn descriptors_are_closed_one_by_one_where_the_kernel_has_no_other_way() {
+    let file = tempfile::tempfile().unwrap();
+    let leaked = fcntl(&file, FcntlArg::F_DUPFD(900)).unwrap();
+    let closing = Closing {
+        by_range: false,
+        ..Closing::prepare()
+    };
+    let mut child = start_closing(&shell("ls /proc/self/fd"), closing).unwrap();
+    nix::unistd::close(leaked).unwrap();
+    assert!(child.follow(Instant::now() + Duration::from_secs(10)));
+    child.reap(Instant::now() + GRACE).unwrap();
+    assert_eq!(out(&child.output(0)), "0\n1\n2\n3\n");
+    // A descriptor above a limit that was lowered later counts too.
+    let end = Closing::prepare().end;
+    assert!(end > file.as_raw_fd() && end >= 256, "{end}");
 }
 
 #[test]
@@ -142,7 +179,7 @@ fn endless_output_is_cut_and_counted() {
     assert!(begin.elapsed() < Duration::from_secs(3));
 }
 
-/// A stopped-for-ever child stands in for one in D state: what matters is that nobody reaps it.
+/// A child that is stopped for ever stands in for one in D state: neither is reaped.
 #[test]
 fn while_one_is_stuck_nothing_else_is_started() {
     let child = start(&shell("exec sleep 300")).unwrap();

@@ -1,8 +1,8 @@
-//! What is left out is never touched.
+//! Excluded ports are never queried.
 
 use super::*;
 
-/// What was asked of `eth0` in two readings of all ports under these rules of `rdma`.
+/// The number of queries to `eth0` in 2 readings of all ports under these rules of `rdma`.
 fn asked(node: &Node, rules: &str) -> usize {
     let mut ports = node.ports(rules);
     for _ in 0..2 {
@@ -48,7 +48,7 @@ fn a_port_of_infiniband_is_no_device_here() {
     assert!(node.ports("").is_empty());
 }
 
-/// An interface in another network namespace leaves its name to others.
+/// An interface in another network namespace leaves its name free for others.
 #[test]
 fn an_interface_of_that_name_on_another_card_is_asked_nothing() {
     let node = Node::with_mlx5();
@@ -88,7 +88,8 @@ fn an_interface_on_the_cards_other_function_is_asked() {
 
 const GUID: &str = "5054:00ff:fe12:3456\n";
 
-/// The files name an interface of the card's other function: its name was the port's own in another network namespace.
+/// The files name an interface of the card's other function, whose name was the port's own in another network
+/// namespace.
 #[test]
 fn netlink_says_which_interface_is_the_ports_own_where_the_files_name_another() {
     let node = Node {
@@ -107,7 +108,7 @@ fn netlink_says_which_interface_is_the_ports_own_where_the_files_name_another() 
         calls.len() > 4 && calls.iter().all(|c| !c.ends_with("eth9")),
         "{calls:?}"
     );
-    // It has left for another network namespace, and the one that the files name is still not the port's.
+    // The interface moved to another network namespace, and the one that the files name is still not the port's.
     node.rdma.will_tell((4, 5), None);
     node.write(&format!("{folder}/ports/1/gid_attrs/ndevs/0"), "eth0\n");
     node.remove("sys/class/net/eth0");
@@ -116,9 +117,9 @@ fn netlink_says_which_interface_is_the_ports_own_where_the_files_name_another() 
     assert_eq!(node.world.calls(), Vec::<String>::new());
 }
 
-/// Some drivers take the kernel's lock to tell it, which a call that is stuck holds.
+/// Some drivers take RTNL to answer, which a stuck call holds.
 #[test]
-fn while_a_call_is_in_flight_nobody_asks_which_interface_is_a_ports_own() {
+fn while_a_call_is_in_flight_no_port_queries_its_interface() {
     let node = Node {
         rdma: Answering::with_port((4, 5), Some((7, "eth0"))),
         ..Node::with_mlx5()

@@ -1,4 +1,4 @@
-//! Answers that do not fit together, and calls that end badly.
+//! Inconsistent answers, and calls that fail.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -31,7 +31,7 @@ fn statistics_that_grow_between_two_calls_are_asked_for_once_more() {
 fn a_kernel_that_gives_no_values_is_asked_twice_and_no_more() {
     let node = Node::with_mlx5();
     let mut port = node.port();
-    // Somebody adds a queue each time.
+    // Another program adds a queue each time.
     node.world.on_call(|world, call| {
         if call == "values eth0" {
             let mut net = Net::mlx5(3);
@@ -46,7 +46,7 @@ fn a_kernel_that_gives_no_values_is_asked_twice_and_no_more() {
         values(&reading, ["pfc_rx_frames_total 3", MALFORMED]),
         [None, Some(1.0)]
     );
-    // What does not come with them is there.
+    // Values that do not depend on the statistics are present.
     assert_eq!(
         values(&reading, ["pfc_enabled 3", "fec_corrected_blocks_total"]),
         [Some(1.0), Some(8.0)]
@@ -55,7 +55,7 @@ fn a_kernel_that_gives_no_values_is_asked_twice_and_no_more() {
     assert_eq!(values, 2);
 }
 
-/// The number stays, and so do the places: only the names tell whose the values are.
+/// The count and the positions stay: only the names show which values these are.
 #[test]
 fn counts_of_a_priority_are_never_shown_as_those_of_another() {
     let node = Node::with_mlx5();
@@ -69,7 +69,7 @@ fn counts_of_a_priority_are_never_shown_as_those_of_another() {
         }
     });
     let reading = read(&mut *port);
-    // DCB spoke of priority 3 before, and there is none of that name any more.
+    // DCB reported priority 3 before, and no statistic has that name any more.
     let both = ["pfc_rx_pause_seconds_total 3", "pfc_rx_pause_seconds_total 4"];
     assert_eq!(values(&reading, both), [None, None]);
     assert_eq!(values(&read(&mut *port), both), [None, Some(9.0)]);
@@ -134,7 +134,7 @@ fn a_value_of_all_ones_or_over_a_hundred_percent_is_none() {
     );
 }
 
-/// `ETHTOOL_FLAG_STATS` is EINVAL where the kernel knows no statistics of the question.
+/// `ETHTOOL_FLAG_STATS` returns EINVAL if the kernel does not support statistics for the query.
 #[test]
 fn a_kernel_without_statistics_of_a_question_is_asked_without_and_not_for_them_again() {
     let node = Node::with_mlx5();
@@ -157,7 +157,7 @@ fn a_kernel_without_statistics_of_a_question_is_asked_without_and_not_for_them_a
     }
 }
 
-/// What a driver refuses with and without is its own refusal.
+/// A query that a driver rejects with and without the flag is rejected by the driver.
 #[test]
 fn a_driver_that_refuses_is_no_kernel_without_statistics() {
     let node = Node::with_mlx5();

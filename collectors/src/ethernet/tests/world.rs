@@ -1,4 +1,4 @@
-//! A kernel in the hands of a test: what it answers, how long it takes, and what it was asked.
+//! A simulated kernel: its answers, their duration, and the queries it received.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -50,7 +50,7 @@ impl Net {
     }
 }
 
-/// Called with each call, before it is answered.
+/// Called before each call is answered.
 type Hook = Arc<dyn Fn(&World, &str) + Send + Sync>;
 
 #[derive(Default)]
@@ -59,7 +59,7 @@ struct State {
     nets: BTreeMap<String, Net>,
     calls: Vec<String>,
     hook: Option<Hook>,
-    /// A kernel before 5.13: it knows statistics of pause alone.
+    /// A kernel before 5.13: it supports statistics of pause only.
     is_old: bool,
 }
 
@@ -93,7 +93,7 @@ impl World {
         self.lock().passed += time;
     }
 
-    /// Sets up an interface, anew.
+    /// Adds or replaces an interface.
     pub(super) fn net(&self, name: &str, net: Net) {
         self.lock().nets.insert(name.to_owned(), net);
     }
@@ -102,22 +102,22 @@ impl World {
         self.lock().nets.remove(name);
     }
 
-    /// How much was asked since the last look.
+    /// The number of queries since the last call of this function.
     pub(super) fn calls_so_far(&self) -> usize {
         self.lock().calls.len()
     }
 
-    /// What is done with each call from now on: `values eth0`, `dcb eth0`, `fec eth0` and so on.
+    /// Sets the hook of each call: `values eth0`, `dcb eth0`, `fec eth0` and so on.
     pub(super) fn on_call(&self, hook: impl Fn(&World, &str) + Send + Sync + 'static) {
         self.lock().hook = Some(Arc::new(hook));
     }
 
-    /// Statistics of anything but pause are refused, as kernels before 5.13 do.
+    /// Statistics of anything but pause are rejected, as in kernels before 5.13.
     pub(super) fn is_old(&self) {
         self.lock().is_old = true;
     }
 
-    /// What was asked since the last look.
+    /// The queries since the last call of this function.
     pub(super) fn calls(&self) -> Vec<String> {
         std::mem::take(&mut self.lock().calls)
     }
@@ -160,7 +160,7 @@ impl Ethtool for World {
         Ok(())
     }
 
-    /// As Linux 6.12: none where the number is another one.
+    /// As in Linux 6.12: no values if the count differs.
     fn values(&mut self, netdev: &str, count: u32, values: &mut Vec<u64>) -> Result<(), Errno> {
         let net = self.called("values", netdev)?;
         values.clear();
@@ -176,12 +176,12 @@ fn find(bytes: &[u8], kind: u16) -> &[u8] {
     found.find(|(k, _)| *k == kind).unwrap().1
 }
 
-/// The flags of a question of ethtool.
+/// The flags of an ethtool query.
 fn flags(attributes: &[u8]) -> u32 {
     u32::from_ne_bytes(find(find(attributes, 1), 3).try_into().unwrap())
 }
 
-/// The text of an attribute, perhaps within another.
+/// The text of an attribute, possibly nested in another one.
 fn named(attributes: &[u8], kind: u16, nest: Option<u16>) -> String {
     let within = nest.map_or(attributes, |nest| find(attributes, nest));
     text(find(within, kind)).unwrap().to_owned()
@@ -195,7 +195,7 @@ impl NetlinkTransport for World {
     ) -> Result<(), NetlinkError> {
         let (kind, _) = request.kind_and_flags();
         let (head, attributes) = request.payload().split_at(4);
-        let told = match (kind, head[0]) {
+        let reply = match (kind, head[0]) {
             (78, _) => {
                 let netdev = named(attributes, 1, None);
                 let pfc = self.called("dcb", &netdev)?.pfc.ok_or(Errno::EOPNOTSUPP)?;
@@ -223,6 +223,6 @@ impl NetlinkTransport for World {
             }
             _ => panic!("{kind}"),
         };
-        Ok(take(&told)?)
+        Ok(take(&reply)?)
     }
 }

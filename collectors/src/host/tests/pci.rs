@@ -1,4 +1,4 @@
-//! The PCI bus: functions that leave, come, change or do not answer.
+//! The PCI bus: functions that leave, appear, change or do not answer.
 
 use super::*;
 
@@ -6,7 +6,7 @@ use super::*;
 fn a_function_of_unknown_kind_makes_the_count_unknown_and_nothing_else() {
     let whole = Node::new().read();
     for (name, fault) in FAULTS {
-        // A function without these files has just left: nothing is unknown then.
+        // A function without these files was just removed: nothing is unknown then.
         if ["gone", "a link to nowhere"].contains(name) {
             continue;
         }
@@ -34,7 +34,7 @@ fn a_function_of_unknown_kind_makes_the_count_unknown_and_nothing_else() {
                 fs::remove_file(&path).unwrap();
             }
             fs::write(&path, text).unwrap();
-            assert_eq!(read(&mut runner), whole, "{file}: {name}: mended");
+            assert_eq!(read(&mut runner), whole, "{file}: {name}: restored");
         }
     }
 }
@@ -82,7 +82,7 @@ fn a_function_is_looked_at_once_and_again_when_another_takes_its_address() {
     let mut runner = node.runner();
     let whole = read(&mut runner);
     node.write(&format!("{PCI}/{B}/device"), "0x20b0\n");
-    assert_eq!(read(&mut runner), whole, "what cannot change is not read again");
+    assert_eq!(read(&mut runner), whole, "constant values are not read again");
 
     let aside = node.path("new");
     fs::rename(node.path(&format!("{PCI}/{A}")), &aside).unwrap();
@@ -125,7 +125,7 @@ fn a_gpu_that_must_not_be_asked_is_not() {
         ("power/runtime_status", "suspended\n"),
         ("power/runtime_status", "suspending\n"),
         ("power/runtime_status", "resuming\n"),
-        // Not a link: which driver is bound, and so whose the function is, is not known.
+        // Not a link: which driver is bound, and so who owns the function, is unknown.
         ("driver", ""),
     ] {
         let node = Node::new();
@@ -195,7 +195,7 @@ fn a_memory_controller_that_is_loaded_again_has_the_dimms_of_the_new_one() {
     let node = Node::new();
     let mut runner = node.runner();
     let whole = read(&mut runner);
-    // Kept, so that its inode is not given to the next one.
+    // Kept, so that its inode is not reused for the next one.
     fs::rename(node.path(&format!("{MC}/mc0")), node.path("old")).unwrap();
     node.write(&format!("{MC}/mc0/ue_count"), "1\n");
     node.write(&format!("{MC}/mc0/dimm7/dimm_ue_count"), "9\n");
@@ -243,7 +243,7 @@ fn an_rdma_device_in_another_namespace_is_registered_all_the_same() {
         (Some("vfio-pci"), false),
     ] {
         let node = Node::new();
-        // The folder is there and shows no device.
+        // The folder exists and shows no device.
         network(&node, driver, registered);
         let found = node.read();
         let driver = driver.unwrap_or_default();

@@ -1,21 +1,24 @@
-//! Which field becomes which series.
+//! The table of fields and their series.
 
 use super::Fallback;
 use crate::gpu::metrics as m;
 use crate::sys::nvml::{FieldValue, Library};
 use crate::{Metric, Value};
 
-/// What becomes of a driver's number.
+/// The conversion of a driver's number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::nvidia) enum Scale {
-    /// It is multiplied, and stays a whole number.
+    /// Multiply; the result is a whole number.
     Times(u64),
-    /// It is divided: 642310 mW are the number that is written 642.31, which a multiplication would miss.
+    /// Divide: 642310 mW become exactly 642.31, which a multiplication would miss.
     Per(f64),
 }
 
 impl Scale {
-    #[expect(clippy::cast_precision_loss, reason = "the formats' numbers are real ones")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "the exposition formats use floating-point numbers"
+    )]
     pub(in crate::nvidia) fn of(self, number: u64) -> Value {
         match self {
             Self::Times(factor) => number.checked_mul(factor).map_or(Value::Absent, Value::U64),
@@ -26,24 +29,24 @@ impl Scale {
 
 /// One field.
 pub(in crate::nvidia) struct Row {
-    /// Its number before driver 580.82.
+    /// Its id before driver 580.82.
     pub(super) field: u32,
     pub(super) scope: u32,
     pub(super) metric: &'static Metric,
-    /// The labels behind `gpu`.
+    /// The labels after `gpu`.
     pub(super) labels: &'static [&'static str],
     pub(super) scale: Scale,
-    /// The driver gives 32 bits.
+    /// The driver returns 32 bits.
     narrow: bool,
-    /// Says nothing while ECC is off.
+    /// Invalid while ECC is off.
     pub(super) ecc: bool,
     pub(super) instead: Option<Fallback>,
-    /// The same number has another name too.
+    /// A second metric with the same value.
     pub(super) also: Option<(&'static Metric, &'static [&'static str])>,
 }
 
 impl Row {
-    /// The number that was told. All bits set is what a driver leaves in a value that it did not read.
+    /// The reported number. Drivers set all bits in a value that they did not read.
     pub(super) fn number(&self, value: FieldValue) -> Option<u64> {
         if self.narrow {
             narrow_counter(value)
@@ -53,8 +56,8 @@ impl Row {
     }
 }
 
-/// A number of 32 bits that was told. The type is the one that we know, not the one that is told: drivers have named the
-/// wrong one, and left the rest of the value unwritten.
+/// A reported 32-bit number. Uses the type that we know, not the reported one: drivers have reported the wrong type
+/// and left the rest of the value unwritten.
 pub(in crate::nvidia) fn narrow_counter(value: FieldValue) -> Option<u64> {
     let low = match value {
         FieldValue::Unsigned(number) => FieldValue::Unsigned(number & u64::from(u32::MAX)),
@@ -63,7 +66,7 @@ pub(in crate::nvidia) fn narrow_counter(value: FieldValue) -> Option<u64> {
     counter(low).filter(|n| *n < u64::from(u32::MAX))
 }
 
-/// A number of 64 bits that was told.
+/// A reported 64-bit number.
 pub(in crate::nvidia) fn counter(value: FieldValue) -> Option<u64> {
     let number = match value {
         FieldValue::Unsigned(number) => Some(number),
@@ -73,8 +76,8 @@ pub(in crate::nvidia) fn counter(value: FieldValue) -> Option<u64> {
     number.filter(|n| *n < u64::MAX)
 }
 
-/// A driver that tells a whole number as a real one.
-#[expect(clippy::cast_sign_loss, reason = "it was looked at")]
+/// For drivers that report a whole number as floating-point.
+#[expect(clippy::cast_sign_loss, reason = "checked above")]
 fn whole(number: f64) -> Option<u64> {
     (number.is_finite() && (0.0..9e15).contains(&number)).then_some(number as u64)
 }
@@ -116,7 +119,7 @@ const fn ecc(field: u32, labels: &'static [&'static str]) -> Row {
     }
 }
 
-/// What holds the clocks is a policy too.
+/// The reason that limits the clocks is also a policy.
 const fn policy(field: u32, reason: &'static [&'static str], policy: &'static [&'static str]) -> Row {
     Row {
         also: Some((&m::POLICY_SECONDS, policy)),
@@ -124,7 +127,7 @@ const fn policy(field: u32, reason: &'static [&'static str], policy: &'static [&
     }
 }
 
-/// On GPUs and drivers without the field a function tells the same.
+/// The function that returns the same value on GPUs and drivers without the field.
 macro_rules! or {
     ($row:expr, $name:literal, $call:ident) => {
         Row {
@@ -137,7 +140,7 @@ macro_rules! or {
     };
 }
 
-/// Errors by where they were: corrected and uncorrected, volatile and aggregate.
+/// Errors by location: corrected and uncorrected, volatile and aggregate.
 macro_rules! location {
     ($location:literal: $cv:literal $uv:literal $ca:literal $ua:literal) => {
         [
@@ -238,7 +241,7 @@ pub(super) static ROWS: &[Row] = &[
     narrow(182, &m::PCIE_ERRORS, &["lcrc"], ONE),
     narrow(183, &m::PCIE_ERRORS, &["lane"], ONE),
     narrow(169, &m::PCIE_ERRORS, &["recovery"], ONE),
-    // 197 and 198, bytes over PCI Express, have 32 bits: they begin anew several times a second.
+    // 197 and 198, bytes over PCI Express, have 32 bits: they wrap several times a second.
 ];
 
 #[cfg(test)]
@@ -248,14 +251,14 @@ mod tests {
     #[test]
     fn of_a_number_of_32_bits_the_rest_is_chance() {
         let chance = 0xa5a5_a5a5_0000_0000;
-        for (told, want) in [
+        for (raw, want) in [
             (650_000, Some(650_000)),
             (chance | 650_000, Some(650_000)),
             (0, Some(0)),
             (u64::from(u32::MAX), None),
             (u64::MAX, None),
         ] {
-            assert_eq!(narrow_counter(FieldValue::Unsigned(told)), want, "{told:#x}");
+            assert_eq!(narrow_counter(FieldValue::Unsigned(raw)), want, "{raw:#x}");
         }
         assert_eq!(counter(FieldValue::Unsigned(chance)), Some(chance));
         assert_eq!(narrow_counter(FieldValue::Signed(-1)), None);

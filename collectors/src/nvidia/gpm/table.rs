@@ -1,17 +1,17 @@
-//! Which GPM metric becomes which series.
+//! The table of GPM metrics and their series.
 
 use crate::gpu::metrics as m;
 use crate::nvidia::metrics as n;
 use crate::{Block, Metric, Value};
 
-/// What a number is.
+/// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum GpmUnit {
-    /// Per cent; ours is a ratio.
+    /// Percent; the series is a ratio.
     Percent,
-    /// MiB in a second.
+    /// MiB per second.
     Rate,
-    /// Counts since the GPU was started.
+    /// Counts since the GPU started.
     Counter,
 }
 
@@ -20,7 +20,7 @@ enum GpmUnit {
 pub(super) struct Row {
     id: u32,
     metric: &'static Metric,
-    /// The label behind `gpu` and `gpu_instance`, where there is one.
+    /// The label after `gpu` and `gpu_instance`, if any.
     label: Option<&'static str>,
     unit: GpmUnit,
 }
@@ -62,7 +62,7 @@ const fn cycles(id: u32, label: &'static str) -> Row {
     }
 }
 
-/// All of them. The counters are the last: a driver that does not know them is asked the rest.
+/// All metrics. The counters are last: a driver that does not know them gets the query without them.
 pub(super) static ROWS: &[Row] = &[
     ratio(1, &n::GRAPHICS_ACTIVE),
     ratio(2, &n::SM_ACTIVE),
@@ -115,25 +115,25 @@ pub(super) static ROWS: &[Row] = &[
     cycles(260, "fp16"),
 ];
 
-/// The numbers to ask for, with or without the counters.
+/// The ids to query, with or without the counters.
 pub(super) fn ids(counters: bool) -> Vec<u32> {
     let wanted = ROWS.iter().filter(|r| counters || r.unit != GpmUnit::Counter);
     wanted.map(|r| r.id).collect()
 }
 
 impl Row {
-    /// `value`: as the library gave it. What is out of range was not measured.
+    /// `value`: as returned by the library. A value out of range was not measured.
     pub(super) fn push(&self, gpu: &str, part: &str, value: Option<f64>, out: &mut Block) {
         let value = value.filter(|v| *v >= 0.0).and_then(|v| match self.unit {
-            // The driver's rounding goes a little over.
+            // The driver's rounding slightly exceeds 100.
             GpmUnit::Percent => (v <= 100.5).then(|| (v / 100.0).min(1.0)),
-            // More than any link carries.
+            // Higher than any link rate.
             GpmUnit::Rate => (v < 1e8).then_some(v * 1_048_576.0),
             GpmUnit::Counter => (v < 1.8e19).then_some(v),
         });
         let value = value.map_or(Value::Absent, Value::F64);
         match self.label {
-            // What is told of whole GPUs alone.
+            // Values of whole GPUs only.
             None if self.metric.labels.len() == 1 => {
                 if part.is_empty() {
                     out.push(self.metric, &[gpu], value);

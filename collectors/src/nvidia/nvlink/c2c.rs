@@ -5,7 +5,7 @@ use crate::nvidia::fields::{Scale, counter, push};
 use crate::nvidia::metrics as n;
 use crate::sys::nvml::{Code, FieldValue, Wanted};
 
-/// What each link tells, in this order: status, speed in MB/s, and three kinds of errors.
+/// The fields of each link, in this order: status, speed in MB/s, and 3 kinds of errors.
 const FIELDS: [u32; 5] = [171, 172, 231, 232, 233];
 const KINDS: [&str; 3] = ["interrupt", "replay", "replay_back_to_back"];
 
@@ -31,10 +31,10 @@ impl C2c {
         if self.labels.is_empty() {
             return;
         }
-        let told = |at| get(at).ok().and_then(counter);
+        let count_at = |at| get(at).ok().and_then(counter);
         out.u64(&n::C2C_LINKS, &[gpu], self.labels.len() as u64);
         let states: Vec<Option<u64>> = (0..self.labels.len())
-            .map(|link| told(link * FIELDS.len()).filter(|s| *s <= 1))
+            .map(|link| count_at(link * FIELDS.len()).filter(|s| *s <= 1))
             .collect();
         let known = states.iter().all(Option::is_some);
         out.maybe_u64(
@@ -47,14 +47,14 @@ impl C2c {
             let state = states.get(link).copied().flatten();
             push(&n::C2C_LINK_UP, gpu, &[label], Scale::Times(1), state, out);
             let speed = Scale::Times(1_000_000);
-            push(&n::C2C_LINK_SPEED, gpu, &[label], speed, told(at + 1), out);
+            push(&n::C2C_LINK_SPEED, gpu, &[label], speed, count_at(at + 1), out);
             for (kind, place) in KINDS.into_iter().zip(at + 2..) {
                 push(
                     &n::C2C_LINK_ERRORS,
                     gpu,
                     &[label, kind],
                     Scale::Times(1),
-                    told(place),
+                    count_at(place),
                     out,
                 );
             }

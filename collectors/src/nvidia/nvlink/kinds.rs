@@ -1,4 +1,4 @@
-//! What an NVLink tells, by its version: which field is which number.
+//! The fields of an NVLink, by its version.
 
 use crate::nvidia::fields::{Scale, counter};
 use crate::nvidia::metrics as n;
@@ -9,16 +9,16 @@ const KIB: Scale = Scale::Times(1024);
 const MB: Scale = Scale::Times(1_000_000);
 const ONE: Scale = Scale::Times(1);
 
-/// How a field's number is found.
+/// How a field's id is found.
 #[derive(Clone, Copy, Debug)]
 enum LinkField {
-    /// One number; the link is the scope.
+    /// One id; the link is the scope.
     Scoped(u32),
-    /// A number for each link: those of the links 0 to 5 from here on, those of 6 to 11 from there on.
+    /// An id for each link: links 0 to 5 from the first id on, links 6 to 11 from the second.
     Numbered(u32, u32),
 }
 
-/// What is done with a value.
+/// How a value is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LinkValueUse {
     State,
@@ -35,10 +35,10 @@ enum LinkValueUse {
 pub(super) struct LinkValue {
     field: LinkField,
     purpose: LinkValueUse,
-    /// The label `kind`, or a name of its own.
+    /// The label `kind`, or a separate name.
     pub(super) word: &'static str,
     pub(super) scale: Scale,
-    /// There is no field with the total of all links.
+    /// No field has the total of all links.
     by_link_only: bool,
 }
 
@@ -81,7 +81,7 @@ const fn bytes(field: u32, metric: &'static Metric, kind: &'static str) -> LinkT
     }
 }
 
-/// All of them, in the order in which they are asked and shown.
+/// All totals, in the order in which they are queried and shown.
 pub(super) static TOTALS: &[LinkTotal] = &[
     bytes(138, &n::NVLINK_TRANSMITTED, "transmitted"),
     bytes(139, &n::NVLINK_RECEIVED, "received"),
@@ -118,7 +118,7 @@ const fn counted(field: u32, word: &'static str) -> LinkValue {
     }
 }
 
-/// What every version tells.
+/// The fields of every version.
 const COMMON: [LinkValue; 4] = [
     scoped(165, LinkValueUse::State, "state", ONE),
     scoped(164, LinkValueUse::Speed, "speed", MB),
@@ -174,7 +174,7 @@ pub(super) enum NvLinkVersion {
 }
 
 impl NvLinkVersion {
-    /// By the library's numbers: 4 is NVLink 3.0. Drivers that do not tell it know none that is newer.
+    /// By the library's numbers: 4 is NVLink 3.0. Drivers that do not report it support no newer version.
     pub(super) const fn of(number: Option<u32>) -> Self {
         match number {
             Some(6) => Self::Four,
@@ -183,7 +183,7 @@ impl NvLinkVersion {
         }
     }
 
-    /// What each link is asked.
+    /// The queried fields of each link.
     pub(super) fn kinds(self) -> Vec<LinkValue> {
         let mut kinds = COMMON.to_vec();
         if self == Self::UpToThree {
@@ -208,7 +208,7 @@ impl LinkValue {
                 field: first + link,
                 scope: 0,
             },
-            // There are numbers for twelve links; what is asked beyond is not offered.
+            // Only 12 links have ids; further queries are not offered.
             LinkField::Numbered(_, second) if link < 12 => Wanted {
                 field: second + link - 6,
                 scope: 0,
@@ -224,7 +224,7 @@ impl LinkValue {
         self.purpose == LinkValueUse::State
     }
 
-    /// Whether the errors of all links are known as a sum alone.
+    /// Whether the errors of all links are available only as a sum over the links.
     pub(super) fn is_counted_only_by_link(&self) -> bool {
         self.by_link_only
     }
@@ -247,11 +247,11 @@ impl LinkValue {
     }
 }
 
-/// A ratio of bit errors, as nvml.h packs it: a mantissa of four bits, and the exponent below it, which is negative.
+/// A bit error ratio as packed in nvml.h: a mantissa of 4 bits, and the negative exponent below it.
 fn ratio(bits: u64) -> f64 {
     let exponent = u8::try_from(bits & 0xff).map_or(0, i32::from);
     let mantissa = u8::try_from(bits >> 8 & 0xf).unwrap_or(0);
-    // From its decimal form, so that 3e-12 is the number that people write so.
+    // From its decimal form, so that the result is exactly 3e-12.
     format!("{mantissa}e-{exponent}").parse().unwrap_or(0.0)
 }
 
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_twice_of_one_link() {
+    fn nothing_is_reported_twice_of_one_link() {
         for version in [NvLinkVersion::UpToThree, NvLinkVersion::Four, NvLinkVersion::Five] {
             let mut seen = Vec::new();
             for kind in version.kinds() {

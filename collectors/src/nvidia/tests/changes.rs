@@ -1,9 +1,9 @@
-//! The driver is loaded anew; GPUs are divided and joined.
+//! Reloads of the driver; GPUs whose MIG mode changes.
 
 use super::*;
 
 #[test]
-fn a_driver_that_was_loaded_anew_is_opened_anew() {
+fn a_driver_that_was_loaded_again_is_opened_again() {
     let mut node = Node::of("h100");
     node.read_until("all answer", |seen| up(seen) == up_but(&[]));
     node.driver.reload().unwrap();
@@ -69,7 +69,7 @@ fn a_gpu_is_divided_and_joined_while_it_is_read() {
     );
     assert_eq!(get(&seen, &m::UTILIZATION, &[whole]), None);
 
-    // Other instances under the same mode: the old ones' handles end, and they are listed anew.
+    // Other instances in the same mode: the old handles end, and the instances are listed again.
     node.driver.mig(2, "seven").unwrap();
     node.read_until("it is divided otherwise", |seen| {
         let now = instances(seen, whole);
@@ -84,7 +84,7 @@ fn a_gpu_is_divided_and_joined_while_it_is_read() {
         instances(seen, whole).is_empty() && get(seen, &m::UTILIZATION, &[whole]).is_some()
     });
     assert!(get(&seen, &m::MEMORY_USED, &[whole, ""]).is_some());
-    // The others never noticed.
+    // The other GPUs are unaffected.
     let other = "GPU-00000000-0000-4000-8000-000000000201";
     assert_eq!(instances(&seen, other).len(), 7);
 }
@@ -128,7 +128,7 @@ fn an_instance_that_leaves_while_it_is_asked_about_takes_no_counters_along() {
             .all(|part| get(seen, &metrics::SM_CYCLES, &[&gpu(0), part]).is_some())
     };
     node.read_until("both instances count", counted);
-    // How the driver answers about an instance that is gone, and about numbers that it does not know.
+    // How the driver answers about a removed instance, and about ids that it does not know.
     let refusal = Fault::Code(Code::INVALID_ARGUMENT.0);
     node.driver.break_call(0, "nvmlGpmMetricsGet", refusal).unwrap();
     std::thread::sleep(Duration::from_millis(1100));

@@ -1,4 +1,4 @@
-//! What the driver tells by itself.
+//! Events of the driver.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,13 +9,13 @@ use super::*;
 use crate::event::{DriverEvent, XidSource};
 use crate::{Event, EventBody, Events};
 
-/// A watcher at work, and the devices that go with it.
+/// A running watcher, and its devices.
 struct Watched {
     node: Node,
     runner: Runner,
     events: Receiver<Event>,
     stop: Arc<AtomicBool>,
-    /// It said that it listens.
+    /// It reported that it listens.
     listens: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<(), Error>>>,
 }
@@ -45,7 +45,7 @@ impl Watched {
         }
     }
 
-    /// Waits until as many GPUs are registered, in all, as the stand-in counts.
+    /// Waits until the stand-in has counted this total of registered GPUs.
     fn registered(&self, times: u64) {
         until("the GPUs are registered", || {
             self.node.driver.calls().of("nvmlDeviceRegisterEvents") >= times
@@ -57,8 +57,8 @@ impl Watched {
         self.events.recv_timeout(LONG).unwrap()
     }
 
-    /// The next event that is no identity.
-    fn next_told(&self) -> Event {
+    /// The next event other than an identity.
+    fn next_event(&self) -> Event {
         loop {
             let event = self.next();
             if !matches!(event.body, EventBody::Identity { .. }) {
@@ -72,7 +72,7 @@ impl Drop for Watched {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         self.node.driver.lift().unwrap();
-        // An event ends the wait that is under way.
+        // An event ends the current wait.
         self.node.driver.event(0, 0x80, 0, None).unwrap();
         let ended = self.thread.take().unwrap().join();
         if !std::thread::panicking() {
@@ -110,7 +110,7 @@ fn an_xid_comes_with_address_source_and_instance_and_with_growing_numbers() {
     watched.registered(8);
     watched.node.driver.xid(3, 48).unwrap();
     watched.node.driver.xid_in(2, 94, 5, 0).unwrap();
-    let (first, second) = (watched.next_told(), watched.next_told());
+    let (first, second) = (watched.next_event(), watched.next_event());
     assert!(second.seq > first.seq && second.at_us >= first.at_us);
     assert_eq!((first.count, first.history), (1, false));
     let EventBody::Xid(xid) = first.body else {
@@ -147,12 +147,12 @@ fn an_idle_node_wakes_the_watcher_every_few_seconds_at_most() {
 }
 
 #[test]
-fn a_change_of_mig_is_told_and_makes_the_list_doubtful() {
+fn a_change_of_mig_is_reported_and_makes_the_list_doubtful() {
     let mut watched = Watched::of("h100");
     watched.registered(8);
     let before = watched.node.driver.calls().of("nvmlDeviceGetCount");
     watched.node.driver.event(1, 0x100, 0, None).unwrap();
-    let event = watched.next_told();
+    let event = watched.next_event();
     let EventBody::Driver { what, .. } = event.body else {
         panic!("{:?}", event.body);
     };
@@ -169,12 +169,12 @@ fn an_xid_0_is_none() {
     watched.registered(8);
     watched.node.driver.xid(0, 0).unwrap();
     watched.node.driver.xid(0, 31).unwrap();
-    let event = watched.next_told();
+    let event = watched.next_event();
     assert!(matches!(event.body, EventBody::Xid(xid) if xid.code == 31));
 }
 
 #[test]
-fn a_wait_that_fails_is_repeated_with_the_gpus_registered_anew() {
+fn a_wait_that_fails_is_repeated_with_the_gpus_registered_again() {
     let watched = Watched::of("h100");
     watched.registered(8);
     let fault = Fault::Code(code::UNKNOWN);
@@ -186,7 +186,7 @@ fn a_wait_that_fails_is_repeated_with_the_gpus_registered_anew() {
     watched.registered(16);
     watched.node.driver.lift().unwrap();
     let start = Instant::now();
-    let told = loop {
+    let code = loop {
         watched.node.driver.xid(6, 95).unwrap();
         match watched.events.recv_timeout(Duration::from_millis(200)) {
             Ok(Event {
@@ -196,7 +196,7 @@ fn a_wait_that_fails_is_repeated_with_the_gpus_registered_anew() {
             _ => assert!(start.elapsed() < LONG),
         }
     };
-    assert_eq!(told, 95);
+    assert_eq!(code, 95);
 }
 
 #[test]
@@ -244,9 +244,9 @@ fn a_gpu_that_is_lost_leaves_the_events_of_the_others() {
         std::thread::sleep(Duration::from_millis(20));
         watched.node.driver.calls().of("nvmlDeviceGetCount") > before
     });
-    // Seven are registered anew once the wait that is under way is over.
+    // 7 are registered again after the current wait.
     watched.registered(15);
     watched.node.driver.xid(4, 48).unwrap();
-    let event = watched.next_told();
+    let event = watched.next_event();
     assert!(matches!(event.body, EventBody::Xid(xid) if xid.code == 48));
 }

@@ -1,4 +1,4 @@
-//! One GPU that is lost, refused, stuck or nonsensical.
+//! One GPU that is lost, rejected, stuck or returns invalid values.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn a_lost_gpu_is_down_under_its_name_and_the_others_go_on() {
     node.driver.lose(2).unwrap();
     let seen = node.read_until("it is lost", |seen| up(seen) == up_but(&[2]));
     assert_eq!(get(&seen, &m::UNAVAILABLE_INFO, &[&gpu(2), "lost"]), Some(1.0));
-    // What it is stays known; what it does is not.
+    // Its identity stays known; its readings do not.
     for label in [2, 3, 4, 6] {
         let same = |seen| info(seen, &m::INFO, &gpu(2), label);
         assert_eq!(same(&seen), same(&before));
@@ -46,7 +46,7 @@ fn a_lost_gpu_is_asked_one_question_in_a_reading() {
     node.read_until("all answer", |seen| up(seen) == up_but(&[]));
     node.driver.lose(2).unwrap();
     node.read_until("it is lost", |seen| up(seen) == up_but(&[2]));
-    // Every ten seconds a reading looks for it as well, which asks more.
+    // Every 10 s a reading also looks for it, which needs more calls.
     let asked = (0..10).find_map(|_| {
         let before = node.driver.calls();
         node.read();
@@ -85,7 +85,7 @@ fn one_question_without_an_answer_costs_its_own_value() {
     assert_eq!(get(&seen, &m::UTILIZATION, &[&gpu(3)]), None);
     assert_eq!(get(&seen, &m::MEMORY_TEMPERATURE, &[&gpu(3)]), None);
     assert!(get(&seen, &m::TEMPERATURE, &[&gpu(3)]).is_some());
-    // What was not refused for good is asked again.
+    // A query that was not rejected as unsupported is repeated.
     node.driver.lift().unwrap();
     node.read_until("it answers", |seen| {
         get(seen, &m::UTILIZATION, &[&gpu(3)]).is_some()
@@ -109,10 +109,10 @@ fn a_gpu_that_never_answered_is_named_by_what_the_kernel_knows() {
     assert_eq!(
         get(&seen, &m::UP, &["pci:0000:f1:00.0"]),
         None,
-        "it is somebody else's"
+        "it belongs to another GPU"
     );
 
-    // The driver's own file names it, also where its library does not.
+    // The driver's information file names it, also if its library does not.
     let information = format!("Model: \t\t NVIDIA H100\nGPU UUID: \t {}\n", gpu(1));
     node.write("proc/driver/nvidia/gpus/0000:43:00.0/information", &information);
     node.runner = None;
@@ -138,7 +138,7 @@ fn a_gpu_that_is_lost_before_its_worker_is_back_keeps_its_name() {
     type Lose = fn(&Node);
     let lost: [(Lose, Option<&str>); 3] = [
         (|node| node.driver.lose(2).unwrap(), Some("2")),
-        // Another one has its number now.
+        // Another GPU has its index now.
         (|node| node.driver.remove(2).unwrap(), Some("")),
         (
             |node| node.driver.refuse(2, code::INSUFFICIENT_POWER).unwrap(),
@@ -150,7 +150,7 @@ fn a_gpu_that_is_lost_before_its_worker_is_back_keeps_its_name() {
         node.add_pci("0000:52:00.0", "nvidia");
         let before = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
         lose(&node);
-        // What is noted outlives two of them: the second was told by one that never saw it well.
+        // The notes survive 2 restarts: the first new worker, which never saw the GPU work, passes them on.
         for _ in 0..2 {
             node.restart();
             let seen = node.read_until("the others answer", |seen| up(seen) == up_but(&[2]));
@@ -177,7 +177,7 @@ fn a_gpu_that_was_replaced_before_its_worker_is_back_is_not_looked_for() {
     let seen = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
     assert_eq!(get(&seen, &m::UP, &[other]), None);
 
-    // The new one does not open: by what the driver told the kernel it is not the old one.
+    // The new one does not open: the driver's information file shows that it is not the old one.
     node.driver.refuse(0, code::INSUFFICIENT_POWER).unwrap();
     let information = format!("GPU UUID: \t {}\n", gpu(0));
     node.write("proc/driver/nvidia/gpus/0000:1b:00.0/information", &information);
@@ -208,7 +208,7 @@ fn a_gpu_that_was_taken_out_before_its_worker_is_back_is_not_looked_for() {
 }
 
 #[test]
-fn what_a_gpu_does_not_tell_while_it_leaves_is_what_it_told_before() {
+fn what_a_gpu_does_not_report_while_it_leaves_is_what_it_reported_before() {
     let mut node = Node::of("h100");
     let before = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
     for call in ["nvmlDeviceGetName", "nvmlDeviceGetSerial", "nvmlDeviceGetPciInfo"] {

@@ -5,7 +5,7 @@ use super::row::{Row, Width, counters};
 use crate::metric::{Kind, Metric, Tier, Unit};
 
 counters! {
-    "/sys/class/infiniband/*/ports/*/hw_counters/";
+    "RDMA_NLDEV_CMD_STAT_GET, or /sys/class/infiniband/*/ports/*/hw_counters/";
     RX_WRITE_REQUESTS "rx_write_requests" "rdma_rx_write_requests_total" None Detail Width::Extended, 1
         ["node_infiniband_rx_write_requests_total"] "RDMA write requests received.";
     RX_READ_REQUESTS "rx_read_requests" "rdma_rx_read_requests_total" None Detail Width::Extended, 1

@@ -12,7 +12,7 @@ const RES_GET: u16 = 0x1409;
 
 type Answer = Result<Vec<Vec<u8>>, NetlinkError>;
 
-/// A kernel that gives the same answer to a kind of question until it is told another, and counts what it is asked.
+/// A kernel that repeats an answer to a kind of query until the test sets another, and counts queries.
 #[derive(Clone, Default)]
 pub(crate) struct Answering(Arc<Mutex<State>>);
 
@@ -23,7 +23,7 @@ struct State {
 }
 
 impl Answering {
-    /// One with `mlx5_0` under number 3, and this to say of its port 1.
+    /// With `mlx5_0` under index 3, and this answer for its port 1.
     pub(crate) fn with_port(states: (u8, u8), netdev: Option<(u32, &str)>) -> Self {
         let kernel = Self::default();
         let resources = resources_answer(3, &[("pd", 2), ("qp", 70)]);
@@ -37,7 +37,7 @@ impl Answering {
         self.will(PORT_GET, Ok(vec![port_answer(3, 1, states, netdev)]));
     }
 
-    /// Another port's request is stuck.
+    /// A request of another port is stuck.
     pub(crate) fn will_be_busy(&self) {
         for kind in [GET, PORT_GET, RES_GET] {
             self.will(kind, Err(NetlinkError::Busy));
@@ -54,7 +54,7 @@ impl Answering {
         self.0.lock().unwrap().answers.insert(kind, answer);
     }
 
-    /// How many questions there were since the last look.
+    /// The number of queries since the last call of this function.
     pub(crate) fn asked_in_all(&self) -> usize {
         std::mem::take(&mut self.0.lock().unwrap().asked).values().sum()
     }
@@ -89,21 +89,21 @@ fn known() -> DeviceKey {
     }
 }
 
-fn told(kernel: &Answering) -> NetlinkPort {
+fn port_query(kernel: &Answering) -> NetlinkPort {
     NetlinkPort::new(known(), 1, kernel.clone())
 }
 
 #[test]
 fn a_port_is_one_message_once_its_device_is_found() {
     let kernel = Answering::with_port((4, 5), Some((7, "ens1")));
-    let mut told = told(&kernel);
+    let mut port_query = port_query(&kernel);
     let now = Instant::now();
-    let port = told.port(now).unwrap();
+    let port = port_query.port(now).unwrap();
     assert_eq!((port.state, port.physical_state), (4, 5));
     assert_eq!(port.netdev, Some((7, "ens1".to_owned())));
     assert_eq!([RES_GET, GET, PORT_GET].map(|k| kernel.asked(k)), [1, 1, 1]);
     for second in 1..10 {
-        told.port(now + Duration::from_secs(second)).unwrap();
+        port_query.port(now + Duration::from_secs(second)).unwrap();
     }
     assert_eq!([RES_GET, GET, PORT_GET].map(|k| kernel.asked(k)), [0, 0, 9]);
 }
@@ -111,12 +111,12 @@ fn a_port_is_one_message_once_its_device_is_found() {
 #[test]
 fn resources_are_counted_once_a_minute() {
     let kernel = Answering::with_port((4, 5), None);
-    let mut told = told(&kernel);
+    let mut port_query = port_query(&kernel);
     let now = Instant::now();
-    told.port(now);
+    port_query.port(now);
     kernel.asked(RES_GET);
     for second in 0..120 {
-        let resources = told.resources(now + Duration::from_secs(second)).unwrap();
+        let resources = port_query.resources(now + Duration::from_secs(second)).unwrap();
         assert_eq!(resources, [("pd".to_owned(), 2), ("qp".to_owned(), 70)]);
     }
     assert_eq!(kernel.asked(RES_GET), 2);
@@ -126,18 +126,18 @@ fn resources_are_counted_once_a_minute() {
 fn what_the_kernel_does_not_know_is_not_asked_again() {
     for errno in [Errno::EOPNOTSUPP, Errno::EPROTONOSUPPORT, Errno::EMSGSIZE] {
         let kernel = Answering::with_port((4, 5), None);
-        let mut told = told(&kernel);
+        let mut port_query = port_query(&kernel);
         let now = Instant::now();
-        told.port(now).unwrap();
+        port_query.port(now).unwrap();
         kernel.asked(PORT_GET);
         kernel.will_refuse(errno);
         for hour in 1..10 {
-            assert_eq!(told.port(now + Duration::from_secs(hour * 3600)), None);
+            assert_eq!(port_query.port(now + Duration::from_secs(hour * 3600)), None);
         }
         assert_eq!(kernel.asked(PORT_GET), 1, "{errno}");
-        // Resources are a question of their own.
+        // Resources are a separate query.
         kernel.asked(RES_GET);
-        assert_eq!(told.resources(now), None);
+        assert_eq!(port_query.resources(now), None);
         assert_eq!(kernel.asked(RES_GET), 1);
     }
 }
@@ -145,78 +145,78 @@ fn what_the_kernel_does_not_know_is_not_asked_again() {
 #[test]
 fn a_driver_that_refuses_is_given_a_rest_and_asked_again() {
     let kernel = Answering::with_port((4, 5), None);
-    let mut told = told(&kernel);
+    let mut port_query = port_query(&kernel);
     let now = Instant::now();
-    told.port(now).unwrap();
+    port_query.port(now).unwrap();
     kernel.asked(PORT_GET);
     kernel.will(PORT_GET, Err(NetlinkError::Kernel(Errno::EINVAL)));
     for second in 1..10 {
-        assert_eq!(told.port(now + Duration::from_secs(second)), None);
+        assert_eq!(port_query.port(now + Duration::from_secs(second)), None);
     }
     assert_eq!(kernel.asked(PORT_GET), 3);
     kernel.will_tell((1, 2), None);
-    let port = told.port(now + Duration::from_secs(3600)).unwrap();
+    let port = port_query.port(now + Duration::from_secs(3600)).unwrap();
     assert_eq!((port.state, port.physical_state), (1, 2));
 }
 
 #[test]
 fn a_port_that_could_not_be_asked_for_anothers_request_is_asked_as_soon_as_that_is_over() {
     let kernel = Answering::with_port((4, 5), None);
-    let mut told = told(&kernel);
+    let mut port_query = port_query(&kernel);
     let now = Instant::now();
-    told.port(now).unwrap();
+    port_query.port(now).unwrap();
     kernel.will_be_busy();
     for second in 1..100 {
-        assert_eq!(told.port(now + Duration::from_secs(second)), None);
+        assert_eq!(port_query.port(now + Duration::from_secs(second)), None);
     }
-    assert_eq!(told.index(), Some(3), "it is the same device");
+    assert_eq!(port_query.index(), Some(3), "it is the same device");
     kernel.will_tell((4, 5), None);
-    assert!(told.port(now + Duration::from_secs(100)).is_some());
+    assert!(port_query.port(now + Duration::from_secs(100)).is_some());
 }
 
 #[test]
 fn a_device_that_came_back_is_looked_for_again() {
     let kernel = Answering::with_port((4, 5), None);
-    let mut told = told(&kernel);
+    let mut port_query = port_query(&kernel);
     let now = Instant::now();
-    told.port(now).unwrap();
+    port_query.port(now).unwrap();
     kernel.will_refuse(Errno::ENODEV);
-    assert_eq!((told.port(now), told.index()), (None, None));
+    assert_eq!((port_query.port(now), port_query.index()), (None, None));
     let resources = resources_answer(3, &[]);
     kernel.will(RES_GET, Ok(vec![resources]));
     kernel.will_tell((4, 5), None);
     kernel.asked(GET);
-    assert!(told.port(now).is_some());
+    assert!(port_query.port(now).is_some());
     assert_eq!(kernel.asked(GET), 1);
 }
 
 #[test]
-fn another_device_by_that_name_tells_nothing() {
+fn another_device_by_that_name_reports_nothing() {
     let kernel = Answering::with_port((4, 5), None);
     kernel.will(GET, Ok(vec![device(3, "mlx5_0", Some(1))]));
-    let mut told = told(&kernel);
-    assert_eq!(told.port(Instant::now()), None);
-    assert_eq!((kernel.asked(PORT_GET), told.index()), (0, None));
+    let mut port_query = port_query(&kernel);
+    assert_eq!(port_query.port(Instant::now()), None);
+    assert_eq!((kernel.asked(PORT_GET), port_query.index()), (0, None));
 }
 
 #[test]
 fn an_answer_about_another_port_is_none() {
     let kernel = Answering::with_port((4, 5), None);
     kernel.will(PORT_GET, Ok(vec![port_answer(3, 2, (4, 5), None)]));
-    assert_eq!(told(&kernel).port(Instant::now()), None);
+    assert_eq!(port_query(&kernel).port(Instant::now()), None);
 }
 
-/// The kernel gives the number of a device that left to the next one, and says EINVAL of one that it has not given yet.
+/// The kernel reuses the index of a removed device, and returns EINVAL for one that is not assigned yet.
 #[test]
-fn a_number_that_is_another_devices_or_nobodys_is_looked_up_anew() {
+fn a_number_that_is_another_devices_or_unassigned_is_looked_up_again() {
     let kernel = Answering::with_port((4, 5), None);
-    let mut told = told(&kernel);
+    let mut port_query = port_query(&kernel);
     let now = Instant::now();
-    told.port(now).unwrap();
-    told.known.device = "mlx5_7".to_owned();
-    assert_eq!((told.port(now), told.index()), (None, None));
-    told.known.device = "mlx5_0".to_owned();
-    told.port(now).unwrap();
+    port_query.port(now).unwrap();
+    port_query.known.device = "mlx5_7".to_owned();
+    assert_eq!((port_query.port(now), port_query.index()), (None, None));
+    port_query.known.device = "mlx5_0".to_owned();
+    port_query.port(now).unwrap();
     kernel.will_refuse(Errno::EINVAL);
-    assert_eq!((told.port(now), told.index()), (None, None));
+    assert_eq!((port_query.port(now), port_query.index()), (None, None));
 }

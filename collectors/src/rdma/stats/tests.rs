@@ -11,7 +11,7 @@ const GUID: &str = "5054:00ff:fe12:3456";
 
 type Answer = Result<Vec<Vec<u8>>, NetlinkError>;
 
-/// A kernel that says what it was told to say, and then that it has nothing more to say.
+/// A kernel with a script of answers, which must not receive further queries.
 #[derive(Clone, Default)]
 struct Script(Arc<Mutex<VecDeque<Answer>>>);
 
@@ -22,14 +22,14 @@ impl NetlinkTransport for Script {
         take: &mut dyn FnMut(&[u8]) -> Result<(), Garbled>,
     ) -> Result<(), NetlinkError> {
         let answer = self.0.lock().unwrap().pop_front();
-        for payload in answer.expect("a question that nobody expected")? {
+        for payload in answer.expect("unexpected query")? {
             take(&payload)?;
         }
         Ok(())
     }
 }
 
-/// A port, and who answers for it.
+/// A port with its scripted kernel.
 struct Asker {
     stats: NetlinkStats,
     script: Script,
@@ -50,7 +50,7 @@ impl Asker {
         }
     }
 
-    /// One whose device was found: number 3.
+    /// A port whose device was found: index 3.
     fn found() -> Self {
         let mut asker = Self::new();
         asker.will_be_found();
@@ -75,7 +75,7 @@ impl Asker {
         self.will(Err(NetlinkError::Kernel(errno)));
     }
 
-    /// Asks after so many seconds; every answer that was laid out was asked for.
+    /// Sends a query after this number of seconds; all scripted answers must be consumed.
     #[track_caller]
     fn ask_after(&mut self, seconds: u64) -> StatsResult {
         self.now += Duration::from_secs(seconds);
@@ -93,7 +93,7 @@ impl Asker {
 }
 
 #[test]
-fn a_port_tells_all_its_counters_at_once() {
+fn a_port_reports_all_its_counters_at_once() {
     let mut port = Asker::found();
     port.will_tell(&[("np_cnp_sent", 7), ("made_up", u64::MAX)]);
     assert_eq!(port.ask_after(0), StatsResult::Counters);
@@ -102,7 +102,7 @@ fn a_port_tells_all_its_counters_at_once() {
         ("made_up", Err(Reason::AllOnes)),
     ];
     assert_eq!(port.values(), expected);
-    // The device is not looked for again; a driver that tells something else is believed.
+    // The device is not looked up again; other counters from the driver are accepted.
     port.will_tell(&[("np_cnp_sent", 8), ("out_of_buffer", 1)]);
     assert_eq!(port.ask_after(1), StatsResult::Counters);
     let names: Vec<_> = port.stats.counters().map(|(m, _)| m.metric.name).collect();
@@ -110,7 +110,7 @@ fn a_port_tells_all_its_counters_at_once() {
 }
 
 #[test]
-fn nobody_is_asked_again_within_the_lifespan() {
+fn no_query_is_repeated_within_the_lifespan() {
     let mut port = Asker::found();
     port.will_tell(&[("np_cnp_sent", 7)]);
     assert_eq!(port.ask_after(0), StatsResult::Counters);
@@ -131,7 +131,7 @@ fn nobody_is_asked_again_within_the_lifespan() {
 }
 
 #[test]
-fn a_driver_that_refuses_after_it_has_told_is_left_alone_for_a_while_and_its_files_too() {
+fn a_driver_that_refuses_after_it_has_reported_is_left_alone_for_a_while_and_its_files_too() {
     let mut port = Asker::found();
     port.will_tell(&[("np_cnp_sent", 7)]);
     assert_eq!(port.ask_after(0), StatsResult::Counters);
@@ -237,9 +237,9 @@ fn an_answer_about_another_port_is_none_of_ours() {
     assert_eq!(port.values(), [("np_cnp_sent", Ok(Value::U64(2)))]);
 }
 
-/// The kernel gives the number of a device that left to the next one.
+/// The kernel reuses the index of a removed device.
 #[test]
-fn a_number_that_another_device_has_by_now_tells_nothing_and_is_looked_up_anew() {
+fn a_number_that_another_device_has_by_now_reports_nothing_and_is_looked_up_again() {
     let mut port = Asker::found();
     port.will_tell(&[("np_cnp_sent", 7)]);
     assert_eq!(port.ask_after(0), StatsResult::Counters);

@@ -1,8 +1,8 @@
-//! Ports that come, go, and come back as others.
+//! Ports that are added, removed, and replaced.
 
 use super::*;
 
-/// A folder that takes another's name, so that its inode is another one for certain.
+/// Replaces a folder by another of the same name, which certainly has another inode.
 fn replace(node: &Node, path: &str) {
     let (old, new) = (format!("{path}.old"), format!("{path}.new"));
     copy(&node.path(path), &node.path(&new));
@@ -28,12 +28,12 @@ fn copy(from: &Path, to: &Path) {
 fn nothing_has_changed_until_something_does() {
     let node = Node::with(&["mlx5_0", "mlx5_1"]);
     let mut devices = node.devices("");
-    assert!(devices.changed(), "nobody has looked yet");
+    assert!(devices.changed(), "no scan yet");
     devices.scan().unwrap();
     for _ in 0..3 {
         assert!(!devices.changed());
     }
-    // What a port says is no change of the list.
+    // A port's values are no change of the list.
     node.write("infiniband/mlx5_0/ports/1/state", "1: DOWN\n");
     assert!(!devices.changed());
 
@@ -126,11 +126,7 @@ fn two_devices_on_one_function_are_two() {
     let mut seen = BTreeMap::new();
     for port in &mut ports {
         for (series, value) in read(&mut **port) {
-            assert_eq!(
-                seen.insert(series.clone(), value),
-                None,
-                "{series} stands there twice"
-            );
+            assert_eq!(seen.insert(series.clone(), value), None, "{series} occurs twice");
         }
     }
     assert!(seen.keys().filter(|s| s.contains("0000:3b:00.0")).count() == 2);
@@ -146,7 +142,7 @@ fn ports_are_numbers_and_nothing_else() {
 }
 
 #[test]
-fn what_is_the_devices_is_told_once_however_many_ports_it_has() {
+fn what_is_the_devices_is_reported_once_however_many_ports_it_has() {
     let node = Node::with(&["mlx4_0"]);
     node.add("mlx4_0", "2");
     node.write("infiniband/mlx4_0/node_guid", "0002:c903:0031:7d10\n");
@@ -198,7 +194,7 @@ fn a_port_that_comes_after_its_device_is_found() {
     let mut devices = node.devices("");
     assert!(devices.scan().unwrap().is_empty());
     assert!(!devices.changed());
-    // A software device may count nothing at all.
+    // A software device may have no counters.
     for port in ["1", "2"] {
         node.write(&format!("infiniband/mlx5_0/ports/{port}/state"), "4: ACTIVE\n");
         assert!(devices.changed());

@@ -1,4 +1,4 @@
-//! What is left out is not touched: the kernel itself tells which files were opened.
+//! Excluded devices are not touched: inotify shows which files were opened.
 
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
@@ -37,7 +37,7 @@ impl Watch {
     }
 }
 
-/// Scans and reads twice; whether any file, and whether any folder of the device was opened.
+/// Scans and reads twice. Returns whether any file, and whether any folder of the device was opened.
 fn touched(node: &Node, device: &str, settings: &str) -> (bool, bool) {
     let folder = fs::canonicalize(node.path("infiniband").join(device)).unwrap();
     let watch = Watch::on(&folder);
@@ -96,7 +96,7 @@ fn what_is_left_out_is_left_out_of_the_list_too() {
         ("exclude = [\"mlx5_*\"]", &["mlx4_0/1", "mlx4_0/2"]),
         ("exclude = [\"mlx5_*\"]\ninclude = [\"mlx5_0\"]", &[]),
         ("include = [\"mlx4_0/2\"]", &["mlx4_0/2"]),
-        // Only the port that the interface is on.
+        // Only the port with that interface.
         (
             "exclude_netdevs = [\"ens9d1\"]\ninclude = [\"mlx4_0\"]",
             &["mlx4_0/1"],
@@ -150,7 +150,7 @@ fn virtual_functions_are_left_out_unless_asked_for() {
             "0000:3b:00.0 physical",
             "0000:3b:00.1 virtual",
             "0000:3b:00.2 virtual",
-            // A subfunction has no address of its own.
+            // A subfunction has no PCI address.
             "0000:3b:00.0 virtual",
         ]
     );
@@ -158,7 +158,7 @@ fn virtual_functions_are_left_out_unless_asked_for() {
 
 #[test]
 fn what_cannot_be_found_out_fails_the_scan_and_leaves_nothing_in() {
-    // A file where a link should be, so that it is there and cannot be followed.
+    // A file instead of a link, so that it exists and cannot be followed.
     for (settings, file) in [
         ("exclude_pci = [\"0000:3b:*\"]", "infiniband/mlx5_0/device"),
         ("", "0000:3b:00.0/physfn"),

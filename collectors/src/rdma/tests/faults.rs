@@ -1,4 +1,4 @@
-//! What a file of a port may do wrong. Each costs its own value and is counted.
+//! Faults of one file of a port. Each costs its own value and is counted.
 
 use nix::unistd::{Uid, setfsuid};
 
@@ -12,7 +12,7 @@ use crate::sys::kept::count;
 const FILE: &str = "infiniband/mlx5_0/ports/1/counters/symbol_error";
 const SERIES: &str = "rdma_symbol_error_total mlx5_0 1";
 
-/// Everything but the broken value, and the values of the port beside it.
+/// Checks everything but the broken value, and the values of the port beside it.
 fn others_are_read(node: &Node, ports: &mut [Box<dyn Device>]) {
     let [broken, good] = ports else {
         panic!("two ports")
@@ -31,7 +31,7 @@ fn others_are_read(node: &Node, ports: &mut [Box<dyn Device>]) {
     assert!(Reason::ALL.iter().all(|r| unreadable(&good, r.word()) == 0));
 }
 
-/// One bad file beside good ones: absent, counted under `reason`, and all else as ever.
+/// One faulty file beside good ones: absent, counted under `reason`, and everything else as before.
 fn costs_one_value(reason: &str, spoil: impl Fn(&Node)) {
     let node = Node::with(&["mlx5_0", "mlx5_1"]);
     // Both at the first reading and after one that was good.
@@ -44,7 +44,7 @@ fn costs_one_value(reason: &str, spoil: impl Fn(&Node)) {
         }
         spoil(&node);
         let ports = &mut if good_before && node.path(FILE).is_symlink() {
-            // What a descriptor holds does not change because a link does.
+            // An open descriptor keeps its content when a link changes.
             node.ports("")
         } else {
             ports
@@ -93,7 +93,7 @@ fn a_rate_that_the_driver_refuses_costs_the_rate_alone() {
     assert_eq!(unreadable(&readings, "rejected"), 1);
 }
 
-/// `ib_get_eth_speed` makes one up, with a warning in the kernel's log.
+/// `ib_get_eth_speed` invents a rate, with a warning in the kernel log.
 #[test]
 fn the_rate_of_an_ethernet_port_that_is_down_is_not_asked_for() {
     for (layer, driver, is_asked) in [
@@ -138,7 +138,7 @@ fn what_may_not_be_read_is_absent() {
     let node = Node::with(&["mlx5_0", "mlx5_1"]);
     fs::set_permissions(node.path(FILE), fs::Permissions::from_mode(0o000)).unwrap();
     let env = node.env();
-    // Without this root may read everything. It holds for the one thread.
+    // Root could read the file otherwise. The change applies to this thread only.
     let reader = std::thread::spawn(move || {
         setfsuid(Uid::from_raw(65534));
         let opened = open(&env, &Settings::default()).unwrap();
@@ -155,7 +155,7 @@ fn what_may_not_be_read_is_absent() {
 #[test]
 fn a_file_that_vanishes_is_absent_and_read_again_when_it_is_back() {
     let node = Node::with(&["mlx5_0"]);
-    // A removed file of sysfs says ENODEV to whoever has it open; one of a recording has to be looked at.
+    // A removed file of sysfs returns ENODEV on an open descriptor; a file of a recording is checked by its path.
     let env = Env {
         recorded: Some(node.dir.path().to_owned()),
         ..node.env()
@@ -185,7 +185,7 @@ fn a_port_that_has_gone_is_an_error_with_its_reason() {
     let error = ports[0].read(&mut Block::default()).unwrap_err();
     assert_eq!(error.reason(), "gone");
     assert!(error.to_string().contains("infiniband/mlx5_0/ports/1"), "{error}");
-    // It is back before anybody has looked for other ports.
+    // It is back before any scan.
     node.add("mlx5_0", "1");
     assert_eq!(value(&read(&mut *ports[0]), SERIES), Some(2));
 }
@@ -210,7 +210,7 @@ fn a_counter_at_its_maximum_is_flagged_and_its_neighbours_are_not() {
             Some(saturated.unwrap_or(0))
         );
     }
-    // Where none of them can be read, none is known to count.
+    // If none is readable, none is known to count.
     for file in [
         "counters/link_downed",
         "counters/symbol_error",

@@ -1,10 +1,10 @@
-//! What kernels and drivers are known to do, and what a reading makes of it: a test for each, named after it. What a
-//! driver's words mean is told in `metrics/drivers/tests.rs`, what a slow driver does in `faults`.
+//! Known behaviour of kernels and drivers, and the resulting readings: one named test each. The meaning of drivers'
+//! counters is tested in `metrics/drivers/tests.rs`, slow drivers in `faults`.
 
 use super::*;
 use crate::netlink::nldev;
 
-/// A recorded node, with what it answers by netlink.
+/// A recorded node, with its netlink answers.
 pub(super) struct Recorded(pub(super) TempDir);
 
 impl Recorded {
@@ -28,13 +28,13 @@ impl Recorded {
             .collect()
     }
 
-    /// Where the files of port 1 of a device are.
+    /// The path of the files of port 1 of a device.
     pub(super) fn port(&self, device: &str) -> PathBuf {
         let class = self.0.path().join("root/sys/class/infiniband");
         class.join(device).join("ports/1")
     }
 
-    /// Tells other numbers by netlink from now on.
+    /// Changes a number in the netlink answers.
     pub(super) fn tell(&self, word: &str, before: u64, after: u64) {
         let file = self.0.path().join("netlink");
         let text = fs::read_to_string(&file).unwrap();
@@ -82,7 +82,7 @@ fn a_pma_is_asked_for_each_file_so_none_is_read_twice() {
     crate::sys::kept::count::take();
     read(&mut *ports[0]);
     let (_, reads) = crate::sys::kept::count::take();
-    // And rate, operstate, carrier_down_count: netlink tells the states.
+    // And rate, operstate, carrier_down_count: netlink reports the states.
     assert_eq!(reads, files + 3);
 }
 
@@ -103,7 +103,7 @@ fn drivers_without_a_pma_have_no_folder_of_counters_and_nothing_is_wrong() {
 
 #[test]
 fn a_driver_with_a_pma_that_never_answers_keeps_state_and_rate() {
-    // qedr says that it has answered, and has not.
+    // qedr returns success without an answer.
     let readings = Recorded::of("refused").read();
     assert_eq!(value(&readings, "rdma_port_state qedr0 1"), Some(4));
     assert_eq!(
@@ -125,7 +125,7 @@ fn counters_of_a_device_are_in_a_folder_of_its_own() {
 }
 
 #[test]
-fn counters_of_a_device_come_from_files_though_its_port_tells_by_netlink() {
+fn counters_of_a_device_come_from_files_though_its_port_reports_by_netlink() {
     let readings = Recorded::of("mana").read();
     assert!(is_by(&readings, "mana_0", "netlink"));
     assert_eq!(value(&readings, "rdma_np_cnp_sent_total mana_0 1"), Some(31));
@@ -153,7 +153,8 @@ fn all_counters_of_a_port_come_in_one_answer_and_their_files_are_left_alone() {
 
 #[test]
 fn netlink_is_asked_only_what_needs_no_right() {
-    // RDMA_NLDEV_CMD_GET, PORT_GET, RES_GET and STAT_GET; what sets or shows raw contents needs one.
+    // RDMA_NLDEV_CMD_GET, PORT_GET, RES_GET and STAT_GET; commands that set values or show raw contents need a
+    // capability.
     for request in [
         nldev::devices(),
         nldev::device(0),
@@ -192,9 +193,13 @@ fn an_answer_by_netlink_does_not_heed_lifespan_so_the_port_does() {
     assert_eq!(
         value(&read(&mut *ports[0]), series),
         Some(4411),
-        "nobody was asked again"
+        "no second query"
     );
-    assert_eq!(value(&node.read(), series), Some(9999), "a port that is new asks");
+    assert_eq!(
+        value(&node.read(), series),
+        Some(9999),
+        "a new port sends a query"
+    );
 }
 
 #[test]
@@ -205,7 +210,7 @@ fn a_lifespan_is_what_the_kernel_has_rounded_it_to() {
     let shown = block
         .iter()
         .find(|(s, _)| s.metric.name == "rdma_hw_counters_lifespan_seconds");
-    // Ten milliseconds with a clock of 250 Hz.
+    // 10 ms with a clock of 250 Hz.
     assert_eq!(shown.unwrap().1, Value::F64(0.012));
 }
 
@@ -236,7 +241,7 @@ fn a_driver_without_statistics_refuses_to_tell_them_and_nothing_is_wrong() {
 fn more_counters_than_fit_an_answer_are_refused_and_come_from_files() {
     let readings = Recorded::of("hfi1").read();
     assert!(is_by(&readings, "hfi1_0", "sysfs"));
-    // Names with commas among them.
+    // Among them names with commas.
     assert_eq!(
         value(&readings, "rdma_hw_counter_total hfi1_0 1 SDMAInt0,0"),
         Some(77)
@@ -275,9 +280,9 @@ fn a_function_of_the_fabric_manager_refuses_everything_and_is_left_alone_after_t
     }
     crate::sys::kept::count::take();
     let readings = read(&mut *ports[1]);
-    // The rate: netlink tells the states.
+    // The rate: netlink reports the states.
     assert_eq!(crate::sys::kept::count::take().1, 1);
-    assert!(unreadable(&readings, "rejected") > 40, "it is still said");
+    assert!(unreadable(&readings, "rejected") > 40, "still counted");
 }
 
 #[test]

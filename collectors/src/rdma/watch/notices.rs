@@ -1,4 +1,4 @@
-//! RDMA's notices of devices, and what two lists tell where there are none.
+//! Netlink notices about RDMA devices, and events from two lists where the kernel sends no notices.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -13,7 +13,7 @@ use crate::rdma::hub::PortInterfaces;
 use crate::sys::root;
 
 impl RdmaWatcher {
-    /// The inodes of listed devices; of one that has left meanwhile, as it was known.
+    /// The inodes of listed devices; for a device removed meanwhile, the last known one.
     pub(super) fn inodes(&self, listed: &PortInterfaces) -> BTreeMap<String, u64> {
         let found = root::entries(&self.choice.class)
             .ok()
@@ -50,7 +50,7 @@ impl RdmaWatcher {
         Ok(())
     }
 
-    /// Asks for every device's number. Where that is refused, only notices with names are understood.
+    /// Queries every device's index. If the kernel rejects it, only notices with names are understood.
     pub(super) fn number(&mut self) {
         let names = &mut self.known.names;
         let asked = self.kernel.ask(&mut nldev::devices(), &mut |payload| {
@@ -60,11 +60,11 @@ impl RdmaWatcher {
             Ok(())
         });
         if let Err(error) = asked {
-            tracing::debug!(%error, "devices are not told by number");
+            tracing::debug!(%error, "indexes of devices unreadable");
         }
     }
 
-    /// Takes notices of RDMA. True: some could not be read.
+    /// Handles notices of RDMA. True: some were unreadable.
     pub(super) fn notices(&mut self, bytes: &[u8], out: &Events) -> Result<bool, Closed> {
         let mut garbled = false;
         for message in Messages::new(bytes) {
@@ -91,7 +91,7 @@ impl RdmaWatcher {
             netdev_index,
         } = notice;
         let Some(index) = index else {
-            // An interface of another network namespace, attached or detached: about nobody here.
+            // An interface of another network namespace, attached or detached: irrelevant here.
             if what != NoticeType::NetdevRenamed {
                 return Ok(());
             }
@@ -142,7 +142,7 @@ impl RdmaWatcher {
         }
     }
 
-    /// A device is there by that name, told unless it was known, or none of it is read.
+    /// A device of that name exists. Emits the event unless the device was known or is excluded.
     fn came(&mut self, out: &Events, device: &str, event: RdmaEvent, detail: &str) -> Result<(), Closed> {
         let Some(present) = self.known.present.as_mut().filter(|p| !p.contains_key(device)) else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The watcher with a kernel that says what it is told to, and a tree of files beside it.
+//! The watcher with a scripted kernel and a tree of files.
 
 #![allow(clippy::disallowed_methods, reason = "tests build the trees that they read")]
 
@@ -17,7 +17,7 @@ use crate::netlink::link::tests::link;
 use crate::netlink::link::{GONE, NEW};
 use crate::netlink::message::{Messages, Request};
 use crate::netlink::nldev::tests::device;
-use crate::netlink::notice::tests::{netdev_renamed, notice, of_nobody};
+use crate::netlink::notice::tests::{netdev_renamed, notice, without_device};
 use crate::rdma::SPEC;
 use crate::rdma::settings::RdmaSettings;
 use crate::sys::netlink::NetlinkError;
@@ -26,7 +26,7 @@ const LONG: Duration = Duration::from_secs(60);
 const UP: u8 = 6;
 const DOWN: u8 = 2;
 
-/// What is said next.
+/// The next message of the kernel.
 #[derive(Debug)]
 enum Say {
     Rdma(Vec<u8>),
@@ -51,7 +51,7 @@ impl EventSource for Scripted {
     }
 }
 
-/// Knows devices by number.
+/// Maps indexes to devices.
 struct Numbers(Vec<(u32, &'static str)>);
 
 impl NetlinkTransport for Numbers {
@@ -80,7 +80,7 @@ struct Watched {
 }
 
 impl Watched {
-    /// With `mlx5_0` (port 1, interface number 7, `ens1`, up) and `mlx5_1` (port 1, without an interface).
+    /// With `mlx5_0` (port 1, interface index 7, `ens1`, up) and `mlx5_1` (port 1, without an interface).
     fn start(settings: &str) -> Self {
         Self::numbered(settings, vec![(3, "mlx5_0"), (4, "mlx5_1")])
     }
@@ -132,7 +132,7 @@ impl Watched {
         );
         watched.hub.has_netdev("mlx5_0", 1, "ens1");
         watched.thread = Some(thread::spawn(move || watcher.run(None, &out)));
-        // It has begun, and nothing is new that was there before.
+        // It has started, and emits no event for existing devices.
         for (operstate, word) in [(DOWN, "link_down"), (UP, "link_up")] {
             watched.say(Say::Links(link(NEW, 7, operstate)));
             assert_eq!(watched.next(), format!("mlx5_0/1 {word}"));
@@ -169,7 +169,7 @@ impl Watched {
         self.say(Say::Bell);
     }
 
-    /// The next event, in words.
+    /// The next event as text.
     #[track_caller]
     fn next(&self) -> String {
         let event = self.events.recv_timeout(LONG).expect("an event");
@@ -191,7 +191,7 @@ impl Watched {
         }
     }
 
-    /// Lets it hear all, ends it, and gives what else it told.
+    /// Lets it process all messages, ends it, and returns the remaining events.
     fn rest(mut self) -> Vec<String> {
         self.say(Say::Deaf);
         self.thread.take().unwrap().join().unwrap().unwrap_err();
@@ -204,12 +204,12 @@ impl Watched {
 }
 
 #[test]
-fn a_device_that_comes_and_goes_is_told_once_though_the_list_says_it_too() {
+fn a_device_that_comes_and_goes_is_reported_once_though_the_list_says_it_too() {
     let node = Watched::start("");
     node.lay("mlx5_2");
     node.notice(0, 5, "mlx5_2");
     assert_eq!(node.next(), "mlx5_2/ device_added");
-    assert!(node.hub.take_doubt(), "the list is looked at anew");
+    assert!(node.hub.take_doubt(), "the list is checked again");
     node.list(&["mlx5_0", "mlx5_1", "mlx5_2"]);
     node.notice(1, 5, "mlx5_2");
     assert_eq!(node.next(), "mlx5_2/ device_removed");
@@ -232,7 +232,7 @@ fn a_list_from_before_a_notice_says_nothing_against_it() {
 
 /// Kernels before 6.12.
 #[test]
-fn without_notices_the_list_tells() {
+fn without_notices_the_list_reports() {
     let node = Watched::start("");
     node.list(&["mlx5_0"]);
     assert_eq!(node.next(), "mlx5_1/ device_removed");
@@ -241,15 +241,15 @@ fn without_notices_the_list_tells() {
     assert_eq!(node.rest(), [""; 0]);
 }
 
-/// Likewise: the directory entry of a device that is renamed keeps its inode.
+/// As above: the directory entry of a renamed device keeps its inode.
 #[test]
-fn without_notices_the_list_tells_a_renamed_device_from_another_one() {
+fn without_notices_the_list_reports_a_renamed_device_from_another_one() {
     let node = Watched::start("");
     let class = node.dir.path().join("infiniband");
     fs::rename(class.join("mlx5_1"), class.join("storage0")).unwrap();
     node.list(&["mlx5_0", "storage0"]);
     assert_eq!(node.next(), "storage0/ renamed");
-    // A new device, while the old one is still on the disk.
+    // A new device, while the old one still exists on disk.
     node.lay("mlx5_9");
     node.list(&["mlx5_0", "mlx5_9"]);
     assert_eq!(node.next(), "storage0/ device_removed");
@@ -262,13 +262,13 @@ fn a_notice_without_a_name_is_about_the_device_of_that_number() {
     let node = Watched::start("");
     node.say(Say::Rdma(notice(1, 4, None, None, None)));
     assert_eq!(node.next(), "mlx5_1/ device_removed");
-    // Nobody knows who that was.
+    // An unknown index.
     node.say(Say::Rdma(notice(1, 99, None, None, None)));
     assert_eq!(node.rest(), [""; 0]);
 }
 
 #[test]
-fn a_link_that_goes_down_and_up_is_told_once_each() {
+fn a_link_that_goes_down_and_up_is_reported_once_each() {
     let node = Watched::start("");
     for (operstate, word) in [(DOWN, "link_down"), (UP, "link_up"), (DOWN, "link_down")] {
         // The kernel repeats itself: another address, another queue.
@@ -277,7 +277,7 @@ fn a_link_that_goes_down_and_up_is_told_once_each() {
         }
         assert_eq!(node.next(), format!("mlx5_0/1 {word}"));
     }
-    // Nobody's interface here.
+    // An interface of no device.
     node.say(Say::Links(link(NEW, 8, UP)));
     assert!(node.listens.load(Ordering::Acquire));
     assert_eq!(node.rest(), [""; 0]);
@@ -293,7 +293,7 @@ fn an_interface_that_leaves_takes_its_link_along() {
 
 /// Multi-port functions behind one bond.
 #[test]
-fn each_port_of_an_interface_is_told() {
+fn each_port_of_an_interface_is_reported() {
     let node = Watched::start("");
     node.hub.has_netdev("mlx5_1", 1, "ens1");
     node.say(Say::Bell);
@@ -325,7 +325,7 @@ fn a_renamed_device_is_neither_removed_nor_added() {
     node.notice(4, 4, "storage0");
     assert_eq!(node.next(), "storage0/ renamed");
     node.list(&["mlx5_0", "storage0"]);
-    // Of somebody else's interface too, and twice.
+    // Also of an unrelated interface, and twice.
     for (index, name) in [(8, "net1"), (7, "net0"), (7, "net0")] {
         node.say(Say::Rdma(netdev_renamed(index, name)));
     }
@@ -334,7 +334,7 @@ fn a_renamed_device_is_neither_removed_nor_added() {
 }
 
 #[test]
-fn nothing_is_told_of_what_is_left_out() {
+fn nothing_is_reported_of_what_is_left_out() {
     let node = Watched::start("exclude = [\"mlx5_2\", \"mlx5_0/2\"]");
     node.lay("mlx5_2");
     node.notice(0, 5, "mlx5_2");
@@ -351,11 +351,11 @@ fn an_interface_of_another_network_namespace_is_no_event_and_nothing_is_lost() {
     let node = Watched::start("");
     node.hub.take_doubt();
     for what in [2, 3] {
-        node.say(Say::Rdma(of_nobody(what)));
+        node.say(Say::Rdma(without_device(what)));
     }
     node.say(Say::Links(link(NEW, 7, DOWN)));
     assert_eq!(node.next(), "mlx5_0/1 link_down");
-    assert!(node.hub.take_doubt(), "ports look again");
+    assert!(node.hub.take_doubt(), "ports are read again");
     assert_eq!(node.rest(), [""; 0]);
 }
 
@@ -363,7 +363,7 @@ fn an_interface_of_another_network_namespace_is_no_event_and_nothing_is_lost() {
 fn what_was_lost_is_said_and_looked_for() {
     for say in [
         Say::Lost,
-        // What cannot be read could be anything.
+        // An unreadable message could mean anything.
         Say::Links(vec![1, 2, 3]),
         Say::Rdma(vec![0; 20]),
     ] {
@@ -395,7 +395,7 @@ fn numbers_grow_within_a_boot() {
 }
 
 #[test]
-fn it_ends_when_nobody_takes_what_it_tells() {
+fn it_ends_when_its_receiver_is_gone() {
     let mut node = Watched::start("");
     drop(std::mem::replace(&mut node.events, sync_channel(1).1));
     node.say(Say::Links(link(NEW, 7, DOWN)));
@@ -403,7 +403,7 @@ fn it_ends_when_nobody_takes_what_it_tells() {
 }
 
 #[test]
-fn it_ends_when_it_is_told_to() {
+fn it_ends_when_it_is_stopped() {
     let mut node = Watched::start("");
     node.stop.store(true, Ordering::Release);
     node.say(Say::Bell);
@@ -424,18 +424,18 @@ fn the_sockets_have_their_places_before_files_take_the_rest() {
     let budget = kept::DescriptorBudget::new(3);
     let bell = Arc::new(EventWaker::new(&budget).unwrap());
     let open = sockets(&budget, bell);
-    assert!(budget.take().is_none(), "nothing is left for files");
+    assert!(budget.take().is_none(), "no permit is left for files");
     for _ in 0..2 {
         open().map(drop).unwrap();
     }
 }
 
-/// The kernel itself: the loopback interface of a network namespace of its own goes up.
+/// The real kernel: the loopback interface of a separate network namespace goes up.
 #[test]
-fn the_kernel_tells_of_a_link() {
+fn the_kernel_reports_a_link() {
     let told = thread::spawn(|| {
         if nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).is_err() {
-            // Only root may, or somebody in a user namespace.
+            // Only for root, or in a user namespace.
             return None;
         }
         let budget = kept::DescriptorBudget::new(10);

@@ -1,6 +1,6 @@
 //! Devices whose closing blocks or fails.
 
-use super::hotplug::{Bus, End, told};
+use super::hotplug::{Bus, End, observe};
 use super::*;
 
 /// A bus with a good device and one whose closing waits until the test sends something, and has begun.
@@ -13,7 +13,7 @@ fn stuck(spec: &'static Spec) -> (Bus, Runner, Sender<()>) {
     let mut runner = bus.runner(spec);
     bus.unplug("a");
     until("it is being closed", || {
-        told(&mut runner);
+        observe(&mut runner);
         busy(&runner) == ["closing"]
     });
     (bus, runner, open)
@@ -24,7 +24,7 @@ fn a_device_whose_closing_blocks_costs_the_others_nothing() {
     static CLOSES: Spec = spec("closes", Duration::from_millis(20));
     let (bus, mut runner, open) = stuck(&CLOSES);
     for _ in 0..1000 {
-        told(&mut runner);
+        observe(&mut runner);
     }
     read_until(&mut runner, &["b"]);
     assert!(busy(&runner).contains(&"closing".to_owned()) && runner.is_closing());
@@ -45,7 +45,7 @@ fn what_waits_behind_one_whose_closing_blocks_is_bounded_and_the_rest_is_left_op
     let (bus, mut runner, open) = stuck(&LEAVES);
     until("more are left than wait", || {
         bus.state().changed = true;
-        told(&mut runner);
+        observe(&mut runner);
         runner.left_open() >= 100
     });
     assert_eq!(threads_named("d:leaves"), 1);
@@ -69,7 +69,7 @@ fn a_panic_while_a_device_is_closed_costs_that_device_only() {
     let mut runner = bus.runner(&PATIENT);
     bus.unplug("a");
     bus.unplug("b");
-    told(&mut runner);
+    observe(&mut runner);
     until("both are closed", || !runner.is_closing());
     // And the object that the second scan replaced.
     assert_eq!(bus.state().closed, 3);

@@ -1,10 +1,10 @@
-//! Devices that come and go, and lists that cannot be had.
+//! Devices that are added and removed, and lists that cannot be read.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
-/// A bus that a test plugs devices into and takes them out of.
+/// A bus to which a test adds devices and from which it removes them.
 #[derive(Clone, Default)]
 pub(super) struct Bus(Arc<Mutex<State>>);
 
@@ -13,17 +13,17 @@ pub(super) struct State {
     plugged: Vec<(&'static str, Arc<AtomicUsize>)>,
     pub changed: bool,
     pub scans: usize,
-    /// The next scans end like this.
+    /// The result of the next scans.
     fault: Option<Fault>,
-    /// Devices of these names wait for the other end.
+    /// Devices of these names wait for the sender.
     pub gates: Vec<(&'static str, Receiver<()>)>,
-    /// The next objects of these names wait for the other end when they are closed.
+    /// The next objects of these names wait for the sender when they are closed.
     pub ends: Vec<(&'static str, End)>,
-    /// How many objects were closed.
+    /// The number of closed objects.
     pub closed: usize,
 }
 
-/// How a device closes that does not simply close.
+/// How the closing of a device fails or blocks.
 pub(super) enum End {
     Blocks(Receiver<()>),
     Panics,
@@ -40,7 +40,7 @@ impl Bus {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The readings of the object that the next scan makes for this name.
+    /// Adds a device. Returns the number of readings of the object that the next scan makes for it.
     pub(super) fn plug(&self, name: &'static str) -> Arc<AtomicUsize> {
         let readings = Arc::new(AtomicUsize::new(0));
         let mut state = self.state();
@@ -150,14 +150,14 @@ impl Drop for Plugged {
     }
 }
 
-/// What a reading tells: the lists, and which devices answered.
+/// The results of a reading: the lists, and the devices that answered.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Told {
+pub(super) struct Observed {
     pub lists: Vec<Result<Vec<(Number, String)>, String>>,
     pub read: Vec<(Number, String)>,
 }
 
-impl Sink for Told {
+impl Sink for Observed {
     fn devices(&mut self, list: Result<Vec<(Number, Subject)>, Error>) {
         self.lists.push(match list {
             Ok(list) => Ok(list.into_iter().map(|(n, s)| (n, s.name)).collect()),
@@ -170,19 +170,19 @@ impl Sink for Told {
     }
 }
 
-/// One whole reading, supervised as a worker does it.
-pub(super) fn told(runner: &mut Runner) -> Told {
-    let mut told = Told::default();
-    runner.drain(&mut told);
+/// One complete reading, supervised as in a worker.
+pub(super) fn observe(runner: &mut Runner) -> Observed {
+    let mut observed = Observed::default();
+    runner.drain(&mut observed);
     runner.begin();
     let start = Instant::now();
     while let Some(wait) = runner.check() {
         assert!(start.elapsed() < LONG, "a reading does not end");
         runner.shared.wait(wait.min(LONG));
     }
-    runner.drain(&mut told);
-    told.read.sort();
-    told
+    runner.drain(&mut observed);
+    observed.read.sort();
+    observed
 }
 
 pub(super) fn names(list: &[(Number, &str)]) -> Vec<(Number, String)> {
@@ -194,22 +194,22 @@ fn a_device_that_is_plugged_in_gets_a_new_number_and_is_read_at_once() {
     let bus = Bus::default();
     bus.plug("a");
     let mut runner = bus.runner(&PATIENT);
-    told(&mut runner);
+    observe(&mut runner);
     bus.plug("b");
-    let told = told(&mut runner);
-    assert_eq!(told.lists, [Ok(names(&[(0, "a"), (1, "b")]))]);
-    assert_eq!(told.read, names(&[(0, "a"), (1, "b")]));
+    let observed = observe(&mut runner);
+    assert_eq!(observed.lists, [Ok(names(&[(0, "a"), (1, "b")]))]);
+    assert_eq!(observed.read, names(&[(0, "a"), (1, "b")]));
 }
 
 #[test]
-fn nothing_is_scanned_and_nothing_told_while_nothing_changes() {
+fn nothing_is_scanned_and_nothing_reported_while_nothing_changes() {
     let bus = Bus::default();
     bus.plug("a");
     let mut runner = bus.runner(&PATIENT);
-    told(&mut runner);
+    observe(&mut runner);
     let scans = bus.state().scans;
     for _ in 0..10 {
-        assert_eq!(told(&mut runner).lists, []);
+        assert_eq!(observe(&mut runner).lists, []);
     }
     assert_eq!(bus.state().scans, scans);
 }
@@ -219,11 +219,11 @@ fn a_device_that_stays_keeps_its_number_and_is_read_through_what_the_last_scan_f
     let bus = Bus::default();
     let before = bus.plug("a");
     let mut runner = bus.runner(&PATIENT);
-    told(&mut runner);
+    observe(&mut runner);
     bus.unplug("a");
     let after = bus.plug("a");
-    let told = told(&mut runner);
-    assert_eq!((told.lists, told.read), (Vec::new(), names(&[(0, "a")])));
+    let observed = observe(&mut runner);
+    assert_eq!((observed.lists, observed.read), (Vec::new(), names(&[(0, "a")])));
     assert_eq!(
         (before.load(Ordering::Relaxed), after.load(Ordering::Relaxed)),
         (1, 1)
@@ -237,11 +237,11 @@ fn a_number_is_never_given_twice() {
     let mut runner = bus.runner(&PATIENT);
     for number in 1..50 {
         bus.plug("b");
-        assert!(told(&mut runner).read.contains(&(number, "b".to_owned())));
+        assert!(observe(&mut runner).read.contains(&(number, "b".to_owned())));
         bus.unplug("b");
-        let told = told(&mut runner);
-        assert_eq!(told.lists, [Ok(names(&[(0, "a")]))]);
-        assert_eq!(told.read, names(&[(0, "a")]));
+        let observed = observe(&mut runner);
+        assert_eq!(observed.lists, [Ok(names(&[(0, "a")]))]);
+        assert_eq!(observed.read, names(&[(0, "a")]));
     }
 }
 
@@ -252,7 +252,7 @@ fn of_two_devices_with_one_name_the_first_is_read() {
     let second = bus.plug("a");
     let mut runner = bus.runner(&PATIENT);
     bus.state().changed = true;
-    assert_eq!(told(&mut runner).read, names(&[(0, "a")]));
+    assert_eq!(observe(&mut runner).read, names(&[(0, "a")]));
     assert_eq!(
         (first.load(Ordering::Relaxed), second.load(Ordering::Relaxed)),
         (1, 0)
@@ -271,20 +271,20 @@ fn a_stuck_device_that_is_gone_is_kept_until_it_comes_back_and_then_dropped() {
     bus.unplug("a");
     let scans = bus.state().scans;
     until("a scan finds it gone", || {
-        told(&mut runner);
+        observe(&mut runner);
         bus.state().scans > scans && !busy(&runner).contains(&"list".to_owned())
     });
     assert!(busy(&runner).contains(&"a".to_owned()));
     assert!(runner.subjects().iter().any(|(_, s)| s.name == "a"), "it is kept");
 
     drop(open);
-    until("it is dropped", || {
-        let told = told(&mut runner);
+    until("it is removed", || {
+        let observed = observe(&mut runner);
         assert!(
-            !told.read.contains(&(0, "a".to_owned())),
-            "it is not shown any more"
+            !observed.read.contains(&(0, "a".to_owned())),
+            "it is no longer listed"
         );
-        told.lists.last() == Some(&Ok(names(&[(1, "b")])))
+        observed.lists.last() == Some(&Ok(names(&[(1, "b")])))
     });
     assert!(!busy(&runner).contains(&"a".to_owned()));
 }
@@ -298,16 +298,16 @@ fn a_stuck_device_that_is_found_again_keeps_its_number() {
     let mut runner = bus.runner(&HASTY);
     until_busy(&mut runner, &["a"]);
     bus.unplug("a");
-    told(&mut runner);
+    observe(&mut runner);
     bus.plug("a");
-    told(&mut runner);
+    observe(&mut runner);
     drop(open);
-    until("it answers", || told(&mut runner).read == names(&[(0, "a")]));
+    until("it answers", || observe(&mut runner).read == names(&[(0, "a")]));
     assert_eq!(runner.subjects().len(), 1);
 }
 
 #[test]
-fn a_stuck_device_that_is_found_anew_is_read_through_the_new_object_once_it_comes_back() {
+fn a_stuck_device_that_is_found_again_is_read_through_the_new_object_once_it_comes_back() {
     let bus = Bus::default();
     let (open, gate) = channel();
     bus.state().gates.push(("a", gate));
@@ -316,8 +316,8 @@ fn a_stuck_device_that_is_found_anew_is_read_through_the_new_object_once_it_come
     until_busy(&mut runner, &["a"]);
     bus.unplug("a");
     let new = bus.plug("a");
-    until("a scan finds it anew", || {
-        told(&mut runner);
+    until("a scan finds it again", || {
+        observe(&mut runner);
         !bus.state().changed && !busy(&runner).contains(&"list".to_owned())
     });
     assert!(busy(&runner).contains(&"a".to_owned()), "it keeps its place");
@@ -329,7 +329,7 @@ fn a_stuck_device_that_is_found_anew_is_read_through_the_new_object_once_it_come
 
     drop(open);
     until("the new one is read", || {
-        told(&mut runner);
+        observe(&mut runner);
         new.load(Ordering::Relaxed) > 0
     });
     assert_eq!(old.load(Ordering::Relaxed), 1);
@@ -348,12 +348,12 @@ fn of_all_that_was_found_beside_a_stuck_device_only_the_last_is_kept() {
     until_busy(&mut runner, &["a"]);
     for _ in 0..1000 {
         bus.state().changed = true;
-        told(&mut runner);
+        observe(&mut runner);
     }
     assert!(threads_named("r:again") <= 3 && threads_named("d:again") <= 1);
     let scans = bus.state().scans;
     assert!(scans > 2, "{scans}");
-    // The first scan made the stuck one, the last the one that waits.
+    // The first scan made the stuck object, the last one the waiting object.
     until("the others are closed", || {
         let state = bus.state();
         state.closed + 2 == state.scans
@@ -369,18 +369,18 @@ fn a_scan_that_fails_leaves_the_old_devices_and_is_tried_again_at_each_reading()
     bus.fault(Some(Fault::Fails));
     let scans = bus.state().scans;
     for _ in 0..3 {
-        let told = told(&mut runner);
-        assert_eq!(told.lists, [Err("panic".to_owned())]);
-        assert_eq!(told.read, names(&[(0, "a")]));
+        let observed = observe(&mut runner);
+        assert_eq!(observed.lists, [Err("panic".to_owned())]);
+        assert_eq!(observed.read, names(&[(0, "a")]));
     }
     assert_eq!(bus.state().scans, scans + 3);
     bus.state().fault = None;
     assert_eq!(
-        told(&mut runner).lists,
+        observe(&mut runner).lists,
         [Ok(names(&[(0, "a")]))],
-        "the end is told too"
+        "the end is reported too"
     );
-    assert_eq!(told(&mut runner).lists, []);
+    assert_eq!(observe(&mut runner).lists, []);
 }
 
 #[test]
@@ -389,9 +389,9 @@ fn a_panic_in_a_scan_costs_the_scan_only() {
     bus.plug("a");
     let mut runner = bus.runner(&PATIENT);
     bus.fault(Some(Fault::Panics));
-    let told = told(&mut runner);
-    assert_eq!(told.lists, [Err("panic".to_owned())]);
-    assert_eq!(told.read, names(&[(0, "a")]));
+    let observed = observe(&mut runner);
+    assert_eq!(observed.lists, [Err("panic".to_owned())]);
+    assert_eq!(observed.read, names(&[(0, "a")]));
 }
 
 #[test]
@@ -404,19 +404,21 @@ fn a_scan_that_blocks_keeps_one_thread_and_the_old_devices_are_read() {
     bus.fault(Some(Fault::Blocks(gate)));
     bus.plug("b");
     until("the list is busy", || {
-        told(&mut runner);
+        observe(&mut runner);
         busy(&runner).contains(&"list".to_owned())
     });
     read_until(&mut runner, &["a"]);
     for _ in 0..100 {
-        assert_eq!(told(&mut runner).lists, []);
+        assert_eq!(observe(&mut runner).lists, []);
     }
-    // The stuck one, the one that reads now, and at most one that is about to end.
+    // The stuck thread, the current reader, and at most one that is about to end.
     assert!(threads_named("r:scans") <= 3);
 
     drop(open);
     let both = Ok(names(&[(0, "a"), (1, "b")]));
-    until("both are told", || told(&mut runner).lists.last() == Some(&both));
+    until("both are reported", || {
+        observe(&mut runner).lists.last() == Some(&both)
+    });
     assert!(!busy(&runner).contains(&"list".to_owned()));
     read_until(&mut runner, &["b"]);
 }
@@ -442,9 +444,9 @@ fn a_reading_of_many_devices_wakes_its_supervisor_once() {
     for reading in 1..=20 {
         assert!(runner.begin());
         over.recv_timeout(LONG).unwrap();
-        let mut told = Told::default();
-        assert!(!runner.drain(&mut told));
-        assert_eq!(told.read.len(), 10);
+        let mut observed = Observed::default();
+        assert!(!runner.drain(&mut observed));
+        assert_eq!(observed.read.len(), 10);
         assert_eq!(TOLD.load(Ordering::Relaxed), reading);
     }
 }

@@ -87,7 +87,7 @@ fn what_stands_beside_the_jobs_is_no_job() {
     }
 }
 
-/// Who is given a cgroup to manage may give its folders any names.
+/// A user with delegated cgroups may give folders any names.
 #[test]
 fn a_scope_that_a_user_has_made_is_none_of_slurms() {
     for path in [
@@ -102,14 +102,14 @@ fn a_scope_that_a_user_has_made_is_none_of_slurms() {
     ] {
         assert_eq!(SlurmCgroup::of(path), None, "{path}");
     }
-    // Within a job it is that job's.
+    // Within a job it belongs to that job.
     let within =
         "/system.slice/slurmstepd.scope/job_5/step_0/user/task_0/system.slice/slurmstepd.scope/job_6";
     assert_eq!(
         SlurmCgroup::of(within),
         place(None, JobName::Id(5), None, Some("0"))
     );
-    // What is above the root of a namespace is shown so.
+    // A path above the root of a namespace is shown in this form.
     let outside = "/../../system.slice/slurmstepd.scope/job_5";
     assert_eq!(SlurmCgroup::of(outside), place(None, JobName::Id(5), None, None));
 }

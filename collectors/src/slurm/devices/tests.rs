@@ -10,9 +10,9 @@ use crate::sys::bpf::Program;
 struct Fake {
     attached: Vec<u32>,
     programs: BTreeMap<u32, Program>,
-    /// What the kernel says instead, to the question which and to that what it says.
+    /// Errors of the kernel for the query of ids and for the query of a program.
     refuses: (Option<Errno>, Option<Errno>),
-    /// Steps that begin while a program is read: each replaces the one that is being read by the next.
+    /// Steps that begin while a program is read: each replaces the program being read.
     steps: u32,
     /// How often a program was read.
     read: u32,
@@ -51,7 +51,7 @@ impl Programs for Fake {
     }
 }
 
-/// A node whose driver has divided GPUs, by its table.
+/// A node whose driver has GPUs in MIG mode, by its table.
 struct Node(tempfile::TempDir);
 
 impl Node {
@@ -76,7 +76,7 @@ impl Node {
     }
 }
 
-/// As the driver numbers them in Slurm's captures.
+/// With the driver's numbers in Slurm's captures.
 const TABLE: &str = "config 1\nmonitor 2\ngpu0/gi1/access 21\ngpu0/gi1/ci0/access 22\n\
     gpu0/gi2/access 30\ngpu0/gi2/ci0/access 31\n";
 
@@ -108,7 +108,7 @@ fn a_step_that_begins_while_the_program_is_read_does_not_make_it_unknown() {
     kernel.steps = 3;
     assert_eq!(read(&mut DeviceList::default(), &mut kernel), named(&["nvidia5"]));
     assert_eq!(kernel.read, 4);
-    // Not for ever, and not by what an earlier program said.
+    // Not endlessly, and not with the content of an earlier program.
     let mut owned = DeviceList::default();
     assert_eq!(read(&mut owned, &mut kernel), named(&["nvidia5"]));
     kernel.attach(900, program::NAME, code());
@@ -116,9 +116,10 @@ fn a_step_that_begins_while_the_program_is_read_does_not_make_it_unknown() {
     assert_eq!(read(&mut owned, &mut kernel), Err(UnknownReason::Failed));
 }
 
-/// As Slurm 22.05 writes it for two slices on one GPU (MultipleFiles): the GPU is allowed, and what the slices need.
+/// As Slurm 22.05 writes it for 2 slices on one GPU (MultipleFiles): the GPU is allowed, and the device files of
+/// the slices.
 #[test]
-fn an_instance_is_told_by_the_minors_of_its_capabilities_and_its_gpu_is_not_the_jobs() {
+fn an_instance_is_found_by_the_minors_of_its_capabilities_and_its_gpu_is_not_the_jobs() {
     let rules = [(21, true), (22, true), (30, false), (31, false)];
     let code = with_caps(&[(0, true), (1, true)], 237, &rules);
     let mut kernel = Fake::with(1, program::NAME, Some(code));
@@ -163,7 +164,7 @@ fn whatever_is_in_doubt_is_unknown_with_its_reason() {
     }
 }
 
-/// The right may come back with the next restart, and a program with the next step.
+/// The capability may return with the next restart, and a program with the next step.
 #[test]
 fn what_was_unknown_is_asked_for_again() {
     let mut kernel = Fake::default();
@@ -173,7 +174,7 @@ fn what_was_unknown_is_asked_for_again() {
     assert_eq!(read(&mut owned, &mut kernel), named(&["nvidia3"]));
 }
 
-/// All that 32 GPUs could be divided into, as the driver lists it whether or not they are.
+/// All possible instances of 32 GPUs, as the driver lists them whether they exist or not.
 fn full_table() -> (String, BTreeMap<String, u32>) {
     let (mut text, mut minors) = ("config 1\nmonitor 2\n".to_owned(), BTreeMap::new());
     let mut next = 3;
@@ -211,20 +212,20 @@ fn the_drivers_whole_table_is_read() {
 }
 
 #[test]
-fn a_table_that_cannot_be_read_is_told_once_and_asked_for_again() {
+fn a_table_that_cannot_be_read_is_logged_once_and_asked_for_again() {
     let code = with_caps(&[(0, true)], 237, &[(21, true), (22, true)]);
     let mut kernel = Fake::with(1, program::NAME, Some(code));
     let node = Node::with(&"gpu0/gi1/access 21\n".repeat(1 << 16));
     let mut owned = DeviceList::default();
     assert_eq!(node.read(&mut owned, &mut kernel), Err(UnknownReason::Failed));
-    let told = owned.told.clone().unwrap();
+    let logged = owned.logged.clone().unwrap();
     assert!(
-        told.contains("mig-minors: found \"more than 1024 KiB\""),
-        "{told}"
+        logged.contains("mig-minors: found \"more than 1024 KiB\""),
+        "{logged}"
     );
     node.put("proc/driver/nvidia-caps/mig-minors", TABLE);
     assert_eq!(node.read(&mut owned, &mut kernel), named(&["nvidia0/1/0"]));
-    // Whoever has no instance does not need it.
+    // A job without an instance does not need it.
     let node = Node::with(&"gpu0/gi1/access 21\n".repeat(1 << 16));
     let mut kernel = Fake::with(1, program::NAME, Some(gpu_program(&[(0, true)])));
     assert_eq!(
@@ -233,14 +234,15 @@ fn a_table_that_cannot_be_read_is_told_once_and_asked_for_again() {
     );
 }
 
-/// A kernel without BPF for cgroups has no programs; one that says so of a program that it has attached has another trouble.
+/// A kernel without BPF for cgroups has no programs; the same error for a program that it attached is another
+/// fault.
 #[test]
 fn what_the_kernel_says_of_a_program_is_no_sign_that_there_is_none() {
     let kernel = |refuses| Fake {
         refuses,
         ..Fake::with(1, program::NAME, Some(gpu_program(&[(0, true)])))
     };
-    for (refuses, reason, told) in [
+    for (refuses, reason, logged) in [
         ((Some(Errno::EINVAL), None), "none", None),
         (
             (Some(Errno::EBADF), None),
@@ -253,15 +255,15 @@ fn what_the_kernel_says_of_a_program_is_no_sign_that_there_is_none() {
             "failed",
             Some("BPF_OBJ_GET_INFO_BY_FD: EINVAL"),
         ),
-        // Its cgroup has just been removed.
+        // Its cgroup was just removed.
         ((Some(Errno::ENOENT), None), "failed", None),
     ] {
         let mut owned = DeviceList::default();
         let answer = read(&mut owned, &mut kernel(refuses)).map_err(UnknownReason::word);
         assert_eq!(answer, Err(reason), "{refuses:?}");
-        let says = owned.told.unwrap_or_default();
+        let says = owned.logged.unwrap_or_default();
         assert!(
-            told.map_or(says.is_empty(), |told| says.contains(told)),
+            logged.map_or(says.is_empty(), |logged| says.contains(logged)),
             "{refuses:?}: {says}"
         );
     }

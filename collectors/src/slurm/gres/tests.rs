@@ -69,7 +69,7 @@ fn an_included_file_stands_in_the_place_of_its_line() {
     }
 }
 
-/// Slurm sorts what it finds by itself. The node's own line counts, then that for all.
+/// Slurm sorts detected GPUs. The node's own line takes precedence over the one for all.
 #[test]
 fn where_slurm_looks_for_gpus_itself_the_order_is_unknown() {
     let gpu = "Name=gpu File=/dev/nvidia[0-1]\n";
@@ -93,7 +93,7 @@ fn where_slurm_looks_for_gpus_itself_the_order_is_unknown() {
     }
 }
 
-/// slurmd takes them type by type, as slurm.conf lists them.
+/// slurmd orders them by type, as slurm.conf lists the types.
 #[test]
 fn of_several_types_the_order_is_unknown() {
     let error = of(
@@ -170,7 +170,7 @@ fn what_is_not_understood_is_named_with_its_line_and_nothing_is_guessed() {
 }
 
 proptest! {
-    /// However the devices are spread over lines, ranges and letters, their positions are those in which they stand.
+    /// For any distribution over lines, ranges and letter cases, positions follow the written order.
     #[test]
     fn any_order_is_read_as_it_is_written(order in Just((0_u32..16).collect::<Vec<_>>()).prop_shuffle(), cuts in prop::collection::vec(any::<bool>(), 16)) {
         let mut text = String::from("# all\nAutoDetect=off");

@@ -48,7 +48,7 @@ impl Node {
     }
 }
 
-/// The order of gres.conf decides, and the number of the device file; its name does not.
+/// The order in gres.conf and the number of the device file decide; its name does not.
 #[test]
 fn a_position_is_a_place_in_gres_conf_and_no_number_of_a_device() {
     let node = Node::new("AutoDetect=off\nName=gpu File=/dev/nvidia[2-3],/dev/nvidia0,/dev/nvidia1\n");
@@ -60,7 +60,7 @@ fn a_position_is_a_place_in_gres_conf_and_no_number_of_a_device() {
     assert!(error.contains("found \"position 4\""), "{error}");
 }
 
-/// slurmd leaves it out when it begins, and counts on without it.
+/// slurmd omits it at start, and numbers the others without it.
 #[test]
 fn behind_what_is_no_device_no_position_is_known() {
     let node = Node::new("Name=gpu File=/dev/nvidia[0-3]\n");
@@ -70,7 +70,7 @@ fn behind_what_is_no_device_no_position_is_known() {
         let error = node.find(&positions).unwrap_err();
         assert_eq!(error, "/dev/nvidia1: found \"none\", expected a character device");
     }
-    // A device of another kind has a position, and is no GPU that is joined by number.
+    // A device of another kind has a position, but is no GPU with a minor number.
     node.write("dev/nvidia1", "226:128\n");
     assert_eq!(node.find(&[2]).unwrap(), ["nvidia2"]);
     assert!(node.find(&[1]).unwrap_err().contains("found \"226:128\""));
@@ -78,7 +78,7 @@ fn behind_what_is_no_device_no_position_is_known() {
     assert!(node.find(&[1]).is_err(), "nvidiactl");
 }
 
-/// Flat over all instances: position 1 is a part of the first GPU, and position 2 one of the second.
+/// Numbered over all instances: position 1 is an instance of the first GPU, and position 2 one of the second.
 #[test]
 fn of_divided_gpus_a_position_is_an_instance_that_the_driver_knows() {
     let node = Node::new(
@@ -102,7 +102,7 @@ fn of_divided_gpus_a_position_is_an_instance_that_the_driver_knows() {
     node.write("proc/driver/nvidia-caps/mig-minors", table);
     assert_eq!(node.find(&[0]).unwrap(), ["nvidia0/1/0"]);
     assert_eq!(node.find(&[1]).unwrap(), ["nvidia0/2/0"]);
-    // Of a GPU that the line does not name, and of none at all.
+    // Of a GPU that the line does not name, and of none.
     unknown(&[2]);
     unknown(&[3]);
 }
@@ -130,7 +130,7 @@ fn gres_conf_is_the_configured_one_else_that_of_the_jobs_slurmd_else_the_usual_o
     );
 }
 
-/// A slurmd that began at that time.
+/// A slurmd that started at that time.
 fn slurmd(env: &Env, at: f64) {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -149,7 +149,7 @@ fn slurmd(env: &Env, at: f64) {
     }
 }
 
-/// What slurmd has read, and when it gave the positions, decides: it need not have read what is there now.
+/// The content that slurmd read, and when it assigned the positions, decides: the present content may be newer.
 #[test]
 fn a_gres_conf_that_slurmd_may_not_have_read_before_the_job_says_nothing_of_it() {
     let dir = tempfile::tempdir().unwrap();
@@ -158,7 +158,7 @@ fn a_gres_conf_that_slurmd_may_not_have_read_before_the_job_says_nothing_of_it()
     let write = |text: &str| put(&file, &Entry::File(text.as_bytes().to_vec())).unwrap();
     let text = "Name=gpu File=/dev/nvidia0\n";
     write(text);
-    // What is live: a device, and no GPU.
+    // A live path: a device, but no GPU.
     put(&env.path("/dev/nvidia0"), &Entry::Link("/dev/null".to_owned())).unwrap();
     let changed = root::changed(&file).unwrap().unwrap();
     let find = |positions: &mut Positions, at: Option<f64>| {
@@ -168,30 +168,30 @@ fn a_gres_conf_that_slurmd_may_not_have_read_before_the_job_says_nothing_of_it()
         };
         positions.find(&[0], about).unwrap_err().to_string()
     };
-    let anew = |at| find(&mut Positions::new(&env, None), at);
+    let at_start = |at| find(&mut Positions::new(&env, None), at);
     let is_read = "found \"1:3\"";
     let later = Some(changed + 20.0);
     assert!(
-        anew(later).contains("found \"no slurmd of this node"),
+        at_start(later).contains("found \"no running slurmd of this node"),
         "{}",
-        anew(later)
+        at_start(later)
     );
     slurmd(&env, changed);
-    assert!(anew(later).contains(is_read), "{}", anew(later));
+    assert!(at_start(later).contains(is_read), "{}", at_start(later));
     for at in [None, Some(changed - 5.0)] {
         assert!(
-            anew(at).contains("found \"a slurmd that began after the job"),
+            at_start(at).contains("found \"a slurmd that started after the job"),
             "{at:?}"
         );
     }
     slurmd(&env, changed - 10.0);
     assert!(
-        anew(later).contains("found \"changed since slurmd began"),
+        at_start(later).contains("found \"changed after slurmd started"),
         "{}",
-        anew(later)
+        at_start(later)
     );
 
-    // Written anew with what it held is no other file.
+    // Rewritten with the same content, the file counts as unchanged.
     slurmd(&env, changed);
     let mut positions = Positions::new(&env, None);
     assert!(find(&mut positions, later).contains(is_read));
@@ -205,7 +205,7 @@ fn a_gres_conf_that_slurmd_may_not_have_read_before_the_job_says_nothing_of_it()
     };
     assert!(rewrite(text).contains(is_read));
     let other = rewrite("Name=gpu File=/dev/nvidia0 # another\n");
-    assert!(other.contains("found \"changed since slurmd began"), "{other}");
+    assert!(other.contains("found \"changed after slurmd started"), "{other}");
 }
 
 #[test]
@@ -222,17 +222,17 @@ fn of_two_files_in_slurms_places_neither_is_believed_where_they_differ() {
 }
 
 #[test]
-fn what_cannot_be_told_is_said_once() {
+fn unknown_positions_are_logged_once() {
     let node = Node::new("AutoDetect=nvml\nName=gpu File=/dev/nvidia0\n");
     let mut positions = Positions::new(&Env::recorded(node.dir.path()), None);
     for _ in 0..2 {
         assert_eq!(positions.devices(&[0], PositionContext::default()), None);
     }
-    assert_eq!(positions.told.len(), 1);
+    assert_eq!(positions.logged.len(), 1);
     assert!(
         positions
-            .told
+            .logged
             .iter()
-            .all(|told| told.starts_with("/etc/slurm/gres.conf:1: found \"AutoDetect=nvml\""))
+            .all(|logged| logged.starts_with("/etc/slurm/gres.conf:1: found \"AutoDetect=nvml\""))
     );
 }

@@ -1,4 +1,4 @@
-//! What the prolog's hook has written, and what it is no word of.
+//! Records of the prolog hook, and their limits.
 
 use super::*;
 
@@ -36,7 +36,7 @@ fn what_the_hook_wrote_stands_beside_what_the_kernel_says() {
     );
 }
 
-/// Of two clusters, or of before the numbers began anew.
+/// From two clusters, or from before the numbers restarted.
 #[test]
 fn a_record_of_another_user_is_not_this_jobs() {
     let node = Node::new();

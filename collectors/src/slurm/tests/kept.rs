@@ -1,4 +1,4 @@
-//! What is remembered of a job while others come and go.
+//! State kept for a job while others come and go.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use super::*;
 use crate::sys::bpf::{Program, Programs};
 
-/// A kernel in which every job has the GPU 3, by one program each.
+/// A kernel in which every job has GPU 3, by one program each.
 #[derive(Clone, Default)]
 struct Counted {
     read: Arc<AtomicU32>,
@@ -60,7 +60,7 @@ fn another_job_that_comes_or_leaves_makes_nothing_of_this_one_be_found_out_again
     assert!(jobs.changed());
     let after = read_all(&mut jobs);
     assert_eq!(of(&after, "slurm_job_device_info").len(), 2);
-    assert_eq!(kernel.read.load(Ordering::Relaxed), 2, "job 8's alone");
+    assert_eq!(kernel.read.load(Ordering::Relaxed), 2, "only for job 8");
     let of_7 = |lines: &[String]| -> Vec<String> {
         let of_7 = |line: &&String| line.contains(" 7");
         lines.iter().filter(of_7).cloned().collect()
@@ -71,7 +71,7 @@ fn another_job_that_comes_or_leaves_makes_nothing_of_this_one_be_found_out_again
     assert_eq!(kernel.read.load(Ordering::Relaxed), 2);
 }
 
-/// bpf(2) may wait in the kernel for as long as another holds its locks.
+/// bpf(2) may block in the kernel while another process holds its locks.
 #[test]
 fn while_the_kernel_does_not_come_back_with_one_jobs_program_no_other_waits() {
     let node = Node::new();

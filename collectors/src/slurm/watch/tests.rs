@@ -21,7 +21,7 @@ struct Node {
 }
 
 impl Node {
-    /// `folders` are there before it begins.
+    /// `folders` exist before it starts.
     fn new(folders: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mount = dir.path().join("sys/fs/cgroup");
@@ -76,7 +76,7 @@ impl Node {
         }
     }
 
-    /// Ends the watcher, which is woken by something that is no job, and gives what it has told meanwhile.
+    /// Ends the watcher, which an unrelated folder wakes, and returns the number of remaining events.
     fn end(mut self, slice: &str) -> usize {
         self.stop.store(true, Ordering::Release);
         self.make(&format!("{slice}/system"));
@@ -85,22 +85,22 @@ impl Node {
     }
 }
 
-fn told(folder: &str, what: &'static str) -> (String, &'static str) {
+fn change(folder: &str, what: &'static str) -> (String, &'static str) {
     (folder.to_owned(), what)
 }
 
 const SCOPE: &str = "system.slice/n0_slurmstepd.scope";
 
 #[test]
-fn a_job_that_was_there_is_not_told_and_one_that_comes_and_leaves_is() {
+fn a_job_that_was_there_is_not_reported_and_one_that_comes_and_leaves_is() {
     let node = Node::new(&["system.slice/n0_slurmstepd.scope/job_1"]);
     node.make(&format!("{SCOPE}/job_7"));
-    assert_eq!(node.next(), told("job_7", "began"));
-    // Steps of a job and folders of slurmd are none.
+    assert_eq!(node.next(), change("job_7", "began"));
+    // Steps of a job and folders of slurmd are no jobs.
     node.make(&format!("{SCOPE}/job_7/step_0"));
     node.make(&format!("{SCOPE}/system2"));
     node.remove(&format!("{SCOPE}/job_1"));
-    assert_eq!(node.next(), told("job_1", "ended"));
+    assert_eq!(node.next(), change("job_1", "ended"));
     assert_eq!(node.end(SCOPE), 0);
 }
 
@@ -108,9 +108,9 @@ fn a_job_that_was_there_is_not_told_and_one_that_comes_and_leaves_is() {
 fn a_scope_that_comes_later_is_watched_too() {
     let node = Node::new(&[SCOPE]);
     node.make("system.slice/n1_slurmstepd.scope/job_8");
-    assert_eq!(node.next(), told("job_8", "began"));
+    assert_eq!(node.next(), change("job_8", "began"));
     node.make("system.slice/n1_slurmstepd.scope/job_9");
-    assert_eq!(node.next(), told("job_9", "began"));
+    assert_eq!(node.next(), change("job_9", "began"));
     assert_eq!(node.end(SCOPE), 0);
 }
 
@@ -118,11 +118,11 @@ fn a_scope_that_comes_later_is_watched_too() {
 fn under_cgroup_v1_the_folder_of_a_new_user_is_watched_too() {
     let node = Node::new(&["freezer/slurm"]);
     node.make("freezer/slurm/uid_1000/job_7");
-    assert_eq!(node.next(), told("job_7", "began"));
+    assert_eq!(node.next(), change("job_7", "began"));
     node.make("freezer/slurm/uid_1000/job_8");
-    assert_eq!(node.next(), told("job_8", "began"));
+    assert_eq!(node.next(), change("job_8", "began"));
     node.remove("freezer/slurm/uid_1000/job_7");
-    assert_eq!(node.next(), told("job_7", "ended"));
+    assert_eq!(node.next(), change("job_7", "ended"));
     assert_eq!(node.end("freezer/slurm"), 0);
 }
 

@@ -36,7 +36,8 @@ fn what_was_recorded_is_read_and_anything_else_says_what_was_expected() {
     }
 }
 
-/// Without a right the kernel refuses; with it a cgroup that nobody has limited has none. Anything else is a wrong layout.
+/// Without the capability the kernel returns EPERM; with it, a cgroup without limits has no program. Any other
+/// error means a wrong layout.
 #[test]
 fn the_kernel_answers_or_refuses() {
     let unified = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];

@@ -1,5 +1,5 @@
-//! Zeroed memory with a page behind it that nobody may touch: for a kernel that writes without being told how much room
-//! there is. Given back to the system as a whole, where an allocator would keep it.
+//! Zeroed memory with an inaccessible page after it: for calls in which the kernel writes without a length limit.
+//! Unmapped as a whole, while an allocator would keep it.
 
 use std::ptr::NonNull;
 
@@ -9,17 +9,17 @@ use nix::unistd::{SysconfVar, sysconf};
 /// The memory.
 pub(super) struct Pages {
     start: NonNull<u8>,
-    /// Whole pages, without the one behind them.
+    /// Length of the accessible pages.
     length: usize,
-    /// With it.
+    /// Length including the inaccessible page.
     mapped: usize,
 }
 
 impl Pages {
-    /// At least that many bytes, whole pages. What is not written to takes no memory.
+    /// At least `length` bytes, in whole pages. Pages that are not written use no memory.
     ///
     /// # Errors
-    /// What mmap(2) and mprotect(2) say.
+    /// The errors of mmap(2) and mprotect(2).
     #[allow(unsafe_code, reason = "memory that is mapped here")]
     pub(super) fn new(bytes: usize) -> Result<Self, Errno> {
         let page = sysconf(SysconfVar::PAGE_SIZE)?.and_then(|size| usize::try_from(size).ok());
@@ -31,7 +31,7 @@ impl Pages {
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
         );
-        // SAFETY: without an address or MAP_FIXED this takes memory that nobody has.
+        // SAFETY: without an address or MAP_FIXED this maps unused addresses.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), mapped, protection, flags, -1, 0) };
         if start == libc::MAP_FAILED {
             return Err(Errno::last());
@@ -42,7 +42,7 @@ impl Pages {
             length,
             mapped,
         };
-        // SAFETY: the last page of the mapping, at a multiple of the page size. No slice reaches there.
+        // SAFETY: the last page of the mapping, at a multiple of the page size. No slice extends to it.
         let guarded = unsafe {
             libc::mprotect(
                 start.as_ptr().add(length).cast(),
@@ -55,13 +55,13 @@ impl Pages {
 
     #[allow(unsafe_code, reason = "memory that was mapped here")]
     pub(super) fn as_slice(&self) -> &[u8] {
-        // SAFETY: so many bytes were mapped, zeroed and readable, and stay so as long as `self`.
+        // SAFETY: these bytes were mapped, zeroed and readable, and stay so as long as `self`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
     }
 
     #[allow(unsafe_code, reason = "memory that was mapped here")]
     pub(super) fn as_mut_slice(&mut self) -> &mut [u8] {
-        // SAFETY: likewise, writable too, and nobody else has them.
+        // SAFETY: as above, also writable; the borrow is exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.length) }
     }
 }
@@ -69,7 +69,7 @@ impl Pages {
 impl Drop for Pages {
     #[allow(unsafe_code, reason = "memory that was mapped here")]
     fn drop(&mut self) {
-        // SAFETY: the mapping of `new`, once; what was lent of it is over. It fails for no mapping that there is.
+        // SAFETY: the mapping of `new`, unmapped once; no borrow is left. It cannot fail for an existing mapping.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.mapped) };
     }
 }
@@ -91,26 +91,23 @@ mod tests {
         assert_eq!(Pages::new(usize::MAX).map(drop), Err(Errno::ENOMEM));
     }
 
-    /// The kernel, told that there is room for more than there is.
+    /// The kernel receives a length beyond the end of the memory.
     #[test]
     #[allow(unsafe_code, reason = "a kernel that writes beyond the end")]
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "any file that gives bytes without an end"
-    )]
+    #[allow(clippy::disallowed_methods, reason = "any file that returns endless bytes")]
     fn the_kernel_writes_up_to_the_end_and_no_further() {
         let zero = std::fs::File::open("/dev/zero").unwrap();
         let mut pages = Pages::new(1).unwrap();
         pages.as_mut_slice().fill(7);
         let length = pages.as_slice().len();
         let from = pages.as_mut_slice().as_mut_ptr();
-        // SAFETY: the page behind the end may not be written to, which is what is shown here.
+        // SAFETY: the page after the end is not writable, which this test shows.
         let read = unsafe { libc::read(zero.as_raw_fd(), from.cast(), length + 1) };
         assert!(
             read == -1 || usize::try_from(read).unwrap() <= length,
             "{read} of {length}"
         );
-        // SAFETY: it begins at that page.
+        // SAFETY: the range starts at that page.
         let read = unsafe { libc::read(zero.as_raw_fd(), from.wrapping_add(length).cast(), 1) };
         assert_eq!((read, Errno::last()), (-1, Errno::EFAULT));
     }

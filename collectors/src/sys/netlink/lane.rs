@@ -1,5 +1,5 @@
-//! Kernels before 5.4 hold one mutex over each request of RDMA's netlink (drivers/infiniband/core/netlink.c,
-//! `rdma_nl_mutex`): behind a driver that is stuck in one, every other request would wait in send(2).
+//! Kernels before 5.4 hold one mutex for each request of RDMA netlink (drivers/infiniband/core/netlink.c,
+//! `rdma_nl_mutex`). While a driver is stuck in one request, every other request would wait in send(2).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use crate::netlink::Garbled;
 use crate::netlink::message::Request;
 use crate::sys::root;
 
-/// A request that takes longer may be stuck. Less than a slice, so that it is known before the next port is read.
+/// A longer request may be stuck. Shorter than a slice, so that it is known before the next port is read.
 const LONG: Duration = Duration::from_millis(200);
 
 /// The requests of this process that are in flight.
@@ -34,7 +34,7 @@ impl Lane {
         self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a request, unless one has been in flight for long by then.
+    /// Starts a request, unless one has been in flight for longer than [`LONG`].
     fn enter(&self, now: Instant) -> Option<InFlight<'_>> {
         let mut begun = self.lock();
         if begun
@@ -61,14 +61,14 @@ impl Drop for InFlight<'_> {
     }
 }
 
-/// A kernel whose requests wait for each other: none is begun behind one that may be stuck.
+/// A kernel whose requests wait for each other: none is started behind one that may be stuck.
 pub(super) struct InLane {
     lane: &'static Lane,
     kernel: Box<dyn NetlinkTransport>,
 }
 
 impl InLane {
-    /// That of this process.
+    /// Uses the lane of this process.
     pub(super) fn new(kernel: Box<dyn NetlinkTransport>) -> Self {
         Self { lane: &LANE, kernel }
     }
@@ -85,7 +85,7 @@ impl NetlinkTransport for InLane {
     }
 }
 
-/// Whether requests wait for each other in the kernel that runs. One whose release cannot be read is taken for such.
+/// Whether requests wait for each other in the running kernel. If its release is unreadable, they are assumed to.
 pub(super) fn is_single() -> bool {
     let release = root::read_text("/proc/sys/kernel/osrelease".as_ref());
     release
@@ -94,7 +94,7 @@ pub(super) fn is_single() -> bool {
         .is_none_or(|release| is_before_5_4(&release))
 }
 
-/// Vendors carry newer RDMA to older releases: there nothing is lost but netlink while one is stuck.
+/// Vendors backport newer RDMA to older releases: there the only cost is netlink while a request is stuck.
 fn is_before_5_4(release: &str) -> bool {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit());
     let mut next = || numbers.next()?.parse::<u32>().ok();
@@ -111,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers once it is let.
+    /// Answers once it is released.
     struct Stuck(Receiver<()>);
 
     impl NetlinkTransport for Stuck {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_request_that_is_stuck_nobody_begins_one_until_it_is_over() {
+    fn behind_a_request_that_is_stuck_no_other_starts_until_it_is_over() {
         let lane: &'static Lane = Box::leak(Box::default());
         let (release, released) = sync_channel(0);
         let stuck = Box::new(Stuck(released));
@@ -138,9 +138,9 @@ mod tests {
         let reader = thread::spawn(move || ask(&mut stuck));
         let start = Instant::now();
         while lane.lock().is_empty() {
-            assert!(start.elapsed() < Duration::from_secs(60), "it is not begun");
+            assert!(start.elapsed() < Duration::from_secs(60), "no second request");
         }
-        // Had the other been asked, it would not come back: nobody lets it.
+        // If the query were sent, it would not return: its channel is never released.
         let (_kept, never) = sync_channel(0);
         let kernel = Box::new(Stuck(never));
         let mut other = InLane { lane, kernel };
@@ -148,7 +148,7 @@ mod tests {
             thread::sleep(Duration::from_millis(1));
         }
         assert_eq!(ask(&mut other), Err(NetlinkError::Busy));
-        assert_eq!(lane.lock().len(), 1, "what was refused is not in flight");
+        assert_eq!(lane.lock().len(), 1, "a rejected request is not in flight");
         release.send(()).unwrap();
         assert_eq!(reader.join().unwrap(), Ok(()));
         drop(_kept);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_are_not_long_in_flight_keep_nobody_out() {
+    fn requests_that_are_not_long_in_flight_block_no_other() {
         let lane = Lane::default();
         let now = Instant::now();
         let first = lane.enter(now);

@@ -1,21 +1,21 @@
-//! Return codes. The newest drivers know codes that no header of ours names, so a code stays a number.
+//! Return codes. The newest drivers use codes that are not in our header, so a code stays a number.
 
 use nvml_wrapper_sys::bindings::nvmlReturn_t;
 
-/// What a call answered that did not succeed.
+/// The error code of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Code(pub u32);
 
 impl Code {
     /// The library was not opened, or the driver was unloaded since.
     pub const UNINITIALIZED: Self = Self(1);
-    /// An argument that this library does not know.
+    /// An argument that this library does not support.
     pub const INVALID_ARGUMENT: Self = Self(2);
-    /// This GPU does not have it.
+    /// This GPU does not support it.
     pub const NOT_SUPPORTED: Self = Self(3);
-    /// This user may not.
+    /// This user lacks the permission.
     pub const NO_PERMISSION: Self = Self(4);
-    /// There is no such thing.
+    /// No such object.
     pub const NOT_FOUND: Self = Self(6);
     /// Power cables are not connected.
     pub const INSUFFICIENT_POWER: Self = Self(8);
@@ -35,13 +35,13 @@ impl Code {
     pub const RESET_REQUIRED: Self = Self(16);
     /// The operating system blocks the GPU.
     pub const OPERATING_SYSTEM: Self = Self(17);
-    /// Library and kernel module are of different versions.
+    /// Library and kernel module have different versions.
     pub const LIB_RM_VERSION_MISMATCH: Self = Self(18);
-    /// The GPU is in use by somebody who excludes others.
+    /// The GPU is used exclusively by another program.
     pub const IN_USE: Self = Self(19);
-    /// Structures of this version are not understood.
+    /// Unsupported structure version.
     pub const ARGUMENT_VERSION_MISMATCH: Self = Self(25);
-    /// Not understood any more.
+    /// No longer supported.
     pub const DEPRECATED: Self = Self(26);
     /// The GPU is not ready yet.
     pub const NOT_READY: Self = Self(27);
@@ -54,12 +54,12 @@ impl Code {
         }
     }
 
-    /// The GPU will answer nothing any more.
+    /// The GPU will not answer any more.
     pub const fn is_lost(self) -> bool {
         matches!(self, Self::GPU_IS_LOST | Self::RESET_REQUIRED)
     }
 
-    /// The GPU, or this library, does not offer it: asking again gives the same answer.
+    /// The GPU, or this library, does not support it: repeating the query gives the same answer.
     pub const fn is_unsupported(self) -> bool {
         matches!(
             self,
@@ -72,12 +72,12 @@ impl Code {
         )
     }
 
-    /// The library has to be opened anew.
+    /// The driver must be reopened.
     pub const fn is_uninitialized(self) -> bool {
         matches!(self, Self::UNINITIALIZED | Self::DRIVER_NOT_LOADED)
     }
 
-    /// A word for the label `reason`: few, stable values.
+    /// The value of the label `reason`: few, stable words.
     pub const fn reason(self) -> &'static str {
         match self {
             Self::GPU_IS_LOST => "lost",

@@ -1,4 +1,4 @@
-//! What is asked about one GPU, or about an instance of one: a method for each function of the library.
+//! Queries about one GPU, or one of its instances: a method for each function of the library.
 
 #![allow(unsafe_code, reason = "the library's own functions")]
 
@@ -6,10 +6,10 @@ use nvml_wrapper_sys::bindings as raw;
 
 use super::{Code, Handle, Library, function, one, text, version};
 
-/// Makes a method for each function that gives one number.
+/// Makes a method for each function that returns one number.
 macro_rules! numbers {
     ($($(#[$doc:meta])* $name:ident $symbol:ident;)*) => {
-        /// A share, behind which the library also tells how long it sampled.
+        /// A percentage; the library also returns its sampling period.
 fn sampled(call: impl FnOnce(*mut u32, *mut u32) -> raw::nvmlReturn_t) -> Result<u32, Code> {
     let mut period = 0;
     one(0, |value| call(value, &raw mut period))
@@ -40,17 +40,17 @@ numbers! {
     performance_state nvmlDeviceGetPerformanceState;
     /// 1: the driver keeps the GPU initialised.
     persistence_mode nvmlDeviceGetPersistenceMode;
-    /// Who may use it.
+    /// The compute mode: which processes may use it.
     compute_mode nvmlDeviceGetComputeMode;
     /// Power drawn, in milliwatts.
     power_usage nvmlDeviceGetPowerUsage;
     /// The limit in force, in milliwatts.
     enforced_power_limit nvmlDeviceGetEnforcedPowerLimit;
-    /// The limit that was asked for, in milliwatts.
+    /// The configured limit, in milliwatts.
     power_limit nvmlDeviceGetPowerManagementLimit;
-    /// The limit that it starts with, in milliwatts.
+    /// The default limit, in milliwatts.
     default_power_limit nvmlDeviceGetPowerManagementDefaultLimit;
-    /// Speed of its fan, in per cent.
+    /// Fan speed, in percent.
     fan_speed nvmlDeviceGetFanSpeed;
     /// Generation of its PCI link.
     pcie_generation nvmlDeviceGetCurrPcieLinkGeneration;
@@ -58,19 +58,19 @@ numbers! {
     pcie_generation_max nvmlDeviceGetMaxPcieLinkGeneration;
     /// Lanes in use.
     pcie_width nvmlDeviceGetCurrPcieLinkWidth;
-    /// Most lanes of GPU and slot.
+    /// Maximum lanes of GPU and slot.
     pcie_width_max nvmlDeviceGetMaxPcieLinkWidth;
-    /// Packets sent again.
+    /// Packet replays.
     pcie_replays nvmlDeviceGetPcieReplayCounter;
-    /// The number of the GPU instance behind a handle of a MIG device.
+    /// The id of the GPU instance behind a handle of a MIG device.
     gpu_instance_id nvmlDeviceGetGpuInstanceId;
-    /// The number of the compute instance behind a handle of a MIG device.
+    /// The id of the compute instance behind a handle of a MIG device.
     compute_instance_id nvmlDeviceGetComputeInstanceId;
-    /// How many MIG devices there can be.
+    /// Maximum number of MIG devices.
     max_mig_devices nvmlDeviceGetMaxMigDeviceCount;
 }
 
-/// Makes a method for each function that gives a text.
+/// Makes a method for each function that returns a text.
 macro_rules! texts {
     ($($(#[$doc:meta])* $name:ident $symbol:ident;)*) => {
         impl Library {
@@ -92,7 +92,7 @@ macro_rules! texts {
 texts! {
     /// The UUID: `GPU-...`, or `MIG-...` for an instance.
     uuid nvmlDeviceGetUUID;
-    /// What it is sold as.
+    /// The product name.
     name nvmlDeviceGetName;
     /// The board's serial number.
     serial nvmlDeviceGetSerial;
@@ -104,14 +104,14 @@ texts! {
     inforom_image nvmlDeviceGetInforomImageVersion;
 }
 
-/// Where a GPU sits.
+/// The PCI address of a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PciInfo {
     /// Domain, bus and device.
     pub address: (u32, u32, u32),
 }
 
-/// How busy it was in the driver's last sample, in per cent.
+/// Utilization in the driver's last sample, in percent.
 #[derive(Clone, Copy, Debug)]
 pub struct Utilization {
     /// Kernels.
@@ -123,28 +123,28 @@ pub struct Utilization {
 /// Its memory, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
-    /// All of it.
+    /// Total.
     pub total: u64,
-    /// What driver and firmware keep.
+    /// Reserved by driver and firmware.
     pub reserved: u64,
-    /// What is left.
+    /// Free.
     pub free: u64,
-    /// What programs have.
+    /// Used by programs.
     pub used: u64,
 }
 
-/// The window to its memory, in bytes.
+/// The BAR1 window to its memory, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Bar1 {
-    /// All of it.
+    /// Total.
     pub total: u64,
-    /// What is left.
+    /// Free.
     pub free: u64,
-    /// What is mapped.
+    /// Mapped.
     pub used: u64,
 }
 
-/// Banks by how many spare rows they have left.
+/// The number of banks by their remaining spare rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Remapped {
     /// In the order max, high, partial, low, none.
@@ -154,37 +154,37 @@ pub struct Remapped {
 /// Errors of the SRAM.
 pub type Sram = raw::nvmlEccSramErrorStatus_v1_t;
 
-/// What is known of the fabric.
+/// The state of the fabric.
 #[derive(Clone, Copy, Debug)]
 pub struct Fabric {
     /// The cluster.
     pub cluster: [u8; 16],
-    /// How joining ended, as a return code.
+    /// The result of the registration, as a return code.
     pub status: u32,
     /// The clique within the cluster.
     pub clique: u32,
-    /// How far it has joined.
+    /// The progress of the registration.
     pub state: u32,
     /// Health, several bits for each aspect.
     pub health: u32,
 }
 
-/// A process that computes on a GPU.
+/// A process on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Process {
-    /// The process, as the driver's own namespace of processes has it.
+    /// The process id, in the driver's PID namespace.
     pub pid: u32,
-    /// Bytes; `None` where the driver does not tell.
+    /// Bytes; `None` if the driver does not report it.
     pub memory: Option<u64>,
-    /// The GPU instance and the compute instance, where it runs on one.
+    /// The GPU instance and the compute instance, if it runs on one.
     pub instance: Option<(u32, u32)>,
 }
 
-/// The most processes that are looked at on one GPU.
+/// Maximum number of processes that are read per GPU.
 const PROCESSES: usize = 1024;
 
 impl Library {
-    /// Where it sits.
+    /// The PCI address.
     ///
     /// # Errors
     /// The library's return code.
@@ -206,7 +206,7 @@ impl Library {
         })
     }
 
-    /// How busy it was.
+    /// Utilization.
     ///
     /// # Errors
     /// The library's return code.
@@ -218,7 +218,7 @@ impl Library {
         Ok(Utilization { gpu, memory })
     }
 
-    /// How busy its encoders were, in per cent.
+    /// Utilization of its encoders, in percent.
     ///
     /// # Errors
     /// The library's return code.
@@ -228,7 +228,7 @@ impl Library {
         sampled(|value, period| unsafe { call(device.0, value, period) })
     }
 
-    /// How busy its decoders were, in per cent.
+    /// Utilization of its decoders, in percent.
     ///
     /// # Errors
     /// The library's return code.
@@ -238,7 +238,7 @@ impl Library {
         sampled(|value, period| unsafe { call(device.0, value, period) })
     }
 
-    /// How busy its JPEG decoders were, in per cent.
+    /// Utilization of its JPEG decoders, in percent.
     ///
     /// # Errors
     /// The library's return code.
@@ -248,7 +248,7 @@ impl Library {
         sampled(|value, period| unsafe { call(device.0, value, period) })
     }
 
-    /// How busy its optical flow accelerator was, in per cent.
+    /// Utilization of its optical flow accelerator, in percent.
     ///
     /// # Errors
     /// The library's return code.
@@ -281,7 +281,7 @@ impl Library {
         })
     }
 
-    /// The window to its memory.
+    /// The BAR1 window to its memory.
     ///
     /// # Errors
     /// The library's return code.
@@ -316,7 +316,7 @@ impl Library {
         one(start, |t| unsafe { call(device.0, t) }).map(|t| t.temperature)
     }
 
-    /// The same by the function of older drivers.
+    /// As above, by the function of older drivers.
     ///
     /// # Errors
     /// The library's return code.
@@ -336,7 +336,7 @@ impl Library {
         one(0, |value| unsafe { call(device.0, which, value) })
     }
 
-    /// How much hotter it may become, in degrees Celsius.
+    /// The margin to the slowdown temperature, in degrees Celsius.
     ///
     /// # Errors
     /// The library's return code.
@@ -350,7 +350,7 @@ impl Library {
         one(start, |t| unsafe { call(device.0, t) }).map(|t| t.marginTemperature)
     }
 
-    /// How fast a clock runs, in MHz: 1 multiprocessors, 2 memory, 3 video.
+    /// The current frequency of a clock, in MHz: 1 multiprocessors, 2 memory, 3 video.
     ///
     /// # Errors
     /// The library's return code.
@@ -360,7 +360,7 @@ impl Library {
         one(0, |value| unsafe { call(device.0, which, value) })
     }
 
-    /// How fast a clock can run, in MHz.
+    /// The maximum frequency of a clock, in MHz.
     ///
     /// # Errors
     /// The library's return code.
@@ -370,7 +370,7 @@ impl Library {
         one(0, |value| unsafe { call(device.0, which, value) })
     }
 
-    /// What holds its clocks, as bits.
+    /// The reasons that limit its clocks, as bits.
     ///
     /// # Errors
     /// The library's return code.
@@ -393,7 +393,7 @@ impl Library {
         Ok((lowest, highest))
     }
 
-    /// Whether it corrects memory errors, now and after the next reset.
+    /// Whether ECC is enabled, now and after the next reset.
     ///
     /// # Errors
     /// The library's return code.
@@ -405,7 +405,7 @@ impl Library {
         Ok((now, pending))
     }
 
-    /// Whether it can be divided, now and after the next reset.
+    /// Whether MIG is enabled, now and after the next reset.
     ///
     /// # Errors
     /// The library's return code.
@@ -417,7 +417,7 @@ impl Library {
         Ok((now, pending))
     }
 
-    /// Errors of its SRAM.
+    /// SRAM errors.
     ///
     /// # Errors
     /// The library's return code.
@@ -462,13 +462,13 @@ impl Library {
         })
     }
 
-    /// The fabric.
+    /// The state of the fabric.
     ///
     /// # Errors
     /// The library's return code.
     pub fn fabric(&self, device: Handle) -> Result<Fabric, Code> {
         let call = function(self.raw.nvmlDeviceGetGpuFabricInfoV.as_ref())?;
-        // The second version: all drivers that have the function know it, and the third one adds only a summary.
+        // Version 2: every driver with the function supports it, and version 3 adds only a summary.
         let start = raw::nvmlGpuFabricInfo_v3_t {
             version: version::<raw::nvmlGpuFabricInfo_v2_t>(2),
             clusterUuid: [0; 16],
@@ -499,7 +499,7 @@ impl Library {
         text(|buffer, length| unsafe { call(device.0, object, buffer, length) })
     }
 
-    /// Whether the checksums of its InfoROM are right.
+    /// Whether the checksums of its InfoROM are correct.
     ///
     /// # Errors
     /// The library's return code.
@@ -533,7 +533,7 @@ impl Library {
         one(0, |value| unsafe { call(device.0, link, value) })
     }
 
-    /// What is at the other end of an NVLink: 0 GPU, 1 processor, 2 switch.
+    /// The device at the other end of an NVLink: 0 GPU, 1 processor, 2 switch.
     ///
     /// # Errors
     /// The library's return code.
@@ -543,7 +543,7 @@ impl Library {
         one(0, |value| unsafe { call(device.0, link, value) })
     }
 
-    /// Where the other end of an NVLink sits.
+    /// The PCI address at the other end of an NVLink.
     ///
     /// # Errors
     /// The library's return code.
@@ -565,7 +565,7 @@ impl Library {
         })
     }
 
-    /// The processes that compute on it, at most 1,024.
+    /// The compute processes on it, at most 1,024.
     ///
     /// # Errors
     /// The library's return code.
@@ -576,7 +576,7 @@ impl Library {
         )
     }
 
-    /// The processes that draw on it, at most 1,024.
+    /// The graphics processes on it, at most 1,024.
     ///
     /// # Errors
     /// The library's return code.
@@ -588,7 +588,7 @@ impl Library {
     }
 }
 
-/// One of the calls that list processes.
+/// A call that lists processes.
 type Running =
     unsafe extern "C" fn(raw::nvmlDevice_t, *mut u32, *mut raw::nvmlProcessInfo_t) -> raw::nvmlReturn_t;
 

@@ -1,4 +1,4 @@
-//! Event sets: what the driver tells by itself.
+//! Event sets: events of the driver.
 
 #![allow(unsafe_code, reason = "the library's own functions")]
 
@@ -6,7 +6,7 @@ use nvml_wrapper_sys::bindings as raw;
 
 use super::{Code, Handle, Library, function, one};
 
-/// A set of GPUs and of what is wanted of each. Used by one thread at a time: the library does not lock it.
+/// A set of GPUs with the requested events of each. Used by one thread at a time: the library does not lock it.
 #[derive(Debug)]
 pub struct EventSet(raw::nvmlEventSet_t);
 
@@ -20,14 +20,14 @@ pub struct NvmlEvent {
     pub device: Handle,
     /// nvmlEventType.
     pub kind: u64,
-    /// The Xid, where it is one.
+    /// The Xid, if the event is one.
     pub data: u64,
-    /// GPU instance and compute instance, where it is about one.
+    /// GPU instance and compute instance, if the event concerns one.
     pub instance: (Option<u32>, Option<u32>),
 }
 
 impl Library {
-    /// Which events a GPU can tell, as bits of nvmlEventType.
+    /// The events that a GPU supports, as bits of nvmlEventType.
     ///
     /// # Errors
     /// The library's return code.
@@ -47,17 +47,17 @@ impl Library {
         one(std::ptr::null_mut(), |set| unsafe { call(set) }).map(EventSet)
     }
 
-    /// Adds events of a GPU to a set. What happened before is not told.
+    /// Adds events of a GPU to a set. Earlier events are not reported.
     ///
     /// # Errors
     /// The library's return code.
     pub fn register(&self, device: Handle, kinds: u64, set: &EventSet) -> Result<(), Code> {
         let call = function(self.raw.nvmlDeviceRegisterEvents.as_ref())?;
-        // SAFETY: as declared in nvml.h; the set is one that the library gave.
+        // SAFETY: as declared in nvml.h; the library created the set.
         Code::of(unsafe { call(device.0, kinds, set.0) })
     }
 
-    /// Waits for the next event. `None`: none came in time.
+    /// Waits for the next event. `None`: time-out.
     ///
     /// # Errors
     /// The library's return code.
@@ -83,18 +83,18 @@ impl Library {
         }
     }
 
-    /// Gives a set back. Not after the driver was closed.
+    /// Frees a set. Not after the driver was closed.
     ///
     /// # Errors
     /// The library's return code.
     pub fn free(&self, set: EventSet) -> Result<(), Code> {
         let call = function(self.raw.nvmlEventSetFree.as_ref())?;
-        // SAFETY: as declared in nvml.h; the set is used no more.
+        // SAFETY: as declared in nvml.h; the set is not used any more.
         Code::of(unsafe { call(set.0) })
     }
 }
 
-/// All bits mean that there is none.
+/// All bits set mean no instance.
 fn known(instance: u32) -> Option<u32> {
     (instance != u32::MAX).then_some(instance)
 }

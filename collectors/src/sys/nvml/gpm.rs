@@ -1,4 +1,4 @@
-//! GPU performance monitoring: what the parts of a GPU did between two samples.
+//! GPU performance monitoring: the activity of a GPU's parts between two samples.
 
 #![allow(unsafe_code, reason = "the library's own functions")]
 
@@ -6,8 +6,8 @@ use nvml_wrapper_sys::bindings as raw;
 
 use super::{Code, Handle, Library, function, one};
 
-/// The most metrics in one question. The structure in nvml.h ends in an array whose length grew over its versions while
-/// its version stayed; the library looks at as many entries as it is told.
+/// Maximum number of metrics in one query. The structure in nvml.h ends in an array whose length grew without a new
+/// version; the library reads only the number of entries in the structure.
 pub const MOST: usize = 64;
 
 /// `nvmlGpmMetricsGet_t` with an array of our length.
@@ -20,8 +20,8 @@ struct MetricsGet {
     metrics: [raw::nvmlGpmMetric_t; MOST],
 }
 
-/// A sample of a GPU's counters. Its memory is the library's and is not given back: samples are used again for as long as
-/// their GPU is known, and giving back is one more call into a driver that may be stuck.
+/// A sample of a GPU's counters. The library owns its memory, which is not freed: samples are reused as long as
+/// their GPU is known, and freeing is one more call into a driver that may be stuck.
 #[derive(Debug)]
 pub struct Sample(raw::nvmlGpmSample_t);
 
@@ -29,7 +29,7 @@ pub struct Sample(raw::nvmlGpmSample_t);
 unsafe impl Send for Sample {}
 
 impl Library {
-    /// Whether the GPU has them.
+    /// Whether the GPU supports GPM.
     ///
     /// # Errors
     /// The library's return code.
@@ -43,7 +43,7 @@ impl Library {
         one(start, |support| unsafe { call(device.0, support) }).map(|s| s.isSupportedDevice != 0)
     }
 
-    /// Room for a sample.
+    /// Memory for a sample.
     ///
     /// # Errors
     /// The library's return code.
@@ -72,10 +72,10 @@ impl Library {
         }
     }
 
-    /// What happened between two samples: `(metric, value)`, the value being absent where it is not valid.
+    /// The values between two samples: `(metric, value)`; an invalid value is absent.
     ///
     /// # Errors
-    /// The library's return code for all of it.
+    /// The library's return code for the whole query.
     pub fn gpm_metrics(
         &self,
         first: &Sample,
@@ -104,7 +104,7 @@ impl Library {
         for (metric, id) in question.metrics.iter_mut().zip(wanted) {
             metric.metricId = *id;
         }
-        // SAFETY: the structure begins as the one in nvml.h and holds as many metrics as it says.
+        // SAFETY: the structure starts like the one in nvml.h and holds the number of metrics in its field.
         Code::of(unsafe { call((&raw mut question).cast()) })?;
         found.clear();
         found.extend(question.metrics.iter().take(wanted.len()).map(|metric| {

@@ -6,27 +6,27 @@ use nvml_wrapper_sys::bindings as raw;
 
 use super::{Code, Handle, Library, function};
 
-/// A value that is asked for.
+/// A value to query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// The field.
     pub field: u32,
-    /// Which link of it; `u32::MAX`: all of them.
+    /// The link; `u32::MAX`: all links.
     pub scope: u32,
 }
 
-/// An answer, as the library gave it.
+/// An answer, as returned by the library.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FieldValue {
     /// A whole number.
     Unsigned(u64),
-    /// One with a sign.
+    /// A signed whole number.
     Signed(i64),
-    /// A real number.
+    /// A floating-point number.
     Real(f64),
 }
 
-/// The buffer of a batch. Kept over readings, so that nothing is allocated.
+/// The buffer of a batch. Reused over readings, so that no reading allocates.
 pub struct Batch(Vec<raw::nvmlFieldValue_t>);
 
 impl Batch {
@@ -35,12 +35,12 @@ impl Batch {
         Self(wanted.iter().map(blank).collect())
     }
 
-    /// Whether it asks for nothing.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The answer at that place, or the return code of that value.
+    /// The answer at that position, or its return code.
     ///
     /// # Errors
     /// The value's own return code.
@@ -57,14 +57,14 @@ impl Batch {
                 raw::nvmlValueType_enum_NVML_VALUE_TYPE_SIGNED_LONG_LONG => {
                     FieldValue::Signed(value.value.sllVal)
                 }
-                // Drivers have named the wrong one of these, so all bytes are taken: the rest was zero.
+                // Drivers have reported the wrong type, so all bytes are taken: the rest was zero.
                 _ => FieldValue::Unsigned(value.value.ullVal),
             }
         })
     }
 }
 
-/// A value that nobody has answered yet. A library that leaves it alone has not read it.
+/// A value without an answer. If the library does not change it, the value was not read.
 fn blank(wanted: &Wanted) -> raw::nvmlFieldValue_t {
     raw::nvmlFieldValue_t {
         fieldId: wanted.field,
@@ -78,10 +78,10 @@ fn blank(wanted: &Wanted) -> raw::nvmlFieldValue_t {
 }
 
 impl Library {
-    /// Reads a batch. Each value has a return code of its own.
+    /// Reads a batch. Each value has its own return code.
     ///
     /// # Errors
-    /// The library's return code for all of it.
+    /// The library's return code for the whole batch.
     pub fn fields(&self, device: Handle, batch: &mut Batch) -> Result<(), Code> {
         let call = function(self.raw.nvmlDeviceGetFieldValues.as_ref())?;
         for value in &mut batch.0 {

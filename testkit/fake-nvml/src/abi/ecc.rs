@@ -69,7 +69,7 @@ fn errors(view: &View, error: c_uint, counter: c_uint, location: &str) -> Reply<
         1 => "aggregate",
         _ => return Err(code::INVALID_ARGUMENT),
     };
-    // Nothing is counted while it is off.
+    // Nothing is counted while ECC is off.
     if view.num(Key::EccMode)? == 0 {
         return Err(code::NOT_SUPPORTED);
     }

@@ -1,4 +1,4 @@
-//! Events: sets, what they wait for, and the wait.
+//! Events: sets, their registered events, and the wait.
 
 use std::collections::HashMap;
 use std::ffi::{c_uint, c_ulonglong};
@@ -14,7 +14,7 @@ use crate::functions::Function as F;
 use crate::scenario::keys::Key;
 use crate::state::{Handle, Library, Live};
 
-/// A set: what it waits for, and the last event that it was given.
+/// An event set: its registered events, and the last event that it returned.
 #[derive(Default)]
 struct Set {
     registered: Vec<Registered>,

@@ -1,4 +1,4 @@
-//! The NVLink fabric, and what cannot be repaired.
+//! The NVLink fabric, and unrepairable memory.
 
 use std::ffi::{c_uchar, c_uint};
 
@@ -51,7 +51,7 @@ device! {
         let second = out.cast::<nvmlGpuFabricInfo_v2_t>();
         if version(second, 2).is_ok() {
             fill!(view, second, 4)?;
-            // SAFETY: it is such a struct: its version says so.
+            // SAFETY: its version shows that it is such a struct.
             return view.put(unsafe { &raw mut (*second).healthMask }, view.or_zero(Key::FabricHealthMask) as c_uint);
         }
         version(out, 3)?;

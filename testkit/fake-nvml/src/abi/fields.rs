@@ -79,12 +79,12 @@ fn answer(view: &View, out: &mut nvmlFieldValue_t, newer: bool) {
                 ),
             };
         }
-        // As with the real one the value stays what it was.
+        // As in the real library, the value is unchanged.
         Err(code) => out.nvmlReturn = code,
     }
 }
 
-/// Faults of one field: its code, or whether it is garbage.
+/// Faults of one field: an error code, or whether the value is garbage.
 fn faults(view: &View, field: &Field) -> Reply<bool> {
     let mut garbage = view.garbage;
     for rule in &view.live.control.rules {
@@ -100,7 +100,7 @@ fn faults(view: &View, field: &Field) -> Reply<bool> {
     Ok(garbage)
 }
 
-/// The value: as the scenario states it for the field, or where else it has the same thing.
+/// The value from the scenario's field, or from its equivalent elsewhere in the scenario.
 fn lookup(view: &View, field: &Field, scope: c_uint) -> Reply<i64> {
     if view.mig.is_some() {
         return Err(code::NOT_SUPPORTED);

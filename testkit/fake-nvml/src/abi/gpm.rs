@@ -109,7 +109,7 @@ fn plain_version<T>(at: *mut T, number: u32) -> Reply {
     }
 }
 
-/// NVML's `nvmlGpmMetricsGet`. Headers differ in how long its list can be; only `numMetrics` of it is touched.
+/// NVML's `nvmlGpmMetricsGet`. The length of its list depends on the header; only `numMetrics` entries are accessed.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlGpmMetricsGet(get: *mut nvmlGpmMetricsGet_t) -> nvmlReturn_t {
     let sample = |of: fn(*mut nvmlGpmMetricsGet_t) -> nvmlGpmSample_t| -> Reply<Sample> {
@@ -117,7 +117,7 @@ pub extern "C" fn nvmlGpmMetricsGet(get: *mut nvmlGpmMetricsGet_t) -> nvmlReturn
         let taken = samples().get(&of(get).addr()).copied();
         taken.flatten().ok_or(code::INVALID_ARGUMENT)
     };
-    // SAFETY: it is such a struct: its version says so.
+    // SAFETY: its version shows that it is such a struct.
     let first = sample(|get| unsafe { (*get).sample1 });
     // SAFETY: as above.
     let second = sample(|get| unsafe { (*get).sample2 });

@@ -1,4 +1,4 @@
-//! GPU instances and compute instances, which MIG devices are made of.
+//! GPU instances and compute instances, the parts of MIG devices.
 
 use std::ffi::c_uint;
 
@@ -103,7 +103,7 @@ fn instances(view: &View) -> Vec<&'static MigDevice> {
     first
 }
 
-/// A GPU instance, or a compute instance in it, as a handle names it.
+/// The GPU instance or compute instance of a handle.
 #[derive(Clone, Copy)]
 struct Instance {
     gpu: usize,
@@ -111,7 +111,7 @@ struct Instance {
     ci: c_uint,
 }
 
-/// Unlike that of devices.
+/// Different from the mark of device handles.
 const MARK: usize = 0x4e57 << 48;
 
 impl Instance {
@@ -138,7 +138,7 @@ impl Instance {
         })
     }
 
-    /// The MIG device that it is, of those of its GPU instance.
+    /// Its MIG device in its GPU instance.
     fn device(self, view: &View, any: bool) -> Reply<&'static MigDevice> {
         let mut all = view.library.mig(&view.live, view.index).iter();
         let found = all.find(|d| d.gi == self.gi && (any || d.ci == self.ci));
@@ -150,18 +150,18 @@ fn give<T>(out: *mut T, value: T) -> Reply {
     if out.is_null() {
         return Err(code::INVALID_ARGUMENT);
     }
-    // SAFETY: the caller gives a place for a T.
+    // SAFETY: the caller provides space for a T.
     unsafe { out.write_unaligned(value) };
     Ok(())
 }
 
-/// The real one wants a place for as many as there can be, and so asks for no size.
+/// As in the real library, the caller provides space for the maximum number, so there is no size.
 fn list<T: Copy>(out: *mut T, count: *mut c_uint, all: &[T]) -> Reply {
     if out.is_null() && !all.is_empty() {
         return Err(code::INVALID_ARGUMENT);
     }
     for (i, one) in all.iter().enumerate() {
-        // SAFETY: the caller gives a place for as many as there can be.
+        // SAFETY: the caller provides space for the maximum number.
         unsafe { out.add(i).write_unaligned(*one) };
     }
     give(count, c_uint::try_from(all.len()).unwrap_or(0))

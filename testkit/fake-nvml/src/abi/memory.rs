@@ -18,7 +18,7 @@ numbers! {
 device! {
     nvmlDeviceGetMemoryInfo(out: *mut nvmlMemory_t) |view| {
         let (total, reserved, used) = sizes(view)?;
-        // Before its second version what is reserved counted as used.
+        // Before the second version of the call, reserved memory counted as used.
         view.put(out, nvmlMemory_t { total, free: total - reserved - used, used: used + reserved })
     };
     nvmlDeviceGetMemoryInfo_v2(out: *mut nvmlMemory_v2_t) |view| {
@@ -67,7 +67,7 @@ device! {
     };
 }
 
-/// Total, reserved and used bytes, of the MIG device where it is one.
+/// Total, reserved and used bytes of the GPU or MIG device.
 fn sizes(view: &View) -> Reply<(c_ulonglong, c_ulonglong, c_ulonglong)> {
     let (total, reserved, used) = match view.mig {
         Some((_, device)) => {
@@ -91,7 +91,7 @@ fn pages(
     out: *mut c_ulonglong,
     times: *mut c_ulonglong,
 ) -> Reply {
-    // A part that retires no pages has no flag that says whether one is pending.
+    // A GPU that does not retire pages has no pending flag.
     view.num(Key::RetiredPending)?;
     let pages = match cause {
         0 => &view.gpu.retired_sbe,

@@ -15,7 +15,7 @@ device! {
         view.num(Key::MigCurrent)?;
         let mode = view.library.mig_mode(&view.live, view.index);
         let mode = c_uint::from(mode.ok_or(code::NOT_SUPPORTED)?);
-        // A layout that was set has been reached.
+        // A layout that a test has set is active immediately.
         let set = view.live.control.layouts.contains_key(&view.index.to_string());
         let after = if set { mode } else { view.num(Key::MigPending)? as c_uint };
         view.put(current, mode)?;
@@ -23,7 +23,7 @@ device! {
     };
     nvmlDeviceIsMigDeviceHandle(out: *mut c_uint) |view| view.put(out, c_uint::from(view.mig.is_some()));
     nvmlDeviceGetMaxMigDeviceCount(out: *mut c_uint) |view| {
-        // 0 on a GPU that cannot do it.
+        // 0 on a GPU without MIG support.
         if view.mig.is_some() {
             return Err(code::INVALID_ARGUMENT);
         }
@@ -53,12 +53,12 @@ device! {
     nvmlDeviceGetAttributes_v2(out: *mut nvmlDeviceAttributes_t) |view| view.put(out, attributes(view)?);
 }
 
-/// Handles are never garbage: nobody could use one.
+/// Handles are never garbage: a program could not use them.
 fn give(out: *mut nvmlDevice_t, handle: Handle) -> Reply {
     if out.is_null() {
         return Err(code::INVALID_ARGUMENT);
     }
-    // SAFETY: the caller gives a place for a handle.
+    // SAFETY: the caller provides space for a handle.
     unsafe { out.write_unaligned(handle.encode()) };
     Ok(())
 }

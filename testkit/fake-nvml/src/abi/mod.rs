@@ -1,4 +1,4 @@
-//! The functions, by theme. Each is a few words: what it is asked, and where its answer stands.
+//! The functions, by topic. Each names its arguments and the source of its answer.
 
 mod ecc;
 mod events;

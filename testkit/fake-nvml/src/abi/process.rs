@@ -50,7 +50,7 @@ device! {
     nvmlDeviceGetProcessesUtilizationInfo(out: *mut nvmlProcessesUtilizationInfo_v1_t) |view| {
         view.version(out, 1)?;
         view.not_with_mig()?;
-        // SAFETY: it is such a struct: its version says so.
+        // SAFETY: its version shows that it is such a struct.
         let seen = unsafe { (*out).lastSeenTimeStamp };
         let now = stamp(view);
         let samples: Vec<_> = measured(view, seen)?.into_iter().map(|p| nvmlProcessUtilizationInfo_v1_t {
@@ -136,7 +136,7 @@ fn percent(view: &View, value: Option<&Value>) -> c_uint {
     int(value, view.time).unwrap_or(0) as c_uint
 }
 
-/// Gives a list where there is room for it, and how many there are.
+/// Returns a list if there is space for it, and its length.
 fn list<T: Copy>(view: &View, count: *mut c_uint, out: *mut T, all: &[T]) -> Reply {
     if count.is_null() {
         return Err(code::INVALID_ARGUMENT);

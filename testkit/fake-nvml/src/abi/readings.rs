@@ -48,7 +48,7 @@ device! {
     };
     nvmlDeviceGetTemperatureV(out: *mut nvmlTemperature_v1_t) |view| {
         view.version(out, 1)?;
-        // SAFETY: it is such a struct: its version says so.
+        // SAFETY: its version shows that it is such a struct.
         let sensor = unsafe { (*out).sensorType };
         if sensor != 0 {
             return Err(code::INVALID_ARGUMENT);

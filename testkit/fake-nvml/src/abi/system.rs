@@ -150,7 +150,7 @@ pub extern "C" fn nvmlSystemGetDriverBranch(
         if length as usize <= branch.len() {
             return Err(code::INSUFFICIENT_SIZE);
         }
-        // SAFETY: `out` is such a struct: its version says so.
+        // SAFETY: its version shows that `out` is such a struct.
         unsafe { (*out).branch = chars(branch) };
         Ok(())
     })

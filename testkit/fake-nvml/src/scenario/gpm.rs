@@ -1,6 +1,6 @@
-//! Names of the metrics of GPM.
+//! Names of the GPM metrics.
 
-/// Ids and names of those that are no series. README.md of this crate names the sources.
+/// Ids and names of metrics outside a series. README.md of this crate lists the sources.
 const NAMES: &[(u32, &str)] = &[
     (1, "GRAPHICS_UTIL"),
     (2, "SM_UTIL"),
@@ -43,7 +43,7 @@ const NAMES: &[(u32, &str)] = &[
     (260, "FP16_CYCLES_ACTIVE"),
 ];
 
-/// Series: what stands before and behind the number, the first id, how far apart two are, and how many there are.
+/// Series: text before and after the number, first id, distance between ids, count.
 const SERIES: &[(&str, &str, u32, u32, u32)] = &[
     ("NVDEC_", "_UTIL", 30, 1, 8),
     ("NVJPG_", "_UTIL", 40, 1, 8),
@@ -55,7 +55,7 @@ const SERIES: &[(&str, &str, u32, u32, u32)] = &[
     ("NVLINK_L", "_TX", 262, 2, 36),
 ];
 
-/// Above every id that headers know so far.
+/// Above every id in the headers so far.
 pub const MOST: u32 = 477;
 
 /// The id of a metric, by its name without `NVML_GPM_METRIC_` or by its number.
@@ -80,7 +80,7 @@ pub fn id(name: &str) -> Option<u32> {
     })
 }
 
-/// Links 18 to 35: their ids begin anew, so that a series would begin below zero.
+/// Links 18 to 35: their ids start at a new base, so that link 0 of the series would have a negative id.
 fn later_link(name: &str, behind: &str) -> Option<u32> {
     let link = name
         .strip_prefix("NVLINK_L")?

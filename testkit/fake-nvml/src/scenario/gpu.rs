@@ -36,7 +36,7 @@ pub struct Gpu {
 }
 
 impl Gpu {
-    /// From `[gpu]` with what is its own laid over it.
+    /// From `[gpu]`, overridden by the GPU's own table.
     ///
     /// # Errors
     /// On an unknown key, or a value that cannot be.
@@ -199,7 +199,7 @@ pub enum Of {
     All,
 }
 
-/// Takes what stands at a path out of a table.
+/// Removes and returns the value at a path of a table.
 fn take<T: DeserializeOwned + Default>(table: &mut toml::Table, path: &[&str]) -> Result<T> {
     let Some((word, below)) = path.split_first() else {
         return Ok(T::default());

@@ -20,7 +20,7 @@ macro_rules! keys {
                 match self {$(Self::$name => $path,)*}
             }
 
-            /// What it is, and its unit.
+            /// Meaning and unit.
             #[must_use]
             pub const fn doc(self) -> &'static str {
                 match self {$(Self::$name => $doc,)*}

@@ -1,4 +1,4 @@
-//! Scenarios: what the stand-in shows. README.md of this crate has the form of the file.
+//! Scenarios: the values of the stand-in. README.md of this crate describes the file.
 
 pub mod gpm;
 mod gpu;
@@ -93,7 +93,7 @@ impl Scenario {
     /// Reads a text.
     ///
     /// # Errors
-    /// When it is not in form; names the key.
+    /// When it is invalid; names the key.
     pub fn parse(text: &str) -> Result<Self> {
         let file: File = toml::from_str(text)?;
         ensure!(file.gpus.len() <= MOST_GPUS, "gpus: more than {MOST_GPUS}");
@@ -119,7 +119,7 @@ impl Scenario {
     }
 }
 
-/// Tables are laid over each other; anything else takes the place of what was there.
+/// Merges tables; any other value replaces the old one.
 fn lay_over(table: &mut toml::Table, own: toml::Table) {
     for (key, value) in own {
         match (table.get_mut(&key), value) {

@@ -21,7 +21,7 @@ pub struct Process {
     pub gi: Option<u32>,
     /// Compute instance.
     pub ci: Option<u32>,
-    /// What nvmlSystemGetProcessName says.
+    /// The name from nvmlSystemGetProcessName.
     pub name: Option<String>,
     /// Percent of the multiprocessors.
     pub sm: Option<Value>,
@@ -69,7 +69,7 @@ pub struct MigDevice {
     pub slices: u32,
     /// Slices of the compute instance; those of the GPU instance where absent.
     pub ci_slices: Option<u32>,
-    /// Where it is in the GPU's memory.
+    /// Its placement in the GPU's memory.
     #[serde(default)]
     pub start: u32,
     /// Memory slices; those of the GPU instance where absent.

@@ -31,7 +31,7 @@ pub enum Value {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Moving {
-    /// What it is at first.
+    /// The first value.
     #[serde(default)]
     pub start: f64,
     /// What each step adds.
@@ -40,7 +40,7 @@ pub struct Moving {
     /// What each second adds.
     #[serde(default)]
     pub per_second: f64,
-    /// What it is at each step, in place of the others; the last one stays.
+    /// The value at each step, in place of the other keys; the last one stays.
     #[serde(default)]
     pub steps: Vec<f64>,
 }

@@ -1,4 +1,4 @@
-//! One call: looked up by name, timed, and written down.
+//! One call: looked up by name, timed and recorded.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::path::Path;
@@ -11,21 +11,21 @@ use toml::Value;
 
 use super::Asked;
 
-/// Not there: what the library has no function for is as if it had said so.
+/// NVML_ERROR_FUNCTION_NOT_FOUND, also for functions that the library lacks.
 pub(super) const NO_FUNCTION: u32 = 13;
 
-/// A loaded library, and what it was asked.
+/// A loaded library and its calls so far.
 pub(super) struct Nvml {
     library: Library,
     pub(super) asked: Vec<Asked>,
 }
 
-/// What a call gave, or its code.
+/// The value of a call, or its return code.
 pub(super) type Said<T> = Result<T, u32>;
 
 impl Nvml {
     pub(super) fn load(path: &Path) -> Result<Self> {
-        // SAFETY: NVIDIA's library runs nothing but its own set-up.
+        // SAFETY: loading NVIDIA's library only runs its own initialisation.
         let library = unsafe { Library::new(path) }.with_context(|| path.display().to_string())?;
         Ok(Self {
             library,
@@ -33,14 +33,14 @@ impl Nvml {
         })
     }
 
-    /// Calls a function by what `call` makes of its address.
+    /// Looks up a function and passes its address to `call`.
     pub(super) fn call(
         &mut self,
         function: &'static str,
         what: String,
         call: impl FnOnce(*const c_void) -> u32,
     ) -> Said<()> {
-        // SAFETY: it is only looked for; `call` knows what it takes.
+        // SAFETY: this only looks up the symbol; `call` knows its signature.
         let symbol = unsafe { self.library.get::<*const c_void>(function.as_bytes()) };
         let address = symbol.ok().map(|s| *s);
         let begin = Instant::now();
@@ -68,7 +68,7 @@ impl Nvml {
         mut value: T,
     ) -> Said<T> {
         self.call(function, what, |address| {
-            // SAFETY: that is what functions of this form take, and the value outlives the call.
+            // SAFETY: this is the signature of these functions, and the value outlives the call.
             unsafe {
                 let function: extern "C" fn(nvmlDevice_t, *mut T) -> u32 = std::mem::transmute(address);
                 function(gpu, &raw mut value)
@@ -143,7 +143,7 @@ impl Nvml {
     }
 }
 
-/// What stands before the zero.
+/// The text before the terminating zero.
 pub(super) fn string(text: &[c_char]) -> String {
     let bytes: Vec<u8> = text.iter().map(|c| c.cast_unsigned()).chain([0]).collect();
     CStr::from_bytes_until_nul(&bytes)
@@ -151,7 +151,7 @@ pub(super) fn string(text: &[c_char]) -> String {
         .unwrap_or_default()
 }
 
-/// Puts a value at a path such as `power.usage`; nothing where there is none.
+/// Puts a value at a path such as `power.usage`; an error adds nothing.
 pub(super) fn set<T: Into<Value>>(table: &mut toml::Table, path: &str, value: Said<T>) {
     let Ok(value) = value else { return };
     match path.split_once('.') {
@@ -165,7 +165,7 @@ pub(super) fn set<T: Into<Value>>(table: &mut toml::Table, path: &str, value: Sa
     }
 }
 
-/// As the scenario writes numbers of 64 bits.
+/// The scenario's form of 64-bit numbers.
 pub(super) fn int(value: u64) -> i64 {
     value.cast_signed()
 }

@@ -1,4 +1,4 @@
-//! Fields, links, and what GPM measures.
+//! Fields, links and GPM metrics.
 
 use std::ptr::null_mut;
 
@@ -10,10 +10,10 @@ use nvml_wrapper_sys::bindings::{nvmlDevice_t, nvmlGpmSample_t};
 
 use super::ask::{NO_FUNCTION, Nvml, Said, int, set};
 
-/// The most links that a header names.
+/// The highest number of links in the headers.
 const MOST_LINKS: u32 = 36;
 
-/// Asks all of it.
+/// Records all of them.
 pub(super) fn ask(nvml: &mut Nvml, index: u32, gpu: nvmlDevice_t, newer: bool, table: &mut toml::Table) {
     let who = format!("GPU {index}");
     let links = fields(nvml, &who, gpu, newer, table);
@@ -21,7 +21,7 @@ pub(super) fn ask(nvml: &mut Nvml, index: u32, gpu: nvmlDevice_t, newer: bool, t
     measured(nvml, &who, gpu, table);
 }
 
-/// Asks every field, of every link where it is a link's. How many links there are.
+/// Reads every field, for link fields of every link. Returns the number of links.
 fn fields(nvml: &mut Nvml, who: &str, gpu: nvmlDevice_t, newer: bool, table: &mut toml::Table) -> u32 {
     let plain = FIELDS.iter().filter(|f| !of_link(f)).map(|f| (f, 0)).collect();
     for (field, _, said) in values(nvml, who, gpu, newer, plain) {
@@ -31,7 +31,7 @@ fn fields(nvml: &mut Nvml, who: &str, gpu: nvmlDevice_t, newer: bool, table: &mu
             ("NVLINK_LINK_COUNT", _) => set(table, "nvlink.links", said),
             (_, Some((_, key))) if table_has(table, key.path()) => {}
             (_, Some((_, key))) => set(table, key.path(), said),
-            // Functions of their own say it by location, by page or by link.
+            // Other functions report these by location, page or link.
             _ if name.starts_with("ECC_") || name.starts_with("RETIRED_") || name.starts_with("NVLINK_") => {}
             _ => set(table, &format!("fields.{name}"), said),
         }
@@ -93,14 +93,14 @@ fn values(
             value: h::nvmlValue_t { ullVal: 0 },
         })
         .collect();
-    // A library may take no more than so many at once.
+    // A library may limit the number of fields per call.
     for some in all.chunks_mut(100) {
         let count = i32::try_from(some.len()).unwrap_or(0);
         let _ = nvml.call(
             "nvmlDeviceGetFieldValues",
             format!("{who}, {count} fields"),
             |address| {
-                // SAFETY: that is what it takes, and the values outlive the call.
+                // SAFETY: this is its signature, and the values outlive the call.
                 unsafe {
                     let function: extern "C" fn(nvmlDevice_t, i32, *mut h::nvmlFieldValue_t) -> u32 =
                         std::mem::transmute(address);
@@ -113,8 +113,8 @@ fn values(
         .into_iter()
         .zip(all)
         .map(|((field, scope), v)| {
-            // SAFETY: every pattern of bits is a number. The known type and not the reported one: drivers have told
-            // wrong ones.
+            // SAFETY: every bit pattern is a valid number. The known type, not the reported one: drivers have
+            // reported wrong types.
             let number = unsafe {
                 match field.kind {
                     Kind::Uint => i64::from(v.value.uiVal),
@@ -134,7 +134,7 @@ fn values(
 
 /// Functions that take a link.
 fn each(nvml: &mut Nvml, who: &str, gpu: nvmlDevice_t, links: u32, table: &mut toml::Table) {
-    // One, where there is none: what it answers is asked too.
+    // Without links, record the answer for link 0.
     for link in 0..links.max(1) {
         let what = || format!("{who}, link {link}");
         let at = |key: &str| format!("nvlink.link.{link}.{key}");
@@ -196,7 +196,7 @@ fn measured(nvml: &mut Nvml, who: &str, gpu: nvmlDevice_t, table: &mut toml::Tab
     set(table, "gpm.supported", support.map(|s| i64::from(s[1])));
     let found = metrics(nvml, who, |nvml, sample| {
         nvml.call("nvmlGpmSampleGet", who.to_owned(), |address| {
-            // SAFETY: that is what it takes.
+            // SAFETY: this is its signature.
             unsafe {
                 let function: extern "C" fn(nvmlDevice_t, nvmlGpmSample_t) -> u32 =
                     std::mem::transmute(address);
@@ -209,7 +209,7 @@ fn measured(nvml: &mut Nvml, who: &str, gpu: nvmlDevice_t, table: &mut toml::Tab
     }
 }
 
-/// Metrics between two samples that `take` takes.
+/// Metrics between two samples from `take`.
 pub(super) fn metrics(
     nvml: &mut Nvml,
     who: &str,
@@ -226,14 +226,14 @@ pub(super) fn metrics(
             }
         });
         if i == 1 && said.is_ok() && taken.is_ok() {
-            // The driver wants some time between them.
+            // The driver requires some time between the samples.
             std::thread::sleep(std::time::Duration::from_millis(200));
         }
         let sample = *sample;
         taken = taken.and(said).and_then(|()| take(nvml, sample));
     }
     let mut found = Vec::new();
-    // The bindings' list is as long as it was when ids ended at 210: so many at once, later ids too.
+    // The list in the bindings has 210 entries, so later ids need further calls.
     let most = h::nvmlGpmMetricId_t_NVML_GPM_METRIC_MAX;
     let ids: Vec<u32> = (1..gpm::MOST).collect();
     for some in ids.chunks(most as usize) {

@@ -11,7 +11,7 @@ use super::links;
 
 /// No GPU has more.
 const MOST: u32 = 16;
-/// What the driver says where an instance is none.
+/// The driver's number for a missing instance.
 const NONE: u32 = u32::MAX;
 
 /// Asks all of it.
@@ -105,7 +105,7 @@ fn profiles(nvml: &mut Nvml, who: &str, gpu: nvmlDevice_t) -> Vec<Value> {
         let mut instances: [nvmlGpuInstance_t; MOST as usize] = [null_mut(); MOST as usize];
         let mut count = 0_u32;
         let _ = nvml.call("nvmlDeviceGetGpuInstances", what, |address| {
-            // SAFETY: that is what it takes, and what it fills outlives the call.
+            // SAFETY: this is its signature, and the buffers outlive the call.
             unsafe {
                 let function: extern "C" fn(nvmlDevice_t, u32, *mut nvmlGpuInstance_t, *mut u32) -> u32 =
                     std::mem::transmute(address);
@@ -164,7 +164,7 @@ fn device(nvml: &mut Nvml, what: &str, gpu: nvmlDevice_t, device: nvmlDevice_t) 
         instance(nvml, &what(), gpu, (gi, ci.unwrap_or(0)), &mut one);
         let found = links::metrics(nvml, &what(), |nvml, sample| {
             nvml.call("nvmlGpmMigSampleGet", what(), |address| {
-                // SAFETY: that is what it takes.
+                // SAFETY: this is its signature.
                 unsafe {
                     let function: extern "C" fn(nvmlDevice_t, u32, h::nvmlGpmSample_t) -> u32 =
                         std::mem::transmute(address);
@@ -196,7 +196,7 @@ fn instance(nvml: &mut Nvml, what: &str, gpu: nvmlDevice_t, (gi, ci): (u32, u32)
     let mut all: [nvmlComputeInstance_t; MOST as usize] = [null_mut(); MOST as usize];
     let mut count = 0_u32;
     let _ = nvml.call("nvmlGpuInstanceGetComputeInstances", what(), |address| {
-        // SAFETY: that is what it takes, and what it fills outlives the call.
+        // SAFETY: this is its signature, and the buffers outlive the call.
         unsafe {
             let function: extern "C" fn(nvmlGpuInstance_t, u32, *mut nvmlComputeInstance_t, *mut u32) -> u32 =
                 std::mem::transmute(address);
@@ -255,7 +255,7 @@ fn processes(nvml: &mut Nvml, who: &str, gpu: nvmlDevice_t) -> Vec<Value> {
             let mut all: Vec<h::nvmlProcessInfo_v2_t> = vec![unsafe { std::mem::zeroed() }; 256];
             let mut count = 256_u32;
             let said = nvml.call(function, who.to_owned(), |address| {
-                // SAFETY: that is what it takes; entries of the first version are smaller.
+                // SAFETY: this is its signature; entries of the first version are smaller.
                 unsafe {
                     let function: extern "C" fn(nvmlDevice_t, *mut u32, *mut h::nvmlProcessInfo_v2_t) -> u32 =
                         std::mem::transmute(address);
@@ -309,7 +309,7 @@ fn utilisation(nvml: &mut Nvml, who: &str, gpu: nvmlDevice_t) -> Vec<h::nvmlProc
     let mut older: Vec<h::nvmlProcessUtilizationSample_t> = vec![unsafe { std::mem::zeroed() }; 256];
     let mut count = 256_u32;
     let said = nvml.call("nvmlDeviceGetProcessUtilization", who.to_owned(), |address| {
-        // SAFETY: that is what it takes, and what it fills outlives the call.
+        // SAFETY: this is its signature, and the buffers outlive the call.
         unsafe {
             let function: extern "C" fn(
                 nvmlDevice_t,

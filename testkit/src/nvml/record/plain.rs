@@ -1,4 +1,4 @@
-//! What a GPU says of itself in one value, or a few.
+//! Properties of a GPU in one value or a few.
 
 use std::ffi::{c_char, c_ulong};
 
@@ -323,7 +323,7 @@ fn few(nvml: &mut Nvml, who: &str, gpu: nvmlDevice_t, table: &mut toml::Table) {
             "nvmlDeviceGetInforomVersion",
             format!("{}, {object}", who()),
             |address| {
-                // SAFETY: that is what it takes, and the text outlives the call.
+                // SAFETY: this is its signature, and the text outlives the call.
                 unsafe {
                     let function: extern "C" fn(nvmlDevice_t, u32, *mut c_char, u32) -> u32 =
                         std::mem::transmute(address);
@@ -476,7 +476,7 @@ fn errors(nvml: &mut Nvml, who: &str, gpu: nvmlDevice_t, table: &mut toml::Table
                     "nvmlDeviceGetMemoryErrorCounter",
                     format!("{}, {location}", what()),
                     |address| {
-                        // SAFETY: that is what it takes, and the number outlives the call.
+                        // SAFETY: this is its signature, and the number outlives the call.
                         unsafe {
                             let function: extern "C" fn(nvmlDevice_t, u32, u32, u32, *mut u64) -> u32 =
                                 std::mem::transmute(address);
@@ -545,7 +545,7 @@ fn pages(nvml: &mut Nvml, who: &str, gpu: nvmlDevice_t, table: &mut toml::Table)
             "nvmlDeviceGetRetiredPages",
             format!("{who}, {cause}"),
             |address| {
-                // SAFETY: that is what it takes, and what it fills outlives the call.
+                // SAFETY: this is its signature, and the buffers outlive the call.
                 unsafe {
                     let function: extern "C" fn(nvmlDevice_t, u32, *mut u32, *mut u64) -> u32 =
                         std::mem::transmute(address);

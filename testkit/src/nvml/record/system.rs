@@ -8,7 +8,7 @@ use nvml_wrapper_sys::bindings::nvmlDevice_t;
 
 use super::ask::{Nvml, Said, string};
 
-/// What the driver says of itself.
+/// Properties of the driver.
 pub(super) struct System {
     pub(super) driver: String,
     pub(super) nvml: String,
@@ -20,12 +20,12 @@ pub(super) struct System {
 /// A function that takes nothing.
 fn nothing(nvml: &mut Nvml, function: &'static str) -> Said<()> {
     nvml.call(function, String::new(), |address| {
-        // SAFETY: that is what it takes.
+        // SAFETY: this is its signature.
         unsafe { std::mem::transmute::<*const c_void, extern "C" fn() -> u32>(address)() }
     })
 }
 
-/// Initialises it by every function that does, and leaves it initialised once.
+/// Initialises the library by each init function; leaves it initialised once.
 pub(super) fn init(nvml: &mut Nvml) -> Said<()> {
     nothing(nvml, "nvmlInit_v2")?;
     let flags = nvml.call("nvmlInitWithFlags", "0".to_owned(), |address| {
@@ -78,7 +78,7 @@ fn number(nvml: &mut Nvml, function: &'static str) -> Said<u32> {
     Ok(value)
 }
 
-/// Asks what is about no GPU.
+/// Records functions without a GPU.
 pub(super) fn system(nvml: &mut Nvml) -> System {
     let _ = number(nvml, "nvmlSystemGetCudaDriverVersion");
     let cuda = number(nvml, "nvmlSystemGetCudaDriverVersion_v2").unwrap_or(0);
@@ -121,7 +121,7 @@ pub(super) fn handle(nvml: &mut Nvml, index: u32) -> Said<nvmlDevice_t> {
     by_index(nvml, "nvmlDeviceGetHandleByIndex_v2", index)
 }
 
-/// Finds a GPU by what it said of itself.
+/// Finds a GPU by its recorded properties.
 pub(super) fn find(nvml: &mut Nvml, index: u32, gpu: nvmlDevice_t, table: &toml::Table) {
     let _ = gpu;
     for (function, path) in [

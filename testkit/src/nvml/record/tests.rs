@@ -1,4 +1,4 @@
-//! The stand-in is recorded, and what was written down shows the same again.
+//! Records the stand-in; the recorded scenario returns the same values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +39,7 @@ fn values(scenario: &Scenario, gpu: &Gpu) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     let lacks = |function: &str| scenario.missing.iter().any(|m| m == function);
     for key in KEYS.iter().filter(|k| !ANONYMOUS.contains(k)) {
-        // What nobody could have been told.
+        // Values that the stand-in does not return.
         if cut && key.path().starts_with("utilization")
             || *key == Key::NumaNode && lacks("nvmlDeviceGetNumaNodeId")
         {
@@ -92,7 +92,7 @@ fn values(scenario: &Scenario, gpu: &Gpu) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn what_was_recorded_of_a_scenario_is_that_scenario_but_for_what_was_made_anonymous() {
+fn a_recorded_scenario_is_the_same_except_for_anonymous_values() {
     let mut called = BTreeSet::new();
     for case in ["h100", "a100-mig", "gb200", "v100", "h100-16", "l40s"] {
         let (stated, again, counted) = recorded(case);
@@ -125,7 +125,7 @@ fn what_was_recorded_of_a_scenario_is_that_scenario_but_for_what_was_made_anonym
             );
         }
     }
-    // Whatever the stand-in has was asked, on one node or another.
+    // Every function of the stand-in was called, on at least one node.
     let all = fake_nvml::functions::NAMES.iter().copied();
     let left: Vec<_> = all
         .filter(|n| !called.contains(n) && !CHANGES.contains(n))
@@ -134,7 +134,7 @@ fn what_was_recorded_of_a_scenario_is_that_scenario_but_for_what_was_made_anonym
 }
 
 #[test]
-fn nothing_that_names_a_node_is_written_down() {
+fn recordings_contain_no_node_identifiers() {
     for case in ["gb200", "a100-mig"] {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../fixtures/nvidia/{case}/nvml.toml"));
         let dir = tempfile::tempdir().unwrap();
@@ -163,7 +163,7 @@ fn nothing_that_names_a_node_is_written_down() {
 }
 
 #[test]
-fn a_library_without_a_driver_is_an_error_that_has_its_code() {
+fn a_library_without_a_driver_is_an_error_with_its_code() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/nvidia/h100/nvml.toml");
     let dir = tempfile::tempdir().unwrap();
     let fake = FakeNvml::install(dir.path(), &file).unwrap();

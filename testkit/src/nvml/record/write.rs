@@ -1,4 +1,4 @@
-//! The scenario as a text: without what tells a node from another, and without what all GPUs have in common twice.
+//! Writes the scenario: without node identifiers, and with values that all GPUs share written once.
 
 use anyhow::Result;
 use fake_nvml::functions::NAMES;
@@ -7,7 +7,7 @@ use toml::{Table, Value};
 use super::ask::{Nvml, set};
 use super::system::System;
 
-/// Replaces what tells one node from another: serial numbers, UUIDs, GUIDs. Process ids stay, names were never kept.
+/// Replaces node identifiers: serial numbers, UUIDs, GUIDs. Process ids stay; process names are never recorded.
 pub(super) fn anonymous(index: u32, table: &mut Table) {
     replace(
         table,
@@ -50,7 +50,7 @@ fn replace(table: &mut Table, key: &str, value: &str) {
     }
 }
 
-/// All of it.
+/// The complete scenario.
 pub(super) fn scenario(nvml: &Nvml, system: &System, mut gpus: Vec<Table>) -> Result<String> {
     for gpu in &mut gpus {
         fold_links(gpu);
@@ -78,7 +78,7 @@ pub(super) fn scenario(nvml: &Nvml, system: &System, mut gpus: Vec<Table>) -> Re
     Ok(toml::to_string(&file)?)
 }
 
-/// What all links of a GPU have in common.
+/// Moves values that all links of a GPU share into one place.
 fn fold_links(gpu: &mut Table) {
     let Some(Value::Table(nvlink)) = gpu.get_mut("nvlink") else {
         return;
@@ -99,7 +99,7 @@ fn fold_links(gpu: &mut Table) {
     }
 }
 
-/// Takes out of all what is the same in all.
+/// Removes and returns the values that are the same in all tables.
 fn common(all: &mut [Table]) -> Table {
     let mut out = Table::new();
     let Some(keys) = all.first().map(|t| t.keys().cloned().collect::<Vec<_>>()) else {

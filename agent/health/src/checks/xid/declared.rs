@@ -1,32 +1,32 @@
-//! GPUs that their driver declared well (Xid 154 "None"): what still has to be seen of them is judged by readings made
-//! after it. Nothing of it outlives the process: a person ends what is left.
+//! GPUs that their driver declared healthy (Xid 154 "None"). Later readings must confirm it. This state is not stored:
+//! after a restart an operator clears the remaining findings.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::Now;
 
-/// GPUs that are told apart.
+/// The most GPUs.
 const MAX_GPUS: usize = 128;
 
-/// When each was declared well last.
+/// The time of the last declaration of each GPU.
 #[derive(Debug, Default)]
 pub(super) struct Declared(BTreeMap<String, Now>);
 
 impl Declared {
-    /// The driver declares it well.
+    /// The driver declares a GPU healthy.
     pub(super) fn note(&mut self, gpu: &str, now: Now) {
         if self.0.contains_key(gpu) || self.0.len() < MAX_GPUS {
             self.0.insert(gpu.to_owned(), now);
         }
     }
 
-    /// A fault came after it.
+    /// A later fault occurred.
     pub(super) fn forget(&mut self, gpu: &str) {
         self.0.remove(gpu);
     }
 
-    /// The moment, by the wall clock, up to which what was found may be over by what a reading made at `read` shows.
+    /// The time (wall clock) up to which a reading made at `read` may end findings.
     pub(super) fn before(&self, gpu: &str, read: Duration) -> Option<i64> {
         self.0
             .get(gpu)
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_reading_made_after_it_counts_and_the_last_one_is_meant() {
+    fn only_a_reading_after_the_last_declaration_counts() {
         let mut declared = Declared::default();
         let at = |seconds, wall| Now {
             boottime: Duration::from_secs(seconds),

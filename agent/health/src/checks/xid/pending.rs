@@ -1,4 +1,4 @@
-//! Lines from before the first start. They may be long repaired, so they count only where the node itself agrees.
+//! Lines from before the first start. The fault may be repaired, so they count only if the node confirms them.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::reads::host::Host;
 
-/// How long the node may take to show its PCI bus.
+/// Time until the PCI bus must have been read.
 const PATIENCE: Duration = Duration::from_secs(300);
 const MAX: usize = 64;
 
@@ -22,7 +22,7 @@ pub(super) struct Line {
     since: Option<Duration>,
 }
 
-/// The lines that nothing has confirmed or refuted yet.
+/// The lines that are neither confirmed nor refuted.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Pending {
@@ -45,7 +45,7 @@ impl Pending {
         }
     }
 
-    /// Drops the lines of another boot, or of a GPU that the driver declared well.
+    /// Drops the lines of another boot, or of a GPU that the driver declared healthy.
     pub(super) fn drop_of(&mut self, pci: Option<&PciAddress>) {
         match pci {
             Some(pci) => self.lines.retain(|l| l.xid.pci != *pci),
@@ -57,7 +57,7 @@ impl Pending {
         self.lines.is_empty()
     }
 
-    /// Gives the lines that a good reading of the PCI bus confirms, and forgets those that it refutes.
+    /// Returns the lines that a complete reading of the PCI bus confirms, and drops the others.
     pub(super) fn judge(&mut self, host: &Host) -> Vec<Line> {
         if !host.is_complete() {
             return Vec::new();
@@ -68,7 +68,7 @@ impl Pending {
             .collect()
     }
 
-    /// Forgets the lines that nothing confirmed in time. Says whether there were any. After a restart the wait begins anew.
+    /// Drops lines that were not confirmed in time. Returns whether any were. The wait restarts with the process.
     pub(super) fn expire(&mut self, now: Duration) -> bool {
         let before = self.lines.len();
         self.lines
@@ -76,7 +76,7 @@ impl Pending {
         before != self.lines.len()
     }
 
-    /// When the first is forgotten.
+    /// The time at which the first one expires.
     pub(super) fn deadline(&self) -> Option<Duration> {
         let since = self.lines.iter().filter_map(|l| l.since).min();
         since.map(|since| since.saturating_add(PATIENCE))

@@ -1,17 +1,17 @@
-//! Errors that mean something only when they come again: when each kind came on each GPU, for a day.
+//! Errors that count only when repeated: the times of each kind on each GPU within 24 h.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// From so many on they count.
+/// Errors that are enough.
 const ENOUGH: usize = 3;
 /// Within this time (seconds).
 const WINDOW: u64 = 24 * 3600;
-/// Whoever can write to the kernel's log could name more GPUs than there are.
+/// A program that writes to the kernel log could name any number of GPUs.
 const MAX_GPUS: usize = 128;
 
-/// The last few times, by GPU and kind.
+/// The last times, by GPU and kind.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Repeats {
@@ -19,7 +19,7 @@ pub(super) struct Repeats {
 }
 
 impl Repeats {
-    /// Takes `count` errors of a kind in. Says whether they are enough with those before.
+    /// Adds `count` errors of a kind. Returns whether they are enough with earlier ones.
     pub(super) fn add(&mut self, gpu: &str, kind: &str, count: u64, wall: i64) -> bool {
         if self.gpus.len() >= MAX_GPUS && !self.gpus.contains_key(gpu) {
             return false;
@@ -37,7 +37,7 @@ impl Repeats {
         times.len() >= ENOUGH
     }
 
-    /// A GPU goes by another name from now on.
+    /// A GPU was renamed.
     pub(super) fn rename(&mut self, from: &str, to: &str) {
         if let Some(kinds) = self.gpus.remove(from) {
             self.gpus.entry(to.to_owned()).or_insert(kinds);

@@ -1,18 +1,18 @@
-//! When a GPU was reset: seen by counters that only a reset, a driver that is loaded anew or a reboot takes back. The
-//! driver counts energy and volatile memory errors since it took the GPU over; both only ever grow until then.
+//! Detection of GPU resets by counters that only a reset, a driver reload or a reboot sets back. The driver counts
+//! energy and volatile memory errors since it attached the GPU.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// GPUs that are told apart.
+/// The most GPUs.
 const MAX_GPUS: usize = 128;
 
-/// What was read of a GPU.
+/// The counters of a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Counters {
-    /// Energy since the driver took it over, in joules.
+    /// Energy since the driver attached it, in joules.
     pub energy: Option<f64>,
-    /// Volatile memory errors, corrected and not.
+    /// Volatile memory errors, corrected and uncorrected.
     pub errors: Option<u64>,
 }
 
@@ -24,29 +24,29 @@ impl Counters {
     }
 }
 
-/// What is remembered of one GPU.
+/// The last reading of one GPU.
 #[derive(Debug)]
 struct Seen {
     counters: Counters,
-    /// When they were read: since boot, and by the wall clock.
+    /// The time of the reading: since boot, and by the wall clock.
     read: Duration,
     wall: i64,
-    /// The reading in which they had gone back, which one that follows must confirm.
+    /// The reading in which they decreased, which the next reading must confirm.
     doubt: Option<Duration>,
-    /// The last reset: nothing that was found after this moment is older than it.
+    /// The last reset: it happened after this time.
     reset: Option<i64>,
 }
 
-/// The last reading of each GPU, over times in which it could not be read. Nothing of it outlives the process: what
-/// happened while nobody looked is not seen.
+/// The last reading of each GPU, kept while it is unreadable. It is not stored: a reset before the first reading is
+/// not detected.
 #[derive(Debug, Default)]
 pub(super) struct Resets {
     seen: BTreeMap<String, Seen>,
 }
 
 impl Resets {
-    /// Takes a reading of a GPU that answers, made at `read`. When it was reset last, by the wall clock: what was found
-    /// before then is older than the reset. One reading that has gone back is none yet: the next one must have, too.
+    /// Takes a reading of a responding GPU, made at `read`. Returns the wall clock time of the last reset: findings up
+    /// to then are older than it. Two consecutive readings below the earlier values are a reset.
     pub(super) fn take(&mut self, gpu: &str, now: Counters, read: Duration, wall: i64) -> Option<i64> {
         if let Some(seen) = self.seen.get_mut(gpu) {
             if now == Counters::default() || read <= seen.doubt.unwrap_or(seen.read) {
@@ -80,16 +80,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_counter_that_went_back_is_a_reset_and_nothing_else_is() {
+    fn two_readings_of_a_decreased_counter_are_a_reset() {
         let mut resets = Resets::default();
         let of = |energy, errors| Counters { energy, errors };
         let readings = [
             (of(Some(1e6), Some(3)), None),
             (of(Some(1e6), Some(3)), None),
             (of(Some(2e6), Some(4)), None),
-            // Nothing was read: nothing is known.
+            // Unreadable.
             (of(None, None), None),
-            // One reading may be garbage.
+            // A single wrong reading.
             (of(Some(0.0), Some(4)), None),
             (of(Some(3e6), Some(4)), None),
             (of(Some(10.0), Some(4)), None),
@@ -103,7 +103,7 @@ mod tests {
             let read = Duration::from_secs(100 + at);
             let wall = i64::try_from(at).unwrap();
             assert_eq!(resets.take("g", reading, read, wall), want, "{at}: {reading:?}");
-            // The same reading in another snapshot says nothing new.
+            // The same reading in another snapshot.
             assert_eq!(
                 resets.take("g", reading, read, wall + 1),
                 want,

@@ -1,4 +1,4 @@
-//! Xids that are a program's fault by their class: whose they are, and when they speak against the GPU all the same.
+//! Application Xids: their attribution to runs, and when they implicate the GPU.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const HOUR: u64 = 3600;
 const ONE: [&str; 1] = ["nvidia0"];
 const BOTH: [&str; 2] = ["nvidia0", "nvidia1"];
 
-/// Two GPUs that compute.
+/// Two busy GPUs.
 fn cards() -> Vec<Card> {
     let process = |pid| [(pid, "?", "", 1 << 30)];
     vec![Card::with("0", &process("500")), Card::with("1", &process("501"))]
@@ -29,7 +29,7 @@ fn node(mode: Mode) -> Sim {
     sim
 }
 
-/// A run that begins now.
+/// A run that starts now.
 fn run(sim: &Sim, number: &'static str, user: &'static str, devices: &[&'static str]) -> Job {
     Job {
         info: Some((user, "", sim.now.wall)),
@@ -48,10 +48,10 @@ fn hit(sim: &mut Sim, gpu: &str, code: u32) {
     sim.event(EventBody::Xid(xid));
 }
 
-/// Tells of an Xid that happened then.
+/// Delivers an Xid of that time.
 fn late(sim: &mut Sim, mut event: Event, at: u64) {
     event.at_us = at * 1_000_000;
-    sim.input(Input::Event(&event));
+    sim.input(Input::Event("kernel_log", &event));
 }
 
 fn ends(sim: &mut Sim, number: &str) {
@@ -59,7 +59,7 @@ fn ends(sim: &mut Sim, number: &str) {
     set(sim, &[]);
 }
 
-/// A job that runs for five minutes, is hit there, and ends by it.
+/// A job that runs for 5 min, has an Xid there, and ends.
 fn fails(sim: &mut Sim, number: &'static str, user: &'static str, devices: &[&'static str], gpus: &[&str]) {
     let job = run(sim, number, user, devices);
     set(sim, &[job]);
@@ -140,7 +140,7 @@ fn a_run_that_is_hit_again_and_again_on_one_of_its_gpus_speaks_against_it() {
 }
 
 #[test]
-fn a_program_that_fails_wherever_it_runs_is_no_news() {
+fn a_program_that_fails_on_every_gpu_implicates_none() {
     let mut sim = node(Mode::Drain);
     for _ in 0..3 {
         fails(&mut sim, "7", "1000", &BOTH, &[GPU, GPU2]);
@@ -199,7 +199,7 @@ fn codes_without_fault_and_faults_of_the_hardware_are_not_a_programs() {
 }
 
 #[test]
-fn without_slurms_own_rules_an_xid_is_nobodys() {
+fn without_device_rules_an_xid_is_not_attributed() {
     let mut sim = node(Mode::Drain);
     for (number, user) in [("7", "1000"), ("8", "1001"), ("9", "1002")] {
         let beside = Job {
@@ -216,8 +216,8 @@ fn without_slurms_own_rules_an_xid_is_nobodys() {
     assert!(sim.incidents().is_empty(), "{:?}", sim.incidents());
 }
 
-/// Job 7 of one user fails, then job 8 of another ends ten seconds before job 9 begins. Meanwhile nobody reads the log, and
-/// so an Xid is read only now: of when the job was there, a second before it ended, or of when it was gone.
+/// Job 7 of one user fails, then job 8 of another ends 10 s before job 9 starts. The log is read only afterwards: an
+/// Xid may be of the time of job 8, of 1 s before its end, or of the time after it.
 fn read_late(before_the_end: u64, next_is_there: bool) -> Vec<String> {
     let mut sim = node(Mode::Drain);
     fails(&mut sim, "7", "1000", &BOTH, &[GPU]);
@@ -247,11 +247,11 @@ fn an_xid_that_is_read_after_the_end_of_its_job_is_that_jobs() {
 }
 
 #[test]
-fn an_xid_that_may_be_the_next_jobs_as_well_is_nobodys() {
+fn an_xid_that_may_belong_to_the_next_job_is_not_attributed() {
     assert_eq!(read_late(1, true), [""; 0]);
 }
 
-/// Over weeks the log's clock falls minutes behind.
+/// The log's clock lags by minutes after weeks.
 #[test]
 fn an_xid_that_is_read_as_it_is_printed_is_of_who_is_there_whatever_the_logs_clock_says() {
     let mut sim = node(Mode::Drain);
@@ -267,7 +267,7 @@ fn an_xid_that_is_read_as_it_is_printed_is_of_who_is_there_whatever_the_logs_clo
     assert_eq!(jobs_of(&sim), ["7", "8"]);
 }
 
-/// As on a node with little to do, where all jobs get the first GPU.
+/// As on an almost idle node, where all jobs get the first GPU.
 #[test]
 fn two_users_whose_programs_fail_on_the_only_gpu_in_use_say_nothing_about_it() {
     let mut sim = node(Mode::Drain);
@@ -280,7 +280,7 @@ fn two_users_whose_programs_fail_on_the_only_gpu_in_use_say_nothing_about_it() {
 }
 
 #[test]
-fn what_the_library_tells_seconds_late_is_no_other_jobs() {
+fn a_late_xid_of_the_library_belongs_to_the_earlier_job() {
     let mut sim = node(Mode::Drain);
     fails(&mut sim, "7", "1000", &BOTH, &[GPU]);
     let job = run(&sim, "8", "1001", &ONE);
@@ -295,13 +295,13 @@ fn what_the_library_tells_seconds_late_is_no_other_jobs() {
     let mut xid = xid_of(31);
     xid.source = XidSource::Nvml;
     let event = sim.event_of(EventBody::Xid(xid));
-    sim.input(Input::EventOf("nvidia", &event));
+    sim.input(Input::Event("nvidia", &event));
     sim.pass(60);
     assert!(sim.incidents().is_empty(), "8's or 9's: {:?}", sim.incidents());
 }
 
 #[test]
-fn it_is_kept_over_a_restart_and_told_once_by_two_sources() {
+fn it_survives_a_restart_and_counts_once_from_two_sources() {
     let mut sim = node(Mode::Drain);
     fails(&mut sim, "7", "1000", &BOTH, &[GPU]);
     sim.pass(600);
@@ -314,7 +314,7 @@ fn it_is_kept_over_a_restart_and_told_once_by_two_sources() {
     let mut xid = xid_of(31);
     xid.source = XidSource::Nvml;
     let event = sim.event_of(EventBody::Xid(xid));
-    sim.input(Input::EventOf("nvidia", &event));
+    sim.input(Input::Event("nvidia", &event));
     sim.pass(30);
     assert_eq!(sim.incidents(), open());
     let line = evidence(&sim);
@@ -344,7 +344,7 @@ fn a_run_that_goes_on_over_a_restart_is_one() {
 }
 
 #[test]
-fn what_happened_before_anybody_looked_is_nobodys() {
+fn an_xid_before_the_first_reading_is_not_attributed() {
     let mut sim = node(Mode::Drain);
     fails(&mut sim, "7", "1000", &BOTH, &[GPU]);
     let job = run(&sim, "8", "1001", &ONE);
@@ -403,7 +403,7 @@ fn it_ends_with_another_gpu_in_its_place_a_reset_or_a_reboot() {
 }
 
 #[test]
-fn what_a_person_has_cleared_counts_anew() {
+fn after_a_clear_the_count_restarts() {
     let mut sim = two_users();
     let id = sim.engine.view().incidents[0].id.clone();
     sim.order(OrderVerb::Clear, &id).unwrap();

@@ -1,4 +1,4 @@
-//! What ends an incident, and what does not.
+//! How incidents end.
 
 use collectors::event::Recovery;
 
@@ -40,7 +40,7 @@ fn a_reboot_clears_xid_79_once_the_gpu_answers() {
     sim.host.readable = false;
     sim.set_gpu(GPU, "nvidia", Some(true));
     sim.pass(60);
-    assert_eq!(sim.incidents()[0], "xid79 open", "nobody can see it");
+    assert_eq!(sim.incidents()[0], "xid79 open", "the listing is unreadable");
     sim.host.readable = true;
     sim.set_gpu(GPU, "nvidia", None);
     sim.pass(60);
@@ -88,7 +88,7 @@ fn verdict_none_clears_what_lists_it() {
     assert_eq!(sim.incidents(), ["xid95 cleared"]);
     assert!(!sim.slurm.is_drained());
 
-    // 48 does not list it; whether the links of 74 and 155 are as they should be, it does not say.
+    // 48 does not list it; for 74 and 155 the intended state of the links is unknown.
     for code in [48, 74, 155] {
         let mut sim = Sim::new(Mode::Drain);
         sim.xid(code);
@@ -153,7 +153,7 @@ fn a_missing_gpu_ends_when_it_is_back_for_a_while() {
     sim.pass(15);
     sim.host.readable = true;
     sim.pass(60);
-    assert!(sim.slurm.is_drained(), "the count begins anew");
+    assert!(sim.slurm.is_drained(), "the count restarts");
     sim.pass(30);
     assert!(!sim.slurm.is_drained());
 }

@@ -1,4 +1,4 @@
-//! Slurm, the disk or the daemon fails at the wrong moment.
+//! Failures of Slurm, the disk and the daemon.
 
 use std::time::Duration;
 
@@ -241,13 +241,13 @@ fn an_unreadable_slurmctld_is_no_person_either() {
     assert_eq!(sim.drain_state(), "drained");
 }
 
-/// Tells an event, dies before one of the effects that follow, and tells it again.
+/// Delivers an event, stops before one of its effects, and delivers it again.
 fn tell_and_die(sim: &mut Sim, at: usize, body: EventBody) {
     sim.die_before = Some(sim.effects + at);
     let event = sim.event_of(body);
-    sim.input(Input::Event(&event));
+    sim.input(Input::Event("kernel_log", &event));
     sim.die_before = None;
-    sim.input(Input::Event(&event));
+    sim.input(Input::Event("kernel_log", &event));
     sim.pass(300);
 }
 
@@ -286,7 +286,7 @@ fn a_reboot_in_the_middle_of_a_write_or_a_lift() {
     }
 }
 
-/// The acts and looks among effects, as words.
+/// The acts and queries among effects, as text.
 fn words(effects: &[Effect]) -> Vec<&'static str> {
     effects
         .iter()
@@ -313,7 +313,7 @@ fn what_may_have_happened_is_looked_at_before_it_is_done_again() {
     let late = Outcome::Unknown("late".to_owned());
     let mut sim = Sim::new(Mode::Drain);
     let event = sim.event_of(EventBody::Xid(xid_of(95)));
-    let effects = sim.engine.step(sim.now, Input::Event(&event));
+    let effects = sim.engine.step(sim.now, Input::Event("kernel_log", &event));
     assert_eq!(words(&effects), ["store", "drain"]);
     let effects = sim.engine.step(sim.now, Input::Done(act_of(&effects), &late));
     assert_eq!(words(&effects), ["store", "look"]);
@@ -327,7 +327,7 @@ fn what_may_have_happened_is_looked_at_before_it_is_done_again() {
     let mut none = xid_of(154);
     none.recovery = Some(Recovery::None);
     let event = sim.event_of(EventBody::Xid(none));
-    let effects = sim.engine.step(sim.now, Input::Event(&event));
+    let effects = sim.engine.step(sim.now, Input::Event("kernel_log", &event));
     assert_eq!(words(&effects), ["store", "undrain"]);
     let Effect::Store(record) = &effects[0] else {
         panic!()
@@ -340,7 +340,7 @@ fn what_may_have_happened_is_looked_at_before_it_is_done_again() {
     let effects = sim.engine.step(sim.now, Input::Tick);
     assert_eq!(words(&effects), ["store", "look"]);
     let end = sim.end_of_log();
-    sim.engine.step(sim.now, Input::Event(&end));
+    sim.engine.step(sim.now, Input::Event("kernel_log", &end));
     let effects = sim.engine.step(sim.now, Input::Scheduler(Ok(&sim.slurm.node())));
     assert_eq!(words(&effects), ["store", "undrain"]);
 }
@@ -365,7 +365,7 @@ fn a_look_from_before_an_act_says_nothing_after_it() {
 fn answers_that_never_come_are_given_up() {
     let mut sim = Sim::new(Mode::Drain);
     let event = sim.event_of(EventBody::Xid(xid_of(95)));
-    let effects = sim.engine.step(sim.now, Input::Event(&event));
+    let effects = sim.engine.step(sim.now, Input::Event("kernel_log", &event));
     assert_eq!(words(&effects), ["store", "drain"]);
     sim.pass(130);
     assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (1, "drained"));

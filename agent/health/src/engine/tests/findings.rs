@@ -1,4 +1,4 @@
-//! Which events and series become which incidents.
+//! From events and series to incidents.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ fn the_root_names_what_follows_from_it() {
 }
 
 #[test]
-fn a_cause_told_after_its_consequence_names_the_incident_without_another_write() {
+fn a_cause_reported_after_its_consequence_names_the_incident_without_another_write() {
     let mut sim = Sim::new(Mode::Drain);
     sim.xid(95);
     let reason = sim.slurm.reason.clone();
@@ -73,7 +73,7 @@ fn a_flood_is_one_incident_and_one_drain() {
     let mut sim = Sim::new(Mode::Drain);
     let mut event = sim.event_of(EventBody::Xid(xid_of(95)));
     event.count = 800_000;
-    sim.input(Input::Event(&event));
+    sim.input(Input::Event("kernel_log", &event));
     for _ in 0..100 {
         sim.xid(95);
     }
@@ -95,11 +95,11 @@ fn forged_lines_about_countless_gpus_fill_no_memory() {
         let mut xid = xid_of(79);
         xid.pci = pci(&format!("{:04x}:{:02x}:00.0", bus / 256, bus % 256));
         let event = sim.event_of(EventBody::Xid(xid));
-        sim.engine.step(sim.now, Input::Event(&event));
+        sim.engine.step(sim.now, Input::Event("kernel_log", &event));
     }
     for code in 0..1000 {
         let event = sim.event_of(EventBody::Xid(xid_of(code)));
-        sim.engine.step(sim.now, Input::Event(&event));
+        sim.engine.step(sim.now, Input::Event("kernel_log", &event));
     }
     sim.xid(79);
     sim.pass(2);
@@ -116,10 +116,10 @@ fn duplicates_and_other_boots_count_nothing() {
     sim.xid(13);
     let mut again = sim.event_of(EventBody::Xid(xid_of(79)));
     again.seq = 1;
-    sim.input(Input::Event(&again));
+    sim.input(Input::Event("kernel_log", &again));
     let mut other = sim.event_of(EventBody::Xid(xid_of(79)));
     other.boot = BootId("boot-9".to_owned());
-    sim.input(Input::Event(&other));
+    sim.input(Input::Event("kernel_log", &other));
     assert_eq!(sim.slurm.drains, 0);
     assert_eq!(sim.engine.cursors()["kernel_log"].seq, 1);
     assert!(!sim.engine.view().ledger.xids[&format!("pci:{GPU}")].contains_key(&79));
@@ -171,7 +171,7 @@ fn an_nvlink_error_drains_by_its_registers() {
         (&[1 << 0 | 1 << 23 | 1 << 30, 1 << 13], 0),
         (&[1 << 4], 0),
         (&[1 << 1 | 1 << 21], 1),
-        // A bit that nobody lists.
+        // An unlisted bit.
         (&[1 << 31], 0),
         (&[0, 0, 1 << 13], 1),
         (&[0, 0, 1], 0),
@@ -194,7 +194,7 @@ fn nvlink_errors_of_one_kind_drain_from_the_third_within_a_day() {
         assert_eq!(sim.slurm.drains, drains, "more than twice, over restarts");
     }
     let mut sim = Sim::new(Mode::Drain);
-    // Others do not count for it, and neither do those of last month.
+    // Other kinds and old ones do not count.
     for words in [&[1 << 1][..], &[1 << 1], &[1 << 4], &[1 << 4], &[0, 0, 1]] {
         nvlink(&mut sim, words);
     }
@@ -235,7 +235,7 @@ fn a_sites_row_may_drain_on_63() {
     let mut sim = Sim::with(config, Some(row));
     sim.xid(63);
     assert_eq!(sim.slurm.drains, 1);
-    assert_eq!(sim.engine.view().incidents[0].clears, "xid63: a person");
+    assert_eq!(sim.engine.view().incidents[0].clears, "xid63: `nodewarden clear`");
 }
 
 #[test]
@@ -349,7 +349,7 @@ fn a_gpu_keeps_the_name_that_its_driver_gave_it() {
         uuid: uuid.to_owned(),
     });
     assert_eq!(sim.engine.view().incidents[0].subject_name, uuid);
-    // Also over a restart, and for what comes later.
+    // Also after a restart, and for later findings.
     sim.pass(2);
     sim.restart();
     sim.xid(79);
@@ -366,18 +366,18 @@ fn an_xid_is_dated_by_its_line_where_it_is_read_late_and_else_by_its_reading() {
     let mut event = sim.event_of(EventBody::Xid(xid_of(31)));
     event.at_us -= 100 * 1_000_000;
     let now = sim.now.wall;
-    sim.input(Input::Event(&event));
+    sim.input(Input::Event("kernel_log", &event));
     assert_eq!(
         sim.engine.view().ledger.xids[&format!("pci:{GPU}")][&31].last,
         now - 100
     );
-    // The log is read as it is printed: what its clock says is only how far it has drifted.
+    // The log is read live: a time difference is only clock drift.
     sim.log_is_read();
     sim.pass(60);
     let mut event = sim.event_of(EventBody::Xid(xid_of(31)));
     event.at_us -= 100 * 1_000_000;
     let now = sim.now.wall;
-    sim.input(Input::Event(&event));
+    sim.input(Input::Event("kernel_log", &event));
     assert_eq!(
         sim.engine.view().ledger.xids[&format!("pci:{GPU}")][&31].last,
         now

@@ -1,4 +1,4 @@
-//! What the driver shows of its GPUs: when each check finds something, when it does not, and what ends it.
+//! Checks of the driver's GPU series: when each fires, ignores and clears.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ type Series = (&'static Metric, Vec<&'static str>, u64);
 
 const NAME: &str = "GPU-1";
 
-/// A GPU at the first address, well.
+/// A healthy GPU at the first address.
 fn well() -> Vec<Series> {
     let info = vec!["nvidia", "H100", GPU, "0", "0", "", "", "", "580", "hopper"];
     vec![(&m::UP, vec![], 1), (&m::INFO, info, 1)]
@@ -30,7 +30,7 @@ fn driven(series: Vec<Series>) -> Driven {
     }
 }
 
-/// A node that has been up for long, with these GPUs.
+/// A node long after boot, with these GPUs.
 fn node(mode: Mode, driven: Vec<Driven>) -> Sim {
     let mut sim = Sim::new(mode);
     sim.host.driven = driven;
@@ -46,7 +46,7 @@ fn show(sim: &mut Sim, more: Vec<Series>) {
     sim.host.driven = vec![driven(series)];
 }
 
-/// What is bad, what is good, and what is found.
+/// A bad series, a good series, and the finding.
 struct Case {
     bad: Vec<Series>,
     good: Vec<Series>,
@@ -192,7 +192,7 @@ fn nothing_is_found_where_nothing_can_be_seen() {
     for case in cases() {
         let mut sim = node(Mode::Drain, vec![driven(well())]);
         show(&mut sim, case.bad);
-        // A job that uses every core: the reading does not come back in time, and the thread is runnable.
+        // A job that uses every core: the reading is late, and its thread is runnable.
         sim.host.driven[0].late = Some(('R', "", sim.now.boottime));
         sim.pass(1200);
         assert!(sim.incidents().is_empty(), "{}", case.found);
@@ -228,14 +228,14 @@ fn a_driver_that_is_gone_says_nothing_about_its_gpus() {
 }
 
 #[test]
-fn a_recovery_action_that_nobody_knows_is_no_reason_to_act() {
+fn an_unknown_recovery_action_is_no_finding() {
     let mut sim = node(Mode::Drain, vec![driven(well())]);
     show(&mut sim, vec![(&m::RECOVERY_ACTION, vec![], 99)]);
     sim.pass(600);
     assert!(sim.incidents().is_empty());
 }
 
-/// A counter's series, by how often it has grown.
+/// A counter's series, by its growth.
 type Counted = fn(u64) -> Vec<Series>;
 
 fn ecc(kind: &'static str, count: u64) -> Vec<Series> {
@@ -247,7 +247,7 @@ fn uncorrected_errors_are_found_when_they_grow_and_end_when_a_reset_takes_them_b
     let mut sim = node(Mode::Drain, vec![driven(well())]);
     show(&mut sim, ecc("uncorrected", 3));
     sim.pass(600);
-    assert!(sim.incidents().is_empty(), "they may be of long ago");
+    assert!(sim.incidents().is_empty(), "the errors may be old");
     show(&mut sim, ecc("uncorrected", 4));
     sim.pass(600);
     assert_eq!(sim.incidents(), ["uncorrected memory errors open"]);
@@ -310,7 +310,7 @@ fn an_hour_that_was_not_watched_is_no_hour_without_bursts() {
     }
     let found = "many corrected memory errors";
     assert_eq!(sim.incidents(), [format!("{found} open")]);
-    // Nothing is read for two hours, and the driver counts anew.
+    // Nothing is read for 2 h, and the driver resets its counter.
     sim.host.driven = vec![];
     sim.pass(2 * 3600);
     show(&mut sim, ecc("corrected", 0));
@@ -421,7 +421,7 @@ fn a_slow_link_counts_only_while_work_runs() {
     sim.pass(3600);
     assert!(
         sim.incidents().is_empty(),
-        "an idle GPU lowers its link by itself"
+        "an idle GPU lowers its link automatically"
     );
     show(&mut sim, link(4, 1));
     sim.pass(600);
@@ -434,7 +434,7 @@ fn a_slow_link_counts_only_while_work_runs() {
     assert_eq!(sim.incidents(), ["PCIe link below its best under load cleared"]);
 }
 
-/// GPUs with so many of 18 NVLinks up.
+/// GPUs with these numbers of 18 NVLinks up.
 fn linked(ups: &[u64]) -> Vec<Driven> {
     let gpu = |(at, up): (usize, &u64)| Driven {
         label: format!("GPU-{at}"),

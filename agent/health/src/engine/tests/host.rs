@@ -1,4 +1,4 @@
-//! The host as a snapshot shows it.
+//! The simulated host of a snapshot.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use collectors::{Block, Cadence, Kind, Metric, Spec, Subject, SubjectKind, Unit,
 
 use model::snapshot::{CollectorState, DeviceState, Late, Prepared, Presence, Snapshot};
 
-/// A port as the next snapshot shows it. What is `None` could not be read.
+/// A port of the next snapshot. `None`: unreadable.
 #[derive(Clone, Debug)]
 pub(super) struct Port {
     pub(super) device: String,
@@ -35,9 +35,9 @@ pub(super) struct Port {
     pub(super) firmware: &'static str,
     /// In bytes per second, while it is up.
     pub(super) rate: Option<f64>,
-    /// More series: metric, labels behind device and port, value.
+    /// More series: metric, labels after device and port, value.
     pub(super) series: Vec<(&'static Metric, Vec<&'static str>, f64)>,
-    /// What the thread of a late one waits for.
+    /// The wait channel of the thread of a late port.
     pub(super) task: Option<Task>,
 }
 
@@ -70,7 +70,7 @@ impl Port {
         self.series.push((metric, labels.to_vec(), value));
     }
 
-    /// Counts on in one more series.
+    /// Increases one more series.
     pub(super) fn add(&mut self, metric: &'static Metric, labels: &[&'static str], more: f64) {
         let mut of = self.series.iter().filter(|(m, l, _)| *m == metric && l == labels);
         let before = of.next().map_or(0.0, |(_, _, value)| *value);
@@ -81,13 +81,13 @@ impl Port {
         (self.state, self.physical) = (Some(4), Some(5));
     }
 
-    /// Down, and looking for a partner.
+    /// Down, and polling for a link partner.
     pub(super) fn down(&mut self) {
         (self.state, self.physical) = (Some(1), Some(2));
     }
 }
 
-/// A PCI link as the next snapshot shows it.
+/// A PCI link of the next snapshot.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
     pub(super) pci: String,
@@ -98,13 +98,13 @@ pub(super) struct Link {
     pub(super) speed_max: f64,
 }
 
-/// A GPU as the next snapshot shows it by its driver.
+/// A GPU of the next snapshot, by its driver.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Driven {
     pub(super) label: String,
-    /// Metric, labels behind the GPU's own, value.
+    /// Metric, labels after the GPU's own, value.
     pub(super) series: Vec<(&'static Metric, Vec<&'static str>, u64)>,
-    /// The state and the wait channel of the thread that has not come back, and since when.
+    /// State and wait channel of a blocked thread, and since when.
     pub(super) late: Option<(char, &'static str, Duration)>,
 }
 
@@ -129,19 +129,19 @@ fn driven(gpu: &Driven, at: Duration) -> DeviceState {
     state
 }
 
-/// A job of Slurm's as the next snapshot shows it.
+/// A Slurm job of the next snapshot.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Job {
     pub(super) number: &'static str,
-    /// Why its devices are not known, or empty.
+    /// Why its devices are unknown, or empty.
     pub(super) reason: &'static str,
     /// `nvidia0`.
     pub(super) devices: Vec<&'static str>,
     /// Its reading has failed.
     pub(super) broken: bool,
-    /// User, array and time at which it began, where that is told.
+    /// User, array and start time, if known.
     pub(super) info: Option<(&'static str, &'static str, i64)>,
-    /// Apart from its other runs.
+    /// Distinguishes its runs.
     pub(super) inode: u64,
 }
 
@@ -163,7 +163,7 @@ fn job(job: &Job, at: Duration) -> DeviceState {
     state
 }
 
-/// A job as the collector `tasks` shows it: its number, and of each thread that waits the labels behind that.
+/// A job of the collector `tasks`: its id, and the labels of each blocked thread after the id.
 #[derive(Clone, Debug)]
 pub(super) struct Tasks {
     pub(super) job: &'static str,
@@ -183,12 +183,12 @@ fn tasks(tasks: &Tasks, at: Duration) -> DeviceState {
     device(Subject::new(SubjectKind::Job, tasks.job), &block, at)
 }
 
-/// Stands in for the rdma collector.
+/// Simulates the rdma collector.
 static RDMA: Spec = Spec {
     name: "ports of a test",
     domain: &collectors::domain::RDMA,
     metrics: &[],
-    events: false,
+    events: &[],
     notes: false,
     cadence: Cadence::Every(Duration::from_secs(15)),
     slice: Duration::from_millis(500),
@@ -197,10 +197,10 @@ static RDMA: Spec = Spec {
     open: |_, _| Ok(None),
 };
 
-/// The node as the next snapshot shows it.
+/// The node of the next snapshot.
 #[derive(Clone, Debug)]
 pub(super) struct Host {
-    /// Address, driver, whether it answers.
+    /// Address, driver, whether it responds.
     pub(super) gpus: Vec<(String, &'static str, Option<bool>)>,
     pub(super) readable: bool,
     pub(super) edac: Option<u64>,
@@ -269,7 +269,7 @@ fn port(port: &Port, at: Duration) -> DeviceState {
     block.info(&PORT_INFO, &info);
     block.maybe_u64(&PORT_STATE, &labels, port.state);
     block.maybe_u64(&PORT_PHYSICAL_STATE, &labels, port.physical);
-    // A port that is down shows the lowest rate that there is.
+    // A port that is down shows the lowest possible rate.
     if let Some(rate) = port.rate {
         let rate = if port.state == Some(4) { rate } else { 312.5e6 };
         block.f64(&PORT_RATE, &labels, rate);
@@ -279,7 +279,7 @@ fn port(port: &Port, at: Duration) -> DeviceState {
         &[&port.device, port.board, port.firmware, "MT4129", ""],
     );
     for (metric, more, value) in &port.series {
-        // What a device counts as a whole has no port.
+        // Counters of a whole device have no port.
         let of = if metric.labels.contains(&"port") { 2 } else { 1 };
         let labels: Vec<&str> = labels.iter().take(of).chain(more).copied().collect();
         // Counters are whole numbers.

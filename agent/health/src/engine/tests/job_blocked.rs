@@ -1,11 +1,11 @@
-//! Processes of jobs that wait in the kernel: which of them make a finding, and what it says.
+//! Blocked processes of jobs: which make a finding, and its text.
 
 use super::host::Tasks;
 use super::jobs::job;
 use super::sim::*;
 use crate::Mode;
 
-/// A thread of process 500 that reads a file on NFS, after so many context switches.
+/// A thread of process 500 that reads a file on NFS, after this number of context switches.
 fn reads(switches: u64, killed: bool) -> [String; 9] {
     let killed = if killed { "1" } else { "" };
     [
@@ -29,7 +29,7 @@ fn show(sim: &mut Sim, threads: &[[String; 9]]) {
     }];
 }
 
-/// A node with job 7, whose threads have waited for so long.
+/// A node with job 7, whose threads have waited for this time.
 fn node(threads: &[[String; 9]], seconds: u64) -> Sim {
     let mut sim = Sim::new(Mode::Drain);
     sim.host.jobs = vec![job("7", &[])];
@@ -67,7 +67,7 @@ fn one_that_was_not_killed_may_wait_five_minutes() {
     assert_eq!(sim.incidents(), ["does not go on, waits on nfs4 /home open"]);
 }
 
-/// At every reading it is in the same function: so is whoever reads much from a slow disk.
+/// Every reading shows the same function, as for a program that reads much from a slow disk.
 #[test]
 fn one_that_runs_in_between_is_never_found() {
     let mut sim = node(&[reads(0, false)], 0);

@@ -1,4 +1,4 @@
-//! The checks about jobs and the GPUs that are theirs: what each finds, and above all what it does not claim to know.
+//! Checks about jobs and their GPUs: when they fire, and what stays unknown.
 
 use collectors::Metric;
 use collectors::gpu::metrics as m;
@@ -13,10 +13,10 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const POD: &str = "pod1a2b3c4d-0000-4000-8000-00000000abcd";
 
-/// Pid, cgroup (`?`: not known), program (empty: not known), memory.
+/// Pid, cgroup (`?`: unknown), program (empty: unknown), memory.
 pub(super) type Process = (&'static str, &'static str, &'static str, u64);
 
-/// What a GPU is at.
+/// The readings of a GPU.
 #[derive(Clone)]
 pub(super) struct Card {
     minor: &'static str,
@@ -37,7 +37,7 @@ impl Card {
         }
     }
 
-    /// One that these processes compute on.
+    /// A GPU with these processes.
     pub(super) fn with(minor: &'static str, processes: &[Process]) -> Self {
         Self {
             processes: processes.to_vec(),
@@ -91,7 +91,7 @@ pub(super) fn job(number: &'static str, devices: &[&'static str]) -> Job {
     }
 }
 
-/// A job whose rules could not be read.
+/// A job with unreadable device rules.
 fn unread(number: &'static str) -> Job {
     Job {
         reason: "denied",
@@ -104,7 +104,7 @@ pub(super) fn show(sim: &mut Sim, cards: &[Card], jobs: &[Job]) {
     sim.host.jobs = jobs.to_vec();
 }
 
-/// A node that has been up for long, with these, for so long.
+/// A node long after boot, with these GPUs and jobs for this time.
 fn node(cards: &[Card], jobs: &[Job], seconds: u64) -> Sim {
     let mut sim = Sim::new(Mode::Drain);
     show(&mut sim, cards, jobs);
@@ -142,7 +142,7 @@ fn a_process_in_no_job_on_a_jobs_gpu_is_found_names_the_job_and_ends_with_it() {
         (0, true),
         "a comment at most"
     );
-    // What cannot be seen ends nothing.
+    // An unreadable state ends no finding.
     show(&mut sim, &[Card::with("0", &[OWN, ("900", "?", "", GIB)])], &jobs);
     sim.pass(600);
     assert_eq!(sim.incidents(), [format!("{FOREIGN} open")]);
@@ -158,7 +158,7 @@ fn a_process_of_another_job_is_foreign_where_its_rules_are_known() {
     let known = node(&cards, &[job("7", &["nvidia0"]), job("8", &["nvidia1"])], 60);
     assert_eq!(known.incidents(), [format!("{FOREIGN} open")]);
     for others in [
-        // Two shards of one GPU, a job whose rules are not known, and one that is not listed yet.
+        // Two shards of one GPU, a job with unknown rules, and one that is not listed yet.
         vec![job("7", &["nvidia0"]), job("8", &["nvidia0"])],
         vec![job("7", &["nvidia0"]), unread("8")],
         vec![job("7", &["nvidia0"])],
@@ -168,13 +168,13 @@ fn a_process_of_another_job_is_foreign_where_its_rules_are_known() {
 }
 
 #[test]
-fn services_and_what_is_not_known_are_not_foreign() {
+fn services_and_unknown_processes_are_not_foreign() {
     let jobs = [job("7", &["nvidia0"])];
     for process in [
         ("900", "", "nv-hostengine", GIB),
         ("900", "", "nvidia-cuda-mps", GIB),
         ("900", POD, "dcgm-exporter", GIB),
-        // It has ended meanwhile, or is of another pid namespace.
+        // It has ended, or is in another PID namespace.
         ("900", "?", "", GIB),
         ("900", "", "", GIB),
     ] {
@@ -184,7 +184,7 @@ fn services_and_what_is_not_known_are_not_foreign() {
 }
 
 #[test]
-fn without_slurms_own_rules_nobody_is_called_foreign() {
+fn without_device_rules_no_process_is_foreign() {
     let outside = ("900", "", "train.sh", GIB);
     let cards = [Card::with("0", &[OWN, outside])];
     for jobs in [vec![], vec![unread("7")], vec![job("7", &["nvidia1"])]] {
@@ -216,17 +216,17 @@ fn a_pod_on_a_jobs_gpu_is_double_booked_and_not_merely_foreign() {
     assert_eq!(jobs_of(&sim), ["7"]);
     assert!(evidence(&sim).contains("in pod 1a2b3c4d-0000-4000-8000-00000000abcd"));
     assert_eq!(sim.slurm.drains, 0);
-    // The job ends, and the pod has the GPU alone.
+    // The job ends, and only the pod uses the GPU.
     show(&mut sim, &[Card::with("0", &[in_pod])], &[]);
     sim.pass(300);
     assert_eq!(sim.incidents(), [format!("{BOOKED} cleared")]);
-    // A GPU that Slurm gave to nobody.
+    // An unallocated GPU.
     let sim = node(&[Card::with("0", &[in_pod])], &[job("7", &["nvidia1"])], 300);
     assert!(sim.incidents().is_empty());
 }
 
 #[test]
-fn an_instance_is_judged_by_itself() {
+fn each_instance_is_judged_separately() {
     let part = |instance: &'static str, pid: &'static str, folder: &'static str| {
         [
             (&m::PROCESS_OWNED, vec![instance, pid], GIB),
@@ -252,7 +252,7 @@ fn an_instance_is_judged_by_itself() {
     );
     let mut sim = node(&[card.clone()], &[job("7", &["nvidia0/1/0", "nvidia0/2/0"])], 300);
     assert_eq!(sim.incidents(), [format!("{FOREIGN} on instance 2/0 open")]);
-    // It is divided otherwise: what was wrong with a part that is no more is over.
+    // The instances changed: findings of a removed instance end.
     card.more.retain(|(_, labels, _)| labels.first() != Some(&"2/0"));
     card.more.retain(|(metric, ..)| *metric != &m::PROCESSES);
     card.more.push((&m::PROCESSES, vec![], 1));
@@ -261,7 +261,7 @@ fn an_instance_is_judged_by_itself() {
     assert_eq!(sim.incidents(), [format!("{FOREIGN} on instance 2/0 cleared")]);
 }
 
-/// A job that uses a GPU and a process beside it, and then only the process.
+/// A job on a GPU and another process, and then only the process.
 fn left(process: Process, seconds: u64) -> Sim {
     let mut sim = node(&[Card::with("0", &[OWN, process])], &[job("7", &["nvidia0"])], 15);
     show(&mut sim, &[Card::with("0", &[process])], &[]);
@@ -309,7 +309,7 @@ fn memory_without_a_process_is_found_only_where_it_is_far_more_than_a_driver_tak
     }
 }
 
-/// In a container the driver lists no process of the host's, and a display is no leftover.
+/// In a container the driver lists no process of the host. A display is not a leftover.
 #[test]
 fn that_no_process_is_listed_says_nothing_where_none_could_be() {
     let cases: [(&'static Metric, u64, bool); 4] = [
@@ -330,9 +330,9 @@ fn that_no_process_is_listed_says_nothing_where_none_could_be() {
 }
 
 #[test]
-fn what_began_after_the_job_or_is_a_service_or_cannot_be_told_is_no_leftover() {
+fn later_processes_services_and_unknown_ones_are_no_leftovers() {
     let mut sim = node(&[Card::with("0", &[OWN])], &[job("7", &["nvidia0"])], 60);
-    // A person tests the GPU, and a pod has it.
+    // An operator tests the GPU, and a pod uses it.
     let new = [
         ("901", "", "dcgmproftester1", 4 * GIB),
         ("902", POD, "python3", 4 * GIB),
@@ -363,7 +363,7 @@ fn whether_a_gpu_is_free_is_known_only_where_every_job_is() {
         sim.pass(600);
         assert!(sim.incidents().is_empty(), "{jobs:?}");
     }
-    // The driver tells one number of two: which device file is whose is not known.
+    // The driver reports one minor number for two GPUs: their device files are unknown.
     let mut twin = Card::new("1");
     twin.more.push((
         &m::INFO,
@@ -405,7 +405,7 @@ fn a_gpu_that_a_job_leaves_idle_for_half_an_hour_is_found_once_for_the_job() {
         (0, false),
         "it is observed only"
     );
-    // One that is used again leaves the other.
+    // One GPU is used again, the other stays idle.
     let busy = Card {
         busy: 1,
         ..cards[0].clone()
@@ -423,10 +423,10 @@ fn a_gpu_that_a_job_leaves_idle_for_half_an_hour_is_found_once_for_the_job() {
 }
 
 #[test]
-fn an_idle_job_that_ends_is_no_news_any_more() {
+fn the_finding_of_an_idle_job_ends_with_it() {
     let mut sim = node(&[Card::new("0")], &[job("7", &["nvidia0"])], 2000);
     assert_eq!(sim.incidents(), [format!("{IDLE} open")]);
-    // As long as jobs cannot be listed nobody knows that it has.
+    // While jobs cannot be listed, its end is unknown.
     let mut broken = job("8", &[]);
     broken.broken = true;
     show(&mut sim, &[Card::new("0")], &[broken]);
@@ -440,7 +440,7 @@ fn an_idle_job_that_ends_is_no_news_any_more() {
 #[test]
 fn a_gpu_with_any_life_in_it_or_that_cannot_be_read_is_not_idle() {
     let jobs = [job("7", &["nvidia0"])];
-    // Every ten minutes: some memory more, another process, or some work.
+    // Every 10 min: more memory, another process, or some work.
     let changes: [fn(&mut Card); 3] = [
         |card| card.used += 16 * MIB,
         |card| {
@@ -472,7 +472,7 @@ fn a_gpu_with_any_life_in_it_or_that_cannot_be_read_is_not_idle() {
     without.more = vec![(&m::PROCESSES, vec![], 1)];
     assert!(
         node(&[without], &jobs, 4000).incidents().is_empty(),
-        "a process that is not told"
+        "an unlisted process"
     );
     assert!(
         node(&[Card::new("0")], &[unread("7")], 4000)
@@ -483,7 +483,7 @@ fn a_gpu_with_any_life_in_it_or_that_cannot_be_read_is_not_idle() {
 
 const STALLED: &str = "GPUs busy without work";
 
-/// One that turns in a loop: full, at a quarter of its power, with nothing moving.
+/// A spinning GPU: fully utilized, at 1/4 of its power, without traffic.
 fn turning(minor: &'static str, pid: &'static str) -> Card {
     let mut card = Card::with(minor, &[(pid, "job_7", "python3", GIB)]);
     card.busy = 1;
@@ -505,7 +505,7 @@ fn set(card: &mut Card, metric: &'static Metric, value: u64) {
     }
 }
 
-/// Two GPUs that turn, and a port that carries nothing.
+/// Two spinning GPUs, and a port without traffic.
 fn stalled() -> (Sim, Vec<Card>, Vec<Job>) {
     let mut sim = Sim::new(Mode::Drain);
     let mut port = Port::new(0);
@@ -555,7 +555,7 @@ fn the_one_that_rests_is_named_and_a_single_gpu_is_not_judged() {
     );
     sim.pass(700);
     assert_eq!(sim.incidents(), [format!("{STALLED} open")]);
-    assert!(evidence(&sim).ends_with("at rest: GPU-2"), "{}", evidence(&sim));
+    assert!(evidence(&sim).ends_with("idle: GPU-2"), "{}", evidence(&sim));
 
     let (mut sim, cards, _) = stalled();
     show(

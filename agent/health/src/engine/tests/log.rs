@@ -1,4 +1,4 @@
-//! What the kernel's log must have told before anything is concluded from it.
+//! Conclusions wait until the kernel log was read.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ fn is_drained(sim: &Sim) -> bool {
     sim.slurm.is_drained()
 }
 
-/// A line of `age` seconds before now.
+/// A line printed `age` seconds ago.
 fn old(sim: &mut Sim, age: u64, body: EventBody) {
     let mut event = sim.event_of(body);
     event.at_us = event.at_us.saturating_sub(age * 1_000_000);
-    sim.input(Input::Event(&event));
+    sim.input(Input::Event("kernel_log", &event));
 }
 
 fn verdict(recovery: Recovery) -> EventBody {
@@ -38,7 +38,7 @@ fn a_reboot_clears_nothing_while_the_log_cannot_be_read() {
     assert_eq!(sim.engine.view().verdict.health, Health::Unhealthy);
     assert_eq!(sim.incidents(), ["xid79 open"]);
     assert!(is_drained(&sim));
-    // Readable, but not read to its end: still nothing.
+    // Readable, but not read to its end.
     sim.host.kernel_log = true;
     sim.pass(3600);
     assert!(is_drained(&sim));
@@ -62,7 +62,7 @@ fn a_reboot_clears_nothing_before_the_log_of_the_new_boot_was_read_and_was_quiet
     assert_eq!((sim.slurm.drains, sim.slurm.undrains), (1, 0));
     assert_eq!(sim.incidents(), ["xid79 open"]);
 
-    // A log that was blind for a moment starts the wait anew.
+    // An unreadable log restarts the wait.
     sim.reboot();
     sim.pass(20);
     sim.host.kernel_log = false;
@@ -101,7 +101,7 @@ fn without_the_log_only_a_person_lifts() {
 }
 
 #[test]
-fn a_line_of_long_ago_is_no_news() {
+fn a_stale_line_does_not_count() {
     let mut sim = Sim::new(Mode::Drain);
     sim.xid(13);
     sim.now.boottime += Duration::from_secs(20 * DAY);
@@ -129,15 +129,15 @@ fn a_recordings_time_stamps_say_nothing() {
     sim.now.boottime += Duration::from_secs(DAY);
     let mut event = sim.event_of(EventBody::Xid(xid_of(79)));
     event.at_us = 5;
-    sim.input(Input::Event(&event));
+    sim.input(Input::Event("kernel_log", &event));
     sim.log_is_read();
     assert_eq!(sim.slurm.drains, 1);
 }
 
 #[test]
-fn a_line_that_is_followed_as_it_is_printed_is_news_whatever_its_clock_says() {
+fn a_live_line_counts_with_any_time_stamp() {
     let mut sim = Sim::new(Mode::Drain);
-    // Suspended for a day: the clock of the lines stood still.
+    // Suspended for a day: the clock of the lines stopped.
     old(&mut sim, 99, EventBody::Xid(xid_of(13)));
     sim.now.boottime += Duration::from_secs(DAY);
     old(&mut sim, DAY, EventBody::Xid(xid_of(95)));
@@ -179,13 +179,13 @@ fn a_log_that_does_not_end_holds_nothing_up_for_long() {
 fn a_fresh_line_acts_in_the_same_step() {
     let mut sim = Sim::new(Mode::Drain);
     let event = sim.event_of(EventBody::Xid(xid_of(79)));
-    let effects = sim.engine.step(sim.now, Input::Event(&event));
+    let effects = sim.engine.step(sim.now, Input::Event("kernel_log", &event));
     assert!(effects.iter().any(|e| matches!(e, Effect::Act(..))));
 }
 
 #[test]
 fn an_old_verdict_none_clears_unless_a_fault_came_after_it() {
-    // One that is itself old, or one that is fresh: the drain stands in either case.
+    // An old line or a new one: the drain stays in both cases.
     for again in [None, Some(2000), Some(60)] {
         let mut sim = Sim::new(Mode::Drain);
         sim.xid(95);

@@ -1,4 +1,4 @@
-//! The main path.
+//! The main path: fault, drain, repair, undrain.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn a_healthy_node_is_looked_at_and_left_alone() {
     sim.pass(3600);
     assert_eq!(sim.slurm.drains, 0);
     assert_eq!(sim.engine.view().verdict.health, Health::Healthy);
-    // At the start, and every five minutes.
+    // At the start, and every 5 min.
     assert_eq!(sim.looks, 13);
 }
 
@@ -86,7 +86,7 @@ fn the_verdict_is_unknown_until_everything_needed_was_read() {
     sim.sleep_until(sim.now.boottime + Duration::from_secs(61));
     sim.tick();
     assert_eq!(health(&sim), Health::Unknown);
-    // What is known to be broken stays so, whatever else cannot be read.
+    // A known fault persists, whatever else is unreadable.
     sim.xid(79);
     assert_eq!(health(&sim), Health::Unhealthy);
 }

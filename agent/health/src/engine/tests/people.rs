@@ -1,4 +1,4 @@
-//! People win.
+//! Orders of operators have priority.
 
 use collectors::EventBody;
 
@@ -25,13 +25,13 @@ fn a_lifted_drain_is_not_set_again_without_new_evidence() {
 }
 
 #[test]
-fn a_gpu_that_is_gone_is_no_news_after_an_override() {
+fn a_missing_gpu_is_no_new_evidence_after_an_override() {
     let mut config = config(Mode::Drain);
     config.gpu_addresses = vec![pci(GPU)];
     let mut sim = Sim::with(config, None);
     sim.pass(15);
     sim.xid(79);
-    // The next look comes between the first reading without the GPU and the second.
+    // The next reading of the node is between the first and the second reading without the GPU.
     sim.pass(20);
     sim.remove_gpu(GPU);
     sim.slurm.admin_resumes();
@@ -53,7 +53,7 @@ fn xid_of_the_other_gpu(sim: &mut Sim) {
 }
 
 #[test]
-fn a_fault_between_a_lift_and_our_look_is_news() {
+fn a_fault_between_a_lift_and_its_detection_is_new_evidence() {
     let mut sim = Sim::new(Mode::Drain);
     sim.xid(79);
     sim.pass(300);
@@ -83,7 +83,7 @@ fn a_fault_that_the_person_could_see_is_overridden_with_the_rest() {
 }
 
 #[test]
-fn a_fault_while_slurm_cannot_be_read_is_news_when_it_can() {
+fn a_fault_while_slurm_is_unreadable_is_new_evidence() {
     let mut sim = Sim::new(Mode::Drain);
     sim.xid(79);
     sim.pass(300);
@@ -221,12 +221,12 @@ fn a_clear_hides_no_condition_that_is_not_found_yet() {
     }
     let incident = sim.engine.view().incidents[0].clone();
     assert_eq!(incident.findings.len(), 1, "only that it flaps");
-    // Cleared while the port is down, but for less than four minutes.
+    // Cleared while the port has been down for less than 240 s.
     sim.host.ports[3].down();
     sim.pass(120);
     sim.order(OrderVerb::Clear, &incident.id).unwrap();
     sim.pass(225);
-    assert_eq!(sim.slurm.drains, 0, "counted anew");
+    assert_eq!(sim.slurm.drains, 0, "the count restarts");
     sim.pass(60);
     assert_eq!(sim.slurm.drains, 1);
     assert_eq!(sim.incidents()[0], "link down at 0000:13:00.0 open");

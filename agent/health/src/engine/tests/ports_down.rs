@@ -1,4 +1,4 @@
-//! Check `rdma-port-down`, with the false alarms that it must not give.
+//! Check `rdma-port-down`, and false alarms.
 
 use collectors::rdma::metrics::REQ_TRANSPORT_RETRIES_EXCEEDED;
 
@@ -7,14 +7,14 @@ use super::sim::*;
 use crate::verdict::Health;
 use crate::{Mode, OrderVerb};
 
-/// A site that lets the check drain.
+/// A site that permits the check to drain.
 fn drains() -> Sim {
     let mut config = config(Mode::Drain);
     config.checks.insert("rdma-port-down".to_owned(), Mode::Drain);
     Sim::with(config, None)
 }
 
-/// A node with so many InfiniBand ports, long after boot, that has seen all of them in use.
+/// A node with this number of InfiniBand ports, long after boot, all seen in use.
 pub(super) fn node(ports: usize) -> Sim {
     let mut sim = drains();
     sim.host.ports = (0..ports).map(Port::new).collect();
@@ -45,7 +45,7 @@ fn one_port_of_eight_is_the_nodes_and_drains_after_four_minutes() {
             "17 readings over 240 s: ",
             "rdma_port_state{device=\"mlx5_3\",port=\"1\"} 1, expected 4, 0.0 s old; ",
             "rdma_port_physical_state{device=\"mlx5_3\",port=\"1\"} 2, expected 5, 0.0 s old; ",
-            "7 of 8 InfiniBand ports of mlx5_core up: the node's own: cable, transceiver or adapter"
+            "7 of 8 InfiniBand ports of mlx5_core up: fault of this node: cable, transceiver or adapter"
         )]
     );
     assert_eq!(sim.engine.view().verdict.health, Health::Unhealthy);
@@ -80,7 +80,7 @@ fn what_is_only_shown_outlives_the_drain_and_does_not_hold_it() {
     sim.pass(700);
     assert!(!sim.slurm.is_drained());
     assert!(sim.says("link down at 0000:13:00.0", true));
-    // What is left names it.
+    // The remaining finding names it.
     assert_eq!(sim.incidents(), ["a queue pair gave up at 0000:13:00.0 open"]);
     sim.pass(3600);
     assert_eq!(sim.incidents(), ["link down at 0000:13:00.0 cleared"]);
@@ -118,7 +118,7 @@ fn a_switch_that_restarts_never_drains_and_is_one_incident() {
     );
     assert_eq!(sim.engine.view().verdict.health, Health::Healthy);
     assert!(sim.engine.view().would_drain.is_empty());
-    // One of them does not come back: that one is the node's.
+    // One port stays down: a fault of the node.
     for port in &mut sim.host.ports[1..] {
         port.up();
     }
@@ -160,7 +160,7 @@ fn fewer_than_four_ports_tell_nothing_about_whose_fault_it_is() {
         assert_eq!(sim.incidents(), ["link down at 0000:10:00.0 open"], "{ports}");
         assert_eq!(sim.slurm.drains, 0);
         assert_eq!(sim.engine.view().verdict.health, Health::Healthy);
-        assert!(first_finding(&sim).evidence[0].contains("too few to tell"));
+        assert!(first_finding(&sim).evidence[0].contains("too few ports to attribute the fault"));
         sim.host.ports[0].up();
         sim.pass(700);
         assert_eq!(sim.incidents(), ["link down at 0000:10:00.0 cleared"]);
@@ -195,7 +195,7 @@ fn links_train_for_minutes_after_boot() {
     sim.host.ports[3].up();
     sim.pass(3600);
     assert!(sim.incidents().is_empty());
-    // One that stays down is found once the grace is over and the four minutes have passed.
+    // A port that stays down is found 240 s after the grace time.
     sim.reboot();
     sim.host.ports[3].down();
     sim.pass(570 + 225);
@@ -205,7 +205,7 @@ fn links_train_for_minutes_after_boot() {
 }
 
 #[test]
-fn a_restart_in_the_middle_begins_anew() {
+fn a_restart_restarts_the_count() {
     let mut sim = node(8);
     sim.host.ports[3].down();
     sim.pass(200);
@@ -240,14 +240,14 @@ fn a_port_that_an_administrator_switched_off_is_no_finding() {
     (sim.host.ports[3].state, sim.host.ports[3].physical) = (Some(1), Some(3));
     sim.pass(3600);
     assert!(sim.incidents().is_empty());
-    // It is no peer either: three others are too few.
+    // It is not a peer: three others are too few.
     let mut sim = node(4);
     (sim.host.ports[3].state, sim.host.ports[3].physical) = (Some(1), Some(3));
     sim.pass(60);
     sim.host.ports[0].down();
     sim.pass(600);
     assert_eq!(sim.slurm.drains, 0);
-    // Switched off while it is down: that repairs nothing.
+    // Disabled while it is down: not a repair.
     let mut sim = node(8);
     sim.host.ports[3].down();
     sim.pass(300);
@@ -286,7 +286,7 @@ fn virtual_functions_are_no_finding_and_no_peers() {
 }
 
 #[test]
-fn a_driver_that_is_loaded_anew_is_no_finding() {
+fn a_driver_reload_is_no_finding() {
     let mut sim = node(8);
     let ports = std::mem::take(&mut sim.host.ports);
     sim.pass(60);
@@ -312,7 +312,7 @@ fn what_is_late_or_gone_neither_begins_nor_ends() {
         sim.host.ports[3].late = true;
         sim.pass(30);
     }
-    assert!(sim.incidents().is_empty(), "never seen for four minutes running");
+    assert!(sim.incidents().is_empty(), "never down for 240 s");
     sim.host.ports[3].late = false;
     sim.pass(300);
     assert_eq!(sim.slurm.drains, 1);
@@ -322,7 +322,7 @@ fn what_is_late_or_gone_neither_begins_nor_ends() {
     assert!(sim.slurm.is_drained());
     let gone = sim.host.ports.remove(3);
     sim.pass(3600);
-    assert!(sim.slurm.is_drained(), "a port that is gone is not well");
+    assert!(sim.slurm.is_drained(), "a missing port is not healthy");
     sim.host.ports.push(gone);
     sim.host.ports[7].late = false;
     sim.pass(700);
@@ -334,7 +334,7 @@ fn a_port_under_another_name_ends_its_own_finding() {
     let mut sim = node(8);
     sim.host.ports[3].down();
     sim.pass(300);
-    // Names swapped: the one that is well now goes by the name of the broken one.
+    // Names swapped: the healthy port now has the name of the faulty one.
     sim.host.ports[3].device = "mlx5_4".to_owned();
     sim.host.ports[4].device = "mlx5_3".to_owned();
     sim.pass(3600);
@@ -346,7 +346,7 @@ fn a_port_under_another_name_ends_its_own_finding() {
 }
 
 #[test]
-fn devices_that_share_an_address_are_told_apart() {
+fn devices_that_share_an_address_are_distinguished() {
     let mut sim = drains();
     sim.host.ports = (0..8).map(Port::new).collect();
     for port in &mut sim.host.ports {

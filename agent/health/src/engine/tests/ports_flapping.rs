@@ -1,4 +1,4 @@
-//! Check `rdma-port-flapping`, with the false alarms that it must not give.
+//! Check `rdma-port-flapping`, and false alarms.
 
 use super::host::Port;
 use super::ports_down::node;
@@ -9,7 +9,7 @@ use crate::{Mode, OrderVerb};
 const HOUR: u64 = 3600;
 const FLAPS: &str = "link goes down again and again at 0000:13:00.0";
 
-/// The link of port 3 goes down for less than a reading.
+/// The link of port 3 goes down between two readings.
 fn blink(sim: &mut Sim) {
     let count = &mut sim.host.ports[3].link_downed;
     *count = count.map(|c| c + 1);
@@ -102,7 +102,7 @@ fn what_lies_a_day_back_does_not_count() {
 fn a_switch_that_restarts_again_and_again_is_not_the_node() {
     let mut sim = node(8);
     for _ in 0..6 {
-        // The readings of a tick lie on both sides of it.
+        // The readings of one tick are before and after it.
         for n in 0..8 {
             sim.host.ports[n].link_downed = sim.host.ports[n].link_downed.map(|c| c + 1);
             sim.host.ports[n].down();
@@ -170,7 +170,7 @@ fn the_first_half_hour_after_boot_does_not_count() {
 }
 
 #[test]
-fn a_counter_that_was_reset_begins_anew() {
+fn a_counter_reset_restarts_the_count() {
     let mut sim = node(8);
     for count in [200, 0, 190, 0, 3, 0, 4, 0] {
         sim.host.ports[3].link_downed = Some(count);
@@ -179,7 +179,7 @@ fn a_counter_that_was_reset_begins_anew() {
     }
     assert!(
         sim.incidents().is_empty(),
-        "what grew while nobody looked has no time"
+        "growth before the first reading has no time"
     );
     for count in [10, 0] {
         sim.host.ports[3].link_downed = Some(count);
@@ -267,7 +267,7 @@ fn a_person_who_clears_it_hears_again_only_of_new_ones() {
 }
 
 #[test]
-fn a_driver_that_is_loaded_anew_is_no_interruption() {
+fn a_driver_reload_is_no_interruption() {
     let mut sim = node(8);
     for _ in 0..10 {
         let ports = std::mem::take(&mut sim.host.ports);

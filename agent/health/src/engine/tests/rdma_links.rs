@@ -22,7 +22,7 @@ mod bits {
 
     const ERRORS: &str = "bit errors at 0000:13:00.0";
 
-    /// So long, with so many errors a minute on each of these ports.
+    /// This number of minutes, with these errors per minute on each of these ports.
     fn run(sim: &mut Sim, minutes: u64, ports: &[usize], errors: f64) {
         for _ in 0..minutes {
             for port in ports {
@@ -100,7 +100,7 @@ mod bits {
         assert_eq!(sim.incidents(), [format!("{ERRORS} cleared")]);
     }
 
-    /// Minutes at 400 Gb/s on an Ethernet port with so many errors each.
+    /// Minutes at 400 Gb/s on an Ethernet port, each with this number of errors.
     fn ethernet(sim: &mut Sim, minutes: u64, errors: f64) {
         for _ in 0..minutes {
             for port in &mut sim.host.ports {
@@ -117,7 +117,7 @@ mod bits {
     #[test]
     fn ethernet_goes_by_the_share_of_bits_and_corrected_ones_are_normal() {
         let mut sim = node(8);
-        // 24 errors a minute are one in 10^12.
+        // 24 errors per minute are 1 in 10^12.
         ethernet(&mut sim, 60, 20.0);
         assert!(sim.incidents().is_empty());
         ethernet(&mut sim, 60, 200.0);
@@ -130,7 +130,7 @@ mod bits {
     }
 
     #[test]
-    fn bits_that_were_counted_anew_are_watched_anew() {
+    fn a_counter_reset_restarts_the_window() {
         let mut sim = node(8);
         ethernet(&mut sim, 10, 1.0);
         sim.host.ports[3].set(&PHY_RX_BITS, &[], 0.0);
@@ -202,7 +202,7 @@ mod degraded {
     }
 
     #[test]
-    fn one_that_came_up_slow_is_told_by_its_equals() {
+    fn a_port_that_came_up_slow_is_compared_with_its_peers() {
         let mut sim = node(8);
         for port in &mut sim.host.ports {
             port.board = "MT_0000000838";
@@ -276,7 +276,7 @@ mod loss {
 
     const LOST: &str = "packets are lost on the way at 0000:13:00.0";
 
-    /// Minutes in which every port sends, and these are told of so many gaps each.
+    /// Minutes in which every port sends, and these receive this number of gap reports each.
     fn run(sim: &mut Sim, minutes: u64, ports: &[usize], gaps: f64) {
         for _ in 0..minutes * 4 {
             for port in &mut sim.host.ports {
@@ -303,7 +303,7 @@ mod loss {
     }
 
     #[test]
-    fn on_all_ports_it_is_the_fabric_and_on_the_only_one_nobody_can_tell() {
+    fn on_all_ports_it_is_the_fabric_and_on_a_single_one_it_is_unknown() {
         for (ports, expected) in [
             (
                 8,
@@ -341,7 +341,7 @@ mod loss {
     }
 
     #[test]
-    fn a_counter_that_began_anew_is_none() {
+    fn a_counter_reset_is_no_loss() {
         let mut sim = node(8);
         run(&mut sim, 2, &[3], 5.0);
         for _ in 0..8 {

@@ -13,7 +13,7 @@ const PCI: &str = "0000:13:00.0";
 const GONE: &str = "RDMA adapter not on the PCI bus";
 const NO_DEVICE: &str = "mlx5_core has no RDMA device";
 
-/// A node with eight adapters that were seen, by driver and on the bus.
+/// A node with eight known adapters, with driver and on the bus.
 fn node() -> Sim {
     let mut sim = Sim::new(Mode::Drain);
     sim.host.ports = (0..8).map(Port::new).collect();
@@ -48,7 +48,7 @@ fn one_that_leaves_the_bus_is_missing_and_ends_when_it_is_back() {
         sim.engine.view().incidents[0].findings[0].evidence,
         [concat!(
             "host_pci_network_info{pci=\"0000:13:00.0\"} not in a complete PCI listing; mlx5_3/1 of mlx5_core was ",
-            "there in this boot; 7 of 8 RDMA adapters are visible"
+            "present in this boot; 7 of 8 RDMA adapters are visible"
         )]
     );
     sim.host.ports.insert(3, port);
@@ -114,7 +114,7 @@ fn a_port_that_is_bonded_with_the_other_of_its_card_is_part_of_its_device() {
 }
 
 #[test]
-fn a_driver_that_is_loaded_anew_takes_less() {
+fn a_driver_reload_takes_less() {
     let mut sim = node();
     let ports = std::mem::take(&mut sim.host.ports);
     for network in &mut sim.host.networks {
@@ -143,7 +143,7 @@ fn a_bus_that_cannot_be_listed_neither_begins_nor_ends_it() {
     sim.host.readable = false;
     sim.pass(HOUR);
     assert_eq!(sim.incidents(), open(GONE));
-    // What cannot be told of its place is as little an end.
+    // An unknown place does not end it either.
     sim.host.readable = true;
     sim.host.networks.push((PCI.to_owned(), "mlx5_core", None));
     sim.pass(HOUR);
@@ -250,7 +250,7 @@ mod firmware {
         assert_eq!(sim.incidents(), [format!("{DEAF} cleared")]);
     }
 
-    /// EFA's driver writes no line.
+    /// EFA's driver logs nothing.
     #[test]
     fn a_command_of_efa_without_completion_comments_and_refused_ones_do_not() {
         use collectors::rdma::metrics::DEVICE_HW_COUNTER;
@@ -277,7 +277,7 @@ mod firmware {
             "{evidence}"
         );
         assert_eq!(sim.slurm.drains, 0);
-        // Not read for a while: no proof of quiet.
+        // Not read for a while: the absence of faults is unproven.
         let series = std::mem::take(&mut sim.host.ports[3].series);
         sim.pass(7 * HOUR);
         assert_eq!(sim.incidents(), open(DEAF));

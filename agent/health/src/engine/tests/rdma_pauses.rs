@@ -95,7 +95,7 @@ fn all_ports_pausing_is_the_host_and_not_one_port() {
 }
 
 #[test]
-fn a_reading_that_stands_still_and_a_driver_that_is_loaded_anew_are_no_storm() {
+fn repeated_readings_and_a_driver_reload_are_no_storm() {
     let mut sim = node();
     sim.host.ports[3].set(&PFC_TX_PAUSE, &["3"], 0.0);
     sim.pass(600);
@@ -108,7 +108,7 @@ fn a_reading_that_stands_still_and_a_driver_that_is_loaded_anew_are_no_storm() {
 }
 
 #[test]
-fn what_is_not_read_while_a_port_rests_ends_nothing() {
+fn an_unreadable_counter_ends_nothing() {
     let mut sim = node();
     pause(&mut sim, 3, &[3], 0.9);
     let before = sim.incidents();
@@ -165,7 +165,7 @@ mod loss {
 mod without_notifications {
     use super::*;
 
-    /// Ten minutes of pauses, with so many notifications.
+    /// 10 min of pauses, with this number of notifications.
     fn run(sim: &mut Sim, notifications: f64) {
         for _ in 0..48 {
             sim.host.ports[3].add(&PFC_RX_FRAMES, &["3"], 100.0);

@@ -1,5 +1,5 @@
-//! What is known of RDMA states and counters, and what the checks make of it: a test for each, named after it. Where a
-//! check has tests of its own for it, they stand there.
+//! Known quirks of RDMA states and counters: one test each, named after the quirk. Quirks of a single check are tested
+//! with that check.
 
 use collectors::Metric;
 use collectors::ethernet::metrics::{PFC_RX_FRAMES, PHY_CORRECTED_BITS, PHY_RX_BITS, PHY_SYMBOL_ERRORS};
@@ -15,7 +15,7 @@ use crate::Mode;
 
 const HOUR: u64 = 3600;
 
-/// Eight ports made so, watched long after boot.
+/// Eight such ports, long after boot.
 fn node(make: impl Fn(&mut Port)) -> Sim {
     let mut sim = Sim::new(Mode::Drain);
     sim.host.ports = (0..8).map(Port::new).collect();
@@ -32,7 +32,7 @@ fn ethernet(port: &mut Port) {
     port.set(&NETDEV_UP, &[], 1.0);
 }
 
-/// Every minute one port counts so much more, for longer than any check looks back for a rate; what was found.
+/// One port's counter grows by this value every minute, for longer than any window. Returns the findings.
 fn counting(sim: &mut Sim, metric: &'static Metric, labels: &[&'static str], more: f64) -> Vec<String> {
     for _ in 0..30 {
         sim.host.ports[3].add(metric, labels, more);
@@ -60,7 +60,7 @@ fn a_roce_port_is_down_by_its_interface_whatever_its_states_say() {
 #[test]
 fn a_speed_that_the_kernel_does_not_know_reads_as_sdr_and_is_no_degraded_link() {
     let mut sim = node(|port| port.rate = Some(1.25e9));
-    // A newer kernel knows the speed of each port as its driver is loaded anew, and no port has lost anything.
+    // After a driver reload a newer kernel reports another speed of each port, although none is degraded.
     for port in 0..8 {
         sim.host.ports[port].rate = Some(100e9);
         sim.pass(600);
@@ -80,7 +80,7 @@ fn a_speed_that_the_kernel_does_not_know_reads_as_sdr_and_is_no_degraded_link() 
 }
 
 #[test]
-fn efa_calls_every_port_active_so_only_its_interface_tells() {
+fn efa_reports_every_port_active_so_only_its_interface_counts() {
     let mut sim = node(|port| {
         ethernet(port);
         (port.driver, port.layer) = ("efa", "Unknown");
@@ -149,7 +149,7 @@ fn forward_error_correction_corrects_bits_all_the_time() {
 
 #[test]
 fn one_symbol_error_in_ten_to_the_twelve_bits_is_what_the_standard_allows() {
-    // 120 an hour of a 4X link.
+    // 120 per hour on a 4X link.
     let mut sim = node(|port| port.set(&SYMBOL_ERROR, &[], 0.0));
     for _ in 0..130 {
         sim.host.ports[3].add(&SYMBOL_ERROR, &[], 1.0);
@@ -179,7 +179,7 @@ fn integrity_and_overrun_have_four_bits_so_any_growth_counts_and_fifteen_proves_
         let open = sim.incidents();
         assert!(open.len() == 1 && open[0].ends_with("open"), "{open:?}");
         sim.pass(7 * HOUR);
-        assert_eq!(sim.incidents(), open, "a counter that is full proves no quiet");
+        assert_eq!(sim.incidents(), open, "a saturated counter proves nothing");
     }
 }
 
@@ -197,7 +197,7 @@ fn a_fabric_may_run_without_dcqcn_so_pauses_without_notifications_are_no_finding
 
 #[test]
 fn a_path_that_loses_two_packets_of_a_hundred_retries_and_kills_no_queue_pair() {
-    // As measured between two guests: sequence errors by the hundred, none that gave up.
+    // As measured between two guests: hundreds of sequence errors, no failed queue pair.
     let mut sim = node(|port| {
         for metric in [
             &PACKET_SEQ_ERR,

@@ -1,4 +1,4 @@
-//! A node, a disk and a slurmctld that are just large enough to close the loop around the engine.
+//! A minimal node, disk and slurmctld around the engine.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use collectors::{BootId, Event, EventBody, PciAddress};
 
 use crate::engine::Engine;
 use crate::policy::Policy;
+use crate::record::{open, seal};
 use crate::settings::Settings;
 use crate::{Effect, Input, Mode, Now, Order, OrderVerb};
 use model::scheduler::{Action, ActionId, IncidentId, Outcome};
@@ -53,22 +54,22 @@ pub(super) struct Sim {
     pub(super) disk_works: bool,
     pub(super) acknowledged: u64,
     pub(super) answers: Vec<Result<String, String>>,
-    /// Every id ever given, with the serial order of its first sight.
+    /// Every id, with the order of its first appearance.
     pub(super) ids: BTreeMap<String, (i64, String)>,
     twice: Vec<String>,
-    /// Die before the effect of this number.
+    /// Stop before the effect with this number.
     pub(super) die_before: Option<usize>,
     pub(super) effects: usize,
     pub(super) looks: u32,
-    /// Stores asked for.
+    /// Requested stores.
     pub(super) stores: u32,
-    /// Acts asked for.
+    /// Requested acts.
     pub(super) acts: u32,
-    /// The log of this boot was told to its end in this run.
+    /// The log of this boot was read to its end in this run.
     log_told: bool,
-    /// The last snapshot said that it cannot be read.
+    /// The last snapshot reported it as unreadable.
     log_blind: bool,
-    /// A person has cleared something since the last drain.
+    /// An operator has cleared an incident since the last drain.
     ordered: bool,
 }
 
@@ -145,7 +146,7 @@ impl Sim {
         self.run(effects);
     }
 
-    /// Carries effects out, and what follows from them.
+    /// Executes effects, and their consequences.
     pub(super) fn run(&mut self, effects: Vec<Effect>) {
         check_order(&effects);
         let mut queue: VecDeque<Effect> = effects.into();
@@ -232,21 +233,31 @@ impl Sim {
         }
     }
 
-    /// A lift is only asked for where the disk holds the drain of that incident.
+    /// An undrain is requested only if the disk holds the drain of that incident.
     fn assert_proven(&self, incident: &IncidentId) {
-        let json = self.disk.as_deref().unwrap_or("null");
-        let disk: serde_json::Value = serde_json::from_str(json).unwrap();
+        let disk = self.record();
         assert_eq!(disk["drain"]["incident"], incident.0.as_str());
         assert_eq!(disk["drain"]["unrecorded"], false);
     }
 
-    /// The daemon dies and starts again from what is on the disk.
+    /// The record on the disk, without its envelope.
+    pub(super) fn record(&self) -> serde_json::Value {
+        let text = self.disk.as_deref().map(|text| open(text).unwrap());
+        serde_json::from_str(text.unwrap_or("null")).unwrap()
+    }
+
+    /// Another record is on the disk.
+    pub(super) fn set_record(&mut self, record: &serde_json::Value) {
+        self.disk = Some(seal(&record.to_string()).into());
+    }
+
+    /// The daemon stops and restarts from the disk.
     pub(super) fn restart(&mut self) {
         self.restart_unread();
         self.log_is_read();
     }
 
-    /// The same, and the watcher has not told anything yet.
+    /// The same, before the watcher has delivered anything.
     pub(super) fn restart_unread(&mut self) {
         (self.log_told, self.log_blind) = (false, false);
         self.engine = self.engine_of_disk();
@@ -257,7 +268,7 @@ impl Sim {
         Engine::new(self.policy(), self.boot_id(), self.disk.as_deref(), self.now).unwrap()
     }
 
-    /// The node reboots. Boot time begins anew.
+    /// The node reboots. Time since boot restarts.
     pub(super) fn reboot(&mut self) {
         self.reboot_unread();
         self.log_is_read();
@@ -271,16 +282,16 @@ impl Sim {
         self.restart_unread();
     }
 
-    /// The watcher has read everything that the log held.
+    /// The watcher has read the log to its end.
     pub(super) fn log_is_read(&mut self) {
         if self.host.kernel_log {
             self.log_told = true;
             let end = self.end_of_log();
-            self.input(Input::Event(&end));
+            self.input(Input::Event("kernel_log", &end));
         }
     }
 
-    /// What the watcher says at the end of what the log held, where nothing was in it.
+    /// The watcher's event at the end of an empty log.
     pub(super) fn end_of_log(&mut self) -> Event {
         let mut end = self.event_of(EventBody::Progress);
         self.seq -= 1;
@@ -337,13 +348,13 @@ impl Sim {
 
     pub(super) fn event(&mut self, body: EventBody) {
         let event = self.event_of(body);
-        self.input(Input::Event(&event));
+        self.input(Input::Event("kernel_log", &event));
     }
 
     pub(super) fn history(&mut self, body: EventBody) {
         let mut event = self.event_of(body);
         event.history = true;
-        self.input(Input::Event(&event));
+        self.input(Input::Event("kernel_log", &event));
     }
 
     pub(super) fn xid(&mut self, code: u32) {
@@ -390,7 +401,7 @@ impl Sim {
             .collect()
     }
 
-    /// Whether there is such a finding, and whether it has ended.
+    /// Whether such a finding exists, and whether it has ended.
     pub(super) fn says(&self, detail: &str, ended: bool) -> bool {
         let mut all = self.engine.book.incidents.iter().flat_map(|i| &i.findings);
         all.any(|seen| seen.detail == detail && seen.resolved.is_some() == ended)
@@ -413,8 +424,8 @@ fn check_order(effects: &[Effect]) {
         match effect {
             Effect::Store(record) => {
                 stored = true;
-                let value: serde_json::Value = serde_json::from_str(&record.json).unwrap();
-                assert_eq!(value["schema"], 2);
+                let value: serde_json::Value = serde_json::from_str(open(&record.json).unwrap()).unwrap();
+                assert!(value["cursors"].is_object());
             }
             Effect::Act(_, Action::Drain { .. } | Action::Undrain { .. }) | Effect::Acknowledge(..) => {
                 assert!(stored, "{effects:?}");

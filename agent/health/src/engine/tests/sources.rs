@@ -1,4 +1,4 @@
-//! One fault of which the kernel's log and the driver's library both tell.
+//! One fault that both the kernel log and the driver's library report.
 
 use collectors::EventBody;
 use collectors::event::{Recovery, Xid, XidSource};
@@ -6,14 +6,14 @@ use collectors::event::{Recovery, Xid, XidSource};
 use super::sim::*;
 use crate::{Input, Mode};
 
-/// The library tells of an Xid.
-fn library_tells(sim: &mut Sim, code: u32) {
+/// The library reports an Xid.
+fn library_reports(sim: &mut Sim, code: u32) {
     let xid = Xid {
         source: XidSource::Nvml,
         ..xid_of(code)
     };
     let event = sim.event_of(EventBody::Xid(xid));
-    sim.input(Input::EventOf("nvidia", &event));
+    sim.input(Input::Event("nvidia", &event));
 }
 
 fn counted(sim: &Sim, code: u32) -> u64 {
@@ -27,17 +27,17 @@ fn counted(sim: &Sim, code: u32) -> u64 {
 }
 
 #[test]
-fn a_fault_counts_once_and_drains_once_whoever_tells_first() {
+fn a_fault_counts_once_and_drains_once_in_any_order_of_sources() {
     for library_first in [true, false] {
         let mut sim = Sim::new(Mode::Drain);
         if library_first {
-            library_tells(&mut sim, 95);
+            library_reports(&mut sim, 95);
             sim.pass(3);
             sim.xid(95);
         } else {
             sim.xid(95);
             sim.pass(3);
-            library_tells(&mut sim, 95);
+            library_reports(&mut sim, 95);
         }
         assert_eq!((counted(&sim, 95), sim.slurm.drains), (1, 1));
         let view = sim.engine.view();
@@ -52,9 +52,9 @@ fn a_fault_counts_once_and_drains_once_whoever_tells_first() {
 fn a_later_xid_of_either_source_is_another_fault() {
     let mut sim = Sim::new(Mode::Drain);
     sim.xid(31);
-    library_tells(&mut sim, 31);
+    library_reports(&mut sim, 31);
     sim.pass(5);
-    library_tells(&mut sim, 31);
+    library_reports(&mut sim, 31);
     assert_eq!(counted(&sim, 31), 2);
     sim.pass(300);
     sim.xid(31);
@@ -64,7 +64,7 @@ fn a_later_xid_of_either_source_is_another_fault() {
 #[test]
 fn a_restart_between_the_two_reports_counts_nothing_twice() {
     let mut sim = Sim::new(Mode::Drain);
-    library_tells(&mut sim, 95);
+    library_reports(&mut sim, 95);
     sim.pass(5);
     sim.restart();
     sim.xid(95);
@@ -74,7 +74,7 @@ fn a_restart_between_the_two_reports_counts_nothing_twice() {
 #[test]
 fn the_registers_in_the_kernels_line_decide_on_an_nvlink_error_not_the_bare_code() {
     let mut sim = Sim::new(Mode::Drain);
-    library_tells(&mut sim, 74);
+    library_reports(&mut sim, 74);
     sim.pass(5);
     assert_eq!(sim.slurm.drains, 0);
     let serious = Xid {
@@ -86,13 +86,13 @@ fn the_registers_in_the_kernels_line_decide_on_an_nvlink_error_not_the_bare_code
 }
 
 #[test]
-fn the_verdict_in_the_kernels_line_is_heard_although_the_library_told_first() {
+fn the_verdict_in_the_kernels_line_counts_although_the_library_was_first() {
     let mut sim = Sim::new(Mode::Drain);
-    library_tells(&mut sim, 154);
+    library_reports(&mut sim, 154);
     assert_eq!(sim.slurm.drains, 0);
     sim.verdict_154(Recovery::GpuReset);
     assert_eq!((counted(&sim, 154), sim.slurm.drains), (1, 1));
-    library_tells(&mut sim, 154);
+    library_reports(&mut sim, 154);
     sim.verdict_154(Recovery::None);
     assert!(
         sim.incidents().iter().all(|i| i.ends_with("cleared")),
@@ -102,14 +102,14 @@ fn the_verdict_in_the_kernels_line_is_heard_although_the_library_told_first() {
 }
 
 #[test]
-fn what_the_library_tells_besides_xids_is_counted_and_nothing_else() {
+fn what_the_library_reports_besides_xids_is_counted_and_nothing_else() {
     let mut sim = Sim::new(Mode::Drain);
     let body = EventBody::Driver {
         pci: pci(GPU),
         what: collectors::event::DriverEvent::FatalPoison,
     };
     let event = sim.event_of(body);
-    sim.input(Input::EventOf("nvidia", &event));
+    sim.input(Input::Event("nvidia", &event));
     let view = sim.engine.view();
     assert_eq!(
         view.ledger.driver_events[&format!("pci:{GPU}")]["fatal_poison"].count,
@@ -119,7 +119,7 @@ fn what_the_library_tells_besides_xids_is_counted_and_nothing_else() {
 }
 
 #[test]
-fn what_the_kernel_tells_of_a_port_is_counted_and_drains_nothing_by_itself() {
+fn events_of_a_port_are_counted_and_never_drain() {
     let mut sim = Sim::new(Mode::Drain);
     let down = |port: &str| {
         EventBody::Rdma(collectors::event::RdmaChange {
@@ -130,9 +130,9 @@ fn what_the_kernel_tells_of_a_port_is_counted_and_drains_nothing_by_itself() {
     };
     for body in [down("1"), down("1"), EventBody::Overrun { lost: None }] {
         let event = sim.event_of(body);
-        sim.input(Input::EventOf("rdma", &event));
-        // It is delivered again where the daemon was not sure.
-        sim.input(Input::EventOf("rdma", &event));
+        sim.input(Input::Event("rdma", &event));
+        // A repeated delivery.
+        sim.input(Input::Event("rdma", &event));
     }
     let view = sim.engine.view();
     let events = &view.ledger.rdma_events;

@@ -13,7 +13,7 @@ fn xid(source: XidSource, code: u32) -> Xid {
     }
 }
 
-/// Takes reports of one code (source, second, count), in this order. How many faults they are.
+/// Takes reports of one code (source, second, count), in this order. Returns the number of faults.
 fn faults(reports: &[(XidSource, u64, u64)]) -> u64 {
     let mut faults = Faults::default();
     reports
@@ -100,8 +100,8 @@ fn what_one_source_has_told_outlives_a_restart() {
 }
 
 proptest! {
-    /// Each fault is told of by the kernel's log and then or before by the library, up to the window apart; the daemon
-    /// hears either source late, each in its own order.
+    /// Both sources report each fault, at most the window apart; the daemon receives either source late, each in its
+    /// own order.
     #[test]
     fn every_interleaving_of_both_sources_counts_each_fault_once(
         gaps in proptest::collection::vec((0..90_u64, 0..=60_u64, any::<bool>()), 1..20),

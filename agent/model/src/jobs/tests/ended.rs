@@ -1,4 +1,4 @@
-//! How a job ended, and which run of it an epilog tells of.
+//! How a job ended, and to which run an epilog belongs.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ fn an_epilog_tells_how_a_job_ended_before_its_end_is_seen_or_after() {
     );
 }
 
-/// A job that is requeued has its number again, and an epilog may be heard of late.
+/// A requeued job keeps its number, and its epilog may report late.
 #[test]
 fn the_epilog_of_an_earlier_run_is_not_the_end_of_the_one_that_goes_on() {
     let (mut book, mut node) = (Book::default(), Node::new());
@@ -70,7 +70,7 @@ fn the_epilog_of_an_earlier_run_is_not_the_end_of_the_one_that_goes_on() {
         began: Some(began),
         ..epilog(signal, at)
     };
-    // The line of the first run has been given up when its epilog tells.
+    // The line of the first run was given up before its epilog reports.
     take(&mut book, &node.with("7", &[]), START);
     assert_eq!(take(&mut book, &node, START + 1.0), []);
     assert_eq!(
@@ -94,14 +94,14 @@ fn the_epilog_of_an_earlier_run_is_not_the_end_of_the_one_that_goes_on() {
 #[test]
 fn an_epilog_of_which_nobody_knows_the_prolog_is_of_the_run_that_was_over_by_then() {
     let (mut book, node) = (Book::default(), Node::new());
-    // Told before it began.
+    // Reported before it began.
     book.told(7, epilog(9, START - 5.0));
     take(&mut book, &node.with("7", &[]), START);
     assert_eq!(
         results(&take(&mut book, &node, START + 1.0)),
         [("7".to_owned(), "unknown")]
     );
-    // Told while it ran: it was read long after.
+    // Reported while it ran: it was read long after.
     take(&mut book, &node.with("8", &[]), START + 2.0);
     book.told(8, epilog(9, START + 3.0));
     take(&mut book, &node.with("8", &[]), START + 20.0);
@@ -109,7 +109,7 @@ fn an_epilog_of_which_nobody_knows_the_prolog_is_of_the_run_that_was_over_by_the
         results(&take(&mut book, &node, START + 21.0)),
         [("8".to_owned(), "unknown")]
     );
-    // Told when it was over, while what was read last is of before.
+    // Reported after its end, while the last reading is from before.
     take(&mut book, &node.with("9", &[]), START + 22.0);
     book.told(9, epilog(9, START + 30.0));
     let mut stale = node.with("9", &[]).snapshot(START + 40.0);
@@ -122,7 +122,7 @@ fn an_epilog_of_which_nobody_knows_the_prolog_is_of_the_run_that_was_over_by_the
     );
 }
 
-/// Its reading hangs, and what another job left is no reason to wait.
+/// Its reading hangs; lines of other jobs must not wait.
 #[test]
 fn a_job_whose_reading_hangs_holds_up_no_other_and_is_over_when_its_folder_is_gone() {
     let (mut book, node) = (Book::default(), Node::new());
@@ -137,13 +137,13 @@ fn a_job_whose_reading_hangs_holds_up_no_other_and_is_over_when_its_folder_is_go
     assert_eq!(take(&mut book, &hung, START + 100.0), []);
     book.left("job_7", START + 101.0);
     assert_eq!(jobs(&take(&mut book, &hung, START + 102.0)), ["7"]);
-    // What the worker reads of it before it lists jobs again is of nobody any more.
+    // Readings that the worker makes before it lists jobs again belong to no job.
     assert_eq!(take(&mut book, &node.with("7", &[]), START + 103.0), []);
     assert_eq!(take(&mut book, &node, START + 104.0), []);
     assert_eq!(book.view().running, []);
 }
 
-/// More jobs than a collector may tell of.
+/// More jobs than a collector may report.
 #[test]
 fn a_job_whose_series_were_refused_has_not_ended_by_that() {
     let (mut book, node) = (Book::default(), Node::new());
@@ -175,7 +175,7 @@ fn a_job_whose_folder_is_gone_is_over_while_nobody_reads_jobs() {
     );
 }
 
-/// Two slurmds of a host have a job of one number each.
+/// Two slurmds on a host have a job with the same number each.
 #[test]
 fn a_number_of_two_jobs_is_neither_summed_nor_closed_nor_begun() {
     let (mut book, mut node) = (Book::default(), Node::new());
@@ -193,7 +193,7 @@ fn a_number_of_two_jobs_is_neither_summed_nor_closed_nor_begun() {
     }
     both.sent = Some(900);
     assert_eq!(take(&mut book, &both.joules([1300.0, 2900.0]), START + 20.0), []);
-    // The second has left: the first goes on, with what it used before and uses now.
+    // The second job has left: the first goes on, with its usage before and now.
     let mut alone = first.joules([1400.0, 2900.0]);
     alone.sent = Some(950);
     assert_eq!(take(&mut book, &alone, START + 30.0), []);

@@ -1,4 +1,4 @@
-//! Readings that do not come: nothing is lost by one, and nothing is given to who did not use it.
+//! Missing readings: one loses nothing, and no job gets the usage of another.
 
 use super::*;
 
@@ -63,7 +63,7 @@ fn a_gpu_that_changed_hands_while_it_was_not_read_gives_neither_what_it_counted_
     assert_eq!((line.job.as_str(), line.gpu_energy_joules), ("8", Some(100.0)));
 }
 
-/// The first still runs: its rules were changed, or it shares the GPU from now on.
+/// The first job still runs: its rules were changed, or it shares the GPU from now on.
 #[test]
 fn who_comes_to_a_gpu_that_is_not_read_ends_what_is_known_of_it() {
     let (mut book, node) = (Book::default(), Node::new());
@@ -77,7 +77,7 @@ fn who_comes_to_a_gpu_that_is_not_read_ends_what_is_known_of_it() {
     assert_eq!(energy, [Some(50.0), Some(50.0)]);
 }
 
-/// As where Slurm's rules cannot be read, and prologs say who has what.
+/// As if Slurm's rules cannot be read, and prologs report the owners.
 #[test]
 fn who_is_given_a_gpu_that_is_not_read_ends_what_is_known_of_it_too() {
     for (evidence, device, first_has) in [
@@ -188,7 +188,7 @@ fn memory_that_was_not_read_is_absent_and_the_most_there_was_stays() {
     assert_eq!(memory(&book), (Some(1000.0), Some(1000.0)));
     take(&mut book, &job.without_gpus(), START + 10.0);
     assert_eq!(memory(&book), (None, Some(1000.0)));
-    // One that is lost, so that nobody says any more whose it is.
+    // A lost GPU, whose owner is unknown from then on.
     let mut lost = job.clone();
     lost.gpus.clear();
     take(&mut book, &lost, START + 100.0);

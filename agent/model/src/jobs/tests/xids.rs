@@ -1,14 +1,14 @@
-//! Which job an Xid is of.
+//! The job to which an Xid belongs.
 
 use super::*;
 
-/// So many Xids of GPU-0, the last at that time.
+/// `count` Xids of GPU-0, the last at that time.
 fn counted(count: u64, last: f64) -> BTreeMap<String, BTreeMap<u32, Count>> {
     let last = i64::try_from(Duration::from_secs_f64(last).as_secs()).unwrap();
     BTreeMap::from([("GPU-0".to_owned(), BTreeMap::from([(31, Count { count, last })]))])
 }
 
-/// Job 7, and then job 8 on the same GPU, which begins half a minute later; `wall` is when each is seen first.
+/// Job 7, and then job 8 on the same GPU, which begins 30 s later; `wall` is when each is first seen.
 fn two(book: &mut Book, known: u64, wall: [f64; 2], xids: (u64, f64)) {
     let mut node = Node::new();
     book.take(
@@ -24,7 +24,7 @@ fn two(book: &mut Book, known: u64, wall: [f64; 2], xids: (u64, f64)) {
     );
 }
 
-/// Those of the two jobs.
+/// The Xids of the two jobs.
 fn of_both(xids: (u64, f64)) -> [Option<u64>; 2] {
     let mut book = Book::default();
     two(&mut book, 4, [0.0, 35.0], xids);
@@ -46,7 +46,7 @@ fn an_xid_is_of_the_job_that_had_the_gpu_when_it_happened_though_it_ended_by_it(
     );
 }
 
-/// The line of the job that had it is closed, and the next job had nothing to do with it.
+/// The line of the owner is closed, and the next job had nothing to do with it.
 #[test]
 fn an_xid_that_is_read_late_is_not_the_next_jobs() {
     let mut book = Book::default();

@@ -38,7 +38,7 @@ fn look(runs: &mut Timeline, second: u64, tenants: &[(Duration, Allocation)]) {
     });
 }
 
-/// The job that had `GPU-0`, `-` where it is not known, `later`.
+/// The job that had `GPU-0`, `-` if unknown, `later`.
 fn whose(runs: &Timeline, from: u64, to: u64) -> String {
     match runs.whose("GPU-0", None, at(from), at(to)) {
         Attribution::One(tenant) => tenant.run.job.clone(),
@@ -56,7 +56,7 @@ fn it_is_the_run_that_was_there_known_once_somebody_has_looked_again() {
         10,
         &[tenant("7", 1, &["GPU-0"]), tenant("8", 2, &["GPU-1"])],
     );
-    assert_eq!(whose(&runs, 5, 5), "-", "nobody had looked");
+    assert_eq!(whose(&runs, 5, 5), "-", "before the first look");
     assert_eq!(whose(&runs, 12, 12), "later");
     look(&mut runs, 25, &[tenant("7", 1, &["GPU-0"])]);
     assert_eq!(whose(&runs, 12, 12), "7");
@@ -64,7 +64,7 @@ fn it_is_the_run_that_was_there_known_once_somebody_has_looked_again() {
     look(&mut runs, 40, &[]);
     assert_eq!(whose(&runs, 30, 30), "7");
     look(&mut runs, 55, &[]);
-    assert_eq!(whose(&runs, 45, 45), "-", "nobody's");
+    assert_eq!(whose(&runs, 45, 45), "-", "owned by no job");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_requeued_job_is_another_run_and_one_that_is_told_anew_is_not() {
         other => panic!("{other:?}"),
     };
     let first = run(&runs, 20);
-    assert_eq!(first.start, WALL + 100, "as it was told first");
+    assert_eq!(first.start, WALL + 100, "as first reported");
     assert!(first.is(&again.run));
     look(&mut runs, 40, &[]);
     look(&mut runs, 55, &[tenant("7", 2, &["GPU-0"])]);
@@ -163,7 +163,7 @@ fn it_is_bounded_and_what_is_forgotten_is_not_taken_for_nobodys() {
     assert!(runs.runs.is_empty());
 }
 
-/// A node of two GPUs with one job, which a snapshot shows.
+/// A node of two GPUs with one job, as shown by a snapshot.
 struct Node {
     start: Option<f64>,
     array: &'static str,
@@ -255,7 +255,7 @@ fn where_anything_of_a_job_is_not_known_nothing_is() {
             devices: vec![],
             ..Node::new()
         },
-        // The driver does not show one of its GPUs now.
+        // The driver does not report one of its GPUs now.
         Node {
             shown: vec![("GPU-0", "0")],
             ..Node::new()
@@ -273,9 +273,9 @@ fn where_anything_of_a_job_is_not_known_nothing_is() {
 }
 
 proptest! {
-    /// Whoever is named had the GPU at a look around that moment, and nobody else did.
+    /// A named run had the GPU at a look around that moment, and no other run did.
     #[test]
-    fn nobody_is_named_who_was_not_there(
+    fn a_named_run_had_the_gpu_alone(
         there in prop::collection::vec(prop::collection::vec(0_u64..4, 0..3), 1..30),
         from in 0_u64..300,
         wide in 0_u64..20,
@@ -288,7 +288,7 @@ proptest! {
         let to = from + wide;
         let name = whose(&runs, from, to);
         if let Ok(job) = name.parse::<u64>() {
-            // One that comes back under the name of its cgroup was between two steps.
+            // A run that returns with the same cgroup name was between two steps.
             let seen: Vec<u64> = (0_u64..)
                 .step_by(10)
                 .zip(&there)

@@ -24,7 +24,7 @@ fn what_happens_now_is_of_whoever_is_there() {
     timeline.see(owners(&[("0", "7"), ("1", "8")]), Duration::ZERO, NOW);
     assert_eq!(on(&timeline, "0", When::At(NOW)), ["7"]);
     assert_eq!(on(&timeline, "2", When::At(NOW)), [""; 0]);
-    // Who comes next is not known until somebody has looked.
+    // The next owner is unknown until the next look.
     timeline.left("7", Duration::ZERO);
     assert_eq!(on(&timeline, "0", When::At(NOW)), [""; 0]);
     assert_eq!(on(&timeline, "1", When::At(NOW)), ["8"]);

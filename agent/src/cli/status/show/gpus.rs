@@ -3,12 +3,12 @@
 use crate::http::control::GpuView;
 use crate::screen::{Cell, Paint, Screen, Table};
 
-/// As much of a UUID as people compare.
+/// Digits of a UUID that are shown.
 const UUID: usize = 8;
-/// What is left of a name: the maker's own is the same in all.
+/// Length of a shown name, without the vendor.
 const NAME: usize = 20;
 
-/// The table; empty where there are no GPUs.
+/// The table; empty without GPUs.
 pub(super) fn table(gpus: &[GpuView], screen: &Screen) -> String {
     if gpus.is_empty() {
         return String::new();
@@ -67,7 +67,7 @@ fn jobs(jobs: &[String]) -> Option<String> {
     }
 }
 
-/// The first digits of a UUID, or the whole name of a GPU that has none.
+/// The first digits of a UUID, or the whole name of a GPU without one.
 fn uuid(gpu: &str) -> String {
     let digits = gpu
         .strip_prefix("GPU-")
@@ -88,7 +88,7 @@ fn whole(number: f64) -> String {
     format!("{number:.0}")
 }
 
-/// `used / all`, or what is known of it.
+/// `used / all`, or the known one of both.
 fn of(used: Option<String>, all: Option<String>) -> Option<String> {
     match (used, all) {
         (Some(used), Some(all)) => Some(format!("{used} / {all}")),

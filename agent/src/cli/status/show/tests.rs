@@ -24,7 +24,7 @@ fn the_page_says_everything_at_a_glance() {
         "\
 verdict  unhealthy, 3 s ago
          xid79 gpu GPU-1 act=reboot id=abcdefgh
-drain    none; mode observe: drains are counted, not done
+drain    none; mode observe: drains are only counted
 
 incidents  1 open
   id        since        does         what          remedy  subject
@@ -38,7 +38,7 @@ test       late         3       4  0 s  deadline
 worker  pid  starts
 kernel            0  down
 
-nodewarden {version}, up 60 min, mode observe; `nodewarden why` shows evidence and what to do
+nodewarden {version}, up 60 min, mode observe; `nodewarden why` shows evidence and remedy
 "
     );
     let found = show(&status, NOW, &PLAIN);
@@ -53,7 +53,7 @@ fn an_expired_verdict_is_no_verdict() {
     };
     let text = show(&status(), late, &PLAIN);
     assert!(
-        text.starts_with("verdict  unknown: the last one, unhealthy, is 16 min old and has expired\n"),
+        text.starts_with("verdict  unknown: the last verdict, unhealthy, is 16 min old and has expired\n"),
         "{text}"
     );
     assert!(text.contains("journalctl -u nodewarden"), "{text}");
@@ -78,7 +78,7 @@ fn a_drain_says_why_since_when_and_whether_it_is_recorded() {
         "nodewarden:xid gpu GPU-1 xid79",
         &screen::time(1_700_000_000),
         "never lifted automatically",
-        "the last reload was refused",
+        "the last reload failed",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
@@ -139,7 +139,7 @@ fn a_driver_that_is_let_go_of_says_for_whom_and_for_how_long() {
     status.workers[0].down = "released".to_owned();
     for (left, note) in [
         (Some(3500), "released to ana (pid 7), for another 58 min"),
-        (None, "on its way out of the driver, for ana (pid 7)"),
+        (None, "closing the driver, for ana (pid 7)"),
     ] {
         status.workers[0].lease = Some(LeaseView {
             by: "ana (pid 7)".to_owned(),

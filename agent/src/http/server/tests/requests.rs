@@ -17,7 +17,7 @@ fn methods() {
     assert_eq!(status(&running.ask("BREW /metrics HTTP/1.1\r\n").0), "501");
     assert_eq!(status(&running.ask("POST /other HTTP/1.1\r\n").0), "404");
     assert_eq!(status(&running.ask("OPTIONS * HTTP/1.1\r\n").0), "405");
-    assert_eq!(status(&running.ask("CONNECT x:80 HTTP/1.1\r\n").0), "405");
+    assert_eq!(status(&running.ask("CONNECT localhost:80 HTTP/1.1\r\n").0), "405");
     let (head, body) = running.ask("HEAD /metrics HTTP/1.1\r\n");
     assert_eq!(status(&head), "200");
     assert!(body.is_empty() && !head.contains("content-length: 0"), "{head}");
@@ -30,8 +30,8 @@ fn targets() {
         let (head, _) = running.ask(&format!("GET {target} HTTP/1.1\r\n"));
         status(&head).to_owned()
     };
-    assert_eq!(get("http://x:1/-/healthy"), "200");
-    assert_eq!(get("http://x:1/-/healthy?a=b"), "200");
+    assert_eq!(get("http://localhost:1/-/healthy"), "200");
+    assert_eq!(get("http://localhost:1/-/healthy?a=b"), "200");
     assert_eq!(get("//metrics"), "404");
     assert_eq!(get("/metrics/../etc"), "404");
     assert_eq!(get("nonsense"), "400");
@@ -71,10 +71,10 @@ fn bodies_are_not_waited_for() {
     let running = Running::start(Fake::new());
     let never = running.ask("GET /-/healthy HTTP/1.1\r\nContent-Length: 100000\r\n");
     assert_eq!(status(&never.0), "200", "a body that never comes");
-    let head = "POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n";
+    let head = "POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n";
     let text = running.say(&[head.as_bytes(), &[b'x'; 100_000]].concat());
     assert_eq!(status(&text), "405", "one that comes in spite of it");
-    let chunked = "GET /-/healthy HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n";
+    let chunked = "GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n";
     assert_eq!(status(&running.say(chunked.as_bytes())), "200");
 }
 
@@ -82,10 +82,10 @@ fn bodies_are_not_waited_for() {
 fn requests_in_one_go_are_answered_in_turn() {
     let running = Running::start(Fake::new());
     let text = running.say(
-        b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n\
-          GET /-/ready HTTP/1.1\r\nHost: x\r\n\r\n\
-          HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n\
-          GET /other HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+        b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n\
+          GET /-/ready HTTP/1.1\r\nHost: localhost\r\n\r\n\
+          HEAD /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n\
+          GET /other HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
     );
     let all: Vec<&str> = text
         .split("HTTP/1.1 ")
@@ -93,4 +93,32 @@ fn requests_in_one_go_are_answered_in_turn() {
         .map(|a| a.get(..3).unwrap())
         .collect();
     assert_eq!(all, ["200", "200", "200", "404"]);
+}
+
+/// A page of a browser whose name now resolves to 127.0.0.1 (DNS rebinding) must not read this node.
+#[test]
+fn a_foreign_host_on_loopback_is_refused() {
+    let running = Running::start(Fake::new());
+    let get = |host: &str| {
+        let text = running
+            .say(format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").as_bytes());
+        status(&text).to_owned()
+    };
+    for host in [
+        "evil.example",
+        "evil.example:19190",
+        "127.0.0.1.evil.example",
+        "[::1",
+        "",
+    ] {
+        assert_eq!(get(host), "421", "{host}");
+    }
+    for host in ["localhost", "127.0.0.1:19190", "[::1]:1"] {
+        assert_eq!(get(host), "200", "{host}");
+    }
+    // A scraper of HTTP/1.0 sends no name, and a name in the target counts as the header does.
+    assert_eq!(status(&running.say(b"GET /-/healthy HTTP/1.0\r\n\r\n")), "200");
+    let target = running.ask("GET http://evil.example/metrics HTTP/1.1\r\n");
+    assert_eq!(status(&target.0), "421");
+    assert!(target.1.contains("localhost"), "{}", target.1);
 }

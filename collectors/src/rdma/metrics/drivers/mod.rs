@@ -37,7 +37,7 @@ struct RdmaDriver {
     prefix: Option<&'static str>,
 }
 
-static DRIVERS: [&RdmaDriver; 12] = [
+static DRIVERS: &[&RdmaDriver] = &[
     &mlx5::DRIVER,
     &mlx4::DRIVER,
     &bnxt_re::DRIVER,
@@ -101,7 +101,7 @@ impl Words {
     /// By the name in `device/driver`, empty if there is no link. For a driver without a table, a name in any table has the
     /// meaning of that table.
     pub(in crate::rdma) fn of(driver: &str) -> Self {
-        let known = DRIVERS.into_iter().find(|d| d.names.contains(&driver));
+        let known = DRIVERS.iter().copied().find(|d| d.names.contains(&driver));
         Self {
             driver: known,
             has_pma: false,
@@ -109,7 +109,7 @@ impl Words {
     }
 
     fn drivers(self) -> impl Iterator<Item = &'static RdmaDriver> {
-        let all = if self.driver.is_none() { &DRIVERS[..] } else { &[] };
+        let all = if self.driver.is_none() { DRIVERS } else { &[] };
         self.driver.into_iter().chain(all.iter().copied())
     }
 

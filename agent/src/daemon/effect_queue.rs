@@ -1,5 +1,5 @@
-//! Carries out what the engine wants, in order. Whatever follows a store waits until the store has answered, so that
-//! an act never comes before the record of its intent; a store that fails or hangs holds an act up for two seconds.
+//! The effects of the engine, in order, until the event loop carries them out. An effect behind a store waits for the
+//! result of the store, so that no act precedes the record of its intent. A store that hangs delays an act by 2 s.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub enum EffectStep {
 
 /// The queue of effects.
 #[derive(Debug, Default)]
-pub struct Effects {
+pub struct EffectQueue {
     queue: VecDeque<Effect>,
     /// The record that has not answered, and when it is given up.
     storing: Option<(u64, Duration)>,
@@ -39,7 +39,7 @@ pub struct Effects {
     hung: Option<u64>,
 }
 
-impl Effects {
+impl EffectQueue {
     /// Adds what a step of the engine wants.
     pub fn push(&mut self, effects: Vec<Effect>) {
         for effect in effects {
@@ -101,7 +101,7 @@ impl Effects {
         Some(number)
     }
 
-    /// When [`Effects::overdue`] is to be asked.
+    /// When [`EffectQueue::overdue`] is to be asked.
     pub fn deadline(&self) -> Option<Duration> {
         self.storing.map(|(_, until)| until)
     }
@@ -126,13 +126,13 @@ mod tests {
         })
     }
 
-    fn acts(effects: &mut Effects, now: Duration) -> bool {
+    fn acts(effects: &mut EffectQueue, now: Duration) -> bool {
         matches!(effects.next(now), Some(Ok(EffectStep::Look)))
     }
 
     #[test]
     fn an_act_waits_for_the_store_before_it() {
-        let mut effects = Effects::default();
+        let mut effects = EffectQueue::default();
         effects.push(vec![store(1), Effect::Look(Query::Node)]);
         assert!(matches!(effects.next(SECOND), Some(Ok(EffectStep::Store(_)))));
         assert!(effects.next(SECOND).is_none());
@@ -147,7 +147,7 @@ mod tests {
             let boot = collectors::BootId::default();
             Effect::Acknowledge("kernel_log".to_owned(), Cursor { boot, seq })
         };
-        let mut effects = Effects::default();
+        let mut effects = EffectQueue::default();
         effects.push(vec![store(1)]);
         assert!(matches!(effects.next(SECOND), Some(Ok(EffectStep::Store(r))) if r.number == 1));
         // While the first is written: two that only count, one with an act, two more.
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_hung_disk_holds_an_act_up_for_two_seconds_and_later_ones_not_at_all() {
-        let mut effects = Effects::default();
+        let mut effects = EffectQueue::default();
         effects.push(vec![store(1), Effect::Look(Query::Node)]);
         assert!(effects.next(SECOND).is_some());
         assert_eq!(effects.overdue(SECOND * 2), None);

@@ -1,0 +1,110 @@
+//! One connection: a request, a command, a reply.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use sys::spawn::{CommandLine, CommandRunner};
+
+use super::lane::Lane;
+use super::proto::{MAX_REQUEST, Reply, Request};
+use super::{ConfigArgs, command};
+
+/// Time limit for the client to send its request, and to read the reply.
+const TRANSFER: Duration = Duration::from_secs(5);
+
+/// How often a command that resists SIGKILL is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Serves one connection. Returns once the command has ended, which may be long after the reply.
+pub(super) fn run(mut stream: UnixStream, locks: &Path, config: &ConfigArgs) {
+    let (reply, left) = match admitted(&stream) {
+        Ok(line) => perform(&line, locks, config),
+        Err(why) => (Reply::Refused(why), None),
+    };
+    if let Reply::Refused(why) | Reply::Failed(why) = &reply {
+        tracing::warn!(why, "site command");
+    }
+    if let Ok(mut text) = serde_json::to_vec(&reply) {
+        text.push(b'\n');
+        // A client that is gone needs no reply.
+        sys::ignore(stream.write_all(&text));
+    }
+    drop(stream);
+    let Some((mut runner, mut lane)) = left else {
+        return;
+    };
+    lane.hangs();
+    while runner.is_stuck() {
+        thread::sleep(LOOK);
+    }
+}
+
+/// The request of a client that may ask: root, or our own user.
+fn admitted(stream: &UnixStream) -> Result<Vec<u8>, String> {
+    let peer = sys::users::peer_uid(stream).map_err(|e| format!("unknown client: {e}"))?;
+    if peer != 0 && peer != nix::unistd::geteuid().as_raw() {
+        return Err(format!("permission denied: uid {peer} is not root"));
+    }
+    let limits = [
+        stream.set_read_timeout(Some(TRANSFER)),
+        stream.set_write_timeout(Some(TRANSFER)),
+    ];
+    for limit in limits {
+        limit.map_err(|e| e.to_string())?;
+    }
+    let mut line = Vec::new();
+    let mut bounded = BufReader::new(stream).take(MAX_REQUEST as u64 + 2);
+    bounded
+        .read_until(b'\n', &mut line)
+        .map_err(|e| format!("no request: {e}"))?;
+    if line.pop() != Some(b'\n') {
+        return Err(format!(
+            "expected a request of one line and less than {MAX_REQUEST} bytes"
+        ));
+    }
+    Ok(line)
+}
+
+/// Runs a command. With it what is left: a process that resists SIGKILL, and its lane.
+fn perform(line: &[u8], locks: &Path, config: &ConfigArgs) -> (Reply, Option<(CommandRunner, Lane)>) {
+    let refused = |why: String| (Reply::Refused(why), None);
+    let request = match Request::parse(line) {
+        Ok(request) => request,
+        Err(why) => return refused(why),
+    };
+    let commands = match command::load(config) {
+        Ok(commands) => commands,
+        Err(why) => return refused(why),
+    };
+    let Some((row, (program, args))) = commands
+        .get(&request.name)
+        .and_then(|row| Some((row, row.command.split_first()?)))
+    else {
+        return refused(format!("commands.{}: not in the configuration", request.name));
+    };
+    let lane = match Lane::enter(locks, &request.name) {
+        Ok(lane) => lane,
+        Err(why) => return refused(why.to_string()),
+    };
+    let command = CommandLine {
+        program: program.into(),
+        args: args.to_vec(),
+        env: vec![
+            ("PATH".to_owned(), "/usr/sbin:/usr/bin:/sbin:/bin".to_owned()),
+            ("LC_ALL".to_owned(), "C.UTF-8".to_owned()),
+            ("NODEWARDEN_COMMAND".to_owned(), request.name.clone()),
+        ],
+        input: request.input.get().as_bytes().to_vec(),
+        deadline: row.deadline(),
+    };
+    let mut runner = CommandRunner::default();
+    let reply = match runner.run(&command) {
+        Ok(output) => Reply::ended(&output),
+        Err(error) => Reply::Failed(format!("{}: {error}", request.name)),
+    };
+    let left = runner.is_stuck().then_some((runner, lane));
+    (reply, left)
+}

@@ -1,0 +1,153 @@
+use std::os::unix::fs::symlink;
+
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+
+use super::*;
+
+fn aside(dir: &Path, name: &str) -> usize {
+    let prefix = format!("{name}.bad-");
+    let entries = fs::read_dir(dir).unwrap().flatten();
+    entries
+        .filter(|e| e.file_name().to_string_lossy().starts_with(&prefix))
+        .count()
+}
+
+fn fifo(path: &Path) {
+    mkfifo(path, Mode::from_bits_truncate(0o666)).unwrap();
+}
+
+#[test]
+fn a_folder_of_the_parent_is_made_whatever_has_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let path = own(dir).unwrap();
+    assert_eq!(
+        (path.as_path(), path.metadata().unwrap().mode() & 0o777),
+        (dir.join("parent").as_path(), 0o700)
+    );
+    fs::write(path.join("own-drain"), "x").unwrap();
+    own(dir).unwrap();
+    assert!(path.join("own-drain").exists(), "an own folder is kept");
+    // A folder that others may write to holds files of others.
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
+    own(dir).unwrap();
+    assert_eq!(
+        (aside(dir, "parent"), fs::read_dir(&path).unwrap().count()),
+        (1, 0)
+    );
+    let makes: [&dyn Fn(&Path); 4] = [
+        &|path| fifo(path),
+        &|path| symlink("/tmp", path).unwrap(),
+        &|path| fs::write(path, "").unwrap(),
+        &|path| {
+            fs::create_dir(path).unwrap();
+            chown(path, Some(1), Some(1)).unwrap();
+        },
+    ];
+    for (n, make) in (2..).zip(makes) {
+        if n == 5 && !is_root() {
+            continue;
+        }
+        fs::remove_dir(&path).unwrap();
+        make(&path);
+        own(dir).unwrap();
+        let found = fs::symlink_metadata(&path).unwrap();
+        assert!(found.is_dir() && found.uid() == nix::unistd::geteuid().as_raw());
+        assert_eq!(aside(dir, "parent"), n);
+    }
+}
+
+#[test]
+fn slots_and_records_of_hooks_are_made_whatever_has_their_name() {
+    let dir = tempfile::tempdir().unwrap();
+    fifo(&dir.path().join("slots"));
+    symlink("/tmp", dir.path().join("jobs")).unwrap();
+    assert_eq!(
+        slots(dir.path()).unwrap().metadata().unwrap().mode() & 0o777,
+        0o700
+    );
+    assert_eq!(
+        jobs(dir.path()).unwrap().metadata().unwrap().mode() & 0o777,
+        0o750
+    );
+    assert_eq!((aside(dir.path(), "slots"), aside(dir.path(), "jobs")), (1, 1));
+}
+
+/// To open the FIFO would wait for ever; to truncate the other link would destroy another file.
+#[test]
+fn a_lock_is_taken_whatever_has_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(LOCK);
+    let victim = dir.path().join("victim");
+    fs::write(&victim, "precious").unwrap();
+    fifo(&path);
+    drop(lock(dir.path()).unwrap());
+    fs::remove_file(&path).unwrap();
+    fs::hard_link(&victim, &path).unwrap();
+    drop(lock(dir.path()).unwrap());
+    fs::remove_file(&path).unwrap();
+    symlink(&victim, &path).unwrap();
+    let held = lock(dir.path()).unwrap();
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+    assert_eq!(aside(dir.path(), LOCK), 3);
+    let holder = format!("pid {}", std::process::id());
+    assert!(matches!(lock(dir.path()), Err(DirError::Held { holder: h, .. }) if h == holder));
+    drop(held);
+    lock(dir.path()).unwrap();
+}
+
+#[test]
+fn files_of_an_earlier_daemon_are_given_to_the_next_and_no_others() {
+    if !is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    for name in ["old", "roots", "linked"] {
+        fs::write(at(name), "").unwrap();
+    }
+    fs::hard_link(at("linked"), at("other")).unwrap();
+    for name in ["old", "linked"] {
+        chown(at(name), Some(7), Some(7)).unwrap();
+    }
+    fifo(&at("fifo"));
+    chown(at("fifo"), Some(7), Some(7)).unwrap();
+    hand_over(dir.path(), (8, 9)).unwrap();
+    let ids = |name: &str| at(name).metadata().map(|m| (m.uid(), m.gid())).unwrap();
+    assert_eq!(ids("old"), (8, 9));
+    assert_eq!((ids("roots").0, ids("linked"), ids("fifo")), (0, (7, 7), (7, 7)));
+}
+
+/// After an update from a version with different ids, or when a site creates the users.
+#[test]
+fn the_files_of_an_earlier_daemon_become_those_of_the_next_one() {
+    if !is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (run, state) = (dir.path().join("run"), dir.path().join("state"));
+    prepare(&run, &state, FORMER_DAEMON_UID, FORMER_DAEMON_UID).unwrap();
+    let files = [run.join("verdict"), state.join("state.json")];
+    let [verdict, record] = &files;
+    let socket = run.join("control.sock");
+    fs::write(verdict, "").unwrap();
+    fs::write(record, "").unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    for file in [verdict, record, &socket] {
+        std::os::unix::fs::lchown(file, Some(FORMER_DAEMON_UID), Some(FORMER_DAEMON_UID)).unwrap();
+    }
+    let _locks = (lock(&run).unwrap(), lock(&state).unwrap());
+    prepare(&run, &state, DAEMON_UID, DAEMON_UID).unwrap();
+    assert!(!socket.exists());
+    for file in &files {
+        assert_eq!(
+            fs::metadata(file).unwrap().uid(),
+            DAEMON_UID,
+            "{}",
+            file.display()
+        );
+    }
+    assert_eq!(fs::metadata(run.join(LOCK)).unwrap().uid(), 0);
+    assert_eq!(fs::metadata(&run).unwrap().gid(), DAEMON_UID);
+}

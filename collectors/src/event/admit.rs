@@ -1,0 +1,156 @@
+//! Events on arrival. The process that sent one is not trusted: every field is checked as if nothing had parsed it before.
+
+use super::{Event, EventBody, EventKind, PciAddress, Xid};
+use crate::text::printable;
+
+/// The longest message of an event, in bytes.
+const MAX_TEXT: usize = 512;
+/// The longest name, unit or place, in bytes.
+const MAX_NAME: usize = 256;
+/// The most hexadecimal words of an Xid; drivers print up to seven.
+const MAX_WORDS: usize = 64;
+
+impl Event {
+    /// The event with its texts cut and escaped.
+    ///
+    /// # Errors
+    /// The field that no watcher with these `kinds` sends.
+    pub fn admit(mut self, kinds: &[EventKind]) -> Result<Self, &'static str> {
+        if !kinds.contains(&self.body.kind()) {
+            return Err("event of a kind that this collector does not have");
+        }
+        require(is_word(&self.boot.0), "boot id of an event")?;
+        clean(&mut self.text, MAX_TEXT);
+        match &mut self.body {
+            EventBody::Xid(xid) => admit_xid(xid)?,
+            EventBody::Sxid(sxid) => admit_address(&sxid.pci)?,
+            EventBody::FallenOffBus { pci } | EventBody::Driver { pci, .. } => admit_address(pci)?,
+            EventBody::Identity { pci, uuid } => {
+                admit_address(pci)?;
+                require(is_word(uuid), "UUID of an event")?;
+            }
+            EventBody::Rdma(change) => {
+                require(is_word(&change.device), "RDMA device of an event")?;
+                let is_number = change.port.len() <= 10 && change.port.bytes().all(|b| b.is_ascii_digit());
+                require(is_number, "port of an event")?;
+            }
+            EventBody::Firmware { pci, driver, .. } => {
+                admit_address(pci)?;
+                require(is_word(driver), "driver of an event")?;
+            }
+            EventBody::Job(job) => require(is_word(&job.folder), "cgroup of an event")?,
+            EventBody::Overrun { .. } | EventBody::CursorAhead { .. } | EventBody::Progress => {}
+        }
+        Ok(self)
+    }
+}
+
+fn admit_xid(xid: &mut Xid) -> Result<(), &'static str> {
+    admit_address(&xid.pci)?;
+    require(xid.words.len() <= MAX_WORDS, "words of an Xid")?;
+    clean(&mut xid.place, MAX_NAME);
+    for text in [&mut xid.process, &mut xid.unit].into_iter().flatten() {
+        clean(text, MAX_NAME);
+    }
+    Ok(())
+}
+
+/// Only the form that [`PciAddress::parse`] gives: incidents and records are found by it.
+fn admit_address(pci: &PciAddress) -> Result<(), &'static str> {
+    require(
+        PciAddress::parse(&pci.0).as_ref() == Some(pci),
+        "PCI address of an event",
+    )
+}
+
+fn require(holds: bool, what: &'static str) -> Result<(), &'static str> {
+    if holds { Ok(()) } else { Err(what) }
+}
+
+/// Names of devices, drivers, cgroups and GPUs: visible ASCII without a path.
+fn is_word(text: &str) -> bool {
+    text.len() <= MAX_NAME && text.bytes().all(|b| b.is_ascii_graphic() && b != b'/')
+}
+
+fn clean(text: &mut String, max: usize) {
+    *text = printable(text.as_bytes(), max);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{BootId, JobChange, JobEvent, RdmaChange, RdmaEvent, XidSource};
+
+    fn event(body: EventBody) -> Event {
+        Event {
+            boot: BootId("5f0c3f6e-9a3f-4b7e-8a37-0d6f2f6d1c11".to_owned()),
+            seq: 1,
+            at_us: 1,
+            history: false,
+            count: 1,
+            text: "a\n2026-01-01 WARN draining the node\u{1b}[2J".repeat(100),
+            body,
+        }
+    }
+
+    fn xid(source: XidSource, pci: &str) -> EventBody {
+        EventBody::Xid(Xid {
+            source,
+            pci: PciAddress(pci.to_owned()),
+            code: 79,
+            process: Some("a\nb".to_owned()),
+            ..Xid::default()
+        })
+    }
+
+    #[test]
+    fn an_xid_is_admitted_from_its_own_source_alone() {
+        let kinds = &[EventKind::Xid(XidSource::Nvml)];
+        let of = |source| event(xid(source, "0000:3b:00.0")).admit(kinds);
+        assert!(of(XidSource::Nvml).is_ok());
+        assert!(of(XidSource::KernelLog).is_err());
+        assert!(event(EventBody::Progress).admit(kinds).is_err());
+    }
+
+    #[test]
+    fn texts_arrive_on_one_line_and_cut() {
+        let kinds = &[EventKind::Xid(XidSource::Nvml)];
+        let got = event(xid(XidSource::Nvml, "0000:3b:00.0")).admit(kinds).unwrap();
+        assert!(got.text.len() <= MAX_TEXT && !got.text.contains(['\n', '\u{1b}']));
+        let EventBody::Xid(xid) = got.body else {
+            panic!("another kind")
+        };
+        assert_eq!(xid.process.as_deref(), Some("a\\x0ab"));
+    }
+
+    #[test]
+    fn addresses_and_names_are_parsed_again() {
+        let kinds = &[EventKind::Xid(XidSource::Nvml), EventKind::Rdma, EventKind::Job];
+        for pci in ["", "0000:3B:00.0", "3b:00", "../../etc", "0000:3b:00.0\n"] {
+            assert!(event(xid(XidSource::Nvml, pci)).admit(kinds).is_err(), "{pci:?}");
+        }
+        let rdma = |device: &str, port: &str| {
+            let change = RdmaChange {
+                device: device.to_owned(),
+                port: port.to_owned(),
+                what: RdmaEvent::LinkDown,
+            };
+            event(EventBody::Rdma(change)).admit(kinds)
+        };
+        assert!(rdma("mlx5_0", "1").is_ok() && rdma("mlx5_0", "").is_ok());
+        assert!(
+            rdma("mlx5_0", "1\n").is_err()
+                && rdma("a/b", "1").is_err()
+                && rdma(&"m".repeat(300), "1").is_err()
+        );
+        let job = |folder: &str| {
+            let what = JobEvent::Began;
+            event(EventBody::Job(JobChange {
+                folder: folder.to_owned(),
+                what,
+            }))
+            .admit(kinds)
+        };
+        assert!(job("job_7").is_ok() && job("../job_7").is_err());
+    }
+}
