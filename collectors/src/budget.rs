@@ -69,7 +69,7 @@ impl Drop for DeviceShare {
     }
 }
 
-// A copy is nobody's device: it has a limit of its own.
+// A copy belongs to no device: it has a limit of its own.
 impl Clone for DeviceShare {
     fn clone(&self) -> Self {
         let mut copy = Self::default();

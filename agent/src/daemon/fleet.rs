@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use collectors::{COLLECTORS, Cadence, Cursor, DOMAINS, Env, Event, Settings, Subject};
 
@@ -71,10 +71,7 @@ impl Fleet {
             links,
             state: Snapshot::empty(Duration::ZERO),
             devices: vec![Vec::new(); COLLECTORS.len()],
-            limits: DOMAINS
-                .iter()
-                .map(|_| WorkerLimits::new(Instant::now()))
-                .collect(),
+            limits: DOMAINS.iter().map(|_| WorkerLimits::new()).collect(),
         }
     }
 

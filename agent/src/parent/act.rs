@@ -9,7 +9,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::limit::{Bucket, Refusals};
+use super::limit::Refusals;
+use crate::bucket::Bucket;
 use crate::parent::slurm::here;
 use crate::parent::slurm::memory::DrainMemory;
 use crate::parent::slurm::write::Slurm;
@@ -23,13 +24,13 @@ const MAX_HUNG: usize = 3;
 /// Limit of queued requests. The daemon has one look and one act under way at a time.
 const MAX_WAITING: usize = 8;
 
-/// Looks at the node: this many at once, and one more each interval. The daemon has one under way at a time, repeats it
+/// Looks at the node: this many at once, and the time in which as many more are allowed. The daemon has one under way at a time, repeats it
 /// after 1 s at the earliest, and adds one at once for a new incident behind a standing drain; those of one burst of
 /// events are one or two. After a failure it waits 5 s.
-const LOOKS: (u32, Duration) = (10, Duration::from_secs(1));
+const LOOKS: (u32, Duration) = (10, Duration::from_secs(10));
 /// Acts likewise. The daemon has one drain or lift and one comment under way. After a failure it waits 5 s, with a comment
 /// 5 min; after a success, the next act needs another incident, a person's `clear`, or a condition that stayed clear.
-const ACTS: (u32, Duration) = (10, Duration::from_secs(5));
+const ACTS: (u32, Duration) = (10, Duration::from_secs(50));
 
 /// The result of a request.
 #[derive(Debug)]
@@ -133,7 +134,7 @@ impl ActRunner {
     /// Reads the own node; a queued look serves as well.
     pub fn look(&mut self) {
         if !self.waiting.contains(&ActRequest::Look) {
-            if !self.looks.take(Instant::now()) {
+            if !self.looks.take(1, Instant::now()) {
                 let why = "too many requests to read the node: at most 10 at once and 1 each second";
                 self.refuse(
                     "looks",
@@ -151,7 +152,7 @@ impl ActRunner {
     pub fn act(&mut self, id: ActionId, action: Action) {
         let why = if self.waiting.len() >= MAX_WAITING {
             "nothing was written: too many requests at once"
-        } else if !self.acts.take(Instant::now()) {
+        } else if !self.acts.take(1, Instant::now()) {
             "nothing was written: too many requests to change the node: at most 10 at once and 1 each 5 s"
         } else {
             self.waiting.push_back(ActRequest::Act(id, action));

@@ -31,8 +31,10 @@ impl Lane {
     /// Enters the lane of that name.
     pub(super) fn enter(folder: &Path, name: &str) -> Result<Self, LaneError> {
         let own = lock(folder, &format!("{name}.run"))?.ok_or_else(|| LaneError::Busy(name.to_owned()))?;
-        // Held for a moment only: it shows that a slot is free.
-        free_slot(folder)?.ok_or(LaneError::Hung)?;
+        let searching = search(folder)?;
+        // Freed at once: it shows that a slot is free.
+        drop(free_slot(folder)?.ok_or(LaneError::Hung)?);
+        drop(searching);
         Ok(Self {
             folder: folder.to_owned(),
             _own: own,
@@ -44,9 +46,16 @@ impl Lane {
     pub(super) fn hangs(&mut self) {
         if self.hung.is_none() {
             // Without a free slot others hang already, and nothing is started.
+            let _searching = search(&self.folder);
             self.hung = free_slot(&self.folder).ok().flatten();
         }
     }
+}
+
+/// One search for a slot at a time, until this is dropped: it holds a free slot for a moment.
+fn search(folder: &Path) -> Result<Lock, LaneError> {
+    let path = folder.join("hung.search");
+    slots::wait(&path).map_err(|e| LaneError::Io(format!("{}: {e}", path.display())))
 }
 
 fn free_slot(folder: &Path) -> Result<Option<Lock>, LaneError> {
@@ -94,6 +103,22 @@ mod tests {
         hung.pop();
         enter("d").unwrap();
         enter("c").unwrap();
+    }
+
+    /// Each holds a free slot for a moment while it looks.
+    #[test]
+    fn requests_at_the_same_time_do_not_take_each_other_for_hung_ones() {
+        let dir = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let dir = dir.path();
+                scope.spawn(move || {
+                    for _ in 0..200 {
+                        Lane::enter(dir, &format!("c{thread}")).unwrap();
+                    }
+                });
+            }
+        });
     }
 
     #[test]

@@ -26,7 +26,7 @@ const SYSTEM_SOCKET: &str = "/run/nodewarden-act.sock";
 /// Where instances under systemd keep their locks (`RuntimeDirectory=`).
 const SYSTEM_LOCKS: &str = "/run/nodewarden-act";
 
-/// The folder of socket and locks in the run directory, without systemd.
+/// The folder of socket and locks in root's folder of the run directory, without systemd.
 const FOLDER: &str = "act";
 
 /// The socket's name in that folder.

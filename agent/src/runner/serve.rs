@@ -55,13 +55,15 @@ impl Runner {
                  Run `systemctl enable --now nodewarden-act.socket` and restart nodewarden"
             );
         }
-        let folder = run_dir.join(FOLDER);
+        let folder = dirs::own_path(run_dir).join(FOLDER);
         let socket = folder.join(SOCKET);
         let failed = |source| RunnerError {
             path: folder.clone(),
             source,
         };
-        dirs::private(&folder).map_err(failed)?;
+        dirs::own(run_dir)
+            .and_then(|_| dirs::private(&folder))
+            .map_err(|e| failed(io::Error::other(e)))?;
         let listener = files::listen_unix(&socket, 0o600).map_err(failed)?;
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
         let mut args = vec![

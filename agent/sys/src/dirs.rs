@@ -135,6 +135,14 @@ pub fn own(dir: &Path) -> Result<PathBuf, DirError> {
     Ok(own)
 }
 
+/// Creates a folder that only this user may enter inside [`own`].
+///
+/// # Errors
+/// When it cannot be created.
+pub fn private(path: &Path) -> Result<(), DirError> {
+    folder(path, 0o700).map(drop)
+}
+
 /// The path of [`own`].
 pub fn own_path(dir: &Path) -> PathBuf {
     dir.join(OWN)
@@ -168,25 +176,6 @@ fn hand_over(dir: &Path, ids: (u32, u32)) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Creates a folder that only our own user can enter, or takes it over from an earlier process of that user.
-///
-/// # Errors
-/// Of mkdir(2) and stat(2), or when it is anything else.
-pub fn private(path: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(path) {
-        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
-        _ => {}
-    }
-    let found = fs::symlink_metadata(path)?;
-    let own = nix::unistd::geteuid().as_raw();
-    if found.is_dir() && found.uid() == own && found.mode() & 0o077 == 0 {
-        return Ok(());
-    }
-    let (uid, mode) = (found.uid(), found.mode());
-    let what = format!("found owner {uid} and mode {mode:o}, expected a folder of uid {own} with mode 700");
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
 }
 
 /// Creates both directories for a daemon that runs as `uid` and `gid`.

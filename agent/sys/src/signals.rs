@@ -42,7 +42,7 @@ impl SignalReader {
             set.add(number);
         }
         set.thread_block()?;
-        // Some launchers leave SIGCHLD ignored, and then nobody's exit status can be read.
+        // Some launchers leave SIGCHLD ignored, and then no exit status can be read.
         // SAFETY: the default action is no handler, so nothing runs in signal context.
         unsafe { signal(Number::SIGCHLD, SigHandler::SigDfl) }?;
         Ok(Self(SignalFd::with_flags(

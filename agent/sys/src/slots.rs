@@ -21,18 +21,32 @@ pub struct Lock {
 /// # Errors
 /// When the file cannot be opened or locked.
 pub fn lock(path: &Path) -> io::Result<Option<Lock>> {
-    let file = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .mode(0o600)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-        .open(path)?;
+    let file = open(path)?;
     match file.try_lock() {
         Ok(()) => Ok(Some(Lock { _file: file })),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(e)) => Err(e),
     }
+}
+
+/// Takes the lock of that file, in a folder of ours, and waits for its holder: for locks that are held for a moment.
+///
+/// # Errors
+/// When the file cannot be opened or locked.
+pub fn wait(path: &Path) -> io::Result<Lock> {
+    let file = open(path)?;
+    file.lock()?;
+    Ok(Lock { _file: file })
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path)
 }
 
 /// The result of [`take`].

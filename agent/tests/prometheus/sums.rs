@@ -134,10 +134,10 @@ const PARTLY_KNOWN: &str = r#"
   - series: 'slurm_job_gpu_seconds_total{gpu="c",gpu_instance="2/0",jobid="98"}'
     values: '0 60'
   promql_expr_test:
-  - expr: 'jobid:slurm_job_gpu_busy:ratio_rate5m'
+  - expr: 'jobid:slurm_job_gpu_busy_seconds:ratio_rate5m'
     eval_time: 1m
     exp_samples:
-    - labels: 'jobid:slurm_job_gpu_busy:ratio_rate5m{jobid="99"}'
+    - labels: 'jobid:slurm_job_gpu_busy_seconds:ratio_rate5m{jobid="99"}'
       value: 0.5
 "#;
 
@@ -161,13 +161,13 @@ fn shards_an_instance_and_whole_gpus_add_up() {
         _ => format!("{{gpu=\"{}\", gpu_instance=\"{instance}\"}}", label(gpu)),
     };
     let shares: Vec<_> = [("4712", 2.0), ("4713", 0.5), ("4714", 0.5), (WITH_INSTANCE, 1.0)]
-        .map(|(id, share)| (job("jobid:slurm_job_gpus:sum", id), share))
+        .map(|(id, share)| (job("jobid:slurm_job_gpu_share_ratio:sum", id), share))
         .to_vec();
     let each = [gpu(0, "1/0"), gpu(4, ""), gpu(5, ""), gpu(6, "")];
     let text = tests(
         [&before, &after],
         &[
-            ("jobid:slurm_job_gpus:sum", shares),
+            ("jobid:slurm_job_gpu_share_ratio:sum", shares),
             // The shares of each allocated GPU and instance add up to 1.
             (
                 "sum by (gpu, gpu_instance) (slurm_job_gpu_share_ratio)",
@@ -188,7 +188,7 @@ fn shards_an_instance_and_whole_gpus_add_up() {
             ),
             // An instance reports no utilization.
             (
-                "count by (jobid) (jobid:slurm_job_gpu_busy:ratio_rate5m)",
+                "count by (jobid) (jobid:slurm_job_gpu_busy_seconds:ratio_rate5m)",
                 JOBS.map(|id| (format!("{{jobid=\"{id}\"}}"), 1.0)).to_vec(),
             ),
             // Two jobs that share a GPU have as much of its time together as any job has of one that is its own.

@@ -18,7 +18,7 @@ use crate::{Block, Device, Error, Subject};
 /// Administrators' settings and hardware limits are read again after this.
 const SLOWLY: Duration = Duration::from_secs(60);
 /// Unsupported queries are repeated after this: the links of a fabric come up after the driver.
-const ANEW: Duration = Duration::from_secs(600);
+const QUERY_AGAIN: Duration = Duration::from_secs(600);
 
 /// One GPU.
 pub(super) struct NvidiaGpu {
@@ -152,7 +152,7 @@ impl GpuState {
         }
         out.histogram(&m::DRIVER_CALL, &[gpu], Some(caller.took()));
         // A whole GPU may offer what it did not offer in MIG mode.
-        if (mig.is_changed() || open.fields_made.elapsed() >= ANEW) && caller.gone().is_none() {
+        if (mig.is_changed() || open.fields_made.elapsed() >= QUERY_AGAIN) && caller.gone().is_none() {
             caller.forget();
             let fields = Fields::new(caller, &self.identity.driver);
             // If the GPU was lost meanwhile, the answers are incomplete.

@@ -262,9 +262,9 @@ mod tests {
 
     #[test]
     fn what_the_kernel_refuses_is_its_error() {
-        let nobody = &mut Request::one(2000).with_fixed(&[0; 16]);
+        let unknown = &mut Request::one(2000).with_fixed(&[0; 16]);
         assert_eq!(
-            route().ask(nobody, &mut |_| Ok(())),
+            route().ask(unknown, &mut |_| Ok(())),
             Err(NetlinkError::Kernel(Errno::EOPNOTSUPP))
         );
     }

@@ -66,15 +66,14 @@ pub(super) fn check() -> Result<Report> {
     let mut report = Report::default();
     for file in cmd::files()? {
         let name = file.display().to_string();
-        let is_rust = name.ends_with(".rs");
-        if !is_rust && !name.ends_with(".md") || name.starts_with("fixtures/") || name == SELF {
+        let Some(kind) = kind(&name) else {
             continue;
-        }
+        };
         let text = std::fs::read_to_string(cmd::root().join(&file)).with_context(|| name.clone())?;
-        let prose = if is_rust {
-            prose(&text).with_context(|| name.clone())?
-        } else {
-            text
+        let prose = match kind {
+            Kind::Rust => prose(&text).with_context(|| name.clone())?,
+            Kind::Document => text,
+            Kind::Commented => hash_comments(&text),
         };
         let found = found(&prose).into_iter();
         report
@@ -82,6 +81,38 @@ pub(super) fn check() -> Result<Report> {
             .extend(found.map(|(word, better)| format!("{name}: `{word}`: {better}")));
     }
     Ok(report)
+}
+
+/// Where a file has prose.
+enum Kind {
+    Rust,
+    Document,
+    /// Comments start with `#`.
+    Commented,
+}
+
+/// `None`: it has none, or prose of others.
+fn kind(name: &str) -> Option<Kind> {
+    let base = name.rsplit('/').next().unwrap_or(name);
+    let (_, ending) = base.rsplit_once('.').unwrap_or((base, ""));
+    let is_script = ending.is_empty() && (name.starts_with("packaging/") || name.starts_with("xtask/vm/"));
+    match ending {
+        _ if name.starts_with("fixtures/") || name == SELF => None,
+        "rs" => Some(Kind::Rust),
+        "md" => Some(Kind::Document),
+        "example" | "py" | "service" | "sh" | "socket" | "sysusers" | "toml" | "yml" => Some(Kind::Commented),
+        _ => is_script.then_some(Kind::Commented),
+    }
+}
+
+/// The comments of scripts, units and configurations, a line each.
+fn hash_comments(text: &str) -> String {
+    let comments = text.lines().filter_map(|line| {
+        let is_comment = |(at, _): &(usize, &str)| *at == 0 || line[..*at].ends_with(char::is_whitespace);
+        let start = line.match_indices('#').find(is_comment)?.0;
+        Some(&line[start..])
+    });
+    comments.collect::<Vec<_>>().join("\n")
 }
 
 /// Comments and strings with a blank in them, a line each.
@@ -130,6 +161,7 @@ fn found(prose: &str) -> Vec<(&'static str, &'static str)> {
         .collect();
     let is = |word: &str, wanted: &str| {
         let word = word.trim_matches(|c: char| !c.is_alphanumeric());
+        let word = word.strip_suffix("'s").unwrap_or(word);
         match wanted.strip_suffix('*') {
             Some(start) => word
                 .get(..start.len())
@@ -165,5 +197,21 @@ mod tests {
             .collect();
         assert_eq!(words, ["for want of", "mend*", "so long", "told"]);
         assert_eq!(found("What is it? what is it; still, until: (told)").len(), 2);
+        assert_eq!(found("It is nobody's, (somebody's)").len(), 2, "possessives too");
+    }
+
+    #[test]
+    fn comments_of_scripts_units_and_configurations_are_read() {
+        let script = "#!/bin/sh\n# nobody's\nsu nobody -c 'echo $#' # it tells\nurl=http://a#told\n";
+        let words: Vec<&str> = found(&hash_comments(script)).iter().map(|(w, _)| *w).collect();
+        assert_eq!(words, ["nobody", "tells"]);
+        for name in [
+            "systemd/nodewarden.service",
+            "packaging/deb/postinst",
+            "deny.toml",
+        ] {
+            assert!(matches!(kind(name), Some(Kind::Commented)), "{name}");
+        }
+        assert!(kind("fixtures/a.toml").is_none() && kind("Cargo.lock").is_none());
     }
 }

@@ -110,7 +110,7 @@ collectors_up() {
   if gone $daemon; then fail "nodewarden" "it has ended"; fi
   metric 'nodewarden_collector_up{collector="kernel_log"}' 1 && metric 'nodewarden_collector_up{collector="host"}' 1
 }
-# said PART...: every part stands in what status tells programs.
+# said PART...: every part stands in the JSON of status.
 said() {
   local status part
   status=$(nodewarden status --json) || return 1

@@ -51,7 +51,7 @@ must "back: by netlink" "" 20 is_by_netlink rxe0
 must "back: event" "" 20 logged rxe0 device_added
 must "back: netlink says what sysfs says" "" 20 same rxe0
 
-# The same numbers a file each, and how many files are read for twenty readings. `bench rdma` tells times.
+# The same numbers a file each, and how many files are read for twenty readings. `bench rdma` measures times.
 cost() {
   local n
   page >/dev/null

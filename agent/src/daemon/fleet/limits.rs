@@ -47,14 +47,14 @@ pub(super) struct WorkerLimits {
 impl WorkerLimits {
     /// A start sends three frames a device and a reading one, ten times a second at most; a kernel log that is read from its
     /// start has thousands of events.
-    pub(super) fn new(now: Instant) -> Self {
+    pub(super) fn new() -> Self {
         Self {
-            frames: Bucket::new(500_000, Duration::from_secs(10), now),
-            bytes: Bucket::new(32 << 20, Duration::from_secs(10), now),
-            events: Bucket::new(20_000, Duration::from_secs(100), now),
-            lists: Bucket::new(200, Duration::from_secs(100), now),
-            notes: Bucket::new(10, Duration::from_secs(60), now),
-            lines: Bucket::new(20, Duration::from_secs(200), now),
+            frames: Bucket::new(500_000, Duration::from_secs(10)),
+            bytes: Bucket::new(32 << 20, Duration::from_secs(10)),
+            events: Bucket::new(20_000, Duration::from_secs(100)),
+            lists: Bucket::new(200, Duration::from_secs(100)),
+            notes: Bucket::new(10, Duration::from_secs(60)),
+            lines: Bucket::new(20, Duration::from_secs(200)),
             unlogged: 0,
             held: BTreeMap::new(),
         }

@@ -164,7 +164,7 @@ fn a_bonded_port_has_the_bond_for_its_interface_and_no_carrier_of_its_own() {
         assert_eq!(
             hub.listed().unwrap().1["mlx5_0"][&1],
             "",
-            "nobody's link is watched"
+            "the link of no port is watched"
         );
     }
     // A bridge takes interfaces too, and leaves their carrier theirs.

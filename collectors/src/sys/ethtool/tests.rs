@@ -14,7 +14,7 @@ fn kernel() -> Box<dyn Ethtool> {
 
 #[test]
 fn the_kernel_says_no_of_an_interface_that_is_not_there_or_has_no_name() {
-    for netdev in ["nw-nobody", "", "a-name-that-is-too-long-for-one"] {
+    for netdev in ["nw-absent", "", "a-name-that-is-too-long-for-one"] {
         assert_eq!(kernel().count(netdev), Err(Errno::ENODEV), "{netdev:?}");
     }
 }
@@ -177,7 +177,7 @@ fn a_live_veth_has_statistics_and_neither_dcb_nor_pause_nor_fec() {
         assert!(told == 1 || answer.is_err(), "{answer:?}");
         assert_eq!(
             generic.ask(
-                &mut genl::EthtoolQuery::Pause.of(family, "nobody", true),
+                &mut genl::EthtoolQuery::Pause.of(family, "nw-absent", true),
                 &mut |_| Ok(())
             ),
             Err(Errno::ENODEV.into())

@@ -225,6 +225,10 @@ fn a_cursor_ahead_of_the_log_hides_no_event() {
     assert_eq!(sim.drain_state(), "drained");
     assert_eq!(sim.engine.cursors()["kernel_log"].seq, 2);
     // A cursor that the log confirms is kept.
+    ahead.body = EventBody::CursorAhead {
+        cursor: 2,
+        newest: Some(2),
+    };
     sim.input(Input::Event("kernel_log", &ahead));
     assert_eq!(sim.engine.cursors()["kernel_log"].seq, 2);
 }
