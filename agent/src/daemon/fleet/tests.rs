@@ -5,6 +5,7 @@ use super::*;
 use crate::worker::monitor::{CLOSING, WATCHER};
 use crate::worker::proto::{Failure, FromWorker, MAX_FRAME, to_wire};
 use std::io::Read;
+use std::time::Instant;
 
 /// A fleet with the test as one of its workers.
 struct Rig {
