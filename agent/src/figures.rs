@@ -28,6 +28,22 @@ pub fn parent() -> Option<Figures> {
     public(Path::new(&format!("/proc/{}", nix::unistd::getppid())))
 }
 
+/// A helper of the calling process, from public files only.
+pub fn helper(pid: i32) -> Option<Figures> {
+    let process = format!("/proc/{pid}");
+    let status = root::read_text(&Path::new(&process).join("status"))
+        .ok()
+        .flatten();
+    let seccomp = status.as_deref().and_then(|text| {
+        let mode = text.lines().find_map(|l| l.strip_prefix("Seccomp:"))?;
+        Some(mode.trim() == "2")
+    });
+    Some(Figures {
+        seccomp,
+        ..public(Path::new(&process))?
+    })
+}
+
 fn public(process: &Path) -> Option<Figures> {
     let stat = task::stat(process)?;
     let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok()??;

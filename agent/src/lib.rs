@@ -9,6 +9,7 @@ pub mod cli;
 pub mod config;
 pub mod daemon;
 pub mod figures;
+mod helper;
 pub mod http;
 pub mod link;
 pub mod own;

@@ -433,7 +433,11 @@ fn processes(page: &Page, live: Option<&Live>, w: &mut Writer<'_>) {
     let own = live.map(Live::weighed).unwrap_or_default();
     let own = own.into_iter().map(|(n, f)| (n.to_owned(), f));
     let workers = page.snapshot.workers.iter();
-    let workers = workers.filter_map(|w| Some((format!("worker-{}", w.domain), w.figures?)));
+    let workers = workers.flat_map(|w| {
+        let own = w.figures.map(|figures| (format!("worker-{}", w.domain), figures));
+        let helpers = w.helpers.iter().map(|(n, f)| (format!("helper-{n}"), *f));
+        own.into_iter().chain(helpers)
+    });
     let all: Vec<(String, Figures)> = own.chain(workers).collect();
     w.family(&PROCESS_CPU, |f| {
         for (name, figures) in &all {

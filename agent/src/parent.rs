@@ -94,7 +94,7 @@ pub fn run(setup: ParentSetup) -> anyhow::Result<ExitCode> {
     let signals = SignalReader::block()?;
     sys::signals::survive_file_limit()?;
     // Capabilities belong to threads: the log's gives them up first, this one after it has started the runner.
-    let mask = processes::mask(processes::PARENT_CAPABILITIES);
+    let mask = collectors::domain::mask(processes::PARENT_CAPABILITIES);
     sys::log::start_after(&setup.loaded.config.log_level, move || {
         sys::ignore(privileges::keep(mask));
     })?;

@@ -80,13 +80,41 @@ pub struct Domain {
     /// Path prefixes of its driver's device files. A program that has one open prevents a reset of the driver.
     /// Empty: no driver to release.
     pub devices: &'static [&'static str],
+    /// Processes with a right that this worker lacks. They end with it, and it ends with each of them.
+    pub helpers: &'static [&'static Helper],
 }
 
 impl Domain {
     /// Its CapEff, CapPrm and CapBnd.
     pub fn capability_mask(&self) -> u64 {
-        self.capabilities.iter().fold(0, |mask, c| mask | c.mask())
+        mask(self.capabilities)
     }
+}
+
+/// A process that does one thing for a worker, because that needs a right that a process which parses must not have.
+/// It takes requests of fixed size, returns raw bytes, and parses nothing ([`crate::sys::helper`]).
+#[derive(Debug)]
+pub struct Helper {
+    /// Argument of `nodewarden helper`.
+    pub name: &'static str,
+    /// The passwd entry with its ids, if that entry exists.
+    pub user: &'static str,
+    /// The numeric uid and gid without a passwd entry.
+    pub uid: u32,
+    /// The capabilities that it keeps.
+    pub capabilities: &'static [Capability],
+}
+
+impl Helper {
+    /// Its CapEff, CapPrm and CapBnd.
+    pub fn capability_mask(&self) -> u64 {
+        mask(self.capabilities)
+    }
+}
+
+/// The bits of capabilities, as in /proc/PID/status.
+pub fn mask(capabilities: &[Capability]) -> u64 {
+    capabilities.iter().fold(0, |mask, c| mask | c.mask())
 }
 
 /// The kernel's log.
@@ -97,6 +125,7 @@ pub static KERNEL: Domain = Domain {
     capabilities: &[Capability::Syslog],
     signals: Signals::Allowed,
     devices: &[],
+    helpers: &[],
 };
 
 /// /proc, EDAC and PCI.
@@ -107,6 +136,7 @@ pub static HOST: Domain = Domain {
     capabilities: &[],
     signals: Signals::Allowed,
     devices: &[],
+    helpers: &[],
 };
 
 /// RDMA devices and the Ethernet ports below them, by sysfs, netlink and ethtool, which are open to every user.
@@ -117,6 +147,7 @@ pub static RDMA: Domain = Domain {
     capabilities: &[],
     signals: Signals::Allowed,
     devices: &[],
+    helpers: &[],
 };
 
 /// NVIDIA GPUs, by the driver's library. /dev/nvidia* is open to every user.
@@ -127,6 +158,7 @@ pub static NVIDIA: Domain = Domain {
     capabilities: &[],
     signals: Signals::Never,
     devices: &["/dev/nvidia"],
+    helpers: &[],
 };
 
 /// Slurm jobs: cgroups, the device programs attached to them, and the wait states of their blocked threads.
@@ -134,14 +166,32 @@ pub static SLURM: Domain = Domain {
     name: "slurm",
     user: "nodewarden-slurm",
     uid: FIRST_UID + 5,
-    capabilities: &[
-        Capability::DacReadSearch,
-        Capability::SysPtrace,
-        Capability::SysAdmin,
-    ],
+    capabilities: &[],
     signals: Signals::Allowed,
     devices: &[],
+    helpers: &[&BPF, &PROC],
+};
+
+/// Device programs of cgroups: bpf(2) `BPF_PROG_QUERY`, `BPF_PROG_GET_FD_BY_ID`, `BPF_OBJ_GET_INFO_BY_FD`.
+pub static BPF: Helper = Helper {
+    name: "bpf",
+    user: "nodewarden-bpf",
+    uid: FIRST_UID + 6,
+    capabilities: &[Capability::SysAdmin],
+};
+
+/// `wchan`, `syscall`, `fd` and `fdinfo` of threads.
+pub static PROC: Helper = Helper {
+    name: "proc",
+    user: "nodewarden-proc",
+    uid: FIRST_UID + 7,
+    capabilities: &[Capability::DacReadSearch, Capability::SysPtrace],
 };
 
 /// All workers.
 pub static DOMAINS: &[&Domain] = &[&KERNEL, &HOST, &RDMA, &NVIDIA, &SLURM];
+
+/// All helpers.
+pub fn helpers() -> impl Iterator<Item = &'static Helper> {
+    DOMAINS.iter().flat_map(|domain| domain.helpers.iter().copied())
+}

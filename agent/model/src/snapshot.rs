@@ -1,5 +1,6 @@
 //! The node at one moment: its readings, its worker processes, and the owners of its GPUs.
 
+use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -37,6 +38,8 @@ pub struct WorkerState {
     pub stuck_slots: u8,
     /// The cost of its process, at most a minute and a health tick old.
     pub figures: Option<Figures>,
+    /// The cost of its helpers by name, without memory shares: another user cannot read them.
+    pub helpers: BTreeMap<&'static str, Figures>,
 }
 
 /// The node at one moment. Immutable once built.
@@ -116,6 +119,7 @@ impl Snapshot {
                 lease: None,
                 stuck_slots: 0,
                 figures: None,
+                helpers: BTreeMap::new(),
             })
             .collect();
         Self::new(at, collectors, workers)

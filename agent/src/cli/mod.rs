@@ -77,6 +77,8 @@ enum Command {
     #[command(hide = true)]
     Worker(PassedArgs),
     #[command(hide = true)]
+    Helper(PassedArgs),
+    #[command(hide = true)]
     Daemon(PassedArgs),
     #[command(hide = true)]
     Act(PassedArgs),
@@ -150,6 +152,7 @@ fn perform(command: Command) -> anyhow::Result<ExitCode> {
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::man(&args),
         Command::Worker(passed) => crate::worker::main(passed.args),
+        Command::Helper(passed) => crate::helper::main(&passed.args),
         Command::Act(passed) => crate::runner::main(&passed.args),
         Command::Daemon(passed) => crate::daemon::main(passed.args),
     }

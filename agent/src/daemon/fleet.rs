@@ -169,6 +169,7 @@ impl Fleet {
         if let Some(worker) = self.state.workers.get_mut(usize::from(domain)) {
             worker.pid = None;
             worker.figures = None;
+            worker.helpers.clear();
         }
         if let Some(limits) = self.limits.get_mut(usize::from(domain)) {
             limits.clear();

@@ -1,16 +1,19 @@
 //! The parent's child processes, and when they are restarted.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::iter;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use collectors::domain::Helper;
 use collectors::{DOMAINS, Domain};
 use nix::unistd::Pid;
 
 use crate::link::{ToDaemon, WorkerDown};
 use sys::packet::{self, Packets};
+use sys::privileges::is_root;
 use sys::users::{self, Ids};
 use sys::{fork, reap, slots};
 
@@ -60,9 +63,11 @@ impl Backoff {
 struct WorkerProcess {
     number: u16,
     domain: &'static Domain,
-    running: Option<(Pid, Instant)>,
+    running: Option<RunningWorker>,
     /// Workers of a gone daemon: they end on their own, or are stuck and keep their slot.
     leaving: Vec<Pid>,
+    /// Helpers of workers that do not run any more: they end with their socket.
+    orphans: Vec<Pid>,
     backoff: Backoff,
     starts: u64,
     /// Slots that other processes held at the last check.
@@ -70,6 +75,14 @@ struct WorkerProcess {
     told_down: Option<(WorkerDown, u8)>,
     /// A release holds it back.
     paused: Option<Hold>,
+}
+
+/// A worker and its helpers.
+#[derive(Debug)]
+struct RunningWorker {
+    pid: Pid,
+    started: Instant,
+    helpers: Vec<Pid>,
 }
 
 /// The daemon ordered to start no worker.
@@ -103,6 +116,7 @@ impl Children {
                 domain,
                 running: None,
                 leaving: Vec::new(),
+                orphans: Vec::new(),
                 backoff: Backoff::new(),
                 starts: 0,
                 held: 0,
@@ -180,7 +194,7 @@ impl Children {
     pub fn start_daemon(&mut self) -> io::Result<Option<Packets>> {
         let (ours, theirs) = packet::pair()?;
         let (uid, gid) = (self.ids.uid.to_string(), self.ids.gid.to_string());
-        match fork::start_self(&["daemon", &uid, &gid], theirs.as_fd(), None) {
+        match fork::start_self(&["daemon", &uid, &gid], theirs.as_fd(), &[]) {
             Ok(pid) => {
                 self.daemon = Some((pid, Instant::now()));
                 self.unlinked = None;
@@ -203,8 +217,7 @@ impl Children {
         self.backoff.ended(started);
         for worker in &mut self.workers {
             // Their input has ended with the daemon. They get a grace period before the second slot is taken.
-            if let Some((pid, _)) = worker.running.take() {
-                worker.leaving.push(pid);
+            if worker.leaves() {
                 worker.backoff.due = worker.backoff.due.max(Instant::now() + Duration::from_secs(1));
             }
             worker.told_down = None;
@@ -218,7 +231,7 @@ impl Children {
     pub fn hold(&mut self, domain: u16, number: u64) {
         if let Some(worker) = self.workers.get_mut(usize::from(domain)) {
             // A worker that never exits must not block later starts.
-            worker.leaving.extend(worker.running.take().map(|(pid, _)| pid));
+            worker.leaves();
             let look = Some(Instant::now());
             worker.paused = Some(Hold { number, look });
         }
@@ -253,19 +266,33 @@ impl Children {
             if had_leaving && worker.leaving.is_empty() && worker.running.is_none() {
                 worker.backoff.due = Instant::now();
             }
-            let Some((pid, started)) = worker.running else {
+            worker.orphans.retain(|pid| reap::ended(*pid).is_none());
+            let name = worker.domain.name;
+            let Some(running) = &mut worker.running else {
                 continue;
             };
-            if let Some(status) = reap::ended(pid) {
-                let (name, pid) = (worker.domain.name, pid.as_raw());
+            if let Some(status) = reap::ended(running.pid) {
+                let pid = running.pid.as_raw();
                 match status {
                     // The daemon is stopping, and the worker has noticed first.
                     Some(0) => tracing::debug!(worker = name, pid, "worker exited"),
                     Some(code) => tracing::warn!(worker = name, pid, code, "worker failed"),
                     None => tracing::warn!(worker = name, pid, "worker was ended by a signal"),
                 }
+                worker.backoff.ended(running.started);
+                worker.orphans.append(&mut running.helpers);
                 worker.running = None;
-                worker.backoff.ended(started);
+                continue;
+            }
+            let ended = running.helpers.extract_if(.., |pid| reap::ended(*pid).is_some());
+            if let Some(helper) = ended.last() {
+                // Workers with helpers may be signalled. The next one starts with new helpers.
+                tracing::warn!(
+                    worker = name,
+                    pid = helper.as_raw(),
+                    "a helper ended; the worker is restarted"
+                );
+                reap::kill(running.pid);
             }
         }
     }
@@ -308,9 +335,33 @@ impl WorkerProcess {
         let (ours, theirs) = UnixStream::pair()?;
         let ids = users::worker(self.domain);
         let (uid, gid) = (ids.uid.to_string(), ids.gid.to_string());
-        let args = ["worker", self.domain.name, &uid, &gid];
-        let pid = fork::start_self(&args, theirs.as_fd(), Some(lock.as_fd()))?;
-        self.running = Some((pid, Instant::now()));
+        // Without root no process has a right of its own.
+        let wanted = if is_root() { self.domain.helpers } else { &[] };
+        let (mut helpers, mut sockets) = (Vec::new(), Vec::new());
+        for helper in wanted {
+            let started = start_helper(helper, lock.as_fd());
+            let (pid, socket) = started.inspect_err(|_| self.orphans.append(&mut helpers))?;
+            helpers.push(pid);
+            sockets.push(socket);
+        }
+        let named: Vec<String> = (wanted.iter().zip(&helpers))
+            .map(|(helper, pid)| format!("{}={pid}", helper.name))
+            .collect();
+        let fixed = ["worker", self.domain.name, &uid, &gid];
+        let args: Vec<&str> = fixed
+            .into_iter()
+            .chain(named.iter().map(String::as_str))
+            .collect();
+        let passed: Vec<BorrowedFd<'_>> = iter::once(lock.as_fd())
+            .chain(sockets.iter().map(AsFd::as_fd))
+            .collect();
+        let started = fork::start_self(&args, theirs.as_fd(), &passed);
+        let pid = started.inspect_err(|_| self.orphans.append(&mut helpers))?;
+        self.running = Some(RunningWorker {
+            pid,
+            started: Instant::now(),
+            helpers,
+        });
         self.starts += 1;
         self.told_down = None;
         let packet = ToDaemon::Worker {
@@ -324,6 +375,16 @@ impl WorkerProcess {
             &postcard::to_stdvec(&packet).unwrap_or_default(),
             Some(ours.as_fd()),
         )
+    }
+
+    /// It has lost its daemon and ends on its own, and its helpers with it. Whether one ran.
+    fn leaves(&mut self) -> bool {
+        let Some(running) = self.running.take() else {
+            return false;
+        };
+        self.leaving.push(running.pid);
+        self.orphans.extend(running.helpers);
+        true
     }
 
     /// Reports once to the daemon that no process of ours is left, including those of an earlier parent.
@@ -364,4 +425,14 @@ impl WorkerProcess {
         };
         sys::ignore(link.send(&postcard::to_stdvec(&packet).unwrap_or_default(), None));
     }
+}
+
+/// Starts a helper. It holds the worker's lock too: a slot is free when all of its processes have ended.
+fn start_helper(helper: &Helper, lock: BorrowedFd<'_>) -> io::Result<(Pid, OwnedFd)> {
+    let (ours, theirs) = packet::waiting_pair()?;
+    let ids = users::helper(helper);
+    let (uid, gid) = (ids.uid.to_string(), ids.gid.to_string());
+    let args = ["helper", helper.name, &uid, &gid];
+    let pid = fork::start_self(&args, theirs.as_fd(), &[lock])?;
+    Ok((pid, ours))
 }

@@ -73,7 +73,7 @@ impl Runner {
         ];
         args.extend_from_slice(config);
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        let pid = fork::start_self(&args, listener.as_fd(), Some(theirs.as_fd())).map_err(failed)?;
+        let pid = fork::start_self(&args, listener.as_fd(), &[theirs.as_fd()]).map_err(failed)?;
         Ok(Self {
             socket,
             child: Some((pid, ours.into())),
@@ -103,7 +103,7 @@ impl Runner {
 pub(super) fn serve(folder: &Path, config: &ConfigArgs) -> anyhow::Result<()> {
     let listener = sys::stdin_listener()?;
     // Its end is that of the parent.
-    let life = activation::second()?;
+    let life = activation::passed(0)?;
     sys::log::start("info")?;
     let mut poll = Poll::new()?;
     poll.add(&listener, LISTENER)?;

@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use collectors::domain::Signals;
+use collectors::sys::helper;
 use collectors::{COLLECTORS, DOMAINS, Domain, Env, Spec};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -18,13 +19,14 @@ use super::collector::{CollectorTask, TaskParts, next_look, until};
 use super::monitor::PERIOD;
 use super::out::Out;
 use super::proto::{self, Begin, Decoder, FromWorker, ToWorker};
+use crate::figures;
 use sys::landlock::FileAccess;
-use sys::{self, privileges, processes, sandbox};
+use sys::{self, activation, privileges, processes, sandbox};
 
 /// How often a worker weighs itself, at most: adding up its memory costs more than a reading.
 const WEIGH: Duration = Duration::from_secs(60);
 
-/// `nodewarden worker DOMAIN UID GID`, started by the parent only.
+/// `nodewarden worker DOMAIN UID GID [HELPER=PID]...`, started by the parent only.
 ///
 /// # Errors
 /// When it cannot begin, or the daemon sends garbage.
@@ -34,8 +36,8 @@ pub fn main(args: Vec<String>) -> anyhow::Result<ExitCode> {
 }
 
 fn start(args: &[String]) -> anyhow::Result<()> {
-    let [domain, uid, gid] = args else {
-        anyhow::bail!("for the parent only: worker DOMAIN UID GID")
+    let [domain, uid, gid, helpers @ ..] = args else {
+        anyhow::bail!("for the parent only: worker DOMAIN UID GID [HELPER=PID]...")
     };
     let domain = DOMAINS
         .iter()
@@ -50,7 +52,23 @@ fn start(args: &[String]) -> anyhow::Result<()> {
         privileges::show_own_calls()?;
     }
     sys::set_process_name(&format!("nw-{}", domain.name));
-    run(domain, sys::stdin_socket()?, |env| confine(domain, env))
+    let helpers = take_helpers(domain, helpers)?;
+    run(domain, &helpers, sys::stdin_socket()?, |env| confine(domain, env))
+}
+
+/// Takes the sockets of the helpers, which the parent passes on behind the lock. Returns their places and processes.
+fn take_helpers(domain: &Domain, args: &[String]) -> anyhow::Result<Vec<(u8, i32)>> {
+    let (mut pids, mut sockets) = (Vec::new(), Vec::new());
+    for ((place, helper), arg) in (0..).zip(domain.helpers.iter().copied()).zip(args) {
+        let pid = arg
+            .strip_prefix(helper.name)
+            .and_then(|rest| rest.strip_prefix('='));
+        let pid = pid.ok_or_else(|| anyhow::anyhow!("found {arg:?}, expected {}=PID", helper.name))?;
+        pids.push((place, pid.parse()?));
+        sockets.push((helper, activation::passed(place + 1)?));
+    }
+    helper::install(sockets);
+    Ok(pids)
 }
 
 /// Permanent, for the whole process. The daemon shows the result as a series.
@@ -59,7 +77,12 @@ fn confine(domain: &Domain, env: &Env) {
     sandbox::enter(domain.name, files.as_ref());
 }
 
-fn run(domain: &'static Domain, socket: UnixStream, confine: impl FnOnce(&Env)) -> anyhow::Result<()> {
+fn run(
+    domain: &'static Domain,
+    helpers: &[(u8, i32)],
+    socket: UnixStream,
+    confine: impl FnOnce(&Env),
+) -> anyhow::Result<()> {
     let out = Out::new(socket.try_clone()?);
     out.send(&FromWorker::Hello {
         build: crate::BUILD.to_owned(),
@@ -84,8 +107,8 @@ fn run(domain: &'static Domain, socket: UnixStream, confine: impl FnOnce(&Env)) 
     // Last, and before any thread. Sources are opened, and opened again, under the filter.
     confine(&env);
     // Of a worker without devices no reading is asked, which would report its figures.
-    if let Some(figures) = crate::figures::own() {
-        out.send(&FromWorker::Process(figures));
+    for frame in weigh(helpers) {
+        out.send(&frame);
     }
     let mut tasks: Vec<Arc<CollectorTask>> = Vec::new();
     for Begin {
@@ -113,7 +136,7 @@ fn run(domain: &'static Domain, socket: UnixStream, confine: impl FnOnce(&Env)) 
         task.start_open()?;
         tasks.push(task);
     }
-    serve(&mut input, &mut decoder, &tasks, &out)?;
+    serve(&mut input, &mut decoder, &tasks, &out, helpers)?;
     // The end of a process is a signal to its threads: one inside a GPU driver is waited for, however long it takes.
     while each(&tasks, |task| task.leave()) && domain.signals == Signals::Never {
         thread::sleep(Duration::from_millis(100));
@@ -137,12 +160,23 @@ fn files(env: &Env) -> FileAccess {
     }
 }
 
+/// The cost of this process and of its helpers.
+fn weigh(helpers: &[(u8, i32)]) -> impl Iterator<Item = FromWorker> {
+    let helpers = helpers
+        .iter()
+        .filter_map(|(place, pid)| Some((*place, figures::helper(*pid)?)));
+    let own = figures::own().map(FromWorker::Process);
+    own.into_iter()
+        .chain(helpers.map(|(place, figures)| FromWorker::Helper(place, figures)))
+}
+
 /// Serves until the end of the input.
 fn serve(
     input: &mut UnixStream,
     decoder: &mut Decoder,
     tasks: &[Arc<CollectorTask>],
     out: &Out,
+    helpers: &[(u8, i32)],
 ) -> anyhow::Result<()> {
     let mut looked = Instant::now();
     // Every collector is being opened.
@@ -157,8 +191,8 @@ fn serve(
                 if weighed.is_none_or(|at| at.elapsed() >= WEIGH) {
                     weighed = Some(Instant::now());
                     // Before the answer, which takes it along.
-                    if let Some(figures) = crate::figures::own() {
-                        out.queue(&FromWorker::Process(figures));
+                    for frame in weigh(helpers) {
+                        out.queue(&frame);
                     }
                 }
                 for task in tasks.iter().filter(|j| numbers.contains(&j.parts.number)) {

@@ -95,6 +95,8 @@ pub enum FromWorker {
     Late(u16, Vec<LateThread>),
     /// The worker's resource usage.
     Process(Figures),
+    /// The cost of a helper of this worker, by its place in the domain's list.
+    Helper(u8, Figures),
     /// A [`ToWorker::Read`] of this collector is done, except for late devices.
     Done(u16),
     /// An event of a watcher.

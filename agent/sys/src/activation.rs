@@ -71,20 +71,21 @@ impl AsFd for PassedSocket {
     }
 }
 
-/// Takes the descriptor that [`crate::fork::start_self`] passes on beside descriptor 0. Once, first thing after exec.
+/// Takes the descriptor of that place among those that [`crate::fork::start_self`] passes on beside descriptor 0. Once for
+/// each place, first thing after exec.
 ///
 /// # Errors
 /// When nothing has this number.
-pub fn second() -> io::Result<OwnedFd> {
-    const SECOND: RawFd = 3;
+pub fn passed(place: u8) -> io::Result<OwnedFd> {
+    let number = crate::fork::FIRST_PASSED + RawFd::from(place);
     // SAFETY: where nothing has this number, the call says so; nothing else of this process owns it.
-    let borrowed = unsafe { BorrowedFd::borrow_raw(SECOND) };
+    let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
     nix::fcntl::fcntl(
         borrowed,
         nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC),
     )?;
     // SAFETY: it is open, and start_self has left it to this process.
-    Ok(unsafe { OwnedFd::from_raw_fd(SECOND) })
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
 #[cfg(test)]

@@ -6,19 +6,29 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 use nix::unistd::{ForkResult, Pid, fork};
 
 use crate::child::{Closing, default_signals};
 
-/// Forks and executes `/proc/self/exe` with `args`. The child gets `stdin` as descriptor 0 and `lock` as descriptor 3,
-/// keeps stdout and stderr and nothing else, and has its own process group, so that a terminal's Ctrl-C reaches the
+/// The first number of passed descriptors.
+pub(crate) const FIRST_PASSED: RawFd = 3;
+/// Above all places.
+const FIRST_COPY: RawFd = 16;
+/// Limit of passed descriptors.
+pub const MAX_PASSED: usize = 4;
+
+/// Forks and executes `/proc/self/exe` with `args`. The child gets `stdin` as descriptor 0 and `passed` as descriptors 3, 4
+/// and so on, keeps stdout and stderr and nothing else, and has its own process group, so that a terminal's Ctrl-C reaches the
 /// parent only.
 ///
 /// # Errors
-/// When fork(2) fails or an argument holds a NUL byte. A failed exec is seen as the child's exit status 127.
-pub fn start_self(args: &[&str], stdin: BorrowedFd<'_>, lock: Option<BorrowedFd<'_>>) -> io::Result<Pid> {
+/// When fork(2) fails, an argument holds a NUL byte, or more than [`MAX_PASSED`] descriptors are passed. A failed exec is seen as the child's exit status 127.
+pub fn start_self(args: &[&str], stdin: BorrowedFd<'_>, passed: &[BorrowedFd<'_>]) -> io::Result<Pid> {
+    if passed.len() > MAX_PASSED {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    }
     let path = c"/proc/self/exe";
     let mut argv = vec![CString::from(c"nodewarden")];
     for arg in args {
@@ -37,7 +47,12 @@ pub fn start_self(args: &[&str], stdin: BorrowedFd<'_>, lock: Option<BorrowedFd<
         .collect();
     let mut envp: Vec<*const libc::c_char> = env.iter().map(|e| e.as_ptr()).collect();
     envp.push(std::ptr::null());
-    let (stdin, lock) = (stdin.as_raw_fd(), lock.map(|l| l.as_raw_fd()));
+    let stdin = stdin.as_raw_fd();
+    let mut raw = [-1; MAX_PASSED];
+    for (to, fd) in raw.iter_mut().zip(passed) {
+        *to = fd.as_raw_fd();
+    }
+    let passed = raw;
     let closing = Closing::prepare();
 
     // SAFETY: between fork and exec the child makes async-signal-safe system calls only, on memory allocated before.
@@ -48,21 +63,19 @@ pub fn start_self(args: &[&str], stdin: BorrowedFd<'_>, lock: Option<BorrowedFd<
             // into vectors that live until exec replaces the process.
             unsafe {
                 libc::setpgid(0, 0);
-                // The lock first: descriptor 0 may be overwritten by `lock`, never the other way round, because
-                // descriptors 0 to 2 are open in every parent.
-                let stdin = if stdin == 3 { libc::dup(stdin) } else { stdin };
-                match lock {
-                    Some(3) => {
-                        libc::fcntl(3, libc::F_SETFD, 0);
-                    }
-                    Some(lock) => {
-                        libc::dup2(lock, 3);
-                    }
-                    None => {}
-                }
+                // Copies above all places first: a descriptor may have the number of another one's place.
+                let copy = |fd| libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, FIRST_COPY);
+                let (stdin, passed) = (copy(stdin), passed.map(|fd| if fd < 0 { fd } else { copy(fd) }));
                 libc::dup2(stdin, 0);
+                let mut next = FIRST_PASSED;
+                for fd in passed {
+                    if fd >= 0 {
+                        libc::dup2(fd, next);
+                        next += 1;
+                    }
+                }
                 // The launcher of the parent may have left descriptors open on exec.
-                closing.close_from(if lock.is_some() { 4 } else { 3 });
+                closing.close_from(next);
                 default_signals();
                 libc::execve(path.as_ptr(), pointers.as_ptr(), envp.as_ptr());
                 libc::_exit(127)

@@ -9,6 +9,7 @@ pub mod activation;
 mod child;
 pub mod dirs;
 pub mod files;
+pub mod forbidden;
 pub mod foreground;
 pub mod fork;
 pub mod holders;

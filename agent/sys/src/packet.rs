@@ -35,7 +35,19 @@ pub enum Received {
 /// # Errors
 /// When socketpair(2) fails.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    connected(SockFlag::SOCK_NONBLOCK)
+}
+
+/// Creates a connected pair whose ends wait, for requests and replies; both are closed on exec.
+///
+/// # Errors
+/// When socketpair(2) fails.
+pub fn waiting_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    connected(SockFlag::empty())
+}
+
+fn connected(flags: SockFlag) -> io::Result<(OwnedFd, OwnedFd)> {
+    let flags = flags | SockFlag::SOCK_CLOEXEC;
     let (a, b) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags)?;
     for end in [&a, &b] {
         // Root may exceed net.core.wmem_max; others get its value.

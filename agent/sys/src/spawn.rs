@@ -8,7 +8,7 @@ mod child;
 mod fork;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use collectors::sys::task;
@@ -173,8 +173,7 @@ impl CommandRunner {
 }
 
 fn waits_in(pid: Pid) -> (char, String) {
-    let task = task::read_at(Path::new(&format!("/proc/{pid}")), pid.as_raw());
-    task.map_or(('?', String::new()), |task| (task.state, task.wchan))
+    task::first_thread(pid.as_raw()).map_or(('?', String::new()), |task| (task.state, task.wchan))
 }
 
 #[cfg(test)]

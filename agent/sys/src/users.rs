@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 
 use collectors::Domain;
+use collectors::domain::Helper;
 use collectors::sys::root;
 
 /// A user and a group.
@@ -25,18 +26,21 @@ const MAX_PASSWD: u64 = 4 << 20;
 
 /// The daemon's ids.
 pub fn daemon() -> Ids {
-    lookup(DAEMON_USER).unwrap_or(Ids {
-        uid: DAEMON_UID,
-        gid: DAEMON_UID,
-    })
+    fixed(DAEMON_USER, DAEMON_UID)
 }
 
 /// A worker's ids.
 pub fn worker(domain: &Domain) -> Ids {
-    lookup(domain.user).unwrap_or(Ids {
-        uid: domain.uid,
-        gid: domain.uid,
-    })
+    fixed(domain.user, domain.uid)
+}
+
+/// A helper's ids.
+pub fn helper(helper: &Helper) -> Ids {
+    fixed(helper.user, helper.uid)
+}
+
+fn fixed(user: &str, id: u32) -> Ids {
+    lookup(user).unwrap_or(Ids { uid: id, gid: id })
 }
 
 /// The file alone, not the name service: LDAP behind it may hang, and this is the process that must not.

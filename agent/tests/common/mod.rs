@@ -187,16 +187,21 @@ impl Node {
 
     /// The pid of the unprivileged daemon (the parent's child).
     pub fn core_pid(&self) -> u32 {
-        self.child("daemon")
+        self.child(&["nodewarden", "daemon"])
     }
 
     /// The pid of a worker.
     pub fn worker_pid(&self, domain: &str) -> u32 {
-        self.child(domain)
+        self.child(&["nodewarden", "worker", domain])
     }
 
-    fn child(&self, word: &str) -> u32 {
-        self.daemon().wait_for_child(&["nodewarden", word], LONG).unwrap()
+    /// The pid of a helper.
+    pub fn helper_pid(&self, name: &str) -> u32 {
+        self.child(&["nodewarden", "helper", name])
+    }
+
+    fn child(&self, args: &[&str]) -> u32 {
+        self.daemon().wait_for_child(args, LONG).unwrap()
     }
 
     /// Ends the daemon as systemd does.

@@ -22,6 +22,35 @@ fn workers_of(node: &Node, word: &str) -> Vec<u32> {
     pids
 }
 
+/// Both start again, because a socket between two processes cannot be made later.
+#[test]
+fn a_helper_that_ends_takes_its_worker_with_it_and_a_worker_its_helpers() {
+    let mut node = Node::new();
+    node.start();
+    let starts = |n: &Node| n.metric("nodewarden_worker_starts_total", &[("worker", "slurm")]);
+    let others = |n: &Node| (n.worker_pid("host"), n.worker_pid("kernel"), n.core_pid());
+    let unchanged = others(&node);
+    let family = |n: &Node| [n.worker_pid("slurm"), n.helper_pid("bpf"), n.helper_pid("proc")];
+    for victim in 0..3 {
+        let before = family(&node);
+        let count = starts(&node).unwrap();
+        kill9(before[victim]);
+        node.until("the worker is started again", |n| starts(n) == Some(count + 1.0));
+        let ended = |pid: &u32| testkit::proc::Stat::read(*pid).is_none_or(|s| !s.alive());
+        testkit::wait::until_true("all three have ended", LONG, || before.iter().all(ended)).unwrap();
+        assert!(family(&node).iter().all(|pid| !before.contains(pid)));
+    }
+    assert_eq!(others(&node), unchanged);
+    node.until("no slot is held", |n| {
+        n.metric("nodewarden_worker_stuck_slots", &[("worker", "slurm")]) == Some(0.0)
+    });
+    assert!(
+        node.daemon()
+            .stderr()
+            .contains("a helper ended; the worker is restarted")
+    );
+}
+
 #[test]
 fn a_crashed_worker_is_restarted_and_misses_nothing() {
     let mut node = Node::new();

@@ -18,7 +18,7 @@ mod common;
 use std::collections::BTreeSet;
 
 use collectors::DOMAINS;
-use collectors::domain::Capability;
+use collectors::domain::{self, Capability};
 use common::{LONG, Node};
 use testkit::proc::Status;
 use testkit::strace::{Strace, names};
@@ -236,7 +236,7 @@ fn without_root_it_runs_and_says_what_is_missing() {
     .unwrap();
 }
 
-/// Rights that its container has not are missing, and the workers run.
+/// Rights that its container has not are missing, and the processes run.
 #[test]
 fn what_a_container_has_taken_away_is_missing_and_nothing_else() {
     let node = Node::new();
@@ -254,21 +254,22 @@ fn what_a_container_has_taken_away_is_missing_and_nothing_else() {
         .arg(home.join("state"));
     let daemon = testkit::daemon::Daemon::start(command).unwrap();
     daemon.wait_for_line("listening on", LONG).unwrap();
-    let domain = DOMAINS.iter().find(|d| d.name == "slurm").unwrap();
     let missing = Capability::SysPtrace.mask() | Capability::SysAdmin.mask();
-    assert_ne!(domain.capability_mask() & !missing, 0);
-    testkit::wait::until_true("the worker's rights", LONG, || {
-        daemon.children().into_iter().any(|pid| {
+    assert_ne!(domain::PROC.capability_mask() & !missing, 0);
+    for helper in domain::helpers() {
+        let expected = helper.capability_mask() & !missing;
+        let is_it = |pid: u32| {
             let status = Status::read(pid).ok();
-            let is_worker = |s: &Status| s.uid().is_ok_and(|uid| uid == [domain.uid; 4]);
-            status.filter(is_worker).is_some_and(|status| {
-                status
-                    .cap_eff()
-                    .is_ok_and(|mask| mask == domain.capability_mask() & !missing)
+            status.is_some_and(|s| {
+                s.uid().is_ok_and(|uid| uid == [helper.uid; 4])
+                    && s.cap_eff().is_ok_and(|mask| mask == expected)
             })
+        };
+        testkit::wait::until_true("the helper's rights", LONG, || {
+            daemon.children().into_iter().any(is_it)
         })
-    })
-    .unwrap();
+        .unwrap();
+    }
 }
 
 #[test]

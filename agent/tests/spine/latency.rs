@@ -5,15 +5,14 @@ use std::time::{Duration, Instant};
 use crate::cluster::Cluster;
 
 #[test]
-fn fifty_drains() {
+fn five_drains() {
     let mut c = Cluster::new();
     c.start();
     let mut times: Vec<Duration> = Vec::new();
-    // A line equal to one of the second before is folded into it; each of these is the first of its kind.
-    let codes = [79, 48, 62, 95, 109, 119, 120];
-    for round in 0..50 {
+    // As many as the parent carries out without a pause: a drain and a lift each.
+    for (round, code) in [79, 48, 62, 95, 109].into_iter().enumerate() {
         let start = Instant::now();
-        c.xid(round % 8, codes[round / 8]);
+        c.xid(round, code);
         // One scontrol a look, so that the clock is not dominated by how often we ask.
         while !c.is_drained() {
             assert!(start.elapsed() < crate::common::LONG, "drain {round}");
@@ -29,8 +28,8 @@ fn fifty_drains() {
     }
     times.sort_unstable();
     println!(
-        "50 drains, kernel-log line to DRAIN as scontrol shows it: p50 {:?}, max {:?}",
-        times[25], times[49]
+        "5 drains, kernel-log line to DRAIN as scontrol shows it: p50 {:?}, max {:?}",
+        times[2], times[4]
     );
-    assert_eq!(c.updates(), 100);
+    assert_eq!(c.updates(), 10);
 }

@@ -21,3 +21,4 @@ mod parent;
 mod process_table;
 mod runner;
 mod scrapers;
+mod stand_in;

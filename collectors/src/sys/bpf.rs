@@ -1,6 +1,7 @@
 //! The device programs of a cgroup, by bpf(2) (include/uapi/linux/bpf.h). Listing them needs CAP_NET_ADMIN, reading
 //! them CAP_SYS_ADMIN.
 
+mod helped;
 mod recorded;
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -10,7 +11,8 @@ use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
 use nix::sys::stat::Mode;
 
-use crate::Env;
+use super::helper;
+use crate::{Env, domain};
 
 const GET_FD_BY_ID: libc::c_long = 13;
 const INFO_BY_FD: libc::c_long = 15;
@@ -23,6 +25,10 @@ const OF_DEVICES: u32 = 15;
 const MOST_PROGRAMS: usize = 64;
 /// Enough for 16,000 devices; `xlated_prog_len` shows when a program is longer.
 const MOST_BYTES: usize = 128 * 1024;
+/// `BPF_OBJ_NAME_LEN`
+const NAME_BYTES: usize = 16;
+/// Limit of [`encode`], in bytes.
+pub(super) const MOST_ENCODED: usize = NAME_BYTES + 1 + MOST_BYTES;
 
 /// The kernel's description of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,35 +55,68 @@ pub(crate) trait Programs: Send {
 
 /// The source of programs in this environment.
 pub(crate) fn programs(env: &Env) -> Box<dyn Programs> {
-    if env.is_live() {
-        Box::new(LivePrograms::default())
-    } else {
-        Box::new(recorded::RecordedPrograms::new(&env.sysroot))
+    if !env.is_live() {
+        return Box::new(recorded::RecordedPrograms::new(&env.sysroot));
+    }
+    match helper::of(&domain::BPF) {
+        Some(helper) => Box::new(helped::HelpedPrograms(helper)),
+        None => Box::new(LivePrograms::default()),
     }
 }
 
+fn folder(cgroup: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    open(cgroup, flags, Mode::empty())
+}
+
+/// The ids of the device programs of an open cgroup.
+///
+/// # Errors
+/// As [`Programs::attached`].
+pub(super) fn attached_to(folder: &OwnedFd) -> Result<Vec<u32>, Errno> {
+    let mut ids = [0_u32; MOST_PROGRAMS];
+    let mut attr = Attr::default();
+    attr.word(0, raw(folder)?);
+    attr.word(4, DEVICE);
+    attr.address(16, ids.as_mut_ptr().addr());
+    attr.word(24, u32::try_from(MOST_PROGRAMS).map_err(|_| Errno::EOVERFLOW)?);
+    attr.call(QUERY)?;
+    let count = usize::try_from(attr.read(24)).map_err(|_| Errno::EOVERFLOW)?;
+    Ok(ids.iter().copied().take(count).collect())
+}
+
+/// A program as bytes: its name, filled with zeros; whether its instructions are shown; the instructions.
+pub(super) fn encode(program: &Program) -> Vec<u8> {
+    let mut bytes: Vec<u8> = program.name.bytes().take(NAME_BYTES).collect();
+    bytes.resize(NAME_BYTES, 0);
+    bytes.push(u8::from(program.code.is_some()));
+    bytes.extend(program.code.iter().flatten());
+    bytes
+}
+
+/// Of the kernel, with the rights of this process.
 #[derive(Default)]
-struct LivePrograms {
+pub(super) struct LivePrograms {
     /// Reused, never cleared: the kernel returns how much of it is valid.
     code: Vec<u64>,
 }
 
 impl Programs for LivePrograms {
     fn attached(&mut self, cgroup: &Path) -> Result<Vec<u32>, Errno> {
-        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        let folder = open(cgroup, flags, Mode::empty())?;
-        let mut ids = [0_u32; MOST_PROGRAMS];
-        let mut attr = Attr::default();
-        attr.word(0, raw(&folder)?);
-        attr.word(4, DEVICE);
-        attr.address(16, ids.as_mut_ptr().addr());
-        attr.word(24, u32::try_from(MOST_PROGRAMS).map_err(|_| Errno::EOVERFLOW)?);
-        attr.call(QUERY)?;
-        let count = usize::try_from(attr.read(24)).map_err(|_| Errno::EOVERFLOW)?;
-        Ok(ids.iter().copied().take(count).collect())
+        attached_to(&folder(cgroup)?)
     }
 
     fn read(&mut self, _: &Path, id: u32) -> Result<Program, Errno> {
+        self.program(id)
+    }
+}
+
+impl LivePrograms {
+    /// A device program by its number, whichever cgroup has it.
+    ///
+    /// # Errors
+    /// As [`Programs::read`].
+    pub(super) fn program(&mut self, id: u32) -> Result<Program, Errno> {
         let mut attr = Attr::default();
         attr.word(0, id);
         let fd = attr.call(GET_FD_BY_ID)?;
@@ -147,9 +186,9 @@ impl Attr {
         u32::from_ne_bytes(word)
     }
 
-    /// `BPF_OBJ_NAME_LEN` bytes up to a zero.
+    /// [`NAME_BYTES`] up to a zero.
     fn name(&self, at: usize) -> String {
-        let bytes = self.0.iter().skip(at).take(16).copied();
+        let bytes = self.0.iter().skip(at).take(NAME_BYTES).copied();
         let text: Vec<u8> = bytes.take_while(|b| *b != 0).collect();
         String::from_utf8_lossy(&text).into_owned()
     }

@@ -8,11 +8,13 @@
 pub mod boot;
 pub(crate) mod bpf;
 pub(crate) mod ethtool;
+pub mod helper;
 pub(crate) mod inotify;
 pub mod kept;
 pub mod kmsg;
 pub(crate) mod listen;
 pub(crate) mod netlink;
 pub mod nvml;
+pub(crate) mod patience;
 pub mod root;
 pub mod task;

@@ -1,13 +1,15 @@
 //! State, wait channel and system call of a thread: what a blocked call is waiting for.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::libc;
 use procfs_core::FromRead;
 use procfs_core::process::Stat;
 use serde::{Deserialize, Serialize};
 
+use super::helper::{self, Client, Question, ThreadFile};
 use super::root;
+use crate::{Env, domain};
 
 /// One thread as `/proc/PID/task/TID` shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,30 +29,103 @@ pub struct Task {
 
 /// What one of our threads does. `None`: it has ended.
 pub fn read(tid: i32) -> Option<Task> {
-    let base = format!("/proc/self/task/{tid}");
-    let base = Path::new(&base);
+    let tid = u32::try_from(tid).ok()?;
+    let thread = Thread {
+        folder: format!("/proc/self/task/{tid}").into(),
+        ids: (std::process::id(), tid),
+        helper: None,
+    };
     Some(Task {
-        call: call_at(base).map(|call| call.text(base)).unwrap_or_default(),
-        ..read_at(base, tid)?
+        call: thread.call().map(|call| thread.text(call)).unwrap_or_default(),
+        ..thread.state()?
     })
 }
 
-/// What the thread does whose folder `/proc/PID/task/TID` is, but for its call. `None`: it has ended. The wait channel is
-/// shown to those alone who may trace the process (CAP_SYS_PTRACE), and empty for others.
-pub fn read_at(base: &Path, tid: i32) -> Option<Task> {
-    let stat = stat(base)?;
-    let wchan = root::read_text(&base.join("wchan"))
-        .ok()
-        .flatten()
-        .unwrap_or_default();
-    let wchan = if wchan == "0" { String::new() } else { wchan };
-    Some(Task {
-        tid,
-        name: stat.comm,
-        state: stat.state,
-        wchan,
-        call: String::new(),
-    })
+/// What the first thread of a process does, but for its call. `None`: it has ended.
+pub fn first_thread(pid: i32) -> Option<Task> {
+    let pid = u32::try_from(pid).ok()?;
+    Thread::at(&Env::default(), pid, pid).state()
+}
+
+/// A thread of any process. Its wait channel, call and files are shown only to a process that may trace it
+/// (CAP_SYS_PTRACE): to a helper, if this process has one.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    folder: PathBuf,
+    ids: (u32, u32),
+    helper: Option<&'static Client>,
+}
+
+impl Thread {
+    /// The thread `tid` of the process `pid`.
+    pub(crate) fn at(env: &Env, pid: u32, tid: u32) -> Self {
+        // A helper reads the real /proc.
+        let is_real = |_: &&Client| root::resolve(&env.path("/proc")).is_ok_and(|p| p == Path::new("/proc"));
+        Self {
+            folder: env.path(&format!("/proc/{pid}/task/{tid}")),
+            ids: (pid, tid),
+            helper: helper::of(&domain::PROC).filter(is_real),
+        }
+    }
+
+    /// `/proc/PID/task/TID`
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Process and thread.
+    pub(crate) fn ids(&self) -> (u32, u32) {
+        self.ids
+    }
+
+    /// What it does, but for its call. `None`: it has ended.
+    pub(crate) fn state(&self) -> Option<Task> {
+        let stat = stat(&self.folder)?;
+        let wchan = self.read(ThreadFile::Wchan).unwrap_or_default();
+        let wchan = if wchan == "0" { String::new() } else { wchan };
+        Some(Task {
+            tid: i32::try_from(self.ids.1).ok()?,
+            name: stat.comm,
+            state: stat.state,
+            wchan,
+            call: String::new(),
+        })
+    }
+
+    /// The call that it is in, where it may wait for a driver or a filesystem. Reading takes a lock that a process holds
+    /// while it begins a program (`exec_update_lock`), and may hold for ever.
+    pub(crate) fn call(&self) -> Option<SystemCall> {
+        parse_call(&self.read(ThreadFile::Syscall)?)
+    }
+
+    /// `read /sys/class/net/eth0/speed`
+    pub(crate) fn text(&self, call: SystemCall) -> String {
+        let link = |n| self.read(ThreadFile::Descriptor(u32::try_from(n).ok()?));
+        match call.descriptor.and_then(link) {
+            Some(file) => format!("{} {file}", call.name),
+            None => call.name.to_owned(),
+        }
+    }
+
+    /// `fdinfo/N`
+    pub(crate) fn descriptor_info(&self, descriptor: u64) -> Option<String> {
+        self.read(ThreadFile::DescriptorInfo(u32::try_from(descriptor).ok()?))
+    }
+
+    fn read(&self, file: ThreadFile) -> Option<String> {
+        if let Some(helper) = self.helper {
+            let (pid, tid) = self.ids;
+            let bytes = helper.ask(Question::Thread { pid, tid, file }, None).ok()?;
+            return Some(String::from_utf8_lossy(&bytes).trim_end().to_owned());
+        }
+        let read = |name: &str| root::read_text(&self.folder.join(name)).ok().flatten();
+        match file {
+            ThreadFile::Wchan => read("wchan"),
+            ThreadFile::Syscall => read("syscall"),
+            ThreadFile::Descriptor(n) => root::link_text(&self.folder.join(format!("fd/{n}"))).ok()?,
+            ThreadFile::DescriptorInfo(n) => read(&format!("fdinfo/{n}")),
+        }
+    }
 }
 
 /// `stat` in the folder of a process or of a thread. `None`: it has ended.
@@ -109,24 +184,6 @@ pub struct SystemCall {
     pub name: &'static str,
     /// The descriptor that it is about.
     pub descriptor: Option<u64>,
-}
-
-impl SystemCall {
-    /// `read /sys/class/net/eth0/speed`, of the thread with that folder.
-    pub fn text(self, base: &Path) -> String {
-        let link = |fd: u64| root::link_text(&base.join(format!("fd/{fd}"))).ok().flatten();
-        match self.descriptor.and_then(link) {
-            Some(file) => format!("{} {file}", self.name),
-            None => self.name.to_owned(),
-        }
-    }
-}
-
-/// The call that the thread with that folder is in, where it may wait for a driver or a filesystem. Reading takes a lock that
-/// a process holds while it begins a program (`exec_update_lock`), and may hold for ever.
-pub fn call_at(base: &Path) -> Option<SystemCall> {
-    let text = root::read_text(&base.join("syscall")).ok().flatten()?;
-    parse_call(&text)
 }
 
 /// Reads `0 0x5 0x7ffe...`: the number of the call and its arguments. A thread that runs, or waits for a page of memory,

@@ -5,18 +5,16 @@ use std::path::Path;
 use procfs_core::process::MountInfo;
 
 use crate::sys::root;
-use crate::sys::task::SystemCall;
+use crate::sys::task::{SystemCall, Thread};
 
 /// A node of containers has thousands of mounts of a hundred bytes.
 const MOST_MOUNTS: u64 = 1 << 20;
 
 /// `nfs4 /home`: type and mount point, as the process sees it. `None`: the call is about no file, or the kernel does not
 /// show which.
-pub(super) fn of(process: &Path, thread: &Path, call: SystemCall) -> Option<String> {
+pub(super) fn of(process: &Path, thread: &Thread, call: SystemCall) -> Option<String> {
     let descriptor = call.descriptor?;
-    let info = root::read_text(&thread.join(format!("fdinfo/{descriptor}")))
-        .ok()
-        .flatten()?;
+    let info = thread.descriptor_info(descriptor)?;
     let id = mount_id(&info)?;
     let mounts = root::read_text_within(&process.join("mountinfo"), MOST_MOUNTS)
         .ok()

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use super::call::CallReader;
 use crate::Env;
-use crate::sys::{root, task};
+use crate::sys::root;
+use crate::sys::task::{self, Thread};
 
 /// Maximum number of threads that are read per process.
 const MOST_THREADS: usize = 1024;
@@ -51,21 +52,21 @@ pub(super) fn blocked(env: &Env, asker: &CallReader, pid: u32) -> Vec<BlockedThr
     tids.iter()
         .filter_map(|tid| tid.parse().ok())
         .take(MOST_THREADS)
-        .filter_map(|tid| waiting(&process, asker, pid, tid))
+        .filter_map(|tid| waiting(&process, asker, Thread::at(env, pid, tid)))
         .collect()
 }
 
-fn waiting(process: &Path, asker: &CallReader, pid: u32, tid: u32) -> Option<BlockedThread> {
-    let base = process.join(format!("task/{tid}"));
-    let stat = task::stat(&base).filter(|stat| stat.state == 'D')?;
-    let status = root::read_text(&base.join("status")).ok().flatten()?;
+fn waiting(process: &Path, asker: &CallReader, thread: Thread) -> Option<BlockedThread> {
+    let stat = task::stat(thread.folder()).filter(|stat| stat.state == 'D')?;
+    let status = root::read_text(&thread.folder().join("status")).ok().flatten()?;
     let (switches, killed) = parse_status(&status)?;
-    let task = task::read_at(&base, i32::try_from(tid).ok()?)?;
+    let (pid, tid) = thread.ids();
+    let task = thread.state()?;
     // It woke meanwhile.
     if task.state != 'D' {
         return None;
     }
-    let call = asker.call(process, &base);
+    let call = asker.call(process, thread);
     Some(BlockedThread {
         pid,
         tid,

@@ -263,6 +263,13 @@ impl Fleet {
                     worker.figures = Some(figures);
                 }
             }
+            FromWorker::Helper(place, figures) => {
+                let helpers = DOMAINS.get(usize::from(domain)).map_or(&[][..], |d| d.helpers);
+                let helper = helpers.get(usize::from(place)).ok_or(Garbage("helper"))?;
+                if let Some(worker) = self.state.workers.get_mut(usize::from(domain)) {
+                    worker.helpers.insert(helper.name, figures);
+                }
+            }
             FromWorker::Late(collector, late) => self.late(domain, collector, late)?,
             FromWorker::Hello { .. }
             | FromWorker::Done(_)

@@ -21,7 +21,7 @@ fn ports(rules: &str) -> BTreeMap<&'static str, Vec<String>> {
         write(&device.join("ports/1/link_layer"), "Ethernet\n");
     }
     let (mut daemon, worker) = UnixStream::pair().unwrap();
-    let worker = thread::spawn(move || run(&domain::RDMA, worker, |_| {}));
+    let worker = thread::spawn(move || run(&domain::RDMA, &[], worker, |_| {}));
     let all = (0..).zip(COLLECTORS).filter(|(_, s)| s.domain.name == "rdma");
     let begin = all.map(|(number, _)| Begin {
         number,

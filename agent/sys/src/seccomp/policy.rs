@@ -106,6 +106,8 @@ pub fn of(process: &str) -> &'static Policy {
         "rdma" => &RDMA,
         "nvidia" => &NVIDIA,
         "slurm" => &SLURM,
+        "bpf" => &BPF,
+        "proc" => &PROC,
         _ => &HOST,
     }
 }
@@ -248,12 +250,33 @@ static SLURM: Policy = Policy {
         RUNTIME_RULES,
         OPEN_TO_READ,
         LINK_RULES,
+        // A cgroup's folder to a helper.
+        &[rule("sendmsg", &[(2, Bits(MSG_FASTOPEN, 0))])],
+    ],
+    modern: &[],
+};
+
+/// Its socket and its part, and no file: cgroups come as open folders.
+static BPF: Policy = Policy {
+    kind: Kind::Only,
+    groups: &[RUNTIME, &["close", "fstatfs", "recvfrom", "recvmsg", "write"]],
+    rules: &[
+        RUNTIME_RULES,
+        LINK_RULES,
         &[
             rule("bpf", &[(0, Is(BPF_READS[0]))]),
             rule("bpf", &[(0, Is(BPF_READS[1]))]),
             rule("bpf", &[(0, Is(BPF_READS[2]))]),
         ],
     ],
+    modern: &[],
+};
+
+/// Its socket, and files to read.
+static PROC: Policy = Policy {
+    kind: Kind::Only,
+    groups: &[RUNTIME, READS, &["recvfrom", "recvmsg", "write"]],
+    rules: &[RUNTIME_RULES, OPEN_TO_READ, LINK_RULES],
     modern: &[],
 };
 

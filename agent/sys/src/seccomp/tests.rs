@@ -9,9 +9,11 @@ mod real;
 
 use machine::{ALLOW, DENY, FOREIGN, UNKNOWN, answer};
 
-const ALL: [&str; 7] = ["parent", "daemon", "kernel", "host", "rdma", "nvidia", "slurm"];
+const ALL: [&str; 9] = [
+    "parent", "daemon", "kernel", "host", "rdma", "nvidia", "slurm", "bpf", "proc",
+];
 /// Those with a list of allowed calls.
-const NARROW: [&str; 5] = ["daemon", "kernel", "host", "rdma", "slurm"];
+const NARROW: [&str; 7] = ["daemon", "kernel", "host", "rdma", "slurm", "bpf", "proc"];
 
 fn call(process: &str, name: &str, args: &[u64]) -> u32 {
     let number = calls::number(name).unwrap_or_else(|| panic!("{name}"));
@@ -189,7 +191,8 @@ fn only_the_parent_starts_processes_and_signals_them() {
 fn files_are_written_by_the_daemon_alone_and_sockets_are_for_those_who_need_them() {
     let (read, write) = (&[0, 0, 0o2000000_u64][..], &[0, 0, 0o1101_u64][..]);
     for process in NARROW {
-        assert_eq!(call(process, "openat", read), ALLOW);
+        let may_open = if process == "bpf" { DENY } else { ALLOW };
+        assert_eq!(call(process, "openat", read), may_open, "{process}");
         let may = if process == "daemon" { ALLOW } else { DENY };
         for (name, args) in [
             ("openat", write),
@@ -214,7 +217,7 @@ fn files_are_written_by_the_daemon_alone_and_sockets_are_for_those_who_need_them
             may(&["rdma", "daemon"]),
             "{process}"
         );
-        let bpf = if process == "slurm" { ALLOW } else { DENY };
+        let bpf = if process == "bpf" { ALLOW } else { DENY };
         assert_eq!(call(process, "bpf", &[16]), bpf, "{process}");
         assert_eq!(
             call(process, "tgkill", &[u64::from(std::process::id()), 1, 6]),

@@ -1,0 +1,63 @@
+//! The worker's side.
+
+use std::io::IoSlice;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Mutex;
+
+use nix::errno::Errno;
+use nix::sys::socket::{ControlMessage, MsgFlags, recv, sendmsg};
+
+use super::{MAX_TEXT, Question};
+use crate::sys::bpf;
+
+/// The socket to a helper; one request at a time.
+#[derive(Debug)]
+pub(crate) struct Client(Mutex<OwnedFd>);
+
+impl Client {
+    pub(super) fn new(socket: OwnedFd) -> Self {
+        Self(Mutex::new(socket))
+    }
+
+    /// Asks, and waits for the reply. `folder` is the cgroup of [`Question::Attached`].
+    ///
+    /// # Errors
+    /// The kernel's error in the helper; `EPIPE` if the helper has ended, after which the parent restarts both.
+    pub(crate) fn ask(&self, question: Question, folder: Option<BorrowedFd<'_>>) -> Result<Vec<u8>, Errno> {
+        let socket = self.0.lock().map_err(|_| Errno::EIO)?;
+        let request = question.encode();
+        let raw = folder.map(|fd| [fd.as_raw_fd()]);
+        let control: Vec<ControlMessage<'_>> = raw.iter().map(|fds| ControlMessage::ScmRights(fds)).collect();
+        retried(|| {
+            sendmsg::<()>(
+                socket.as_raw_fd(),
+                &[IoSlice::new(&request)],
+                &control,
+                MsgFlags::MSG_NOSIGNAL,
+                None,
+            )
+        })?;
+        let most = match question {
+            Question::Program(_) => bpf::MOST_ENCODED,
+            Question::Attached | Question::Thread { .. } => MAX_TEXT,
+        };
+        let mut reply = vec![0; size_of::<i32>() + most];
+        let length = retried(|| recv(socket.as_raw_fd(), &mut reply, MsgFlags::empty()))?;
+        reply.truncate(length);
+        let (code, bytes) = reply.split_first_chunk().ok_or(Errno::EPIPE)?;
+        match i32::from_ne_bytes(*code) {
+            0 => Ok(bytes.to_vec()),
+            code => Err(Errno::from_raw(code)),
+        }
+    }
+}
+
+/// A call that a signal has interrupted is made again.
+pub(super) fn retried<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match call() {
+            Err(Errno::EINTR) => {}
+            done => return done,
+        }
+    }
+}

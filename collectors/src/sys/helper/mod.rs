@@ -1,0 +1,119 @@
+//! Helpers: processes with one right each, for a worker that parses what users write and so must have none.
+//!
+//! A request has 16 bytes and, of a cgroup, its open folder; a reply is an error number and raw bytes. A helper opens
+//! only files of a fixed list and makes only listed calls.
+
+mod client;
+mod serve;
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
+
+use crate::domain::{self, Helper};
+pub(crate) use client::Client;
+pub use serve::serve;
+
+/// Size of a request, in bytes.
+const REQUEST: usize = 16;
+/// Limit of a file's text in a reply, in bytes: `fdinfo` of an epoll instance has a line for each file in it.
+const MAX_TEXT: usize = 4096;
+
+/// One of the files of a thread that the kernel shows to tracers only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ThreadFile {
+    /// `wchan`
+    Wchan,
+    /// `syscall`
+    Syscall,
+    /// The target of the link `fd/N`.
+    Descriptor(u32),
+    /// `fdinfo/N`
+    DescriptorInfo(u32),
+}
+
+/// What a worker may ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Question {
+    /// `BPF_PROG_QUERY` of a cgroup's device programs. The folder comes with the request.
+    Attached,
+    /// `BPF_OBJ_GET_INFO_BY_FD` of a device program, by its number.
+    Program(u32),
+    /// A file of a thread.
+    Thread {
+        /// Process.
+        pid: u32,
+        /// Thread.
+        tid: u32,
+        /// File.
+        file: ThreadFile,
+    },
+}
+
+impl Question {
+    fn encode(self) -> [u8; REQUEST] {
+        let words = match self {
+            Self::Attached => [1, 0, 0, 0],
+            Self::Program(id) => [2, id, 0, 0],
+            Self::Thread { pid, tid, file } => match file {
+                ThreadFile::Wchan => [3, pid, tid, 0],
+                ThreadFile::Syscall => [4, pid, tid, 0],
+                ThreadFile::Descriptor(n) => [5, pid, tid, n],
+                ThreadFile::DescriptorInfo(n) => [6, pid, tid, n],
+            },
+        };
+        let mut bytes = [0; REQUEST];
+        for (to, word) in bytes.chunks_exact_mut(4).zip(words) {
+            to.copy_from_slice(&u32::to_ne_bytes(word));
+        }
+        bytes
+    }
+
+    /// `None`: no request of this build.
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (words, []) = bytes.as_chunks::<4>() else {
+            return None;
+        };
+        let words: Vec<u32> = words.iter().copied().map(u32::from_ne_bytes).collect();
+        let [kind, a, b, c] = *words.as_slice() else {
+            return None;
+        };
+        let thread = |file| Some(Self::Thread { pid: a, tid: b, file });
+        match (kind, b, c) {
+            (1, 0, 0) if a == 0 => Some(Self::Attached),
+            (2, 0, 0) => Some(Self::Program(a)),
+            (3, _, 0) => thread(ThreadFile::Wchan),
+            (4, _, 0) => thread(ThreadFile::Syscall),
+            (5, ..) => thread(ThreadFile::Descriptor(c)),
+            (6, ..) => thread(ThreadFile::DescriptorInfo(c)),
+            _ => None,
+        }
+    }
+
+    /// The helper that answers it.
+    fn helper(self) -> &'static Helper {
+        match self {
+            Self::Attached | Self::Program(_) => &domain::BPF,
+            Self::Thread { .. } => &domain::PROC,
+        }
+    }
+}
+
+static CLIENTS: OnceLock<BTreeMap<&'static str, Client>> = OnceLock::new();
+
+/// The sockets of this process's helpers. Once, before a source is opened; without it this process reads with its own
+/// rights.
+pub fn install(sockets: Vec<(&'static Helper, OwnedFd)>) {
+    let clients = sockets
+        .into_iter()
+        .map(|(helper, fd)| (helper.name, Client::new(fd)));
+    CLIENTS.get_or_init(|| clients.collect());
+}
+
+/// The helper of that kind, if this process has one.
+pub(crate) fn of(helper: &Helper) -> Option<&'static Client> {
+    CLIENTS.get()?.get(helper.name)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! The helper's side.
+
+use std::io::{self, IoSliceMut, Read};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use nix::errno::Errno;
+use nix::fcntl::readlink;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, send};
+use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, fstatfs};
+
+use super::client::retried;
+use super::{MAX_TEXT, Question, REQUEST, ThreadFile};
+use crate::domain::Helper;
+use crate::sys::bpf::{self, LivePrograms};
+use crate::sys::patience::OneAway;
+
+/// Answers requests until the worker ends.
+///
+/// # Errors
+/// Of recvmsg(2) and send(2), or when a request is none of this build.
+pub fn serve(helper: &Helper, socket: &OwnedFd) -> io::Result<()> {
+    let mut answers = Answers::default();
+    while let Some((bytes, folder)) = receive(socket)? {
+        let question = Question::decode(&bytes);
+        let question = question.ok_or_else(|| io::Error::other(format!("unknown request {bytes:?}")))?;
+        let answer = if std::ptr::eq(question.helper(), helper) {
+            answers.answer(question, folder.as_ref())
+        } else {
+            Err(Errno::EPERM)
+        };
+        let (code, bytes) = match answer {
+            Ok(bytes) => (0, bytes),
+            Err(errno) => (errno as i32, Vec::new()),
+        };
+        let reply = [&code.to_ne_bytes()[..], &bytes].concat();
+        retried(|| send(socket.as_raw_fd(), &reply, MsgFlags::MSG_NOSIGNAL))?;
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct Answers {
+    programs: LivePrograms,
+    calls: OneAway,
+}
+
+impl Answers {
+    fn answer(&mut self, question: Question, folder: Option<&OwnedFd>) -> Result<Vec<u8>, Errno> {
+        match question {
+            Question::Attached => {
+                let folder = folder.ok_or(Errno::EBADF)?;
+                if fstatfs(folder)?.filesystem_type() != CGROUP2_SUPER_MAGIC {
+                    return Err(Errno::EINVAL);
+                }
+                let ids = bpf::attached_to(folder)?;
+                Ok(ids.into_iter().flat_map(u32::to_ne_bytes).collect())
+            }
+            Question::Program(id) => Ok(bpf::encode(&self.programs.program(id)?)),
+            Question::Thread { pid, tid, file } => {
+                let thread = format!("/proc/{pid}/task/{tid}");
+                match file {
+                    ThreadFile::Wchan => text(&format!("{thread}/wchan")),
+                    // The kernel takes a lock for it that a process holds while it begins a program.
+                    ThreadFile::Syscall => self
+                        .calls
+                        .ask(move || text(&format!("{thread}/syscall")))
+                        .unwrap_or(Err(Errno::ETIMEDOUT)),
+                    ThreadFile::Descriptor(n) => link(&format!("{thread}/fd/{n}")),
+                    ThreadFile::DescriptorInfo(n) => text(&format!("{thread}/fdinfo/{n}")),
+                }
+            }
+        }
+    }
+}
+
+/// The start of a file.
+fn text(path: &str) -> Result<Vec<u8>, Errno> {
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(MAX_TEXT as u64).read_to_end(&mut bytes));
+    let errno = |e: io::Error| e.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
+    read.map(|_| bytes).map_err(errno)
+}
+
+/// The path that a link in /proc holds; it is not followed.
+fn link(path: &str) -> Result<Vec<u8>, Errno> {
+    let mut target = readlink(path)?.into_encoded_bytes();
+    target.truncate(MAX_TEXT);
+    Ok(target)
+}
+
+/// A request, and the descriptor that came with it. `None`: the worker has ended.
+#[allow(unsafe_code, reason = "takes ownership of a received descriptor")]
+fn receive(socket: &OwnedFd) -> Result<Option<(Vec<u8>, Option<OwnedFd>)>, Errno> {
+    // One byte more shows a request that is too long.
+    let mut bytes = [0; REQUEST + 1];
+    let mut space = nix::cmsg_space!([RawFd; 1]);
+    let mut folder = None;
+    let length = {
+        let mut slices = [IoSliceMut::new(&mut bytes)];
+        let message = retried(|| {
+            recvmsg::<()>(
+                socket.as_raw_fd(),
+                &mut slices,
+                Some(&mut space),
+                MsgFlags::MSG_CMSG_CLOEXEC,
+            )
+            .map(|m| {
+                let control: Vec<ControlMessageOwned> = m.cmsgs().into_iter().flatten().collect();
+                (m.bytes, control)
+            })
+        });
+        let (length, control) = match message {
+            Err(Errno::ECONNRESET) => return Ok(None),
+            message => message?,
+        };
+        for control in control {
+            if let ControlMessageOwned::ScmRights(fds) = control {
+                for fd in fds {
+                    // SAFETY: the kernel has just installed this descriptor, and no other code owns it.
+                    folder = Some(unsafe { OwnedFd::from_raw_fd(fd) });
+                }
+            }
+        }
+        length
+    };
+    let bytes = bytes.get(..length).unwrap_or_default().to_vec();
+    Ok((length > 0).then_some((bytes, folder)))
+}

@@ -1,0 +1,127 @@
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::thread;
+
+use nix::errno::Errno;
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, send, socketpair};
+use proptest::prelude::*;
+
+use super::*;
+
+fn pair() -> (OwnedFd, OwnedFd) {
+    socketpair(
+        AddressFamily::Unix,
+        SockType::SeqPacket,
+        None,
+        SockFlag::SOCK_CLOEXEC,
+    )
+    .unwrap()
+}
+
+/// A helper on a thread, with the rights of the test.
+fn client(helper: &'static Helper) -> Client {
+    let (ours, theirs) = pair();
+    thread::spawn(move || serve(helper, &theirs));
+    Client::new(ours)
+}
+
+fn own(file: ThreadFile) -> Question {
+    Question::Thread {
+        pid: std::process::id(),
+        tid: nix::unistd::gettid().as_raw().unsigned_abs(),
+        file,
+    }
+}
+
+#[test]
+fn the_files_of_a_thread_are_returned_as_the_kernel_shows_them() {
+    let helper = client(&domain::PROC);
+    let file = std::fs::File::open("/proc/self/comm").unwrap();
+    let fd = u32::try_from(std::os::fd::AsRawFd::as_raw_fd(&file)).unwrap();
+    let read = |file| String::from_utf8(helper.ask(own(file), None).unwrap()).unwrap();
+    assert!(read(ThreadFile::Descriptor(fd)).ends_with("/comm"));
+    assert!(read(ThreadFile::DescriptorInfo(fd)).contains("mnt_id:"));
+    // The asking thread waits for the reply.
+    assert!(read(ThreadFile::Syscall).starts_with(&libc::SYS_recvfrom.to_string()));
+    assert!(!read(ThreadFile::Wchan).is_empty());
+    assert_eq!(
+        helper.ask(own(ThreadFile::Descriptor(u32::MAX)), None),
+        Err(Errno::ENOENT)
+    );
+    let gone = Question::Thread {
+        pid: u32::MAX,
+        tid: 1,
+        file: ThreadFile::Wchan,
+    };
+    assert_eq!(helper.ask(gone, None), Err(Errno::ENOENT));
+}
+
+#[test]
+fn a_helper_does_its_own_part_only() {
+    let (bpf, proc) = (client(&domain::BPF), client(&domain::PROC));
+    assert_eq!(bpf.ask(own(ThreadFile::Wchan), None), Err(Errno::EPERM));
+    assert_eq!(proc.ask(Question::Program(1), None), Err(Errno::EPERM));
+    assert_eq!(bpf.ask(Question::Attached, None), Err(Errno::EBADF));
+    let folder = std::fs::File::open("/proc").unwrap();
+    assert_eq!(
+        bpf.ask(Question::Attached, Some(folder.as_fd())),
+        Err(Errno::EINVAL),
+        "no cgroup"
+    );
+    let unified = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
+    let is_v2 = |root: &&str| Path::new(root).join("cgroup.controllers").exists();
+    if let Some(root) = unified.into_iter().find(is_v2) {
+        let folder = std::fs::File::open(root).unwrap();
+        let answer = bpf.ask(Question::Attached, Some(folder.as_fd()));
+        assert!(matches!(answer, Ok(_) | Err(Errno::EPERM)), "{answer:?}");
+    }
+    let gone = bpf.ask(Question::Program(u32::MAX), None);
+    assert!(matches!(gone, Err(Errno::ENOENT | Errno::EPERM)), "{gone:?}");
+}
+
+#[test]
+fn a_helper_ends_with_its_worker_and_on_a_request_that_is_none() {
+    let (ours, theirs) = pair();
+    drop(ours);
+    serve(&domain::PROC, &theirs).unwrap();
+    for bytes in [&[0; REQUEST][..], &[1; REQUEST], &[3], &[0; REQUEST + 4]] {
+        let (ours, theirs) = pair();
+        send(std::os::fd::AsRawFd::as_raw_fd(&ours), bytes, MsgFlags::empty()).unwrap();
+        let refused = serve(&domain::PROC, &theirs).unwrap_err();
+        assert!(refused.to_string().starts_with("unknown request"), "{refused}");
+        drop(theirs);
+        let ended = Client::new(ours).ask(own(ThreadFile::Wchan), None);
+        assert!(
+            matches!(ended, Err(Errno::EPIPE | Errno::ECONNRESET)),
+            "{ended:?}"
+        );
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_request_arrives_as_it_was_sent(kind in 0_u8..6, a: u32, b: u32, c: u32) {
+        let question = match kind {
+            0 => Question::Attached,
+            1 => Question::Program(a),
+            kind => Question::Thread {
+                pid: a,
+                tid: b,
+                file: match kind {
+                    2 => ThreadFile::Wchan,
+                    3 => ThreadFile::Syscall,
+                    4 => ThreadFile::Descriptor(c),
+                    _ => ThreadFile::DescriptorInfo(c),
+                },
+            },
+        };
+        prop_assert_eq!(Question::decode(&question.encode()), Some(question));
+    }
+
+    #[test]
+    fn any_bytes_are_a_request_or_none(bytes in prop::collection::vec(any::<u8>(), 0..24)) {
+        if let Some(question) = Question::decode(&bytes) {
+            prop_assert_eq!(&question.encode()[..], &bytes[..]);
+        }
+    }
+}
