@@ -24,7 +24,7 @@ fn late(node: &Node) -> Option<f64> {
 fn a_port_that_does_not_answer_delays_nobody() {
     let mut node = Node::new();
     let class = adapters(&node);
-    let hang = FuseHang::mount(node.path("firmware")).unwrap();
+    let hang = FuseHang::mount(node.path("root/firmware")).unwrap();
     let slow = class.join("mlx5_4/ports/1/state");
     std::fs::remove_file(&slow).unwrap();
     std::os::unix::fs::symlink(hang.add("state", "4: ACTIVE\n"), &slow).unwrap();

@@ -306,5 +306,5 @@ fn a_stored_position_ahead_of_the_kernel_log_hides_no_fault() {
             .iter()
             .any(|i| i["subject"].to_string().contains(&gpu))
     });
-    assert_eq!(lines(&node, "stored position is ahead of the newest record"), 1);
+    assert_eq!(lines(&node, "is ahead of the newest record"), 1);
 }

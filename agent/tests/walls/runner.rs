@@ -45,7 +45,7 @@ impl Site {
         fs::set_permissions(&config, fs::Permissions::from_mode(0o644)).unwrap();
         node.arg(&["--config", config.to_str().unwrap()]);
         node.start();
-        let socket = node.run_dir().join("act/socket");
+        let socket = node.run_dir().join("parent/act/socket");
         Self {
             node,
             socket,
