@@ -6,7 +6,7 @@
 pub struct Act {
     /// Its name in the test.
     pub name: &'static str,
-    /// What is tried.
+    /// The text of the document.
     pub what: &'static str,
     /// Names of the processes that can do it. All others get an error.
     pub may: &'static [&'static str],

@@ -16,7 +16,7 @@ use sys::{privileges, sandbox, seccomp};
 
 use crate::common::Node;
 
-/// What the stand-in is told of its node.
+/// What the stand-in must know about its node.
 struct World {
     run: PathBuf,
     state: PathBuf,

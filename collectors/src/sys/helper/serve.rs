@@ -20,7 +20,7 @@ use crate::sys::patience::OneAway;
 /// Of recvmsg(2) and send(2), or when a request is none of this build.
 pub fn serve(helper: &Helper, socket: &OwnedFd) -> io::Result<()> {
     let mut answers = Answers::default();
-    while let Some((bytes, folder)) = receive(socket)? {
+    while let Some(Received { bytes, folder }) = receive(socket)? {
         let question = Question::decode(&bytes);
         let question = question.ok_or_else(|| io::Error::other(format!("unknown request {bytes:?}")))?;
         let answer = if std::ptr::eq(question.helper(), helper) {
@@ -88,9 +88,15 @@ fn link(path: &str) -> Result<Vec<u8>, Errno> {
     Ok(target)
 }
 
-/// A request, and the descriptor that came with it. `None`: the worker has ended.
+/// A request, and the descriptor that came with it.
+struct Received {
+    bytes: Vec<u8>,
+    folder: Option<OwnedFd>,
+}
+
+/// Waits for a request. `None`: the worker has ended.
 #[allow(unsafe_code, reason = "takes ownership of a received descriptor")]
-fn receive(socket: &OwnedFd) -> Result<Option<(Vec<u8>, Option<OwnedFd>)>, Errno> {
+fn receive(socket: &OwnedFd) -> Result<Option<Received>, Errno> {
     // One byte more shows a request that is too long.
     let mut bytes = [0; REQUEST + 1];
     let mut space = nix::cmsg_space!([RawFd; 1]);
@@ -124,5 +130,5 @@ fn receive(socket: &OwnedFd) -> Result<Option<(Vec<u8>, Option<OwnedFd>)>, Errno
         length
     };
     let bytes = bytes.get(..length).unwrap_or_default().to_vec();
-    Ok((length > 0).then_some((bytes, folder)))
+    Ok((length > 0).then_some(Received { bytes, folder }))
 }
