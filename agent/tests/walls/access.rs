@@ -57,3 +57,22 @@ fn a_user_sees_the_own_jobs_and_operators_all() {
         }
     }
 }
+
+/// That of the unit. What other users need has its mode set.
+#[test]
+fn with_a_umask_of_077_every_user_can_check_and_ask() {
+    let mut node = Node::new();
+    node.shell = Some("umask 077".to_owned());
+    node.start();
+    node.until("healthy", |n| n.cli(&["check"]).0 == Some(0));
+    for verb in ["check", "status"] {
+        let mut command = Command::new(program());
+        command.args([verb, "--run-dir"]).arg(node.run_dir());
+        let out = command.uid(61001).gid(61001).output().unwrap();
+        assert_eq!(out.status.code(), Some(0), "{verb}: {out:?}");
+    }
+    // After a second start on its own files.
+    node.stop();
+    node.start();
+    node.until("healthy again", |n| n.cli(&["check"]).0 == Some(0));
+}

@@ -35,6 +35,10 @@ pub(super) const RESULTS: &[&str] = &[
     "start: status",
     "start: users",
     "start: rights",
+    "confined: table",
+    "confined: systemd",
+    "confined: score",
+    "commands: run",
     "reload",
     "watchdog: fed",
     "watchdog: stopped daemon",
@@ -88,6 +92,9 @@ pub(super) fn make(work: &Path) -> Result<Vec<Machine>> {
     for file in ["lib.sh", "systemd.sh"] {
         fs::copy(image::guest(file), guest.join(file))?;
     }
+    // The table that the processes are compared with.
+    let table = cmd::root().join("docs/security.md");
+    fs::copy(&table, guest.join("security.md")).with_context(|| table.display().to_string())?;
     let units = root.join("etc/systemd/system");
     fs::copy(image::guest("systemd.service"), units.join("guest.service"))?;
     let wants = units.join("multi-user.target.wants");

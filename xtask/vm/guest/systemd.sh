@@ -61,6 +61,41 @@ bounding() { sed -n 's/^CapBnd:.//p' "/proc/$1/status"; }
 must "start: rights" "kernel.dmesg_restrict=1, bounding set of the parent $(bounding "$(main)"), of the daemon $(bounding "$(child daemon)")" \
   60 kernel_log_up
 
+# Each process is what docs/security.md says: name, uid, CapEff; a filter; no_new_privs.
+promised() { sed -n 's/^| \([a-z]*\) | `[^`]*` | \([0-9]*\) | `\([0-9a-f]*\)`.*/\1 \2 \3/p' /guest/security.md; }
+status_of() { sed -n "s/^$2:.\([^[:space:]]*\).*/\1/p" "/proc/$1/status"; }
+found() {
+  promised | while read -r name _ _; do
+    pid=$([ "$name" = parent ] && main || child "$name")
+    echo "$name $(uid_of "$pid") $(status_of "$pid" CapEff) $(status_of "$pid" Seccomp) $(status_of "$pid" NoNewPrivs)"
+  done
+}
+as_promised() { [ "$(promised | wc -l)" -gt 8 ] && [ "$(found)" = "$(promised | sed 's/$/ 2 1/')" ]; }
+must "confined: table" "$(promised | wc -l) processes" 60 as_promised
+# An attacker inside the parent must not start a unit.
+connects() { perl -MIO::Socket::UNIX -e 'exit !IO::Socket::UNIX->new($ARGV[0])' "$1"; }
+connects /run/systemd/private || fail "confined: systemd" "root does not reach /run/systemd/private"
+for socket in /run/systemd/private /run/dbus/system_bus_socket; do
+  nsenter --target "$(main)" --mount perl -MIO::Socket::UNIX -e 'exit !IO::Socket::UNIX->new($ARGV[0])' $socket &&
+    fail "confined: systemd" "the parent reaches $socket"
+done
+pass "confined: systemd" "the parent reaches neither systemd's private socket nor D-Bus"
+pass "confined: score" "$(systemd-analyze security nodewarden.service --no-pager | grep -o 'Overall exposure.*: [0-9.]*')"
+
+# site commands
+printf '[commands.hello]\ncommand = ["/bin/sh", "-c", "cat; grep -E ^Seccomp: /proc/self/status"]\ntimeout = "10s"\n' \
+  >/etc/nodewarden/conf.d/30-commands.toml
+systemctl enable --now nodewarden-act.socket 2>/dev/null || fail "commands: run" "the socket does not start"
+command_runs() {
+  perl -MIO::Socket::UNIX -e 'my $s = IO::Socket::UNIX->new("/run/nodewarden-act.sock") or exit 1;
+    print $s "{\"name\":\"hello\",\"input\":7}\n"; $s->flush; print scalar <$s>' >/run/reply 2>&1
+  grep -q '"code":0' /run/reply && grep -q '7Seccomp:.t0' /run/reply
+}
+within 30 command_runs || fail "commands: run" "$(cat /run/reply)"
+pass "commands: run" "outside of the sandbox: $(cat /run/reply)"
+systemctl disable --now nodewarden-act.socket 2>/dev/null
+rm /etc/nodewarden/conf.d/30-commands.toml
+
 # reload
 echo '[health]' >/etc/nodewarden/conf.d/10-guest.toml
 echo 'mode = "comment"' >>/etc/nodewarden/conf.d/10-guest.toml
