@@ -261,12 +261,13 @@ impl Children {
     /// Reaps ended workers.
     pub fn reap_workers(&mut self) {
         for worker in &mut self.workers {
-            let had_leaving = !worker.leaving.is_empty();
+            let had_leaving = !worker.leaving.is_empty() || !worker.orphans.is_empty();
             worker.leaving.retain(|pid| reap::ended(*pid).is_none());
-            if had_leaving && worker.leaving.is_empty() && worker.running.is_none() {
+            worker.orphans.retain(|pid| reap::ended(*pid).is_none());
+            let all_ended = worker.leaving.is_empty() && worker.orphans.is_empty();
+            if had_leaving && all_ended && worker.running.is_none() {
                 worker.backoff.due = Instant::now();
             }
-            worker.orphans.retain(|pid| reap::ended(*pid).is_none());
             let name = worker.domain.name;
             let Some(running) = &mut worker.running else {
                 continue;
@@ -293,6 +294,9 @@ impl Children {
                     "a helper ended; the worker is restarted"
                 );
                 reap::kill(running.pid);
+                // One that is stuck in the kernel must not delay the next one.
+                worker.backoff.ended(running.started);
+                worker.leaves();
             }
         }
     }

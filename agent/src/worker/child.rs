@@ -107,6 +107,7 @@ fn run(
     // Last, and before any thread. Sources are opened, and opened again, under the filter.
     confine(&env);
     // Of a worker without devices no reading is asked, which would report its figures.
+    helper::wait();
     for frame in weigh(helpers) {
         out.send(&frame);
     }

@@ -190,7 +190,7 @@ pub fn prepare(run: &Path, state: &Path, uid: u32, gid: u32) -> Result<(), DirEr
     {
         tracing::error!(error = %e, "cannot give the files of an earlier daemon to this one");
     }
-    // Before a daemon can create one: the worker that reads the records has rights that the daemon lacks.
+    // Before a daemon can create one: the worker's group may read the records.
     if let Err(e) = jobs(run) {
         tracing::error!(error = %e, "cannot create the folder of the hooks' records");
     }

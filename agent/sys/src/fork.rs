@@ -47,7 +47,7 @@ pub fn start_self(args: &[&str], stdin: BorrowedFd<'_>, passed: &[BorrowedFd<'_>
         .collect();
     let mut envp: Vec<*const libc::c_char> = env.iter().map(|e| e.as_ptr()).collect();
     envp.push(std::ptr::null());
-    let stdin = stdin.as_raw_fd();
+    let (stdin, count) = (stdin.as_raw_fd(), passed.len());
     let mut raw = [-1; MAX_PASSED];
     for (to, fd) in raw.iter_mut().zip(passed) {
         *to = fd.as_raw_fd();
@@ -66,13 +66,14 @@ pub fn start_self(args: &[&str], stdin: BorrowedFd<'_>, passed: &[BorrowedFd<'_>
                 // Copies above all places first: a descriptor may have the number of another one's place.
                 let copy = |fd| libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, FIRST_COPY);
                 let (stdin, passed) = (copy(stdin), passed.map(|fd| if fd < 0 { fd } else { copy(fd) }));
-                libc::dup2(stdin, 0);
+                let mut is_placed = libc::dup2(stdin, 0) == 0;
                 let mut next = FIRST_PASSED;
-                for fd in passed {
-                    if fd >= 0 {
-                        libc::dup2(fd, next);
-                        next += 1;
-                    }
+                for fd in passed.iter().take(count) {
+                    is_placed &= libc::dup2(*fd, next) == next;
+                    next += 1;
+                }
+                if !is_placed {
+                    libc::_exit(126)
                 }
                 // The launcher of the parent may have left descriptors open on exec.
                 closing.close_from(next);

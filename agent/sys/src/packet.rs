@@ -96,7 +96,8 @@ impl Packets {
     /// When recvmsg(2) fails or the packet was truncated.
     #[allow(unsafe_code, reason = "takes ownership of a received descriptor")]
     pub fn receive(&mut self) -> io::Result<Received> {
-        let mut space = nix::cmsg_space!([std::os::fd::RawFd; 4]);
+        // The kernel's limit (SCM_MAX_FD): of a shorter list it installs a part that no owner closes.
+        let mut space = nix::cmsg_space!([std::os::fd::RawFd; 253]);
         let mut slices = [IoSliceMut::new(&mut self.buffer)];
         let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;
         let message = loop {

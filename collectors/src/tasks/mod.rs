@@ -150,6 +150,7 @@ impl Device for TaskDevice {
             blocked += u64::from(!threads.is_empty());
             reported.extend(threads);
         }
+        look.is_whole &= sees_others(&self.env);
         // If not all processes were read, the count is unknown.
         out.maybe_u64(&BLOCKED, &[&number], look.is_whole.then_some(blocked));
         // Threads that have not run since the last reading come first: most others end before the next one.
@@ -163,6 +164,12 @@ impl Device for TaskDevice {
         self.reported = reported.iter().map(BlockedThread::sleep).collect();
         Ok(())
     }
+}
+
+/// Whether /proc shows processes of other users, which `hidepid` hides: at least the one that started this one.
+fn sees_others(env: &Env) -> bool {
+    let parent = env.path(&format!("/proc/{}", nix::unistd::getppid()));
+    !env.is_live() || !matches!(root::inode(&parent), Ok(None))
 }
 
 fn tell(number: &str, thread: &BlockedThread, out: &mut Block) {

@@ -110,6 +110,19 @@ pub fn install(sockets: Vec<(&'static Helper, OwnedFd)>) {
     CLIENTS.get_or_init(|| clients.collect());
 }
 
+/// Waits until each helper has confined itself and answers, or has ended.
+pub fn wait() {
+    let own = Question::Thread {
+        pid: std::process::id(),
+        tid: std::process::id(),
+        file: ThreadFile::Wchan,
+    };
+    for client in CLIENTS.get().into_iter().flat_map(BTreeMap::values) {
+        // The wrong helper refuses it, which is an answer too.
+        drop(client.ask(own, None));
+    }
+}
+
 /// The helper of that kind, if this process has one.
 pub(crate) fn of(helper: &Helper) -> Option<&'static Client> {
     CLIENTS.get()?.get(helper.name)

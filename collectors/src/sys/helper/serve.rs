@@ -33,7 +33,15 @@ pub fn serve(helper: &Helper, socket: &OwnedFd) -> io::Result<()> {
             Err(errno) => (errno as i32, Vec::new()),
         };
         let reply = [&code.to_ne_bytes()[..], &bytes].concat();
-        retried(|| send(socket.as_raw_fd(), &reply, MsgFlags::MSG_NOSIGNAL))?;
+        let sent = retried(|| send(socket.as_raw_fd(), &reply, MsgFlags::MSG_NOSIGNAL));
+        match sent {
+            Err(errno @ (Errno::EMSGSIZE | Errno::ENOBUFS | Errno::ENOMEM)) => {
+                // The worker learns why it gets no program.
+                let short = (errno as i32).to_ne_bytes();
+                retried(|| send(socket.as_raw_fd(), &short, MsgFlags::MSG_NOSIGNAL))?;
+            }
+            sent => drop(sent?),
+        }
     }
     Ok(())
 }
@@ -61,15 +69,21 @@ impl Answers {
                 match file {
                     ThreadFile::Wchan => text(&format!("{thread}/wchan")),
                     // The kernel takes a lock for it that a process holds while it begins a program.
-                    ThreadFile::Syscall => self
-                        .calls
-                        .ask(move || text(&format!("{thread}/syscall")))
-                        .unwrap_or(Err(Errno::ETIMEDOUT)),
+                    ThreadFile::Syscall => self.patiently(format!("{thread}/syscall")),
                     ThreadFile::Descriptor(n) => link(&format!("{thread}/fd/{n}")),
-                    ThreadFile::DescriptorInfo(n) => text(&format!("{thread}/fdinfo/{n}")),
+                    // Some drivers and epoll take a lock of their own for it.
+                    ThreadFile::DescriptorInfo(n) => self.patiently(format!("{thread}/fdinfo/{n}")),
                 }
             }
         }
+    }
+}
+
+impl Answers {
+    /// A file whose reading may not return.
+    fn patiently(&self, path: String) -> Result<Vec<u8>, Errno> {
+        let read = self.calls.ask(move || text(&path));
+        read.unwrap_or(Err(Errno::ETIMEDOUT))
     }
 }
 
@@ -99,7 +113,8 @@ struct Received {
 fn receive(socket: &OwnedFd) -> Result<Option<Received>, Errno> {
     // One byte more shows a request that is too long.
     let mut bytes = [0; REQUEST + 1];
-    let mut space = nix::cmsg_space!([RawFd; 1]);
+    // The kernel's limit (SCM_MAX_FD): of a shorter list it installs a part that no owner closes.
+    let mut space = nix::cmsg_space!([RawFd; 253]);
     let mut folder = None;
     let length = {
         let mut slices = [IoSliceMut::new(&mut bytes)];
@@ -110,10 +125,7 @@ fn receive(socket: &OwnedFd) -> Result<Option<Received>, Errno> {
                 Some(&mut space),
                 MsgFlags::MSG_CMSG_CLOEXEC,
             )
-            .map(|m| {
-                let control: Vec<ControlMessageOwned> = m.cmsgs().into_iter().flatten().collect();
-                (m.bytes, control)
-            })
+            .and_then(|m| Ok((m.bytes, m.cmsgs()?.collect::<Vec<ControlMessageOwned>>())))
         });
         let (length, control) = match message {
             Err(Errno::ECONNRESET) => return Ok(None),

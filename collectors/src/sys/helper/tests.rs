@@ -1,10 +1,14 @@
+use std::io::IoSlice;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::thread;
 
 use nix::errno::Errno;
-use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, send, socketpair};
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, send, sendmsg, socketpair,
+};
 use proptest::prelude::*;
+use testkit::wait::{self, PATIENCE};
 
 use super::*;
 
@@ -42,8 +46,15 @@ fn the_files_of_a_thread_are_returned_as_the_kernel_shows_them() {
     assert!(read(ThreadFile::Descriptor(fd)).ends_with("/comm"));
     assert!(read(ThreadFile::DescriptorInfo(fd)).contains("mnt_id:"));
     // The asking thread waits for the reply.
-    assert!(read(ThreadFile::Syscall).starts_with(&libc::SYS_recvfrom.to_string()));
-    assert!(!read(ThreadFile::Wchan).is_empty());
+    wait::until_true("the call", PATIENCE, || {
+        read(ThreadFile::Syscall).starts_with(&libc::SYS_recvfrom.to_string())
+    })
+    .unwrap();
+    // "0" is what the kernel shows without the right.
+    wait::until_true("the wait channel", PATIENCE, || {
+        read(ThreadFile::Wchan).contains(|c: char| c.is_alphabetic())
+    })
+    .unwrap();
     assert_eq!(
         helper.ask(own(ThreadFile::Descriptor(u32::MAX)), None),
         Err(Errno::ENOENT)
@@ -77,6 +88,22 @@ fn a_helper_does_its_own_part_only() {
     }
     let gone = bpf.ask(Question::Program(u32::MAX), None);
     assert!(matches!(gone, Err(Errno::ENOENT | Errno::EPERM)), "{gone:?}");
+}
+
+/// A worker that was taken over must not make it hold its own other end: it would never see the end of its socket.
+#[test]
+fn descriptors_that_no_request_needs_are_closed() {
+    let (ours, theirs) = pair();
+    let helper = thread::spawn(move || serve(&domain::PROC, &theirs));
+    let raw = std::os::fd::AsRawFd::as_raw_fd(&ours);
+    let request = own(ThreadFile::Wchan).encode();
+    let fds = [raw; 253];
+    for count in [1, 2, 3, 253] {
+        let control = [ControlMessage::ScmRights(&fds[..count])];
+        sendmsg::<()>(raw, &[IoSlice::new(&request)], &control, MsgFlags::empty(), None).unwrap();
+    }
+    drop(ours);
+    wait::until_true("it ends", PATIENCE, || helper.is_finished()).unwrap();
 }
 
 #[test]
