@@ -1,12 +1,12 @@
 //! The socket between parent and daemon: whole packets, each with at most one descriptor.
 
-use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use collectors::sys::message;
 use nix::errno::Errno;
 use nix::sys::socket::{
-    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg, sendmsg,
-    setsockopt, socketpair, sockopt,
+    AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, sendmsg, setsockopt, socketpair, sockopt,
 };
 
 /// Limit of a packet, in bytes. The largest packet is a configuration.
@@ -50,7 +50,7 @@ fn connected(flags: SockFlag) -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = flags | SockFlag::SOCK_CLOEXEC;
     let (a, b) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags)?;
     for end in [&a, &b] {
-        // Root may exceed net.core.wmem_max; others get its value.
+        // Only CAP_NET_ADMIN may exceed net.core.wmem_max; others get its value.
         if setsockopt(end, sockopt::SndBufForce, &MAX_PACKET).is_err() {
             crate::ignore(setsockopt(end, sockopt::SndBuf, &MAX_PACKET));
         }
@@ -75,57 +75,36 @@ impl Packets {
         let raw = fd.map(|fd| [fd.as_raw_fd()]);
         let control: Vec<ControlMessage<'_>> = raw.iter().map(|fds| ControlMessage::ScmRights(fds)).collect();
         let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
-        loop {
-            match sendmsg::<()>(
+        message::retried(|| {
+            sendmsg::<()>(
                 self.fd.as_raw_fd(),
                 &[IoSlice::new(packet)],
                 &control,
                 flags,
                 None,
-            ) {
-                Ok(_) => return Ok(()),
-                Err(Errno::EINTR) => {}
-                Err(e) => return Err(e.into()),
-            }
-        }
+            )
+        })?;
+        Ok(())
     }
 
     /// Receives one packet, without waiting.
     ///
     /// # Errors
     /// When recvmsg(2) fails or the packet was truncated.
-    #[allow(unsafe_code, reason = "takes ownership of a received descriptor")]
     pub fn receive(&mut self) -> io::Result<Received> {
-        // The kernel's limit (SCM_MAX_FD): of a shorter list it installs a part that no owner closes.
-        let mut space = nix::cmsg_space!([std::os::fd::RawFd; 253]);
-        let mut slices = [IoSliceMut::new(&mut self.buffer)];
-        let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;
-        let message = loop {
-            match recvmsg::<()>(self.fd.as_raw_fd(), &mut slices, Some(&mut space), flags) {
-                Ok(message) => break message,
-                Err(Errno::EINTR) => {}
-                Err(Errno::EAGAIN) => return Ok(Received::Nothing),
-                Err(Errno::ECONNRESET) => return Ok(Received::Closed),
-                Err(e) => return Err(e.into()),
-            }
+        let message = match message::receive(&self.fd, &mut self.buffer, MsgFlags::MSG_DONTWAIT) {
+            Ok(message) => message,
+            Err(Errno::EAGAIN) => return Ok(Received::Nothing),
+            Err(Errno::ECONNRESET) => return Ok(Received::Closed),
+            Err(e) => return Err(e.into()),
         };
-        let mut first = None;
-        for control in message.cmsgs()? {
-            if let ControlMessageOwned::ScmRights(fds) = control {
-                for fd in fds {
-                    // SAFETY: the kernel has just installed this descriptor, and no other code owns it.
-                    let owned = unsafe { OwnedFd::from_raw_fd(fd) };
-                    first.get_or_insert(owned);
-                }
-            }
-        }
-        let (length, cut) = (message.bytes, message.flags.contains(MsgFlags::MSG_TRUNC));
-        if cut {
+        if message.is_cut {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
                 "packet larger than the buffer",
             ));
         }
+        let (length, first) = (message.length, message.descriptors.into_iter().next());
         if length == 0 {
             return Ok(Received::Closed);
         }

@@ -356,6 +356,14 @@ impl Node {
         fs::rename(self.path(GPUS[gpu]), self.gpu_dir(gpu)).unwrap();
     }
 
+    /// Waits until the daemon's record contains a text.
+    pub fn until_stored(&self, part: &str) {
+        let record = self.state_dir().join("state.json");
+        self.until("stored", |_| {
+            fs::read_to_string(&record).is_ok_and(|text| text.contains(part))
+        });
+    }
+
     /// Waits until the daemon has counted an Xid.
     pub fn wait_xids(&self, gpu: usize, code: u32, count: f64) {
         let gpu = format!("pci:{}", GPUS[gpu]);

@@ -81,10 +81,7 @@ fn records_that_were_overwritten_are_counted_as_lost() {
     node.xid(0, 31);
     node.wait_xids(0, 31, 1.0);
     // Events that cause no drain are stored in batches, not at once.
-    let record = node.state_dir().join("state.json");
-    node.until("stored", |_| {
-        std::fs::read_to_string(&record).is_ok_and(|text| text.contains("\"31\""))
-    });
+    node.until_stored("\"31\"");
     node.kill9();
     node.kmsg.set_ring(testkit::kmsg::Limit::Records(10));
     for _ in 0..50 {

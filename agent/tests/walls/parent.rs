@@ -276,9 +276,7 @@ fn a_stored_position_ahead_of_the_kernel_log_hides_no_fault() {
     node.xid(0, 31);
     node.wait_xids(0, 31, 1.0);
     let record = node.state_dir().join("state.json");
-    node.until("stored", |_| {
-        fs::read_to_string(&record).is_ok_and(|text| text.contains("\"31\""))
-    });
+    node.until_stored("\"31\"");
     node.kill9();
     let text = fs::read_to_string(&record).unwrap();
     let (_, inner) = text.split_once("\"record\":").unwrap_or(("", &text));

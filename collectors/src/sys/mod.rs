@@ -13,6 +13,7 @@ pub(crate) mod inotify;
 pub mod kept;
 pub mod kmsg;
 pub(crate) mod listen;
+pub mod message;
 pub(crate) mod netlink;
 pub mod nvml;
 pub(crate) mod patience;

@@ -32,7 +32,8 @@ const LIMITS: &str = "
   can read these of every thread (`syscall` shows stack and instruction pointers) and the device programs of every cgroup, besides
   what all users can read and the hooks' records. Worker and helpers end together.
 * Started without root, all processes run as that user, without capabilities, with the same filters. There are no helpers.
-* A kernel or container without a feature is no error: `nodewarden_process_sandbox` is 0, and the log has one line. EL8
+* A kernel or container without a feature is no error: `nodewarden_process_sandbox` is 0; parent and daemon also
+  log it. EL8
   (Linux 4.18) has system call filters and no Landlock.
 * Landlock confines the daemon and the worker `rdma` only. A process under Landlock cannot read other processes, which other
   workers need; a driver's library looks for files in places of its own.

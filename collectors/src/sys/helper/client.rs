@@ -9,6 +9,7 @@ use nix::sys::socket::{ControlMessage, MsgFlags, recv, sendmsg};
 
 use super::{MAX_TEXT, Question};
 use crate::sys::bpf;
+use crate::sys::message::retried;
 
 /// The socket to a helper; one request at a time.
 #[derive(Debug)]
@@ -48,16 +49,6 @@ impl Client {
         match i32::from_ne_bytes(*code) {
             0 => Ok(bytes.to_vec()),
             code => Err(Errno::from_raw(code)),
-        }
-    }
-}
-
-/// A call that a signal has interrupted is made again.
-pub(super) fn retried<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
-    loop {
-        match call() {
-            Err(Errno::EINTR) => {}
-            done => return done,
         }
     }
 }

@@ -1,17 +1,17 @@
 //! The helper's side.
 
-use std::io::{self, IoSliceMut, Read};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::fcntl::readlink;
-use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, send};
+use nix::sys::socket::{MsgFlags, send};
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, fstatfs};
 
-use super::client::retried;
 use super::{MAX_TEXT, Question, REQUEST, ThreadFile};
 use crate::domain::Helper;
 use crate::sys::bpf::{self, LivePrograms};
+use crate::sys::message::{self, retried};
 use crate::sys::patience::OneAway;
 
 /// Answers requests until the worker ends.
@@ -109,38 +109,15 @@ struct Received {
 }
 
 /// Waits for a request. `None`: the worker has ended.
-#[allow(unsafe_code, reason = "takes ownership of a received descriptor")]
 fn receive(socket: &OwnedFd) -> Result<Option<Received>, Errno> {
     // One byte more shows a request that is too long.
     let mut bytes = [0; REQUEST + 1];
-    // The kernel's limit (SCM_MAX_FD): of a shorter list it installs a part that no owner closes.
-    let mut space = nix::cmsg_space!([RawFd; 253]);
-    let mut folder = None;
-    let length = {
-        let mut slices = [IoSliceMut::new(&mut bytes)];
-        let message = retried(|| {
-            recvmsg::<()>(
-                socket.as_raw_fd(),
-                &mut slices,
-                Some(&mut space),
-                MsgFlags::MSG_CMSG_CLOEXEC,
-            )
-            .and_then(|m| Ok((m.bytes, m.cmsgs()?.collect::<Vec<ControlMessageOwned>>())))
-        });
-        let (length, control) = match message {
-            Err(Errno::ECONNRESET) => return Ok(None),
-            message => message?,
-        };
-        for control in control {
-            if let ControlMessageOwned::ScmRights(fds) = control {
-                for fd in fds {
-                    // SAFETY: the kernel has just installed this descriptor, and no other code owns it.
-                    folder = Some(unsafe { OwnedFd::from_raw_fd(fd) });
-                }
-            }
-        }
-        length
+    let message = match message::receive(socket, &mut bytes, MsgFlags::empty()) {
+        Err(Errno::ECONNRESET) => return Ok(None),
+        message => message?,
     };
-    let bytes = bytes.get(..length).unwrap_or_default().to_vec();
-    Ok((length > 0).then_some(Received { bytes, folder }))
+    let bytes = bytes.get(..message.length).unwrap_or_default().to_vec();
+    // Others than the first are closed here.
+    let folder = message.descriptors.into_iter().next();
+    Ok((message.length > 0).then_some(Received { bytes, folder }))
 }
