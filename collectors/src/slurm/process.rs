@@ -78,8 +78,12 @@ pub(super) fn user(job: &Path, owner: impl Fn(u32) -> Option<u32>) -> Option<u32
 
 /// When a process began, as a Unix time. `None`: it is gone.
 pub(super) fn unix_start(env: &Env, pid: u32) -> Option<f64> {
-    let ticks = task::stat(&env.path(&format!("/proc/{pid}")))?.starttime;
-    let since_boot = Duration::from_millis(ticks.checked_mul(1000)?.checked_div(boot::ticks_per_second())?);
+    let stat = task::stat(&env.path(&format!("/proc/{pid}"))).ok()??;
+    let since_boot = Duration::from_millis(
+        stat.starttime
+            .checked_mul(1000)?
+            .checked_div(boot::ticks_per_second())?,
+    );
     let age = boot::boottime().checked_sub(since_boot)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     Some(now.checked_sub(age)?.as_secs_f64())
