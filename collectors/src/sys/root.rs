@@ -60,8 +60,8 @@ pub fn read_text_within(path: &Path, max: u64) -> Result<Option<String>, Error> 
     }
 }
 
-/// Like [`read_text_within`], for a file with text that users choose, such as a thread's name: what is not UTF-8 is
-/// replaced, so that nobody hides what else the file holds.
+/// Like [`read_text_within`], for a file with text that users choose, such as a thread's name. Bytes that are not UTF-8 are
+/// replaced: they must not hide the rest of the file.
 ///
 /// # Errors
 /// Like [`read_bytes`], and when the file is longer.
@@ -157,7 +157,7 @@ pub fn folders(path: &Path) -> Result<Option<Vec<PathBuf>>, Error> {
     opened(path)?.map(|found| listed(path, found, folder)).transpose()
 }
 
-/// The target of a link. `None`: absent. What is not UTF-8 is replaced.
+/// The target of a link. `None`: absent. Bytes that are not UTF-8 are replaced.
 ///
 /// # Errors
 /// When it cannot be read, or is no link.
