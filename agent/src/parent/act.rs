@@ -16,6 +16,7 @@ use crate::parent::slurm::memory::DrainMemory;
 use crate::parent::slurm::write::Slurm;
 use model::scheduler::{Action, ActionId, LookError, NodeState, Outcome};
 use sys::poll::Waker;
+use sys::spawn::CommandRunner;
 
 const RECORDING: &str = "this is a recording: it has no Slurm";
 
@@ -73,6 +74,8 @@ pub struct ActRunner {
     /// The thread that carries out requests.
     thread: Option<Sender<ActRequest>>,
     hung: usize,
+    /// Shared with each thread: a scontrol that resists SIGKILL outlives its thread, and no other one is started beside it.
+    commands: CommandRunner,
     answers: Sender<ActReply>,
     /// Raised when a thread is abandoned: its late answer is then dropped.
     generation: u64,
@@ -106,6 +109,7 @@ impl ActRunner {
             given_up: Arc::default(),
             thread: None,
             hung: 0,
+            commands: CommandRunner::default(),
             answers,
             generation: 0,
             done,
@@ -233,7 +237,8 @@ impl ActRunner {
             self.given_up = Arc::clone(&given_up);
             let (forged, recorded) = (self.forged_boot_time, self.recorded);
             let slurm = Slurm::new(self.config.clone(), here::hostname(), forged.unwrap_or(0))
-                .with_given_up(given_up);
+                .with_given_up(given_up)
+                .with_commands(self.commands.clone());
             let state_dir = self.state_dir.clone();
             let started = thread::Builder::new().name("act".to_owned()).spawn(move || {
                 // Not on the thread that calls: the state directory's disk may hang.
