@@ -6,6 +6,7 @@ pub mod children;
 pub mod limit;
 pub mod service;
 pub mod slurm;
+pub mod state;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -25,7 +26,8 @@ use children::Children;
 use limit::Refusals;
 use model::scheduler::Outcome;
 use service::Service;
-use sys::dirs::{self, DirError};
+use state::StateDir;
+use sys::dirs;
 use sys::packet::{Packets, Received};
 use sys::poll::{Poll, Waker};
 use sys::signals::{Signal, SignalReader};
@@ -62,6 +64,7 @@ pub struct ParentSetup {
 
 struct Parent {
     setup: ParentSetup,
+    state: StateDir,
     children: Children,
     poll: Poll,
     link: Option<Packets>,
@@ -100,23 +103,9 @@ pub fn run(setup: ParentSetup) -> anyhow::Result<ExitCode> {
     })?;
     let service = Service::take(setup.loaded.config.health.mode)?;
     let daemon_ids = sys::users::daemon();
-    dirs::prepare(&setup.run_dir, &setup.state_dir, daemon_ids.uid, daemon_ids.gid)?;
-    let _run = dirs::lock(&setup.run_dir)?;
-    let _state = match dirs::lock(&setup.state_dir) {
-        Ok(lock) => Some(lock),
-        Err(e @ DirError::Held { .. }) => return Err(e.into()),
-        Err(e) => {
-            tracing::error!(error = %e, "cannot lock the state directory");
-            None
-        }
-    };
+    let _run = dirs::take_run(&setup.run_dir, daemon_ids.uid, daemon_ids.gid)?;
+    let state = state::take(&setup.state_dir, &daemon_ids)?;
     let slots = dirs::slots(&setup.run_dir)?;
-    // Before the daemon can create files there. Without them, the parent forgets its drain and configuration.
-    for dir in [&setup.run_dir, &setup.state_dir] {
-        if let Err(e) = dirs::own(dir) {
-            tracing::error!(error = %e, "cannot create the parent's folder");
-        }
-    }
     if setup.config_error.is_none() {
         setup.source.keep(&setup.loaded);
     }
@@ -137,7 +126,7 @@ pub fn run(setup: ParentSetup) -> anyhow::Result<ExitCode> {
         setup.loaded.config.slurm.clone(),
         setup.forged_boot_time,
         !setup.env.is_live(),
-        setup.state_dir.clone(),
+        state.path.clone(),
         waker.clone(),
     );
     let poll = Poll::new()?;
@@ -147,6 +136,7 @@ pub fn run(setup: ParentSetup) -> anyhow::Result<ExitCode> {
     let (to_main, reloads) = channel();
     let mut parent = Parent {
         setup,
+        state,
         children,
         poll,
         link: None,
@@ -269,7 +259,7 @@ impl Parent {
             config_error: self.setup.config_error.clone(),
             env: self.setup.env.clone(),
             run_dir: self.setup.run_dir.clone(),
-            state_dir: self.setup.state_dir.clone(),
+            state_dir: self.state.path.clone(),
             restarted: self.was_ready,
             parent_seccomp: sandbox::own().seccomp,
             sockets: u16::try_from(self.service.sockets.len()).unwrap_or(u16::MAX),
