@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use collectors::Env;
 
+use crate::bucket::Bucket;
 use crate::config::{Loaded, Origin};
 use crate::link::{CANNOT_START, Init, ToDaemon, ToParent};
 use crate::runner::Runner;
@@ -38,6 +39,10 @@ const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Limit of packets from the daemon handled in one turn.
 const PACKETS_AT_ONCE: usize = 32;
+
+/// Holds of workers at once, and the time in which as many more are allowed. A release holds one worker; each hold ends a
+/// worker, and its end starts another one.
+const HOLDS: (u32, Duration) = (20, Duration::from_secs(60));
 
 const SIGNALS: u64 = 0;
 const LINK: u64 = 1;
@@ -83,6 +88,8 @@ struct Parent {
     /// The runner of site commands, where there are any.
     runner: Option<Runner>,
     refusals: Refusals,
+    /// Outlives the daemon: a restarted one gets no new burst.
+    holds: Bucket,
 }
 
 /// The result of a reload.
@@ -152,6 +159,7 @@ pub fn run(setup: ParentSetup) -> anyhow::Result<ExitCode> {
         service,
         runner,
         refusals: Refusals::default(),
+        holds: Bucket::new(HOLDS.0, HOLDS.1),
     };
     parent.run(&signals)
 }
@@ -410,12 +418,39 @@ impl Parent {
                 self.children.daemon_is_ready();
                 self.service.ready();
             }
-            ToParent::Alive => self.service.alive(),
-            ToParent::Summary(summary) => self.service.summary(summary),
+            ToParent::Alive => {
+                if !self.service.alive() {
+                    self.refuse("heartbeats", "too many heartbeats");
+                }
+            }
+            ToParent::Summary(summary) => {
+                if !self.service.summary(summary) {
+                    self.refuse(
+                        "summaries",
+                        "the verdict changes too often, only the last one is passed on",
+                    );
+                }
+            }
             ToParent::Look => self.act.look(),
             ToParent::Act(id, action) => self.act.act(id, action),
-            ToParent::Hold(domain, number) => self.children.hold(domain, number),
+            ToParent::Hold(domain, number) => {
+                if self.holds.take(1, Instant::now()) {
+                    self.children.hold(domain, number);
+                } else {
+                    self.refuse(
+                        "holds",
+                        "too many releases of drivers: at most 20 at once and 1 each 3 s",
+                    );
+                }
+            }
+            // Without a hold it has no effect.
             ToParent::Free(domain) => self.children.free(domain),
+        }
+    }
+
+    fn refuse(&mut self, kind: &'static str, why: &str) {
+        if let Some(silent) = self.refusals.add(kind, Instant::now()) {
+            tracing::warn!(silent, "request of the daemon refused: {why}");
         }
     }
 
