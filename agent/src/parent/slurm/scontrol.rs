@@ -22,6 +22,11 @@ pub struct Scontrol {
 }
 
 impl Scontrol {
+    /// With the processes that an earlier one could not kill.
+    pub fn new(runner: CommandRunner) -> Self {
+        Self { runner, known: None }
+    }
+
     /// Runs `scontrol ARGS` against slurmd's cluster.
     ///
     /// # Errors

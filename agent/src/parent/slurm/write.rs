@@ -12,7 +12,7 @@ use super::scontrol::Scontrol;
 use model::scheduler::{Action, Author, LookError, NodeState, Outcome, Permission};
 use slurm::state::{Flag, Node};
 use slurm::{Settings, action, describe, parse, proof, texts};
-use sys::spawn;
+use sys::spawn::{self, CommandRunner};
 
 /// The own node. Every call may block for `slurm.timeout` and 1 s, three times: call it on a thread of its own.
 #[derive(Debug)]
@@ -56,6 +56,13 @@ impl Slurm {
     #[must_use]
     pub fn with_memory(mut self, memory: DrainMemory) -> Self {
         self.memory = memory;
+        self
+    }
+
+    /// Runs scontrol here, and so not beside one that resists SIGKILL.
+    #[must_use]
+    pub fn with_commands(mut self, commands: CommandRunner) -> Self {
+        self.scontrol = Scontrol::new(commands);
         self
     }
 
