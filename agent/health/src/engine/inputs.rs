@@ -205,16 +205,32 @@ impl Engine {
             self.out.dirty |= self.book.rebooted(&self.boot, &host, met, self.now.wall);
         }
         self.timeline.ticked();
+        if self.book.open().any(|i| i.behind) {
+            self.quiet.broken(now);
+        } else {
+            self.quiet.tick();
+        }
     }
 
     fn order(&mut self, order: &Order) -> Result<String, String> {
         let wall = self.now.wall;
+        let held = self.book.open().any(|i| i.behind);
         let incident = self
             .book
             .incidents
             .iter_mut()
             .find(|i| i.id == order.incident)
             .ok_or_else(|| format!("no incident {}", order.incident))?;
+        if incident.status == Status::Cleared
+            && order.verb == OrderVerb::Clear
+            && !held
+            && self.state.drain.is_kept_for(&order.incident)
+        {
+            incident.note(wall, format!("drain lifted by {}: {}", order.by, order.reason));
+            self.out.dirty = true;
+            self.state.drain.ordered = true;
+            return Ok(format!("{} was cleared{}", order.incident, self.after_clear(true)));
+        }
         if incident.status == Status::Cleared {
             return Err(format!("{} is cleared already", order.incident));
         }
