@@ -161,7 +161,13 @@ impl Book {
 
     fn begin(&mut self, finding: Finding, frame: Frame<'_>) {
         let now_ms = frame.at.now_ms;
-        let id = id::incident(frame.at.boot, (self.origin, now_ms), self.serial, &finding.subject, finding.check);
+        let id = id::incident(
+            frame.at.boot,
+            (self.origin, now_ms),
+            self.serial,
+            &finding.subject,
+            finding.check,
+        );
         self.serial += 1;
         let settle = u64::try_from(frame.settle.as_millis()).unwrap_or(u64::MAX);
         let settles_ms = now_ms.saturating_add(settle);

@@ -109,7 +109,7 @@ impl Engine {
             checks,
             lost,
             sight: Sight::default(),
-            log: Log::default(),
+            log: Log::new(now.boottime),
             gres: None,
             affinity: Vec::new(),
             timeline: Timeline::default(),

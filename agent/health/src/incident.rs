@@ -248,12 +248,7 @@ pub struct Incident {
 
 impl Incident {
     /// Opens an incident.
-    pub(super) fn open(
-        id: IncidentId,
-        finding: Finding,
-        at: At<'_>,
-        settles_ms: u64,
-    ) -> Self {
+    pub(super) fn open(id: IncidentId, finding: Finding, at: At<'_>, settles_ms: u64) -> Self {
         let mut incident = Self {
             id,
             status: Status::Open,
@@ -322,7 +317,9 @@ impl Incident {
     pub(super) fn lifted(&mut self, at: At<'_>) -> bool {
         let twice = |lift: &Lift| at.wall.abs_diff(lift.wall) < LIFTED_TWICE.unsigned_abs();
         let is_silenced = self.lift.as_ref().is_some_and(twice)
-            || !self.standing().any(|seen| seen.key.is_some() || seen.has_visible_end());
+            || !self
+                .standing()
+                .any(|seen| seen.key.is_some() || seen.has_visible_end());
         self.lift = Some(Lift {
             boot: at.boot.clone(),
             at_ms: at.now_ms,

@@ -13,6 +13,7 @@ use super::limit::Refusals;
 use crate::bucket::Bucket;
 use crate::parent::slurm::here;
 use crate::parent::slurm::memory::DrainMemory;
+use crate::parent::slurm::seen::SeenSlurmd;
 use crate::parent::slurm::write::Slurm;
 use model::scheduler::{Action, ActionId, LookError, NodeState, Outcome};
 use sys::poll::Waker;
@@ -237,7 +238,9 @@ impl ActRunner {
             let state_dir = self.state_dir.clone();
             let started = thread::Builder::new().name("act".to_owned()).spawn(move || {
                 // Not on the thread that calls: the state directory's disk may hang.
-                let mut slurm = slurm.with_memory(DrainMemory::of(&state_dir));
+                let mut slurm = slurm
+                    .with_memory(DrainMemory::of(&state_dir))
+                    .with_seen(SeenSlurmd::of(&state_dir));
                 for request in requests {
                     let boot_time = forged.or_else(here::boot_time);
                     // Without a boot time nothing is proven: an impossible value matches no node.

@@ -192,7 +192,9 @@ impl Drain {
     /// Whether the controller started after it wrote the drain, and nodewarden has not seen the drain since.
     fn is_lost(&self, node: &NodeState) -> bool {
         let started = node.controller_started;
-        started.zip(self.reason_at).is_some_and(|(started, at)| started >= at)
+        started
+            .zip(self.reason_at)
+            .is_some_and(|(started, at)| started >= at)
     }
 
     fn is_taken(&mut self, node: &NodeState, now: Now) {

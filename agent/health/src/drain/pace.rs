@@ -40,16 +40,16 @@ impl Pace {
 
     /// After an act of unknown outcome.
     pub(super) fn unsure(self) -> Duration {
-        if self.blind {
-            self.wanted()
-        } else {
-            Duration::ZERO
-        }
+        if self.blind { self.wanted() } else { Duration::ZERO }
     }
 
     /// While a drain is required and does not stand.
     pub(super) fn wanted(self) -> Duration {
-        let every = if self.waited < PATIENCE { WANTED } else { WANTED_LONG };
+        let every = if self.waited < PATIENCE {
+            WANTED
+        } else {
+            WANTED_LONG
+        };
         self.within(self.slower(every))
     }
 
@@ -111,7 +111,11 @@ mod tests {
     #[test]
     fn the_third_failure_doubles_the_time_and_each_further_one_again() {
         for (failures, seconds) in [(2, 2), (3, 4), (4, 8), (5, 16), (30, 300)] {
-            assert_eq!(pace(0, failures, 0.0).wanted(), Duration::from_secs(seconds), "{failures}");
+            assert_eq!(
+                pace(0, failures, 0.0).wanted(),
+                Duration::from_secs(seconds),
+                "{failures}"
+            );
         }
         assert_eq!(
             pace(0, 30, 0.0).watch(Duration::from_secs(3600)),

@@ -140,7 +140,9 @@ impl Timing {
     /// The pace of looks now.
     pub(super) fn pace(&self, seed: u64, now: Duration) -> Pace {
         Pace {
-            waited: self.waiting.map_or(Duration::ZERO, |since| now.saturating_sub(since)),
+            waited: self
+                .waiting
+                .map_or(Duration::ZERO, |since| now.saturating_sub(since)),
             failures: self.look_failures,
             blind: self.blind,
             spread: spread(seed, self.looks),

@@ -122,6 +122,10 @@ impl Engine {
             }
             Some(Happened::Lifted { ordered }) => {
                 self.state.undrains = self.state.undrains.saturating_add(1);
+                // One that began during the lift has no drain of ours behind it.
+                for incident in &mut self.book.incidents {
+                    incident.behind = false;
+                }
                 if !ordered {
                     keep::count(&mut self.state.lifts, self.now.wall);
                 }
@@ -199,6 +203,7 @@ impl Engine {
         }
         for incident in self.book.incidents.iter_mut().filter(open) {
             incident.behind = true;
+            self.state.drain.ordered = false;
             self.out.dirty = true;
             if incident.began_after(&self.boot, shown) {
                 // Check the drain now: if it was lifted already, the operator did not know this incident.

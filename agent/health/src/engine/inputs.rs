@@ -57,9 +57,6 @@ impl Engine {
         }
         let now = self.now.boottime;
         let of_log = collector == kernel_log::SPEC.name;
-        if of_log {
-            self.log.event(now);
-        }
         if of_log && event.body == EventBody::Progress {
             self.log.ended(now);
             let said = self.checks.each().flat_map(|(_, check)| check.log_read(self.now));
@@ -229,7 +226,11 @@ impl Engine {
             incident.note(wall, format!("drain lifted by {}: {}", order.by, order.reason));
             self.out.dirty = true;
             self.state.drain.ordered = true;
-            return Ok(format!("{} was cleared{}", order.incident, self.after_clear(true)));
+            return Ok(format!(
+                "{} was cleared{}",
+                order.incident,
+                self.after_clear(true)
+            ));
         }
         if incident.status == Status::Cleared {
             return Err(format!("{} is cleared already", order.incident));
@@ -249,7 +250,8 @@ impl Engine {
                 let behind = incident.behind;
                 let known = Known::of(incident);
                 incident.close(wall, format!("by {}: {}", order.by, order.reason));
-                self.state.drain.ordered |= behind;
+                // What still holds the drain was not ordered to end.
+                self.state.drain.ordered |= behind && !self.book.open().any(|i| i.behind);
                 self.repaired(&known);
                 self.book.forget_old();
                 Ok(format!("{} cleared{}", order.incident, self.after_clear(behind)))

@@ -238,7 +238,10 @@ fn a_finding_after_the_remedy_starts_the_quiet_minute_anew() {
     assert!(sim.slurm.is_drained(), "quiet for less than a minute");
     sim.event(EventBody::Xid(xid_of(31)));
     sim.pass(45);
-    assert!(sim.slurm.is_drained(), "the program's own fault, but on a GPU that was just repaired");
+    assert!(
+        sim.slurm.is_drained(),
+        "the program's own fault, but on a GPU that was just repaired"
+    );
     sim.pass(30);
     assert!(!sim.slurm.is_drained());
 }
@@ -286,4 +289,73 @@ fn a_repaired_device_that_no_test_verified_waits_for_a_person() {
     sim.clear_repaired();
     assert!(!sim.slurm.is_drained());
     assert_eq!(sim.slurm.base, Base::Idle);
+}
+
+#[test]
+fn a_clear_of_one_incident_orders_no_lift_for_another() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(95);
+    let first = sim.engine.view().incidents[0].id.clone();
+    let mut other = xid_of(95);
+    other.pci = pci(GPU2);
+    sim.event(EventBody::Xid(other.clone()));
+    sim.order(OrderVerb::Clear, &first).unwrap();
+    sim.host.kernel_log = false;
+    sim.pass(60);
+    // The other ends while the kernel log cannot be read.
+    (other.code, other.recovery) = (154, Some(Recovery::None));
+    sim.event(EventBody::Xid(other));
+    sim.pass(600);
+    assert!(sim.incidents().iter().all(|i| i.ends_with(" cleared")));
+    assert!(sim.slurm.is_drained(), "no order covers it");
+}
+
+#[test]
+fn an_incident_that_began_during_a_lift_has_no_drain_behind_it() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(95);
+    sim.slurm.trouble.push_back(Trouble::TimeoutLate);
+    sim.verdict_154(Recovery::None);
+    sim.xid(119);
+    sim.slurm.flags.insert(Flag::RebootIssued);
+    sim.slurm.catch_up();
+    sim.pass(60);
+    let id = sim.engine.view().incidents[0].id.clone();
+    assert_eq!(sim.drain_state(), "withheld");
+    let answer = sim.order(OrderVerb::Clear, &id).unwrap();
+    assert!(!answer.contains("drain"), "{answer}");
+}
+
+#[test]
+fn a_drain_does_not_come_before_the_line_that_says_the_fault_is_over() {
+    let mut sim = Sim::new(Mode::Observe);
+    sim.xid(95);
+    sim.config.mode = Mode::Drain;
+    sim.restart_unread();
+    assert_eq!(sim.slurm.drains, 0);
+    sim.verdict_154(Recovery::None);
+    sim.log_is_read();
+    sim.pass(60);
+    assert_eq!(sim.slurm.drains, 0);
+}
+
+#[test]
+fn a_comment_that_was_not_replaced_is_removed_with_its_incident() {
+    let mut sim = Sim::new(Mode::Comment);
+    sim.xid(95);
+    let first = sim.slurm.comment.clone().unwrap();
+    let mut other = xid_of(95);
+    other.pci = pci(GPU2);
+    sim.event(EventBody::Xid(other.clone()));
+    sim.slurm.trouble.push_back(Trouble::Failed);
+    sim.verdict_154(Recovery::None);
+    assert_eq!(
+        sim.slurm.comment.as_ref(),
+        Some(&first),
+        "the other's text was refused"
+    );
+    (other.code, other.recovery) = (154, Some(Recovery::None));
+    sim.event(EventBody::Xid(other));
+    sim.pass(1200);
+    assert_eq!(sim.slurm.comment, None);
 }
