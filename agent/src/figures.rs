@@ -48,7 +48,7 @@ pub fn helper(pid: i32) -> Option<Figures> {
 }
 
 fn public(process: &Path) -> Option<Figures> {
-    let stat = task::stat(process)?;
+    let stat = task::stat(process).ok()??;
     let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok()??;
     let used = stat.utime.checked_add(stat.stime)?;
     #[expect(clippy::cast_precision_loss, reason = "CPU time in ticks fits for ages")]

@@ -65,8 +65,8 @@ pub struct Init {
     pub env: Env,
     /// Directory of verdict and control socket.
     pub run_dir: PathBuf,
-    /// Directory of records.
-    pub state_dir: PathBuf,
+    /// Directory of records. `None`: it is not ours, or its disk hangs. It must not be touched.
+    pub state_dir: Option<PathBuf>,
     /// An earlier daemon of this parent was up: an address in use is retried, not an error.
     pub restarted: bool,
     /// Whether the parent's system calls are filtered.

@@ -5,5 +5,8 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    nodewarden::cli::main()
+    let code = nodewarden::cli::main();
+    // Log lines are written by a thread, which ends with the process.
+    sys::log::flush();
+    code
 }

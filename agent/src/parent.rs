@@ -6,6 +6,7 @@ pub mod children;
 pub mod limit;
 pub mod service;
 pub mod slurm;
+pub mod state;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use collectors::Env;
 
+use crate::bucket::Bucket;
 use crate::config::{Loaded, Origin};
 use crate::link::{CANNOT_START, Init, ToDaemon, ToParent};
 use crate::runner::Runner;
@@ -25,7 +27,8 @@ use children::Children;
 use limit::Refusals;
 use model::scheduler::Outcome;
 use service::Service;
-use sys::dirs::{self, DirError};
+use state::StateDir;
+use sys::dirs;
 use sys::packet::{Packets, Received};
 use sys::poll::{Poll, Waker};
 use sys::signals::{Signal, SignalReader};
@@ -36,6 +39,10 @@ const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Limit of packets from the daemon handled in one turn.
 const PACKETS_AT_ONCE: usize = 32;
+
+/// Holds of workers at once, and the time in which as many more are allowed. A release holds one worker; each hold ends a
+/// worker, and its end starts another one.
+const HOLDS: (u32, Duration) = (20, Duration::from_secs(60));
 
 const SIGNALS: u64 = 0;
 const LINK: u64 = 1;
@@ -62,6 +69,7 @@ pub struct ParentSetup {
 
 struct Parent {
     setup: ParentSetup,
+    state: StateDir,
     children: Children,
     poll: Poll,
     link: Option<Packets>,
@@ -80,6 +88,8 @@ struct Parent {
     /// The runner of site commands, where there are any.
     runner: Option<Runner>,
     refusals: Refusals,
+    /// Outlives the daemon: a restarted one gets no new burst.
+    holds: Bucket,
 }
 
 /// The result of a reload.
@@ -100,23 +110,9 @@ pub fn run(setup: ParentSetup) -> anyhow::Result<ExitCode> {
     })?;
     let service = Service::take(setup.loaded.config.health.mode)?;
     let daemon_ids = sys::users::daemon();
-    dirs::prepare(&setup.run_dir, &setup.state_dir, daemon_ids.uid, daemon_ids.gid)?;
-    let _run = dirs::lock(&setup.run_dir)?;
-    let _state = match dirs::lock(&setup.state_dir) {
-        Ok(lock) => Some(lock),
-        Err(e @ DirError::Held { .. }) => return Err(e.into()),
-        Err(e) => {
-            tracing::error!(error = %e, "cannot lock the state directory");
-            None
-        }
-    };
+    let _run = dirs::take_run(&setup.run_dir, daemon_ids.uid, daemon_ids.gid)?;
+    let state = state::take(&setup.state_dir, &daemon_ids)?;
     let slots = dirs::slots(&setup.run_dir)?;
-    // Before the daemon can create files there. Without them, the parent forgets its drain and configuration.
-    for dir in [&setup.run_dir, &setup.state_dir] {
-        if let Err(e) = dirs::own(dir) {
-            tracing::error!(error = %e, "cannot create the parent's folder");
-        }
-    }
     if setup.config_error.is_none() {
         setup.source.keep(&setup.loaded);
     }
@@ -137,7 +133,7 @@ pub fn run(setup: ParentSetup) -> anyhow::Result<ExitCode> {
         setup.loaded.config.slurm.clone(),
         setup.forged_boot_time,
         !setup.env.is_live(),
-        setup.state_dir.clone(),
+        state.path.clone(),
         waker.clone(),
     );
     let poll = Poll::new()?;
@@ -147,6 +143,7 @@ pub fn run(setup: ParentSetup) -> anyhow::Result<ExitCode> {
     let (to_main, reloads) = channel();
     let mut parent = Parent {
         setup,
+        state,
         children,
         poll,
         link: None,
@@ -162,6 +159,7 @@ pub fn run(setup: ParentSetup) -> anyhow::Result<ExitCode> {
         service,
         runner,
         refusals: Refusals::default(),
+        holds: Bucket::new(HOLDS.0, HOLDS.1),
     };
     parent.run(&signals)
 }
@@ -269,7 +267,7 @@ impl Parent {
             config_error: self.setup.config_error.clone(),
             env: self.setup.env.clone(),
             run_dir: self.setup.run_dir.clone(),
-            state_dir: self.setup.state_dir.clone(),
+            state_dir: self.state.path.clone(),
             restarted: self.was_ready,
             parent_seccomp: sandbox::own().seccomp,
             sockets: u16::try_from(self.service.sockets.len()).unwrap_or(u16::MAX),
@@ -420,12 +418,39 @@ impl Parent {
                 self.children.daemon_is_ready();
                 self.service.ready();
             }
-            ToParent::Alive => self.service.alive(),
-            ToParent::Summary(summary) => self.service.summary(summary),
+            ToParent::Alive => {
+                if !self.service.alive() {
+                    self.refuse("heartbeats", "too many heartbeats");
+                }
+            }
+            ToParent::Summary(summary) => {
+                if !self.service.summary(summary) {
+                    self.refuse(
+                        "summaries",
+                        "the verdict changes too often, only the last one is passed on",
+                    );
+                }
+            }
             ToParent::Look => self.act.look(),
             ToParent::Act(id, action) => self.act.act(id, action),
-            ToParent::Hold(domain, number) => self.children.hold(domain, number),
+            ToParent::Hold(domain, number) => {
+                if self.holds.take(1, Instant::now()) {
+                    self.children.hold(domain, number);
+                } else {
+                    self.refuse(
+                        "holds",
+                        "too many releases of drivers: at most 20 at once and 1 each 3 s",
+                    );
+                }
+            }
+            // Without a hold it has no effect.
             ToParent::Free(domain) => self.children.free(domain),
+        }
+    }
+
+    fn refuse(&mut self, kind: &'static str, why: &str) {
+        if let Some(silent) = self.refusals.add(kind, Instant::now()) {
+            tracing::warn!(silent, "request of the daemon refused: {why}");
         }
     }
 

@@ -62,6 +62,15 @@ pub(crate) fn print(text: &str, code: ExitCode) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
+/// Writes to standard output what the exit code says, too. A disk that is full does not change the code, which has a meaning
+/// of its own: for `check`, 1 is an unhealthy node.
+pub(crate) fn tell(text: &str, code: ExitCode) -> ExitCode {
+    if let Err(error) = write(text) {
+        complain(&chain(&error));
+    }
+    code
+}
+
 /// Writes to standard output. `false`: the reader is gone.
 pub(crate) fn write(text: &str) -> anyhow::Result<bool> {
     let mut out = io::stdout().lock();

@@ -22,6 +22,11 @@ pub fn printable(bytes: &[u8], max: usize) -> String {
     out
 }
 
+/// Whether a text has at most `max` bytes and is printable as it is.
+pub fn is_printable(text: &str, max: usize) -> bool {
+    text.len() <= max && printable(text.as_bytes(), max) == text
+}
+
 /// Control characters, and the format characters that reorder or break lines.
 fn steers(c: char) -> bool {
     c.is_control()

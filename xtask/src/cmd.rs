@@ -60,6 +60,17 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8(out.stdout)?)
 }
 
+/// Whether `cargo test -- NAME` finds a test. Without one, cargo runs nothing and succeeds.
+///
+/// # Errors
+/// When it finds none, or `list`, the same command with `--list`, fails.
+pub(crate) fn require_test(list: &mut Command, name: &str) -> Result<()> {
+    if !output(list)?.lines().any(|line| line.ends_with(": test")) {
+        bail!("no test named {name}");
+    }
+    Ok(())
+}
+
 /// Whether a program of that name is in PATH.
 pub(crate) fn exists(name: &str) -> bool {
     std::env::var_os("PATH")
@@ -128,4 +139,17 @@ fn line(command: &Command) -> String {
         .unwrap_or(command.get_program());
     let args = command.get_args().map(|a| format!(" {}", a.to_string_lossy()));
     format!("{}{}", name.to_string_lossy(), args.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_without_a_test_is_an_error() {
+        let finds = |list: &str| require_test(&mut program("printf", &[list]), "x").is_ok();
+        assert!(finds("a::x: test\\n\\n1 test, 0 benchmarks\\n"));
+        assert!(!finds("\\n0 tests, 0 benchmarks\\n"));
+        assert!(require_test(&mut program("false", &[]), "x").is_err());
+    }
 }

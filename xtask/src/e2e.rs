@@ -148,10 +148,7 @@ fn in_root(root: &Root, args: &[&str], name: &str) -> Result<()> {
         command.env("TESTKIT_SLURM_ROOT", root.folder()?);
         Ok(command)
     };
-    let list = cmd::output(&mut with(&["--list"])?)?;
-    if !list.lines().any(|line| line.ends_with(": test")) {
-        bail!("no test named {name}");
-    }
+    cmd::require_test(&mut with(&["--list"])?, name)?;
     cmd::run(&mut with(&["--nocapture"])?)
 }
 

@@ -23,6 +23,7 @@ pub(crate) fn stages(stages: &mut Stages, filter: Option<&str>) {
 fn run(filter: Option<&str>) -> Result<()> {
     let mut command = workspace()?;
     if let Some(filter) = filter {
+        cmd::require_test(workspace()?.args(["--", filter, "--list"]), filter)?;
         command.args(["--", filter]);
     }
     cmd::run(&mut command)?;

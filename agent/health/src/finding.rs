@@ -179,6 +179,8 @@ pub struct Finding {
     pub evidence: String,
     /// The jobs on the device at that time, by id. Set by the engine if the check names none.
     pub jobs: Vec<String>,
+    /// Whether the evidence names processes that are in none of these jobs.
+    pub others: bool,
 }
 
 impl Finding {
@@ -199,6 +201,7 @@ impl Finding {
             key: None,
             evidence: String::new(),
             jobs: Vec::new(),
+            others: false,
         }
     }
 

@@ -96,6 +96,14 @@ pub struct Seen {
     /// The first jobs that had the device at that time, by id.
     #[serde(default)]
     pub jobs: Vec<String>,
+    /// Whether the evidence may be about others than these jobs: an occurrence had no known job, or a job was dropped.
+    /// Earlier records do not know it.
+    #[serde(default = "unknown")]
+    pub others: bool,
+}
+
+const fn unknown() -> bool {
+    true
 }
 
 /// The most jobs of each finding.
@@ -103,6 +111,7 @@ const MAX_JOBS: usize = 16;
 
 impl Seen {
     fn new(mut finding: Finding, at: At<'_>) -> Self {
+        let others = finding.others || finding.jobs.is_empty() || finding.jobs.len() > MAX_JOBS;
         finding.jobs.truncate(MAX_JOBS);
         let rank = order::rank(&finding);
         Self {
@@ -123,6 +132,7 @@ impl Seen {
             resolved: None,
             key: finding.key,
             jobs: finding.jobs,
+            others,
         }
     }
 
@@ -136,9 +146,15 @@ impl Seen {
         self.remedy = self.remedy.max(finding.remedy);
         self.drains |= finding.drains;
         self.key = finding.key.or(self.key.take());
+        self.others |= finding.others || finding.jobs.is_empty();
         for job in finding.jobs {
-            if self.jobs.len() < MAX_JOBS && !self.jobs.contains(&job) {
+            if self.jobs.contains(&job) {
+                continue;
+            }
+            if self.jobs.len() < MAX_JOBS {
                 self.jobs.push(job);
+            } else {
+                self.others = true;
             }
         }
         let line = cut(finding.evidence);
@@ -179,6 +195,7 @@ impl Seen {
             clears: self.clears.clone(),
             needs: self.needs.clone(),
             count: self.count,
+            others: self.others,
             key: self.key.clone(),
             evidence: self.evidence.last().cloned().unwrap_or_default(),
             jobs: self.jobs.clone(),
@@ -432,4 +449,38 @@ fn cut(mut line: String) -> String {
         line.truncate(at);
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether evidence of one finding, seen with the jobs of each of these occurrences, may be about others.
+    fn others(occurrences: &[Vec<String>]) -> bool {
+        let boot = BootId("b".to_owned());
+        let mut findings = occurrences.iter().map(|jobs| Finding {
+            jobs: jobs.clone(),
+            ..Finding::of_condition("xid", Subject::gpu("a"))
+        });
+        let mut seen = Seen::new(findings.next().unwrap(), &boot, 0);
+        findings.for_each(|finding| seen.again(finding, &boot, 0));
+        assert!(seen.jobs.len() <= MAX_JOBS);
+        seen.others
+    }
+
+    #[test]
+    fn an_occurrence_without_a_job_and_a_dropped_job_are_remembered() {
+        let jobs = |numbers: std::ops::Range<usize>| numbers.map(|n| n.to_string()).collect::<Vec<_>>();
+        assert!(!others(&[jobs(0..1), jobs(0..2)]));
+        assert!(!others(&[jobs(0..MAX_JOBS), jobs(0..MAX_JOBS)]));
+        for occurrences in [
+            vec![jobs(0..0)],
+            vec![jobs(0..0), jobs(0..1)],
+            vec![jobs(0..1), jobs(0..0), jobs(0..1)],
+            vec![jobs(0..MAX_JOBS + 1)],
+            vec![jobs(0..MAX_JOBS), jobs(0..MAX_JOBS + 1)],
+        ] {
+            assert!(others(&occurrences), "{occurrences:?}");
+        }
+    }
 }

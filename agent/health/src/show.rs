@@ -100,6 +100,7 @@ fn finding(seen: &Seen) -> FindingView {
         last: seen.last,
         evidence: seen.evidence.clone(),
         jobs: seen.jobs.clone(),
+        others: seen.others,
     }
 }
 

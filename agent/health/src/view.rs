@@ -96,6 +96,9 @@ pub struct FindingView {
     /// The jobs that had the device at that time, by id.
     #[serde(default)]
     pub jobs: Vec<String>,
+    /// Whether the evidence may be about others than these jobs.
+    #[serde(default)]
+    pub others: bool,
 }
 
 /// The own drain.

@@ -54,7 +54,7 @@ impl CheckArgs {
 }
 
 /// Prints the verdict and returns its exit code.
-pub(super) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn check(args: &CheckArgs) -> ExitCode {
     let path = dirs::to_read(args.run_dir.as_deref()).join(FILE);
     let (env, now) = args.clock();
     let (health, text) = match (read(&path), boot::boot_id(&env)) {
@@ -75,7 +75,7 @@ pub(super) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         Health::Unknown => ("unknown", 2),
     };
     // Not cut to the terminal's width: this line goes into logs and slurmctld's reason.
-    screen::print(
+    screen::tell(
         &format!("{word}: {}\n", screen::clean(&text)),
         ExitCode::from(code),
     )

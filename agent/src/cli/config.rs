@@ -27,7 +27,7 @@ pub(super) enum ConfigCommand {
 pub(super) fn config(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
     match command {
         ConfigCommand::Check { config, set } => match crate::config::read(config.as_deref(), set) {
-            Ok(read) => screen::print(&summary(&read), ExitCode::SUCCESS),
+            Ok(read) => Ok(screen::tell(&summary(&read), ExitCode::SUCCESS)),
             Err(problems) => {
                 screen::complain(&problems);
                 Ok(ExitCode::FAILURE)

@@ -317,14 +317,14 @@ mod tests {
     #[test]
     fn a_record_may_be_written_before_the_first_daemon_and_is_removed_at_the_end() {
         let dir = tempfile::tempdir().unwrap();
-        let (run, state) = (dir.path().join("run"), dir.path().join("state"));
+        let run = dir.path().join("run");
         let record = of(PROLOG).unwrap();
         write(&run, &record).unwrap();
         let path = run.join("jobs/7.toml");
         assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o644);
         assert_eq!(run.join("jobs").metadata().unwrap().mode() & 0o777, 0o750);
         let ids = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
-        dirs::prepare(&run, &state, ids.0, ids.1).unwrap();
+        let _lock = dirs::take_run(&run, ids.0, ids.1).unwrap();
         assert!(path.exists(), "a daemon that starts keeps it");
         assert_eq!((began(&run, 7), began(&run, 8)), (Some(12.5), None));
         forget(&run, 7).unwrap();

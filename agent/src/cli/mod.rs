@@ -139,7 +139,7 @@ fn code(error: &anyhow::Error) -> ExitCode {
 fn perform(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Run(args) => run::run(args),
-        Command::Check(args) => check::check(&args),
+        Command::Check(args) => Ok(check::check(&args)),
         Command::Status(args) => status::status(&args),
         Command::Why(args) => why::why(&args),
         Command::Job(args) => job::job(&args),

@@ -38,5 +38,9 @@ fn give(run_dir: Option<PathBuf>, request: &Request) -> anyhow::Result<ExitCode>
         Reply::Done(text) => Some(text),
         _ => None,
     })?;
-    screen::print(&format!("{}\n", screen::clean(&text)), ExitCode::SUCCESS)
+    // The daemon has done it.
+    Ok(screen::tell(
+        &format!("{}\n", screen::clean(&text)),
+        ExitCode::SUCCESS,
+    ))
 }

@@ -28,29 +28,29 @@ impl SiteCommand {
         duration::parse(&self.timeout).unwrap_or_default()
     }
 
-    /// Checks what the type of the key does not.
-    ///
-    /// # Errors
-    /// The found and the expected value.
-    pub fn check(name: &str, row: &Self) -> Result<(), String> {
-        check_name(name)?;
+    /// What the type of the key allows and must not be: for each fault its field, empty for the name, and the found and the
+    /// expected value.
+    pub fn faults(name: &str, row: &Self) -> Vec<(&'static str, String)> {
+        let mut faults = Vec::new();
+        if let Err(message) = check_name(name) {
+            faults.push(("", message));
+        }
         let program = row.command.first().map(String::as_str).unwrap_or_default();
         if !Path::new(program).is_absolute() {
-            return Err(format!(
-                "commands.{name}.command: found program {program:?}, expected an absolute path"
-            ));
+            let message =
+                format!("commands.{name}.command: found program {program:?}, expected an absolute path");
+            faults.push(("command", message));
         }
         if row.command.iter().any(|arg| arg.contains('\0')) {
-            return Err(format!("commands.{name}.command: found a NUL byte"));
+            faults.push(("command", format!("commands.{name}.command: found a NUL byte")));
         }
         let deadline = row.deadline();
         if deadline.is_zero() || deadline > MOST {
-            return Err(format!(
-                "commands.{name}.timeout: found {}, expected 1ms to 1h",
-                row.timeout
-            ));
+            let found = &row.timeout;
+            let message = format!("commands.{name}.timeout: found {found}, expected 1ms to 1h");
+            faults.push(("timeout", message));
         }
-        Ok(())
+        faults
     }
 }
 
@@ -82,18 +82,28 @@ mod tests {
 
     #[test]
     fn a_row_names_a_program_by_its_path_and_has_a_time_limit() {
-        let check = |name: &str, row: &SiteCommand| SiteCommand::check(name, row).map_err(|e| e.to_string());
-        check("nhc-check-2", &row(&["/usr/sbin/nhc", "-q"], "30s")).unwrap();
-        for (name, command, timeout) in [
-            ("Nhc", &["/usr/sbin/nhc"][..], "30s"),
-            ("nhc", &["nhc"], "30s"),
-            ("nhc", &[], "30s"),
-            ("nhc", &["/usr/sbin/nhc", "a\0b"], "30s"),
-            ("nhc", &["/usr/sbin/nhc"], "0"),
-            ("nhc", &["/usr/sbin/nhc"], "2h"),
+        let fields = |name: &str, command: &[&str], timeout: &str| {
+            let faults = SiteCommand::faults(name, &row(command, timeout));
+            faults.into_iter().map(|(field, _)| field).collect::<Vec<_>>()
+        };
+        assert_eq!(fields("nhc-check-2", &["/usr/sbin/nhc", "-q"], "30s"), [""; 0]);
+        for (name, command, timeout, faulty) in [
+            ("Nhc", &["/usr/sbin/nhc"][..], "30s", &[""][..]),
+            ("nhc", &["nhc"], "30s", &["command"]),
+            ("nhc", &[], "30s", &["command"]),
+            ("nhc", &["/usr/sbin/nhc", "a\0b"], "30s", &["command"]),
+            ("nhc", &["/usr/sbin/nhc"], "0", &["timeout"]),
+            ("nhc", &["/usr/sbin/nhc"], "2h", &["timeout"]),
+            (
+                "Nhc",
+                &["nhc", "a\0b"],
+                "2h",
+                &["", "command", "command", "timeout"],
+            ),
         ] {
-            assert!(
-                check(name, &row(command, timeout)).is_err(),
+            assert_eq!(
+                fields(name, command, timeout),
+                faulty,
                 "{name} {command:?} {timeout}"
             );
         }

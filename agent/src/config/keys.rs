@@ -189,9 +189,6 @@ impl Config {
         let listen: Vec<String> = set.get(&LISTEN)?;
         let tier: String = set.get(&TIER)?;
         let commands: BTreeMap<String, SiteCommand> = set.get(&COMMANDS)?;
-        for (name, row) in &commands {
-            SiteCommand::check(name, row).map_err(Error::Settings)?;
-        }
         let timeout = set.duration(&TIMEOUT)?;
         Ok(Self {
             listen: listen.iter().filter_map(|entry| entry.parse().ok()).collect(),

@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 
 use collectors::settings::{Found, Reader, nearest};
 use collectors::{COLLECTORS, Settings, Spec};
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
 use toml::Value;
 use toml::de::DeTable;
 
-use super::Config;
 use super::error::{ConfigError, Place, Problem};
-use super::keys::KEYS;
+use super::keys::{COMMANDS, KEYS};
 use super::source::{self, Source};
+use super::{Config, SiteCommand};
 use health::Mode;
 
 /// The id of a check, and the most that a site may let it do.
@@ -73,6 +75,7 @@ pub(super) fn load(
         let mut found = Found::default();
         reader.read("", table.get_ref(), &mut settings, &mut found);
         checks(table.get_ref(), known_checks, &mut found.faults);
+        commands(table.get_ref(), &mut found.faults);
         let faults = found.faults.into_iter();
         let faults = faults.map(|(at, message)| Problem {
             place: source.place(at),
@@ -169,6 +172,26 @@ fn checks(table: &DeTable<'_>, known: &[KnownCheck<'_>], faults: &mut Vec<(usize
                 at,
                 format!("unknown check {check}, expected one of {}", ids.join(", ")),
             ));
+        }
+    }
+}
+
+/// What the rows of `commands` must not hold. A value whose type is wrong is reported elsewhere.
+fn commands(table: &DeTable<'_>, faults: &mut Vec<(usize, String)>) {
+    let rows = table
+        .get(COMMANDS.name)
+        .and_then(|rows| rows.get_ref().as_table());
+    let reported: Vec<usize> = faults.iter().map(|(at, _)| *at).collect();
+    for (name, item) in rows.into_iter().flatten() {
+        let Ok(row) = SiteCommand::deserialize(item.clone().into_deserializer()) else {
+            continue;
+        };
+        for (field, message) in SiteCommand::faults(name.get_ref(), &row) {
+            let value = item.get_ref().as_table().and_then(|fields| fields.get(field));
+            let at = value.map_or(name.span().start, |value| value.span().start);
+            if !reported.contains(&at) {
+                faults.push((at, message));
+            }
         }
     }
 }

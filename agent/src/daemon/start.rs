@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use collectors::Env;
 use collectors::sys::boot;
+use collectors::{BootId, Env};
 
 use super::event_loop::{Daemon, DaemonParts};
 use super::fleet::Fleet;
@@ -23,6 +23,7 @@ use crate::own::{OwnFacts, Page};
 use crate::screen::{chain, complain};
 use health::Now;
 use health::engine::Engine;
+use health::policy::Policy;
 use model::snapshot::Snapshot;
 use sys::landlock::FileAccess;
 use sys::packet::{Packets, Received};
@@ -92,14 +93,16 @@ fn start(args: &[String]) -> anyhow::Result<()> {
     let waker = Waker::new()?;
     let mailbox = Mailbox::new(to, waker.clone(), page);
     let answer = mailbox.clone();
-    let store = store::start(&init.state_dir, move |stored| {
+    let store = store::start(init.state_dir.as_deref(), move |stored| {
         answer.send(Message::Stored(stored));
     })?;
     let _server = serve(&init, sockets, &mailbox)?;
     let fleet = Fleet::new(init.env.clone(), init.loaded.config.collectors.clone());
     let boot = boot::boot_id(&Env::default())?;
     let mut book = jobs::restore(&init.run_dir, &boot);
-    book.remember(jobs::recall(&init.state_dir));
+    if let Some(dir) = &init.state_dir {
+        book.remember(jobs::recall(dir));
+    }
     Ok(Daemon::new(DaemonParts {
         parent,
         messages,
@@ -114,7 +117,7 @@ fn start(args: &[String]) -> anyhow::Result<()> {
         listen: init.loaded.config.listen.clone(),
         heartbeat: init.heartbeat,
         jobs: book,
-        keeper: jobs::start(&init.state_dir, &init.run_dir)?,
+        keeper: jobs::start(init.state_dir.as_deref(), &init.run_dir)?,
     })?
     .run()?)
 }
@@ -125,7 +128,11 @@ fn files(init: &Init) -> FileAccess {
     let boot_id = init.env.path("/proc/sys/kernel/random");
     FileAccess {
         read: fixed.into_iter().chain([boot_id]).collect(),
-        write: vec![init.run_dir.clone(), init.state_dir.clone()],
+        write: [Some(&init.run_dir), init.state_dir.as_ref()]
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect(),
         listens: true,
     }
 }
@@ -179,30 +186,37 @@ fn restore(init: &Init) -> anyhow::Result<Engine> {
         boottime: boot::boottime(),
         wall,
     };
-    let path = store::record_path(&init.state_dir);
-    let record = match sys::store::load(&path) {
+    let engine = match &init.state_dir {
+        Some(dir) => recorded(&store::record_path(dir), policy, boot, now)?,
+        None => Engine::new(policy, boot, None, now)?,
+    };
+    Ok(if init.env.is_live() {
+        engine
+    } else {
+        engine.replaying()
+    })
+}
+
+fn recorded(path: &Path, policy: Policy, boot: BootId, now: Now) -> anyhow::Result<Engine> {
+    let record = match sys::store::load(path) {
         Ok(record) => record,
         Err(e) => {
             // It may hold what only it can prove: it must not be overwritten.
-            set_aside(&path, wall, &e.to_string());
+            set_aside(path, now.wall, &e.to_string());
             None
         }
     };
     let engine = match Engine::new(policy.clone(), boot.clone(), record.as_deref(), now) {
         Ok(engine) => engine,
         Err(e) => {
-            set_aside(&path, wall, &e.to_string());
+            set_aside(path, now.wall, &e.to_string());
             Engine::new(policy, boot, None, now)?
         }
     };
     for lost in engine.lost() {
         tracing::error!("record: cannot use the stored state of a check, starting empty: {lost}");
     }
-    Ok(if init.env.is_live() {
-        engine
-    } else {
-        engine.replaying()
-    })
+    Ok(engine)
 }
 
 fn set_aside(path: &Path, wall: i64, why: &str) {

@@ -28,17 +28,25 @@ pub fn verdict_path(run_dir: &Path) -> PathBuf {
     run_dir.join("verdict")
 }
 
-/// Starts the thread that keeps records. `answer` is called on it.
+/// Starts the thread that keeps records. `answer` is called on it. Without a directory no record is kept.
 ///
 /// # Errors
 /// When the thread cannot be started.
-pub fn start(state_dir: &Path, answer: impl Fn(Stored) + Send + 'static) -> io::Result<Sender<Record>> {
+pub fn start(
+    state_dir: Option<&Path>,
+    answer: impl Fn(Stored) + Send + 'static,
+) -> io::Result<Sender<Record>> {
     let (to, records) = channel::<Record>();
-    let path = record_path(state_dir);
+    let path = state_dir.map(record_path);
     thread::Builder::new().name("store".to_owned()).spawn(move || {
         for Record { number, json } in records {
-            let written = store::replace(&path, json.as_bytes(), 0o600, true);
-            let result = written.map_err(|e| format!("{}: {e}", path.display()));
+            let result = match &path {
+                Some(path) => store::replace(path, json.as_bytes(), 0o600, true)
+                    .map_err(|e| format!("{}: {e}", path.display())),
+                None => {
+                    Err("the state directory is not used, the log of the start has the reason".to_owned())
+                }
+            };
             answer(Stored { number, result });
         }
     })?;

@@ -26,6 +26,11 @@ impl BindError {
         self.source.kind() == ErrorKind::AddrNotAvailable
             || matches!(self.source.raw_os_error(), Some(libc::ENODEV | libc::EINVAL))
     }
+
+    /// Whether another socket listens there.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.source.kind() == ErrorKind::AddrInUse
+    }
 }
 
 /// Listens on one address.

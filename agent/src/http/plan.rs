@@ -121,6 +121,8 @@ impl ListenPlan {
                 stays
             });
         }
+        // An IPv6 wildcard first: it serves IPv4 too, unless net.ipv6.bindv6only is set.
+        wanted.sort_by_key(|a| !(a.is_ipv6() && a.ip().is_unspecified()));
         for address in wanted {
             if self.bound.iter().any(|(asked, _)| *asked == address) {
                 continue;
@@ -132,12 +134,23 @@ impl ListenPlan {
                         .push((address, listener.local_addr().unwrap_or(address)));
                     changes.opened.push(listener);
                 }
+                Err(e) if e.is_in_use() && self.serves_both(address) => {}
                 Err(e) if strict && !e.is_not_there() => return Err(e),
                 Err(e) => missing.push(e.to_string()),
             }
         }
         self.say(&missing);
         Ok(changes)
+    }
+
+    /// Whether this is the IPv4 wildcard of a port whose IPv6 wildcard is served.
+    fn serves_both(&self, address: SocketAddr) -> bool {
+        let is_wildcard = |a: &SocketAddr| a.ip().is_unspecified() && a.port() == address.port();
+        let mut all = self
+            .served
+            .iter()
+            .chain(self.bound.iter().map(|(asked, _)| asked));
+        address.is_ipv4() && is_wildcard(&address) && all.any(|a| a.is_ipv6() && is_wildcard(a))
     }
 
     /// Logs a line when it changes, not at each attempt.
@@ -187,6 +200,10 @@ fn covers(all: SocketAddr, one: SocketAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpStream;
+
+    use testkit::ports::Port;
+
     use super::*;
 
     fn local(interface: &str, address: &str) -> Local {
@@ -277,6 +294,29 @@ mod tests {
         drop(taken);
         assert_eq!(plan.look(false).unwrap().opened.len(), 1);
         assert!(plan.said.unwrap().contains("192.0.2.1:0"));
+    }
+
+    #[test]
+    fn both_wildcards_of_a_port_are_served_in_either_order() {
+        for order in [["0.0.0.0", "[::]"], ["[::]", "0.0.0.0"]] {
+            let port = Port::reserve().unwrap();
+            let entries = order.map(|host| format!("{host}:{}", port.number()).parse().unwrap());
+            let mut plan = ListenPlan::new(&entries);
+            let opened = plan.first(true).unwrap();
+            assert!(!opened.is_empty() && !plan.goes_on());
+            for host in ["127.0.0.1", "[::1]"] {
+                TcpStream::connect(format!("{host}:{}", port.number())).unwrap();
+            }
+            assert!(plan.look(true).unwrap().opened.is_empty());
+        }
+        // Beside a socket of the service manager.
+        let passed = TcpListener::bind("[::]:0").unwrap();
+        let port = passed.local_addr().unwrap().port();
+        let mut plan = ListenPlan::new(&[format!("0.0.0.0:{port}").parse().unwrap()])
+            .beside(std::slice::from_ref(&passed));
+        plan.first(true).unwrap();
+        assert!(!plan.goes_on());
+        drop(passed);
     }
 
     #[test]

@@ -28,6 +28,7 @@ const JSON: &str = "application/json";
 pub(super) struct Routes<C> {
     core: C,
     scrapes: RefCell<metrics::Scrapes>,
+    names: host::LoopbackNames,
 }
 
 impl<C: Core> Routes<C> {
@@ -35,12 +36,13 @@ impl<C: Core> Routes<C> {
         Self {
             core,
             scrapes: RefCell::new(metrics::Scrapes::new()),
+            names: host::LoopbackNames::read(),
         }
     }
 
     /// `loopback`: the client connected to a loopback address.
     pub(super) async fn answer<B>(&self, request: Request<B>, loopback: bool) -> Response<Full<Bytes>> {
-        if let Some(refusal) = refuse(&request, loopback) {
+        if let Some(refusal) = refuse(&request, loopback, &self.names) {
             return refusal;
         }
         let path = request.uri().path();
@@ -93,7 +95,11 @@ impl<C: Core> Routes<C> {
 }
 
 /// The answer to an invalid request, for all pages.
-fn refuse<B>(request: &Request<B>, loopback: bool) -> Option<Response<Full<Bytes>>> {
+fn refuse<B>(
+    request: &Request<B>,
+    loopback: bool,
+    names: &host::LoopbackNames,
+) -> Option<Response<Full<Bytes>>> {
     let own = [Method::GET, Method::HEAD];
     let standard = [
         Method::POST,
@@ -108,7 +114,7 @@ fn refuse<B>(request: &Request<B>, loopback: bool) -> Option<Response<Full<Bytes
     if request.version() == Version::HTTP_11 && !request.headers().contains_key(HOST) {
         return Some(plain(StatusCode::BAD_REQUEST, "a request needs a Host header\n"));
     }
-    if loopback && !host::is_own(request) {
+    if loopback && !host::is_own(request, names) {
         return Some(plain(StatusCode::MISDIRECTED_REQUEST, host::MISDIRECTED));
     }
     if !own.contains(request.method()) && !standard.contains(request.method()) {

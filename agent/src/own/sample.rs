@@ -72,6 +72,7 @@ pub(crate) fn view() -> View {
                 last: 1_700_000_000,
                 evidence: vec!["NVRM: Xid (PCI:0000:3b:00): 79".to_owned()],
                 jobs: Vec::new(),
+                others: false,
             }],
             history: vec![(1_700_000_000, "opened".to_owned())],
             ack: None,

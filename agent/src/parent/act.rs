@@ -17,6 +17,7 @@ use crate::parent::slurm::seen::SeenSlurmd;
 use crate::parent::slurm::write::Slurm;
 use model::scheduler::{Action, ActionId, LookError, NodeState, Outcome};
 use sys::poll::Waker;
+use sys::spawn::CommandRunner;
 
 const RECORDING: &str = "this is a recording: it has no Slurm";
 
@@ -64,8 +65,8 @@ pub struct ActRunner {
     forged_boot_time: Option<i64>,
     /// The daemon reads a recording: its findings say nothing about this machine.
     recorded: bool,
-    /// Where the parent records its drain.
-    state_dir: PathBuf,
+    /// Where the parent records its drain, if anywhere.
+    state_dir: Option<PathBuf>,
     waker: Waker,
     waiting: VecDeque<ActRequest>,
     running: Option<(ActRequest, Instant)>,
@@ -74,6 +75,8 @@ pub struct ActRunner {
     /// The thread that carries out requests.
     thread: Option<Sender<ActRequest>>,
     hung: usize,
+    /// Shared with each thread: a scontrol that resists SIGKILL outlives its thread, and no other one is started beside it.
+    commands: CommandRunner,
     answers: Sender<ActReply>,
     /// Raised when a thread is abandoned: its late answer is then dropped.
     generation: u64,
@@ -91,7 +94,7 @@ impl ActRunner {
         config: slurm::Settings,
         forged_boot_time: Option<i64>,
         recorded: bool,
-        state_dir: PathBuf,
+        state_dir: Option<PathBuf>,
         waker: Waker,
     ) -> (Self, Receiver<ActReply>) {
         let (answers, out) = channel();
@@ -107,6 +110,7 @@ impl ActRunner {
             given_up: Arc::default(),
             thread: None,
             hung: 0,
+            commands: CommandRunner::default(),
             answers,
             generation: 0,
             done,
@@ -234,13 +238,14 @@ impl ActRunner {
             self.given_up = Arc::clone(&given_up);
             let (forged, recorded) = (self.forged_boot_time, self.recorded);
             let slurm = Slurm::new(self.config.clone(), here::hostname(), forged.unwrap_or(0))
-                .with_given_up(given_up);
+                .with_given_up(given_up)
+                .with_commands(self.commands.clone());
             let state_dir = self.state_dir.clone();
             let started = thread::Builder::new().name("act".to_owned()).spawn(move || {
                 // Not on the thread that calls: the state directory's disk may hang.
-                let mut slurm = slurm
-                    .with_memory(DrainMemory::of(&state_dir))
-                    .with_seen(SeenSlurmd::of(&state_dir));
+                let memory = state_dir.as_deref().map(DrainMemory::of).unwrap_or_default();
+                let seen = state_dir.as_deref().map(SeenSlurmd::of).unwrap_or_default();
+                let mut slurm = slurm.with_memory(memory).with_seen(seen);
                 for request in requests {
                     let boot_time = forged.or_else(here::boot_time);
                     // Without a boot time nothing is proven: an impossible value matches no node.
@@ -282,7 +287,7 @@ mod tests {
             slurm::Settings::default(),
             Some(0),
             true,
-            dir.path().to_owned(),
+            Some(dir.path().to_owned()),
             waker,
         );
         let (mut done, mut refused) = (0, 0);

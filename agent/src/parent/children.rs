@@ -69,6 +69,8 @@ struct WorkerProcess {
     /// Helpers of workers that do not run any more: they end with their socket.
     orphans: Vec<Pid>,
     backoff: Backoff,
+    /// Until then the second slot is left free: the leaving ones may end in time.
+    grace: Option<Instant>,
     starts: u64,
     /// Slots that other processes held at the last check.
     held: u8,
@@ -103,6 +105,8 @@ pub struct Children {
     backoff: Backoff,
     ready: bool,
     unlinked: Option<Instant>,
+    /// It missed its deadline and was killed. SIGCHLD reports its end, which the kernel may delay.
+    killed: bool,
     workers: Vec<WorkerProcess>,
 }
 
@@ -118,6 +122,7 @@ impl Children {
                 leaving: Vec::new(),
                 orphans: Vec::new(),
                 backoff: Backoff::new(),
+                grace: None,
                 starts: 0,
                 held: 0,
                 told_down: None,
@@ -131,6 +136,7 @@ impl Children {
             backoff: Backoff::new(),
             ready: false,
             unlinked: None,
+            killed: false,
             workers,
         }
     }
@@ -155,9 +161,9 @@ impl Children {
         self.unlinked.get_or_insert_with(Instant::now);
     }
 
-    /// The deadline of a daemon that is not ready or has closed its socket.
+    /// The deadline of a daemon that is not ready or has closed its socket, and was not killed for it yet.
     fn daemon_deadline(&self) -> Option<Instant> {
-        let (_, started) = self.daemon?;
+        let (_, started) = self.daemon.filter(|_| !self.killed)?;
         let ready = (!self.ready).then_some(started + READY_PATIENCE);
         let gone = self.unlinked.map(|since| since + UNLINKED_PATIENCE);
         [ready, gone].into_iter().flatten().min()
@@ -165,8 +171,9 @@ impl Children {
 
     /// Kills a daemon that is not ready in time or outlives its socket. It never runs a driver, and its record is
     /// whole.
-    pub fn kill_overdue_daemon(&self) {
+    pub fn kill_overdue_daemon(&mut self) {
         if self.daemon_deadline().is_some_and(|at| at <= Instant::now()) {
+            self.killed = true;
             tracing::error!("the daemon does not answer; killed, restarting it");
             self.kill_daemon();
         }
@@ -182,7 +189,7 @@ impl Children {
             .workers
             .iter()
             .filter(|w| may_start && w.running.is_none())
-            .filter_map(|w| w.paused.map_or(Some(w.backoff.due), |hold| hold.look))
+            .filter_map(|w| w.paused.map_or(Some(w.due()), |hold| hold.look))
             .min();
         [workers, self.daemon_deadline()].into_iter().flatten().min()
     }
@@ -198,6 +205,7 @@ impl Children {
             Ok(pid) => {
                 self.daemon = Some((pid, Instant::now()));
                 self.unlinked = None;
+                self.killed = false;
                 Ok(Some(Packets::new(ours)))
             }
             Err(e) => {
@@ -216,9 +224,9 @@ impl Children {
         self.ready = false;
         self.backoff.ended(started);
         for worker in &mut self.workers {
-            // Their input has ended with the daemon. They get a grace period before the second slot is taken.
+            // Their input has ended with the daemon.
             if worker.leaves() {
-                worker.backoff.due = worker.backoff.due.max(Instant::now() + Duration::from_secs(1));
+                worker.grace = Some(Instant::now() + Duration::from_secs(1));
             }
             worker.told_down = None;
             // The client of a release has lost the daemon too.
@@ -237,15 +245,16 @@ impl Children {
         }
     }
 
-    /// Allows workers for it again.
+    /// Allows workers for it again, if it was held.
     pub fn free(&mut self, domain: u16) {
-        if let Some(worker) = self.workers.get_mut(usize::from(domain)) {
-            worker.paused = None;
+        if let Some(worker) = self.workers.get_mut(usize::from(domain))
+            && worker.paused.take().is_some()
+        {
             // It exited by order, so there is no back-off.
             worker.backoff = Backoff::new();
             if !worker.leaving.is_empty() {
-                // A worker that waits for events exits within 5 s: the second slot is not taken before.
-                worker.backoff.due += Duration::from_secs(6);
+                // A worker that waits for events exits within 5 s.
+                worker.grace = Some(Instant::now() + Duration::from_secs(6));
             }
             worker.told_down = None;
         }
@@ -261,12 +270,10 @@ impl Children {
     /// Reaps ended workers.
     pub fn reap_workers(&mut self) {
         for worker in &mut self.workers {
-            let had_leaving = !worker.leaving.is_empty() || !worker.orphans.is_empty();
             worker.leaving.retain(|pid| reap::ended(*pid).is_none());
             worker.orphans.retain(|pid| reap::ended(*pid).is_none());
-            let all_ended = worker.leaving.is_empty() && worker.orphans.is_empty();
-            if had_leaving && all_ended && worker.running.is_none() {
-                worker.backoff.due = Instant::now();
+            if worker.leaving.is_empty() && worker.orphans.is_empty() {
+                worker.grace = None;
             }
             let name = worker.domain.name;
             let Some(running) = &mut worker.running else {
@@ -314,7 +321,7 @@ impl Children {
                 worker.tell_held(&self.slots, link);
                 continue;
             }
-            if worker.backoff.is_due() {
+            if worker.due() <= Instant::now() {
                 if let Err(e) = worker.start(&self.slots, link) {
                     tracing::error!(worker = worker.domain.name, error = %e, "cannot start the worker");
                     worker.backoff.ended(Instant::now());
@@ -328,6 +335,11 @@ impl Children {
 }
 
 impl WorkerProcess {
+    /// When it may be started.
+    fn due(&self) -> Instant {
+        self.grace.map_or(self.backoff.due, |at| at.max(self.backoff.due))
+    }
+
     fn start(&mut self, dir: &std::path::Path, link: &Packets) -> io::Result<()> {
         let slots = slots::take(dir, self.domain.name)?;
         self.held = slots.held;
@@ -439,4 +451,76 @@ fn start_helper(helper: &Helper, lock: BorrowedFd<'_>) -> io::Result<(Pid, Owned
     let args = ["helper", helper.name, &uid, &gid];
     let pid = fork::start_self(&args, theirs.as_fd(), &[lock])?;
     Ok((pid, ours))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No process has this number: to the parent it has ended.
+    const GONE: Pid = Pid::from_raw(i32::MAX);
+    const LONG: Duration = Duration::from_secs(1000);
+
+    fn children() -> Children {
+        let ids = Ids { uid: 1, gid: 1 };
+        let mut children = Children::new(ids, PathBuf::new());
+        children.daemon = Some((GONE, Instant::now()));
+        children.ready = true;
+        children
+    }
+
+    /// The end of its helpers let it start at once, 100 times a second.
+    #[test]
+    fn the_end_of_helpers_does_not_shorten_the_back_off_of_their_worker() {
+        let mut children = children();
+        let worker = &mut children.workers[0];
+        worker.running = Some(RunningWorker {
+            pid: GONE,
+            started: Instant::now(),
+            helpers: vec![GONE],
+        });
+        worker.backoff.wait = LONG;
+        let before = Instant::now();
+        // The worker, and then its helper.
+        for _ in 0..2 {
+            children.reap_workers();
+            let worker = &children.workers[0];
+            assert!(worker.running.is_none() && worker.due() >= before + LONG);
+        }
+        assert!(children.workers[0].orphans.is_empty());
+    }
+
+    #[test]
+    fn the_grace_of_leaving_workers_ends_with_them() {
+        let mut children = children();
+        let worker = &mut children.workers[0];
+        worker.leaving.push(GONE);
+        worker.grace = Some(Instant::now() + LONG);
+        assert!(worker.due() > Instant::now());
+        children.reap_workers();
+        assert!(children.workers[0].due() <= Instant::now());
+    }
+
+    /// One in state D was killed again in each turn, without a pause between them.
+    #[test]
+    fn a_daemon_that_cannot_be_killed_is_killed_once() {
+        let mut children = children();
+        children.unlinked = Instant::now().checked_sub(UNLINKED_PATIENCE);
+        assert!(children.next_deadline().is_some_and(|at| at <= Instant::now()));
+        children.kill_overdue_daemon();
+        assert!(children.daemon_pid().is_some());
+        assert_eq!(children.next_deadline(), None);
+    }
+
+    /// Free in a loop started a worker that ends at once without a pause.
+    #[test]
+    fn only_the_end_of_a_hold_ends_a_back_off() {
+        let mut children = children();
+        children.workers[0].backoff.due += LONG;
+        children.free(0);
+        assert!(children.workers[0].due() > Instant::now());
+        children.hold(0, 1);
+        children.free(0);
+        assert!(children.workers[0].due() <= Instant::now());
+    }
 }

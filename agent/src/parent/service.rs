@@ -6,6 +6,7 @@
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
+use crate::bucket::Bucket;
 use crate::link::Summary;
 use health::Mode;
 use sys::activation::{self, ActivationError, PassedSocket};
@@ -13,6 +14,11 @@ use sys::notify::{Manager, NotifySocket, NotifyState};
 
 /// Delay before a datagram is sent again that found the manager's queue full.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// Changes of the status at once, and the time in which as many more are passed on.
+const CHANGES: (u32, Duration) = (10, Duration::from_secs(10));
+/// Heartbeats at once, and the number of intervals in which as many more are passed on.
+const HEARTBEATS: (u32, u32) = (4, 2);
 
 /// The service manager, if there is one.
 #[derive(Debug)]
@@ -28,6 +34,11 @@ pub struct Service {
     reloading: bool,
     /// Did not fit into the manager's queue.
     unsent: Option<(String, Instant)>,
+    /// Limits outlive the daemon: a restarted one gets no new burst.
+    changes: Bucket,
+    heartbeats: Bucket,
+    /// When to send the status that was changed too often.
+    late_status: Option<Instant>,
 }
 
 impl Service {
@@ -44,8 +55,9 @@ impl Service {
     }
 
     fn new(manager: Manager, sockets: Vec<PassedSocket>, mode: Mode) -> Self {
+        let heartbeat = manager.watchdog.map(|w| w / 2);
         Self {
-            heartbeat: manager.watchdog.map(|w| w / 2),
+            heartbeat,
             socket: manager.socket,
             sockets,
             mode,
@@ -53,6 +65,9 @@ impl Service {
             ready: false,
             reloading: false,
             unsent: None,
+            changes: Bucket::new(CHANGES.0, CHANGES.1),
+            heartbeats: Bucket::new(HEARTBEATS.0, heartbeat.unwrap_or_default() * HEARTBEATS.1),
+            late_status: None,
         }
     }
 
@@ -86,28 +101,46 @@ impl Service {
 
     /// The program is stopping.
     pub fn stopping(&mut self) {
+        self.late_status = None;
         self.tell(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
     }
 
-    /// A heartbeat of the daemon's loop.
-    pub fn alive(&mut self) {
-        if self.heartbeat.is_some() {
+    /// A heartbeat of the daemon's loop. Whether it was in the limit.
+    pub fn alive(&mut self) -> bool {
+        if self.heartbeat.is_none() {
+            return true;
+        }
+        let is_allowed = self.heartbeats.take(1, Instant::now());
+        if is_allowed {
             self.tell(&[NotifyState::Watchdog]);
         }
+        is_allowed
     }
 
-    /// The daemon's verdict has changed.
-    pub fn summary(&mut self, summary: Summary) {
-        self.summary = Some(summary);
-        if self.ready {
-            let status = self.status();
-            self.tell(&[NotifyState::Status(&status)]);
+    /// The daemon's verdict has changed. Whether that was in the limit; beyond it, the last one is passed on later.
+    pub fn summary(&mut self, summary: Summary) -> bool {
+        if self.summary.replace(summary) == Some(summary) || !self.ready {
+            return true;
         }
+        let is_allowed = self.changes.take(1, Instant::now());
+        if is_allowed {
+            self.tell_status();
+        } else {
+            self.late_status.get_or_insert_with(|| Instant::now() + RETRY);
+        }
+        is_allowed
+    }
+
+    fn tell_status(&mut self) {
+        self.late_status = None;
+        let status = self.status();
+        self.tell(&[NotifyState::Status(&status)]);
     }
 
     /// The daemon has ended; its summary is void.
     pub fn daemon_ended(&mut self) {
         self.summary = None;
+        self.late_status = None;
         if self.ready {
             self.tell(&[NotifyState::Status("the daemon exited and is restarted")]);
         }
@@ -115,13 +148,17 @@ impl Service {
 
     /// When to call [`Service::retry`].
     pub fn deadline(&self) -> Option<Instant> {
-        self.unsent.as_ref().map(|(_, at)| *at)
+        let unsent = self.unsent.as_ref().map(|(_, at)| *at);
+        [unsent, self.late_status].into_iter().flatten().min()
     }
 
-    /// Sends again what did not fit.
+    /// Sends again what did not fit, and a late status.
     pub fn retry(&mut self) {
         if let Some((lines, _)) = self.unsent.take_if(|(_, at)| *at <= Instant::now()) {
             self.tell(&[NotifyState::Custom(&lines)]);
+        }
+        if self.late_status.is_some_and(|at| at <= Instant::now()) {
+            self.tell_status();
         }
     }
 

@@ -21,7 +21,9 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Serves one connection. Returns once the command has ended, which may be long after the reply.
 pub(super) fn run(mut stream: UnixStream, locks: &Path, config: &ConfigArgs) {
     let (reply, left) = match admitted(&stream) {
-        Ok(line) => perform(&line, locks, config),
+        Ok(Some(line)) => perform(&line, locks, config),
+        // The parent has looked whether anyone listens.
+        Ok(None) => return,
         Err(why) => (Reply::Refused(why), None),
     };
     if let Reply::Refused(why) | Reply::Failed(why) = &reply {
@@ -42,8 +44,8 @@ pub(super) fn run(mut stream: UnixStream, locks: &Path, config: &ConfigArgs) {
     }
 }
 
-/// The request of a client that may ask: root, or our own user.
-fn admitted(stream: &UnixStream) -> Result<Vec<u8>, String> {
+/// The request of a client that may ask: root, or our own user. `None`: the client asked for nothing.
+fn admitted(stream: &UnixStream) -> Result<Option<Vec<u8>>, String> {
     let peer = sys::users::peer_uid(stream).map_err(|e| format!("unknown client: {e}"))?;
     if peer != 0 && peer != nix::unistd::geteuid().as_raw() {
         return Err(format!("permission denied: uid {peer} is not root"));
@@ -60,12 +62,15 @@ fn admitted(stream: &UnixStream) -> Result<Vec<u8>, String> {
     bounded
         .read_until(b'\n', &mut line)
         .map_err(|e| format!("no request: {e}"))?;
+    if line.is_empty() {
+        return Ok(None);
+    }
     if line.pop() != Some(b'\n') {
         return Err(format!(
             "expected a request of one line and less than {MAX_REQUEST} bytes"
         ));
     }
-    Ok(line)
+    Ok(Some(line))
 }
 
 /// Runs a command. With it what is left: a process that resists SIGKILL, and its lane.

@@ -44,7 +44,7 @@ impl Runner {
     /// When folder, socket or process cannot be made.
     pub fn start(run_dir: &Path, config: &[String]) -> Result<Self, RunnerError> {
         if std::env::var_os("NOTIFY_SOCKET").is_some() && run_dir == Path::new(SYSTEM_RUN) {
-            if files::is_socket(Path::new(SYSTEM_SOCKET)) {
+            if files::listens(Path::new(SYSTEM_SOCKET)) {
                 return Ok(Self {
                     socket: SYSTEM_SOCKET.into(),
                     child: None,

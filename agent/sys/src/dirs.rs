@@ -4,6 +4,7 @@
 //! remove or replace root's (locks, slots). What root believes lies in folders of root's inside them ([`own`]). Whatever
 //! else has the name of one is renamed, so that no other user can block it.
 
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{
@@ -57,14 +58,32 @@ fn at(path: &Path) -> impl Fn(io::Error) -> DirError {
     }
 }
 
-/// Creates a folder of root and `gid`, or takes an existing one: no link, and owned by root or a daemon's user, so
-/// that a foreign folder is never taken over.
-fn make(path: &Path, mode: u32, gid: u32, daemons: &[u32]) -> Result<(), DirError> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o755)
-        .create(path)
-        .map_err(at(path))?;
+/// Creates missing folders that every user may enter, whatever the umask is.
+fn folders(path: &Path) -> io::Result<()> {
+    let create = || DirBuilder::new().mode(0o755).create(path);
+    let created = match (create(), path.parent()) {
+        (Err(e), Some(above)) if e.kind() == io::ErrorKind::NotFound => {
+            folders(above)?;
+            create()
+        }
+        (created, _) => created,
+    };
+    match created {
+        // The open folder, since another one may take the name.
+        Ok(()) => OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW)
+            .open(path)?
+            .set_permissions(fs::Permissions::from_mode(0o755)),
+        Err(_) if path.is_dir() => Ok(()),
+        Err(e) => Err(e),
+    }
+}
+
+/// Creates a folder or finds an existing one: no link, and owned by root or a daemon's user, so that a foreign folder is
+/// never taken over. A folder that is refused is not written to.
+fn find(path: &Path, daemons: &[u32]) -> Result<Metadata, DirError> {
+    folders(path).map_err(at(path))?;
     let found = fs::symlink_metadata(path).map_err(at(path))?;
     let own = nix::unistd::geteuid().as_raw();
     if !found.is_dir() || !(found.uid() == own || daemons.contains(&found.uid())) {
@@ -75,8 +94,17 @@ fn make(path: &Path, mode: u32, gid: u32, daemons: &[u32]) -> Result<(), DirErro
         let what = "contains foreign files: choose a folder that is empty or was created by nodewarden";
         return Err(at(path)(io::Error::new(io::ErrorKind::AlreadyExists, what)));
     }
-    if is_root() {
+    Ok(found)
+}
+
+/// Gives a found folder to root and `gid`, with this mode. Nothing is written where that is so already: the disk may be
+/// read-only.
+fn adjust(path: &Path, found: &Metadata, mode: u32, gid: u32) -> Result<(), DirError> {
+    if is_root() && (found.uid(), found.gid()) != (0, gid) {
         chown(path, Some(0), Some(gid)).map_err(at(path))?;
+    }
+    if found.mode() & 0o7777 == mode {
+        return Ok(());
     }
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(at(path))
 }
@@ -84,10 +112,17 @@ fn make(path: &Path, mode: u32, gid: u32, daemons: &[u32]) -> Result<(), DirErro
 /// Whether a folder may be taken: it is empty but for records of prologs, or has an instance's lock. A mistyped
 /// `--run-dir /run` must not be taken over.
 fn is_ours(path: &Path) -> io::Result<bool> {
+    let is_disk = path.metadata()?.dev() != path.join("..").metadata()?.dev();
     let mut entries = fs::read_dir(path)?;
-    let is_known = |entry: io::Result<fs::DirEntry>| entry.is_ok_and(|e| e.file_name() == JOBS);
+    let is_known = |entry: io::Result<fs::DirEntry>| entry.is_ok_and(|e| is_known(&e.file_name(), is_disk));
     let is_file = |lock: &Path| fs::symlink_metadata(lock).is_ok_and(|found| found.is_file());
     Ok(entries.all(is_known) || is_file(&path.join(LOCK)))
+}
+
+/// Whether a new run or state directory may contain this. `is_disk`: it is the root of a filesystem, which mkfs(8) may
+/// have left a folder in.
+fn is_known(name: &OsStr, is_disk: bool) -> bool {
+    name == JOBS || (is_disk && name == "lost+found")
 }
 
 /// Creates a folder of this user inside a run or state directory, or takes an existing one, that only this user may write
@@ -178,13 +213,14 @@ fn hand_over(dir: &Path, ids: (u32, u32)) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates both directories for a daemon that runs as `uid` and `gid`.
+/// Creates and locks the run directory for a daemon that runs as `uid` and `gid`.
 ///
 /// # Errors
-/// When one cannot be created.
-pub fn prepare(run: &Path, state: &Path, uid: u32, gid: u32) -> Result<(), DirError> {
-    let daemons = [uid, DAEMON_UID, FORMER_DAEMON_UID];
-    make(run, 0o1775, gid, &[])?;
+/// When it cannot be created, contains foreign files, or is locked by another instance.
+pub fn take_run(run: &Path, uid: u32, gid: u32) -> Result<File, DirError> {
+    let found = find(run, &[])?;
+    adjust(run, &found, 0o1775, gid)?;
+    let lock = lock(run)?;
     if is_root()
         && let Err(e) = hand_over(run, (uid, gid))
     {
@@ -194,15 +230,43 @@ pub fn prepare(run: &Path, state: &Path, uid: u32, gid: u32) -> Result<(), DirEr
     if let Err(e) = jobs(run) {
         tracing::error!(error = %e, "cannot create the folder of the hooks' records");
     }
-    // Without a state directory the daemon loses its memory, but the node keeps its health checks.
-    if let Err(e) = make(state, 0o1770, gid, &daemons) {
-        tracing::error!(error = %e, "state directory is unusable: drains will be unrecorded");
-    } else if is_root()
+    report_own(run);
+    Ok(lock)
+}
+
+/// Creates and locks the state directory likewise. May block with its disk. `None`: it is ours, and cannot be locked now.
+///
+/// # Errors
+/// When it is locked by another instance, or must not be used: it is foreign or cannot be read. Nothing has then been
+/// written to it.
+pub fn take_state(state: &Path, uid: u32, gid: u32) -> Result<Option<File>, DirError> {
+    let found = find(state, &[uid, DAEMON_UID, FORMER_DAEMON_UID])?;
+    // A disk may be writable later.
+    if let Err(e) = adjust(state, &found, 0o1770, gid) {
+        tracing::error!(error = %e, "cannot set owner and mode of the state directory");
+    }
+    let lock = match lock(state) {
+        Ok(lock) => Some(lock),
+        Err(e @ DirError::Held { .. }) => return Err(e),
+        Err(e) => {
+            tracing::error!(error = %e, "cannot lock the state directory");
+            None
+        }
+    };
+    if is_root()
         && let Err(e) = hand_over(state, (uid, gid))
     {
         tracing::error!(error = %e, "cannot give the records of an earlier daemon to this one");
     }
-    Ok(())
+    report_own(state);
+    Ok(lock)
+}
+
+/// Before the daemon can create files there. Without it, the parent forgets its drain or configuration.
+fn report_own(dir: &Path) {
+    if let Err(e) = own(dir) {
+        tracing::error!(error = %e, "cannot create the parent's folder");
+    }
 }
 
 /// Creates the folder of lock slots, owned by root, in a locked run directory.
@@ -222,9 +286,7 @@ pub fn slots(run: &Path) -> Result<PathBuf, DirError> {
 /// When it cannot be created.
 pub fn jobs(run: &Path) -> Result<PathBuf, DirError> {
     let jobs = run.join(JOBS);
-    let mut builder = DirBuilder::new();
-    builder.recursive(true).mode(0o755);
-    builder.create(run).map_err(at(run))?;
+    folders(run).map_err(at(run))?;
     let found = folder(&jobs, 0o750)?;
     let reader = crate::users::worker(&collectors::domain::SLURM).gid;
     if is_root() && found.gid() != reader {

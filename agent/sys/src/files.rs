@@ -7,6 +7,8 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use super::send;
+
 /// Removes a file. A missing file is no error.
 ///
 /// # Errors
@@ -90,9 +92,12 @@ pub fn is_trusted(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a socket of root lies there.
-pub fn is_socket(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket() && m.uid() == 0)
+/// Whether a process listens on a socket of root there: the file stays when the process has ended. It gets a connection
+/// that is closed at once. Never waits.
+pub fn listens(path: &Path) -> bool {
+    let is_roots = fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket() && m.uid() == 0);
+    // A full queue is that of a listener.
+    is_roots && send::connected(path).map_or_else(|e| e.kind() == ErrorKind::WouldBlock, |_| true)
 }
 
 #[cfg(test)]
@@ -112,5 +117,17 @@ mod tests {
         second.accept().unwrap();
         first.set_nonblocking(true).unwrap();
         assert!(first.accept().is_err());
+    }
+
+    #[test]
+    fn a_socket_that_nobody_listens_on_is_only_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        assert!(!listens(&path));
+        let listener = listen_unix(&path, 0o600).unwrap();
+        let is_root = nix::unistd::geteuid().is_root();
+        assert_eq!(listens(&path), is_root);
+        drop(listener);
+        assert!(path.exists() && !listens(&path));
     }
 }

@@ -138,7 +138,7 @@ fn mapped(process: &Path) -> BTreeSet<PathBuf> {
 }
 
 fn name(process: &Path) -> String {
-    root::read_text(&process.join("comm"))
+    root::read_lossy(&process.join("comm"))
         .ok()
         .flatten()
         .unwrap_or_else(|| "?".to_owned())
@@ -178,7 +178,8 @@ mod tests {
         };
         let maps = "7f00-7f01 rw-s 00000000 00:05 9 /dev/nvidiactl\n7f02-7f03 r--p 0 00:00 0 [vdso]\n";
         fs::write(process("17").join("maps"), maps).unwrap();
-        fs::write(process("17").join("comm"), "python3\n").unwrap();
+        // A program may call itself anything.
+        fs::write(process("17").join("comm"), b"python\xff\n").unwrap();
         let task = process("18").join("task/19/fd");
         fs::create_dir_all(&task).unwrap();
         std::os::unix::fs::symlink("/dev/nvidia0", task.join("7")).unwrap();
@@ -186,7 +187,7 @@ mod tests {
         fs::write(proc.path().join("meminfo"), "").unwrap();
         let holders = of(proc.path(), &["/dev/nvidia"], LONG);
         let found: Vec<_> = holders.found.iter().map(|h| (h.pid, h.name.as_str())).collect();
-        assert_eq!(found, [(17, "python3"), (18, "?")]);
+        assert_eq!(found, [(17, "python\u{fffd}"), (18, "?")]);
         assert_eq!(holders.found[0].files, BTreeSet::from(["/dev/nvidiactl".into()]));
         assert_eq!((holders.hidden, holders.unfinished.as_str()), (0, ""));
     }

@@ -2,8 +2,9 @@
 
 use std::io::{self, Write};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
@@ -11,23 +12,73 @@ use tracing_subscriber::fmt::MakeWriter;
 /// Limit of queued lines; more are dropped and counted.
 const WAITING: usize = 1024;
 
+/// Time limit for the last lines of a process: a full pipe behind stderr must not keep it.
+const LAST_LINES: Duration = Duration::from_millis(200);
+
 #[derive(Clone)]
 struct Lines {
     to: SyncSender<Vec<u8>>,
-    dropped: Arc<Mutex<u64>>,
+    counts: Arc<(Mutex<Counts>, Condvar)>,
+}
+
+/// Lines that are not on stderr.
+#[derive(Default)]
+struct Counts {
+    /// Since the last one that was queued.
+    dropped: u64,
+    /// Queued, or being written.
+    waiting: u64,
+}
+
+static LINES: OnceLock<Lines> = OnceLock::new();
+
+impl Lines {
+    /// With the thread that writes them. It calls `first` before.
+    fn new(first: impl FnOnce() + Send + 'static, mut out: impl Write + Send + 'static) -> io::Result<Self> {
+        let (to, from) = sync_channel::<Vec<u8>>(WAITING);
+        let counts = Arc::<(Mutex<Counts>, Condvar)>::default();
+        let lines = Self {
+            to,
+            counts: Arc::clone(&counts),
+        };
+        thread::Builder::new().name("log".to_owned()).spawn(move || {
+            first();
+            for line in from {
+                // Without stderr there is no place to report the error.
+                crate::ignore(out.write_all(&line));
+                counts.0.lock().unwrap_or_else(PoisonError::into_inner).waiting -= 1;
+                counts.1.notify_all();
+            }
+        })?;
+        Ok(lines)
+    }
+
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.counts.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until all lines are written, but no longer than `limit`. Whether they are.
+    fn wait(&self, limit: Duration) -> bool {
+        let waits = |counts: &mut Counts| counts.waiting > 0;
+        let waited = self.counts.1.wait_timeout_while(self.counts(), limit, waits);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
 }
 
 impl Write for Lines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let mut dropped = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.counts();
         let mut bytes = line.to_vec();
-        if *dropped > 0 {
-            bytes = format!("... {} lines dropped\n", *dropped).into_bytes();
+        if counts.dropped > 0 {
+            bytes = format!("... {} lines dropped\n", counts.dropped).into_bytes();
             bytes.extend_from_slice(line);
         }
         match self.to.try_send(bytes) {
-            Ok(()) => *dropped = 0,
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => *dropped += 1,
+            Ok(()) => {
+                counts.dropped = 0;
+                counts.waiting += 1;
+            }
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => counts.dropped += 1,
         }
         Ok(line.len())
     }
@@ -59,21 +110,11 @@ pub fn start(level: &str) -> io::Result<()> {
 /// # Errors
 /// As [`start`].
 pub fn start_after(level: &str, first: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    let (to, from) = sync_channel::<Vec<u8>>(WAITING);
-    thread::Builder::new().name("log".to_owned()).spawn(move || {
-        first();
-        for line in from {
-            // Without stderr there is no place to report the error.
-            crate::ignore(io::stderr().write_all(&line));
-        }
-    })?;
+    let lines = Lines::new(first, io::stderr())?;
     let filter = std::env::var("NODEWARDEN_LOG").unwrap_or_else(|_| level.to_owned());
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
-    let lines = Lines {
-        to,
-        dropped: Arc::default(),
-    };
-    // Only tests set a second subscriber in one process.
+    // Only tests set a second one in one process.
+    crate::ignore(LINES.set(lines.clone()));
     crate::ignore(
         tracing_subscriber::fmt()
             .with_env_filter(filter)
@@ -83,4 +124,48 @@ pub fn start_after(level: &str, first: impl FnOnce() + Send + 'static) -> io::Re
             .try_init(),
     );
     Ok(())
+}
+
+/// Waits a moment for the last lines, which the thread may not have written yet. Call it before the process ends.
+pub fn flush() {
+    if let Some(lines) = LINES.get() {
+        lines.wait(LAST_LINES);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{PipeReader, Read, pipe};
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn lines(first: impl FnOnce() + Send + 'static) -> (Lines, PipeReader) {
+        let (reader, writer) = pipe().unwrap();
+        (Lines::new(first, writer).unwrap(), reader)
+    }
+
+    #[test]
+    fn the_end_waits_for_the_last_lines() {
+        let (mut lines, mut out) = lines(|| ());
+        assert!(lines.wait(LONG), "nothing was logged yet");
+        for _ in 0..100 {
+            lines.write_all(b"line\n").unwrap();
+        }
+        assert!(lines.wait(LONG));
+        let mut text = [0; 500];
+        out.read_exact(&mut text).unwrap();
+        assert_eq!(text.as_slice(), b"line\n".repeat(100));
+    }
+
+    #[test]
+    fn an_output_that_takes_nothing_keeps_the_end_for_a_moment_only() {
+        let (release, hang) = std::sync::mpsc::channel::<()>();
+        let (mut lines, _out) = lines(move || crate::ignore(hang.recv()));
+        lines.write_all(b"line\n").unwrap();
+        assert!(!lines.wait(Duration::from_millis(1)));
+        drop(release);
+        assert!(lines.wait(LONG));
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -13,6 +13,14 @@ use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, co
 /// # Errors
 /// Of socket(2), connect(2) and send(2); when the path is no socket, or not all bytes were taken.
 pub fn once(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if now(&connected(path)?, bytes)? == bytes.len() {
+        return Ok(());
+    }
+    Err(io::ErrorKind::WriteZero.into())
+}
+
+/// A connection to a unix socket. Never waits.
+pub(crate) fn connected(path: &Path) -> io::Result<OwnedFd> {
     // connect(2) follows links, and the daemon's user could place one that leads to another program's socket.
     let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     let place = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -24,10 +32,7 @@ pub fn once(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let fd = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
     connect(fd.as_raw_fd(), &UnixAddr::new(path.as_str())?)?;
-    if now(&fd, bytes)? == bytes.len() {
-        return Ok(());
-    }
-    Err(io::ErrorKind::WriteZero.into())
+    Ok(fd)
 }
 
 /// Sends the bytes that the socket takes at once. The runtime's call does not try on a socket that it has not polled

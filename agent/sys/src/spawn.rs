@@ -1,7 +1,7 @@
 //! Runs one command with a hard deadline, so that no command can block the caller.
 //!
 //! Own fork, because std's spawn waits for the exec, and a program on a dead mount blocks there.
-//! [`CommandRunner::run`] always returns: a child that cannot be killed is kept as a leftover, and no other command
+//! [`CommandRunner::run`] always returns: children that cannot be killed are kept as leftovers, and no other command
 //! starts meanwhile.
 
 mod child;
@@ -9,13 +9,16 @@ mod fork;
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use collectors::sys::task;
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::wait::WaitStatus;
 use nix::unistd::Pid;
+
+use crate::reap;
 
 /// Limit of bytes kept of each output stream.
 pub const MAX_OUTPUT: usize = 256 * 1024;
@@ -97,10 +100,11 @@ fn failed(what: &'static str) -> impl Fn(Errno) -> SpawnError {
     }
 }
 
-/// Runs commands one at a time, and keeps the child that could not be reaped.
-#[derive(Debug, Default)]
+/// Runs commands one at a time, and keeps the children that could not be reaped. Clones share them: they outlive the
+/// thread that started them.
+#[derive(Clone, Debug, Default)]
 pub struct CommandRunner {
-    leftover: Option<(Pid, Instant)>,
+    leftovers: Arc<Mutex<Vec<(Pid, Instant)>>>,
 }
 
 impl CommandRunner {
@@ -109,7 +113,7 @@ impl CommandRunner {
     /// # Errors
     /// When it could not be started, timed out, or was ended by a signal.
     pub fn run(&mut self, command: &CommandLine) -> Result<CommandOutput, SpawnError> {
-        self.reap_leftover()?;
+        self.reap_leftovers()?;
         let mut child = fork::start(command)?;
         let deadline = Instant::now() + command.deadline;
         let ended = child.follow(deadline);
@@ -121,7 +125,7 @@ impl CommandRunner {
         // cannot have been reused.
         child.signal(Signal::SIGKILL);
         let Some(status) = child.reap(Instant::now() + GRACE)? else {
-            self.leftover = Some((child.pid, Instant::now()));
+            self.leftovers().push((child.pid, Instant::now()));
             return Err(SpawnError::TimedOut(command.deadline));
         };
         child.read_all();
@@ -144,24 +148,24 @@ impl CommandRunner {
 
     /// Whether a process is left that could not be killed.
     pub fn is_stuck(&mut self) -> bool {
-        self.reap_leftover().is_err()
+        self.reap_leftovers().is_err()
     }
 
-    /// Reaps the process that could not be killed.
+    fn leftovers(&self) -> MutexGuard<'_, Vec<(Pid, Instant)>> {
+        self.leftovers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reaps the processes that could not be killed.
     ///
     /// # Errors
-    /// [`SpawnError::Stuck`] if it still exists.
-    fn reap_leftover(&mut self) -> Result<(), SpawnError> {
-        let Some((pid, since)) = self.leftover else {
+    /// [`SpawnError::Stuck`] if one still exists.
+    fn reap_leftovers(&mut self) -> Result<(), SpawnError> {
+        let mut leftovers = self.leftovers();
+        leftovers.retain(|(pid, _)| reap::ended(*pid).is_none());
+        let Some((pid, since)) = leftovers.first().copied() else {
             return Ok(());
         };
-        if !matches!(
-            waitpid(pid, Some(WaitPidFlag::WNOHANG)),
-            Ok(WaitStatus::StillAlive)
-        ) {
-            self.leftover = None;
-            return Ok(());
-        }
+        drop(leftovers);
         let (state, wchan) = waits_in(pid);
         Err(SpawnError::Stuck {
             pid: pid.as_raw(),

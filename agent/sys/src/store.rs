@@ -70,7 +70,7 @@ pub fn load_own(path: &Path) -> Result<Option<String>, OpenError> {
 }
 
 /// Appends a line to a file. A file that would exceed `most` bytes is renamed to `.1` first, older ones to `.2` and
-/// so on; `older` of them are kept. A truncated last line is ended first.
+/// so on; `older` of them are kept. A truncated last line is ended first. A new file has `mode`.
 ///
 /// # Errors
 /// Of open, write or rename.
@@ -80,7 +80,13 @@ pub fn append(path: &Path, line: &[u8], mode: u32, (most, older): (u64, usize)) 
         options.read(true).append(true).create(true).mode(mode);
         let opened = trust::open(path, &ours(u64::MAX, &trust::own()), &mut options)?;
         // It is missing only if it was removed while it was opened.
-        opened.ok_or_else(|| io::ErrorKind::NotFound.into())
+        let file = opened.ok_or(io::ErrorKind::NotFound)?;
+        let found = file.metadata()?;
+        if found.len() == 0 && found.permissions().mode() & 0o7777 != mode {
+            // The umask has removed bits. A file of root keeps its mode, and the line is not lost.
+            crate::ignore(file.set_permissions(fs::Permissions::from_mode(mode)));
+        }
+        Ok(file)
     };
     let mut file = open()?;
     let mut length = file.metadata()?.len();
@@ -189,6 +195,21 @@ mod tests {
         // Longer than the limit: a file of its own.
         append(&path, &[b'x'; 100], 0o640, (20, 2)).unwrap();
         assert_eq!(text("jobs.jsonl").len(), 100);
+    }
+
+    /// The usual umask takes bits of this one too.
+    #[test]
+    fn a_new_file_has_its_mode_whatever_the_umask_is_and_an_older_one_keeps_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("jobs.jsonl");
+        let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        append(&path, b"one\n", 0o666, (6, 1)).unwrap();
+        assert_eq!(mode(), 0o666);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        append(&path, b"2\n", 0o666, (6, 1)).unwrap();
+        assert_eq!(mode(), 0o600);
+        append(&path, b"next\n", 0o666, (6, 1)).unwrap();
+        assert_eq!(mode(), 0o666);
     }
 
     #[test]

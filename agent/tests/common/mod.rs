@@ -61,6 +61,8 @@ pub struct Node {
     pub socket: Option<TcpListener>,
     /// The user who starts the daemon, if not root. This user then owns the node's folder.
     pub user: Option<u32>,
+    /// The folder of run and state directory, if they are not directly in the node's.
+    pub below: String,
 }
 
 impl Node {
@@ -86,6 +88,7 @@ impl Node {
             shell: None,
             socket: None,
             user: None,
+            below: String::new(),
         }
     }
 
@@ -94,11 +97,11 @@ impl Node {
     }
 
     pub fn run_dir(&self) -> PathBuf {
-        self.path("run")
+        self.path(&self.below).join("run")
     }
 
     pub fn state_dir(&self) -> PathBuf {
-        self.path("state")
+        self.path(&self.below).join("state")
     }
 
     pub fn set(&mut self, setting: &str) -> &mut Self {

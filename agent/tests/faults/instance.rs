@@ -3,6 +3,8 @@
 use std::net::TcpListener;
 use std::path::Path;
 
+use testkit::fuse_hang::FuseHang;
+
 use crate::common::{LONG, Node, program};
 
 /// Starts another instance on the node's state directory, which must not come up.
@@ -120,6 +122,41 @@ fn folders_of_others_are_not_taken_over() {
     );
     use std::os::unix::fs::MetadataExt;
     assert_eq!(std::fs::metadata(&foreign).unwrap().mode() & 0o7777, 0o755);
+}
+
+/// The lock that the first start left in it made it our own at the second.
+#[test]
+fn a_state_directory_of_others_is_never_written_to() {
+    use std::os::unix::fs::MetadataExt;
+    let mut node = Node::new();
+    let state = node.state_dir();
+    std::fs::create_dir(&state).unwrap();
+    std::fs::write(state.join("messages"), "x").unwrap();
+    for _ in 0..2 {
+        node.start();
+        node.daemon().wait_for_line("foreign files", LONG).unwrap();
+        node.until("no record", |n| {
+            n.metric("nodewarden_store_errors_total", &[]) > Some(0.0)
+        });
+        node.until("healthy", |n| n.cli(&["check"]).0 == Some(0));
+        node.stop();
+        assert_eq!(std::fs::read_dir(&state).unwrap().count(), 1);
+        let found = std::fs::metadata(&state).unwrap();
+        assert_eq!((found.mode() & 0o7777, found.gid()), (0o755, 0));
+    }
+}
+
+/// The parent waited for it, before any check.
+#[test]
+fn a_node_whose_state_disk_hangs_is_watched_all_the_same() {
+    let mut node = Node::new();
+    let disk = FuseHang::mount(node.state_dir()).unwrap();
+    disk.freeze();
+    node.start();
+    node.daemon().wait_for_line("no answer within", LONG).unwrap();
+    node.until("healthy", |n| n.cli(&["check"]).0 == Some(0));
+    node.xid(3, 79);
+    node.until("unhealthy", |n| n.cli(&["check"]).0 == Some(1));
 }
 
 #[test]

@@ -118,7 +118,6 @@ const ALLOWED: &[&str] = &[
     "recvfrom",
     "sendto",
     "recvmsg",
-    "sendmsg",
     "fcntl",
     "ioctl",
     "close",

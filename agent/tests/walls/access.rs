@@ -63,7 +63,13 @@ fn a_user_sees_the_own_jobs_and_operators_all() {
 fn with_a_umask_of_077_every_user_can_check_and_ask() {
     let mut node = Node::new();
     node.shell = Some("umask 077".to_owned());
+    // Neither exists.
+    node.below = "site/node".to_owned();
     node.start();
+    for folder in ["site", "site/node"] {
+        let mode = node.path(folder).metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o755, "{folder}");
+    }
     node.until("healthy", |n| n.cli(&["check"]).0 == Some(0));
     for verb in ["check", "status"] {
         let mut command = Command::new(program());
@@ -71,6 +77,7 @@ fn with_a_umask_of_077_every_user_can_check_and_ask() {
         let out = command.uid(61001).gid(61001).output().unwrap();
         assert_eq!(out.status.code(), Some(0), "{verb}: {out:?}");
     }
+    node.until("a record", |n| n.state_dir().join("state.json").exists());
     // After a second start on its own files.
     node.stop();
     node.start();

@@ -268,6 +268,20 @@ fn a_flood_of_requests_is_refused_with_a_log_line_a_minute() {
     assert_eq!(node.cli(&["status"]).0, Some(0), "the daemon goes on");
 }
 
+/// Each ended a worker, and Free started another one at once.
+#[test]
+fn a_flood_of_holds_is_refused_with_a_log_line_a_minute() {
+    let mut node = Node::new();
+    node.start();
+    let host = node.worker_pid("host");
+    // Hold of worker 0.
+    send_as_daemon(&node, b"\x05\x00\x01", 100);
+    let line = "too many releases of drivers";
+    node.daemon().wait_for_line(line, LONG).unwrap();
+    assert_eq!(lines(&node, line), 1);
+    assert_eq!(node.worker_pid("host"), host);
+}
+
 /// With a position far ahead, the node was healthy and a following Xid 79 was passed over.
 #[test]
 fn a_stored_position_ahead_of_the_kernel_log_hides_no_fault() {

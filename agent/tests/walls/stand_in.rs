@@ -76,6 +76,7 @@ fn attempt(name: &str, world: &World) -> io::Result<()> {
         // Without an effect on a process that runs.
         "signal" => call(libc::SYS_kill, [target, i64::from(libc::SIGCONT), 0, 0, 0]),
         "take-descriptor" => call(libc::SYS_pidfd_getfd, [-1, 0, 0, 0, 0]),
+        "send-descriptor" => call(libc::SYS_sendmsg, [-1, 0, 0, 0, 0]),
         "exec" => call(libc::SYS_execve, [0; 5]),
         "fork" => start_process(),
         "become-root" => call(libc::SYS_setresuid, [0; 5]),

@@ -1,7 +1,7 @@
 //! Events on arrival. The process that sent one is not trusted: every field is checked as if nothing had parsed it before.
 
 use super::{Event, EventBody, EventKind, PciAddress, Xid};
-use crate::text::printable;
+use crate::text::{is_printable, printable};
 
 /// The longest message of an event, in bytes.
 const MAX_TEXT: usize = 512;
@@ -30,7 +30,9 @@ impl Event {
                 require(is_word(uuid), "UUID of an event")?;
             }
             EventBody::Rdma(change) => {
-                require(is_word(&change.device), "RDMA device of an event")?;
+                // As in a list of devices: `rdma dev set` takes any name.
+                let is_name = is_printable(&change.device, MAX_NAME) && !change.device.contains('/');
+                require(is_name, "RDMA device of an event")?;
                 let is_number = change.port.len() <= 10 && change.port.bytes().all(|b| b.is_ascii_digit());
                 require(is_number, "port of an event")?;
             }
@@ -67,7 +69,7 @@ fn require(holds: bool, what: &'static str) -> Result<(), &'static str> {
     if holds { Ok(()) } else { Err(what) }
 }
 
-/// Names of devices, drivers, cgroups and GPUs: visible ASCII without a path.
+/// Names of drivers, cgroups and GPUs: visible ASCII without a path.
 fn is_word(text: &str) -> bool {
     text.len() <= MAX_NAME && text.bytes().all(|b| b.is_ascii_graphic() && b != b'/')
 }
@@ -138,9 +140,12 @@ mod tests {
             event(EventBody::Rdma(change)).admit(kinds)
         };
         assert!(rdma("mlx5_0", "1").is_ok() && rdma("mlx5_0", "").is_ok());
+        assert!(rdma("my dev", "1").is_ok() && rdma("m\u{e4}x", "1").is_ok());
         assert!(
             rdma("mlx5_0", "1\n").is_err()
                 && rdma("a/b", "1").is_err()
+                && rdma("my\ndev", "1").is_err()
+                && rdma("my\u{202e}dev", "1").is_err()
                 && rdma(&"m".repeat(300), "1").is_err()
         );
         let job = |folder: &str| {

@@ -83,7 +83,8 @@ impl PciFunction {
             return Some(Self::Other);
         }
         let device = identifier(&folder.join("device"))?;
-        let (Ok(class), Ok(id), Ok(Some(vendor))) = (class, id, vendor) else {
+        let physical = root::link_name(&folder.join("physfn"));
+        let (Ok(class), Ok(id), Ok(Some(vendor)), Ok(physical)) = (class, id, vendor, physical) else {
             return Some(Self::Unknown);
         };
         Some(Self::Gpu(PciGpu {
@@ -91,7 +92,7 @@ impl PciFunction {
             vendor_id: id.text,
             device_id: device.map_or_else(|NoIdentifier| String::new(), |d| d.text),
             class: class.text,
-            is_virtual: !matches!(root::link_name(&folder.join("physfn")), Ok(None)),
+            is_virtual: physical.is_some(),
         }))
     }
 }

@@ -231,7 +231,7 @@ pub(super) fn read_processes(
         if is_placed && let Some(folder) = slurm::cgroup::folder_of(&inventory.proc, process.pid) {
             out.info(&m::PROCESS_PLACE, &[gpu, label, &pid, &folder]);
         }
-        let comm = || root::read_text(&inventory.proc.join(&pid).join("comm"));
+        let comm = || root::read_lossy(&inventory.proc.join(&pid).join("comm"));
         if is_placed && let Some(program) = comm().ok().flatten() {
             out.info(&m::PROCESS_PROGRAM, &[gpu, label, &pid, &program]);
         }

@@ -96,7 +96,7 @@ impl Node {
         self.dir.path().join("root")
     }
 
-    fn write(&self, path: &str, text: &str) {
+    fn write(&self, path: &str, text: impl AsRef<[u8]>) {
         let path = self.root().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();

@@ -112,7 +112,7 @@ pub fn has_all_processes(proc: &Path) -> bool {
 /// The name of the job's folder of a process; outside of all jobs, `pod` and the uid of its pod; otherwise empty.
 /// `None`: unknown.
 pub fn folder_of(proc: &Path, pid: u32) -> Option<String> {
-    let text = root::read_text(&proc.join(format!("{pid}/cgroup"))).ok()??;
+    let text = root::read_lossy(&proc.join(format!("{pid}/cgroup"))).ok()??;
     // `5:devices:/slurm/uid_0/job_1`, `0::/system.slice/...`: any hierarchy in which Slurm has it.
     let path = |line: &'_ str| Some(line.splitn(3, ':').nth(2)?.to_owned());
     let paths = || text.lines().filter_map(path);

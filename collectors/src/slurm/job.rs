@@ -94,7 +94,7 @@ impl JobState {
     fn is_alive(&mut self) -> Result<bool, Error> {
         match &mut self.files.events {
             Some(events) => Ok(events.field("populated") != Some(0)),
-            None => Ok(!process::daemons(&self.folder.path).is_empty()),
+            None => Ok(!process::daemons(&self.folder.path)?.is_empty()),
         }
     }
 
@@ -103,8 +103,8 @@ impl JobState {
         let (env, path) = (&self.common.env, &self.folder.path);
         self.id = self.id.or_else(|| number(&self.common, &self.folder));
         if self.uid.is_none() {
-            let owner = |pid: u32| root::owner(&env.path(&format!("/proc/{pid}"))).ok()?;
-            self.uid = process::user(path, owner);
+            let owner = |pid: u32| root::owner(&env.path(&format!("/proc/{pid}")));
+            self.uid = process::user(path, owner).ok().flatten();
         }
         if self.began.is_none() {
             self.began = began(&self.common, path);
@@ -241,7 +241,7 @@ impl JobState {
             let events = root::read_text(&path.join("cgroup.events")).ok().flatten();
             match events {
                 Some(events) => !events.lines().any(|line| line == "populated 0"),
-                None => !process::daemons(path).is_empty(),
+                None => process::daemons(path).is_ok_and(|pids| !pids.is_empty()),
             }
         };
         let folder = &self.folder;
@@ -268,7 +268,7 @@ fn number(common: &JobContext, folder: &Folder) -> Option<u32> {
 
 /// When the oldest daemon of its steps started, as Unix time.
 fn began(common: &JobContext, job: &Path) -> Option<f64> {
-    let each = process::daemons(job).into_iter();
+    let each = process::daemons(job).ok()?.into_iter();
     let starts = each.filter_map(|pid| process::unix_start(&common.env, pid));
     // To 0.1 s: clock ticks are 0.01 s, and the two clocks are not read at the same time.
     Some((starts.reduce(f64::min)? * 10.0).round() / 10.0)

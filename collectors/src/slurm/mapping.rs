@@ -5,6 +5,7 @@
 //! job without a cgroup here are stale.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 
 use serde::Deserialize;
 
@@ -59,7 +60,8 @@ impl Mappings {
         self.all.is_empty()
     }
 
-    /// The GPUs of a job, by the first folder that names it. Unreadable entries are logged once and skipped.
+    /// The GPUs of a job, by the first folder that names it. A folder of which a file cannot be read says nothing about any
+    /// job; a line that cannot be read costs no other. Both are logged once.
     pub(super) fn gpus(
         &mut self,
         job: u32,
@@ -82,20 +84,25 @@ impl Mappings {
     }
 
     /// The names of the files that contain the job.
+    ///
+    /// # Errors
+    /// When one of them may be missing.
     fn files(&mut self, mapping: &Mapping, job: u32, uid: Option<u32>) -> Result<Vec<String>, Error> {
         let folder = self.env.path(&mapping.dir);
-        let mut names = root::list(&folder)?.unwrap_or_default();
-        names.truncate(MOST_FILES);
+        let names = root::list(&folder)?.unwrap_or_default();
+        if names.len() > MOST_FILES {
+            let found = format!("{} files", names.len());
+            return Err(Error::parse(mapping.dir.as_str(), &found, "a file for each GPU"));
+        }
         let mut found = Vec::new();
         for name in names.into_iter().filter(|name| !name.starts_with('.')) {
             let path = format!("{}/{name}", mapping.dir.trim_end_matches('/'));
-            let text = root::read_text(&folder.join(&name));
-            let text = match text {
+            let text = match root::read_text(&folder.join(&name)) {
+                // It was removed meanwhile.
                 Ok(text) => text.unwrap_or_default(),
-                Err(error) => {
-                    self.tell(&error);
-                    continue;
-                }
+                // A folder holds no job.
+                Err(Error::Io { source, .. }) if source.kind() == ErrorKind::IsADirectory => continue,
+                Err(error) => return Err(error),
             };
             // An invalid line costs no other.
             let (jobs, wrong) = jobs(&path, &text);
@@ -260,6 +267,38 @@ mod tests {
             logged,
             ["/run/gpustat/0:2: found \"7_1\", expected a job number, optionally followed by a user number"]
         );
+    }
+
+    /// Any job may be in it.
+    #[test]
+    fn a_file_that_cannot_be_read_leaves_all_jobs_unknown() {
+        let dir = tempfile::tempdir().unwrap();
+        let env = Env::with_sysroot(dir.path());
+        let file = |path: &str, text: &[u8]| put(&env.path(path), &Entry::File(text.to_vec())).unwrap();
+        let gpus = || {
+            let mapping = |dir: &str| Mapping {
+                dir: dir.to_owned(),
+                names: MappingKey::Minor,
+            };
+            let all = vec![mapping("/run/gpustat"), mapping("/run/other")];
+            let mut mappings = Mappings::new(&env, all);
+            let found = mappings.gpus(7, None, &mut |_| None);
+            (found.unwrap_or_default().concat(), mappings.logged.len())
+        };
+        file("/run/gpustat/0", b"7\n");
+        put(&env.path("/run/gpustat/folder/x"), &Entry::Folder).unwrap();
+        assert_eq!(gpus(), ("nvidia0".to_owned(), 0));
+        file("/run/gpustat/1", b"\xff\n");
+        assert_eq!(gpus(), (String::new(), 1));
+        // Another tool's files are whole.
+        file("/run/other/3", b"7\n");
+        assert_eq!(gpus(), ("nvidia3".to_owned(), 1));
+        file("/run/gpustat/1", b"");
+        assert_eq!(gpus(), ("nvidia0".to_owned(), 0));
+        for n in 0..MOST_FILES {
+            file(&format!("/run/gpustat/{}", 1000 + n), b"");
+        }
+        assert_eq!(gpus(), ("nvidia3".to_owned(), 1), "too many");
     }
 
     #[test]

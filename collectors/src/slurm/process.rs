@@ -1,7 +1,7 @@
 //! What processes tell of their job: its number, its user, when it began.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::cgroup::JobName;
@@ -11,12 +11,7 @@ use crate::{Env, Error};
 /// A list of processes is no longer than this, in bytes: a hundred thousand numbers.
 const LONGEST: u64 = 1 << 20;
 
-/// The processes of a cgroup itself. A cgroup that is gone has none, nor one whose list cannot be read.
-pub(crate) fn of(cgroup: &Path) -> Vec<u32> {
-    listed(cgroup).unwrap_or_default()
-}
-
-/// The processes of a cgroup itself.
+/// The processes of a cgroup itself. A cgroup that is gone has none.
 ///
 /// # Errors
 /// When its list cannot be read: cgroups of threads have none of processes.
@@ -25,30 +20,32 @@ pub(crate) fn listed(cgroup: &Path) -> Result<Vec<u32>, Error> {
     Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
 }
 
-/// The steps of a job, by their folders.
-fn steps(job: &Path) -> Vec<String> {
-    let mut names = root::list(job).ok().flatten().unwrap_or_default();
-    names.retain(|name| name.starts_with("step_"));
-    names
+/// The folders in a folder whose names begin so.
+fn below(folder: &Path, prefix: &str) -> Result<Vec<PathBuf>, Error> {
+    let mut names = root::list(folder)?.unwrap_or_default();
+    names.retain(|name| name.starts_with(prefix));
+    Ok(names.into_iter().map(|name| folder.join(name)).collect())
 }
 
 /// The daemons of a job's steps: in `step_*/slurm` (cgroup v2), or in the folders of the step and of the job (v1: of devices
 /// the one, of freezer the other).
-pub(super) fn daemons(job: &Path) -> Vec<u32> {
-    let of_step = |step: String| {
-        let step = job.join(step);
-        [of(&step.join("slurm")), of(&step)].concat()
-    };
-    let mut pids = of(job);
-    pids.extend(steps(job).into_iter().flat_map(of_step));
-    pids
+///
+/// # Errors
+/// When a list cannot be read: a job is not said to have ended then.
+pub(super) fn daemons(job: &Path) -> Result<Vec<u32>, Error> {
+    let mut pids = listed(job)?;
+    for step in below(job, "step_")? {
+        pids.extend(listed(&step.join("slurm"))?);
+        pids.extend(listed(&step)?);
+    }
+    Ok(pids)
 }
 
 /// The number of a job, by its folder's name, or by the title of one of its daemons: `slurmstepd: [7.extern]`.
 pub(crate) fn job_id(env: &Env, name: &str, job: &Path) -> Option<u32> {
     match JobName::parse(name)? {
         JobName::Id(id) => Some(id),
-        JobName::Sluid(_) => daemons(job).into_iter().find_map(|pid| {
+        JobName::Sluid(_) => daemons(job).ok()?.into_iter().find_map(|pid| {
             let file = env.path(&format!("/proc/{pid}/cmdline"));
             let bytes = root::read_bytes(&file, 256).ok().flatten()?;
             titled(&String::from_utf8_lossy(&bytes))
@@ -64,22 +61,32 @@ fn titled(title: &str) -> Option<u32> {
 
 /// The user of a job: who owns the processes of its tasks, where all are the same one's. Root's are the daemon's own, and
 /// what a task may have started by a program of root's.
-pub(super) fn user(job: &Path, owner: impl Fn(u32) -> Option<u32>) -> Option<u32> {
+///
+/// # Errors
+/// When a part cannot be read: another user's process may be in it.
+pub(super) fn user(
+    job: &Path,
+    owner: impl Fn(u32) -> Result<Option<u32>, Error>,
+) -> Result<Option<u32>, Error> {
     let mut found = BTreeSet::new();
-    for step in steps(job) {
-        let tasks = job.join(&step).join("user");
-        let mut names = root::list(&tasks).ok().flatten().unwrap_or_default();
-        names.retain(|name| name.starts_with("task_"));
-        let pids = names.iter().flat_map(|task| of(&tasks.join(task)));
-        found.extend(pids.filter_map(&owner).filter(|uid| *uid != 0));
+    for step in below(job, "step_")? {
+        for task in below(&step.join("user"), "task_")? {
+            for pid in listed(&task)? {
+                found.extend(owner(pid)?.filter(|uid| *uid != 0));
+            }
+        }
     }
-    found.pop_first().filter(|_| found.is_empty())
+    Ok(found.pop_first().filter(|_| found.is_empty()))
 }
 
 /// When a process began, as a Unix time. `None`: it is gone.
 pub(super) fn unix_start(env: &Env, pid: u32) -> Option<f64> {
-    let ticks = task::stat(&env.path(&format!("/proc/{pid}")))?.starttime;
-    let since_boot = Duration::from_millis(ticks.checked_mul(1000)?.checked_div(boot::ticks_per_second())?);
+    let stat = task::stat(&env.path(&format!("/proc/{pid}"))).ok()??;
+    let since_boot = Duration::from_millis(
+        stat.starttime
+            .checked_mul(1000)?
+            .checked_div(boot::ticks_per_second())?,
+    );
     let age = boot::boottime().checked_sub(since_boot)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     Some(now.checked_sub(age)?.as_secs_f64())
@@ -99,7 +106,7 @@ mod tests {
     fn a_job_is_the_one_users_that_its_tasks_are_and_nobodys_where_they_are_several_users() {
         let dir = tempfile::tempdir().unwrap();
         let job = dir.path();
-        let user = || user(job, |pid| Some(pid / 100));
+        let user = || user(job, |pid| Ok(Some(pid / 100))).ok().flatten();
         write(job, "step_batch/user/task_0/cgroup.procs", "7\n");
         assert_eq!(user(), None, "root's");
         write(job, "step_batch/user/task_0/cgroup.procs", "7\n100001\n");
@@ -111,12 +118,41 @@ mod tests {
         assert_eq!(user(), None);
     }
 
+    /// Who owns a job may see it.
+    #[test]
+    fn a_job_of_which_a_part_cannot_be_read_is_nobodys() {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), "step_0/user/task_0/cgroup.procs", "100001\n100100\n");
+        let unreadable = || {
+            Error::io(
+                "/proc/100100".as_ref(),
+                std::io::ErrorKind::PermissionDenied.into(),
+            )
+        };
+        let owner = |pid| {
+            if pid == 100_100 {
+                Err(unreadable())
+            } else {
+                Ok(Some(1000))
+            }
+        };
+        user(dir.path(), owner).unwrap_err();
+        let owner = |pid| Ok((pid != 100_100).then_some(1000));
+        assert_eq!(
+            user(dir.path(), owner).unwrap(),
+            Some(1000),
+            "the other has ended"
+        );
+        write(dir.path(), "step_0/user/task_1/cgroup.procs/x", "");
+        user(dir.path(), owner).unwrap_err();
+    }
+
     /// Slurm 22.05 has them in the job's own folder of freezer.
     #[test]
     fn under_v1_daemons_are_in_the_folder_of_the_job_too() {
         let dir = tempfile::tempdir().unwrap();
         write(dir.path(), "cgroup.procs", "12022\n");
         write(dir.path(), "step_extern/cgroup.procs", "12047\n");
-        assert_eq!(daemons(dir.path()), [12022, 12047]);
+        assert_eq!(daemons(dir.path()).unwrap(), [12022, 12047]);
     }
 }

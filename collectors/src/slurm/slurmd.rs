@@ -5,14 +5,21 @@ use crate::sys::root;
 
 use super::process;
 
-/// More processes than these are not looked through.
+/// Of more processes none is looked through: the oldest slurmd could be among the rest.
 const MOST: usize = 65_536;
 
 /// When the oldest slurmd began that may be the one of `node`, as a Unix time. `None`: none is seen, as in a container
 /// without the host's processes.
 pub(super) fn since(env: &Env, node: Option<&str>) -> Option<f64> {
+    since_within(env, node, MOST)
+}
+
+fn since_within(env: &Env, node: Option<&str>, most: usize) -> Option<f64> {
     let names = root::list(&env.path("/proc")).ok().flatten()?;
-    let pids = names.iter().filter_map(|name| name.parse::<u32>().ok());
+    let pids: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
+    if pids.len() > most {
+        return None;
+    }
     let is_slurmd = |pid: &u32| {
         let comm = root::read_text(&env.path(&format!("/proc/{pid}/comm")));
         comm.ok().flatten().as_deref() == Some("slurmd")
@@ -23,7 +30,7 @@ pub(super) fn since(env: &Env, node: Option<&str>) -> Option<f64> {
         // One that does not say whose it is may be.
         node.is_none_or(|node| named(&line).is_none_or(|name| name == node))
     };
-    pids.take(MOST)
+    pids.into_iter()
         .filter(is_slurmd)
         .filter(is_ours)
         .filter_map(|pid| process::unix_start(env, pid))
@@ -81,6 +88,8 @@ mod tests {
         // A hundred clock ticks.
         assert!((apart - 1.0).abs() < 0.1, "{apart}");
         assert_eq!(at("n2"), None);
+        assert!(since_within(&env, Some("n0"), 3).is_some());
+        assert_eq!(since_within(&env, Some("n0"), 2), None, "too many processes");
         let (_dir, env) = node(&[(10, "slurmd", "/usr/sbin/slurmd --systemd", 300)]);
         assert!(since(&env, Some("n2")).is_some());
         assert!(since(&env, None).is_some());

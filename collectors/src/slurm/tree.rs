@@ -139,8 +139,9 @@ impl Tree {
     }
 
     fn find_scopes(&mut self, now: Instant) -> Result<(), Error> {
+        // The jobs of one that cannot be looked at have not ended.
         self.scopes
-            .retain(|scope| matches!(root::inode(scope), Ok(Some(_))));
+            .retain(|scope| !matches!(root::inode(scope), Ok(None)));
         let is_due = self
             .looked
             .is_none_or(|looked| now.saturating_duration_since(looked) >= PERIOD);

@@ -11,7 +11,7 @@ use crate::Error;
 /// smaller.
 pub const MAX_FILE: u64 = 64 * 1024;
 
-/// Reads up to `max` bytes. `Ok(None)`: the file is absent.
+/// Reads up to `max` bytes. `Ok(None)`: the file is absent, or what it is about is gone.
 ///
 /// # Errors
 /// Any other error of open(2) or read(2).
@@ -28,8 +28,8 @@ pub fn read_bytes(path: &Path, max: u64) -> Result<Option<Vec<u8>>, Error> {
     let mut bytes = Vec::new();
     match file.take(max).read_to_end(&mut bytes) {
         Ok(_) => Ok(Some(bytes)),
-        // A device that was removed between open and read.
-        Err(e) if e.raw_os_error() == Some(libc::ENODEV) => Ok(None),
+        // A device that was removed, or a process that ended, between open and read.
+        Err(e) if matches!(e.raw_os_error(), Some(libc::ENODEV | libc::ESRCH)) => Ok(None),
         Err(e) => Err(Error::io(path, e)),
     }
 }
@@ -47,16 +47,9 @@ pub fn read_text(path: &Path) -> Result<Option<String>, Error> {
 /// # Errors
 /// Like [`read_text`].
 pub fn read_text_within(path: &Path, max: u64) -> Result<Option<String>, Error> {
-    let Some(bytes) = read_bytes(path, max.saturating_add(1))? else {
+    let Some(bytes) = read_whole(path, max)? else {
         return Ok(None);
     };
-    if bytes.len() as u64 > max {
-        return Err(Error::parse(
-            path.display().to_string(),
-            &format!("more than {} KiB", max / 1024),
-            "a short text",
-        ));
-    }
     match std::str::from_utf8(&bytes) {
         Ok(text) => Ok(Some(text.trim().to_owned())),
         Err(_) => Err(Error::parse(
@@ -65,6 +58,36 @@ pub fn read_text_within(path: &Path, max: u64) -> Result<Option<String>, Error> 
             "UTF-8 text",
         )),
     }
+}
+
+/// Like [`read_text_within`], for a file with text that users choose, such as a thread's name. Bytes that are not UTF-8 are
+/// replaced: they must not hide the rest of the file.
+///
+/// # Errors
+/// Like [`read_bytes`], and when the file is longer.
+pub fn read_lossy_within(path: &Path, max: u64) -> Result<Option<String>, Error> {
+    let bytes = read_whole(path, max)?;
+    Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()))
+}
+
+/// Like [`read_lossy_within`], for a short file.
+///
+/// # Errors
+/// Like [`read_lossy_within`].
+pub fn read_lossy(path: &Path) -> Result<Option<String>, Error> {
+    read_lossy_within(path, MAX_FILE)
+}
+
+fn read_whole(path: &Path, max: u64) -> Result<Option<Vec<u8>>, Error> {
+    let bytes = read_bytes(path, max.saturating_add(1))?;
+    if bytes.as_ref().is_some_and(|bytes| bytes.len() as u64 > max) {
+        return Err(Error::parse(
+            path.display().to_string(),
+            &format!("more than {} KiB", max / 1024),
+            "a short text",
+        ));
+    }
+    Ok(bytes)
 }
 
 /// One name in a folder.
@@ -82,34 +105,35 @@ pub struct Entry {
 /// # Errors
 /// Any other error of opendir(3) or readdir(3).
 pub fn entries(path: &Path) -> Result<Option<Vec<Entry>>, Error> {
-    entries_that(path, |_| true)
+    // A name that is not UTF-8 is left out: no device or job has one.
+    let entry = |entry: fs::DirEntry| {
+        let inode = entry.ino();
+        let name = entry.file_name().into_string().ok()?;
+        Some(Entry { name, inode })
+    };
+    opened(path)?.map(|found| listed(path, found, entry)).transpose()
 }
 
-fn entries_that(path: &Path, keep: fn(&fs::DirEntry) -> bool) -> Result<Option<Vec<Entry>>, Error> {
-    let found = match fs::read_dir(path) {
-        Ok(found) => found,
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(Error::io(path, e)),
-    };
-    listed(path, found, keep).map(Some)
+fn opened(path: &Path) -> Result<Option<fs::ReadDir>, Error> {
+    match fs::read_dir(path) {
+        Ok(found) => Ok(Some(found)),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::io(path, e)),
+    }
 }
 
 /// A folder that was removed after it was opened is empty.
-fn listed(path: &Path, found: fs::ReadDir, keep: fn(&fs::DirEntry) -> bool) -> Result<Vec<Entry>, Error> {
-    let mut entries = Vec::new();
+fn listed<T: Ord>(
+    path: &Path,
+    found: fs::ReadDir,
+    take: impl Fn(fs::DirEntry) -> Option<T>,
+) -> Result<Vec<T>, Error> {
+    let mut all = Vec::new();
     for entry in found {
-        let entry = entry.map_err(|e| Error::io(path, e))?;
-        if !keep(&entry) {
-            continue;
-        }
-        // The kernel never creates a name that is not UTF-8.
-        if let Ok(name) = entry.file_name().into_string() {
-            let inode = entry.ino();
-            entries.push(Entry { name, inode });
-        }
+        all.extend(take(entry.map_err(|e| Error::io(path, e))?));
     }
-    entries.sort_unstable();
-    Ok(entries)
+    all.sort_unstable();
+    Ok(all)
 }
 
 /// Names in a folder, sorted. `Ok(None)`: the folder is absent.
@@ -117,29 +141,29 @@ fn listed(path: &Path, found: fs::ReadDir, keep: fn(&fs::DirEntry) -> bool) -> R
 /// # Errors
 /// Like [`entries`].
 pub fn list(path: &Path) -> Result<Option<Vec<String>>, Error> {
+    let names = |found: Vec<Entry>| found.into_iter().map(|entry| entry.name).collect();
     Ok(entries(path)?.map(names))
 }
 
-/// Names of the folders in a folder, sorted. `Ok(None)`: the folder is absent.
+/// The folders in a folder, sorted, whatever their names: users name cgroups. `Ok(None)`: the folder is absent.
 ///
 /// # Errors
 /// Like [`entries`].
-pub fn folders(path: &Path) -> Result<Option<Vec<String>>, Error> {
-    let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-    Ok(entries_that(path, is_folder)?.map(names))
+pub fn folders(path: &Path) -> Result<Option<Vec<PathBuf>>, Error> {
+    let folder = |entry: fs::DirEntry| {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        is_folder.then(|| entry.path())
+    };
+    opened(path)?.map(|found| listed(path, found, folder)).transpose()
 }
 
-fn names(found: Vec<Entry>) -> Vec<String> {
-    found.into_iter().map(|entry| entry.name).collect()
-}
-
-/// The target of a link, as written. `None`: absent, or not text.
+/// The target of a link. `None`: absent. Bytes that are not UTF-8 are replaced.
 ///
 /// # Errors
 /// When it cannot be read, or is no link.
 pub fn link_text(path: &Path) -> Result<Option<String>, Error> {
     match fs::read_link(path) {
-        Ok(target) => Ok(target.to_str().map(str::to_owned)),
+        Ok(target) => Ok(Some(target.to_string_lossy().into_owned())),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         Err(e) => Err(Error::io(path, e)),
     }
@@ -243,7 +267,8 @@ mod tests {
         fs::create_dir(&path).unwrap();
         let found = fs::read_dir(&path).unwrap();
         fs::remove_dir(&path).unwrap();
-        assert_eq!(listed(&path, found, |_| true).unwrap(), []);
+        let inode = |entry: fs::DirEntry| Some(entry.ino());
+        assert_eq!(listed(&path, found, inode).unwrap(), [0; 0]);
         assert_eq!(entries(&path).unwrap(), None);
     }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::helper::{self, Client, Question, ThreadFile};
 use super::root;
-use crate::{Env, domain};
+use crate::{Env, Error, domain};
 
 /// One thread as `/proc/PID/task/TID` shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,14 +37,14 @@ pub fn read(tid: i32) -> Option<Task> {
     };
     Some(Task {
         call: thread.call().map(|call| thread.text(call)).unwrap_or_default(),
-        ..thread.state()?
+        ..thread.state().ok()??
     })
 }
 
 /// What the first thread of a process does, but for its call. `None`: it has ended.
 pub fn first_thread(pid: i32) -> Option<Task> {
     let pid = u32::try_from(pid).ok()?;
-    Thread::at(&Env::default(), pid, pid).state()
+    Thread::at(&Env::default(), pid, pid).state().ok()?
 }
 
 /// A thread of any process. Its wait channel, call and files are shown only to a process that may trace it
@@ -78,18 +78,24 @@ impl Thread {
         self.ids
     }
 
-    /// What it does, but for its call. `None`: it has ended.
-    pub(crate) fn state(&self) -> Option<Task> {
-        let stat = stat(&self.folder)?;
+    /// What it does, but for its call. `Ok(None)`: it has ended.
+    ///
+    /// # Errors
+    /// Like [`stat`].
+    pub(crate) fn state(&self) -> Result<Option<Task>, Error> {
+        let Some(stat) = stat(&self.folder)? else {
+            return Ok(None);
+        };
         let wchan = self.read(ThreadFile::Wchan).unwrap_or_default();
         let wchan = if wchan == "0" { String::new() } else { wchan };
-        Some(Task {
-            tid: i32::try_from(self.ids.1).ok()?,
+        let task = |tid| Task {
+            tid,
             name: stat.comm,
             state: stat.state,
             wchan,
             call: String::new(),
-        })
+        };
+        Ok(i32::try_from(self.ids.1).ok().map(task))
     }
 
     /// The call that it is in, where it may wait for a driver or a filesystem. Reading takes a lock that a process holds
@@ -118,7 +124,7 @@ impl Thread {
             let bytes = helper.ask(Question::Thread { pid, tid, file }, None).ok()?;
             return Some(String::from_utf8_lossy(&bytes).trim_end().to_owned());
         }
-        let read = |name: &str| root::read_text(&self.folder.join(name)).ok().flatten();
+        let read = |name: &str| root::read_lossy(&self.folder.join(name)).ok().flatten();
         match file {
             ThreadFile::Wchan => read("wchan"),
             ThreadFile::Syscall => read("syscall"),
@@ -128,10 +134,18 @@ impl Thread {
     }
 }
 
-/// `stat` in the folder of a process or of a thread. `None`: it has ended.
-pub fn stat(base: &Path) -> Option<Stat> {
-    let bytes = root::read_bytes(&base.join("stat"), root::MAX_FILE).ok()??;
-    parse_stat(String::from_utf8_lossy(&bytes).trim())
+/// `stat` in the folder of a process or of a thread. `Ok(None)`: it has ended, or `hidepid=2` hides it.
+///
+/// # Errors
+/// When it cannot be read, as where `hidepid=1` hides it, or holds something else.
+pub fn stat(base: &Path) -> Result<Option<Stat>, Error> {
+    let path = base.join("stat");
+    let Some(text) = root::read_lossy(&path)? else {
+        return Ok(None);
+    };
+    let stat = parse_stat(&text);
+    let error = || Error::parse(path.display().to_string(), &text, "a line of /proc/PID/stat");
+    stat.ok_or_else(error).map(Some)
 }
 
 /// procfs-core panics where a text ends within the name or behind it.

@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::settings::Kind;
+use crate::slurm::cgroup::has_all_processes;
 use crate::slurm::process;
 use crate::slurm::tree::{Folder, Tree};
-use crate::sys::root;
+use crate::sys::{root, task};
 use crate::{Block, Cadence, Device, Devices, Env, Error, Settings, Source, Spec, Subject, SubjectKind};
 use crate::{domain, slurm};
 use call::CallReader;
@@ -146,11 +147,14 @@ impl Device for TaskDevice {
         let mut blocked = 0;
         let mut reported = Vec::new();
         for pid in &look.pids {
-            let threads = thread::blocked(&self.env, &self.asker, *pid);
+            let Some(threads) = thread::blocked(&self.env, &self.asker, *pid) else {
+                look.is_whole = false;
+                continue;
+            };
             blocked += u64::from(!threads.is_empty());
             reported.extend(threads);
         }
-        look.is_whole &= sees_others(&self.env);
+        look.is_whole &= sees_others(&self.env, &look.pids);
         // If not all processes were read, the count is unknown.
         out.maybe_u64(&BLOCKED, &[&number], look.is_whole.then_some(blocked));
         // Threads that have not run since the last reading come first: most others end before the next one.
@@ -166,10 +170,12 @@ impl Device for TaskDevice {
     }
 }
 
-/// Whether /proc shows processes of other users, which `hidepid` hides: at least the one that started this one.
-fn sees_others(env: &Env) -> bool {
-    let parent = env.path(&format!("/proc/{}", nix::unistd::getppid()));
-    !env.is_live() || !matches!(root::inode(&parent), Ok(None))
+/// Whether processes of other users are seen. With `hidepid=2` they look as if they had ended, so that at least root's first
+/// process must be there. A list of cgroup v1 leaves out processes of other PID namespaces.
+fn sees_others(env: &Env, pids: &BTreeSet<u32>) -> bool {
+    let has_first = || matches!(task::stat(&env.path("/proc/1")), Ok(Some(_)));
+    let is_listed = !pids.is_empty() || has_all_processes(&env.path("/proc"));
+    is_listed && (!env.is_live() || has_first())
 }
 
 fn tell(number: &str, thread: &BlockedThread, out: &mut Block) {
@@ -203,24 +209,29 @@ struct ProcessSearch {
 impl ProcessSearch {
     /// Searches a cgroup and all below it. One that is removed meanwhile has no processes.
     fn at(&mut self, cgroup: &Path, depth: usize) {
-        let (Ok(pids), Ok(names)) = (process::listed(cgroup), root::folders(cgroup)) else {
+        let (Ok(pids), Ok(folders)) = (process::listed(cgroup), root::folders(cgroup)) else {
             self.is_whole = false;
             return;
         };
         for pid in pids {
+            // One of another PID namespace.
+            if pid == 0 {
+                self.is_whole = false;
+                continue;
+            }
             if self.pids.len() >= MOST_PROCESSES {
                 self.is_whole = false;
                 return;
             }
             self.pids.insert(pid);
         }
-        for name in names.unwrap_or_default() {
+        for folder in folders.unwrap_or_default() {
             if self.folders == 0 || depth == 0 {
                 self.is_whole = false;
                 return;
             }
             self.folders -= 1;
-            self.at(&cgroup.join(name), depth - 1);
+            self.at(&folder, depth - 1);
         }
     }
 }

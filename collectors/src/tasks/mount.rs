@@ -16,7 +16,7 @@ pub(super) fn of(process: &Path, thread: &Thread, call: SystemCall) -> Option<St
     let descriptor = call.descriptor?;
     let info = thread.descriptor_info(descriptor)?;
     let id = mount_id(&info)?;
-    let mounts = root::read_text_within(&process.join("mountinfo"), MOST_MOUNTS)
+    let mounts = root::read_lossy_within(&process.join("mountinfo"), MOST_MOUNTS)
         .ok()
         .flatten()?;
     mounts.lines().find_map(|line| parse(line, id))

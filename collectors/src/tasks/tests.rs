@@ -1,5 +1,8 @@
 //! Jobs whose processes wait, in a tree of files.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
 use tempfile::TempDir;
 use testkit::tree::{self, Entry};
 
@@ -66,8 +69,16 @@ impl Node {
 
     /// `METRIC LABELS = VALUE` of one reading of all jobs.
     fn read(&self) -> Vec<String> {
-        let env = Env::recorded(self.0.path());
-        let mut source = open(&env, &Settings::default()).unwrap().unwrap();
+        Self::read_in(&Env::recorded(self.0.path()))
+    }
+
+    /// The same where the files stand for those of a live node.
+    fn read_live(&self) -> Vec<String> {
+        Self::read_in(&Env::with_sysroot(self.0.path().join("root")))
+    }
+
+    fn read_in(env: &Env) -> Vec<String> {
+        let mut source = open(env, &Settings::default()).unwrap().unwrap();
         let mut shown = Vec::new();
         for mut device in source.devices.scan().unwrap() {
             let mut block = Block::default();
@@ -200,6 +211,104 @@ fn a_job_of_which_a_part_cannot_be_listed_is_not_said_to_have_none() {
         node.procs(&format!("job_7/step_{step}"), "");
     }
     assert_eq!(node.read(), absent, "too many");
+}
+
+const NONE: [&str; 1] = ["slurm_job_blocked_processes 7 = 0"];
+const ABSENT: [&str; 1] = ["slurm_job_blocked_processes 7 = absent"];
+
+/// With `hidepid=1` the folder of another user's process is there, and no file in it can be opened.
+#[test]
+fn a_process_whose_state_cannot_be_read_is_not_said_to_run() {
+    for hidden in [
+        "proc/500/stat",
+        "proc/500/task/500/stat",
+        "proc/500/task/500/status",
+    ] {
+        let node = Node::new();
+        node.procs("job_7/step_batch/user/task_0", "500\n");
+        node.thread(500, 500, 'D', 0);
+        node.put(hidden, &Entry::Removed);
+        // Even root cannot read it.
+        node.put(&format!("{hidden}/x"), &Entry::Folder);
+        assert_eq!(node.read(), ABSENT, "{hidden}");
+        node.put(hidden, &Entry::Removed);
+        assert_eq!(node.read(), NONE, "{hidden} is gone");
+    }
+}
+
+/// With `hidepid=2` processes of other users look as if they had ended: only our own are seen, such as our parent.
+#[test]
+fn where_processes_of_root_are_not_seen_none_is_said_to_have_ended() {
+    let node = Node::new();
+    node.procs("job_7/step_batch/user/task_0", "500\n");
+    let parent = nix::unistd::getppid();
+    node.file(&format!("proc/{parent}/comm"), "bash\n");
+    assert_eq!(node.read_live(), ABSENT);
+    node.thread(1, 1, 'S', 0);
+    assert_eq!(node.read_live(), NONE);
+    // In another tree our numbers mean nothing.
+    node.put(&format!("proc/{parent}"), &Entry::Removed);
+    assert_eq!(node.read_live(), NONE);
+}
+
+/// As in a container without the host's processes: cgroup v2 lists them as 0, and v1 not at all.
+#[test]
+fn processes_of_another_namespace_are_not_said_to_run() {
+    let node = Node::new();
+    node.procs("job_7/step_batch/user/task_0", "0\n500\n");
+    node.thread(500, 500, 'S', 0);
+    assert_eq!(node.read(), ABSENT);
+
+    let node = Node::new();
+    node.put("sys/fs/cgroup/cgroup.controllers", &Entry::Removed);
+    let procs = "sys/fs/cgroup/freezer/slurm/uid_1000/job_7/step_0/cgroup.procs";
+    node.file(procs, "");
+    assert_eq!(node.read(), NONE);
+    node.put("proc/self/ns/pid", &Entry::Link("pid:[4026532201]".to_owned()));
+    assert_eq!(node.read(), ABSENT);
+    // Its slurmd runs in this one.
+    node.file(procs, "500\n");
+    assert_eq!(node.read(), NONE);
+}
+
+/// A thread names itself (prctl(2)), and who may make cgroups below the job's names them.
+#[test]
+fn names_that_are_no_text_hide_nothing() {
+    let node = Node::new();
+    let inner = Path::new(SCOPE)
+        .join("job_7/step_0/user/task_0")
+        .join(OsStr::from_bytes(b"\xff"));
+    let procs = node.0.path().join("root").join(inner).join("cgroup.procs");
+    tree::put(&procs, &Entry::File(b"500\n".to_vec())).unwrap();
+    node.thread(500, 500, 'D', KILL);
+    node.reads(500, 500);
+    let status = b"Name:\t\xff\nSigPnd:\t100\nShdPnd:\t0\nvoluntary_ctxt_switches:\t40\nnonvoluntary_ctxt_switches:\t2\n";
+    node.put("proc/500/task/500/status", &Entry::File(status.to_vec()));
+    let mounts = b"35 1 8:1 / /mnt/\xff rw - ext4 /dev/sda1 rw\n36 35 0:52 / /home rw shared:1 - nfs4 server:/home rw\n";
+    node.put("proc/500/mountinfo", &Entry::File(mounts.to_vec()));
+    assert_eq!(
+        node.read(),
+        [
+            "slurm_job_blocked_processes 7 = 1",
+            "slurm_job_blocked_thread_info 7 500 500 1500 42 python3 1 rpc_wait_bit_killable read /home/ada/data.bin nfs4 /home = 1",
+        ]
+    );
+}
+
+#[test]
+fn a_process_of_very_many_threads_is_bounded_and_not_said_to_run() {
+    let node = Node::new();
+    node.procs("job_7/step_0/user/task_0", "500\n");
+    node.thread(500, 500, 'Z', 0);
+    for tid in 1000..1000 + thread::MOST_THREADS {
+        node.put(&format!("proc/500/task/{tid}"), &Entry::Folder);
+    }
+    assert_eq!(node.read(), ABSENT);
+    node.thread(500, 1000, 'D', 0);
+    assert_eq!(
+        node.read().first().map(String::as_str),
+        Some("slurm_job_blocked_processes 7 = 1")
+    );
 }
 
 /// Ranks that read much are in state D for a moment at each reading, and may be older than the stuck one.

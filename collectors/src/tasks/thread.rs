@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use super::call::CallReader;
-use crate::Env;
 use crate::sys::root;
 use crate::sys::task::{self, Thread};
+use crate::{Env, Error};
 
 /// Maximum number of threads that are read per process.
-const MOST_THREADS: usize = 1024;
+pub(super) const MOST_THREADS: usize = 1024;
 /// Labels are short; longer text is cut.
 const MOST_TEXT: usize = 200;
 
@@ -39,35 +39,46 @@ impl BlockedThread {
 }
 
 /// The blocked threads of a process. A process whose first thread neither waits nor has ended counts as running and
-/// is skipped: a training job has hundreds of threads.
-pub(super) fn blocked(env: &Env, asker: &CallReader, pid: u32) -> Vec<BlockedThread> {
+/// is skipped: a training job has hundreds of threads. `None`: whether any of its threads waits is unknown.
+pub(super) fn blocked(env: &Env, asker: &CallReader, pid: u32) -> Option<Vec<BlockedThread>> {
     let process = env.path(&format!("/proc/{pid}"));
-    if !task::stat(&process).is_some_and(|stat| matches!(stat.state, 'D' | 'Z')) {
-        return Vec::new();
+    let stat = task::stat(&process).ok()?;
+    if !stat.is_some_and(|stat| matches!(stat.state, 'D' | 'Z')) {
+        return Some(Vec::new());
     }
-    let tids = root::list(&process.join("task"))
-        .ok()
-        .flatten()
-        .unwrap_or_default();
-    tids.iter()
-        .filter_map(|tid| tid.parse().ok())
-        .take(MOST_THREADS)
-        .filter_map(|tid| waiting(&process, asker, Thread::at(env, pid, tid)))
-        .collect()
+    let tids = root::list(&process.join("task")).ok()?.unwrap_or_default();
+    let mut is_whole = tids.len() <= MOST_THREADS;
+    let mut found = Vec::new();
+    for tid in tids.iter().filter_map(|tid| tid.parse().ok()).take(MOST_THREADS) {
+        match waiting(&process, asker, Thread::at(env, pid, tid)) {
+            Ok(thread) => found.extend(thread),
+            Err(error) => {
+                tracing::debug!(%error, "unknown whether a thread waits");
+                is_whole = false;
+            }
+        }
+    }
+    (is_whole || !found.is_empty()).then_some(found)
 }
 
-fn waiting(process: &Path, asker: &CallReader, thread: Thread) -> Option<BlockedThread> {
-    let stat = task::stat(thread.folder()).filter(|stat| stat.state == 'D')?;
-    let status = root::read_text(&thread.folder().join("status")).ok().flatten()?;
-    let (switches, killed) = parse_status(&status)?;
+/// `Ok(None)`: it does not wait, or has ended.
+fn waiting(process: &Path, asker: &CallReader, thread: Thread) -> Result<Option<BlockedThread>, Error> {
+    let Some(stat) = task::stat(thread.folder())?.filter(|stat| stat.state == 'D') else {
+        return Ok(None);
+    };
+    let file = thread.folder().join("status");
+    let Some(status) = root::read_lossy(&file)? else {
+        return Ok(None);
+    };
+    let (switches, killed) = parse_status(&status)
+        .ok_or_else(|| Error::parse(file.display().to_string(), &status, "context switches"))?;
     let (pid, tid) = thread.ids();
-    let task = thread.state()?;
     // It woke meanwhile.
-    if task.state != 'D' {
-        return None;
-    }
+    let Some(task) = thread.state()?.filter(|task| task.state == 'D') else {
+        return Ok(None);
+    };
     let call = asker.call(process, thread);
-    Some(BlockedThread {
+    Ok(Some(BlockedThread {
         pid,
         tid,
         start: stat.starttime,
@@ -77,7 +88,7 @@ fn waiting(process: &Path, asker: &CallReader, thread: Thread) -> Option<Blocked
         wchan: task.wchan,
         call: cut(call.text),
         mount: cut(call.mount),
-    })
+    }))
 }
 
 /// Context switches, and whether SIGKILL is pending for the thread or its process.

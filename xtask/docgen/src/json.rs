@@ -208,7 +208,7 @@ impl Types {
     }
 
     /// The type that a path means: one of its own module, else the one of the module that stands before its name, there or
-    /// in the `use` of it.
+    /// in the `use` of it. Only a `use` may name another module, which passes the type on.
     fn find<'s>(&'s self, path: &[String], from: Option<&'s Module>) -> Result<(&'s Module, &'s Item)> {
         let name = path.last().context("an empty path")?;
         let of = |module: &'s Module| {
@@ -237,11 +237,12 @@ impl Types {
         let all: Vec<_> = self.modules.iter().filter_map(of).collect();
         let near = |(module, _): &&(&Module, &Item)| module.path.last() == before.as_ref();
         let below = |(module, _): &&(&Module, &Item)| from.is_some_and(|f| module.path.starts_with(&f.path));
+        let is_named = path.len() > 1;
         // The nearest that is the only one.
         let narrowed = [
             all.iter().filter(near).filter(below).collect::<Vec<_>>(),
             all.iter().filter(near).collect(),
-            all.iter().collect(),
+            all.iter().filter(|_| !is_named).collect(),
         ];
         match narrowed
             .iter()
@@ -249,7 +250,8 @@ impl Types {
             .map(|found| &found[..])
         {
             Some([one]) => Ok(**one),
-            _ => bail!("`{}` is one of {} types", path.join("::"), all.len()),
+            Some(several) => bail!("`{}` is one of {} types", path.join("::"), several.len()),
+            None => bail!("no type `{}`", path.join("::")),
         }
     }
 }
@@ -258,4 +260,21 @@ impl Types {
 fn writes(attributes: &[Attribute]) -> bool {
     let words = attributes.iter().flat_map(|a| tree::words(a.to_token_stream()));
     words.into_iter().any(|w| w == "Serialize")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_with_a_module_means_no_type_of_another_module() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let types = Types::read(&root).unwrap();
+        assert!(types.lines("x", "view::IncidentView").is_ok());
+        // Both are the only ones of their name, elsewhere.
+        for of in ["proto::IncidentView", "Vec<status::NodeStatus>"] {
+            let error = types.lines("x", of).unwrap_err();
+            assert!(format!("{error:#}").contains("no type `"), "{of}: {error:#}");
+        }
+    }
 }

@@ -16,9 +16,9 @@ const HEAD: &str = "\
 
 /// Sources of JSON, and their types.
 const JSON: &[(&str, &str)] = &[
-    ("/api/v1/status", "status::Report"),
+    ("/api/v1/status", "status::StatusReport"),
     ("job", "view::JobsView"),
-    ("status", "proto::Status"),
+    ("status", "proto::NodeStatus"),
     ("why", "Vec<view::IncidentView>"),
 ];
 

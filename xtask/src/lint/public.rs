@@ -101,13 +101,12 @@ fn named(changelog: &str) -> Vec<&str> {
     listed.flat_map(|s| s.split('`').skip(1).step_by(2)).collect()
 }
 
-/// A name covers itself and all items below it: `status.view`, `gpu_nvlink_*`.
+/// A name covers itself only, because a text may mention `health` for another reason. `status.view.*` and `gpu_nvlink_*` cover
+/// what begins so.
 fn covers(name: &str, item: &str) -> bool {
     match name.strip_suffix('*') {
-        Some(start) => item.starts_with(start),
-        None => item
-            .strip_prefix(name)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '['])),
+        Some(start) => !start.is_empty() && item.starts_with(start),
+        None => item == name,
     }
 }
 
@@ -145,6 +144,7 @@ mod tests {
             "### Added\n\n- `gpu_up`",
             "### Removed\n\n- gpu_up",
             "### Removed\n\n- `gpu_u`",
+            "### Removed\n\n- `*`",
             "\n## [0.1.0]\n\n### Removed\n\n- `gpu_up`",
         ] {
             assert_eq!(problems(&without, &log(text)), 1, "{text}");
@@ -152,13 +152,18 @@ mod tests {
         let other = LINES.replace("observe", "drain");
         assert_eq!(problems(&other, &log("### Removed\n\n- `gpu_up`")), 1);
         assert_eq!(problems(&other, &log("### Changed\n\n- `health.mode`")), 0);
-        assert_eq!(
-            problems(
-                "",
-                &log("### Removed\n\n- `status.view`, `health.mode`, `gpu_up`")
-            ),
-            0
-        );
+        for (text, left) in [
+            ("`status.view.*`, `health.mode`, `gpu_up`", 0),
+            ("`status.view.a[]*`, `health.*`, `gpu_up`", 0),
+            // Mentioned, but not as what changed.
+            ("`status`, `status.view`, `health`, `gpu_up`", 2),
+        ] {
+            assert_eq!(
+                problems("", &log(&format!("### Removed\n\n- {text}"))),
+                left,
+                "{text}"
+            );
+        }
     }
 
     #[test]

@@ -8,8 +8,8 @@ use anyhow::{Context, Result};
 use super::{image, kernel};
 use crate::cmd;
 
-/// What it has besides the essential packages and apt's absence.
-const INCLUDE: &str = "systemd,systemd-sysv,mount,passwd,init-system-helpers,curl";
+/// What it has besides the essential packages and apt's absence. D-Bus is there for the parent not to reach it.
+const INCLUDE: &str = "systemd,systemd-sysv,dbus,mount,passwd,init-system-helpers,curl";
 
 /// Unpacks it, new, to `root`.
 ///
@@ -26,7 +26,7 @@ pub(super) fn unpack(work: &Path, root: &Path) -> Result<()> {
     )
 }
 
-/// The archive, from the last run where this Debian still has the same systemd.
+/// The archive, from the last run where this Debian still has the same systemd, and the list is the same.
 fn get(work: &Path) -> Result<PathBuf> {
     let release = fs::read_to_string("/etc/os-release")?;
     let suite = release
@@ -34,7 +34,8 @@ fn get(work: &Path) -> Result<PathBuf> {
         .find_map(|l| l.strip_prefix("VERSION_CODENAME="))
         .context("/etc/os-release names no VERSION_CODENAME: the guest is made of this machine's Debian")?;
     let version = kernel::version("systemd")?.replace(['/', ':', '~'], "_");
-    let archive = work.join(format!("rootfs-{suite}-{version}.tar"));
+    let list = INCLUDE.replace(',', "+");
+    let archive = work.join(format!("rootfs-{suite}-{version}-{list}.tar"));
     if archive.is_file() {
         return Ok(archive);
     }

@@ -72,12 +72,14 @@ found() {
 }
 as_promised() { [ "$(promised | wc -l)" -gt 8 ] && [ "$(found)" = "$(promised | sed 's/$/ 2 1/')" ]; }
 must "confined: table" "$(promised | wc -l) processes" 60 as_promised
-# An attacker inside the parent must not start a unit.
-connects() { perl -MIO::Socket::UNIX -e 'exit !IO::Socket::UNIX->new($ARGV[0])' "$1"; }
-connects /run/systemd/private || fail "confined: systemd" "root does not reach /run/systemd/private"
+# An attacker inside the parent must not start a unit. Both sockets answer outside, and inside one of nodewarden's does.
+connects() { "$@" perl -MIO::Socket::UNIX -e 'exit !IO::Socket::UNIX->new($ARGV[0])' "$socket"; }
+inside() { nsenter --target "$(main)" --mount "$@"; }
+socket=/run/nodewarden/control.sock
+connects inside || fail "confined: systemd" "the parent does not reach $socket"
 for socket in /run/systemd/private /run/dbus/system_bus_socket; do
-  nsenter --target "$(main)" --mount perl -MIO::Socket::UNIX -e 'exit !IO::Socket::UNIX->new($ARGV[0])' $socket &&
-    fail "confined: systemd" "the parent reaches $socket"
+  connects || fail "confined: systemd" "root does not reach $socket"
+  connects inside && fail "confined: systemd" "the parent reaches $socket"
 done
 pass "confined: systemd" "the parent reaches neither systemd's private socket nor D-Bus"
 pass "confined: score" "$(systemd-analyze security nodewarden.service --no-pager | grep -o 'Overall exposure.*: [0-9.]*')"

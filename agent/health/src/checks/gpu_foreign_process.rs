@@ -150,6 +150,7 @@ fn finding(part: &Part<'_>, row: &Intruders, processes: &[Process<'_>]) -> Findi
     Finding {
         detail: format!("{}{}", row.detail, part.at_instance()),
         jobs: part.jobs().to_vec(),
+        others: true,
         evidence: format!(
             "gpu_process_cgroup_info{{gpu={:?},gpu_instance={:?}}}: {}, expected only processes of job {} (slurm_job_gpu_share_ratio, evidence device_program), seen for {} s or more",
             part.gpu.label,

@@ -176,6 +176,8 @@ fn finding(part: &Part<'_>, tenant: Option<&LastTenant>, left: &Left<'_>, free: 
             free.as_secs_f64(),
         ),
         jobs,
+        // The processes are outside of the job's cgroup, so they may be of any user.
+        others: matches!(left, Left::Processes(_)),
         ..part.finding(CHECK.id)
     }
 }

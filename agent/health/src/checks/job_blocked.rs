@@ -114,13 +114,15 @@ impl<'a> Thread<'a> {
         text
     }
 
-    /// The cause, short enough for a reason.
+    /// The cause, short enough for a reason. Details are public, so it has no name that a user chose: of a mount only the
+    /// kernel's name of its filesystem (`fuse` of `fuse.sshfs`), of a file only a device of the node.
     fn cause(&self) -> String {
+        let filesystem = self.mount.split([' ', '.']).next().unwrap_or_default();
         let device = self.call.split_once(' ').map(|(_, file)| file);
-        let device = device.filter(|file| file.starts_with("/dev/"));
+        let device = device.filter(|file| filesystem == "devtmpfs" && file.starts_with("/dev/"));
         match () {
             () if device.is_some() => format!(" on {}", device.unwrap_or_default()),
-            () if !self.mount.is_empty() => format!(" on {}", self.mount),
+            () if !filesystem.is_empty() => format!(" on {filesystem}"),
             () if !self.wchan.is_empty() => format!(" in {}", self.wchan),
             () => String::new(),
         }

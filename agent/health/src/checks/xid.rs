@@ -266,5 +266,6 @@ fn from_row(row: &Row, response: Response, xid: &Xid, gpu: &str, count: u64, tex
         key: None,
         evidence: text.to_owned(),
         jobs: Vec::new(),
+        others: false,
     }
 }

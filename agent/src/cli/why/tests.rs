@@ -27,6 +27,7 @@ fn incident() -> IncidentView {
         last: 1_700_000_060,
         evidence: vec!["host_edac_uncorrected_errors_total{controller=\"mc0\"} 1 > 0".to_owned()],
         jobs: vec!["4711".to_owned(), "4712".to_owned()],
+        others: false,
     });
     i.history.push((1_700_000_060, "joined by mc0".to_owned()));
     i.ack = Some(("ana".to_owned(), 1_700_000_100, "board ordered".to_owned()));

@@ -390,3 +390,34 @@ fn metrics_are_switched_by_name_and_a_wrong_name_is_found() {
     assert!(problems.iter().any(|p| p.ends_with(&never)), "{problems:#?}");
     assert_eq!(problems.len(), 5, "{problems:#?}");
 }
+
+#[test]
+fn every_fault_of_a_command_has_its_place() {
+    let files = Files::new(&[
+        (
+            "n.toml",
+            "[commands.Bad]\ncommand = [\"true\"]\ntimeout = \"2h\"\n\
+             [commands.none]\ncommand = []\ntimeout = \"0\"\n",
+        ),
+        (
+            "conf.d/a.toml",
+            "commands.nul = { command = [\"/bin/a\\u0000\"], timeout = \"1s\" }\n",
+        ),
+    ]);
+    let problems = files.problems(&["commands.b={command=[\"b\"],timeout=\"1s\"}"]);
+    for start in [
+        "n.toml:1:11: name of a command: found \"Bad\"",
+        "n.toml:2:11: commands.Bad.command: found program \"true\", expected an absolute path",
+        "n.toml:3:11: commands.Bad.timeout: found 2h, expected 1ms to 1h",
+        "n.toml:5:11: commands: found an array, expected an array of program",
+        "n.toml:6:11: commands: found string \"0\"",
+        "conf.d/a.toml:1:28: commands.nul.command: found a NUL byte",
+        "--set 'commands.b={command=[\"b\"],timeout=\"1s\"}': commands.b.command: found program \"b\"",
+    ] {
+        assert!(
+            problems.iter().any(|p| p.starts_with(start)),
+            "{start}\n{problems:#?}"
+        );
+    }
+    assert_eq!(problems.len(), 7, "{problems:#?}");
+}

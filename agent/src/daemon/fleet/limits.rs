@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use collectors::block::{MAX_LABEL_BYTES, MAX_SERIES};
-use collectors::text::printable;
+use collectors::text::{is_printable, printable};
 use collectors::{Layout, Spec, Subject};
 
 use crate::bucket::Bucket;
@@ -145,8 +145,10 @@ pub(super) fn failure(why: Failure) -> Result<Failure, Breach> {
 /// A list of devices, whose names become labels.
 pub(super) fn devices(list: &[(u32, Subject)]) -> Result<(), Breach> {
     within(list.len() <= MAX_DEVICES, "2048 devices of a collector")?;
-    let is_plain = |s: &Subject| s.name.len() <= MAX_NAME && printable(s.name.as_bytes(), MAX_NAME) == s.name;
-    if list.iter().all(|(_, subject)| is_plain(subject)) {
+    if list
+        .iter()
+        .all(|(_, subject)| is_printable(&subject.name, MAX_NAME))
+    {
         return Ok(());
     }
     Err(Garbage("device name").into())

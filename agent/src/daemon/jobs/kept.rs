@@ -28,15 +28,19 @@ fn book_path(run_dir: &Path) -> PathBuf {
     run_dir.join("jobs.json")
 }
 
-/// Starts the threads that write both files.
+/// Starts the threads that write both files. Without a state directory lines are lost.
 ///
 /// # Errors
 /// When one cannot be started.
-pub fn start(state_dir: &Path, run_dir: &Path) -> io::Result<Keeper> {
-    let mut lines = Target::new(lines_path(state_dir));
+pub fn start(state_dir: Option<&Path>, run_dir: &Path) -> io::Result<Keeper> {
+    let mut lines = state_dir.map(|dir| Target::new(lines_path(dir)));
     let mut book = Target::new(book_path(run_dir));
     Keeper::start(
-        move |line| lines.write(|path| append(path, line)),
+        move |line| {
+            if let Some(lines) = &mut lines {
+                lines.write(|path| append(path, line));
+            }
+        },
         move |text| book.write(|path| store::replace(path, text.as_bytes(), 0o600, false)),
     )
 }

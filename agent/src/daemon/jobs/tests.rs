@@ -21,7 +21,7 @@ fn a_daemon_that_starts_anew_goes_on_with_the_sums() {
     let boot = BootId("b".to_owned());
     let (mut book, node) = (Book::default(), Node::new());
     take(&mut book, &node.with("7", &["nvidia0"]), START);
-    let keeper = start(dir.path(), dir.path()).unwrap();
+    let keeper = start(Some(dir.path()), dir.path()).unwrap();
     keeper.book(kept(&book, &boot).unwrap());
     let is_there = || {
         let again = restore(dir.path(), &boot);

@@ -27,6 +27,7 @@ use sys::send;
 
 pub use gpus::GpuView;
 pub use proto::{CollectorView, DeviceView, LeaseView, NodeStatus, Reply, Request, WorkerView};
+pub(super) use viewer::is_of_jobs;
 
 /// The socket's name in the run directory.
 pub const SOCKET: &str = "control.sock";

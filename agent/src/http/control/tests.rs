@@ -8,7 +8,9 @@ use crate::http::fake::Fake;
 use crate::http::{Server, bind_control, spawn};
 use crate::own::sample;
 use crate::own::{JobAccess, OwnFacts, Page};
+use health::view::View;
 use model::jobs::{JobsView, Line};
+use model::snapshot::{Presence, Snapshot};
 
 struct Running {
     _server: Server,
@@ -221,6 +223,19 @@ fn page_with_jobs(access: JobAccess) -> Arc<Page> {
     Arc::new(page)
 }
 
+/// The same page, where these jobs are those of the finding, and whether its evidence may be about others.
+fn page_about(jobs: &[&str], others: bool, evidence: &str) -> Arc<Page> {
+    let page = page_with_jobs(JobAccess::Own);
+    let mut view = View::clone(&page.view);
+    let finding = &mut view.incidents[0].findings[0];
+    finding.jobs = jobs.iter().map(|job| (*job).to_owned()).collect();
+    (finding.others, finding.evidence) = (others, vec![evidence.to_owned()]);
+    Arc::new(Page {
+        view: Arc::new(view),
+        ..Page::clone(&page)
+    })
+}
+
 #[tokio::test]
 async fn a_user_sees_the_jobs_that_access_allows() {
     let fake = Fake::new();
@@ -276,6 +291,53 @@ async fn evidence_about_another_users_job_is_withheld() {
                 text.contains(r#""jobs":["7"]"#),
                 "numbers are on every page: {text}"
             );
+        }
+    }
+}
+
+/// The user 1000 owns job 7.
+#[tokio::test]
+async fn evidence_that_may_be_about_others_is_withheld_from_the_owner_of_one_job() {
+    let fake = Fake::new();
+    for (jobs, others, evidence, seen) in [
+        (&["7"][..], false, "python3 (pid 500)", true),
+        (&["7"], true, "python3 (pid 500)", false),
+        (&["7"], true, "jobs 7, 8", false),
+        (&["7", "8"], false, "python3 (pid 500)", false),
+        (&[], true, "python3 (pid 500)", false),
+        // A value of the hardware, at a time without jobs.
+        (&[], true, "gpu_up 0", true),
+    ] {
+        *fake.page.lock().unwrap() = page_about(jobs, others, evidence);
+        for (uid, seen) in [(1000, seen), (0, true)] {
+            let reply = super::answer(Request::Why { id: None }, uid, &fake).await;
+            let text = serde_json::to_string(&reply).unwrap();
+            assert_eq!(text.contains(evidence), seen, "{uid} {jobs:?} {others} {text}");
+        }
+    }
+}
+
+/// Their errors name cgroups, which may hold the number of a job's owner.
+#[tokio::test]
+async fn errors_of_collectors_that_read_jobs_are_withheld() {
+    const PATH: &str = "/sys/fs/cgroup/memory/slurm/uid_1000/job_7";
+    let fake = Fake::new();
+    let page = page_with_jobs(JobAccess::Own);
+    let mut snapshot = Snapshot::clone(&page.snapshot);
+    for c in &mut snapshot.collectors {
+        c.presence = Presence::Failed("io".to_owned(), format!("{PATH}: Permission denied"));
+    }
+    *fake.page.lock().unwrap() = Arc::new(Page {
+        snapshot: Arc::new(snapshot),
+        ..Page::clone(&page)
+    });
+    for (uid, sees_all) in [(1001, false), (0, true)] {
+        let Reply::Status(status) = super::answer(Request::Status, uid, &fake).await else {
+            panic!("no status");
+        };
+        for c in &status.collectors {
+            let seen = sees_all || !["slurm", "tasks"].contains(&c.name.as_str());
+            assert_eq!(c.text.contains(PATH), seen, "{uid} {}: {}", c.name, c.text);
         }
     }
 }

@@ -6,13 +6,17 @@ use std::sync::Arc;
 use collectors::{slurm, tasks};
 
 use super::{NodeStatus, Reply};
-use crate::own::{JobAccess, OwnFacts};
-use health::checks::gpu_foreign_process;
+use crate::own::{self, JobAccess, OwnFacts};
 use health::view::IncidentView;
 use model::jobs::{JobsView, Line};
 
 /// In place of text about other users' jobs.
 const WITHHELD: &str = "withheld: about a job of another user (access.jobs)";
+
+/// Whether errors and calls of a collector name cgroups of jobs, which may hold the owner's number.
+pub(in crate::http) fn is_of_jobs(collector: &str) -> bool {
+    [slurm::SPEC.name, tasks::SPEC.name].contains(&collector)
+}
 
 /// One user, as SO_PEERCRED names it.
 pub(super) struct Viewer<'a> {
@@ -67,10 +71,14 @@ impl<'a> Viewer<'a> {
         let mut incident = incident.clone();
         if !self.sees_all() {
             for finding in &mut incident.findings {
-                // Without a job, or beside one, the evidence may name a process of any user.
-                let names = finding.evidence.iter().any(|line| line.contains("pid"));
-                let is_of_viewer = !finding.jobs.is_empty() && finding.check != gpu_foreign_process::CHECK.id;
-                if names && !is_of_viewer || !finding.jobs.iter().all(|job| self.sees_number(job)) {
+                // Without a job the evidence may name a process of any user; beside one, jobs and processes of others.
+                let names = || finding.evidence.iter().any(|line| line.contains("pid"));
+                let others = if finding.jobs.is_empty() {
+                    names()
+                } else {
+                    finding.others
+                };
+                if others || !finding.jobs.iter().all(|job| self.sees_number(job)) {
                     finding.evidence = vec![WITHHELD.to_owned()];
                 }
             }
@@ -78,17 +86,18 @@ impl<'a> Viewer<'a> {
         incident
     }
 
-    /// The status: errors about jobs name their cgroup, which may hold the owner's number.
+    /// The status, without errors of collectors that read jobs.
     pub(super) fn status(&self, mut status: NodeStatus) -> Reply {
         if !self.sees_all() {
             for incident in &mut status.view.incidents {
                 *incident = self.incident(incident);
             }
-            let of_jobs = [slurm::SPEC.name, tasks::SPEC.name];
             let collectors = status.collectors.iter_mut();
-            for collector in collectors.filter(|c| of_jobs.contains(&c.name.as_str())) {
-                for device in &mut collector.troubled {
-                    WITHHELD.clone_into(&mut device.text);
+            for collector in collectors.filter(|c| is_of_jobs(&c.name)) {
+                let is_error = !collector.text.is_empty() && collector.reason != own::FIRST_READING;
+                let texts = collector.troubled.iter_mut().map(|d| &mut d.text);
+                for text in texts.chain(is_error.then_some(&mut collector.text)) {
+                    WITHHELD.clone_into(text);
                 }
             }
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::http::control::{GpuView, gpus};
+use crate::http::control::{GpuView, gpus, is_of_jobs};
 use crate::own;
 use crate::own::Page;
 use health::Mode;
@@ -118,7 +118,7 @@ struct LateDevice {
     task_state: Option<char>,
     /// Its wait channel; empty if the kernel does not report it.
     wait_channel: String,
-    /// Its system call and file; empty if the kernel does not report them.
+    /// Its system call and file; empty if the kernel does not report them, or if the file may name a job's owner.
     call: String,
 }
 
@@ -237,12 +237,13 @@ fn collector(c: &CollectorState, snapshot: &Snapshot) -> CollectorReport {
         late: devices()
             .filter_map(|d| {
                 let late = d.late.as_ref()?;
+                let call = late.task.as_ref().filter(|_| !is_of_jobs(c.spec.name));
                 Some(LateDevice {
                     device: d.subject.to_string(),
                     age: snapshot.at.saturating_sub(late.since).as_secs(),
                     task_state: late.task.as_ref().map(|t| t.state),
                     wait_channel: late.task.as_ref().map_or_else(String::new, |t| t.wchan.clone()),
-                    call: late.task.as_ref().map_or_else(String::new, |t| t.call.clone()),
+                    call: call.map_or_else(String::new, |t| t.call.clone()),
                 })
             })
             .collect(),

@@ -152,6 +152,32 @@ fn no_user_names_and_no_log_lines() {
     }
 }
 
+/// A folder of cgroup v1 names the owner of its job.
+#[test]
+fn a_late_reading_of_a_job_has_no_path() {
+    const PATH: &str = "/sys/fs/cgroup/memory/slurm/uid_1000/job_7/memory.usage_in_bytes";
+    let mut snapshot = sample::snapshot(Vec::new());
+    for c in &mut snapshot.collectors {
+        let mut late = sample::late("c");
+        late.late.as_mut().unwrap().task.as_mut().unwrap().call = format!("read {PATH}");
+        (c.presence, c.devices) = (Presence::Open, vec![late]);
+    }
+    let page = Page {
+        snapshot: Arc::new(snapshot),
+        ..sample::page()
+    };
+    for c in &report(&page).collectors {
+        let call = &c.late[0].call;
+        assert_eq!(
+            call.contains(PATH),
+            !["slurm", "tasks"].contains(&c.name),
+            "{}: {call}",
+            c.name
+        );
+        assert_eq!(c.late[0].wait_channel, "nv_wait");
+    }
+}
+
 #[test]
 fn what_a_core_that_hangs_has_read_of_a_gpu_is_shown_no_longer() {
     let mut device = sample::device("a", |b| b.u64(&collectors::gpu::metrics::UP, &["GPU-1"], 1));

@@ -121,6 +121,34 @@ fn what_did_not_fit_is_sent_again_without_stale_heartbeats() {
     assert_eq!(service.deadline(), None);
 }
 
+/// Each was a datagram to the manager.
+#[test]
+fn a_flood_of_the_daemon_is_limited_and_its_last_summary_arrives() {
+    let (systemd, mut service) = Systemd::with(Some(Duration::from_secs(100_000)));
+    service.ready();
+    assert!(service.summary(SICK));
+    for _ in 0..1000 {
+        assert!(service.summary(SICK), "an equal one costs nothing");
+    }
+    assert_eq!(systemd.heard().len(), 2);
+    let in_limit = (0..1000)
+        .filter(|n| service.summary(Summary { open: 2 + n, ..SICK }))
+        .count();
+    // 9 are left, and those that fall due meanwhile on a slow machine.
+    assert!((9..100).contains(&in_limit), "{in_limit}");
+    assert_eq!(systemd.heard().len(), in_limit);
+    assert!(service.deadline().is_some());
+    service.late_status = Some(Instant::now());
+    service.retry();
+    assert_eq!(
+        systemd.heard(),
+        ["STATUS=unhealthy, 1001 incidents open, mode observe"]
+    );
+    assert_eq!(service.deadline(), None);
+    assert_eq!((0..1000).filter(|_| service.alive()).count(), 4);
+    assert_eq!(systemd.heard().len(), 4);
+}
+
 /// The part of a unit's value that follows `key=`.
 fn value<'a>(unit: &'a str, key: &str) -> Vec<&'a str> {
     let lines = unit

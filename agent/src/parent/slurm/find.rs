@@ -161,7 +161,7 @@ fn slurmd(search: &Search<'_>, process: &Path) -> Result<Option<LocalSlurmd>, St
 
 fn pid_and_start(process: &Path) -> Option<(u32, u64)> {
     let pid = process.file_name()?.to_str()?.parse().ok()?;
-    Some((pid, collectors::sys::task::stat(process)?.starttime))
+    Some((pid, collectors::sys::task::stat(process).ok()??.starttime))
 }
 
 /// One node's name: no list, no range, and not `ALL`.

@@ -24,6 +24,14 @@ pub struct Scontrol {
 }
 
 impl Scontrol {
+    /// With the processes that an earlier one could not kill.
+    pub fn new(runner: CommandRunner) -> Self {
+        Self {
+            runner,
+            ..Self::default()
+        }
+    }
+
     /// Runs `scontrol ARGS` against slurmd's cluster.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use super::seen::SeenSlurmd;
 use model::scheduler::{Action, Author, LookError, NodeState, Outcome, Permission};
 use slurm::state::{Flag, Node};
 use slurm::{Settings, action, describe, parse, proof, sinfo, texts};
-use sys::spawn;
+use sys::spawn::{self, CommandRunner};
 
 /// The own node. Every call may block for `slurm.timeout` and 1 s, three times: call it on a thread of its own.
 #[derive(Debug)]
@@ -67,6 +67,13 @@ impl Slurm {
     #[must_use]
     pub fn with_seen(mut self, seen: SeenSlurmd) -> Self {
         self.seen = seen;
+        self
+    }
+
+    /// Runs scontrol here, and so not beside one that resists SIGKILL.
+    #[must_use]
+    pub fn with_commands(mut self, commands: CommandRunner) -> Self {
+        self.scontrol = Scontrol::new(commands);
         self
     }
 

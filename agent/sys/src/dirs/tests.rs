@@ -127,7 +127,13 @@ fn the_files_of_an_earlier_daemon_become_those_of_the_next_one() {
     }
     let dir = tempfile::tempdir().unwrap();
     let (run, state) = (dir.path().join("run"), dir.path().join("state"));
-    prepare(&run, &state, FORMER_DAEMON_UID, FORMER_DAEMON_UID).unwrap();
+    let take = |id| {
+        (
+            take_run(&run, id, id).unwrap(),
+            take_state(&state, id, id).unwrap(),
+        )
+    };
+    drop(take(FORMER_DAEMON_UID));
     let files = [run.join("verdict"), state.join("state.json")];
     let [verdict, record] = &files;
     let socket = run.join("control.sock");
@@ -137,8 +143,8 @@ fn the_files_of_an_earlier_daemon_become_those_of_the_next_one() {
     for file in [verdict, record, &socket] {
         std::os::unix::fs::lchown(file, Some(FORMER_DAEMON_UID), Some(FORMER_DAEMON_UID)).unwrap();
     }
-    let _locks = (lock(&run).unwrap(), lock(&state).unwrap());
-    prepare(&run, &state, DAEMON_UID, DAEMON_UID).unwrap();
+    let (_run, held) = take(DAEMON_UID);
+    assert!(held.is_some());
     assert!(!socket.exists());
     for file in &files {
         assert_eq!(
@@ -150,4 +156,42 @@ fn the_files_of_an_earlier_daemon_become_those_of_the_next_one() {
     }
     assert_eq!(fs::metadata(run.join(LOCK)).unwrap().uid(), 0);
     assert_eq!(fs::metadata(&run).unwrap().gid(), DAEMON_UID);
+}
+
+fn mode(path: &Path) -> u32 {
+    path.metadata().unwrap().mode() & 0o7777
+}
+
+/// The lock that the first start left in it made it our own at the second.
+#[test]
+fn a_folder_of_others_is_refused_at_each_start_and_never_written_to() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("messages"), "x").unwrap();
+    let before = mode(dir.path());
+    for _ in 0..2 {
+        let refused = take_state(dir.path(), DAEMON_UID, DAEMON_UID).unwrap_err();
+        assert!(refused.to_string().contains("foreign files"), "{refused}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert_eq!(mode(dir.path()), before);
+    }
+}
+
+#[test]
+fn a_filesystem_of_its_own_may_have_its_folder_of_lost_files() {
+    let known = |name: &str, is_disk| is_known(OsStr::new(name), is_disk);
+    assert!(known("lost+found", true) && !known("lost+found", false) && !known("home", true));
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("lost+found")).unwrap();
+    assert!(!is_ours(dir.path()).unwrap(), "made by hand");
+}
+
+/// A call on a path that does not exist would fail.
+#[test]
+fn a_folder_that_is_right_is_not_written_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let gid = dir.path().metadata().unwrap().gid();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o1770)).unwrap();
+    let found = find(dir.path(), &[]).unwrap();
+    adjust(Path::new("/nonexistent/state"), &found, 0o1770, gid).unwrap();
+    adjust(Path::new("/nonexistent/state"), &found, 0o1775, gid).unwrap_err();
 }

@@ -196,12 +196,12 @@ const DAEMON_CALLS: &[&str] = &[
     "unlink", "unlinkat", "chmod", "fchmod", "fchmodat", "mkdir", "mkdirat", "flock", "bind", "listen",
     "accept", "accept4",
 ];
-/// Streams only, and no connect(2): the daemon answers and never calls.
+/// Streams only, and no connect(2): the daemon answers and never calls. No sendmsg(2): a descriptor that the parent
+/// receives may block it when it is closed.
 const DAEMON_RULES: &[Rule] = &[
     rule("socket", &[(0, Is(UNIX)), (1, Bits(SOCKET_TYPE, STREAM))]),
     rule("socket", &[(0, Is(INET)), (1, Bits(SOCKET_TYPE, STREAM))]),
     rule("socket", &[(0, Is(INET6)), (1, Bits(SOCKET_TYPE, STREAM))]),
-    rule("sendmsg", &[(2, Bits(MSG_FASTOPEN, 0))]),
     // The C library's list of interfaces, with an address as long as netlink's.
     rule("socket", &[(0, Is(NETLINK)), (2, Is(NETLINK_ROUTE))]),
     rule("sendto", &[(3, Bits(MSG_FASTOPEN, 0)), (5, Is(NETLINK_ADDRESS))]),

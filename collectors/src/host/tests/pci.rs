@@ -39,6 +39,16 @@ fn a_function_of_unknown_kind_makes_the_count_unknown_and_nothing_else() {
     }
 }
 
+/// A virtual function is not counted, and whether it is one is known by a link.
+#[test]
+fn a_gpu_that_may_be_a_virtual_function_makes_the_count_unknown() {
+    let node = Node::new();
+    node.write(&format!("{PCI}/{B}/physfn"), "no link\n");
+    let found = node.read();
+    assert_eq!(found.get("host_pci_gpus nvidia"), None);
+    assert!(!found.keys().any(|k| k.contains(B)), "{found:?}");
+}
+
 #[test]
 fn a_gpu_without_a_readable_model_or_place_is_still_counted() {
     let node = Node::new();

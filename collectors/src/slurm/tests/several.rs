@@ -117,6 +117,31 @@ fn under_v1_a_job_whose_daemon_is_in_its_own_folder_alone_is_alive() {
 }
 
 #[test]
+fn a_job_whose_processes_cannot_be_listed_has_not_ended() {
+    let node = Node::new();
+    node.remove("sys/fs/cgroup/cgroup.controllers");
+    node.cgroup("freezer/slurm/uid_1000/job_7/step_0/cgroup.procs/x", "");
+    let mut jobs = node.open("").scan().unwrap();
+    jobs[0].read(&mut Block::default()).unwrap_err();
+}
+
+/// A scope outside of system.slice is searched for once a minute.
+#[test]
+fn the_jobs_of_a_scope_that_cannot_be_looked_at_have_not_ended() {
+    let node = Node::new();
+    let slice = "kubepods.slice/system.slice";
+    node.job(&format!("{slice}/slurmstepd.scope/job_7"), 500);
+    let mut devices = node.open("");
+    assert_eq!(devices.scan().unwrap().len(), 1);
+    node.remove(&format!("sys/fs/cgroup/{slice}"));
+    node.cgroup(slice, "no folder");
+    assert!(devices.scan().is_err());
+    assert!(!devices.changed());
+    node.remove(&format!("sys/fs/cgroup/{slice}"));
+    assert!(devices.scan().unwrap().is_empty());
+}
+
+#[test]
 fn a_scope_below_the_slice_of_users_is_not_slurms() {
     let node = Node::new();
     node.job("user.slice/user-1000.slice/slurmstepd.scope/job_5", 500);

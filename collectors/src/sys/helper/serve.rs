@@ -28,22 +28,29 @@ pub fn serve(helper: &Helper, socket: &OwnedFd) -> io::Result<()> {
         } else {
             Err(Errno::EPERM)
         };
-        let (code, bytes) = match answer {
-            Ok(bytes) => (0, bytes),
-            Err(errno) => (errno as i32, Vec::new()),
-        };
-        let reply = [&code.to_ne_bytes()[..], &bytes].concat();
-        let sent = retried(|| send(socket.as_raw_fd(), &reply, MsgFlags::MSG_NOSIGNAL));
+        let message = reply(answer);
+        let sent = retried(|| send(socket.as_raw_fd(), &message, MsgFlags::MSG_NOSIGNAL));
         match sent {
             Err(errno @ (Errno::EMSGSIZE | Errno::ENOBUFS | Errno::ENOMEM)) => {
                 // The worker learns why it gets no program.
-                let short = (errno as i32).to_ne_bytes();
+                let short = reply(Err(errno));
                 retried(|| send(socket.as_raw_fd(), &short, MsgFlags::MSG_NOSIGNAL))?;
             }
             sent => drop(sent?),
         }
     }
     Ok(())
+}
+
+/// The error number, 0 for none, and the bytes.
+pub(super) fn reply(answer: Result<Vec<u8>, Errno>) -> Vec<u8> {
+    let (errno, bytes) = match answer {
+        Ok(bytes) => (0, bytes),
+        // The kernel's number is lost, and 0 would be success.
+        Err(Errno::UnknownErrno) => (Errno::EIO as i32, Vec::new()),
+        Err(errno) => (errno as i32, Vec::new()),
+    };
+    [&errno.to_ne_bytes()[..], &bytes].concat()
 }
 
 #[derive(Default)]

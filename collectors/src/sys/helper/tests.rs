@@ -67,6 +67,16 @@ fn the_files_of_a_thread_are_returned_as_the_kernel_shows_them() {
     assert_eq!(helper.ask(gone, None), Err(Errno::ENOENT));
 }
 
+/// Drivers and filesystems return numbers of their own, such as ENOTSUPP (524).
+#[test]
+fn an_error_without_a_name_is_no_success() {
+    let code = |answer| serve::reply(answer)[..4].to_vec();
+    let of = |errno: Errno| (errno as i32).to_ne_bytes().to_vec();
+    assert_eq!(code(Err(Errno::from_raw(524))), of(Errno::EIO));
+    assert_eq!(code(Err(Errno::ENOENT)), of(Errno::ENOENT));
+    assert_eq!(serve::reply(Ok(vec![7])), [0, 0, 0, 0, 7]);
+}
+
 #[test]
 fn a_helper_does_its_own_part_only() {
     let (bpf, proc) = (client(&domain::BPF), client(&domain::PROC));

@@ -104,6 +104,11 @@ pub(super) fn show(sim: &mut Sim, cards: &[Card], jobs: &[Job]) {
     sim.host.jobs = jobs.to_vec();
 }
 
+/// Whether the evidence may be about others than the jobs.
+fn has_others(sim: &Sim) -> bool {
+    sim.engine.view().incidents[0].findings[0].others
+}
+
 /// A node long after boot, with these GPUs and jobs for this time.
 fn node(cards: &[Card], jobs: &[Job], seconds: u64) -> Sim {
     let mut sim = Sim::new(Mode::Drain);
@@ -131,7 +136,7 @@ fn a_process_in_no_job_on_a_jobs_gpu_is_found_names_the_job_and_ends_with_it() {
     let jobs = [job("7", &["nvidia0"])];
     let mut sim = node(&[Card::with("0", &[OWN, outside])], &jobs, 60);
     assert_eq!(sim.incidents(), [format!("{FOREIGN} open")]);
-    assert_eq!(jobs_of(&sim), ["7"]);
+    assert_eq!((jobs_of(&sim), has_others(&sim)), (vec!["7".to_owned()], true));
     let line = evidence(&sim);
     assert!(
         line.contains("\"train.sh\" (pid 900) in no job") && line.contains("job 7"),
@@ -213,7 +218,7 @@ fn a_pod_on_a_jobs_gpu_is_double_booked_and_not_merely_foreign() {
     let jobs = [job("7", &["nvidia0"])];
     let mut sim = node(&[Card::with("0", &[OWN, in_pod])], &jobs, 60);
     assert_eq!(sim.incidents(), [format!("{BOOKED} open")]);
-    assert_eq!(jobs_of(&sim), ["7"]);
+    assert_eq!((jobs_of(&sim), has_others(&sim)), (vec!["7".to_owned()], true));
     assert!(evidence(&sim).contains("in pod 1a2b3c4d-0000-4000-8000-00000000abcd"));
     assert_eq!(sim.slurm.drains, 0);
     // The job ends, and only the pod uses the GPU.
@@ -278,7 +283,7 @@ fn what_still_holds_memory_a_minute_after_its_job_is_found_and_ends_when_it_goes
     );
     let mut sim = left(outside, 120);
     assert_eq!(sim.incidents(), [format!("{HELD} open")]);
-    assert_eq!(jobs_of(&sim), ["7"]);
+    assert_eq!((jobs_of(&sim), has_others(&sim)), (vec!["7".to_owned()], true));
     let line = evidence(&sim);
     assert!(
         line.contains("\"train.sh\" (pid 900)") && line.contains("expected less than"),
@@ -394,7 +399,7 @@ fn a_gpu_that_a_job_leaves_idle_for_half_an_hour_is_found_once_for_the_job() {
     assert_eq!(sim.incidents(), [format!("{IDLE} open")]);
     let view = sim.engine.view();
     assert_eq!(view.incidents[0].subject, "job 7");
-    assert_eq!(jobs_of(&sim), ["7"]);
+    assert_eq!((jobs_of(&sim), has_others(&sim)), (vec!["7".to_owned()], false));
     assert!(
         evidence(&sim).contains("2 of 2 GPUs of job 7: GPU-0, GPU-1"),
         "{}",

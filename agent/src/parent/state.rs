@@ -1,0 +1,96 @@
+//! The state directory at the start. Its disk may hang, so a thread takes it, and after a time limit the start goes on
+//! without it.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
+use std::thread;
+use std::time::Duration;
+
+use sys::dirs::{self, DirError};
+use sys::users::Ids;
+
+/// Time limit for the disk to answer: with that of the daemon it is less than the unit's `TimeoutStartSec`.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The directory, and its lock as long as this exists.
+#[derive(Debug, Default)]
+pub struct StateDir {
+    /// `None`: it must not be used. Nothing is recorded, and drains are left to operators.
+    pub path: Option<PathBuf>,
+    _lock: Option<File>,
+}
+
+/// Creates and locks the state directory. Without it the daemon loses its memory, but the node keeps its health checks.
+///
+/// # Errors
+/// When another instance holds it.
+pub fn take(dir: &Path, ids: &Ids) -> Result<StateDir, DirError> {
+    let (path, uid, gid) = (dir.to_owned(), ids.uid, ids.gid);
+    take_within(PATIENCE, dir, move || dirs::take_state(&path, uid, gid))
+}
+
+fn take_within(
+    patience: Duration,
+    dir: &Path,
+    take: impl FnOnce() -> Result<Option<File>, DirError> + Send + 'static,
+) -> Result<StateDir, DirError> {
+    let (to, from) = sync_channel(1);
+    let spawned = thread::Builder::new().name("state".to_owned()).spawn(move || {
+        if to.send(take()).is_err() {
+            tracing::warn!("the state directory answers again; restart nodewarden to use it");
+        }
+    });
+    let why = match spawned.map(|_| from.recv_timeout(patience)) {
+        Ok(Ok(Ok(lock))) => {
+            return Ok(StateDir {
+                path: Some(dir.to_owned()),
+                _lock: lock,
+            });
+        }
+        Ok(Ok(Err(e @ DirError::Held { .. }))) => return Err(e),
+        Ok(Ok(Err(e))) => e.to_string(),
+        Ok(Err(_)) => format!("{}: no answer within {patience:?}", dir.display()),
+        Err(e) => format!("cannot start a thread: {e}"),
+    };
+    tracing::error!("the state directory is not used, drains will be unrecorded: {why}");
+    Ok(StateDir::default())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn the_start_goes_on_without_a_disk_that_hangs() {
+        let (release, hang) = channel::<()>();
+        let state = take_within(Duration::from_millis(1), Path::new("/state"), move || {
+            sys::ignore(hang.recv());
+            Ok(None)
+        });
+        assert_eq!(state.unwrap().path, None);
+        drop(release);
+    }
+
+    #[test]
+    fn a_refused_folder_is_not_used_and_one_of_another_instance_ends_the_start() {
+        let dir = Path::new("/state");
+        let refused = || DirError::Io {
+            path: dir.to_owned(),
+            source: io::ErrorKind::AlreadyExists.into(),
+        };
+        let held = || DirError::Held {
+            path: dir.to_owned(),
+            holder: "pid 7".to_owned(),
+        };
+        assert_eq!(take_within(LONG, dir, move || Err(refused())).unwrap().path, None);
+        take_within(LONG, dir, move || Err(held())).unwrap_err();
+        let taken = take_within(LONG, dir, || Ok(None)).unwrap();
+        assert_eq!(taken.path.as_deref(), Some(dir));
+    }
+}
