@@ -462,8 +462,13 @@ mod tests {
             jobs: jobs.clone(),
             ..Finding::of_condition("xid", Subject::gpu("a"))
         });
-        let mut seen = Seen::new(findings.next().unwrap(), &boot, 0);
-        findings.for_each(|finding| seen.again(finding, &boot, 0));
+        let at = At {
+            boot: &boot,
+            now_ms: 0,
+            wall: 0,
+        };
+        let mut seen = Seen::new(findings.next().unwrap(), at);
+        findings.for_each(|finding| seen.again(finding, at));
         assert!(seen.jobs.len() <= MAX_JOBS);
         seen.others
     }
