@@ -137,6 +137,8 @@ fn a_state_directory_of_others_is_never_written_to() {
     for _ in 0..2 {
         node.start();
         node.daemon().wait_for_line("foreign files", LONG).unwrap();
+        // Something to record.
+        node.xid(0, 31);
         node.until("no record", |n| {
             n.metric("nodewarden_store_errors_total", &[]) > Some(0.0)
         });

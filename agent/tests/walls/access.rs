@@ -77,7 +77,8 @@ fn with_a_umask_of_077_every_user_can_check_and_ask() {
         let out = command.uid(61001).gid(61001).output().unwrap();
         assert_eq!(out.status.code(), Some(0), "{verb}: {out:?}");
     }
-    node.until("a record", |n| n.state_dir().join("state.json").exists());
+    node.xid(0, 31);
+    node.until_stored("\"31\"");
     // After a second start on its own files.
     node.stop();
     node.start();

@@ -53,7 +53,12 @@ fn a_fifo_in_place_of_the_parents_memory_of_its_drain_hangs_nothing() {
 /// The daemon did not come up, over restarts and reboots.
 #[test]
 fn a_record_that_is_no_file_is_renamed_and_the_daemon_starts_without() {
-    let mut node = stopped();
+    let mut node = Node::new();
+    node.start();
+    // Without an event there may be no record.
+    node.xid(0, 31);
+    node.until_stored("\"31\"");
+    node.stop();
     let record = node.state_dir().join("state.json");
     fs::remove_file(&record).unwrap();
     fifo(&record);
