@@ -194,7 +194,7 @@ impl Drain {
         let started = node.controller_started;
         started
             .zip(self.reason_at)
-            .is_some_and(|(started, at)| started >= at)
+            .is_some_and(|(started, at)| started > at)
     }
 
     fn is_taken(&mut self, node: &NodeState, now: Now) {

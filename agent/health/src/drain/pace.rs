@@ -14,6 +14,8 @@ const MAX: Duration = Duration::from_secs(300);
 /// Without a Slurm node, a look starts no command. The start of slurmd is seen after this time.
 const ABSENT_WANTED: Duration = Duration::from_secs(1);
 const ABSENT: Duration = Duration::from_secs(30);
+/// The parent refuses more than two looks each second.
+const LEAST: Duration = Duration::from_millis(500);
 /// The controller saves a change within seconds.
 const SAVED: Duration = Duration::from_secs(10);
 /// The first looks of nodes that start together are spread over this time.
@@ -60,12 +62,12 @@ impl Pace {
 
     /// To see that somebody else lifted the drain, or that it may be written or lifted now: from `every` to twice that.
     pub(super) fn watch(self, every: Duration) -> Duration {
-        self.slower(every.mul_f64(1.0 + self.spread))
+        self.slower(every.max(LEAST).mul_f64(1.0 + self.spread))
     }
 
     /// To see whether a new drain outlived a crash.
     pub(super) fn saved(self, watch: Duration) -> Duration {
-        self.slower(SAVED.min(watch).mul_f64(1.0 + self.spread / 4.0))
+        self.slower(SAVED.min(watch).max(LEAST).mul_f64(1.0 + self.spread / 4.0))
     }
 
     /// The first look after a start with nothing to do.

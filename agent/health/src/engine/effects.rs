@@ -86,11 +86,12 @@ impl Pending {
 
 impl Engine {
     /// An operator lifted the drain, ours or their own. The first lift leaves a fault that is still there; a second
-    /// within an hour silences its incident, and existing faults of it do not count as new evidence.
-    fn obey(&mut self) {
+    /// within an hour silences its incident, and existing faults of it do not count as new evidence. What came after
+    /// `shown`, a time since boot, the operator did not know.
+    fn obey(&mut self, shown: Duration) {
         let policy = &self.policy;
         let wants = |i: &crate::incident::Incident| policy.mode_of(i) == Some(Mode::Drain);
-        let shown = millis(self.state.drain.shown());
+        let shown = millis(shown);
         let frame = Self::frame(&self.boot, self.now, self.policy.site.settings.settle);
         let silenced = self.book.lifted_by_operator(frame, shown, wants);
         for known in &silenced.known {
@@ -109,9 +110,10 @@ impl Engine {
             Some(Happened::Overridden) => {
                 self.state.overrides = self.state.overrides.saturating_add(1);
                 self.state.undrains = self.state.undrains.saturating_add(1);
-                self.obey();
+                self.obey(self.state.drain.shown());
             }
-            Some(Happened::ForeignLifted) => self.obey(),
+            // Whoever lifts their own drain has seen the node.
+            Some(Happened::ForeignLifted) => self.obey(self.now.boottime),
             Some(what @ (Happened::LiftedLate | Happened::Lost)) => {
                 if what == Happened::LiftedLate {
                     self.state.undrains = self.state.undrains.saturating_add(1);

@@ -115,6 +115,7 @@ fn a_condition_drains_again_only_after_a_reading_after_the_lift() {
 fn an_operators_own_drain_that_ends_is_followed_by_ours_within_2_s() {
     let mut sim = Sim::new(Mode::Drain);
     sim.slurm.admin_drains("fan");
+    sim.pass(60);
     sim.xid(79);
     sim.pass(500);
     sim.slurm.admin_resumes();
