@@ -321,7 +321,7 @@ impl Parent {
         self.drop_link();
     }
 
-    /// The daemon has ended: its verdict is void, and nobody replaces it.
+    /// The daemon has ended: its verdict is void, and no other process replaces it.
     fn last_word(&self) -> ExitCode {
         let verdict = self.setup.run_dir.join(health::verdict::FILE);
         if let Err(e) = files::remove(&verdict) {

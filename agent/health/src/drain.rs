@@ -103,7 +103,7 @@ pub(super) enum Do {
 pub(super) enum Happened {
     /// nodewarden drained the node.
     Drained,
-    /// nodewarden lifted its drain, by itself or by an operator's order.
+    /// nodewarden lifted its drain, automatically or by an operator's order.
     Lifted { ordered: bool },
     /// The own drain is gone, but nodewarden did not lift it.
     Overridden,
@@ -136,7 +136,7 @@ pub(super) struct Drain {
     late: Late,
     /// The wall clock when it took effect.
     pub written: Option<i64>,
-    /// An incident behind it ends in a way that nobody has verified: an operator lifts it.
+    /// An incident behind it ends in a way that no test has verified: an operator lifts it.
     pub unverified: bool,
     /// It was not seen in place since: a crash of the controller can lose what it has not saved.
     pub unsaved: bool,

@@ -47,7 +47,7 @@ pub(super) struct Quiet {
 }
 
 impl Quiet {
-    /// Starts anew.
+    /// Starts again.
     pub(super) fn broken(&mut self, now: Duration) {
         *self = Self {
             since: now,

@@ -60,7 +60,7 @@ impl Pace {
         self.within(if wanted { ABSENT_WANTED } else { ABSENT })
     }
 
-    /// To see that somebody else lifted the drain, or that it may be written or lifted now: from `every` to twice that.
+    /// To see that a person lifted the drain, or that it may be written or lifted now: from `every` to twice that.
     pub(super) fn watch(self, every: Duration) -> Duration {
         self.slower(every.max(LEAST).mul_f64(1.0 + self.spread))
     }

@@ -112,7 +112,7 @@ impl Engine {
                 self.state.undrains = self.state.undrains.saturating_add(1);
                 self.obey(self.state.drain.shown());
             }
-            // Whoever lifts their own drain has seen the node.
+            // An operator who lifts their own drain knows the node.
             Some(Happened::ForeignLifted) => self.obey(self.now.boottime),
             Some(what @ (Happened::LiftedLate | Happened::Lost)) => {
                 if what == Happened::LiftedLate {

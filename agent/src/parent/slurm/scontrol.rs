@@ -82,7 +82,7 @@ impl Scontrol {
         }
         match self.runner.run(&command(config, found, program, args)) {
             Err(SpawnError::NotFound(_)) => {
-                self.leave_sinfo("there is none beside scontrol");
+                self.leave_sinfo("no sinfo exists beside scontrol");
                 None
             }
             result => Some(result),

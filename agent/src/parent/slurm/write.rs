@@ -102,7 +102,7 @@ impl Slurm {
         })?;
         let mut shown = describe(&node);
         if had_drain && shown.drained == Some(false) {
-            // Lifted by somebody, or lost in a crash of slurmctld: its start tells them apart.
+            // Lifted by an operator, or lost in a crash of slurmctld: the time of its start distinguishes them.
             shown.controller_started = self.controller_started(&found);
         }
         Ok(shown)
