@@ -73,8 +73,8 @@ pub struct Init {
     pub parent_seccomp: Option<bool>,
     /// Number of [`ToDaemon::Socket`] that follow.
     pub sockets: u16,
-    /// Interval of [`ToParent::Alive`]; `None`: never.
-    pub heartbeat: Option<Duration>,
+    /// Interval of [`ToParent::Alive`].
+    pub heartbeat: Duration,
 }
 
 /// Why no worker runs.

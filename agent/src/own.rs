@@ -273,19 +273,27 @@ fn health(view: &View, w: &mut Writer<'_>) {
     w.family(&INCIDENTS_OPEN, |f| f.u64(&[], open().count() as u64));
     w.family(&INCIDENT_INFO, |f| {
         for i in open() {
-            let yes = |b: bool| if b { "true" } else { "false" };
-            let labels = [
-                i.id.as_str(),
-                &i.check,
-                &i.subject_kind,
-                &i.subject_name,
-                &i.detail,
-                &i.act,
-                i.mode.word(),
-                yes(i.drains),
-                yes(i.ack.is_some()),
-            ];
-            f.once(&labels, Value::U64(1));
+            // Nothing of it changes while the incident is open: a changed label would be a new alert.
+            let check = i.findings.first().map_or(i.check.as_str(), |first| &first.check);
+            f.once(&[&i.id, check, &i.subject_kind, &i.subject_name], Value::U64(1));
+        }
+    });
+    w.family(&INCIDENT_REMEDY, |f| {
+        for i in open() {
+            f.once(&[&i.id, &i.act], Value::U64(1));
+        }
+    });
+    w.family(&INCIDENT_MODE, |f| {
+        for i in open() {
+            let mode = i.acts.then_some(i.mode);
+            for word in [Mode::Observe, Mode::Comment, Mode::Drain] {
+                f.once(&[&i.id, word.word()], Value::U64(u64::from(mode == Some(word))));
+            }
+        }
+    });
+    w.family(&INCIDENT_ACK, |f| {
+        for i in open() {
+            f.once(&[&i.id], Value::U64(u64::from(i.ack.is_some())));
         }
     });
     w.family(&INCIDENT_START, |f| {

@@ -28,10 +28,10 @@ use limit::Refusals;
 use model::scheduler::Outcome;
 use service::Service;
 use state::StateDir;
-use sys::dirs;
 use sys::packet::{Packets, Received};
 use sys::poll::{Poll, Waker};
 use sys::signals::{Signal, SignalReader};
+use sys::{dirs, files};
 use sys::{privileges, processes, sandbox};
 
 /// Time limit for the daemon to finish its records after an order to stop.
@@ -321,7 +321,12 @@ impl Parent {
         self.drop_link();
     }
 
+    /// The daemon has ended: its verdict is void, and no other process replaces it.
     fn last_word(&self) -> ExitCode {
+        let verdict = self.setup.run_dir.join(health::verdict::FILE);
+        if let Err(e) = files::remove(&verdict) {
+            tracing::warn!(path = %verdict.display(), error = %e, "cannot remove the verdict");
+        }
         if self.timed_out {
             ExitCode::FAILURE
         } else {
@@ -419,6 +424,9 @@ impl Parent {
                 self.service.ready();
             }
             ToParent::Alive => {
+                if let Some(limit) = self.service.silence() {
+                    self.children.daemon_is_alive(limit);
+                }
                 if !self.service.alive() {
                     self.refuse("heartbeats", "too many heartbeats");
                 }

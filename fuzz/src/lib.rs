@@ -20,6 +20,7 @@ pub static TARGETS: &[(&str, Target)] = &[
     ("cgroup_path", collectors::fuzz::cgroup_path),
     ("gres_conf", collectors::fuzz::gres_conf),
     ("scontrol_show_node", slurm::parse::fuzz),
+    ("sinfo", slurm::sinfo::fuzz),
     ("reason", reason),
     ("scrape_request", exposition::select::fuzz),
     ("listen", listen),

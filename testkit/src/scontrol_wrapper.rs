@@ -1,4 +1,4 @@
-//! A wrapper script for scontrol that records every call and injects faults.
+//! Wrapper scripts for scontrol and sinfo that record every call and inject faults.
 //!
 //! Faults can change while the daemon runs: each is a file that the script reads at every call.
 
@@ -18,7 +18,7 @@ use crate::proc;
 pub enum On {
     /// `scontrol update`.
     Update,
-    /// All other calls.
+    /// All other calls, and sinfo.
     Show,
 }
 
@@ -91,14 +91,19 @@ impl ScontrolWrapper {
         wrapper.set(On::Update, Fault::None)?;
         wrapper.set(On::Show, Fault::None)?;
         let real = real.as_ref().canonicalize().context("the real scontrol")?;
-        let text = SCRIPT
-            .replace("@DIR@", &quote(&wrapper.dir.path().display().to_string()))
-            .replace("@REAL@", &quote(&real.display().to_string()));
-        let script = wrapper.path();
-        let new = script.with_extension("new");
-        fs::write(&new, text)?;
-        fs::set_permissions(&new, fs::Permissions::from_mode(0o755))?;
-        fs::rename(new, script)?;
+        for (name, real) in [
+            ("scontrol", real.clone()),
+            ("sinfo", real.with_file_name("sinfo")),
+        ] {
+            let text = SCRIPT
+                .replace("@DIR@", &quote(&wrapper.dir.path().display().to_string()))
+                .replace("@REAL@", &quote(&real.display().to_string()));
+            let script = wrapper.dir.path().join(name);
+            let new = script.with_extension("new");
+            fs::write(&new, text)?;
+            fs::set_permissions(&new, fs::Permissions::from_mode(0o755))?;
+            fs::rename(new, script)?;
+        }
         Ok(wrapper)
     }
 
@@ -191,9 +196,10 @@ impl ScontrolWrapper {
 
 impl Drop for ScontrolWrapper {
     fn drop(&mut self) {
-        let script = self.path().display().to_string();
+        let scripts = ["scontrol", "sinfo"].map(|name| self.dir.path().join(name).display().to_string());
         for stat in proc::all() {
-            if proc::cmdline(stat.pid).is_ok_and(|args| args.get(1) == Some(&script)) {
+            if proc::cmdline(stat.pid).is_ok_and(|args| args.get(1).is_some_and(|arg| scripts.contains(arg)))
+            {
                 stat.signal(Signal::SIGKILL);
             }
         }

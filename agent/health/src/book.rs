@@ -6,7 +6,7 @@ use collectors::{BootId, Subject, SubjectKind};
 
 use super::finding::{Clear, Finding, Joins, Need};
 use super::id;
-use super::incident::{Incident, Seen, Status};
+use super::incident::{At, Incident, Seen, Status};
 use super::reads::host::{Host, Place};
 
 /// The most open and overridden incidents.
@@ -42,6 +42,15 @@ impl Known {
     }
 }
 
+/// The incidents that an operator's lift silenced.
+#[derive(Debug, Default)]
+pub(super) struct Silenced {
+    /// What the operator knew.
+    pub known: Vec<Known>,
+    /// Their findings that the operator could not know.
+    pub news: Vec<Finding>,
+}
+
 /// The effect of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
@@ -60,12 +69,10 @@ struct Loose {
     finding: Finding,
 }
 
-/// The time, place and bounds of a step.
+/// The time of a step, and the settle window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame<'a> {
-    pub boot: &'a BootId,
-    pub now_ms: u64,
-    pub wall: i64,
+    pub at: At<'a>,
     pub settle: Duration,
 }
 
@@ -87,17 +94,19 @@ impl Book {
         self.incidents.iter().filter(|i| i.status == Status::Open)
     }
 
-    /// Whether any incident is overridden.
-    pub(super) fn any_overridden(&self) -> bool {
-        self.incidents.iter().any(|i| i.status == Status::Overridden)
+    /// Whether an operator's lift still counts for any incident.
+    pub(super) fn any_lifted(&self) -> bool {
+        self.incidents
+            .iter()
+            .any(|i| i.status == Status::Overridden || (i.status == Status::Open && i.lift.is_some()))
     }
 
     /// Takes a finding.
     pub(super) fn take(&mut self, finding: Finding, frame: Frame<'_>) -> Taken {
         if let Some(at) = self.home(&finding, frame) {
             let incident = &mut self.incidents[at];
-            let known = incident.is_repeated_by(&finding, frame.boot);
-            incident.add(finding, frame.boot, frame.wall);
+            let known = incident.is_repeated_by(&finding, frame.at.boot);
+            incident.add(finding, frame.at);
             return if known { Taken::Counted } else { Taken::Changed };
         }
         if finding.joins == Joins::Follows {
@@ -137,7 +146,7 @@ impl Book {
         let same = |i: &Incident| i.subject == finding.subject && kin(i);
         let find = |wanted: &dyn Fn(&Incident) -> bool| self.incidents.iter().position(wanted);
         find(&|i| open(i) && same(i) && i.has(finding))
-            .or_else(|| find(&|i| open(i) && same(i) && i.settling(frame.boot, frame.now_ms)))
+            .or_else(|| find(&|i| open(i) && same(i) && i.settling(frame.at.boot, frame.at.now_ms)))
             .or_else(|| {
                 // The Gres count attaches to the incident of a missing GPU.
                 let about = |i: &Incident| {
@@ -151,19 +160,25 @@ impl Book {
     }
 
     fn begin(&mut self, finding: Finding, frame: Frame<'_>) {
-        let born = (self.origin, frame.now_ms);
-        let id = id::incident(frame.boot, born, self.serial, &finding.subject, finding.check);
+        let now_ms = frame.at.now_ms;
+        let id = id::incident(
+            frame.at.boot,
+            (self.origin, now_ms),
+            self.serial,
+            &finding.subject,
+            finding.check,
+        );
         self.serial += 1;
         let settle = u64::try_from(frame.settle.as_millis()).unwrap_or(u64::MAX);
-        let settles_ms = frame.now_ms.saturating_add(settle);
-        let mut incident = Incident::open(id, finding, frame.boot, frame.wall, (frame.now_ms, settles_ms));
+        let settles_ms = now_ms.saturating_add(settle);
+        let mut incident = Incident::open(id, finding, frame.at, settles_ms);
         let (followed, rest) = std::mem::take(&mut self.loose)
             .into_iter()
-            .filter(|l| l.at_ms.saturating_add(settle) >= frame.now_ms)
+            .filter(|l| l.at_ms.saturating_add(settle) >= now_ms)
             .partition(|l| l.finding.subject == incident.subject && !incident.has(&l.finding));
         self.loose = rest;
         for loose in Vec::into_iter(followed) {
-            incident.add(loose.finding, frame.boot, frame.wall);
+            incident.add(loose.finding, frame.at);
         }
         self.incidents.push(incident);
     }
@@ -174,7 +189,7 @@ impl Book {
             .iter_mut()
             .find(|l| l.finding.subject == finding.subject && l.finding.detail == finding.detail);
         if let Some(loose) = known {
-            loose.at_ms = frame.now_ms;
+            loose.at_ms = frame.at.now_ms;
             loose.finding.count = loose.finding.count.saturating_add(finding.count);
             return;
         }
@@ -182,7 +197,7 @@ impl Book {
             self.loose.remove(0);
         }
         self.loose.push(Loose {
-            at_ms: frame.now_ms,
+            at_ms: frame.at.now_ms,
             finding,
         });
     }
@@ -278,26 +293,30 @@ impl Book {
         })
     }
 
-    /// Overrides the incidents behind the drain that an operator lifted, unless they began after the drain was last
-    /// seen. Returns what the operator knew.
-    pub(super) fn override_by_operator(
+    /// An operator lifted the drain. `shown_ms`: when it was last seen in place, since boot. Incidents that began later
+    /// are news to the operator, and so are later findings of the others.
+    pub(super) fn lifted_by_operator(
         &mut self,
-        wall: i64,
-        is_news: impl Fn(&Incident) -> bool,
+        frame: Frame<'_>,
+        shown_ms: u64,
         wants: impl Fn(&Incident) -> bool,
-    ) -> Vec<Known> {
-        let mut known = Vec::new();
+    ) -> Silenced {
+        let boot = frame.at.boot;
+        let mut silenced = Silenced::default();
         for incident in &mut self.incidents {
-            if is_news(incident) {
+            if incident.began_after(boot, shown_ms) {
                 incident.behind = false;
-            } else if incident.status == Status::Open && (incident.behind || wants(incident)) {
-                incident.status = Status::Overridden;
-                incident.behind = false;
-                incident.note(wall, "an operator lifted the drain".to_owned());
-                known.push(Known::of(incident));
+            } else if incident.status == Status::Open
+                && (incident.behind || wants(incident))
+                && incident.lifted(frame.at)
+            {
+                let news = incident.standing().filter(|seen| seen.is_after(boot, shown_ms));
+                let news = news.filter_map(|seen| seen.finding_of(incident));
+                silenced.news.extend(news);
+                silenced.known.push(Known::of(incident));
             }
         }
-        known
+        silenced
     }
 
     /// Keeps the latest closed incidents.

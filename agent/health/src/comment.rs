@@ -18,6 +18,8 @@ pub(super) struct Comment {
     pub written: Option<IncidentId>,
     /// It is not known to be written.
     unsure: bool,
+    /// The incident whose comment stands meanwhile.
+    before: Option<IncidentId>,
     #[serde(skip)]
     act: Option<(ActionId, bool, Duration)>,
     #[serde(skip)]
@@ -46,6 +48,9 @@ impl Comment {
                 if written.as_ref() == Some(&want.incident) && !self.unsure {
                     return None;
                 }
+                if !self.unsure {
+                    self.before = self.written.take();
+                }
                 self.written = Some(want.incident.clone());
                 self.unsure = true;
                 self.dirty = true;
@@ -73,8 +78,9 @@ impl Comment {
             // An operator's comment stays; no own comment is left to remove.
             Outcome::Done(_) | Outcome::Already(_) | Outcome::Foreign(_) => {
                 self.unsure = false;
+                let before = self.before.take();
                 if !writing {
-                    self.written = None;
+                    self.written = before;
                 }
                 self.dirty = true;
             }

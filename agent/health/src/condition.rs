@@ -104,6 +104,8 @@ struct Streak {
 #[derive(Debug, Default)]
 pub(super) struct Streaks {
     running: BTreeMap<String, Streak>,
+    /// The time of the last bad reading of each bad condition, since boot.
+    confirmed: BTreeMap<String, Duration>,
     round: u64,
 }
 
@@ -113,8 +115,14 @@ impl Streaks {
         self.running.contains_key(key)
     }
 
+    /// The time since boot of the last bad reading of the bad condition `key`.
+    pub(super) fn bad_at(&self, key: &str) -> Option<Duration> {
+        self.confirmed.get(key).copied()
+    }
+
     /// Restarts the count of the condition `key`.
     pub(super) fn forget(&mut self, key: &str) {
+        self.confirmed.remove(key);
         self.running.remove(key);
     }
 
@@ -147,6 +155,15 @@ impl Streaks {
     ) -> Option<Turn> {
         let key = judged.key.as_str();
         let is_bad = bad.contains(key);
+        match judged.reading {
+            Reading::Bad if is_bad => {
+                self.confirmed.insert(key.to_owned(), judged.at);
+            }
+            Reading::Good => {
+                self.confirmed.remove(key);
+            }
+            Reading::Bad | Reading::Unknown => {}
+        }
         let against = match judged.reading {
             Reading::Bad => !is_bad && bad.len() < MAX,
             Reading::Good => is_bad,
@@ -187,9 +204,14 @@ impl Streaks {
         if let Some(turn) = turn {
             self.running.remove(key);
             match turn {
-                Turn::Bad(_) => bad.insert(key.to_owned()),
-                Turn::Good(_) => bad.remove(key),
-            };
+                Turn::Bad(_) => {
+                    bad.insert(key.to_owned());
+                    self.confirmed.insert(key.to_owned(), judged.at);
+                }
+                Turn::Good(_) => {
+                    bad.remove(key);
+                }
+            }
         }
         turn
     }

@@ -3,6 +3,7 @@
 
 mod answers;
 mod late;
+mod pace;
 mod timing;
 
 use std::time::Duration;
@@ -79,6 +80,10 @@ pub(super) struct Facts {
     pub wait: bool,
     /// The kernel log is unreadable: no undrain without an operator's order.
     pub blind: bool,
+    /// Why a repaired drain is not lifted without an operator's order yet, or at all.
+    pub keep: Option<String>,
+    /// What spreads the timers of many nodes.
+    pub seed: u64,
     pub poll: Duration,
     pub watch: Duration,
     /// The parent's time limit for a request.
@@ -98,10 +103,14 @@ pub(super) enum Do {
 pub(super) enum Happened {
     /// nodewarden drained the node.
     Drained,
-    /// nodewarden lifted its drain.
-    Lifted,
+    /// nodewarden lifted its drain, automatically or by an operator's order.
+    Lifted { ordered: bool },
     /// The own drain is gone, but nodewarden did not lift it.
     Overridden,
+    /// An operator lifted a drain of their own while one was required.
+    ForeignLifted,
+    /// The scheduler's controller lost the own drain in a crash.
+    Lost,
     /// An abandoned undrain took effect after all.
     LiftedLate,
 }
@@ -125,6 +134,12 @@ pub(super) struct Drain {
     /// An operator cleared the incidents behind it.
     pub ordered: bool,
     late: Late,
+    /// The wall clock when it took effect.
+    pub written: Option<i64>,
+    /// An incident behind it ends in a way that no test has verified: an operator lifts it.
+    pub unverified: bool,
+    /// It was not seen in place since: a crash of the controller can lose what it has not saved.
+    pub unsaved: bool,
     /// It differs from the stored record.
     #[serde(skip)]
     pub dirty: bool,
@@ -192,6 +207,18 @@ impl Drain {
         self.timing.urgent = true;
     }
 
+    /// Whether the drain of this incident is in place.
+    pub(super) fn is_kept_for(&self, incident: &IncidentId) -> bool {
+        self.state == State::Drained && self.incident.as_ref() == Some(incident)
+    }
+
+    /// New evidence of a fault that requires a drain: looks whether it stands.
+    pub(super) fn evidence(&mut self) {
+        if matches!(self.state, State::Drained | State::Lifting) {
+            self.look_now();
+        }
+    }
+
     fn to(&mut self, state: State, why: impl Into<String>, now: Now) {
         let why = why.into();
         if self.state != state {
@@ -211,6 +238,9 @@ impl Drain {
         self.unrecorded = false;
         self.taken = false;
         self.ordered = false;
+        self.written = None;
+        self.unsaved = false;
+        self.unverified = false;
         self.timing.awaiting = None;
         self.timing.blocked = false;
         self.to(state, why, now);
@@ -221,6 +251,9 @@ impl Drain {
         if let Some(lifting) = self.timing.expire(facts.now.boottime, facts.patience) {
             self.given_up(lifting, facts.now);
         }
+        let stands = matches!(self.state, State::Drained | State::Lifting);
+        self.timing
+            .wait(facts.want.is_some() && !stands, facts.now.boottime);
         if self.timing.is_acting() {
             return None;
         }
@@ -241,7 +274,7 @@ impl Drain {
         let may = self.timing.may_act(now.boottime) && !facts.wait;
         let may_lift = may && (self.ordered || !facts.blind);
         match self.state {
-            State::None | State::Overridden | State::Wanted | State::Unproven => match &facts.want {
+            State::None | State::Overridden | State::Wanted => match &facts.want {
                 Some(want) => (may && !self.timing.absent).then(|| self.begin(want, now)),
                 None => {
                     let obeyed = self.state == State::Overridden && facts.overridden;
@@ -252,7 +285,7 @@ impl Drain {
                 }
             },
             // Only a reading of the node changes these states.
-            State::Withheld | State::Foreign => {
+            State::Withheld | State::Foreign | State::Unproven => {
                 if facts.want.is_none() && !self.taken {
                     self.forget(State::None, "", now);
                 }
@@ -265,7 +298,14 @@ impl Drain {
             }
             State::Drained => {
                 let over = facts.want.is_none() && !facts.held && facts.undrain;
-                (over && may_lift && self.is_recorded())
+                if !over || !self.is_recorded() {
+                    return None;
+                }
+                if let Some(why) = facts.keep.as_ref().filter(|_| !self.ordered) {
+                    self.to(State::Drained, why.as_str(), now);
+                    return None;
+                }
+                may_lift
                     .then(|| self.lift("all incidents behind it are cleared", now))
                     .flatten()
             }
@@ -308,24 +348,36 @@ impl Drain {
         if self.timing.is_looking() {
             return None;
         }
-        // The parent refuses more than one look each second.
-        let watch = facts.watch.max(Duration::from_secs(1));
-        let poll = (!facts.poll.is_zero()).then_some(facts.poll.max(Duration::from_secs(1)));
+        let pace = self.timing.pace(facts.seed, facts.now.boottime);
+        let poll = (!facts.poll.is_zero()).then_some(facts.poll);
         let every = match self.state {
-            _ if self.timing.unsure || self.timing.urgent => Some(self.timing.look_back_off()),
-            State::None | State::Overridden | State::Wanted | State::Unproven if self.timing.absent => {
-                if facts.want.is_some() {
-                    Some(watch)
-                } else {
-                    poll
-                }
+            _ if self.timing.unsure => Some(pace.unsure()),
+            _ if self.timing.urgent => Some(pace.wanted()),
+            State::None | State::Overridden | State::Wanted if self.timing.absent => {
+                Some(pace.absent(facts.want.is_some()))
             }
-            State::None | State::Overridden if self.late.drain_is_out(facts.now.wall) => Some(watch),
-            State::None | State::Overridden => poll,
-            State::Withheld | State::Foreign | State::Drained => Some(watch),
-            State::Lifting if self.timing.blocked => Some(watch),
-            State::Wanted | State::Unproven | State::Writing | State::Lifting => None,
+            State::Withheld | State::Foreign | State::Unproven if facts.want.is_some() => Some(pace.wanted()),
+            State::None | State::Overridden if self.late.drain_is_out(facts.now.wall) => {
+                Some(pace.watch(facts.watch))
+            }
+            State::None | State::Overridden => poll.map(|every| pace.watch(every)),
+            State::Drained if self.unsaved => Some(pace.saved(facts.watch)),
+            State::Withheld | State::Foreign | State::Unproven | State::Drained => {
+                Some(pace.watch(facts.watch))
+            }
+            State::Lifting if self.timing.blocked => Some(pace.watch(facts.watch)),
+            State::Wanted | State::Writing | State::Lifting => None,
         };
+        if self.timing.is_first() {
+            // A drain that stands can wait for its turn after a common restart.
+            let is_due = self.timing.urgent
+                || (self.state != State::Drained && (facts.want.is_some() || self.timing.unsure));
+            return Some(if is_due {
+                Duration::ZERO
+            } else {
+                self.timing.shown.saturating_add(pace.start(facts.watch))
+            });
+        }
         self.timing.after_look(every)
     }
 

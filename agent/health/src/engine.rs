@@ -17,14 +17,15 @@ use super::checks::{self, May, Said, Watches};
 use super::condition::Streaks;
 use super::drain::{Facts, Want};
 use super::finding::Finding;
-use super::incident::{Incident, Status};
+use super::incident::{At, Incident, Status};
+use super::keep::Quiet;
 use super::log::Log;
 use super::policy::Policy;
 use super::record::State;
 use super::sight::Sight;
 use super::verdict::{Health, Verdict};
 use super::view::View;
-use super::{Effect, Input, Mode, Now, show};
+use super::{Effect, Input, Mode, Now, id, keep, show};
 use model::derive::affinity::Affinity;
 use model::derive::xid::Faults;
 use model::ledger::Ledger;
@@ -61,6 +62,9 @@ pub struct Engine {
     when: When,
     /// The number of the last record.
     records: u64,
+    quiet: Quiet,
+    /// What spreads the timers of many nodes.
+    seed: u64,
     out: effects::Pending,
 }
 
@@ -87,6 +91,7 @@ impl Engine {
             state.boot = boot.clone();
         }
         state.drain.restored(now);
+        let seed = id::seed(&boot);
         state.actions = state.actions.saturating_add(ACTIONS_OF_A_RUN);
         let mut book = Book::default();
         book.incidents = std::mem::take(&mut state.incidents);
@@ -104,12 +109,14 @@ impl Engine {
             checks,
             lost,
             sight: Sight::default(),
-            log: Log::default(),
+            log: Log::new(now.boottime),
             gres: None,
             affinity: Vec::new(),
             timeline: Timeline::default(),
             when: When::default(),
             records: 0,
+            quiet: Quiet::default(),
+            seed,
             out: effects::Pending::default(),
         })
     }
@@ -245,12 +252,13 @@ impl Engine {
         if finding.jobs.is_empty() {
             finding.jobs = self.timeline.on(&finding.subject, self.when);
         }
-        let frame = Frame {
-            boot: &self.boot,
-            now_ms: millis(self.now.boottime),
-            wall: self.now.wall,
-            settle: self.policy.site.settings.settle,
-        };
+        let is_evidence = finding.drains && self.policy.effective(finding.check) == Mode::Drain;
+        if is_evidence && self.when != When::Long {
+            self.state.drain.evidence();
+        }
+        // Also a finding that does not drain: the fault goes on.
+        self.quiet.broken(self.now.boottime);
+        let frame = Self::frame(&self.boot, self.now, self.policy.site.settings.settle);
         match self.book.take(finding, frame) {
             Taken::Nothing => {}
             Taken::Counted => self.out.counted(self.now.boottime),
@@ -258,19 +266,42 @@ impl Engine {
         }
     }
 
+    fn frame(boot: &BootId, now: Now, settle: Duration) -> Frame<'_> {
+        let at = At {
+            boot,
+            now_ms: millis(now.boottime),
+            wall: now.wall,
+        };
+        Frame { at, settle }
+    }
+
+    /// Whether an incident requires its act now. After an operator's lift, only what [`Incident::wants_after_lift`]
+    /// allows requires one.
+    fn requires(&self, incident: &Incident, mode: Mode) -> bool {
+        let read_at = |key: &str| self.streaks.bad_at(key).map(millis);
+        self.policy.mode_of(incident) == Some(mode)
+            && (mode != Mode::Drain
+                || incident.standing().any(|seen| {
+                    self.policy.effective(&seen.check) == mode
+                        && incident.wants_after_lift(seen, &self.boot, read_at)
+                }))
+    }
+
     /// The first open incident with exactly this mode.
     fn wanted(&self, mode: Mode) -> Option<Want> {
-        let incident = self.book.open().find(|i| self.policy.mode_of(i) == Some(mode))?;
+        let incident = self.book.open().find(|i| self.requires(i, mode))?;
         let root = incident.root()?;
+        let reason = Reason::compose(
+            &root.check,
+            &incident.subject.to_string(),
+            &root.detail,
+            incident.remedy().word(),
+            &incident.id,
+        );
+        let again = mode == Mode::Drain && incident.lift.is_some();
         Some(Want {
             incident: incident.id.clone(),
-            reason: Reason::compose(
-                &root.check,
-                &incident.subject.to_string(),
-                &root.detail,
-                incident.remedy().word(),
-                &incident.id,
-            ),
+            reason: if again { reason.after_lift() } else { reason },
         })
     }
 
@@ -279,8 +310,16 @@ impl Engine {
             now: self.now,
             want: self.wanted(Mode::Drain),
             held: self.book.open().any(|i| i.behind),
-            overridden: self.book.any_overridden(),
+            overridden: self.book.any_lifted(),
             undrain: self.policy.site.settings.scheduler.undrain,
+            keep: keep::why(
+                (self.state.drain.written, self.state.drain.unverified),
+                &self.state.lifts,
+                self.quiet,
+                self.policy.site.settings.scheduler.hold,
+                self.now,
+            ),
+            seed: self.seed,
             wait: self.log.unfinished(self.now.boottime).is_some(),
             blind: !self.log.is_known(),
             poll: self.policy.site.settings.scheduler.poll,

@@ -41,6 +41,13 @@ pub(super) fn incident(
     IncidentId(text)
 }
 
+/// A number of this boot of this node.
+pub(super) fn seed(boot: &BootId) -> u64 {
+    let mut hash = Fnv::default();
+    hash.add(boot.0.as_bytes());
+    hash.0
+}
+
 /// FNV-1a: the same on every machine and in every release.
 struct Fnv(u64);
 

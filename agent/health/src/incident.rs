@@ -3,13 +3,26 @@
 use collectors::{BootId, PciAddress, Subject};
 use serde::{Deserialize, Serialize};
 
-use super::checks::order;
-use super::finding::{Clear, Finding, Need, Remedy};
+use super::checks::{self, order};
+use super::finding::{Clear, Finding, Joins, Need, Rank, Remedy};
 use model::scheduler::IncidentId;
 
 const MAX_FINDINGS: usize = 32;
 const MAX_HISTORY: usize = 32;
 const MAX_LINE: usize = 512;
+
+/// A second lift within this time silences an incident (seconds).
+const LIFTED_TWICE: i64 = 3600;
+
+/// The time of a step.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct At<'a> {
+    pub boot: &'a BootId,
+    /// Since boot, in milliseconds.
+    pub now_ms: u64,
+    /// In seconds since the epoch.
+    pub wall: i64,
+}
 
 /// The state of an incident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,6 +83,9 @@ pub struct Seen {
     pub last: i64,
     /// The boot in which it was last seen.
     pub boot: BootId,
+    /// Last seen, in milliseconds since that boot.
+    #[serde(default)]
+    pub last_ms: u64,
     /// The first three lines or values, and the last.
     pub evidence: Vec<String>,
     /// Why it ended.
@@ -94,7 +110,7 @@ const fn unknown() -> bool {
 const MAX_JOBS: usize = 16;
 
 impl Seen {
-    fn new(mut finding: Finding, boot: &BootId, wall: i64) -> Self {
+    fn new(mut finding: Finding, at: At<'_>) -> Self {
         let others = finding.others || finding.jobs.is_empty() || finding.jobs.len() > MAX_JOBS;
         finding.jobs.truncate(MAX_JOBS);
         let rank = order::rank(&finding);
@@ -108,9 +124,10 @@ impl Seen {
             needs: finding.needs,
             // An occurrence counted elsewhere still counts as 1 here.
             count: finding.count.max(1),
-            first: wall,
-            last: wall,
-            boot: boot.clone(),
+            first: at.wall,
+            last: at.wall,
+            boot: at.boot.clone(),
+            last_ms: at.now_ms,
             evidence: vec![cut(finding.evidence)],
             resolved: None,
             key: finding.key,
@@ -119,10 +136,11 @@ impl Seen {
         }
     }
 
-    fn again(&mut self, finding: Finding, boot: &BootId, wall: i64) {
+    fn again(&mut self, finding: Finding, at: At<'_>) {
         self.count = self.count.saturating_add(finding.count);
-        self.last = wall;
-        self.boot = boot.clone();
+        self.last = at.wall;
+        self.boot = at.boot.clone();
+        self.last_ms = at.now_ms;
         self.resolved = None;
         self.rank = self.rank.min(order::rank(&finding));
         self.remedy = self.remedy.max(finding.remedy);
@@ -162,6 +180,48 @@ impl Seen {
     pub fn stands(&self) -> bool {
         self.drains && self.resolved.is_none()
     }
+
+    /// The finding, as its check reported it.
+    pub(super) fn finding_of(&self, incident: &Incident) -> Option<Finding> {
+        Some(Finding {
+            check: checks::check(&self.check)?.id,
+            subject: incident.subject.clone(),
+            pci: incident.pci.clone(),
+            detail: self.detail.clone(),
+            rank: Rank::At(self.rank),
+            remedy: self.remedy,
+            drains: self.drains,
+            joins: Joins::Opens,
+            clears: self.clears.clone(),
+            needs: self.needs.clone(),
+            count: self.count,
+            others: self.others,
+            key: self.key.clone(),
+            evidence: self.evidence.last().cloned().unwrap_or_default(),
+            jobs: self.jobs.clone(),
+        })
+    }
+
+    /// Whether it was last seen after this time of this boot.
+    pub(super) fn is_after(&self, boot: &BootId, at_ms: u64) -> bool {
+        self.boot == *boot && self.last_ms > at_ms
+    }
+
+    /// Whether something else than an operator's word ends it. Without it, an operator's lift is that word.
+    pub(super) fn has_visible_end(&self) -> bool {
+        self.clears.iter().any(|clear| *clear != Clear::Person)
+    }
+}
+
+/// An operator lifted the drain of the node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lift {
+    /// The boot in which nodewarden saw it.
+    pub boot: BootId,
+    /// The time at which nodewarden saw it, in milliseconds since boot.
+    pub at_ms: u64,
+    /// The same, in seconds since the epoch.
+    pub wall: i64,
 }
 
 /// The fault of one subject.
@@ -198,26 +258,23 @@ pub struct Incident {
     pub history: Vec<(i64, String)>,
     /// Its acknowledgement.
     pub ack: Option<Ack>,
+    /// The last lift by an operator while it required a drain.
+    #[serde(default)]
+    pub lift: Option<Lift>,
 }
 
 impl Incident {
     /// Opens an incident.
-    pub(super) fn open(
-        id: IncidentId,
-        finding: Finding,
-        boot: &BootId,
-        wall: i64,
-        (began_ms, settles_ms): (u64, u64),
-    ) -> Self {
+    pub(super) fn open(id: IncidentId, finding: Finding, at: At<'_>, settles_ms: u64) -> Self {
         let mut incident = Self {
             id,
             status: Status::Open,
             subject: finding.subject.clone(),
             pci: finding.pci.clone(),
-            opened: wall,
+            opened: at.wall,
             settles_ms,
-            began_ms,
-            boot: boot.clone(),
+            began_ms: at.now_ms,
+            boot: at.boot.clone(),
             closed: None,
             closed_why: None,
             behind: false,
@@ -225,25 +282,26 @@ impl Incident {
             findings: Vec::new(),
             history: Vec::new(),
             ack: None,
+            lift: None,
         };
-        incident.note(wall, format!("opened by {}", finding.detail));
-        incident.add(finding, boot, wall);
+        incident.note(at.wall, format!("opened by {}", finding.detail));
+        incident.add(finding, at);
         incident
     }
 
     /// Adds a finding, or counts it again.
-    pub(super) fn add(&mut self, finding: Finding, boot: &BootId, wall: i64) {
+    pub(super) fn add(&mut self, finding: Finding, at: At<'_>) {
         if self.pci.is_none() {
             self.pci.clone_from(&finding.pci);
         }
         if let Some(seen) = self.findings.iter_mut().find(|s| s.is(&finding)) {
-            seen.again(finding, boot, wall);
+            seen.again(finding, at);
         } else if self.findings.len() < MAX_FINDINGS {
-            self.findings.push(Seen::new(finding, boot, wall));
+            self.findings.push(Seen::new(finding, at));
         } else if finding.drains {
             // A finding that requires a drain replaces one that does not.
             if let Some(slot) = self.findings.iter_mut().rev().find(|s| !s.drains) {
-                *slot = Seen::new(finding, boot, wall);
+                *slot = Seen::new(finding, at);
             }
         }
     }
@@ -269,6 +327,43 @@ impl Incident {
     /// Whether it started after this time of this boot.
     pub(super) fn began_after(&self, boot: &BootId, at_ms: u64) -> bool {
         self.boot == *boot && self.began_ms > at_ms
+    }
+
+    /// An operator lifted the drain that it requires. It may require one once more, by [`Incident::wants_after_lift`];
+    /// a second lift within an hour silences it. Returns whether this one does.
+    pub(super) fn lifted(&mut self, at: At<'_>) -> bool {
+        let twice = |lift: &Lift| at.wall.abs_diff(lift.wall) < LIFTED_TWICE.unsigned_abs();
+        let is_silenced = self.lift.as_ref().is_some_and(twice)
+            || !self
+                .standing()
+                .any(|seen| seen.key.is_some() || seen.has_visible_end());
+        self.lift = Some(Lift {
+            boot: at.boot.clone(),
+            at_ms: at.now_ms,
+            wall: at.wall,
+        });
+        self.behind = false;
+        if is_silenced {
+            self.status = Status::Overridden;
+        }
+        self.note(at.wall, "an operator lifted the drain".to_owned());
+        is_silenced
+    }
+
+    /// Whether a finding counts after an operator's lift: a condition that was read as bad later, an event whose remedy
+    /// was not seen, or a later event. `read_at` returns the time of the last bad reading of a condition, in
+    /// milliseconds since boot.
+    pub(super) fn wants_after_lift(
+        &self,
+        seen: &Seen,
+        boot: &BootId,
+        read_at: impl Fn(&str) -> Option<u64>,
+    ) -> bool {
+        let Some(lift) = &self.lift else { return true };
+        match &seen.key {
+            Some(key) => read_at(key).is_some_and(|at| lift.boot != *boot || at > lift.at_ms),
+            None => seen.has_visible_end() || seen.is_after(&lift.boot, lift.at_ms),
+        }
     }
 
     /// Whether it is within its settle window.
@@ -367,8 +462,13 @@ mod tests {
             jobs: jobs.clone(),
             ..Finding::of_condition("xid", Subject::gpu("a"))
         });
-        let mut seen = Seen::new(findings.next().unwrap(), &boot, 0);
-        findings.for_each(|finding| seen.again(finding, &boot, 0));
+        let at = At {
+            boot: &boot,
+            now_ms: 0,
+            wall: 0,
+        };
+        let mut seen = Seen::new(findings.next().unwrap(), at);
+        findings.for_each(|finding| seen.again(finding, at));
         assert!(seen.jobs.len() <= MAX_JOBS);
         seen.others
     }

@@ -16,6 +16,7 @@ mod hits;
 mod id;
 pub mod incident;
 pub mod judge;
+mod keep;
 pub mod lasting;
 mod log;
 pub mod policy;

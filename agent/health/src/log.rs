@@ -15,8 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The kernel log.
 #[derive(Debug, Default)]
 pub(super) struct Log {
-    /// The time of the first event.
-    begun: Option<Duration>,
+    /// The start of the engine.
+    begun: Duration,
     /// The time at which it was read to its end.
     read: Option<Duration>,
     /// Since when every snapshot has shown its watcher running.
@@ -29,14 +29,17 @@ pub(super) struct Log {
 }
 
 impl Log {
+    /// From the start of the engine on, nothing of it is read.
+    pub(super) fn new(now: Duration) -> Self {
+        Self {
+            begun: now,
+            ..Self::default()
+        }
+    }
+
     /// The events come from a recording.
     pub(super) fn replay(&mut self) {
         self.replayed = true;
-    }
-
-    /// An event arrived.
-    pub(super) fn event(&mut self, now: Duration) {
-        self.begun.get_or_insert(now);
     }
 
     /// All old lines were delivered.
@@ -109,9 +112,10 @@ impl Log {
         wall.saturating_sub(i64::try_from(age.as_secs()).unwrap_or(0))
     }
 
-    /// The time until which lines wait for the rest of the log.
+    /// The time until which acts wait for the end of the log: a line in it may say that the fault is over.
     pub(super) fn unfinished(&self, now: Duration) -> Option<Duration> {
-        let until = self.begun?.saturating_add(PATIENCE);
-        (self.read.is_none() && now < until).then_some(until)
+        let until = self.begun.saturating_add(PATIENCE);
+        let comes = self.read.is_none() && !self.absent && !self.blind;
+        (comes && now < until).then_some(until)
     }
 }

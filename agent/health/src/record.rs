@@ -67,6 +67,8 @@ pub(super) struct State {
     pub would_drain: BTreeMap<String, u64>,
     pub drains: BTreeMap<String, u64>,
     pub undrains: u64,
+    /// The times of automatic lifts in the last 24 h, in seconds since the epoch.
+    pub lifts: Vec<i64>,
     pub overrides: u64,
     /// Conditions that are bad.
     pub bad: BTreeSet<String>,

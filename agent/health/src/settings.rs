@@ -44,6 +44,8 @@ pub struct Scheduler {
     pub watch: Duration,
     /// `undrain`: lift the own drain when its incident is cleared.
     pub undrain: bool,
+    /// `hold`: the least time of a drain before nodewarden lifts it.
+    pub hold: Duration,
 }
 
 /// For tests of this crate. The defaults of the keys are in their rows.
@@ -61,9 +63,10 @@ impl Default for Settings {
             operators: Vec::new(),
             scheduler: Scheduler {
                 timeout: Duration::from_secs(10),
-                poll: Duration::from_secs(300),
-                watch: Duration::from_secs(30),
+                poll: Duration::ZERO,
+                watch: Duration::from_secs(15),
                 undrain: true,
+                hold: Duration::ZERO,
             },
         }
     }

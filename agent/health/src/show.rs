@@ -1,5 +1,6 @@
 //! The engine's state for output.
 
+use super::Mode;
 use super::book::Book;
 use super::drain::State as DrainState;
 use super::finding;
@@ -73,7 +74,8 @@ fn incident(policy: &Policy, incident: &Incident) -> IncidentView {
         check,
         detail: root.map(|r| r.detail.clone()).unwrap_or_default(),
         act: incident.remedy().word().to_owned(),
-        drains: incident.drains(),
+        acts: incident.drains(),
+        drains: policy.mode_of(incident) == Some(Mode::Drain),
         since: incident.opened,
         closed: incident.closed,
         clears: incident

@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Name of the file in the run directory that holds the current verdict.
+pub const FILE: &str = "verdict";
+
 /// The verdict's value. Unknown never drains and never undrains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

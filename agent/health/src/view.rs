@@ -54,7 +54,10 @@ pub struct IncidentView {
     pub detail: String,
     /// The remedy: `reboot`, `reset-gpu`, ...
     pub act: String,
-    /// Whether any finding requires a drain.
+    /// Whether any finding requires an act: a drain, or a comment where the check does not drain.
+    #[serde(default)]
+    pub acts: bool,
+    /// Whether it drains the node in the mode in force.
     pub drains: bool,
     /// The mode in force for its check.
     pub mode: Mode,

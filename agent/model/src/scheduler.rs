@@ -62,6 +62,9 @@ pub struct NodeState {
     pub undrain: Permission,
     /// The comment.
     pub comment: Option<String>,
+    /// The start of the scheduler's controller, in seconds since the epoch by its clock. Read only where a drain that
+    /// nodewarden wrote is gone.
+    pub controller_started: Option<i64>,
     /// The GPUs and other resources that the scheduler has for the node, as configured.
     pub gres: String,
 }
@@ -127,6 +130,9 @@ impl TryFrom<String> for IncidentId {
     }
 }
 
+/// The end of the reason of a drain that is set again after an operator lifted it.
+pub const AFTER_LIFT: &str = " again-after-lift";
+
 /// The text of a drain reason or comment: printable ASCII without quotes, backslashes and shell or Slurm syntax, at
 /// most 200 bytes, beginning with `nodewarden:`. Checked again by the parent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -177,6 +183,18 @@ impl Reason {
         let mut head = format!("nodewarden:{} {} {}", clean(check), clean(subject), clean(detail));
         head.truncate(Self::MAX.saturating_sub(tail.len()));
         Self(format!("{}{tail}", head.trim_end()))
+    }
+
+    /// The same, for a drain after an operator's lift.
+    #[must_use]
+    pub fn after_lift(mut self) -> Self {
+        // The head gives way, as in `compose`: the tail always fits.
+        let over = (self.0.len() + AFTER_LIFT.len()).saturating_sub(Self::MAX);
+        if let Some(tail) = self.0.rfind(" act=") {
+            self.0.replace_range(tail.saturating_sub(over)..tail, "");
+        }
+        self.0.push_str(AFTER_LIFT);
+        self
     }
 
     /// The text.

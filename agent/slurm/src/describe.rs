@@ -18,6 +18,7 @@ pub fn describe(node: &Node) -> NodeState {
         drain: decide::drain(node),
         undrain: decide::undrain(node),
         comment: node.comment.clone(),
+        controller_started: None,
         gres: node.gres.clone(),
     }
 }

@@ -1,4 +1,4 @@
-//! Maps Slurm to [`model::scheduler`]: node descriptions ([`parse`], [`words`]), authors of reasons ([`texts`]), allowed
+//! Maps Slurm to [`model::scheduler`]: node descriptions ([`parse`], [`sinfo`], [`words`]), authors of reasons ([`texts`]), allowed
 //! writes ([`decide`]) and the arguments of slurmd ([`slurmd_args`]). Pure: no I/O, no clock, no randomness.
 
 #![forbid(unsafe_code)]
@@ -9,6 +9,7 @@ pub mod describe;
 pub mod parse;
 pub mod proof;
 pub mod settings;
+pub mod sinfo;
 pub mod slurmd_args;
 pub mod state;
 pub mod texts;

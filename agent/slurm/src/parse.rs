@@ -191,12 +191,12 @@ fn first_word(text: &str) -> &str {
     text.split_whitespace().next().unwrap_or_default()
 }
 
-fn not_null(text: &str) -> Option<String> {
+pub(crate) fn not_null(text: &str) -> Option<String> {
     (!text.is_empty() && text != "(null)").then(|| text.to_owned())
 }
 
 /// A local time as Slurm's `standard` time format prints it.
-fn seconds(text: &str, zone: &TimeZone) -> Option<i64> {
+pub(crate) fn seconds(text: &str, zone: &TimeZone) -> Option<i64> {
     let time: DateTime = text.parse().ok()?;
     Some(
         zone.to_ambiguous_zoned(time)

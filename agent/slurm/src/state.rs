@@ -75,6 +75,23 @@ pub struct Node {
 }
 
 impl Node {
+    /// A node of which only the name is known.
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            hostname: String::new(),
+            base: Base::Unknown,
+            flags: BTreeSet::new(),
+            unknown_words: Vec::new(),
+            reason: None,
+            comment: None,
+            extra: None,
+            boot_time: None,
+            slurmd_start_time: None,
+            gres: String::new(),
+        }
+    }
+
     /// Whether a flag is set.
     pub fn has(&self, flag: Flag) -> bool {
         self.flags.contains(&flag)

@@ -1,6 +1,6 @@
 //! The author of a reason: nodewarden, slurmctld, or a person.
 
-use model::scheduler::{Author, IncidentId};
+use model::scheduler::{AFTER_LIFT, Author, IncidentId};
 
 use super::state::Node;
 
@@ -45,6 +45,7 @@ pub fn incident_of(text: &str) -> Option<&str> {
         Some((id, appended)) => (id, Some(appended)),
         None => (tail, None),
     };
+    let id = id.strip_suffix(AFTER_LIFT).unwrap_or(id);
     let by_slurm = appended.is_none_or(|all| all.split(" : ").all(|one| APPENDED.contains(&one)));
     (by_slurm && IncidentId::parse(id).is_some()).then_some(id)
 }
@@ -90,6 +91,8 @@ mod tests {
             " : reboot issued",
             " : reboot issued : reboot complete",
             " : Not responding",
+            " again-after-lift",
+            " again-after-lift : reboot issued",
         ] {
             assert_eq!(incident_of(&format!("{text}{appended}")), Some("abcdefg2"));
         }
@@ -99,6 +102,7 @@ mod tests {
     fn a_person_who_writes_into_it_takes_it_over() {
         for text in [
             "nodewarden:xid.79 gpu3 act=reboot id=abcdefg2 RMA 1234",
+            "nodewarden:xid.79 gpu3 act=reboot id=abcdefg2 again-after-lift RMA 1234",
             "nodewarden:xid.79 gpu3 act=reboot id=abcdefg2 : keep for RMA",
             "nodewarden:xid.79 gpu3 act=reboot id=abcdefg2\nRMA 1234",
             "RMA, was nodewarden:xid.79 gpu3 act=reboot id=abcdefg2",

@@ -9,12 +9,10 @@ use collectors::Env;
 use collectors::sys::boot;
 
 use super::{dirs, screen};
-use health::verdict::{Health, Verdict};
+use health::verdict::{FILE, Health, Verdict};
 use sys::trust::{self, Expected, OpenError};
 use sys::users;
 
-/// The verdict's name in the run directory.
-const FILE: &str = "verdict";
 /// Limit of its size, in bytes.
 const MAX_VERDICT: u64 = 64 * 1024;
 

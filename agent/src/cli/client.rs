@@ -16,6 +16,9 @@ const MAX_REPLY: u64 = 64 << 20;
 /// Longer than the daemon's own time-out for a request.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// A daemon that works shows its state at once.
+const SHOW_PATIENCE: Duration = Duration::from_secs(2);
+
 /// The daemon did not answer.
 #[derive(Debug, thiserror::Error)]
 #[error("the daemon does not answer on {path}: {reason}")]
@@ -35,7 +38,11 @@ pub(super) fn answer<T>(
     request: &Request,
     take: impl FnOnce(Reply) -> Option<T>,
 ) -> anyhow::Result<T> {
-    match ask(run_dir, request)? {
+    taken(run_dir, ask(run_dir, request)?, take)
+}
+
+fn taken<T>(run_dir: &Path, reply: Reply, take: impl FnOnce(Reply) -> Option<T>) -> anyhow::Result<T> {
+    match reply {
         Reply::Refused(text) => anyhow::bail!(text),
         reply => take(reply).ok_or_else(|| Unreachable::odd(run_dir).into()),
     }
@@ -61,7 +68,8 @@ impl ShowArgs {
         request: &Request,
         take: impl FnOnce(Reply) -> Option<T>,
     ) -> anyhow::Result<T> {
-        answer(&dirs::to_read(self.run_dir.as_deref()), request, take)
+        let run_dir = dirs::to_read(self.run_dir.as_deref());
+        taken(&run_dir, ask_within(&run_dir, request, SHOW_PATIENCE)?, take)
     }
 }
 

@@ -65,7 +65,7 @@ fn nothing(view: &View, gpu: Option<&GpuView>) -> String {
 
 /// The effect of an incident on the node, in 1 or 2 words.
 pub(super) fn does(i: &IncidentView) -> &'static str {
-    match (i.drains, i.mode) {
+    match (i.acts, i.mode) {
         (false, _) => "no drain",
         (true, Mode::Observe) if i.could < Mode::Drain => "would comment",
         (true, Mode::Observe) => "would drain",

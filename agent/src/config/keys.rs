@@ -161,10 +161,12 @@ collectors::keys! {
         "Path of slurm.conf. Not set: the running slurmd's own.";
     TIMEOUT = "slurm.timeout": Kind::Duration { zero: false }, default "\"10s\"", since "0.1.0",
         "Time-out of one scontrol call.";
-    POLL = "slurm.poll": Kind::Duration { zero: true }, default "\"5m\"", since "0.1.0",
-        "Interval of reading this node from the controller while nothing is wrong, at least 1s. 0: only when needed.";
-    WATCH = "slurm.watch": Kind::Duration { zero: false }, default "\"30s\"", since "0.1.0",
-        "Interval of reading it while nodewarden's drain stands or an action is withheld, at least 1s.";
+    POLL = "slurm.poll": Kind::Duration { zero: true }, default "\"0\"", since "0.1.0",
+        "Interval of reading this node from the controller while nothing is wrong, up to twice as long. 0: only when needed.";
+    WATCH = "slurm.watch": Kind::Duration { zero: false }, default "\"5m\"", since "0.1.0",
+        "Interval of reading it while nodewarden's drain stands, up to twice as long: how soon a lift by others is seen.";
+    HOLD = "slurm.hold": Kind::Duration { zero: true }, default "\"10m\"", since "0.1.0",
+        "Least time of a drain before nodewarden lifts it; the last minute of it without a further finding.";
     UNDRAIN = "slurm.undrain": Kind::Boolean, default "true", since "0.1.0",
         "Lift nodewarden's drain when its incident is cleared.";
 }
@@ -215,6 +217,7 @@ impl Config {
                     poll: set.duration(&POLL)?,
                     watch: set.duration(&WATCH)?,
                     undrain: set.get(&UNDRAIN)?,
+                    hold: set.duration(&HOLD)?,
                 },
             },
             slurm: slurm::Settings {

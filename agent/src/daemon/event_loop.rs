@@ -97,7 +97,7 @@ pub struct Daemon {
     listen: Vec<Listen>,
     parent_gone: bool,
     /// Interval of heartbeats to the parent.
-    heartbeat: Option<Duration>,
+    heartbeat: Duration,
     /// Deadline of the next heartbeat.
     next_alive: Duration,
     /// The last summary sent to the parent.
@@ -133,7 +133,7 @@ pub struct DaemonParts {
     /// Listen addresses.
     pub listen: Vec<Listen>,
     /// Interval of heartbeats to the parent.
-    pub heartbeat: Option<Duration>,
+    pub heartbeat: Duration,
     /// The jobs that ran when the last daemon ended.
     pub jobs: Book,
     /// The thread that stores their usage.
@@ -244,7 +244,7 @@ impl Daemon {
         [
             Some(self.next_tick),
             self.looks.next(),
-            (self.heartbeat.is_some() && self.to_parent.is_empty()).then_some(self.next_alive),
+            self.to_parent.is_empty().then_some(self.next_alive),
             waiter,
             self.effects.deadline(),
             self.engine.next_deadline(),
@@ -301,7 +301,7 @@ impl Daemon {
 
     /// Heartbeats are sent at other wake-ups if possible, so that they seldom need one of their own.
     fn show_life(&mut self, time: Duration) {
-        let Some(every) = self.heartbeat else { return };
+        let every = self.heartbeat;
         // A parent that does not read must not get a long queue of them.
         if time + every / 2 >= self.next_alive && self.to_parent.is_empty() {
             self.next_alive = time + every;

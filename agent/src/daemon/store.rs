@@ -25,7 +25,7 @@ pub fn record_path(state_dir: &Path) -> PathBuf {
 
 /// Where a daemon publishes its verdict.
 pub fn verdict_path(run_dir: &Path) -> PathBuf {
-    run_dir.join("verdict")
+    run_dir.join(health::verdict::FILE)
 }
 
 /// Starts the thread that keeps records. `answer` is called on it. Without a directory no record is kept.

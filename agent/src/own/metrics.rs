@@ -81,9 +81,15 @@ own! {
     INCIDENTS_OPEN "nodewarden_incidents_open" Gauge None []
         "Open incidents on this node." "health engine"
     INCIDENT_INFO "nodewarden_incident_info" Info None
-        ["id" "check" "subject_kind" "subject" "detail" "act" "mode" "drains" "ack"]
-        "Open incident with its subject, detail and remedy (act)." "health engine"
-    INCIDENT_START "nodewarden_incident_start_timestamp_seconds" Gauge Seconds ["id"]
+        ["incident" "check" "subject_kind" "subject"]
+        "Open incident with the check that opened it and its subject." "health engine"
+    INCIDENT_REMEDY "nodewarden_incident_remedy" Gauge None ["incident" "act"]
+        "Remedy of an open incident: 1 for the current one." "health engine"
+    INCIDENT_MODE "nodewarden_incident_mode" Gauge None ["incident" "mode"]
+        "What an open incident may do to the node in the mode in force: 1 for the current word, 0 for the others." "health engine"
+    INCIDENT_ACK "nodewarden_incident_acknowledged" Gauge None ["incident"]
+        "Whether an operator acknowledged an open incident: 1 if so, else 0." "health engine"
+    INCIDENT_START "nodewarden_incident_start_timestamp_seconds" Gauge Seconds ["incident"]
         "Start time of an open incident as a Unix timestamp in seconds." "health engine"
     DRAIN_STATE "nodewarden_drain_state" Gauge None ["state"]
         "State of nodewarden's drain of this node: 1 for the current state, 0 for the others." "health engine"

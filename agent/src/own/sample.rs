@@ -57,6 +57,7 @@ pub(crate) fn view() -> View {
             check: "gpu_xid".to_owned(),
             detail: "xid79 \"fell\"\n".to_owned(),
             act: "reboot".to_owned(),
+            acts: true,
             drains: true,
             mode: Mode::Observe,
             could: Mode::Drain,

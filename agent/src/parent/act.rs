@@ -13,6 +13,7 @@ use super::limit::Refusals;
 use crate::bucket::Bucket;
 use crate::parent::slurm::here;
 use crate::parent::slurm::memory::DrainMemory;
+use crate::parent::slurm::seen::SeenSlurmd;
 use crate::parent::slurm::write::Slurm;
 use model::scheduler::{Action, ActionId, LookError, NodeState, Outcome};
 use sys::poll::Waker;
@@ -25,11 +26,10 @@ const MAX_HUNG: usize = 3;
 /// Limit of queued requests. The daemon has one look and one act under way at a time.
 const MAX_WAITING: usize = 8;
 
-/// Looks at the node: this many at once, and the time in which as many more are allowed. The daemon has one under way at a time, repeats it
-/// after 1 s at the earliest, and adds one at once for a new incident behind a standing drain; those of one burst of
-/// events are one or two. After a failure it waits 5 s.
-const LOOKS: (u32, Duration) = (10, Duration::from_secs(10));
-/// Acts likewise. The daemon has one drain or lift and one comment under way. After a failure it waits 5 s, with a comment
+/// Looks at the node: this many at once, and the time in which as many more are allowed. The daemon has one under way at a time and
+/// repeats it after 500 ms at the earliest. Without slurmd, it repeats it each second while a drain is required.
+const LOOKS: (u32, Duration) = (10, Duration::from_secs(5));
+/// Acts likewise. The daemon has one drain or lift and one comment under way. After a failure it waits 2 s, with a comment
 /// 5 min; after a success, the next act needs another incident, a person's `clear`, or a condition that stayed clear.
 const ACTS: (u32, Duration) = (10, Duration::from_secs(50));
 
@@ -139,7 +139,7 @@ impl ActRunner {
     pub fn look(&mut self) {
         if !self.waiting.contains(&ActRequest::Look) {
             if !self.looks.take(1, Instant::now()) {
-                let why = "too many requests to read the node: at most 10 at once and 1 each second";
+                let why = "too many requests to read the node: at most 10 at once and 2 each second";
                 self.refuse(
                     "looks",
                     why,
@@ -243,7 +243,8 @@ impl ActRunner {
             let started = thread::Builder::new().name("act".to_owned()).spawn(move || {
                 // Not on the thread that calls: the state directory's disk may hang.
                 let memory = state_dir.as_deref().map(DrainMemory::of).unwrap_or_default();
-                let mut slurm = slurm.with_memory(memory);
+                let seen = state_dir.as_deref().map(SeenSlurmd::of).unwrap_or_default();
+                let mut slurm = slurm.with_memory(memory).with_seen(seen);
                 for request in requests {
                     let boot_time = forged.or_else(here::boot_time);
                     // Without a boot time nothing is proven: an impossible value matches no node.

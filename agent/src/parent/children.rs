@@ -105,6 +105,8 @@ pub struct Children {
     backoff: Backoff,
     ready: bool,
     unlinked: Option<Instant>,
+    /// Its last heartbeat, and the time after which it is taken for stopped.
+    alive: Option<(Instant, Duration)>,
     /// It missed its deadline and was killed. SIGCHLD reports its end, which the kernel may delay.
     killed: bool,
     workers: Vec<WorkerProcess>,
@@ -136,6 +138,7 @@ impl Children {
             backoff: Backoff::new(),
             ready: false,
             unlinked: None,
+            alive: None,
             killed: false,
             workers,
         }
@@ -156,6 +159,11 @@ impl Children {
         self.ready = true;
     }
 
+    /// A heartbeat of the daemon; without another one in this time, it is taken for stopped.
+    pub fn daemon_is_alive(&mut self, limit: Duration) {
+        self.alive = Some((Instant::now(), limit));
+    }
+
     /// Our end of the daemon's socket is closed, but the daemon may still run.
     pub fn daemon_is_unlinked(&mut self) {
         self.unlinked.get_or_insert_with(Instant::now);
@@ -166,10 +174,11 @@ impl Children {
         let (_, started) = self.daemon.filter(|_| !self.killed)?;
         let ready = (!self.ready).then_some(started + READY_PATIENCE);
         let gone = self.unlinked.map(|since| since + UNLINKED_PATIENCE);
-        [ready, gone].into_iter().flatten().min()
+        let silent = self.alive.map(|(last, limit)| last + limit);
+        [ready, gone, silent].into_iter().flatten().min()
     }
 
-    /// Kills a daemon that is not ready in time or outlives its socket. It never runs a driver, and its record is
+    /// Kills a daemon that is not ready in time, sends no heartbeat or outlives its socket. It never runs a driver, and its record is
     /// whole.
     pub fn kill_overdue_daemon(&mut self) {
         if self.daemon_deadline().is_some_and(|at| at <= Instant::now()) {
@@ -205,6 +214,7 @@ impl Children {
             Ok(pid) => {
                 self.daemon = Some((pid, Instant::now()));
                 self.unlinked = None;
+                self.alive = None;
                 self.killed = false;
                 Ok(Some(Packets::new(ours)))
             }

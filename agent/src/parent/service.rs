@@ -17,6 +17,8 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// Changes of the status at once, and the time in which as many more are passed on.
 const CHANGES: (u32, Duration) = (10, Duration::from_secs(10));
+/// Interval of the daemon's heartbeats without a watchdog.
+const HEARTBEAT: Duration = Duration::from_secs(10);
 /// Heartbeats at once, and the number of intervals in which as many more are passed on.
 const HEARTBEATS: (u32, u32) = (4, 2);
 
@@ -25,7 +27,9 @@ const HEARTBEATS: (u32, u32) = (4, 2);
 pub struct Service {
     socket: Option<NotifySocket>,
     /// Interval of the daemon's heartbeats: half of the watchdog's time-out.
-    pub heartbeat: Option<Duration>,
+    pub heartbeat: Duration,
+    /// The manager has a watchdog.
+    watched: bool,
     /// Sockets passed to this process. Never accepted from here.
     pub sockets: Vec<PassedSocket>,
     mode: Mode,
@@ -55,9 +59,10 @@ impl Service {
     }
 
     fn new(manager: Manager, sockets: Vec<PassedSocket>, mode: Mode) -> Self {
-        let heartbeat = manager.watchdog.map(|w| w / 2);
+        let heartbeat = manager.watchdog.map_or(HEARTBEAT, |w| w / 2);
         Self {
             heartbeat,
+            watched: manager.watchdog.is_some(),
             socket: manager.socket,
             sockets,
             mode,
@@ -66,7 +71,7 @@ impl Service {
             reloading: false,
             unsent: None,
             changes: Bucket::new(CHANGES.0, CHANGES.1),
-            heartbeats: Bucket::new(HEARTBEATS.0, heartbeat.unwrap_or_default() * HEARTBEATS.1),
+            heartbeats: Bucket::new(HEARTBEATS.0, heartbeat * HEARTBEATS.1),
             late_status: None,
         }
     }
@@ -105,13 +110,15 @@ impl Service {
         self.tell(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
     }
 
+    /// The time without a heartbeat after which the parent restarts the daemon. `None`: the manager's watchdog does.
+    pub fn silence(&self) -> Option<Duration> {
+        (!self.watched).then_some(self.heartbeat * 3)
+    }
+
     /// A heartbeat of the daemon's loop. Whether it was in the limit.
     pub fn alive(&mut self) -> bool {
-        if self.heartbeat.is_none() {
-            return true;
-        }
         let is_allowed = self.heartbeats.take(1, Instant::now());
-        if is_allowed {
+        if is_allowed && self.watched {
             self.tell(&[NotifyState::Watchdog]);
         }
         is_allowed

@@ -146,6 +146,8 @@ impl From<WireValue> for Value {
     fn from(value: WireValue) -> Self {
         match value {
             WireValue::U(v) => Self::U64(v),
+            // No source has such a value, and a sum with one is lost for good.
+            WireValue::F(v) if !v.is_finite() => Self::Absent,
             WireValue::F(v) => Self::F64(v),
             WireValue::Absent => Self::Absent,
         }

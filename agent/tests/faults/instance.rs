@@ -68,7 +68,7 @@ fn commands_say_that_the_daemon_is_down() {
 }
 
 #[test]
-fn a_stopped_daemon_leaves_nothing_behind_and_its_verdict_expires() {
+fn a_stopped_daemon_leaves_nothing_behind_and_no_verdict() {
     let mut node = Node::new();
     node.start();
     node.until("healthy", |n| n.cli(&["check"]).0 == Some(0));
@@ -79,6 +79,8 @@ fn a_stopped_daemon_leaves_nothing_behind_and_its_verdict_expires() {
             .all(|p| testkit::proc::Stat::read(*p).is_none_or(|s| !s.alive()))
     })
     .unwrap();
+    let (code, out, _) = node.cli(&["check"]);
+    assert_eq!(code, Some(2), "no longer said to be healthy: {out}");
     node.start();
     node.until("healthy", |n| n.cli(&["check"]).0 == Some(0));
 }

@@ -112,6 +112,25 @@ fn a_stopped_daemon_sends_no_watchdog_and_is_killed_when_systemd_requests_it() {
     testkit::wait::until_true("the port is free", LONG, || TcpListener::bind(&address).is_ok()).unwrap();
 }
 
+/// Without a service manager the parent is the watchdog.
+#[test]
+fn a_stopped_daemon_is_replaced_by_the_parent_and_shows_nothing_for_2_s_only() {
+    let mut node = Node::new();
+    node.start();
+    let core = node.core_pid();
+    // The first heartbeat has been sent: the one at the start.
+    node.until("judged", |n| n.cli(&["check"]).0 == Some(0));
+    signal(core, Signal::SIGSTOP);
+    proc::wait_for_state(core, 'T', LONG).unwrap();
+    let asked = Instant::now();
+    let (code, _, err) = node.cli(&["status"]);
+    assert_eq!(code, Some(2), "{err}");
+    println!("status of a stopped daemon: {:?}", asked.elapsed());
+    node.until("another daemon", |n| {
+        n.daemon().children().iter().all(|p| *p != core) && n.try_status().is_some()
+    });
+}
+
 #[test]
 fn a_worker_that_hangs_does_not_stop_watchdog_messages() {
     let mut node = Node::new();

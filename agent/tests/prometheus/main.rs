@@ -43,7 +43,7 @@ fn prometheus_has_the_target_up_and_the_series() {
         ("count(nodewarden_worker_up == 1)".to_owned(), 5.0),
         ("host_pci_gpus{vendor=\"nvidia\"}".to_owned(), 8.0),
         (
-            "count(nodewarden_incident_info{check=\"xid\",act=\"reboot\"})".to_owned(),
+            "count(nodewarden_incident_info{check=\"xid\"} and on (incident) nodewarden_incident_remedy{act=\"reboot\"})".to_owned(),
             1.0,
         ),
     ] {

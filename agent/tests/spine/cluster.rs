@@ -47,6 +47,7 @@ impl Cluster {
         node.set(&format!("slurm.scontrol={:?}", wrapper.path()));
         node.set("slurm.watch=\"250ms\"");
         node.set("slurm.poll=\"250ms\"");
+        node.set("slurm.hold=\"0\"");
         Self {
             node,
             slurm,
@@ -79,6 +80,20 @@ impl Cluster {
         self.slurm
             .wait_state(&self.name, |s| !s.contains("DRAIN"), LONG)
             .unwrap();
+    }
+
+    /// An operator lifts the drain, and again when it comes back.
+    pub fn insist(&self) {
+        self.wait_drain_state("drained");
+        self.slurm.resume(&self.name).unwrap();
+        self.node.until("drained again after the lift", |_| {
+            self.is_drained() && self.reason().ends_with(" again-after-lift")
+        });
+        self.wait_drain_state("drained");
+        self.slurm.resume(&self.name).unwrap();
+        self.node.until("overridden", |n| {
+            n.incidents().iter().any(|i| i["state"] == "overridden")
+        });
     }
 
     /// Number of `scontrol update` calls until now.

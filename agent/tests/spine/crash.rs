@@ -114,6 +114,16 @@ fn a_reboot_during_a_drain_clears_only_when_the_gpu_is_back() {
     c.reboot("33333333-3333-3333-3333-333333333333");
     c.plug(3);
     c.start();
+    c.until("repaired", |n| n.open_incidents().is_empty());
+    // A GPU that was off the bus: no test has verified it.
+    c.until("kept for a person", |n| {
+        n.try_view()["drain"]["why"]
+            .to_string()
+            .contains("no test has verified it")
+    });
+    assert!(c.is_drained());
+    let id = c.view()["drain"]["incident"].as_str().unwrap().to_owned();
+    assert_eq!(c.cli(&["clear", &id, "--reason", "tested"]).0, Some(0));
     c.wait_undrained();
     c.wait_drain_state("none");
 }

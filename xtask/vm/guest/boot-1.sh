@@ -48,6 +48,7 @@ baseline = "0.1"
 
 [slurm]
 watch = "1s"
+hold = "0"
 TOML
 nodewarden_start
 must "history: counted" "gpu_xid_errors_total 1" 120 xids 1

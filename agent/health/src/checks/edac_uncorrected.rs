@@ -1,10 +1,9 @@
 //! Check `edac-uncorrected`: uncorrected ECC errors of the host's memory.
 
-use std::collections::BTreeMap;
-
 use collectors::{Subject, SubjectKind};
 
 use super::{Check, Kept, May, Said, Scope, Version, Watch};
+use crate::bounded::{Bounded, STORED};
 use crate::finding::{Clear, Finding, Remedy};
 use crate::judge::Judge;
 
@@ -25,7 +24,7 @@ pub static CHECK: Check = Check {
 
 /// The last judged count of this boot, by controller.
 #[derive(Default)]
-struct State(BTreeMap<String, u64>);
+struct State(Bounded<String, u64, STORED>);
 
 impl Watch for State {
     /// One finding for each controller whose count grew.
@@ -35,10 +34,8 @@ impl Watch for State {
             let before = self.0.get(controller).copied().unwrap_or(0);
             // A count that went down was reset with its driver.
             let new = if count < before { count } else { count - before };
-            if count != before {
-                self.0.insert(controller.clone(), count);
-            }
-            if new > 0 {
+            let is_kept = count == before || self.0.set(controller.clone(), count);
+            if new > 0 && is_kept {
                 judge.changed(true);
                 found.push(Said::Found(finding(controller, count, new)));
             }
@@ -64,5 +61,20 @@ fn finding(controller: &str, count: u64, new: u64) -> Finding {
         count: new,
         evidence: format!("host_edac_uncorrected_errors_total{{controller=\"{controller}\"}} {count} > 0"),
         ..Finding::of_condition(CHECK.id, Subject::new(SubjectKind::MemoryController, controller))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn controllers_beyond_the_limit_are_neither_stored_nor_reported() {
+        let mut state = State::default();
+        for n in 0..2 * STORED as u64 {
+            state.0.set(format!("mc{n}"), 1);
+        }
+        assert_eq!(state.0.iter().count(), STORED);
+        assert!(!state.0.set("new".to_owned(), 1));
     }
 }

@@ -4,6 +4,9 @@ use super::super::Now;
 use super::{Drain, Happened, State};
 use model::scheduler::{ActionId, IncidentId, LookError, NodeState, Outcome, Permission};
 
+/// The controller has saved a drain after this time (seconds): it writes its state at once, or 5 s after the last time.
+const SAVED: u64 = 8;
+
 impl Drain {
     /// The outcome of an act.
     pub(in super::super) fn done(&mut self, now: Now, id: ActionId, outcome: &Outcome) -> Option<Happened> {
@@ -36,6 +39,8 @@ impl Drain {
             }
             Outcome::Done(node) => {
                 self.stands(node, now);
+                self.written = Some(now.wall);
+                self.unsaved = true;
                 return Some(Happened::Drained);
             }
             Outcome::Already(node) => self.found(node, now),
@@ -70,9 +75,7 @@ impl Drain {
                 );
             }
             Outcome::Done(_) | Outcome::Already(_) => {
-                self.timing.succeeded();
-                self.forget(State::None, "", now);
-                return Some(Happened::Lifted);
+                return Some(self.lifted(now));
             }
             Outcome::Withheld(word, _) => {
                 self.timing.blocked = true;
@@ -95,6 +98,13 @@ impl Drain {
             }
         }
         None
+    }
+
+    fn lifted(&mut self, now: Now) -> Happened {
+        let ordered = self.ordered;
+        self.timing.succeeded();
+        self.forget(State::None, "", now);
+        Happened::Lifted { ordered }
     }
 
     /// The result of a reading of the node.
@@ -129,13 +139,14 @@ impl Drain {
                 State::Writing | State::Wanted | State::Withheld | State::Foreign | State::Unproven,
                 Some(_),
             ) => {
+                let lifted = self.state == State::Foreign && node.drained == Some(false);
                 match &node.drain {
                     Permission::Already => self.found(node, now),
                     Permission::Foreign => self.to(State::Foreign, foreign(node), now),
                     Permission::Withheld(word) => self.to(State::Withheld, word.as_ref(), now),
                     Permission::Allowed => self.to(State::Wanted, "not written yet", now),
                 }
-                None
+                lifted.then_some(Happened::ForeignLifted)
             }
             // An own drain without a record: the state directory was deleted.
             _ => {
@@ -151,13 +162,20 @@ impl Drain {
         if !node.drained? {
             if self.state == State::Lifting {
                 self.late.take_lift(now.wall);
-                self.timing.succeeded();
-                self.forget(State::None, "", now);
-                return Some(Happened::Lifted);
+                return Some(self.lifted(now));
+            }
+            if self.unsaved && self.is_lost(node) {
+                self.forget(State::Wanted, "slurmctld lost the drain when it restarted", now);
+                return Some(Happened::Lost);
             }
             return self.is_lifted(now, open);
         }
         self.timing.shown = self.timing.asked;
+        let is_saved = self.written.is_none_or(|at| now.wall.abs_diff(at) >= SAVED);
+        if self.unsaved && is_saved {
+            self.unsaved = false;
+            self.dirty = true;
+        }
         match node.undrain(id) {
             Permission::Foreign => self.is_taken(node, now),
             Permission::Withheld(word) if self.state == State::Lifting => {
@@ -169,6 +187,14 @@ impl Drain {
             }
         }
         None
+    }
+
+    /// Whether the controller started after it wrote the drain, and nodewarden has not seen the drain since.
+    fn is_lost(&self, node: &NodeState) -> bool {
+        let started = node.controller_started;
+        started
+            .zip(self.reason_at)
+            .is_some_and(|(started, at)| started > at)
     }
 
     fn is_taken(&mut self, node: &NodeState, now: Now) {
@@ -197,7 +223,7 @@ impl Drain {
     }
 
     fn unreadable(&mut self, error: &LookError, now: Now) {
-        self.timing.look_failed();
+        self.timing.blind = true;
         match error {
             LookError::NotHere(_) => {
                 self.timing.absent = true;
@@ -212,11 +238,10 @@ impl Drain {
             LookError::NotOurs(_) => {
                 if matches!(self.state, State::Wanted | State::Withheld) {
                     self.timing.unsure = false;
-                    self.timing.retry_after_failure(now.boottime);
                     self.to(State::Unproven, error.to_string(), now);
                 }
             }
-            LookError::Failed(_) => {}
+            LookError::Failed(_) => self.timing.look_failed(),
         }
     }
 

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use model::scheduler::ActionId;
 
-const BACK_OFF_MIN: Duration = Duration::from_secs(5);
+use super::pace::{Pace, spread};
+
+const BACK_OFF_MIN: Duration = Duration::from_secs(2);
 const BACK_OFF_MAX: Duration = Duration::from_secs(300);
 
 #[derive(Debug)]
@@ -28,6 +30,12 @@ pub(super) struct Timing {
     look: Option<Look>,
     looked: Option<Duration>,
     look_failures: u32,
+    /// The last look said nothing about the node.
+    pub(super) blind: bool,
+    /// The number of looks.
+    looks: u64,
+    /// The start of the time in which a drain is required and does not stand, or evidence comes one after the other.
+    waiting: Option<Duration>,
     act_failures: u32,
     act_at: Option<Duration>,
     /// The node must be read before the next act.
@@ -85,12 +93,14 @@ impl Timing {
     pub(super) fn read_back(&mut self, now: Duration) {
         self.looked = Some(now);
         self.look_failures = 0;
+        self.blind = false;
         self.unsure = false;
         self.absent = false;
     }
 
     pub(super) fn look(&mut self, now: Duration) {
         self.urgent = false;
+        self.looks += 1;
         self.look = Some(Look {
             sent: now,
             stale: false,
@@ -118,12 +128,30 @@ impl Timing {
         self.look_failures = self.look_failures.saturating_add(1);
     }
 
-    pub(super) fn look_back_off(&self) -> Duration {
-        if self.look_failures == 0 {
-            Duration::ZERO
-        } else {
-            back_off(self.look_failures)
+    /// Whether a drain is required and does not stand, or the node must be read at once.
+    pub(super) fn wait(&mut self, waits: bool, now: Duration) {
+        if waits || self.unsure || self.urgent {
+            self.waiting.get_or_insert(now);
+        } else if self.look.is_none() {
+            self.waiting = None;
         }
+    }
+
+    /// The pace of looks now.
+    pub(super) fn pace(&self, seed: u64, now: Duration) -> Pace {
+        Pace {
+            waited: self
+                .waiting
+                .map_or(Duration::ZERO, |since| now.saturating_sub(since)),
+            failures: self.look_failures,
+            blind: self.blind,
+            spread: spread(seed, self.looks),
+        }
+    }
+
+    /// Whether the node was never read.
+    pub(super) fn is_first(&self) -> bool {
+        self.looked.is_none()
     }
 
     /// The time of a reading that is due `every` after the last. The first is due immediately.
@@ -172,6 +200,7 @@ impl Timing {
         if self.lost_look(patience).is_some_and(|at| at <= now) {
             self.look = None;
             self.looked = Some(now);
+            self.blind = true;
             self.look_failed();
         }
         given_up.map(|a| a.lifting)

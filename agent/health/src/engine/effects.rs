@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{Engine, millis};
 use crate::drain::{Do, Happened};
+use crate::keep;
 use crate::verdict::{Health, Verdict};
 use crate::{Effect, Mode, Query, Record};
 use model::scheduler::{Action, ActionId};
@@ -84,18 +85,21 @@ impl Pending {
 }
 
 impl Engine {
-    /// Obeys an operator's undrain: overrides the incidents behind the drain. Existing faults do not count as new
-    /// evidence.
-    fn obey(&mut self) {
+    /// An operator lifted the drain, ours or their own. The first lift leaves a fault that is still there; a second
+    /// within an hour silences its incident, and existing faults of it do not count as new evidence. What came after
+    /// `shown`, a time since boot, the operator did not know.
+    fn obey(&mut self, shown: Duration) {
         let policy = &self.policy;
         let wants = |i: &crate::incident::Incident| policy.mode_of(i) == Some(Mode::Drain);
-        let (boot, shown) = (&self.boot, millis(self.state.drain.shown()));
-        let is_news = |i: &crate::incident::Incident| i.began_after(boot, shown);
-        for known in self.book.override_by_operator(self.now.wall, is_news, wants) {
-            self.ignore_existing(&known);
+        let shown = millis(shown);
+        let frame = Self::frame(&self.boot, self.now, self.policy.site.settings.settle);
+        let silenced = self.book.lifted_by_operator(frame, shown, wants);
+        for known in &silenced.known {
+            self.ignore_existing(known);
         }
-        self.state.overrides = self.state.overrides.saturating_add(1);
-        self.state.undrains = self.state.undrains.saturating_add(1);
+        for finding in silenced.news {
+            self.find(finding);
+        }
         self.out.dirty = true;
     }
 
@@ -103,15 +107,30 @@ impl Engine {
     pub(super) fn happened(&mut self, what: Option<Happened>) {
         match what {
             None => return,
-            Some(Happened::Overridden) => self.obey(),
-            Some(Happened::LiftedLate) => {
+            Some(Happened::Overridden) => {
+                self.state.overrides = self.state.overrides.saturating_add(1);
                 self.state.undrains = self.state.undrains.saturating_add(1);
+                self.obey(self.state.drain.shown());
+            }
+            // An operator who lifts their own drain knows the node.
+            Some(Happened::ForeignLifted) => self.obey(self.now.boottime),
+            Some(what @ (Happened::LiftedLate | Happened::Lost)) => {
+                if what == Happened::LiftedLate {
+                    self.state.undrains = self.state.undrains.saturating_add(1);
+                }
                 for incident in &mut self.book.incidents {
                     incident.behind = false;
                 }
             }
-            Some(Happened::Lifted) => {
+            Some(Happened::Lifted { ordered }) => {
                 self.state.undrains = self.state.undrains.saturating_add(1);
+                // One that began during the lift has no drain of ours behind it.
+                for incident in &mut self.book.incidents {
+                    incident.behind = false;
+                }
+                if !ordered {
+                    keep::count(&mut self.state.lifts, self.now.wall);
+                }
             }
             Some(Happened::Drained) => {
                 let named = self.state.drain.incident.as_ref();
@@ -175,8 +194,18 @@ impl Engine {
             i.status == super::Status::Open && !i.behind && policy.mode_of(i) == Some(Mode::Drain)
         };
         let shown = millis(self.state.drain.shown());
+        let unverified = self
+            .book
+            .open()
+            .filter(|i| i.behind || policy.mode_of(i) == Some(Mode::Drain))
+            .any(|i| i.standing().any(keep::needs_verification));
+        if unverified && !self.state.drain.unverified {
+            self.state.drain.unverified = true;
+            self.out.dirty = true;
+        }
         for incident in self.book.incidents.iter_mut().filter(open) {
             incident.behind = true;
+            self.state.drain.ordered = false;
             self.out.dirty = true;
             if incident.began_after(&self.boot, shown) {
                 // Check the drain now: if it was lifted already, the operator did not know this incident.

@@ -57,9 +57,6 @@ impl Engine {
         }
         let now = self.now.boottime;
         let of_log = collector == kernel_log::SPEC.name;
-        if of_log {
-            self.log.event(now);
-        }
         if of_log && event.body == EventBody::Progress {
             self.log.ended(now);
             let said = self.checks.each().flat_map(|(_, check)| check.log_read(self.now));
@@ -205,16 +202,36 @@ impl Engine {
             self.out.dirty |= self.book.rebooted(&self.boot, &host, met, self.now.wall);
         }
         self.timeline.ticked();
+        if self.book.open().any(|i| i.behind) {
+            self.quiet.broken(now);
+        } else {
+            self.quiet.tick();
+        }
     }
 
     fn order(&mut self, order: &Order) -> Result<String, String> {
         let wall = self.now.wall;
+        let held = self.book.open().any(|i| i.behind);
         let incident = self
             .book
             .incidents
             .iter_mut()
             .find(|i| i.id == order.incident)
             .ok_or_else(|| format!("no incident {}", order.incident))?;
+        if incident.status == Status::Cleared
+            && order.verb == OrderVerb::Clear
+            && !held
+            && self.state.drain.is_kept_for(&order.incident)
+        {
+            incident.note(wall, format!("drain lifted by {}: {}", order.by, order.reason));
+            self.out.dirty = true;
+            self.state.drain.ordered = true;
+            return Ok(format!(
+                "{} was cleared{}",
+                order.incident,
+                self.after_clear(true)
+            ));
+        }
         if incident.status == Status::Cleared {
             return Err(format!("{} is cleared already", order.incident));
         }
@@ -233,7 +250,8 @@ impl Engine {
                 let behind = incident.behind;
                 let known = Known::of(incident);
                 incident.close(wall, format!("by {}: {}", order.by, order.reason));
-                self.state.drain.ordered |= behind;
+                // What still holds the drain was not ordered to end.
+                self.state.drain.ordered |= behind && !self.book.open().any(|i| i.behind);
                 self.repaired(&known);
                 self.book.forget_old();
                 Ok(format!("{} cleared{}", order.incident, self.after_clear(behind)))

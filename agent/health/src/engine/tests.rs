@@ -13,6 +13,7 @@ mod history;
 mod job_blocked;
 mod jobs;
 mod late;
+mod lifts;
 mod log;
 mod main_path;
 mod modes;

@@ -39,7 +39,7 @@ pub struct Line {
     /// Its result, if the epilog's hook reported it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<End>,
-    /// The weakest evidence for its GPUs.
+    /// The best evidence for its GPUs so far.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<String>,
     /// Its usage of each GPU.
@@ -75,6 +75,10 @@ pub struct Line {
     /// Number of readings: with few, the totals are rough.
     pub readings: u64,
 }
+
+/// The most GPUs and instances of a line, and reasons of a GPU: far more than a node has.
+const MAX_GPUS: usize = 512;
+pub(super) const MAX_REASONS: usize = 64;
 
 /// A job's usage of a GPU or of an instance; its share, if the GPU was shared.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -168,6 +172,9 @@ impl Line {
     pub(super) fn gpu(&mut self, gpu: &str, instance: &str) -> Option<&mut GpuUse> {
         let is_it = |g: &GpuUse| g.gpu == gpu && g.gpu_instance == instance;
         if !self.gpus.iter().any(is_it) {
+            if self.gpus.len() >= MAX_GPUS {
+                return None;
+            }
             self.gpus.push(GpuUse {
                 gpu: gpu.to_owned(),
                 gpu_instance: instance.to_owned(),

@@ -112,7 +112,7 @@ fn incidents(status: &NodeStatus, screen: &Screen) -> String {
         table.row(vec![
             Cell::new(&i.id),
             Cell::new(screen::short_time(i.since)),
-            Cell::painted(if i.drains { Paint::Bad } else { Paint::Doubt }, why::does(i)),
+            Cell::painted(if i.acts { Paint::Bad } else { Paint::Doubt }, why::does(i)),
             Cell::new(&i.detail),
             Cell::new(&i.act),
             Cell::new(if i.ack.is_some() {

@@ -41,7 +41,7 @@ pub(super) fn show(
 
 fn state(i: &IncidentView, screen: &Screen) -> String {
     let paint = match i.state.as_str() {
-        "open" if i.drains => Paint::Bad,
+        "open" if i.acts => Paint::Bad,
         "cleared" => Paint::Good,
         _ => Paint::Doubt,
     };
@@ -105,7 +105,7 @@ fn effect(i: &IncidentView, drain: &DrainView) -> String {
     if i.closed.is_some() {
         return "none, closed".to_owned();
     }
-    if !i.drains {
+    if !i.acts {
         return "shown and counted; never drains the node, in any mode".to_owned();
     }
     match i.mode {

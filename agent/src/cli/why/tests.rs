@@ -97,7 +97,7 @@ fn what_it_does_depends_on_the_mode_and_on_our_drain() {
     drain.incident = Some(i.id.clone());
     drain.reason = Some("nodewarden:xid x".to_owned());
     assert!(shown(&i, &drain).contains("our drain: drained: nodewarden:xid x"));
-    i.drains = false;
+    i.acts = false;
     assert!(shown(&i, &drain).contains("never drains the node, in any mode"));
     (i.closed, i.state) = (Some(NOW), "cleared".to_owned());
     let text = shown(&i, &drain);

@@ -85,7 +85,7 @@ pub(in crate::http) fn render(report: &StatusReport) -> String {
 }
 
 fn incident(i: &IncidentReport) -> Markup {
-    let effect = match (i.drains, i.mode) {
+    let effect = match (i.acts, i.mode) {
         (false, _) => "never drains the node",
         (true, "drain") => "drain: drains the node",
         (true, "comment") => "comment mode: written into the node's Comment, no drain",
@@ -93,7 +93,7 @@ fn incident(i: &IncidentReport) -> Markup {
         (true, _) => "observe mode: would drain, no action taken",
     };
     html! {
-        article.card.bad[i.drains].dunno[!i.drains] {
+        article.card.bad[i.acts].dunno[!i.acts] {
             h3 { (visible(&i.detail)) " on " (visible(&i.subject)) }
             dl {
                 dt { "Remedy" } dd { b { (visible(&i.remedy)) } }

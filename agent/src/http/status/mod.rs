@@ -69,6 +69,7 @@ struct IncidentReport {
     /// `reboot`, `reset-gpu`, ...
     remedy: String,
     /// Whether it drains the node if the mode allows.
+    acts: bool,
     drains: bool,
     /// The mode in force for its check.
     mode: &'static str,
@@ -203,6 +204,7 @@ fn incident(i: &IncidentView, wall: i64) -> IncidentReport {
         subject: i.subject.clone(),
         detail: i.detail.clone(),
         remedy: i.act.clone(),
+        acts: i.acts,
         drains: i.drains,
         mode: i.mode.word(),
         could: i.could,

@@ -51,7 +51,7 @@ fn ready_is_said_once_over_any_number_of_daemons() {
 #[test]
 fn the_watchdog_is_fed_by_heartbeats_and_by_nothing_else() {
     let (systemd, mut service) = Systemd::with(Some(Duration::from_secs(60)));
-    assert_eq!(service.heartbeat, Some(Duration::from_secs(30)));
+    assert_eq!(service.heartbeat, Duration::from_secs(30));
     service.ready();
     service.summary(SICK);
     service.reloading();

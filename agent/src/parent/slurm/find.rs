@@ -20,6 +20,8 @@ pub struct LocalSlurmd {
     pub conf: Option<PathBuf>,
     /// Its program.
     pub exe: Option<PathBuf>,
+    /// Its process: pid and start time, in clock ticks since boot. `None`: it ran earlier in this boot.
+    pub process: Option<(u32, u64)>,
 }
 
 /// Where to search.
@@ -35,11 +37,28 @@ pub struct Search<'a> {
     pub wanted: Option<&'a str>,
 }
 
+/// Why there is no node of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotFound {
+    /// No slurmd runs here, with what was found instead.
+    NoSlurmd(String),
+    /// The choice is ambiguous.
+    Ambiguous(String),
+}
+
+impl From<NotFound> for LookError {
+    fn from(why: NotFound) -> Self {
+        match why {
+            NotFound::NoSlurmd(why) | NotFound::Ambiguous(why) => Self::NotHere(why),
+        }
+    }
+}
+
 /// Finds this machine's Slurm node.
 ///
 /// # Errors
-/// [`LookError::NotHere`] with the findings, if no slurmd runs here or the choice is ambiguous.
-pub fn find(search: &Search<'_>) -> Result<LocalSlurmd, LookError> {
+/// Without a slurmd here, or where the choice is ambiguous.
+pub fn find(search: &Search<'_>) -> Result<LocalSlurmd, NotFound> {
     let mut skipped = Vec::new();
     let mut all: Vec<LocalSlurmd> = Vec::new();
     for pid in root::list(search.proc).ok().flatten().unwrap_or_default() {
@@ -68,8 +87,8 @@ pub fn find(search: &Search<'_>) -> Result<LocalSlurmd, LookError> {
     }
     match all.len() {
         0 => Err(not_here("no slurmd runs here".to_owned(), &skipped)),
-        1 => all.pop().ok_or_else(|| LookError::NotHere(String::new())),
-        _ => Err(LookError::NotHere(format!(
+        1 => all.pop().ok_or_else(|| not_here(String::new(), &skipped)),
+        _ => Err(NotFound::Ambiguous(format!(
             "several slurmds run here ({}): set slurm.node_name to one of them",
             names(&all)
         ))),
@@ -81,11 +100,11 @@ fn names(all: &[LocalSlurmd]) -> String {
     names.join(", ")
 }
 
-fn not_here(what: String, skipped: &[String]) -> LookError {
+fn not_here(what: String, skipped: &[String]) -> NotFound {
     if skipped.is_empty() {
-        LookError::NotHere(what)
+        NotFound::NoSlurmd(what)
     } else {
-        LookError::NotHere(format!("{what}; skipped: {}", skipped.join("; ")))
+        NotFound::NoSlurmd(format!("{what}; skipped: {}", skipped.join("; ")))
     }
 }
 
@@ -136,7 +155,13 @@ fn slurmd(search: &Search<'_>, process: &Path) -> Result<Option<LocalSlurmd>, St
             .or_else(|| conf_from_environment(process))
             .and_then(|conf| absolute(process, conf)),
         exe,
+        process: pid_and_start(process),
     }))
+}
+
+fn pid_and_start(process: &Path) -> Option<(u32, u64)> {
+    let pid = process.file_name()?.to_str()?.parse().ok()?;
+    Some((pid, collectors::sys::task::stat(process).ok()??.starttime))
 }
 
 /// One node's name: no list, no range, and not `ALL`.

@@ -53,12 +53,12 @@ impl Proc {
     }
 
     fn find(&self, wanted: Option<&str>) -> Result<LocalSlurmd, LookError> {
-        find(&Search {
+        Ok(find(&Search {
             proc: self.0.path(),
             uid: 0,
             hostname: "host1.cluster.example",
             wanted,
-        })
+        })?)
     }
 }
 
@@ -91,6 +91,7 @@ fn one_slurmd() {
             node_name: "n0".into(),
             conf: Some("/a/slurm.conf".into()),
             exe: Some("/usr/sbin/slurmd-wlm".into()),
+            process: None,
         }
     );
 }

@@ -52,6 +52,11 @@ impl DrainMemory {
         self.incident.as_ref() == Some(incident)
     }
 
+    /// Whether a drain of ours is recorded.
+    pub fn is_any(&self) -> bool {
+        self.incident.is_some()
+    }
+
     /// Our reason was read back from the node.
     pub fn drained(&mut self, incident: &IncidentId) {
         if self.is(incident) {

@@ -4,6 +4,7 @@ pub mod find;
 pub mod here;
 pub mod memory;
 pub mod scontrol;
+pub mod seen;
 pub mod write;
 
 pub use write::Slurm;

@@ -1,4 +1,4 @@
-//! Runs scontrol. Its path is never looked at beforehand: Slurm is often installed on a network filesystem, and only
+//! Runs scontrol, and sinfo beside it. Its path is never looked at beforehand: Slurm is often installed on a network filesystem, and only
 //! the child may touch that.
 
 use std::path::{Path, PathBuf};
@@ -19,12 +19,17 @@ const PLACES: &[&str] = &[
 pub struct Scontrol {
     runner: CommandRunner,
     known: Option<PathBuf>,
+    /// sinfo is missing or shows too little: scontrol reads the node.
+    without_sinfo: bool,
 }
 
 impl Scontrol {
     /// With the processes that an earlier one could not kill.
     pub fn new(runner: CommandRunner) -> Self {
-        Self { runner, known: None }
+        Self {
+            runner,
+            ..Self::default()
+        }
     }
 
     /// Runs `scontrol ARGS` against slurmd's cluster.
@@ -41,17 +46,12 @@ impl Scontrol {
             (Some(path), _) | (None, Some(path)) => vec![path.clone()],
             (None, None) => places(found.exe.as_deref()),
         };
-        let conf = config.conf.as_ref().or(found.conf.as_ref());
         let mut missing = None;
         for program in places {
-            let command = CommandLine {
-                program: program.clone(),
-                args: args.clone(),
-                env: environment(conf.map(PathBuf::as_path)),
-                input: Vec::new(),
-                deadline: deadline(config.timeout),
-            };
-            match self.runner.run(&command) {
+            match self
+                .runner
+                .run(&command(config, found, program.clone(), args.clone()))
+            {
                 Err(SpawnError::NotFound(path)) => missing = missing.or(Some(path)),
                 result => {
                     self.known = Some(program);
@@ -63,6 +63,53 @@ impl Scontrol {
         Err(SpawnError::NotFound(
             missing.unwrap_or_else(|| PathBuf::from("scontrol")),
         ))
+    }
+
+    /// Runs `sinfo ARGS` of the same installation. `None`: it is not used; see [`Scontrol::leave_sinfo`].
+    ///
+    /// # Errors
+    /// Like [`CommandRunner::run`].
+    pub fn sinfo(
+        &mut self,
+        config: &slurm::Settings,
+        found: &LocalSlurmd,
+        args: Vec<String>,
+    ) -> Option<Result<CommandOutput, SpawnError>> {
+        let scontrol = config.scontrol.as_ref().or(self.known.as_ref())?;
+        let program = scontrol.with_file_name("sinfo");
+        if self.without_sinfo {
+            return None;
+        }
+        match self.runner.run(&command(config, found, program, args)) {
+            Err(SpawnError::NotFound(_)) => {
+                self.leave_sinfo("no sinfo exists beside scontrol");
+                None
+            }
+            result => Some(result),
+        }
+    }
+
+    /// From now on scontrol reads the node.
+    pub fn leave_sinfo(&mut self, why: &str) {
+        if !std::mem::replace(&mut self.without_sinfo, true) {
+            tracing::info!("the node is read with scontrol, because sinfo cannot be used: {why}");
+        }
+    }
+}
+
+fn command(
+    config: &slurm::Settings,
+    found: &LocalSlurmd,
+    program: PathBuf,
+    args: Vec<String>,
+) -> CommandLine {
+    let conf = config.conf.as_ref().or(found.conf.as_ref());
+    CommandLine {
+        program,
+        args,
+        env: environment(conf.map(PathBuf::as_path)),
+        input: Vec::new(),
+        deadline: deadline(config.timeout),
     }
 }
 

@@ -9,9 +9,10 @@ use jiff::tz::TimeZone;
 use super::find::{self, LocalSlurmd, Search};
 use super::memory::DrainMemory;
 use super::scontrol::Scontrol;
+use super::seen::SeenSlurmd;
 use model::scheduler::{Action, Author, LookError, NodeState, Outcome, Permission};
 use slurm::state::{Flag, Node};
-use slurm::{Settings, action, describe, parse, proof, texts};
+use slurm::{Settings, action, describe, parse, proof, sinfo, texts};
 use sys::spawn::{self, CommandRunner};
 
 /// The own node. Every call may block for `slurm.timeout` and 1 s, three times: call it on a thread of its own.
@@ -23,8 +24,10 @@ pub struct Slurm {
     uid: u32,
     proc: PathBuf,
     scontrol: Scontrol,
-    /// The node whose boot time has matched before.
-    proven: Option<String>,
+    /// The node whose host name and boot time matched, with the slurmd that ran then. Until that slurmd ends, sinfo reads it.
+    proven: Option<(LocalSlurmd, Node)>,
+    /// Where the proven slurmd of this boot is kept, for the time without one.
+    seen: SeenSlurmd,
     memory: DrainMemory,
     /// The request was abandoned: it must not write any more.
     given_up: Arc<AtomicBool>,
@@ -47,6 +50,7 @@ impl Slurm {
             proc: PathBuf::from("/proc"),
             scontrol: Scontrol::default(),
             proven: None,
+            seen: SeenSlurmd::default(),
             memory: DrainMemory::default(),
             given_up: Arc::default(),
         }
@@ -56,6 +60,13 @@ impl Slurm {
     #[must_use]
     pub fn with_memory(mut self, memory: DrainMemory) -> Self {
         self.memory = memory;
+        self
+    }
+
+    /// Keeps the proven slurmd of this boot in a file that only the parent can write.
+    #[must_use]
+    pub fn with_seen(mut self, seen: SeenSlurmd) -> Self {
+        self.seen = seen;
         self
     }
 
@@ -84,13 +95,23 @@ impl Slurm {
     /// # Errors
     /// No slurmd here, not proven to be this machine, or no answer.
     pub fn look(&mut self) -> Result<NodeState, LookError> {
-        let looked = self.look_for(None);
-        looked
-            .map(|(_, node)| describe(&node))
-            .map_err(|silence| match silence {
-                Silence::Late(why) => LookError::Failed(why),
-                Silence::Said(error) => error,
-            })
+        let had_drain = self.memory.is_any();
+        let (found, node) = self.look_for(None).map_err(|silence| match silence {
+            Silence::Late(why) => LookError::Failed(why),
+            Silence::Said(error) => error,
+        })?;
+        let mut shown = describe(&node);
+        if had_drain && shown.drained == Some(false) {
+            // Lifted by an operator, or lost in a crash of slurmctld: the time of its start distinguishes them.
+            shown.controller_started = self.controller_started(&found);
+        }
+        Ok(shown)
+    }
+
+    fn controller_started(&mut self, found: &LocalSlurmd) -> Option<i64> {
+        let args = vec!["show".to_owned(), "config".to_owned()];
+        let output = self.scontrol.run(&self.config, found, args).ok()?;
+        sinfo::controller_started(&String::from_utf8_lossy(&output.stdout), &TimeZone::UTC)
     }
 
     /// Carries out an action, if the node's current state permits it.
@@ -175,34 +196,35 @@ impl Slurm {
         };
         let found = match expected {
             Some(found) => found.clone(),
-            None => find::find(&search).map_err(Silence::Said)?,
+            // The name that was proven in this boot stays: a drain does not wait for slurmd.
+            None => match (
+                find::find(&search),
+                self.seen.get(self.config.node_name.as_deref()),
+            ) {
+                (Err(find::NotFound::NoSlurmd(_)), Some(seen)) => seen,
+                (found, _) => found.map_err(|why| Silence::Said(why.into()))?,
+            },
         };
-        let name = found.node_name.clone();
-        let args = vec!["show".to_owned(), "node".to_owned(), name.clone()];
-        let output = match self.scontrol.run(&self.config, &found, args) {
-            Ok(output) => output,
-            Err(error @ (spawn::SpawnError::TimedOut(_) | spawn::SpawnError::Stuck { .. })) => {
-                return Err(Silence::Late(format!("scontrol show node: {error}")));
-            }
-            Err(error) => return Err(failed(format!("scontrol show node: {error}"))),
+        let (state, is_fresh) = match self.known(&found)? {
+            Some(state) => (state, false),
+            None => (self.show(&found)?, true),
         };
-        if output.code != 0 {
-            return Err(failed(format!("scontrol show node {name}: {}", said(&output))));
-        }
-        let text = String::from_utf8_lossy(&output.stdout);
-        let state =
-            parse::show_node(&text, &name, &TimeZone::UTC).map_err(|error| failed(error.to_string()))?;
+        let name = &found.node_name;
+        let proven = self.proven.as_ref().map(|(slurmd, _)| &slurmd.node_name);
         let own = proof::Own {
-            name: &name,
+            name,
             hostname: &self.hostname,
             boot_time: self.boot_time,
-            proven: self.proven.as_ref() == Some(&name),
+            proven: proven == Some(name),
         };
         proof::prove(&state, own).map_err(|why| {
             self.proven = None;
             Silence::Said(LookError::NotOurs(why))
         })?;
-        self.proven = Some(name);
+        if is_fresh {
+            self.proven = Some((found.clone(), state.clone()));
+            self.seen.set(&found);
+        }
         let may_be_ours = state.reason.as_ref().is_some_and(|reason| {
             texts::incident_of(&reason.text).is_some() || texts::is_slurm_text(&reason.text)
         });
@@ -210,6 +232,38 @@ impl Slurm {
             self.memory.over();
         }
         Ok((found, state))
+    }
+
+    /// The node that is proven, as sinfo shows it now. `None`: scontrol must show it.
+    fn known(&mut self, found: &LocalSlurmd) -> Result<Option<Node>, Silence> {
+        let Some((_, proven)) = self
+            .proven
+            .as_ref()
+            .filter(|(slurmd, node)| slurmd == found && found.process.is_some() && node.boot_time.is_some())
+        else {
+            return Ok(None);
+        };
+        let args = sinfo::args(&found.node_name);
+        let Some(result) = self.scontrol.sinfo(&self.config, found, args) else {
+            return Ok(None);
+        };
+        let output = answer("sinfo", result)?;
+        let state = sinfo::node(&String::from_utf8_lossy(&output.stdout), proven, &TimeZone::UTC);
+        if state.is_none() {
+            self.scontrol
+                .leave_sinfo("it does not show every field of the node, or the node is in no partition");
+        }
+        Ok(state)
+    }
+
+    /// The node with its identity. slurmctld sends the whole node table for it.
+    fn show(&mut self, found: &LocalSlurmd) -> Result<Node, Silence> {
+        let name = &found.node_name;
+        let args = vec!["show".to_owned(), "node".to_owned(), name.clone()];
+        let result = self.scontrol.run(&self.config, found, args);
+        let output = answer("scontrol show node", result)?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        parse::show_node(&text, name, &TimeZone::UTC).map_err(|error| failed(error.to_string()))
     }
 
     /// Writes. `Ok(Some)`: slurmctld's refusal. `Err`: no answer in time.
@@ -232,6 +286,21 @@ impl Slurm {
             }
             Err(error) => Ok(Some(error.to_string())),
         }
+    }
+}
+
+/// The output of a command that succeeded.
+fn answer(
+    what: &str,
+    result: Result<spawn::CommandOutput, spawn::SpawnError>,
+) -> Result<spawn::CommandOutput, Silence> {
+    match result {
+        Ok(output) if output.code == 0 => Ok(output),
+        Ok(output) => Err(failed(format!("{what}: {}", said(&output)))),
+        Err(error @ (spawn::SpawnError::TimedOut(_) | spawn::SpawnError::Stuck { .. })) => {
+            Err(Silence::Late(format!("{what}: {error}")))
+        }
+        Err(error) => Err(failed(format!("{what}: {error}"))),
     }
 }
 

@@ -63,6 +63,24 @@ impl Cluster {
         cluster
     }
 
+    /// sinfo lies beside scontrol, and the process of slurmd has a start time.
+    fn with_sinfo(self) -> Self {
+        let stand_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/scontrol/stand-in/sinfo");
+        symlink(stand_in, self.folder.path().join("sinfo")).unwrap();
+        self.slurmd_started(100);
+        self
+    }
+
+    fn slurmd_started(&self, ticks: u64) {
+        let rest = "0 ".repeat(30);
+        let stat = format!("8 (slurmd) S 1 8 8 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {ticks} {rest}");
+        self.set("proc/8/stat", &stat);
+    }
+
+    fn sinfo_calls(&self) -> u32 {
+        self.get("calls.sinfo").trim().parse().unwrap_or(0)
+    }
+
     fn set(&self, file: &str, text: &str) {
         std::fs::write(self.folder.path().join(file), text).unwrap();
     }
@@ -132,6 +150,73 @@ fn drain_and_undrain() {
         cluster
             .get("argv")
             .contains("3\nupdate\nNodeName=n0\nState=UNDRAIN\n3\n")
+    );
+}
+
+#[test]
+fn scontrol_proves_the_node_once_and_sinfo_reads_it_from_then_on() {
+    let mut cluster = Cluster::new().with_sinfo();
+    cluster.slurm.look().unwrap();
+    assert_eq!((cluster.calls(), cluster.sinfo_calls()), (1, 0));
+    assert!(matches!(cluster.drain(), Outcome::Done(_)));
+    assert_eq!(
+        (cluster.calls(), cluster.sinfo_calls()),
+        (2, 2),
+        "sinfo, update, sinfo"
+    );
+    let node = cluster.slurm.look().unwrap();
+    assert_eq!(node.incident().map(|id| id.0.as_str()), Some(ID));
+    assert_eq!((cluster.calls(), cluster.sinfo_calls()), (2, 3));
+    // Another slurmd: another proof.
+    cluster.slurmd_started(200);
+    cluster.slurm.look().unwrap();
+    assert_eq!((cluster.calls(), cluster.sinfo_calls()), (3, 3));
+    cluster.set("host", "host2");
+    cluster.slurmd_started(300);
+    assert!(matches!(cluster.slurm.look(), Err(LookError::NotOurs(_))));
+    assert!(matches!(cluster.undrain(), Outcome::NotOurs(_)));
+}
+
+#[test]
+fn a_sinfo_that_shows_too_little_is_left_for_scontrol() {
+    let mut cluster = Cluster::new().with_sinfo();
+    cluster.slurm.look().unwrap();
+    cluster.set("nowhere", "");
+    for calls in 2..5 {
+        cluster.slurm.look().unwrap();
+        assert_eq!((cluster.calls(), cluster.sinfo_calls()), (calls, 1));
+    }
+}
+
+#[test]
+fn a_node_that_was_proven_in_this_boot_is_drained_while_no_slurmd_runs() {
+    let mut cluster = Cluster::new().with_sinfo();
+    cluster.set("proc/8/comm", "other\n");
+    assert!(matches!(cluster.drain(), Outcome::NotOurs(_)), "never proven");
+    cluster.set("proc/8/comm", "slurmd\n");
+    cluster.slurm.look().unwrap();
+    cluster.set("proc/8/comm", "other\n");
+    assert!(matches!(cluster.drain(), Outcome::Done(_)));
+    cluster.slurm.config.node_name = Some("n1".to_owned());
+    assert!(
+        matches!(cluster.undrain(), Outcome::NotOurs(_)),
+        "the site names another node"
+    );
+}
+
+#[test]
+fn a_drain_that_is_gone_comes_with_the_start_of_slurmctld() {
+    let mut cluster = Cluster::new().with_sinfo();
+    cluster.set("started", "2026-11-21T03:21:00");
+    cluster.slurm.look().unwrap();
+    assert!(matches!(cluster.drain(), Outcome::Done(_)));
+    cluster.set("state", "IDLE");
+    let node = cluster.slurm.look().unwrap();
+    assert_eq!(node.controller_started, Some(1_795_231_260));
+    assert_eq!(
+        cluster.slurm.look().unwrap().controller_started,
+        None,
+        "asked once"
     );
 }
 

@@ -46,7 +46,8 @@ fn a_reboot_clears_xid_79_once_the_gpu_answers() {
     sim.pass(60);
     assert_eq!(sim.incidents()[0], "xid79 open", "it was not asked");
     sim.set_gpu(GPU, "nvidia", Some(true));
-    sim.pass(15);
+    sim.pass(60);
+    sim.clear_repaired();
     assert!(!sim.slurm.is_drained());
     assert_eq!((sim.slurm.undrains, sim.drain_state().as_str()), (1, "none"));
     assert_eq!(sim.engine.view().undrains, 1);
@@ -116,6 +117,8 @@ fn the_drain_is_lifted_with_the_last_incident() {
     sim.host.edac = Some(0);
     sim.reboot();
     sim.pass(60);
+    assert_eq!(sim.incidents()[0], "uncorrected memory errors cleared");
+    sim.clear_repaired();
     assert!(!sim.slurm.is_drained());
 }
 
@@ -132,10 +135,15 @@ fn memory_errors_end_with_a_boot_that_counts_none() {
     sim.pass(60);
     sim.host.edac = Some(0);
     sim.pass(60);
-    assert!(sim.slurm.is_drained(), "it had errors in this boot");
+    assert_eq!(
+        sim.incidents(),
+        ["uncorrected memory errors open"],
+        "it had errors in this boot"
+    );
     sim.reboot();
     sim.pass(60);
-    assert!(!sim.slurm.is_drained());
+    assert_eq!(sim.incidents(), ["uncorrected memory errors cleared"]);
+    sim.clear_repaired();
 }
 
 #[test]
@@ -153,9 +161,10 @@ fn a_missing_gpu_ends_when_it_is_back_for_a_while() {
     sim.pass(15);
     sim.host.readable = true;
     sim.pass(60);
-    assert!(sim.slurm.is_drained(), "the count restarts");
+    assert!(sim.incidents()[0].ends_with(" open"), "the count restarts");
     sim.pass(30);
-    assert!(!sim.slurm.is_drained());
+    assert!(sim.incidents()[0].ends_with(" cleared"));
+    sim.clear_repaired();
 }
 
 #[test]

@@ -247,12 +247,11 @@ fn memory_errors_drain_once_and_again_when_they_grow() {
     let view = sim.engine.view();
     assert_eq!(view.incidents[0].subject, "memory_controller mc0");
     assert_eq!(view.incidents[0].findings[0].count, 2);
-    sim.slurm.admin_resumes();
-    sim.pass(60);
-    assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (1, "overridden"));
+    sim.admin_insists();
+    assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (2, "overridden"));
     sim.host.edac = Some(3);
     sim.pass(15);
-    assert_eq!(sim.slurm.drains, 2);
+    assert_eq!(sim.slurm.drains, 3);
 }
 
 fn watched() -> Sim {

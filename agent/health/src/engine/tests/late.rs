@@ -32,9 +32,9 @@ fn our_own_late_lift_is_no_persons() {
         assert_eq!(sim.incidents()[0], "xid79 open");
         assert_eq!(sim.engine.view().overrides, 0);
         // It was that one lift; the next is a person's.
-        sim.slurm.admin_resumes();
-        sim.pass(60);
-        assert_eq!((sim.drain_state().as_str(), sim.slurm.drains), ("overridden", 2));
+        sim.admin_insists();
+        assert_eq!((sim.drain_state().as_str(), sim.slurm.drains), ("overridden", 3));
+        assert_eq!(sim.engine.view().overrides, 2);
     }
 }
 
@@ -42,9 +42,8 @@ fn our_own_late_lift_is_no_persons() {
 fn a_lift_long_after_ours_was_given_up_is_a_persons() {
     let mut sim = fault_after_a_lift_that_hangs();
     sim.pass(1000);
-    sim.slurm.admin_resumes();
-    sim.pass(60);
-    assert_eq!((sim.drain_state().as_str(), sim.slurm.drains), ("overridden", 1));
+    sim.admin_insists();
+    assert_eq!((sim.drain_state().as_str(), sim.slurm.drains), ("overridden", 2));
 }
 
 #[test]

@@ -38,17 +38,16 @@ fn a_healthy_node_is_looked_at_and_left_alone() {
     sim.pass(3600);
     assert_eq!(sim.slurm.drains, 0);
     assert_eq!(sim.engine.view().verdict.health, Health::Healthy);
-    // At the start, and every 5 min.
-    assert_eq!(sim.looks, 13);
+    assert_eq!(sim.looks, 1, "at the start: nothing waits for another");
 }
 
 #[test]
-fn without_polling_only_the_start_looks() {
+fn a_site_may_have_the_node_read_regularly() {
     let mut config = config(Mode::Drain);
-    config.scheduler.poll = Duration::ZERO;
+    config.scheduler.poll = Duration::from_secs(300);
     let mut sim = Sim::with(config, None);
     sim.pass(3600);
-    assert_eq!(sim.looks, 1);
+    assert!((6..=12).contains(&sim.looks), "{}", sim.looks);
 }
 
 #[test]
@@ -62,7 +61,7 @@ fn a_drain_is_watched_and_written_once() {
     sim.pass(300);
     assert_eq!(sim.slurm.drains, 1);
     assert_eq!(sim.incidents(), ["xid79 open", "xid46 open"]);
-    assert!((20..30).contains(&sim.looks), "{}", sim.looks);
+    assert!((20..42).contains(&sim.looks), "{}", sim.looks);
 }
 
 #[test]

@@ -365,14 +365,14 @@ fn a_person_who_lifts_the_drain_is_obeyed_until_the_port_was_up_again() {
     let mut sim = node(8);
     sim.host.ports[3].down();
     sim.pass(300);
-    sim.slurm.admin_resumes();
+    sim.admin_insists();
     sim.pass(3600);
-    assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (1, "overridden"));
+    assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (2, "overridden"));
     sim.host.ports[3].up();
     sim.pass(700);
     sim.host.ports[3].down();
     sim.pass(300);
-    assert_eq!(sim.slurm.drains, 2);
+    assert_eq!(sim.slurm.drains, 3);
 }
 
 #[test]

@@ -328,9 +328,9 @@ impl Sim {
     }
 
     pub(super) fn sleep_until(&mut self, next: Duration) {
-        let gone = next.saturating_sub(self.now.boottime);
+        let gone = next.as_secs().saturating_sub(self.now.boottime.as_secs());
         self.now.boottime = next;
-        self.now.wall += i64::try_from(gone.as_secs()).unwrap();
+        self.now.wall += i64::try_from(gone).unwrap();
     }
 
     pub(super) fn event_of(&mut self, body: EventBody) -> Event {
@@ -386,6 +386,23 @@ impl Sim {
             reason: "replaced".to_owned(),
             by: "bob".to_owned(),
         }));
+    }
+
+    /// Repaired, but by no test: the drain stays until an operator's `clear`.
+    pub(super) fn clear_repaired(&mut self) {
+        let drain = self.engine.view().drain;
+        assert!(drain.why.contains("no test has verified it"), "{drain:?}");
+        assert!(self.slurm.is_drained());
+        self.order(OrderVerb::Clear, &drain.incident.unwrap()).unwrap();
+        self.pass(1);
+    }
+
+    /// An operator lifts the drain, and lifts it again when it comes back.
+    pub(super) fn admin_insists(&mut self) {
+        for _ in 0..2 {
+            self.slurm.admin_resumes();
+            self.pass(60);
+        }
     }
 
     pub(super) fn drain_state(&self) -> String {

@@ -28,7 +28,10 @@ pub(super) struct Slurm {
     pub(super) user: String,
     pub(super) gres: String,
     pub(super) here: bool,
+    /// The controller's entry matches this machine.
+    pub(super) proven: bool,
     pub(super) readable: bool,
+    pub(super) controller_started: Option<i64>,
     pub(super) trouble: VecDeque<Trouble>,
     late: Vec<Action>,
     pub(super) comment: Option<String>,
@@ -45,7 +48,9 @@ impl Slurm {
             user: "root".to_owned(),
             gres: "gpu:h100:2".to_owned(),
             here: true,
+            proven: true,
             readable: true,
+            controller_started: None,
             trouble: VecDeque::new(),
             late: Vec::new(),
             comment: None,
@@ -70,7 +75,10 @@ impl Slurm {
     }
 
     pub(super) fn node(&self) -> NodeState {
-        describe(&self.shown())
+        NodeState {
+            controller_started: self.controller_started,
+            ..describe(&self.shown())
+        }
     }
 
     fn shown(&self) -> Node {
@@ -100,6 +108,9 @@ impl Slurm {
         if !self.readable {
             return Err(LookError::Failed("scontrol hung".to_owned()));
         }
+        if !self.proven {
+            return Err(LookError::NotOurs("other boot time".to_owned()));
+        }
         Ok(self.node())
     }
 
@@ -109,6 +120,9 @@ impl Slurm {
         }
         if !self.readable {
             return Outcome::Failed("scontrol hung".to_owned());
+        }
+        if !self.proven {
+            return Outcome::NotOurs("other boot time".to_owned());
         }
         match self.trouble.pop_front() {
             Some(Trouble::Failed) => return Outcome::Failed("refused".to_owned()),

@@ -1,0 +1,98 @@
+//! Why a drain stays after its incidents ended: a node that drains and returns in a circle kills one job each time.
+
+use std::time::Duration;
+
+use super::Now;
+use super::finding::{Clear, Need};
+use super::incident::Seen;
+
+/// The time without further findings, and the health ticks in it, before a lift; at most `slurm.hold`.
+const QUIET: Duration = Duration::from_secs(60);
+const READINGS: u32 = 4;
+/// The most automatic lifts in [`DAY`].
+const LIFTS: usize = 2;
+const DAY: u64 = 24 * 3600;
+
+/// Checks of faults that no reading proves to be repaired: memory, links, and devices off the bus.
+const UNVERIFIED: &[&str] = &[
+    "edac-uncorrected",
+    "gpu-down",
+    "gpu-ecc-uncorrected",
+    "gpu-missing",
+    "gpu-nvlink-down",
+    "gpu-row-remap",
+    "gpu-sram-threshold",
+];
+
+/// Whether an operator lifts the drain of this finding: without a test of the device, a reboot hides a fault of memory, of
+/// a link or of the slot until the next job.
+pub(super) fn needs_verification(seen: &Seen) -> bool {
+    let about_links_or_memory = |need: &Need| match need {
+        Need::RemapPending
+        | Need::RemapFailure
+        | Need::SramThreshold
+        | Need::LinksActive
+        | Need::LinksAsIntended => true,
+    };
+    UNVERIFIED.contains(&seen.check.as_str())
+        || seen.needs.iter().any(about_links_or_memory)
+        || seen.clears.contains(&Clear::GpuPresent)
+}
+
+/// The time since the last finding about a subject behind the drain, or since the remedy.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Quiet {
+    since: Duration,
+    readings: u32,
+}
+
+impl Quiet {
+    /// Starts again.
+    pub(super) fn broken(&mut self, now: Duration) {
+        *self = Self {
+            since: now,
+            readings: 0,
+        };
+    }
+
+    /// A health tick.
+    pub(super) fn tick(&mut self) {
+        self.readings = self.readings.saturating_add(1);
+    }
+
+    fn lasts(self, now: Duration, hold: Duration) -> bool {
+        let quiet = now.saturating_sub(self.since);
+        quiet >= hold || (self.readings >= READINGS && quiet >= QUIET)
+    }
+}
+
+/// Counts an automatic lift.
+pub(super) fn count(lifts: &mut Vec<i64>, wall: i64) {
+    lifts.retain(|at| at.abs_diff(wall) < DAY);
+    lifts.push(wall);
+}
+
+/// Why the drain stays now.
+pub(super) fn why(
+    (written, unverified): (Option<i64>, bool),
+    lifts: &[i64],
+    quiet: Quiet,
+    hold: Duration,
+    now: Now,
+) -> Option<String> {
+    let wall = now.wall;
+    let today = lifts.iter().filter(|at| at.abs_diff(wall) < DAY).count();
+    if unverified {
+        Some("repaired, but no test has verified it: an operator lifts the drain".to_owned())
+    } else if today >= LIFTS {
+        Some(format!(
+            "repaired, but nodewarden lifted {today} drains in 24 h: an operator lifts this one"
+        ))
+    } else if written.is_some_and(|at| at.abs_diff(wall) < hold.as_secs()) {
+        Some("repaired; lifted after slurm.hold at the earliest".to_owned())
+    } else if !quiet.lasts(now.boottime, hold) {
+        Some("repaired; lifted after 1 min without a further finding".to_owned())
+    } else {
+        None
+    }
+}

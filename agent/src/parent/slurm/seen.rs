@@ -1,0 +1,111 @@
+//! The slurmd whose node was proven in this boot. While none runs, its node may still be drained.
+
+use std::path::{Path, PathBuf};
+
+use collectors::sys::root;
+use serde::{Deserialize, Serialize};
+
+use super::find::LocalSlurmd;
+use sys::{dirs, store};
+
+/// Its name, in the parent's folder of the state directory.
+const FILE: &str = "slurmd";
+
+/// The proven slurmd, in memory and in a file that outlives the parent.
+#[derive(Debug, Default)]
+pub struct SeenSlurmd {
+    file: Option<PathBuf>,
+    boot: String,
+    slurmd: Option<LocalSlurmd>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    boot: String,
+    node_name: String,
+    conf: Option<PathBuf>,
+    exe: Option<PathBuf>,
+}
+
+impl SeenSlurmd {
+    /// Of this boot. What an earlier boot stored is not used. May block with the disk.
+    pub fn of(state_dir: &Path) -> Self {
+        let boot = root::read_text(Path::new("/proc/sys/kernel/random/boot_id"));
+        let boot = boot.ok().flatten().unwrap_or_default().trim().to_owned();
+        let file = dirs::own(state_dir).ok().map(|folder| folder.join(FILE));
+        let stored = file
+            .as_deref()
+            .and_then(|file| store::load_own(file).ok().flatten());
+        let stored = stored.and_then(|text| serde_json::from_str::<Stored>(&text).ok());
+        let slurmd = stored
+            .filter(|stored| !boot.is_empty() && stored.boot == boot)
+            .map(|stored| LocalSlurmd {
+                node_name: stored.node_name,
+                conf: stored.conf,
+                exe: stored.exe,
+                process: None,
+            });
+        Self { file, boot, slurmd }
+    }
+
+    /// The one that was proven, without its process; `wanted`: only of this node.
+    pub fn get(&self, wanted: Option<&str>) -> Option<LocalSlurmd> {
+        let own = |slurmd: &&LocalSlurmd| wanted.is_none_or(|name| name == slurmd.node_name);
+        self.slurmd.as_ref().filter(own).cloned()
+    }
+
+    /// This one is proven.
+    pub fn set(&mut self, slurmd: &LocalSlurmd) {
+        let slurmd = LocalSlurmd {
+            process: None,
+            ..slurmd.clone()
+        };
+        if self.slurmd.as_ref() == Some(&slurmd) {
+            return;
+        }
+        let stored = Stored {
+            boot: self.boot.clone(),
+            node_name: slurmd.node_name.clone(),
+            conf: slurmd.conf.clone(),
+            exe: slurmd.exe.clone(),
+        };
+        self.slurmd = Some(slurmd);
+        let text = serde_json::to_string(&stored).unwrap_or_default();
+        if let Some(file) = self.file.as_ref().filter(|_| !self.boot.is_empty())
+            && let Err(e) = store::replace(file, text.as_bytes(), 0o600, false)
+        {
+            tracing::warn!(path = %file.display(), error = %e, "cannot store which slurmd is this node's");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slurmd(process: Option<(u32, u64)>) -> LocalSlurmd {
+        LocalSlurmd {
+            node_name: "n0".to_owned(),
+            conf: Some("/etc/slurm/slurm.conf".into()),
+            exe: None,
+            process,
+        }
+    }
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "the test damages a file")]
+    fn it_outlives_the_parent_but_not_the_boot() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut seen = SeenSlurmd::of(dir.path());
+        assert_eq!(seen.get(None), None);
+        seen.set(&slurmd(Some((8, 9))));
+        assert_eq!(SeenSlurmd::of(dir.path()).get(Some("n0")), Some(slurmd(None)));
+        assert_eq!(seen.get(Some("n1")), None, "the site names another node");
+        let file = seen.file.unwrap();
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, text.replace(&seen.boot, "another-boot")).unwrap();
+        assert_eq!(SeenSlurmd::of(dir.path()).get(None), None);
+        std::fs::write(&file, "{").unwrap();
+        assert_eq!(SeenSlurmd::of(dir.path()).get(None), None);
+    }
+}
