@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Now;
 use late::Late;
-use model::scheduler::{ActionId, IncidentId, Reason};
+use model::scheduler::{ActionId, IncidentId, MAINTENANCE, Reason};
 use timing::Timing;
 pub(super) use timing::lost;
 
@@ -63,6 +63,8 @@ impl State {
 pub(super) struct Want {
     pub incident: IncidentId,
     pub reason: Reason,
+    /// A condition of it was just read as bad, and the site lets such a one drain during a maintenance.
+    pub in_maintenance: bool,
 }
 
 /// Facts of the engine that the machine needs.
@@ -94,7 +96,7 @@ pub(super) struct Facts {
 #[derive(Debug)]
 pub(super) enum Do {
     Look,
-    Drain(IncidentId, Reason),
+    Drain(Want),
     Undrain(IncidentId),
 }
 
@@ -207,16 +209,23 @@ impl Drain {
         self.timing.urgent = true;
     }
 
+    /// An operator ordered the end of the drain that has the id of this incident.
+    pub(super) fn order(&mut self) {
+        self.ordered = true;
+        self.dirty = true;
+    }
+
     /// Whether the drain of this incident is in place.
     pub(super) fn is_kept_for(&self, incident: &IncidentId) -> bool {
         self.state == State::Drained && self.incident.as_ref() == Some(incident)
     }
 
     /// New evidence of a fault that requires a drain: looks whether it stands.
-    pub(super) fn evidence(&mut self) {
+    pub(super) fn evidence(&mut self, now: Duration) {
         if matches!(self.state, State::Drained | State::Lifting) {
             self.look_now();
         }
+        self.timing.retry_now(now);
     }
 
     fn to(&mut self, state: State, why: impl Into<String>, now: Now) {
@@ -284,6 +293,10 @@ impl Drain {
                     None
                 }
             },
+            State::Withheld if self.may_in_maintenance(facts) => {
+                let want = facts.want.as_ref()?;
+                may.then(|| self.begin(want, now))
+            }
             // Only a reading of the node changes these states.
             State::Withheld | State::Foreign | State::Unproven => {
                 if facts.want.is_none() && !self.taken {
@@ -298,7 +311,7 @@ impl Drain {
             }
             State::Drained => {
                 let over = facts.want.is_none() && !facts.held && facts.undrain;
-                if !over || !self.is_recorded() {
+                if !over || !(self.is_recorded() || self.ordered) {
                     return None;
                 }
                 if let Some(why) = facts.keep.as_ref().filter(|_| !self.ordered) {
@@ -323,6 +336,11 @@ impl Drain {
         }
     }
 
+    fn may_in_maintenance(&self, facts: &Facts) -> bool {
+        let wants = facts.want.as_ref().is_some_and(|want| want.in_maintenance);
+        wants && self.why == MAINTENANCE && !self.timing.absent
+    }
+
     fn begin(&mut self, want: &Want, now: Now) -> Do {
         self.incident = Some(want.incident.clone());
         self.reason = Some(want.reason.as_str().to_owned());
@@ -332,7 +350,7 @@ impl Drain {
         self.unrecorded = false;
         self.dirty = true;
         self.to(State::Writing, want.reason.as_str(), now);
-        Do::Drain(want.incident.clone(), want.reason.clone())
+        Do::Drain(want.clone())
     }
 
     fn lift(&mut self, why: &str, now: Now) -> Option<Do> {

@@ -1,6 +1,6 @@
 //! Which write each node state allows. The whole table: `fixtures/scontrol/state-table.txt`.
 
-use model::scheduler::{Author, IncidentId, Permission, Reason, UNKNOWN_STATE};
+use model::scheduler::{Author, IncidentId, MAINTENANCE, Permission, Reason, UNKNOWN_STATE};
 
 use super::state::{Base, Flag, Node};
 use super::texts::author;
@@ -13,7 +13,7 @@ const WITHHELD: &[(Flag, &str)] = &[
     (Flag::PowerDown, "power_down"),
     (Flag::PowerUp, "power_up"),
     (Flag::PowerDrain, "power_drain"),
-    (Flag::Maint, "maint"),
+    (Flag::Maint, MAINTENANCE),
     (Flag::RebootRequested, "reboot_requested"),
     (Flag::RebootIssued, "reboot_issued"),
     (Flag::InvalidReg, "invalid_reg"),
@@ -44,6 +44,13 @@ pub fn drain(state: &Node) -> Permission {
         Author::None if !state.has(Flag::Drain) => Permission::Allowed,
         Author::None | Author::Scheduler | Author::Foreign => Permission::Foreign,
     }
+}
+
+/// The same for a node in maintenance: DRAIN is accepted and stays when it ends.
+pub fn drain_in_maintenance(state: &Node) -> Permission {
+    let mut without = state.clone();
+    without.flags.remove(&Flag::Maint);
+    drain(&without)
 }
 
 /// May the DRAIN of the incident that the reason names be cleared? [`model::scheduler::NodeState::undrain`] asks for one

@@ -51,7 +51,7 @@ impl Drain {
                 self.to(State::Unproven, why.as_str(), now);
             }
             Outcome::Failed(why) => {
-                self.timing.retry_after_failure(now.boottime);
+                self.timing.retry_after_refusal(now.boottime);
                 self.to(State::Wanted, why.as_str(), now);
             }
             Outcome::Unknown(why) => {

@@ -8,6 +8,12 @@ use super::pace::{Pace, spread};
 
 const BACK_OFF_MIN: Duration = Duration::from_secs(2);
 const BACK_OFF_MAX: Duration = Duration::from_secs(300);
+const REFUSED_MAX: Duration = Duration::from_secs(10);
+/// Refusals after which the delay is longer: a site that forbids it does not change that within minutes.
+const REFUSALS: u32 = 30;
+const REFUSED_LONG: Duration = Duration::from_secs(60);
+/// Evidence shortens a delay at most this often.
+const URGED: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 struct Act {
@@ -38,6 +44,8 @@ pub(super) struct Timing {
     waiting: Option<Duration>,
     act_failures: u32,
     act_at: Option<Duration>,
+    /// The last time at which evidence shortened the delay.
+    urged: Option<Duration>,
     /// The node must be read before the next act.
     pub(super) unsure: bool,
     /// The node must be read immediately, for another reason.
@@ -166,6 +174,26 @@ impl Timing {
     pub(super) fn retry_after_failure(&mut self, now: Duration) {
         self.act_failures = self.act_failures.saturating_add(1);
         self.act_at = Some(now.saturating_add(back_off(self.act_failures)));
+    }
+
+    /// Delays the retry of an act that the controller refused: it answers, so the drain is due soon.
+    pub(super) fn retry_after_refusal(&mut self, now: Duration) {
+        self.act_failures = self.act_failures.saturating_add(1);
+        let most = if self.act_failures <= REFUSALS {
+            REFUSED_MAX
+        } else {
+            REFUSED_LONG
+        };
+        self.act_at = Some(now.saturating_add(back_off(self.act_failures).min(most)));
+    }
+
+    /// New evidence: the next attempt is due now, once in a while.
+    pub(super) fn retry_now(&mut self, now: Duration) {
+        let is_due = self.urged.is_none_or(|last| last.saturating_add(URGED) <= now);
+        if self.act_at.is_some() && is_due {
+            self.urged = Some(now);
+            self.act_at = None;
+        }
     }
 
     /// The act took effect.

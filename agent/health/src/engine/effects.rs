@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Engine, millis};
-use crate::drain::{Do, Happened};
+use crate::drain::{Do, Happened, Want};
 use crate::keep;
 use crate::verdict::{Health, Verdict};
 use crate::{Effect, Mode, Query, Record};
@@ -165,7 +165,19 @@ impl Engine {
                     acts.push(Effect::Look(Query::Node));
                     continue;
                 }
-                Do::Drain(incident, reason) => (Action::Drain { incident, reason }, false),
+                Do::Drain(want) => {
+                    let Want {
+                        incident,
+                        reason,
+                        in_maintenance,
+                    } = want;
+                    let action = Action::Drain {
+                        incident,
+                        reason,
+                        in_maintenance,
+                    };
+                    (action, false)
+                }
                 Do::Undrain(incident) => (Action::Undrain { incident }, true),
             };
             let id = self.action_id();

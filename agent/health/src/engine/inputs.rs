@@ -212,6 +212,16 @@ impl Engine {
     fn order(&mut self, order: &Order) -> Result<String, String> {
         let wall = self.now.wall;
         let held = self.book.open().any(|i| i.behind);
+        if order.verb == OrderVerb::Clear
+            && order.root
+            && !held
+            && self.book.incidents.iter().all(|i| i.id != order.incident)
+            && self.state.drain.is_kept_for(&order.incident)
+        {
+            // The record was lost: the id in the reason is an id of ours, and root may lift any drain.
+            self.state.drain.order();
+            return Ok(format!("{}; the drain is being lifted", order.incident));
+        }
         let incident = self
             .book
             .incidents

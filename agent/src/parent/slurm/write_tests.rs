@@ -98,6 +98,7 @@ impl Cluster {
         self.slurm.act(&Action::Drain {
             incident: IncidentId::parse(ID).unwrap(),
             reason: Reason::new(REASON).unwrap(),
+            in_maintenance: false,
         })
     }
 
@@ -546,7 +547,7 @@ proptest! {
     /// Frames come from an unprivileged process: what they hold is valid or refused.
     #[test]
     fn any_frame(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
-        if let Ok(Action::Drain { incident, reason } | Action::Comment { incident, text: reason }) =
+        if let Ok(Action::Drain { incident, reason, .. } | Action::Comment { incident, text: reason }) =
             postcard::from_bytes::<Action>(&bytes)
         {
             prop_assert!(IncidentId::parse(&incident.0).is_some());

@@ -102,7 +102,7 @@ fn a_failure_is_tried_again_with_longer_pauses() {
     sim.slurm.trouble.extend(vec![Trouble::Failed; 8]);
     sim.xid(79);
     assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (0, "wanted"));
-    sim.pass(2 + 4 + 8 + 16 + 32 - 1);
+    sim.pass(2 + 4 + 8 + 10 + 10 - 1);
     assert_eq!(sim.slurm.trouble.len(), 3);
     sim.pass(2000);
     assert_eq!(sim.slurm.drains, 1);

@@ -360,3 +360,91 @@ fn a_comment_that_was_not_replaced_is_removed_with_its_incident() {
     sim.pass(1200);
     assert_eq!(sim.slurm.comment, None);
 }
+
+#[test]
+fn root_lifts_a_drain_of_ours_whose_record_was_lost_by_its_id() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(95);
+    let id = sim.engine.view().incidents[0].id.clone();
+    sim.wipe();
+    sim.pass(15);
+    assert_eq!(sim.drain_state(), "drained");
+    assert!(sim.order(OrderVerb::Clear, &id).is_err(), "not root");
+    sim.by_root = true;
+    assert!(sim.order(OrderVerb::Clear, "aaaaaaaa").is_err(), "another id");
+    sim.order(OrderVerb::Clear, &id).unwrap();
+    assert!(!sim.slurm.is_drained());
+    assert_eq!(sim.drain_state(), "none");
+}
+
+fn missing_gpu(hold: bool) -> Sim {
+    let mut config = config(Mode::Drain);
+    config.gpu_addresses = vec![pci(GPU)];
+    if hold {
+        config.maintenance = crate::settings::Maintenance::Hold;
+    }
+    let mut sim = Sim::with(config, None);
+    sim.slurm.flags.insert(Flag::Maint);
+    sim.remove_gpu(GPU);
+    sim.pass(60);
+    sim
+}
+
+#[test]
+fn in_maintenance_a_condition_that_stands_drains_at_once_and_both_flags_stay() {
+    let sim = missing_gpu(false);
+    assert_eq!(sim.drain_state(), "drained");
+    assert!(sim.slurm.is_drained() && sim.slurm.flags.contains(&Flag::Maint));
+}
+
+#[test]
+fn in_maintenance_a_site_may_hold_every_drain_until_its_end() {
+    let mut sim = missing_gpu(true);
+    assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (0, "withheld"));
+    sim.slurm.flags.remove(&Flag::Maint);
+    sim.pass(2);
+    assert_eq!(sim.slurm.drains, 1);
+}
+
+#[test]
+fn in_maintenance_a_condition_that_cannot_be_read_waits() {
+    let mut config = config(Mode::Drain);
+    config.gpu_addresses = vec![pci(GPU)];
+    let mut sim = Sim::with(config, None);
+    sim.slurm.flags.insert(Flag::RebootIssued);
+    sim.remove_gpu(GPU);
+    sim.pass(60);
+    sim.host.readable = false;
+    sim.pass(60);
+    sim.slurm.flags = [Flag::Maint].into();
+    sim.pass(60);
+    assert_eq!(sim.slurm.drains, 0);
+    sim.host.readable = true;
+    sim.pass(15);
+    assert_eq!(sim.slurm.drains, 1);
+}
+
+#[test]
+fn in_maintenance_an_event_waits_and_is_dropped_when_its_remedy_is_seen() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.slurm.flags.insert(Flag::Maint);
+    sim.xid(95);
+    sim.pass(600);
+    assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (0, "withheld"));
+    sim.verdict_154(Recovery::None);
+    sim.slurm.flags.remove(&Flag::Maint);
+    sim.pass(600);
+    assert_eq!(sim.slurm.drains, 0);
+}
+
+#[test]
+fn new_evidence_does_not_wait_for_the_back_off_of_earlier_failures() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.slurm.trouble.extend(vec![Trouble::TimeoutLost; 20]);
+    sim.xid(95);
+    sim.pass(1200);
+    sim.slurm.trouble.clear();
+    sim.xid(95);
+    sim.pass(2);
+    assert_eq!(sim.drain_state(), "drained");
+}
