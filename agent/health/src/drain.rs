@@ -338,7 +338,12 @@ impl Drain {
 
     fn may_in_maintenance(&self, facts: &Facts) -> bool {
         let wants = facts.want.as_ref().is_some_and(|want| want.in_maintenance);
-        wants && self.why == MAINTENANCE && !self.timing.absent
+        wants && self.is_held_by_maintenance() && !self.timing.absent
+    }
+
+    /// Whether only a maintenance of the node forbids the drain.
+    pub(super) fn is_held_by_maintenance(&self) -> bool {
+        self.state == State::Withheld && self.why == MAINTENANCE
     }
 
     fn begin(&mut self, want: &Want, now: Now) -> Do {
@@ -378,6 +383,7 @@ impl Drain {
             State::None | State::Overridden if self.late.drain_is_out(facts.now.wall) => {
                 Some(pace.watch(facts.watch))
             }
+            State::None | State::Overridden if pace.blind > 0 => Some(pace.unproven()),
             State::None | State::Overridden => poll.map(|every| pace.watch(every)),
             State::Drained if self.unsaved => Some(pace.saved(facts.watch)),
             State::Withheld | State::Foreign | State::Unproven | State::Drained => {

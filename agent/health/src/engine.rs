@@ -118,7 +118,7 @@ impl Engine {
             timeline: Timeline::default(),
             when: When::default(),
             records: 0,
-            quiet: Quiet::default(),
+            quiet: Quiet::since(now.boottime),
             seed,
             out: effects::Pending::default(),
         })
@@ -292,7 +292,13 @@ impl Engine {
 
     /// The first open incident with exactly this mode.
     fn wanted(&self, mode: Mode) -> Option<Want> {
-        let incident = self.book.open().find(|i| self.requires(i, mode))?;
+        let first = || self.book.open().find(|i| self.requires(i, mode));
+        let in_maintenance = || {
+            let is_held = mode == Mode::Drain && self.state.drain.is_held_by_maintenance();
+            let mut open = self.book.open().filter(|_| is_held);
+            open.find(|i| self.requires(i, mode) && self.may_in_maintenance(i))
+        };
+        let incident = in_maintenance().or_else(first)?;
         let root = incident.root()?;
         let reason = Reason::compose(
             &root.check,

@@ -36,8 +36,8 @@ pub(super) struct Timing {
     look: Option<Look>,
     looked: Option<Duration>,
     look_failures: u32,
-    /// The last look said nothing about the node.
-    pub(super) blind: bool,
+    /// Consecutive looks that said nothing about the node.
+    blind: u32,
     /// The number of looks.
     looks: u64,
     /// The start of the time in which a drain is required and does not stand, or evidence comes one after the other.
@@ -50,12 +50,16 @@ pub(super) struct Timing {
     pub(super) unsure: bool,
     /// The node must be read immediately, for another reason.
     pub(super) urgent: bool,
+    /// The look in progress was urgent.
+    asked_urgently: bool,
     /// The time at which the own drain was last seen.
     pub(super) shown: Duration,
     /// The time of the last answered request: the answer may be as old.
     pub(super) asked: Duration,
     /// The last reading found no Slurm node.
     pub(super) absent: bool,
+    /// The state was foreign because of a foreign DRAIN.
+    pub(super) foreign_drain: bool,
     /// Undrain was withheld.
     pub(super) blocked: bool,
     /// The record that holds the intent and is not known to be stored.
@@ -101,13 +105,13 @@ impl Timing {
     pub(super) fn read_back(&mut self, now: Duration) {
         self.looked = Some(now);
         self.look_failures = 0;
-        self.blind = false;
+        self.blind = 0;
         self.unsure = false;
         self.absent = false;
     }
 
     pub(super) fn look(&mut self, now: Duration) {
-        self.urgent = false;
+        self.asked_urgently = std::mem::take(&mut self.urgent);
         self.looks += 1;
         self.look = Some(Look {
             sent: now,
@@ -125,6 +129,7 @@ impl Timing {
             return false;
         };
         if look.stale || self.act.is_some() {
+            self.urgent |= std::mem::take(&mut self.asked_urgently);
             return false;
         }
         self.looked = Some(now);
@@ -143,6 +148,12 @@ impl Timing {
         } else if self.look.is_none() {
             self.waiting = None;
         }
+    }
+
+    /// A look said nothing about the node. What it was urgent for still is.
+    pub(super) fn blind(&mut self) {
+        self.blind = self.blind.saturating_add(1);
+        self.urgent |= std::mem::take(&mut self.asked_urgently);
     }
 
     /// The pace of looks now.
@@ -228,7 +239,7 @@ impl Timing {
         if self.lost_look(patience).is_some_and(|at| at <= now) {
             self.look = None;
             self.looked = Some(now);
-            self.blind = true;
+            self.blind();
             self.look_failed();
         }
         given_up.map(|a| a.lifting)

@@ -220,7 +220,13 @@ impl Engine {
         {
             // The record was lost: the id in the reason is an id of ours, and root may lift any drain.
             self.state.drain.order();
-            return Ok(format!("{}; the drain is being lifted", order.incident));
+            let lifts = self.policy.site.settings.scheduler.undrain;
+            let what = if lifts {
+                "is being lifted"
+            } else {
+                "stays, because slurm.undrain is false"
+            };
+            return Ok(format!("{}; the drain {what}", order.incident));
         }
         let incident = self
             .book

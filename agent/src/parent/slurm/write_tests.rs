@@ -190,6 +190,18 @@ fn a_sinfo_that_shows_too_little_is_left_for_scontrol() {
 }
 
 #[test]
+fn a_sinfo_that_fails_is_replaced_by_scontrol_at_once() {
+    let mut cluster = Cluster::new().with_sinfo();
+    cluster.slurm.look().unwrap();
+    cluster.set("fails", "");
+    assert!(matches!(cluster.drain(), Outcome::Done(_)));
+    cluster.slurm.look().unwrap();
+    assert_eq!(cluster.sinfo_calls(), 3, "given up after three failures");
+    cluster.slurm.look().unwrap();
+    assert_eq!(cluster.sinfo_calls(), 3);
+}
+
+#[test]
 fn a_node_that_was_proven_in_this_boot_is_drained_while_no_slurmd_runs() {
     let mut cluster = Cluster::new().with_sinfo();
     cluster.set("proc/8/comm", "other\n");
@@ -533,6 +545,7 @@ fn words_that_are_not_ours_never_reach_scontrol() {
     let other = Action::Drain {
         incident: IncidentId::parse("zzzzzzz7").unwrap(),
         reason: Reason::new(REASON).unwrap(),
+        in_maintenance: false,
     };
     let forged = Action::Undrain {
         incident: IncidentId("x NodeName=ALL".to_owned()),
