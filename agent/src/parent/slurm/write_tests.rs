@@ -226,11 +226,14 @@ fn a_drain_that_is_gone_comes_with_the_start_of_slurmctld() {
     cluster.set("state", "IDLE");
     let node = cluster.slurm.look().unwrap();
     assert_eq!(node.controller_started, Some(1_795_231_260));
+    let calls = cluster.calls();
+    let node = cluster.slurm.look().unwrap();
     assert_eq!(
-        cluster.slurm.look().unwrap().controller_started,
-        None,
-        "asked once"
+        node.controller_started,
+        Some(1_795_231_260),
+        "every later look shows it"
     );
+    assert_eq!(cluster.calls(), calls, "asked once");
 }
 
 const COUNT_LOWER: &str = "gres/gpu count reported lower than configured (7 < 8)";
