@@ -135,6 +135,8 @@ pub(super) struct Drain {
     pub taken: bool,
     /// An operator cleared the incidents behind it.
     pub ordered: bool,
+    /// The operator was root: the id in the reason is proof enough.
+    pub by_root: bool,
     late: Late,
     /// The wall clock when it took effect.
     pub written: Option<i64>,
@@ -210,9 +212,16 @@ impl Drain {
     }
 
     /// An operator ordered the end of the drain that has the id of this incident.
-    pub(super) fn order(&mut self) {
+    pub(super) fn order(&mut self, root: bool) {
         self.ordered = true;
+        self.by_root |= root;
         self.dirty = true;
+    }
+
+    /// What was ordered does not cover a new incident.
+    pub(super) fn withdraw_order(&mut self) {
+        self.ordered = false;
+        self.by_root = false;
     }
 
     /// Whether the drain of this incident is in place.
@@ -247,6 +256,7 @@ impl Drain {
         self.unrecorded = false;
         self.taken = false;
         self.ordered = false;
+        self.by_root = false;
         self.written = None;
         self.unsaved = false;
         self.unverified = false;
@@ -311,7 +321,7 @@ impl Drain {
             }
             State::Drained => {
                 let over = facts.want.is_none() && !facts.held && facts.undrain;
-                if !over || !(self.is_recorded() || self.ordered) {
+                if !over || !(self.is_recorded() || self.by_root) {
                     return None;
                 }
                 if let Some(why) = facts.keep.as_ref().filter(|_| !self.ordered) {
@@ -351,7 +361,7 @@ impl Drain {
         self.reason = Some(want.reason.as_str().to_owned());
         self.reason_at = None;
         self.taken = false;
-        self.ordered = false;
+        self.withdraw_order();
         self.unrecorded = false;
         self.dirty = true;
         self.to(State::Writing, want.reason.as_str(), now);

@@ -220,7 +220,7 @@ impl Engine {
                 continue;
             }
             incident.behind = true;
-            self.state.drain.ordered = false;
+            self.state.drain.withdraw_order();
             self.out.dirty = true;
             if incident.began_after(&self.boot, shown) {
                 // Check the drain now: if it was lifted already, the operator did not know this incident.

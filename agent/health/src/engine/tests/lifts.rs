@@ -377,6 +377,21 @@ fn root_lifts_a_drain_of_ours_whose_record_was_lost_by_its_id() {
     assert_eq!(sim.drain_state(), "none");
 }
 
+#[test]
+fn only_root_lifts_a_drain_that_could_not_be_recorded() {
+    for root in [false, true] {
+        let mut sim = Sim::new(Mode::Drain);
+        sim.disk_works = false;
+        sim.by_root = root;
+        sim.xid(119);
+        let id = sim.engine.view().incidents[0].id.clone();
+        let answer = sim.order(OrderVerb::Clear, &id).unwrap();
+        assert_eq!(answer.contains("no record proves"), !root, "{answer}");
+        sim.pass(600);
+        assert_eq!(sim.slurm.is_drained(), !root);
+    }
+}
+
 fn missing_gpu(hold: bool) -> Sim {
     let mut config = config(Mode::Drain);
     config.gpu_addresses = vec![pci(GPU)];
