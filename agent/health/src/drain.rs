@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Now;
 use late::Late;
-use model::scheduler::{ActionId, IncidentId, Reason};
+use model::scheduler::{ActionId, IncidentId, MAINTENANCE, Reason};
 use timing::Timing;
 pub(super) use timing::lost;
 
@@ -63,6 +63,8 @@ impl State {
 pub(super) struct Want {
     pub incident: IncidentId,
     pub reason: Reason,
+    /// A condition of it was just read as bad, and the site lets such a one drain during a maintenance.
+    pub in_maintenance: bool,
 }
 
 /// Facts of the engine that the machine needs.
@@ -94,7 +96,7 @@ pub(super) struct Facts {
 #[derive(Debug)]
 pub(super) enum Do {
     Look,
-    Drain(IncidentId, Reason),
+    Drain(Want),
     Undrain(IncidentId),
 }
 
@@ -133,6 +135,8 @@ pub(super) struct Drain {
     pub taken: bool,
     /// An operator cleared the incidents behind it.
     pub ordered: bool,
+    /// The operator was root: the id in the reason is proof enough.
+    pub by_root: bool,
     late: Late,
     /// The wall clock when it took effect.
     pub written: Option<i64>,
@@ -207,16 +211,30 @@ impl Drain {
         self.timing.urgent = true;
     }
 
+    /// An operator ordered the end of the drain that has the id of this incident.
+    pub(super) fn order(&mut self, root: bool) {
+        self.ordered = true;
+        self.by_root |= root;
+        self.dirty = true;
+    }
+
+    /// What was ordered does not cover a new incident.
+    pub(super) fn withdraw_order(&mut self) {
+        self.ordered = false;
+        self.by_root = false;
+    }
+
     /// Whether the drain of this incident is in place.
     pub(super) fn is_kept_for(&self, incident: &IncidentId) -> bool {
         self.state == State::Drained && self.incident.as_ref() == Some(incident)
     }
 
     /// New evidence of a fault that requires a drain: looks whether it stands.
-    pub(super) fn evidence(&mut self) {
+    pub(super) fn evidence(&mut self, now: Duration) {
         if matches!(self.state, State::Drained | State::Lifting) {
             self.look_now();
         }
+        self.timing.retry_now(now);
     }
 
     fn to(&mut self, state: State, why: impl Into<String>, now: Now) {
@@ -238,6 +256,7 @@ impl Drain {
         self.unrecorded = false;
         self.taken = false;
         self.ordered = false;
+        self.by_root = false;
         self.written = None;
         self.unsaved = false;
         self.unverified = false;
@@ -284,6 +303,10 @@ impl Drain {
                     None
                 }
             },
+            State::Withheld if self.may_in_maintenance(facts) => {
+                let want = facts.want.as_ref()?;
+                may.then(|| self.begin(want, now))
+            }
             // Only a reading of the node changes these states.
             State::Withheld | State::Foreign | State::Unproven => {
                 if facts.want.is_none() && !self.taken {
@@ -298,7 +321,7 @@ impl Drain {
             }
             State::Drained => {
                 let over = facts.want.is_none() && !facts.held && facts.undrain;
-                if !over || !self.is_recorded() {
+                if !over || !(self.is_recorded() || self.by_root) {
                     return None;
                 }
                 if let Some(why) = facts.keep.as_ref().filter(|_| !self.ordered) {
@@ -323,16 +346,26 @@ impl Drain {
         }
     }
 
+    fn may_in_maintenance(&self, facts: &Facts) -> bool {
+        let wants = facts.want.as_ref().is_some_and(|want| want.in_maintenance);
+        wants && self.is_held_by_maintenance() && !self.timing.absent
+    }
+
+    /// Whether only a maintenance of the node forbids the drain.
+    pub(super) fn is_held_by_maintenance(&self) -> bool {
+        self.state == State::Withheld && self.why == MAINTENANCE
+    }
+
     fn begin(&mut self, want: &Want, now: Now) -> Do {
         self.incident = Some(want.incident.clone());
         self.reason = Some(want.reason.as_str().to_owned());
         self.reason_at = None;
         self.taken = false;
-        self.ordered = false;
+        self.withdraw_order();
         self.unrecorded = false;
         self.dirty = true;
         self.to(State::Writing, want.reason.as_str(), now);
-        Do::Drain(want.incident.clone(), want.reason.clone())
+        Do::Drain(want.clone())
     }
 
     fn lift(&mut self, why: &str, now: Now) -> Option<Do> {
@@ -360,6 +393,7 @@ impl Drain {
             State::None | State::Overridden if self.late.drain_is_out(facts.now.wall) => {
                 Some(pace.watch(facts.watch))
             }
+            State::None | State::Overridden if pace.blind > 0 => Some(pace.unproven()),
             State::None | State::Overridden => poll.map(|every| pace.watch(every)),
             State::Drained if self.unsaved => Some(pace.saved(facts.watch)),
             State::Withheld | State::Foreign | State::Unproven | State::Drained => {

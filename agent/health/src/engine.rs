@@ -22,6 +22,7 @@ use super::keep::Quiet;
 use super::log::Log;
 use super::policy::Policy;
 use super::record::State;
+use super::settings::Maintenance;
 use super::sight::Sight;
 use super::verdict::{Health, Verdict};
 use super::view::View;
@@ -33,6 +34,8 @@ use model::ownership::{Timeline, When};
 use model::scheduler::Reason;
 use model::snapshot::Snapshot;
 
+/// The age of a reading that counts during a maintenance.
+const FRESH: Duration = Duration::from_secs(30);
 /// Requests before a restart may still be answered; their numbers are not reused.
 const ACTIONS_OF_A_RUN: u64 = 1 << 20;
 
@@ -115,7 +118,7 @@ impl Engine {
             timeline: Timeline::default(),
             when: When::default(),
             records: 0,
-            quiet: Quiet::default(),
+            quiet: Quiet::since(now.boottime),
             seed,
             out: effects::Pending::default(),
         })
@@ -254,7 +257,7 @@ impl Engine {
         }
         let is_evidence = finding.drains && self.policy.effective(finding.check) == Mode::Drain;
         if is_evidence && self.when != When::Long {
-            self.state.drain.evidence();
+            self.state.drain.evidence(self.now.boottime);
         }
         // Also a finding that does not drain: the fault goes on.
         self.quiet.broken(self.now.boottime);
@@ -289,7 +292,13 @@ impl Engine {
 
     /// The first open incident with exactly this mode.
     fn wanted(&self, mode: Mode) -> Option<Want> {
-        let incident = self.book.open().find(|i| self.requires(i, mode))?;
+        let first = || self.book.open().find(|i| self.requires(i, mode));
+        let in_maintenance = || {
+            let is_held = mode == Mode::Drain && self.state.drain.is_held_by_maintenance();
+            let mut open = self.book.open().filter(|_| is_held);
+            open.find(|i| self.requires(i, mode) && self.may_in_maintenance(i))
+        };
+        let incident = in_maintenance().or_else(first)?;
         let root = incident.root()?;
         let reason = Reason::compose(
             &root.check,
@@ -302,7 +311,21 @@ impl Engine {
         Some(Want {
             incident: incident.id.clone(),
             reason: if again { reason.after_lift() } else { reason },
+            in_maintenance: mode == Mode::Drain && self.may_in_maintenance(incident),
         })
+    }
+
+    /// Whether a condition of the incident was just read as bad, and may drain during a maintenance. An event may be a
+    /// consequence of the maintenance: it waits for its end.
+    fn may_in_maintenance(&self, incident: &Incident) -> bool {
+        let is_fresh = |key: &String| {
+            let read_at = self.streaks.bad_at(key);
+            read_at.is_some_and(|at| self.now.boottime.saturating_sub(at) <= FRESH)
+        };
+        self.policy.site.settings.maintenance == Maintenance::Drain
+            && incident.standing().any(|seen| {
+                self.policy.effective(&seen.check) == Mode::Drain && seen.key.as_ref().is_some_and(is_fresh)
+            })
     }
 
     fn facts(&self) -> Facts {

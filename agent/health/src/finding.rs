@@ -177,6 +177,8 @@ pub struct Finding {
     pub key: Option<String>,
     /// The log line or value.
     pub evidence: String,
+    /// Its repair must be verified: an operator lifts the drain.
+    pub verify: bool,
     /// The jobs on the device at that time, by id. Set by the engine if the check names none.
     pub jobs: Vec<String>,
     /// Whether the evidence names processes that are in none of these jobs.
@@ -200,6 +202,7 @@ impl Finding {
             count: 1,
             key: None,
             evidence: String::new(),
+            verify: false,
             jobs: Vec::new(),
             others: false,
         }

@@ -83,6 +83,9 @@ pub struct Seen {
     pub last: i64,
     /// The boot in which it was last seen.
     pub boot: BootId,
+    /// Its repair must be verified.
+    #[serde(default)]
+    pub verify: bool,
     /// Last seen, in milliseconds since that boot.
     #[serde(default)]
     pub last_ms: u64,
@@ -128,6 +131,7 @@ impl Seen {
             last: at.wall,
             boot: at.boot.clone(),
             last_ms: at.now_ms,
+            verify: finding.verify,
             evidence: vec![cut(finding.evidence)],
             resolved: None,
             key: finding.key,
@@ -145,6 +149,7 @@ impl Seen {
         self.rank = self.rank.min(order::rank(&finding));
         self.remedy = self.remedy.max(finding.remedy);
         self.drains |= finding.drains;
+        self.verify |= finding.verify;
         self.key = finding.key.or(self.key.take());
         self.others |= finding.others || finding.jobs.is_empty();
         for job in finding.jobs {
@@ -196,6 +201,7 @@ impl Seen {
             needs: self.needs.clone(),
             count: self.count,
             others: self.others,
+            verify: self.verify,
             key: self.key.clone(),
             evidence: self.evidence.last().cloned().unwrap_or_default(),
             jobs: self.jobs.clone(),

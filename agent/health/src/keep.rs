@@ -34,7 +34,8 @@ pub(super) fn needs_verification(seen: &Seen) -> bool {
         | Need::LinksActive
         | Need::LinksAsIntended => true,
     };
-    UNVERIFIED.contains(&seen.check.as_str())
+    seen.verify
+        || UNVERIFIED.contains(&seen.check.as_str())
         || seen.needs.iter().any(about_links_or_memory)
         || seen.clears.contains(&Clear::GpuPresent)
 }
@@ -47,12 +48,17 @@ pub(super) struct Quiet {
 }
 
 impl Quiet {
-    /// Starts again.
-    pub(super) fn broken(&mut self, now: Duration) {
-        *self = Self {
+    /// From this time since boot: a finding before a restart is not known.
+    pub(super) fn since(now: Duration) -> Self {
+        Self {
             since: now,
             readings: 0,
-        };
+        }
+    }
+
+    /// Starts again.
+    pub(super) fn broken(&mut self, now: Duration) {
+        *self = Self::since(now);
     }
 
     /// A health tick.

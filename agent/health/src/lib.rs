@@ -116,6 +116,9 @@ pub struct Order {
     pub reason: String,
     /// The operator: user name or uid, from SO_PEERCRED.
     pub by: String,
+    /// The operator is root.
+    #[serde(default)]
+    pub root: bool,
 }
 
 /// The verbs of [`Order`].

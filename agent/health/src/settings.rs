@@ -21,6 +21,8 @@ pub struct Settings {
     pub baseline: Option<String>,
     /// `settle`: findings on one subject within this time are one incident.
     pub settle: Duration,
+    /// `maintenance`: what conditions do while the node is in maintenance.
+    pub maintenance: Maintenance,
     /// `gpu_addresses`: PCI addresses of the expected GPUs.
     pub gpu_addresses: Vec<PciAddress>,
     /// `[health.rdma]`.
@@ -31,6 +33,17 @@ pub struct Settings {
     pub operators: Vec<String>,
     /// The part of `[slurm]` for health checks.
     pub scheduler: Scheduler,
+}
+
+/// `health.maintenance`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Maintenance {
+    /// A condition that is read as bad drains.
+    #[default]
+    Drain,
+    /// Nothing drains before its end.
+    Hold,
 }
 
 /// How nodewarden uses the scheduler.
@@ -57,6 +70,7 @@ impl Default for Settings {
             checks: BTreeMap::new(),
             baseline: None,
             settle: Duration::from_secs(30),
+            maintenance: Maintenance::Drain,
             gpu_addresses: Vec::new(),
             rdma: Rdma::default(),
             xids: None,

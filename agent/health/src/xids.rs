@@ -112,6 +112,8 @@ pub struct Row {
     pub class: Class,
     /// The response.
     pub action: Response,
+    /// A repair must be verified: an operator lifts the drain.
+    pub verify: bool,
     /// The driver's verdict in the line decides instead of `action`.
     pub by_verdict: bool,
     /// What ends it, besides `nodewarden clear`.
@@ -168,6 +170,8 @@ struct RawRow {
     class: Class,
     action: Response,
     #[serde(default)]
+    verify: bool,
+    #[serde(default)]
     by_verdict: bool,
     #[serde(default)]
     clears: Vec<Spanned<Clear>>,
@@ -198,6 +202,7 @@ impl RawRow {
             meaning: self.meaning,
             class: self.class,
             action: self.action,
+            verify: self.verify,
             by_verdict: self.by_verdict,
             clears: self.clears.into_iter().map(Spanned::into_inner).collect(),
             needs: self.needs,

@@ -42,6 +42,8 @@ pub enum Permission {
     Withheld(Cow<'static, str>),
 }
 
+/// The word of [`Permission::Withheld`] for a node in maintenance.
+pub const MAINTENANCE: &str = "maint";
 /// The word of [`Permission::Withheld`] for a state that the scheduler names with words that are not known.
 pub const UNKNOWN_STATE: &str = "unknown_state";
 
@@ -216,6 +218,8 @@ pub enum Action {
         incident: IncidentId,
         /// The reason.
         reason: Reason,
+        /// Also during a maintenance.
+        in_maintenance: bool,
     },
     /// Clear our own DRAIN (UNDRAIN, never RESUME).
     Undrain {

@@ -30,6 +30,9 @@ pub fn is_ours(action: &Action) -> bool {
 /// Whether the state of the node allows the act. `shown`: the same node in the scheduler's vocabulary.
 pub fn permission(action: &Action, node: &Node, shown: &NodeState) -> Permission {
     match action {
+        Action::Drain {
+            in_maintenance: true, ..
+        } => decide::drain_in_maintenance(node),
         Action::Drain { .. } => shown.drain.clone(),
         Action::Undrain { incident } => shown.undrain(incident).clone(),
         Action::Comment { text, .. } => decide::comment(node, text),

@@ -51,7 +51,7 @@ pub(super) fn hook(command: &HookCommand) -> ExitCode {
         HookCommand::Epilog(args) => (end(&run_dir(args)), args),
     };
     if let Err(error) = done {
-        screen::complain(&format!("{}: {error}", run_dir(args).display()));
+        screen::complain(&format!("hook, records in {}: {error}", run_dir(args).display()));
     }
     ExitCode::SUCCESS
 }

@@ -102,6 +102,9 @@ collectors::keys! {
     HEALTH_MODE = "health.mode": MODE, default "\"observe\"", since "0.1.0",
         "Highest mode of any check: observe (count suppressed drains), comment (write the finding into\n\
          the node's Comment) or drain (drain the node).";
+    MAINTENANCE = "health.maintenance": Kind::Choice(&["drain", "hold"]), default "\"drain\"", since "0.1.0",
+        "During a Slurm maintenance: drain (a condition that is read as bad drains at once, an event waits for the end)\n\
+         or hold (nothing drains before the end).";
     CHECKS = "health.checks": Kind::Map { what: "a table of check = mode", of: &MODE }, default "{}",
         example "{ xid = \"observe\" }", since "0.1.0",
         "The mode of single checks, never above health.mode.";
@@ -197,6 +200,7 @@ impl Config {
                 checks: set.get(&CHECKS)?,
                 baseline: set.find(&BASELINE)?,
                 settle: set.duration(&SETTLE)?,
+                maintenance: set.get(&MAINTENANCE)?,
                 gpu_addresses: addresses(&GPU_ADDRESSES)?,
                 rdma: health::settings::Rdma {
                     ports: set.get(&RDMA_PORTS)?,

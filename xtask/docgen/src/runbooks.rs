@@ -28,7 +28,8 @@ nodewarden ack ID --reason TEXT    # acknowledge the incident; changes nothing e
 nodewarden clear ID --reason TEXT  # close a repaired incident and lift nodewarden's drain
 ```
 
-If you set your own reason, nodewarden leaves the node unchanged. If you lift its drain, it drains again only on new evidence.
+If you set your own reason, nodewarden leaves the node unchanged. If you lift its drain and the fault is still
+there, it drains once more. A second lift within 1 h is obeyed until new evidence.
 
 ```sh
 scontrol update NodeName=NODE State=UNDRAIN

@@ -267,5 +267,6 @@ fn from_row(row: &Row, response: Response, xid: &Xid, gpu: &str, count: u64, tex
         evidence: text.to_owned(),
         jobs: Vec::new(),
         others: false,
+        verify: row.verify,
     }
 }

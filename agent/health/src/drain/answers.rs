@@ -45,13 +45,16 @@ impl Drain {
             }
             Outcome::Already(node) => self.found(node, now),
             Outcome::Withheld(word, _) => self.to(State::Withheld, word.as_ref(), now),
-            Outcome::Foreign(node) => self.to(State::Foreign, foreign(node), now),
+            Outcome::Foreign(node) => {
+                self.timing.foreign_drain = node.is_drained();
+                self.to(State::Foreign, foreign(node), now);
+            }
             Outcome::NotOurs(why) => {
                 self.timing.retry_after_failure(now.boottime);
                 self.to(State::Unproven, why.as_str(), now);
             }
             Outcome::Failed(why) => {
-                self.timing.retry_after_failure(now.boottime);
+                self.timing.retry_after_refusal(now.boottime);
                 self.to(State::Wanted, why.as_str(), now);
             }
             Outcome::Unknown(why) => {
@@ -139,7 +142,12 @@ impl Drain {
                 State::Writing | State::Wanted | State::Withheld | State::Foreign | State::Unproven,
                 Some(_),
             ) => {
-                let lifted = self.state == State::Foreign && node.drained == Some(false);
+                // DOWN or FAIL without DRAIN is no drain of an operator, and its end no lift.
+                let lifted = self.state == State::Foreign
+                    && self.timing.foreign_drain
+                    && node.drained == Some(false)
+                    && node.drain != Permission::Foreign;
+                self.timing.foreign_drain = node.is_drained();
                 match &node.drain {
                     Permission::Already => self.found(node, now),
                     Permission::Foreign => self.to(State::Foreign, foreign(node), now),
@@ -223,7 +231,7 @@ impl Drain {
     }
 
     fn unreadable(&mut self, error: &LookError, now: Now) {
-        self.timing.blind = true;
+        self.timing.blind();
         match error {
             LookError::NotHere(_) => {
                 self.timing.absent = true;
@@ -236,17 +244,26 @@ impl Drain {
                 }
             }
             LookError::NotOurs(_) => {
+                self.timing.absent = false;
                 if matches!(self.state, State::Wanted | State::Withheld) {
                     self.timing.unsure = false;
                     self.to(State::Unproven, error.to_string(), now);
                 }
             }
-            LookError::Failed(_) => self.timing.look_failed(),
+            LookError::Failed(_) => {
+                self.timing.absent = false;
+                self.timing.look_failed();
+            }
         }
     }
 
     /// The own drain is in place.
     fn found(&mut self, node: &NodeState, now: Now) {
+        if self.written.is_none() {
+            // A write whose answer was lost: it may be as recent as this.
+            self.written = Some(now.wall);
+            self.unsaved = true;
+        }
         let named = node.incident().cloned();
         if named.is_some() && named == self.incident {
             self.stands(node, now);

@@ -28,8 +28,8 @@ pub(super) struct Pace {
     pub waited: Duration,
     /// Consecutive failures to read the node.
     pub failures: u32,
-    /// The last look said nothing about the node.
-    pub blind: bool,
+    /// Consecutive looks that said nothing about the node.
+    pub blind: u32,
     /// From 0 to 1, by node and number of the look.
     pub spread: f64,
 }
@@ -42,7 +42,11 @@ impl Pace {
 
     /// After an act of unknown outcome.
     pub(super) fn unsure(self) -> Duration {
-        if self.blind { self.wanted() } else { Duration::ZERO }
+        if self.blind > 0 {
+            self.wanted()
+        } else {
+            Duration::ZERO
+        }
     }
 
     /// While a drain is required and does not stand.
@@ -58,6 +62,13 @@ impl Pace {
     /// Without a Slurm node.
     pub(super) fn absent(self, wanted: bool) -> Duration {
         self.within(if wanted { ABSENT_WANTED } else { ABSENT })
+    }
+
+    /// To prove the node, with nothing to do: slurmctld sends the whole node table for it.
+    pub(super) fn unproven(self) -> Duration {
+        ABSENT
+            .saturating_mul(1 << self.blind.min(6))
+            .mul_f64(1.0 + self.spread)
     }
 
     /// To see that a person lifted the drain, or that it may be written or lifted now: from `every` to twice that.
@@ -98,7 +109,7 @@ mod tests {
         Pace {
             waited: Duration::from_secs(waited),
             failures,
-            blind: failures > 0,
+            blind: failures,
             spread,
         }
     }

@@ -8,6 +8,12 @@ use super::pace::{Pace, spread};
 
 const BACK_OFF_MIN: Duration = Duration::from_secs(2);
 const BACK_OFF_MAX: Duration = Duration::from_secs(300);
+const REFUSED_MAX: Duration = Duration::from_secs(10);
+/// Refusals after which the delay is longer: a site that forbids it does not change that within minutes.
+const REFUSALS: u32 = 30;
+const REFUSED_LONG: Duration = Duration::from_secs(60);
+/// Evidence shortens a delay at most this often.
+const URGED: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 struct Act {
@@ -30,24 +36,30 @@ pub(super) struct Timing {
     look: Option<Look>,
     looked: Option<Duration>,
     look_failures: u32,
-    /// The last look said nothing about the node.
-    pub(super) blind: bool,
+    /// Consecutive looks that said nothing about the node.
+    blind: u32,
     /// The number of looks.
     looks: u64,
     /// The start of the time in which a drain is required and does not stand, or evidence comes one after the other.
     waiting: Option<Duration>,
     act_failures: u32,
     act_at: Option<Duration>,
+    /// The last time at which evidence shortened the delay.
+    urged: Option<Duration>,
     /// The node must be read before the next act.
     pub(super) unsure: bool,
     /// The node must be read immediately, for another reason.
     pub(super) urgent: bool,
+    /// The look in progress was urgent.
+    asked_urgently: bool,
     /// The time at which the own drain was last seen.
     pub(super) shown: Duration,
     /// The time of the last answered request: the answer may be as old.
     pub(super) asked: Duration,
     /// The last reading found no Slurm node.
     pub(super) absent: bool,
+    /// The state was foreign because of a foreign DRAIN.
+    pub(super) foreign_drain: bool,
     /// Undrain was withheld.
     pub(super) blocked: bool,
     /// The record that holds the intent and is not known to be stored.
@@ -93,13 +105,13 @@ impl Timing {
     pub(super) fn read_back(&mut self, now: Duration) {
         self.looked = Some(now);
         self.look_failures = 0;
-        self.blind = false;
+        self.blind = 0;
         self.unsure = false;
         self.absent = false;
     }
 
     pub(super) fn look(&mut self, now: Duration) {
-        self.urgent = false;
+        self.asked_urgently = std::mem::take(&mut self.urgent);
         self.looks += 1;
         self.look = Some(Look {
             sent: now,
@@ -117,6 +129,7 @@ impl Timing {
             return false;
         };
         if look.stale || self.act.is_some() {
+            self.urgent |= std::mem::take(&mut self.asked_urgently);
             return false;
         }
         self.looked = Some(now);
@@ -135,6 +148,12 @@ impl Timing {
         } else if self.look.is_none() {
             self.waiting = None;
         }
+    }
+
+    /// A look said nothing about the node. What it was urgent for still is.
+    pub(super) fn blind(&mut self) {
+        self.blind = self.blind.saturating_add(1);
+        self.urgent |= std::mem::take(&mut self.asked_urgently);
     }
 
     /// The pace of looks now.
@@ -166,6 +185,26 @@ impl Timing {
     pub(super) fn retry_after_failure(&mut self, now: Duration) {
         self.act_failures = self.act_failures.saturating_add(1);
         self.act_at = Some(now.saturating_add(back_off(self.act_failures)));
+    }
+
+    /// Delays the retry of an act that the controller refused: it answers, so the drain is due soon.
+    pub(super) fn retry_after_refusal(&mut self, now: Duration) {
+        self.act_failures = self.act_failures.saturating_add(1);
+        let most = if self.act_failures <= REFUSALS {
+            REFUSED_MAX
+        } else {
+            REFUSED_LONG
+        };
+        self.act_at = Some(now.saturating_add(back_off(self.act_failures).min(most)));
+    }
+
+    /// New evidence: the next attempt is due now, once in a while.
+    pub(super) fn retry_now(&mut self, now: Duration) {
+        let is_due = self.urged.is_none_or(|last| last.saturating_add(URGED) <= now);
+        if self.act_at.is_some() && is_due {
+            self.urged = Some(now);
+            self.act_at = None;
+        }
     }
 
     /// The act took effect.
@@ -200,7 +239,7 @@ impl Timing {
         if self.lost_look(patience).is_some_and(|at| at <= now) {
             self.look = None;
             self.looked = Some(now);
-            self.blind = true;
+            self.blind();
             self.look_failed();
         }
         given_up.map(|a| a.lifting)

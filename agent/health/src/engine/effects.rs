@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::{Engine, millis};
-use crate::drain::{Do, Happened};
+use crate::drain::{Do, Happened, Want};
 use crate::keep;
 use crate::verdict::{Health, Verdict};
 use crate::{Effect, Mode, Query, Record};
-use model::scheduler::{Action, ActionId};
+use model::scheduler::{Action, ActionId, IncidentId};
 
 /// Validity of a verdict.
 pub(super) const VALID_MS: u64 = 60_000;
@@ -89,8 +89,8 @@ impl Engine {
     /// within an hour silences its incident, and existing faults of it do not count as new evidence. What came after
     /// `shown`, a time since boot, the operator did not know.
     fn obey(&mut self, shown: Duration) {
-        let policy = &self.policy;
-        let wants = |i: &crate::incident::Incident| policy.mode_of(i) == Some(Mode::Drain);
+        let required = self.required();
+        let wants = |i: &crate::incident::Incident| required.contains(&i.id);
         let shown = millis(shown);
         let frame = Self::frame(&self.boot, self.now, self.policy.site.settings.settle);
         let silenced = self.book.lifted_by_operator(frame, shown, wants);
@@ -165,7 +165,19 @@ impl Engine {
                     acts.push(Effect::Look(Query::Node));
                     continue;
                 }
-                Do::Drain(incident, reason) => (Action::Drain { incident, reason }, false),
+                Do::Drain(want) => {
+                    let Want {
+                        incident,
+                        reason,
+                        in_maintenance,
+                    } = want;
+                    let action = Action::Drain {
+                        incident,
+                        reason,
+                        in_maintenance,
+                    };
+                    (action, false)
+                }
                 Do::Undrain(incident) => (Action::Undrain { incident }, true),
             };
             let id = self.action_id();
@@ -186,32 +198,41 @@ impl Engine {
     /// While the own drain is in place, every incident that requires a drain holds it.
     fn mark_behind(&mut self) {
         use crate::drain::State as S;
-        if !matches!(self.state.drain.state, S::Drained | S::Lifting) {
-            return;
-        }
-        let policy = &self.policy;
-        let open = |i: &&mut crate::incident::Incident| {
-            i.status == super::Status::Open && !i.behind && policy.mode_of(i) == Some(Mode::Drain)
-        };
-        let shown = millis(self.state.drain.shown());
-        let unverified = self
-            .book
-            .open()
-            .filter(|i| i.behind || policy.mode_of(i) == Some(Mode::Drain))
-            .any(|i| i.standing().any(keep::needs_verification));
-        if unverified && !self.state.drain.unverified {
+        let required = self.required();
+        let state = self.state.drain.state;
+        let is_behind = |i: &crate::incident::Incident| i.behind || required.contains(&i.id);
+        if matches!(state, S::Writing | S::Drained | S::Lifting)
+            && !self.state.drain.unverified
+            && self
+                .book
+                .open()
+                .any(|i| is_behind(i) && i.standing().any(keep::needs_verification))
+        {
             self.state.drain.unverified = true;
             self.out.dirty = true;
         }
-        for incident in self.book.incidents.iter_mut().filter(open) {
+        if !matches!(state, S::Drained | S::Lifting) {
+            return;
+        }
+        let shown = millis(self.state.drain.shown());
+        for incident in &mut self.book.incidents {
+            if incident.behind || !required.contains(&incident.id) {
+                continue;
+            }
             incident.behind = true;
-            self.state.drain.ordered = false;
+            self.state.drain.withdraw_order();
             self.out.dirty = true;
             if incident.began_after(&self.boot, shown) {
                 // Check the drain now: if it was lifted already, the operator did not know this incident.
                 self.state.drain.look_now();
             }
         }
+    }
+
+    /// The open incidents that require a drain now.
+    fn required(&self) -> Vec<IncidentId> {
+        let open = self.book.open().filter(|i| self.requires(i, Mode::Drain));
+        open.map(|i| i.id.clone()).collect()
     }
 
     /// Counts drains that a lower mode suppresses, once per incident.

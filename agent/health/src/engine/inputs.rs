@@ -212,6 +212,22 @@ impl Engine {
     fn order(&mut self, order: &Order) -> Result<String, String> {
         let wall = self.now.wall;
         let held = self.book.open().any(|i| i.behind);
+        if order.verb == OrderVerb::Clear
+            && order.root
+            && !held
+            && self.book.incidents.iter().all(|i| i.id != order.incident)
+            && self.state.drain.is_kept_for(&order.incident)
+        {
+            // The record was lost: the id in the reason is an id of ours, and root may lift any drain.
+            self.state.drain.order(true);
+            let lifts = self.policy.site.settings.scheduler.undrain;
+            let what = if lifts {
+                "is being lifted"
+            } else {
+                "stays, because slurm.undrain is false"
+            };
+            return Ok(format!("{}; the drain {what}", order.incident));
+        }
         let incident = self
             .book
             .incidents
@@ -225,7 +241,7 @@ impl Engine {
         {
             incident.note(wall, format!("drain lifted by {}: {}", order.by, order.reason));
             self.out.dirty = true;
-            self.state.drain.ordered = true;
+            self.state.drain.order(order.root);
             return Ok(format!(
                 "{} was cleared{}",
                 order.incident,
@@ -251,7 +267,9 @@ impl Engine {
                 let known = Known::of(incident);
                 incident.close(wall, format!("by {}: {}", order.by, order.reason));
                 // What still holds the drain was not ordered to end.
-                self.state.drain.ordered |= behind && !self.book.open().any(|i| i.behind);
+                if behind && !self.book.open().any(|i| i.behind) {
+                    self.state.drain.order(order.root);
+                }
                 self.repaired(&known);
                 self.book.forget_old();
                 Ok(format!("{} cleared{}", order.incident, self.after_clear(behind)))
@@ -268,7 +286,7 @@ impl Engine {
             (true, false) if !self.policy.site.settings.scheduler.undrain => {
                 "; the drain stays, because slurm.undrain is false"
             }
-            (true, false) if !self.state.drain.is_recorded() => {
+            (true, false) if !self.state.drain.is_recorded() && !self.state.drain.by_root => {
                 "; the drain stays, because no record proves that it is nodewarden's: lift it with scontrol"
             }
             (true, false) => "; the drain is being lifted",

@@ -151,7 +151,7 @@ impl Line {
     /// Time with GPUs that report whether they are busy, in seconds: [`Line::gpu_busy_seconds`] is a part of it.
     pub fn gpu_watched_seconds(&self) -> f64 {
         let watched = self.gpus.iter().filter(|gpu| gpu.busy_seconds.is_some());
-        watched.map(|gpu| gpu.seconds).sum()
+        total(watched.map(|gpu| gpu.seconds))
     }
 
     /// Updates the totals over its GPUs.
@@ -160,7 +160,7 @@ impl Line {
         let sum = |of: fn(&GpuUse) -> Option<f64>| all.iter().filter_map(of).reduce(|a, b| a + b);
         self.gpu_busy_seconds = sum(|g| g.busy_seconds);
         self.gpu_energy_joules = sum(|g| g.energy_joules);
-        self.gpu_seconds = all.iter().map(|g| g.seconds).sum();
+        self.gpu_seconds = total(all.iter().map(|g| g.seconds));
         let mut throttled = BTreeMap::new();
         for (reason, seconds) in all.iter().flat_map(|g| &g.throttle_seconds) {
             *throttled.entry(reason.clone()).or_default() += seconds;
@@ -185,9 +185,31 @@ impl Line {
     }
 }
 
+/// The sum; 0 for no values, of which the standard library's sum is -0.
+fn total(values: impl Iterator<Item = f64>) -> f64 {
+    values.fold(0.0, |sum, value| sum + value)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_job_without_gpus_has_0_gpu_seconds_and_not_minus_0() {
+        let mut line = Line::default();
+        line.sum();
+        assert_eq!(serde_json::to_value(line.gpu_seconds).unwrap().to_string(), "0.0");
+        assert!(line.gpu_watched_seconds().is_sign_positive());
+    }
+
+    #[test]
+    fn devices_beyond_the_limit_of_a_line_are_not_added() {
+        let mut line = Line::default();
+        for n in 0..2 * MAX_GPUS {
+            assert_eq!(line.gpu(&format!("GPU-{n}"), "").is_some(), n < MAX_GPUS);
+        }
+        assert!(line.gpu("GPU-0", "").is_some());
+    }
 
     #[test]
     fn a_job_ends_as_its_batch_script_did_and_for_want_of_memory_where_it_failed_too() {

@@ -203,6 +203,7 @@ async fn order<C: Core>(verb: OrderVerb, id: &str, reason: &str, uid: u32, core:
         incident,
         reason: reason.to_owned(),
         by: users::name(uid).unwrap_or_else(|| uid.to_string()),
+        root: uid == 0,
     };
     let Order { verb, by, .. } = &order;
     tracing::info!(verb = verb.word(), incident = id, by, uid, reason, "order");

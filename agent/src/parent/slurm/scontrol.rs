@@ -14,6 +14,9 @@ const PLACES: &[&str] = &[
     "/opt/slurm/bin/scontrol",
 ];
 
+/// Consecutive failures of sinfo after which it is not used any more.
+const SINFO_FAILURES: u32 = 3;
+
 /// scontrol, and the one place where it was found.
 #[derive(Debug, Default)]
 pub struct Scontrol {
@@ -21,6 +24,8 @@ pub struct Scontrol {
     known: Option<PathBuf>,
     /// sinfo is missing or shows too little: scontrol reads the node.
     without_sinfo: bool,
+    /// Its consecutive failures.
+    sinfo_failures: u32,
 }
 
 impl Scontrol {
@@ -86,6 +91,19 @@ impl Scontrol {
                 None
             }
             result => Some(result),
+        }
+    }
+
+    /// sinfo answered.
+    pub fn sinfo_works(&mut self) {
+        self.sinfo_failures = 0;
+    }
+
+    /// sinfo failed: scontrol reads the node this time, and from now on if it goes on.
+    pub fn sinfo_failed(&mut self, why: &str) {
+        self.sinfo_failures += 1;
+        if self.sinfo_failures >= SINFO_FAILURES {
+            self.leave_sinfo(why);
         }
     }
 

@@ -29,6 +29,10 @@ pub struct Slurm {
     /// Where the proven slurmd of this boot is kept, for the time without one.
     seen: SeenSlurmd,
     memory: DrainMemory,
+    /// The drain that was recorded is gone, and no other was written since.
+    is_gone: bool,
+    /// The start of slurmctld, as read after that.
+    started: Option<i64>,
     /// The request was abandoned: it must not write any more.
     given_up: Arc<AtomicBool>,
 }
@@ -52,6 +56,8 @@ impl Slurm {
             proven: None,
             seen: SeenSlurmd::default(),
             memory: DrainMemory::default(),
+            is_gone: false,
+            started: None,
             given_up: Arc::default(),
         }
     }
@@ -95,15 +101,17 @@ impl Slurm {
     /// # Errors
     /// No slurmd here, not proven to be this machine, or no answer.
     pub fn look(&mut self) -> Result<NodeState, LookError> {
-        let had_drain = self.memory.is_any();
         let (found, node) = self.look_for(None).map_err(|silence| match silence {
             Silence::Late(why) => LookError::Failed(why),
             Silence::Said(error) => error,
         })?;
         let mut shown = describe(&node);
-        if had_drain && shown.drained == Some(false) {
+        if self.is_gone && shown.drained == Some(false) {
             // Lifted by an operator, or lost in a crash of slurmctld: the time of its start distinguishes them.
-            shown.controller_started = self.controller_started(&found);
+            if self.started.is_none() {
+                self.started = self.controller_started(&found);
+            }
+            shown.controller_started = self.started;
         }
         Ok(shown)
     }
@@ -111,6 +119,9 @@ impl Slurm {
     fn controller_started(&mut self, found: &LocalSlurmd) -> Option<i64> {
         let args = vec!["show".to_owned(), "config".to_owned()];
         let output = self.scontrol.run(&self.config, found, args).ok()?;
+        if output.code != 0 {
+            return None;
+        }
         sinfo::controller_started(&String::from_utf8_lossy(&output.stdout), &TimeZone::UTC)
     }
 
@@ -183,6 +194,7 @@ impl Slurm {
             && shown.incident() == Some(incident)
         {
             self.memory.drained(incident);
+            (self.is_gone, self.started) = (false, None);
         }
     }
 
@@ -229,6 +241,7 @@ impl Slurm {
             texts::incident_of(&reason.text).is_some() || texts::is_slurm_text(&reason.text)
         });
         if !state.has(Flag::Drain) || !may_be_ours {
+            self.is_gone |= self.memory.is_any();
             self.memory.over();
         }
         Ok((found, state))
@@ -239,7 +252,7 @@ impl Slurm {
         let Some((_, proven)) = self
             .proven
             .as_ref()
-            .filter(|(slurmd, node)| slurmd == found && found.process.is_some() && node.boot_time.is_some())
+            .filter(|(slurmd, node)| slurmd == found && node.boot_time.is_some())
         else {
             return Ok(None);
         };
@@ -247,11 +260,27 @@ impl Slurm {
         let Some(result) = self.scontrol.sinfo(&self.config, found, args) else {
             return Ok(None);
         };
-        let output = answer("sinfo", result)?;
+        let output = match result {
+            Ok(output) if output.code == 0 => output,
+            // scontrol may work all the same.
+            Ok(output) => {
+                self.scontrol.sinfo_failed(&said(&output));
+                return Ok(None);
+            }
+            Err(error @ (spawn::SpawnError::TimedOut(_) | spawn::SpawnError::Stuck { .. })) => {
+                return Err(Silence::Late(format!("sinfo: {error}")));
+            }
+            Err(error) => {
+                self.scontrol.sinfo_failed(&error.to_string());
+                return Ok(None);
+            }
+        };
         let state = sinfo::node(&String::from_utf8_lossy(&output.stdout), proven, &TimeZone::UTC);
-        if state.is_none() {
-            self.scontrol
-                .leave_sinfo("it does not show every field of the node, or the node is in no partition");
+        match state {
+            Some(_) => self.scontrol.sinfo_works(),
+            None => self
+                .scontrol
+                .leave_sinfo("it does not show every field of the node, or the node is in no partition"),
         }
         Ok(state)
     }

@@ -98,6 +98,7 @@ impl Cluster {
         self.slurm.act(&Action::Drain {
             incident: IncidentId::parse(ID).unwrap(),
             reason: Reason::new(REASON).unwrap(),
+            in_maintenance: false,
         })
     }
 
@@ -189,6 +190,18 @@ fn a_sinfo_that_shows_too_little_is_left_for_scontrol() {
 }
 
 #[test]
+fn a_sinfo_that_fails_is_replaced_by_scontrol_at_once() {
+    let mut cluster = Cluster::new().with_sinfo();
+    cluster.slurm.look().unwrap();
+    cluster.set("fails", "");
+    assert!(matches!(cluster.drain(), Outcome::Done(_)));
+    cluster.slurm.look().unwrap();
+    assert_eq!(cluster.sinfo_calls(), 3, "given up after three failures");
+    cluster.slurm.look().unwrap();
+    assert_eq!(cluster.sinfo_calls(), 3);
+}
+
+#[test]
 fn a_node_that_was_proven_in_this_boot_is_drained_while_no_slurmd_runs() {
     let mut cluster = Cluster::new().with_sinfo();
     cluster.set("proc/8/comm", "other\n");
@@ -213,11 +226,14 @@ fn a_drain_that_is_gone_comes_with_the_start_of_slurmctld() {
     cluster.set("state", "IDLE");
     let node = cluster.slurm.look().unwrap();
     assert_eq!(node.controller_started, Some(1_795_231_260));
+    let calls = cluster.calls();
+    let node = cluster.slurm.look().unwrap();
     assert_eq!(
-        cluster.slurm.look().unwrap().controller_started,
-        None,
-        "asked once"
+        node.controller_started,
+        Some(1_795_231_260),
+        "every later look shows it"
     );
+    assert_eq!(cluster.calls(), calls, "asked once");
 }
 
 const COUNT_LOWER: &str = "gres/gpu count reported lower than configured (7 < 8)";
@@ -532,6 +548,7 @@ fn words_that_are_not_ours_never_reach_scontrol() {
     let other = Action::Drain {
         incident: IncidentId::parse("zzzzzzz7").unwrap(),
         reason: Reason::new(REASON).unwrap(),
+        in_maintenance: false,
     };
     let forged = Action::Undrain {
         incident: IncidentId("x NodeName=ALL".to_owned()),
@@ -546,7 +563,7 @@ proptest! {
     /// Frames come from an unprivileged process: what they hold is valid or refused.
     #[test]
     fn any_frame(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
-        if let Ok(Action::Drain { incident, reason } | Action::Comment { incident, text: reason }) =
+        if let Ok(Action::Drain { incident, reason, .. } | Action::Comment { incident, text: reason }) =
             postcard::from_bytes::<Action>(&bytes)
         {
             prop_assert!(IncidentId::parse(&incident.0).is_some());

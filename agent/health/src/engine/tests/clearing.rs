@@ -8,21 +8,21 @@ use crate::{Mode, OrderVerb};
 #[test]
 fn quiet_time_clears_nothing() {
     let mut sim = Sim::new(Mode::Drain);
-    sim.xid(95);
+    sim.xid(119);
     sim.pass(7 * 24 * 3600 / 60);
     sim.now.wall += 30 * 24 * 3600;
     sim.pass(600);
-    assert_eq!(sim.incidents(), ["xid95 open"]);
+    assert_eq!(sim.incidents(), ["xid119 open"]);
     assert!(sim.slurm.is_drained());
 }
 
 #[test]
 fn a_restart_is_no_reboot() {
     let mut sim = Sim::new(Mode::Drain);
-    sim.xid(95);
+    sim.xid(119);
     sim.restart();
     sim.pass(600);
-    assert_eq!(sim.incidents(), ["xid95 open"]);
+    assert_eq!(sim.incidents(), ["xid119 open"]);
     assert_eq!((sim.slurm.drains, sim.slurm.undrains), (1, 0));
 }
 
@@ -71,7 +71,7 @@ fn what_needs_the_drivers_library_waits_for_a_person() {
 #[test]
 fn an_incident_lasts_until_its_last_finding_is_repaired() {
     let mut sim = Sim::new(Mode::Drain);
-    sim.xid(95);
+    sim.xid(119);
     sim.xid(48);
     sim.reboot();
     sim.pass(600);
@@ -83,10 +83,10 @@ fn an_incident_lasts_until_its_last_finding_is_repaired() {
 fn verdict_none_clears_what_lists_it() {
     let mut sim = Sim::new(Mode::Drain);
     sim.verdict_154(Recovery::GpuReset);
-    sim.xid(95);
+    sim.xid(119);
     assert!(sim.slurm.is_drained());
     sim.verdict_154(Recovery::None);
-    assert_eq!(sim.incidents(), ["xid95 cleared"]);
+    assert_eq!(sim.incidents(), ["xid119 cleared"]);
     assert!(!sim.slurm.is_drained());
 
     // 48 does not list it; for 74 and 155 the intended state of the links is unknown.
@@ -103,7 +103,7 @@ fn verdict_none_clears_what_lists_it() {
 #[test]
 fn the_drain_is_lifted_with_the_last_incident() {
     let mut sim = Sim::new(Mode::Drain);
-    sim.xid(95);
+    sim.xid(119);
     sim.pass(60);
     sim.host.edac = Some(1);
     sim.pass(60);
@@ -112,7 +112,7 @@ fn the_drain_is_lifted_with_the_last_incident() {
     assert!(sim.slurm.is_drained());
     assert_eq!(
         sim.incidents(),
-        ["uncorrected memory errors open", "xid95 cleared"]
+        ["uncorrected memory errors open", "xid119 cleared"]
     );
     sim.host.edac = Some(0);
     sim.reboot();
@@ -172,10 +172,10 @@ fn undrain_may_be_switched_off() {
     let mut config = config(Mode::Drain);
     config.scheduler.undrain = false;
     let mut sim = Sim::with(config, None);
-    sim.xid(95);
+    sim.xid(119);
     sim.verdict_154(Recovery::None);
     sim.pass(600);
-    assert_eq!(sim.incidents(), ["xid95 cleared"]);
+    assert_eq!(sim.incidents(), ["xid119 cleared"]);
     assert!(sim.slurm.is_drained());
     sim.slurm.admin_resumes();
     sim.pass(60);
@@ -189,7 +189,7 @@ fn undrain_may_be_switched_off() {
 fn closed_incidents_are_kept_for_a_while() {
     let mut sim = Sim::new(Mode::Observe);
     for _ in 0..80 {
-        sim.xid(95);
+        sim.xid(119);
         sim.verdict_154(Recovery::None);
         sim.pass(15);
     }

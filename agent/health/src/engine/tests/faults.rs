@@ -15,7 +15,7 @@ use slurm::state::{Base, Flag};
 fn a_store_that_fails_drains_but_never_lifts() {
     let mut sim = Sim::new(Mode::Drain);
     sim.disk_works = false;
-    sim.xid(95);
+    sim.xid(119);
     assert!(sim.slurm.is_drained());
     let view = sim.engine.view();
     assert_eq!(
@@ -25,7 +25,7 @@ fn a_store_that_fails_drains_but_never_lifts() {
     sim.disk_works = true;
     sim.verdict_154(Recovery::None);
     sim.pass(600);
-    assert_eq!(sim.incidents(), ["xid95 cleared"]);
+    assert_eq!(sim.incidents(), ["xid119 cleared"]);
     assert!(sim.slurm.is_drained());
     let kept = sim.drain_state();
     sim.restart();
@@ -37,7 +37,7 @@ fn a_store_that_fails_drains_but_never_lifts() {
 #[test]
 fn a_wiped_state_directory_leaves_the_drain_as_it_is() {
     let mut sim = Sim::new(Mode::Drain);
-    sim.xid(95);
+    sim.xid(119);
     let id = sim.engine.view().incidents[0].id.clone();
     sim.wipe();
     sim.pass(15);
@@ -45,7 +45,7 @@ fn a_wiped_state_directory_leaves_the_drain_as_it_is() {
     assert_eq!(view.drain.state, "drained");
     assert_eq!(view.drain.incident.as_ref(), Some(&id));
     assert!(!view.drain.recorded);
-    sim.xid(95);
+    sim.xid(119);
     assert_ne!(sim.engine.view().incidents[0].id, id);
     sim.verdict_154(Recovery::None);
     sim.reboot();
@@ -59,10 +59,10 @@ fn a_wiped_state_directory_leaves_the_drain_as_it_is() {
 #[test]
 fn a_wiped_record_and_a_line_before_the_first_look_do_not_make_the_drain_ours_to_lift() {
     let mut sim = Sim::new(Mode::Drain);
-    sim.xid(95);
+    sim.xid(119);
     sim.slurm.readable = false;
     sim.wipe();
-    sim.xid(95);
+    sim.xid(119);
     sim.slurm.readable = true;
     sim.pass(60);
     assert_eq!(sim.drain_state(), "drained");
@@ -88,7 +88,7 @@ fn no_answer_means_looking_before_anything_else() {
 
     for lost in [Trouble::TimeoutDone, Trouble::TimeoutLost] {
         let mut sim = Sim::new(Mode::Drain);
-        sim.xid(95);
+        sim.xid(119);
         sim.slurm.trouble.push_back(lost);
         sim.verdict_154(Recovery::None);
         sim.pass(60);
@@ -102,7 +102,7 @@ fn a_failure_is_tried_again_with_longer_pauses() {
     sim.slurm.trouble.extend(vec![Trouble::Failed; 8]);
     sim.xid(79);
     assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (0, "wanted"));
-    sim.pass(2 + 4 + 8 + 16 + 32 - 1);
+    sim.pass(2 + 4 + 8 + 10 + 10 - 1);
     assert_eq!(sim.slurm.trouble.len(), 3);
     sim.pass(2000);
     assert_eq!(sim.slurm.drains, 1);
@@ -114,14 +114,14 @@ fn what_may_have_happened_is_repeated_with_longer_pauses_too() {
     for lifting in [false, true] {
         let mut sim = Sim::new(Mode::Drain);
         if lifting {
-            sim.xid(95);
+            sim.xid(119);
         }
         sim.slurm.trouble.extend(vec![Trouble::TimeoutLost; 1000]);
         let (acts, looks) = (sim.acts, sim.looks);
         if lifting {
             sim.verdict_154(Recovery::None);
         } else {
-            sim.xid(95);
+            sim.xid(119);
         }
         assert_eq!(sim.acts - acts, 1);
         sim.pass(2 + 4 + 8 + 16 + 32 - 1);
@@ -164,7 +164,7 @@ fn without_slurm_nothing_acts_and_incidents_exist() {
 #[test]
 fn slurmd_away_for_a_while_does_not_lose_the_drain() {
     let mut sim = Sim::new(Mode::Drain);
-    sim.xid(95);
+    sim.xid(119);
     sim.slurm.here = false;
     sim.pass(600);
     sim.restart();
@@ -179,7 +179,7 @@ fn slurmd_away_for_a_while_does_not_lose_the_drain() {
 fn what_is_withheld_waits_for_the_node() {
     let mut sim = Sim::new(Mode::Drain);
     sim.slurm.flags.insert(Flag::Maint);
-    sim.xid(95);
+    sim.xid(119);
     assert_eq!(sim.drain_state(), "withheld");
     assert_eq!(sim.engine.view().drain.why, "maint");
     sim.pass(300);
@@ -200,7 +200,7 @@ fn what_is_withheld_waits_for_the_node() {
 fn what_was_withheld_is_forgotten_with_its_incident() {
     let mut sim = Sim::new(Mode::Drain);
     sim.slurm.flags.insert(Flag::Maint);
-    sim.xid(95);
+    sim.xid(119);
     sim.verdict_154(Recovery::None);
     sim.slurm.flags.remove(&Flag::Maint);
     sim.pass(300);
@@ -210,7 +210,7 @@ fn what_was_withheld_is_forgotten_with_its_incident() {
 #[test]
 fn a_down_node_is_not_undrained() {
     let mut sim = Sim::new(Mode::Drain);
-    sim.xid(95);
+    sim.xid(119);
     sim.slurm.base = Base::Down;
     sim.verdict_154(Recovery::None);
     sim.pass(300);
@@ -223,7 +223,7 @@ fn a_down_node_is_not_undrained() {
 #[test]
 fn a_slurmctld_that_does_not_know_the_node_is_no_person() {
     let mut sim = Sim::new(Mode::Drain);
-    sim.xid(95);
+    sim.xid(119);
     sim.slurm.base = Base::Future;
     sim.slurm.flags.clear();
     sim.pass(300);
@@ -236,7 +236,7 @@ fn a_slurmctld_that_does_not_know_the_node_is_no_person() {
 #[test]
 fn an_unreadable_slurmctld_is_no_person_either() {
     let mut sim = Sim::new(Mode::Drain);
-    sim.xid(95);
+    sim.xid(119);
     sim.slurm.readable = false;
     sim.slurm.admin_resumes();
     sim.pass(600);
@@ -259,7 +259,7 @@ fn every_point_to_die_at_ends_in_one_drain_and_one_lift() {
     none.recovery = Some(Recovery::None);
     for (first, second) in (1..12).flat_map(|a| (1..12).map(move |b| (a, b))) {
         let mut sim = Sim::new(Mode::Drain);
-        tell_and_die(&mut sim, first, EventBody::Xid(xid_of(95)));
+        tell_and_die(&mut sim, first, EventBody::Xid(xid_of(119)));
         assert_eq!((sim.slurm.drains, sim.incidents().len()), (1, 1), "{first}");
         tell_and_die(&mut sim, second, EventBody::Xid(none.clone()));
         assert_eq!((sim.slurm.drains, sim.slurm.undrains), (1, 1), "{first} {second}");
@@ -316,7 +316,7 @@ fn act_of(effects: &[Effect]) -> ActionId {
 fn what_may_have_happened_is_looked_at_before_it_is_done_again() {
     let late = Outcome::Unknown("late".to_owned());
     let mut sim = Sim::new(Mode::Drain);
-    let event = sim.event_of(EventBody::Xid(xid_of(95)));
+    let event = sim.event_of(EventBody::Xid(xid_of(119)));
     let effects = sim.engine.step(sim.now, Input::Event("kernel_log", &event));
     assert_eq!(words(&effects), ["store", "drain"]);
     let effects = sim.engine.step(sim.now, Input::Done(act_of(&effects), &late));
@@ -356,7 +356,7 @@ fn a_look_from_before_an_act_says_nothing_after_it() {
     sim.sleep_until(sim.now.boottime + Duration::from_secs(300));
     let effects = sim.engine.step(sim.now, Input::Tick);
     assert_eq!(words(&effects), ["look"]);
-    sim.xid(95);
+    sim.xid(119);
     assert_eq!(sim.drain_state(), "drained");
     sim.input(Input::Scheduler(Ok(&before)));
     assert_eq!(
@@ -368,7 +368,7 @@ fn a_look_from_before_an_act_says_nothing_after_it() {
 #[test]
 fn answers_that_never_come_are_given_up() {
     let mut sim = Sim::new(Mode::Drain);
-    let event = sim.event_of(EventBody::Xid(xid_of(95)));
+    let event = sim.event_of(EventBody::Xid(xid_of(119)));
     let effects = sim.engine.step(sim.now, Input::Event("kernel_log", &event));
     assert_eq!(words(&effects), ["store", "drain"]);
     sim.pass(130);

@@ -348,7 +348,7 @@ fn what_the_driver_must_show_is_looked_for_after_its_verdict_and_after_a_reboot(
 fn what_is_only_observed_keeps_no_node_drained() {
     let mut sim = node(Mode::Drain, vec![driven(well())]);
     show(&mut sim, vec![(&m::PERSISTENCE_MODE, vec![], 0)]);
-    sim.xid(95);
+    sim.xid(119);
     sim.pass(600);
     assert!(sim.slurm.is_drained());
     let found = &sim.engine.view().incidents[0].findings;

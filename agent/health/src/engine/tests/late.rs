@@ -8,7 +8,7 @@ use crate::{Mode, OrderVerb};
 /// Drained for a GPU, and a lift lies in slurmctld's queue when another fault comes.
 fn fault_after_a_lift_that_hangs() -> Sim {
     let mut sim = Sim::new(Mode::Drain);
-    sim.xid(95);
+    sim.xid(119);
     sim.slurm.trouble.push_back(Trouble::TimeoutLate);
     sim.verdict_154(Recovery::None);
     assert_eq!(sim.drain_state(), "lifting");
@@ -49,7 +49,7 @@ fn a_lift_long_after_ours_was_given_up_is_a_persons() {
 #[test]
 fn a_lift_whose_answer_died_with_the_daemon_is_ours_too() {
     let mut sim = Sim::new(Mode::Drain);
-    sim.xid(95);
+    sim.xid(119);
     sim.slurm.trouble.push_back(Trouble::TimeoutLate);
     // Store, acknowledge, act; dead before the answer is taken in.
     sim.die_before = Some(sim.effects + 4);
@@ -67,7 +67,7 @@ fn our_own_late_drain_does_not_outlive_its_incident() {
     for restart in [false, true] {
         let mut sim = Sim::new(Mode::Drain);
         sim.slurm.trouble.push_back(Trouble::TimeoutLate);
-        sim.xid(95);
+        sim.xid(119);
         assert_eq!(sim.drain_state(), "wanted");
         sim.verdict_154(Recovery::None);
         assert_eq!(sim.drain_state(), "none");
@@ -87,7 +87,7 @@ fn a_late_drain_that_no_record_proves_is_left_to_people() {
     let mut sim = Sim::new(Mode::Drain);
     sim.disk_works = false;
     sim.slurm.trouble.push_back(Trouble::TimeoutLate);
-    sim.xid(95);
+    sim.xid(119);
     sim.verdict_154(Recovery::None);
     sim.disk_works = true;
     sim.slurm.catch_up();

@@ -106,7 +106,7 @@ fn a_stale_line_does_not_count() {
     sim.xid(13);
     sim.now.boottime += Duration::from_secs(20 * DAY);
     sim.restart_unread();
-    old(&mut sim, 19 * DAY, EventBody::Xid(xid_of(95)));
+    old(&mut sim, 19 * DAY, EventBody::Xid(xid_of(119)));
     old(&mut sim, 19 * DAY, EventBody::Xid(xid_of(79)));
     sim.log_is_read();
     sim.pass(600);
@@ -140,7 +140,7 @@ fn a_live_line_counts_with_any_time_stamp() {
     // Suspended for a day: the clock of the lines stopped.
     old(&mut sim, 99, EventBody::Xid(xid_of(13)));
     sim.now.boottime += Duration::from_secs(DAY);
-    old(&mut sim, DAY, EventBody::Xid(xid_of(95)));
+    old(&mut sim, DAY, EventBody::Xid(xid_of(119)));
     assert_eq!(sim.slurm.drains, 1);
 }
 
@@ -148,7 +148,7 @@ fn a_live_line_counts_with_any_time_stamp() {
 fn a_backlog_is_judged_when_it_is_read() {
     let mut sim = Sim::new(Mode::Drain);
     sim.restart_unread();
-    sim.xid(95);
+    sim.xid(119);
     assert_eq!(sim.slurm.drains, 0);
     sim.verdict_154(Recovery::None);
     sim.log_is_read();
@@ -159,7 +159,7 @@ fn a_backlog_is_judged_when_it_is_read() {
     let mut sim = Sim::new(Mode::Drain);
     sim.restart_unread();
     sim.verdict_154(Recovery::None);
-    sim.xid(95);
+    sim.xid(119);
     sim.log_is_read();
     assert_eq!(sim.slurm.drains, 1, "at once when all is read");
 }
@@ -168,7 +168,7 @@ fn a_backlog_is_judged_when_it_is_read() {
 fn a_log_that_does_not_end_holds_nothing_up_for_long() {
     let mut sim = Sim::new(Mode::Drain);
     sim.restart_unread();
-    sim.xid(95);
+    sim.xid(119);
     sim.pass(9);
     assert_eq!(sim.slurm.drains, 0);
     sim.pass(1);
@@ -188,12 +188,12 @@ fn an_old_verdict_none_clears_unless_a_fault_came_after_it() {
     // An old line or a new one: the drain stays in both cases.
     for again in [None, Some(2000), Some(60)] {
         let mut sim = Sim::new(Mode::Drain);
-        sim.xid(95);
+        sim.xid(119);
         sim.now.boottime += Duration::from_secs(DAY);
         sim.restart_unread();
         old(&mut sim, 3000, verdict(Recovery::None));
         if let Some(age) = again {
-            old(&mut sim, age, EventBody::Xid(xid_of(95)));
+            old(&mut sim, age, EventBody::Xid(xid_of(119)));
         }
         assert!(is_drained(&sim));
         sim.log_is_read();

@@ -55,7 +55,7 @@ fn a_drain_is_watched_and_written_once() {
     let mut sim = Sim::new(Mode::Drain);
     sim.xid(79);
     sim.xid(79);
-    sim.xid(95);
+    sim.xid(119);
     sim.pass(300);
     sim.xid(46);
     sim.pass(300);

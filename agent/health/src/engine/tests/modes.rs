@@ -79,7 +79,7 @@ fn a_check_younger_than_the_baseline_observes() {
 #[test]
 fn raising_the_mode_acts_on_what_is_open_and_lowering_it_lifts_nothing() {
     let mut sim = Sim::new(Mode::Observe);
-    sim.xid(95);
+    sim.xid(119);
     sim.config.mode = Mode::Drain;
     sim.reload();
     assert_eq!(sim.slurm.drains, 1);

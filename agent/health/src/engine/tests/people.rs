@@ -179,7 +179,7 @@ fn a_reason_that_arrives_just_before_the_lift_stops_it() {
 #[test]
 fn slurmctlds_own_text_over_ours_is_still_ours() {
     let mut sim = Sim::new(Mode::Drain);
-    sim.xid(95);
+    sim.xid(119);
     sim.slurm.reason = Some("gres/gpu count reported lower than configured (1 < 2)".to_owned());
     sim.slurm.user = "slurm".to_owned();
     sim.slurm.flags.insert(Flag::InvalidReg);

@@ -29,7 +29,7 @@ fn an_event_is_acknowledged_after_its_record() {
 #[test]
 fn a_flood_of_lines_is_no_flood_of_records() {
     let mut sim = Sim::new(Mode::Drain);
-    sim.xid(95);
+    sim.xid(119);
     sim.pass(10);
     let start = sim.now.boottime;
     let (mut stores, mut acknowledged) = (0, 0);
@@ -95,7 +95,7 @@ fn a_snapshot_in_which_nothing_is_new_stores_nothing() {
 fn a_record_that_was_not_stored_is_stored_later() {
     let mut sim = Sim::new(Mode::Drain);
     sim.disk_works = false;
-    sim.xid(95);
+    sim.xid(119);
     sim.admin_insists();
     assert_eq!(sim.drain_state(), "overridden");
     sim.disk_works = true;
@@ -143,7 +143,7 @@ fn everything_comes_back() {
 #[test]
 fn a_record_of_an_earlier_release_loads() {
     let mut sim = Sim::new(Mode::Drain);
-    sim.xid(95);
+    sim.xid(119);
     sim.pass(60);
     let mut record = sim.record();
     let mut drop = |path: &str, key: &str| {
