@@ -67,6 +67,7 @@ const RESULTS: &[&str] = &[
     "gpu absent: stays drained",
     "gpu absent: reason",
     "reboot: registered, still drained",
+    "gpu back: kept",
     "gpu back: undrained",
     "gpu back: idle",
     "gpu back: by us",
