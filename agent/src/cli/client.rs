@@ -41,6 +41,15 @@ pub(super) fn answer<T>(
     taken(run_dir, ask(run_dir, request)?, take)
 }
 
+/// The same for a request that only shows something: a hanging daemon is reported soon.
+pub(super) fn show<T>(
+    run_dir: &Path,
+    request: &Request,
+    take: impl FnOnce(Reply) -> Option<T>,
+) -> anyhow::Result<T> {
+    taken(run_dir, ask_within(run_dir, request, SHOW_PATIENCE)?, take)
+}
+
 fn taken<T>(run_dir: &Path, reply: Reply, take: impl FnOnce(Reply) -> Option<T>) -> anyhow::Result<T> {
     match reply {
         Reply::Refused(text) => anyhow::bail!(text),
@@ -68,8 +77,7 @@ impl ShowArgs {
         request: &Request,
         take: impl FnOnce(Reply) -> Option<T>,
     ) -> anyhow::Result<T> {
-        let run_dir = dirs::to_read(self.run_dir.as_deref());
-        taken(&run_dir, ask_within(&run_dir, request, SHOW_PATIENCE)?, take)
+        show(&dirs::to_read(self.run_dir.as_deref()), request, take)
     }
 }
 

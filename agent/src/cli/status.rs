@@ -43,7 +43,7 @@ pub(super) fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     if let Some(seconds) = args.watch {
         return watch::watch(&dir, seconds, args.colour.colour);
     }
-    let status = client::answer(&dir, &Request::Status, of)?;
+    let status = client::show(&dir, &Request::Status, of)?;
     let text = if args.json {
         serde_json::to_string_pretty(&status)? + "\n"
     } else {

@@ -125,7 +125,8 @@ fn a_stopped_daemon_is_replaced_by_the_parent_and_shows_nothing_for_2_s_only() {
     let asked = Instant::now();
     let (code, _, err) = node.cli(&["status"]);
     assert_eq!(code, Some(2), "{err}");
-    println!("status of a stopped daemon: {:?}", asked.elapsed());
+    // 2 s; an order waits for 20 s.
+    assert!(asked.elapsed() < Duration::from_secs(15), "{:?}", asked.elapsed());
     node.until("another daemon", |n| {
         n.daemon().children().iter().all(|p| *p != core) && n.try_status().is_some()
     });
