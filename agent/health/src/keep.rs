@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Now;
-use super::finding::{Clear, Need};
+use super::finding::Clear;
 use super::incident::Seen;
 
 /// The time without further findings, and the health ticks in it, before a lift; at most `slurm.hold`.
@@ -24,19 +24,12 @@ const UNVERIFIED: &[&str] = &[
     "gpu-sram-threshold",
 ];
 
-/// Whether an operator lifts the drain of this finding: without a test of the device, a reboot hides a fault of memory, of
-/// a link or of the slot until the next job.
+/// Whether an operator lifts the drain of this finding: without a test of the device, a reboot hides a fault of memory,
+/// of a link or of the slot until the next job. Every need is about memory or links.
 pub(super) fn needs_verification(seen: &Seen) -> bool {
-    let about_links_or_memory = |need: &Need| match need {
-        Need::RemapPending
-        | Need::RemapFailure
-        | Need::SramThreshold
-        | Need::LinksActive
-        | Need::LinksAsIntended => true,
-    };
     seen.verify
         || UNVERIFIED.contains(&seen.check.as_str())
-        || seen.needs.iter().any(about_links_or_memory)
+        || !seen.needs.is_empty()
         || seen.clears.contains(&Clear::GpuPresent)
 }
 

@@ -1,5 +1,6 @@
-//! Maps Slurm to [`model::scheduler`]: node descriptions ([`parse`], [`sinfo`], [`words`]), authors of reasons ([`texts`]), allowed
-//! writes ([`decide`]) and the arguments of slurmd ([`slurmd_args`]). Pure: no I/O, no clock, no randomness.
+//! Maps Slurm to [`model::scheduler`]: node descriptions ([`parse`], [`sinfo`], [`words`]), authors of reasons
+//! ([`texts`]), allowed writes ([`decide`]) and the arguments of slurmd ([`slurmd_args`]). Pure: no I/O, no clock, no
+//! randomness.
 
 #![forbid(unsafe_code)]
 

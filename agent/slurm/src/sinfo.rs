@@ -34,8 +34,8 @@ pub fn args(name: &str) -> Vec<String> {
         .to_vec()
 }
 
-/// Reads the answer about the node `proven`, whose host name and boot time `scontrol` showed. `None`: the answer has another
-/// form, or is about no node: a field that this version lacks, or a node in no partition.
+/// Reads the answer about the node `proven`, whose host name and boot time `scontrol` showed. `None`: the answer has
+/// another form, or is about no node: a field that this version lacks, or a node in no partition.
 pub fn node(text: &str, proven: &Node, zone: &TimeZone) -> Option<Node> {
     let mut values = text.strip_suffix('\n').unwrap_or(text).split(END);
     let mut next = || values.next();

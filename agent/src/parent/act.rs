@@ -26,11 +26,13 @@ const MAX_HUNG: usize = 3;
 /// Limit of queued requests. The daemon has one look and one act under way at a time.
 const MAX_WAITING: usize = 8;
 
-/// Looks at the node: this many at once, and the time in which as many more are allowed. The daemon has one under way at a time and
-/// repeats it after 500 ms at the earliest. Without slurmd, it repeats it each second while a drain is required.
+/// Looks at the node: this many at once, and the time in which as many more are allowed. The daemon has one under way
+/// at a time and repeats it after 500 ms at the earliest. Without slurmd, it repeats it each second while a drain is
+/// required.
 const LOOKS: (u32, Duration) = (10, Duration::from_secs(5));
-/// Acts likewise. The daemon has one drain or lift and one comment under way. After a failure it waits 2 s, with a comment
-/// 5 min; after a success, the next act needs another incident, a person's `clear`, or a condition that stayed clear.
+/// Acts likewise. The daemon has one drain or lift and one comment under way. After a failure it waits 2 s, with a
+/// comment 5 min; after a success, the next act needs another incident, a person's `clear`, or a condition that stayed
+/// clear.
 const ACTS: (u32, Duration) = (10, Duration::from_secs(50));
 
 /// The result of a request.

@@ -178,8 +178,8 @@ impl Children {
         [ready, gone, silent].into_iter().flatten().min()
     }
 
-    /// Kills a daemon that is not ready in time, sends no heartbeat or outlives its socket. It never runs a driver, and its record is
-    /// whole.
+    /// Kills a daemon that is not ready in time, sends no heartbeat or outlives its socket. It never runs a driver, and
+    /// its record is whole.
     pub fn kill_overdue_daemon(&mut self) {
         if self.daemon_deadline().is_some_and(|at| at <= Instant::now()) {
             self.killed = true;

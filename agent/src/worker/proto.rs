@@ -352,6 +352,14 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
+    fn a_number_that_no_source_has_is_absent() {
+        for odd in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
+            assert_eq!(Value::from(WireValue::F(odd)), Value::Absent);
+        }
+        assert_eq!(Value::from(WireValue::F(0.5)), Value::F64(0.5));
+    }
+
+    #[test]
     fn frames_survive_any_way_of_being_cut() {
         let frames = [
             FromWorker::Done(1),

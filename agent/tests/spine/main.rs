@@ -22,4 +22,5 @@ mod history;
 mod latency;
 mod people;
 mod register;
+mod slurmd;
 mod straight;

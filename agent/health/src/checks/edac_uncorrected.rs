@@ -26,16 +26,23 @@ pub static CHECK: Check = Check {
 #[derive(Default)]
 struct State(Bounded<String, u64, STORED>);
 
+impl State {
+    /// Takes a count: by how much it grew. Names beyond the limit are neither stored nor reported.
+    fn grown(&mut self, controller: &str, count: u64) -> Option<u64> {
+        let before = self.0.get(controller).copied().unwrap_or(0);
+        // A count that went down was reset with its driver.
+        let new = if count < before { count } else { count - before };
+        let is_kept = count == before || self.0.set(controller.to_owned(), count);
+        (new > 0 && is_kept).then_some(new)
+    }
+}
+
 impl Watch for State {
     /// One finding for each controller whose count grew.
     fn after(&mut self, judge: &Judge<'_>) -> Vec<Said> {
         let mut found = Vec::new();
         for (controller, &count) in &judge.host.uncorrected {
-            let before = self.0.get(controller).copied().unwrap_or(0);
-            // A count that went down was reset with its driver.
-            let new = if count < before { count } else { count - before };
-            let is_kept = count == before || self.0.set(controller.clone(), count);
-            if new > 0 && is_kept {
+            if let Some(new) = self.grown(controller, count) {
                 judge.changed(true);
                 found.push(Said::Found(finding(controller, count, new)));
             }
@@ -71,10 +78,11 @@ mod tests {
     #[test]
     fn controllers_beyond_the_limit_are_neither_stored_nor_reported() {
         let mut state = State::default();
-        for n in 0..2 * STORED as u64 {
-            state.0.set(format!("mc{n}"), 1);
+        for n in 0..2 * STORED {
+            let grown = state.grown(&format!("mc{n}"), 1);
+            assert_eq!(grown, (n < STORED).then_some(1), "{n}");
         }
         assert_eq!(state.0.iter().count(), STORED);
-        assert!(!state.0.set("new".to_owned(), 1));
+        assert_eq!(state.grown("mc0", 3), Some(2));
     }
 }

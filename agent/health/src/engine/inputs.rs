@@ -211,22 +211,14 @@ impl Engine {
 
     fn order(&mut self, order: &Order) -> Result<String, String> {
         let wall = self.now.wall;
-        let held = self.book.open().any(|i| i.behind);
-        if order.verb == OrderVerb::Clear
-            && order.root
-            && !held
-            && self.book.incidents.iter().all(|i| i.id != order.incident)
-            && self.state.drain.is_kept_for(&order.incident)
-        {
-            // The record was lost: the id in the reason is an id of ours, and root may lift any drain.
-            self.state.drain.order(true);
-            let lifts = self.policy.site.settings.scheduler.undrain;
-            let what = if lifts {
-                "is being lifted"
-            } else {
-                "stays, because slurm.undrain is false"
-            };
-            return Ok(format!("{}; the drain {what}", order.incident));
+        if order.verb == OrderVerb::Clear && self.outlives(order) {
+            let closed = self.book.incidents.iter_mut().find(|i| i.id == order.incident);
+            if let Some(incident) = closed {
+                incident.note(wall, format!("drain lifted by {}: {}", order.by, order.reason));
+                self.out.dirty = true;
+            }
+            self.state.drain.order(order.root);
+            return Ok(format!("{} is closed{}", order.incident, self.after_clear(true)));
         }
         let incident = self
             .book
@@ -234,20 +226,6 @@ impl Engine {
             .iter_mut()
             .find(|i| i.id == order.incident)
             .ok_or_else(|| format!("no incident {}", order.incident))?;
-        if incident.status == Status::Cleared
-            && order.verb == OrderVerb::Clear
-            && !held
-            && self.state.drain.is_kept_for(&order.incident)
-        {
-            incident.note(wall, format!("drain lifted by {}: {}", order.by, order.reason));
-            self.out.dirty = true;
-            self.state.drain.order(order.root);
-            return Ok(format!(
-                "{} was cleared{}",
-                order.incident,
-                self.after_clear(true)
-            ));
-        }
         if incident.status == Status::Cleared {
             return Err(format!("{} is cleared already", order.incident));
         }
@@ -275,6 +253,14 @@ impl Engine {
                 Ok(format!("{} cleared{}", order.incident, self.after_clear(behind)))
             }
         }
+    }
+
+    /// Whether the drain has the id of this incident and outlived it: a repaired one that an operator must lift, or, for
+    /// root, one whose record was lost.
+    fn outlives(&self, order: &Order) -> bool {
+        let known = self.book.incidents.iter().find(|i| i.id == order.incident);
+        let is_over = known.map_or(order.root, |i| i.status == Status::Cleared);
+        is_over && self.state.drain.is_kept_for(&order.incident) && !self.book.open().any(|i| i.behind)
     }
 
     /// What the operator must know about the drain.

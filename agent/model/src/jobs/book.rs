@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::counters::Counters;
 use super::ended::{Ended, Epilog};
-use super::line::{Line, MAX_REASONS};
+use super::line::Line;
 use super::meters::{BLIND, Meters, covers};
 use super::running::Running;
 use super::sight::Sight;
@@ -253,11 +253,7 @@ impl Book {
                     moved.busy_seconds.map(|busy| busy * owner.share),
                 );
                 for (reason, held) in &moved.throttle_seconds {
-                    let kept = &used.throttle_seconds;
-                    if kept.len() >= MAX_REASONS && !kept.contains_key(reason) {
-                        continue;
-                    }
-                    *used.throttle_seconds.entry(reason.clone()).or_default() += held * owner.share;
+                    used.throttled(reason, held * owner.share);
                 }
             }
         }

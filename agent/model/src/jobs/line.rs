@@ -78,7 +78,7 @@ pub struct Line {
 
 /// The most GPUs and instances of a line, and reasons of a GPU: far more than a node has.
 const MAX_GPUS: usize = 512;
-pub(super) const MAX_REASONS: usize = 64;
+const MAX_REASONS: usize = 64;
 
 /// A job's usage of a GPU or of an instance; its share, if the GPU was shared.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -185,6 +185,16 @@ impl Line {
     }
 }
 
+impl GpuUse {
+    /// Adds to the time for which its clocks were throttled, in seconds. Reasons beyond the limit are left out.
+    pub(super) fn throttled(&mut self, reason: &str, seconds: f64) {
+        let kept = &mut self.throttle_seconds;
+        if kept.len() < MAX_REASONS || kept.contains_key(reason) {
+            *kept.entry(reason.to_owned()).or_default() += seconds;
+        }
+    }
+}
+
 /// The sum; 0 for no values, of which the standard library's sum is -0.
 fn total(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(0.0, |sum, value| sum + value)
@@ -200,6 +210,17 @@ mod tests {
         line.sum();
         assert_eq!(serde_json::to_value(line.gpu_seconds).unwrap().to_string(), "0.0");
         assert!(line.gpu_watched_seconds().is_sign_positive());
+    }
+
+    #[test]
+    fn reasons_beyond_the_limit_of_a_gpu_are_not_added() {
+        let mut used = GpuUse::default();
+        for n in 0..2 * MAX_REASONS {
+            used.throttled(&format!("reason-{n}"), 1.0);
+        }
+        used.throttled("reason-0", 1.0);
+        assert_eq!(used.throttle_seconds.len(), MAX_REASONS);
+        assert_eq!(used.throttle_seconds["reason-0"], 2.0);
     }
 
     #[test]

@@ -68,8 +68,9 @@ struct IncidentReport {
     detail: String,
     /// `reboot`, `reset-gpu`, ...
     remedy: String,
-    /// Whether it drains the node if the mode allows.
+    /// Whether it requires an act: a drain, or a comment where its check does not drain.
     acts: bool,
+    /// Whether it drains the node in the mode in force.
     drains: bool,
     /// The mode in force for its check.
     mode: &'static str,

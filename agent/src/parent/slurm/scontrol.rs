@@ -1,5 +1,5 @@
-//! Runs scontrol, and sinfo beside it. Its path is never looked at beforehand: Slurm is often installed on a network filesystem, and only
-//! the child may touch that.
+//! Runs scontrol, and sinfo beside it. Its path is never looked at beforehand: Slurm is often installed on a network
+//! filesystem, and only the child may touch that.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,5 +1,8 @@
 //! What a mode allows.
 
+use collectors::EventBody;
+use collectors::event::Recovery;
+
 use super::sim::*;
 use crate::Mode;
 use crate::checks::Version;
@@ -117,4 +120,25 @@ fn what_the_configuration_may_not_say() {
         error.contains("health.baseline") && error.contains("\"new\""),
         "{error}"
     );
+}
+
+#[test]
+fn a_comment_that_was_not_replaced_is_removed_with_its_incident() {
+    let mut sim = Sim::new(Mode::Comment);
+    sim.xid(119);
+    let first = sim.slurm.comment.clone().unwrap();
+    let mut other = xid_of(119);
+    other.pci = pci(GPU2);
+    sim.event(EventBody::Xid(other.clone()));
+    sim.slurm.trouble.push_back(Trouble::Failed);
+    sim.verdict_154(Recovery::None);
+    assert_eq!(
+        sim.slurm.comment.as_ref(),
+        Some(&first),
+        "the other's text was refused"
+    );
+    (other.code, other.recovery) = (154, Some(Recovery::None));
+    sim.event(EventBody::Xid(other));
+    sim.pass(1200);
+    assert_eq!(sim.slurm.comment, None);
 }

@@ -131,6 +131,26 @@ impl Sim {
         sim
     }
 
+    /// In mode drain, with this GPU in the configuration.
+    pub(super) fn expecting(address: &str) -> Self {
+        let mut config = config(Mode::Drain);
+        config.gpu_addresses = vec![pci(address)];
+        Self::with(config, None)
+    }
+
+    /// In mode drain, with the default of `slurm.hold`.
+    pub(super) fn holding() -> Self {
+        let mut config = config(Mode::Drain);
+        config.scheduler.hold = Duration::from_secs(600);
+        Self::with(config, None)
+    }
+
+    /// The reason of the drain in place.
+    pub(super) fn reason(&self) -> String {
+        assert!(self.slurm.is_drained());
+        self.slurm.reason.clone().unwrap()
+    }
+
     pub(super) fn policy(&self) -> Policy {
         Policy::new(&self.config, self.overlay.as_deref()).unwrap()
     }
