@@ -84,7 +84,11 @@ impl Comment {
                 }
                 self.dirty = true;
             }
-            Outcome::Withheld(..) | Outcome::NotOurs(_) | Outcome::Failed(_) | Outcome::Unknown(_) => {
+            Outcome::Withheld(..)
+            | Outcome::Held(_)
+            | Outcome::NotOurs(_)
+            | Outcome::Failed(_)
+            | Outcome::Unknown(_) => {
                 self.retry_at = Some(now.saturating_add(RETRY));
             }
         }

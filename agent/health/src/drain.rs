@@ -2,6 +2,7 @@
 //! node, applies the table of node states and rejects foreign reasons; this module only decides when to ask.
 
 mod answers;
+mod held;
 mod late;
 mod pace;
 mod timing;
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Now;
 use late::Late;
-use model::scheduler::{ActionId, IncidentId, MAINTENANCE, Reason};
+use model::scheduler::{ActionId, Guard, HeldBy, IncidentId, MAINTENANCE, Reason};
 use timing::Timing;
 pub(super) use timing::lost;
 
@@ -27,6 +28,8 @@ pub(super) enum State {
     Wanted,
     /// Required, but not permitted in the node's current state.
     Withheld,
+    /// Required and permitted, but held by the cluster's limit or a pause.
+    Held,
     /// Required, but a foreign drain is in place.
     Foreign,
     /// Write in progress, or its outcome is unknown.
@@ -48,6 +51,7 @@ impl State {
             Self::None => "none",
             Self::Wanted => "wanted",
             Self::Withheld => "withheld",
+            Self::Held => "held",
             Self::Foreign => "foreign",
             Self::Writing => "writing",
             Self::Drained => "drained",
@@ -65,6 +69,8 @@ pub(super) struct Want {
     pub reason: Reason,
     /// A condition of it was just read as bad, and the site lets such a one drain during a maintenance.
     pub in_maintenance: bool,
+    /// One of its causes proves that a device of this node is broken.
+    pub is_device: bool,
 }
 
 /// Facts of the engine that the machine needs.
@@ -84,6 +90,8 @@ pub(super) struct Facts {
     pub blind: bool,
     /// Why a repaired drain is not lifted without an operator's order yet, or at all.
     pub keep: Option<String>,
+    /// A person paused this node: nothing but what a person orders is written.
+    pub paused: Option<String>,
     /// What spreads the timers of many nodes.
     pub seed: u64,
     pub poll: Duration,
@@ -97,7 +105,7 @@ pub(super) struct Facts {
 pub(super) enum Do {
     Look,
     Drain(Want),
-    Undrain(IncidentId),
+    Undrain { incident: IncidentId, is_ordered: bool },
 }
 
 /// A change for the engine.
@@ -144,6 +152,13 @@ pub(super) struct Drain {
     pub unverified: bool,
     /// It was not seen in place since: a crash of the controller can lose what it has not saved.
     pub unsaved: bool,
+    /// What it waits for, while it is held.
+    pub held: Option<HeldBy>,
+    /// The cause of the held one is proven to be one device.
+    held_device: bool,
+    /// The cluster's limit, as last read.
+    #[serde(skip)]
+    pub guard: Option<Guard>,
     /// It differs from the stored record.
     #[serde(skip)]
     pub dirty: bool,
@@ -153,14 +168,17 @@ pub(super) struct Drain {
 
 impl Drain {
     /// After a restart: the outcome of a request in progress is unknown.
-    pub(super) fn restored(&mut self, now: Now) {
+    pub(super) fn restored(&mut self, now: Now, seed: u64) {
+        self.timing.seed = seed;
         match self.state {
             State::Lifting => self.given_up(true, now),
             State::Writing => self.given_up(false, now),
+            // Many nodes start again at the same time.
+            State::Held => self.timing.retry_after_hold(now.boottime),
             _ => {}
         }
         self.timing.shown = now.boottime;
-        self.timing.unsure = !matches!(self.state, State::None | State::Overridden);
+        self.timing.unsure = !matches!(self.state, State::None | State::Overridden | State::Held);
     }
 
     /// The outcome of a write is unknown: slurmctld may still carry it out.
@@ -215,6 +233,7 @@ impl Drain {
     pub(super) fn order(&mut self, root: bool) {
         self.ordered = true;
         self.by_root |= root;
+        self.timing.not_held();
         self.dirty = true;
     }
 
@@ -226,7 +245,7 @@ impl Drain {
 
     /// Whether the drain of this incident is in place.
     pub(super) fn is_kept_for(&self, incident: &IncidentId) -> bool {
-        self.state == State::Drained && self.incident.as_ref() == Some(incident)
+        matches!(self.state, State::Drained | State::Lifting) && self.incident.as_ref() == Some(incident)
     }
 
     /// New evidence of a fault that requires a drain: looks whether it stands.
@@ -234,7 +253,10 @@ impl Drain {
         if matches!(self.state, State::Drained | State::Lifting) {
             self.look_now();
         }
-        self.timing.retry_now(now);
+        // Who is held reads neither the node nor the slots sooner.
+        if self.state != State::Held {
+            self.timing.retry_now(now);
+        }
     }
 
     fn to(&mut self, state: State, why: impl Into<String>, now: Now) {
@@ -262,6 +284,8 @@ impl Drain {
         self.unverified = false;
         self.timing.awaiting = None;
         self.timing.blocked = false;
+        self.held = None;
+        self.timing.not_held();
         self.to(state, why, now);
     }
 
@@ -290,11 +314,12 @@ impl Drain {
 
     fn next_act(&mut self, facts: &Facts) -> Option<Do> {
         let now = facts.now;
+        self.expect_another(facts);
         let may = self.timing.may_act(now.boottime) && !facts.wait;
-        let may_lift = may && (self.ordered || !facts.blind);
+        let may_lift = may && (self.ordered || !(facts.blind || facts.paused.is_some()));
         match self.state {
-            State::None | State::Overridden | State::Wanted => match &facts.want {
-                Some(want) => (may && !self.timing.absent).then(|| self.begin(want, now)),
+            State::None | State::Overridden | State::Wanted | State::Held => match &facts.want {
+                Some(want) => (may && !self.timing.absent).then(|| self.begin(want, facts)).flatten(),
                 None => {
                     let obeyed = self.state == State::Overridden && facts.overridden;
                     if !obeyed && self.state != State::None {
@@ -305,7 +330,7 @@ impl Drain {
             },
             State::Withheld if self.may_in_maintenance(facts) => {
                 let want = facts.want.as_ref()?;
-                may.then(|| self.begin(want, now))
+                may.then(|| self.begin(want, facts)).flatten()
             }
             // Only a reading of the node changes these states.
             State::Withheld | State::Foreign | State::Unproven => {
@@ -356,7 +381,15 @@ impl Drain {
         self.state == State::Withheld && self.why == MAINTENANCE
     }
 
-    fn begin(&mut self, want: &Want, now: Now) -> Do {
+    fn begin(&mut self, want: &Want, facts: &Facts) -> Option<Do> {
+        let now = facts.now;
+        if let Some(why) = &facts.paused {
+            self.hold(want, why, now);
+            return None;
+        }
+        // Where no maintenance was seen yet, the parent sees it: the drain is then asked for again, from other slots.
+        let in_maintenance = self.is_held_by_maintenance();
+        self.held_device = want.is_device;
         self.incident = Some(want.incident.clone());
         self.reason = Some(want.reason.as_str().to_owned());
         self.reason_at = None;
@@ -365,7 +398,10 @@ impl Drain {
         self.unrecorded = false;
         self.dirty = true;
         self.to(State::Writing, want.reason.as_str(), now);
-        Do::Drain(want.clone())
+        Some(Do::Drain(Want {
+            in_maintenance,
+            ..want.clone()
+        }))
     }
 
     fn lift(&mut self, why: &str, now: Now) -> Option<Do> {
@@ -373,7 +409,10 @@ impl Drain {
         self.to(State::Lifting, why, now);
         // Each attempt stores its intent first.
         self.dirty = true;
-        Some(Do::Undrain(incident))
+        Some(Do::Undrain {
+            incident,
+            is_ordered: self.ordered,
+        })
     }
 
     /// The time of the next reading of the node.
@@ -400,12 +439,13 @@ impl Drain {
                 Some(pace.watch(facts.watch))
             }
             State::Lifting if self.timing.blocked => Some(pace.watch(facts.watch)),
-            State::Wanted | State::Writing | State::Lifting => None,
+            State::Wanted | State::Writing | State::Lifting | State::Held => None,
         };
         if self.timing.is_first() {
-            // A drain that stands can wait for its turn after a common restart.
+            // A drain that stands, or is held, can wait for its turn after a common restart.
+            let is_calm = matches!(self.state, State::Drained | State::Held);
             let is_due = self.timing.urgent
-                || (self.state != State::Drained && (facts.want.is_some() || self.timing.unsure));
+                || (!is_calm && (facts.want.is_some() || self.timing.unsure));
             return Some(if is_due {
                 Duration::ZERO
             } else {

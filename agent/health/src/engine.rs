@@ -4,6 +4,8 @@
 mod effects;
 mod inputs;
 mod judging;
+mod orders;
+mod pausing;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,13 +13,14 @@ use std::time::Duration;
 use collectors::{BootId, Cursor};
 
 pub use super::record::RestoreError;
+pub use pausing::Pause;
 
 use super::book::{Book, Frame, Taken};
 use super::checks::{self, May, Said, Watches};
 use super::condition::Streaks;
-use super::drain::{Facts, Want};
+use super::drain::{Facts, State as DrainState, Want};
 use super::finding::Finding;
-use super::incident::{At, Incident, Status};
+use super::incident::{At, Incident, Seen, Status};
 use super::keep::Quiet;
 use super::log::Log;
 use super::policy::Policy;
@@ -31,7 +34,7 @@ use model::derive::affinity::Affinity;
 use model::derive::xid::Faults;
 use model::ledger::Ledger;
 use model::ownership::{Timeline, When};
-use model::scheduler::Reason;
+use model::scheduler::{HeldBy, Reason};
 use model::snapshot::Snapshot;
 
 /// The age of a reading that counts during a maintenance.
@@ -93,8 +96,8 @@ impl Engine {
             }
             state.boot = boot.clone();
         }
-        state.drain.restored(now);
         let seed = id::seed(&boot);
+        state.drain.restored(now, seed);
         state.actions = state.actions.saturating_add(ACTIONS_OF_A_RUN);
         let mut book = Book::default();
         book.incidents = std::mem::take(&mut state.incidents);
@@ -153,8 +156,9 @@ impl Engine {
             self.state.comment.deadline(
                 self.now.boottime,
                 self.policy.patience,
-                self.wanted(Mode::Comment).is_some(),
+                self.to_comment().is_some(),
             ),
+            self.pause_ends(),
             self.checks.iter().filter_map(|(_, check)| check.deadline()).min(),
             self.out.deadline(),
             self.log.unfinished(self.now.boottime),
@@ -172,6 +176,7 @@ impl Engine {
             book: &self.book,
             verdict: self.verdict(),
             affinity: &self.affinity,
+            pause: self.state.pause.clone().filter(|_| self.paused().is_some()),
         })
     }
 
@@ -298,20 +303,39 @@ impl Engine {
             let mut open = self.book.open().filter(|_| is_held);
             open.find(|i| self.requires(i, mode) && self.may_in_maintenance(i))
         };
-        let incident = in_maintenance().or_else(first)?;
-        let root = incident.root()?;
-        let reason = Reason::compose(
-            &root.check,
-            &incident.subject.to_string(),
-            &root.detail,
-            incident.remedy().word(),
-            &incident.id,
-        );
+        let device = || {
+            let is_held = mode == Mode::Drain && self.state.drain.state == DrainState::Held;
+            let mut open = self.book.open().filter(|_| is_held);
+            open.find(|i| self.requires(i, mode) && self.is_device(i))
+        };
+        let incident = in_maintenance().or_else(device).or_else(first)?;
+        let reason = reason(incident, "")?;
         let again = mode == Mode::Drain && incident.lift.is_some();
         Some(Want {
             incident: incident.id.clone(),
             reason: if again { reason.after_lift() } else { reason },
             in_maintenance: mode == Mode::Drain && self.may_in_maintenance(incident),
+            is_device: self.is_device(incident),
+        })
+    }
+
+    /// Whether a finding that drains proves that one device of this node is broken.
+    fn is_device(&self, incident: &Incident) -> bool {
+        let drains = |seen: &Seen| seen.device && self.policy.effective(&seen.check) == Mode::Drain;
+        incident.standing().any(drains)
+    }
+
+    /// The incident for the node's Comment: one whose mode is `comment`, or the one whose drain the cluster's limit
+    /// holds.
+    fn to_comment(&self) -> Option<Want> {
+        self.wanted(Mode::Comment).or_else(|| {
+            let by = self.state.drain.held.filter(|by| *by != HeldBy::Pause)?;
+            let want = self.wanted(Mode::Drain)?;
+            let incident = self.book.open().find(|i| i.id == want.incident)?;
+            Some(Want {
+                reason: reason(incident, &format!(" held by {}", by.word()))?,
+                ..want
+            })
         })
     }
 
@@ -335,13 +359,14 @@ impl Engine {
             held: self.book.open().any(|i| i.behind),
             overridden: self.book.any_lifted(),
             undrain: self.policy.site.settings.scheduler.undrain,
-            keep: keep::why(
+            paused: self.paused(),
+            keep: self.paused().or_else(|| keep::why(
                 (self.state.drain.written, self.state.drain.unverified),
                 &self.state.lifts,
                 self.quiet,
                 self.policy.site.settings.scheduler.hold,
                 self.now,
-            ),
+            )),
             seed: self.seed,
             wait: self.log.unfinished(self.now.boottime).is_some(),
             blind: !self.log.is_known(),
@@ -374,6 +399,18 @@ impl Engine {
             valid_until_ms: at_ms.saturating_add(effects::VALID_MS),
         }
     }
+}
+
+/// The reason of an incident. `held`: what its drain waits for.
+fn reason(incident: &Incident, held: &str) -> Option<Reason> {
+    let root = incident.root()?;
+    Some(Reason::compose(
+        &root.check,
+        &incident.subject.to_string(),
+        &format!("{}{held}", root.detail),
+        incident.remedy().word(),
+        &incident.id,
+    ))
 }
 
 pub(super) fn millis(time: Duration) -> u64 {

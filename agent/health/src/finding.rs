@@ -179,6 +179,8 @@ pub struct Finding {
     pub evidence: String,
     /// Its repair must be verified: an operator lifts the drain.
     pub verify: bool,
+    /// It proves that one device of this node is broken.
+    pub device: bool,
     /// The jobs on the device at that time, by id. Set by the engine if the check names none.
     pub jobs: Vec<String>,
     /// Whether the evidence names processes that are in none of these jobs.
@@ -203,6 +205,7 @@ impl Finding {
             key: None,
             evidence: String::new(),
             verify: false,
+            device: false,
             jobs: Vec::new(),
             others: false,
         }

@@ -86,6 +86,9 @@ pub struct Seen {
     /// Its repair must be verified.
     #[serde(default)]
     pub verify: bool,
+    /// It proves that one device is broken.
+    #[serde(default)]
+    pub device: bool,
     /// Last seen, in milliseconds since that boot.
     #[serde(default)]
     pub last_ms: u64,
@@ -132,6 +135,7 @@ impl Seen {
             boot: at.boot.clone(),
             last_ms: at.now_ms,
             verify: finding.verify,
+            device: finding.device,
             evidence: vec![cut(finding.evidence)],
             resolved: None,
             key: finding.key,
@@ -150,6 +154,7 @@ impl Seen {
         self.remedy = self.remedy.max(finding.remedy);
         self.drains |= finding.drains;
         self.verify |= finding.verify;
+        self.device |= finding.device;
         self.key = finding.key.or(self.key.take());
         self.others |= finding.others || finding.jobs.is_empty();
         for job in finding.jobs {
@@ -202,6 +207,7 @@ impl Seen {
             count: self.count,
             others: self.others,
             verify: self.verify,
+            device: self.device,
             key: self.key.clone(),
             evidence: self.evidence.last().cloned().unwrap_or_default(),
             jobs: self.jobs.clone(),

@@ -108,10 +108,8 @@ pub enum Input<'a> {
 /// An order of an operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
-    /// `ack` or `clear`.
+    /// What is ordered.
     pub verb: OrderVerb,
-    /// The incident.
-    pub incident: IncidentId,
     /// The operator's reason.
     pub reason: String,
     /// The operator: user name or uid, from SO_PEERCRED.
@@ -122,21 +120,38 @@ pub struct Order {
 }
 
 /// The verbs of [`Order`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OrderVerb {
     /// Acknowledge the incident; nothing else changes.
-    Ack,
+    Ack(IncidentId),
     /// Close a repaired incident and undrain the node.
-    Clear,
+    Clear(IncidentId),
+    /// Write nothing for this time.
+    Pause {
+        /// In seconds.
+        seconds: u64,
+    },
+    /// End the pause.
+    Resume,
 }
 
 impl OrderVerb {
     /// The subcommand.
-    pub const fn word(self) -> &'static str {
+    pub const fn word(&self) -> &'static str {
         match self {
-            Self::Ack => "ack",
-            Self::Clear => "clear",
+            Self::Ack(_) => "ack",
+            Self::Clear(_) => "clear",
+            Self::Pause { .. } => "pause",
+            Self::Resume => "resume",
+        }
+    }
+
+    /// The incident that it is about.
+    pub const fn incident(&self) -> Option<&IncidentId> {
+        match self {
+            Self::Ack(incident) | Self::Clear(incident) => Some(incident),
+            Self::Pause { .. } | Self::Resume => None,
         }
     }
 }

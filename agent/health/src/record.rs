@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::comment::Comment;
 use super::drain::Drain;
+use super::engine::Pause;
 use super::incident::Incident;
 use super::reads::known::Known;
 use model::derive::xid::{Faults, Inventory};
@@ -70,6 +71,9 @@ pub(super) struct State {
     /// The times of automatic lifts in the last 24 h, in seconds since the epoch.
     pub lifts: Vec<i64>,
     pub overrides: u64,
+    /// A person's pause of this node.
+    pub pause: Option<Pause>,
+    pub pauses: u64,
     /// Conditions that are bad.
     pub bad: BTreeSet<String>,
     /// Notes of each collector for its next worker, by the collector's name.

@@ -3,6 +3,7 @@
 use super::Mode;
 use super::book::Book;
 use super::drain::State as DrainState;
+use super::engine::Pause;
 use super::finding;
 use super::incident::{Incident, Seen, Status};
 use super::policy::Policy;
@@ -18,6 +19,7 @@ pub(super) struct Shown<'a> {
     pub book: &'a Book,
     pub verdict: Verdict,
     pub affinity: &'a [Affinity],
+    pub pause: Option<Pause>,
 }
 
 /// An incident in one line: `xid79 gpu GPU-... act=reboot id=...`.
@@ -47,7 +49,7 @@ pub(super) fn view(shown: &Shown<'_>) -> View {
     View {
         verdict: shown.verdict.clone(),
         incidents: incidents.into_iter().map(|i| incident(shown.policy, i)).collect(),
-        drain: drain(shown.state),
+        drain: drain(shown),
         would_drain: pairs(&shown.state.would_drain),
         drains: pairs(&shown.state.drains),
         undrains: shown.state.undrains,
@@ -116,7 +118,8 @@ fn will_clear(incident: &Incident) -> String {
     parts.join("; ")
 }
 
-fn drain(state: &State) -> DrainView {
+fn drain(shown: &Shown<'_>) -> DrainView {
+    let state = shown.state;
     let drain = &state.drain;
     DrainView {
         state: drain.state.word().to_owned(),
@@ -125,5 +128,9 @@ fn drain(state: &State) -> DrainView {
         reason: drain.reason.clone(),
         since: drain.since,
         recorded: drain.state != DrainState::None && drain.is_recorded(),
+        held: drain.held,
+        guard: drain.guard.clone(),
+        pause: shown.pause.clone(),
+        pauses: state.pauses,
     }
 }

@@ -4,9 +4,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::Mode;
+use super::engine::Pause;
 use super::verdict::Verdict;
 use model::derive::affinity::Affinity;
 use model::ledger::Ledger;
+use model::scheduler::{Guard, HeldBy};
 
 /// The view of the whole state.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -104,7 +106,7 @@ pub struct FindingView {
 /// The own drain.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DrainView {
-    /// `none`, `wanted`, `withheld`, `foreign`, `writing`, `drained`, `lifting`, `overridden`, `unproven`.
+    /// `none`, `wanted`, `withheld`, `foreign`, `writing`, `held`, `drained`, `lifting`, `overridden`, `unproven`.
     pub state: String,
     /// Why, in one line; empty for `none`.
     pub why: String,
@@ -116,4 +118,16 @@ pub struct DrainView {
     pub since: Option<i64>,
     /// Whether its record reached the disk.
     pub recorded: bool,
+    /// What a held one waits for.
+    #[serde(default)]
+    pub held: Option<HeldBy>,
+    /// The cluster's limit, as last read for a drain.
+    #[serde(default)]
+    pub guard: Option<Guard>,
+    /// The pause of this node by a person.
+    #[serde(default)]
+    pub pause: Option<Pause>,
+    /// Number of such pauses.
+    #[serde(default)]
+    pub pauses: u64,
 }

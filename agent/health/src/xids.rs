@@ -114,6 +114,8 @@ pub struct Row {
     pub action: Response,
     /// A repair must be verified: an operator lifts the drain.
     pub verify: bool,
+    /// It proves that one device is broken.
+    pub device: bool,
     /// The driver's verdict in the line decides instead of `action`.
     pub by_verdict: bool,
     /// What ends it, besides `nodewarden clear`.
@@ -172,6 +174,8 @@ struct RawRow {
     #[serde(default)]
     verify: bool,
     #[serde(default)]
+    device: bool,
+    #[serde(default)]
     by_verdict: bool,
     #[serde(default)]
     clears: Vec<Spanned<Clear>>,
@@ -203,6 +207,7 @@ impl RawRow {
             class: self.class,
             action: self.action,
             verify: self.verify,
+            device: self.device,
             by_verdict: self.by_verdict,
             clears: self.clears.into_iter().map(Spanned::into_inner).collect(),
             needs: self.needs,

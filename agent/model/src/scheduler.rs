@@ -69,6 +69,8 @@ pub struct NodeState {
     pub controller_started: Option<i64>,
     /// The GPUs and other resources that the scheduler has for the node, as configured.
     pub gres: String,
+    /// What the cluster's limit on drains was, as read for a drain.
+    pub guard: Option<Guard>,
 }
 
 impl NodeState {
@@ -99,6 +101,67 @@ impl NodeState {
     fn is_another(&self, id: &IncidentId) -> bool {
         self.incident().is_some_and(|named| named != id)
     }
+}
+
+/// The limit on drains over the cluster, as one node read it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guard {
+    /// The partition whose drains are counted.
+    pub partition: String,
+    /// The pool of slots, as its part of the slots' names.
+    pub pool: String,
+    /// The slot that was taken.
+    pub slot: Option<String>,
+    /// The slots of the pool, and those that were taken, the own one included.
+    pub slots: u64,
+    /// See `slots`.
+    pub taken: u64,
+    /// The drains of nodewarden that stand in the partition, where they were counted.
+    pub standing: Option<u64>,
+    /// The most that may stand.
+    pub most: u64,
+    /// Whether slots of other nodes were taken under other limits.
+    pub differs: bool,
+}
+
+/// What holds back an act that the node's state allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HeldBy {
+    /// No drain slot is free.
+    Guard,
+    /// As many drains stand as may.
+    Standing,
+    /// A person paused this node or the cluster.
+    Pause,
+    /// Slots or the pause cannot be read or taken.
+    Refused,
+}
+
+impl HeldBy {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Guard, Self::Standing, Self::Pause, Self::Refused];
+
+    /// Its name in output.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Guard => "guard",
+            Self::Standing => "standing",
+            Self::Pause => "pause",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// An act that waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// What it waits for.
+    pub by: HeldBy,
+    /// The same for a person.
+    pub why: String,
+    /// The limit, where it was read.
+    pub guard: Option<Guard>,
 }
 
 /// The id of an incident: 8 characters of lower-case base 32, also the `id=` of a drain reason.
@@ -218,13 +281,17 @@ pub enum Action {
         incident: IncidentId,
         /// The reason.
         reason: Reason,
-        /// Also during a maintenance.
+        /// The node was seen in maintenance, and this drain does not wait for its end.
         in_maintenance: bool,
+        /// Its cause is proven to be one device of this node.
+        is_device: bool,
     },
     /// Clear our own DRAIN (UNDRAIN, never RESUME).
     Undrain {
         /// The incident whose drain it was.
         incident: IncidentId,
+        /// A person ordered it: a pause does not hold it.
+        is_ordered: bool,
     },
     /// Set the node's Comment, where it is empty or ours.
     Comment {
@@ -251,6 +318,8 @@ pub enum Outcome {
     Withheld(Cow<'static, str>, NodeState),
     /// Another author's reason stands there; nothing was written.
     Foreign(NodeState),
+    /// Allowed, but held by the cluster's limit or a pause; nothing was written.
+    Held(Held),
     /// This node is not proven to be ours; nothing was written.
     NotOurs(String),
     /// The scheduler rejected it, or accepted it and the state did not change.

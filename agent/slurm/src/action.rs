@@ -8,7 +8,7 @@ use super::{decide, describe, texts};
 fn incident(action: &Action) -> &IncidentId {
     match action {
         Action::Drain { incident, .. }
-        | Action::Undrain { incident }
+        | Action::Undrain { incident, .. }
         | Action::Comment { incident, .. }
         | Action::Uncomment { incident } => incident,
     }
@@ -34,7 +34,7 @@ pub fn permission(action: &Action, node: &Node, shown: &NodeState) -> Permission
             in_maintenance: true, ..
         } => decide::drain_in_maintenance(node),
         Action::Drain { .. } => shown.drain.clone(),
-        Action::Undrain { incident } => shown.undrain(incident).clone(),
+        Action::Undrain { incident, .. } => shown.undrain(incident).clone(),
         Action::Comment { text, .. } => decide::comment(node, text),
         Action::Uncomment { incident } => decide::uncomment(node, incident),
     }

@@ -20,5 +20,6 @@ pub fn describe(node: &Node) -> NodeState {
         comment: node.comment.clone(),
         controller_started: None,
         gres: node.gres.clone(),
+        guard: None,
     }
 }

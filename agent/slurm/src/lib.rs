@@ -7,6 +7,7 @@
 pub mod action;
 pub mod decide;
 pub mod describe;
+pub mod guard;
 pub mod parse;
 pub mod proof;
 pub mod settings;

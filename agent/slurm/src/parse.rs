@@ -65,6 +65,10 @@ pub fn show_node(text: &str, name: &str, zone: &TimeZone) -> Result<Node, ParseE
             .line("Gres=")
             .and_then(|(_, v)| not_null(v))
             .unwrap_or_default(),
+        partitions: node
+            .line("Partitions=")
+            .map(|(_, names)| first_word(names).split(',').filter(|n| !n.is_empty()).map(str::to_owned).collect())
+            .unwrap_or_default(),
     })
 }
 

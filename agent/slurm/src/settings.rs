@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::guard;
+
 /// `[slurm]`. The defaults of the keys are in their rows: agent/src/config/keys.rs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
@@ -16,4 +18,6 @@ pub struct Settings {
     pub conf: Option<PathBuf>,
     /// `timeout`: the time-out of one scontrol.
     pub timeout: Duration,
+    /// `[health.guard]`.
+    pub guard: guard::Settings,
 }

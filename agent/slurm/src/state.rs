@@ -72,6 +72,8 @@ pub struct Node {
     pub slurmd_start_time: Option<i64>,
     /// Gres, as configured.
     pub gres: String,
+    /// Partitions.
+    pub partitions: Vec<String>,
 }
 
 impl Node {
@@ -89,6 +91,7 @@ impl Node {
             boot_time: None,
             slurmd_start_time: None,
             gres: String::new(),
+            partitions: Vec::new(),
         }
     }
 

@@ -107,6 +107,24 @@ Examples:
   nodewarden ack k3v7qzpa --reason 'board ordered, ticket 4711'
   nodewarden clear k3v7qzpa --reason 'board replaced'";
 
+/// Of `pause` and `resume`.
+pub(super) const PAUSE: &str = "\
+During a pause nodewarden still judges, but writes nothing to Slurm: no drain, no lift, no comment. `nodewarden
+clear` still lifts. A pause ends by itself. On this node: for root and the users in health.operators. --cluster
+makes the reservation nodewarden-pause, which every node reads before it writes: for operators of Slurm. They can
+also show, extend and delete it with scontrol.
+
+Exit codes:
+  0  success
+  1  refused: permission denied, or no pause to end
+  2  the daemon did not answer (without --cluster)
+
+Examples:
+  nodewarden pause --for 4h --reason 'driver upgrade'
+  nodewarden resume --reason 'upgrade done'
+  nodewarden pause --cluster --for 2h --reason 'network work'
+  scontrol show reservation nodewarden-pause";
+
 /// Of `release`.
 pub(super) const RELEASE: &str = "\
 nodewarden's worker closes the driver, so that a command can reset a GPU, unload the driver or change MIG.

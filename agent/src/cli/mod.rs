@@ -9,6 +9,7 @@ mod hook;
 mod job;
 mod metrics;
 mod order;
+mod pause;
 mod release;
 pub mod run;
 pub mod run_args;
@@ -56,6 +57,12 @@ enum Command {
     /// Close a repaired incident and undrain the node.
     #[command(after_long_help = help::ORDER)]
     Clear(order::OrderArgs),
+    /// Stop nodewarden from draining and lifting, on this node or on the whole cluster, for a time.
+    #[command(after_long_help = help::PAUSE)]
+    Pause(pause::PauseArgs),
+    /// End a pause.
+    #[command(after_long_help = help::PAUSE)]
+    Resume(pause::ResumeArgs),
     /// Release the driver while a command needs it exclusively.
     #[command(after_long_help = help::RELEASE)]
     Release(release::ReleaseArgs),
@@ -145,6 +152,8 @@ fn perform(command: Command) -> anyhow::Result<ExitCode> {
         Command::Job(args) => job::job(&args),
         Command::Ack(args) => order::ack(args),
         Command::Clear(args) => order::clear(args),
+        Command::Pause(args) => pause::pause(args),
+        Command::Resume(args) => pause::resume(args),
         Command::Release(args) => Ok(release::release(&args)),
         Command::Metrics(args) => metrics::metrics(&args),
         Command::Hook(command) => Ok(hook::hook(&command)),

@@ -32,7 +32,7 @@ pub(super) fn clear(args: OrderArgs) -> anyhow::Result<ExitCode> {
     give(args.run_dir, &Request::Clear { id, reason })
 }
 
-fn give(run_dir: Option<PathBuf>, request: &Request) -> anyhow::Result<ExitCode> {
+pub(super) fn give(run_dir: Option<PathBuf>, request: &Request) -> anyhow::Result<ExitCode> {
     let dir = dirs::to_read(run_dir.as_deref());
     let text = client::answer(&dir, request, |reply| match reply {
         Reply::Done(text) => Some(text),

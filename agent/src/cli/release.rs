@@ -58,7 +58,11 @@ fn worker(text: &str) -> Result<&'static Domain, String> {
 }
 
 fn limit(text: &str) -> Result<Duration, String> {
-    let most = Duration::from_secs(MOST_SECONDS);
+    time(text, Duration::from_secs(MOST_SECONDS))
+}
+
+/// A time from 1 s to `most`.
+pub(super) fn time(text: &str, most: Duration) -> Result<Duration, String> {
     duration::parse(text)
         .filter(|t| (Duration::from_secs(1)..=most).contains(t))
         .ok_or_else(|| {

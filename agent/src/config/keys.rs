@@ -1,14 +1,20 @@
 //! The daemon's configuration keys, and what each part reads from them. The keys of collectors are beside each collector.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
 
-use collectors::settings::{Kind, nearest};
+use collectors::settings::{Kind, duration, nearest};
 use collectors::slurm::settings::{NODE_NAME, labels as job_labels};
 use collectors::{Error, PciAddress, Settings, Tier, rdma};
+
+use slurm::guard;
+use slurm::guard::limits::Standing;
 
 use super::listen;
 use super::{Config, Listen, SiteCommand};
 use crate::own;
+use crate::parent::slurm::stop;
 
 const MODE: Kind = Kind::Choice(&["observe", "comment", "drain"]);
 
@@ -39,6 +45,15 @@ const METRICS: Kind = Kind::List {
     },
     empty: true,
 };
+
+const STANDING: &str = "a number of nodes such as \"20\", or a part of the partition such as \"5%\"";
+const WINDOW: &str = "a time from \"2m\" to \"24h\"";
+
+/// A slot that ends before a write does protects nothing.
+fn window(text: &str) -> Option<Duration> {
+    let window = duration::parse(text)?;
+    (Duration::from_secs(120)..=Duration::from_secs(24 * 3600)).contains(&window).then_some(window)
+}
 
 /// `major.minor` or `major.minor.patch`.
 fn version(text: &str) -> bool {
@@ -115,6 +130,31 @@ collectors::keys! {
         "Findings on one subject within this time are one incident. It never delays a drain.";
     GPU_ADDRESSES = "health.gpu_addresses": PCI, default "[]", example "[\"0000:1b:00.0\"]", since "0.1.0",
         "PCI addresses of the GPUs that must exist. Empty: no per-address check.";
+    GUARD = "health.guard.mode": Kind::Choice(&["on", "off"]), default "\"on\"", since "0.1.0",
+        "Whether a drain needs a drain slot, which limits drains over the whole cluster: on or off. A slot is a\n\
+         reservation without nodes. The other keys of this table must be the same on all nodes.";
+    GUARD_DRAINS = "health.guard.drains": Kind::Integer { what: "a number of nodes", from: 1, to: 9000 },
+        default "10", since "0.1.0",
+        "Most nodes of a partition that drain within health.guard.window; never under 2. A node in several partitions\n\
+         counts in the largest. Faults that prove one device broken have four times as many.";
+    GUARD_PERCENT = "health.guard.percent": Kind::Integer { what: "a percentage", from: 1, to: 100 },
+        default "5", since "0.1.0",
+        "The same, in percent of the partition's nodes. The lower limit counts.";
+    GUARD_PER_CODE = "health.guard.per_code": Kind::Integer { what: "a number of nodes", from: 1, to: 9000 },
+        default "3", since "0.1.0",
+        "Most nodes of a partition that drain for one cause (a check, or one Xid) within health.guard.window.";
+    GUARD_STANDING = "health.guard.standing": Kind::Text { what: STANDING, fits: |text| Standing::parse(text).is_ok() },
+        default "\"5%\"", since "0.1.0",
+        "Drains of nodewarden that may stand in a partition: at this number a further one waits for a person.";
+    GUARD_WINDOW = "health.guard.window": Kind::Text { what: WINDOW, fits: |text| window(text).is_some() },
+        default "\"10m\"", since "0.1.0",
+        "Time of a drain slot. Slurm counts whole minutes.";
+    STOP_FILES = "health.guard.stop_files": Kind::List { what: "an array of absolute paths", of: &Kind::Text {
+            what: "an absolute path such as \"/etc/nodewarden/stop\"",
+            fits: |text| stop::is_usable(Path::new(text)),
+        }, empty: true }, default "[\"/etc/nodewarden/stop\"]", since "0.1.0",
+        "While one of these files exists, nodewarden writes nothing to Slurm, except what a person orders. One may lie on a\n\
+         shared filesystem: if it cannot be looked for within 5 s, nothing is written either.";
     XIDS = "health.xids": Kind::Path, example "\"/etc/nodewarden/xids.toml\"", since "0.1.0",
         "File whose rows replace rows of the built-in table of Xids.";
     OPERATORS = "health.operators": Kind::List { what: "an array of user names", of: &Kind::Text {
@@ -229,6 +269,15 @@ impl Config {
                 scontrol: set.find(&SCONTROL)?,
                 conf: set.find(&CONF)?,
                 timeout,
+                guard: guard::Settings {
+                    on: set.get::<String>(&GUARD)? == "on",
+                    drains: set.get(&GUARD_DRAINS)?,
+                    percent: set.get(&GUARD_PERCENT)?,
+                    per_code: set.get(&GUARD_PER_CODE)?,
+                    standing: Standing::parse(&set.get::<String>(&GUARD_STANDING)?).unwrap_or_default(),
+                    window: window(&set.get::<String>(&GUARD_WINDOW)?).unwrap_or_default(),
+                    stop_files: set.get(&STOP_FILES)?,
+                },
             },
             metrics: exposition::Defaults {
                 tier: exposition::tier(&tier).unwrap_or(Tier::Core),

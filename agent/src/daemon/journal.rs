@@ -30,7 +30,7 @@ impl Journal {
     pub fn act(&self, action: &Action) {
         match action {
             Action::Drain { reason, .. } => tracing::warn!("draining the node: {}", reason.as_str()),
-            Action::Undrain { incident } => {
+            Action::Undrain { incident, .. } => {
                 tracing::warn!("lifting nodewarden's drain of incident {incident}")
             }
             Action::Comment { text, .. } => tracing::info!("commenting on the node: {}", text.as_str()),
@@ -46,6 +46,7 @@ impl Journal {
             Outcome::Done(_) => tracing::info!("done and confirmed by scontrol"),
             Outcome::Already(_) => tracing::info!("nothing to do: the node is already in this state"),
             Outcome::Withheld(word, _) => tracing::warn!("withheld: {word}"),
+            Outcome::Held(held) => tracing::warn!("held by {}: {}", held.by.word(), held.why),
             Outcome::Foreign(node) => {
                 let reason = node.reason.as_ref().map_or("no reason", |r| r.text.as_str());
                 tracing::warn!("not written: the node has a foreign reason: {reason}");

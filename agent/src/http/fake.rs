@@ -65,12 +65,15 @@ impl Core for Fake {
     }
 
     fn order(&self, order: Order, reply: oneshot::Sender<Result<String, String>>) {
-        let known = order.incident.0 == "abcdefgh";
+        let incident = order.verb.incident().map(ToString::to_string).unwrap_or_default();
+        let known = incident.is_empty() || incident == "abcdefgh";
         let text = match order.verb {
-            OrderVerb::Ack => format!("acknowledged {}", order.incident),
-            OrderVerb::Clear => format!("cleared {}", order.incident),
+            OrderVerb::Ack(_) => format!("acknowledged {incident}"),
+            OrderVerb::Clear(_) => format!("cleared {incident}"),
+            OrderVerb::Pause { seconds } => format!("paused for {seconds} s"),
+            OrderVerb::Resume => "the pause is over".to_owned(),
         };
-        let refused = format!("no incident {}", order.incident);
+        let refused = format!("no incident {incident}");
         self.orders.lock().unwrap().push(order);
         drop(reply.send(if known { Ok(text) } else { Err(refused) }));
     }

@@ -14,7 +14,7 @@ use crate::bucket::Bucket;
 use crate::parent::slurm::here;
 use crate::parent::slurm::memory::DrainMemory;
 use crate::parent::slurm::seen::SeenSlurmd;
-use crate::parent::slurm::write::Slurm;
+use crate::parent::slurm::write::{COMMANDS, Slurm};
 use model::scheduler::{Action, ActionId, LookError, NodeState, Outcome};
 use sys::poll::Waker;
 use sys::spawn::CommandRunner;
@@ -78,6 +78,8 @@ pub struct ActRunner {
     hung: usize,
     /// Shared with each thread: a scontrol that resists SIGKILL outlives its thread, and no other one is started beside it.
     commands: CommandRunner,
+    /// The same for what reads stop files.
+    files: CommandRunner,
     answers: Sender<ActReply>,
     /// Raised when a thread is abandoned: its late answer is then dropped.
     generation: u64,
@@ -112,6 +114,7 @@ impl ActRunner {
             thread: None,
             hung: 0,
             commands: CommandRunner::default(),
+            files: CommandRunner::default(),
             answers,
             generation: 0,
             done,
@@ -216,9 +219,9 @@ impl ActRunner {
         };
         match self.thread() {
             Some(thread) if thread.send(request.clone()).is_ok() => {
-                // Three calls of scontrol at most, each with its own deadline; this one is for code without a
-                // deadline.
-                let patience = self.config.timeout * 4 + Duration::from_secs(10);
+                // Each command has its own deadline; this one is for code without a deadline.
+                let commands = self.config.timeout.saturating_add(Duration::from_secs(1));
+                let patience = commands.saturating_mul(COMMANDS) + Duration::from_secs(10);
                 self.running = Some((request, Instant::now() + patience));
             }
             _ => {
@@ -240,7 +243,7 @@ impl ActRunner {
             let (forged, recorded) = (self.forged_boot_time, self.recorded);
             let slurm = Slurm::new(self.config.clone(), here::hostname(), forged.unwrap_or(0))
                 .with_given_up(given_up)
-                .with_commands(self.commands.clone());
+                .with_commands(self.commands.clone(), self.files.clone());
             let state_dir = self.state_dir.clone();
             let started = thread::Builder::new().name("act".to_owned()).spawn(move || {
                 // Not on the thread that calls: the state directory's disk may hang.
@@ -308,6 +311,7 @@ mod tests {
                 ActionId(n),
                 Action::Undrain {
                     incident: incident.clone(),
+                    is_ordered: false,
                 },
             );
             runner.look();

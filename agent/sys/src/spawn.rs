@@ -20,8 +20,8 @@ use nix::unistd::Pid;
 
 use crate::reap;
 
-/// Limit of bytes kept of each output stream.
-pub const MAX_OUTPUT: usize = 256 * 1024;
+/// Limit of bytes kept of each output stream. Slurm allows 10,000 reservations, and lists each with 400 bytes.
+pub const MAX_OUTPUT: usize = 8 * 1024 * 1024;
 
 /// Grace period for a signal to take effect, and for a background child to close the output.
 const GRACE: Duration = Duration::from_millis(500);

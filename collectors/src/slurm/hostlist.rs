@@ -7,7 +7,7 @@ const DIGITS: usize = 9;
 
 /// The names in order (src/common/hostlist.c). `None`: of a form in which releases of Slurm differ, or that is none: two pairs of
 /// brackets in one name, something behind a bracket, a range that is empty or has no numbers.
-pub(super) fn expand(text: &str) -> Option<Vec<String>> {
+pub fn expand(text: &str) -> Option<Vec<String>> {
     let mut names = Vec::new();
     for token in tokens(text)? {
         match token.split_once('[') {

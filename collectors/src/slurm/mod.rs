@@ -10,7 +10,7 @@ mod files;
 mod grants;
 pub(crate) mod gres;
 pub mod hook;
-mod hostlist;
+pub mod hostlist;
 mod job;
 mod mapping;
 pub mod metrics;

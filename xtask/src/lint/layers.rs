@@ -35,7 +35,7 @@ use Kind::{Node, Pure, Tool};
 const CRATES: &[Row] = &[
     Row { kind: Node, name: "nodewarden-collectors", sys: Some("src/sys"), uses: &[] },
     Row { kind: Pure, name: "nodewarden-model", sys: None, uses: &["nodewarden-collectors"] },
-    Row { kind: Pure, name: "nodewarden-slurm", sys: None, uses: &["nodewarden-model"] },
+    Row { kind: Pure, name: "nodewarden-slurm", sys: None, uses: &["nodewarden-model", "nodewarden-collectors"] },
     Row { kind: Pure, name: "nodewarden-health", sys: None, uses: &["nodewarden-model", "nodewarden-collectors"] },
     Row { kind: Pure, name: "nodewarden-exposition", sys: None, uses: &["nodewarden-model", "nodewarden-collectors"] },
     Row { kind: Node, name: "nodewarden-sys", sys: Some(""), uses: &["nodewarden-collectors"] },

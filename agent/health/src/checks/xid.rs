@@ -268,5 +268,6 @@ fn from_row(row: &Row, response: Response, xid: &Xid, gpu: &str, count: u64, tex
         jobs: Vec::new(),
         others: false,
         verify: row.verify,
+        device: row.device,
     }
 }

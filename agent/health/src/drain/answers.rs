@@ -13,7 +13,7 @@ impl Drain {
         let lifting = self.timing.answered(id)?;
         let read = !matches!(
             outcome,
-            Outcome::NotOurs(_) | Outcome::Failed(_) | Outcome::Unknown(_)
+            Outcome::NotOurs(_) | Outcome::Failed(_) | Outcome::Unknown(_) | Outcome::Held(_)
         );
         if read {
             self.timing.read_back(now.boottime);
@@ -39,6 +39,7 @@ impl Drain {
             }
             Outcome::Done(node) => {
                 self.stands(node, now);
+                self.guard.clone_from(&node.guard);
                 self.written = Some(now.wall);
                 self.unsaved = true;
                 return Some(Happened::Drained);
@@ -49,6 +50,7 @@ impl Drain {
                 self.timing.foreign_drain = node.is_drained();
                 self.to(State::Foreign, foreign(node), now);
             }
+            Outcome::Held(held) => self.is_held(held, now),
             Outcome::NotOurs(why) => {
                 self.timing.retry_after_failure(now.boottime);
                 self.to(State::Unproven, why.as_str(), now);
@@ -85,6 +87,10 @@ impl Drain {
                 self.to(State::Lifting, format!("withheld: {word}"), now);
             }
             Outcome::Foreign(node) => self.is_taken(node, now),
+            Outcome::Held(held) => {
+                self.timing.retry_after_hold(now.boottime);
+                self.to(State::Lifting, held.why.as_str(), now);
+            }
             Outcome::NotOurs(why) => {
                 self.timing.retry_after_failure(now.boottime);
                 self.to(State::Lifting, format!("not proven to be ours: {why}"), now);
@@ -139,7 +145,12 @@ impl Drain {
                 (!node.drained?).then(|| self.is_lifted(now, open)).flatten()
             }
             (
-                State::Writing | State::Wanted | State::Withheld | State::Foreign | State::Unproven,
+                State::Writing
+                | State::Wanted
+                | State::Withheld
+                | State::Held
+                | State::Foreign
+                | State::Unproven,
                 Some(_),
             ) => {
                 // DOWN or FAIL without DRAIN is no drain of an operator, and its end no lift.
@@ -152,6 +163,7 @@ impl Drain {
                     Permission::Already => self.found(node, now),
                     Permission::Foreign => self.to(State::Foreign, foreign(node), now),
                     Permission::Withheld(word) => self.to(State::Withheld, word.as_ref(), now),
+                    Permission::Allowed if self.state == State::Held => {}
                     Permission::Allowed => self.to(State::Wanted, "not written yet", now),
                 }
                 lifted.then_some(Happened::ForeignLifted)
@@ -281,6 +293,7 @@ impl Drain {
         self.timing.blocked = false;
         self.timing.shown = self.timing.asked;
         self.timing.succeeded();
+        self.held = None;
         let why = self.reason.clone().unwrap_or_default();
         self.to(State::Drained, why, now);
     }

@@ -12,6 +12,10 @@ const REFUSED_MAX: Duration = Duration::from_secs(10);
 /// Refusals after which the delay is longer: a site that forbids it does not change that within minutes.
 const REFUSALS: u32 = 30;
 const REFUSED_LONG: Duration = Duration::from_secs(60);
+/// The time to the next try of what is held is spread over this time, doubled with each try.
+const HOLD_MIN: Duration = Duration::from_secs(15);
+const HOLD_MAX: Duration = Duration::from_secs(300);
+const HOLD_LEAST: Duration = Duration::from_secs(1);
 /// Evidence shortens a delay at most this often.
 const URGED: Duration = Duration::from_secs(30);
 
@@ -44,6 +48,12 @@ pub(super) struct Timing {
     waiting: Option<Duration>,
     act_failures: u32,
     act_at: Option<Duration>,
+    /// Consecutive tries that were held.
+    holds: u32,
+    /// The number of all tries that were held: each has another spread.
+    tries: u64,
+    /// What spreads the timers of many nodes.
+    pub(super) seed: u64,
     /// The last time at which evidence shortened the delay.
     urged: Option<Duration>,
     /// The node must be read before the next act.
@@ -198,6 +208,24 @@ impl Timing {
         self.act_at = Some(now.saturating_add(back_off(self.act_failures).min(most)));
     }
 
+    /// Delays the next try of what is held: any time up to a limit that grows, so that the nodes of a cluster do not come
+    /// together.
+    pub(super) fn retry_after_hold(&mut self, now: Duration) {
+        let most = HOLD_MIN.saturating_mul(1 << self.holds.min(10)).min(HOLD_MAX);
+        self.holds = self.holds.saturating_add(1);
+        self.tries = self.tries.wrapping_add(1);
+        let pause = most.mul_f64(spread(self.seed, self.tries)).max(HOLD_LEAST);
+        self.act_at = Some(now.saturating_add(pause));
+    }
+
+    /// Nothing is held any more.
+    pub(super) fn not_held(&mut self) {
+        if self.holds > 0 {
+            self.holds = 0;
+            self.act_at = None;
+        }
+    }
+
     /// New evidence: the next attempt is due now, once in a while.
     pub(super) fn retry_now(&mut self, now: Duration) {
         let is_due = self.urged.is_none_or(|last| last.saturating_add(URGED) <= now);
@@ -210,6 +238,7 @@ impl Timing {
     /// The act took effect.
     pub(super) fn succeeded(&mut self) {
         self.act_failures = 0;
+        self.holds = 0;
         self.act_at = None;
     }
 

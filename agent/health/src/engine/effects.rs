@@ -170,15 +170,17 @@ impl Engine {
                         incident,
                         reason,
                         in_maintenance,
+                        is_device,
                     } = want;
                     let action = Action::Drain {
                         incident,
                         reason,
                         in_maintenance,
+                        is_device,
                     };
                     (action, false)
                 }
-                Do::Undrain(incident) => (Action::Undrain { incident }, true),
+                Do::Undrain { incident, is_ordered } => (Action::Undrain { incident, is_ordered }, true),
             };
             let id = self.action_id();
             self.state.drain.sent(id, lifting, self.now);
@@ -265,8 +267,8 @@ impl Engine {
         }
         let mut acts = Vec::new();
         let intent = self.decide(&mut acts);
-        let want = self.wanted(Mode::Comment);
-        if !wait && let Some(action) = self.state.comment.next(now, self.policy.patience, want.as_ref()) {
+        let want = self.to_comment();
+        if !wait && self.paused().is_none() && let Some(action) = self.state.comment.next(now, self.policy.patience, want.as_ref()) {
             let id = self.action_id();
             self.state.comment.sent(id, &action, now);
             acts.push(Effect::Act(id, action));

@@ -3,14 +3,12 @@
 use collectors::gpu::metrics as gpu;
 use collectors::{Cursor, Event, EventBody, PciAddress, Subject, kernel_log};
 
-use super::{Engine, Status};
-use crate::book::Known;
+use super::Engine;
 use crate::checks::Heard;
-use crate::incident::Ack;
 use crate::reads::gpu::gpus;
 use crate::reads::host::Host;
 use crate::reads::port::ports;
-use crate::{Input, Order, OrderVerb};
+use crate::Input;
 use model::derive::affinity::nearest;
 use model::derive::xid::gpu_label;
 use model::ownership::When;
@@ -206,76 +204,6 @@ impl Engine {
             self.quiet.broken(now);
         } else {
             self.quiet.tick();
-        }
-    }
-
-    fn order(&mut self, order: &Order) -> Result<String, String> {
-        let wall = self.now.wall;
-        if order.verb == OrderVerb::Clear && self.outlives(order) {
-            let closed = self.book.incidents.iter_mut().find(|i| i.id == order.incident);
-            if let Some(incident) = closed {
-                incident.note(wall, format!("drain lifted by {}: {}", order.by, order.reason));
-                self.out.dirty = true;
-            }
-            self.state.drain.order(order.root);
-            return Ok(format!("{} is closed{}", order.incident, self.after_clear(true)));
-        }
-        let incident = self
-            .book
-            .incidents
-            .iter_mut()
-            .find(|i| i.id == order.incident)
-            .ok_or_else(|| format!("no incident {}", order.incident))?;
-        if incident.status == Status::Cleared {
-            return Err(format!("{} is cleared already", order.incident));
-        }
-        self.out.dirty = true;
-        match order.verb {
-            OrderVerb::Ack => {
-                incident.note(wall, format!("acknowledged by {}: {}", order.by, order.reason));
-                incident.ack = Some(Ack {
-                    by: order.by.clone(),
-                    at: wall,
-                    reason: order.reason.clone(),
-                });
-                Ok(format!("{} acknowledged", order.incident))
-            }
-            OrderVerb::Clear => {
-                let behind = incident.behind;
-                let known = Known::of(incident);
-                incident.close(wall, format!("by {}: {}", order.by, order.reason));
-                // What still holds the drain was not ordered to end.
-                if behind && !self.book.open().any(|i| i.behind) {
-                    self.state.drain.order(order.root);
-                }
-                self.repaired(&known);
-                self.book.forget_old();
-                Ok(format!("{} cleared{}", order.incident, self.after_clear(behind)))
-            }
-        }
-    }
-
-    /// Whether the drain has the id of this incident and outlived it: a repaired one that an operator must lift, or, for
-    /// root, one whose record was lost.
-    fn outlives(&self, order: &Order) -> bool {
-        let known = self.book.incidents.iter().find(|i| i.id == order.incident);
-        let is_over = known.map_or(order.root, |i| i.status == Status::Cleared);
-        is_over && self.state.drain.is_kept_for(&order.incident) && !self.book.open().any(|i| i.behind)
-    }
-
-    /// What the operator must know about the drain.
-    fn after_clear(&self, behind: bool) -> &'static str {
-        let held = self.book.open().any(|i| i.behind);
-        match (behind, held) {
-            (false, _) => "",
-            (true, true) => "; other incidents hold the drain",
-            (true, false) if !self.policy.site.settings.scheduler.undrain => {
-                "; the drain stays, because slurm.undrain is false"
-            }
-            (true, false) if !self.state.drain.is_recorded() && !self.state.drain.by_root => {
-                "; the drain stays, because no record proves that it is nodewarden's: lift it with scontrol"
-            }
-            (true, false) => "; the drain is being lifted",
         }
     }
 }

@@ -5,7 +5,7 @@ pub mod gpus;
 mod limits;
 mod proto;
 pub mod release;
-mod users;
+pub(crate) mod users;
 mod viewer;
 
 use std::os::unix::net::UnixListener;
@@ -37,6 +37,8 @@ const MAX_LINE: u64 = 64 * 1024;
 
 /// Limit of a reason, in bytes.
 const MAX_REASON: usize = 500;
+/// The longest pause, in seconds.
+pub const MAX_PAUSE: u64 = 30 * 24 * 3600;
 
 /// Time-out for receiving a request or sending a reply.
 const TRANSFER: Duration = Duration::from_secs(10);
@@ -166,8 +168,10 @@ async fn answer<C: Core>(request: Request, uid: u32, core: &C) -> Reply {
             Some(incident) => Reply::Incidents(vec![viewer.incident(incident)]),
             None => Reply::Refused(format!("unknown incident {id}")),
         },
-        Request::Ack { id, reason } => order(OrderVerb::Ack, &id, &reason, uid, core).await,
-        Request::Clear { id, reason } => order(OrderVerb::Clear, &id, &reason, uid, core).await,
+        Request::Ack { id, reason } => order(about(OrderVerb::Ack, &id), &reason, uid, core).await,
+        Request::Clear { id, reason } => order(about(OrderVerb::Clear, &id), &reason, uid, core).await,
+        Request::Pause { seconds, reason } => order(pause(seconds), &reason, uid, core).await,
+        Request::Unpause { reason } => order(Ok(OrderVerb::Resume), &reason, uid, core).await,
         Request::Jobs => Reply::Jobs(viewer.jobs()),
         Request::JobEnded { .. } if uid != 0 && uid != nix::unistd::geteuid().as_raw() => Reply::Refused(
             format!("permission denied: uid {uid} is not root; epilogs run as root"),
@@ -185,12 +189,29 @@ fn not_permitted(uid: u32) -> String {
     format!("permission denied: uid {uid} is neither root nor in health.operators")
 }
 
-async fn order<C: Core>(verb: OrderVerb, id: &str, reason: &str, uid: u32, core: &C) -> Reply {
+/// An order about an incident.
+fn about(verb: fn(IncidentId) -> OrderVerb, id: &str) -> Result<OrderVerb, String> {
+    IncidentId::parse(id)
+        .map(verb)
+        .ok_or_else(|| format!("invalid incident id {id:?}, see `nodewarden why`"))
+}
+
+/// A pause without an end would be forgotten.
+fn pause(seconds: u64) -> Result<OrderVerb, String> {
+    if (1..=MAX_PAUSE).contains(&seconds) {
+        Ok(OrderVerb::Pause { seconds })
+    } else {
+        Err(format!("invalid pause: found {seconds} s, expected 1 s to {MAX_PAUSE} s"))
+    }
+}
+
+async fn order<C: Core>(verb: Result<OrderVerb, String>, reason: &str, uid: u32, core: &C) -> Reply {
     if !may_order(uid, core) {
         return Reply::Refused(not_permitted(uid));
     }
-    let Some(incident) = IncidentId::parse(id) else {
-        return Reply::Refused(format!("invalid incident id {id:?}, see `nodewarden why`"));
+    let verb = match verb {
+        Ok(verb) => verb,
+        Err(why) => return Reply::Refused(why),
     };
     let reason = reason.trim();
     if reason.is_empty() || reason.len() > MAX_REASON || reason.chars().any(char::is_control) {
@@ -200,13 +221,13 @@ async fn order<C: Core>(verb: OrderVerb, id: &str, reason: &str, uid: u32, core:
     }
     let order = Order {
         verb,
-        incident,
         reason: reason.to_owned(),
         by: users::name(uid).unwrap_or_else(|| uid.to_string()),
         root: uid == 0,
     };
     let Order { verb, by, .. } = &order;
-    tracing::info!(verb = verb.word(), incident = id, by, uid, reason, "order");
+    let incident = verb.incident().map(ToString::to_string);
+    tracing::info!(verb = verb.word(), incident, by, uid, reason, "order");
     let (reply, done) = oneshot::channel();
     core.order(order, reply);
     match timeout(ORDER, done).await {

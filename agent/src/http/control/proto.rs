@@ -39,6 +39,18 @@ pub enum Request {
         /// The reason.
         reason: String,
     },
+    /// Pause this node: nothing but what a person orders is written to the scheduler.
+    Pause {
+        /// For so long, in seconds.
+        seconds: u64,
+        /// The reason.
+        reason: String,
+    },
+    /// End the pause of this node.
+    Unpause {
+        /// The reason.
+        reason: String,
+    },
     /// Release a driver until [`Request::Resume`], the end of this connection or the time limit.
     Release {
         /// The worker, by the name of its domain.

@@ -80,18 +80,33 @@ impl Scontrol {
         found: &LocalSlurmd,
         args: Vec<String>,
     ) -> Option<Result<CommandOutput, SpawnError>> {
-        let scontrol = config.scontrol.as_ref().or(self.known.as_ref())?;
-        let program = scontrol.with_file_name("sinfo");
         if self.without_sinfo {
             return None;
         }
-        match self.runner.run(&command(config, found, program, args)) {
+        match self.sinfo_of_table(config, found, args) {
             Err(SpawnError::NotFound(_)) => {
                 self.leave_sinfo("no sinfo exists beside scontrol");
                 None
             }
             result => Some(result),
         }
+    }
+
+    /// The same, also where it shows too little of the own node.
+    ///
+    /// # Errors
+    /// Like [`CommandRunner::run`].
+    pub fn sinfo_of_table(
+        &mut self,
+        config: &slurm::Settings,
+        found: &LocalSlurmd,
+        args: Vec<String>,
+    ) -> Result<CommandOutput, SpawnError> {
+        let sinfo = Path::new("sinfo").to_owned();
+        let scontrol = config.scontrol.as_ref().or(self.known.as_ref());
+        let program = scontrol.map(|path| path.with_file_name("sinfo"));
+        let program = program.ok_or(SpawnError::NotFound(sinfo))?;
+        self.runner.run(&command(config, found, program, args))
     }
 
     /// sinfo answered.

@@ -8,22 +8,29 @@ use jiff::tz::TimeZone;
 
 use super::find::{self, LocalSlurmd, Search};
 use super::memory::DrainMemory;
+use super::guard::Slots;
 use super::scontrol::Scontrol;
 use super::seen::SeenSlurmd;
-use model::scheduler::{Action, Author, LookError, NodeState, Outcome, Permission};
+use super::stop::StopFiles;
+use model::scheduler::{Action, Author, Guard, LookError, NodeState, Outcome, Permission};
 use slurm::state::{Flag, Node};
 use slurm::{Settings, action, describe, parse, proof, sinfo, texts};
 use sys::spawn::{self, CommandRunner};
 
-/// The own node. Every call may block for `slurm.timeout` and 1 s, three times: call it on a thread of its own.
+/// The most commands of one request, each with its own deadline.
+pub const COMMANDS: u32 = 9;
+
+/// The own node. Every call may block for `slurm.timeout` and 1 s, [`COMMANDS`] times: call it on a thread of its own.
 #[derive(Debug)]
 pub struct Slurm {
-    config: Settings,
+    pub(super) config: Settings,
     hostname: String,
     boot_time: i64,
     uid: u32,
     proc: PathBuf,
-    scontrol: Scontrol,
+    pub(super) scontrol: Scontrol,
+    stop: StopFiles,
+    pub(super) slots: Slots,
     /// The node whose host name and boot time matched, with the slurmd that ran then. Until that slurmd ends, sinfo reads it.
     proven: Option<(LocalSlurmd, Node)>,
     /// Where the proven slurmd of this boot is kept, for the time without one.
@@ -38,9 +45,20 @@ pub struct Slurm {
 }
 
 /// Why there is no answer, and whether it is a time-out.
-enum Silence {
+pub(super) enum Silence {
     Late(String),
     Said(LookError),
+}
+
+impl Silence {
+    /// The outcome of an act that was not begun.
+    pub(super) fn before_write(self) -> Outcome {
+        match self {
+            Self::Late(why) => Outcome::Unknown(format!("nothing was written: {why}")),
+            Self::Said(LookError::NotHere(why) | LookError::NotOurs(why)) => Outcome::NotOurs(why),
+            Self::Said(LookError::Failed(why)) => Outcome::Failed(format!("nothing was written: {why}")),
+        }
+    }
 }
 
 impl Slurm {
@@ -53,6 +71,8 @@ impl Slurm {
             uid: nix::unistd::geteuid().as_raw(),
             proc: PathBuf::from("/proc"),
             scontrol: Scontrol::default(),
+            stop: StopFiles::default(),
+            slots: Slots::default(),
             proven: None,
             seen: SeenSlurmd::default(),
             memory: DrainMemory::default(),
@@ -76,10 +96,11 @@ impl Slurm {
         self
     }
 
-    /// Runs scontrol here, and so not beside one that resists SIGKILL.
+    /// Runs scontrol here, and so not beside one that resists SIGKILL. `files` reads stop files in the same way.
     #[must_use]
-    pub fn with_commands(mut self, commands: CommandRunner) -> Self {
+    pub fn with_commands(mut self, commands: CommandRunner, files: CommandRunner) -> Self {
         self.scontrol = Scontrol::new(commands);
+        self.stop = StopFiles::new(files);
         self
     }
 
@@ -105,6 +126,10 @@ impl Slurm {
             Silence::Late(why) => LookError::Failed(why),
             Silence::Said(error) => error,
         })?;
+        if self.config.guard.on {
+            // Read beside the proof, so that a drain does not wait for it. A failure is repeated with the drain.
+            self.partition(&found).ok();
+        }
         let mut shown = describe(&node);
         if self.is_gone && shown.drained == Some(false) {
             // Lifted by an operator, or lost in a crash of slurmctld: the time of its start distinguishes them.
@@ -130,15 +155,17 @@ impl Slurm {
         if !action::is_ours(action) {
             return Outcome::Failed("nothing was written: not a reason or incident of nodewarden".to_owned());
         }
-        let (found, before) = match self.look_for(None) {
-            Ok(looked) => looked,
-            Err(Silence::Late(why)) => return Outcome::Unknown(format!("nothing was written: {why}")),
-            Err(Silence::Said(LookError::NotHere(why) | LookError::NotOurs(why))) => {
-                return Outcome::NotOurs(why);
-            }
-            Err(Silence::Said(LookError::Failed(why))) => {
-                return Outcome::Failed(format!("nothing was written: {why}"));
-            }
+        let is_ordered = matches!(action, Action::Undrain { is_ordered: true, .. });
+        if !is_ordered && let Some(held) = self.stop.held(&self.config) {
+            return Outcome::Held(held);
+        }
+        let Ready {
+            found,
+            node: before,
+            guard,
+        } = match self.ready(action) {
+            Ok(ready) => ready,
+            Err(outcome) => return outcome,
         };
         let shown = describe(&before);
         match self.permission(action, &before, &shown) {
@@ -149,6 +176,13 @@ impl Slurm {
             }
             Permission::Foreign => return Outcome::Foreign(shown),
             Permission::Withheld(word) => return Outcome::Withheld(word, shown),
+        }
+        // With a slot, the pause was read after it was taken.
+        if guard.is_none()
+            && !is_ordered
+            && let Err(outcome) = self.not_paused(&found)
+        {
+            return outcome;
         }
         if self.given_up.load(Ordering::Acquire) {
             return Outcome::Unknown("nothing was written: the request was abandoned".to_owned());
@@ -161,7 +195,10 @@ impl Slurm {
         match self.look_for(Some(&found)) {
             Ok((_, after)) => {
                 self.remember(action, &describe(&after));
-                action::outcome(action, &after, refused)
+                match action::outcome(action, &after, refused) {
+                    Outcome::Done(node) => Outcome::Done(NodeState { guard, ..node }),
+                    other => other,
+                }
             }
             Err(Silence::Late(why) | Silence::Said(LookError::Failed(why))) => {
                 Outcome::Unknown(format!("written, but reading it back failed: {why}"))
@@ -172,12 +209,47 @@ impl Slurm {
         }
     }
 
+    /// The node before an act. A drain has its slot first: what is read after it includes what others wrote with theirs.
+    fn ready(&mut self, action: &Action) -> Result<Ready, Outcome> {
+        let is_drain = matches!(action, Action::Drain { .. });
+        if !is_drain || !self.config.guard.on {
+            let (found, node) = self.look_for(None).map_err(Silence::before_write)?;
+            return Ok(Ready {
+                found,
+                node,
+                guard: None,
+            });
+        }
+        let found = self.find(None).map_err(Silence::before_write)?;
+        // Without a proof in this boot, the node is read before anything is taken in its name.
+        let (found, first) = match self.proven_node(&found) {
+            Some(_) => (found, None),
+            None => self
+                .look_for(None)
+                .map(|(found, node)| (found, Some(node)))
+                .map_err(Silence::before_write)?,
+        };
+        let proven = self.proven_node(&found).or(first).ok_or_else(|| {
+            Outcome::NotOurs("slurmctld has no boot time of the node".to_owned())
+        })?;
+        let taken = self.take_slot(&found, &proven, action)?;
+        let node = match taken.own {
+            Some(node) => node,
+            None => self.look_for(Some(&found)).map_err(Silence::before_write)?.1,
+        };
+        Ok(Ready {
+            found,
+            node,
+            guard: Some(taken.guard),
+        })
+    }
+
     /// The permission of the state table; a drain with slurmctld's own text is lifted only if our record shows that
     /// we wrote it.
     fn permission(&self, action: &Action, node: &Node, shown: &NodeState) -> Permission {
         let permission = action::permission(action, node, shown);
         match action {
-            Action::Undrain { incident }
+            Action::Undrain { incident, .. }
                 if permission == Permission::Allowed
                     && shown.author == Author::Scheduler
                     && !self.memory.is(incident) =>
@@ -194,29 +266,14 @@ impl Slurm {
             && shown.incident() == Some(incident)
         {
             self.memory.drained(incident);
+            self.slots.used();
             (self.is_gone, self.started) = (false, None);
         }
     }
 
     /// `expected`: the slurmd that the write went to; it must still be the same one.
     fn look_for(&mut self, expected: Option<&LocalSlurmd>) -> Result<(LocalSlurmd, Node), Silence> {
-        let search = Search {
-            proc: &self.proc,
-            uid: self.uid,
-            hostname: &self.hostname,
-            wanted: self.config.node_name.as_deref(),
-        };
-        let found = match expected {
-            Some(found) => found.clone(),
-            // The name that was proven in this boot stays: a drain does not wait for slurmd.
-            None => match (
-                find::find(&search),
-                self.seen.get(self.config.node_name.as_deref()),
-            ) {
-                (Err(find::NotFound::NoSlurmd(_)), Some(seen)) => seen,
-                (found, _) => found.map_err(|why| Silence::Said(why.into()))?,
-            },
-        };
+        let found = self.find(expected)?;
         let (state, is_fresh) = match self.known(&found)? {
             Some(state) => (state, false),
             None => (self.show(&found)?, true),
@@ -235,6 +292,7 @@ impl Slurm {
         })?;
         if is_fresh {
             self.proven = Some((found.clone(), state.clone()));
+            self.slots.partition = None;
             self.seen.set(&found);
         }
         let may_be_ours = state.reason.as_ref().is_some_and(|reason| {
@@ -247,13 +305,42 @@ impl Slurm {
         Ok((found, state))
     }
 
+    /// The slurmd of this machine. `expected`: the one that a write went to.
+    fn find(&self, expected: Option<&LocalSlurmd>) -> Result<LocalSlurmd, Silence> {
+        let search = Search {
+            proc: &self.proc,
+            uid: self.uid,
+            hostname: &self.hostname,
+            wanted: self.config.node_name.as_deref(),
+        };
+        Ok(match expected {
+            Some(found) => found.clone(),
+            // The name that was proven in this boot stays: a drain does not wait for slurmd.
+            None => match (
+                find::find(&search),
+                self.seen.get(self.config.node_name.as_deref()),
+            ) {
+                (Err(find::NotFound::NoSlurmd(_)), Some(seen)) => seen,
+                (found, _) => found.map_err(|why| Silence::Said(why.into()))?,
+            },
+        })
+    }
+
+    /// The partitions of the proven node.
+    pub(super) fn proven_partitions(&self) -> Vec<String> {
+        let node = self.proven.as_ref().map(|(_, node)| node);
+        node.map(|node| node.partitions.clone()).unwrap_or_default()
+    }
+
+    /// The node as it was proven, if its slurmd still runs.
+    fn proven_node(&self, found: &LocalSlurmd) -> Option<Node> {
+        let (slurmd, node) = self.proven.as_ref()?;
+        (slurmd == found && node.boot_time.is_some()).then(|| node.clone())
+    }
+
     /// The node that is proven, as sinfo shows it now. `None`: scontrol must show it.
     fn known(&mut self, found: &LocalSlurmd) -> Result<Option<Node>, Silence> {
-        let Some((_, proven)) = self
-            .proven
-            .as_ref()
-            .filter(|(slurmd, node)| slurmd == found && node.boot_time.is_some())
-        else {
+        let Some(proven) = self.proven_node(found) else {
             return Ok(None);
         };
         let args = sinfo::args(&found.node_name);
@@ -275,7 +362,7 @@ impl Slurm {
                 return Ok(None);
             }
         };
-        let state = sinfo::node(&String::from_utf8_lossy(&output.stdout), proven, &TimeZone::UTC);
+        let state = sinfo::node(&String::from_utf8_lossy(&output.stdout), &proven, &TimeZone::UTC);
         match state {
             Some(_) => self.scontrol.sinfo_works(),
             None => self
@@ -318,12 +405,20 @@ impl Slurm {
     }
 }
 
+/// What an act needs.
+struct Ready {
+    found: LocalSlurmd,
+    node: Node,
+    guard: Option<Guard>,
+}
+
 /// The output of a command that succeeded.
-fn answer(
+pub(super) fn answer(
     what: &str,
     result: Result<spawn::CommandOutput, spawn::SpawnError>,
 ) -> Result<spawn::CommandOutput, Silence> {
     match result {
+        Ok(output) if output.truncated => Err(failed(format!("{what}: more than {} bytes", spawn::MAX_OUTPUT))),
         Ok(output) if output.code == 0 => Ok(output),
         Ok(output) => Err(failed(format!("{what}: {}", said(&output)))),
         Err(error @ (spawn::SpawnError::TimedOut(_) | spawn::SpawnError::Stuck { .. })) => {
@@ -333,12 +428,12 @@ fn answer(
     }
 }
 
-fn failed(why: String) -> Silence {
+pub(super) fn failed(why: String) -> Silence {
     Silence::Said(LookError::Failed(why))
 }
 
 /// The first line of scontrol's error output.
-fn said(output: &spawn::CommandOutput) -> String {
+pub(super) fn said(output: &spawn::CommandOutput) -> String {
     let text = [&output.stderr, &output.stdout]
         .iter()
         .find_map(|bytes| {

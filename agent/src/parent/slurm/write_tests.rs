@@ -99,12 +99,14 @@ impl Cluster {
             incident: IncidentId::parse(ID).unwrap(),
             reason: Reason::new(REASON).unwrap(),
             in_maintenance: false,
+            is_device: false,
         })
     }
 
     fn undrain(&mut self) -> Outcome {
         self.slurm.act(&Action::Undrain {
             incident: IncidentId::parse(ID).unwrap(),
+            is_ordered: false,
         })
     }
 

@@ -201,7 +201,7 @@ impl Sim {
                 Effect::Act(id, action) => {
                     self.acts += 1;
                     assert!(self.may_act(&action), "{action:?} in {:?}", self.config.mode);
-                    if let Action::Undrain { incident } = &action {
+                    if let Action::Undrain { incident, .. } = &action {
                         if !(self.by_root && self.ordered) {
                             self.assert_proven(incident);
                         }
@@ -398,16 +398,25 @@ impl Sim {
         self.input(Input::Snapshot(&snapshot));
     }
 
-    pub(super) fn order(&mut self, verb: OrderVerb, id: &str) -> Result<String, String> {
+    pub(super) fn order(&mut self, verb: fn(IncidentId) -> OrderVerb, id: &str) -> Result<String, String> {
         self.try_order(verb, id);
         self.answers.pop().unwrap()
     }
 
-    pub(super) fn try_order(&mut self, verb: OrderVerb, id: &str) {
-        self.ordered |= verb == OrderVerb::Clear;
+    pub(super) fn try_order(&mut self, verb: fn(IncidentId) -> OrderVerb, id: &str) {
+        self.try_verb(verb(IncidentId(id.to_owned())));
+    }
+
+    /// An order that is about no incident.
+    pub(super) fn order_all(&mut self, verb: OrderVerb) -> Result<String, String> {
+        self.try_verb(verb);
+        self.answers.pop().unwrap()
+    }
+
+    fn try_verb(&mut self, verb: OrderVerb) {
+        self.ordered |= matches!(verb, OrderVerb::Clear(_));
         self.input(Input::Operator(Order {
             verb,
-            incident: IncidentId(id.to_owned()),
             reason: "replaced".to_owned(),
             by: "bob".to_owned(),
             root: self.by_root,

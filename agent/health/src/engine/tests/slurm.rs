@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use model::scheduler::{Action, LookError, NodeReason, NodeState, Outcome, Permission};
+use model::scheduler::{Action, Guard, Held, HeldBy, LookError, NodeReason, NodeState, Outcome, Permission};
 use slurm::describe;
 use slurm::state::{Base, Flag, Node};
 
@@ -37,6 +37,11 @@ pub(super) struct Slurm {
     pub(super) comment: Option<String>,
     pub(super) drains: u32,
     pub(super) undrains: u32,
+    /// What the parent holds each drain for, and whether it does so for a device that is proven to be broken.
+    pub(super) held: Option<HeldBy>,
+    pub(super) device_held: bool,
+    /// Drains that were asked for and held.
+    pub(super) tries: u32,
 }
 
 impl Slurm {
@@ -56,6 +61,9 @@ impl Slurm {
             comment: None,
             drains: 0,
             undrains: 0,
+            held: None,
+            device_held: true,
+            tries: 0,
         }
     }
 
@@ -98,7 +106,32 @@ impl Slurm {
             boot_time: None,
             slurmd_start_time: None,
             gres: self.gres.clone(),
+            partitions: vec!["gpu".to_owned()],
         }
+    }
+
+    /// Whether the parent holds this act.
+    fn holds(&self, action: &Action) -> Option<Held> {
+        let by = self.held?;
+        let is_held = match action {
+            Action::Drain { is_device, .. } => self.device_held || !is_device,
+            Action::Undrain { is_ordered, .. } => by == HeldBy::Pause && !is_ordered,
+            Action::Comment { .. } | Action::Uncomment { .. } => by == HeldBy::Pause,
+        };
+        is_held.then(|| Held {
+            by,
+            why: format!("held by {}", by.word()),
+            guard: Some(Guard {
+                partition: "gpu".to_owned(),
+                pool: "xid-79".to_owned(),
+                slot: None,
+                slots: 3,
+                taken: 3,
+                standing: None,
+                most: 5,
+                differs: false,
+            }),
+        })
     }
 
     pub(super) fn look(&self) -> Result<NodeState, LookError> {
@@ -137,6 +170,10 @@ impl Slurm {
                 return Outcome::Unknown("timed out".to_owned());
             }
             None => {}
+        }
+        if let Some(held) = self.holds(action) {
+            self.tries += u32::from(matches!(action, Action::Drain { .. }));
+            return Outcome::Held(held);
         }
         self.write(action)
     }

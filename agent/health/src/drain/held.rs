@@ -1,0 +1,35 @@
+//! A drain that the node's state allows, and the cluster's limit or a person does not.
+
+use model::scheduler::{Held, HeldBy};
+
+use super::super::Now;
+use super::{Drain, Facts, State, Want};
+
+impl Drain {
+    /// A person paused this node.
+    pub(super) fn hold(&mut self, want: &Want, why: &str, now: Now) {
+        self.incident = Some(want.incident.clone());
+        self.reason = Some(want.reason.as_str().to_owned());
+        self.held_device = want.is_device;
+        self.held = Some(HeldBy::Pause);
+        self.to(State::Held, why, now);
+    }
+
+    /// The parent holds the drain: the next try comes after a time that grows.
+    pub(super) fn is_held(&mut self, held: &Held, now: Now) {
+        self.held = Some(held.by);
+        self.guard.clone_from(&held.guard);
+        self.timing.retry_after_hold(now.boottime);
+        self.to(State::Held, held.why.as_str(), now);
+    }
+
+    /// Another incident than the held one may have other slots: it does not wait for the time of that one.
+    pub(super) fn expect_another(&mut self, facts: &Facts) {
+        let Some(want) = facts.want.as_ref().filter(|_| self.state == State::Held) else {
+            return;
+        };
+        if self.incident.as_ref() != Some(&want.incident) || self.held_device != want.is_device {
+            self.timing.not_held();
+        }
+    }
+}

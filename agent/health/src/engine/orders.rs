@@ -1,0 +1,92 @@
+//! The orders of operators.
+
+use super::{Engine, Status};
+use crate::book::Known;
+use crate::incident::Ack;
+use crate::{Order, OrderVerb};
+use model::scheduler::IncidentId;
+
+impl Engine {
+    pub(super) fn order(&mut self, order: &Order) -> Result<String, String> {
+        match &order.verb {
+            OrderVerb::Ack(id) => self.ack(id, order),
+            OrderVerb::Clear(id) if self.outlives(id, order.root) => Ok(self.clear_drain(id, order)),
+            OrderVerb::Clear(id) => self.clear(id, order),
+            OrderVerb::Pause { seconds } => Ok(self.pause(order, *seconds)),
+            OrderVerb::Resume => self.resume(),
+        }
+    }
+
+    fn ack(&mut self, id: &IncidentId, order: &Order) -> Result<String, String> {
+        let wall = self.now.wall;
+        let incident = self.open_incident(id)?;
+        incident.note(wall, format!("acknowledged by {}: {}", order.by, order.reason));
+        incident.ack = Some(Ack {
+            by: order.by.clone(),
+            at: wall,
+            reason: order.reason.clone(),
+        });
+        self.out.dirty = true;
+        Ok(format!("{id} acknowledged"))
+    }
+
+    fn clear(&mut self, id: &IncidentId, order: &Order) -> Result<String, String> {
+        let wall = self.now.wall;
+        let incident = self.open_incident(id)?;
+        let behind = incident.behind;
+        let known = Known::of(incident);
+        incident.close(wall, format!("by {}: {}", order.by, order.reason));
+        self.out.dirty = true;
+        // What still holds the drain was not ordered to end.
+        if behind && !self.book.open().any(|i| i.behind) {
+            self.state.drain.order(order.root);
+        }
+        self.repaired(&known);
+        self.book.forget_old();
+        Ok(format!("{id} cleared{}", self.after_clear(behind)))
+    }
+
+    /// Orders the end of a drain that outlives its incident.
+    fn clear_drain(&mut self, id: &IncidentId, order: &Order) -> String {
+        let wall = self.now.wall;
+        if let Some(incident) = self.book.incidents.iter_mut().find(|i| i.id == *id) {
+            incident.note(wall, format!("drain lifted by {}: {}", order.by, order.reason));
+            self.out.dirty = true;
+        }
+        self.state.drain.order(order.root);
+        format!("{id} is closed{}", self.after_clear(true))
+    }
+
+    fn open_incident(&mut self, id: &IncidentId) -> Result<&mut crate::incident::Incident, String> {
+        let known = self.book.incidents.iter_mut().find(|i| i.id == *id);
+        match known {
+            None => Err(format!("no incident {id}")),
+            Some(incident) if incident.status == Status::Cleared => Err(format!("{id} is cleared already")),
+            Some(incident) => Ok(incident),
+        }
+    }
+
+    /// Whether the drain has the id of this incident and outlived it: a repaired one that an operator must lift, or, for
+    /// root, one whose record was lost.
+    fn outlives(&self, id: &IncidentId, root: bool) -> bool {
+        let known = self.book.incidents.iter().find(|i| i.id == *id);
+        let is_over = known.map_or(root, |i| i.status == Status::Cleared);
+        is_over && self.state.drain.is_kept_for(id) && !self.book.open().any(|i| i.behind)
+    }
+
+    /// What the operator must know about the drain.
+    fn after_clear(&self, behind: bool) -> &'static str {
+        let held = self.book.open().any(|i| i.behind);
+        match (behind, held) {
+            (false, _) => "",
+            (true, true) => "; other incidents hold the drain",
+            (true, false) if !self.policy.site.settings.scheduler.undrain => {
+                "; the drain stays, because slurm.undrain is false"
+            }
+            (true, false) if !self.state.drain.is_recorded() && !self.state.drain.by_root => {
+                "; the drain stays, because no record proves that it is nodewarden's: lift it with scontrol"
+            }
+            (true, false) => "; the drain is being lifted",
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! `sinfo` over one partition: how many drains of nodewarden stand, and the own node among the others. Nodes with equal
+//! values share a line.
+
+use collectors::slurm::hostlist;
+use jiff::tz::TimeZone;
+use model::scheduler::NodeReason;
+
+use crate::parse::seconds;
+use crate::state::Node;
+use crate::words;
+
+/// The end of a value.
+const END: char = '\u{1f}';
+
+/// 20.11 lacks StateComplete and leaves it out.
+const FIELDS: [&str; 6] = ["Nodes", "NodeList", "StateComplete", "Timestamp", "User", "Reason"];
+
+/// The arguments. Width 0 is no limit.
+pub fn args(partition: &str) -> Vec<String> {
+    let format: Vec<String> = FIELDS.iter().map(|field| format!("{field}:0{END}")).collect();
+    ["-h", "-p", partition, "-O", &format.join(",")].map(str::to_owned).to_vec()
+}
+
+/// A partition's nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// Nodes with a reason of nodewarden and a state in which they take no jobs, or `None` where the state is not shown.
+    pub standing: u64,
+    /// The own node. `None`: it must be read by itself.
+    pub own: Option<Node>,
+}
+
+/// Reads the answer. `proven`: the own node, as it was proven. `None`: the answer has another form.
+pub fn read(text: &str, proven: &Node, zone: &TimeZone) -> Option<Table> {
+    let mut table = Table {
+        standing: 0,
+        own: None,
+    };
+    // A reason may hold line breaks: a value ends at its own character.
+    let mut rest = text;
+    let mut lines = 0;
+    while !rest.trim().is_empty() {
+        let (line, after) = take_line(rest)?;
+        rest = after;
+        lines += 1;
+        let is_ours = line.reason.starts_with("nodewarden:");
+        let words = line.state.map(|state| words::read(&state.to_ascii_uppercase()));
+        let is_drained = words
+            .as_ref()
+            .is_none_or(|words| words.flags.contains(&crate::state::Flag::Drain));
+        if is_ours && is_drained {
+            table.standing += line.nodes;
+        }
+        let names = hostlist::expand(line.names).unwrap_or_default();
+        if let Some(words) = words
+            && names.contains(&proven.name)
+        {
+            let reason = Some(line.reason).filter(|text| !matches!(*text, "" | "none" | "(null)"));
+            table.own = Some(Node {
+                base: words.base,
+                flags: words.flags,
+                unknown_words: words.unknown,
+                reason: reason.map(|text| NodeReason {
+                    text: text.to_owned(),
+                    user: line.user.to_owned(),
+                    at: seconds(line.time, zone),
+                }),
+                ..proven.clone()
+            });
+        }
+    }
+    (lines > 0).then_some(table)
+}
+
+struct Line<'a> {
+    nodes: u64,
+    names: &'a str,
+    state: Option<&'a str>,
+    time: &'a str,
+    user: &'a str,
+    reason: &'a str,
+}
+
+/// The next line and what follows it.
+fn take_line(text: &str) -> Option<(Line<'_>, &str)> {
+    let mut rest = text;
+    let mut next = || {
+        let (value, after) = rest.split_once(END)?;
+        rest = after;
+        Some(value.trim())
+    };
+    let (nodes, names, third, fourth, fifth) = (next()?, next()?, next()?, next()?, next()?);
+    // Without StateComplete the fourth value is the user.
+    let is_time = |text: &str| text == "Unknown" || text.starts_with(|c: char| c.is_ascii_digit());
+    let (state, time, user, reason) = if is_time(third) {
+        (None, third, fourth, fifth)
+    } else {
+        (Some(third), fourth, fifth, next()?)
+    };
+    let line = Line {
+        nodes: nodes.parse().ok()?,
+        names,
+        state,
+        time,
+        user,
+        reason,
+    };
+    let rest = rest.strip_prefix('\n').or_else(|| rest.is_empty().then_some(""))?;
+    Some((line, rest))
+}
+
+/// Fuzz target: no panic; the own node is the proven one.
+pub fn fuzz(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let proven = Node::named("n0");
+    if let Some(Table { own: Some(own), .. }) = read(&text, &proven, &TimeZone::UTC) {
+        debug_assert_eq!(own.name, "n0");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::{Base, Flag};
+
+    fn table(text: &str) -> Option<Table> {
+        read(&text.replace('|', "\u{1f}"), &Node::named("n7"), &TimeZone::UTC)
+    }
+
+    #[test]
+    fn drains_of_ours_are_counted_over_groups_of_nodes() {
+        let table = table(
+            "1|n9|idle+drain|2026-11-23T19:57:08|root|nodewarden:xid.79 gpu3 act=reboot id=abcdefg2|\n\
+             2|n[1-2]|idle+drain|2026-11-23T19:57:08|root|nodewarden:xid.79 act=reboot id=abcdefg3|\n\
+             1|n3|mixed+drain|2026-11-23T19:57:08|alice|RMA of\nnodewarden: n3|\n\
+             1|n4|idle|2026-11-23T19:57:08|root|nodewarden:xid.79 a remnant id=abcdefg4|\n\
+             9994|n[5-8,10-9999]|mixed|Unknown|root|none|\n",
+        )
+        .unwrap();
+        assert_eq!(table.standing, 3);
+        let own = table.own.unwrap();
+        assert_eq!((own.base, own.reason), (Base::Mixed, None));
+    }
+
+    #[test]
+    fn the_own_node_with_its_reason() {
+        let own = table("1|n7|idle+drain+maintenance|2026-11-23T19:57:08|alice|RMA|\n").unwrap().own.unwrap();
+        assert!(own.has(Flag::Drain) && own.has(Flag::Maint));
+        let reason = own.reason.unwrap();
+        assert_eq!((reason.text.as_str(), reason.user.as_str(), reason.at), ("RMA", "alice", Some(1_795_463_828)));
+    }
+
+    #[test]
+    fn without_the_complete_state_reasons_of_ours_count_and_the_own_node_is_read_alone() {
+        let table = table("2|n[7-8]|2026-11-23T19:57:08|root|nodewarden:x id=abcdefg2|\n1|n1|Unknown|root|none|\n").unwrap();
+        assert_eq!((table.standing, table.own), (2, None));
+    }
+
+    #[test]
+    fn a_list_of_nodes_that_no_release_prints_alike_leaves_the_own_node_out() {
+        let table = table("4|r[1-2]n[7-8]|idle|Unknown|root|none|\n").unwrap();
+        assert_eq!((table.standing, table.own), (0, None));
+    }
+
+    #[test]
+    fn another_form_is_no_table() {
+        for text in ["", "\n", "PARTITION AVAIL\n", "x|n7|idle|Unknown|root|none|\n", "1|n7|idle|Unknown|root|\n"] {
+            assert_eq!(table(text), None, "{text:?}");
+        }
+    }
+}

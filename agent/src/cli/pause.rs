@@ -1,0 +1,180 @@
+//! `nodewarden pause` and `nodewarden resume`, of this node or of the cluster.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, bail};
+use jiff::tz::TimeZone;
+
+use super::{order, release, screen};
+use crate::config;
+use crate::http::control::{MAX_PAUSE, Request, users};
+use crate::parent::slurm::find::{self, LocalSlurmd, Search};
+use crate::parent::slurm::here;
+use crate::parent::slurm::scontrol::Scontrol;
+use slurm::guard::reservation::{self, PAUSE, Reservation};
+use sys::spawn::CommandOutput;
+
+/// The longest text of a cluster's pause.
+const MOST: usize = 200;
+
+/// The arguments of `nodewarden pause`.
+#[derive(Debug, clap::Args)]
+pub(super) struct PauseArgs {
+    /// The length of the pause.
+    #[arg(long = "for", value_name = "TIME", default_value = "2h", value_parser = length)]
+    length: Duration,
+    #[command(flatten)]
+    of: Of,
+}
+
+/// The arguments of `nodewarden resume`.
+#[derive(Debug, clap::Args)]
+pub(super) struct ResumeArgs {
+    #[command(flatten)]
+    of: Of,
+}
+
+/// What is paused, and why.
+#[derive(Debug, clap::Args)]
+struct Of {
+    /// Reason, one line.
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+    /// The whole cluster, by a reservation of Slurm.
+    #[arg(long)]
+    cluster: bool,
+    /// The daemon's run directory.
+    #[arg(long, value_name = "DIR", conflicts_with = "cluster")]
+    run_dir: Option<PathBuf>,
+}
+
+fn length(text: &str) -> Result<Duration, String> {
+    release::time(text, Duration::from_secs(MAX_PAUSE))
+}
+
+/// Begins a pause.
+pub(super) fn pause(args: PauseArgs) -> anyhow::Result<ExitCode> {
+    let PauseArgs { length, of } = args;
+    if of.cluster {
+        return pause_cluster(length, &of.reason);
+    }
+    let request = Request::Pause {
+        seconds: length.as_secs(),
+        reason: of.reason,
+    };
+    order::give(of.run_dir, &request)
+}
+
+/// Ends a pause.
+pub(super) fn resume(args: ResumeArgs) -> anyhow::Result<ExitCode> {
+    let ResumeArgs { of } = args;
+    if of.cluster {
+        return resume_cluster();
+    }
+    order::give(of.run_dir, &Request::Unpause { reason: of.reason })
+}
+
+fn pause_cluster(length: Duration, reason: &str) -> anyhow::Result<ExitCode> {
+    let reason = reason.trim();
+    if reason.is_empty() || reason.len() > MOST || reason.chars().any(char::is_control) {
+        bail!("invalid reason: expected one line of 1 to {MOST} bytes");
+    }
+    let uid = nix::unistd::geteuid().as_raw();
+    let by = users::name(uid).unwrap_or_else(|| uid.to_string());
+    let mut cluster = Cluster::find();
+    let minutes = length.as_secs().div_ceil(60).max(1);
+    let now = wall();
+    match cluster.pause()? {
+        Some(pause) if now < pause.end => {
+            let end = format!("EndTime=now+{minutes}minutes");
+            let args = vec!["update".to_owned(), format!("ReservationName={PAUSE}"), end];
+            cluster.run(args)?;
+        }
+        before => {
+            // It is over, and Slurm keeps it for up to 30 s.
+            if before.is_some() {
+                cluster.run(reservation::delete(PAUSE))?;
+            }
+            let args = reservation::create(PAUSE, length, &format!("by {by}: {reason}"));
+            cluster.run(args)?;
+        }
+    }
+    let text = format!("the cluster is paused for {minutes} min: scontrol show reservation {PAUSE}\n");
+    Ok(screen::tell(&text, ExitCode::SUCCESS))
+}
+
+fn resume_cluster() -> anyhow::Result<ExitCode> {
+    let mut cluster = Cluster::find();
+    if cluster.pause()?.is_none() {
+        bail!("the cluster is not paused: there is no reservation {PAUSE}");
+    }
+    cluster.run(reservation::delete(PAUSE))?;
+    Ok(screen::tell("the pause of the cluster is over\n", ExitCode::SUCCESS))
+}
+
+/// The cluster of this machine's slurmd, of the configuration, or of $SLURM_CONF.
+struct Cluster {
+    scontrol: Scontrol,
+    settings: slurm::Settings,
+    slurmd: LocalSlurmd,
+}
+
+impl Cluster {
+    fn find() -> Self {
+        // A login node has neither a configuration nor a slurmd.
+        let read = config::read(None, &[]).ok();
+        let mut settings = read.map(|read| read.loaded.config.slurm).unwrap_or_default();
+        let hostname = here::hostname();
+        let search = Search {
+            proc: Path::new("/proc"),
+            uid: nix::unistd::geteuid().as_raw(),
+            hostname: &hostname,
+            wanted: settings.node_name.as_deref(),
+        };
+        let slurmd = find::find(&search).unwrap_or_else(|_| LocalSlurmd {
+            node_name: String::new(),
+            conf: None,
+            exe: None,
+            process: None,
+        });
+        if settings.timeout.is_zero() {
+            settings.timeout = Duration::from_secs(10);
+        }
+        if let Some(conf) = std::env::var_os("SLURM_CONF") {
+            settings.conf = Some(PathBuf::from(conf));
+        }
+        Self {
+            scontrol: Scontrol::default(),
+            settings,
+            slurmd,
+        }
+    }
+
+    /// The reservation of the pause, also one that is over.
+    fn pause(&mut self) -> anyhow::Result<Option<Reservation>> {
+        let output = self.run(reservation::show())?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let all = reservation::ours(&text, &TimeZone::UTC);
+        Ok(all.into_iter().find(|reservation| reservation.name == PAUSE))
+    }
+
+    fn run(&mut self, args: Vec<String>) -> anyhow::Result<CommandOutput> {
+        let shown = args.iter().take(2).cloned().collect::<Vec<_>>().join(" ");
+        let output = self
+            .scontrol
+            .run(&self.settings, &self.slurmd, args)
+            .with_context(|| format!("scontrol {shown}"))?;
+        if output.code != 0 {
+            let text = [&output.stderr, &output.stdout].map(|bytes| String::from_utf8_lossy(bytes).trim().to_owned());
+            bail!("scontrol {shown}: {}", screen::clean(&text.join(" ")));
+        }
+        Ok(output)
+    }
+}
+
+fn wall() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,288 @@
+//! A drain slot for this node: taken before a drain is written, and never given back once it is. The protocol and its
+//! proof are in docs/decisions/0020-drain-slots.md.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use jiff::tz::TimeZone;
+
+use super::find::LocalSlurmd;
+use super::write::{Silence, Slurm, answer, failed, said};
+use model::scheduler::{Action, Guard, Held, HeldBy, Outcome};
+use slurm::guard::partition::{self, Partition};
+use slurm::guard::reservation::{self, Created, Reservation};
+use slurm::guard::slot::{self, Place, Pool};
+use slurm::guard::table::{self, Table};
+use slurm::state::Node;
+use sys::spawn::SpawnError;
+
+/// What is kept between drains.
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    /// The partition of the proven node.
+    pub(super) partition: Option<Partition>,
+    /// The slot that was taken, or may have been, and with which nothing was written.
+    open: Option<String>,
+}
+
+impl Slots {
+    /// Something was written with the open slot.
+    pub(super) fn used(&mut self) {
+        self.open = None;
+    }
+}
+
+/// A slot of this node.
+pub(super) struct Taken {
+    pub(super) guard: Guard,
+    /// The own node, where the table of the partition shows it.
+    pub(super) own: Option<Node>,
+}
+
+/// The partition of a node in none: it takes no jobs.
+const NO_PARTITION: &str = "none";
+
+impl Slurm {
+    /// The largest partition of the node.
+    pub(super) fn partition(&mut self, found: &LocalSlurmd) -> Result<Partition, Silence> {
+        if let Some(partition) = &self.slots.partition {
+            return Ok(partition.clone());
+        }
+        let names = self.proven_partitions();
+        let none = Partition {
+            name: NO_PARTITION.to_owned(),
+            nodes: 0,
+        };
+        let partition = if names.is_empty() {
+            none
+        } else {
+            let args = ["show", "partition", "-o"].map(str::to_owned).to_vec();
+            let text = self.ask("scontrol show partition", found, args)?;
+            partition::largest(&text, &names).unwrap_or(none)
+        };
+        self.slots.partition = Some(partition.clone());
+        Ok(partition)
+    }
+
+    /// Whether a person paused the cluster.
+    ///
+    /// # Errors
+    /// The outcome of an act that waits for its end, or does not know.
+    pub(super) fn not_paused(&mut self, found: &LocalSlurmd) -> Result<(), Outcome> {
+        self.reservations(found).map(|_| ())
+    }
+
+    /// Takes a slot for a drain.
+    ///
+    /// # Errors
+    /// The outcome of a drain without one.
+    pub(super) fn take_slot(&mut self, found: &LocalSlurmd, proven: &Node, action: &Action) -> Result<Taken, Outcome> {
+        let partition = self.partition(found).map_err(Silence::before_write)?;
+        let pool = pool(action);
+        let limits = self.config.guard.limits(partition.nodes);
+        let place = Place {
+            partition: &partition.name,
+            pool: &pool,
+            limits,
+        };
+        let settings = self.config.guard.word();
+        let mut guard = Guard {
+            partition: partition.name.clone(),
+            pool: pool.word(),
+            slot: None,
+            slots: pool.size(&limits),
+            taken: 0,
+            standing: None,
+            most: pool.standing(&limits),
+            differs: false,
+        };
+        let before = self.reservations(found)?;
+        let (name, created) = match self.reusable(&before, &place, &proven.name) {
+            Some(name) => (name, None),
+            None => {
+                let Some(name) = pick(place.free(&before)) else {
+                    guard.taken = place.taken(&before);
+                    guard.differs = slot::differs(&before, &settings);
+                    return Err(held(HeldBy::Guard, place.full(&before), Some(guard)));
+                };
+                let created = self.create(found, &name, &slot::features(&proven.name, &settings));
+                (name, Some(created))
+            }
+        };
+        let after = match &created {
+            // Nobody paused or took one in between that is not in what was just read.
+            None => before,
+            Some(_) => self.reservations(found)?,
+        };
+        guard.taken = place.taken(&after);
+        guard.differs = slot::differs(&after, &settings);
+        self.check(found, &name, &proven.name, created, &after)?;
+        if place.is_over(&after, 0) {
+            self.delete(found, &name);
+            return Err(held(HeldBy::Guard, place.full(&after), Some(guard)));
+        }
+        guard.slot = Some(name);
+        let table = self.table(found, &partition, proven)?;
+        guard.standing = table.as_ref().map(|table| table.standing);
+        if let Some(standing) = guard.standing.filter(|standing| *standing >= guard.most) {
+            let why = format!(
+                "{standing} nodes of partition {} are drained by nodewarden, at most {} may be: a person must act",
+                guard.partition, guard.most
+            );
+            return Err(held(HeldBy::Standing, why, Some(guard)));
+        }
+        Ok(Taken {
+            guard,
+            own: table.and_then(|table| table.own),
+        })
+    }
+
+    /// The slot that this node has and has not used.
+    fn reusable(&self, all: &[Reservation], place: &Place<'_>, node: &str) -> Option<String> {
+        let name = self.slots.open.as_ref().filter(|name| place.has(name))?;
+        let slot = all.iter().find(|slot| slot.name == *name)?;
+        (slot::holder(slot) == node && self.has_time(slot)).then(|| name.clone())
+    }
+
+    /// Whether a write ends before the slot does.
+    fn has_time(&self, slot: &Reservation) -> bool {
+        let needed = self.config.timeout.as_secs().saturating_mul(2).saturating_add(5);
+        slot.end.saturating_sub(wall()) > i64::try_from(needed).unwrap_or(i64::MAX)
+    }
+
+    /// Whether the slot is this node's, with enough time left.
+    fn check(
+        &mut self,
+        found: &LocalSlurmd,
+        name: &str,
+        node: &str,
+        created: Option<(Created, String)>,
+        all: &[Reservation],
+    ) -> Result<(), Outcome> {
+        let Some(slot) = all.iter().find(|slot| slot.name == name && slot::holder(slot) == node) else {
+            let (answer, said) = created.unwrap_or((Created::Unknown, "it is gone".to_owned()));
+            return Err(match answer {
+                Created::Refused => {
+                    self.slots.open = None;
+                    let why = format!("slurmctld creates no reservation for a drain slot: {said}");
+                    held(HeldBy::Refused, why, None)
+                }
+                Created::Taken => {
+                    self.slots.open = None;
+                    Outcome::Failed(format!("nothing was written: another node took the drain slot {name}"))
+                }
+                // It may be created yet: this node then finds it.
+                Created::Yes | Created::Unknown => {
+                    Outcome::Failed(format!("nothing was written: drain slot {name} is not there: {said}"))
+                }
+            });
+        };
+        let left = slot.end.saturating_sub(wall());
+        let most = i64::try_from(self.config.guard.window.as_secs()).unwrap_or(i64::MAX);
+        // Slurm counts whole minutes.
+        if self.has_time(slot) && left <= most.saturating_add(90) {
+            return Ok(());
+        }
+        self.delete(found, name);
+        let why = format!("drain slot {name} ends in {left} s, which is not health.guard.window: was the clock set?");
+        Err(held(HeldBy::Refused, why, None))
+    }
+
+    /// The reservations of nodewarden.
+    fn reservations(&mut self, found: &LocalSlurmd) -> Result<Vec<Reservation>, Outcome> {
+        let text = self
+            .ask("scontrol show reservation", found, reservation::show())
+            .map_err(Silence::before_write)?;
+        let all = reservation::ours(&text, &TimeZone::UTC);
+        if let Some((end, who)) = reservation::pause(&all, wall()) {
+            let left = end.saturating_sub(wall());
+            let why = format!("the cluster is paused for {left} s ({}): {who}", reservation::PAUSE);
+            return Err(held(HeldBy::Pause, why, None));
+        }
+        Ok(all)
+    }
+
+    fn create(&mut self, found: &LocalSlurmd, name: &str, features: &str) -> (Created, String) {
+        self.slots.open = Some(name.to_owned());
+        let args = reservation::create(name, self.config.guard.window, features);
+        match self.scontrol.run(&self.config, found, args) {
+            Ok(output) => {
+                let text = [&output.stderr, &output.stdout].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+                (reservation::created(output.code, &text.concat()), said(&output))
+            }
+            Err(error @ (SpawnError::NotFound(_) | SpawnError::Denied(_))) => (Created::Refused, error.to_string()),
+            Err(error) => (Created::Unknown, error.to_string()),
+        }
+    }
+
+    /// Gives a slot back with which nothing was written. It ends by itself otherwise.
+    fn delete(&mut self, found: &LocalSlurmd, name: &str) {
+        self.slots.open = None;
+        if let Err(error) = self.scontrol.run(&self.config, found, reservation::delete(name)) {
+            tracing::debug!(slot = name, %error, "drain slot not deleted");
+        }
+    }
+
+    /// The partition's nodes. `None`: sinfo is not used, or the node is in no partition.
+    fn table(&mut self, found: &LocalSlurmd, partition: &Partition, proven: &Node) -> Result<Option<Table>, Outcome> {
+        if partition.nodes == 0 {
+            return Ok(None);
+        }
+        let args = table::args(&partition.name);
+        let result = match self.scontrol.sinfo_of_table(&self.config, found, args) {
+            Err(error @ SpawnError::NotFound(_)) => {
+                let why = format!("standing drains cannot be counted: {error}");
+                return Err(held(HeldBy::Refused, why, None));
+            }
+            result => result,
+        };
+        let output = answer("sinfo", result).map_err(Silence::before_write)?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        match table::read(&text, proven, &TimeZone::UTC) {
+            Some(table) => Ok(Some(table)),
+            None => {
+                let why = format!("sinfo -p {}: no nodes, or of another form", partition.name);
+                Err(failed(why).before_write())
+            }
+        }
+    }
+
+    fn ask(&mut self, what: &str, found: &LocalSlurmd, args: Vec<String>) -> Result<String, Silence> {
+        let output = answer(what, self.scontrol.run(&self.config, found, args))?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+}
+
+fn pool(action: &Action) -> Pool {
+    match action {
+        Action::Drain {
+            in_maintenance: true, ..
+        } => Pool::Maintenance,
+        Action::Drain { is_device: true, .. } => Pool::Device,
+        Action::Drain { reason, .. } => Pool::Code(slot::code(reason.as_str()).to_owned()),
+        Action::Undrain { .. } | Action::Comment { .. } | Action::Uncomment { .. } => Pool::Code(String::new()),
+    }
+}
+
+/// Any of these names: nodes that choose at the same time seldom choose the same.
+fn pick(mut names: Vec<String>) -> Option<String> {
+    if names.is_empty() {
+        return None;
+    }
+    let random = RandomState::new().hash_one(names.len());
+    let at = usize::try_from(random).unwrap_or(usize::MAX) % names.len();
+    Some(names.swap_remove(at))
+}
+
+fn held(by: HeldBy, why: String, guard: Option<Guard>) -> Outcome {
+    Outcome::Held(Held { by, why, guard })
+}
+
+fn wall() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+#[path = "guard_tests.rs"]
+mod tests;

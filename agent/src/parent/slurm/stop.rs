@@ -1,0 +1,107 @@
+//! Files that stop every write while they exist. One may lie on a shared filesystem that does not answer: only a child
+//! touches it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use model::scheduler::{Held, HeldBy};
+use slurm::Settings;
+use sys::spawn::{CommandLine, CommandRunner};
+
+const STAT: &str = "/usr/bin/stat";
+/// An answer that comes later is none.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Reads the files of `health.guard.stop_files`.
+#[derive(Debug, Default)]
+pub(super) struct StopFiles {
+    runner: CommandRunner,
+}
+
+impl StopFiles {
+    /// With the processes that an earlier one could not kill.
+    pub(super) fn new(runner: CommandRunner) -> Self {
+        Self { runner }
+    }
+
+    /// Why nothing may be written. A file that cannot be looked for stops too.
+    pub(super) fn held(&mut self, config: &Settings) -> Option<Held> {
+        let files = &config.guard.stop_files;
+        if files.is_empty() {
+            return None;
+        }
+        match self.find(files) {
+            Ok(None) => None,
+            Ok(Some(file)) => Some(held(HeldBy::Pause, format!("{file} exists"))),
+            Err(why) => Some(held(HeldBy::Refused, format!("cannot look for the stop files: {why}"))),
+        }
+    }
+
+    /// The first file that exists.
+    fn find(&mut self, files: &[PathBuf]) -> Result<Option<String>, String> {
+        let mut args = vec!["--printf=%n\\0".to_owned(), "--".to_owned()];
+        args.extend(files.iter().filter_map(|file| file.to_str().map(str::to_owned)));
+        let command = CommandLine {
+            program: PathBuf::from(STAT),
+            args,
+            env: vec![("LC_ALL".to_owned(), "C".to_owned())],
+            input: Vec::new(),
+            deadline: PATIENCE,
+        };
+        let output = self.runner.run(&command).map_err(|error| format!("{STAT}: {error}"))?;
+        let names = String::from_utf8_lossy(&output.stdout);
+        if let Some(name) = names.split('\0').find(|name| !name.is_empty()) {
+            return Ok(Some(name.to_owned()));
+        }
+        let text = String::from_utf8_lossy(&output.stderr);
+        let is_missing = |line: &str| line.ends_with(": No such file or directory");
+        match text.lines().find(|line| !is_missing(line)) {
+            None if text.lines().count() == files.len() => Ok(None),
+            None => Err(format!("{STAT}: exit code {} and no message", output.code)),
+            Some(line) => Err(line.chars().filter(|c| !c.is_control()).take(200).collect()),
+        }
+    }
+}
+
+fn held(by: HeldBy, why: String) -> Held {
+    Held { by, why, guard: None }
+}
+
+/// Whether a path can be looked for: `stat` takes it as an argument.
+pub fn is_usable(path: &Path) -> bool {
+    path.is_absolute() && path.to_str().is_some_and(|text| !text.contains(['\0', '\n']))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn held_with(files: &[PathBuf]) -> Option<Held> {
+        let mut config = Settings::default();
+        config.guard.stop_files = files.to_vec();
+        StopFiles::default().held(&config)
+    }
+
+    #[test]
+    fn any_file_that_exists_stops_and_its_absence_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let (one, two) = (dir.path().join("one"), dir.path().join("no/such/two"));
+        assert_eq!(held_with(&[]), None);
+        assert_eq!(held_with(&[one.clone(), two.clone()]), None);
+        symlink("/", &one).unwrap();
+        let held = held_with(&[two, one.clone()]).unwrap();
+        assert_eq!((held.by, held.why), (HeldBy::Pause, format!("{} exists", one.display())));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_looked_for_stops() {
+        let dir = tempfile::tempdir().unwrap();
+        let ring = dir.path().join("ring");
+        symlink(&ring, &ring).unwrap();
+        let held = held_with(&[ring.join("stop")]).unwrap();
+        assert_eq!(held.by, HeldBy::Refused);
+        assert!(held.why.contains("Too many levels of symbolic links"), "{}", held.why);
+    }
+}
