@@ -2,6 +2,7 @@
 
 mod access;
 mod dcgm;
+mod guard;
 mod jobs;
 pub mod live;
 mod metrics;
@@ -310,6 +311,7 @@ fn health(view: &View, w: &mut Writer<'_>) {
             f.u64(&[&view.drain.state], 1);
         }
     });
+    guard::families(view, w);
     w.family(&WOULD_DRAIN, |f| {
         for (check, n) in per_check(&view.would_drain) {
             f.once(&[check], Value::U64(n));

@@ -49,7 +49,9 @@ pub(super) fn view(shown: &Shown<'_>) -> View {
     View {
         verdict: shown.verdict.clone(),
         incidents: incidents.into_iter().map(|i| incident(shown.policy, i)).collect(),
-        drain: drain(shown),
+        drain: drain(shown.state),
+        pause: shown.pause.clone(),
+        pauses: shown.state.pauses,
         would_drain: pairs(&shown.state.would_drain),
         drains: pairs(&shown.state.drains),
         undrains: shown.state.undrains,
@@ -118,8 +120,7 @@ fn will_clear(incident: &Incident) -> String {
     parts.join("; ")
 }
 
-fn drain(shown: &Shown<'_>) -> DrainView {
-    let state = shown.state;
+fn drain(state: &State) -> DrainView {
     let drain = &state.drain;
     DrainView {
         state: drain.state.word().to_owned(),
@@ -130,7 +131,5 @@ fn drain(shown: &Shown<'_>) -> DrainView {
         recorded: drain.state != DrainState::None && drain.is_recorded(),
         held: drain.held,
         guard: drain.guard.clone(),
-        pause: shown.pause.clone(),
-        pauses: state.pauses,
     }
 }

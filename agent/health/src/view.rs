@@ -19,6 +19,12 @@ pub struct View {
     pub incidents: Vec<IncidentView>,
     /// The own drain of the node.
     pub drain: DrainView,
+    /// The pause of this node by a person.
+    #[serde(default)]
+    pub pause: Option<Pause>,
+    /// Number of such pauses since the state directory was created.
+    #[serde(default)]
+    pub pauses: u64,
     /// `check id` -> number of suppressed drains.
     pub would_drain: Vec<(String, u64)>,
     /// `check id` -> number of drains.
@@ -124,10 +130,4 @@ pub struct DrainView {
     /// The cluster's limit, as last read for a drain.
     #[serde(default)]
     pub guard: Option<Guard>,
-    /// The pause of this node by a person.
-    #[serde(default)]
-    pub pause: Option<Pause>,
-    /// Number of such pauses.
-    #[serde(default)]
-    pub pauses: u64,
 }

@@ -79,6 +79,7 @@ fn node(base: Base, flags: &[Flag], reason: &str) -> Node {
         boot_time: Some(1),
         slurmd_start_time: Some(1),
         gres: String::new(),
+        partitions: Vec::new(),
     }
 }
 

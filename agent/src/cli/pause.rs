@@ -156,7 +156,7 @@ impl Cluster {
     fn pause(&mut self) -> anyhow::Result<Option<Reservation>> {
         let output = self.run(reservation::show())?;
         let text = String::from_utf8_lossy(&output.stdout);
-        let all = reservation::ours(&text, &TimeZone::UTC);
+        let all = reservation::ours(&text, &TimeZone::UTC)?;
         Ok(all.into_iter().find(|reservation| reservation.name == PAUSE))
     }
 

@@ -130,31 +130,6 @@ collectors::keys! {
         "Findings on one subject within this time are one incident. It never delays a drain.";
     GPU_ADDRESSES = "health.gpu_addresses": PCI, default "[]", example "[\"0000:1b:00.0\"]", since "0.1.0",
         "PCI addresses of the GPUs that must exist. Empty: no per-address check.";
-    GUARD = "health.guard.mode": Kind::Choice(&["on", "off"]), default "\"on\"", since "0.1.0",
-        "Whether a drain needs a drain slot, which limits drains over the whole cluster: on or off. A slot is a\n\
-         reservation without nodes. The other keys of this table must be the same on all nodes.";
-    GUARD_DRAINS = "health.guard.drains": Kind::Integer { what: "a number of nodes", from: 1, to: 9000 },
-        default "10", since "0.1.0",
-        "Most nodes of a partition that drain within health.guard.window; never under 2. A node in several partitions\n\
-         counts in the largest. Faults that prove one device broken have four times as many.";
-    GUARD_PERCENT = "health.guard.percent": Kind::Integer { what: "a percentage", from: 1, to: 100 },
-        default "5", since "0.1.0",
-        "The same, in percent of the partition's nodes. The lower limit counts.";
-    GUARD_PER_CODE = "health.guard.per_code": Kind::Integer { what: "a number of nodes", from: 1, to: 9000 },
-        default "3", since "0.1.0",
-        "Most nodes of a partition that drain for one cause (a check, or one Xid) within health.guard.window.";
-    GUARD_STANDING = "health.guard.standing": Kind::Text { what: STANDING, fits: |text| Standing::parse(text).is_ok() },
-        default "\"5%\"", since "0.1.0",
-        "Drains of nodewarden that may stand in a partition: at this number a further one waits for a person.";
-    GUARD_WINDOW = "health.guard.window": Kind::Text { what: WINDOW, fits: |text| window(text).is_some() },
-        default "\"10m\"", since "0.1.0",
-        "Time of a drain slot. Slurm counts whole minutes.";
-    STOP_FILES = "health.guard.stop_files": Kind::List { what: "an array of absolute paths", of: &Kind::Text {
-            what: "an absolute path such as \"/etc/nodewarden/stop\"",
-            fits: |text| stop::is_usable(Path::new(text)),
-        }, empty: true }, default "[\"/etc/nodewarden/stop\"]", since "0.1.0",
-        "While one of these files exists, nodewarden writes nothing to Slurm, except what a person orders. One may lie on a\n\
-         shared filesystem: if it cannot be looked for within 5 s, nothing is written either.";
     XIDS = "health.xids": Kind::Path, example "\"/etc/nodewarden/xids.toml\"", since "0.1.0",
         "File whose rows replace rows of the built-in table of Xids.";
     OPERATORS = "health.operators": Kind::List { what: "an array of user names", of: &Kind::Text {
@@ -190,6 +165,31 @@ collectors::keys! {
             fits: |text| plain(text, 64, b"._-/ ()"),
         }, empty: true }, default "[]", example "[\"28.43.1014\"]", since "0.1.0",
         "Allowed firmware versions of RDMA adapters. Empty: any.";
+    GUARD = "health.guard.mode": Kind::Choice(&["on", "off"]), default "\"on\"", since "0.1.0",
+        "Whether a drain needs a drain slot, which limits drains over the whole cluster: on or off. A slot is a\n\
+         reservation without nodes. The other keys of this table must be the same on all nodes.";
+    GUARD_DRAINS = "health.guard.drains": Kind::Integer { what: "a number of nodes", from: 1, to: 9000 },
+        default "10", since "0.1.0",
+        "Most nodes of a partition that drain within health.guard.window; never under 2. A node in several partitions\n\
+         counts in the largest. Faults that prove one device broken have four times as many.";
+    GUARD_PERCENT = "health.guard.percent": Kind::Integer { what: "a percentage", from: 1, to: 100 },
+        default "5", since "0.1.0",
+        "The same, in percent of the partition's nodes. The lower limit counts.";
+    GUARD_PER_CODE = "health.guard.per_code": Kind::Integer { what: "a number of nodes", from: 1, to: 9000 },
+        default "3", since "0.1.0",
+        "Most nodes of a partition that drain for one cause (a check, or one Xid) within health.guard.window.";
+    GUARD_STANDING = "health.guard.standing": Kind::Text { what: STANDING, fits: |text| Standing::parse(text).is_ok() },
+        default "\"5%\"", since "0.1.0",
+        "Drains of nodewarden that may stand in a partition: at this number a further one waits for a person.";
+    GUARD_WINDOW = "health.guard.window": Kind::Text { what: WINDOW, fits: |text| window(text).is_some() },
+        default "\"10m\"", since "0.1.0",
+        "Time of a drain slot. Slurm counts whole minutes.";
+    STOP_FILES = "health.guard.stop_files": Kind::List { what: "an array of absolute paths", of: &Kind::Text {
+            what: "an absolute path such as \"/etc/nodewarden/stop\"",
+            fits: |text| stop::is_usable(Path::new(text)),
+        }, empty: true }, default "[\"/etc/nodewarden/stop\"]", since "0.1.0",
+        "While one of these files exists, nodewarden writes nothing to Slurm, except what a person orders. One may lie on a\n\
+         shared filesystem: if it cannot be looked for within 5 s, nothing is written either.";
     TIER = "metrics.tier": Kind::Choice(&["core", "detail", "debug"]), default "\"core\"", since "0.1.0",
         "Default tier of /metrics: core, detail or debug. A request may select another.";
     INCLUDE = "metrics.include": METRICS, default "[]", since "0.1.0",

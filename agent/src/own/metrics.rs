@@ -93,6 +93,22 @@ own! {
         "Start time of an open incident as a Unix timestamp in seconds." "health engine"
     DRAIN_STATE "nodewarden_drain_state" Gauge None ["state"]
         "State of nodewarden's drain of this node: 1 for the current state, 0 for the others." "health engine"
+    DRAIN_HELD "nodewarden_drain_held" Gauge None ["by"]
+        "What holds a drain that the node's state allows: guard (no free slot), standing (too many drains stand), pause or refused (slots cannot be read or taken); 1 for the current cause, 0 for the others." "health engine"
+    PAUSED "nodewarden_paused" Gauge None []
+        "Whether a person paused this node: 1 if so, else 0." "health engine"
+    PAUSES "nodewarden_pauses_total" Counter None []
+        "Pauses of this node by a person since the state directory was created." "health engine"
+    GUARD_SLOTS "nodewarden_guard_slots" Gauge None ["partition" "pool"]
+        "Drain slots of the pool that this node's last drain needed." "scontrol show reservation"
+    GUARD_TAKEN "nodewarden_guard_slots_taken" Gauge None ["partition" "pool"]
+        "Drain slots of that pool that were taken, as read for that drain." "scontrol show reservation"
+    GUARD_STANDING "nodewarden_guard_standing_drains" Gauge None ["partition"]
+        "Drains of nodewarden that stood in the partition, as read for that drain; absent where no slot was free." "sinfo"
+    GUARD_STANDING_LIMIT "nodewarden_guard_standing_drains_limit" Gauge None ["partition"]
+        "Drains of nodewarden that may stand in the partition." "configuration, health.guard.standing"
+    GUARD_DIFFERS "nodewarden_guard_limits_differ" Gauge None []
+        "Whether slots of other nodes were taken under other limits than this node's, as read for its last drain: 1 if so, else 0." "scontrol show reservation"
     WOULD_DRAIN "nodewarden_would_drain_total" Counter None ["check"]
         "Drains suppressed by the mode, by check, since the state directory was created." "health engine"
     DRAINS "nodewarden_drains_total" Counter None ["check"]
@@ -161,6 +177,7 @@ pub static DRAIN_STATES: &[&str] = &[
     "none",
     "wanted",
     "withheld",
+    "held",
     "foreign",
     "writing",
     "drained",

@@ -27,14 +27,51 @@ pub struct Reservation {
     pub features: String,
 }
 
-/// The reservations of nodewarden in the answer. Others, and lines of another form, are left out.
-pub fn ours(text: &str, zone: &TimeZone) -> Vec<Reservation> {
-    text.lines().filter_map(|line| reservation(line, zone)).collect()
+/// What `scontrol` prints where there are none.
+const NONE: &str = "No reservations in the system";
+
+/// Why an answer is no list of reservations.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("scontrol show reservation, line {line}: found {found:?}, expected ReservationName=, or `{NONE}`")]
+pub struct ParseError {
+    /// The line, from 1.
+    pub line: usize,
+    /// The found text, cut to 80 characters.
+    pub found: String,
+}
+
+/// The reservations of nodewarden in the answer.
+///
+/// # Errors
+/// When a line is no reservation, or one of nodewarden has no times: the pause could be in it.
+pub fn ours(text: &str, zone: &TimeZone) -> Result<Vec<Reservation>, ParseError> {
+    let mut all = Vec::new();
+    let mut lines = 0;
+    for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        lines += 1;
+        let bad = || ParseError {
+            line: at + 1,
+            found: line.chars().take(80).collect(),
+        };
+        match line.strip_prefix("ReservationName=") {
+            Some(name) if name.starts_with(PREFIX) => all.push(reservation(line, zone).ok_or_else(bad)?),
+            Some(_) => {}
+            None if line.trim_end() == NONE => {}
+            None => return Err(bad()),
+        }
+    }
+    if lines == 0 {
+        return Err(ParseError {
+            line: 1,
+            found: String::new(),
+        });
+    }
+    Ok(all)
 }
 
 fn reservation(line: &str, zone: &TimeZone) -> Option<Reservation> {
     // Times come before the free text, which could forge them.
-    let mut words = line.split(' ');
+    let mut words = line.split(' ').filter(|word| !word.is_empty());
     let name = words.next()?.strip_prefix("ReservationName=")?;
     let start = words.next()?.strip_prefix("StartTime=")?;
     let end = words.next()?.strip_prefix("EndTime=")?;
@@ -42,7 +79,7 @@ fn reservation(line: &str, zone: &TimeZone) -> Option<Reservation> {
         .split_once(" Features=")
         .and_then(|(_, rest)| rest.rsplit_once(" PartitionName="))
         .map_or("", |(features, _)| features);
-    name.starts_with(PREFIX).then_some(Reservation {
+    Some(Reservation {
         name: name.to_owned(),
         start: seconds(start, zone)?,
         end: seconds(end, zone)?,
@@ -119,7 +156,7 @@ pub fn created(code: i32, text: &str) -> Created {
 /// Fuzz target: no panic; only reservations of ours.
 pub fn fuzz(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let all = ours(&text, &TimeZone::UTC);
+    let all = ours(&text, &TimeZone::UTC).unwrap_or_default();
     debug_assert!(all.iter().all(|reservation| reservation.name.starts_with(PREFIX)));
     pause(&all, 0);
 }
@@ -143,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_slot_as_22_05_prints_it() {
-        let all = ours(&format!("{SLOT}\n"), &TimeZone::UTC);
+        let all = ours(&format!("{SLOT}\n"), &TimeZone::UTC).unwrap();
         assert_eq!(
             all,
             [Reservation {
@@ -158,26 +195,33 @@ mod tests {
     #[test]
     fn none_and_those_of_others_are_no_reservations_of_ours() {
         let other = SLOT.replace("nodewarden-", "maintenance-");
-        for text in ["", "No reservations in the system\n", &other, "ReservationName=nodewarden-x\n"] {
-            assert_eq!(ours(text, &TimeZone::UTC), []);
+        for text in ["No reservations in the system\n", "\nNo reservations in the system\n\n", &other] {
+            assert_eq!(ours(text, &TimeZone::UTC), Ok(Vec::new()));
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_no_list_could_hide_a_pause() {
+        for text in ["", "\n", "hello\n", "ReservationName=nodewarden-x\n", "ReservationName=a b\nhello\n"] {
+            assert!(ours(text, &TimeZone::UTC).is_err(), "{text:?}");
         }
     }
 
     #[test]
     fn a_pause_counts_by_its_times_and_its_text_keeps_spaces() {
         let text = pause_of("by alice: network work", "2026-11-23T19:57:08", "2026-11-23T20:07:08");
-        let all = ours(&text, &TimeZone::UTC);
+        let all = ours(&text, &TimeZone::UTC).unwrap();
         assert_eq!(pause(&all, START + 5), Some((START + 600, "by alice: network work")));
         assert_eq!(pause(&all, START + 600), None, "over");
         assert_eq!(pause(&all, START - 200).map(|(end, _)| end), Some(START + 600), "a clock that is behind");
         assert_eq!(pause(&all, START - 3600), None, "planned for later");
-        assert_eq!(pause(&ours(SLOT, &TimeZone::UTC), START), None, "a slot is no pause");
+        assert_eq!(pause(&ours(SLOT, &TimeZone::UTC).unwrap(), START), None, "a slot is no pause");
     }
 
     #[test]
     fn a_text_cannot_forge_the_times() {
         let forged = "x EndTime=2030-01-01T00:00:00 PartitionName=a";
-        let all = ours(&pause_of(forged, "2026-11-23T19:57:08", "2026-11-23T20:07:08"), &TimeZone::UTC);
+        let all = ours(&pause_of(forged, "2026-11-23T19:57:08", "2026-11-23T20:07:08"), &TimeZone::UTC).unwrap();
         assert_eq!((all[0].end, all[0].features.as_str()), (START + 600, forged));
     }
 

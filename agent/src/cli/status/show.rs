@@ -61,6 +61,10 @@ fn head(status: &NodeStatus, now: ReplyTime, screen: &Screen) -> String {
     for text in drain_details(&status.view.drain) {
         line("", Paint::Plain, text);
     }
+    if let Some(pause) = &status.view.pause {
+        let until = screen::time(pause.until);
+        line("paused", Paint::Doubt, format!("by {} until {until}: {}", pause.by, pause.reason));
+    }
     if status.config_error {
         let text =
             "the last reload failed, the previous configuration is in force; see `nodewarden config check`";

@@ -6,7 +6,7 @@ const PASSWD: &str = "/etc/passwd";
 const MAX: u64 = 4 << 20;
 
 /// The name of a uid, where /etc/passwd has one.
-pub(super) fn name(uid: u32) -> Option<String> {
+pub(crate) fn name(uid: u32) -> Option<String> {
     let bytes = root::read_bytes(PASSWD.as_ref(), MAX).ok()??;
     find(&String::from_utf8_lossy(&bytes), uid)
 }

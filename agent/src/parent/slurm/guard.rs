@@ -193,7 +193,7 @@ impl Slurm {
         let text = self
             .ask("scontrol show reservation", found, reservation::show())
             .map_err(Silence::before_write)?;
-        let all = reservation::ours(&text, &TimeZone::UTC);
+        let all = reservation::ours(&text, &TimeZone::UTC).map_err(|error| failed(error.to_string()).before_write())?;
         if let Some((end, who)) = reservation::pause(&all, wall()) {
             let left = end.saturating_sub(wall());
             let why = format!("the cluster is paused for {left} s ({}): {who}", reservation::PAUSE);

@@ -450,4 +450,4 @@ pub(super) fn said(output: &spawn::CommandOutput) -> String {
 
 #[cfg(test)]
 #[path = "write_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -18,13 +18,13 @@ const BOOT: i64 = 1_795_225_274; // 2026-11-21T01:41:14
 const ID: &str = "abcdefg2";
 const REASON: &str = "nodewarden:xid.79 gpu3 off the bus act=reboot id=abcdefg2";
 
-struct Cluster {
+pub(in crate::parent::slurm) struct Cluster {
     folder: TempDir,
-    slurm: Slurm,
+    pub(in crate::parent::slurm) slurm: Slurm,
 }
 
 impl Cluster {
-    fn new() -> Self {
+    pub(in crate::parent::slurm) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let scontrol = folder.path().join("scontrol");
         let process = folder.path().join("proc/8");
@@ -56,6 +56,7 @@ impl Cluster {
             ("host", "host1"),
             ("state", "MIXED"),
             ("boot", "2026-11-21T01:41:30"),
+            ("size", "100"),
             ("calls", "0"),
         ] {
             cluster.set(file, text);
@@ -64,37 +65,37 @@ impl Cluster {
     }
 
     /// sinfo lies beside scontrol, and the process of slurmd has a start time.
-    fn with_sinfo(self) -> Self {
+    pub(in crate::parent::slurm) fn with_sinfo(self) -> Self {
         let stand_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/scontrol/stand-in/sinfo");
         symlink(stand_in, self.folder.path().join("sinfo")).unwrap();
         self.slurmd_started(100);
         self
     }
 
-    fn slurmd_started(&self, ticks: u64) {
+    pub(in crate::parent::slurm) fn slurmd_started(&self, ticks: u64) {
         let rest = "0 ".repeat(30);
         let stat = format!("8 (slurmd) S 1 8 8 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {ticks} {rest}");
         self.set("proc/8/stat", &stat);
     }
 
-    fn sinfo_calls(&self) -> u32 {
+    pub(in crate::parent::slurm) fn sinfo_calls(&self) -> u32 {
         self.get("calls.sinfo").trim().parse().unwrap_or(0)
     }
 
-    fn set(&self, file: &str, text: &str) {
+    pub(in crate::parent::slurm) fn set(&self, file: &str, text: &str) {
         std::fs::write(self.folder.path().join(file), text).unwrap();
     }
 
-    fn get(&self, file: &str) -> String {
+    pub(in crate::parent::slurm) fn get(&self, file: &str) -> String {
         std::fs::read_to_string(self.folder.path().join(file)).unwrap_or_default()
     }
 
     /// Shell that the n-th call begins with.
-    fn hook(&self, call: u32, script: &str) {
+    pub(in crate::parent::slurm) fn hook(&self, call: u32, script: &str) {
         self.set(&format!("hook.{call}"), script);
     }
 
-    fn drain(&mut self) -> Outcome {
+    pub(in crate::parent::slurm) fn drain(&mut self) -> Outcome {
         self.slurm.act(&Action::Drain {
             incident: IncidentId::parse(ID).unwrap(),
             reason: Reason::new(REASON).unwrap(),
@@ -103,23 +104,23 @@ impl Cluster {
         })
     }
 
-    fn undrain(&mut self) -> Outcome {
+    pub(in crate::parent::slurm) fn undrain(&mut self) -> Outcome {
         self.slurm.act(&Action::Undrain {
             incident: IncidentId::parse(ID).unwrap(),
             is_ordered: false,
         })
     }
 
-    fn drained(&self, reason: &str) {
+    pub(in crate::parent::slurm) fn drained(&self, reason: &str) {
         self.set("state", "IDLE+DRAIN");
         self.set("reason", reason);
     }
 
-    fn calls(&self) -> u32 {
+    pub(in crate::parent::slurm) fn calls(&self) -> u32 {
         self.get("calls").trim().parse().unwrap()
     }
 
-    fn wrote(&self) -> bool {
+    pub(in crate::parent::slurm) fn wrote(&self) -> bool {
         self.get("argv").lines().any(|arg| arg == "update")
     }
 }
@@ -134,14 +135,14 @@ fn drain_and_undrain() {
     };
     assert!(state.is_drained());
     assert_eq!(state.reason.unwrap().text, REASON);
-    assert_eq!(cluster.calls(), 4, "show, update, show");
+    assert_eq!(cluster.calls(), 5, "show, reservations, update, show");
     assert!(matches!(cluster.drain(), Outcome::Already(_)));
-    assert_eq!(cluster.calls(), 5, "show");
+    assert_eq!(cluster.calls(), 6, "show");
     let Outcome::Done(state) = cluster.undrain() else {
         panic!()
     };
     assert!(!state.is_drained());
-    assert_eq!(cluster.calls(), 8);
+    assert_eq!(cluster.calls(), 10);
     assert!(matches!(cluster.undrain(), Outcome::Already(_)));
     let update = "update\nNodeName=n0\nState=DRAIN\n";
     assert!(
@@ -164,16 +165,16 @@ fn scontrol_proves_the_node_once_and_sinfo_reads_it_from_then_on() {
     assert!(matches!(cluster.drain(), Outcome::Done(_)));
     assert_eq!(
         (cluster.calls(), cluster.sinfo_calls()),
-        (2, 2),
-        "sinfo, update, sinfo"
+        (3, 2),
+        "sinfo, reservations, update, sinfo"
     );
     let node = cluster.slurm.look().unwrap();
     assert_eq!(node.incident().map(|id| id.0.as_str()), Some(ID));
-    assert_eq!((cluster.calls(), cluster.sinfo_calls()), (2, 3));
+    assert_eq!((cluster.calls(), cluster.sinfo_calls()), (3, 3));
     // Another slurmd: another proof.
     cluster.slurmd_started(200);
     cluster.slurm.look().unwrap();
-    assert_eq!((cluster.calls(), cluster.sinfo_calls()), (3, 3));
+    assert_eq!((cluster.calls(), cluster.sinfo_calls()), (4, 3));
     cluster.set("host", "host2");
     cluster.slurmd_started(300);
     assert!(matches!(cluster.slurm.look(), Err(LookError::NotOurs(_))));
@@ -315,7 +316,7 @@ fn who_is_given_up_writes_nothing_any_more() {
 fn a_boot_time_that_slurmctld_forgot() {
     let mut cluster = Cluster::new();
     cluster.drained(REASON);
-    cluster.hook(3, "echo None > boot");
+    cluster.hook(4, "echo None > boot");
     assert!(matches!(cluster.undrain(), Outcome::Done(_)));
     assert!(matches!(cluster.drain(), Outcome::Done(_)));
     cluster.set("boot", "2026-11-20T01:41:14");
@@ -364,14 +365,14 @@ fn a_persons_reason_is_left_alone() {
 #[test]
 fn a_person_who_comes_between_write_and_reading_back() {
     let mut cluster = Cluster::new();
-    cluster.hook(3, "echo 'bob: fan tray' > reason");
+    cluster.hook(4, "echo 'bob: fan tray' > reason");
     let Outcome::Foreign(state) = cluster.drain() else {
         panic!()
     };
     assert_eq!(state.reason.unwrap().text, "bob: fan tray");
     let mut cluster = Cluster::new();
     cluster.drained(REASON);
-    cluster.hook(3, "echo IDLE+DRAIN > state; echo 'bob: fan tray' > reason");
+    cluster.hook(4, "echo IDLE+DRAIN > state; echo 'bob: fan tray' > reason");
     assert!(matches!(cluster.undrain(), Outcome::Foreign(_)));
 }
 
@@ -428,7 +429,7 @@ fn not_proven_to_be_ours() {
 #[test]
 fn slurmctld_refuses() {
     let mut cluster = Cluster::new();
-    cluster.hook(2, "echo 'slurm_update error: Invalid user id' >&2; exit 1");
+    cluster.hook(3, "echo 'slurm_update error: Invalid user id' >&2; exit 1");
     let Outcome::Failed(why) = cluster.drain() else {
         panic!()
     };
@@ -438,23 +439,23 @@ fn slurmctld_refuses() {
 #[test]
 fn slurmctld_says_yes_and_does_nothing() {
     let mut cluster = Cluster::new();
-    cluster.hook(2, "exit 0");
+    cluster.hook(3, "exit 0");
     let Outcome::Failed(why) = cluster.drain() else {
         panic!()
     };
     assert_eq!(why, "slurmctld said yes but the node did not change");
-    assert_eq!(cluster.calls(), 3);
+    assert_eq!(cluster.calls(), 4);
 }
 
 #[test]
 fn slurmctld_answers_too_late_for_scontrol() {
     let late = "echo 'slurm_update error: Socket timed out on send/recv operation' >&2";
     let mut cluster = Cluster::new();
-    cluster.hook(2, &format!("{late}; exit 1"));
+    cluster.hook(3, &format!("{late}; exit 1"));
     assert!(matches!(cluster.drain(), Outcome::Unknown(_)));
     let mut cluster = Cluster::new();
     cluster.hook(
-        2,
+        3,
         &format!("echo IDLE+DRAIN > state; echo '{REASON}' > reason; {late}; exit 1"),
     );
     assert!(matches!(cluster.drain(), Outcome::Done(_)));
@@ -465,7 +466,7 @@ const HANG: &str = "trap '' TERM; sleep 300 & echo $! >> pids; echo $$ >> pids; 
 
 #[test]
 fn scontrol_hangs() {
-    for call in [1, 2, 3] {
+    for call in [1, 2, 3, 4] {
         let mut cluster = Cluster::new();
         cluster.slurm.config.timeout = Duration::from_secs(1);
         cluster.hook(call, HANG);
@@ -474,7 +475,7 @@ fn scontrol_hangs() {
             panic!("call {call}")
         };
         assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
-        assert_eq!(why.starts_with("nothing was written"), call == 1, "{why}");
+        assert_eq!(why.starts_with("nothing was written"), call <= 2, "{why}");
         for pid in cluster.get("pids").lines() {
             until_true(&format!("{pid} has ended"), Duration::from_secs(10), || {
                 let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -501,12 +502,16 @@ fn scontrol_is_missing_or_talks_nonsense() {
         "kill -9 $$",
         "echo 'Unable to contact slurm controller (connect failure)' >&2; exit 1",
     ] {
-        let mut cluster = Cluster::new();
-        cluster.hook(1, script);
-        let Outcome::Failed(why) = cluster.drain() else {
-            panic!("{script}")
-        };
-        assert!(why.starts_with("nothing was written: "), "{why}");
+        // The node, and the reservations.
+        for call in [1, 2] {
+            let mut cluster = Cluster::new();
+            cluster.hook(call, script);
+            let Outcome::Failed(why) = cluster.drain() else {
+                panic!("{script}")
+            };
+            assert!(why.starts_with("nothing was written: "), "{why}");
+            assert!(!cluster.wrote());
+        }
     }
 }
 
@@ -551,9 +556,11 @@ fn words_that_are_not_ours_never_reach_scontrol() {
         incident: IncidentId::parse("zzzzzzz7").unwrap(),
         reason: Reason::new(REASON).unwrap(),
         in_maintenance: false,
+        is_device: false,
     };
     let forged = Action::Undrain {
         incident: IncidentId("x NodeName=ALL".to_owned()),
+        is_ordered: false,
     };
     for action in [other, forged] {
         assert!(matches!(cluster.slurm.act(&action), Outcome::Failed(_)));

@@ -46,6 +46,27 @@ nodewarden {version}, up 60 min, mode observe; `nodewarden why` shows evidence a
 }
 
 #[test]
+fn a_held_drain_and_a_pause_are_shown_with_their_reason() {
+    let mut status = status();
+    status.view.drain.state = "held".to_owned();
+    status.view.drain.why = "3 of 3 drain slots for xid.79 of partition gpu are taken".to_owned();
+    status.view.pause = Some(health::engine::Pause {
+        by: "alice".to_owned(),
+        reason: "driver upgrade".to_owned(),
+        since: 1_700_000_000,
+        until: 1_700_007_200,
+    });
+    let text = show(&status, NOW, &PLAIN);
+    let until = screen::time(1_700_007_200);
+    for part in [
+        "held: 3 of 3 drain slots for xid.79 of partition gpu are taken".to_owned(),
+        format!("paused   by alice until {until}: driver upgrade"),
+    ] {
+        assert!(text.contains(&part), "{text}");
+    }
+}
+
+#[test]
 fn an_expired_verdict_is_no_verdict() {
     let late = ReplyTime {
         boottime_ms: 2_000_000,
@@ -70,6 +91,8 @@ fn a_drain_says_why_since_when_and_whether_it_is_recorded() {
         reason: Some("nodewarden:xid gpu GPU-1 xid79".to_owned()),
         since: Some(1_700_000_000),
         recorded: false,
+        held: None,
+        guard: None,
     };
     status.config_error = true;
     let text = show(&status, NOW, &PLAIN);
