@@ -319,7 +319,9 @@ impl Drain {
         let may_lift = may && (self.ordered || !(facts.blind || facts.paused.is_some()));
         match self.state {
             State::None | State::Overridden | State::Wanted | State::Held => match &facts.want {
-                Some(want) => (may && !self.timing.absent).then(|| self.begin(want, facts)).flatten(),
+                Some(want) => (may && !self.timing.absent)
+                    .then(|| self.begin(want, facts))
+                    .flatten(),
                 None => {
                     let obeyed = self.state == State::Overridden && facts.overridden;
                     if !obeyed && self.state != State::None {
@@ -444,8 +446,7 @@ impl Drain {
         if self.timing.is_first() {
             // A drain that stands, or is held, can wait for its turn after a common restart.
             let is_calm = matches!(self.state, State::Drained | State::Held);
-            let is_due = self.timing.urgent
-                || (!is_calm && (facts.want.is_some() || self.timing.unsure));
+            let is_due = self.timing.urgent || (!is_calm && (facts.want.is_some() || self.timing.unsure));
             return Some(if is_due {
                 Duration::ZERO
             } else {

@@ -360,13 +360,15 @@ impl Engine {
             overridden: self.book.any_lifted(),
             undrain: self.policy.site.settings.scheduler.undrain,
             paused: self.paused(),
-            keep: self.paused().or_else(|| keep::why(
-                (self.state.drain.written, self.state.drain.unverified),
-                &self.state.lifts,
-                self.quiet,
-                self.policy.site.settings.scheduler.hold,
-                self.now,
-            )),
+            keep: self.paused().or_else(|| {
+                keep::why(
+                    (self.state.drain.written, self.state.drain.unverified),
+                    &self.state.lifts,
+                    self.quiet,
+                    self.policy.site.settings.scheduler.hold,
+                    self.now,
+                )
+            }),
             seed: self.seed,
             wait: self.log.unfinished(self.now.boottime).is_some(),
             blind: !self.log.is_known(),

@@ -67,7 +67,13 @@ pub fn show_node(text: &str, name: &str, zone: &TimeZone) -> Result<Node, ParseE
             .unwrap_or_default(),
         partitions: node
             .line("Partitions=")
-            .map(|(_, names)| first_word(names).split(',').filter(|n| !n.is_empty()).map(str::to_owned).collect())
+            .map(|(_, names)| {
+                first_word(names)
+                    .split(',')
+                    .filter(|n| !n.is_empty())
+                    .map(str::to_owned)
+                    .collect()
+            })
             .unwrap_or_default(),
     })
 }

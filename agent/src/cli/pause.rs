@@ -111,7 +111,10 @@ fn resume_cluster() -> anyhow::Result<ExitCode> {
         bail!("the cluster is not paused: there is no reservation {PAUSE}");
     }
     cluster.run(reservation::delete(PAUSE))?;
-    Ok(screen::tell("the pause of the cluster is over\n", ExitCode::SUCCESS))
+    Ok(screen::tell(
+        "the pause of the cluster is over\n",
+        ExitCode::SUCCESS,
+    ))
 }
 
 /// The cluster of this machine's slurmd, of the configuration, or of $SLURM_CONF.
@@ -167,7 +170,8 @@ impl Cluster {
             .run(&self.settings, &self.slurmd, args)
             .with_context(|| format!("scontrol {shown}"))?;
         if output.code != 0 {
-            let text = [&output.stderr, &output.stdout].map(|bytes| String::from_utf8_lossy(bytes).trim().to_owned());
+            let text = [&output.stderr, &output.stdout]
+                .map(|bytes| String::from_utf8_lossy(bytes).trim().to_owned());
             bail!("scontrol {shown}: {}", screen::clean(&text.join(" ")));
         }
         Ok(output)

@@ -52,7 +52,9 @@ const WINDOW: &str = "a time from \"2m\" to \"24h\"";
 /// A slot that ends before a write does protects nothing.
 fn window(text: &str) -> Option<Duration> {
     let window = duration::parse(text)?;
-    (Duration::from_secs(120)..=Duration::from_secs(24 * 3600)).contains(&window).then_some(window)
+    (Duration::from_secs(120)..=Duration::from_secs(24 * 3600))
+        .contains(&window)
+        .then_some(window)
 }
 
 /// `major.minor` or `major.minor.patch`.

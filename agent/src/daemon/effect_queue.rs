@@ -153,7 +153,13 @@ mod tests {
         // While the first is written: two that only count, one with an act, two more.
         effects.push(vec![ack(1), store(2), ack(2), Effect::Look(Query::Node)]);
         let incident = model::scheduler::IncidentId("aaaaaaaa".to_owned());
-        let act = Effect::Act(ActionId(1), Action::Undrain { incident, is_ordered: false });
+        let act = Effect::Act(
+            ActionId(1),
+            Action::Undrain {
+                incident,
+                is_ordered: false,
+            },
+        );
         effects.push(vec![store(3), ack(3), act]);
         effects.push(vec![store(4), ack(4)]);
         effects.push(vec![store(5), ack(5)]);

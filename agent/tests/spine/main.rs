@@ -18,6 +18,7 @@ mod common;
 mod cluster;
 mod controller;
 mod crash;
+mod guard;
 mod history;
 mod latency;
 mod people;

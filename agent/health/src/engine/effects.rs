@@ -268,7 +268,10 @@ impl Engine {
         let mut acts = Vec::new();
         let intent = self.decide(&mut acts);
         let want = self.to_comment();
-        if !wait && self.paused().is_none() && let Some(action) = self.state.comment.next(now, self.policy.patience, want.as_ref()) {
+        if !wait
+            && self.paused().is_none()
+            && let Some(action) = self.state.comment.next(now, self.policy.patience, want.as_ref())
+        {
             let id = self.action_id();
             self.state.comment.sent(id, &action, now);
             acts.push(Effect::Act(id, action));

@@ -4,11 +4,11 @@ use collectors::gpu::metrics as gpu;
 use collectors::{Cursor, Event, EventBody, PciAddress, Subject, kernel_log};
 
 use super::Engine;
+use crate::Input;
 use crate::checks::Heard;
 use crate::reads::gpu::gpus;
 use crate::reads::host::Host;
 use crate::reads::port::ports;
-use crate::Input;
 use model::derive::affinity::nearest;
 use model::derive::xid::gpu_label;
 use model::ownership::When;

@@ -53,7 +53,9 @@ impl Standing {
         const EXPECTED: &str = "a number of nodes such as 20, or a part of the partition such as 5%";
         let number = |text: &str| text.parse().ok().filter(|n| *n > 0).ok_or(EXPECTED);
         match text.strip_suffix('%') {
-            Some(percent) => number(percent).and_then(|n| (n <= 100).then_some(Self::Percent(n)).ok_or(EXPECTED)),
+            Some(percent) => {
+                number(percent).and_then(|n| (n <= 100).then_some(Self::Percent(n)).ok_or(EXPECTED))
+            }
             None => number(text).map(Self::Nodes),
         }
     }
@@ -133,9 +135,13 @@ mod tests {
 
     #[test]
     fn the_lower_of_number_and_percent_counts_and_never_under_two() {
-        for (nodes, drains, per_code, standing) in
-            [(1, 2, 2, 2), (40, 2, 2, 2), (100, 5, 3, 5), (200, 10, 3, 10), (10_000, 10, 3, 500)]
-        {
+        for (nodes, drains, per_code, standing) in [
+            (1, 2, 2, 2),
+            (40, 2, 2, 2),
+            (100, 5, 3, 5),
+            (200, 10, 3, 10),
+            (10_000, 10, 3, 500),
+        ] {
             let limits = settings().limits(nodes);
             assert_eq!(
                 (limits.drains, limits.per_code, limits.standing),

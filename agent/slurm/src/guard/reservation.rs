@@ -47,7 +47,11 @@ pub struct ParseError {
 pub fn ours(text: &str, zone: &TimeZone) -> Result<Vec<Reservation>, ParseError> {
     let mut all = Vec::new();
     let mut lines = 0;
-    for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+    for (at, line) in text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+    {
         lines += 1;
         let bad = || ParseError {
             line: at + 1,
@@ -138,7 +142,13 @@ pub enum Created {
 }
 
 /// Words of scontrol for a missing answer: the reservation may be created later.
-const NO_ANSWER: &[&str] = &["Unexpected message received", "timed out", "Unable to contact", "Connection refused", "communication"];
+const NO_ANSWER: &[&str] = &[
+    "Unexpected message received",
+    "timed out",
+    "Unable to contact",
+    "Connection refused",
+    "communication",
+];
 
 /// Reads the answer by its exit code and texts.
 pub fn created(code: i32, text: &str) -> Created {
@@ -195,33 +205,62 @@ mod tests {
     #[test]
     fn none_and_those_of_others_are_no_reservations_of_ours() {
         let other = SLOT.replace("nodewarden-", "maintenance-");
-        for text in ["No reservations in the system\n", "\nNo reservations in the system\n\n", &other] {
+        for text in [
+            "No reservations in the system\n",
+            "\nNo reservations in the system\n\n",
+            &other,
+        ] {
             assert_eq!(ours(text, &TimeZone::UTC), Ok(Vec::new()));
         }
     }
 
     #[test]
     fn an_answer_that_is_no_list_could_hide_a_pause() {
-        for text in ["", "\n", "hello\n", "ReservationName=nodewarden-x\n", "ReservationName=a b\nhello\n"] {
+        for text in [
+            "",
+            "\n",
+            "hello\n",
+            "ReservationName=nodewarden-x\n",
+            "ReservationName=a b\nhello\n",
+        ] {
             assert!(ours(text, &TimeZone::UTC).is_err(), "{text:?}");
         }
     }
 
     #[test]
     fn a_pause_counts_by_its_times_and_its_text_keeps_spaces() {
-        let text = pause_of("by alice: network work", "2026-11-23T19:57:08", "2026-11-23T20:07:08");
+        let text = pause_of(
+            "by alice: network work",
+            "2026-11-23T19:57:08",
+            "2026-11-23T20:07:08",
+        );
         let all = ours(&text, &TimeZone::UTC).unwrap();
-        assert_eq!(pause(&all, START + 5), Some((START + 600, "by alice: network work")));
+        assert_eq!(
+            pause(&all, START + 5),
+            Some((START + 600, "by alice: network work"))
+        );
         assert_eq!(pause(&all, START + 600), None, "over");
-        assert_eq!(pause(&all, START - 200).map(|(end, _)| end), Some(START + 600), "a clock that is behind");
+        assert_eq!(
+            pause(&all, START - 200).map(|(end, _)| end),
+            Some(START + 600),
+            "a clock that is behind"
+        );
         assert_eq!(pause(&all, START - 3600), None, "planned for later");
-        assert_eq!(pause(&ours(SLOT, &TimeZone::UTC).unwrap(), START), None, "a slot is no pause");
+        assert_eq!(
+            pause(&ours(SLOT, &TimeZone::UTC).unwrap(), START),
+            None,
+            "a slot is no pause"
+        );
     }
 
     #[test]
     fn a_text_cannot_forge_the_times() {
         let forged = "x EndTime=2030-01-01T00:00:00 PartitionName=a";
-        let all = ours(&pause_of(forged, "2026-11-23T19:57:08", "2026-11-23T20:07:08"), &TimeZone::UTC).unwrap();
+        let all = ours(
+            &pause_of(forged, "2026-11-23T19:57:08", "2026-11-23T20:07:08"),
+            &TimeZone::UTC,
+        )
+        .unwrap();
         assert_eq!((all[0].end, all[0].features.as_str()), (START + 600, forged));
     }
 
@@ -229,10 +268,26 @@ mod tests {
     fn only_a_duplicate_name_is_a_refusal_in_favour_of_another() {
         for (code, text, expected) in [
             (0, "Reservation created: nodewarden--p1--xid-79--1", Created::Yes),
-            (1, "Error creating the reservation: Duplicate reservation name", Created::Taken),
-            (1, "Error creating the reservation: Invalid user id", Created::Refused),
-            (1, "Error creating the reservation: Invalid time specified", Created::Refused),
-            (1, "Error creating the reservation: Unexpected message received", Created::Unknown),
+            (
+                1,
+                "Error creating the reservation: Duplicate reservation name",
+                Created::Taken,
+            ),
+            (
+                1,
+                "Error creating the reservation: Invalid user id",
+                Created::Refused,
+            ),
+            (
+                1,
+                "Error creating the reservation: Invalid time specified",
+                Created::Refused,
+            ),
+            (
+                1,
+                "Error creating the reservation: Unexpected message received",
+                Created::Unknown,
+            ),
             (
                 1,
                 "slurm_load_reservations error: Unable to contact slurm controller (connect failure)",
@@ -247,7 +302,8 @@ mod tests {
     #[test]
     fn a_window_is_rounded_up_to_whole_minutes() {
         let has = |window, minutes: &str| {
-            create("nodewarden--a--b--1", Duration::from_secs(window), "n0").contains(&format!("Duration={minutes}"))
+            create("nodewarden--a--b--1", Duration::from_secs(window), "n0")
+                .contains(&format!("Duration={minutes}"))
         };
         assert!(has(600, "10") && has(601, "11") && has(1, "1"));
     }

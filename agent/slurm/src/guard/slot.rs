@@ -64,7 +64,11 @@ pub struct Place<'a> {
 
 impl Place<'_> {
     fn head(&self) -> String {
-        format!("nodewarden{BETWEEN}{}{BETWEEN}{}{BETWEEN}", part(self.partition), self.pool.word())
+        format!(
+            "nodewarden{BETWEEN}{}{BETWEEN}{}{BETWEEN}",
+            part(self.partition),
+            self.pool.word()
+        )
     }
 
     /// Whether a slot of this name is here.
@@ -82,14 +86,20 @@ impl Place<'_> {
         let (taken, of) = (self.taken(all), self.pool.size(&self.limits));
         if taken < of {
             let drains = self.limits.drains;
-            return format!("{drains} of {drains} drain slots of partition {} are taken", self.partition);
+            return format!(
+                "{drains} of {drains} drain slots of partition {} are taken",
+                self.partition
+            );
         }
         let pool = match self.pool {
             Pool::Code(code) => format!("for {code}"),
             Pool::Device => "for broken devices".to_owned(),
             Pool::Maintenance => "for nodes in maintenance".to_owned(),
         };
-        format!("{taken} of {of} drain slots {pool} of partition {} are taken", self.partition)
+        format!(
+            "{taken} of {of} drain slots {pool} of partition {} are taken",
+            self.partition
+        )
     }
 
     /// The names that no reservation has. Without any where the partition has as many slots as it may.
@@ -98,7 +108,9 @@ impl Place<'_> {
             return Vec::new();
         }
         let names = (1..=self.pool.size(&self.limits)).map(|n| format!("{}{n}", self.head()));
-        names.filter(|name| taken.iter().all(|slot| slot.name != *name)).collect()
+        names
+            .filter(|name| taken.iter().all(|slot| slot.name != *name))
+            .collect()
     }
 
     /// Whether the partition has more slots of all causes than it may, with so many more.
@@ -113,7 +125,9 @@ impl Place<'_> {
         let is_code = |pool: &str| pool != "device" && pool != "maint";
         let counts = |pool: &str| pool == own || (matches!(self.pool, Pool::Code(_)) && is_code(pool));
         let slots = taken.iter().filter_map(|slot| parts(&slot.name));
-        slots.filter(|(of, pool)| *of == partition && counts(pool)).count() as u64
+        slots
+            .filter(|(of, pool)| *of == partition && counts(pool))
+            .count() as u64
     }
 }
 
@@ -136,7 +150,10 @@ pub fn differs(taken: &[Reservation], settings: &str) -> bool {
 
 /// Partition and pool of a slot's name.
 fn parts(name: &str) -> Option<(&str, &str)> {
-    let mut parts = name.strip_prefix("nodewarden")?.strip_prefix(BETWEEN)?.split(BETWEEN);
+    let mut parts = name
+        .strip_prefix("nodewarden")?
+        .strip_prefix(BETWEEN)?
+        .split(BETWEEN);
     let (partition, pool, _number) = (parts.next()?, parts.next()?, parts.next()?);
     parts.next().is_none().then_some((partition, pool))
 }
@@ -155,10 +172,15 @@ fn part(text: &str) -> String {
     if out.is_empty() { "none".to_owned() } else { out }
 }
 
-/// The cause that a reason of nodewarden begins with: `xid.79` of `nodewarden:xid.79 gpu3 ...`.
+/// The cause in a reason of nodewarden: the check that it begins with, or the Xid.
 pub fn code(reason: &str) -> &str {
-    let rest = reason.strip_prefix("nodewarden:").unwrap_or(reason);
-    rest.split(' ').next().unwrap_or_default()
+    let mut words = reason.strip_prefix("nodewarden:").unwrap_or(reason).split(' ');
+    let check = words.next().unwrap_or_default();
+    let is_xid = |word: &&str| {
+        let number = word.strip_prefix("xid").unwrap_or_default();
+        !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+    };
+    words.find(is_xid).filter(|_| check == "xid").unwrap_or(check)
 }
 
 #[cfg(test)]

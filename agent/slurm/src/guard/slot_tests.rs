@@ -39,8 +39,15 @@ fn a_cause_has_as_many_names_as_it_may_drain_nodes() {
     let pool = Pool::Code("xid.79".to_owned());
     let all = ["1", "2", "3"].map(|n| format!("nodewarden--gpu-a--xid-79--{n}"));
     assert_eq!(free(&pool, &[]), all);
-    assert_eq!(free(&pool, &["nodewarden--gpu-a--xid-79--2"]), [all[0].clone(), all[2].clone()]);
-    assert_eq!(free(&pool, &["nodewarden--other--xid-79--2", "nodewarden-pause"]), all, "another partition");
+    assert_eq!(
+        free(&pool, &["nodewarden--gpu-a--xid-79--2"]),
+        [all[0].clone(), all[2].clone()]
+    );
+    assert_eq!(
+        free(&pool, &["nodewarden--other--xid-79--2", "nodewarden-pause"]),
+        all,
+        "another partition"
+    );
 }
 
 #[test]
@@ -69,7 +76,13 @@ fn partitions_whose_names_begin_alike_do_not_count_for_each_other() {
         pool: &pool,
         limits: LIMITS,
     };
-    assert_eq!(place.count(&slots(&["nodewarden--gpu-xid--xid-79--1", "nodewarden--gpu--xid-79--1"])), 1);
+    assert_eq!(
+        place.count(&slots(&[
+            "nodewarden--gpu-xid--xid-79--1",
+            "nodewarden--gpu--xid-79--1"
+        ])),
+        1
+    );
 }
 
 #[test]
@@ -88,8 +101,13 @@ fn any_name_of_a_partition_or_check_gives_a_name_that_slurm_takes() {
 }
 
 #[test]
-fn the_cause_is_what_the_reason_begins_with() {
-    assert_eq!(code("nodewarden:xid.79 gpu3 off the bus act=reboot id=abcdefg2"), "xid.79");
+fn the_cause_is_the_check_or_the_xid() {
+    assert_eq!(
+        code("nodewarden:xid gpu GPU-xid7-1 xid79 act=reboot id=abcdefg2"),
+        "xid79"
+    );
+    assert_eq!(code("nodewarden:xid node"), "xid");
+    assert_eq!(code("nodewarden:gpu-missing gpu pci:0 xid79"), "gpu-missing");
     assert_eq!(code("nodewarden:gpu-missing"), "gpu-missing");
 }
 

@@ -13,12 +13,21 @@ use crate::words;
 const END: char = '\u{1f}';
 
 /// 20.11 lacks StateComplete and leaves it out.
-const FIELDS: [&str; 6] = ["Nodes", "NodeList", "StateComplete", "Timestamp", "User", "Reason"];
+const FIELDS: [&str; 6] = [
+    "Nodes",
+    "NodeList",
+    "StateComplete",
+    "Timestamp",
+    "User",
+    "Reason",
+];
 
 /// The arguments. Width 0 is no limit.
 pub fn args(partition: &str) -> Vec<String> {
     let format: Vec<String> = FIELDS.iter().map(|field| format!("{field}:0{END}")).collect();
-    ["-h", "-p", partition, "-O", &format.join(",")].map(str::to_owned).to_vec()
+    ["-h", "-p", partition, "-O", &format.join(",")]
+        .map(str::to_owned)
+        .to_vec()
 }
 
 /// A partition's nodes.
@@ -105,7 +114,9 @@ fn take_line(text: &str) -> Option<(Line<'_>, &str)> {
         user,
         reason,
     };
-    let rest = rest.strip_prefix('\n').or_else(|| rest.is_empty().then_some(""))?;
+    let rest = rest
+        .strip_prefix('\n')
+        .or_else(|| rest.is_empty().then_some(""))?;
     Some((line, rest))
 }
 
@@ -144,15 +155,23 @@ mod tests {
 
     #[test]
     fn the_own_node_with_its_reason() {
-        let own = table("1|n7|idle+drain+maintenance|2026-11-23T19:57:08|alice|RMA|\n").unwrap().own.unwrap();
+        let own = table("1|n7|idle+drain+maintenance|2026-11-23T19:57:08|alice|RMA|\n")
+            .unwrap()
+            .own
+            .unwrap();
         assert!(own.has(Flag::Drain) && own.has(Flag::Maint));
         let reason = own.reason.unwrap();
-        assert_eq!((reason.text.as_str(), reason.user.as_str(), reason.at), ("RMA", "alice", Some(1_795_463_828)));
+        assert_eq!(
+            (reason.text.as_str(), reason.user.as_str(), reason.at),
+            ("RMA", "alice", Some(1_795_463_828))
+        );
     }
 
     #[test]
     fn without_the_complete_state_reasons_of_ours_count_and_the_own_node_is_read_alone() {
-        let table = table("2|n[7-8]|2026-11-23T19:57:08|root|nodewarden:x id=abcdefg2|\n1|n1|Unknown|root|none|\n").unwrap();
+        let table =
+            table("2|n[7-8]|2026-11-23T19:57:08|root|nodewarden:x id=abcdefg2|\n1|n1|Unknown|root|none|\n")
+                .unwrap();
         assert_eq!((table.standing, table.own), (2, None));
     }
 
@@ -164,7 +183,13 @@ mod tests {
 
     #[test]
     fn another_form_is_no_table() {
-        for text in ["", "\n", "PARTITION AVAIL\n", "x|n7|idle|Unknown|root|none|\n", "1|n7|idle|Unknown|root|\n"] {
+        for text in [
+            "",
+            "\n",
+            "PARTITION AVAIL\n",
+            "x|n7|idle|Unknown|root|none|\n",
+            "1|n7|idle|Unknown|root|\n",
+        ] {
             assert_eq!(table(text), None, "{text:?}");
         }
     }

@@ -63,7 +63,11 @@ fn head(status: &NodeStatus, now: ReplyTime, screen: &Screen) -> String {
     }
     if let Some(pause) = &status.view.pause {
         let until = screen::time(pause.until);
-        line("paused", Paint::Doubt, format!("by {} until {until}: {}", pause.by, pause.reason));
+        line(
+            "paused",
+            Paint::Doubt,
+            format!("by {} until {until}: {}", pause.by, pause.reason),
+        );
     }
     if status.config_error {
         let text =

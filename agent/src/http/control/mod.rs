@@ -201,7 +201,9 @@ fn pause(seconds: u64) -> Result<OrderVerb, String> {
     if (1..=MAX_PAUSE).contains(&seconds) {
         Ok(OrderVerb::Pause { seconds })
     } else {
-        Err(format!("invalid pause: found {seconds} s, expected 1 s to {MAX_PAUSE} s"))
+        Err(format!(
+            "invalid pause: found {seconds} s, expected 1 s to {MAX_PAUSE} s"
+        ))
     }
 }
 

@@ -40,9 +40,13 @@ impl DrainReport {
 fn held(by: HeldBy) -> &'static str {
     match by {
         HeldBy::Guard => "A drain is wanted, but no drain slot is free; see: scontrol show reservation",
-        HeldBy::Standing => "A drain is wanted, but as many nodes are drained by nodewarden as may be: a person must act.",
+        HeldBy::Standing => {
+            "A drain is wanted, but as many nodes are drained by nodewarden as may be: a person must act."
+        }
         HeldBy::Pause => "A drain is wanted, but nodewarden is paused.",
-        HeldBy::Refused => "A drain is wanted, but drain slots cannot be read or taken; see: nodewarden status",
+        HeldBy::Refused => {
+            "A drain is wanted, but drain slots cannot be read or taken; see: nodewarden status"
+        }
     }
 }
 

@@ -76,7 +76,12 @@ impl Slurm {
     ///
     /// # Errors
     /// The outcome of a drain without one.
-    pub(super) fn take_slot(&mut self, found: &LocalSlurmd, proven: &Node, action: &Action) -> Result<Taken, Outcome> {
+    pub(super) fn take_slot(
+        &mut self,
+        found: &LocalSlurmd,
+        proven: &Node,
+        action: &Action,
+    ) -> Result<Taken, Outcome> {
         let partition = self.partition(found).map_err(Silence::before_write)?;
         let pool = pool(action);
         let limits = self.config.guard.limits(partition.nodes);
@@ -159,7 +164,10 @@ impl Slurm {
         created: Option<(Created, String)>,
         all: &[Reservation],
     ) -> Result<(), Outcome> {
-        let Some(slot) = all.iter().find(|slot| slot.name == name && slot::holder(slot) == node) else {
+        let Some(slot) = all
+            .iter()
+            .find(|slot| slot.name == name && slot::holder(slot) == node)
+        else {
             let (answer, said) = created.unwrap_or((Created::Unknown, "it is gone".to_owned()));
             return Err(match answer {
                 Created::Refused => {
@@ -169,12 +177,14 @@ impl Slurm {
                 }
                 Created::Taken => {
                     self.slots.open = None;
-                    Outcome::Failed(format!("nothing was written: another node took the drain slot {name}"))
+                    Outcome::Failed(format!(
+                        "nothing was written: another node took the drain slot {name}"
+                    ))
                 }
                 // It may be created yet: this node then finds it.
-                Created::Yes | Created::Unknown => {
-                    Outcome::Failed(format!("nothing was written: drain slot {name} is not there: {said}"))
-                }
+                Created::Yes | Created::Unknown => Outcome::Failed(format!(
+                    "nothing was written: drain slot {name} is not there: {said}"
+                )),
             });
         };
         let left = slot.end.saturating_sub(wall());
@@ -184,7 +194,9 @@ impl Slurm {
             return Ok(());
         }
         self.delete(found, name);
-        let why = format!("drain slot {name} ends in {left} s, which is not health.guard.window: was the clock set?");
+        let why = format!(
+            "drain slot {name} ends in {left} s, which is not health.guard.window: was the clock set?"
+        );
         Err(held(HeldBy::Refused, why, None))
     }
 
@@ -193,10 +205,14 @@ impl Slurm {
         let text = self
             .ask("scontrol show reservation", found, reservation::show())
             .map_err(Silence::before_write)?;
-        let all = reservation::ours(&text, &TimeZone::UTC).map_err(|error| failed(error.to_string()).before_write())?;
+        let all = reservation::ours(&text, &TimeZone::UTC)
+            .map_err(|error| failed(error.to_string()).before_write())?;
         if let Some((end, who)) = reservation::pause(&all, wall()) {
             let left = end.saturating_sub(wall());
-            let why = format!("the cluster is paused for {left} s ({}): {who}", reservation::PAUSE);
+            let why = format!(
+                "the cluster is paused for {left} s ({}): {who}",
+                reservation::PAUSE
+            );
             return Err(held(HeldBy::Pause, why, None));
         }
         Ok(all)
@@ -207,10 +223,13 @@ impl Slurm {
         let args = reservation::create(name, self.config.guard.window, features);
         match self.scontrol.run(&self.config, found, args) {
             Ok(output) => {
-                let text = [&output.stderr, &output.stdout].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+                let text =
+                    [&output.stderr, &output.stdout].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
                 (reservation::created(output.code, &text.concat()), said(&output))
             }
-            Err(error @ (SpawnError::NotFound(_) | SpawnError::Denied(_))) => (Created::Refused, error.to_string()),
+            Err(error @ (SpawnError::NotFound(_) | SpawnError::Denied(_))) => {
+                (Created::Refused, error.to_string())
+            }
             Err(error) => (Created::Unknown, error.to_string()),
         }
     }
@@ -224,7 +243,12 @@ impl Slurm {
     }
 
     /// The partition's nodes. `None`: sinfo is not used, or the node is in no partition.
-    fn table(&mut self, found: &LocalSlurmd, partition: &Partition, proven: &Node) -> Result<Option<Table>, Outcome> {
+    fn table(
+        &mut self,
+        found: &LocalSlurmd,
+        partition: &Partition,
+        proven: &Node,
+    ) -> Result<Option<Table>, Outcome> {
         if partition.nodes == 0 {
             return Ok(None);
         }
@@ -260,7 +284,9 @@ fn pool(action: &Action) -> Pool {
         } => Pool::Maintenance,
         Action::Drain { is_device: true, .. } => Pool::Device,
         Action::Drain { reason, .. } => Pool::Code(slot::code(reason.as_str()).to_owned()),
-        Action::Undrain { .. } | Action::Comment { .. } | Action::Uncomment { .. } => Pool::Code(String::new()),
+        Action::Undrain { .. } | Action::Comment { .. } | Action::Uncomment { .. } => {
+            Pool::Code(String::new())
+        }
     }
 }
 

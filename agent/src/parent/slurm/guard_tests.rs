@@ -40,7 +40,9 @@ fn slot_of(name: &str, holder: &str, minutes: i64) -> String {
 fn slots(cluster: &Cluster) -> Vec<String> {
     let text = cluster.get("reservations");
     let names = text.lines().filter_map(|line| line.split(' ').next());
-    names.map(|name| name.trim_start_matches("ReservationName=").to_owned()).collect()
+    names
+        .map(|name| name.trim_start_matches("ReservationName=").to_owned())
+        .collect()
 }
 
 fn held_by(outcome: &Outcome) -> (HeldBy, &str) {
@@ -62,19 +64,30 @@ fn a_drain_takes_a_slot_and_six_commands() {
     let mut cluster = guarded();
     let (calls, sinfo) = (cluster.calls(), cluster.sinfo_calls());
     let guard = done(cluster.drain());
-    assert_eq!(cluster.calls() - calls, 4, "reservations, create, reservations, update");
+    assert_eq!(
+        cluster.calls() - calls,
+        4,
+        "reservations, create, reservations, update"
+    );
     assert_eq!(cluster.sinfo_calls() - sinfo, 2, "the partition, the node");
     let slot = guard.slot.clone().unwrap();
-    assert!(["nodewarden--gpu--xid-79--1", "nodewarden--gpu--xid-79--2"].contains(&slot.as_str()), "{slot}");
+    assert!(
+        ["nodewarden--gpu--xid-79--1", "nodewarden--gpu--xid-79--2"].contains(&slot.as_str()),
+        "{slot}"
+    );
     assert_eq!(slots(&cluster), [slot]);
-    assert_eq!((guard.slots, guard.taken, guard.standing, guard.most), (2, 1, Some(0), 5));
+    assert_eq!(
+        (guard.slots, guard.taken, guard.standing, guard.most),
+        (2, 1, Some(0), 5)
+    );
     assert!(!guard.differs);
 }
 
 #[test]
 fn without_a_free_slot_the_drain_is_held_after_one_command() {
     let mut cluster = guarded();
-    let taken = slot_of("nodewarden--gpu--xid-79--1", "n7", 5) + &slot_of("nodewarden--gpu--xid-79--2", "n8", 5);
+    let taken =
+        slot_of("nodewarden--gpu--xid-79--1", "n7", 5) + &slot_of("nodewarden--gpu--xid-79--2", "n8", 5);
     cluster.set("reservations", &taken);
     let (calls, sinfo) = (cluster.calls(), cluster.sinfo_calls());
     let outcome = cluster.drain();
@@ -92,7 +105,10 @@ fn drains_for_other_causes_count_for_the_partition() {
         .concat();
     cluster.set("reservations", &others);
     let outcome = cluster.drain();
-    assert_eq!(held_by(&outcome), (HeldBy::Guard, "4 of 4 drain slots of partition gpu are taken"));
+    assert_eq!(
+        held_by(&outcome),
+        (HeldBy::Guard, "4 of 4 drain slots of partition gpu are taken")
+    );
     assert!(!cluster.wrote());
 }
 
@@ -119,14 +135,20 @@ fn a_name_that_another_node_took_first_is_tried_again_soon() {
     cluster.set("late", &slot_of("nodewarden--gpu--xid-79--1", "n8", 5));
     cluster.hook(cluster.calls() + 2, "cat late >> reservations");
     let outcome = cluster.drain();
-    assert!(matches!(&outcome, Outcome::Failed(why) if why.contains("another node took")), "{outcome:?}");
+    assert!(
+        matches!(&outcome, Outcome::Failed(why) if why.contains("another node took")),
+        "{outcome:?}"
+    );
     assert_eq!(held_by(&cluster.drain()).0, HeldBy::Guard);
 }
 
 #[test]
 fn a_pause_of_the_cluster_holds_a_drain_also_one_that_has_a_slot_already() {
     let mut cluster = guarded();
-    cluster.set("pause", &slot_of("nodewarden-pause", "by alice: network work", 60));
+    cluster.set(
+        "pause",
+        &slot_of("nodewarden-pause", "by alice: network work", 60),
+    );
     cluster.hook(cluster.calls() + 3, "cat pause >> reservations");
     let outcome = cluster.drain();
     let (by, why) = held_by(&outcome);
@@ -137,7 +159,12 @@ fn a_pause_of_the_cluster_holds_a_drain_also_one_that_has_a_slot_already() {
     assert_eq!(cluster.calls() - calls, 1);
     assert!(!cluster.wrote());
     // Its end: the slot that was not used is, and no other one is taken.
-    let without: String = cluster.get("reservations").lines().filter(|l| !l.contains("pause")).map(|l| format!("{l}\n")).collect();
+    let without: String = cluster
+        .get("reservations")
+        .lines()
+        .filter(|l| !l.contains("pause"))
+        .map(|l| format!("{l}\n"))
+        .collect();
     cluster.set("reservations", &without);
     let guard = done(cluster.drain());
     assert_eq!(slots(&cluster), [guard.slot.unwrap()]);
@@ -148,7 +175,11 @@ fn an_answer_that_is_lost_is_no_refusal() {
     let mut cluster = guarded();
     cluster.set("mute", "");
     let guard = done(cluster.drain());
-    assert_eq!(slots(&cluster), [guard.slot.unwrap()], "it exists, and names this node");
+    assert_eq!(
+        slots(&cluster),
+        [guard.slot.unwrap()],
+        "it exists, and names this node"
+    );
 }
 
 #[test]
@@ -156,9 +187,15 @@ fn a_slot_that_appears_after_its_answer_was_lost_is_found_again() {
     let mut cluster = guarded();
     cluster.slurm.config.guard.per_code = 1;
     let calls = cluster.calls();
-    cluster.hook(calls + 2, "echo 'Error creating the reservation: Unexpected message received' >&2; exit 1");
+    cluster.hook(
+        calls + 2,
+        "echo 'Error creating the reservation: Unexpected message received' >&2; exit 1",
+    );
     let outcome = cluster.drain();
-    assert!(matches!(&outcome, Outcome::Failed(why) if why.contains("is not there")), "{outcome:?}");
+    assert!(
+        matches!(&outcome, Outcome::Failed(why) if why.contains("is not there")),
+        "{outcome:?}"
+    );
     cluster.set("reservations", &slot_of("nodewarden--gpu--xid-79--1", "n0", 10));
     done(cluster.drain());
     assert_eq!(slots(&cluster).len(), 1);
@@ -181,7 +218,10 @@ fn where_slurm_creates_no_reservations_the_drain_is_held_with_its_words() {
 #[test]
 fn as_many_drains_as_may_stand_wait_for_a_person() {
     let mut cluster = guarded();
-    cluster.set("others", "5|n[3-7]|idle+drain|2026-11-21T03:20:00|root|nodewarden:xid.79 id=abcdefg3|\n");
+    cluster.set(
+        "others",
+        "5|n[3-7]|idle+drain|2026-11-21T03:20:00|root|nodewarden:xid.79 id=abcdefg3|\n",
+    );
     let outcome = cluster.drain();
     let (by, why) = held_by(&outcome);
     assert_eq!(by, HeldBy::Standing);
@@ -190,7 +230,11 @@ fn as_many_drains_as_may_stand_wait_for_a_person() {
     let taken = slots(&cluster);
     assert_eq!(taken.len(), 1);
     cluster.set("others", "5|n[3-7]|idle|Unknown|root|none|\n");
-    assert_eq!(done(cluster.drain()).slot.as_ref(), taken.first(), "the same slot");
+    assert_eq!(
+        done(cluster.drain()).slot.as_ref(),
+        taken.first(),
+        "the same slot"
+    );
 }
 
 #[test]
@@ -208,7 +252,8 @@ fn drain_lift_and_drain_count_twice() {
 #[test]
 fn a_fault_that_proves_one_device_broken_and_a_drain_in_maintenance_have_slots_of_their_own() {
     let mut cluster = guarded();
-    let taken = slot_of("nodewarden--gpu--xid-79--1", "n7", 5) + &slot_of("nodewarden--gpu--xid-79--2", "n8", 5);
+    let taken =
+        slot_of("nodewarden--gpu--xid-79--1", "n7", 5) + &slot_of("nodewarden--gpu--xid-79--2", "n8", 5);
     cluster.set("reservations", &taken);
     let drain = |in_maintenance, is_device| Action::Drain {
         incident: IncidentId::parse("abcdefg2").unwrap(),

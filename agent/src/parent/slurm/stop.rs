@@ -33,7 +33,10 @@ impl StopFiles {
         match self.find(files) {
             Ok(None) => None,
             Ok(Some(file)) => Some(held(HeldBy::Pause, format!("{file} exists"))),
-            Err(why) => Some(held(HeldBy::Refused, format!("cannot look for the stop files: {why}"))),
+            Err(why) => Some(held(
+                HeldBy::Refused,
+                format!("cannot look for the stop files: {why}"),
+            )),
         }
     }
 
@@ -48,7 +51,10 @@ impl StopFiles {
             input: Vec::new(),
             deadline: PATIENCE,
         };
-        let output = self.runner.run(&command).map_err(|error| format!("{STAT}: {error}"))?;
+        let output = self
+            .runner
+            .run(&command)
+            .map_err(|error| format!("{STAT}: {error}"))?;
         let names = String::from_utf8_lossy(&output.stdout);
         if let Some(name) = names.split('\0').find(|name| !name.is_empty()) {
             return Ok(Some(name.to_owned()));
@@ -92,7 +98,10 @@ mod tests {
         assert_eq!(held_with(&[one.clone(), two.clone()]), None);
         symlink("/", &one).unwrap();
         let held = held_with(&[two, one.clone()]).unwrap();
-        assert_eq!((held.by, held.why), (HeldBy::Pause, format!("{} exists", one.display())));
+        assert_eq!(
+            (held.by, held.why),
+            (HeldBy::Pause, format!("{} exists", one.display()))
+        );
     }
 
     #[test]
@@ -102,6 +111,10 @@ mod tests {
         symlink(&ring, &ring).unwrap();
         let held = held_with(&[ring.join("stop")]).unwrap();
         assert_eq!(held.by, HeldBy::Refused);
-        assert!(held.why.contains("Too many levels of symbolic links"), "{}", held.why);
+        assert!(
+            held.why.contains("Too many levels of symbolic links"),
+            "{}",
+            held.why
+        );
     }
 }

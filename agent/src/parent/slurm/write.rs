@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use jiff::tz::TimeZone;
 
 use super::find::{self, LocalSlurmd, Search};
-use super::memory::DrainMemory;
 use super::guard::Slots;
+use super::memory::DrainMemory;
 use super::scontrol::Scontrol;
 use super::seen::SeenSlurmd;
 use super::stop::StopFiles;
@@ -229,9 +229,10 @@ impl Slurm {
                 .map(|(found, node)| (found, Some(node)))
                 .map_err(Silence::before_write)?,
         };
-        let proven = self.proven_node(&found).or(first).ok_or_else(|| {
-            Outcome::NotOurs("slurmctld has no boot time of the node".to_owned())
-        })?;
+        let proven = self
+            .proven_node(&found)
+            .or(first)
+            .ok_or_else(|| Outcome::NotOurs("slurmctld has no boot time of the node".to_owned()))?;
         let taken = self.take_slot(&found, &proven, action)?;
         let node = match taken.own {
             Some(node) => node,
@@ -418,7 +419,9 @@ pub(super) fn answer(
     result: Result<spawn::CommandOutput, spawn::SpawnError>,
 ) -> Result<spawn::CommandOutput, Silence> {
     match result {
-        Ok(output) if output.truncated => Err(failed(format!("{what}: more than {} bytes", spawn::MAX_OUTPUT))),
+        Ok(output) if output.truncated => {
+            Err(failed(format!("{what}: more than {} bytes", spawn::MAX_OUTPUT)))
+        }
         Ok(output) if output.code == 0 => Ok(output),
         Ok(output) => Err(failed(format!("{what}: {}", said(&output)))),
         Err(error @ (spawn::SpawnError::TimedOut(_) | spawn::SpawnError::Stuck { .. })) => {
