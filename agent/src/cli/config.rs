@@ -2,10 +2,13 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
+use super::cluster::Cluster;
 use super::screen;
-use crate::config::{DEFAULT_FILE, Read, keys, render_default};
+use crate::config::{Config, DEFAULT_FILE, Read, keys, render_default};
 use health::Mode;
+use slurm::guard::reservation;
 
 /// The subcommands.
 #[derive(Debug, clap::Subcommand)]
@@ -27,13 +30,43 @@ pub(super) enum ConfigCommand {
 pub(super) fn config(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
     match command {
         ConfigCommand::Check { config, set } => match crate::config::read(config.as_deref(), set) {
-            Ok(read) => Ok(screen::tell(&summary(&read), ExitCode::SUCCESS)),
+            Ok(read) => {
+                let slots = try_slot(&read.loaded.config);
+                Ok(screen::tell(
+                    &format!("{}{slots}", summary(&read)),
+                    ExitCode::SUCCESS,
+                ))
+            }
             Err(problems) => {
                 screen::complain(&problems);
                 Ok(ExitCode::FAILURE)
             }
         },
         ConfigCommand::Example => screen::print(&render_default(), ExitCode::SUCCESS),
+    }
+}
+
+/// Creates and deletes a reservation as drains need it, where drains are on: a missing permission is known before the
+/// first fault.
+fn try_slot(config: &Config) -> String {
+    if config.health.mode != Mode::Drain || !config.slurm.guard.on {
+        return String::new();
+    }
+    let mut cluster = Cluster::find(config.slurm.clone());
+    let Some(node) = cluster.node().map(str::to_owned) else {
+        return "drain slots: not tried, because no slurmd runs here\n".to_owned();
+    };
+    let name = format!("{}probe-{node}", reservation::PREFIX);
+    let window = Duration::from_secs(60);
+    let tried = cluster
+        .run(reservation::create(&name, window, &node))
+        .and_then(|_| cluster.run(reservation::delete(&name)));
+    match tried {
+        Ok(_) => "drain slots: Slurm creates and deletes reservations\n".to_owned(),
+        Err(error) => format!(
+            "drain slots: every drain would be held: {}\n",
+            screen::chain(&error)
+        ),
     }
 }
 
@@ -73,7 +106,7 @@ fn summary(read: &Read) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Loaded, Place};
+    use crate::config::{Loaded, Place};
 
     #[test]
     fn the_summary_says_what_is_in_force() {

@@ -2,6 +2,7 @@
 
 mod check;
 mod client;
+mod cluster;
 mod config;
 pub mod dirs;
 mod help;

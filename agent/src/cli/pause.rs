@@ -1,20 +1,17 @@
 //! `nodewarden pause` and `nodewarden resume`, of this node or of the cluster.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use jiff::tz::TimeZone;
 
+use super::cluster::Cluster;
 use super::{order, release, screen};
 use crate::config;
 use crate::http::control::{MAX_PAUSE, Request, users};
-use crate::parent::slurm::find::{self, LocalSlurmd, Search};
-use crate::parent::slurm::here;
-use crate::parent::slurm::scontrol::Scontrol;
 use slurm::guard::reservation::{self, PAUSE, Reservation};
-use sys::spawn::CommandOutput;
 
 /// The longest text of a cluster's pause.
 const MOST: usize = 200;
@@ -83,10 +80,10 @@ fn pause_cluster(length: Duration, reason: &str) -> anyhow::Result<ExitCode> {
     }
     let uid = nix::unistd::geteuid().as_raw();
     let by = users::name(uid).unwrap_or_else(|| uid.to_string());
-    let mut cluster = Cluster::find();
+    let mut cluster = Cluster::find(settings());
     let minutes = length.as_secs().div_ceil(60).max(1);
     let now = wall();
-    match cluster.pause()? {
+    match pause_of(&mut cluster)? {
         Some(pause) if now < pause.end => {
             let end = format!("EndTime=now+{minutes}minutes");
             let args = vec!["update".to_owned(), format!("ReservationName={PAUSE}"), end];
@@ -106,8 +103,8 @@ fn pause_cluster(length: Duration, reason: &str) -> anyhow::Result<ExitCode> {
 }
 
 fn resume_cluster() -> anyhow::Result<ExitCode> {
-    let mut cluster = Cluster::find();
-    if cluster.pause()?.is_none() {
+    let mut cluster = Cluster::find(settings());
+    if pause_of(&mut cluster)?.is_none() {
         bail!("the cluster is not paused: there is no reservation {PAUSE}");
     }
     cluster.run(reservation::delete(PAUSE))?;
@@ -117,65 +114,18 @@ fn resume_cluster() -> anyhow::Result<ExitCode> {
     ))
 }
 
-/// The cluster of this machine's slurmd, of the configuration, or of $SLURM_CONF.
-struct Cluster {
-    scontrol: Scontrol,
-    settings: slurm::Settings,
-    slurmd: LocalSlurmd,
+/// A login node has no configuration.
+fn settings() -> slurm::Settings {
+    let read = config::read(None, &[]).ok();
+    read.map(|read| read.loaded.config.slurm).unwrap_or_default()
 }
 
-impl Cluster {
-    fn find() -> Self {
-        // A login node has neither a configuration nor a slurmd.
-        let read = config::read(None, &[]).ok();
-        let mut settings = read.map(|read| read.loaded.config.slurm).unwrap_or_default();
-        let hostname = here::hostname();
-        let search = Search {
-            proc: Path::new("/proc"),
-            uid: nix::unistd::geteuid().as_raw(),
-            hostname: &hostname,
-            wanted: settings.node_name.as_deref(),
-        };
-        let slurmd = find::find(&search).unwrap_or_else(|_| LocalSlurmd {
-            node_name: String::new(),
-            conf: None,
-            exe: None,
-            process: None,
-        });
-        if settings.timeout.is_zero() {
-            settings.timeout = Duration::from_secs(10);
-        }
-        if let Some(conf) = std::env::var_os("SLURM_CONF") {
-            settings.conf = Some(PathBuf::from(conf));
-        }
-        Self {
-            scontrol: Scontrol::default(),
-            settings,
-            slurmd,
-        }
-    }
-
-    /// The reservation of the pause, also one that is over.
-    fn pause(&mut self) -> anyhow::Result<Option<Reservation>> {
-        let output = self.run(reservation::show())?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let all = reservation::ours(&text, &TimeZone::UTC)?;
-        Ok(all.into_iter().find(|reservation| reservation.name == PAUSE))
-    }
-
-    fn run(&mut self, args: Vec<String>) -> anyhow::Result<CommandOutput> {
-        let shown = args.iter().take(2).cloned().collect::<Vec<_>>().join(" ");
-        let output = self
-            .scontrol
-            .run(&self.settings, &self.slurmd, args)
-            .with_context(|| format!("scontrol {shown}"))?;
-        if output.code != 0 {
-            let text = [&output.stderr, &output.stdout]
-                .map(|bytes| String::from_utf8_lossy(bytes).trim().to_owned());
-            bail!("scontrol {shown}: {}", screen::clean(&text.join(" ")));
-        }
-        Ok(output)
-    }
+/// The reservation of the pause, also one that is over.
+fn pause_of(cluster: &mut Cluster) -> anyhow::Result<Option<Reservation>> {
+    let output = cluster.run(reservation::show())?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let all = reservation::ours(&text, &TimeZone::UTC)?;
+    Ok(all.into_iter().find(|reservation| reservation.name == PAUSE))
 }
 
 fn wall() -> i64 {
