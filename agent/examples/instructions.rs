@@ -145,12 +145,16 @@ fn view() -> View {
             reason: None,
             since: None,
             recorded: true,
+            held: None,
+            guard: None,
         },
         would_drain: Vec::new(),
         drains: Vec::new(),
         undrains: 0,
         affinity: Vec::new(),
         overrides: 0,
+        pause: None,
+        pauses: 0,
         ledger: Ledger::default(),
     }
 }

@@ -13,7 +13,6 @@ use std::time::Duration;
 use collectors::{BootId, Cursor};
 
 pub use super::record::RestoreError;
-pub use pausing::Pause;
 
 use super::book::{Book, Frame, Taken};
 use super::checks::{self, May, Said, Watches};

@@ -19,6 +19,7 @@ pub mod judge;
 mod keep;
 pub mod lasting;
 mod log;
+pub mod pause;
 pub mod policy;
 pub mod reads;
 mod record;
@@ -108,7 +109,7 @@ pub enum Input<'a> {
 /// An order of an operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
-    /// What is ordered.
+    /// The verb.
     pub verb: OrderVerb,
     /// The operator's reason.
     pub reason: String,

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::comment::Comment;
 use super::drain::Drain;
-use super::engine::Pause;
 use super::incident::Incident;
+use super::pause::Pause;
 use super::reads::known::Known;
 use model::derive::xid::{Faults, Inventory};
 use model::ledger::Ledger;

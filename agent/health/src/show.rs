@@ -3,9 +3,9 @@
 use super::Mode;
 use super::book::Book;
 use super::drain::State as DrainState;
-use super::engine::Pause;
 use super::finding;
 use super::incident::{Incident, Seen, Status};
+use super::pause::Pause;
 use super::policy::Policy;
 use super::record::State;
 use super::verdict::Verdict;

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Mode;
-use super::engine::Pause;
+use super::pause::Pause;
 use super::verdict::Verdict;
 use model::derive::affinity::Affinity;
 use model::ledger::Ledger;

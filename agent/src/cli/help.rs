@@ -110,7 +110,7 @@ Examples:
 /// Of `pause` and `resume`.
 pub(super) const PAUSE: &str = "\
 During a pause nodewarden still judges, but writes nothing to Slurm: no drain, no lift, no
-comment. `nodewarden clear` still lifts. A pause ends by itself. On this node: for root and
+comment. `nodewarden clear` still lifts. A pause ends automatically. On this node: for root and
 the users in health.operators. --cluster makes the reservation nodewarden-pause, which every
 node reads before it writes: for operators of Slurm, who can also show, extend and delete it
 with scontrol.

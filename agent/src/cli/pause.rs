@@ -33,7 +33,7 @@ pub(super) struct ResumeArgs {
     of: Of,
 }
 
-/// What is paused, and why.
+/// The paused part, and why.
 #[derive(Debug, clap::Args)]
 struct Of {
     /// Reason, one line.

@@ -1,7 +1,6 @@
 //! The daemon's configuration keys, and what each part reads from them. The keys of collectors are beside each collector.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 use collectors::settings::{Kind, duration, nearest};
@@ -9,12 +8,11 @@ use collectors::slurm::settings::{NODE_NAME, labels as job_labels};
 use collectors::{Error, PciAddress, Settings, Tier, rdma};
 
 use slurm::guard;
-use slurm::guard::limits::Standing;
+use slurm::guard::limits::{Standing, is_stop_file};
 
 use super::listen;
 use super::{Config, Listen, SiteCommand};
 use crate::own;
-use crate::parent::slurm::stop;
 
 const MODE: Kind = Kind::Choice(&["observe", "comment", "drain"]);
 
@@ -188,7 +186,7 @@ collectors::keys! {
         "Time of a drain slot. Slurm counts whole minutes.";
     STOP_FILES = "health.guard.stop_files": Kind::List { what: "an array of absolute paths", of: &Kind::Text {
             what: "an absolute path such as \"/etc/nodewarden/stop\"",
-            fits: |text| stop::is_usable(Path::new(text)),
+            fits: is_stop_file,
         }, empty: true }, default "[\"/etc/nodewarden/stop\"]", since "0.1.0",
         "While one of these files exists, nodewarden writes nothing to Slurm, except what a person orders. One may lie on a\n\
          shared filesystem: if it cannot be looked for within 5 s, nothing is written either.";

@@ -2,23 +2,9 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::Engine;
 use crate::Order;
-
-/// A pause.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pause {
-    /// The operator.
-    pub by: String,
-    /// The operator's reason.
-    pub reason: String,
-    /// Its start, in seconds since the epoch.
-    pub since: i64,
-    /// Its end, in seconds since the epoch.
-    pub until: i64,
-}
+use crate::pause::Pause;
 
 impl Engine {
     /// Begins a pause, or replaces the present one.

@@ -29,6 +29,11 @@ pub struct Settings {
     pub stop_files: Vec<PathBuf>,
 }
 
+/// Whether a stop file can be looked for: `stat` takes its path as an argument.
+pub fn is_stop_file(path: &str) -> bool {
+    path.starts_with('/') && !path.contains(['\0', '\n'])
+}
+
 /// `standing`: a number of nodes, or a part of the partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Standing {

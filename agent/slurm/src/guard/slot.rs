@@ -113,7 +113,7 @@ impl Place<'_> {
             .collect()
     }
 
-    /// Whether the partition has more slots of all causes than it may, with so many more.
+    /// Whether the partition has more slots of all causes than it may, with `more` further ones.
     pub fn is_over(&self, taken: &[Reservation], more: u64) -> bool {
         matches!(self.pool, Pool::Code(_)) && self.count(taken).saturating_add(more) > self.limits.drains
     }

@@ -35,7 +35,7 @@ pub fn args(partition: &str) -> Vec<String> {
 pub struct Table {
     /// Nodes with a reason of nodewarden and a state in which they take no jobs, or `None` where the state is not shown.
     pub standing: u64,
-    /// The own node. `None`: it must be read by itself.
+    /// The own node. `None`: it must be read alone.
     pub own: Option<Node>,
 }
 

@@ -41,7 +41,7 @@ pub enum Request {
     },
     /// Pause this node: nothing but what a person orders is written to the scheduler.
     Pause {
-        /// For so long, in seconds.
+        /// Its length, in seconds.
         seconds: u64,
         /// The reason.
         reason: String,

@@ -16,7 +16,7 @@ use slurm::guard::table::{self, Table};
 use slurm::state::Node;
 use sys::spawn::SpawnError;
 
-/// What is kept between drains.
+/// State between drains.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     /// The partition of the proven node.
@@ -68,7 +68,7 @@ impl Slurm {
     ///
     /// # Errors
     /// The outcome of an act that waits for its end, or does not know.
-    pub(super) fn not_paused(&mut self, found: &LocalSlurmd) -> Result<(), Outcome> {
+    pub(super) fn not_paused(&mut self, found: &LocalSlurmd) -> Result<(), Box<Outcome>> {
         self.reservations(found).map(|_| ())
     }
 
@@ -81,7 +81,7 @@ impl Slurm {
         found: &LocalSlurmd,
         proven: &Node,
         action: &Action,
-    ) -> Result<Taken, Outcome> {
+    ) -> Result<Taken, Box<Outcome>> {
         let partition = self.partition(found).map_err(Silence::before_write)?;
         let pool = pool(action);
         let limits = self.config.guard.limits(partition.nodes);
@@ -115,7 +115,7 @@ impl Slurm {
             }
         };
         let after = match &created {
-            // Nobody paused or took one in between that is not in what was just read.
+            // It was just read.
             None => before,
             Some(_) => self.reservations(found)?,
         };
@@ -163,7 +163,7 @@ impl Slurm {
         node: &str,
         created: Option<(Created, String)>,
         all: &[Reservation],
-    ) -> Result<(), Outcome> {
+    ) -> Result<(), Box<Outcome>> {
         let Some(slot) = all
             .iter()
             .find(|slot| slot.name == name && slot::holder(slot) == node)
@@ -177,14 +177,12 @@ impl Slurm {
                 }
                 Created::Taken => {
                     self.slots.open = None;
-                    Outcome::Failed(format!(
-                        "nothing was written: another node took the drain slot {name}"
-                    ))
+                    failed(format!("another node took the drain slot {name}")).before_write()
                 }
                 // It may be created yet: this node then finds it.
-                Created::Yes | Created::Unknown => Outcome::Failed(format!(
-                    "nothing was written: drain slot {name} is not there: {said}"
-                )),
+                Created::Yes | Created::Unknown => {
+                    failed(format!("drain slot {name} is not there: {said}")).before_write()
+                }
             });
         };
         let left = slot.end.saturating_sub(wall());
@@ -201,7 +199,7 @@ impl Slurm {
     }
 
     /// The reservations of nodewarden.
-    fn reservations(&mut self, found: &LocalSlurmd) -> Result<Vec<Reservation>, Outcome> {
+    fn reservations(&mut self, found: &LocalSlurmd) -> Result<Vec<Reservation>, Box<Outcome>> {
         let text = self
             .ask("scontrol show reservation", found, reservation::show())
             .map_err(Silence::before_write)?;
@@ -234,7 +232,7 @@ impl Slurm {
         }
     }
 
-    /// Gives a slot back with which nothing was written. It ends by itself otherwise.
+    /// Gives a slot back with which nothing was written. It ends automatically otherwise.
     fn delete(&mut self, found: &LocalSlurmd, name: &str) {
         self.slots.open = None;
         if let Err(error) = self.scontrol.run(&self.config, found, reservation::delete(name)) {
@@ -248,7 +246,7 @@ impl Slurm {
         found: &LocalSlurmd,
         partition: &Partition,
         proven: &Node,
-    ) -> Result<Option<Table>, Outcome> {
+    ) -> Result<Option<Table>, Box<Outcome>> {
         if partition.nodes == 0 {
             return Ok(None);
         }
@@ -300,8 +298,8 @@ fn pick(mut names: Vec<String>) -> Option<String> {
     Some(names.swap_remove(at))
 }
 
-fn held(by: HeldBy, why: String, guard: Option<Guard>) -> Outcome {
-    Outcome::Held(Held { by, why, guard })
+fn held(by: HeldBy, why: String, guard: Option<Guard>) -> Box<Outcome> {
+    Box::new(Outcome::Held(Held { by, why, guard }))
 }
 
 fn wall() -> i64 {

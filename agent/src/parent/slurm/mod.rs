@@ -6,7 +6,7 @@ pub mod here;
 pub mod memory;
 pub mod scontrol;
 pub mod seen;
-pub mod stop;
+mod stop;
 pub mod write;
 
 pub use write::Slurm;

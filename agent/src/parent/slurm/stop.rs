@@ -1,7 +1,7 @@
 //! Files that stop every write while they exist. One may lie on a shared filesystem that does not answer: only a child
 //! touches it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use model::scheduler::{Held, HeldBy};
@@ -71,11 +71,6 @@ impl StopFiles {
 
 fn held(by: HeldBy, why: String) -> Held {
     Held { by, why, guard: None }
-}
-
-/// Whether a path can be looked for: `stat` takes it as an argument.
-pub fn is_usable(path: &Path) -> bool {
-    path.is_absolute() && path.to_str().is_some_and(|text| !text.contains(['\0', '\n']))
 }
 
 #[cfg(test)]

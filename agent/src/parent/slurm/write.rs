@@ -52,12 +52,12 @@ pub(super) enum Silence {
 
 impl Silence {
     /// The outcome of an act that was not begun.
-    pub(super) fn before_write(self) -> Outcome {
-        match self {
+    pub(super) fn before_write(self) -> Box<Outcome> {
+        Box::new(match self {
             Self::Late(why) => Outcome::Unknown(format!("nothing was written: {why}")),
             Self::Said(LookError::NotHere(why) | LookError::NotOurs(why)) => Outcome::NotOurs(why),
             Self::Said(LookError::Failed(why)) => Outcome::Failed(format!("nothing was written: {why}")),
-        }
+        })
     }
 }
 
@@ -165,7 +165,7 @@ impl Slurm {
             guard,
         } = match self.ready(action) {
             Ok(ready) => ready,
-            Err(outcome) => return outcome,
+            Err(outcome) => return *outcome,
         };
         let shown = describe(&before);
         match self.permission(action, &before, &shown) {
@@ -182,7 +182,7 @@ impl Slurm {
             && !is_ordered
             && let Err(outcome) = self.not_paused(&found)
         {
-            return outcome;
+            return *outcome;
         }
         if self.given_up.load(Ordering::Acquire) {
             return Outcome::Unknown("nothing was written: the request was abandoned".to_owned());
@@ -210,7 +210,7 @@ impl Slurm {
     }
 
     /// The node before an act. A drain has its slot first: what is read after it includes what others wrote with theirs.
-    fn ready(&mut self, action: &Action) -> Result<Ready, Outcome> {
+    fn ready(&mut self, action: &Action) -> Result<Ready, Box<Outcome>> {
         let is_drain = matches!(action, Action::Drain { .. });
         if !is_drain || !self.config.guard.on {
             let (found, node) = self.look_for(None).map_err(Silence::before_write)?;
@@ -229,10 +229,11 @@ impl Slurm {
                 .map(|(found, node)| (found, Some(node)))
                 .map_err(Silence::before_write)?,
         };
-        let proven = self
-            .proven_node(&found)
-            .or(first)
-            .ok_or_else(|| Outcome::NotOurs("slurmctld has no boot time of the node".to_owned()))?;
+        let proven = self.proven_node(&found).or(first).ok_or_else(|| {
+            Box::new(Outcome::NotOurs(
+                "slurmctld has no boot time of the node".to_owned(),
+            ))
+        })?;
         let taken = self.take_slot(&found, &proven, action)?;
         let node = match taken.own {
             Some(node) => node,

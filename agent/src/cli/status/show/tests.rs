@@ -50,7 +50,7 @@ fn a_held_drain_and_a_pause_are_shown_with_their_reason() {
     let mut status = status();
     status.view.drain.state = "held".to_owned();
     status.view.drain.why = "3 of 3 drain slots for xid.79 of partition gpu are taken".to_owned();
-    status.view.pause = Some(health::engine::Pause {
+    status.view.pause = Some(health::pause::Pause {
         by: "alice".to_owned(),
         reason: "driver upgrade".to_owned(),
         since: 1_700_000_000,
