@@ -154,6 +154,7 @@ impl Engine {
     /// Runs the drain machine until it has no next step.
     fn decide(&mut self, acts: &mut Vec<Effect>) -> bool {
         let mut intent = false;
+        self.go_on();
         for _ in 0..MAX_STEPS {
             self.mark_behind();
             let facts = self.facts();
@@ -190,6 +191,33 @@ impl Engine {
         }
         self.mark_behind();
         intent
+    }
+
+    /// The record was lost, and the fault is seen again: its incident has the id that the reason of the drain names.
+    fn go_on(&mut self) {
+        use crate::drain::State as S;
+        let drain = &self.state.drain;
+        let (S::Drained, Some(id), Some(reason)) = (drain.state, &drain.incident, &drain.reason) else {
+            return;
+        };
+        if self.book.incidents.iter().any(|i| i.id == *id) {
+            return;
+        }
+        let is_named = |i: &crate::incident::Incident| {
+            i.root().is_some_and(|root| {
+                let head = format!("nodewarden:{} {} {} ", root.check, i.subject, root.detail);
+                reason.starts_with(&head)
+            })
+        };
+        let mut incidents = self.book.incidents.iter_mut();
+        if let Some(incident) = incidents.find(|i| i.status == super::Status::Open && is_named(i)) {
+            incident.id = id.clone();
+            incident.note(
+                self.now.wall,
+                "the drain of an earlier record is for this fault".to_owned(),
+            );
+            self.out.dirty = true;
+        }
     }
 
     fn action_id(&mut self) -> ActionId {

@@ -46,7 +46,7 @@ fn a_wiped_state_directory_leaves_the_drain_as_it_is() {
     assert_eq!(view.drain.incident.as_ref(), Some(&id));
     assert!(!view.drain.recorded);
     sim.xid(119);
-    assert_ne!(sim.engine.view().incidents[0].id, id);
+    assert_eq!(sim.engine.view().incidents[0].id, id, "the same fault");
     sim.verdict_154(Recovery::None);
     sim.reboot();
     sim.pass(600);

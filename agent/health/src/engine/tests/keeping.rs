@@ -140,6 +140,25 @@ fn root_lifts_a_drain_of_ours_whose_record_was_lost_by_its_id() {
 }
 
 #[test]
+fn after_a_wipe_the_incident_of_the_same_fault_goes_on_under_the_id_in_the_reason() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(119);
+    let id = sim.engine.view().incidents[0].id.clone();
+    for code in [109, 119] {
+        sim.wipe();
+        sim.xid(code);
+        sim.pass(60);
+        let now = sim.engine.view().incidents[0].id.clone();
+        assert_eq!(now == id, code == 119, "another fault has an id of its own");
+    }
+    assert_eq!(sim.slurm.drains, 1);
+    sim.by_root = true;
+    sim.order(OrderVerb::Clear, &id).unwrap();
+    sim.pass(1);
+    assert!(!sim.slurm.is_drained());
+}
+
+#[test]
 fn only_root_lifts_a_drain_that_could_not_be_recorded() {
     for root in [false, true] {
         let mut sim = Sim::new(Mode::Drain);

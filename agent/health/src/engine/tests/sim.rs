@@ -326,6 +326,9 @@ impl Sim {
 
     pub(super) fn wipe(&mut self) {
         self.disk = None;
+        // The incident of the drain in place may go on, with another start.
+        let named = self.engine.view().drain.incident.unwrap_or_default();
+        self.ids.remove(&named);
         self.now.wall += 1;
         self.restart();
     }
