@@ -52,6 +52,10 @@ fn most_and_mean(counts: &[usize]) -> (usize, f64) {
 }
 
 #[test]
+#[allow(
+    clippy::disallowed_macros,
+    reason = "docs/benchmarks.md has the printed figures"
+)]
 fn after_a_common_restart_of_500_nodes_no_second_has_three_times_the_mean_of_looks() {
     let mut seconds = vec![0; END];
     for node in 0..NODES {
