@@ -46,6 +46,13 @@ const GROUPS: &[Group] = &[
         targets: &["jobs"],
         packages: &[SLURM, &["fuse3"]],
     },
+    // What many agents cost one slurmctld; with `--full` also its limits of time.
+    Group {
+        name: "fleet-slurm",
+        package: "nodewarden",
+        targets: &["fleet"],
+        packages: &[SLURM],
+    },
     Group {
         name: "faults",
         package: "nodewarden",
@@ -80,7 +87,7 @@ pub(crate) fn is_e2e(target: &str) -> bool {
     GROUPS.iter().any(|g| g.targets.contains(&target))
 }
 
-/// Runs all groups, or one; `full`: also with other releases of Slurm.
+/// Runs all groups, or one; `full`: also with other releases of Slurm, and with limits that depend on the machine.
 ///
 /// # Errors
 /// When no group has that name.
@@ -98,7 +105,7 @@ pub(crate) fn stages(stages: &mut Stages, name: Option<&str>, full: bool) -> Res
         if stages.run(&format!("{stage}: packages"), || {
             deps::install(&group.packages.concat())
         }) {
-            stages.run(&stage, || run(group));
+            stages.run(&stage, || run(group, full));
         } else {
             stages.not_run(&stage, "its packages");
         }
@@ -152,7 +159,7 @@ fn in_root(root: &Root, args: &[&str], name: &str) -> Result<()> {
     cmd::run(&mut with(&["--nocapture"])?)
 }
 
-fn run(group: &Group) -> Result<()> {
+fn run(group: &Group, full: bool) -> Result<()> {
     if !Uid::effective().is_root() {
         bail!("needs root: the tests start the daemon with its real users, and a Slurm cluster");
     }
@@ -172,6 +179,9 @@ fn run(group: &Group) -> Result<()> {
                 }
             }
         }
+    }
+    if full {
+        command.env("NODEWARDEN_LIMITS", "1");
     }
     // The tests mostly wait for processes, so running three at a time uses two cores better.
     command.args(["--", "--nocapture", "--test-threads=3"]);

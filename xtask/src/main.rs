@@ -65,7 +65,7 @@ enum Task {
     E2e {
         /// Only this group.
         name: Option<String>,
-        /// Also run the group `slurm` with other Slurm releases, each in a root from debootstrap.
+        /// Also other Slurm releases, each in a root from debootstrap, and limits that depend on the machine.
         #[arg(long)]
         full: bool,
     },

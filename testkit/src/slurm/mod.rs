@@ -3,6 +3,7 @@
 //! All nodes are this host, as Debian's slurmd allows with `-N`; GPUs are character devices without a driver.
 //! Several clusters run side by side: each has its own folder, key, sockets and ports.
 
+mod absent;
 pub mod cgroups;
 mod config;
 mod installation;
@@ -30,6 +31,7 @@ use crate::exec::{self, Output};
 use crate::guard::Guard;
 use crate::ports::Port;
 use crate::wait;
+use absent::Absent;
 use process::SlurmProcess;
 
 /// Configuration of a cluster.
@@ -39,6 +41,9 @@ pub struct SlurmOptions {
     pub installation: Installation,
     /// Number of nodes, named `node_prefix` and 0, 1, ...
     pub nodes: usize,
+    /// Further configured nodes, named by the numbers that follow, without a slurmd: see
+    /// [`Slurm::register_absent`].
+    pub absent: usize,
     /// GPUs of each node.
     pub gpus: usize,
     /// Prefix of node names.
@@ -69,6 +74,7 @@ impl Default for SlurmOptions {
         Self {
             installation: Installation::Machine,
             nodes: 1,
+            absent: 0,
             gpus: 8,
             node_prefix: "n".into(),
             cpus: None,
@@ -90,6 +96,7 @@ pub struct Slurm {
     base: TempDir,
     options: SlurmOptions,
     ports: Vec<Port>,
+    absent: Absent,
     guard: Option<Guard>,
     munged: Option<SlurmProcess>,
     slurmctld: Option<SlurmProcess>,
@@ -112,10 +119,12 @@ impl Slurm {
         let ports = (0..=options.nodes)
             .map(|_| Port::reserve())
             .collect::<Result<_>>()?;
+        let absent = Absent::of(options.absent)?;
         let mut slurm = Self {
             base,
             options,
             ports,
+            absent,
             guard: None,
             munged: None,
             slurmctld: None,

@@ -337,3 +337,36 @@ fn a_bad_configuration_error_names_the_key() {
     let error = format!("{:#}", Slurm::start(options).unwrap_err());
     assert!(error.contains("NoSuchKey"), "{error}");
 }
+
+#[test]
+fn absent_nodes_register_with_the_identity_of_this_machine_and_end() {
+    let begin = Instant::now();
+    let mut slurm = Slurm::start(SlurmOptions {
+        absent: 200,
+        node_prefix: "a".into(),
+        cpus: Some(128),
+        ..SlurmOptions::default()
+    })
+    .unwrap();
+    println!("1 node and 200 absent ones: {:?}", slurm.start_time());
+    slurm.wait_idle().unwrap();
+    println!("idle after {:?}", begin.elapsed());
+    let before = slurm.controller_cpu().unwrap();
+    let first = slurm.register_absent(70).unwrap();
+    let second = slurm.register_absent(1).unwrap();
+    assert_eq!((first[0].as_str(), first[69].as_str()), ("a1", "a70"));
+    assert_eq!(second, ["a71"]);
+    let real = slurm.node("a0").unwrap();
+    for name in ["a1", "a70", "a71"] {
+        let node = slurm.node(name).unwrap();
+        for key in ["State", "NodeHostName", "Gres", "Version"] {
+            assert_eq!(node.get(key), real.get(key), "{name}");
+        }
+        assert_ne!(node.get("BootTime"), Some("None"), "{name}");
+    }
+    assert_eq!(slurm.node("a72").unwrap().get("BootTime"), Some("None"));
+    assert!(slurm.controller_cpu().unwrap() > before);
+    assert!(slurm.register_absent(130).is_err());
+    let left = steps(slurm.dir()).into_iter().filter(|s| s.comm == "slurmd");
+    assert_eq!(left.count(), 1);
+}

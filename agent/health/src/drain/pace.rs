@@ -136,16 +136,4 @@ mod tests {
             "never sooner than configured"
         );
     }
-
-    #[test]
-    fn the_looks_of_500_nodes_that_start_together_are_spread() {
-        let mut seconds = [0_u32; 30];
-        for node in 0..500_u64 {
-            let pace = pace(0, 0, spread(node.wrapping_mul(0x1234_5678_9ABC_DEF1), 0));
-            let at = pace.start(Duration::from_secs(300));
-            seconds[usize::try_from(at.as_secs()).unwrap()] += 1;
-        }
-        let most = seconds.iter().max().unwrap();
-        assert!(f64::from(*most) <= 3.0 * 500.0 / 30.0, "{seconds:?}");
-    }
 }

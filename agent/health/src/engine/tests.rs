@@ -37,4 +37,5 @@ mod rdma_quirks;
 mod rdma_setup;
 mod record;
 mod sources;
+mod timers;
 mod unseen;

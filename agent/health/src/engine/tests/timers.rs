@@ -1,0 +1,83 @@
+//! The looks of 500 nodes whose agents start at the same moment: one controller answers all of them.
+
+use std::time::Duration;
+
+use super::sim::*;
+use crate::Mode;
+
+const NODES: u32 = 500;
+/// Half of them have a standing drain.
+const DRAINED: u32 = NODES / 2;
+/// The time over which the first looks are spread, in seconds. Later ones are rarer: a second would hold 1 of them.
+const START: usize = 30;
+/// The default of `slurm.watch`, in seconds: no second look comes earlier.
+const WATCH: usize = 300;
+/// 35 min in seconds.
+const END: usize = 35 * 60;
+
+/// The seconds after the restart in which this node asks the controller.
+fn looks(node: u32) -> Vec<usize> {
+    let mut config = config(Mode::Drain);
+    config.scheduler.watch = Duration::from_secs(WATCH as u64);
+    let mut sim = Sim::with(config, None);
+    sim.boot = node;
+    sim.wipe();
+    if node < DRAINED {
+        sim.xid(79);
+        assert_eq!(sim.slurm.drains, 1);
+    }
+    sim.pass(60);
+    let start = sim.now.boottime;
+    let (mut seen, mut seconds) = (sim.looks, Vec::new());
+    sim.restart();
+    loop {
+        let second = usize::try_from((sim.now.boottime - start).as_secs()).unwrap();
+        if second >= END {
+            return seconds;
+        }
+        seconds.extend((seen..sim.looks).map(|_| second));
+        seen = sim.looks;
+        let next = sim.engine.next_deadline().unwrap();
+        sim.sleep_until(next);
+        sim.tick();
+    }
+}
+
+fn most_and_mean(counts: &[usize]) -> (usize, f64) {
+    let all: usize = counts.iter().sum();
+    (
+        counts.iter().copied().max().unwrap(),
+        all as f64 / counts.len() as f64,
+    )
+}
+
+#[test]
+#[allow(
+    clippy::disallowed_macros,
+    reason = "docs/benchmarks.md has the printed figures"
+)]
+fn after_a_common_restart_of_500_nodes_no_second_has_three_times_the_mean_of_looks() {
+    let mut seconds = vec![0; END];
+    for node in 0..NODES {
+        let looks = looks(node);
+        assert!(looks[0] < START, "{looks:?}");
+        let more = if node < DRAINED { 3..=6 } else { 0..=0 };
+        assert!(more.contains(&(looks.len() - 1)), "{looks:?}");
+        for second in looks {
+            seconds[second] += 1;
+        }
+    }
+    let (most, mean) = most_and_mean(&seconds[..START]);
+    println!("first looks: at most {most} in a second, mean {mean:.1}");
+    assert!(most as f64 <= 3.0 * mean, "{seconds:?}");
+    assert_eq!(seconds[START..WATCH].iter().sum::<usize>(), 0);
+
+    let later: Vec<usize> = seconds[WATCH..]
+        .chunks(START)
+        .map(|chunk| chunk.iter().sum())
+        .collect();
+    let (most_in_30, mean_of_30) = most_and_mean(&later);
+    println!("later looks: at most {most_in_30} in {START} s, mean {mean_of_30:.1}");
+    assert!(most_in_30 as f64 <= 3.0 * mean_of_30, "{later:?}");
+    assert!(seconds[WATCH..].iter().all(|n| (*n as f64) <= mean));
+}
