@@ -1,10 +1,14 @@
 //! `sinfo` over one partition: how many drains of nodewarden stand, and the own node among the others. Nodes with equal
 //! values share a line.
 
+use std::collections::BTreeSet;
+
 use collectors::slurm::hostlist;
 use jiff::tz::TimeZone;
 use model::scheduler::NodeReason;
 
+use super::reservation::{PAUSE, Reservation};
+use super::slot;
 use crate::parse::seconds;
 use crate::state::Node;
 use crate::words;
@@ -33,16 +37,34 @@ pub fn args(partition: &str) -> Vec<String> {
 /// A partition's nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// Nodes with a reason of nodewarden and a state in which they take no jobs, or `None` where the state is not shown.
-    pub standing: u64,
+    /// Nodes that nodewarden drained.
+    pub standing: BTreeSet<String>,
+    /// Such nodes whose names are not known.
+    pub unnamed: u64,
     /// The own node. `None`: it must be read alone.
     pub own: Option<Node>,
+}
+
+impl Table {
+    /// The number of drains that stand.
+    pub fn count(&self) -> u64 {
+        (self.standing.len() as u64).saturating_add(self.unnamed)
+    }
+
+    /// The nodes that have a slot, and no drain yet: they may be about to write one. `own`: this node.
+    pub fn coming<'a>(&self, slots: &'a [Reservation], own: &str) -> BTreeSet<&'a str> {
+        let holders = slots.iter().filter(|slot| slot.name != PAUSE).map(slot::holder);
+        holders
+            .filter(|node| *node != own && !self.standing.contains(*node))
+            .collect()
+    }
 }
 
 /// Reads the answer. `proven`: the own node, as it was proven. `None`: the answer has another form.
 pub fn read(text: &str, proven: &Node, zone: &TimeZone) -> Option<Table> {
     let mut table = Table {
-        standing: 0,
+        standing: BTreeSet::new(),
+        unnamed: 0,
         own: None,
     };
     // A reason may hold line breaks: a value ends at its own character.
@@ -57,12 +79,15 @@ pub fn read(text: &str, proven: &Node, zone: &TimeZone) -> Option<Table> {
         let is_drained = words
             .as_ref()
             .is_none_or(|words| words.flags.contains(&crate::state::Flag::Drain));
+        let names = hostlist::expand(line.names).filter(|names| names.len() as u64 == line.nodes);
         if is_ours && is_drained {
-            table.standing += line.nodes;
+            match &names {
+                Some(names) => table.standing.extend(names.iter().cloned()),
+                None => table.unnamed = table.unnamed.saturating_add(line.nodes),
+            }
         }
-        let names = hostlist::expand(line.names).unwrap_or_default();
         if let Some(words) = words
-            && names.contains(&proven.name)
+            && names.is_some_and(|names| names.contains(&proven.name))
         {
             let reason = Some(line.reason).filter(|text| !matches!(*text, "" | "none" | "(null)"));
             table.own = Some(Node {
@@ -148,7 +173,7 @@ mod tests {
              9994|n[5-8,10-9999]|mixed|Unknown|root|none|\n",
         )
         .unwrap();
-        assert_eq!(table.standing, 3);
+        assert_eq!((table.count(), table.standing.contains("n2")), (3, true));
         let own = table.own.unwrap();
         assert_eq!((own.base, own.reason), (Base::Mixed, None));
     }
@@ -172,13 +197,33 @@ mod tests {
         let table =
             table("2|n[7-8]|2026-11-23T19:57:08|root|nodewarden:x id=abcdefg2|\n1|n1|Unknown|root|none|\n")
                 .unwrap();
-        assert_eq!((table.standing, table.own), (2, None));
+        assert_eq!((table.count(), table.own), (2, None));
     }
 
     #[test]
     fn a_list_of_nodes_that_no_release_prints_alike_leaves_the_own_node_out() {
         let table = table("4|r[1-2]n[7-8]|idle|Unknown|root|none|\n").unwrap();
-        assert_eq!((table.standing, table.own), (0, None));
+        assert_eq!((table.count(), table.own), (0, None));
+    }
+
+    #[test]
+    fn nodes_with_a_slot_and_no_drain_yet_are_coming() {
+        let table =
+            table("2|n[1-2]|idle+drain|2026-11-23T19:57:08|root|nodewarden:x id=abcdefg2|\n").unwrap();
+        let slot = |name: &str, holder: &str| Reservation {
+            name: name.to_owned(),
+            start: 0,
+            end: 1,
+            features: format!("{holder} 10/5%/3/5%/600s"),
+        };
+        let slots = [
+            slot("nodewarden--a--x--1", "n1"),
+            slot("nodewarden--a--x--2", "n7"),
+            slot("nodewarden--a--x--3", "n8"),
+            slot("nodewarden--a--y--1", "n8"),
+            slot("nodewarden-pause", "by"),
+        ];
+        assert_eq!(table.coming(&slots, "n7").into_iter().collect::<Vec<_>>(), ["n8"]);
     }
 
     #[test]

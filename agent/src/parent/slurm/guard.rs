@@ -128,18 +128,38 @@ impl Slurm {
         }
         guard.slot = Some(name);
         let table = self.table(found, &partition, proven)?;
-        guard.standing = table.as_ref().map(|table| table.standing);
-        if let Some(standing) = guard.standing.filter(|standing| *standing >= guard.most) {
-            let why = format!(
-                "{standing} nodes of partition {} are drained by nodewarden, at most {} may be: a person must act",
-                guard.partition, guard.most
-            );
-            return Err(held(HeldBy::Standing, why, Some(guard)));
+        if let Some(table) = &table {
+            guard.standing = Some(table.count());
+            self.stands(found, &guard, table.coming(&after, &proven.name).len() as u64)
+                .map_err(|why| held(HeldBy::Standing, why, Some(guard.clone())))?;
         }
         Ok(Taken {
             guard,
             own: table.and_then(|table| table.own),
         })
+    }
+
+    /// Whether one more drain may stand. Whoever comes counts: of the nodes that go on, the last to take its slot saw
+    /// those of all others.
+    fn stands(&mut self, found: &LocalSlurmd, guard: &Guard, coming: u64) -> Result<(), String> {
+        let (standing, most) = (guard.standing.unwrap_or_default(), guard.most);
+        let of = format!(
+            "{standing} nodes of partition {} are drained by nodewarden",
+            guard.partition
+        );
+        if standing >= most {
+            // The slot stays: who keeps one does not take another, so the table is read rarely.
+            return Err(format!("{of}, at most {most} may be: a person must act"));
+        }
+        if standing.saturating_add(coming) >= most {
+            if let Some(slot) = &guard.slot {
+                self.delete(found, slot);
+            }
+            return Err(format!(
+                "{of} and {coming} more have a slot, at most {most} may be"
+            ));
+        }
+        Ok(())
     }
 
     /// The slot that this node has and has not used.

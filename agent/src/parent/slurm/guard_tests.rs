@@ -238,6 +238,31 @@ fn as_many_drains_as_may_stand_wait_for_a_person() {
 }
 
 #[test]
+fn nodes_that_have_a_slot_and_did_not_write_yet_count_as_standing() {
+    let mut cluster = guarded();
+    cluster.set(
+        "others",
+        "4|n[3-6]|idle+drain|2026-11-21T03:20:00|root|nodewarden:xid.79 id=abcdefg3|\n",
+    );
+    let one = slot_of("nodewarden--gpu--a--1", "n3", 5);
+    cluster.set(
+        "reservations",
+        &(one.clone() + &slot_of("nodewarden--gpu--a--2", "n9", 5)),
+    );
+    let outcome = cluster.drain();
+    let (by, why) = held_by(&outcome);
+    assert_eq!(by, HeldBy::Standing);
+    assert!(why.contains("and 1 more have a slot"), "{why}");
+    assert_eq!(
+        slots(&cluster).len(),
+        2,
+        "the own one is given back, so that not both wait for each other"
+    );
+    cluster.set("reservations", &one);
+    done(cluster.drain());
+}
+
+#[test]
 fn drain_lift_and_drain_count_twice() {
     let mut cluster = guarded();
     let first = done(cluster.drain()).slot;
