@@ -154,8 +154,12 @@ pub(super) struct Drain {
     pub unsaved: bool,
     /// What it waits for, while it is held.
     pub held: Option<HeldBy>,
-    /// The cause of the held one is proven to be one device.
-    held_device: bool,
+    /// The node was in maintenance at the last try.
+    in_maintenance: bool,
+    /// The cause of the last try is proven to be one device.
+    is_device: bool,
+    /// The incidents that were held since the last drain, each with whether its cause is one device.
+    tried: Vec<(IncidentId, bool)>,
     /// The cluster's limit, as last read.
     #[serde(skip)]
     pub guard: Option<Guard>,
@@ -224,6 +228,11 @@ impl Drain {
         self.timing.shown
     }
 
+    /// Whether a request is under way.
+    pub(super) fn is_acting(&self) -> bool {
+        self.timing.is_acting()
+    }
+
     /// Reads the node at once.
     pub(super) fn look_now(&mut self) {
         self.timing.urgent = true;
@@ -241,6 +250,15 @@ impl Drain {
     pub(super) fn withdraw_order(&mut self) {
         self.ordered = false;
         self.by_root = false;
+    }
+
+    /// The place of the next want among several that are held: each has its turn.
+    pub(super) fn turn<'a, T>(&self, all: &'a [T], key: impl Fn(&T) -> (IncidentId, bool)) -> Option<&'a T> {
+        let new = all.iter().find(|one| !self.tried.contains(&key(one)));
+        new.or_else(|| {
+            let at = usize::try_from(self.timing.tries()).unwrap_or(0);
+            all.get(at % all.len().max(1))
+        })
     }
 
     /// Whether the drain of this incident is in place.
@@ -261,6 +279,9 @@ impl Drain {
 
     fn to(&mut self, state: State, why: impl Into<String>, now: Now) {
         let why = why.into();
+        if !matches!(state, State::Held | State::Writing) {
+            self.held = None;
+        }
         if self.state != state {
             self.state = state;
             self.since = (state != State::None).then_some(now.wall);
@@ -284,7 +305,8 @@ impl Drain {
         self.unverified = false;
         self.timing.awaiting = None;
         self.timing.blocked = false;
-        self.held = None;
+        self.in_maintenance = false;
+        self.tried.clear();
         self.timing.not_held();
         self.to(state, why, now);
     }
@@ -390,8 +412,12 @@ impl Drain {
             return None;
         }
         // Where no maintenance was seen yet, the parent sees it: the drain is then asked for again, from other slots.
-        let in_maintenance = self.is_held_by_maintenance();
-        self.held_device = want.is_device;
+        let in_maintenance = match self.state {
+            State::Held => self.in_maintenance,
+            _ => self.is_held_by_maintenance(),
+        };
+        self.in_maintenance = in_maintenance;
+        self.is_device = want.is_device;
         self.incident = Some(want.incident.clone());
         self.reason = Some(want.reason.as_str().to_owned());
         self.reason_at = None;
@@ -431,7 +457,7 @@ impl Drain {
                 Some(pace.absent(facts.want.is_some()))
             }
             State::Withheld | State::Foreign | State::Unproven if facts.want.is_some() => Some(pace.wanted()),
-            State::None | State::Overridden if self.late.drain_is_out(facts.now.wall) => {
+            State::None | State::Overridden | State::Held if self.late.drain_is_out(facts.now.wall) => {
                 Some(pace.watch(facts.watch))
             }
             State::None | State::Overridden if pace.blind > 0 => Some(pace.unproven()),

@@ -302,12 +302,14 @@ impl Engine {
             let mut open = self.book.open().filter(|_| is_held);
             open.find(|i| self.requires(i, mode) && self.may_in_maintenance(i))
         };
-        let device = || {
+        let turn = || {
             let is_held = mode == Mode::Drain && self.state.drain.state == DrainState::Held;
-            let mut open = self.book.open().filter(|_| is_held);
-            open.find(|i| self.requires(i, mode) && self.is_device(i))
+            let open = self.book.open().filter(|i| is_held && self.requires(i, mode));
+            let open: Vec<&Incident> = open.collect();
+            let key = |i: &&Incident| (i.id.clone(), self.is_device(i));
+            self.state.drain.turn(&open, key).copied()
         };
-        let incident = in_maintenance().or_else(device).or_else(first)?;
+        let incident = in_maintenance().or_else(turn).or_else(first)?;
         let reason = reason(incident, "")?;
         let again = mode == Mode::Drain && incident.lift.is_some();
         Some(Want {
@@ -328,11 +330,12 @@ impl Engine {
     /// holds.
     fn to_comment(&self) -> Option<Want> {
         self.wanted(Mode::Comment).or_else(|| {
-            let by = self.state.drain.held.filter(|by| *by != HeldBy::Pause)?;
+            // Without the cause, which changes: each text is a write.
+            self.state.drain.held.filter(|by| *by != HeldBy::Pause)?;
             let want = self.wanted(Mode::Drain)?;
             let incident = self.book.open().find(|i| i.id == want.incident)?;
             Some(Want {
-                reason: reason(incident, &format!(" held by {}", by.word()))?,
+                reason: reason(incident, " held by the limit on drains")?,
                 ..want
             })
         })

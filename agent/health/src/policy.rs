@@ -9,6 +9,7 @@ use super::incident::Incident;
 use super::settings::Settings;
 use super::site::Site;
 use super::xids::Table;
+use model::scheduler::patience;
 
 /// The baseline without configuration: an upgrade enables no new checks.
 const FIRST: Version = Version(0, 1, 0);
@@ -70,12 +71,8 @@ impl Policy {
                 xids: Arc::new(table),
             },
             baseline,
-            // Reading, writing and reading back, each with its own time limit.
-            patience: health
-                .scheduler
-                .timeout
-                .saturating_mul(4)
-                .saturating_add(Duration::from_secs(10)),
+            // As the parent, whose commands have a time limit each.
+            patience: patience(health.scheduler.timeout),
         })
     }
 

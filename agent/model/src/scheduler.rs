@@ -2,6 +2,7 @@
 //! the parent, and their outcomes. The parent is the only process that runs commands.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +41,17 @@ pub enum Permission {
     Foreign,
     /// Not in this state; retried later. A stable word names the reason.
     Withheld(Cow<'static, str>),
+}
+
+/// The time limits of commands that one request may use up. It has up to twelve commands, and ends at the first that does
+/// not answer.
+const TIME_LIMITS: u32 = 6;
+
+/// The time after which a request to the parent is abandoned, with this time limit of one command.
+pub fn patience(timeout: Duration) -> Duration {
+    timeout
+        .saturating_mul(TIME_LIMITS)
+        .saturating_add(Duration::from_secs(10))
 }
 
 /// The word of [`Permission::Withheld`] for a node in maintenance.

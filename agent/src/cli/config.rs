@@ -52,12 +52,17 @@ fn try_slot(config: &Config) -> String {
     if config.health.mode != Mode::Drain || !config.slurm.guard.on {
         return String::new();
     }
+    if !nix::unistd::geteuid().is_root() {
+        return "drain slots: not tried, because only root can\n".to_owned();
+    }
     let mut cluster = Cluster::find(config.slurm.clone());
     let Some(node) = cluster.node().map(str::to_owned) else {
         return "drain slots: not tried, because no slurmd runs here\n".to_owned();
     };
     let name = format!("{}probe-{node}", reservation::PREFIX);
     let window = Duration::from_secs(60);
+    // One that was left by an earlier try.
+    cluster.run(reservation::delete(&name)).ok();
     let tried = cluster
         .run(reservation::create(&name, window, &node))
         .and_then(|_| cluster.run(reservation::delete(&name)));

@@ -85,9 +85,23 @@ fn pause_cluster(length: Duration, reason: &str) -> anyhow::Result<ExitCode> {
     let now = wall();
     match pause_of(&mut cluster)? {
         Some(pause) if now < pause.end => {
-            let end = format!("EndTime=now+{minutes}minutes");
-            let args = vec!["update".to_owned(), format!("ReservationName={PAUSE}"), end];
-            cluster.run(args)?;
+            let mut args = vec!["update".to_owned(), format!("ReservationName={PAUSE}")];
+            if pause.start > now {
+                args.push("StartTime=now".to_owned());
+            }
+            let until = now.saturating_add(i64::try_from(length.as_secs()).unwrap_or(i64::MAX));
+            if pause.end < until {
+                args.push(format!("EndTime=now+{minutes}minutes"));
+            }
+            if args.len() > 2 {
+                cluster.run(args)?;
+            }
+            let left = pause.end.max(until).saturating_sub(now) / 60;
+            let text = format!(
+                "the cluster was paused already ({}), now for {left} min\n",
+                pause.features
+            );
+            return Ok(screen::tell(&text, ExitCode::SUCCESS));
         }
         before => {
             // It is over, and Slurm keeps it for up to 30 s.

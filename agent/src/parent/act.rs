@@ -14,8 +14,8 @@ use crate::bucket::Bucket;
 use crate::parent::slurm::here;
 use crate::parent::slurm::memory::DrainMemory;
 use crate::parent::slurm::seen::SeenSlurmd;
-use crate::parent::slurm::write::{COMMANDS, Slurm};
-use model::scheduler::{Action, ActionId, LookError, NodeState, Outcome};
+use crate::parent::slurm::write::Slurm;
+use model::scheduler::{Action, ActionId, LookError, NodeState, Outcome, patience};
 use sys::poll::Waker;
 use sys::spawn::CommandRunner;
 
@@ -220,8 +220,7 @@ impl ActRunner {
         match self.thread() {
             Some(thread) if thread.send(request.clone()).is_ok() => {
                 // Each command has its own deadline; this one is for code without a deadline.
-                let commands = self.config.timeout.saturating_add(Duration::from_secs(1));
-                let patience = commands.saturating_mul(COMMANDS) + Duration::from_secs(10);
+                let patience = patience(self.config.timeout);
                 self.running = Some((request, Instant::now() + patience));
             }
             _ => {

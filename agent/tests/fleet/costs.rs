@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
+use slurm::guard::Settings;
 use testkit::scontrol_wrapper::ScontrolWrapper;
 use testkit::slurm::{Slurm, SlurmOptions};
 
@@ -53,7 +54,7 @@ fn looks_and_drains_with_10_000_nodes() {
 }
 
 /// Most clusters have several partitions for the same nodes: slurmctld sends them with every answer.
-fn controller() -> Slurm {
+pub fn controller() -> Slurm {
     let prefix = format!("fleet{}x", std::process::id());
     let (half, last) = (CONFIGURED / 2, CONFIGURED - 1);
     let slurm = Slurm::start(SlurmOptions {
@@ -74,23 +75,23 @@ fn controller() -> Slurm {
 }
 
 /// Nodes that slurmctld takes for this machine.
-fn registered(slurm: &mut Slurm, count: usize) -> Vec<Node> {
+pub fn registered(slurm: &mut Slurm, count: usize) -> Vec<Node> {
     let names = slurm.register_absent(count).unwrap();
     names.iter().map(|name| Node::new(name, &slurm.conf())).collect()
 }
 
-fn drained_nodes(slurm: &Slurm) -> usize {
+pub fn drained_nodes(slurm: &Slurm) -> usize {
     let nodes = slurm
         .command("sinfo", &["-h", "-t", "drain", "-o", "%D"])
         .unwrap();
     nodes.ok().unwrap().stdout.trim().parse().unwrap()
 }
 
-/// scontrol once for the identity, then sinfo: a drain is read, written, and read back.
+/// scontrol once for the identity, then sinfo: a drain without a limit is read, written, and read back.
 fn commands_of_a_node(slurm: &mut Slurm) {
     let name = slurm.register_absent(1).unwrap().remove(0);
     let wrapper = ScontrolWrapper::new(testkit::exec::which("scontrol").unwrap()).unwrap();
-    let mut node = Node::with(&name, &slurm.conf(), wrapper.path());
+    let mut node = Node::with(&name, &slurm.conf(), wrapper.path(), Settings::default());
     let commands = || {
         let calls = wrapper.calls().unwrap();
         wrapper.forget().unwrap();
@@ -102,7 +103,11 @@ fn commands_of_a_node(slurm: &mut Slurm) {
     node.look().unwrap();
     assert_eq!(commands(), ["-h"]);
     node.drain();
-    assert_eq!(commands(), ["-h", "update", "-h"]);
+    assert_eq!(
+        commands(),
+        ["-h", "show", "update", "-h"],
+        "the pause is read too"
+    );
     assert!(node.look().unwrap().is_drained());
     assert_eq!(commands(), ["-h"]);
 }

@@ -17,5 +17,6 @@
 mod agents;
 mod costs;
 mod figures;
+mod guard;
 mod node;
 mod sampled;

@@ -8,7 +8,7 @@ use nodewarden::parent::slurm::Slurm;
 use nodewarden::parent::slurm::find::LocalSlurmd;
 use nodewarden::parent::slurm::here;
 use nodewarden::parent::slurm::seen::SeenSlurmd;
-use slurm::Settings;
+use slurm::{Settings, guard};
 use testkit::exec::which;
 
 /// The pause of the engine after an act of unknown outcome.
@@ -26,13 +26,13 @@ pub struct Node {
 }
 
 impl Node {
-    /// With the machine's commands.
+    /// With the machine's commands, and without a limit on drains.
     pub fn new(name: &str, conf: &Path) -> Self {
-        Self::with(name, conf, which("scontrol").unwrap())
+        Self::with(name, conf, which("scontrol").unwrap(), guard::Settings::default())
     }
 
-    /// With this scontrol, and the sinfo beside it.
-    pub fn with(name: &str, conf: &Path, scontrol: PathBuf) -> Self {
+    /// With this scontrol, the sinfo beside it, and this limit.
+    pub fn with(name: &str, conf: &Path, scontrol: PathBuf, guard: guard::Settings) -> Self {
         let mut seen = SeenSlurmd::default();
         seen.set(&LocalSlurmd {
             node_name: name.to_owned(),
@@ -45,6 +45,7 @@ impl Node {
             scontrol: Some(scontrol),
             conf: None,
             timeout: Duration::from_secs(10),
+            guard,
         };
         let slurm = Slurm::new(settings, here::hostname(), here::boot_time().unwrap()).with_seen(seen);
         Self {
@@ -68,6 +69,7 @@ impl Node {
             incident: IncidentId::parse("abcdefg2").unwrap(),
             reason: Reason::new("nodewarden:xid.79 gpu3 off the bus act=reboot id=abcdefg2").unwrap(),
             in_maintenance: false,
+            is_device: false,
         };
         loop {
             match self.slurm.act(&action) {

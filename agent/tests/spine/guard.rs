@@ -108,7 +108,7 @@ fn a_drain_without_a_free_slot_is_held_shown_and_written_when_one_is_free() {
             .get("Comment")
             .unwrap_or_default()
             .to_owned();
-        comment.contains("held by guard")
+        comment.contains("held by the limit on drains")
     });
     // Another cause that proves one device broken has slots of its own.
     c.xid(4, 79);

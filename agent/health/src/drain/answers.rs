@@ -89,7 +89,7 @@ impl Drain {
             Outcome::Foreign(node) => self.is_taken(node, now),
             Outcome::Held(held) => {
                 self.timing.retry_after_hold(now.boottime);
-                self.to(State::Lifting, held.why.as_str(), now);
+                self.to(State::Drained, held.why.as_str(), now);
             }
             Outcome::NotOurs(why) => {
                 self.timing.retry_after_failure(now.boottime);
@@ -248,7 +248,10 @@ impl Drain {
             LookError::NotHere(_) => {
                 self.timing.absent = true;
                 // No own drain can be in place yet; a possible one stays recorded.
-                if matches!(self.state, State::Wanted | State::Withheld | State::Unproven) {
+                if matches!(
+                    self.state,
+                    State::Wanted | State::Withheld | State::Held | State::Unproven
+                ) {
                     self.timing.unsure = false;
                     self.forget(State::None, error.to_string(), now);
                 } else if self.state == State::None {
@@ -293,7 +296,7 @@ impl Drain {
         self.timing.blocked = false;
         self.timing.shown = self.timing.asked;
         self.timing.succeeded();
-        self.held = None;
+        self.tried.clear();
         let why = self.reason.clone().unwrap_or_default();
         self.to(State::Drained, why, now);
     }

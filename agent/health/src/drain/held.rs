@@ -5,12 +5,14 @@ use model::scheduler::{Held, HeldBy};
 use super::super::Now;
 use super::{Drain, Facts, State, Want};
 
+/// The most incidents whose tries are known.
+const MOST: usize = 64;
+
 impl Drain {
     /// A person paused this node.
     pub(super) fn hold(&mut self, want: &Want, why: &str, now: Now) {
         self.incident = Some(want.incident.clone());
         self.reason = Some(want.reason.as_str().to_owned());
-        self.held_device = want.is_device;
         self.held = Some(HeldBy::Pause);
         self.to(State::Held, why, now);
     }
@@ -19,16 +21,21 @@ impl Drain {
     pub(super) fn is_held(&mut self, held: &Held, now: Now) {
         self.held = Some(held.by);
         self.guard.clone_from(&held.guard);
+        let tried = self.incident.clone().map(|incident| (incident, self.is_device));
+        if let Some(tried) = tried.filter(|tried| !self.tried.contains(tried) && self.tried.len() < MOST) {
+            self.tried.push(tried);
+        }
         self.timing.retry_after_hold(now.boottime);
         self.to(State::Held, held.why.as_str(), now);
     }
 
-    /// Another incident than the held one may have other slots: it does not wait for the time of that one.
+    /// An incident that was not tried yet may have other slots: it does not wait for the time of the others.
     pub(super) fn expect_another(&mut self, facts: &Facts) {
         let Some(want) = facts.want.as_ref().filter(|_| self.state == State::Held) else {
             return;
         };
-        if self.incident.as_ref() != Some(&want.incident) || self.held_device != want.is_device {
+        let is_new = !self.tried.contains(&(want.incident.clone(), want.is_device));
+        if is_new && self.tried.len() < MOST && !self.tried.is_empty() {
             self.timing.not_held();
         }
     }

@@ -218,6 +218,11 @@ impl Timing {
         self.act_at = Some(now.saturating_add(pause));
     }
 
+    /// The number of tries that were held.
+    pub(super) fn tries(&self) -> u64 {
+        self.tries
+    }
+
     /// Nothing is held any more.
     pub(super) fn not_held(&mut self) {
         if self.holds > 0 {

@@ -18,7 +18,14 @@ impl Engine {
         });
         self.state.pauses = self.state.pauses.saturating_add(1);
         self.out.dirty = true;
-        format!("paused for {seconds} s: nodewarden neither drains nor lifts, except by `nodewarden clear`")
+        let sent = if self.state.drain.is_acting() {
+            "; a request that was sent before may still be carried out"
+        } else {
+            ""
+        };
+        format!(
+            "paused for {seconds} s: nodewarden neither drains nor lifts, except by `nodewarden clear`{sent}"
+        )
     }
 
     /// Ends the pause.
@@ -34,8 +41,9 @@ impl Engine {
     /// Why the node is paused now.
     pub(super) fn paused(&self) -> Option<String> {
         let pause = self.state.pause.as_ref()?;
-        // A clock that was set back must not make it longer.
-        let is_on = (pause.since..pause.until).contains(&self.now.wall);
+        // A clock that was set back by more than its length must not make it endless.
+        let length = pause.until.saturating_sub(pause.since);
+        let is_on = (pause.since.saturating_sub(length)..pause.until).contains(&self.now.wall);
         is_on.then(|| format!("paused by {}: {}", pause.by, pause.reason))
     }
 

@@ -10,8 +10,9 @@ use crate::parse::seconds;
 pub const PREFIX: &str = "nodewarden-";
 /// The reservation that pauses every node of the cluster.
 pub const PAUSE: &str = "nodewarden-pause";
-/// A node whose clock is behind sees the start of a pause in the future: by at most this, because Slurm rejects messages
-/// of clocks that differ by more (seconds).
+/// A node whose clock is behind sees the start of a pause in the future, and one whose clock is ahead sees its end in the
+/// past: by at most this, because Slurm rejects messages of clocks that differ by more (seconds). slurmctld removes a
+/// reservation 30 s after its end.
 const SKEW: i64 = 300;
 
 /// A reservation of nodewarden.
@@ -97,7 +98,7 @@ pub fn pause(reservations: &[Reservation], wall: i64) -> Option<(i64, &str)> {
     reservations
         .iter()
         .filter(|reservation| reservation.name == PAUSE)
-        .find(|pause| pause.start <= wall.saturating_add(SKEW) && wall < pause.end)
+        .find(|pause| pause.start <= wall.saturating_add(SKEW) && wall < pause.end.saturating_add(SKEW))
         .map(|pause| (pause.end, pause.features.as_str()))
 }
 
@@ -239,7 +240,8 @@ mod tests {
             pause(&all, START + 5),
             Some((START + 600, "by alice: network work"))
         );
-        assert_eq!(pause(&all, START + 600), None, "over");
+        assert_eq!(pause(&all, START + 900), None, "over");
+        assert!(pause(&all, START + 700).is_some(), "a clock that is ahead");
         assert_eq!(
             pause(&all, START - 200).map(|(end, _)| end),
             Some(START + 600),

@@ -76,6 +76,11 @@ impl Place<'_> {
         parts(name) == Some((&part(self.partition), &self.pool.word()))
     }
 
+    /// Whether a slot is of this partition.
+    pub fn is_of_partition(&self, slot: &Reservation) -> bool {
+        parts(&slot.name).is_some_and(|(partition, _)| partition == part(self.partition))
+    }
+
     /// The slots of this pool that are taken.
     pub fn taken(&self, all: &[Reservation]) -> u64 {
         all.iter().filter(|slot| self.has(&slot.name)).count() as u64

@@ -39,6 +39,9 @@ pub(super) struct Taken {
     pub(super) own: Option<Node>,
 }
 
+/// The most slots of one node at the same time: drain, lift and drain again within a window.
+const MOST_OWN: usize = 3;
+
 /// The partition of a node in none: it takes no jobs.
 const NO_PARTITION: &str = "none";
 
@@ -58,7 +61,12 @@ impl Slurm {
         } else {
             let args = ["show", "partition", "-o"].map(str::to_owned).to_vec();
             let text = self.ask("scontrol show partition", found, args)?;
-            partition::largest(&text, &names).unwrap_or(none)
+            partition::largest(&text, &names).ok_or_else(|| {
+                let names = names.join(",");
+                failed(format!(
+                    "scontrol show partition: none of the node's partitions ({names})"
+                ))
+            })?
         };
         self.slots.partition = Some(partition.clone());
         Ok(partition)
@@ -101,8 +109,18 @@ impl Slurm {
             most: pool.standing(&limits),
             differs: false,
         };
-        let before = self.reservations(found)?;
-        let (name, created) = match self.reusable(&before, &place, &proven.name) {
+        let mut before = self.reservations(found)?;
+        let reusable = self.reusable(&before, &place, &proven.name);
+        if let Some(old) = self.slots.open.clone().filter(|_| reusable.is_none()) {
+            self.delete(found, &old);
+            before.retain(|slot| slot.name != old || slot::holder(slot) != proven.name);
+        }
+        let own = before.iter().filter(|taken| slot::holder(taken) == proven.name);
+        if own.count() >= MOST_OWN {
+            let why = format!("this node has {MOST_OWN} drain slots already");
+            return Err(held(HeldBy::Guard, why, Some(guard)));
+        }
+        let (name, created) = match reusable {
             Some(name) => (name, None),
             None => {
                 let Some(name) = pick(place.free(&before)) else {
@@ -130,7 +148,8 @@ impl Slurm {
         let table = self.table(found, &partition, proven)?;
         if let Some(table) = &table {
             guard.standing = Some(table.count());
-            self.stands(found, &guard, table.coming(&after, &proven.name).len() as u64)
+            let slots = after.iter().filter(|taken| place.is_of_partition(taken));
+            self.stands(found, &guard, table.coming(slots, &proven.name).len() as u64)
                 .map_err(|why| held(HeldBy::Standing, why, Some(guard.clone())))?;
         }
         Ok(Taken {
@@ -166,12 +185,14 @@ impl Slurm {
     fn reusable(&self, all: &[Reservation], place: &Place<'_>, node: &str) -> Option<String> {
         let name = self.slots.open.as_ref().filter(|name| place.has(name))?;
         let slot = all.iter().find(|slot| slot.name == *name)?;
-        (slot::holder(slot) == node && self.has_time(slot)).then(|| name.clone())
+        // An old one is taken anew: used just before its end, it would count in this window and not in the next.
+        let is_young = slot.end.saturating_sub(wall()) > slot.end.saturating_sub(slot.start) / 2;
+        (slot::holder(slot) == node && is_young && self.has_time(slot)).then(|| name.clone())
     }
 
-    /// Whether a write ends before the slot does.
+    /// Whether a write ends before the slot does: at most four commands follow.
     fn has_time(&self, slot: &Reservation) -> bool {
-        let needed = self.config.timeout.as_secs().saturating_mul(2).saturating_add(5);
+        let needed = self.config.timeout.as_secs().saturating_mul(4).saturating_add(5);
         slot.end.saturating_sub(wall()) > i64::try_from(needed).unwrap_or(i64::MAX)
     }
 
@@ -226,7 +247,7 @@ impl Slurm {
         let all = reservation::ours(&text, &TimeZone::UTC)
             .map_err(|error| failed(error.to_string()).before_write())?;
         if let Some((end, who)) = reservation::pause(&all, wall()) {
-            let left = end.saturating_sub(wall());
+            let left = end.saturating_sub(wall()).max(0);
             let why = format!(
                 "the cluster is paused for {left} s ({}): {who}",
                 reservation::PAUSE
@@ -252,6 +273,13 @@ impl Slurm {
         }
     }
 
+    /// Gives the slot back that was taken for an act which the node's state does not allow.
+    pub(super) fn give_back(&mut self, found: &LocalSlurmd) {
+        if let Some(name) = self.slots.open.take() {
+            self.delete(found, &name);
+        }
+    }
+
     /// Gives a slot back with which nothing was written. It ends automatically otherwise.
     fn delete(&mut self, found: &LocalSlurmd, name: &str) {
         self.slots.open = None;
@@ -273,6 +301,7 @@ impl Slurm {
         let args = table::args(&partition.name);
         let result = match self.scontrol.sinfo_of_table(&self.config, found, args) {
             Err(error @ SpawnError::NotFound(_)) => {
+                self.give_back(found);
                 let why = format!("standing drains cannot be counted: {error}");
                 return Err(held(HeldBy::Refused, why, None));
             }
@@ -283,6 +312,8 @@ impl Slurm {
         match table::read(&text, proven, &TimeZone::UTC) {
             Some(table) => Ok(Some(table)),
             None => {
+                // The partition may be gone: both are read anew.
+                self.forget_proof();
                 let why = format!("sinfo -p {}: no nodes, or of another form", partition.name);
                 Err(failed(why).before_write())
             }

@@ -294,15 +294,67 @@ fn a_fault_that_proves_one_device_broken_and_a_drain_in_maintenance_have_slots_o
 }
 
 #[test]
-fn a_node_that_a_person_drained_uses_no_slot_up() {
+fn a_node_that_a_person_drained_or_that_is_in_maintenance_gives_its_slot_back() {
     let mut cluster = guarded();
     cluster.drained("RMA 4711");
     assert!(matches!(cluster.drain(), Outcome::Foreign(_)));
+    assert_eq!(slots(&cluster), [""; 0]);
+    cluster.set("state", "IDLE+MAINTENANCE+RESERVED");
+    assert!(matches!(cluster.drain(), Outcome::Withheld(..)));
+    assert_eq!(slots(&cluster), [""; 0]);
     assert!(!cluster.wrote());
-    cluster.set("state", "IDLE");
-    cluster.set("reason", "");
+}
+
+#[test]
+fn one_node_does_not_take_the_slots_of_all() {
+    let mut cluster = guarded();
+    let own: String = ["a--1", "b--1", "device--1"]
+        .map(|name| slot_of(&format!("nodewarden--gpu--{name}"), "n0", 5))
+        .concat();
+    cluster.set("reservations", &own);
+    let outcome = cluster.drain();
+    assert_eq!(
+        held_by(&outcome),
+        (HeldBy::Guard, "this node has 3 drain slots already")
+    );
+    assert_eq!(slots(&cluster).len(), 3);
+}
+
+#[test]
+fn a_node_whose_partition_is_gone_is_proven_again_with_the_new_one() {
+    let mut cluster = guarded();
+    cluster.set("others", "hello");
+    assert!(matches!(cluster.drain(), Outcome::Failed(_)));
+    cluster.set("others", "");
+    cluster.set("argv", "");
     done(cluster.drain());
-    assert_eq!(slots(&cluster).len(), 1, "the one that was taken before");
+    assert!(cluster.get("argv").contains("show\npartition"));
+}
+
+#[test]
+fn a_slot_that_is_half_over_is_taken_anew() {
+    let mut cluster = guarded();
+    cluster.slurm.config.guard.per_code = 1;
+    cluster.set(
+        "others",
+        "5|n[3-7]|idle+drain|2026-11-21T03:20:00|root|nodewarden:xid.79 id=abcdefg3|\n",
+    );
+    assert_eq!(held_by(&cluster.drain()).0, HeldBy::Standing);
+    let name = slots(&cluster).remove(0);
+    let old = slot_of(&name, "n0", 4).replace(
+        &format!(
+            "StartTime={}",
+            &slot_of(&name, "n0", 4)[name.len() + 27..name.len() + 46]
+        ),
+        "StartTime=2026-01-01T00:00:00",
+    );
+    cluster.set("reservations", &old);
+    cluster.set("others", "");
+    done(cluster.drain());
+    assert!(
+        !cluster.get("reservations").contains("2026-01-01"),
+        "given back, and taken anew"
+    );
 }
 
 #[test]

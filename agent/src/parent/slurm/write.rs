@@ -17,10 +17,7 @@ use slurm::state::{Flag, Node};
 use slurm::{Settings, action, describe, parse, proof, sinfo, texts};
 use sys::spawn::{self, CommandRunner};
 
-/// The most commands of one request, each with its own deadline.
-pub const COMMANDS: u32 = 9;
-
-/// The own node. Every call may block for `slurm.timeout` and 1 s, [`COMMANDS`] times: call it on a thread of its own.
+/// The own node. Every call may block for [`patience`](model::scheduler::patience): call it on a thread of its own.
 #[derive(Debug)]
 pub struct Slurm {
     pub(super) config: Settings,
@@ -168,7 +165,11 @@ impl Slurm {
             Err(outcome) => return *outcome,
         };
         let shown = describe(&before);
-        match self.permission(action, &before, &shown) {
+        let permission = self.permission(action, &before, &shown);
+        if guard.is_some() && permission != Permission::Allowed {
+            self.give_back(&found);
+        }
+        match permission {
             Permission::Allowed => {}
             Permission::Already => {
                 self.remember(action, &shown);
@@ -236,8 +237,15 @@ impl Slurm {
         })?;
         let taken = self.take_slot(&found, &proven, action)?;
         let node = match taken.own {
-            Some(node) => node,
-            None => self.look_for(Some(&found)).map_err(Silence::before_write)?.1,
+            Some(node) => {
+                self.accept(&found, &node, false).map_err(Silence::before_write)?;
+                node
+            }
+            // It may have left the partition.
+            None => {
+                self.forget_proof();
+                self.look_for(None).map_err(Silence::before_write)?.1
+            }
         };
         Ok(Ready {
             found,
@@ -280,6 +288,12 @@ impl Slurm {
             Some(state) => (state, false),
             None => (self.show(&found)?, true),
         };
+        self.accept(&found, &state, is_fresh)?;
+        Ok((found, state))
+    }
+
+    /// Proves that the node is this machine, and notes whether our drain stands.
+    fn accept(&mut self, found: &LocalSlurmd, state: &Node, is_fresh: bool) -> Result<(), Silence> {
         let name = &found.node_name;
         let proven = self.proven.as_ref().map(|(slurmd, _)| &slurmd.node_name);
         let own = proof::Own {
@@ -288,14 +302,14 @@ impl Slurm {
             boot_time: self.boot_time,
             proven: proven == Some(name),
         };
-        proof::prove(&state, own).map_err(|why| {
+        proof::prove(state, own).map_err(|why| {
             self.proven = None;
             Silence::Said(LookError::NotOurs(why))
         })?;
         if is_fresh {
             self.proven = Some((found.clone(), state.clone()));
             self.slots.partition = None;
-            self.seen.set(&found);
+            self.seen.set(found);
         }
         let may_be_ours = state.reason.as_ref().is_some_and(|reason| {
             texts::incident_of(&reason.text).is_some() || texts::is_slurm_text(&reason.text)
@@ -304,7 +318,13 @@ impl Slurm {
             self.is_gone |= self.memory.is_any();
             self.memory.over();
         }
-        Ok((found, state))
+        Ok(())
+    }
+
+    /// The next request proves the node again.
+    pub(super) fn forget_proof(&mut self) {
+        self.proven = None;
+        self.slots.partition = None;
     }
 
     /// The slurmd of this machine. `expected`: the one that a write went to.

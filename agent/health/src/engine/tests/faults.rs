@@ -371,6 +371,7 @@ fn answers_that_never_come_are_given_up() {
     let event = sim.event_of(EventBody::Xid(xid_of(119)));
     let effects = sim.engine.step(sim.now, Input::Event("kernel_log", &event));
     assert_eq!(words(&effects), ["store", "drain"]);
-    sim.pass(130);
+    // Twice the time that the parent has, and 20 s.
+    sim.pass(170);
     assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (1, "drained"));
 }

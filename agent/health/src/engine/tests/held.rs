@@ -65,6 +65,50 @@ fn a_fault_of_one_device_does_not_wait_behind_another_that_is_held() {
 }
 
 #[test]
+fn incidents_that_are_held_have_their_turns() {
+    let mut sim = Sim::expecting(GPU2);
+    sim.slurm.held = Some(HeldBy::Guard);
+    sim.remove_gpu(GPU2);
+    sim.pass(60);
+    let first = sim.engine.view().drain.incident;
+    assert!(first.is_some());
+    sim.xid(119);
+    assert_ne!(
+        sim.engine.view().drain.incident,
+        first,
+        "a new incident is tried at once"
+    );
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..60 {
+        sim.pass(60);
+        seen.insert(sim.engine.view().drain.incident);
+    }
+    assert_eq!(seen.len(), 2, "each has its turn");
+    assert!(sim.slurm.tries < 80, "{}", sim.slurm.tries);
+}
+
+#[test]
+fn a_reboot_while_held_finds_slurmd_late_and_drains_all_the_same() {
+    let mut sim = held_by(HeldBy::Guard);
+    sim.slurm.here = false;
+    sim.restart();
+    sim.pass(120);
+    sim.slurm.held = None;
+    sim.slurm.here = true;
+    sim.pass(3);
+    assert!(sim.slurm.is_drained());
+}
+
+#[test]
+fn a_person_s_drain_meanwhile_is_not_shown_as_held() {
+    let mut sim = held_by(HeldBy::Guard);
+    sim.slurm.admin_drains("network work");
+    sim.slurm.held = None;
+    sim.pass(301);
+    assert_eq!(sim.engine.view().drain.held, None);
+}
+
+#[test]
 fn a_restart_while_held_waits_before_its_first_try() {
     let mut sim = held_by(HeldBy::Guard);
     sim.pass(600);
@@ -81,7 +125,7 @@ fn a_restart_while_held_waits_before_its_first_try() {
 fn the_comment_of_a_held_node_says_so_and_goes_with_the_drain() {
     let mut sim = held_by(HeldBy::Guard);
     let comment = sim.slurm.comment.clone().unwrap();
-    assert!(comment.contains("held by guard"), "{comment}");
+    assert!(comment.contains("held by the limit on drains"), "{comment}");
     sim.slurm.held = None;
     sim.pass(301);
     assert_eq!(sim.slurm.comment, None);

@@ -68,7 +68,7 @@ fn a_pause_of_the_cluster_holds_drains_and_lifts_and_no_order() {
     sim.verdict_154(Recovery::None);
     sim.pass(700);
     assert!(sim.slurm.is_drained());
-    assert_eq!(sim.drain_state(), "lifting");
+    assert_eq!(sim.drain_state(), "drained");
     sim.order(OrderVerb::Clear, &id).unwrap();
     sim.pass(1);
     assert!(!sim.slurm.is_drained());
