@@ -17,7 +17,7 @@ const CONFIGURED: usize = 10_000;
 const SINGLE: usize = 100;
 /// Agents of the hour, and one real node for each of these.
 const AGENTS: u32 = 1000;
-const EVERY: usize = 20;
+const EVERY: usize = 40;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

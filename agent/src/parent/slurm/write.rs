@@ -93,6 +93,14 @@ impl Slurm {
         self
     }
 
+    /// Looks for slurmd in a stand-in for `/proc`: a machine that plays many nodes has too many processes.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn with_proc(mut self, proc: PathBuf) -> Self {
+        self.proc = proc;
+        self
+    }
+
     /// Runs scontrol here, and so not beside one that resists SIGKILL. `files` reads stop files in the same way.
     #[must_use]
     pub fn with_commands(mut self, commands: CommandRunner, files: CommandRunner) -> Self {
