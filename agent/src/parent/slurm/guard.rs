@@ -40,7 +40,9 @@ pub(super) struct Taken {
 }
 
 /// The most slots of one node at the same time: drain, lift and drain again within a window.
-const MOST_OWN: usize = 3;
+const MOST_OWN: usize = 5;
+/// A slot that ends within this time is not deleted (seconds).
+const ENDS_SOON: i64 = 60;
 
 /// The partition of a node in none: it takes no jobs.
 const NO_PARTITION: &str = "none";
@@ -111,9 +113,8 @@ impl Slurm {
         };
         let mut before = self.reservations(found)?;
         let reusable = self.reusable(&before, &place, &proven.name);
-        if let Some(old) = self.slots.open.clone().filter(|_| reusable.is_none()) {
-            self.delete(found, &old);
-            before.retain(|slot| slot.name != old || slot::holder(slot) != proven.name);
+        if reusable.is_none() {
+            self.give_back_old(found, &mut before, &proven.name);
         }
         let own = before.iter().filter(|taken| slot::holder(taken) == proven.name);
         if own.count() >= MOST_OWN {
@@ -188,6 +189,18 @@ impl Slurm {
         // An old one is taken anew: used just before its end, it would count in this window and not in the next.
         let is_young = slot.end.saturating_sub(wall()) > slot.end.saturating_sub(slot.start) / 2;
         (slot::holder(slot) == node && is_young && self.has_time(slot)).then(|| name.clone())
+    }
+
+    /// Gives an unused slot back that is too old. One that the list does not show as this node's is another's by now, and
+    /// one that ends soon could be when the request arrives.
+    fn give_back_old(&mut self, found: &LocalSlurmd, all: &mut Vec<Reservation>, node: &str) {
+        let Some(old) = self.slots.open.take() else { return };
+        let is_ours = |slot: &Reservation| slot.name == old && slot::holder(slot) == node;
+        let has_time = |slot: &Reservation| slot.end.saturating_sub(wall()) > ENDS_SOON;
+        if all.iter().any(|slot| is_ours(slot) && has_time(slot)) {
+            self.delete(found, &old);
+            all.retain(|slot| !is_ours(slot));
+        }
     }
 
     /// Whether a write ends before the slot does: at most four commands follow.

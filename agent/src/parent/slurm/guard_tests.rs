@@ -183,6 +183,22 @@ fn an_answer_that_is_lost_is_no_refusal() {
 }
 
 #[test]
+fn a_slot_that_another_node_has_is_not_deleted_when_the_answer_to_the_own_try_was_lost() {
+    let mut cluster = guarded();
+    cluster.slurm.config.guard.per_code = 1;
+    let other = slot_of("nodewarden--gpu--xid-79--1", "n8", 5);
+    cluster.set("late", &other);
+    cluster.hook(
+        cluster.calls() + 2,
+        "cat late >> reservations; echo 'Error creating the reservation: Unexpected message received' >&2; exit 1",
+    );
+    assert!(matches!(cluster.drain(), Outcome::Failed(_)));
+    assert_eq!(held_by(&cluster.drain()).0, HeldBy::Guard);
+    assert_eq!(cluster.get("reservations"), other);
+    assert!(!cluster.wrote());
+}
+
+#[test]
 fn a_slot_that_appears_after_its_answer_was_lost_is_found_again() {
     let mut cluster = guarded();
     cluster.slurm.config.guard.per_code = 1;
@@ -308,16 +324,16 @@ fn a_node_that_a_person_drained_or_that_is_in_maintenance_gives_its_slot_back() 
 #[test]
 fn one_node_does_not_take_the_slots_of_all() {
     let mut cluster = guarded();
-    let own: String = ["a--1", "b--1", "device--1"]
+    let own: String = ["device--1", "device--2", "device--3", "device--4", "device--5"]
         .map(|name| slot_of(&format!("nodewarden--gpu--{name}"), "n0", 5))
         .concat();
     cluster.set("reservations", &own);
     let outcome = cluster.drain();
     assert_eq!(
         held_by(&outcome),
-        (HeldBy::Guard, "this node has 3 drain slots already")
+        (HeldBy::Guard, "this node has 5 drain slots already")
     );
-    assert_eq!(slots(&cluster).len(), 3);
+    assert_eq!(slots(&cluster).len(), 5);
 }
 
 #[test]
