@@ -159,7 +159,7 @@ impl Slurm {
         })
     }
 
-    /// Whether one more drain may stand. Whoever comes counts: of the nodes that go on, the last to take its slot saw
+    /// Whether one more drain may stand. Nodes that are about to write count: of those that go on, the last to take its slot saw
     /// those of all others.
     fn stands(&mut self, found: &LocalSlurmd, guard: &Guard, coming: u64) -> Result<(), String> {
         let (standing, most) = (guard.standing.unwrap_or_default(), guard.most);
@@ -186,7 +186,7 @@ impl Slurm {
     fn reusable(&self, all: &[Reservation], place: &Place<'_>, node: &str) -> Option<String> {
         let name = self.slots.open.as_ref().filter(|name| place.has(name))?;
         let slot = all.iter().find(|slot| slot.name == *name)?;
-        // An old one is taken anew: used just before its end, it would count in this window and not in the next.
+        // An old one is taken again: used just before its end, it would count in this window and not in the next.
         let is_young = slot.end.saturating_sub(wall()) > slot.end.saturating_sub(slot.start) / 2;
         (slot::holder(slot) == node && is_young && self.has_time(slot)).then(|| name.clone())
     }
@@ -325,7 +325,7 @@ impl Slurm {
         match table::read(&text, proven, &TimeZone::UTC) {
             Some(table) => Ok(Some(table)),
             None => {
-                // The partition may be gone: both are read anew.
+                // The partition may be gone: both are read again.
                 self.forget_proof();
                 let why = format!("sinfo -p {}: no nodes, or of another form", partition.name);
                 Err(failed(why).before_write())

@@ -348,7 +348,7 @@ fn a_node_whose_partition_is_gone_is_proven_again_with_the_new_one() {
 }
 
 #[test]
-fn a_slot_that_is_half_over_is_taken_anew() {
+fn a_slot_that_is_half_over_is_given_back_and_taken_again() {
     let mut cluster = guarded();
     cluster.slurm.config.guard.per_code = 1;
     cluster.set(
@@ -369,7 +369,7 @@ fn a_slot_that_is_half_over_is_taken_anew() {
     done(cluster.drain());
     assert!(
         !cluster.get("reservations").contains("2026-01-01"),
-        "given back, and taken anew"
+        "given back, and taken again"
     );
 }
 
