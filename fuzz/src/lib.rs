@@ -21,6 +21,8 @@ pub static TARGETS: &[(&str, Target)] = &[
     ("gres_conf", collectors::fuzz::gres_conf),
     ("scontrol_show_node", slurm::parse::fuzz),
     ("sinfo", slurm::sinfo::fuzz),
+    ("sinfo_partition", slurm::guard::table::fuzz),
+    ("reservations", slurm::guard::reservation::fuzz),
     ("reason", reason),
     ("scrape_request", exposition::select::fuzz),
     ("listen", listen),
