@@ -81,11 +81,11 @@ impl<P: Parents> Agents<P> {
         agents
     }
 
-    /// Xid 79 on this node.
+    /// Xid 119 on this node: a fault that many nodes can have for one cause.
     pub fn break_gpu(&mut self, node: usize) {
         let xid = Xid {
             pci: PciAddress::parse(GPU).unwrap(),
-            code: 79,
+            code: 119,
             ..Xid::default()
         };
         self.event(node, 1, EventBody::Xid(xid));
