@@ -574,11 +574,12 @@ proptest! {
     #[test]
     fn any_text_in_a_frame(id in "[a-z2-9]{7,9}", text in "(nodewarden:)?[ -~\n]{0,220}") {
         #[derive(serde::Serialize)]
-        enum Raw { Drain { incident: String, reason: String } }
-        let bytes = postcard::to_stdvec(&Raw::Drain { incident: id.clone(), reason: text.clone() }).unwrap();
+        enum Raw { Drain { incident: String, reason: String, in_maintenance: bool } }
+        let (incident, reason) = (id.clone(), text.clone());
+        let bytes = postcard::to_stdvec(&Raw::Drain { incident, reason, in_maintenance: true }).unwrap();
         let good = IncidentId::parse(&id).is_some() && Reason::new(&text).is_some();
         prop_assert_eq!(postcard::from_bytes::<Action>(&bytes).is_ok(), good);
-        let json = serde_json::json!({"Drain": {"incident": id, "reason": text}});
+        let json = serde_json::json!({"Drain": {"incident": id, "reason": text, "in_maintenance": true}});
         prop_assert_eq!(serde_json::from_value::<Action>(json).is_ok(), good);
     }
 
