@@ -10,6 +10,7 @@ use model::jobs::{Book, Line};
 use sys::store;
 
 use super::keeper::Keeper;
+use crate::daemon::lines::Target;
 
 /// Limit of a file of lines, in bytes; a line has about 1 kB.
 const MOST: u64 = 16 << 20;
@@ -33,44 +34,19 @@ fn book_path(run_dir: &Path) -> PathBuf {
 /// # Errors
 /// When one cannot be started.
 pub fn start(state_dir: Option<&Path>, run_dir: &Path) -> io::Result<Keeper> {
-    let mut lines = state_dir.map(|dir| Target::new(lines_path(dir)));
-    let mut book = Target::new(book_path(run_dir));
+    let what = "the usage of jobs";
+    let mut lines = state_dir.map(|dir| Target::new(lines_path(dir), what));
+    let mut book = Target::new(book_path(run_dir), what);
     Keeper::start(
         move |line| {
             if let Some(lines) = &mut lines {
                 lines.write(|path| append(path, line));
             }
         },
-        move |text| book.write(|path| store::replace(path, text.as_bytes(), 0o600, false)),
+        move |text| {
+            book.write(|path| store::replace(path, text.as_bytes(), 0o600, false));
+        },
     )
-}
-
-/// A file, and whether the last write failed: that is logged once.
-struct Target {
-    path: PathBuf,
-    is_failing: bool,
-}
-
-impl Target {
-    fn new(path: PathBuf) -> Self {
-        let is_failing = false;
-        Self { path, is_failing }
-    }
-
-    fn write(&mut self, write: impl FnOnce(&Path) -> io::Result<()>) {
-        let path = self.path.display();
-        let done = write(&self.path);
-        match &done {
-            Err(error) if !self.is_failing => {
-                tracing::error!(%path, %error, "cannot write the usage of jobs");
-            }
-            Ok(()) if self.is_failing => {
-                tracing::info!(%path, "the usage of jobs is written again");
-            }
-            _ => {}
-        }
-        self.is_failing = done.is_err();
-    }
 }
 
 fn append(path: &Path, line: &Line) -> io::Result<()> {
