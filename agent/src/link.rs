@@ -7,6 +7,8 @@ use collectors::Env;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Loaded;
+use crate::own::NotificationCounts;
+use health::audit::Entry;
 use health::verdict::Health;
 use model::scheduler::{Action, ActionId, LookError, NodeState, Outcome};
 
@@ -50,6 +52,8 @@ pub enum ToDaemon {
     Acted(ActionId, Outcome),
     /// No process of ours runs for the domain of [`ToParent::Hold`]; its number comes back.
     Held(u16, u64),
+    /// Notifications so far.
+    Notified(NotificationCounts),
 }
 
 /// The daemon's initial state.
@@ -117,6 +121,8 @@ pub enum ToParent {
     Hold(u16, u64),
     /// Start workers for it again.
     Free(u16),
+    /// Send this to the site's command.
+    Notify(Box<Entry>),
 }
 
 /// The verdict in numbers: what a service manager may show to every user.

@@ -2,6 +2,7 @@
 //! node, applies the table of node states and rejects foreign reasons; this module only decides when to ask.
 
 mod answers;
+mod change;
 mod late;
 mod pace;
 mod timing;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Now;
+use change::{Change, ENDED};
 use late::Late;
 use model::scheduler::{ActionId, IncidentId, MAINTENANCE, Reason};
 use timing::Timing;
@@ -147,6 +149,9 @@ pub(super) struct Drain {
     /// It differs from the stored record.
     #[serde(skip)]
     pub dirty: bool,
+    /// Changes since [`Drain::take_changes`].
+    #[serde(skip)]
+    changes: Vec<Change>,
     #[serde(skip)]
     timing: Timing,
 }
@@ -239,6 +244,16 @@ impl Drain {
 
     fn to(&mut self, state: State, why: impl Into<String>, now: Now) {
         let why = why.into();
+        if self.state != state || self.why != why {
+            self.changes.push(Change {
+                from: self.state,
+                to: state,
+                why: why.clone(),
+                incident: self.incident.clone(),
+                reason: self.reason.clone(),
+                taken: self.taken,
+            });
+        }
         if self.state != state {
             self.state = state;
             self.since = (state != State::None).then_some(now.wall);
@@ -250,6 +265,8 @@ impl Drain {
 
     /// Resets the drain: it is gone, or was never written.
     fn forget(&mut self, state: State, why: impl Into<String>, now: Now) {
+        // First: the change has the incident.
+        self.to(state, why, now);
         self.incident = None;
         self.reason = None;
         self.reason_at = None;
@@ -262,7 +279,11 @@ impl Drain {
         self.unverified = false;
         self.timing.awaiting = None;
         self.timing.blocked = false;
-        self.to(state, why, now);
+    }
+
+    /// What happened to the drain since the last call, in order.
+    pub(super) fn take_changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
     }
 
     /// The next step. Call again until `None`.
@@ -328,9 +349,7 @@ impl Drain {
                     self.to(State::Drained, why.as_str(), now);
                     return None;
                 }
-                may_lift
-                    .then(|| self.lift("all incidents behind it are cleared", now))
-                    .flatten()
+                may_lift.then(|| self.lift(now)).flatten()
             }
             State::Lifting => {
                 if facts.want.is_some() || facts.held || !facts.undrain {
@@ -339,7 +358,7 @@ impl Drain {
                     None
                 } else {
                     (may_lift && !self.timing.blocked)
-                        .then(|| self.lift("all incidents behind it are cleared", now))
+                        .then(|| self.lift(now))
                         .flatten()
                 }
             }
@@ -368,9 +387,9 @@ impl Drain {
         Do::Drain(want.clone())
     }
 
-    fn lift(&mut self, why: &str, now: Now) -> Option<Do> {
+    fn lift(&mut self, now: Now) -> Option<Do> {
         let incident = self.incident.clone()?;
-        self.to(State::Lifting, why, now);
+        self.to(State::Lifting, ENDED, now);
         // Each attempt stores its intent first.
         self.dirty = true;
         Some(Do::Undrain(incident))

@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use super::{Core, Release};
 use crate::own::Page;
 use crate::own::sample;
+use health::audit::Entry;
 use health::{Order, OrderVerb};
 use model::filter::Filter;
 use model::jobs::End;
@@ -22,6 +23,8 @@ pub(crate) struct Fake {
     pub(crate) answers: bool,
     pub(crate) deadlines: Arc<Mutex<Vec<Duration>>>,
     pub(crate) orders: Arc<Mutex<Vec<Order>>>,
+    /// Refused orders.
+    pub(crate) refused: Arc<Mutex<Vec<Entry>>>,
     /// Releases that are not over.
     pub(crate) released: Arc<Mutex<Vec<u64>>>,
     /// Reports of epilogs.
@@ -37,6 +40,7 @@ impl Fake {
             answers: true,
             deadlines: Arc::default(),
             orders: Arc::default(),
+            refused: Arc::default(),
             released: Arc::default(),
             ended: Arc::default(),
             held: Arc::default(),
@@ -73,6 +77,12 @@ impl Core for Fake {
         let refused = format!("no incident {}", order.incident);
         self.orders.lock().unwrap().push(order);
         drop(reply.send(if known { Ok(text) } else { Err(refused) }));
+    }
+
+    fn refused(&self, uid: u32, entry: impl FnOnce() -> Entry) {
+        let entry = entry();
+        assert_eq!(entry.uid, Some(uid));
+        self.refused.lock().unwrap().push(entry);
     }
 
     fn release(&self, release: Release) {

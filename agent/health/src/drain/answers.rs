@@ -1,6 +1,7 @@
 //! The effect of answers from Slurm on the own drain.
 
 use super::super::Now;
+use super::change::LOST;
 use super::{Drain, Happened, State};
 use model::scheduler::{ActionId, IncidentId, LookError, NodeState, Outcome, Permission};
 
@@ -173,7 +174,7 @@ impl Drain {
                 return Some(self.lifted(now));
             }
             if self.unsaved && self.is_lost(node) {
-                self.forget(State::Wanted, "slurmctld lost the drain when it restarted", now);
+                self.forget(State::Wanted, LOST, now);
                 return Some(Happened::Lost);
             }
             return self.is_lifted(now, open);

@@ -45,6 +45,9 @@ impl Engine {
             }
             Input::Operator(order) => {
                 let answer = self.order(&order);
+                if answer.is_ok() {
+                    self.audit_order(&order);
+                }
                 self.out.answer = Some(answer);
             }
             Input::Tick => {}
@@ -217,7 +220,7 @@ impl Engine {
                 incident.note(wall, format!("drain lifted by {}: {}", order.by, order.reason));
                 self.out.dirty = true;
             }
-            self.state.drain.order(order.root);
+            self.state.drain.order(order.is_root());
             return Ok(format!("{} is closed{}", order.incident, self.after_clear(true)));
         }
         let incident = self
@@ -246,7 +249,7 @@ impl Engine {
                 incident.close(wall, format!("by {}: {}", order.by, order.reason));
                 // What still holds the drain was not ordered to end.
                 if behind && !self.book.open().any(|i| i.behind) {
-                    self.state.drain.order(order.root);
+                    self.state.drain.order(order.is_root());
                 }
                 self.repaired(&known);
                 self.book.forget_old();
@@ -259,7 +262,7 @@ impl Engine {
     /// root, one whose record was lost.
     fn outlives(&self, order: &Order) -> bool {
         let known = self.book.incidents.iter().find(|i| i.id == order.incident);
-        let is_over = known.map_or(order.root, |i| i.status == Status::Cleared);
+        let is_over = known.map_or(order.is_root(), |i| i.status == Status::Cleared);
         is_over && self.state.drain.is_kept_for(&order.incident) && !self.book.open().any(|i| i.behind)
     }
 

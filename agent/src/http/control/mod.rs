@@ -4,6 +4,7 @@
 pub mod gpus;
 mod limits;
 mod proto;
+mod refused;
 pub mod release;
 mod users;
 mod viewer;
@@ -18,6 +19,7 @@ use tokio::task::spawn_local;
 use tokio::time::timeout;
 
 use self::limits::{ControlLimits, ControlPermit};
+use self::refused::Asked;
 use self::release::{ReleaseGuard, release};
 use self::viewer::Viewer;
 use super::Core;
@@ -107,7 +109,9 @@ async fn serve<C: Core>(stream: UnixStream, (uid, pid): (u32, Option<i32>), core
             return;
         }
         let whole = line.ends_with(b"\n");
-        let reply = match serde_json::from_slice::<Request>(&line) {
+        let request = serde_json::from_slice::<Request>(&line);
+        let asked = request.as_ref().ok().and_then(Asked::of);
+        let reply = match request {
             _ if !whole => Reply::Refused(format!(
                 "request too long: expected one line of less than {MAX_LINE} bytes"
             )),
@@ -135,6 +139,9 @@ async fn serve<C: Core>(stream: UnixStream, (uid, pid): (u32, Option<i32>), core
             Ok(request) => answer(request, uid, &core).await,
             Err(error) => Reply::Refused(format!("invalid request: {error}")),
         };
+        if let Some(asked) = asked {
+            asked.report(&reply, uid, &core);
+        }
         let Ok(mut text) = serde_json::to_vec(&reply) else {
             return;
         };
@@ -203,7 +210,7 @@ async fn order<C: Core>(verb: OrderVerb, id: &str, reason: &str, uid: u32, core:
         incident,
         reason: reason.to_owned(),
         by: users::name(uid).unwrap_or_else(|| uid.to_string()),
-        root: uid == 0,
+        uid,
     };
     let Order { verb, by, .. } = &order;
     tracing::info!(verb = verb.word(), incident = id, by, uid, reason, "order");
