@@ -6,6 +6,7 @@ mod slurm;
 
 mod application_errors;
 mod clearing;
+mod driver;
 mod faults;
 mod findings;
 mod gpus;
