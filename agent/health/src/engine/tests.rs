@@ -37,3 +37,4 @@ mod rdma_setup;
 mod record;
 mod sources;
 mod unseen;
+mod verdict;
