@@ -36,5 +36,6 @@ mod rdma_quirks;
 mod rdma_setup;
 mod record;
 mod sources;
+mod unreadable;
 mod unseen;
 mod verdict;
