@@ -29,4 +29,5 @@ mod mix;
 mod order;
 mod rows;
 mod seen;
+mod stale;
 mod table;

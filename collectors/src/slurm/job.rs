@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, TryLockError};
 
 use super::cgroup::JobName;
 use super::devices::{DeviceList, UnknownReason};
-use super::files::JobFiles;
+use super::files::{JobFiles, NumberFile};
 use super::grants::{self, Grants};
 use super::hook::{Hooks, JobRecord};
 use super::mapping::Mappings;
@@ -49,6 +49,8 @@ pub(super) type SharedJob = Arc<Mutex<JobState>>;
 pub(super) struct JobState {
     folder: Folder,
     files: JobFiles,
+    /// Where a slurmstepd was last found.
+    home: Option<PathBuf>,
     owned: DeviceList,
     granted: Grants,
     common: Arc<JobContext>,
@@ -77,6 +79,7 @@ impl JobState {
     pub(super) fn new(common: &Arc<JobContext>, folder: Folder, mount: &Path) -> Self {
         Self {
             files: JobFiles::new(&folder, mount, &common.budget, !common.env.is_live()),
+            home: None,
             id: None,
             uid: folder.uid,
             began: None,
@@ -89,13 +92,33 @@ impl JobState {
         }
     }
 
-    /// Whether any process is left. Slurm cannot always remove a cgroup; one without processes is not a job any
-    /// more.
+    /// Whether a slurmstepd is left. Slurm cannot always remove a cgroup, and a slurmstepd that is killed leaves the
+    /// processes of its step.
     fn is_alive(&mut self) -> Result<bool, Error> {
-        match &mut self.files.events {
-            Some(events) => Ok(events.field("populated") != Some(0)),
-            None => Ok(!process::daemons(&self.folder.path)?.is_empty()),
+        let is_empty = |events: &mut NumberFile| events.field("populated") == Some(0);
+        if self.files.events.as_mut().is_some_and(is_empty) {
+            return Ok(false);
         }
+        let env = &self.common.env;
+        let has_daemon = |home: &PathBuf| Ok(!process::daemons_in(env, home)?.is_empty());
+        if self
+            .home
+            .as_ref()
+            .is_some_and(|home| matches!(has_daemon(home), Ok(true)))
+        {
+            return Ok(true);
+        }
+        let mut unread = Ok(false);
+        let homes = process::homes(&self.folder.path)?;
+        self.home = homes.into_iter().find(|home| match has_daemon(home) {
+            Ok(has) => has,
+            Err(error) => {
+                unread = Err(error);
+                false
+            }
+        });
+        // One that cannot be read may have a slurmstepd.
+        if self.home.is_some() { Ok(true) } else { unread }
     }
 
     /// Reads the constant properties.
@@ -235,17 +258,15 @@ impl JobState {
         Ok(())
     }
 
-    /// Several slurmds have a job of this name: only its existence is reported, once any of them has processes.
+    /// Several slurmds have a job of this name: only its existence is reported, while any of them has a slurmstepd.
     fn show_ambiguous(&mut self, out: &mut Block) {
-        let is_populated = |path: &PathBuf| {
+        let (env, folder) = (&self.common.env, &self.folder);
+        let has_daemon = |path: &PathBuf| {
             let events = root::read_text(&path.join("cgroup.events")).ok().flatten();
-            match events {
-                Some(events) => !events.lines().any(|line| line == "populated 0"),
-                None => process::daemons(path).is_ok_and(|pids| !pids.is_empty()),
-            }
+            let is_empty = events.is_some_and(|events| events.lines().any(|line| line == "populated 0"));
+            !is_empty && process::daemons(env, path).is_ok_and(|pids| !pids.is_empty())
         };
-        let folder = &self.folder;
-        if !is_populated(&folder.path) && !folder.others.iter().any(is_populated) {
+        if !has_daemon(&folder.path) && !folder.others.iter().any(has_daemon) {
             return;
         }
         self.id = self.id.or_else(|| number(&self.common, folder));
@@ -268,7 +289,7 @@ fn number(common: &JobContext, folder: &Folder) -> Option<u32> {
 
 /// When the oldest daemon of its steps started, as Unix time.
 fn began(common: &JobContext, job: &Path) -> Option<f64> {
-    let each = process::daemons(job).ok()?.into_iter();
+    let each = process::daemons(&common.env, job).ok()?.into_iter();
     let starts = each.filter_map(|pid| process::unix_start(&common.env, pid));
     // To 0.1 s: clock ticks are 0.01 s, and the two clocks are not read at the same time.
     Some((starts.reduce(f64::min)? * 10.0).round() / 10.0)

@@ -27,25 +27,51 @@ fn below(folder: &Path, prefix: &str) -> Result<Vec<PathBuf>, Error> {
     Ok(names.into_iter().map(|name| folder.join(name)).collect())
 }
 
-/// The daemons of a job's steps: in `step_*/slurm` (cgroup v2), or in the folders of the step and of the job (v1: of devices
-/// the one, of freezer the other).
+/// The folders that hold the daemons of a job's steps: `step_*/slurm` (cgroup v2), or those of the step and of the job (v1:
+/// of devices the one, of freezer the other). Under v1 they hold tasks too.
+///
+/// # Errors
+/// When the job's folder cannot be listed.
+pub(super) fn homes(job: &Path) -> Result<Vec<PathBuf>, Error> {
+    let steps = below(job, "step_")?;
+    let inner = steps.iter().map(|step| step.join("slurm"));
+    Ok(inner.chain([job.to_owned()]).chain(steps.clone()).collect())
+}
+
+/// The daemons in one of these folders.
+///
+/// # Errors
+/// When its list cannot be read.
+pub(super) fn daemons_in(env: &Env, home: &Path) -> Result<Vec<u32>, Error> {
+    let mut pids = listed(home)?;
+    pids.retain(|pid| may_be_daemon(env, *pid));
+    Ok(pids)
+}
+
+/// The daemons of a job's steps. A task that outlives them is none: Slurm's own `sleep` of an extern step does if its
+/// slurmstepd is killed.
 ///
 /// # Errors
 /// When a list cannot be read: a job is not said to have ended then.
-pub(super) fn daemons(job: &Path) -> Result<Vec<u32>, Error> {
-    let mut pids = listed(job)?;
-    for step in below(job, "step_")? {
-        pids.extend(listed(&step.join("slurm"))?);
-        pids.extend(listed(&step)?);
+pub(super) fn daemons(env: &Env, job: &Path) -> Result<Vec<u32>, Error> {
+    let mut pids = Vec::new();
+    for home in homes(job)? {
+        pids.extend(daemons_in(env, &home)?);
     }
     Ok(pids)
+}
+
+/// Whether a process is a slurmstepd, as far as is known: `hidepid` and another PID namespace hide its name.
+fn may_be_daemon(env: &Env, pid: u32) -> bool {
+    let name = root::read_lossy(&env.path(&format!("/proc/{pid}/comm")));
+    name.ok().flatten().is_none_or(|name| name == "slurmstepd")
 }
 
 /// The number of a job, by its folder's name, or by the title of one of its daemons: `slurmstepd: [7.extern]`.
 pub(crate) fn job_id(env: &Env, name: &str, job: &Path) -> Option<u32> {
     match JobName::parse(name)? {
         JobName::Id(id) => Some(id),
-        JobName::Sluid(_) => daemons(job).ok()?.into_iter().find_map(|pid| {
+        JobName::Sluid(_) => daemons(env, job).ok()?.into_iter().find_map(|pid| {
             let file = env.path(&format!("/proc/{pid}/cmdline"));
             let bytes = root::read_bytes(&file, 256).ok().flatten()?;
             titled(&String::from_utf8_lossy(&bytes))
@@ -149,10 +175,20 @@ mod tests {
 
     /// Slurm 22.05 has them in the job's own folder of freezer.
     #[test]
-    fn under_v1_daemons_are_in_the_folder_of_the_job_too() {
+    fn under_v1_daemons_are_in_the_folder_of_the_job_too_and_beside_tasks() {
         let dir = tempfile::tempdir().unwrap();
-        write(dir.path(), "cgroup.procs", "12022\n");
-        write(dir.path(), "step_extern/cgroup.procs", "12047\n");
-        assert_eq!(daemons(dir.path()).unwrap(), [12022, 12047]);
+        let env = Env::with_sysroot(&dir.path().join("root"));
+        let job = dir.path().join("job_7");
+        write(&job, "cgroup.procs", "12022\n");
+        write(&job, "step_extern/cgroup.procs", "12047\n12050\n");
+        let name = |pid: u32, name: &str| {
+            write(dir.path(), &format!("root/proc/{pid}/comm"), &format!("{name}\n"));
+        };
+        assert_eq!(daemons(&env, &job).unwrap(), [12022, 12047, 12050], "unknown");
+        for pid in [12022, 12047] {
+            name(pid, "slurmstepd");
+        }
+        name(12050, "sleep");
+        assert_eq!(daemons(&env, &job).unwrap(), [12022, 12047]);
     }
 }

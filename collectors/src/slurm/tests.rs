@@ -175,6 +175,49 @@ fn a_cgroup_without_processes_is_no_job() {
     assert_eq!(node.read(""), [""; 0]);
 }
 
+/// Slurm's `sleep` of an extern step outlives a slurmstepd that is killed.
+#[test]
+fn a_cgroup_without_a_slurmstepd_is_no_job_though_a_task_is_left() {
+    let node = Node::new();
+    let job = format!("{SCOPE}/job_9");
+    node.job(&job, 500);
+    node.write("proc/500/comm", "slurmstepd\n");
+    let task = format!("{job}/step_extern/user/task_special/cgroup.procs");
+    node.cgroup(&task, "501\n");
+    node.write("proc/501/comm", "sleep\n");
+    let mut devices = node.open("");
+    let mut jobs = devices.scan().unwrap();
+    let mut tasks = || of(&read(&mut jobs[0]), "slurm_job_tasks").len();
+    assert_eq!((tasks(), tasks()), (1, 1));
+    // Another step began meanwhile: the job goes on.
+    let list = |step: &str| format!("{job}/{step}/slurm/cgroup.procs");
+    node.cgroup(&list("step_0"), "502\n");
+    node.cgroup(&list("step_extern"), "\n");
+    assert_eq!(tasks(), 1);
+    node.cgroup(&list("step_0"), "\n");
+    assert_eq!(tasks(), 0);
+    // Its list cannot be read: that is no end.
+    node.remove(&format!("sys/fs/cgroup/{}", list("step_0")));
+    node.cgroup(&format!("{}/x", list("step_0")), "");
+    let mut block = Block::default();
+    jobs[0].read(&mut block).unwrap_err();
+}
+
+#[test]
+fn under_version_1_a_task_whose_slurmstepd_is_gone_is_no_job() {
+    let node = Node::new();
+    node.remove("sys/fs/cgroup/cgroup.controllers");
+    let job = "freezer/slurm_n0/uid_1000/job_7";
+    node.cgroup(&format!("{job}/cgroup.procs"), "500\n");
+    node.cgroup(&format!("{job}/step_extern/cgroup.procs"), "501\n");
+    node.write("proc/500/comm", "slurmstepd\n");
+    assert_eq!(of(&node.read(""), "slurm_job_info").len(), 1);
+    node.cgroup(&format!("{job}/cgroup.procs"), "\n");
+    assert_eq!(of(&node.read(""), "slurm_job_info").len(), 1, "501 may be one");
+    node.write("proc/501/comm", "sleep\n");
+    assert_eq!(node.read(""), [""; 0]);
+}
+
 #[test]
 fn a_sluid_is_read_as_the_number_that_its_daemons_bear() {
     let node = Node::new();
