@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use collectors::Env;
+use collectors::slurm::hook::RecordId;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Loaded;
@@ -117,6 +118,8 @@ pub enum ToParent {
     Hold(u16, u64),
     /// Start workers for it again.
     Free(u16),
+    /// Remove the record of an ended job: its line is written.
+    Recorded(RecordId),
 }
 
 /// The verdict in numbers: what a service manager may show to every user.

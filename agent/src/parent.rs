@@ -17,6 +17,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use collectors::Env;
+use collectors::slurm::hook::{self, RecordId};
+use collectors::slurm::settings::HOOKS;
 
 use crate::bucket::Bucket;
 use crate::config::{Loaded, Origin};
@@ -453,6 +455,21 @@ impl Parent {
             }
             // Without a hold it has no effect.
             ToParent::Free(domain) => self.children.free(domain),
+            ToParent::Recorded(record) => self.remove(record),
+        }
+    }
+
+    /// Removes the record of an ended job, which only root can. Its worker reads the same folder.
+    fn remove(&mut self, record: RecordId) {
+        let (env, settings) = (&self.setup.env, &self.setup.loaded.config.collectors);
+        let folder = settings.get::<String>(&HOOKS).map(|folder| env.path(&folder));
+        let Some(folder) = folder.ok().filter(|_| env.is_live()) else {
+            return;
+        };
+        if let Err(e) = files::remove(&folder.join(hook::ENDED).join(record.file()))
+            && let Some(silent) = self.refusals.add("records", Instant::now())
+        {
+            tracing::warn!(silent, error = %e, "cannot remove the record of an ended job");
         }
     }
 

@@ -23,7 +23,7 @@ pub enum Signals {
 pub enum Capability {
     /// Give folders and records to the daemon.
     Chown = 0,
-    /// Open `syscall` and `fd` of another user's thread, whose mode admits only the owner. Also needs
+    /// Open `syscall`, `fd` and `environ` of another user's thread, whose mode admits only the owner. Also needs
     /// [`Self::SysPtrace`].
     DacReadSearch = 2,
     /// End a daemon that does not answer.
@@ -34,7 +34,7 @@ pub enum Capability {
     Setuid = 7,
     /// Take capabilities from children.
     Setpcap = 8,
-    /// Read `wchan`, `syscall`, `fd` and `fdinfo` of another user's thread (`ptrace_may_access`).
+    /// Read `wchan`, `syscall`, `fd`, `fdinfo` and `environ` of another user's thread (`ptrace_may_access`).
     SysPtrace = 19,
     /// Read BPF programs. No smaller capability suffices (kernel/bpf/syscall.c, `bpf_prog_get_fd_by_id`).
     SysAdmin = 21,
@@ -180,7 +180,7 @@ pub static BPF: Helper = Helper {
     capabilities: &[Capability::SysAdmin],
 };
 
-/// `wchan`, `syscall`, `fd` and `fdinfo` of threads.
+/// `wchan`, `syscall`, `fd` and `fdinfo` of threads, and the number of shards in `environ`.
 pub static PROC: Helper = Helper {
     name: "proc",
     user: "nodewarden-proc",

@@ -2,12 +2,15 @@
 //! number.
 
 mod admit;
+mod job;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 
 use serde::{Deserialize, Serialize};
+
+pub use job::{JobChange, JobEnd, JobEvent};
 
 /// The kernel's id of one boot, `/proc/sys/kernel/random/boot_id`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -123,6 +126,8 @@ pub enum EventBody {
     },
     /// A Slurm job began or ended on this node.
     Job(JobChange),
+    /// The epilog of a Slurm job has left its record.
+    JobEnd(Box<JobEnd>),
     /// Records were overwritten before they could be read (EPIPE of the kernel's log, ENOBUFS of netlink), or the
     /// watcher reached its own limit.
     Overrun {
@@ -161,6 +166,8 @@ pub enum EventKind {
     Firmware,
     /// [`EventBody::Job`].
     Job,
+    /// [`EventBody::JobEnd`].
+    JobEnd,
     /// [`EventBody::Overrun`].
     Overrun,
     /// [`EventBody::CursorAhead`].
@@ -181,6 +188,7 @@ impl EventBody {
             Self::Rdma(_) => EventKind::Rdma,
             Self::Firmware { .. } => EventKind::Firmware,
             Self::Job(_) => EventKind::Job,
+            Self::JobEnd(_) => EventKind::JobEnd,
             Self::Overrun { .. } => EventKind::Overrun,
             Self::CursorAhead { .. } => EventKind::CursorAhead,
             Self::Progress => EventKind::Progress,
@@ -229,34 +237,6 @@ impl RdmaEvent {
             Self::Renamed => "renamed",
             Self::LinkDown => "link_down",
             Self::LinkUp => "link_up",
-        }
-    }
-}
-
-/// A Slurm job that began or ended.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct JobChange {
-    /// The name of its cgroup: `job_7`, or a SLUID.
-    pub folder: String,
-    /// What happened.
-    pub what: JobEvent,
-}
-
-/// Kinds of changes of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum JobEvent {
-    /// Its cgroup exists.
-    Began,
-    /// Its cgroup was removed.
-    Ended,
-}
-
-impl JobEvent {
-    /// The word used in messages.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Began => "began",
-            Self::Ended => "ended",
         }
     }
 }

@@ -3,6 +3,7 @@
 mod book;
 mod counters;
 mod ended;
+mod epilog;
 mod hidden;
 mod line;
 mod looks;
@@ -10,12 +11,12 @@ mod meters;
 mod running;
 mod sight;
 mod view;
+mod written;
 mod xids;
 
 pub use book::Book;
-pub use ended::Epilog;
 pub use hidden::{Hidden, MaxJobs};
-pub use line::{End, GpuUse, Line, RESULTS};
+pub use line::{GpuUse, Line, RESULTS, Unread};
 pub use looks::{Looks, asked};
 pub use view::JobsView;
 

@@ -121,7 +121,8 @@ impl Ledger {
             EventBody::Identity { .. }
             | EventBody::Progress
             | EventBody::CursorAhead { .. }
-            | EventBody::Job(_) => return,
+            | EventBody::Job(_)
+            | EventBody::JobEnd(_) => return,
         };
         match counted {
             Some(count) => count.add(new, wall),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
-use collectors::event::{JobChange, JobEvent};
+use collectors::event::{JobChange, JobEnd, JobEvent};
 use collectors::sys::boot;
 use collectors::{BootId, Cursor, DOMAINS, EventBody};
 use tokio::sync::oneshot;
@@ -22,7 +22,7 @@ use super::store::Publisher;
 use crate::config::Listen;
 use crate::config::Loaded;
 use model::filter::Filter;
-use model::jobs::{Book, Epilog, Looks, asked};
+use model::jobs::{Book, Looks, asked};
 use model::snapshot::Snapshot;
 
 use crate::link::{Summary, ToDaemon, ToParent};
@@ -106,6 +106,8 @@ pub struct Daemon {
     /// When to list jobs.
     looks: Looks,
     keeper: Keeper,
+    /// Number of records that the hooks had to drop since the boot.
+    records_dropped: u64,
 }
 
 /// The inputs of [`Daemon::new`].
@@ -205,6 +207,7 @@ impl Daemon {
             jobs: parts.jobs,
             looks: Looks::default(),
             keeper: parts.keeper,
+            records_dropped: 0,
         })
     }
 
@@ -396,26 +399,39 @@ impl Daemon {
         let view = self.jobs.view();
         let is_due = !closed.is_empty() || !view.running.is_empty();
         closed.into_iter().for_each(|line| self.keeper.line(line));
+        for record in self.jobs.done() {
+            self.tell_parent(&ToParent::Recorded(record));
+        }
         self.jobs.unwritten(self.keeper.unwritten());
         if let Some(book) = is_due.then(|| jobs::kept(&self.jobs, &self.boot)).flatten() {
             self.keeper.book(book);
         }
-        self.facts.job_lines_dropped = self.keeper.dropped();
+        self.facts.job_lines_dropped = self.keeper.dropped().saturating_add(self.records_dropped);
         self.facts.jobs = Arc::new(view);
     }
 
     /// A job has begun or ended.
     fn job(&mut self, job: &JobChange) {
         let wall = wall_clock().as_secs_f64();
+        let start = job.start_us.map(|us| Duration::from_micros(us).as_secs_f64());
         match job.what {
-            JobEvent::Began => self.jobs.began(&job.folder, wall),
+            JobEvent::Began => self.jobs.began(&job.folder, start, wall),
             JobEvent::Ended => {
-                for job in self.jobs.left(&job.folder, wall) {
+                for job in self.jobs.left(&job.folder, start, wall) {
                     self.engine.job_left(now(), &job);
                 }
             }
         }
         self.looks.stirred(boot::boottime(), job.what == JobEvent::Began);
+    }
+
+    /// The epilog of a job has left its record.
+    fn job_end(&mut self, end: &JobEnd) {
+        self.records_dropped = self.records_dropped.max(end.dropped);
+        if let Some(job) = self.jobs.told(end.clone(), wall_clock().as_secs_f64()) {
+            self.engine.job_left(now(), &job);
+        }
+        self.looks.stirred(boot::boottime(), false);
     }
 
     fn publish(&mut self) {
@@ -462,6 +478,7 @@ impl Daemon {
                 FleetEvent::Event(collector, event) => match &event.body {
                     // No fault, and too frequent to store a record for each.
                     EventBody::Job(job) => self.job(job),
+                    EventBody::JobEnd(end) => self.job_end(end),
                     _ => self.step(Input::Event(collector, &event)),
                 },
                 FleetEvent::Write(wanted) => {
@@ -503,12 +520,7 @@ impl Daemon {
                 );
             }
             Message::Order(order, reply) => self.order(order, reply),
-            Message::JobEnded(job, end, began) => {
-                let at = wall_clock().as_secs_f64();
-                self.jobs.told(job, Epilog { end, began, at });
-                self.keep_jobs();
-                self.publish();
-            }
+            Message::Recorded(record) => self.tell_parent(&ToParent::Recorded(record)),
             Message::Release(release) => {
                 if let Some((domain, number, lease)) = self.releases.begin(release) {
                     // Before its socket is closed, so that no new worker starts in between.

@@ -4,6 +4,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use collectors::slurm::hook::RecordId;
 use tokio::sync::oneshot;
 
 use super::store::Stored;
@@ -11,7 +12,6 @@ use crate::http::{Core, Release};
 use crate::own::Page;
 use health::Order;
 use model::filter::Filter;
-use model::jobs::End;
 use sys::poll::Waker;
 
 /// A message to the core.
@@ -27,8 +27,8 @@ pub enum Message {
     Resume(u64),
     /// The result of storing a record.
     Stored(Stored),
-    /// An epilog reports the end of its job, and when its prolog ran.
-    JobEnded(u32, End, Option<f64>),
+    /// The line of a job is written: the record of its epilog is not needed any more.
+    Recorded(RecordId),
 }
 
 /// The sender's side, one for each thread.
@@ -81,9 +81,5 @@ impl Core for Mailbox {
 
     fn resume(&self, number: u64) {
         self.send(Message::Resume(number));
-    }
-
-    fn job_ended(&self, job: u32, end: End, began: Option<f64>) {
-        self.send(Message::JobEnded(job, end, began));
     }
 }

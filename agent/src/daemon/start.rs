@@ -100,9 +100,9 @@ fn start(args: &[String]) -> anyhow::Result<()> {
     let fleet = Fleet::new(init.env.clone(), init.loaded.config.collectors.clone());
     let boot = boot::boot_id(&Env::default())?;
     let mut book = jobs::restore(&init.run_dir, &boot);
-    if let Some(dir) = &init.state_dir {
-        book.remember(jobs::recall(dir));
-    }
+    let lines = init.state_dir.as_deref().map(jobs::recall).unwrap_or_default();
+    book.remember(lines, facts.started);
+    let acknowledge = mailbox.clone();
     Ok(Daemon::new(DaemonParts {
         parent,
         messages,
@@ -117,7 +117,9 @@ fn start(args: &[String]) -> anyhow::Result<()> {
         listen: init.loaded.config.listen.clone(),
         heartbeat: init.heartbeat,
         jobs: book,
-        keeper: jobs::start(init.state_dir.as_deref(), &init.run_dir)?,
+        keeper: jobs::start(init.state_dir.as_deref(), &init.run_dir, move |record| {
+            acknowledge.send(Message::Recorded(record));
+        })?,
     })?
     .run()?)
 }

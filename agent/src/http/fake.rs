@@ -10,10 +10,6 @@ use crate::own::Page;
 use crate::own::sample;
 use health::{Order, OrderVerb};
 use model::filter::Filter;
-use model::jobs::End;
-
-/// An epilog's report: the job, its result, and the start of its prolog.
-type Ending = (u32, End, Option<f64>);
 
 #[derive(Clone)]
 pub(crate) struct Fake {
@@ -24,8 +20,6 @@ pub(crate) struct Fake {
     pub(crate) orders: Arc<Mutex<Vec<Order>>>,
     /// Releases that are not over.
     pub(crate) released: Arc<Mutex<Vec<u64>>>,
-    /// Reports of epilogs.
-    pub(crate) ended: Arc<Mutex<Vec<Ending>>>,
     /// Replies that are never given.
     held: Arc<Mutex<Vec<oneshot::Sender<Arc<Page>>>>>,
 }
@@ -38,7 +32,6 @@ impl Fake {
             deadlines: Arc::default(),
             orders: Arc::default(),
             released: Arc::default(),
-            ended: Arc::default(),
             held: Arc::default(),
         }
     }
@@ -85,10 +78,6 @@ impl Core for Fake {
 
     fn resume(&self, number: u64) {
         self.released.lock().unwrap().retain(|n| *n != number);
-    }
-
-    fn job_ended(&self, job: u32, end: End, began: Option<f64>) {
-        self.ended.lock().unwrap().push((job, end, began));
     }
 
     fn now(&self) -> Duration {

@@ -21,7 +21,6 @@ use tokio::sync::oneshot;
 use crate::own::Page;
 use health::Order;
 use model::filter::Filter;
-use model::jobs::End;
 
 pub use bind::{BindError, bind_control};
 pub use plan::ListenPlan;
@@ -55,8 +54,6 @@ pub trait Core: Clone + Send + 'static {
     fn release(&self, release: Release);
     /// The release of this number is over.
     fn resume(&self, number: u64);
-    /// An epilog reports the end of its job.
-    fn job_ended(&self, job: u32, end: End, began: Option<f64>);
     /// Time since boot, in the clock of the snapshots.
     fn now(&self) -> Duration {
         boot::boottime()

@@ -24,7 +24,7 @@ pub(super) fn render(facts: &OwnFacts, hidden: &Hidden, w: &mut Writer<'_>) {
             }
         });
     };
-    each(&JOB_GPU_SECONDS, |g| Some(g.seconds));
+    each(&JOB_GPU_SECONDS, |g| g.seconds);
     each(&JOB_GPU_BUSY, |g| g.busy_seconds);
     each(&JOB_GPU_ENERGY, |g| g.energy_joules);
     each(&JOB_GPU_MEMORY, |g| g.memory_bytes);

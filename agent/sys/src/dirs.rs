@@ -227,8 +227,8 @@ pub fn take_run(run: &Path, uid: u32, gid: u32) -> Result<File, DirError> {
         tracing::error!(error = %e, "cannot give the files of an earlier daemon to this one");
     }
     // Before a daemon can create one: the worker's group may read the records.
-    if let Err(e) = jobs(run) {
-        tracing::error!(error = %e, "cannot create the folder of the hooks' records");
+    if let Err(e) = ended_jobs(run) {
+        tracing::error!(error = %e, "cannot create the folders of the hooks' records");
     }
     report_own(run);
     Ok(lock)
@@ -285,18 +285,30 @@ pub fn slots(run: &Path) -> Result<PathBuf, DirError> {
 /// # Errors
 /// When it cannot be created.
 pub fn jobs(run: &Path) -> Result<PathBuf, DirError> {
-    let jobs = run.join(JOBS);
     folders(run).map_err(at(run))?;
-    let found = folder(&jobs, 0o750)?;
+    of_hooks(run.join(JOBS))
+}
+
+/// Creates the folder of the records that epilogs leave, inside that of [`jobs`] and likewise.
+///
+/// # Errors
+/// When it cannot be created.
+pub fn ended_jobs(run: &Path) -> Result<PathBuf, DirError> {
+    of_hooks(jobs(run)?.join(collectors::slurm::hook::ENDED))
+}
+
+/// Creates a folder of this user that the worker of jobs may read.
+fn of_hooks(path: PathBuf) -> Result<PathBuf, DirError> {
+    let found = folder(&path, 0o750)?;
     let reader = crate::users::worker(&collectors::domain::SLURM).gid;
     if is_root() && found.gid() != reader {
-        chown(&jobs, None, Some(reader)).map_err(at(&jobs))?;
+        chown(&path, None, Some(reader)).map_err(at(&path))?;
     }
     // The umask of a hook may have removed bits.
     if found.mode() & 0o777 != 0o750 {
-        fs::set_permissions(&jobs, fs::Permissions::from_mode(0o750)).map_err(at(&jobs))?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o750)).map_err(at(&path))?;
     }
-    Ok(jobs)
+    Ok(path)
 }
 
 /// Locks a directory for this process. The lock is held as long as the file is open.

@@ -29,6 +29,7 @@ pub mod send;
 pub mod signals;
 pub mod slots;
 pub mod spawn;
+pub mod spool;
 pub mod store;
 pub mod terminal;
 pub mod timer;

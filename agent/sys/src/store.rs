@@ -26,13 +26,20 @@ pub fn replace(path: &Path, content: &[u8], mode: u32, durable: bool) -> io::Res
         .write(true)
         .mode(mode)
         .open(&beside)?;
-    // The umask may have removed bits.
-    file.set_permissions(fs::Permissions::from_mode(mode))?;
-    file.write_all(content)?;
-    if durable {
-        file.sync_all()?;
+    let mut write = || {
+        // The umask may have removed bits.
+        file.set_permissions(fs::Permissions::from_mode(mode))?;
+        file.write_all(content)?;
+        if durable {
+            file.sync_all()?;
+        }
+        fs::rename(&beside, path)
+    };
+    if let Err(error) = write() {
+        // Names may be used only once: parts would accumulate on a full disk.
+        crate::ignore(files::remove(&beside));
+        return Err(error);
     }
-    fs::rename(&beside, path)?;
     if durable {
         File::open(dir)?.sync_all()?;
     }
@@ -234,6 +241,14 @@ mod tests {
         std::os::unix::fs::symlink(&victim, &path).unwrap();
         assert!(append(&path, b"x\n", 0o640, (100, 1)).is_err());
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_replaced_leaves_no_part() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("state.json")).unwrap();
+        assert!(replace(&dir.path().join("state.json"), b"x", 0o600, true).is_err());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub struct Cluster {
     pub orders: BTreeMap<String, [usize; GPUS]>,
     /// The daemons can read gres.conf and its devices.
     pub has_gres_conf: bool,
+    /// The parts of their GPU that jobs have, if not 1.
+    pub parts: BTreeMap<u32, u32>,
 }
 
 impl Drop for Cluster {
@@ -131,6 +133,7 @@ impl Cluster {
             user: None,
             capabilities: None,
             has_gres_conf: false,
+            parts: BTreeMap::new(),
         }
     }
 
@@ -251,7 +254,7 @@ impl Cluster {
     /// The same for other evidence.
     pub fn agree_by(&self, jobs: &[u32], by: &str) -> Owned {
         let given = self.given(jobs);
-        let shares = shares(&given);
+        let shares = shares(&given, &self.parts);
         let mut last = BTreeMap::new();
         let agreed = wait::until("the daemons agree with the controller", PATIENCE, || {
             last = owners(&self.pages());
@@ -294,12 +297,16 @@ impl Cluster {
     }
 }
 
-/// The share of each job in its GPU.
-pub fn shares(owned: &Owned) -> BTreeMap<(String, String, u32), f64> {
-    let many = |node: &String, gpu: &String| owned.iter().filter(|(n, g, _)| n == node && g == gpu).count();
+/// The share of each job in its GPU, of which it has these parts.
+pub fn shares(owned: &Owned, parts: &BTreeMap<u32, u32>) -> BTreeMap<(String, String, u32), f64> {
+    let of = |job: u32| f64::from(parts.get(&job).copied().unwrap_or(1));
+    let all = |node: &String, gpu: &String| -> f64 {
+        let on = owned.iter().filter(|(n, g, _)| n == node && g == gpu);
+        on.map(|(.., job)| of(*job)).sum()
+    };
     owned
         .iter()
-        .map(|o| (o.clone(), 1.0 / many(&o.0, &o.1) as f64))
+        .map(|o| (o.clone(), of(o.2) / all(&o.0, &o.1)))
         .collect()
 }
 

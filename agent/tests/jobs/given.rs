@@ -86,8 +86,9 @@ fn shards_that_prologs_are_told_of_are_parts_of_the_same_gpu() {
     cluster.has_gres_conf = true;
     cluster.watch(&[]);
     hooks.link(&cluster);
-    for gres in ["gpu:1", "shard:2", "shard:1"] {
-        cluster.slurm.submit("exec sleep 1000", gres).unwrap();
+    for (gres, parts) in [("gpu:1", 1), ("shard:2", 2), ("shard:1", 1)] {
+        let job = cluster.slurm.submit("exec sleep 1000", gres).unwrap();
+        cluster.parts.insert(job, parts);
         let jobs = cluster.slurm.jobs().unwrap().len();
         cluster.slurm.wait_running(jobs, PATIENCE).unwrap();
     }

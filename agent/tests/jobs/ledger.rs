@@ -21,7 +21,7 @@ fn hooked() -> (Cluster, Hooks) {
 }
 
 /// The lines of a node, by job.
-fn lines(node: &Node) -> BTreeMap<String, Value> {
+pub fn lines(node: &Node) -> BTreeMap<String, Value> {
     let text = fs::read_to_string(node.state_dir().join("jobs.jsonl")).unwrap_or_default();
     let line = |line: &str| {
         let line: Value = serde_json::from_str(line).unwrap();
@@ -34,7 +34,7 @@ fn lines(node: &Node) -> BTreeMap<String, Value> {
     by_job
 }
 
-fn wait_lines(node: &Node, jobs: &[u32]) -> BTreeMap<String, Value> {
+pub fn wait_lines(node: &Node, jobs: &[u32]) -> BTreeMap<String, Value> {
     let found = wait::until("the jobs have lines", PATIENCE, || {
         let found = lines(node);
         Ok(jobs
@@ -117,7 +117,10 @@ fn a_job_of_two_seconds_has_a_line_with_the_result_from_its_epilog() {
     assert!(errors.contains("job 999999 is not running here"), "{errors}");
     // Hooks report no errors and leave no files.
     assert_eq!(hooks.errors(), "");
-    assert_eq!(fs::read_dir(node.run_dir().join("jobs")).unwrap().count(), 0);
+    let left = |folder: &str| fs::read_dir(node.run_dir().join(folder)).unwrap().count();
+    node.until("the records are removed", |_| {
+        (left("jobs"), left("jobs/ended")) == (1, 0)
+    });
 }
 
 #[test]

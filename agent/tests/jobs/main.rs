@@ -29,5 +29,6 @@ mod mix;
 mod order;
 mod rows;
 mod seen;
+mod spool;
 mod stale;
 mod table;

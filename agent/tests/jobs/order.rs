@@ -1,6 +1,7 @@
 //! gres.conf may list devices in any order, and several jobs may share a GPU.
 
 use crate::cluster::{Cluster, GPUS, label, options, owners};
+use crate::hooks::Hooks;
 use testkit::slurm::SlurmOptions;
 use testkit::wait::PATIENCE;
 
@@ -38,36 +39,54 @@ fn a_position_in_gres_conf_is_not_a_device_number() {
 }
 
 #[test]
-fn jobs_with_shards_of_a_gpu_have_a_share_each() {
-    parts_of_a_gpu("shard", 4, ["shard:2", "shard:1"]);
+fn jobs_with_shards_of_a_gpu_have_as_much_of_it_as_they_have_shards() {
+    parts_of_a_gpu("shard", 4, [2, 1], false);
+}
+
+/// No prolog is told of shards: the hook changes nothing.
+#[test]
+fn jobs_with_shards_have_the_same_shares_with_hooks() {
+    parts_of_a_gpu("shard", 4, [3, 1], true);
 }
 
 #[test]
-fn jobs_with_mps_percentages_of_a_gpu_have_a_share_each() {
-    parts_of_a_gpu("mps", 100, ["mps:50", "mps:25"]);
+fn jobs_with_mps_have_as_much_of_a_gpu_as_their_prologs_were_told() {
+    parts_of_a_gpu("mps", 100, [50, 25], true);
+}
+
+/// Of MPS only prologs know the part.
+#[test]
+fn jobs_with_mps_have_equal_shares_without_hooks() {
+    parts_of_a_gpu("mps", 100, [50, 25], false);
 }
 
 /// Each GPU has `each` units of `gres`, and two jobs request some.
-fn parts_of_a_gpu(gres: &str, each: usize, asked: [&str; 2]) {
+fn parts_of_a_gpu(gres: &str, each: usize, asked: [u32; 2], is_hooked: bool) {
     let count = each * GPUS;
     let conf = format!(
         "AutoDetect=off\nName=gpu Type=h100 File={}\nName={gres} Count={count}\n",
         devices()
     );
+    let (hooks, hooked) = Hooks::of(options(1));
+    let base = if is_hooked { hooked } else { options(1) };
     let mut cluster = Cluster::of(
         SlurmOptions {
             gres_conf: Some(conf),
             node_gres: Some(format!("gpu:h100:8,{gres}:{count}")),
             extra_conf: format!("GresTypes=gpu,{gres}"),
-            ..options(1)
+            ..base
         },
         ORDER,
     );
     cluster.watch(&[]);
+    hooks.link(&cluster);
     let submit = |gres: &str| cluster.slurm.submit("sleep 1000", gres).unwrap();
     let whole = submit("gpu:1");
     cluster.slurm.wait_running(1, PATIENCE).unwrap();
-    let shards = asked.map(submit);
+    let shards = asked.map(|parts| submit(&format!("{gres}:{parts}")));
+    if is_hooked || gres == "shard" {
+        cluster.parts.extend(shards.into_iter().zip(asked));
+    }
     let jobs = cluster.slurm.wait_running(3, PATIENCE).unwrap();
     let given = cluster.agree(&jobs);
     let gpu = |job| {

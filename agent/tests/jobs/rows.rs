@@ -171,7 +171,10 @@ impl Trial {
     /// Waits until the daemons report these jobs as in the row, each with its share, and on each node the reason.
     fn settle(&mut self, jobs: &BTreeSet<u32>) {
         let given = self.given.iter().filter(|(_, _, job)| jobs.contains(job));
-        let exact = shares(&given.cloned().collect());
+        // Of the two jobs with shards, the first has 2.
+        let has_shards = |job: &&u32| self.kinds[*job] == Kind::Shards;
+        let parts = jobs.iter().filter(has_shards).copied().zip([2, 1]).collect();
+        let exact = shares(&given.cloned().collect(), &parts);
         let exact = exact
             .into_iter()
             .filter_map(|(owned, share)| match self.row.answer {

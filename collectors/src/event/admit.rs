@@ -1,6 +1,6 @@
 //! Events on arrival. The process that sent one is not trusted: every field is checked as if nothing had parsed it before.
 
-use super::{Event, EventBody, EventKind, PciAddress, Xid};
+use super::{Event, EventBody, EventKind, JobEnd, PciAddress, Xid};
 use crate::text::{is_printable, printable};
 
 /// The longest message of an event, in bytes.
@@ -9,6 +9,8 @@ const MAX_TEXT: usize = 512;
 const MAX_NAME: usize = 256;
 /// The most hexadecimal words of an Xid; drivers print up to seven.
 const MAX_WORDS: usize = 64;
+/// The most GPUs, or instances of GPUs, of a job on a node.
+const MAX_DEVICES: usize = 1024;
 
 impl Event {
     /// The event with its texts cut and escaped.
@@ -41,6 +43,7 @@ impl Event {
                 require(is_word(driver), "driver of an event")?;
             }
             EventBody::Job(job) => require(is_word(&job.folder), "cgroup of an event")?,
+            EventBody::JobEnd(end) => admit_end(end)?,
             EventBody::Overrun { .. } | EventBody::CursorAhead { .. } | EventBody::Progress => {}
         }
         Ok(self)
@@ -55,6 +58,24 @@ fn admit_xid(xid: &mut Xid) -> Result<(), &'static str> {
         clean(text, MAX_NAME);
     }
     Ok(())
+}
+
+fn admit_end(end: &mut JobEnd) -> Result<(), &'static str> {
+    for text in [
+        &mut end.user,
+        &mut end.account,
+        &mut end.partition,
+        &mut end.array_job,
+        &mut end.array_task,
+        &mut end.het_job,
+    ] {
+        clean(text, MAX_NAME);
+    }
+    let devices = end.devices.iter().flatten();
+    require(devices.clone().count() <= MAX_DEVICES, "devices of a job")?;
+    // With slashes, of instances.
+    let is_device = |name: &String| is_printable(name, MAX_NAME);
+    require(devices.clone().all(is_device), "device of a job")
 }
 
 /// Only the form that [`PciAddress::parse`] gives: incidents and records are found by it.
@@ -81,7 +102,7 @@ fn clean(text: &mut String, max: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{BootId, JobChange, JobEvent, RdmaChange, RdmaEvent, XidSource};
+    use crate::event::{BootId, JobChange, JobEnd, JobEvent, RdmaChange, RdmaEvent, XidSource};
 
     fn event(body: EventBody) -> Event {
         Event {
@@ -153,9 +174,35 @@ mod tests {
             event(EventBody::Job(JobChange {
                 folder: folder.to_owned(),
                 what,
+                start_us: None,
             }))
             .admit(kinds)
         };
         assert!(job("job_7").is_ok() && job("../job_7").is_err());
+    }
+
+    #[test]
+    fn the_record_of_a_job_is_cut_and_its_devices_are_names() {
+        let admit = |account: &str, devices: &[String]| {
+            let end = JobEnd {
+                account: account.to_owned(),
+                devices: Some(devices.to_vec()),
+                ..JobEnd::default()
+            };
+            event(EventBody::JobEnd(Box::new(end))).admit(&[EventKind::JobEnd])
+        };
+        let gpu = "nvidia0/1/0".to_owned();
+        let EventBody::JobEnd(end) = admit(&"a\n".repeat(300), std::slice::from_ref(&gpu))
+            .unwrap()
+            .body
+        else {
+            panic!("another kind")
+        };
+        assert!(end.account.len() <= MAX_NAME && end.account.starts_with("a\\x0aa"));
+        assert_eq!(end.devices, Some(vec![gpu.clone()]));
+        assert!(admit("", &["a\nb".to_owned()]).is_err());
+        assert!(admit("", &vec![gpu; MAX_DEVICES + 1]).is_err());
+        let job = event(EventBody::JobEnd(Box::default())).admit(&[EventKind::Job]);
+        assert!(job.is_err());
     }
 }

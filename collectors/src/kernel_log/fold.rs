@@ -105,6 +105,7 @@ fn kind(event: &Event) -> FloodKey {
         | EventBody::Rdma(_)
         | EventBody::Firmware { .. }
         | EventBody::Job(_)
+        | EventBody::JobEnd(_)
         | EventBody::CursorAhead { .. }
         | EventBody::Progress => {}
     }

@@ -157,6 +157,7 @@ pub(super) fn words(events: &[Event]) -> Vec<String> {
         EventBody::Overrun { lost } => format!("lost {lost:?}"),
         EventBody::Rdma(_) => "rdma".to_owned(),
         EventBody::Job(job) => job.what.word().to_owned(),
+        EventBody::JobEnd(end) => format!("record {}", end.record.job),
         EventBody::Driver { .. } => "driver".to_owned(),
         EventBody::Firmware { what, .. } => what.word().to_owned(),
         EventBody::CursorAhead { cursor, newest } => format!("ahead {cursor} {newest:?}"),

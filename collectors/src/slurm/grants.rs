@@ -7,7 +7,7 @@ use super::cgroup::{scope_node, v1_node};
 use super::hook::JobRecord;
 use super::job::JobContext;
 use super::metrics::evidence;
-use super::positions::PositionContext;
+use super::positions::{PositionContext, Positions};
 use super::tree::Folder;
 use crate::Error;
 
@@ -41,8 +41,10 @@ impl Grants {
         of: GrantQuery<'_>,
     ) -> Option<(&'static str, Vec<String>)> {
         if let Some(record) = of.record {
-            if self.hook.is_none() {
-                self.hook = by_hook(common, of, record);
+            if self.hook.is_none()
+                && let Some(mut positions) = free(&common.positions)
+            {
+                self.hook = by_record(&mut positions, node(common, of.folder), record);
             }
             if let Some(gpus) = &self.hook {
                 return Some((evidence::HOOK, gpus.clone()));
@@ -70,8 +72,12 @@ fn node<'a>(common: &'a JobContext, folder: &'a Folder) -> Option<&'a str> {
     common.node.as_deref().or_else(by_path)
 }
 
-fn by_hook(common: &JobContext, of: GrantQuery<'_>, record: &JobRecord) -> Option<Vec<String>> {
-    let ours = node(common, of.folder);
+/// The GPUs that a prolog was told. `ours`: the name of this node, if known.
+pub(super) fn by_record(
+    gres_conf: &mut Positions,
+    ours: Option<&str>,
+    record: &JobRecord,
+) -> Option<Vec<String>> {
     let theirs = record.node.as_deref();
     if let (Some(ours), Some(theirs)) = (ours, theirs)
         && ours != theirs
@@ -81,7 +87,7 @@ fn by_hook(common: &JobContext, of: GrantQuery<'_>, record: &JobRecord) -> Optio
             theirs,
             "the node whose cgroup the job is in",
         );
-        free(&common.positions)?.tell(&error);
+        gres_conf.tell(&error);
         return None;
     }
     let positions = record.gpus.as_deref().map(positions);
@@ -93,15 +99,15 @@ fn by_hook(common: &JobContext, of: GrantQuery<'_>, record: &JobRecord) -> Optio
     let Some(positions) = positions? else {
         let found = record.gpus.as_deref().unwrap_or_default();
         let error = Error::parse("SLURM_JOB_GPUS of a prolog", found, "numbers, each once");
-        free(&common.positions)?.tell(&error);
+        gres_conf.tell(&error);
         return None;
     };
     let about = PositionContext {
         node: theirs.or(ours),
         conf: record.conf.as_deref(),
-        at: Some(record.start),
+        at: record.start,
     };
-    free(&common.positions)?.devices(&positions, about)
+    gres_conf.devices(&positions, about)
 }
 
 fn by_files(common: &JobContext, of: GrantQuery<'_>) -> Option<Vec<String>> {

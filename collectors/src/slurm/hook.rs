@@ -1,6 +1,12 @@
-//! Records of `nodewarden hook prolog` about jobs: properties that their cgroups do not show.
+//! Records of `nodewarden hook` about jobs: properties that their cgroups do not show.
+//!
+//! A prolog writes `7.toml`. The epilog completes it and moves it to the folder of ended jobs, from which the parent
+//! removes it when the job's line is written.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -10,13 +16,19 @@ use crate::{Env, Error};
 /// The folder in the run directory.
 pub const FOLDER: &str = "jobs";
 
-/// A job as seen by its prolog. Values that Slurm did not set are absent.
+/// The folder in it with the records that epilogs have left.
+pub const ENDED: &str = "ended";
+
+/// The name of a file in the folder of ended jobs: the number of records that did not fit, as the file's length.
+pub const DROPPED: &str = "dropped";
+
+/// A job as seen by its prolog and its epilog. Values that Slurm did not set are absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobRecord {
     /// SLURM_JOB_ID.
     pub job: u32,
-    /// When the prolog ran, as Unix time.
-    pub start: f64,
+    /// When the prolog ran, as Unix time. Absent if only an epilog ran.
+    pub start: Option<f64>,
     /// SLURM_JOB_UID.
     pub uid: Option<u32>,
     /// SLURM_JOB_USER.
@@ -41,6 +53,10 @@ pub struct JobRecord {
     pub conf: Option<String>,
     /// SLURM_JOB_SLUID, from 25.11 on.
     pub sluid: Option<String>,
+    /// CUDA_MPS_ACTIVE_THREAD_PERCENTAGE: the job's part of a GPU, with gres/mps.
+    pub percent: Option<u32>,
+    /// How it ended, if its epilog was told.
+    pub end: Option<End>,
 }
 
 impl JobRecord {
@@ -48,22 +64,74 @@ impl JobRecord {
     pub fn file(job: u32) -> String {
         format!("{job}.toml")
     }
+
+    /// When the prolog ran, in microseconds since the epoch.
+    pub(super) fn start_us(&self) -> Option<u64> {
+        let start = Duration::try_from_secs_f64(self.start?).ok()?;
+        u64::try_from(start.as_micros()).ok()
+    }
+}
+
+/// The result of a job's batch script.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct End {
+    /// SLURM_JOB_EXIT_CODE2, before the colon.
+    pub exit_code: u8,
+    /// After the colon: the signal, 0 for none.
+    pub signal: u8,
+    /// SLURM_JOB_DERIVED_EC: the highest exit code of its steps, as wait(2) encodes it.
+    #[serde(default)]
+    pub derived: u32,
+}
+
+/// The record of an ended job: its file in the folder of ended jobs. In order of their epilogs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RecordId {
+    /// When the epilog ran, in microseconds since the epoch.
+    pub ended_us: u64,
+    /// The job's number.
+    pub job: u32,
+}
+
+impl RecordId {
+    /// The name of its file.
+    pub fn file(self) -> String {
+        format!("{:016}-{}.toml", self.ended_us, self.job)
+    }
+
+    /// Parses the name of a file. `None`: another file.
+    pub fn parse(name: &str) -> Option<Self> {
+        let (ended_us, job) = name.strip_suffix(".toml")?.split_once('-')?;
+        let record = Self {
+            ended_us: ended_us.parse().ok()?,
+            job: job.parse().ok()?,
+        };
+        (record.file() == name).then_some(record)
+    }
 }
 
 /// Maximum number of records that are searched for a SLUID.
 const MOST_RECORDS: usize = 1024;
 
-/// The location of the records.
-#[derive(Clone, Debug)]
+/// The records.
+#[derive(Debug)]
 pub(super) struct Hooks {
     folder: PathBuf,
+    /// When the prologs of ended jobs ran, by their epilogs' records.
+    ended: Mutex<BTreeMap<u32, f64>>,
 }
 
 impl Hooks {
     pub(super) fn new(env: &Env, folder: &str) -> Self {
         Self {
             folder: env.path(folder),
+            ended: Mutex::default(),
         }
+    }
+
+    /// The folder of the records of ended jobs.
+    pub(super) fn ended_folder(&self) -> PathBuf {
+        self.folder.join(ENDED)
     }
 
     /// The record of a job. `Ok(None)`: its prolog wrote none.
@@ -71,21 +139,31 @@ impl Hooks {
     /// # Errors
     /// When a record is unreadable or belongs to another job.
     pub(super) fn of(&self, job: u32) -> Result<Option<JobRecord>, Error> {
-        let path = self.folder.join(JobRecord::file(job));
-        let Some(text) = root::read_text(&path)? else {
-            return Ok(None);
-        };
-        let what = || path.display().to_string();
-        let record: JobRecord = toml::from_str(&text)
-            .map_err(|e| Error::parse(what(), e.message(), "what `nodewarden hook prolog` writes"))?;
-        if record.job != job {
-            return Err(Error::parse(
-                what(),
-                &format!("job = {}", record.job),
-                "the job of its name",
-            ));
+        read(&self.folder.join(JobRecord::file(job)), job)
+    }
+
+    /// The record of an ended job. `Ok(None)`: it is gone.
+    ///
+    /// # Errors
+    /// When it is unreadable or belongs to another job.
+    pub(super) fn of_ended(&self, record: RecordId) -> Result<Option<JobRecord>, Error> {
+        read(&self.ended_folder().join(record.file()), record.job)
+    }
+
+    /// The epilog of the run whose prolog ran at `start` was seen.
+    pub(super) fn end(&self, job: u32, start: f64) {
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        if ended.len() >= MOST_RECORDS {
+            // Numbers grow: the lowest is the oldest.
+            ended.pop_first();
         }
-        Ok(Some(record))
+        ended.insert(job, start);
+    }
+
+    /// Whether the epilog of the run whose prolog ran at `start` was seen.
+    pub(super) fn has_ended(&self, job: u32, start: f64) -> bool {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.get(&job) == Some(&start)
     }
 
     /// The record of a job by its SLUID. An unreadable one is reported when it is requested by its number.
@@ -98,6 +176,23 @@ impl Hooks {
             .filter_map(|job| self.of(job).ok().flatten())
             .find(|record| record.sluid.as_deref() == Some(sluid))
     }
+}
+
+fn read(path: &Path, job: u32) -> Result<Option<JobRecord>, Error> {
+    let Some(text) = root::read_text(path)? else {
+        return Ok(None);
+    };
+    let what = || path.display().to_string();
+    let record: JobRecord = toml::from_str(&text)
+        .map_err(|e| Error::parse(what(), e.message(), "what `nodewarden hook` writes"))?;
+    if record.job != job {
+        return Err(Error::parse(
+            what(),
+            &format!("job = {}", record.job),
+            "the job of its name",
+        ));
+    }
+    Ok(Some(record))
 }
 
 #[cfg(test)]
@@ -120,7 +215,7 @@ mod tests {
     fn a_record_is_read_back_and_what_a_later_release_adds_is_no_error() {
         let record = JobRecord {
             job: 7,
-            start: 1_795_227_133.5,
+            start: Some(1_795_227_133.5),
             uid: Some(1000),
             account: Some("proj\"b".to_owned()),
             gpus: Some("0,1".to_owned()),
@@ -133,13 +228,48 @@ mod tests {
     }
 
     #[test]
+    fn a_record_of_an_ended_job_is_found_by_time_and_number_in_order() {
+        let record = RecordId {
+            ended_us: 1_795_227_133_500_000,
+            job: 7,
+        };
+        assert_eq!(record.file(), "1795227133500000-7.toml");
+        assert_eq!(RecordId::parse(&record.file()), Some(record));
+        for other in [
+            "7.toml",
+            "dropped",
+            ".1795227133500000-7.toml.new",
+            "1-7.toml",
+            "1795227133500000-07.toml",
+        ] {
+            assert_eq!(RecordId::parse(other), None, "{other}");
+        }
+        let later = RecordId {
+            ended_us: record.ended_us + 1,
+            job: 1,
+        };
+        assert!(record < later && record.file() < later.file());
+    }
+
+    #[test]
+    fn a_run_is_over_by_its_own_epilog_alone() {
+        let (_dir, hooks) = hooks(&[]);
+        hooks.end(7, 1.5);
+        assert_eq!(
+            [(7, 1.5), (7, 2.5), (8, 1.5)].map(|(job, start)| hooks.has_ended(job, start)),
+            [true, false, false]
+        );
+        for job in 100..100 + MOST_RECORDS as u32 {
+            hooks.end(job, 1.5);
+        }
+        assert!(!hooks.has_ended(7, 1.5), "the oldest are forgotten");
+    }
+
+    #[test]
     fn a_record_that_is_cut_or_anothers_says_so() {
         let (_dir, hooks) = hooks(&[("7.toml", "job = 7\nsta"), ("8.toml", "job = 9\nstart = 1.0\n")]);
         let cut = hooks.of(7).unwrap_err().to_string();
-        assert!(
-            cut.contains("7.toml") && cut.contains("nodewarden hook prolog"),
-            "{cut}"
-        );
+        assert!(cut.contains("7.toml") && cut.contains("nodewarden hook"), "{cut}");
         let other = hooks.of(8).unwrap_err().to_string();
         assert!(
             other.contains("found \"job = 9\", expected the job of its name"),

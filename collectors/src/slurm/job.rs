@@ -11,8 +11,9 @@ use super::grants::{self, Grants};
 use super::hook::{Hooks, JobRecord};
 use super::mapping::Mappings;
 use super::metrics::{
-    JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_GRANT, JOB_INFO, JOB_OWNER, JOB_PROLOG, JOB_START,
+    JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_GRANT, JOB_INFO, JOB_OWNER, JOB_PARTS, JOB_PROLOG, JOB_START,
 };
+use super::parts::{Parts, Sharing};
 use super::positions::Positions;
 use super::process;
 use super::tree::Folder;
@@ -30,6 +31,7 @@ pub(super) struct JobContext {
     pub(super) hooks: Hooks,
     pub(super) positions: Mutex<Positions>,
     pub(super) mappings: Mutex<Mappings>,
+    pub(super) sharing: Arc<Sharing>,
     /// The node whose jobs are read, if configured.
     pub(super) node: Option<String>,
     pub(super) users: Users,
@@ -53,6 +55,7 @@ pub(super) struct JobState {
     home: Option<PathBuf>,
     owned: DeviceList,
     granted: Grants,
+    parts: Parts,
     common: Arc<JobContext>,
     /// By its processes, found once.
     id: Option<u32>,
@@ -87,6 +90,7 @@ impl JobState {
             is_logged: false,
             owned: DeviceList::default(),
             granted: Grants::default(),
+            parts: Parts::new(&common.sharing, &folder),
             common: Arc::clone(common),
             folder,
         }
@@ -119,6 +123,13 @@ impl JobState {
         });
         // One that cannot be read may have a slurmstepd.
         if self.home.is_some() { Ok(true) } else { unread }
+    }
+
+    /// Whether the epilog of this run was seen, whatever Slurm has left in the cgroup.
+    fn is_over(&self, id: u32) -> bool {
+        let record = self.hook.as_ref().filter(|record| self.is_about(record));
+        let start = record.and_then(|record| record.start);
+        start.is_some_and(|start| self.common.hooks.has_ended(id, start))
     }
 
     /// Reads the constant properties.
@@ -190,7 +201,7 @@ impl JobState {
         if hook.is_some() {
             out.info(&JOB_PROLOG, &[number]);
         }
-        let start = hook.map(|h| h.start).or(self.began);
+        let start = hook.and_then(|h| h.start).or(self.began);
         out.push(&JOB_START, &[number], start.map_or(Value::Absent, Value::F64));
     }
 
@@ -210,21 +221,26 @@ impl JobState {
                 .owned
                 .read(&mut **kernel, &self.folder.path, &self.common.env),
         };
-        match devices {
+        let gpus = match devices {
             Ok(devices) => {
                 out.info(&JOB_DEVICES, &[number, ""]);
                 for device in devices {
                     out.info(&JOB_DEVICE, &[number, device]);
                 }
+                devices.to_vec()
             }
             Err(unknown) => {
                 out.info(&JOB_DEVICES, &[number, unknown.word()]);
-                self.show_granted(id, number, out);
+                self.show_granted(id, number, out)
             }
-        }
+        };
+        let hook = self.hook.as_ref().filter(|record| self.is_about(record));
+        let percent = hook.and_then(|record| record.percent);
+        let parts = self.parts.of(&self.common.env, &gpus, percent);
+        out.maybe_u64(&JOB_PARTS, &[number], parts.map(u64::from));
     }
 
-    fn show_granted(&mut self, id: u32, number: &str, out: &mut Block) {
+    fn show_granted(&mut self, id: u32, number: &str, out: &mut Block) -> Vec<String> {
         let record = self.hook.as_ref().filter(|record| self.is_about(record));
         let of = grants::GrantQuery {
             folder: &self.folder,
@@ -233,11 +249,13 @@ impl JobState {
             began: self.began,
             record,
         };
-        if let Some((evidence, gpus)) = self.granted.find(&self.common, of) {
-            for gpu in gpus {
-                out.info(&JOB_GRANT, &[number, evidence, &gpu]);
-            }
+        let Some((evidence, gpus)) = self.granted.find(&self.common, of) else {
+            return Vec::new();
+        };
+        for gpu in &gpus {
+            out.info(&JOB_GRANT, &[number, evidence, gpu]);
         }
+        gpus
     }
 
     fn read(&mut self, out: &mut Block) -> Result<(), Error> {
@@ -246,11 +264,16 @@ impl JobState {
             return Ok(());
         }
         if root::inode(&self.folder.path)? != Some(self.folder.inode) || !self.is_alive()? {
+            self.parts.release();
             return Ok(());
         }
         self.find_out();
         // A SLUID whose daemons have just started: its number comes with the next reading.
         let Some(id) = self.id else { return Ok(()) };
+        if self.is_over(id) {
+            self.parts.release();
+            return Ok(());
+        }
         let number = id.to_string();
         self.show(&number, out);
         self.files.read(&[&number], out);

@@ -181,6 +181,18 @@ pub static JOB_GRANT: Metric = Metric {
     )
 };
 
+/// The part of a GPU that several jobs share: of all parts that are allocated.
+pub static JOB_PARTS: Metric = Metric {
+    tier: Tier::Private,
+    ..of_job(
+        "slurm_job_gpu_parts",
+        Kind::Gauge,
+        Unit::None,
+        "Parts of its only GPU that a job has, while other jobs have parts of it too: shards, or percent of MPS.",
+        "record of the prolog hook (CUDA_MPS_ACTIVE_THREAD_PERCENTAGE), else SLURM_SHARDS_ON_NODE of a task (/proc/PID/environ)",
+    )
+};
+
 /// Result of reading a job's device program: the reason is empty on success.
 pub static JOB_DEVICES: Metric = Metric {
     labels: &["jobid", "reason"],
@@ -209,4 +221,5 @@ pub static METRICS: &[&Metric] = &[
     &JOB_DEVICE,
     &JOB_DEVICES,
     &JOB_GRANT,
+    &JOB_PARTS,
 ];

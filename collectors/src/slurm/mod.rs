@@ -14,12 +14,14 @@ pub mod hostlist;
 mod job;
 mod mapping;
 pub mod metrics;
+mod parts;
 mod pod;
 mod positions;
 pub(crate) mod process;
 pub mod program;
 pub mod settings;
 mod slurmd;
+mod spool;
 pub(crate) mod tree;
 mod user;
 mod watch;
@@ -36,6 +38,7 @@ use job::{JobContext, JobDevice, JobState, SharedJob};
 use mapping::Mappings;
 use positions::Positions;
 pub use settings::max_jobs;
+use spool::Spool;
 use tree::{Folder, Tree};
 use user::Users;
 use watch::{JobWatcher, SeenJobs};
@@ -45,7 +48,7 @@ pub static SPEC: Spec = Spec {
     name: "slurm",
     domain: &domain::SLURM,
     metrics: metrics::METRICS,
-    events: &[EventKind::Job],
+    events: &[EventKind::Job, EventKind::JobEnd],
     notes: false,
     // A job that just began or ended is read, even shortly after a scrape.
     cadence: Cadence::OnDemand {
@@ -72,15 +75,15 @@ pub(crate) fn tree(env: &Env, settings: &Settings) -> Result<Tree, Error> {
 fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
     // Also checked here: the settings may come from a process with fewer rights.
     settings::salted(settings)?;
-    let budget = DescriptorBudget::of_process();
+    let devices = JobDevices::new(env, settings, DescriptorBudget::of_process())?;
     let watcher = JobWatcher {
         tree: tree(env, settings)?,
-        budget: Arc::clone(&budget),
         boot: boot::boot_id(env)?,
         known: SeenJobs::default(),
+        spool: Spool::new(&devices.common),
     };
     Ok(Some(Source {
-        devices: Box::new(JobDevices::new(env, settings, budget)?),
+        devices: Box::new(devices),
         watcher: Some(Box::new(watcher)),
     }))
 }
@@ -99,6 +102,7 @@ impl JobDevices {
             programs: Mutex::new(bpf::programs(env)),
             hooks: hook::Hooks::new(env, &settings.get::<String>(&settings::HOOKS)?),
             positions: Mutex::new(Positions::new(env, settings.find(&settings::GRES_CONF)?)),
+            sharing: Arc::default(),
             mappings: Mutex::new(Mappings::new(env, settings.get(&settings::MAPPING)?)),
             node: settings.find(&settings::NODE)?,
             users: Users::new(settings.get(&settings::USER)?, settings.get(&settings::SALT)?),

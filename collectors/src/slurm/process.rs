@@ -10,6 +10,8 @@ use crate::{Env, Error};
 
 /// A list of processes is no longer than this, in bytes: a hundred thousand numbers.
 const LONGEST: u64 = 1 << 20;
+/// The name of the daemon of a step.
+const DAEMON: &str = "slurmstepd";
 
 /// The processes of a cgroup itself. A cgroup that is gone has none.
 ///
@@ -61,10 +63,35 @@ pub(super) fn daemons(env: &Env, job: &Path) -> Result<Vec<u32>, Error> {
     Ok(pids)
 }
 
+/// The tasks of each step, and whether it is that of the batch script, which comes first.
+pub(super) fn tasks(env: &Env, job: &Path) -> Vec<(bool, Vec<u32>)> {
+    let mut all = Vec::new();
+    for step in below(job, "step_").unwrap_or_default() {
+        let mut tasks = Vec::new();
+        // Of cgroup v1, freezer has them in the step's folder.
+        for folder in below(&step.join("user"), "task_")
+            .unwrap_or_default()
+            .iter()
+            .chain([&step])
+        {
+            tasks.extend(listed(folder).unwrap_or_default());
+        }
+        tasks.retain(|pid| is_named(env, *pid, DAEMON) != Some(true));
+        all.push((step.ends_with("step_batch"), tasks));
+    }
+    all.sort_by_key(|(is_script, _)| !is_script);
+    all
+}
+
 /// Whether a process is a slurmstepd, as far as is known: `hidepid` and another PID namespace hide its name.
 fn may_be_daemon(env: &Env, pid: u32) -> bool {
-    let name = root::read_lossy(&env.path(&format!("/proc/{pid}/comm")));
-    name.ok().flatten().is_none_or(|name| name == "slurmstepd")
+    is_named(env, pid, DAEMON).unwrap_or(true)
+}
+
+/// Whether a process has this name. `None`: it is hidden, or gone.
+fn is_named(env: &Env, pid: u32, name: &str) -> Option<bool> {
+    let found = root::read_lossy(&env.path(&format!("/proc/{pid}/comm")));
+    Some(found.ok()?? == name)
 }
 
 /// The number of a job, by its folder's name, or by the title of one of its daemons: `slurmstepd: [7.extern]`.

@@ -12,6 +12,7 @@ use crate::{Block, Value};
 mod grants;
 mod hooks;
 mod kept;
+mod parts;
 mod several;
 
 const SCOPE: &str = "system.slice/n0_slurmstepd.scope";
@@ -62,6 +63,11 @@ impl Node {
             write!(hex, "{byte:02x}").unwrap();
         }
         self.write(&format!("bpf/{folder}"), &format!("{id} Slurm_Cgroup_v2 {hex}\n"));
+    }
+
+    fn devices(&self, settings: &str) -> JobDevices {
+        let (env, settings) = (Env::recorded(self.dir.path()), SPEC.settings(settings).unwrap());
+        JobDevices::new(&env, &settings, DescriptorBudget::new(64)).unwrap()
     }
 
     fn open(&self, settings: &str) -> Box<dyn Devices> {

@@ -187,6 +187,18 @@ pub fn resolve(path: &Path) -> Result<PathBuf, Error> {
     fs::canonicalize(path).map_err(|e| Error::io(path, e))
 }
 
+/// The length of a file, in bytes. `Ok(None)`: absent.
+///
+/// # Errors
+/// Any other error of stat(2).
+pub fn length(path: &Path) -> Result<Option<u64>, Error> {
+    match fs::metadata(path) {
+        Ok(found) => Ok(Some(found.len())),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::io(path, e)),
+    }
+}
+
 /// The inode number of a path. `Ok(None)`: absent.
 ///
 /// # Errors

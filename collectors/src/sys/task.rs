@@ -7,6 +7,7 @@ use procfs_core::FromRead;
 use procfs_core::process::Stat;
 use serde::{Deserialize, Serialize};
 
+use super::environ;
 use super::helper::{self, Client, Question, ThreadFile};
 use super::root;
 use crate::{Env, Error, domain};
@@ -118,6 +119,11 @@ impl Thread {
         self.read(ThreadFile::DescriptorInfo(u32::try_from(descriptor).ok()?))
     }
 
+    /// The number of shards in the environment of its process. Takes a lock of the process, which may hold it for ever.
+    pub(crate) fn shards(&self) -> Option<u32> {
+        self.read(ThreadFile::Shards)?.parse().ok()
+    }
+
     fn read(&self, file: ThreadFile) -> Option<String> {
         if let Some(helper) = self.helper {
             let (pid, tid) = self.ids;
@@ -130,6 +136,10 @@ impl Thread {
             ThreadFile::Syscall => read("syscall"),
             ThreadFile::Descriptor(n) => root::link_text(&self.folder.join(format!("fd/{n}"))).ok()?,
             ThreadFile::DescriptorInfo(n) => read(&format!("fdinfo/{n}")),
+            ThreadFile::Shards => {
+                let shards = environ::shards(&self.folder.join("environ"));
+                shards.ok().flatten().map(|n| n.to_string())
+            }
         }
     }
 }

@@ -7,19 +7,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use collectors::event::JobEnd;
 use collectors::slurm::cgroup::JobName;
+use collectors::slurm::hook::RecordId;
 use collectors::slurm::metrics::JOB_INFO;
 use serde::{Deserialize, Serialize};
 
 use super::counters::Counters;
-use super::ended::{Ended, Epilog};
+use super::ended::Ended;
+use super::epilog::Epilog;
 use super::line::Line;
 use super::meters::{BLIND, Meters, covers};
 use super::running::Running;
 use super::sight::Sight;
 use super::view::JobsView;
 use super::xids::{Candidate, Counts, New, Xids};
-use crate::ownership::{Evidence, Owner, Tenure, Timeline};
+use crate::ownership::{Evidence, Gpus, Owner, Tenure, Timeline};
 use crate::snapshot::{Presence, Sample, Snapshot};
 
 /// Limit of concurrent jobs.
@@ -48,12 +51,13 @@ pub struct Book {
 
 impl Book {
     /// Loads kept lines of the last run: written ones are shown, unwritten ones are closed again.
-    pub fn remember(&mut self, lines: impl IntoIterator<Item = Line>) {
-        self.lines.remember(lines);
+    /// `since`: when this daemon started, as a Unix time.
+    pub fn remember(&mut self, lines: impl IntoIterator<Item = Line>, since: f64) {
+        self.lines.remember(lines, since);
     }
 
-    /// The kernel reports a job's folder. Its readings come later, or never.
-    pub fn began(&mut self, folder: &str, wall: f64) {
+    /// The kernel reports a job's folder. Its readings come later, or never. `start`: of its prolog, if that is known.
+    pub fn began(&mut self, folder: &str, start: Option<f64>, wall: f64) {
         // A SLUID does not contain the job's number; it is read later.
         let Some(JobName::Id(id)) = JobName::parse(folder) else {
             return;
@@ -63,32 +67,62 @@ impl Book {
             self.close(&job, wall);
         }
         if self.running.len() < MOST {
-            self.running.entry(job.clone()).or_insert_with(|| Running {
+            let running = self.running.entry(job.clone()).or_insert_with(|| Running {
                 folder: folder.to_owned(),
                 told: Some(wall),
                 ..Running::new(&job, wall)
             });
+            running.prolog(start);
         }
     }
 
     /// The kernel reports that a job's folder is gone. Returns its jobs; their last reading is still to come.
-    pub fn left(&mut self, folder: &str, wall: f64) -> Vec<String> {
+    pub fn left(&mut self, folder: &str, start: Option<f64>, wall: f64) -> Vec<String> {
         let theirs = self.running.iter_mut().filter(|(_, r)| r.folder == folder);
         let gone = theirs.map(|(job, running)| {
             running.gone = Some(wall);
+            // A prolog may run in the job's cgroup. A later one is that of the next run.
+            let is_its = |start: &f64| running.told.is_some_and(|told| *start < told + UNREAD);
+            running.prolog(start.filter(is_its));
             job.clone()
         });
         gone.collect()
     }
 
-    /// An epilog reports the end of its job.
-    pub fn told(&mut self, job: u32, epilog: Epilog) {
-        self.lines.told(&job.to_string(), epilog);
+    /// An epilog reports the end of its job. Returns the job if it ran until now; its last reading is still to come.
+    pub fn told(&mut self, report: JobEnd, wall: f64) -> Option<String> {
+        let epilog = Epilog::new(report, wall);
+        let job = epilog.job();
+        let running = self.running.get_mut(&job);
+        let running = running.filter(|run| run.gone.is_none() && epilog.is_surely(run) == Some(true));
+        let ended = running.map(|run| {
+            run.gone = Some(wall);
+            // Whatever Slurm has left of it is no job.
+            if !run.subject.is_empty() {
+                self.over.insert(run.subject.clone());
+            }
+            job
+        });
+        self.lines.told(epilog);
+        ended
+    }
+
+    /// The records of which nothing more is to be written, since the last call.
+    pub fn done(&mut self) -> Vec<RecordId> {
+        self.lines.done()
     }
 
     /// Takes a snapshot, and the counts of Xids.
     pub fn take(&mut self, snapshot: &Snapshot, xids: &Counts, wall: f64) {
+        if self.lines.needs_gpus() {
+            self.lines.find_gpus(&Gpus::of(snapshot));
+        }
+        self.take_readings(snapshot, xids, wall);
+        self.lines.settle(&self.running, wall);
         self.lines.give_up(wall);
+    }
+
+    fn take_readings(&mut self, snapshot: &Snapshot, xids: &Counts, wall: f64) {
         let collector = snapshot.collector("slurm");
         let Some(collector) = collector.filter(|c| c.presence == Presence::Open) else {
             self.take_blind(snapshot, wall);
@@ -175,6 +209,17 @@ impl Book {
                 running.since = None;
             }
         }
+        // A reading that came back after the job's line was written.
+        let (lines, over) = (&self.lines, &mut self.over);
+        self.running.retain(|job, running| {
+            let is_late = running.has_prolog
+                && seen.contains_key(job.as_str())
+                && lines.is_written(job, running.line.began);
+            if is_late {
+                over.insert(running.subject.clone());
+            }
+            !is_late
+        });
         for (job, read) in seen {
             if let Some(running) = self.running.get(job) {
                 self.lines.runs_on(running, read);
@@ -239,7 +284,7 @@ impl Book {
                 let Some(used) = running.and_then(|r| r.line.gpu(gpu, &owner.gpu_instance)) else {
                     continue;
                 };
-                used.seconds += seconds * owner.share;
+                add(&mut used.seconds, Some(seconds * owner.share));
                 // The counters of a whole GPU say nothing about its instances.
                 if !owner.gpu_instance.is_empty() {
                     continue;
@@ -313,6 +358,7 @@ impl Book {
             let used = counters.memory(&owner.gpu, &owner.gpu_instance);
             let used = used.map(|bytes| bytes * owner.share);
             if let Some(gpu) = running.line.gpu(&owner.gpu, &owner.gpu_instance) {
+                gpu.seconds.get_or_insert(0.0);
                 gpu.memory_bytes = used;
                 let most = gpu.memory_peak_bytes.into_iter().chain(used).reduce(f64::max);
                 gpu.memory_peak_bytes = most;

@@ -3,45 +3,26 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use collectors::slurm::hook::RecordId;
 use serde::{Deserialize, Serialize};
 
-use super::line::{End, Line, RESULTS};
+use super::epilog::{Epilog, SAME};
+use super::line::{Line, RESULTS, Unread};
 use super::running::Running;
+use super::written::Written;
+use crate::ownership::Gpus;
 
 /// Limit of epilogs kept for jobs that have not been seen to end.
 const MOST: usize = 4096;
 /// Limit of ended jobs that are kept for display.
 const SHOWN: usize = 256;
-/// Time for which a line waits for the epilog of a job that had a prolog, in seconds.
+/// Time for which a line waits for the epilog of a job that had a prolog, and an epilog for its job, in seconds.
 const EPILOG: f64 = 600.0;
 /// An epilog runs after the job's processes are gone: a job read this many seconds later still runs.
 const AFTER: f64 = 2.0;
-/// Times no further apart are equal, in seconds.
-const SAME: f64 = 0.001;
-
-/// The report of an epilog.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Epilog {
-    /// How the job ended.
-    pub end: End,
-    /// Start of that run's prolog, as a Unix time, if its record still existed.
-    pub began: Option<f64>,
-    /// Time of the report, as a Unix time.
-    pub at: f64,
-}
-
-impl Epilog {
-    /// Whether the report belongs to this run of the job: one number may have several runs.
-    fn is_of(&self, run: &Running) -> bool {
-        self.is_surely(run).unwrap_or(self.at >= run.line.began)
-    }
-
-    /// The same, decided by the start of both prologs if known.
-    fn is_surely(&self, run: &Running) -> Option<bool> {
-        let began = self.began.filter(|_| run.has_prolog)?;
-        Some((began - run.line.began).abs() < SAME)
-    }
-}
+/// A job that was not seen this many seconds after its epilog reported is not seen any more: readings that were under
+/// way have come back.
+const UNSEEN: f64 = 0.2;
 
 /// An ended job without a report of its epilog yet.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -56,8 +37,9 @@ struct Waiting {
 #[serde(default)]
 pub(super) struct Ended {
     waiting: BTreeMap<String, Waiting>,
-    /// Epilogs of jobs that have not been seen to end.
-    told: BTreeMap<String, Epilog>,
+    /// Epilogs that have completed no line yet, in order. The worker reports them again to a restarted daemon.
+    #[serde(skip)]
+    epilogs: Vec<Epilog>,
     pub(super) results: BTreeMap<String, u64>,
     /// Closed lines that were not written when the totals were stored: a disk may hang longer than the daemon lives.
     unwritten: Vec<Arc<Line>>,
@@ -67,11 +49,20 @@ pub(super) struct Ended {
     /// Closed, and not taken by the caller yet.
     #[serde(skip)]
     closed: Vec<Arc<Line>>,
+    #[serde(skip)]
+    written: Written,
+    /// Records of which nothing more is to be written.
+    #[serde(skip)]
+    done: Vec<RecordId>,
+    /// When the daemon started, as a Unix time.
+    #[serde(skip)]
+    since: f64,
 }
 
 impl Ended {
     /// Loads kept lines of the last run: written ones are shown, unwritten ones are closed again.
-    pub(super) fn remember(&mut self, lines: impl IntoIterator<Item = Line>) {
+    pub(super) fn remember(&mut self, lines: impl IntoIterator<Item = Line>, since: f64) {
+        self.since = since;
         let lines: Vec<Arc<Line>> = lines.into_iter().map(Arc::new).collect();
         let mut unwritten = std::mem::take(&mut self.unwritten);
         // Lines are written in order, some of them after the totals.
@@ -80,6 +71,7 @@ impl Ended {
         unwritten.drain(..written);
         self.last.extend(lines);
         self.last.extend(unwritten.iter().cloned());
+        self.last.iter().for_each(|line| self.written.add(line));
         self.closed.extend(unwritten);
         self.shorten();
     }
@@ -90,30 +82,72 @@ impl Ended {
     }
 
     /// An epilog reports the end of its job.
-    pub(super) fn told(&mut self, job: &str, epilog: Epilog) {
-        if self.waiting.get(job).is_some_and(|w| epilog.is_of(&w.run)) {
-            if let Some(Waiting {
-                run: Running { mut line, .. },
-                ..
-            }) = self.waiting.remove(job)
-            {
-                line.end = Some(epilog.end);
-                self.write(line);
-            }
-            return;
+    pub(super) fn told(&mut self, epilog: Epilog) {
+        let record = epilog.report.record;
+        let run = epilog.began().map(|began| (began, epilog.at()));
+        if run.is_some_and(|run| self.written.overlaps(&epilog.job(), run)) {
+            self.done.push(record);
+        } else if self.epilogs.len() < MOST && self.epilogs.iter().all(|known| known.report.record != record)
+        {
+            self.epilogs.push(epilog);
         }
-        self.told.retain(|_, known| epilog.at - known.at < EPILOG);
-        if self.told.len() < MOST {
-            self.told.insert(job.to_owned(), epilog);
+    }
+
+    /// Finds the GPUs of epilogs among those of the driver.
+    pub(super) fn find_gpus(&mut self, gpus: &Gpus<'_>) {
+        for epilog in &mut self.epilogs {
+            if let Some(names) = epilog.unfound() {
+                let label = |(gpu, instance): (&str, &str)| (gpu.to_owned(), instance.to_owned());
+                let found = names.iter().map(|name| gpus.find(name).map(label)).collect();
+                epilog.gpus = found;
+            }
+        }
+    }
+
+    /// Whether an epilog waits for the driver's list of GPUs.
+    pub(super) fn needs_gpus(&self) -> bool {
+        self.epilogs.iter().any(|epilog| epilog.unfound().is_some())
+    }
+
+    /// Completes lines by the reports of their epilogs, and makes those of jobs that were never seen.
+    pub(super) fn settle(&mut self, running: &BTreeMap<String, Running>, wall: f64) {
+        for epilog in std::mem::take(&mut self.epilogs) {
+            let job = epilog.job();
+            let waits = self
+                .waiting
+                .get(&job)
+                .filter(|waiting| epilog.is_of(&waiting.run));
+            if let Some(line) = waits.map(|waiting| &waiting.run.line) {
+                if epilog.is_ready(line, wall) {
+                    let line = epilog.complete(line.clone(), self.since);
+                    self.waiting.remove(&job);
+                    self.write(line);
+                } else {
+                    self.epilogs.push(epilog);
+                }
+                continue;
+            }
+            let waited = wall - epilog.told;
+            let runs = running.get(&job).is_some_and(|run| epilog.is_of(run));
+            match epilog.line(self.since).filter(|_| !runs) {
+                Some(line) if waited >= UNSEEN && epilog.is_ready(&Line::default(), wall) => self.write(line),
+                None if !runs && waited >= EPILOG => self.done.push(epilog.report.record),
+                _ => self.epilogs.push(epilog),
+            }
         }
     }
 
     /// A job was read at that time: an earlier epilog belongs to an earlier run, whatever it reported.
     pub(super) fn runs_on(&mut self, run: &Running, read: f64) {
-        let is_earlier = |epilog: &Epilog| epilog.is_surely(run).is_none() && epilog.at + AFTER < read;
-        if self.told.get(&run.line.job).is_some_and(is_earlier) {
-            self.told.remove(&run.line.job);
-        }
+        let (job, done) = (&run.line.job, &mut self.done);
+        self.epilogs.retain(|epilog| {
+            // One that has a start makes a line of its own.
+            let is_earlier = epilog.job() == *job && epilog.began().is_none() && epilog.at() + AFTER < read;
+            if is_earlier {
+                done.push(epilog.report.record);
+            }
+            !is_earlier
+        });
     }
 
     /// A run of a job is over.
@@ -123,18 +157,14 @@ impl Ended {
         run.line.sum();
         // The job was requeued before its epilog reported: the next report belongs to this run.
         if let Some(Waiting { run, .. }) = self.waiting.remove(&job) {
-            self.write(run.line);
+            self.finish(run);
         }
-        match self.told.remove(&job).filter(|epilog| epilog.is_of(&run)) {
-            Some(epilog) => {
-                run.line.end = Some(epilog.end);
-                self.write(run.line);
-            }
-            None if run.has_prolog => {
-                let until = wall + EPILOG;
-                self.waiting.insert(job, Waiting { run, until });
-            }
-            None => self.write(run.line),
+        let has_report = self.epilogs.iter().any(|e| e.job() == job && e.is_of(&run));
+        if has_report || run.has_prolog {
+            let until = wall + EPILOG;
+            self.waiting.insert(job, Waiting { run, until });
+        } else {
+            self.write(run.line);
         }
     }
 
@@ -145,14 +175,31 @@ impl Ended {
         let over: Vec<String> = over.map(|(job, _)| job.clone()).collect();
         for job in over {
             if let Some(waiting) = self.waiting.remove(&job) {
-                self.write(waiting.run.line);
+                self.finish(waiting.run);
             }
+        }
+    }
+
+    /// Closes a line with what is known by now.
+    fn finish(&mut self, run: Running) {
+        let report = self
+            .epilogs
+            .iter()
+            .position(|e| e.job() == run.line.job && e.is_of(&run));
+        match report.map(|at| self.epilogs.remove(at)) {
+            Some(epilog) => self.write(epilog.complete(run.line, self.since)),
+            None => self.write(run.line),
         }
     }
 
     /// Lines that wait for an epilog.
     pub(super) fn waiting(&self) -> impl Iterator<Item = &Line> {
         self.waiting.values().map(|waiting| &waiting.run.line)
+    }
+
+    /// Whether the run of this job that began then has a line.
+    pub(super) fn is_written(&self, job: &str, began: f64) -> bool {
+        self.written.has(job, began)
     }
 
     /// Number of ended jobs, by result.
@@ -167,9 +214,28 @@ impl Ended {
         std::mem::take(&mut self.closed)
     }
 
-    fn write(&mut self, line: Line) {
+    /// The records of which nothing more is to be written, since the last call.
+    pub(super) fn done(&mut self) -> Vec<RecordId> {
+        std::mem::take(&mut self.done)
+    }
+
+    fn write(&mut self, mut line: Line) {
         let count = self.results.entry(line.result().to_owned()).or_default();
         *count = count.saturating_add(1);
+        // The totals from before a crash may still have a run whose line was written.
+        if self.written.has(&line.job, line.began) {
+            self.done.extend(line.record);
+            return;
+        }
+        if line.readings == 0 {
+            let is_before = line.ended.is_some_and(|ended| ended < self.since);
+            line.unread = Some(if is_before {
+                Unread::DaemonDown
+            } else {
+                Unread::NoReading
+            });
+        }
+        self.written.add(&line);
         let line = Arc::new(line);
         self.closed.push(Arc::clone(&line));
         self.last.push_back(line);

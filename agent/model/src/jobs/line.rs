@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use collectors::slurm::hook::{End, RecordId};
 use serde::{Deserialize, Serialize};
 
 /// A job on this node. Values that were never read are absent.
@@ -44,8 +45,9 @@ pub struct Line {
     pub evidence: Option<String>,
     /// Its usage of each GPU.
     pub gpus: Vec<GpuUse>,
-    /// GPU time, in seconds: two GPUs for 1 s are 2 s, half of one is 0.5 s.
-    pub gpu_seconds: f64,
+    /// GPU time, in seconds: two GPUs for 1 s are 2 s, half of one is 0.5 s. Absent if the job was never read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_seconds: Option<f64>,
     /// Part of it during which the GPUs were busy. Whole GPUs only, like the next two.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu_busy_seconds: Option<f64>,
@@ -74,6 +76,32 @@ pub struct Line {
     pub shared: bool,
     /// Number of readings: with few, the totals are rough.
     pub readings: u64,
+    /// Why an ended job was never read, and so has no figures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unread: Option<Unread>,
+    /// The record of its epilog, which is kept until the line is written.
+    #[serde(skip)]
+    pub record: Option<RecordId>,
+}
+
+/// Why an ended job was never read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unread {
+    /// It ended before the daemon started.
+    DaemonDown,
+    /// No reading succeeded while it ran: most such jobs are shorter than 1 s.
+    NoReading,
+}
+
+impl Unread {
+    /// The word in a line.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::DaemonDown => "daemon_down",
+            Self::NoReading => "no_reading",
+        }
+    }
 }
 
 /// The most GPUs and instances of a line, and reasons of a GPU: far more than a node has.
@@ -89,8 +117,9 @@ pub struct GpuUse {
     /// The `gpu_instance` label; empty for the whole.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub gpu_instance: String,
-    /// GPU time, in seconds.
-    pub seconds: f64,
+    /// GPU time, in seconds. Absent if the GPU is known only by the record of an epilog.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
     /// Time during which it was busy, in seconds. Whole GPUs only, like what follows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busy_seconds: Option<f64>,
@@ -106,18 +135,6 @@ pub struct GpuUse {
     /// Time for which its clocks were throttled, in seconds, by reason.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub throttle_seconds: BTreeMap<String, f64>,
-}
-
-/// The result of a job's batch script.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct End {
-    /// SLURM_JOB_EXIT_CODE2, before the colon.
-    pub exit_code: u8,
-    /// After the colon: the signal, 0 for none.
-    pub signal: u8,
-    /// SLURM_JOB_DERIVED_EC: the highest exit code of its steps, as wait(2) encodes it.
-    #[serde(default)]
-    pub derived: u32,
 }
 
 /// Values of the `result` label. For a cancelled job or one that reached its time limit, Slurm reports the batch
@@ -151,7 +168,7 @@ impl Line {
     /// Time with GPUs that report whether they are busy, in seconds: [`Line::gpu_busy_seconds`] is a part of it.
     pub fn gpu_watched_seconds(&self) -> f64 {
         let watched = self.gpus.iter().filter(|gpu| gpu.busy_seconds.is_some());
-        total(watched.map(|gpu| gpu.seconds))
+        total(watched.filter_map(|gpu| gpu.seconds))
     }
 
     /// Updates the totals over its GPUs.
@@ -160,7 +177,8 @@ impl Line {
         let sum = |of: fn(&GpuUse) -> Option<f64>| all.iter().filter_map(of).reduce(|a, b| a + b);
         self.gpu_busy_seconds = sum(|g| g.busy_seconds);
         self.gpu_energy_joules = sum(|g| g.energy_joules);
-        self.gpu_seconds = total(all.iter().map(|g| g.seconds));
+        let is_read = self.readings > 0 && (all.is_empty() || all.iter().any(|g| g.seconds.is_some()));
+        self.gpu_seconds = is_read.then(|| total(all.iter().filter_map(|g| g.seconds)));
         let mut throttled = BTreeMap::new();
         for (reason, seconds) in all.iter().flat_map(|g| &g.throttle_seconds) {
             *throttled.entry(reason.clone()).or_default() += seconds;
@@ -206,10 +224,32 @@ mod tests {
 
     #[test]
     fn a_job_without_gpus_has_0_gpu_seconds_and_not_minus_0() {
-        let mut line = Line::default();
+        let mut line = Line {
+            readings: 1,
+            ..Line::default()
+        };
         line.sum();
         assert_eq!(serde_json::to_value(line.gpu_seconds).unwrap().to_string(), "0.0");
         assert!(line.gpu_watched_seconds().is_sign_positive());
+    }
+
+    #[test]
+    fn figures_that_were_never_read_are_absent() {
+        let of = |readings: u64, seconds: &[Option<f64>]| {
+            let gpu = |seconds: &Option<f64>| GpuUse {
+                seconds: *seconds,
+                ..GpuUse::default()
+            };
+            let mut line = Line {
+                readings,
+                gpus: seconds.iter().map(gpu).collect(),
+                ..Line::default()
+            };
+            line.sum();
+            line.gpu_seconds
+        };
+        assert_eq!([of(0, &[]), of(0, &[None]), of(1, &[None, None])], [None; 3]);
+        assert_eq!([of(1, &[]), of(1, &[Some(1.5), None])], [Some(0.0), Some(1.5)]);
     }
 
     #[test]
@@ -261,7 +301,7 @@ mod tests {
         let text = serde_json::to_string(&line).unwrap();
         assert_eq!(
             text,
-            r#"{"job":"7","began":1.5,"gpus":[],"gpu_seconds":0.0,"shared":false,"readings":0}"#
+            r#"{"job":"7","began":1.5,"gpus":[],"shared":false,"readings":0}"#
         );
         let later = text.replace("{\"job\"", "{\"later\":[1],\"job\"");
         assert_eq!(serde_json::from_str::<Line>(&later).unwrap(), line);

@@ -30,6 +30,14 @@ pub(super) struct Running {
 }
 
 impl Running {
+    /// Its prolog's hook ran at that time.
+    pub(super) fn prolog(&mut self, start: Option<f64>) {
+        if let Some(start) = start.filter(|_| self.subject.is_empty()) {
+            self.has_prolog = true;
+            self.line.began = start;
+        }
+    }
+
     /// A job first seen at that time of the wall clock.
     pub(super) fn new(job: &str, wall: f64) -> Self {
         Self {

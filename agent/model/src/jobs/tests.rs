@@ -1,4 +1,5 @@
 mod ended;
+mod epilogs;
 mod gaps;
 mod xids;
 
@@ -41,7 +42,7 @@ fn a_job_has_a_line_when_it_has_ended() {
         ended: Some(START + 16.0),
         gpus: vec![GpuUse {
             gpu: "GPU-1".to_owned(),
-            seconds: 15.0,
+            seconds: Some(15.0),
             busy_seconds: Some(15.0),
             energy_joules: Some(900.0),
             memory_bytes: Some(1000.0),
@@ -50,7 +51,7 @@ fn a_job_has_a_line_when_it_has_ended() {
             ..GpuUse::default()
         }],
         evidence: Some("device_program".to_owned()),
-        gpu_seconds: 15.0,
+        gpu_seconds: Some(15.0),
         gpu_busy_seconds: Some(15.0),
         gpu_energy_joules: Some(900.0),
         gpu_throttle_seconds: [("hw_thermal".to_owned(), 9.0)].into(),
@@ -89,10 +90,26 @@ fn shards_have_a_part_each_and_of_a_gpu_that_nobody_has_nothing_is_given() {
     assert_eq!(
         sums,
         [
-            ("7", 5.0, Some(50.0), Some(2.5), Some(500.0), true),
-            ("8", 5.0, Some(50.0), Some(2.5), Some(500.0), true)
+            ("7", Some(5.0), Some(50.0), Some(2.5), Some(500.0), true),
+            ("8", Some(5.0), Some(50.0), Some(2.5), Some(500.0), true)
         ]
     );
+}
+
+#[test]
+fn shards_of_different_number_have_parts_of_different_size() {
+    let (mut book, mut node) = (Book::default(), Node::new());
+    node.parts = Some(2);
+    let mut both = node.with("7", &["nvidia0"]);
+    both.parts = Some(1);
+    let both = both.with("8", &["nvidia0"]);
+    take(&mut book, &both, START);
+    let lines = take(&mut book, &node.joules([1090.0, 9000.0]), START + 9.0);
+    let sums: Vec<_> = lines
+        .iter()
+        .map(|l| (l.job.as_str(), l.gpu_seconds, l.gpu_energy_joules))
+        .collect();
+    assert_eq!(sums, [("7", Some(6.0), Some(60.0)), ("8", Some(3.0), Some(30.0))]);
 }
 
 /// A reloaded driver resets its counters; a lost GPU has none.
@@ -132,7 +149,7 @@ fn while_nobody_looks_nothing_ends() {
     new.is_new = true;
     assert_eq!(take(&mut book, &new, START + 25.0), []);
     let lines = take(&mut book, &node, START + 30.0);
-    assert_eq!((lines.len(), lines[0].gpu_seconds), (1, 30.0));
+    assert_eq!((lines.len(), lines[0].gpu_seconds), (1, Some(30.0)));
 }
 
 #[test]
@@ -144,7 +161,7 @@ fn what_happened_while_nobody_looked_for_long_is_nobodys() {
     let lines = take(&mut book, &node.joules([9100.0, 2000.0]), START + 3610.0);
     assert_eq!(
         (lines[0].gpu_seconds, lines[0].gpu_energy_joules),
-        (10.0, Some(100.0))
+        (Some(10.0), Some(100.0))
     );
 }
 
@@ -152,16 +169,20 @@ fn what_happened_while_nobody_looked_for_long_is_nobodys() {
 #[test]
 fn a_job_that_was_told_of_and_never_read_has_a_line_too() {
     let (mut book, node) = (Book::default(), Node::new());
-    book.began("job_7", START);
-    book.began("system", START);
+    book.began("job_7", None, START);
+    book.began("system", None, START);
     assert_eq!(take(&mut book, &node, START + 0.1), [], "not read yet");
-    book.left("job_7", START + 0.4);
+    book.left("job_7", None, START + 0.4);
     let lines = take(&mut book, &node, START + 0.5);
     assert_eq!(lines.len(), 1);
     assert_eq!((lines[0].job.as_str(), lines[0].readings), ("7", 0));
+    assert_eq!(
+        (lines[0].gpu_seconds, lines[0].unread),
+        (None, Some(Unread::NoReading))
+    );
     assert_eq!((lines[0].began, lines[0].ended), (START, Some(START + 0.5)));
     // Its end was not reported, as after an overflow of the kernel's queue.
-    book.began("job_8", START);
+    book.began("job_8", None, START);
     assert_eq!(take(&mut book, &node, START + 1.0), []);
     assert_eq!(take(&mut book, &node, START + 31.0)[0].job, "8");
 }
@@ -171,15 +192,15 @@ fn a_job_that_is_requeued_has_a_line_for_each_run() {
     let (mut book, node) = (Book::default(), Node::new());
     take(&mut book, &node.with("7", &["nvidia0"]), START);
     // Reported by the kernel.
-    book.left("job_7", START + 5.0);
-    book.began("job_7", START + 5.0);
+    book.left("job_7", None, START + 5.0);
+    book.began("job_7", None, START + 5.0);
     assert_eq!(closed(&mut book).len(), 1);
     // Seen by its readings only.
     let mut second = node.clone();
-    second.life = "2";
+    (second.life, second.began) = ("2", START + 5.5);
     assert_eq!(take(&mut book, &second.with("7", &["nvidia1"]), START + 6.0), []);
     let mut third = node.clone();
-    third.life = "3";
+    (third.life, third.began) = ("3", START + 8.0);
     let lines = take(&mut book, &third.with("7", &["nvidia0"]), START + 9.0);
     assert_eq!((lines.len(), lines[0].gpus[0].gpu.as_str()), (1, "GPU-1"));
     assert_eq!(take(&mut book, &node, START + 12.0)[0].gpus[0].gpu, "GPU-0");

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use collectors::slurm::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_GRANT};
+use collectors::slurm::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_GRANT, JOB_PARTS};
 
 use super::Evidence;
 use crate::readings::{Presence, Readings};
@@ -18,6 +18,8 @@ pub struct Jobs {
     pub devices: BTreeMap<String, Vec<String>>,
     /// Grants of the other jobs, by number, with their evidence.
     pub grants: BTreeMap<String, (Evidence, Vec<String>)>,
+    /// The parts of its GPU that a job has, by number, of jobs that share one.
+    pub parts: BTreeMap<String, u32>,
     /// Whether the devices of any job are reported as unknown.
     unread: bool,
     /// Numbers that two jobs of two slurmds have: facts about them cannot be assigned.
@@ -62,6 +64,10 @@ impl Jobs {
                         devices.push(device.clone());
                     }
                 }
+                [job] if sample.metric == &JOB_PARTS => {
+                    jobs.parts
+                        .extend(parts(sample.as_f64()).map(|parts| (job.clone(), parts)));
+                }
                 _ => {}
             }
         }
@@ -102,6 +108,16 @@ impl Jobs {
     pub fn has(&self, job: &str) -> bool {
         self.twice.contains(job) || self.folders.values().any(|of| of == job)
     }
+}
+
+/// A plausible number of parts: none is lost as a float, and no part rounds to the whole.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "in range, checked"
+)]
+fn parts(value: f64) -> Option<u32> {
+    (1.0..=65_536.0).contains(&value).then_some(value as u32)
 }
 
 /// The minor number and the instance in a device's name: `nvidia0`, or `nvidia0/1/0` for instance `1/0`. The instance

@@ -60,6 +60,9 @@ pub struct Owner {
     pub job: String,
     /// The evidence for it.
     pub evidence: Evidence,
+    /// The number of parts of the GPU that it has, if Slurm divides the GPU and that is known.
+    #[serde(default)]
+    pub parts: Option<u32>,
     /// Its share, from 0 to 1.
     pub share: f64,
 }
@@ -105,6 +108,7 @@ fn owners(jobs: &Jobs, readings: &Readings) -> Vec<Owner> {
         gpu_instance: instance.to_owned(),
         job: job.to_owned(),
         evidence,
+        parts: jobs.parts.get(job).copied(),
         share: 1.0,
     };
     let mut owners: Vec<Owner> = found.into_iter().map(owner).collect();
@@ -112,15 +116,20 @@ fn owners(jobs: &Jobs, readings: &Readings) -> Vec<Owner> {
     owners
 }
 
-/// Owners of one GPU have equal shares.
+/// Owners of one GPU have shares by their parts, and equal ones where the parts of any are unknown.
 fn share(owners: &mut [Owner]) {
-    let part = |owner: &Owner| (owner.gpu.clone(), owner.gpu_instance.clone());
-    let mut many: BTreeMap<_, f64> = BTreeMap::new();
+    let place = |owner: &Owner| (owner.gpu.clone(), owner.gpu_instance.clone());
+    let mut all: BTreeMap<_, Vec<Option<u32>>> = BTreeMap::new();
     for owner in owners.iter() {
-        *many.entry(part(owner)).or_default() += 1.0;
+        all.entry(place(owner)).or_default().push(owner.parts);
     }
     for owner in owners {
-        owner.share = many.get(&part(owner)).map_or(1.0, |n| 1.0 / n);
+        let parts = all.get(&place(owner)).map(Vec::as_slice).unwrap_or_default();
+        let total = parts.iter().map(|p| p.map(f64::from)).sum::<Option<f64>>();
+        let known = owner.parts.zip(total).filter(|_| parts.len() > 1);
+        #[expect(clippy::cast_precision_loss, reason = "a number of jobs")]
+        let equal = 1.0 / parts.len().max(1) as f64;
+        owner.share = known.map_or(equal, |(own, total)| f64::from(own) / total);
     }
 }
 
@@ -153,7 +162,7 @@ pub fn jobs_on<'a>(owners: impl IntoIterator<Item = &'a Owner>, subject: &Subjec
 
 /// The known facts about GPUs.
 #[derive(Default)]
-struct Gpus<'a> {
+pub(crate) struct Gpus<'a> {
     /// Labels by the minor number of the device file.
     minors: BTreeMap<&'a str, &'a str>,
     /// GPUs that are divided.
@@ -168,7 +177,7 @@ struct Gpus<'a> {
 }
 
 impl<'a> Gpus<'a> {
-    fn of(readings: &'a Readings) -> Self {
+    pub(crate) fn of(readings: &'a Readings) -> Self {
         let mut gpus = Self::default();
         let mut twice = Vec::new();
         for sample in readings.samples_of("nvidia") {
@@ -203,7 +212,7 @@ impl<'a> Gpus<'a> {
     }
 
     /// `nvidia0`, `nvidia0/1/0`, or a UUID.
-    fn find(&self, name: &str) -> Option<(&'a str, &'a str)> {
+    pub(crate) fn find(&self, name: &str) -> Option<(&'a str, &'a str)> {
         if let Some(instance) = self.uuids.get(name) {
             return Some(*instance);
         }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use collectors::Block;
-use collectors::slurm::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_GRANT};
+use collectors::slurm::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_GRANT, JOB_PARTS};
 
 use super::*;
 use crate::sample;
@@ -16,6 +16,8 @@ struct Node {
     jobs: Vec<(&'static str, &'static str, &'static str, Vec<&'static str>)>,
     /// Number, evidence, devices.
     grants: Vec<(&'static str, &'static str, Vec<&'static str>)>,
+    /// Number, parts of its GPU.
+    parts: Vec<(&'static str, u64)>,
 }
 
 impl Node {
@@ -82,6 +84,9 @@ impl Node {
                 for device in devices {
                     b.info(&JOB_DEVICE, &[job, device]);
                 }
+            }
+            for (job, parts) in &self.parts {
+                b.u64(&JOB_PARTS, &[job], *parts);
             }
             for (job, evidence, devices) in &self.grants {
                 for device in devices {
@@ -252,6 +257,30 @@ fn a_program_counts_and_what_else_tells_of_the_job_does_not() {
     let mut node = Node::four().job("7", "job_7", &["nvidia0"]);
     node.grants.push(("7", "hook", vec!["nvidia1"]));
     assert_eq!(node.owners(), ["GPU-0 7 device_program 1"]);
+}
+
+/// Shards 2:1, and MPS in percent.
+#[test]
+fn jobs_that_share_a_gpu_have_it_by_their_parts_where_all_are_known() {
+    let mut node = Node::four()
+        .job("7", "job_7", &["nvidia0"])
+        .job("8", "job_8", &["nvidia0"])
+        .job("9", "job_9", &["nvidia1"]);
+    node.parts = vec![("7", 3), ("8", 1), ("9", 2)];
+    assert_eq!(
+        node.owners(),
+        [
+            "GPU-0 7 device_program 0.75",
+            "GPU-0 8 device_program 0.25",
+            "GPU-1 9 device_program 1"
+        ]
+    );
+    node.parts = vec![("7", 3)];
+    let halves = ["GPU-0 7 device_program 0.5", "GPU-0 8 device_program 0.5"];
+    assert_eq!(node.owners()[..2], halves);
+    // More than a GPU has.
+    node.parts = vec![("7", 3), ("8", 1_000_000)];
+    assert_eq!(node.owners()[..2], halves);
 }
 
 /// Two jobs with shards of one GPU, or MPS.

@@ -5,7 +5,8 @@ use std::time::Duration;
 use collectors::gpu::metrics as gpu;
 use collectors::rdma::metrics as rdma;
 use collectors::slurm::metrics::{
-    JOB_CPU, JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_GRANT, JOB_INFO, JOB_MEMORY_PEAK, JOB_PROLOG, JOB_START,
+    JOB_CPU, JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_GRANT, JOB_INFO, JOB_MEMORY_PEAK, JOB_PARTS,
+    JOB_PROLOG, JOB_START,
 };
 use collectors::{Block, Value};
 
@@ -31,6 +32,8 @@ pub struct Node {
     pub has_prolog: bool,
     /// When jobs that are added begin.
     pub began: f64,
+    /// The parts of a GPU that jobs have that are added.
+    pub parts: Option<u32>,
     /// Its worker has just begun: jobs are listed and not read.
     pub is_new: bool,
 }
@@ -43,6 +46,7 @@ pub struct Job {
     pub evidence: Option<&'static str>,
     pub life: &'static str,
     pub began: f64,
+    pub parts: Option<u32>,
     pub is_late: bool,
 }
 
@@ -57,6 +61,7 @@ impl Default for Node {
             life: "1",
             has_prolog: false,
             began: START,
+            parts: None,
             is_new: false,
         }
     }
@@ -75,6 +80,7 @@ impl Node {
             evidence: None,
             life: self.life,
             began: self.began,
+            parts: self.parts,
             is_late: false,
         });
         node
@@ -139,6 +145,7 @@ impl Node {
                     b.info(&JOB_PROLOG, &[number]);
                 }
                 b.info(&JOB_DEVICES, &[number, job.evidence.map_or("", |_| "none")]);
+                b.maybe_u64(&JOB_PARTS, &[number], job.parts.map(u64::from));
                 for device in &job.devices {
                     match job.evidence {
                         None => b.info(&JOB_DEVICE, &[number, device]),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::screen::{self, Cell, Paint, Screen, Table};
-use model::jobs::{JobsView, Line};
+use model::jobs::{JobsView, Line, Unread};
 
 /// Limit of ended jobs shown.
 const ENDED: usize = 20;
@@ -34,7 +34,7 @@ fn table<'a>(title: &str, jobs: impl Iterator<Item = &'a Line>, screen: &Screen)
             Cell::new(screen::short_time(whole(line.began))),
             Cell::new(lasted(line)),
             Cell::painted(paint(line), result(line)),
-            Cell::new(span(Some(line.gpu_seconds).filter(|s| *s > 0.0))),
+            Cell::new(span(line.gpu_seconds.filter(|s| *s > 0.0))),
             Cell::new(busy(line.gpu_busy_seconds, line.gpu_watched_seconds())),
             Cell::new(energy(line.gpu_energy_joules)),
             Cell::new(names(line)),
@@ -89,7 +89,7 @@ pub(super) fn one(line: &Line, screen: &Screen) -> String {
                 .map(|n| n.to_string())
                 .unwrap_or_default(),
         ),
-        ("GPU time", span(Some(line.gpu_seconds).filter(|s| *s > 0.0))),
+        ("GPU time", span(line.gpu_seconds.filter(|s| *s > 0.0))),
         (
             "GPU busy",
             busy(line.gpu_busy_seconds, line.gpu_watched_seconds()),
@@ -106,6 +106,10 @@ pub(super) fn one(line: &Line, screen: &Screen) -> String {
         ),
         ("known by", line.evidence.clone().unwrap_or_default()),
         ("readings", line.readings.to_string()),
+        (
+            "unread",
+            line.unread.map(|why| unread(why).to_owned()).unwrap_or_default(),
+        ),
     ] {
         fact(name, text);
     }
@@ -119,8 +123,8 @@ pub(super) fn one(line: &Line, screen: &Screen) -> String {
             };
             gpus.row(vec![
                 Cell::new(name),
-                Cell::new(span(Some(gpu.seconds))),
-                Cell::new(busy(gpu.busy_seconds, gpu.seconds)),
+                Cell::new(span(gpu.seconds)),
+                Cell::new(busy(gpu.busy_seconds, gpu.seconds.unwrap_or_default())),
                 Cell::new(energy(gpu.energy_joules)),
                 Cell::new(bytes(gpu.memory_peak_bytes)),
                 Cell::new(throttled(&gpu.throttle_seconds)),
@@ -142,6 +146,13 @@ pub(super) fn one(line: &Line, screen: &Screen) -> String {
         out.push_str(&node.shown(4, screen));
     }
     out
+}
+
+fn unread(why: Unread) -> &'static str {
+    match why {
+        Unread::DaemonDown => "the job ended before the daemon started",
+        Unread::NoReading => "no reading succeeded while the job ran",
+    }
 }
 
 fn result(line: &Line) -> &'static str {

@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use super::*;
-use model::jobs::{End, GpuUse};
+use collectors::slurm::hook::End;
+use model::jobs::{GpuUse, Unread};
 use screen::PLAIN;
 
 fn line(job: &str) -> Line {
@@ -9,12 +10,12 @@ fn line(job: &str) -> Line {
         job: job.to_owned(),
         user: "1000".to_owned(),
         began: 1_795_227_100.0,
-        gpu_seconds: 20.0,
+        gpu_seconds: Some(20.0),
         gpu_busy_seconds: Some(15.0),
         gpu_energy_joules: Some(7_200_000.0),
         gpus: vec![GpuUse {
             gpu: "GPU-6f1c2f0e-0000".to_owned(),
-            seconds: 20.0,
+            seconds: Some(20.0),
             busy_seconds: Some(15.0),
             energy_joules: Some(7_200_000.0),
             memory_peak_bytes: Some(3.0 * 1024.0 * 1024.0 * 1024.0),
@@ -74,10 +75,10 @@ fn gpus_are_busy_for_a_part_of_the_time_in_which_that_is_known() {
     mixed.gpus.push(GpuUse {
         gpu: "GPU-7".to_owned(),
         gpu_instance: "1/0".to_owned(),
-        seconds: 60.0,
+        seconds: Some(60.0),
         ..GpuUse::default()
     });
-    mixed.gpu_seconds = 80.0;
+    mixed.gpu_seconds = Some(80.0);
     let text = show::one(&mixed, &PLAIN);
     let busy: Vec<&str> = text.lines().filter(|l| l.contains("GPU busy")).collect();
     assert!(busy.len() == 1 && busy[0].contains("75 %"), "{text}");
@@ -87,6 +88,29 @@ fn gpus_are_busy_for_a_part_of_the_time_in_which_that_is_known() {
     };
     let text = show::all(&jobs, &PLAIN);
     assert!(text.contains("75 %"), "{text}");
+}
+
+#[test]
+fn a_job_that_was_never_read_says_why_it_has_no_figures() {
+    let unread = |unread| Line {
+        gpu_seconds: None,
+        unread: Some(unread),
+        gpus: vec![GpuUse {
+            gpu: "GPU-7".to_owned(),
+            ..GpuUse::default()
+        }],
+        ..ended("9", None)
+    };
+    for (why, text) in [
+        (Unread::DaemonDown, "the job ended before the daemon started"),
+        (Unread::NoReading, "no reading succeeded while the job ran"),
+    ] {
+        let shown = show::one(&unread(why), &PLAIN);
+        assert!(
+            shown.contains(text) && shown.contains("GPU-7") && !shown.contains("GPU time"),
+            "{shown}"
+        );
+    }
 }
 
 #[test]

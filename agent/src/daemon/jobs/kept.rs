@@ -2,8 +2,11 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use collectors::BootId;
+use collectors::slurm::hook::RecordId;
 use serde::{Deserialize, Serialize};
 
 use model::jobs::{Book, Line};
@@ -17,6 +20,8 @@ const MOST: u64 = 16 << 20;
 const OLDER: usize = 3;
 /// Limit of bytes read back from the end of a file.
 const TAIL: u64 = 1 << 20;
+/// After this time a line that could not be written, as on a full disk, is tried again.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// The file of lines.
 fn lines_path(state_dir: &Path) -> PathBuf {
@@ -28,20 +33,30 @@ fn book_path(run_dir: &Path) -> PathBuf {
     run_dir.join("jobs.json")
 }
 
-/// Starts the threads that write both files. Without a state directory lines are lost.
+/// Starts the threads that write both files. Without a state directory lines are lost. `written` is called with the
+/// record of each written line.
 ///
 /// # Errors
 /// When one cannot be started.
-pub fn start(state_dir: Option<&Path>, run_dir: &Path) -> io::Result<Keeper> {
+pub fn start(
+    state_dir: Option<&Path>,
+    run_dir: &Path,
+    written: impl Fn(RecordId) + Send + 'static,
+) -> io::Result<Keeper> {
     let mut lines = state_dir.map(|dir| Target::new(lines_path(dir)));
     let mut book = Target::new(book_path(run_dir));
     Keeper::start(
         move |line| {
-            if let Some(lines) = &mut lines {
-                lines.write(|path| append(path, line));
+            let Some(lines) = &mut lines else { return };
+            // The lines after it wait, too.
+            while !lines.write(|path| append(path, line)) {
+                thread::sleep(AGAIN);
             }
+            line.record.map(&written);
         },
-        move |text| book.write(|path| store::replace(path, text.as_bytes(), 0o600, false)),
+        move |text| {
+            book.write(|path| store::replace(path, text.as_bytes(), 0o600, false));
+        },
     )
 }
 
@@ -57,7 +72,7 @@ impl Target {
         Self { path, is_failing }
     }
 
-    fn write(&mut self, write: impl FnOnce(&Path) -> io::Result<()>) {
+    fn write(&mut self, write: impl FnOnce(&Path) -> io::Result<()>) -> bool {
         let path = self.path.display();
         let done = write(&self.path);
         match &done {
@@ -70,6 +85,7 @@ impl Target {
             _ => {}
         }
         self.is_failing = done.is_err();
+        done.is_ok()
     }
 }
 
@@ -168,12 +184,35 @@ mod tests {
         assert_eq!(recall(dir.path()), [line(7), line(9), line(10)]);
     }
 
+    /// A full disk, or a folder that is not mounted yet.
+    #[test]
+    fn a_line_that_cannot_be_written_is_tried_again_and_reported_once_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("state");
+        let (wrote, written) = std::sync::mpsc::channel();
+        let keeper = start(Some(&state), dir.path(), move |record| {
+            sys::ignore(wrote.send(record))
+        })
+        .unwrap();
+        let record = |job| RecordId { ended_us: 1, job };
+        for job in [7, 8, 9] {
+            // One without a record in between.
+            let record = Some(record(job)).filter(|record| record.job != 8);
+            keeper.line(Line { record, ..line(job) }.into());
+        }
+        assert!(written.recv_timeout(AGAIN * 2).is_err());
+        sys::files::folder(&state).unwrap();
+        let next = || written.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert_eq!([next(), next()], [record(7), record(9)]);
+        assert_eq!(recall(&state), [line(7), line(8), line(9)]);
+    }
+
     #[test]
     fn sums_are_of_one_boot_and_broken_ones_are_left() {
         let dir = tempfile::tempdir().unwrap();
         let (boot, other) = (BootId("a".to_owned()), BootId("b".to_owned()));
         let mut book = Book::default();
-        book.began("job_7", 1.0);
+        book.began("job_7", None, 1.0);
         let text = kept(&book, &boot).unwrap();
         store::replace(&book_path(dir.path()), text.as_bytes(), 0o600, false).unwrap();
         assert_eq!(restore(dir.path(), &boot).view(), book.view());

@@ -21,7 +21,7 @@ fn a_daemon_that_starts_anew_goes_on_with_the_sums() {
     let boot = BootId("b".to_owned());
     let (mut book, node) = (Book::default(), Node::new());
     take(&mut book, &node.with("7", &["nvidia0"]), START);
-    let keeper = start(Some(dir.path()), dir.path()).unwrap();
+    let keeper = start(Some(dir.path()), dir.path(), |_| {}).unwrap();
     keeper.book(kept(&book, &boot).unwrap());
     let is_there = || {
         let again = restore(dir.path(), &boot);
@@ -31,7 +31,7 @@ fn a_daemon_that_starts_anew_goes_on_with_the_sums() {
     let lines = take(&mut again, &node.joules([1100.0, 2000.0]), START + 40.0);
     assert_eq!(
         (lines[0].gpu_seconds, lines[0].gpu_energy_joules),
-        (40.0, Some(100.0))
+        (Some(40.0), Some(100.0))
     );
 }
 
@@ -57,7 +57,7 @@ fn a_line_that_was_not_written_outlives_the_daemon_and_is_written_once() {
     for written in 0..=jobs.len() {
         let mut again = restore(dir.path(), &boot);
         let lines = closed.iter().take(written).map(|line| (**line).clone());
-        again.remember(lines);
+        again.remember(lines, START);
         assert_eq!(theirs(&again.closed()), jobs[written..]);
         assert_eq!(again.closed(), []);
         let view = again.view();
@@ -85,5 +85,8 @@ fn a_restarted_daemon_shows_first_what_was_shown_last() {
     assert_eq!(again.view().running, book.view().running);
     take(&mut again, &job.joules([9000.0, 2000.0]), START + 200.0);
     let line = &again.view().running[0];
-    assert_eq!((line.gpu_seconds, line.gpu_energy_joules), (30.0, Some(300.0)));
+    assert_eq!(
+        (line.gpu_seconds, line.gpu_energy_joules),
+        (Some(30.0), Some(300.0))
+    );
 }

@@ -173,13 +173,6 @@ async fn answer<C: Core>(request: Request, uid: u32, core: &C) -> Reply {
         Request::Pause { seconds, reason } => order(pause(seconds), &reason, uid, core).await,
         Request::Unpause { reason } => order(Ok(OrderVerb::Resume), &reason, uid, core).await,
         Request::Jobs => Reply::Jobs(viewer.jobs()),
-        Request::JobEnded { .. } if uid != 0 && uid != nix::unistd::geteuid().as_raw() => Reply::Refused(
-            format!("permission denied: uid {uid} is not root; epilogs run as root"),
-        ),
-        Request::JobEnded { job, end, began } => {
-            core.job_ended(job, end, began);
-            Reply::Done("taken".to_owned())
-        }
         // They belong to a connection, not to a request.
         Request::Release { .. } | Request::Resume => Reply::Refused("not possible in this state".to_owned()),
     }

@@ -10,7 +10,7 @@ use crate::own;
 use crate::own::Page;
 use health::Mode;
 use health::view::{IncidentView, View};
-use model::jobs::{End, JobsView};
+use model::jobs::JobsView;
 use model::snapshot::{CollectorState, Presence, Snapshot, WorkerState};
 
 /// A request, one line.
@@ -62,17 +62,6 @@ pub enum Request {
     Resume,
     /// The jobs of this node.
     Jobs,
-    /// An epilog reports the end of its job. For root only.
-    #[serde(rename = "job-ended")]
-    JobEnded {
-        /// Its number.
-        job: u32,
-        /// Its result.
-        end: End,
-        /// Start of its prolog, as a Unix time: a requeued job runs more than once.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        began: Option<f64>,
-    },
 }
 
 /// A reply, one line.

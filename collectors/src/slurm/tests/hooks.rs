@@ -36,6 +36,24 @@ fn what_the_hook_wrote_stands_beside_what_the_kernel_says() {
     );
 }
 
+/// Slurm cannot always remove a cgroup, nor end its processes.
+#[test]
+fn a_job_whose_epilog_has_run_is_over_whatever_is_left_of_it() {
+    let node = Node::new();
+    node.job(&format!("{SCOPE}/job_7"), 500);
+    record(&node, 7, "");
+    let mut devices = node.devices("");
+    let mut jobs = devices.scan().unwrap();
+    let mut infos = || of(&read(&mut jobs[0]), "slurm_job_info").len();
+    assert_eq!(infos(), 1);
+    node.remove("run/nodewarden/jobs/7.toml");
+    assert_eq!(infos(), 1, "that alone is no end");
+    devices.common.hooks.end(7, 1_795_227_100.0);
+    assert_eq!(infos(), 1, "an earlier run");
+    devices.common.hooks.end(7, 1_795_227_133.5);
+    assert_eq!(infos(), 0);
+}
+
 /// From two clusters, or from before the numbers restarted.
 #[test]
 fn a_record_of_another_user_is_not_this_jobs() {

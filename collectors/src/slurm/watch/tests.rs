@@ -1,16 +1,32 @@
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use testkit::tree;
 
 use super::*;
 use crate::Env;
+use crate::slurm::{JobDevices, SPEC};
+use crate::sys::kept::DescriptorBudget;
 
 const LONG: Duration = Duration::from_secs(60);
+
+fn watcher(env: &Env) -> JobWatcher {
+    let settings = SPEC.settings("").unwrap();
+    JobWatcher {
+        tree: Tree::new(env, None),
+        boot: BootId("b".to_owned()),
+        known: SeenJobs::default(),
+        spool: Spool::new(
+            &JobDevices::new(env, &settings, DescriptorBudget::new(1))
+                .unwrap()
+                .common,
+        ),
+    }
+}
 
 /// A node with a watcher that runs.
 struct Node {
@@ -23,6 +39,11 @@ struct Node {
 impl Node {
     /// `folders` exist before it starts.
     fn new(folders: &[&str]) -> Self {
+        Self::new_with(folders, |_| {})
+    }
+
+    /// The same, with files that `prepare` writes before.
+    fn new_with(folders: &[&str], prepare: impl FnOnce(&Self)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mount = dir.path().join("sys/fs/cgroup");
         fs::create_dir_all(&mount).unwrap();
@@ -34,26 +55,22 @@ impl Node {
             fs::create_dir_all(mount.join(folder)).unwrap();
         }
         let env = Env::with_sysroot(dir.path());
-        let mut watcher = JobWatcher {
-            tree: Tree::new(&env, None),
-            budget: DescriptorBudget::new(1),
-            boot: BootId("b".to_owned()),
-            known: SeenJobs::default(),
-        };
+        let mut watcher = watcher(&env);
         let (to, events) = sync_channel(64);
         let stop = Arc::new(AtomicBool::new(false));
-        let (listens, listening) = sync_channel(1);
-        let listens = Mutex::new(listens);
-        let out =
-            Events::until(to, Arc::clone(&stop)).heeding(move || listens.lock().unwrap().send(()).unwrap());
-        let runs = std::thread::spawn(move || watcher.run(None, &out).unwrap());
-        listening.recv_timeout(LONG).unwrap();
-        Self {
+        let mut node = Self {
             dir,
             events,
-            stop,
-            runs: Some(runs),
-        }
+            stop: Arc::clone(&stop),
+            runs: None,
+        };
+        prepare(&node);
+        let (listens, listening) = sync_channel(1);
+        let listens = Mutex::new(listens);
+        let out = Events::until(to, stop).heeding(move || listens.lock().unwrap().send(()).unwrap());
+        node.runs = Some(std::thread::spawn(move || watcher.run(None, &out).unwrap()));
+        listening.recv_timeout(LONG).unwrap();
+        node
     }
 
     fn path(&self, folder: &str) -> PathBuf {
@@ -71,9 +88,19 @@ impl Node {
     fn next(&self) -> (String, &'static str) {
         let event = self.events.recv_timeout(LONG).unwrap();
         match event.body {
-            EventBody::Job(JobChange { folder, what }) => (folder, what.word()),
+            EventBody::Job(JobChange { folder, what, .. }) => (folder, what.word()),
+            EventBody::JobEnd(end) => (format!("record of {}", end.record.job), "read"),
             other => panic!("{other:?}"),
         }
+    }
+
+    /// As hooks leave a file: whole at once.
+    fn record(&self, name: &str, text: &str) {
+        let folder = self.dir.path().join("run/nodewarden/jobs");
+        fs::create_dir_all(folder.join("ended")).unwrap();
+        let written = folder.join("new");
+        fs::write(&written, text).unwrap();
+        fs::rename(written, folder.join(name)).unwrap();
     }
 
     /// Ends the watcher, which an unrelated folder wakes, and returns the number of remaining events.
@@ -115,6 +142,52 @@ fn a_scope_that_comes_later_is_watched_too() {
 }
 
 #[test]
+fn a_job_that_begins_comes_with_the_start_of_its_prolog() {
+    let node = Node::new(&[SCOPE]);
+    node.record("7.toml", "job = 7\nstart = 12.5\n");
+    for job in ["job_7", "job_8"] {
+        node.make(&format!("{SCOPE}/{job}"));
+    }
+    let starts = [(); 2].map(|()| match node.events.recv_timeout(LONG).unwrap().body {
+        EventBody::Job(change) => (change.folder, change.start_us),
+        other => panic!("{other:?}"),
+    });
+    let expected = [("job_7", Some(12_500_000)), ("job_8", None)];
+    assert_eq!(starts, expected.map(|(job, start)| (job.to_owned(), start)));
+    assert_eq!(node.end(SCOPE), 0);
+}
+
+/// Before the watcher started, while it runs, and of jobs whose cgroups were never listed.
+#[test]
+fn each_record_of_an_epilog_is_reported_once_in_order() {
+    let node = Node::new_with(&[SCOPE], |node| {
+        node.record("ended/0000000000000002-8.toml", "job = 8\n");
+        node.record("ended/0000000000000001-9.toml", "job = 9\n");
+    });
+    let read = |job: u32| (format!("record of {job}"), "read");
+    assert_eq!([node.next(), node.next()], [read(9), read(8)]);
+    node.record("ended/0000000000000003-7.toml", "job = 7\n");
+    assert_eq!(node.next(), read(7));
+    // A broken one costs no other.
+    node.record("ended/0000000000000004-5.toml", "job = 5\nsta");
+    node.record("ended/0000000000000005-6.toml", "job = 6\n");
+    assert_eq!(node.next(), read(6));
+    assert_eq!(node.end(SCOPE), 0);
+}
+
+#[test]
+fn without_a_slurmd_records_are_read_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let env = Env::with_sysroot(dir.path());
+    let mut watcher = watcher(&env);
+    assert!(!watcher.ready(Duration::ZERO));
+    let file = tree::Entry::File(b"job = 7\n".to_vec());
+    let folder = dir.path().join("run/nodewarden/jobs/ended");
+    tree::put(&folder.join("0000000000000001-7.toml"), &file).unwrap();
+    assert!(watcher.ready(Duration::ZERO));
+}
+
+#[test]
 fn under_cgroup_v1_the_folder_of_a_new_user_is_watched_too() {
     let node = Node::new(&["freezer/slurm"]);
     node.make("freezer/slurm/uid_1000/job_7");
@@ -130,12 +203,7 @@ fn under_cgroup_v1_the_folder_of_a_new_user_is_watched_too() {
 fn a_node_without_a_slurmd_has_nothing_to_watch() {
     let dir = tempfile::tempdir().unwrap();
     let env = Env::with_sysroot(dir.path());
-    let mut watcher = JobWatcher {
-        tree: Tree::new(&env, None),
-        budget: DescriptorBudget::new(1),
-        boot: BootId("b".to_owned()),
-        known: SeenJobs::default(),
-    };
+    let mut watcher = watcher(&env);
     assert!(!watcher.ready(Duration::ZERO));
     fs::create_dir_all(dir.path().join("sys/fs/cgroup/freezer/slurm_n0")).unwrap();
     assert!(watcher.ready(Duration::ZERO));

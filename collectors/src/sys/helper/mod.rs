@@ -30,6 +30,8 @@ pub(crate) enum ThreadFile {
     Descriptor(u32),
     /// `fdinfo/N`
     DescriptorInfo(u32),
+    /// The number of shards in `environ`.
+    Shards,
 }
 
 /// What a worker may ask.
@@ -60,6 +62,7 @@ impl Question {
                 ThreadFile::Syscall => [4, pid, tid, 0],
                 ThreadFile::Descriptor(n) => [5, pid, tid, n],
                 ThreadFile::DescriptorInfo(n) => [6, pid, tid, n],
+                ThreadFile::Shards => [7, pid, tid, 0],
             },
         };
         let mut bytes = [0; REQUEST];
@@ -86,6 +89,7 @@ impl Question {
             (4, _, 0) => thread(ThreadFile::Syscall),
             (5, ..) => thread(ThreadFile::Descriptor(c)),
             (6, ..) => thread(ThreadFile::DescriptorInfo(c)),
+            (7, _, 0) => thread(ThreadFile::Shards),
             _ => None,
         }
     }

@@ -11,6 +11,7 @@ use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, fstatfs};
 use super::{MAX_TEXT, Question, REQUEST, ThreadFile};
 use crate::domain::Helper;
 use crate::sys::bpf::{self, LivePrograms};
+use crate::sys::environ;
 use crate::sys::message::{self, retried};
 use crate::sys::patience::OneAway;
 
@@ -76,20 +77,24 @@ impl Answers {
                 match file {
                     ThreadFile::Wchan => text(&format!("{thread}/wchan")),
                     // The kernel takes a lock for it that a process holds while it begins a program.
-                    ThreadFile::Syscall => self.patiently(format!("{thread}/syscall")),
+                    ThreadFile::Syscall => self.patiently(format!("{thread}/syscall"), text),
                     ThreadFile::Descriptor(n) => link(&format!("{thread}/fd/{n}")),
                     // Some drivers and epoll take a lock of their own for it.
-                    ThreadFile::DescriptorInfo(n) => self.patiently(format!("{thread}/fdinfo/{n}")),
+                    ThreadFile::DescriptorInfo(n) => self.patiently(format!("{thread}/fdinfo/{n}"), text),
+                    ThreadFile::Shards => self.patiently(format!("{thread}/environ"), shards),
                 }
             }
         }
     }
 }
 
+/// Reads a file.
+type FileReader = fn(&str) -> Result<Vec<u8>, Errno>;
+
 impl Answers {
     /// A file whose reading may not return.
-    fn patiently(&self, path: String) -> Result<Vec<u8>, Errno> {
-        let read = self.calls.ask(move || text(&path));
+    fn patiently(&self, path: String, read: FileReader) -> Result<Vec<u8>, Errno> {
+        let read = self.calls.ask(move || read(&path));
         read.unwrap_or(Err(Errno::ETIMEDOUT))
     }
 }
@@ -98,8 +103,17 @@ impl Answers {
 fn text(path: &str) -> Result<Vec<u8>, Errno> {
     let mut bytes = Vec::new();
     let read = std::fs::File::open(path).and_then(|file| file.take(MAX_TEXT as u64).read_to_end(&mut bytes));
-    let errno = |e: io::Error| e.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
     read.map(|_| bytes).map_err(errno)
+}
+
+/// A number, in decimal. Empty: none.
+fn shards(environ: &str) -> Result<Vec<u8>, Errno> {
+    let shards = environ::shards(environ.as_ref()).map_err(errno)?;
+    Ok(shards.map(|n| n.to_string().into_bytes()).unwrap_or_default())
+}
+
+fn errno(error: io::Error) -> Errno {
+    error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
 }
 
 /// The path that a link in /proc holds; it is not followed.

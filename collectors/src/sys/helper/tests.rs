@@ -67,6 +67,32 @@ fn the_files_of_a_thread_are_returned_as_the_kernel_shows_them() {
     assert_eq!(helper.ask(gone, None), Err(Errno::ENOENT));
 }
 
+/// An environment holds secrets of its user.
+#[test]
+fn of_an_environment_only_the_number_of_shards_is_returned() {
+    let helper = client(&domain::PROC);
+    let shards = |value: Option<&str>| {
+        let mut command = std::process::Command::new("sleep");
+        command.arg("1000").env("SECRET", "SLURM_SHARDS_ON_NODE=7");
+        if let Some(value) = value {
+            command.env("SLURM_SHARDS_ON_NODE", value);
+        }
+        let mut task = command.spawn().unwrap();
+        let question = Question::Thread {
+            pid: task.id(),
+            tid: task.id(),
+            file: ThreadFile::Shards,
+        };
+        // A process that begins its program has a lock that the reading takes.
+        let answer = wait::until("an answer", PATIENCE, || Ok(helper.ask(question, None).ok()));
+        task.kill().unwrap();
+        task.wait().unwrap();
+        answer.unwrap()
+    };
+    assert_eq!(shards(Some("2")), b"2");
+    assert_eq!([shards(None), shards(Some("x"))], [b"", b""]);
+}
+
 /// Drivers and filesystems return numbers of their own, such as ENOTSUPP (524).
 #[test]
 fn an_error_without_a_name_is_no_success() {
@@ -137,7 +163,7 @@ fn a_helper_ends_with_its_worker_and_on_a_request_that_is_none() {
 
 proptest! {
     #[test]
-    fn a_request_arrives_as_it_was_sent(kind in 0_u8..6, a: u32, b: u32, c: u32) {
+    fn a_request_arrives_as_it_was_sent(kind in 0_u8..7, a: u32, b: u32, c: u32) {
         let question = match kind {
             0 => Question::Attached,
             1 => Question::Program(a),
@@ -148,7 +174,8 @@ proptest! {
                     2 => ThreadFile::Wchan,
                     3 => ThreadFile::Syscall,
                     4 => ThreadFile::Descriptor(c),
-                    _ => ThreadFile::DescriptorInfo(c),
+                    5 => ThreadFile::DescriptorInfo(c),
+                    _ => ThreadFile::Shards,
                 },
             },
         };

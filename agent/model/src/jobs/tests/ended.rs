@@ -2,15 +2,31 @@
 
 use std::sync::Arc;
 
+use collectors::event::JobEnd;
+use collectors::slurm::hook::{End, RecordId};
+
 use super::*;
 
-fn epilog(signal: u8, at: f64) -> Epilog {
-    let end = End {
-        exit_code: 0,
-        signal,
-        derived: 0,
-    };
-    Epilog { end, began: None, at }
+/// The report of an epilog that ran at that time.
+pub(super) fn report(job: u32, began: Option<f64>, signal: u8, at: f64) -> JobEnd {
+    let us = |seconds: f64| u64::try_from(Duration::from_secs_f64(seconds).as_micros()).unwrap();
+    JobEnd {
+        record: RecordId {
+            ended_us: us(at),
+            job,
+        },
+        start_us: began.map(us),
+        end: Some(End {
+            signal,
+            ..End::default()
+        }),
+        ..JobEnd::default()
+    }
+}
+
+/// Without a prolog, and told at once.
+fn told(book: &mut Book, job: u32, signal: u8, at: f64) {
+    book.told(report(job, None, signal, at), at);
 }
 
 fn results(lines: &[Line]) -> Vec<(String, &'static str)> {
@@ -26,7 +42,7 @@ fn an_epilog_tells_how_a_job_ended_before_its_end_is_seen_or_after() {
         &node.with("7", &[]).with("8", &[]).with("9", &[]),
         START,
     );
-    book.told(7, epilog(0, START + 1.0));
+    told(&mut book, 7, 0, START + 1.0);
     let lines = take(&mut book, &node, START + 2.0);
     assert_eq!(results(&lines), [("7".to_owned(), "completed_or_cancelled")]);
     // The others wait, and are shown as ended meanwhile.
@@ -43,8 +59,11 @@ fn an_epilog_tells_how_a_job_ended_before_its_end_is_seen_or_after() {
             ("9".to_owned(), Some(START + 2.0))
         ]
     );
-    book.told(8, epilog(15, START + 3.0));
-    assert_eq!(results(&closed(&mut book)), [("8".to_owned(), "killed")]);
+    told(&mut book, 8, 15, START + 3.0);
+    assert_eq!(
+        results(&take(&mut book, &node, START + 3.1)),
+        [("8".to_owned(), "killed")]
+    );
     assert_eq!(take(&mut book, &node, START + 600.0), []);
     assert_eq!(
         results(&take(&mut book, &node, START + 603.0)),
@@ -66,10 +85,7 @@ fn an_epilog_tells_how_a_job_ended_before_its_end_is_seen_or_after() {
 fn the_epilog_of_an_earlier_run_is_not_the_end_of_the_one_that_goes_on() {
     let (mut book, mut node) = (Book::default(), Node::new());
     node.has_prolog = true;
-    let of_prolog = |began, signal, at| Epilog {
-        began: Some(began),
-        ..epilog(signal, at)
-    };
+    let of_prolog = |began, signal, at| report(7, Some(began), signal, at);
     // The line of the first run was given up before its epilog reports.
     take(&mut book, &node.with("7", &[]), START);
     assert_eq!(take(&mut book, &node, START + 1.0), []);
@@ -81,12 +97,12 @@ fn the_epilog_of_an_earlier_run_is_not_the_end_of_the_one_that_goes_on() {
     node.began = START + 610.0;
     let second = node.with("7", &[]);
     take(&mut book, &second, START + 611.0);
-    book.told(7, of_prolog(START, 9, START + 612.0));
+    book.told(of_prolog(START, 9, START + 612.0), START + 612.0);
     take(&mut book, &second, START + 613.0);
     assert_eq!(take(&mut book, &node, START + 614.0), [], "it waits for its own");
-    book.told(7, of_prolog(START + 610.0, 0, START + 615.0));
+    book.told(of_prolog(START + 610.0, 0, START + 615.0), START + 615.0);
     assert_eq!(
-        results(&closed(&mut book)),
+        results(&take(&mut book, &node, START + 615.1)),
         [("7".to_owned(), "completed_or_cancelled")]
     );
 }
@@ -95,7 +111,7 @@ fn the_epilog_of_an_earlier_run_is_not_the_end_of_the_one_that_goes_on() {
 fn an_epilog_of_which_nobody_knows_the_prolog_is_of_the_run_that_was_over_by_then() {
     let (mut book, node) = (Book::default(), Node::new());
     // Reported before it began.
-    book.told(7, epilog(9, START - 5.0));
+    told(&mut book, 7, 9, START - 5.0);
     take(&mut book, &node.with("7", &[]), START);
     assert_eq!(
         results(&take(&mut book, &node, START + 1.0)),
@@ -103,7 +119,7 @@ fn an_epilog_of_which_nobody_knows_the_prolog_is_of_the_run_that_was_over_by_the
     );
     // Reported while it ran: it was read long after.
     take(&mut book, &node.with("8", &[]), START + 2.0);
-    book.told(8, epilog(9, START + 3.0));
+    told(&mut book, 8, 9, START + 3.0);
     take(&mut book, &node.with("8", &[]), START + 20.0);
     assert_eq!(
         results(&take(&mut book, &node, START + 21.0)),
@@ -111,7 +127,7 @@ fn an_epilog_of_which_nobody_knows_the_prolog_is_of_the_run_that_was_over_by_the
     );
     // Reported after its end, while the last reading is from before.
     take(&mut book, &node.with("9", &[]), START + 22.0);
-    book.told(9, epilog(9, START + 30.0));
+    told(&mut book, 9, 9, START + 30.0);
     let mut stale = node.with("9", &[]).snapshot(START + 40.0);
     let devices = stale.collectors.iter_mut().flat_map(|c| &mut c.devices);
     devices.for_each(|d| d.at -= Duration::from_secs(15));
@@ -135,7 +151,7 @@ fn a_job_whose_reading_hangs_holds_up_no_other_and_is_over_when_its_folder_is_go
     let jobs = |lines: &[Line]| -> Vec<String> { lines.iter().map(|l| l.job.clone()).collect() };
     assert_eq!(jobs(&take(&mut book, &hung, START + 1.0)), ["8", "9"]);
     assert_eq!(take(&mut book, &hung, START + 100.0), []);
-    book.left("job_7", START + 101.0);
+    book.left("job_7", None, START + 101.0);
     assert_eq!(jobs(&take(&mut book, &hung, START + 102.0)), ["7"]);
     // Readings that the worker makes before it lists jobs again belong to no job.
     assert_eq!(take(&mut book, &node.with("7", &[]), START + 103.0), []);
@@ -157,7 +173,7 @@ fn a_job_whose_series_were_refused_has_not_ended_by_that() {
     book.take(&cut, &BTreeMap::new(), START + 10.0);
     assert_eq!(closed(&mut book), []);
     let lines = take(&mut book, &node, START + 20.0);
-    assert_eq!((lines.len(), lines[0].gpu_seconds), (1, 20.0));
+    assert_eq!((lines.len(), lines[0].gpu_seconds), (1, Some(20.0)));
 }
 
 #[test]
@@ -166,12 +182,12 @@ fn a_job_whose_folder_is_gone_is_over_while_nobody_reads_jobs() {
     take(&mut book, &node.with("7", &["nvidia0"]).with("8", &[]), START);
     let mut blind = node.joules([1100.0, 2000.0]);
     blind.presence = Presence::Unknown;
-    book.left("job_7", START + 9.0);
+    book.left("job_7", None, START + 9.0);
     let lines = take(&mut book, &blind, START + 10.0);
     assert_eq!((lines.len(), lines[0].job.as_str()), (1, "7"));
     assert_eq!(
         (lines[0].gpu_seconds, lines[0].gpu_energy_joules),
-        (10.0, Some(100.0))
+        (Some(10.0), Some(100.0))
     );
 }
 
@@ -201,7 +217,10 @@ fn a_number_of_two_jobs_is_neither_summed_nor_closed_nor_begun() {
     after.sent = Some(1000);
     let lines = take(&mut book, &after, START + 40.0);
     let line = &lines[0];
-    assert_eq!((lines.len(), line.gpus.len(), line.gpu_seconds), (1, 1, 20.0));
+    assert_eq!(
+        (lines.len(), line.gpus.len(), line.gpu_seconds),
+        (1, 1, Some(20.0))
+    );
     assert_eq!(line.gpu_energy_joules, Some(150.0));
     assert_eq!(line.node["rdma_transmit_bytes"], 550.0);
 }

@@ -28,7 +28,10 @@ fn a_gpu_that_is_not_read_once_loses_nothing_and_keeps_its_owner() {
             (40.0, node.joules([1400.0, 2000.0])),
         ],
     );
-    assert_eq!((line.gpu_seconds, line.gpu_energy_joules), (40.0, Some(400.0)));
+    assert_eq!(
+        (line.gpu_seconds, line.gpu_energy_joules),
+        (Some(40.0), Some(400.0))
+    );
     assert_eq!(line.gpu_busy_seconds, Some(20.0));
     assert_eq!(line.gpu_throttle_seconds["hw_thermal"], 4.0);
 }
@@ -153,10 +156,13 @@ fn a_gpu_that_is_not_read_for_long_is_nobodys() {
         take(&mut book, &job.without_gpus(), START + seconds);
     }
     let shown = &book.view().running[0];
-    assert_eq!(shown.gpu_seconds, 75.0);
+    assert_eq!(shown.gpu_seconds, Some(75.0));
     take(&mut book, &job.joules([5000.0, 2000.0]), START + 105.0);
     let line = &take(&mut book, &node.joules([5100.0, 2000.0]), START + 115.0)[0];
-    assert_eq!((line.gpu_seconds, line.gpu_energy_joules), (85.0, Some(100.0)));
+    assert_eq!(
+        (line.gpu_seconds, line.gpu_energy_joules),
+        (Some(85.0), Some(100.0))
+    );
 }
 
 #[test]

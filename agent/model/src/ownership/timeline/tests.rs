@@ -9,6 +9,7 @@ fn owners(all: &[(&str, &str)]) -> impl Iterator<Item = Owner> {
         gpu_instance: String::new(),
         job: (*job).to_owned(),
         evidence: Evidence::DeviceProgram,
+        parts: None,
         share: 1.0,
     };
     all.iter().map(owner)
