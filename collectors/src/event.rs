@@ -10,7 +10,7 @@ use std::sync::mpsc::SyncSender;
 
 use serde::{Deserialize, Serialize};
 
-pub use job::{JobChange, JobEnd, JobEvent};
+pub use job::{End, JobChange, JobEnd, JobEvent, RecordId};
 
 /// The kernel's id of one boot, `/proc/sys/kernel/random/boot_id`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

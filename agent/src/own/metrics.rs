@@ -71,7 +71,7 @@ own! {
     JOBS_HIDDEN "slurm_jobs_hidden" Gauge None []
         "Running jobs without their own series: the newest jobs above slurm.jobs.max_jobs, whose job lines are still written." "slurm.jobs.max_jobs"
     JOB_LINES_DROPPED "nodewarden_job_lines_dropped_total" Counter None []
-        "Job lines of ended jobs lost because the state directory was not writable and more than 4096 lines were queued." "daemon"
+        "Job lines lost because more than 4096 waited: for a writable state directory, or as records of the epilog hook for the daemon." "daemon, records of the epilog hook"
     UNCOUNTED "nodewarden_events_uncounted_total" Counter None []
         "Events not counted per series because the label limit was reached, but evaluated by the checks." "ledger"
     OVERRUNS "nodewarden_kernel_log_overruns_total" Counter None []

@@ -43,7 +43,7 @@ fn jobs_with_shards_of_a_gpu_have_as_much_of_it_as_they_have_shards() {
     parts_of_a_gpu("shard", 4, [2, 1], false);
 }
 
-/// No prolog is told of shards: the hook changes nothing.
+/// Slurm reports shards to no prolog: the hook changes nothing.
 #[test]
 fn jobs_with_shards_have_the_same_shares_with_hooks() {
     parts_of_a_gpu("shard", 4, [3, 1], true);

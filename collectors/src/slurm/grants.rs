@@ -72,7 +72,7 @@ fn node<'a>(common: &'a JobContext, folder: &'a Folder) -> Option<&'a str> {
     common.node.as_deref().or_else(by_path)
 }
 
-/// The GPUs that a prolog was told. `ours`: the name of this node, if known.
+/// The GPUs that Slurm reported to a prolog. `ours`: the name of this node, if known.
 pub(super) fn by_record(
     gres_conf: &mut Positions,
     ours: Option<&str>,

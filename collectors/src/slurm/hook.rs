@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::event::{End, RecordId};
+
 use crate::sys::root;
 use crate::{Env, Error};
 
@@ -55,7 +57,7 @@ pub struct JobRecord {
     pub sluid: Option<String>,
     /// CUDA_MPS_ACTIVE_THREAD_PERCENTAGE: the job's part of a GPU, with gres/mps.
     pub percent: Option<u32>,
-    /// How it ended, if its epilog was told.
+    /// How it ended, if Slurm reported it to the epilog.
     pub end: Option<End>,
 }
 
@@ -69,44 +71,6 @@ impl JobRecord {
     pub(super) fn start_us(&self) -> Option<u64> {
         let start = Duration::try_from_secs_f64(self.start?).ok()?;
         u64::try_from(start.as_micros()).ok()
-    }
-}
-
-/// The result of a job's batch script.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct End {
-    /// SLURM_JOB_EXIT_CODE2, before the colon.
-    pub exit_code: u8,
-    /// After the colon: the signal, 0 for none.
-    pub signal: u8,
-    /// SLURM_JOB_DERIVED_EC: the highest exit code of its steps, as wait(2) encodes it.
-    #[serde(default)]
-    pub derived: u32,
-}
-
-/// The record of an ended job: its file in the folder of ended jobs. In order of their epilogs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct RecordId {
-    /// When the epilog ran, in microseconds since the epoch.
-    pub ended_us: u64,
-    /// The job's number.
-    pub job: u32,
-}
-
-impl RecordId {
-    /// The name of its file.
-    pub fn file(self) -> String {
-        format!("{:016}-{}.toml", self.ended_us, self.job)
-    }
-
-    /// Parses the name of a file. `None`: another file.
-    pub fn parse(name: &str) -> Option<Self> {
-        let (ended_us, job) = name.strip_suffix(".toml")?.split_once('-')?;
-        let record = Self {
-            ended_us: ended_us.parse().ok()?,
-            job: job.parse().ok()?,
-        };
-        (record.file() == name).then_some(record)
     }
 }
 
@@ -225,30 +189,6 @@ mod tests {
         let (_dir, hooks) = hooks(&[("7.toml", &text)]);
         assert_eq!(hooks.of(7).unwrap(), Some(record));
         assert_eq!(hooks.of(8).unwrap(), None);
-    }
-
-    #[test]
-    fn a_record_of_an_ended_job_is_found_by_time_and_number_in_order() {
-        let record = RecordId {
-            ended_us: 1_795_227_133_500_000,
-            job: 7,
-        };
-        assert_eq!(record.file(), "1795227133500000-7.toml");
-        assert_eq!(RecordId::parse(&record.file()), Some(record));
-        for other in [
-            "7.toml",
-            "dropped",
-            ".1795227133500000-7.toml.new",
-            "1-7.toml",
-            "1795227133500000-07.toml",
-        ] {
-            assert_eq!(RecordId::parse(other), None, "{other}");
-        }
-        let later = RecordId {
-            ended_us: record.ended_us + 1,
-            job: 1,
-        };
-        assert!(record < later && record.file() < later.file());
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl Parts {
 
     /// The part of the job, which has these GPUs. `None`: it shares none, it has several, or its part is unknown.
     ///
-    /// `percent`: of MPS, as its prolog was told.
+    /// `percent`: of MPS, as Slurm reported it to the prolog.
     pub(super) fn of(&mut self, env: &Env, gpus: &[String], percent: Option<u32>) -> Option<u32> {
         let [gpu] = gpus else {
             self.release();

@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn under_v1_daemons_are_in_the_folder_of_the_job_too_and_beside_tasks() {
         let dir = tempfile::tempdir().unwrap();
-        let env = Env::with_sysroot(&dir.path().join("root"));
+        let env = Env::with_sysroot(dir.path().join("root"));
         let job = dir.path().join("job_7");
         write(&job, "cgroup.procs", "12022\n");
         write(&job, "step_extern/cgroup.procs", "12047\n12050\n");

@@ -40,7 +40,7 @@ impl Spool {
         &self.common
     }
 
-    /// The folder whose listing changes with each record. `None`: there is none that can be read.
+    /// The folder whose listing changes with each record. `None`: it is missing or cannot be read.
     pub(super) fn folder(&self) -> Option<PathBuf> {
         let folder = self.common.hooks.ended_folder();
         matches!(root::list(&folder), Ok(Some(_))).then_some(folder)

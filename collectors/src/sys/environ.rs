@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The shards of a GPU that a task of Slurm has on its node; no prolog is told.
+/// The shards of a GPU that a task of Slurm has on its node; Slurm reports it to no prolog.
 const NAME: &[u8] = b"SLURM_SHARDS_ON_NODE=";
 /// Limit of an environment, in bytes.
 const LONGEST: u64 = 4 << 20;

@@ -28,9 +28,12 @@ const LIMITS: &str = "
   without systemd the process `nw-act`. It exists only if `[commands]` names a program ([commands](operations/commands.md)).
 * A helper does one thing for a worker that parses what users write: the worker has no capability, and the helper parses nothing.
   Requests have a fixed size. `bpf` returns the instructions of device programs; the worker passes it an open cgroup. `proc`
-  returns four files of a thread: `wchan`, `syscall`, the target of `fd/N`, and `fdinfo/N`. An attacker inside the worker `slurm`
-  can read these of every thread (`syscall` shows stack and instruction pointers) and the device programs of every cgroup, besides
-  what all users can read and the hooks' records. Worker and helpers end together.
+  returns four files of a thread: `wchan`, `syscall`, the target of `fd/N`, and `fdinfo/N`; and of `environ` only the number in
+  `SLURM_SHARDS_ON_NODE`. An attacker inside the worker `slurm` can read these of every thread (`syscall` shows stack and instruction
+  pointers) and the device programs of every cgroup, besides what all users can read and the hooks' records. Worker and helpers end
+  together.
+* Hooks leave records of jobs in folders of root. The worker `slurm` reads them. The daemon can only request the removal of the record
+  of an ended job, by two numbers: it can neither read nor change one.
 * Started without root, all processes run as that user, without capabilities, with the same filters. There are no helpers.
 * A kernel or container without a feature is no error: `nodewarden_process_sandbox` is 0; parent and daemon also
   log it. EL8

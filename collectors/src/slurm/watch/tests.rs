@@ -99,7 +99,7 @@ impl Node {
         let folder = self.dir.path().join("run/nodewarden/jobs");
         fs::create_dir_all(folder.join("ended")).unwrap();
         let written = folder.join("new");
-        fs::write(&written, text).unwrap();
+        tree::put(&written, &tree::Entry::File(text.as_bytes().to_vec())).unwrap();
         fs::rename(written, folder.join(name)).unwrap();
     }
 

@@ -24,7 +24,7 @@ pub(super) fn report(job: u32, began: Option<f64>, signal: u8, at: f64) -> JobEn
     }
 }
 
-/// Without a prolog, and told at once.
+/// Without a prolog, and reported at once.
 fn told(book: &mut Book, job: u32, signal: u8, at: f64) {
     book.told(report(job, None, signal, at), at);
 }
