@@ -5,6 +5,7 @@ pub mod event_loop;
 pub mod fleet;
 pub mod jobs;
 pub mod journal;
+pub mod lines;
 pub mod mailbox;
 pub mod release;
 pub mod sockets;

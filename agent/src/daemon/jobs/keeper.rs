@@ -1,61 +1,50 @@
 //! The threads that write the usage of jobs, one for each file. Disks hang: each queue is bounded, and the totals in
 //! memory do not wait for a disk.
 
-use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
 use model::jobs::Line;
+
+use crate::daemon::lines::Lines;
 
 /// Limit of queued lines; a line has about 1 kB.
 const MOST: usize = 4096;
 /// Limit of queued lines that are stored with the totals, the oldest.
 const BESIDE: usize = 1024;
 
+/// The totals to be written next; only the newest ones are queued.
 #[derive(Debug, Default)]
-struct Waiting {
-    lines: VecDeque<Arc<Line>>,
-    /// Dequeued, and not on the disk yet.
-    writing: Option<Arc<Line>>,
-    /// Only the newest one is queued.
-    book: Option<String>,
-    dropped: u64,
-    /// Since lines were dropped, none was written.
-    is_full: bool,
-}
-
-#[derive(Debug, Default)]
-struct KeeperState {
-    waiting: Mutex<Waiting>,
-    line: Condvar,
-    book: Condvar,
+struct Totals {
+    waiting: Mutex<Option<String>>,
+    filled: Condvar,
 }
 
 /// Takes lines and totals without waiting for the disk.
-#[derive(Clone, Debug, Default)]
-pub struct Keeper(Arc<KeeperState>);
+#[derive(Clone, Debug)]
+pub struct Keeper {
+    lines: Lines<Line>,
+    book: Arc<Totals>,
+}
 
 impl Keeper {
     /// Starts the threads, which end with the process. One writes lines of ended jobs, the other the totals of
     /// running ones.
     pub(super) fn start(
-        mut write_line: impl FnMut(&Line) + Send + 'static,
+        write_line: impl FnMut(&Line) + Send + 'static,
         mut write_book: impl FnMut(&str) + Send + 'static,
     ) -> io::Result<Self> {
-        let keeper = Self::default();
-        let lines = keeper.clone();
-        thread::Builder::new().name("jobs".to_owned()).spawn(move || {
-            loop {
-                write_line(&lines.next_line());
-            }
-        })?;
-        let books = keeper.clone();
+        let keeper = Self {
+            lines: Lines::start("jobs", "lines of ended jobs", MOST, write_line)?,
+            book: Arc::default(),
+        };
+        let book = Arc::clone(&keeper.book);
         thread::Builder::new()
             .name("job-sums".to_owned())
             .spawn(move || {
                 loop {
-                    write_book(&books.next_book());
+                    write_book(&book.next());
                 }
             })?;
         Ok(keeper)
@@ -63,71 +52,34 @@ impl Keeper {
 
     /// Queues the line of an ended job.
     pub fn line(&self, line: Arc<Line>) {
-        let mut waiting = self.lock();
-        if waiting.lines.len() < MOST {
-            waiting.lines.push_back(line);
-        } else {
-            waiting.dropped = waiting.dropped.saturating_add(1);
-            if !std::mem::replace(&mut waiting.is_full, true) {
-                tracing::error!(
-                    waiting = MOST,
-                    "the disk does not accept lines of ended jobs; lines of jobs that end from now on are lost"
-                );
-            }
-        }
-        drop(waiting);
-        self.0.line.notify_one();
+        self.lines.add(line);
     }
 
     /// Lines that are not written yet, oldest first.
     pub fn unwritten(&self) -> Vec<Arc<Line>> {
-        let waiting = self.lock();
-        let all = waiting.writing.iter().chain(&waiting.lines);
-        all.take(BESIDE).cloned().collect()
+        self.lines.unwritten(BESIDE)
     }
 
     /// Queues the totals of running jobs, in place of older ones.
     pub fn book(&self, text: String) {
-        self.lock().book = Some(text);
-        self.0.book.notify_one();
+        *self.book.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+        self.book.filled.notify_one();
     }
 
     /// Number of lines lost since the start.
     pub fn dropped(&self) -> u64 {
-        self.lock().dropped
+        self.lines.dropped()
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn next_line(&self) -> Arc<Line> {
-        let mut waiting = self.lock();
-        waiting.writing = None;
+impl Totals {
+    fn next(&self) -> String {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            if let Some(line) = waiting.lines.pop_front() {
-                if std::mem::take(&mut waiting.is_full) {
-                    let dropped = waiting.dropped;
-                    tracing::warn!(
-                        dropped,
-                        "the disk accepts lines of ended jobs again; `dropped` lines were lost"
-                    );
-                }
-                waiting.writing = Some(Arc::clone(&line));
-                return line;
-            }
-            let woken = self.0.line.wait(waiting);
-            waiting = woken.unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    fn next_book(&self) -> String {
-        let mut waiting = self.lock();
-        loop {
-            if let Some(book) = waiting.book.take() {
+            if let Some(book) = waiting.take() {
                 return book;
             }
-            let woken = self.0.book.wait(waiting);
+            let woken = self.filled.wait(waiting);
             waiting = woken.unwrap_or_else(PoisonError::into_inner);
         }
     }
@@ -142,49 +94,26 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    fn line(job: usize) -> Arc<Line> {
-        Arc::new(Line {
-            job: job.to_string(),
-            ..Line::default()
-        })
-    }
-
     #[test]
-    fn while_the_disk_hangs_lines_wait_up_to_a_bound_and_the_sums_do_not() {
+    fn while_the_disk_of_lines_hangs_the_sums_do_not_wait() {
         let ((wrote, written), (go, disk)) = (channel(), channel::<()>());
         let (summed, sums) = channel();
         let keeper = Keeper::start(
-            move |line| {
-                sys::ignore(wrote.send(line.job.clone()));
+            move |_| {
+                sys::ignore(wrote.send(()));
                 // It hangs until the other end is dropped.
                 sys::ignore(disk.recv());
             },
             move |book| sys::ignore(summed.send(book.to_owned())),
         );
         let keeper = keeper.unwrap();
-        keeper.line(line(0));
-        assert_eq!(written.recv_timeout(PATIENCE).unwrap(), "0");
-        for n in 1..=MOST + 10 {
-            keeper.line(line(n));
-        }
-        assert_eq!((keeper.dropped(), keeper.lock().lines.len()), (10, MOST));
-        let unwritten: Vec<_> = (0..BESIDE).map(line).collect();
-        assert_eq!(keeper.unwritten(), unwritten, "with the one that hangs");
+        keeper.line(Arc::default());
+        written.recv_timeout(PATIENCE).unwrap();
         for n in ["1", "2"] {
             keeper.book(n.to_owned());
             assert_eq!(sums.recv_timeout(PATIENCE).unwrap(), n);
         }
         drop(go);
-        let rest: Vec<String> = (1..=MOST)
-            .map(|_| written.recv_timeout(PATIENCE).unwrap())
-            .collect();
-        assert_eq!(rest, (1..=MOST).map(|n| n.to_string()).collect::<Vec<_>>());
-        // The disk works again.
-        keeper.line(line(1));
-        assert_eq!(written.recv_timeout(PATIENCE).unwrap(), "1");
-        let all = || Ok(keeper.unwritten().is_empty().then_some(()));
-        testkit::wait::until("everything to be written", PATIENCE, all).unwrap();
-        assert_eq!(keeper.dropped(), 10);
     }
 
     #[test]

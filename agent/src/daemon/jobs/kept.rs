@@ -13,6 +13,7 @@ use model::jobs::{Book, Line};
 use sys::store;
 
 use super::keeper::Keeper;
+use crate::daemon::lines::Target;
 
 /// Limit of a file of lines, in bytes; a line has about 1 kB.
 const MOST: u64 = 16 << 20;
@@ -43,8 +44,9 @@ pub fn start(
     run_dir: &Path,
     written: impl Fn(RecordId) + Send + 'static,
 ) -> io::Result<Keeper> {
-    let mut lines = state_dir.map(|dir| Target::new(lines_path(dir)));
-    let mut book = Target::new(book_path(run_dir));
+    let what = "the usage of jobs";
+    let mut lines = state_dir.map(|dir| Target::new(lines_path(dir), what));
+    let mut book = Target::new(book_path(run_dir), what);
     Keeper::start(
         move |line| {
             let Some(lines) = &mut lines else { return };
@@ -58,35 +60,6 @@ pub fn start(
             book.write(|path| store::replace(path, text.as_bytes(), 0o600, false));
         },
     )
-}
-
-/// A file, and whether the last write failed: that is logged once.
-struct Target {
-    path: PathBuf,
-    is_failing: bool,
-}
-
-impl Target {
-    fn new(path: PathBuf) -> Self {
-        let is_failing = false;
-        Self { path, is_failing }
-    }
-
-    fn write(&mut self, write: impl FnOnce(&Path) -> io::Result<()>) -> bool {
-        let path = self.path.display();
-        let done = write(&self.path);
-        match &done {
-            Err(error) if !self.is_failing => {
-                tracing::error!(%path, %error, "cannot write the usage of jobs");
-            }
-            Ok(()) if self.is_failing => {
-                tracing::info!(%path, "the usage of jobs is written again");
-            }
-            _ => {}
-        }
-        self.is_failing = done.is_err();
-        done.is_ok()
-    }
 }
 
 fn append(path: &Path, line: &Line) -> io::Result<()> {

@@ -583,12 +583,13 @@ proptest! {
     #[test]
     fn any_text_in_a_frame(id in "[a-z2-9]{7,9}", text in "(nodewarden:)?[ -~\n]{0,220}") {
         #[derive(serde::Serialize)]
-        enum Raw { Drain { incident: String, reason: String, in_maintenance: bool } }
-        let raw = Raw::Drain { incident: id.clone(), reason: text.clone(), in_maintenance: false };
+        enum Raw { Drain { incident: String, reason: String, in_maintenance: bool, is_device: bool } }
+        let (incident, reason) = (id.clone(), text.clone());
+        let raw = Raw::Drain { incident, reason, in_maintenance: false, is_device: true };
         let bytes = postcard::to_stdvec(&raw).unwrap();
         let good = IncidentId::parse(&id).is_some() && Reason::new(&text).is_some();
         prop_assert_eq!(postcard::from_bytes::<Action>(&bytes).is_ok(), good);
-        let json = serde_json::json!({"Drain": {"incident": id, "reason": text, "in_maintenance": false}});
+        let json = serde_json::json!({"Drain": {"incident": id, "reason": text, "in_maintenance": false, "is_device": true}});
         prop_assert_eq!(serde_json::from_value::<Action>(json).is_ok(), good);
     }
 
