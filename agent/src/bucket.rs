@@ -34,6 +34,11 @@ impl Bucket {
         self.full_at = Some(full_at);
         true
     }
+
+    /// Whether all tokens are back.
+    pub(crate) fn is_full(&self, now: Instant) -> bool {
+        self.full_at.is_none_or(|at| at <= now)
+    }
 }
 
 #[cfg(test)]

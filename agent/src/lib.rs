@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod audit;
 mod bucket;
 pub mod cli;
 pub mod config;

@@ -8,6 +8,8 @@ use collectors::slurm::hook::RecordId;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Loaded;
+use crate::own::NotificationCounts;
+use health::audit::Entry;
 use health::verdict::Health;
 use model::scheduler::{Action, ActionId, LookError, NodeState, Outcome};
 
@@ -51,6 +53,8 @@ pub enum ToDaemon {
     Acted(ActionId, Outcome),
     /// No process of ours runs for the domain of [`ToParent::Hold`]; its number comes back.
     Held(u16, u64),
+    /// Notifications so far.
+    Notified(NotificationCounts),
 }
 
 /// The daemon's initial state.
@@ -120,6 +124,8 @@ pub enum ToParent {
     Free(u16),
     /// Remove the record of an ended job: its line is written.
     Recorded(RecordId),
+    /// Send this to the site's command.
+    Notify(Box<Entry>),
 }
 
 /// The verdict in numbers: what a service manager may show to every user.

@@ -1,6 +1,7 @@
 //! The daemon's own families: what was counted, what health makes of it, and how the daemon itself does.
 
 mod access;
+mod audit;
 mod dcgm;
 mod guard;
 mod jobs;
@@ -30,6 +31,7 @@ use model::snapshot::{CollectorState, Presence, Snapshot};
 use self::live::Live;
 
 pub use access::JobAccess;
+pub use audit::{AuditCounts, NotificationCounts};
 pub use metrics::*;
 
 /// Every metric that there is: those of the collectors and the daemon's own.
@@ -46,6 +48,10 @@ pub struct OwnFacts {
     pub mode: Mode,
     /// Records that did not reach the disk.
     pub store_errors: u64,
+    /// Entries of the audit trail.
+    pub audit: AuditCounts,
+    /// Notifications.
+    pub notifications: NotificationCounts,
     /// Whether the parent's system calls are filtered.
     pub parent_seccomp: Option<bool>,
     /// When the daemon started, in seconds since the epoch.
@@ -188,6 +194,7 @@ impl Page {
             w.family(&MODE, |f| f.u64(&[facts.mode.word()], 1));
             w.family(&CONFIG_ERROR, |f| f.u64(&[], facts.config_error.into()));
             w.family(&STORE_ERRORS, |f| f.u64(&[], facts.store_errors));
+            audit::render(facts.audit, facts.notifications, w);
             if let Some(live) = live {
                 live.render(w);
             }

@@ -4,6 +4,7 @@
 pub mod act;
 pub mod children;
 pub mod limit;
+pub mod notify;
 pub mod service;
 pub mod slurm;
 pub mod state;
@@ -23,11 +24,14 @@ use collectors::slurm::settings::HOOKS;
 use crate::bucket::Bucket;
 use crate::config::{Loaded, Origin};
 use crate::link::{CANNOT_START, Init, ToDaemon, ToParent};
+use crate::own::NotificationCounts;
 use crate::runner::Runner;
 use act::{ActReply, ActRunner};
 use children::Children;
+use health::audit::Entry;
 use limit::Refusals;
 use model::scheduler::Outcome;
+use notify::Notifier;
 use service::Service;
 use state::StateDir;
 use sys::packet::{Packets, Received};
@@ -89,6 +93,7 @@ struct Parent {
     service: Service,
     /// The runner of site commands, where there are any.
     runner: Option<Runner>,
+    notifier: Notifier,
     refusals: Refusals,
     /// Outlives the daemon: a restarted one gets no new burst.
     holds: Bucket,
@@ -142,6 +147,7 @@ pub fn run(setup: ParentSetup) -> anyhow::Result<ExitCode> {
     poll.add(&signals, SIGNALS)?;
     poll.add(&waker, ACT)?;
     let children = Children::new(daemon_ids, slots);
+    let notifier = Notifier::new(waker.clone());
     let (to_main, reloads) = channel();
     let mut parent = Parent {
         setup,
@@ -160,6 +166,7 @@ pub fn run(setup: ParentSetup) -> anyhow::Result<ExitCode> {
         timed_out: false,
         service,
         runner,
+        notifier,
         refusals: Refusals::default(),
         holds: Bucket::new(HOLDS.0, HOLDS.1),
     };
@@ -207,6 +214,9 @@ impl Parent {
             }
             for answer in self.act.overdue() {
                 self.answer(answer);
+            }
+            if let Some(counts) = self.notifier.changes() {
+                self.report_notifications(counts);
             }
             while let Ok(reloaded) = self.reloads.try_recv() {
                 let (source, loaded) = *reloaded;
@@ -281,6 +291,7 @@ impl Parent {
             self.children.kill_daemon();
         }
         self.link = Some(link);
+        self.report_notifications(self.notifier.counts());
         Ok(())
     }
 
@@ -456,6 +467,7 @@ impl Parent {
             // Without a hold it has no effect.
             ToParent::Free(domain) => self.children.free(domain),
             ToParent::Recorded(record) => self.remove(record),
+            ToParent::Notify(entry) => self.notify(&entry),
         }
     }
 
@@ -473,6 +485,23 @@ impl Parent {
         }
     }
 
+    /// Sends an entry to the command of the configuration in force.
+    fn notify(&mut self, entry: &Entry) {
+        let Some(notify) = &self.setup.loaded.config.notify else {
+            return;
+        };
+        let client = self.runner.as_ref().map(Runner::client);
+        if !self.notifier.send(entry, notify, client) {
+            self.refuse("notifications", "at most 10 notifications in an hour");
+        }
+    }
+
+    fn report_notifications(&self, counts: NotificationCounts) {
+        if let Some(link) = &self.link {
+            send(link, &ToDaemon::Notified(counts), None);
+        }
+    }
+
     fn refuse(&mut self, kind: &'static str, why: &str) {
         if let Some(silent) = self.refusals.add(kind, Instant::now()) {
             tracing::warn!(silent, "request of the daemon refused: {why}");
@@ -486,6 +515,9 @@ impl Parent {
         {
             // The daemon logs its own view; one that was taken over does not.
             tracing::warn!(silent, "request of the daemon refused: {kind}: {why}");
+        }
+        if let ActReply::Looked(Ok(node)) = &answer {
+            self.notifier.name_node(&node.name);
         }
         let packet = match answer {
             ActReply::Looked(looked) => ToDaemon::Looked(looked),

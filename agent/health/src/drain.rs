@@ -2,6 +2,7 @@
 //! node, applies the table of node states and rejects foreign reasons; this module only decides when to ask.
 
 mod answers;
+mod change;
 mod held;
 mod late;
 mod pace;
@@ -12,6 +13,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Now;
+use change::{Change, ENDED};
 use late::Late;
 use model::scheduler::{ActionId, Guard, HeldBy, IncidentId, MAINTENANCE, Reason};
 use timing::Timing;
@@ -166,6 +168,9 @@ pub(super) struct Drain {
     /// It differs from the stored record.
     #[serde(skip)]
     pub dirty: bool,
+    /// Changes since [`Drain::take_changes`].
+    #[serde(skip)]
+    changes: Vec<Change>,
     #[serde(skip)]
     timing: Timing,
 }
@@ -279,6 +284,18 @@ impl Drain {
 
     fn to(&mut self, state: State, why: impl Into<String>, now: Now) {
         let why = why.into();
+        if self.state != state || self.why != why {
+            self.changes.push(Change {
+                from: self.state,
+                to: state,
+                why: why.clone(),
+                incident: self.incident.clone(),
+                reason: self.reason.clone(),
+                taken: self.taken,
+                held: self.held.is_some(),
+                slot: self.guard.as_ref().and_then(|guard| guard.slot.clone()),
+            });
+        }
         if !matches!(state, State::Held | State::Writing) {
             self.held = None;
         }
@@ -293,6 +310,8 @@ impl Drain {
 
     /// Resets the drain: it is gone, or was never written.
     fn forget(&mut self, state: State, why: impl Into<String>, now: Now) {
+        // First: the change has the incident.
+        self.to(state, why, now);
         self.incident = None;
         self.reason = None;
         self.reason_at = None;
@@ -308,7 +327,11 @@ impl Drain {
         self.in_maintenance = false;
         self.tried.clear();
         self.timing.not_held();
-        self.to(state, why, now);
+    }
+
+    /// What happened to the drain since the last call, in order.
+    pub(super) fn take_changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
     }
 
     /// The next step. Call again until `None`.
@@ -377,9 +400,7 @@ impl Drain {
                     self.to(State::Drained, why.as_str(), now);
                     return None;
                 }
-                may_lift
-                    .then(|| self.lift("all incidents behind it are cleared", now))
-                    .flatten()
+                may_lift.then(|| self.lift(now)).flatten()
             }
             State::Lifting => {
                 if facts.want.is_some() || facts.held || !facts.undrain {
@@ -388,7 +409,7 @@ impl Drain {
                     None
                 } else {
                     (may_lift && !self.timing.blocked)
-                        .then(|| self.lift("all incidents behind it are cleared", now))
+                        .then(|| self.lift(now))
                         .flatten()
                 }
             }
@@ -432,9 +453,9 @@ impl Drain {
         }))
     }
 
-    fn lift(&mut self, why: &str, now: Now) -> Option<Do> {
+    fn lift(&mut self, now: Now) -> Option<Do> {
         let incident = self.incident.clone()?;
-        self.to(State::Lifting, why, now);
+        self.to(State::Lifting, ENDED, now);
         // Each attempt stores its intent first.
         self.dirty = true;
         Some(Do::Undrain {

@@ -1,6 +1,7 @@
 //! The engine: from inputs to effects. It keeps the incidents, decides on the drain and computes the verdict. No I/O,
 //! no clock, no randomness, so that every decision can be replayed.
 
+mod audit;
 mod effects;
 mod inputs;
 mod judging;
@@ -70,6 +71,7 @@ pub struct Engine {
     quiet: Quiet,
     /// What spreads the timers of many nodes.
     seed: u64,
+    audited: audit::Audited,
     out: effects::Pending,
 }
 
@@ -122,6 +124,7 @@ impl Engine {
             records: 0,
             quiet: Quiet::since(now.boottime),
             seed,
+            audited: audit::Audited::default(),
             out: effects::Pending::default(),
         })
     }

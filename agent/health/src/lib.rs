@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod audit;
 mod book;
 pub mod bounded;
 pub mod checks;
@@ -115,9 +116,15 @@ pub struct Order {
     pub reason: String,
     /// The operator: user name or uid, from SO_PEERCRED.
     pub by: String,
-    /// The operator is root.
-    #[serde(default)]
-    pub root: bool,
+    /// The operator's uid, from SO_PEERCRED.
+    pub uid: u32,
+}
+
+impl Order {
+    /// Whether the operator is root.
+    pub const fn is_root(&self) -> bool {
+        self.uid == 0
+    }
 }
 
 /// The verbs of [`Order`].
@@ -169,6 +176,8 @@ pub enum Effect {
     Look(Query),
     /// Change the own node in the scheduler.
     Act(ActionId, Action),
+    /// Write this into the audit trail. Neither the record nor an act waits for it.
+    Audit(Box<audit::Entry>),
     /// The verdict for `nodewarden check`.
     Publish(verdict::Verdict),
     /// The answer to the last order.

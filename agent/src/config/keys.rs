@@ -10,8 +10,8 @@ use collectors::{Error, PciAddress, Settings, Tier, rdma};
 use slurm::guard;
 use slurm::guard::limits::{Standing, is_stop_file};
 
-use super::listen;
-use super::{Config, Listen, SiteCommand};
+use super::{Config, Listen, Notify, SiteCommand, check_name};
+use super::{listen, notify};
 use crate::own;
 
 const MODE: Kind = Kind::Choice(&["observe", "comment", "drain"]);
@@ -105,10 +105,16 @@ collectors::keys! {
                     ("timeout", Kind::Duration { zero: false }),
                 ],
             },
-        }, default "{}", example "{ notify = { command = [\"/usr/local/sbin/notify\"], timeout = \"10s\" } }", since "0.1.0",
+        }, default "{}", example "{ pager = { command = [\"/usr/local/sbin/pager\"], timeout = \"10s\" } }", since "0.1.0",
         "Programs of the site, each with a time limit. They run as root outside of nodewarden's sandbox, by name only,\n\
-         with JSON as standard input. No check uses them yet. The first command of a configuration that had none\n\
-         needs a restart.";
+         with JSON as standard input. notify.command names one of them. The first command of a configuration that had\n\
+         none needs a restart.";
+    NOTIFY = "notify.command": Kind::Text {
+            what: "the name of a command",
+            fits: |name| name.is_empty() || check_name(name).is_ok(),
+        }, default "\"\"", example "\"pager\"", rule notify::known, since "0.1.0",
+        "Command of [commands] that gets each act on this node and each order as JSON, at most 10 in an hour. Empty:\n\
+         none.";
     ACCESS_JOBS = "access.jobs": Kind::Choice(&["all", "own", "operators"]), default "\"own\"", since "0.1.0",
         "Whose jobs a user sees with `nodewarden job`, `why` and `status`: all, own, or none (operators). Root and\n\
          health.operators always see all. Pages know no user: see slurm.jobs.labels.";
@@ -285,6 +291,7 @@ impl Config {
                 exclude: set.get(&EXCLUDE)?,
                 labels: job_labels(&collectors)?,
             },
+            notify: Notify::of(set, &commands)?,
             commands,
             access: set.get(&ACCESS_JOBS)?,
             log_level: set.get(&LOG_LEVEL)?,

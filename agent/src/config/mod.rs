@@ -9,6 +9,7 @@ mod keys;
 mod listen;
 mod load;
 mod loaded;
+mod notify;
 mod source;
 
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ pub use example::render_default;
 pub use listen::{Listen, Network, NotListen};
 pub use load::{KnownCheck, Parsed, reload};
 pub use loaded::{Loaded, Origin, Read, read};
+pub use notify::Notify;
 pub use source::DEFAULT_FILE;
 
 /// Every key, of the daemon and of collectors, in the order of the reference.
@@ -50,6 +52,8 @@ pub struct Config {
     /// `[commands]`: only the runner uses them, and reads them itself; the daemon gets none.
     #[serde(skip)]
     pub commands: BTreeMap<String, SiteCommand>,
+    /// `[notify]`: `None`: no command is set.
+    pub notify: Option<Notify>,
     /// `log.level`: error, warn, info (default), debug, trace.
     pub log_level: String,
     /// Settings of collectors.

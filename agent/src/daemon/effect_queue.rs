@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use collectors::Cursor;
+use health::audit::Entry;
 use health::verdict::Verdict;
 use health::{Effect, Query, Record};
 use model::scheduler::{Action, ActionId};
@@ -23,6 +24,8 @@ pub enum EffectStep {
     Look,
     /// Ask the parent.
     Act(ActionId, Action),
+    /// Add it to the audit trail.
+    Audit(Box<Entry>),
     /// Publish it.
     Publish(Verdict),
     /// Answer the oldest order.
@@ -76,6 +79,7 @@ impl EffectQueue {
             Effect::Acknowledge(collector, cursor) => EffectStep::Acknowledge(collector, cursor),
             Effect::Look(Query::Node) => EffectStep::Look,
             Effect::Act(id, action) => EffectStep::Act(id, action),
+            Effect::Audit(entry) => EffectStep::Audit(entry),
             Effect::Publish(verdict) => EffectStep::Publish(verdict),
             Effect::Answer(answer) => EffectStep::Answer(answer),
         }))

@@ -12,6 +12,7 @@ use collectors::sys::boot;
 use collectors::{BootId, Cursor, DOMAINS, EventBody};
 use tokio::sync::oneshot;
 
+use super::audit::{Notices, Trail};
 use super::effect_queue::{EffectQueue, EffectStep};
 use super::fleet::{Fleet, FleetEvent};
 use super::jobs::{self, Keeper};
@@ -26,7 +27,8 @@ use model::jobs::{Book, Looks, asked};
 use model::snapshot::Snapshot;
 
 use crate::link::{Summary, ToDaemon, ToParent};
-use crate::own::{OwnFacts, Page};
+use crate::own::{AuditCounts, OwnFacts, Page};
+use health::audit::Entry;
 use health::engine::Engine;
 use health::verdict::Verdict;
 use health::view::View;
@@ -75,6 +77,10 @@ pub struct Daemon {
     mailbox: Mailbox,
     store: Sender<Record>,
     publisher: Publisher,
+    trail: Trail,
+    notices: Notices,
+    /// A command gets notifications.
+    notifies: bool,
     engine: Engine,
     fleet: Fleet,
     effects: EffectQueue,
@@ -124,6 +130,10 @@ pub struct DaemonParts {
     pub store: Sender<Record>,
     /// Publishes verdicts.
     pub publisher: Publisher,
+    /// The audit trail.
+    pub trail: Trail,
+    /// A command gets notifications.
+    pub notifies: bool,
     /// The engine, restored.
     pub engine: Engine,
     /// The workers.
@@ -184,6 +194,9 @@ impl Daemon {
             mailbox: parts.mailbox,
             store: parts.store,
             publisher: parts.publisher,
+            trail: parts.trail,
+            notices: Notices::default(),
+            notifies: parts.notifies,
             engine: parts.engine,
             fleet: parts.fleet,
             effects: EffectQueue::default(),
@@ -221,6 +234,7 @@ impl Daemon {
         loop {
             self.advance();
             if self.parent_gone && self.effects.is_idle() {
+                self.trail.finish();
                 return Ok(());
             }
             let timeout = self.deadline().map(|d| d.saturating_sub(boot::boottime()));
@@ -336,6 +350,7 @@ impl Daemon {
                 self.journal.act(&action);
                 self.tell_parent(&ToParent::Act(id, action));
             }
+            EffectStep::Audit(entry) => self.audit(*entry),
             EffectStep::Answer(answer) => {
                 if let Some(reply) = self.orders.pop_front() {
                     // The client may have gone.
@@ -344,6 +359,14 @@ impl Daemon {
                 self.publish();
             }
         }
+    }
+
+    /// Adds an entry to the audit trail, and sends it to the site's command.
+    fn audit(&mut self, entry: Entry) {
+        if self.notifies && self.notices.take(&entry) {
+            self.tell_parent(&ToParent::Notify(Box::new(entry.clone())));
+        }
+        self.trail.add(entry);
     }
 
     /// Requests fresh readings from the workers; the requester is answered when they are complete or at the deadline.
@@ -444,6 +467,10 @@ impl Daemon {
             self.view = Arc::new(self.engine.view());
             self.summarize();
         }
+        self.facts.audit = AuditCounts {
+            suppressed: self.mailbox.suppressed(),
+            ..self.trail.counts()
+        };
         let page = Arc::new(Page {
             snapshot,
             view: Arc::clone(&self.view),
@@ -521,6 +548,7 @@ impl Daemon {
             }
             Message::Order(order, reply) => self.order(order, reply),
             Message::Recorded(record) => self.tell_parent(&ToParent::Recorded(record)),
+            Message::Refused(entry) => self.audit(*entry),
             Message::Release(release) => {
                 if let Some((domain, number, lease)) = self.releases.begin(release) {
                     // Before its socket is closed, so that no new worker starts in between.
@@ -664,6 +692,7 @@ impl Daemon {
                     self.changed = true;
                 }
             }
+            ToDaemon::Notified(counts) => self.facts.notifications = counts,
             ToDaemon::Looked(looked) => self.step(Input::Scheduler(looked.as_ref())),
             ToDaemon::Acted(id, outcome) => {
                 self.journal.outcome(&outcome);
@@ -683,6 +712,7 @@ impl Daemon {
         }
         match loaded.policy() {
             Ok(policy) => {
+                self.notifies = loaded.config.notify.is_some();
                 self.facts.mode = loaded.config.health.mode;
                 self.facts.max_jobs = loaded.config.max_jobs();
                 self.facts.metrics = Arc::new(loaded.config.metrics);

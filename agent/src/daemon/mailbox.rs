@@ -7,10 +7,12 @@ use std::time::Instant;
 use collectors::slurm::hook::RecordId;
 use tokio::sync::oneshot;
 
+use super::refused::RefusedOrders;
 use super::store::Stored;
 use crate::http::{Core, Release};
 use crate::own::Page;
 use health::Order;
+use health::audit::Entry;
 use model::filter::Filter;
 use sys::poll::Waker;
 
@@ -21,6 +23,8 @@ pub enum Message {
     Scrape(Instant, Filter, oneshot::Sender<Arc<Page>>),
     /// An operator's order.
     Order(Order, oneshot::Sender<Result<String, String>>),
+    /// An order was refused.
+    Refused(Box<Entry>),
     /// Release this domain's driver.
     Release(Release),
     /// End the release of this number.
@@ -37,6 +41,7 @@ pub struct Mailbox {
     to: Sender<Message>,
     waker: Waker,
     page: Arc<Mutex<Arc<Page>>>,
+    refused: Arc<Mutex<RefusedOrders>>,
 }
 
 impl Mailbox {
@@ -46,6 +51,7 @@ impl Mailbox {
             to,
             waker,
             page: Arc::new(Mutex::new(page)),
+            refused: Arc::default(),
         }
     }
 
@@ -54,6 +60,14 @@ impl Mailbox {
         // The process ends with the core.
         sys::ignore(self.to.send(message));
         self.waker.wake();
+    }
+
+    /// Refused orders that were not passed on.
+    pub fn suppressed(&self) -> u64 {
+        self.refused
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .suppressed()
     }
 
     /// Replaces the page that is shown if the core does not answer in time.
@@ -73,6 +87,19 @@ impl Core for Mailbox {
 
     fn order(&self, order: Order, reply: oneshot::Sender<Result<String, String>>) {
         self.send(Message::Order(order, reply));
+    }
+
+    fn refused(&self, uid: u32, entry: impl FnOnce() -> Entry) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = refused.take(uid, Instant::now());
+        drop(refused);
+        if let Some(suppressed) = taken {
+            let entry = Entry {
+                suppressed,
+                ..entry()
+            };
+            self.send(Message::Refused(Box::new(entry)));
+        }
     }
 
     fn release(&self, release: Release) {

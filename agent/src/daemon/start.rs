@@ -11,6 +11,7 @@ use std::thread;
 use collectors::sys::boot;
 use collectors::{BootId, Env};
 
+use super::audit::Trail;
 use super::event_loop::{Daemon, DaemonParts};
 use super::fleet::Fleet;
 use super::jobs;
@@ -110,6 +111,8 @@ fn start(args: &[String]) -> anyhow::Result<()> {
         waker,
         store,
         publisher: Publisher::start(&init.run_dir)?,
+        trail: Trail::start(init.state_dir.as_deref())?,
+        notifies: init.loaded.config.notify.is_some(),
         engine,
         fleet,
         facts,

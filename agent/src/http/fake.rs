@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use super::{Core, Release};
 use crate::own::Page;
 use crate::own::sample;
+use health::audit::Entry;
 use health::{Order, OrderVerb};
 use model::filter::Filter;
 
@@ -18,6 +19,8 @@ pub(crate) struct Fake {
     pub(crate) answers: bool,
     pub(crate) deadlines: Arc<Mutex<Vec<Duration>>>,
     pub(crate) orders: Arc<Mutex<Vec<Order>>>,
+    /// Refused orders.
+    pub(crate) refused: Arc<Mutex<Vec<Entry>>>,
     /// Releases that are not over.
     pub(crate) released: Arc<Mutex<Vec<u64>>>,
     /// Replies that are never given.
@@ -31,6 +34,7 @@ impl Fake {
             answers: true,
             deadlines: Arc::default(),
             orders: Arc::default(),
+            refused: Arc::default(),
             released: Arc::default(),
             held: Arc::default(),
         }
@@ -69,6 +73,12 @@ impl Core for Fake {
         let refused = format!("no incident {incident}");
         self.orders.lock().unwrap().push(order);
         drop(reply.send(if known { Ok(text) } else { Err(refused) }));
+    }
+
+    fn refused(&self, uid: u32, entry: impl FnOnce() -> Entry) {
+        let entry = entry();
+        assert_eq!(entry.uid, Some(uid));
+        self.refused.lock().unwrap().push(entry);
     }
 
     fn release(&self, release: Release) {

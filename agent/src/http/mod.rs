@@ -20,6 +20,7 @@ use tokio::sync::oneshot;
 
 use crate::own::Page;
 use health::Order;
+use health::audit::Entry;
 use model::filter::Filter;
 
 pub use bind::{BindError, bind_control};
@@ -50,6 +51,8 @@ pub trait Core: Clone + Send + 'static {
     fn page(&self) -> Arc<Page>;
     /// Passes on an order of an authorized user.
     fn order(&self, order: Order, reply: oneshot::Sender<Result<String, String>>);
+    /// Reports that an order of this user was refused. `entry` is called if it is within the user's limit.
+    fn refused(&self, uid: u32, entry: impl FnOnce() -> Entry);
     /// Releases a driver: its worker exits and none is started until [`Core::resume`].
     fn release(&self, release: Release);
     /// The release of this number is over.

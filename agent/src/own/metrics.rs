@@ -162,6 +162,10 @@ own! {
         "Result of the last configuration reload: 1 if rejected, else 0." "daemon"
     STORE_ERRORS "nodewarden_store_errors_total" Counter None []
         "Records not written to the state directory since the daemon started." "daemon"
+    AUDIT_LINES "nodewarden_audit_lines_total" Counter None ["result"]
+        "Entries of the audit trail by result since the daemon started: written, lost (not written to the disk) or suppressed (refused orders beyond the limit)." "daemon"
+    NOTIFICATIONS "nodewarden_notifications_total" Counter None ["result"]
+        "Notifications by result since the parent started: ok, failed (the command failed or could not be started) or suppressed (beyond the limit)." "parent"
     SCRAPES "nodewarden_scrapes_total" Counter None ["page" "code"]
         "Requests for a metrics page by HTTP status since the daemon started." "http"
     SCRAPE_BYTES "nodewarden_scrape_bytes_total" Counter Bytes ["page"]

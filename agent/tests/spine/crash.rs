@@ -201,6 +201,10 @@ fn a_full_state_directory_still_drains_and_never_lifts_automatically() {
         n.metric("nodewarden_store_errors_total", &[])
             .is_some_and(|v| v > 0.0)
     });
+    c.until("entries of the audit trail are counted as lost", |n| {
+        n.metric("nodewarden_audit_lines_total", &[("result", "lost")])
+            .is_some_and(|v| v > 0.0)
+    });
     let id = c.open_incidents()[0]["id"].as_str().unwrap().to_owned();
     c.wait_looks(3);
     assert!(

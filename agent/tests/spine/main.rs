@@ -15,6 +15,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod audit;
 mod cluster;
 mod controller;
 mod crash;

@@ -5,9 +5,11 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
 
+use health::audit::{Entry, Kind};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
 use nix::unistd::{Pid, mkfifo};
+use nodewarden::link::ToParent;
 use sys::users::DAEMON_UID;
 
 use crate::common::{GPUS, LONG, Node, program};
@@ -285,6 +287,38 @@ fn a_flood_of_holds_is_refused_with_a_log_line_a_minute() {
     node.daemon().wait_for_line(line, LONG).unwrap();
     assert_eq!(lines(&node, line), 1);
     assert_eq!(node.worker_pid("host"), host);
+}
+
+/// The command runs as root: its input is JSON, and node and host are the parent's.
+#[test]
+fn a_flood_of_notifications_is_ten_and_forges_neither_node_nor_host() {
+    let mut node = Node::new();
+    let sent = node.path("sent");
+    let script = format!("cat >> {0} && echo >> {0}", sent.display());
+    node.set(&format!(
+        "commands.pager={{command=[\"/bin/sh\",\"-c\",{script:?}],timeout=\"30s\"}}"
+    ));
+    node.set("notify.command=\"pager\"");
+    node.start();
+    let entry = Entry {
+        why: Some("x\",\"host\":\"forged".to_owned()),
+        ..Entry::new(Kind::Written, 1_700_000_000)
+    };
+    let packet = postcard::to_stdvec(&ToParent::Notify(Box::new(entry))).unwrap();
+    send_as_daemon(&node, &packet, 300);
+    let count = |result| node.metric("nodewarden_notifications_total", &[("result", result)]);
+    node.until("all are counted", |_| {
+        count("ok") == Some(10.0) && count("suppressed").is_some_and(|n| n > 0.0)
+    });
+    let text = fs::read_to_string(&sent).unwrap();
+    let lines: Vec<serde_json::Value> = text.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    assert_eq!(lines.len(), 10);
+    for line in &lines {
+        assert_ne!(line["host"], "forged");
+        assert_eq!(line["event"], "written");
+    }
+    assert!((1..10).contains(&self::lines(&node, "at most 10 notifications in an hour")));
+    assert_eq!(count("failed"), Some(0.0));
 }
 
 /// With a position far ahead, the node was healthy and a following Xid 79 was passed over.

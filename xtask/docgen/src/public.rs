@@ -17,6 +17,7 @@ const HEAD: &str = "\
 /// Sources of JSON, and their types.
 const JSON: &[(&str, &str)] = &[
     ("/api/v1/status", "status::StatusReport"),
+    ("audit.jsonl", "audit::Line"),
     ("job", "view::JobsView"),
     ("status", "proto::NodeStatus"),
     ("why", "Vec<view::IncidentView>"),

@@ -25,7 +25,8 @@ const LIMITS: &str = "
   (61184-65519 are its dynamic users). A node with the former numbers, from 64190, keeps its files: the parent gives them to the
   new daemon at the next start.
 * The runner of site commands is not in this table. It is root without a filter: an instance of `nodewarden-act@.service`, or
-  without systemd the process `nw-act`. It exists only if `[commands]` names a program ([commands](operations/commands.md)).
+  without systemd the process `nw-act`. It exists only if `[commands]` names a program ([commands](operations/commands.md)). For
+  notifications the parent gives it the name of the command and JSON, of which the daemon supplies texts; at most 10 in an hour.
 * A helper does one thing for a worker that parses what users write: the worker has no capability, and the helper parses nothing.
   Requests have a fixed size. `bpf` returns the instructions of device programs; the worker passes it an open cgroup. `proc`
   returns four files of a thread: `wchan`, `syscall`, the target of `fd/N`, and `fdinfo/N`; and of `environ` only the number in
@@ -43,6 +44,9 @@ const LIMITS: &str = "
 * The daemon reads `/proc`, `/etc` and time zones, as far as permissions allow, and writes below the state and run directories.
   The worker `rdma` reads `/proc` and `/sys`. Neither opens TCP connections (Linux 6.7) or signals other processes
   (Linux 6.12).
+* The daemon writes the audit trail (`audit.jsonl`, mode 0640) into the state directory, which is closed to other users, since evidence
+  may name users' processes. A daemon that was taken over can change it: ship it to another host if that matters
+  ([audit](operations/audit.md)).
 
 ## What a process that was taken over can do
 

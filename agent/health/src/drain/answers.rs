@@ -1,6 +1,7 @@
 //! The effect of answers from Slurm on the own drain.
 
 use super::super::Now;
+use super::change::LOST;
 use super::{Drain, Happened, State};
 use model::scheduler::{ActionId, IncidentId, LookError, NodeState, Outcome, Permission};
 
@@ -38,8 +39,8 @@ impl Drain {
                 );
             }
             Outcome::Done(node) => {
-                self.stands(node, now);
                 self.guard.clone_from(&node.guard);
+                self.stands(node, now);
                 self.written = Some(now.wall);
                 self.unsaved = true;
                 return Some(Happened::Drained);
@@ -89,6 +90,7 @@ impl Drain {
             Outcome::Foreign(node) => self.is_taken(node, now),
             Outcome::Held(held) => {
                 self.timing.retry_after_hold(now.boottime);
+                self.held = Some(held.by);
                 self.to(State::Drained, held.why.as_str(), now);
             }
             Outcome::NotOurs(why) => {
@@ -185,7 +187,7 @@ impl Drain {
                 return Some(self.lifted(now));
             }
             if self.unsaved && self.is_lost(node) {
-                self.forget(State::Wanted, "slurmctld lost the drain when it restarted", now);
+                self.forget(State::Wanted, LOST, now);
                 return Some(Happened::Lost);
             }
             return self.is_lifted(now, open);

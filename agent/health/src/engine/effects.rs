@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{Engine, millis};
+use crate::audit::Entry;
 use crate::drain::{Do, Happened, Want};
 use crate::keep;
 use crate::verdict::{Health, Verdict};
@@ -39,6 +40,8 @@ pub(super) struct Pending {
     /// A snapshot came: the verdict is due.
     pub tick: bool,
     pub answer: Option<Result<String, String>>,
+    /// Entries of the audit trail.
+    pub audit: Vec<Entry>,
     published: Option<(Health, String, Duration)>,
 }
 
@@ -113,7 +116,10 @@ impl Engine {
                 self.obey(self.state.drain.shown());
             }
             // An operator who lifts their own drain knows the node.
-            Some(Happened::ForeignLifted) => self.obey(self.now.boottime),
+            Some(Happened::ForeignLifted) => {
+                self.audit_foreign_lift();
+                self.obey(self.now.boottime);
+            }
             Some(what @ (Happened::LiftedLate | Happened::Lost)) => {
                 if what == Happened::LiftedLate {
                     self.state.undrains = self.state.undrains.saturating_add(1);
@@ -306,6 +312,9 @@ impl Engine {
         }
         let mut effects = Vec::new();
         self.store(intent, &mut effects);
+        self.audit_drain();
+        let audit = std::mem::take(&mut self.out.audit).into_iter();
+        effects.extend(audit.map(|entry| Effect::Audit(Box::new(entry))));
         effects.append(&mut acts);
         self.publish(&mut effects);
         if let Some(answer) = self.out.answer.take() {

@@ -43,6 +43,9 @@ impl Engine {
             }
             Input::Operator(order) => {
                 let answer = self.order(&order);
+                if answer.is_ok() {
+                    self.audit_order(&order);
+                }
                 self.out.answer = Some(answer);
             }
             Input::Tick => {}

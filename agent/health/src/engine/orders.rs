@@ -10,7 +10,7 @@ impl Engine {
     pub(super) fn order(&mut self, order: &Order) -> Result<String, String> {
         match &order.verb {
             OrderVerb::Ack(id) => self.ack(id, order),
-            OrderVerb::Clear(id) if self.outlives(id, order.root) => Ok(self.clear_drain(id, order)),
+            OrderVerb::Clear(id) if self.outlives(id, order.is_root()) => Ok(self.clear_drain(id, order)),
             OrderVerb::Clear(id) => self.clear(id, order),
             OrderVerb::Pause { seconds } => Ok(self.pause(order, *seconds)),
             OrderVerb::Resume => self.resume(),
@@ -39,7 +39,7 @@ impl Engine {
         self.out.dirty = true;
         // What still holds the drain was not ordered to end.
         if behind && !self.book.open().any(|i| i.behind) {
-            self.state.drain.order(order.root);
+            self.state.drain.order(order.is_root());
         }
         self.repaired(&known);
         self.book.forget_old();
@@ -53,7 +53,7 @@ impl Engine {
             incident.note(wall, format!("drain lifted by {}: {}", order.by, order.reason));
             self.out.dirty = true;
         }
-        self.state.drain.order(order.root);
+        self.state.drain.order(order.is_root());
         format!("{id} is closed{}", self.after_clear(true))
     }
 

@@ -5,6 +5,7 @@ mod sim;
 mod slurm;
 
 mod application_errors;
+mod audit;
 mod clearing;
 mod faults;
 mod findings;

@@ -266,7 +266,7 @@ fn bad(kind: &Kind) -> &'static str {
         Kind::Integer { .. } => "-1",
         Kind::Duration { .. } => "\"5 minutes\"",
         Kind::Text { what: "a string", .. } => "7",
-        Kind::Text { .. } | Kind::Name { .. } | Kind::Choice(_) => "\"\"",
+        Kind::Text { .. } | Kind::Name { .. } | Kind::Choice(_) => "\"\\u0000\"",
         Kind::Path => "\"here\"",
         Kind::List { .. } => "\"x\"",
         Kind::OneOrMore(of) => bad(of),
@@ -420,4 +420,43 @@ fn every_fault_of_a_command_has_its_place() {
         );
     }
     assert_eq!(problems.len(), 7, "{problems:#?}");
+}
+
+/// In whatever file: drop-ins may hold commands.
+#[test]
+fn the_command_of_notifications_is_one_of_the_configuration() {
+    let files = Files::new(&[
+        ("n.toml", "[notify]\ncommand = \"pager\"\n"),
+        (
+            "conf.d/a.toml",
+            "[commands.pager]\ncommand = [\"/bin/true\"]\ntimeout = \"3s\"\n",
+        ),
+    ]);
+    let notify = files.load(&[]).unwrap().config.notify.unwrap();
+    assert_eq!(
+        (notify.command.as_str(), notify.limit),
+        ("pager", Duration::from_secs(3))
+    );
+    assert_eq!(
+        Files::new(&[("n.toml", "")]).load(&[]).unwrap().config.notify,
+        None
+    );
+
+    files.put("\n[notify]\ncommand = \"page\"\n");
+    assert_eq!(
+        files.problems(&[]),
+        ["n.toml:3:11: notify.command: found \"page\", expected one of [commands]: pager"]
+    );
+    files.put("[notify]\ncommand = \"../pager\"\n");
+    let problems = files.problems(&[]);
+    let start = "n.toml:2:11: notify.command: found string \"../pager\", expected the name of a command";
+    assert_eq!(problems, [start]);
+    let alone = Files::new(&[("n.toml", "")]);
+    assert_eq!(
+        alone.problems(&["notify.command=\"pager\""]),
+        [
+            "--set 'notify.command=\"pager\"': notify.command: found \"pager\", \
+          expected a table [commands.NAME], which is absent"
+        ]
+    );
 }

@@ -4,6 +4,7 @@
 pub mod gpus;
 mod limits;
 mod proto;
+mod refused;
 pub mod release;
 pub(crate) mod users;
 mod viewer;
@@ -18,6 +19,7 @@ use tokio::task::spawn_local;
 use tokio::time::timeout;
 
 use self::limits::{ControlLimits, ControlPermit};
+use self::refused::Asked;
 use self::release::{ReleaseGuard, release};
 use self::viewer::Viewer;
 use super::Core;
@@ -109,7 +111,9 @@ async fn serve<C: Core>(stream: UnixStream, (uid, pid): (u32, Option<i32>), core
             return;
         }
         let whole = line.ends_with(b"\n");
-        let reply = match serde_json::from_slice::<Request>(&line) {
+        let request = serde_json::from_slice::<Request>(&line);
+        let asked = request.as_ref().ok().and_then(Asked::of);
+        let reply = match request {
             _ if !whole => Reply::Refused(format!(
                 "request too long: expected one line of less than {MAX_LINE} bytes"
             )),
@@ -137,6 +141,9 @@ async fn serve<C: Core>(stream: UnixStream, (uid, pid): (u32, Option<i32>), core
             Ok(request) => answer(request, uid, &core).await,
             Err(error) => Reply::Refused(format!("invalid request: {error}")),
         };
+        if let Some(asked) = asked {
+            asked.report(&reply, uid, &core);
+        }
         let Ok(mut text) = serde_json::to_vec(&reply) else {
             return;
         };
@@ -218,7 +225,7 @@ async fn order<C: Core>(verb: Result<OrderVerb, String>, reason: &str, uid: u32,
         verb,
         reason: reason.to_owned(),
         by: users::name(uid).unwrap_or_else(|| uid.to_string()),
-        root: uid == 0,
+        uid,
     };
     let Order { verb, by, .. } = &order;
     let incident = verb.incident().map(ToString::to_string);

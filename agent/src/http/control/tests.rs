@@ -89,6 +89,16 @@ fn questions_and_orders() {
     assert_eq!(orders.len(), 2);
     assert_eq!(orders[0].reason, "board ordered");
     assert!(!orders[0].by.is_empty());
+    // Whatever refused them, and no question among them.
+    let refused = running.fake.refused.lock().unwrap();
+    let ids = ["zzzzzzzz", "", "abcdefgh", "abcdefgh"];
+    assert_eq!(refused.len(), ids.len());
+    for (entry, id) in refused.iter().zip(ids) {
+        assert_eq!(entry.order.as_deref(), Some("clear"));
+        assert_eq!(entry.incident.as_ref().map_or("", |id| &id.0), id);
+        assert_eq!(entry.uid, Some(nix::unistd::geteuid().as_raw()));
+        assert!(entry.why.is_some() && entry.by.is_some() && entry.at > 1_700_000_000);
+    }
 }
 
 /// The page is from the last reading, which is up to a health tick ago.
@@ -166,12 +176,15 @@ fn a_release_lasts_as_long_as_its_connection() {
     );
     assert!(ask(&mut first, r#"{"verb":"release","domain":"nvidia","seconds":0}"#).contains("invalid limit"));
     assert_eq!(released(), 0);
+    let refused = || running.fake.refused.lock().unwrap().len();
+    assert_eq!(refused(), 2, "no end of a release among them");
     assert!(ask(&mut first, order).contains("nvidia is released"));
     assert_eq!(released(), 1);
     let clear = r#"{"verb":"clear","id":"abcdefgh","reason":"x"}"#;
     for other in [order, clear] {
         assert!(ask(&mut first, other).contains("`status` and `resume` only"));
     }
+    assert_eq!(refused(), 4);
     assert!(running.fake.orders.lock().unwrap().is_empty());
     assert!(ask(&mut first, r#"{"verb":"status"}"#).contains("status"));
     assert!(ask(&mut first, r#"{"verb":"resume"}"#).contains("release ended"));

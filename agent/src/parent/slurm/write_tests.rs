@@ -581,7 +581,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_in_a_frame(id in "[a-z2-9]{7,9}", text in "(nodewarden:)?[ -~\n]{0,220}") {
+    fn any_text_in_a_frame(id in "[a-z2-7]{7,9}|[a-z2-9]{8}", text in "(nodewarden:)?([ -~\n]{0,220}|[a-z0-9 =]{0,220})") {
         #[derive(serde::Serialize)]
         enum Raw { Drain { incident: String, reason: String, in_maintenance: bool, is_device: bool } }
         let (incident, reason) = (id.clone(), text.clone());

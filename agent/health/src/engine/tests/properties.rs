@@ -12,7 +12,7 @@ use slurm::state::{Base, Flag};
 
 /// One thing that may happen.
 #[derive(Clone, Debug)]
-enum Happens {
+pub(super) enum Happens {
     Xid(u32),
     History(u32),
     Verdict(bool),
@@ -38,7 +38,7 @@ enum Happens {
     Mode(Mode),
 }
 
-fn happens() -> impl Strategy<Value = Happens> {
+pub(super) fn happens() -> impl Strategy<Value = Happens> {
     use Happens as H;
     let xid = prop::sample::select(vec![13, 45, 46, 48, 63, 74, 79, 95, 119, 154, 999]);
     let flags = prop::sample::select(vec![
@@ -76,7 +76,7 @@ fn happens() -> impl Strategy<Value = Happens> {
     ]
 }
 
-fn apply(sim: &mut Sim, happens: &Happens) {
+pub(super) fn apply(sim: &mut Sim, happens: &Happens) {
     match happens.clone() {
         Happens::Xid(code) => sim.xid(code),
         Happens::History(code) => sim.history(EventBody::Xid(xid_of(code))),
@@ -124,7 +124,7 @@ fn apply(sim: &mut Sim, happens: &Happens) {
     }
 }
 
-fn watched(mode: Mode) -> Sim {
+pub(super) fn watched(mode: Mode) -> Sim {
     let mut config = config(mode);
     config.gpu_addresses = vec![pci(GPU), pci(GPU2)];
     Sim::with(config, None)

@@ -7,6 +7,7 @@ use std::time::Duration;
 use collectors::event::{Recovery, Xid};
 use collectors::{BootId, Event, EventBody, PciAddress};
 
+use crate::audit::{Entry, Kind};
 use crate::engine::Engine;
 use crate::policy::Policy;
 use crate::record::{open, seal};
@@ -54,6 +55,10 @@ pub(super) struct Sim {
     pub(super) disk_works: bool,
     pub(super) acknowledged: u64,
     pub(super) answers: Vec<Result<String, String>>,
+    /// The audit trail.
+    pub(super) audit: Vec<Entry>,
+    /// Its length at each start of the daemon.
+    pub(super) starts: Vec<usize>,
     /// Every id, with the order of its first appearance.
     pub(super) ids: BTreeMap<String, (i64, String)>,
     twice: Vec<String>,
@@ -114,6 +119,8 @@ impl Sim {
             disk_works: true,
             acknowledged: 0,
             answers: Vec::new(),
+            audit: Vec::new(),
+            starts: Vec::new(),
             ids: BTreeMap::new(),
             twice: Vec::new(),
             die_before: None,
@@ -220,6 +227,10 @@ impl Sim {
                     self.answers.push(answer);
                     Vec::new()
                 }
+                Effect::Audit(entry) => {
+                    self.audit.push(*entry);
+                    Vec::new()
+                }
                 Effect::Publish(verdict) => {
                     assert!(verdict.valid_until_ms > verdict.at_ms);
                     Vec::new()
@@ -285,6 +296,12 @@ impl Sim {
     /// The same, before the watcher has delivered anything.
     pub(super) fn restart_unread(&mut self) {
         (self.log_told, self.log_blind) = (false, false);
+        self.starts.push(self.audit.len());
+        // The incident of a drain that the record does not have may go on, with another start.
+        let named = self.engine.view().drain.incident.unwrap_or_default();
+        if !self.disk.as_ref().is_some_and(|disk| disk.contains(&named)) {
+            self.ids.remove(&named);
+        }
         self.engine = self.engine_of_disk();
         self.tick();
     }
@@ -326,9 +343,6 @@ impl Sim {
 
     pub(super) fn wipe(&mut self) {
         self.disk = None;
-        // The incident of the drain in place may go on, with another start.
-        let named = self.engine.view().drain.incident.unwrap_or_default();
-        self.ids.remove(&named);
         self.now.wall += 1;
         self.restart();
     }
@@ -422,7 +436,7 @@ impl Sim {
             verb,
             reason: "replaced".to_owned(),
             by: "bob".to_owned(),
-            root: self.by_root,
+            uid: if self.by_root { 0 } else { 1000 },
         }));
     }
 
@@ -445,6 +459,15 @@ impl Sim {
 
     pub(super) fn drain_state(&self) -> String {
         self.engine.view().drain.state
+    }
+
+    /// `kind act` of every entry of the audit trail.
+    pub(super) fn trail(&self) -> Vec<String> {
+        let word = |entry: &Entry| match entry.act {
+            Some(act) => format!("{:?} {act:?}", entry.kind),
+            None => format!("{:?}", entry.kind),
+        };
+        self.audit.iter().map(word).collect()
     }
 
     /// `detail state` of every incident.
@@ -472,9 +495,9 @@ impl Sim {
     }
 }
 
-/// A drain or an undrain comes after a store in the same effects.
+/// A drain or an undrain comes after a store in the same effects, and after the audit entry of the intent, if it is new.
 fn check_order(effects: &[Effect]) {
-    let mut stored = false;
+    let (mut stored, mut acted) = (false, false);
     for effect in effects {
         match effect {
             Effect::Store(record) => {
@@ -482,8 +505,13 @@ fn check_order(effects: &[Effect]) {
                 let value: serde_json::Value = serde_json::from_str(open(&record.json).unwrap()).unwrap();
                 assert!(value["cursors"].is_object());
             }
-            Effect::Act(_, Action::Drain { .. } | Action::Undrain { .. }) | Effect::Acknowledge(..) => {
+            Effect::Act(_, Action::Drain { .. } | Action::Undrain { .. }) => {
                 assert!(stored, "{effects:?}");
+                acted = true;
+            }
+            Effect::Acknowledge(..) => assert!(stored, "{effects:?}"),
+            Effect::Audit(entry) if entry.kind == Kind::Wanted => {
+                assert!(stored && !acted, "{effects:?}");
             }
             _ => {}
         }

@@ -40,6 +40,8 @@ pub(super) struct Slurm {
     /// What the parent holds each drain for, and whether it does so for a device that is proven to be broken.
     pub(super) held: Option<HeldBy>,
     pub(super) device_held: bool,
+    /// The slot that the next drain gets.
+    pub(super) slot: Option<String>,
     /// Drains that were asked for and held.
     pub(super) tries: u32,
 }
@@ -63,6 +65,7 @@ impl Slurm {
             undrains: 0,
             held: None,
             device_held: true,
+            slot: None,
             tries: 0,
         }
     }
@@ -121,16 +124,7 @@ impl Slurm {
         is_held.then(|| Held {
             by,
             why: format!("held by {}", by.word()),
-            guard: Some(Guard {
-                partition: "gpu".to_owned(),
-                pool: "xid-79".to_owned(),
-                slot: None,
-                slots: 3,
-                taken: 3,
-                standing: None,
-                most: 5,
-                differs: false,
-            }),
+            guard: Some(guard(None)),
         })
     }
 
@@ -221,6 +215,24 @@ impl Slurm {
             Action::Comment { text, .. } => self.comment = Some(text.as_str().to_owned()),
             Action::Uncomment { .. } => self.comment = None,
         }
-        Outcome::Done(self.node())
+        let mut node = self.node();
+        if self.slot.is_some() && matches!(action, Action::Drain { .. }) {
+            node.guard = Some(guard(self.slot.clone()));
+        }
+        Outcome::Done(node)
+    }
+}
+
+/// A pool whose slots are all taken.
+fn guard(slot: Option<String>) -> Guard {
+    Guard {
+        partition: "gpu".to_owned(),
+        pool: "xid-79".to_owned(),
+        slot,
+        slots: 3,
+        taken: 3,
+        standing: None,
+        most: 5,
+        differs: false,
     }
 }
