@@ -3,6 +3,7 @@
 mod access;
 mod audit;
 mod dcgm;
+mod devices;
 mod guard;
 mod jobs;
 pub mod live;
@@ -387,52 +388,28 @@ pub fn state(collector: &CollectorState, snapshot: &Snapshot) -> (&'static str, 
 /// What there is to say of the collectors that are shown.
 fn collectors(snapshot: &Snapshot, dropped: &Left<'_>, w: &mut Writer<'_>) {
     let shown = w.shown();
-    let all = || {
-        let takes = |c: &&CollectorState| shown.filter.takes(c.spec.name);
-        snapshot.collectors.iter().filter(takes)
-    };
+    let takes = |c: &&CollectorState| shown.filter.takes(c.spec.name);
+    let all: Vec<&CollectorState> = snapshot.collectors.iter().filter(takes).collect();
     w.family(&COLLECTOR_UP, |f| {
-        for c in all() {
+        for c in &all {
             if let Some(up) = c.up(snapshot.at) {
                 f.u64(&[c.spec.name], up.into());
             }
         }
     });
     w.family(&COLLECTOR_STATE, |f| {
-        for c in all() {
+        for c in &all {
             let (state, reason) = state(c, snapshot);
             f.u64(&[c.spec.name, state, &reason], 1);
         }
     });
     w.family(&COLLECTOR_DURATION, |f| {
-        for c in all().filter(|c| !c.devices.is_empty()) {
+        for c in all.iter().filter(|c| !c.devices.is_empty()) {
             let sum: f64 = c.devices.iter().map(|d| d.took.as_secs_f64()).sum();
             f.put(&[c.spec.name], Value::F64(sum));
         }
     });
-    w.family(&DEVICE_ERROR, |f| {
-        for c in all() {
-            for d in &c.devices {
-                if let Some((reason, _)) = &d.error {
-                    let labels = [c.spec.name, d.subject.kind.word(), &d.subject.name, reason];
-                    f.once(&labels, Value::U64(1));
-                }
-            }
-        }
-    });
-    w.family(&DEVICE_LATE, |f| {
-        for c in all() {
-            for d in &c.devices {
-                let Some(late) = &d.late else { continue };
-                let task = late.task.as_ref();
-                let state = task.map(|t| t.state.to_string()).unwrap_or_default();
-                let wchan = task.map_or("", |t| t.wchan.as_str());
-                let labels = [c.spec.name, d.subject.kind.word(), &d.subject.name, &state, wchan];
-                let since = snapshot.at.saturating_sub(late.since);
-                f.once(&labels, Value::F64(since.as_secs_f64()));
-            }
-        }
-    });
+    devices::render(snapshot.at, &all, w);
     w.family(&SERIES_DROPPED, |f| {
         for (page, dropped) in dropped {
             let takes = |(c, _): &(&CollectorState, &Dropped)| shown.filter.takes(c.spec.name);

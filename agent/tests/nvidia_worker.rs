@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use testkit::daemon::Daemon;
 use testkit::exposition::{self, Sample};
-use testkit::nvml::{FakeNvml, Fault};
+use testkit::nvml::{FakeNvml, Fault, Rule};
 use testkit::ports::Port;
 use testkit::{http, tree, wait};
 
@@ -30,6 +30,10 @@ fn page(address: &str) -> Option<Vec<Sample>> {
 fn value(page: &[Sample], name: &str, label: (&str, &str)) -> Option<f64> {
     let has = |s: &&Sample| s.name == name && s.label(label.0) == Some(label.1);
     page.iter().find(has).map(|s| s.value)
+}
+
+fn is_late(page: &[Sample]) -> bool {
+    page.iter().any(|s| s.name == "nodewarden_device_late_seconds")
 }
 
 fn gpus_up(page: &[Sample]) -> usize {
@@ -48,12 +52,18 @@ struct Node {
 
 impl Node {
     fn start() -> Self {
+        Self::with(|scenario| scenario)
+    }
+
+    /// With another scenario.
+    fn with(change: impl FnOnce(String) -> String) -> Self {
         let dir = tempfile::Builder::new().prefix("nw-nvidia-").tempdir().unwrap();
         // Under root, the workers run as other users.
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
         tree::unpack(&fixtures.join("host/h100"), dir.path()).unwrap();
-        let driver = FakeNvml::install(dir.path(), &fixtures.join("nvidia/h100/nvml.toml")).unwrap();
+        let scenario = fs::read_to_string(fixtures.join("nvidia/h100/nvml.toml")).unwrap();
+        let driver = FakeNvml::install_text(dir.path(), &change(scenario)).unwrap();
         let config = dir.path().join("site.toml");
         fs::write(&config, format!("[nvidia]\nlibrary = {:?}\n", driver.library())).unwrap();
         let port = Port::reserve().unwrap();
@@ -110,6 +120,22 @@ impl Node {
         self.run();
         let after = self.until("the others are up", &|page| gpus_up(page) == 7);
         [before, after]
+    }
+
+    /// Makes each call about a GPU take 30 ms longer, and waits until a reading exceeds its slice. Returns its label.
+    fn slow_down(&self, index: u32) -> String {
+        let slow = Rule {
+            gpu: Some(index),
+            call: None,
+            field: None,
+            fault: Fault::Slow(30),
+        };
+        self.driver.inject(slow).unwrap();
+        let page = self.until("a reading exceeds its slice", &is_late);
+        let text = index.to_string();
+        let is_it = |s: &&Sample| s.name == "gpu_info" && s.label("index") == Some(&text);
+        let info = page.iter().find(is_it).unwrap();
+        info.label("gpu").unwrap().to_owned()
     }
 
     fn status(&self) -> String {
@@ -327,4 +353,42 @@ fn a_call_that_never_returns_affects_only_its_gpu_over_a_thousand_scrapes() {
     node.driver.lift().unwrap();
     let seen = node.until("it answers again", &|page| gpus_up(page) == 8);
     assert_eq!(starts(&seen, "nvidia"), Some(1.0));
+}
+
+/// Fifteen scrapes, one after the other, and on how many of them that holds.
+fn of_fifteen(node: &Node, holds: impl Fn(&[Sample]) -> bool) -> usize {
+    let scrapes = (0..15).map(|_| node.until("a page", &|_| true));
+    scrapes.filter(|page| holds(page)).count()
+}
+
+#[test]
+fn a_gpu_whose_calls_take_30_ms_is_on_every_page_with_its_age_and_is_up() {
+    let node = Node::start();
+    let gpu = node.slow_down(3);
+    let gpu = gpu.as_str();
+    let shown = of_fifteen(&node, |page| {
+        gpus_up(page) == 8
+            && value(page, "nodewarden_device_up", ("subject", gpu)) == Some(1.0)
+            && value(page, "nodewarden_device_age_seconds", ("subject", gpu)).is_some()
+    });
+    assert_eq!(shown, 15);
+    node.driver.lift().unwrap();
+    node.until("it is quick again", &|page| !is_late(page));
+}
+
+#[test]
+fn a_fault_of_a_gpu_whose_calls_take_30_ms_is_found() {
+    let (healthy, faulty) = ("uncorrected = 0\npending = 0", "uncorrected = 0\npending = 1");
+    let node = Node::with(|scenario| {
+        assert!(scenario.contains(healthy));
+        scenario.replace(healthy, faulty)
+    });
+    let gpu = node.slow_down(3);
+    node.until("its finding", &|page| {
+        page.iter().any(|s| {
+            s.name == "nodewarden_incident_info"
+                && s.label("check") == Some("gpu-row-remap")
+                && s.label("subject") == Some(&gpu)
+        })
+    });
 }

@@ -1,5 +1,6 @@
 //! Reads a collector's devices in turn. A device that exceeds the slice keeps its thread, and a new thread reads
-//! the rest: extra threads exist only for stuck devices.
+//! the rest. Its next reading has its own thread from the start, so that the others do not wait for it again: extra
+//! threads exist only for stuck and slow devices.
 //!
 //! A reading is one batch on one thread, the reader: it checks whether the list of devices changed, scans if so,
 //! and reads each device. No thread is woken between 2 devices. The supervisor is notified at the end, and checks
@@ -86,6 +87,7 @@ impl<F: FnMut(Reading<'_>, &Block)> Sink for Readings<F> {
 }
 
 struct RunnerShared {
+    collector: &'static str,
     work: Mutex<Work>,
     /// Signalled when the reader has work, or must end.
     wake: Condvar,
@@ -109,6 +111,12 @@ impl RunnerShared {
         if work.running {
             drop(self.over.wait_timeout(work, wait));
         }
+    }
+
+    /// Starts a thread that reads devices.
+    fn thread(&self, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+        let name: String = format!("r:{}", self.collector).chars().take(15).collect();
+        thread::Builder::new().name(name).spawn(run).map(drop)
     }
 
     fn tell(&self) {
@@ -159,11 +167,12 @@ impl Runner {
         let mut devices = std::mem::replace(&mut source.devices, Box::new(NoDevices));
         let (found, notes) = catch_unwind(AssertUnwindSafe(|| scan(&mut *devices)))
             .unwrap_or_else(|_| Err(Error::Panic("list of devices".to_owned())))?;
-        let (mut work, left) = Work::new(spec.name, devices, found);
+        let (mut work, left) = Work::new(spec, devices, found);
         work.note(notes);
         let disposal = Disposal::new(spec.name);
         disposal.take(left);
         let shared = RunnerShared {
+            collector: spec.name,
             work: Mutex::new(work),
             wake: Condvar::new(),
             over: Condvar::new(),
@@ -316,12 +325,9 @@ impl Runner {
         }
         let number = self.shared.lock().next_reader();
         let shared = Arc::clone(&self.shared);
-        let name: String = format!("r:{}", self.spec.name).chars().take(15).collect();
-        let started = thread::Builder::new()
-            .name(name)
-            .spawn(move || reader::run(number, &shared));
-        match started {
-            Ok(_) => self.reader_runs = true,
+        let own = Arc::clone(&shared);
+        match shared.thread(move || reader::run(number, &own)) {
+            Ok(()) => self.reader_runs = true,
             Err(error) => {
                 tracing::error!(collector = self.spec.name, %error, "cannot start a reader thread");
                 self.shared.lock().call_off();

@@ -1,11 +1,14 @@
-//! A small filesystem that stops answering: a program on a dead mount, a file whose read hangs.
+//! A small filesystem that stops answering, answers late or fails: a program on a dead mount, a file whose read hangs or
+//! takes 2 s, a device whose files all return EIO.
 //!
 //! While it is frozen, every call that reaches it waits in state D and survives SIGKILL until the mount is dropped or
 //! thawed; [`crate::mount`] explains why. Nothing is cached, so every path lookup reaches it.
 
 use std::any::Any;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -34,6 +37,10 @@ struct State {
     files: Vec<Entry>,
     all_frozen: bool,
     frozen: BTreeSet<u64>,
+    /// How much longer a read of each file takes.
+    slow: BTreeMap<u64, Duration>,
+    /// Every call fails with EIO.
+    broken: bool,
     /// Replies held back until the connection ends. A dropped reply answers EIO.
     parked: Vec<Box<dyn Any + Send>>,
     hung: Option<ReplyData>,
@@ -156,10 +163,43 @@ impl FuseHang {
         Ok(())
     }
 
-    /// Answers again. Calls that waited fail with EIO.
+    /// From now on, a read of this file takes that much longer.
+    pub fn slow_file(&self, name: &str, longer: Duration) -> Result<()> {
+        let mut state = lock(&self.state);
+        let Some(ino) = state.find(OsStr::new(name)) else {
+            bail!("no file {name}")
+        };
+        state.slow.insert(ino.0, longer);
+        Ok(())
+    }
+
+    /// From now on, every call fails with EIO.
+    pub fn fail(&self) {
+        lock(&self.state).broken = true;
+    }
+
+    /// Moves every file below a folder into this filesystem, and leaves symbolic links in their places.
+    pub fn take(&self, folder: &Path) -> Result<()> {
+        for entry in fs::read_dir(folder)? {
+            let (path, kind) = entry.and_then(|e| Ok((e.path(), e.file_type()?)))?;
+            if kind.is_dir() {
+                self.take(&path)?;
+            } else if kind.is_file() {
+                let name = path.display().to_string().replace('/', "!");
+                let file = self.add(&name, fs::read(&path)?);
+                fs::remove_file(&path)?;
+                symlink(file, path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers again, and in time. Calls that waited fail with EIO.
     pub fn thaw(&self) {
         let mut state = lock(&self.state);
         state.all_frozen = false;
+        state.broken = false;
+        state.slow.clear();
         state.frozen.clear();
         state.parked.clear();
     }
@@ -174,14 +214,15 @@ impl FuseHang {
 struct Files(Arc<Mutex<State>>);
 
 impl Files {
-    /// The state, if this inode answers; otherwise the reply is held back.
+    /// The state, if this inode answers; otherwise the reply is held back, or EIO.
     fn enter<R: Send + 'static>(&self, ino: INodeNo, reply: R) -> Option<(MutexGuard<'_, State>, R)> {
         let mut state = lock(&self.0);
         if state.is_frozen(ino) {
             state.parked.push(Box::new(reply));
             return None;
         }
-        Some((state, reply))
+        // A dropped reply answers EIO.
+        (!state.broken).then_some((state, reply))
     }
 }
 
@@ -251,7 +292,15 @@ impl Filesystem for Files {
             .unwrap_or(usize::MAX)
             .min(file.bytes.len());
         let end = start.saturating_add(size as usize).min(file.bytes.len());
-        reply.data(&file.bytes[start..end]);
+        let bytes = file.bytes[start..end].to_vec();
+        match state.slow.get(&ino.0).copied() {
+            None => reply.data(&bytes),
+            // Other calls are answered meanwhile.
+            Some(longer) => drop(std::thread::spawn(move || {
+                std::thread::sleep(longer);
+                reply.data(&bytes);
+            })),
+        }
     }
 
     // After one ENOSYS the kernel stops sending flush, so closing a file never waits.
@@ -301,7 +350,6 @@ impl Filesystem for Files {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::process::{Command, Stdio};
 
     use nix::sys::signal::Signal;
@@ -412,6 +460,30 @@ mod tests {
         );
         assert_eq!(fs::read_to_string(hang.dir().join("dead")).unwrap(), "x");
         assert!(hang.freeze_file("none").is_err());
+    }
+
+    #[test]
+    fn one_file_can_be_slow_and_all_can_fail() {
+        let (dir, hang) = mounted();
+        let folder = dir.path().join("device");
+        fs::create_dir_all(folder.join("counters")).unwrap();
+        fs::write(folder.join("state"), "4: ACTIVE\n").unwrap();
+        fs::write(folder.join("counters/errors"), "7\n").unwrap();
+        hang.take(&folder).unwrap();
+        let read = |name: &str| fs::read_to_string(folder.join(name));
+        assert_eq!(read("counters/errors").unwrap(), "7\n");
+        let state = fs::read_link(folder.join("state")).unwrap();
+        let name = state.file_name().unwrap().to_str().unwrap();
+        hang.slow_file(name, Duration::from_millis(50)).unwrap();
+        let began = std::time::Instant::now();
+        assert_eq!(read("state").unwrap(), "4: ACTIVE\n");
+        assert!(began.elapsed() >= Duration::from_millis(50));
+        hang.fail();
+        for file in ["state", "counters/errors"] {
+            assert_eq!(read(file).unwrap_err().raw_os_error(), Some(libc::EIO));
+        }
+        hang.thaw();
+        assert_eq!(read("counters/errors").unwrap(), "7\n");
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub struct DeviceState {
     pub took: Duration,
     /// The error of the last reading: a word for a label, and the text.
     pub error: Option<(String, String)>,
-    /// The reading that is overdue.
+    /// The reading that is under way and overdue. The values are of the last one that returned.
     pub late: Option<Late>,
 }
 
@@ -152,24 +152,41 @@ impl CollectorState {
             Presence::Open if self.devices.iter().any(DeviceState::is_new) => None,
             Presence::Open => Some(
                 self.watcher.as_ref().is_none_or(Result::is_ok)
-                    && self.devices.iter().all(|d| {
-                        d.error.is_none()
-                            // A silent worker counts as a failed one.
-                            && at.saturating_sub(d.at) <= self.max_age()
-                            && d.late
-                                .as_ref()
-                                .is_none_or(|l| at.saturating_sub(l.since) < self.spec.deadline)
-                    }),
+                    && self.devices.iter().all(|d| self.device_up(d, at) == Some(true)),
             ),
         }
+    }
+
+    /// Whether one of its devices can be read: its last reading is good and fresh, and none is past its deadline. A
+    /// slow device is up. `None`: no report yet.
+    pub fn device_up(&self, device: &DeviceState, at: Duration) -> Option<bool> {
+        // A silent worker counts as a failed one.
+        let is_up = device.shown(at, self.max_age()) && !self.is_overdue(device, at);
+        (!device.is_new()).then_some(is_up)
+    }
+
+    /// Whether a reading of the device is past its deadline.
+    pub fn is_overdue(&self, device: &DeviceState, at: Duration) -> bool {
+        let late = device.late.as_ref();
+        late.is_some_and(|l| at.saturating_sub(l.since) >= self.spec.deadline)
     }
 }
 
 impl CollectorState {
-    /// Its series that are fresh at that time.
+    /// The series that are shown at that time: of the last reading that returned, also while the next one is late.
+    pub fn shown(&self, at: Duration) -> impl Iterator<Item = Sample<'_>> {
+        self.samples_of(at, |_| true)
+    }
+
+    /// The shown series of devices that are not late: what checks may judge.
     pub fn samples(&self, at: Duration) -> impl Iterator<Item = Sample<'_>> {
+        self.samples_of(at, |d| d.late.is_none())
+    }
+
+    fn samples_of(&self, at: Duration, wanted: fn(&DeviceState) -> bool) -> impl Iterator<Item = Sample<'_>> {
         let max_age = self.max_age();
-        let devices = self.devices.iter().filter(move |d| d.shown(at, max_age));
+        let devices = self.devices.iter();
+        let devices = devices.filter(move |d| d.shown(at, max_age) && wanted(d));
         devices.flat_map(move |d| {
             let both = d.layout.series.iter().zip(d.values.iter());
             both.filter(|(_, v)| **v != Value::Absent)
@@ -191,9 +208,14 @@ impl DeviceState {
         self.at == Duration::ZERO && self.error.is_none() && self.late.is_none()
     }
 
-    /// Whether its values are shown: the last reading succeeded, is fresh, and none is overdue.
+    /// Whether its values are shown: the last reading that returned succeeded and is fresh.
     pub fn shown(&self, at: Duration, max_age: Duration) -> bool {
-        self.error.is_none() && self.late.is_none() && at.saturating_sub(self.at) <= max_age
+        self.error.is_none() && at.saturating_sub(self.at) <= max_age
+    }
+
+    /// Whether its values are shown and no reading is overdue.
+    pub fn is_current(&self, at: Duration, max_age: Duration) -> bool {
+        self.shown(at, max_age) && self.late.is_none()
     }
 }
 
@@ -212,20 +234,31 @@ impl Readings {
         self.collectors.iter().find(|c| c.spec.name == name)
     }
 
-    /// Every fresh series of one collector.
+    /// Every shown series of one collector.
+    pub fn shown_of(&self, name: &str) -> impl Iterator<Item = Sample<'_>> {
+        let found = self.collector(name).into_iter();
+        found.flat_map(|c| c.shown(self.at))
+    }
+
+    /// Every shown series.
+    pub fn all_shown(&self) -> impl Iterator<Item = Sample<'_>> {
+        self.collectors.iter().flat_map(|c| c.shown(self.at))
+    }
+
+    /// Every series of one collector that checks may judge.
     pub fn samples_of(&self, name: &str) -> impl Iterator<Item = Sample<'_>> {
         let found = self.collector(name).into_iter();
         found.flat_map(|c| CollectorState::samples(c, self.at))
     }
 
-    /// Every fresh series of `metric`, with its labels.
+    /// Every series of `metric` that checks may judge, with its labels.
     pub fn samples<'a>(&'a self, metric: &'static Metric) -> impl Iterator<Item = Sample<'a>> {
         self.all_samples()
             .map(|(_, s)| s)
             .filter(move |s| s.metric == metric)
     }
 
-    /// Every fresh series.
+    /// Every series that checks may judge.
     pub fn all_samples(&self) -> impl Iterator<Item = (&CollectorState, Sample<'_>)> {
         let of = |c| CollectorState::samples(c, self.at).map(move |s| (c, s));
         self.collectors.iter().flat_map(of)

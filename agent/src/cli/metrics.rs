@@ -163,7 +163,8 @@ fn read(spec: &'static Spec, env: &Env, settings: &Settings) -> CollectorState {
             layout: Arc::new(Prepared::new(Vec::new())),
             values: Arc::default(),
             refused: 0,
-            at: now,
+            // Never: it has no reading.
+            at: Duration::ZERO,
             took: busy.since.elapsed(),
             error: None,
             late: Some(Late {

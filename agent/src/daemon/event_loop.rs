@@ -40,7 +40,7 @@ use sys::poll::{Poll, Waker};
 const TICK: Duration = Duration::from_secs(15);
 /// The first tick after a start, doubled until [`TICK`], so that the first verdict comes early.
 const FIRST_TICK: Duration = Duration::from_millis(250);
-/// Time for which a health tick waits for readings; late ones are treated as late.
+/// Time for which a health tick waits for readings, also of slow devices; to the checks later ones are unknown.
 const TICK_PATIENCE: Duration = Duration::from_secs(3);
 /// Limit of a reading's age for a health tick: a scrape just before it serves both.
 const TICK_FRESH: Duration = Duration::from_secs(5);
@@ -384,18 +384,16 @@ impl Daemon {
     }
 
     fn answer_waiters(&mut self, time: Duration) {
-        if !self
-            .waiters
-            .iter()
-            .any(|w| w.waiting.is_empty() || w.deadline <= time)
-        {
+        let is_slow = self.fleet.is_slow(time, TICK_PATIENCE);
+        let is_done = |w: &mut Waiter| {
+            // Only a tick waits for slow devices: else no check would ever judge them.
+            let is_complete = w.waiting.is_empty() && !(is_slow && matches!(w.purpose, Purpose::Tick));
+            is_complete || w.deadline <= time
+        };
+        let done: Vec<Waiter> = self.waiters.extract_if(.., is_done).collect();
+        if done.is_empty() {
             return;
         }
-        let (done, left) = std::mem::take(&mut self.waiters)
-            .into_iter()
-            .partition(|w: &Waiter| w.waiting.is_empty() || w.deadline <= time);
-        self.waiters = left;
-        let done: Vec<Waiter> = done;
         let snapshot = self.fleet.snapshot(time);
         let wall = wall_clock().as_secs_f64();
         self.jobs.take(&snapshot, &self.engine.ledger().xids, wall);

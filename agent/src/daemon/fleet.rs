@@ -240,6 +240,15 @@ impl Fleet {
         wanted
     }
 
+    /// Whether a device exceeded its slice and may still answer: its reading began less than `patience` ago.
+    pub fn is_slow(&self, now: Duration, patience: Duration) -> bool {
+        let mut devices = self.state.collectors.iter().flat_map(|c| &c.devices);
+        devices.any(|d| {
+            let late = d.late.as_ref();
+            late.is_some_and(|l| now.saturating_sub(l.since) < patience)
+        })
+    }
+
     /// The node's state according to the readings so far.
     pub fn snapshot(&mut self, now: Duration) -> Arc<Snapshot> {
         self.state.at = now;

@@ -27,7 +27,7 @@ pub(super) fn last_xids(page: &Page, w: &mut Writer<'_>) {
     }
     let (format, out) = w.raw();
     let mut headed = false;
-    for gpu in page.snapshot.samples(&DCGM_INFO) {
+    for gpu in page.snapshot.all_shown().filter(|s| s.metric == &DCGM_INFO) {
         // Xids belong to GPUs, not to instances.
         if gpu.label("gpu_instance") != Some("") || gpu.value == Value::Absent {
             continue;

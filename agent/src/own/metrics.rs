@@ -124,6 +124,10 @@ own! {
         "Collector state: absent, unknown, ok, failed or late." "workers"
     COLLECTOR_DURATION "nodewarden_collector_duration_seconds" Gauge Seconds ["collector"]
         "Duration of the last reading of all devices of the collector, in seconds." "workers"
+    DEVICE_UP "nodewarden_device_up" Gauge None ["collector" "subject_kind" "subject"]
+        "Device status: 1 if its last reading is complete and fresh, else 0; absent before the first reading, and for jobs." "workers"
+    DEVICE_AGE "nodewarden_device_age_seconds" Gauge Seconds ["collector" "subject_kind" "subject"]
+        "Age of the values shown for a device, in seconds; absent for jobs." "workers"
     DEVICE_ERROR "nodewarden_device_error_info" Info None ["collector" "subject_kind" "subject" "reason"]
         "Device whose last reading failed, with the reason." "workers"
     DEVICE_LATE "nodewarden_device_late_seconds" Gauge Seconds

@@ -59,6 +59,11 @@ fn a_whole_page_is_strictly_well_formed() {
         ("wchan", "nv_wait"),
     ];
     assert_eq!(page.value("nodewarden_device_late_seconds", &late), Some("10"));
+    for (device, up) in [("a", "1"), ("c", "0")] {
+        let labels = [("collector", "test"), ("subject_kind", "pci"), ("subject", device)];
+        assert_eq!(page.value("nodewarden_device_up", &labels), Some(up), "{device}");
+        assert!(page.value("nodewarden_device_age_seconds", &labels).is_some());
+    }
     let state = [("collector", "test"), ("state", "late"), ("reason", "deadline")];
     assert_eq!(page.value("nodewarden_collector_state_info", &state), Some("1"));
     assert_eq!(page.families["nodewarden_incident_info"].1.len(), 1);

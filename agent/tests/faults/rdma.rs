@@ -1,6 +1,7 @@
-//! An RDMA port whose driver waits for its firmware.
+//! RDMA ports that do not answer, answer late, or fail in every file.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use testkit::fuse_hang::FuseHang;
 use testkit::{proc, tree};
@@ -19,20 +20,27 @@ fn late(node: &Node) -> Option<f64> {
     node.metric("nodewarden_device_late_seconds", &labels)
 }
 
+/// Replaces the state file of mlx5_4 by one of this filesystem.
+fn state_of_its_own(class: &Path, hang: &FuseHang) {
+    let state = class.join("mlx5_4/ports/1/state");
+    std::fs::remove_file(&state).unwrap();
+    std::os::unix::fs::symlink(hang.add("state", "4: ACTIVE\n"), &state).unwrap();
+}
+
+fn ports_shown(node: &Node) -> usize {
+    let samples = node.try_metrics().unwrap_or_default();
+    samples.iter().filter(|s| s.name == "rdma_port_state").count()
+}
+
 /// As a read of mlx5's does for a minute where its firmware does not answer: state D, and no signal ends it.
 #[test]
 fn a_port_that_does_not_answer_delays_nobody() {
     let mut node = Node::new();
     let class = adapters(&node);
     let hang = FuseHang::mount(node.path("root/firmware")).unwrap();
-    let slow = class.join("mlx5_4/ports/1/state");
-    std::fs::remove_file(&slow).unwrap();
-    std::os::unix::fs::symlink(hang.add("state", "4: ACTIVE\n"), &slow).unwrap();
+    state_of_its_own(&class, &hang);
     node.start();
-    node.until("all ports are read", |n| {
-        let samples = n.try_metrics().unwrap_or_default();
-        samples.iter().filter(|s| s.name == "rdma_port_state").count() == 10
-    });
+    node.until("all ports are read", |n| ports_shown(n) == 10);
     let threads = |n: &Node| proc::tasks(n.worker_pid("rdma")).unwrap().len();
     let before = threads(&node);
 
@@ -83,4 +91,25 @@ fn a_port_that_does_not_answer_delays_nobody() {
         let labels = [("device", "mlx5_4"), ("port", "1")];
         late(n).is_none() && n.metric("rdma_port_state", &labels) == Some(4.0)
     });
+}
+
+#[test]
+fn a_port_that_answers_after_2_s_is_on_every_page() {
+    let mut node = Node::new();
+    let class = adapters(&node);
+    let hang = FuseHang::mount(node.path("root/firmware")).unwrap();
+    state_of_its_own(&class, &hang);
+    node.start();
+    node.until("all ports are read", |n| ports_shown(n) == 10);
+    hang.slow_file("state", Duration::from_secs(2)).unwrap();
+    node.until("the port is late", |n| late(n).is_some());
+    let labels = [("collector", "rdma"), ("subject", "mlx5_4/1")];
+    let good = (0..15).filter(|_| {
+        let is_up = node.metric("nodewarden_device_up", &labels) == Some(1.0);
+        let has_age = node.metric("nodewarden_device_age_seconds", &labels).is_some();
+        ports_shown(&node) == 10 && is_up && has_age
+    });
+    assert_eq!(good.count(), 15);
+    let rdma = [("collector", "rdma")];
+    assert_eq!(node.metric("nodewarden_collector_up", &rdma), Some(1.0));
 }

@@ -1,16 +1,16 @@
 //! The thread that a batch runs on.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use super::RunnerShared;
-use super::work::{CurrentItem, ListCheck, ReadResult, ReaderAction, Slot};
+use super::work::{CurrentItem, ListCheck, ReadResult, ReaderAction, Slot, WorkItem};
 use crate::sys::task;
 use crate::{Devices, Error};
 
 /// Works until another reader has taken over, or the runner is gone.
-pub(super) fn run(number: u64, shared: &RunnerShared) {
+pub(super) fn run(number: u64, shared: &Arc<RunnerShared>) {
     let tid = task::own_tid();
     let mut work = shared.lock();
     loop {
@@ -28,15 +28,24 @@ pub(super) fn run(number: u64, shared: &RunnerShared) {
             continue;
         };
         let since = Instant::now();
-        work.current = Some(CurrentItem {
-            what: job.what(),
-            since,
-            tid,
-        });
-        drop(work);
+        let item = |what| Some(CurrentItem { what, since, tid });
         let came = match job {
-            ReaderAction::Look { devices, rescan } => ReaderResult::Looked(look(devices, rescan)),
-            ReaderAction::Read(slot) => ReaderResult::Read(read(slot, since)),
+            ReaderAction::StartSlow(threads) => {
+                drop(work);
+                start_slow(threads, shared);
+                work = shared.lock();
+                continue;
+            }
+            ReaderAction::Look { devices, rescan } => {
+                work.current = item(WorkItem::List);
+                drop(work);
+                ReaderResult::Looked(look(devices, rescan))
+            }
+            ReaderAction::Read(slot) => {
+                work.current = item(WorkItem::Device(slot.number));
+                drop(work);
+                ReaderResult::Read(read(slot, since))
+            }
         };
         work = shared.lock();
         let late = work.reader != number;
@@ -56,6 +65,29 @@ pub(super) fn run(number: u64, shared: &RunnerShared) {
             return;
         }
     }
+}
+
+/// Starts a thread for each slow device, so that no requester waits for it.
+fn start_slow(threads: usize, shared: &Arc<RunnerShared>) {
+    for _ in 0..threads {
+        let own = Arc::clone(shared);
+        if let Err(error) = shared.thread(move || read_slow(&own)) {
+            tracing::error!(collector = shared.collector, %error, "cannot start a reader thread");
+            shared.lock().read_slow_in_turn();
+            return;
+        }
+    }
+}
+
+/// Reads one slow device.
+fn read_slow(shared: &RunnerShared) {
+    let since = Instant::now();
+    let Some(slot) = shared.lock().next_slow(since, task::own_tid()) else {
+        return;
+    };
+    let done = read(slot, since);
+    shared.lock().came_back(done);
+    shared.tell();
 }
 
 enum ReaderResult {

@@ -10,6 +10,7 @@ use crate::{Cadence, Device, Devices, Metric, domain};
 
 mod closing;
 mod hotplug;
+mod slow;
 
 static VALUE: Metric = Metric {
     name: "value",

@@ -2,22 +2,24 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{Busy, Number, Operation as Late, ScanResult};
-use crate::{Block, Device, Devices, Error, SeriesBudget, Subject};
+use crate::{Block, Device, Devices, Error, SeriesBudget, Spec, Subject};
 
 /// A device and its data.
 pub(super) struct Slot {
     pub number: Number,
     pub device: Box<dyn Device>,
     pub block: Block,
+    /// Its last reading exceeded its slice, so the next one gets its own thread.
+    pub is_slow: bool,
 }
 
 /// A device of the list, wherever its slot is.
 struct ListedDevice {
     subject: Subject,
-    /// Its reading used up its slice and has not returned.
+    /// Its reading is outside of the batch and has not returned: it used up its slice, or an earlier one did.
     stuck: Option<(Instant, i32)>,
     /// The last scan did not find it; it is kept until its reading returns.
     gone: bool,
@@ -41,16 +43,9 @@ pub(super) struct CurrentItem {
 /// The next action of a reader.
 pub(super) enum ReaderAction {
     Look { devices: Box<dyn Devices>, rescan: bool },
+    /// Start as many threads of [`Work::next_slow`].
+    StartSlow(usize),
     Read(Slot),
-}
-
-impl ReaderAction {
-    pub(super) fn what(&self) -> WorkItem {
-        match self {
-            Self::Look { .. } => WorkItem::List,
-            Self::Read(slot) => WorkItem::Device(slot.number),
-        }
-    }
 }
 
 /// The result of a check of the list. `Ok(None)`: unchanged.
@@ -83,12 +78,17 @@ pub(super) struct Delivery {
 
 pub(super) struct Work {
     collector: &'static str,
+    slice: Duration,
     /// The source's list; `None` while a reader uses it.
     devices: Option<Box<dyn Devices>>,
     known: BTreeMap<Number, ListedDevice>,
     next_number: Number,
     idle: Vec<Slot>,
     queue: VecDeque<Slot>,
+    /// Slow devices of this batch, each for its own thread.
+    slow: VecDeque<Slot>,
+    /// Threads for the slow devices must be started.
+    start_slow: bool,
     done: Vec<ReadResult>,
     /// The list must be checked before the queue is read.
     look: bool,
@@ -117,17 +117,20 @@ pub(super) struct Work {
 impl Work {
     /// Also returns duplicates, to be closed.
     pub(super) fn new(
-        collector: &'static str,
+        spec: &Spec,
         devices: Box<dyn Devices>,
         found: Vec<Box<dyn Device>>,
     ) -> (Self, Vec<Box<dyn Device>>) {
         let mut work = Self {
-            collector,
+            collector: spec.name,
+            slice: spec.slice,
             devices: Some(devices),
             known: BTreeMap::new(),
             next_number: 0,
             idle: Vec::new(),
             queue: VecDeque::new(),
+            slow: VecDeque::new(),
+            start_slow: false,
             done: Vec::new(),
             look: false,
             rescan: false,
@@ -171,10 +174,17 @@ impl Work {
     /// Queues all idle devices as a batch. False: there are none.
     pub(super) fn submit(&mut self) -> bool {
         self.idle.sort_unstable_by_key(|s| s.number);
-        self.queue.extend(self.idle.drain(..));
+        let (slow, quick): (Vec<Slot>, Vec<Slot>) = self.idle.drain(..).partition(|s| s.is_slow);
+        self.queue.extend(quick);
+        self.start_slow = !slow.is_empty();
+        self.slow.extend(slow);
         self.look = self.devices.is_some();
-        self.running = self.look || !self.queue.is_empty();
+        self.running = self.is_work_left();
         self.running
+    }
+
+    fn is_work_left(&self) -> bool {
+        self.look || self.start_slow || !self.queue.is_empty()
     }
 
     /// The next action of the reader. `None`: the batch is over.
@@ -185,7 +195,35 @@ impl Work {
             let rescan = self.rescan;
             return Some(ReaderAction::Look { devices, rescan });
         }
+        if std::mem::take(&mut self.start_slow) && !self.slow.is_empty() {
+            // Before its thread runs: a worker that leaves must wait for it.
+            let numbers: Vec<Number> = self.slow.iter().map(|s| s.number).collect();
+            let outside = Some((Instant::now(), 0));
+            numbers.iter().for_each(|n| self.set_outside(*n, outside));
+            return Some(ReaderAction::StartSlow(numbers.len()));
+        }
         self.queue.pop_front().map(ReaderAction::Read)
+    }
+
+    /// The next slow device, for the thread with that id.
+    pub(super) fn next_slow(&mut self, since: Instant, tid: i32) -> Option<Slot> {
+        let slot = self.slow.pop_front()?;
+        self.set_outside(slot.number, Some((since, tid)));
+        Some(slot)
+    }
+
+    /// No further thread can be started: the reader reads the slow devices.
+    pub(super) fn read_slow_in_turn(&mut self) {
+        while let Some(slot) = self.slow.pop_front() {
+            self.set_outside(slot.number, None);
+            self.queue.push_back(slot);
+        }
+    }
+
+    fn set_outside(&mut self, number: Number, since: Option<(Instant, i32)>) {
+        if let Some(known) = self.known.get_mut(&number) {
+            known.stuck = since;
+        }
     }
 
     /// Starts the term of another reader; returns its number.
@@ -203,28 +241,24 @@ impl Work {
                     self.list_stuck = Some((since, tid));
                     self.trouble = true;
                 }
-                WorkItem::Device(number) => {
-                    if let Some(known) = self.known.get_mut(&number) {
-                        known.stuck = Some((since, tid));
-                    }
-                }
+                WorkItem::Device(number) => self.set_outside(number, Some((since, tid))),
             }
         }
-        self.running = self.look || !self.queue.is_empty();
+        self.running = self.is_work_left();
         self.running
     }
 
     /// Ends the batch because no reader could be started.
     pub(super) fn call_off(&mut self) {
-        self.idle.extend(self.queue.drain(..));
+        self.idle.extend(self.queue.drain(..).chain(self.slow.drain(..)));
         self.look = false;
+        self.start_slow = false;
         self.running = false;
     }
 
-    pub(super) fn came_back(&mut self, done: ReadResult) {
-        if let Some(known) = self.known.get_mut(&done.slot.number) {
-            known.stuck = None;
-        }
+    pub(super) fn came_back(&mut self, mut done: ReadResult) {
+        done.slot.is_slow = done.ended.saturating_duration_since(done.began) >= self.slice;
+        self.set_outside(done.slot.number, None);
         self.done.push(done);
     }
 
@@ -287,15 +321,7 @@ impl Work {
         }
         for number in numbers.into_values() {
             self.relist = Some(Ok(()));
-            let at = |s: &Slot| s.number == number;
-            let slot = if let Some(at) = self.idle.iter().position(at) {
-                Some(self.idle.remove(at))
-            } else if let Some(at) = self.queue.iter().position(at) {
-                self.queue.remove(at)
-            } else {
-                None
-            };
-            match slot {
+            match self.take_waiting(number) {
                 Some(slot) => {
                     self.known.remove(&number);
                     left.push(slot.device);
@@ -311,10 +337,20 @@ impl Work {
         left
     }
 
+    /// The slot of a device that no thread reads.
+    fn take_waiting(&mut self, number: Number) -> Option<Slot> {
+        let at = |s: &Slot| s.number == number;
+        if let Some(at) = self.idle.iter().position(at) {
+            return Some(self.idle.remove(at));
+        }
+        let mut queues = [&mut self.queue, &mut self.slow].into_iter();
+        queues.find_map(|queue| queue.remove(queue.iter().position(at)?))
+    }
+
     /// Handles a device that was known before. The new object replaces the old one, immediately or when the old one
     /// returns: the old one's state may belong to another device of the same name. Returns the unneeded object.
     fn keep(&mut self, number: Number, found: Box<dyn Device>) -> Option<Box<dyn Device>> {
-        let mut slots = self.idle.iter_mut().chain(&mut self.queue);
+        let mut slots = self.idle.iter_mut().chain(&mut self.queue).chain(&mut self.slow);
         let slot = slots.find(|s| s.number == number);
         let known = self.known.get_mut(&number);
         match (slot, known) {
@@ -344,6 +380,7 @@ impl Work {
             number,
             device,
             block: Block::within(&self.budget),
+            is_slow: false,
         });
     }
 

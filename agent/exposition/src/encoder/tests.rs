@@ -83,7 +83,7 @@ fn tiers_include_the_lower_ones_and_private_is_never_served() {
 }
 
 #[test]
-fn what_is_absent_late_failed_or_old_is_not_there() {
+fn what_is_absent_failed_or_old_is_not_there_and_the_last_reading_of_a_late_device_is() {
     let absent = device("a", |b| {
         b.push(&LEVEL, &["a"], Value::Absent);
         b.histogram(&TOOK, &["a"], None);
@@ -94,10 +94,12 @@ fn what_is_absent_late_failed_or_old_is_not_there() {
     old.at = AT - Duration::from_secs(36);
     let (text, _) = write(
         &mut Encoder::default(),
-        &snapshot(vec![absent, failed, old, late("l")]),
+        &snapshot(vec![absent.clone(), failed, old]),
         Tier::Debug,
     );
     assert_eq!(text, "");
+    let (text, _) = write(&mut Encoder::default(), &snapshot(vec![absent, late("l")]), Tier::Debug);
+    assert_eq!(parse(&text).unwrap().value(LEVEL.name, &[("device", "l")]), Some("1"));
 }
 
 #[test]

@@ -55,7 +55,7 @@ impl Watch for Blocked {
                 continue;
             }
             for device in &collector.devices {
-                let answered = device.error.is_none() && device.shown(snapshot.at, collector.max_age());
+                let answered = device.is_current(snapshot.at, collector.max_age());
                 let late = device.late.as_ref();
                 judged.push(self.one(judge, collector, device.subject.clone(), late, answered));
             }

@@ -100,7 +100,7 @@ impl Host {
         let Some(bus) = collector
             .devices
             .iter()
-            .find(|d| d.subject.kind == SubjectKind::Pci && d.shown(snapshot.at, collector.max_age()))
+            .find(|d| d.subject.kind == SubjectKind::Pci && d.is_current(snapshot.at, collector.max_age()))
         else {
             return;
         };

@@ -104,7 +104,7 @@ fn natural(name: &str) -> Vec<(&str, u64, &str)> {
 /// The nearest ports of each GPU, by GPU, device and port. Unread ports are omitted.
 pub fn nearest(snapshot: &Snapshot, inventory: &Inventory) -> Vec<Affinity> {
     let (mut ports, mut gpus) = (Vec::new(), BTreeMap::new());
-    for (_, sample) in snapshot.all_samples() {
+    for sample in snapshot.all_shown() {
         match sample.labels {
             [device, port, path, numa_node] if sample.metric == &PORT_PATH_INFO => {
                 ports.push((device, port, Seat { path, numa_node }));

@@ -45,7 +45,7 @@ impl Hidden {
         let lines = lines.iter().filter(|line| line.ended.is_none());
         let mut began: BTreeMap<&str, f64> = lines.map(|line| (line.job.as_str(), line.began)).collect();
         let mut subjects = Vec::new();
-        for sample in collector.samples(snapshot.at) {
+        for sample in collector.shown(snapshot.at) {
             let [job, ..] = sample.labels else { continue };
             let job = job.as_str();
             if sample.metric == &JOB_INFO {
@@ -65,7 +65,7 @@ impl Hidden {
             return Self::default();
         }
         // This collector has its own list, which may contain unknown jobs.
-        let blocked = snapshot.samples_of(tasks::SPEC.name).filter_map(|sample| {
+        let blocked = snapshot.shown_of(tasks::SPEC.name).filter_map(|sample| {
             let [job, ..] = sample.labels else { return None };
             Some((job.as_str(), sample.subject))
         });

@@ -45,7 +45,7 @@ impl<'a> Sight<'a> {
         let listed = collector.devices.iter();
         let listed = listed.map(|d| {
             // Of more series than a collector may have, those that say that it is there may be missing.
-            let is_read = !d.is_new() && d.shown(snapshot.at, max_age) && d.refused == 0;
+            let is_read = !d.is_new() && d.is_current(snapshot.at, max_age) && d.refused == 0;
             (d.subject.name.as_str(), is_read)
         });
         Self {

@@ -36,9 +36,9 @@ impl Jobs {
         let max_age = slurm.max_age();
         jobs.listed = slurm.presence == Presence::Open
             && slurm.late.is_empty()
-            && slurm.devices.iter().all(|d| d.shown(readings.at, max_age));
+            && slurm.devices.iter().all(|d| d.is_current(readings.at, max_age));
         let mut names = BTreeMap::new();
-        for sample in slurm.samples(readings.at) {
+        for sample in slurm.shown(readings.at) {
             match sample.labels {
                 [job, folder] if sample.metric == &JOB_FOLDER => {
                     jobs.folders.insert(folder.clone(), job.clone());

@@ -180,7 +180,7 @@ impl<'a> Gpus<'a> {
     pub(crate) fn of(readings: &'a Readings) -> Self {
         let mut gpus = Self::default();
         let mut twice = Vec::new();
-        for sample in readings.samples_of("nvidia") {
+        for sample in readings.shown_of("nvidia") {
             if sample.metric == &gpu::INFO {
                 let (Some(label), Some(minor)) = (sample.label("gpu"), sample.label("minor")) else {
                     continue;

@@ -226,7 +226,7 @@ fn a_reading_that_is_young_enough_is_not_asked_for_again() {
 }
 
 #[test]
-fn a_late_device_is_not_shown_and_its_late_reading_is() {
+fn a_late_device_keeps_its_last_reading_on_the_pages_and_is_unknown_to_the_checks() {
     let mut rig = rig();
     rig.open();
     let at = |s| Duration::from_secs(s);
@@ -243,13 +243,31 @@ fn a_late_device_is_not_shown_and_its_late_reading_is() {
         values: vec![crate::worker::proto::WireValue::U(5)],
     };
     rig.says(&[FromWorker::Layout(collector, device, layout), block(at(100))]);
-    let shown = |rig: &mut Rig, now| rig.fleet.snapshot(at(now)).all_samples().count();
-    assert_eq!(shown(&mut rig, 101), 1);
+    let seen = |rig: &mut Rig, now| {
+        let snapshot = rig.fleet.snapshot(at(now));
+        (snapshot.all_shown().count(), snapshot.all_samples().count())
+    };
+    assert_eq!(seen(&mut rig, 101), (1, 1));
     rig.says(&[FromWorker::Late(collector, vec![(device, 102_000_000_000, None)])]);
-    assert_eq!(shown(&mut rig, 103), 0);
-    rig.says(&[block(at(104))]);
-    assert_eq!(shown(&mut rig, 105), 1);
-    assert_eq!(shown(&mut rig, 1000), 0, "too old");
+    assert_eq!(seen(&mut rig, 103), (1, 0));
+    assert_eq!(seen(&mut rig, 126), (0, 0), "older than its maximum age");
+    rig.says(&[block(at(127))]);
+    assert_eq!(seen(&mut rig, 128), (1, 1));
+    assert_eq!(seen(&mut rig, 1000), (0, 0), "too old");
+}
+
+#[test]
+fn a_health_tick_waits_for_a_device_whose_reading_began_just_now() {
+    let mut rig = rig();
+    rig.open();
+    let (collector, at) = (rig.collector, Duration::from_secs);
+    let is_slow = |rig: &Rig, now| rig.fleet.is_slow(at(now), at(3));
+    assert!(!is_slow(&rig, 101));
+    rig.says(&[FromWorker::Late(collector, vec![(0, 100_000_000_000, None)])]);
+    assert!(is_slow(&rig, 101));
+    assert!(!is_slow(&rig, 103), "it is not slow but late");
+    rig.says(&block(collector, 0, 1));
+    assert!(!is_slow(&rig, 101), "it has answered");
 }
 
 #[test]

@@ -99,7 +99,8 @@ fn gpu(collector: &CollectorState, device: &DeviceState, snapshot: &Snapshot, vi
     // Its identity stays known while it does not answer.
     let known = DeviceValues(Some(device));
     let label = |name| known.label(&m::INFO, name).unwrap_or_default();
-    let up = told.sum(&m::UP).map(|v| v > 0.0);
+    let is_overdue = collector.is_overdue(device, snapshot.at);
+    let up = told.sum(&m::UP).filter(|_| !is_overdue).map(|v| v > 0.0);
     GpuView {
         collector: collector.spec.name.to_owned(),
         gpu: device.subject.name.clone(),
@@ -122,6 +123,7 @@ fn gpu(collector: &CollectorState, device: &DeviceState, snapshot: &Snapshot, vi
 fn trouble(device: &DeviceState, told: &DeviceValues<'_>, up: Option<bool>, view: &View) -> Vec<String> {
     let mut trouble = Vec::new();
     match up {
+        Some(true) if device.late.is_some() => trouble.push("slow".to_owned()),
         Some(true) => {}
         Some(false) => trouble.push(
             told.label(&m::UNAVAILABLE_INFO, "reason")

@@ -183,8 +183,9 @@ fn collector(c: &CollectorState, snapshot: &Snapshot) -> CollectorView {
     let troubled = c.devices.iter().filter_map(|d| {
         let text = match (&d.late, &d.error) {
             (Some(late), _) => {
-                let since = snapshot.at.saturating_sub(late.since);
-                format!("no answer for {}{}", seconds(since), late.waits())
+                let since = seconds(snapshot.at.saturating_sub(late.since));
+                let slow = if c.is_overdue(d, snapshot.at) { "" } else { "slow: " };
+                format!("{slow}no answer for {since}{}", late.waits())
             }
             (None, Some((_, text))) => text.clone(),
             (None, None) => return None,

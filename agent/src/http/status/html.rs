@@ -201,7 +201,7 @@ fn collectors(all: &[CollectorReport]) -> Markup {
 
 fn late(d: &LateDevice) -> Markup {
     html! {
-        (visible(&d.device)) ": no answer for " (span(seconds(d.age)))
+        (visible(&d.device)) @if !d.overdue { ": slow" } ": no answer for " (span(seconds(d.age)))
         @match d.task_state {
             Some('D') => ", uninterruptible (D)",
             Some(letter) => { ", state " (visible(letter.encode_utf8(&mut [0; 4]))) },

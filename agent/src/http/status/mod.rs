@@ -115,6 +115,8 @@ struct LateDevice {
     device: String,
     /// Time without an answer, in seconds.
     age: u64,
+    /// Whether it is past its deadline; until then the device is slow.
+    overdue: bool,
     /// The state letter of its thread, if known: `D` is uninterruptible.
     task_state: Option<char>,
     /// Its wait channel; empty if the kernel does not report it.
@@ -242,6 +244,7 @@ fn collector(c: &CollectorState, snapshot: &Snapshot) -> CollectorReport {
                 Some(LateDevice {
                     device: d.subject.to_string(),
                     age: snapshot.at.saturating_sub(late.since).as_secs(),
+                    overdue: c.is_overdue(d, snapshot.at),
                     task_state: late.task.as_ref().map(|t| t.state),
                     wait_channel: late.task.as_ref().map_or_else(String::new, |t| t.wchan.clone()),
                     call: call.map_or_else(String::new, |t| t.call.clone()),

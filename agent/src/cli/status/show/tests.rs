@@ -31,7 +31,7 @@ incidents  1 open
   abcdefgh  {since}  would drain  xid79 \"fell\"  reboot  gpu GPU-1
 
 collector  state  devices  series  age
-test       late         3       4  0 s  deadline
+test       late         3       5  0 s  deadline
                                         pci c: no answer for 10 s, state D in nv_wait, ioctl
                                         /dev/nvidiactl
 
