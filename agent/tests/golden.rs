@@ -47,10 +47,16 @@ fn snapshot(env: &Env, driver: Option<&Driver>, at: Duration) -> Snapshot {
             Some(driver) if spec.name == "nvidia" => spec.settings(&driver.settings()).unwrap(),
             _ => Settings::default(),
         };
-        let opened = (spec.open)(env, &settings).unwrap();
-        let Some(mut source) = opened else {
-            state.presence = Presence::NotHere;
-            continue;
+        let mut source = match (spec.open)(env, &settings) {
+            Ok(Some(source)) => source,
+            Ok(None) => {
+                state.presence = Presence::NotHere;
+                continue;
+            }
+            Err(e) => {
+                state.presence = Presence::Failed(e.reason().to_owned(), e.to_string());
+                continue;
+            }
         };
         state.presence = Presence::Open;
         state.watcher = source.watcher.is_some().then_some(Ok(()));

@@ -355,6 +355,25 @@ fn a_call_that_never_returns_affects_only_its_gpu_over_a_thousand_scrapes() {
     assert_eq!(starts(&seen, "nvidia"), Some(1.0));
 }
 
+/// As after an unattended upgrade: the packages are new, the loaded module is not.
+#[test]
+fn a_driver_whose_library_cannot_be_initialised_is_found_and_a_release_is_no_fault() {
+    let node = Node::start();
+    node.driver.refuse_init(18).unwrap();
+    let restarted = node.release("true").output().unwrap();
+    assert_eq!(restarted.status.code(), Some(0), "{}", text(&restarted).1);
+    node.until("the collector has failed", &|page| {
+        value(page, "nodewarden_collector_up", ("collector", "nvidia")) == Some(0.0)
+    });
+    let seen = node.until("a page", &|_| true);
+    let failed = |s: &&Sample| {
+        s.name == "nodewarden_collector_state_info" && s.label("reason") == Some("version_mismatch")
+    };
+    assert!(seen.iter().find(failed).is_some());
+    node.driver.lift().unwrap();
+    node.until("the GPUs are up again", &|page| gpus_up(page) == 8);
+}
+
 /// Fifteen scrapes, one after the other, and on how many of them that holds.
 fn of_fifteen(node: &Node, holds: impl Fn(&[Sample]) -> bool) -> usize {
     let scrapes = (0..15).map(|_| node.until("a page", &|_| true));

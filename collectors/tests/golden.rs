@@ -96,8 +96,10 @@ fn read_case(spec: &'static Spec, case: &Path) -> String {
         format!("library = {:?}\nprocesses = true\n", driver.library())
     });
     let settings = spec.settings(&table).unwrap();
-    let Some(mut source) = (spec.open)(&Env::recorded(dir), &settings).unwrap() else {
-        return String::new();
+    let mut source = match (spec.open)(&Env::recorded(dir), &settings) {
+        Ok(Some(source)) => source,
+        Ok(None) => return String::new(),
+        Err(error) => return format!("# error {}: {error}\n", error.reason()),
     };
     let mut runner = Runner::new(spec, &mut source).unwrap();
     let mut text = read(&mut runner);

@@ -10,7 +10,11 @@ use super::metrics::{DEVICE_AGE, DEVICE_ERROR, DEVICE_LATE, DEVICE_UP};
 
 /// Appends the families about the devices of these collectors.
 pub(super) fn render(at: Duration, collectors: &[&CollectorState], w: &mut Writer<'_>) {
-    let all = || collectors.iter().flat_map(|c| c.devices.iter().map(move |d| (*c, d)));
+    let all = || {
+        collectors
+            .iter()
+            .flat_map(|c| c.devices.iter().map(move |d| (*c, d)))
+    };
     // A job is a device too, and has series of its own.
     let hardware = || all().filter(|(_, d)| d.subject.kind != SubjectKind::Job);
     w.family(&DEVICE_UP, |f| {
@@ -42,7 +46,10 @@ pub(super) fn render(at: Duration, collectors: &[&CollectorState], w: &mut Write
             let wchan = task.map_or("", |t| t.wchan.as_str());
             let [collector, kind, name] = labels(c, d);
             let since = at.saturating_sub(late.since);
-            f.once(&[collector, kind, name, &state, wchan], Value::F64(since.as_secs_f64()));
+            f.once(
+                &[collector, kind, name, &state, wchan],
+                Value::F64(since.as_secs_f64()),
+            );
         }
     });
 }

@@ -60,7 +60,11 @@ fn a_whole_page_is_strictly_well_formed() {
     ];
     assert_eq!(page.value("nodewarden_device_late_seconds", &late), Some("10"));
     for (device, up) in [("a", "1"), ("c", "0")] {
-        let labels = [("collector", "test"), ("subject_kind", "pci"), ("subject", device)];
+        let labels = [
+            ("collector", "test"),
+            ("subject_kind", "pci"),
+            ("subject", device),
+        ];
         assert_eq!(page.value("nodewarden_device_up", &labels), Some(up), "{device}");
         assert!(page.value("nodewarden_device_age_seconds", &labels).is_some());
     }

@@ -42,7 +42,10 @@ pub(super) struct CurrentItem {
 
 /// The next action of a reader.
 pub(super) enum ReaderAction {
-    Look { devices: Box<dyn Devices>, rescan: bool },
+    Look {
+        devices: Box<dyn Devices>,
+        rescan: bool,
+    },
     /// Start as many threads of [`Work::next_slow`].
     StartSlow(usize),
     Read(Slot),

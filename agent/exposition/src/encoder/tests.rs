@@ -98,8 +98,15 @@ fn what_is_absent_failed_or_old_is_not_there_and_the_last_reading_of_a_late_devi
         Tier::Debug,
     );
     assert_eq!(text, "");
-    let (text, _) = write(&mut Encoder::default(), &snapshot(vec![absent, late("l")]), Tier::Debug);
-    assert_eq!(parse(&text).unwrap().value(LEVEL.name, &[("device", "l")]), Some("1"));
+    let (text, _) = write(
+        &mut Encoder::default(),
+        &snapshot(vec![absent, late("l")]),
+        Tier::Debug,
+    );
+    assert_eq!(
+        parse(&text).unwrap().value(LEVEL.name, &[("device", "l")]),
+        Some("1")
+    );
 }
 
 #[test]

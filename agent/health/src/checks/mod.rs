@@ -8,6 +8,7 @@ pub mod gpu_application_errors;
 pub mod gpu_double_booked;
 pub mod gpu_down;
 pub mod gpu_driver_blocked;
+pub mod gpu_driver_unusable;
 pub mod gpu_ecc;
 pub mod gpu_foreign_process;
 pub mod gpu_heat;
@@ -188,6 +189,7 @@ pub static CHECKS: &[&Check] = &[
     &gpu_setup::PERSISTENCE,
     &gpu_setup::FABRIC,
     &gpu_driver_blocked::CHECK,
+    &gpu_driver_unusable::CHECK,
     &gpu_foreign_process::CHECK,
     &gpu_double_booked::CHECK,
     &gpu_memory_held::CHECK,

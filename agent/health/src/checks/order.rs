@@ -8,6 +8,7 @@ pub static ORDER: &[(u8, &str, &str)] = &[
     // The first Xid; each row of the Xid table has its place.
     (10, "xid", ""),
     (42, "gpu-recovery-action", ""),
+    (44, "gpu-driver-unusable", ""),
     (45, "gpu-missing", ""),
     (46, "gpu-down", ""),
     (47, "gpu-row-remap", ""),

@@ -7,6 +7,7 @@ mod slurm;
 mod application_errors;
 mod audit;
 mod clearing;
+mod driver;
 mod faults;
 mod findings;
 mod gpus;

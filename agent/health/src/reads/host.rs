@@ -184,6 +184,14 @@ impl Host {
         others.any(|(a, (_, registered))| *registered == Some(true) && card(a) == card(address))
     }
 
+    /// Physical GPUs bound to this driver (empty: to none) that do not fail to respond.
+    pub fn gpus_of<'a>(&'a self, driver: &'a str) -> impl Iterator<Item = &'a PciAddress> {
+        let is_there =
+            move |gpu: &Gpu| gpu.driver == driver && !gpu.is_virtual && gpu.responding != Some(false);
+        let gpus = self.gpus.iter().filter(move |(_, gpu)| is_there(gpu));
+        gpus.map(|(address, _)| address)
+    }
+
     /// The number of GPUs on the bus that are not silent, with any driver. `None`: unknown.
     pub fn gpus_there(&self) -> Option<usize> {
         let there = self

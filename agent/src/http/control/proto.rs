@@ -184,7 +184,11 @@ fn collector(c: &CollectorState, snapshot: &Snapshot) -> CollectorView {
         let text = match (&d.late, &d.error) {
             (Some(late), _) => {
                 let since = seconds(snapshot.at.saturating_sub(late.since));
-                let slow = if c.is_overdue(d, snapshot.at) { "" } else { "slow: " };
+                let slow = if c.is_overdue(d, snapshot.at) {
+                    ""
+                } else {
+                    "slow: "
+                };
                 format!("{slow}no answer for {since}{}", late.waits())
             }
             (None, Some((_, text))) => text.clone(),

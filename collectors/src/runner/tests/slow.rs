@@ -22,10 +22,14 @@ fn read_without_a_check(runner: &mut Runner) -> Vec<String> {
     let mut got = Vec::new();
     assert!(runner.begin());
     until("the batch is over", || {
-        let running = runner.drain(&mut Readings(|r: Reading<'_>, _: &Block| got.push(r.subject.name.clone())));
+        let running = runner.drain(&mut Readings(|r: Reading<'_>, _: &Block| {
+            got.push(r.subject.name.clone())
+        }));
         !running
     });
-    runner.drain(&mut Readings(|r: Reading<'_>, _: &Block| got.push(r.subject.name.clone())));
+    runner.drain(&mut Readings(|r: Reading<'_>, _: &Block| {
+        got.push(r.subject.name.clone())
+    }));
     got
 }
 
@@ -37,7 +41,9 @@ fn no_batch_waits_for_a_device_that_was_slow_before() {
         assert!(!got.contains(&"0".to_owned()), "{got:?}");
         assert_eq!(busy(&runner), ["0"], "its reading is under way, and reported");
         until("it is slow again", || {
-            runner.busy().all(|b| b.tid > 0 && b.since.elapsed() > HASTY.slice)
+            runner
+                .busy()
+                .all(|b| b.tid > 0 && b.since.elapsed() > HASTY.slice)
         });
         end.send(()).unwrap();
         until("it has returned", || busy(&runner).is_empty());
@@ -73,7 +79,9 @@ fn a_thousand_readings_of_a_slow_device_pile_up_no_threads() {
     let (end, mut runner) = after_a_slow_reading(&OFTEN, 1);
     for _ in 0..1000 {
         assert!(runner.begin());
-        until("the batch is over", || !runner.drain(&mut Readings(|_: Reading<'_>, _: &Block| {})));
+        until("the batch is over", || {
+            !runner.drain(&mut Readings(|_: Reading<'_>, _: &Block| {}))
+        });
     }
     // Its own, the reader, and at most one that is about to end.
     assert!(threads_named("r:often") <= 3);

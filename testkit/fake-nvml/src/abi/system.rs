@@ -15,6 +15,10 @@ fn init(function: F) -> nvmlReturn_t {
         if library.broken {
             return Err(code::UNKNOWN);
         }
+        match library.scenario.system.init {
+            0 => {}
+            code => return Err(code),
+        }
         if library.users.fetch_add(1, Ordering::AcqRel) == 0 {
             library.reloads.store(live.control.reloads, Ordering::Release);
         }

@@ -55,6 +55,9 @@ pub struct System {
     pub cuda: i32,
     /// Branch of the driver, such as `r580_00`.
     pub branch: Option<String>,
+    /// The return code of nvmlInit; 0: success.
+    #[serde(default)]
+    pub init: u32,
 }
 
 #[derive(Deserialize)]
@@ -151,6 +154,7 @@ impl Scenario {
                 nvml: String::new(),
                 cuda: 0,
                 branch: None,
+                init: 0,
             },
             gpus: Vec::new(),
         }

@@ -210,6 +210,8 @@ pub(super) struct Host {
     /// Network functions: address, driver, whether an RDMA device is registered.
     pub(super) networks: Vec<(String, &'static str, Option<bool>)>,
     pub(super) driven: Vec<Driven>,
+    /// The state of the driver's collector.
+    pub(super) driver: Presence,
     pub(super) jobs: Vec<Job>,
     pub(super) tasks: Vec<Tasks>,
 }
@@ -226,9 +228,12 @@ pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
                     Err(("denied".to_owned(), "no CAP_SYSLOG".to_owned()))
                 });
             }
-            "nvidia" => collector
-                .devices
-                .extend(host.driven.iter().map(|g| driven(g, at))),
+            "nvidia" => {
+                collector.presence = host.driver.clone();
+                collector
+                    .devices
+                    .extend(host.driven.iter().map(|g| driven(g, at)));
+            }
             "slurm" => collector.devices.extend(host.jobs.iter().map(|j| job(j, at))),
             "tasks" => collector.devices.extend(host.tasks.iter().map(|t| tasks(t, at))),
             "host" => {

@@ -14,6 +14,7 @@ use crate::record::{open, seal};
 use crate::settings::Settings;
 use crate::{Effect, Input, Mode, Now, Order, OrderVerb};
 use model::scheduler::{Action, ActionId, IncidentId, Outcome};
+use model::snapshot::Presence;
 
 use super::host::{Host, snapshot};
 use super::slurm::Slurm;
@@ -109,6 +110,7 @@ impl Sim {
                 links: Vec::new(),
                 networks: Vec::new(),
                 driven: Vec::new(),
+                driver: Presence::Open,
                 jobs: Vec::new(),
                 tasks: Vec::new(),
             },
