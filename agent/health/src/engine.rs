@@ -393,8 +393,18 @@ impl Engine {
                 .unknown(self.now.boottime)
                 .or_else(|| self.declared_well())
             {
-                Some(why) => (Health::Unknown, why),
-                None => (Health::Healthy, "nothing is wrong".to_owned()),
+                Some(why) => {
+                    let open = show::open(self.book.open());
+                    let text = open.map_or_else(|| why.clone(), |open| format!("{why}; {open}"));
+                    (Health::Unknown, text)
+                }
+                None => {
+                    let open = show::open(self.book.open());
+                    (
+                        Health::Healthy,
+                        open.unwrap_or_else(|| "nothing is wrong".to_owned()),
+                    )
+                }
             },
         };
         let at_ms = millis(self.now.boottime);

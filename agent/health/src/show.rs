@@ -33,6 +33,24 @@ pub(super) fn line(incident: &Incident) -> String {
     )
 }
 
+/// The most incidents that the text of a verdict names.
+const NAMED: usize = 3;
+
+/// `2 open incidents: gpu-slowdown gpu GPU-1, ...`: incidents that leave the node in service. `None`: there are none.
+pub(super) fn open<'a>(incidents: impl Iterator<Item = &'a Incident>) -> Option<String> {
+    let name = |i: &Incident| {
+        let check = i.root().map_or("", |r| r.check.as_str());
+        format!("{check} {}", i.subject).trim_end().to_owned()
+    };
+    let mut names: Vec<String> = incidents.map(name).collect();
+    let (count, s) = (names.len(), if names.len() == 1 { "" } else { "s" });
+    if count > NAMED {
+        names.truncate(NAMED);
+        names.push("...".to_owned());
+    }
+    (count > 0).then(|| format!("{count} open incident{s}: {}", names.join(", ")))
+}
+
 /// The view of the whole state.
 pub(super) fn view(shown: &Shown<'_>) -> View {
     let order = |i: &&Incident| match i.status {

@@ -74,9 +74,17 @@ pub(super) fn check(args: &CheckArgs) -> ExitCode {
     };
     // Not cut to the terminal's width: this line goes into logs and slurmctld's reason.
     screen::tell(
-        &format!("{word}: {}\n", screen::clean(&text)),
+        &format!("{word}{} {}\n", mark(health), screen::clean(&text)),
         ExitCode::from(code),
     )
+}
+
+/// The mark between the verdict and its text. The text of `healthy` is no reason for it: it names open incidents.
+const fn mark(health: Health) -> char {
+    match health {
+        Health::Healthy => ',',
+        Health::Unhealthy | Health::Unknown => ':',
+    }
 }
 
 /// Reads the verdict: a file of the daemon, of the run directory's owner or of root.

@@ -41,3 +41,4 @@ mod record;
 mod sources;
 mod timers;
 mod unseen;
+mod verdict;

@@ -1,0 +1,54 @@
+//! The text of the verdict: open incidents are named also where the node is healthy or unknown.
+
+use collectors::gpu::metrics as m;
+
+use super::host::Driven;
+use super::sim::*;
+use crate::Mode;
+use crate::verdict::Health;
+
+/// A node with this number of GPUs that are too hot, which never drains.
+fn hot(gpus: usize) -> Sim {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.host.driven = (1..=gpus)
+        .map(|n| Driven {
+            label: format!("GPU-{n}"),
+            series: vec![(&m::UP, vec![], 1), (&m::CLOCK_EVENT, vec!["hw_thermal"], 1)],
+            late: None,
+        })
+        .collect();
+    sim.pass(600);
+    sim
+}
+
+fn verdict(sim: &Sim) -> (Health, String) {
+    let verdict = sim.engine.view().verdict;
+    (verdict.health, verdict.text)
+}
+
+#[test]
+fn a_healthy_node_with_open_incidents_names_the_first_three() {
+    for (gpus, text) in [
+        (0, "nothing is wrong"),
+        (1, "1 open incident: gpu-slowdown gpu GPU-1"),
+        (
+            2,
+            "2 open incidents: gpu-slowdown gpu GPU-1, gpu-slowdown gpu GPU-2",
+        ),
+        (
+            5,
+            "5 open incidents: gpu-slowdown gpu GPU-1, gpu-slowdown gpu GPU-2, gpu-slowdown gpu GPU-3, ...",
+        ),
+    ] {
+        assert_eq!(verdict(&hot(gpus)), (Health::Healthy, text.to_owned()));
+    }
+}
+
+#[test]
+fn an_unknown_verdict_names_them_behind_its_reason() {
+    let mut sim = hot(1);
+    sim.host.kernel_log = false;
+    sim.pass(30);
+    let text = "kernel_log: no CAP_SYSLOG; 1 open incident: gpu-slowdown gpu GPU-1";
+    assert_eq!(verdict(&sim), (Health::Unknown, text.to_owned()));
+}
