@@ -58,6 +58,7 @@ fn frames(rounds: u64) -> anyhow::Result<()> {
             values: (0..68)
                 .map(|i| collectors::Value::U64(1_000_000_000 + round + i).into())
                 .collect(),
+            fault: None,
         };
         decoder.push(&proto::encode(&sent));
         let got = decoder.take::<FromWorker>()?;
@@ -124,6 +125,7 @@ fn device(number: usize, metrics: &[&'static Metric]) -> DeviceState {
         at: AT,
         took: Duration::from_millis(1),
         error: None,
+        is_partial: false,
         late: None,
     }
 }

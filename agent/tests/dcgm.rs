@@ -22,7 +22,7 @@ use health::engine::Engine;
 use health::policy::Policy;
 use health::view::View;
 use model::ledger::Count;
-use model::snapshot::{DeviceState, Prepared, Presence, Snapshot};
+use model::snapshot::{DeviceState, Presence, Snapshot};
 use nodewarden::config::Config;
 use nodewarden::own::OwnFacts;
 use nodewarden::own::Page;
@@ -69,16 +69,7 @@ fn devices(case: &Path, at: Duration) -> Vec<DeviceState> {
     let mut read = || {
         let mut devices = Vec::new();
         let mut take = |reading: Reading<'_>, block: &Block| {
-            devices.push(DeviceState {
-                subject: reading.subject.clone(),
-                layout: Arc::new(Prepared::new(block.layout().to_vec())),
-                values: Arc::new(block.values().to_vec()),
-                refused: block.refused(),
-                at,
-                took: Duration::ZERO,
-                error: None,
-                late: None,
-            });
+            devices.push(DeviceState::of(reading, block, at));
         };
         runner.read(&mut take);
         until_true("no reading is late", PATIENCE, || {

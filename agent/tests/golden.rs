@@ -14,7 +14,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use collectors::runner::{Reading, Runner};
@@ -22,7 +22,7 @@ use collectors::{Block, COLLECTORS, Env, Event, Events, Settings};
 use health::engine::Engine;
 use health::policy::Policy;
 use health::{Effect, Input, Now};
-use model::snapshot::{DeviceState, Prepared, Presence, Snapshot};
+use model::snapshot::{DeviceState, Presence, Snapshot};
 use nodewarden::config::Config;
 use testkit::play::Driver;
 use testkit::tree;
@@ -63,19 +63,7 @@ fn snapshot(env: &Env, driver: Option<&Driver>, at: Duration) -> Snapshot {
         let mut runner = Runner::new(spec, &mut source).unwrap();
         let devices = &mut state.devices;
         let mut take = |reading: Reading<'_>, block: &Block| {
-            devices.push(DeviceState {
-                subject: reading.subject.clone(),
-                layout: Arc::new(Prepared::new(block.layout().to_vec())),
-                values: Arc::new(block.values().to_vec()),
-                refused: block.refused(),
-                at,
-                took: Duration::ZERO,
-                error: reading
-                    .result
-                    .err()
-                    .map(|e| (e.reason().to_owned(), e.to_string())),
-                late: None,
-            });
+            devices.push(DeviceState::of(reading, block, at));
         };
         runner.read(&mut take);
         // On a slow machine too, no reading of a fixture is late.

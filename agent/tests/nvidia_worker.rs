@@ -355,6 +355,32 @@ fn a_call_that_never_returns_affects_only_its_gpu_over_a_thousand_scrapes() {
     assert_eq!(starts(&seen, "nvidia"), Some(1.0));
 }
 
+#[test]
+fn a_gpu_whose_calls_all_fail_is_not_up_and_the_collector_has_not_read_everything() {
+    let node = Node::start();
+    let fails = Rule {
+        gpu: Some(3),
+        call: None,
+        field: None,
+        fault: Fault::Code(999),
+    };
+    node.driver.inject(fails).unwrap();
+    let collector = ("collector", "nvidia");
+    let seen = node.until("the collector is not up", &|page| {
+        value(page, "nodewarden_collector_up", collector) == Some(0.0)
+    });
+    let down = |s: &&Sample| s.name == "nodewarden_device_up" && s.value == 0.0;
+    assert_eq!((gpus_up(&seen), seen.iter().filter(down).count()), (7, 1));
+    node.driver.lift().unwrap();
+    node.until("the collector is up", &|page| {
+        value(page, "nodewarden_collector_up", collector) == Some(1.0)
+    });
+    // A lost GPU was read: its driver reports the loss.
+    node.driver.lose(3).unwrap();
+    let seen = node.until("it is lost", &|page| gpus_up(page) == 7);
+    assert_eq!(value(&seen, "nodewarden_collector_up", collector), Some(1.0));
+}
+
 /// As after an unattended upgrade: the packages are new, the loaded module is not.
 #[test]
 fn a_driver_whose_library_cannot_be_initialised_is_found_and_a_release_is_no_fault() {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use foldhash::quality::FixedState;
 
+use crate::Error;
 use crate::budget::DeviceShare;
 use crate::metric::{Kind, Metric};
 
@@ -113,6 +114,16 @@ pub struct Block {
     /// This block's share of its collector's series budget.
     share: DeviceShare,
     refused: u64,
+    fault: Option<Fault>,
+}
+
+/// Why a reading with values is incomplete: the state of the device could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The value of the `reason` label.
+    pub reason: &'static str,
+    /// The text.
+    pub text: String,
 }
 
 impl Block {
@@ -128,6 +139,20 @@ impl Block {
     pub fn clear(&mut self) {
         self.values.clear();
         self.refused = 0;
+        self.fault = None;
+    }
+
+    /// Marks the reading as incomplete: the device is not up, and the values that could be read are shown.
+    pub fn incomplete(&mut self, error: &Error) {
+        self.fault = Some(Fault {
+            reason: error.reason(),
+            text: error.to_string(),
+        });
+    }
+
+    /// Why the reading is incomplete, if it is.
+    pub fn fault(&self) -> Option<&Fault> {
+        self.fault.as_ref()
     }
 
     /// Adds one value.

@@ -46,6 +46,14 @@ pub enum Error {
         /// The duration of the read.
         took: Duration,
     },
+    /// The state of a device, which its other values do not replace.
+    #[error("{what}")]
+    State {
+        /// What could not be read, and why.
+        what: String,
+        /// The value of the `reason` label.
+        reason: &'static str,
+    },
     /// The driver as a whole does not work.
     #[error("{what}; {advice}")]
     Driver {
@@ -91,7 +99,7 @@ impl Error {
             Self::Settings(_) => "settings",
             Self::Panic(_) => "panic",
             Self::Slow { .. } => "slow",
-            Self::Driver { reason, .. } => reason,
+            Self::State { reason, .. } | Self::Driver { reason, .. } => reason,
             Self::NotRecorded(_) => "not_recorded",
         }
     }

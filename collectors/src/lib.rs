@@ -29,7 +29,7 @@ pub mod text;
 
 use std::time::Duration;
 
-pub use block::{Block, Histogram, Layout, Part, Series, SeriesBudget, Value};
+pub use block::{Block, Fault, Histogram, Layout, Part, Series, SeriesBudget, Value};
 pub use domain::{DOMAINS, Domain};
 pub use env::Env;
 pub use error::Error;

@@ -146,6 +146,9 @@ fn read(runner: &mut Runner) -> String {
         if let Err(error) = reading.result {
             writeln!(text, "# error {}: {}", reading.subject, error.reason()).unwrap();
         }
+        if let Some(fault) = block.fault() {
+            writeln!(text, "# incomplete {}: {}", reading.subject, fault.reason).unwrap();
+        }
         for (series, value) in block.iter() {
             if let Some(value) = value_text(value) {
                 let measured = MEASURED.contains(&series.metric.name);

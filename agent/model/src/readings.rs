@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use collectors::runner::Reading;
 use collectors::sys::task::Task;
-use collectors::{Cadence, Layout, Metric, Part, Spec, Subject, Value};
+use collectors::{Block, Cadence, Layout, Metric, Part, Spec, Subject, Value};
 
 /// A layout, received once. Two readings with the same address have the same layout.
 #[derive(Debug)]
@@ -37,6 +38,8 @@ pub struct DeviceState {
     pub took: Duration,
     /// The error of the last reading: a word for a label, and the text.
     pub error: Option<(String, String)>,
+    /// The error is about the state of the device alone: the other values are of this reading.
+    pub is_partial: bool,
     /// The reading that is under way and overdue. The values are of the last one that returned.
     pub late: Option<Late>,
 }
@@ -157,11 +160,12 @@ impl CollectorState {
         }
     }
 
-    /// Whether one of its devices can be read: its last reading is good and fresh, and none is past its deadline. A
+    /// Whether one of its devices can be read: its last reading is complete and fresh, and none is past its deadline. A
     /// slow device is up. `None`: no report yet.
     pub fn device_up(&self, device: &DeviceState, at: Duration) -> Option<bool> {
         // A silent worker counts as a failed one.
-        let is_up = device.shown(at, self.max_age()) && !self.is_overdue(device, at);
+        let is_fresh = device.shown(at, self.max_age());
+        let is_up = device.error.is_none() && is_fresh && !self.is_overdue(device, at);
         (!device.is_new()).then_some(is_up)
     }
 
@@ -203,14 +207,34 @@ impl CollectorState {
 }
 
 impl DeviceState {
+    /// The result of one reading, which ended at this time since boot.
+    pub fn of(reading: Reading<'_>, block: &Block, at: Duration) -> Self {
+        let error = match (reading.result, block.fault()) {
+            (Err(e), _) => Some((e.reason().to_owned(), e.to_string())),
+            (Ok(()), Some(fault)) => Some((fault.reason.to_owned(), fault.text.clone())),
+            (Ok(()), None) => None,
+        };
+        Self {
+            subject: reading.subject.clone(),
+            layout: Arc::new(Prepared::new(block.layout().to_vec())),
+            values: Arc::new(block.values().to_vec()),
+            refused: block.refused(),
+            at,
+            took: reading.took,
+            error,
+            is_partial: block.fault().is_some(),
+            late: None,
+        }
+    }
+
     /// Whether no report has come yet, not even that it is late.
     pub fn is_new(&self) -> bool {
         self.at == Duration::ZERO && self.error.is_none() && self.late.is_none()
     }
 
-    /// Whether its values are shown: the last reading that returned succeeded and is fresh.
+    /// Whether its values are shown: the last reading that returned has values and is fresh.
     pub fn shown(&self, at: Duration, max_age: Duration) -> bool {
-        self.error.is_none() && at.saturating_sub(self.at) <= max_age
+        (self.error.is_none() || self.is_partial) && at.saturating_sub(self.at) <= max_age
     }
 
     /// Whether its values are shown and no reading is overdue.

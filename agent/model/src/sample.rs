@@ -123,6 +123,7 @@ pub fn device(name: &str, fill: impl FnOnce(&mut Block)) -> DeviceState {
         at: AT,
         took: Duration::from_millis(3),
         error: None,
+        is_partial: false,
         late: None,
     }
 }

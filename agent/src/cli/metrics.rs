@@ -147,7 +147,9 @@ fn read(spec: &'static Spec, env: &Env, settings: &Settings) -> CollectorState {
     state.presence = Presence::Open;
     let until = Instant::now() + spec.deadline;
     let devices = &mut state.devices;
-    let mut take = |reading: Reading<'_>, block: &Block| devices.push(device(reading, block));
+    let mut take = |reading: Reading<'_>, block: &Block| {
+        devices.push(DeviceState::of(reading, block, boot::boottime()));
+    };
     runner.read(&mut take);
     while runner.busy().next().is_some() && Instant::now() < until {
         thread::sleep(LOOK);
@@ -167,6 +169,7 @@ fn read(spec: &'static Spec, env: &Env, settings: &Settings) -> CollectorState {
             at: Duration::ZERO,
             took: busy.since.elapsed(),
             error: None,
+            is_partial: false,
             late: Some(Late {
                 since: now.saturating_sub(busy.since.elapsed()),
                 task: task::read(busy.tid),
@@ -174,22 +177,6 @@ fn read(spec: &'static Spec, env: &Env, settings: &Settings) -> CollectorState {
         })
     }));
     state
-}
-
-fn device(reading: Reading<'_>, block: &Block) -> DeviceState {
-    DeviceState {
-        subject: reading.subject.clone(),
-        layout: Arc::new(Prepared::new(block.layout().to_vec())),
-        values: Arc::new(block.values().to_vec()),
-        refused: block.refused(),
-        at: boot::boottime(),
-        took: reading.took,
-        error: reading
-            .result
-            .err()
-            .map(|e| (e.reason().to_owned(), e.to_string())),
-        late: None,
-    }
 }
 
 #[cfg(test)]

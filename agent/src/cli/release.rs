@@ -252,7 +252,8 @@ fn found(status: &NodeStatus, domain: &Domain) -> Option<(String, bool)> {
         parts.push(match view.state.as_str() {
             "unknown" => return None,
             "absent" => format!("{}: no such hardware", view.name),
-            "failed" => {
+            // Without a text a device has failed.
+            "failed" if !view.text.is_empty() => {
                 well = false;
                 format!("{} failed: {}", view.name, view.text)
             }

@@ -295,7 +295,7 @@ fn is_fresh(collector: &CollectorState, now: Duration, fresh: Duration) -> bool 
         && collector
             .devices
             .iter()
-            .all(|d| d.error.is_none() && now.saturating_sub(d.at) < fresh)
+            .all(|d| (d.error.is_none() || d.is_partial) && now.saturating_sub(d.at) < fresh)
 }
 
 /// The collectors of one worker.
@@ -314,6 +314,7 @@ fn new_device(subject: Subject) -> DeviceState {
         at: Duration::ZERO,
         took: Duration::ZERO,
         error: None,
+        is_partial: false,
         late: None,
     }
 }

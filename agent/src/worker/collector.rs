@@ -428,6 +428,10 @@ impl Sink for Frames<'_> {
             at: nanos(boot::boottime().saturating_sub(reading.ended.elapsed() + reading.took)),
             took,
             values,
+            fault: block.fault().map(|fault| Failure {
+                reason: fault.reason.to_owned(),
+                text: fault.text.clone(),
+            }),
         };
         self.out.queue(&frame);
         if let FromWorker::Block { values, .. } = frame {

@@ -79,6 +79,8 @@ pub enum FromWorker {
         took: u64,
         /// Values in the order of the layout.
         values: Vec<WireValue>,
+        /// Why the device is not up although it has values.
+        fault: Option<Failure>,
     },
     /// A device's reading failed.
     Failed {

@@ -113,3 +113,30 @@ fn a_port_that_answers_after_2_s_is_on_every_page() {
     let rdma = [("collector", "rdma")];
     assert_eq!(node.metric("nodewarden_collector_up", &rdma), Some(1.0));
 }
+
+/// As of an adapter whose firmware is dead: the kernel still lists it, and every read of a file fails.
+#[test]
+fn a_port_whose_files_all_fail_is_not_up_and_the_others_are() {
+    let mut node = Node::new();
+    let class = adapters(&node);
+    let hang = FuseHang::mount(node.path("root/firmware")).unwrap();
+    hang.take(&std::fs::canonicalize(class.join("mlx5_4")).unwrap())
+        .unwrap();
+    node.start();
+    node.until("all ports are read", |n| ports_shown(n) == 10);
+    hang.fail();
+    let up = |n: &Node, port| {
+        n.metric(
+            "nodewarden_device_up",
+            &[("collector", "rdma"), ("subject", port)],
+        )
+    };
+    node.until("the port is not up", |n| up(n, "mlx5_4/1") == Some(0.0));
+    assert_eq!(up(&node, "mlx5_5/1"), Some(1.0));
+    let why = [("subject", "mlx5_4/1"), ("reason", "io")];
+    assert_eq!(node.metric("nodewarden_device_error_info", &why), Some(1.0));
+    let rdma = [("collector", "rdma")];
+    assert_eq!(node.metric("nodewarden_collector_up", &rdma), Some(0.0));
+    hang.thaw();
+    node.until("it is up again", |n| up(n, "mlx5_4/1") == Some(1.0));
+}

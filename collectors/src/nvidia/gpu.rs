@@ -189,6 +189,12 @@ impl Device for NvidiaGpu {
             self.inventory.lose();
             // Values read before the GPU was lost are invalid.
             out.clear();
+            if code.is_no_answer() {
+                out.incomplete(&Error::State {
+                    what: format!("{gpu}: {code}"),
+                    reason: code.reason(),
+                });
+            }
             out.u64(&m::UP, &[gpu], 0);
             out.info(&m::UNAVAILABLE_INFO, &[gpu, code.reason()]);
             push_info(&state.identity, out);

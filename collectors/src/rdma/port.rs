@@ -365,6 +365,13 @@ impl RdmaPort {
         let (device, number) = (self.place.device.as_str(), self.place.port.as_str());
         let port = &[device, number];
         let is_down = state == Ok(DOWN);
+        if let Err(reason) = state {
+            // Below the class: the tree may be elsewhere.
+            out.incomplete(&Error::State {
+                what: format!("{device}/ports/{number}/state: unreadable ({})", reason.word()),
+                reason: reason.word(),
+            });
+        }
         out.maybe_u64(&PORT_STATE, port, unreadable.note(state));
         let physical_state = match &answer {
             Some(answer) => Ok(answer.physical_state.into()),

@@ -22,6 +22,7 @@ pub mod gpu_recovery_action;
 pub mod gpu_row_remap;
 pub mod gpu_setup;
 pub mod gpu_stalled;
+pub mod gpu_unreadable;
 mod gpu_use;
 mod growth;
 pub mod job_blocked;
@@ -43,8 +44,10 @@ pub mod rdma_port_blocked;
 pub mod rdma_port_degraded;
 pub mod rdma_port_down;
 pub mod rdma_port_flapping;
+pub mod rdma_port_unreadable;
 pub mod rdma_retries_exceeded;
 mod rdma_setup;
+mod unreadable;
 mod watch;
 pub mod xid;
 
@@ -173,6 +176,7 @@ pub static CHECKS: &[&Check] = &[
     &rdma_missing::CHECK,
     &rdma_firmware_timeout::CHECK,
     &rdma_port_blocked::CHECK,
+    &rdma_port_unreadable::CHECK,
     &pcie_degraded::CHECK,
     &gpu_down::CHECK,
     &gpu_recovery_action::CHECK,
@@ -190,6 +194,7 @@ pub static CHECKS: &[&Check] = &[
     &gpu_setup::FABRIC,
     &gpu_driver_blocked::CHECK,
     &gpu_driver_unusable::CHECK,
+    &gpu_unreadable::CHECK,
     &gpu_foreign_process::CHECK,
     &gpu_double_booked::CHECK,
     &gpu_memory_held::CHECK,

@@ -40,5 +40,6 @@ mod rdma_setup;
 mod record;
 mod sources;
 mod timers;
+mod unreadable;
 mod unseen;
 mod verdict;

@@ -224,12 +224,14 @@ impl Fleet {
             }
             FromWorker::Block {
                 collector,
-                device,
+                device: number,
                 at,
                 took,
                 values,
+                fault,
             } => {
-                let device = self.device(domain, collector, device)?;
+                let fault = fault.map(limits::failure).transpose()?;
+                let device = self.device(domain, collector, number)?;
                 let wanted = device.layout.series.len();
                 if values.len() < wanted {
                     return Err(Garbage("block shorter than its layout").into());
@@ -237,26 +239,24 @@ impl Fleet {
                 device.values = Arc::new(values.into_iter().take(wanted).map(Into::into).collect());
                 device.at = Duration::from_nanos(at);
                 device.took = Duration::from_nanos(took);
-                device.error = None;
                 device.late = None;
+                device.is_partial = fault.is_some();
+                let error = fault.map(|why| (why.reason, why.text));
+                self.fail(domain, (collector, number), error)?;
             }
             FromWorker::Failed {
                 collector,
-                device,
+                device: number,
                 took,
                 why,
             } => {
                 let Failure { reason, text } = limits::failure(why)?;
-                let name = self.owned(domain, collector)?.spec.name;
-                let device = self.device(domain, collector, device)?;
+                let device = self.device(domain, collector, number)?;
                 device.took = Duration::from_nanos(took);
                 device.at = collectors::sys::boot::boottime();
                 device.late = None;
-                let error = Some((reason, text.clone()));
-                if std::mem::replace(&mut device.error, error.clone()) != error {
-                    let subject = device.subject.clone();
-                    self.log(domain, || format!("{name}: cannot read {subject}: {text}"));
-                }
+                device.is_partial = false;
+                self.fail(domain, (collector, number), Some((reason, text)))?;
             }
             FromWorker::Process(figures) => {
                 if let Some(worker) = self.state.workers.get_mut(usize::from(domain)) {
@@ -275,6 +275,25 @@ impl Fleet {
             | FromWorker::Done(_)
             | FromWorker::Event(..)
             | FromWorker::Notes(..) => {}
+        }
+        Ok(())
+    }
+
+    /// Notes the error of a device's last reading, and logs a new one.
+    fn fail(
+        &mut self,
+        domain: u16,
+        (collector, number): (u16, u32),
+        error: Option<(String, String)>,
+    ) -> Result<(), Garbage> {
+        let name = self.owned(domain, collector)?.spec.name;
+        let device = self.device(domain, collector, number)?;
+        let subject = device.subject.clone();
+        if device.error != error {
+            device.error.clone_from(&error);
+            if let Some((_, text)) = error {
+                self.log(domain, || format!("{name}: cannot read {subject}: {text}"));
+            }
         }
         Ok(())
     }

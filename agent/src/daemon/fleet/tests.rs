@@ -213,6 +213,7 @@ fn a_reading_that_is_young_enough_is_not_asked_for_again() {
                 at: crate::worker::monitor::nanos(at(100)),
                 took: 1,
                 values: Vec::new(),
+                fault: None,
             }]);
         }
         !rig.fleet.ask(at(now), &Filter::All, at(young)).0.is_empty()
@@ -241,6 +242,7 @@ fn a_late_device_keeps_its_last_reading_on_the_pages_and_is_unknown_to_the_check
         at: crate::worker::monitor::nanos(at),
         took: 1,
         values: vec![crate::worker::proto::WireValue::U(5)],
+        fault: None,
     };
     rig.says(&[FromWorker::Layout(collector, device, layout), block(at(100))]);
     let seen = |rig: &mut Rig, now| {
@@ -290,6 +292,7 @@ fn a_worker_that_falls_silent_is_not_up() {
             at,
             took: 1,
             values: Vec::new(),
+            fault: None,
         }]);
     }
     assert_eq!(up(&mut rig, 101), Some(true));
@@ -328,6 +331,7 @@ fn a_blocked_watcher_is_a_failure_until_it_moves_on() {
             at,
             took: 1,
             values: Vec::new(),
+            fault: None,
         }]);
     }
     let up = |rig: &mut Rig| {
@@ -392,6 +396,7 @@ fn block(collector: u16, device: u32, value: u64) -> [FromWorker; 2] {
             at: crate::worker::monitor::nanos(Duration::from_secs(100)),
             took: 1,
             values: vec![crate::worker::proto::WireValue::U(value)],
+            fault: None,
         },
     ]
 }
@@ -514,6 +519,7 @@ fn of_a_million_series_what_the_worker_lets_through_fits_one_frame_and_the_rest_
             at: 90_000_000_000,
             took: 1,
             values: block.values().iter().map(|v| (*v).into()).collect(),
+            fault: None,
         },
     ];
     let writer = std::thread::spawn(move || {

@@ -77,6 +77,14 @@ impl Code {
         matches!(self, Self::UNINITIALIZED | Self::DRIVER_NOT_LOADED)
     }
 
+    /// Whether it is no answer about the GPU: its state stays unknown.
+    pub const fn is_no_answer(self) -> bool {
+        matches!(
+            self.reason().as_bytes(),
+            b"unknown" | b"timeout" | b"no_permission" | b"no_driver"
+        )
+    }
+
     /// The value of the label `reason`: few, stable words.
     pub const fn reason(self) -> &'static str {
         match self {

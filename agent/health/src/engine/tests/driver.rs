@@ -21,6 +21,7 @@ fn served() -> Sim {
         label: "GPU-1".to_owned(),
         series: vec![(&m::UP, vec![], 1), (&m::INFO, info, 1)],
         late: None,
+        ..Driven::default()
     }];
     sim.pass(60);
     sim

@@ -27,6 +27,7 @@ fn driven(series: Vec<Series>) -> Driven {
         label: NAME.to_owned(),
         series,
         late: None,
+        ..Driven::default()
     }
 }
 
@@ -444,6 +445,7 @@ fn linked(ups: &[u64]) -> Vec<Driven> {
             (&n::NVLINK_LINKS_UP, vec![], *up),
         ],
         late: None,
+        ..Driven::default()
     };
     ups.iter().enumerate().map(gpu).collect()
 }

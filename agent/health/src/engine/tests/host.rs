@@ -39,6 +39,8 @@ pub(super) struct Port {
     pub(super) series: Vec<(&'static Metric, Vec<&'static str>, f64)>,
     /// The wait channel of the thread of a late port.
     pub(super) task: Option<Task>,
+    /// The word of an error beside its values.
+    pub(super) error: Option<&'static str>,
 }
 
 impl Port {
@@ -61,6 +63,7 @@ impl Port {
             rate: Some(50e9),
             series: Vec::new(),
             task: None,
+            error: None,
         }
     }
 
@@ -106,6 +109,17 @@ pub(super) struct Driven {
     pub(super) series: Vec<(&'static Metric, Vec<&'static str>, u64)>,
     /// State and wait channel of a blocked thread, and since when.
     pub(super) late: Option<(char, &'static str, Duration)>,
+    /// The word of an error beside its values.
+    pub(super) error: Option<&'static str>,
+    /// The time of its reading, if not the snapshot's.
+    pub(super) read_at: Option<Duration>,
+    pub(super) took: Duration,
+}
+
+/// An error about the state of a device, beside its values.
+fn fail(state: &mut DeviceState, reason: Option<&str>) {
+    state.error = reason.map(|reason| (reason.to_owned(), "unreadable".to_owned()));
+    state.is_partial = reason.is_some();
 }
 
 fn driven(gpu: &Driven, at: Duration) -> DeviceState {
@@ -116,7 +130,13 @@ fn driven(gpu: &Driven, at: Duration) -> DeviceState {
             .collect();
         block.u64(metric, &labels, *value);
     }
-    let mut state = device(Subject::gpu(gpu.label.as_str()), &block, at);
+    let mut state = device(
+        Subject::gpu(gpu.label.as_str()),
+        &block,
+        gpu.read_at.unwrap_or(at),
+    );
+    state.took = gpu.took;
+    fail(&mut state, gpu.error);
     state.late = gpu.late.map(|(state, wchan, since)| Late {
         since,
         task: Some(Task {
@@ -309,6 +329,7 @@ fn port(port: &Port, at: Duration) -> DeviceState {
         since: at,
         task: port.task.clone(),
     });
+    fail(&mut device, port.error);
     device
 }
 
@@ -366,6 +387,7 @@ fn device(subject: Subject, block: &Block, at: Duration) -> DeviceState {
         at,
         took: Duration::from_millis(1),
         error: None,
+        is_partial: false,
         late: None,
     }
 }

@@ -79,6 +79,7 @@ impl Card {
             label: format!("GPU-{minor}"),
             series,
             late: None,
+            ..Driven::default()
         }
     }
 }

@@ -15,6 +15,7 @@ fn hot(gpus: usize) -> Sim {
             label: format!("GPU-{n}"),
             series: vec![(&m::UP, vec![], 1), (&m::CLOCK_EVENT, vec!["hw_thermal"], 1)],
             late: None,
+            ..Driven::default()
         })
         .collect();
     sim.pass(600);
