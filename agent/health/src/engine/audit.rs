@@ -12,11 +12,12 @@ const MAX_TEXTS: usize = 8;
 const MAX_KNOWN: usize = 64;
 
 type Of = (Option<Act>, Option<IncidentId>);
+type Texts = Vec<(Kind, Option<String>)>;
 
 /// The entries of acts under way, so that further attempts add none.
 #[derive(Debug, Default)]
 pub(super) struct Audited {
-    acts: Vec<(Of, Vec<(Kind, Option<String>)>)>,
+    acts: Vec<(Of, Texts)>,
     held: Vec<Of>,
 }
 
