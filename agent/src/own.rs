@@ -18,7 +18,7 @@ use std::sync::Arc;
 use collectors::Value;
 use exposition::encoder::METRICS as METRICS_PAGE;
 use exposition::source::Left;
-use exposition::{Defaults, Dropped, Source, Writer};
+use exposition::{Defaults, Dropped, Family, Source, Writer};
 use health::Mode;
 use health::checks::CHECKS;
 use health::verdict::Health;
@@ -320,33 +320,23 @@ fn health(view: &View, w: &mut Writer<'_>) {
         }
     });
     guard::families(view, w);
-    w.family(&WOULD_DRAIN, |f| {
-        for (check, n) in per_check(&view.would_drain) {
-            f.once(&[check], Value::U64(n));
-        }
-    });
-    w.family(&DRAINS, |f| {
-        for (check, n) in per_check(&view.drains) {
-            f.once(&[check], Value::U64(n));
-        }
-    });
+    w.family(&WOULD_DRAIN, |f| per_check(&view.would_drain, f));
+    w.family(&DRAINS, |f| per_check(&view.drains, f));
     w.family(&UNDRAINS, |f| f.u64(&[], view.undrains));
     w.family(&OVERRIDES, |f| f.u64(&[], view.overrides));
 }
 
 /// A count for every check there is, so that the first one is seen as an increase.
-fn per_check(counts: &[(String, u64)]) -> impl Iterator<Item = (&str, u64)> {
-    let count = |id: &str| {
-        counts
-            .iter()
-            .find(|(check, _)| check == id)
-            .map_or(0, |(_, n)| *n)
-    };
-    let known = CHECKS.iter().map(move |check| (check.id, count(check.id)));
-    let others = counts
-        .iter()
-        .filter(|(id, _)| CHECKS.iter().all(|check| check.id != id));
-    known.chain(others.map(|(id, n)| (id.as_str(), *n)))
+fn per_check(counts: &[(String, u64)], f: &mut Family<'_, '_>) {
+    for check in CHECKS {
+        let count = counts.iter().find(|(id, _)| check.id == id);
+        f.u64(&[check.id], count.map_or(0, |(_, n)| *n));
+    }
+    for (id, n) in counts {
+        if CHECKS.iter().all(|check| check.id != id) {
+            f.once(&[id], Value::U64(*n));
+        }
+    }
 }
 
 /// The reason of a collector that is open and has not been read yet.

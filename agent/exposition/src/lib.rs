@@ -26,7 +26,7 @@ pub use encoder::Encoder;
 pub use negotiate::Format;
 pub use select::{Selection, Shown};
 pub use source::{Dropped, Source};
-pub use writer::Writer;
+pub use writer::{Family, Writer};
 
 /// Parses the word of a tier, as in a query, an option or the configuration.
 pub fn tier(word: &str) -> Option<Tier> {

@@ -1,6 +1,6 @@
 //! Writes families that no collector reads: the header once, and only selected metrics.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use collectors::{Metric, Part, Value};
 
@@ -11,7 +11,7 @@ pub struct Writer<'a> {
     out: &'a mut Vec<u8>,
     format: Format,
     shown: Shown<'a>,
-    seen: HashSet<Vec<u8>>,
+    seen: BTreeSet<Vec<u8>>,
 }
 
 /// One family under construction.
@@ -27,7 +27,7 @@ impl<'b> Writer<'b> {
             out,
             format,
             shown,
-            seen: HashSet::new(),
+            seen: BTreeSet::new(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The devices of the collectors: whether they can be read, and since when not.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use collectors::{SubjectKind, Value};
@@ -15,19 +16,23 @@ pub(super) fn render(at: Duration, collectors: &[&CollectorState], w: &mut Write
             .iter()
             .flat_map(|c| c.devices.iter().map(move |d| (*c, d)))
     };
-    // A job is a device too, and has series of its own.
-    let hardware = || all().filter(|(_, d)| d.subject.kind != SubjectKind::Job);
+    // A job is a device too, and has series of its own. A listing of another source may hold a device twice.
+    let mut seen = BTreeSet::new();
+    let hardware: Vec<_> = all()
+        .filter(|(_, d)| d.subject.kind != SubjectKind::Job)
+        .map(|(c, d)| (c, d, labels(c, d)))
+        .filter(|(_, _, labels)| seen.insert(*labels))
+        .collect();
     w.family(&DEVICE_UP, |f| {
-        for (c, d) in hardware() {
+        for (c, d, labels) in &hardware {
             if let Some(up) = c.device_up(d, at) {
-                f.once(&labels(c, d), Value::U64(up.into()));
+                f.u64(labels, up.into());
             }
         }
     });
     w.family(&DEVICE_AGE, |f| {
-        for (c, d) in hardware().filter(|(_, d)| d.at > Duration::ZERO) {
-            let age = at.saturating_sub(d.at);
-            f.once(&labels(c, d), Value::F64(age.as_secs_f64()));
+        for (_, d, labels) in hardware.iter().filter(|(_, d, _)| d.at > Duration::ZERO) {
+            f.put(labels, Value::F64(at.saturating_sub(d.at).as_secs_f64()));
         }
     });
     w.family(&DEVICE_ERROR, |f| {
