@@ -83,10 +83,17 @@ fn of_an_environment_only_the_number_of_shards_is_returned() {
             tid: task.id(),
             file: ThreadFile::Shards,
         };
-        // A process that begins its program has a lock that the reading takes.
+        // A process that begins its program has no environment at first.
+        let environ = format!("/proc/{}/environ", task.id());
+        let begun = wait::until("an environment", PATIENCE, || {
+            let environ = std::fs::read(&environ).unwrap_or_default();
+            Ok(String::from_utf8_lossy(&environ).contains("SECRET").then_some(()))
+        });
+        // It also has a lock that the reading takes.
         let answer = wait::until("an answer", PATIENCE, || Ok(helper.ask(question, None).ok()));
         task.kill().unwrap();
         task.wait().unwrap();
+        begun.unwrap();
         answer.unwrap()
     };
     assert_eq!(shards(Some("2")), b"2");
