@@ -23,5 +23,6 @@ mod instance;
 mod kmsg;
 mod ownership;
 mod rdma;
+mod sources;
 mod systemd;
 mod worker;

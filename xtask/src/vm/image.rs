@@ -16,6 +16,8 @@ const MODULES: &[&str] = &["crc32c_generic", "virtio_pci", "virtio_blk", "ext4"]
 /// Programs of Debian's packages that run in the guest. Slurm's are links to files with other names.
 const PROGRAMS: &[&str] = &[
     "/usr/bin/scontrol",
+    "/usr/bin/sinfo",
+    "/usr/bin/stat",
     "/usr/sbin/munged",
     "/usr/sbin/slurmctld",
     "/usr/sbin/slurmd",
