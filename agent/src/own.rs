@@ -243,6 +243,15 @@ fn events(ledger: &Ledger, w: &mut Writer<'_>) {
             }
         }
     });
+    w.family(&KERNEL_EVENTS, |f| {
+        for (event, kinds) in &ledger.kernel_lines {
+            for (kind, names) in kinds {
+                for (name, n) in names {
+                    f.u64(&[event, kind, name], n.count);
+                }
+            }
+        }
+    });
     w.family(&SXIDS, |f| {
         for (switch, codes) in &ledger.sxids {
             for (code, n) in codes {

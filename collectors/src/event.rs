@@ -10,6 +10,7 @@ use std::sync::mpsc::SyncSender;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Subject;
 pub use job::{End, JobChange, JobEnd, JobEvent, RecordId};
 
 /// The kernel's id of one boot, `/proc/sys/kernel/random/boot_id`.
@@ -124,6 +125,8 @@ pub enum EventBody {
         /// What happened.
         what: FirmwareFault,
     },
+    /// A line of the table of kernel lines.
+    Kernel(KernelLine),
     /// A Slurm job began or ended on this node.
     Job(JobChange),
     /// The epilog of a Slurm job has left its record.
@@ -164,6 +167,8 @@ pub enum EventKind {
     Rdma,
     /// [`EventBody::Firmware`].
     Firmware,
+    /// [`EventBody::Kernel`].
+    Kernel,
     /// [`EventBody::Job`].
     Job,
     /// [`EventBody::JobEnd`].
@@ -187,6 +192,7 @@ impl EventBody {
             Self::Driver { .. } => EventKind::Driver,
             Self::Rdma(_) => EventKind::Rdma,
             Self::Firmware { .. } => EventKind::Firmware,
+            Self::Kernel(_) => EventKind::Kernel,
             Self::Job(_) => EventKind::Job,
             Self::JobEnd(_) => EventKind::JobEnd,
             Self::Overrun { .. } => EventKind::Overrun,
@@ -194,6 +200,15 @@ impl EventBody {
             Self::Progress => EventKind::Progress,
         }
     }
+}
+
+/// A line of the table of kernel lines ([`crate::kernel_log::lines`]).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct KernelLine {
+    /// The id of its row.
+    pub row: String,
+    /// What it is about.
+    pub subject: Subject,
 }
 
 /// A change of an RDMA device or port.

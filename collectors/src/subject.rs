@@ -24,6 +24,14 @@ pub enum SubjectKind {
     Job,
     /// A part of nodewarden itself, by name.
     Worker,
+    /// A disk or its controller, by the kernel's name (`nvme0`, `sda`).
+    Disk,
+    /// A local filesystem, by the kernel's name of its device (`dm-4`).
+    Filesystem,
+    /// A network interface, by name.
+    NetworkInterface,
+    /// A server of storage, or one of its targets, as the kernel names it.
+    Server,
 }
 
 /// What a reading, a finding or an incident is about.
@@ -74,6 +82,10 @@ impl SubjectKind {
             Self::RdmaPort => "rdma_port",
             Self::Job => "job",
             Self::Worker => "worker",
+            Self::Disk => "disk",
+            Self::Filesystem => "filesystem",
+            Self::NetworkInterface => "network_interface",
+            Self::Server => "server",
         }
     }
 }

@@ -76,8 +76,13 @@ impl<K: Ord, V, const MAX: usize> Bounded<K, V, MAX> {
     where
         V: Default,
     {
+        self.slot_or(key, V::default)
+    }
+
+    /// As [`Self::slot`], with this value in place of an absent one.
+    pub fn slot_or(&mut self, key: K, value: impl FnOnce() -> V) -> Option<&mut V> {
         let has_room = self.0.len() < MAX || self.0.contains_key(&key);
-        has_room.then(|| self.0.entry(key).or_default())
+        has_room.then(|| self.0.entry(key).or_insert_with(value))
     }
 
     /// Removes a key.

@@ -16,7 +16,7 @@ use collectors::{BootId, Cursor};
 pub use super::record::RestoreError;
 
 use super::book::{Book, Frame, Taken};
-use super::checks::{self, May, Said, Watches};
+use super::checks::{self, Said, Watches};
 use super::condition::Streaks;
 use super::drain::{Facts, State as DrainState, Want};
 use super::finding::Finding;
@@ -257,7 +257,8 @@ impl Engine {
     /// Takes a finding into the book.
     fn find(&mut self, mut finding: Finding) {
         // A check that only observes must not hold the drain of another finding.
-        let observed = checks::check(finding.check).is_some_and(|c| c.may == May::Observe);
+        let observed = checks::check(finding.check).is_some_and(|c| c.may.by_default() == Mode::Observe)
+            && self.policy.effective(finding.check) == Mode::Observe;
         finding.drains &= !observed;
         if finding.jobs.is_empty() {
             finding.jobs = self.timeline.on(&finding.subject, self.when);

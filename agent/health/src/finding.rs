@@ -57,6 +57,10 @@ pub enum Clear {
     Person,
     /// The condition of the check has been healthy for its span.
     Condition,
+    /// The kernel reports that the fault is over.
+    AllClear,
+    /// No further line of the fault for hours, with the kernel log readable.
+    Quiet,
 }
 
 impl Clear {
@@ -69,6 +73,8 @@ impl Clear {
             Self::GpuPresent => "the GPU on the bus again",
             Self::Person => "`nodewarden clear`",
             Self::Condition => "healthy readings",
+            Self::AllClear => "the kernel's line that it is over",
+            Self::Quiet => "hours without another line",
         }
     }
 
@@ -80,7 +86,7 @@ impl Clear {
             Self::GpuReset => "the GPU was reset",
             Self::GpuPresent => "the GPU is on the bus again",
             Self::Person => "an operator cleared it",
-            Self::Condition => "healthy again",
+            Self::Condition | Self::AllClear | Self::Quiet => "healthy again",
         }
     }
 }

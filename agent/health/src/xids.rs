@@ -192,12 +192,16 @@ struct RawRow {
 impl RawRow {
     fn check(self, file: &str, text: &str) -> Result<Row, Error> {
         let code = *self.code.get_ref();
-        if let Some(bad) = self.clears.iter().find(|c| *c.get_ref() == Clear::Condition) {
+        if let Some(bad) = self
+            .clears
+            .iter()
+            .find(|c| matches!(c.get_ref(), Clear::Condition | Clear::AllClear | Clear::Quiet))
+        {
             return Err(Error::at(
                 file,
                 text,
                 Some(bad.span()),
-                "found `condition`, expected `verdict-none`, `reboot`, `gpu-reset`, `gpu-present` or `person`",
+                "found what ends conditions, expected `verdict-none`, `reboot`, `gpu-reset`, `gpu-present` or `person`",
             ));
         }
         let default_rank = if self.action.drains() { 50 } else { 80 };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use collectors::event::{EventBody, RdmaChange};
+use collectors::event::{EventBody, KernelLine, RdmaChange};
 use collectors::{Event, PciAddress, rdma};
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +47,8 @@ pub struct Ledger {
     pub sxids: BTreeMap<String, BTreeMap<u32, Count>>,
     /// Firmware faults that drivers of network adapters reported, by PCI address and word.
     pub firmware: BTreeMap<String, BTreeMap<String, Count>>,
+    /// Lines of the table of kernel lines, by row, kind of subject and name.
+    pub kernel_lines: BTreeMap<String, BTreeMap<String, BTreeMap<String, Count>>>,
     /// "Fallen off the bus" lines without a code, by `gpu` label.
     pub fallen_off_bus: BTreeMap<String, Count>,
     /// Kernel records lost before they could be read, where the number is known.
@@ -108,6 +110,11 @@ impl Ledger {
             EventBody::Rdma(RdmaChange { device, port, what }) => self.rdma(device, port, what.word()),
             EventBody::Firmware { pci, what, .. } => bounded(&mut self.firmware, pci.0.clone(), MAX_DEVICES)
                 .map(|events| events.entry(what.word().to_owned()).or_default()),
+            EventBody::Kernel(KernelLine { row, subject }) => {
+                let kinds = bounded(&mut self.kernel_lines, row.clone(), MAX_CODES);
+                let names = kinds.map(|kinds| kinds.entry(subject.kind.word().to_owned()).or_default());
+                names.and_then(|names| bounded(names, subject.name.clone(), MAX_DEVICES))
+            }
             EventBody::Sxid(sxid) => Self::slot(&mut self.sxids, nvswitch_label(&sxid.pci), sxid.code),
             EventBody::FallenOffBus { pci } => {
                 bounded(&mut self.fallen_off_bus, gpu_label(inventory, pci), MAX_DEVICES)

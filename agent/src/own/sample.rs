@@ -33,6 +33,9 @@ pub(crate) fn view() -> View {
     ports.insert("1".to_owned(), down.into());
     let events = ledger.firmware.entry("0000:19:00.0".to_owned()).or_default();
     events.insert("command_timeout".to_owned(), count);
+    let kinds = ledger.kernel_lines.entry("aer-nonfatal".to_owned()).or_default();
+    let names = kinds.entry("pci".to_owned()).or_default();
+    names.insert("0000:3b:00.0".to_owned(), count);
     ledger
         .sxids
         .entry("pci:0000:05:00.0".to_owned())

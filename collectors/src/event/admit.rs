@@ -1,7 +1,8 @@
 //! Events on arrival. The process that sent one is not trusted: every field is checked as if nothing had parsed it before.
 
-use super::{Event, EventBody, EventKind, JobEnd, PciAddress, Xid};
+use super::{Event, EventBody, EventKind, JobEnd, KernelLine, PciAddress, Xid};
 use crate::text::{is_printable, printable};
+use crate::{Subject, SubjectKind};
 
 /// The longest message of an event, in bytes.
 const MAX_TEXT: usize = 512;
@@ -42,6 +43,7 @@ impl Event {
                 admit_address(pci)?;
                 require(is_word(driver), "driver of an event")?;
             }
+            EventBody::Kernel(line) => admit_line(line)?,
             EventBody::Job(job) => require(is_word(&job.folder), "cgroup of an event")?,
             EventBody::JobEnd(end) => admit_end(end)?,
             EventBody::Overrun { .. } | EventBody::CursorAhead { .. } | EventBody::Progress => {}
@@ -58,6 +60,17 @@ fn admit_xid(xid: &mut Xid) -> Result<(), &'static str> {
         clean(text, MAX_NAME);
     }
     Ok(())
+}
+
+fn admit_line(line: &KernelLine) -> Result<(), &'static str> {
+    let Subject { kind, name } = &line.subject;
+    require(is_word(&line.row), "row of a kernel line")?;
+    let is_its = match kind {
+        SubjectKind::Node => name.is_empty(),
+        SubjectKind::Pci => PciAddress::parse(name).is_some_and(|pci| pci.0 == *name),
+        _ => !name.is_empty() && is_word(name),
+    };
+    require(is_its, "subject of a kernel line")
 }
 
 fn admit_end(end: &mut JobEnd) -> Result<(), &'static str> {

@@ -17,6 +17,8 @@ pub(super) struct LogCounts {
     pub(super) parse_errors: AtomicU64,
     /// Lines of programs that look like an Xid.
     pub(super) user_space: AtomicU64,
+    /// Lines that the kernel or a driver left out.
+    pub(super) suppressed: AtomicU64,
     /// Lines that begin like an Xid and are none.
     pub(super) malformed: AtomicU64,
 }
@@ -54,6 +56,7 @@ impl Device for Watched {
         let counts = &self.counts;
         out.u64(&metrics::RECORDS, &[], counts.records.load(Relaxed));
         out.u64(&metrics::LOST, &[], counts.lost.load(Relaxed));
+        out.u64(&metrics::SUPPRESSED, &[], counts.suppressed.load(Relaxed));
         out.u64(&metrics::PARSE_ERRORS, &[], counts.parse_errors.load(Relaxed));
         out.u64(
             &metrics::IGNORED,

@@ -43,20 +43,28 @@ pub(super) fn parse(text: &str) -> Option<EventBody> {
     })
 }
 
-/// `function:line:(pid N): message`, as mlx5_core writes everything.
+/// mlx5_core writes `function:line:(pid N): message`; some builds leave the function out.
 fn mlx5(text: &str) -> Option<FirmwareFault> {
-    let (function, message) = text.split_once(':')?;
-    match function {
-        // The line "No done completion" stands before it and says the same.
-        "wait_func" | "wait_func_handle_exec_timeout" | "cb_timeout_handler" => message
-            .contains("timeout. Will cause a leak of a command resource")
-            .then_some(FirmwareFault::CommandTimeout),
-        "mlx5_cmd_comp_handler" => message
-            .contains("Command completion arrived after timeout")
-            .then_some(FirmwareFault::LateCompletion),
-        "poll_health" if message.contains("health compromised") => Some(FirmwareFault::Unresponsive),
-        "poll_health" if message.contains("Fatal error ") => Some(FirmwareFault::Fatal),
-        _ => None,
+    let message = super::lines::of_function(text);
+    // Behind any other head the text is a quotation.
+    if message.contains("(pid ") {
+        return None;
+    }
+    // The line "No done completion" stands before it and says the same.
+    if message.contains("timeout. Will cause a leak of a command resource") {
+        Some(FirmwareFault::CommandTimeout)
+    } else if message.contains("Command completion arrived after timeout") {
+        Some(FirmwareFault::LateCompletion)
+    } else if message.starts_with("device's health compromised") {
+        Some(FirmwareFault::Unresponsive)
+    } else if message.starts_with("Fatal error ") && message.contains(" detected") {
+        Some(FirmwareFault::Fatal)
+    } else if message.starts_with("health recovery failed")
+        || message.starts_with("health recovery flow aborted, PCI reads still not working")
+    {
+        Some(FirmwareFault::Reset)
+    } else {
+        None
     }
 }
 

@@ -104,6 +104,7 @@ fn kind(event: &Event) -> FloodKey {
         | EventBody::Driver { .. }
         | EventBody::Rdma(_)
         | EventBody::Firmware { .. }
+        | EventBody::Kernel(_)
         | EventBody::Job(_)
         | EventBody::JobEnd(_)
         | EventBody::CursorAhead { .. }

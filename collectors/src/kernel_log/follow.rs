@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::counts::LogCounts;
 use super::fold::Fold;
 use super::grammar::{self, LogLine};
+use super::lines;
 use super::lost::Parts;
 use super::record::KmsgRecord;
 use super::text::unescape;
@@ -22,6 +23,8 @@ use crate::{BootId, Cursor, Error, Event, EventBody, Events};
 
 /// Maximum length of an event's text, in bytes.
 pub(super) const MAX_TEXT: usize = 512;
+/// The lines of one report come within this time (microseconds).
+const REPORT_US: u64 = 2_000_000;
 /// A cursor that lags further behind is advanced, even without any event.
 const PROGRESS_RECORDS: u64 = 1000;
 /// As above, as a duration.
@@ -59,6 +62,8 @@ pub(super) struct Follow<'a> {
     out: &'a Events,
     fold: Fold,
     parts: Parts,
+    /// The last line of the table, and its time stamp.
+    last_line: Option<(lines::Read, u64)>,
     ready: Vec<Event>,
     /// The last stored record of this boot.
     stored: Option<u64>,
@@ -96,6 +101,7 @@ impl<'a> Follow<'a> {
             out,
             fold: Fold::default(),
             parts: Parts::default(),
+            last_line: None,
             ready: Vec::new(),
             stored,
             last: None,
@@ -190,7 +196,7 @@ impl<'a> Follow<'a> {
         });
 
         let text = unescape(record.text);
-        let line = grammar::parse(&text, record.whole);
+        let line = grammar::parse(&text, record.whole, record.pci().as_ref());
         let forged = record.facility != 0 && !self.start.accept_user;
         // Skipped records still count as parts of a message that ends after the cursor.
         let line = if forged { line } else { self.parts.join(line) };
@@ -202,23 +208,48 @@ impl<'a> Follow<'a> {
         }
         self.unreported += 1;
         let ignored: &AtomicU64 = match line {
-            LogLine::Event(_) | LogLine::Malformed if forged => &self.counts.user_space,
-            LogLine::Event(body) => {
-                let history = self.old && record.at_us < self.start.before_us;
-                let event = self.event(
-                    body,
-                    record.seq,
-                    record.at_us,
-                    history,
-                    printable(&text, MAX_TEXT),
-                );
-                return self.push(event, now);
+            LogLine::Event(_) | LogLine::Kernel(_) | LogLine::Malformed if forged => &self.counts.user_space,
+            LogLine::Suppressed(_) if forged => return Ok(()),
+            LogLine::Suppressed(count) => {
+                LogCounts::add(&self.counts.suppressed, count);
+                return Ok(());
             }
+            LogLine::Kernel(read) if self.repeats(&read, record.at_us) => return Ok(()),
+            LogLine::Kernel(read) => {
+                return self.event_of(EventBody::Kernel(read.line), &record, &text, now);
+            }
+            LogLine::Event(body) => return self.event_of(body, &record, &text, now),
             LogLine::Malformed => &self.counts.malformed,
             _ => return Ok(()),
         };
         LogCounts::add(ignored, 1);
         Ok(())
+    }
+
+    fn event_of(
+        &mut self,
+        body: EventBody,
+        record: &KmsgRecord<'_>,
+        text: &[u8],
+        now: Duration,
+    ) -> Result<(), Closed> {
+        let history = self.old && record.at_us < self.start.before_us;
+        let text = printable(text, MAX_TEXT);
+        let event = self.event(body, record.seq, record.at_us, history, text);
+        self.push(event, now)
+    }
+
+    /// Whether a line only continues the report of the one before it. Otherwise the next are compared with it.
+    fn repeats(&mut self, read: &lines::Read, at_us: u64) -> bool {
+        let last = self.last_line.as_mut();
+        if let Some((before, at)) = last
+            && at_us.saturating_sub(*at) < REPORT_US
+            && lines::repeats(read, before)
+        {
+            return true;
+        }
+        self.last_line = Some((read.clone(), at_us));
+        false
     }
 
     /// Reports the records lost before this one: after the kernel reported a loss, and between the cursor and the

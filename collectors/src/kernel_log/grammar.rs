@@ -1,7 +1,7 @@
 //! What a kernel message says. Everything is anchored at the start of the text: a message that quotes an Xid line, or a
 //! process name with one in it, is no event.
 
-use super::{firmware, identity, lost, sxid, xid};
+use super::{firmware, identity, lines, lost, sxid, xid};
 use crate::{EventBody, PciAddress};
 
 /// What one message says.
@@ -9,6 +9,10 @@ use crate::{EventBody, PciAddress};
 pub(super) enum LogLine {
     /// An event, complete in this message.
     Event(EventBody),
+    /// A line of the table.
+    Kernel(lines::Read),
+    /// This many lines were left out before it.
+    Suppressed(u64),
     /// First part of the driver's lost-GPU message; it counts only if [`LogLine::LostEnd`] follows.
     LostStart(PciAddress),
     /// Last part of the driver's lost-GPU message.
@@ -21,8 +25,25 @@ pub(super) enum LogLine {
     Other,
 }
 
-/// Reads one message, escapes undone. `whole`: nothing was cut off at its end.
-pub(super) fn parse(text: &[u8], whole: bool) -> LogLine {
+/// Reads one message, escapes undone. `whole`: nothing was cut off at its end. `device`: the PCI function that its record
+/// names.
+pub(super) fn parse(text: &[u8], whole: bool, device: Option<&PciAddress>) -> LogLine {
+    let line = of_drivers(text, whole);
+    if !matches!(line, LogLine::Other) {
+        return line;
+    }
+    let text = String::from_utf8_lossy(text);
+    if let Some(read) = lines::read(&text, device) {
+        LogLine::Kernel(read)
+    } else if let Some(count) = lines::suppressed(&text) {
+        LogLine::Suppressed(count)
+    } else {
+        LogLine::Other
+    }
+}
+
+/// Messages with events of their own.
+fn of_drivers(text: &[u8], whole: bool) -> LogLine {
     // Nearly every line ends here, before it costs a conversion.
     if !["NVRM: ", "nvidia-nvswitch", "SXid ", "The NVIDIA GPU "]
         .iter()

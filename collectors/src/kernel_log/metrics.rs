@@ -46,13 +46,21 @@ pub static PARSE_ERRORS: Metric = counter(
     Tier::Detail,
 );
 
+/// Lines that were left out.
+pub static SUPPRESSED: Metric = counter(
+    "nodewarden_kernel_log_suppressed_total",
+    &[],
+    "Kernel log lines that the kernel or a driver left out by its own limit, so that what they said is unknown, since the worker started (N callbacks suppressed, Lustre: Skipped N previous similar messages).",
+    Tier::Core,
+);
+
 /// Ignored lines that resemble an Xid.
 pub static IGNORED: Metric = counter(
     "nodewarden_kernel_log_ignored_total",
     &["reason"],
-    "Kernel log lines ignored although they resemble an Xid or SXid, by reason: user_space (written by a program), malformed.",
+    "Kernel log lines ignored although they resemble an Xid, an SXid or another line that is an event, by reason: user_space (written by a program), malformed.",
     Tier::Core,
 );
 
 /// Every metric of this collector.
-pub static ALL: &[&Metric] = &[&RECORDS, &LOST, &PARSE_ERRORS, &IGNORED];
+pub static ALL: &[&Metric] = &[&RECORDS, &LOST, &SUPPRESSED, &PARSE_ERRORS, &IGNORED];

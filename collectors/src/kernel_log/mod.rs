@@ -1,4 +1,5 @@
-//! The kernel's log: Xids, SXids, lost GPUs and firmware of network adapters that does not answer, from the boot's first record on, without a library that can hang.
+//! The kernel's log: Xids, SXids, lost GPUs, firmware of network adapters that does not answer, and the lines of a table
+//! of faults, from the boot's first record on, without a library that can hang.
 //!
 //! `sys::kmsg` reads, `record` takes the prefix apart, `grammar` says what a message means, `fold` counts floods and
 //! `follow` turns records into events.
@@ -9,6 +10,7 @@ mod fold;
 mod follow;
 mod grammar;
 mod identity;
+pub mod lines;
 mod lost;
 pub mod metrics;
 mod record;
@@ -42,6 +44,7 @@ pub static SPEC: Spec = Spec {
         EventKind::FallenOffBus,
         EventKind::Identity,
         EventKind::Firmware,
+        EventKind::Kernel,
         EventKind::Overrun,
         EventKind::CursorAhead,
         EventKind::Progress,
@@ -94,8 +97,18 @@ pub(crate) fn check_line(bytes: &[u8]) {
     let clean = |text: &str, max: usize| assert!(text.len() <= max && !text.contains(char::is_control));
     clean(&crate::text::printable(bytes, follow::MAX_TEXT), follow::MAX_TEXT);
     for whole in [true, false] {
-        let grammar::LogLine::Event(body) = grammar::parse(bytes, whole) else {
-            continue;
+        let body = match grammar::parse(bytes, whole, None) {
+            grammar::LogLine::Event(body) => body,
+            grammar::LogLine::Kernel(read) => {
+                let crate::Subject { kind, name } = &read.line.subject;
+                assert!(lines::row(&read.line.row).is_some());
+                assert!(
+                    name.len() <= 128 && name.is_empty() == (*kind == crate::SubjectKind::Node),
+                    "{read:?}"
+                );
+                continue;
+            }
+            _ => continue,
         };
         let starts = ["NVRM:", "nvidia-nvswitch", "SXid", "The NVIDIA GPU "];
         let of_gpu = starts.iter().any(|s| bytes.starts_with(s.as_bytes()));

@@ -1,5 +1,7 @@
 //! One record of /dev/kmsg: `prio,seq,usec,flags[,...];text\n KEY=value\n ...` (Documentation/ABI/testing/dev-kmsg).
 
+use crate::PciAddress;
+
 /// One record, its text still as the kernel escaped it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KmsgRecord<'a> {
@@ -15,6 +17,8 @@ pub(super) struct KmsgRecord<'a> {
     pub(super) text: &'a [u8],
     /// The message ended with its newline: nothing of it was cut off.
     pub(super) whole: bool,
+    /// What follows the message: lines ` KEY=value`.
+    pub(super) dictionary: &'a [u8],
 }
 
 /// Why something is not a record.
@@ -52,7 +56,15 @@ impl<'a> KmsgRecord<'a> {
             at_us,
             text: end.map_or(text, |end| text.get(..end).unwrap_or_default()),
             whole: end.is_some(),
+            dictionary: end.and_then(|end| text.get(end + 1..)).unwrap_or_default(),
         })
+    }
+
+    /// The PCI function that the dictionary names.
+    pub(super) fn pci(&self) -> Option<PciAddress> {
+        let mut lines = self.dictionary.split(|b| *b == b'\n');
+        let device = lines.find_map(|line| line.strip_prefix(b" DEVICE=+pci:"))?;
+        PciAddress::parse(std::str::from_utf8(device).ok()?)
     }
 }
 
@@ -85,9 +97,32 @@ mod tests {
                 seq: u64::MAX,
                 at_us: 7,
                 text: b"a;b",
-                whole: true
+                whole: true,
+                dictionary: b" SUBSYSTEM=pci\n",
             }
         );
+    }
+
+    #[test]
+    fn the_dictionary_names_a_pci_function_or_something_else() {
+        let pci = |dictionary: &str| {
+            let record = format!("3,1,2,-;text\n{dictionary}");
+            KmsgRecord::parse(record.as_bytes())
+                .unwrap()
+                .pci()
+                .map(|pci| pci.0)
+        };
+        let named = pci(" SUBSYSTEM=pci\n DEVICE=+pci:0000:b1:00.0\n");
+        assert_eq!(named.as_deref(), Some("0000:b1:00.0"));
+        for other in [
+            "",
+            " DEVICE=n7\n",
+            "DEVICE=+pci:0000:b1:00.0\n",
+            " DEVICE=+pci:x\n",
+            " DEVICE=+usb:1-1\n",
+        ] {
+            assert_eq!(pci(other), None, "{other}");
+        }
     }
 
     #[test]

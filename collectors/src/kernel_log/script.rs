@@ -160,6 +160,7 @@ pub(super) fn words(events: &[Event]) -> Vec<String> {
         EventBody::JobEnd(end) => format!("record {}", end.record.job),
         EventBody::Driver { .. } => "driver".to_owned(),
         EventBody::Firmware { what, .. } => what.word().to_owned(),
+        EventBody::Kernel(line) => line.row.clone(),
         EventBody::CursorAhead { cursor, newest } => format!("ahead {cursor} {newest:?}"),
         EventBody::Progress => "progress".to_owned(),
     };

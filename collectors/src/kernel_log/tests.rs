@@ -85,7 +85,7 @@ fn a_recording_is_replayed_as_it_happened_and_ends() {
         values[0],
         ("nodewarden_kernel_log_records_total[]".to_owned(), Value::U64(3))
     );
-    assert_eq!(values.len(), 5);
+    assert_eq!(values.len(), 6);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn opening_is_left_to_the_watcher_which_says_why_it_failed() {
     let (result, events) = watch(&mut source);
     assert_eq!(result.unwrap_err().reason(), "io");
     assert!(events.is_empty());
-    assert_eq!(values(&mut source).len(), 5);
+    assert_eq!(values(&mut source).len(), 6);
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn blank(pci: &str, code: u32) -> Xid {
 }
 
 fn xid(line: &str) -> Xid {
-    match parse(line.as_bytes(), true) {
+    match parse(line.as_bytes(), true, None) {
         LogLine::Event(EventBody::Xid(xid)) => xid,
         other => panic!("{line}: {other:?}"),
     }

@@ -31,6 +31,7 @@ fn row(check: &Check) -> String {
         Scope::Shared => "shared",
     };
     let most = match check.may {
+        May::ObserveOrDrain => "observe; comment or drain if `health.checks` sets it",
         May::CommentOrDrain => "comment; drain if `health.checks` sets it",
         may => may.by_default().word(),
     };

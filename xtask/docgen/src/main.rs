@@ -5,6 +5,7 @@ mod checks;
 mod configuration;
 mod jobs;
 mod json;
+mod kernel_lines;
 mod metrics;
 mod public;
 mod runbooks;
@@ -28,6 +29,7 @@ const PAGES: &[Page] = &[
     }),
     ("checks.md", |_| Ok(checks::page())),
     ("configuration.md", |_| Ok(configuration::page())),
+    ("kernel-lines.md", |_| Ok(kernel_lines::page())),
     ("metrics.md", |fixtures| {
         Ok(metrics::page(&metrics::captured(fixtures)?))
     }),

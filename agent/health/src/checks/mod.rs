@@ -2,6 +2,7 @@
 //! row in order.rs.
 
 mod blocked;
+pub mod collector_silent;
 pub mod edac_uncorrected;
 mod gpu;
 pub mod gpu_application_errors;
@@ -26,6 +27,7 @@ pub mod gpu_unreadable;
 mod gpu_use;
 mod growth;
 pub mod job_blocked;
+pub mod kernel_lines;
 pub mod order;
 pub mod pcie_degraded;
 pub mod rdma_bit_errors;
@@ -70,6 +72,8 @@ pub enum Scope {
 pub enum May {
     /// Be counted and shown.
     Observe,
+    /// The same by default, and drain the node, or write into its Comment, where the site enables it.
+    ObserveOrDrain,
     /// Write into the node's Comment.
     Comment,
     /// The same by default, and drain the node where the site enables it.
@@ -82,7 +86,7 @@ impl May {
     /// What it does where the site says nothing about it.
     pub const fn by_default(self) -> Mode {
         match self {
-            Self::Observe => Mode::Observe,
+            Self::Observe | Self::ObserveOrDrain => Mode::Observe,
             Self::Comment | Self::CommentOrDrain => Mode::Comment,
             Self::Drain => Mode::Drain,
         }
@@ -93,7 +97,7 @@ impl May {
         match self {
             Self::Observe => Mode::Observe,
             Self::Comment => Mode::Comment,
-            Self::CommentOrDrain | Self::Drain => Mode::Drain,
+            Self::ObserveOrDrain | Self::CommentOrDrain | Self::Drain => Mode::Drain,
         }
     }
 }
@@ -202,6 +206,17 @@ pub static CHECKS: &[&Check] = &[
     &gpu_idle::CHECK,
     &gpu_stalled::CHECK,
     &job_blocked::CHECK,
+    &kernel_lines::KERNEL_CRASH,
+    &kernel_lines::MACHINE_CHECK,
+    &kernel_lines::PCIE_ERROR,
+    &kernel_lines::DISK_ERROR,
+    &kernel_lines::FILESYSTEM_ERROR,
+    &kernel_lines::GPU_DRIVER_ERROR,
+    &kernel_lines::NETWORK_ADAPTER_ERROR,
+    &kernel_lines::KERNEL_STALL,
+    &kernel_lines::MEMORY_EXHAUSTED,
+    &kernel_lines::STORAGE_SERVER,
+    &collector_silent::CHECK,
 ];
 
 /// The check of that id.

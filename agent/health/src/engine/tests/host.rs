@@ -232,6 +232,10 @@ pub(super) struct Host {
     pub(super) driven: Vec<Driven>,
     /// The state of the driver's collector.
     pub(super) driver: Presence,
+    /// The state of the collector of jobs.
+    pub(super) slurm: Presence,
+    /// When the worker of the ports was stopped, as time since boot.
+    pub(super) stopped: Option<Duration>,
     pub(super) jobs: Vec<Job>,
     pub(super) tasks: Vec<Tasks>,
 }
@@ -254,7 +258,10 @@ pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
                     .devices
                     .extend(host.driven.iter().map(|g| driven(g, at)));
             }
-            "slurm" => collector.devices.extend(host.jobs.iter().map(|j| job(j, at))),
+            "slurm" => {
+                collector.presence = host.slurm.clone();
+                collector.devices.extend(host.jobs.iter().map(|j| job(j, at)));
+            }
             "tasks" => collector.devices.extend(host.tasks.iter().map(|t| tasks(t, at))),
             "host" => {
                 collector.devices.push(bus(host, at));
@@ -272,7 +279,10 @@ pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
         spec: &RDMA,
         presence: Presence::Open,
         watcher: None,
-        devices: host.ports.iter().map(|p| port(p, at)).collect(),
+        devices: {
+            let read_at = host.stopped.unwrap_or(at);
+            host.ports.iter().map(|p| port(p, read_at)).collect()
+        },
         late: Vec::new(),
     });
     snapshot

@@ -111,6 +111,8 @@ impl Sim {
                 networks: Vec::new(),
                 driven: Vec::new(),
                 driver: Presence::Open,
+                slurm: Presence::Open,
+                stopped: None,
                 jobs: Vec::new(),
                 tasks: Vec::new(),
             },

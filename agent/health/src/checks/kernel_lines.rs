@@ -1,0 +1,332 @@
+//! Checks of lines in the kernel log: one check for each part of the table of kernel lines. A fault is there from its
+//! line until what ends it.
+
+use std::time::Duration;
+
+use collectors::event::{EventBody, KernelLine};
+use collectors::kernel_log::lines::{Ends, Meaning, row};
+use collectors::{PciAddress, Subject, SubjectKind};
+use serde::{Deserialize, Serialize};
+
+use super::growth::HOUR_MS;
+use super::{Check, Forget, Heard, Kept, May, Said, Scope, Version, Watch};
+use crate::bounded::{Bounded, STORED};
+use crate::condition::{Judged, Pace, Reading};
+use crate::counts::Watched;
+use crate::finding::{Clear, Finding, Joins, Remedy};
+use crate::judge::Judge;
+use crate::reads::host::Place;
+use model::derive::xid::gpu_label;
+use model::snapshot::Presence;
+
+/// The row of a check of lines.
+macro_rules! check {
+    ($name:ident $id:literal $about:ident $scope:ident $may:ident, fires $fires:literal, clears $clears:literal, ignored $ignored:literal) => {
+        /// The row.
+        pub static $name: Check = Check {
+            id: $id,
+            subject: SubjectKind::$about,
+            fires_when: $fires,
+            lasting: "immediately",
+            clears_when: $clears,
+            ignored_when: $ignored,
+            scope: Scope::$scope,
+            may: May::$may,
+            since: Version(0, 1, 0),
+            runbook: concat!("docs/runbooks/", $id, ".md"),
+            watch: || State::start(&$name),
+        };
+    };
+}
+
+check! { KERNEL_CRASH "kernel-crash" Node Node ObserveOrDrain,
+    fires "The kernel log reports an oops, a failed assertion, overwritten memory of the kernel or a processor that takes no interrupts.",
+    clears "A reboot.",
+    ignored "Warnings with a stack, crashes of programs, lines that a program wrote to the log."
+}
+check! { MACHINE_CHECK "machine-check" Node Node ObserveOrDrain,
+    fires "The kernel log reports an uncorrected error of a processor or of memory, or a storm of corrected ones.",
+    clears "A reboot. A storm of corrected errors: the kernel says that it is over, or 6 h without. A page that is no longer used: 24 h without.",
+    ignored "Corrected errors: counted. Records of an earlier boot."
+}
+check! { PCIE_ERROR "pcie-error" Pci Node ObserveOrDrain,
+    fires "The kernel log reports an uncorrected PCIe error, a device cut off by its port, a slot without power, or access to foreign memory (IOMMU).",
+    clears "A reboot. Errors that are not fatal, and IOMMU faults: 6 h without.",
+    ignored "Corrected errors, links of slots that go down or come up: counted. A cut-off triggered by software."
+}
+check! { DISK_ERROR "disk-error" Disk Node ObserveOrDrain,
+    fires "The kernel log reports time-outs, resets, I/O or medium errors of a local disk. Or that a disk was given up, or a RAID array lost one.",
+    clears "6 h without, medium errors 24 h. A disk that was given up: a reboot. A RAID array: a person.",
+    ignored "Commands that a drive does not support. Removable, loop, memory and network disks."
+}
+check! { FILESYSTEM_ERROR "filesystem-error" Filesystem Node ObserveOrDrain,
+    fires "The kernel log reports an error of a local filesystem (ext4, XFS, Btrfs), or that it became read-only or was shut down.",
+    clears "A reboot. Checksum errors of Btrfs: 24 h without.",
+    ignored "A full disk, errors that Btrfs corrected, the daily repetition of old ext4 errors, a shutdown that a person ordered."
+}
+check! { GPU_DRIVER_ERROR "gpu-driver-error" Pci Node ObserveOrDrain,
+    fires "The kernel log reports a fault of a GPU other than an Xid: AMD resets, time-outs, memory errors and bad pages. NVIDIA: a GPU that was not started, versions that differ.",
+    clears "AMD: a finished reset or 6 h without. Failed resets and memory errors: a reboot. NVIDIA: 1 h without, or a reboot. Bad pages: a person.",
+    ignored "Xids, SXids and lost GPUs: other checks. Corrected errors and page faults of programs: counted."
+}
+check! { NETWORK_ADAPTER_ERROR "network-adapter-error" Pci Node ObserveOrDrain,
+    fires "The kernel log reports a network adapter that does not transmit, is hot, was not started, or has a fault of its cable or module.",
+    clears "6 h without, heat 1 h, cables 24 h or until plugged again. An adapter that was not started: a reboot.",
+    ignored "Firmware that does not answer: another check. Too little power announced at boot, failed queue pairs of programs: counted."
+}
+check! { KERNEL_STALL "kernel-stall" Node Node ObserveOrDrain,
+    fires "The kernel log reports a task blocked for minutes, a processor or work queue that does not move, or a clock that was given up.",
+    clears "6 h without. Blocked tasks and the clock: a reboot, because the kernel stops reporting after ten tasks.",
+    ignored "The first clock of a boot (tsc-early)."
+}
+check! { MEMORY_EXHAUSTED "memory-exhausted" Node Node ObserveOrDrain,
+    fires "The kernel killed a program because the node had no memory left.",
+    clears "6 h without.",
+    ignored "Programs that exceed the memory of their job or cgroup: counted."
+}
+check! { STORAGE_SERVER "storage-server" Server Shared Observe,
+    fires "The kernel log reports a server of NFS or Lustre that does not respond or evicted this client. Or lost locks, or a peer that LNet does not reach.",
+    clears "The kernel reports it as back. Evictions, lost locks, peers: 6 h without. Soft mounts: 1 h without.",
+    ignored "Single requests that failed: counted. Lines of a server about its clients."
+}
+
+/// A line is the fault: no second one need come.
+static PACE: Pace = Pace {
+    bad: 1,
+    bad_span: Duration::ZERO,
+    good: 3,
+    hold: Duration::from_secs(60),
+};
+
+/// The longest line that is stored, in characters.
+const MAX_LINE: usize = 200;
+
+/// The last line about a subject.
+#[derive(Debug, Serialize, Deserialize)]
+struct Last {
+    about: KernelLine,
+    /// In milliseconds since boot.
+    at_ms: u64,
+    count: u64,
+    line: String,
+}
+
+struct State {
+    check: &'static Check,
+    open: Bounded<String, Last, STORED>,
+    /// How long the kernel log has been read.
+    log: Watched<()>,
+}
+
+impl State {
+    fn start(check: &'static Check) -> Box<dyn Watch> {
+        Box::new(Self {
+            check,
+            open: Bounded::default(),
+            log: Watched::default(),
+        })
+    }
+
+    /// What ends a fault of this row, if it is one of the check's.
+    fn ends(&self, id: &str) -> Option<Ends> {
+        match row(id)?.meaning {
+            Meaning::Fault { check, ends } if check == self.check.id => Some(ends),
+            _ => None,
+        }
+    }
+
+    fn keys(&self, which: impl Fn(&Last) -> bool) -> Vec<String> {
+        let its = self.open.iter().filter(|(_, last)| which(last));
+        its.map(|(key, _)| key.clone()).collect()
+    }
+
+    fn remove(&mut self, keys: &[String]) {
+        for key in keys {
+            self.open.remove(key);
+        }
+    }
+
+    fn key(&self, line: &KernelLine) -> String {
+        key(self.check.id, &line.row, &line.subject)
+    }
+}
+
+/// In place of a name: [`Forget::device`] is the second word of a key.
+const NODE: &str = "-";
+
+fn name(subject: &Subject) -> &str {
+    if subject.name.is_empty() {
+        NODE
+    } else {
+        &subject.name
+    }
+}
+
+fn key(check: &str, row: &str, subject: &Subject) -> String {
+    format!("{check} {} {row}", name(subject))
+}
+
+/// The line behind a key.
+fn of_key(check: &str, key: &str) -> Option<KernelLine> {
+    let (name, id) = key.strip_prefix(check)?.strip_prefix(' ')?.split_once(' ')?;
+    let about = row(id)?.about;
+    let subject = match name {
+        NODE => Subject::node(),
+        name => Subject::new(about, name),
+    };
+    let row = id.to_owned();
+    Some(KernelLine { row, subject })
+}
+
+impl Watch for State {
+    fn hear(&mut self, heard: &Heard<'_>) -> Vec<Said> {
+        let EventBody::Kernel(line) = &heard.event.body else {
+            return Vec::new();
+        };
+        if let Some(Meaning::AllClear(ended)) = row(&line.row).map(|row| row.meaning) {
+            for id in ended {
+                self.open.remove(&key(self.check.id, id, &line.subject));
+            }
+        } else if self.ends(&line.row).is_some()
+            && let Some(last) = self.open.slot_or(self.key(line), || Last::new(line))
+        {
+            last.at_ms = heard.event.at_us / 1000;
+            last.count = last.count.saturating_add(heard.count());
+            last.line = heard.event.text.chars().take(MAX_LINE).collect();
+        }
+        Vec::new()
+    }
+
+    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
+        let log = judge.snapshot.collector("kernel_log");
+        let is_read =
+            log.is_some_and(|log| log.presence == Presence::Open && matches!(log.watcher, Some(Ok(()))));
+        let read_for = is_read.then(|| self.log.read((), judge.since_boot()));
+        let is_over = |last: &Last, ends: Ends| match ends {
+            Ends::Quiet(hours) => {
+                let quiet = hours * HOUR_MS;
+                let is_quiet = judge.now_ms().saturating_sub(last.at_ms) >= quiet;
+                is_quiet.then_some(read_for.is_some_and(|read| read >= Duration::from_millis(quiet)))
+            }
+            Ends::Reboot | Ends::Line | Ends::Person => None,
+        };
+        let mut all = Vec::new();
+        let mut ended = Vec::new();
+        for (key, last) in self.open.iter() {
+            let Some(ends) = self.ends(&last.about.row) else {
+                continue;
+            };
+            let reading = match is_over(last, ends) {
+                None => Reading::Bad,
+                Some(false) => Reading::Unknown,
+                Some(true) => {
+                    ended.push(key.clone());
+                    continue;
+                }
+            };
+            all.push(judged(judge, self.check, key, last, ends, reading));
+        }
+        if !ended.is_empty() {
+            self.remove(&ended);
+            judge.counted();
+        }
+        // What ended: by an all-clear, by silence, or by a reboot.
+        for key in judge.bad.iter().filter(|key| self.open.get(*key).is_none()) {
+            let about = of_key(self.check.id, key);
+            let ends = about.as_ref().and_then(|about| self.ends(&about.row));
+            if let (Some(about), Some(ends)) = (about, ends)
+                && ends != Ends::Person
+            {
+                all.push(judged(
+                    judge,
+                    self.check,
+                    key,
+                    &Last::new(&about),
+                    ends,
+                    Reading::Good,
+                ));
+            }
+        }
+        all
+    }
+
+    fn rebooted(&mut self) {
+        let keys = self.keys(|last| self.ends(&last.about.row) != Some(Ends::Person));
+        self.remove(&keys);
+    }
+
+    fn forget(&mut self, of: &Forget<'_>) -> bool {
+        let keys = self.keys(|last| name(&last.about.subject) == of.device);
+        self.remove(&keys);
+        !keys.is_empty()
+    }
+
+    fn kept(&mut self) -> Option<&mut dyn Kept> {
+        Some(&mut self.open)
+    }
+}
+
+impl Last {
+    fn new(about: &KernelLine) -> Self {
+        Self {
+            about: about.clone(),
+            at_ms: 0,
+            count: 0,
+            line: String::new(),
+        }
+    }
+}
+
+fn judged<'a>(
+    judge: &Judge<'a>,
+    check: &Check,
+    key: &str,
+    last: &Last,
+    ends: Ends,
+    reading: Reading,
+) -> Judged<'a> {
+    let finding = finding(judge, check, last, ends);
+    Judged {
+        key: key.to_owned(),
+        subject: finding.subject.clone(),
+        reading,
+        at: judge.since_boot(),
+        pace: &PACE,
+        finding: Box::new(move |_| finding),
+    }
+}
+
+fn finding(judge: &Judge<'_>, check: &Check, last: &Last, ends: Ends) -> Finding {
+    let KernelLine { row: id, subject } = &last.about;
+    let pci = (subject.kind == SubjectKind::Pci)
+        .then(|| PciAddress::parse(&subject.name))
+        .flatten();
+    // On GPUs incidents are found by their label.
+    let gpu = pci.as_ref().filter(|pci| {
+        let place = judge.host.place(pci);
+        judge.inventory.contains_key(*pci) || matches!(place, Place::Present(_) | Place::Silent)
+    });
+    let gpu = gpu.map(|pci| Subject::gpu(gpu_label(judge.inventory, pci)));
+    let subject = gpu.unwrap_or_else(|| subject.clone());
+    let lasts = matches!(ends, Ends::Reboot | Ends::Person);
+    Finding {
+        pci,
+        detail: row(id).map(|row| row.what.to_owned()).unwrap_or_default(),
+        remedy: if ends == Ends::Reboot {
+            Remedy::Reboot
+        } else {
+            Remedy::Inspect
+        },
+        drains: lasts && check.scope == Scope::Node,
+        joins: Joins::Attaches,
+        clears: match ends {
+            Ends::Reboot => vec![Clear::Reboot],
+            Ends::Line => vec![Clear::AllClear, Clear::Reboot],
+            Ends::Quiet(_) => vec![Clear::Quiet, Clear::Reboot],
+            Ends::Person => vec![Clear::Person],
+        },
+        count: last.count.max(1),
+        evidence: format!("kernel log: {}", last.line),
+        ..Finding::of_condition(check.id, subject)
+    }
+}

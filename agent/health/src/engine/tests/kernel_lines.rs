@@ -1,0 +1,162 @@
+//! Checks of lines in the kernel log.
+
+use collectors::event::{EventBody, KernelLine};
+use collectors::kernel_log::lines::{Meaning, row, rows};
+use collectors::{Subject, SubjectKind};
+
+use super::sim::*;
+use crate::Mode;
+use crate::checks::check;
+use crate::verdict::Health;
+
+const HOUR: u64 = 3600;
+
+fn line(id: &str, name: &str) -> EventBody {
+    let subject = match name {
+        "" => Subject::node(),
+        name => Subject::new(row(id).unwrap().about, name),
+    };
+    let row = id.to_owned();
+    EventBody::Kernel(KernelLine { row, subject })
+}
+
+fn node() -> Sim {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.pass(60);
+    sim
+}
+
+/// A node whose site lets one of these checks drain.
+fn draining(id: &str) -> Sim {
+    let mut config = config(Mode::Drain);
+    config.checks.insert(id.to_owned(), Mode::Drain);
+    let mut sim = Sim::with(config, None);
+    sim.pass(60);
+    sim
+}
+
+#[test]
+fn every_fault_of_the_table_is_that_of_a_check() {
+    for row in rows() {
+        if let Meaning::Fault { check: id, .. } = row.meaning {
+            assert!(check(id).is_some(), "{}: {id}", row.id);
+        }
+    }
+}
+
+#[test]
+fn a_crash_of_the_kernel_is_observed_and_ends_with_a_reboot() {
+    let mut sim = node();
+    sim.event(line("oops", ""));
+    sim.pass(60);
+    let open = "the kernel crashed and runs on open";
+    assert_eq!(sim.incidents(), [open]);
+    assert_eq!((sim.slurm.drains, sim.slurm.comment.clone()), (0, None));
+    assert_eq!(sim.engine.view().verdict.health, Health::Healthy);
+    assert_eq!(
+        sim.engine.view().incidents[0].findings[0].evidence,
+        ["kernel log: line 1"]
+    );
+    assert_eq!(sim.engine.view().ledger.kernel_lines["oops"]["node"][""].count, 1);
+    sim.pass(48 * HOUR);
+    sim.restart();
+    sim.pass(60);
+    assert_eq!(sim.incidents(), [open]);
+    sim.reboot();
+    sim.pass(120);
+    assert_eq!(sim.incidents(), ["the kernel crashed and runs on cleared"]);
+}
+
+#[test]
+fn it_drains_where_the_site_says_so() {
+    let mut sim = draining("kernel-crash");
+    sim.event(line("hard-lockup", ""));
+    sim.pass(60);
+    assert_eq!(sim.slurm.drains, 1);
+    assert!(
+        sim.reason()
+            .starts_with("nodewarden:kernel-crash node a processor takes no interrupts act=reboot"),
+        "{}",
+        sim.reason()
+    );
+}
+
+#[test]
+fn an_error_that_passes_ends_after_hours_without_one() {
+    let mut sim = node();
+    sim.event(line("disk-io", "sda"));
+    sim.pass(5 * HOUR);
+    sim.event(line("disk-io", "sda"));
+    sim.pass(5 * HOUR);
+    assert_eq!(sim.incidents(), ["an I/O error open"]);
+    assert_eq!(sim.engine.view().incidents[0].subject, "disk sda");
+    sim.pass(HOUR + 300);
+    assert_eq!(sim.incidents(), ["an I/O error cleared"]);
+}
+
+#[test]
+fn a_server_that_is_back_ends_it_for_that_server() {
+    let mut sim = node();
+    sim.event(line("nfs-not-responding", "fs01"));
+    sim.event(line("nfs-not-responding", "fs02"));
+    sim.pass(24 * HOUR);
+    sim.event(line("nfs-ok", "fs02"));
+    sim.pass(300);
+    let incidents = sim.engine.view().incidents;
+    let mut of: Vec<_> = incidents
+        .iter()
+        .map(|i| (i.subject.as_str(), i.state == "open"))
+        .collect();
+    of.sort_unstable();
+    assert_eq!(of, [("server fs01", true), ("server fs02", false)]);
+}
+
+#[test]
+fn counted_lines_open_nothing() {
+    let mut sim = node();
+    for row in rows().filter(|row| row.meaning == Meaning::Counted) {
+        let name = match row.about {
+            SubjectKind::Node => "",
+            SubjectKind::Pci => GPU,
+            _ => "a",
+        };
+        sim.event(line(row.id, name));
+    }
+    sim.pass(300);
+    assert_eq!(sim.incidents(), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_only_observed_holds_no_drain_of_another() {
+    let mut sim = node();
+    sim.xid(119);
+    sim.event(line("aer-fatal", GPU));
+    sim.pass(60);
+    assert_eq!((sim.slurm.drains, sim.incidents().len()), (1, 1));
+    sim.verdict_154(collectors::event::Recovery::None);
+    sim.pass(60);
+    assert!(!sim.slurm.is_drained());
+    let open = sim.engine.view().incidents;
+    assert!(open.iter().any(|i| i.state == "open"), "{open:?}");
+}
+
+#[test]
+fn a_person_ends_what_nothing_else_ends() {
+    let mut sim = node();
+    sim.event(line("raid-degraded", "md0"));
+    sim.reboot();
+    sim.pass(120);
+    assert_eq!(sim.incidents(), ["a RAID array lost a disk open"]);
+    let id = sim.engine.view().incidents[0].id.clone();
+    sim.order(crate::OrderVerb::Clear, &id).unwrap();
+    sim.pass(120);
+    assert_eq!(sim.incidents(), ["a RAID array lost a disk cleared"]);
+}
+
+#[test]
+fn a_line_from_before_the_first_start_counts_if_it_is_of_this_boot() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.history(line("oops", ""));
+    sim.pass(60);
+    assert_eq!(sim.incidents(), ["the kernel crashed and runs on open"]);
+}

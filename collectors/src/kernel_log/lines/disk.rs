@@ -1,0 +1,158 @@
+//! Local disks: drivers/nvme/host/{pci,core}.c, block/blk-core.c, drivers/scsi, drivers/ata/libata-eh.c, drivers/md.
+
+use super::form::at;
+use super::{Ends, Meaning, ROW, Row};
+use crate::SubjectKind::Disk;
+
+const fn fault(ends: Ends) -> Meaning {
+    Meaning::Fault {
+        check: "disk-error",
+        ends,
+    }
+}
+
+/// Disks that are files, memory, a network's or removable.
+fn is_disk(text: &str) -> bool {
+    let Some((_, name)) = text.split_once(" error, dev ") else {
+        return true;
+    };
+    !["sr", "fd", "loop", "zram", "nbd", "ram", "rbd"]
+        .iter()
+        .any(|no| name.starts_with(no))
+}
+
+pub(super) static ROWS: &[Row] = &[
+    Row {
+        id: "nvme-timeout",
+        what: "an NVMe command timed out",
+        about: Disk,
+        meaning: fault(Ends::Quiet(6)),
+        forms: &[
+            at("nvme <>: I/O % QID % timeout, aborting"),
+            at("nvme <>: I/O % QID % timeout, reset controller"),
+            at("nvme <>: I/O % QID % timeout, disable controller"),
+            at("nvme <>: I/O % (*) QID % timeout, "),
+            at("nvme <>: I/O tag % *QID % timeout, "),
+        ],
+        not: &["completion polled"],
+        ..ROW
+    },
+    Row {
+        id: "nvme-down",
+        what: "an NVMe controller stopped",
+        about: Disk,
+        meaning: fault(Ends::Quiet(6)),
+        forms: &[
+            at("nvme <>: controller is down; will reset: "),
+            at("<>: controller is down; will reset: "),
+        ],
+        ..ROW
+    },
+    Row {
+        id: "nvme-dead",
+        what: "an NVMe controller was given up",
+        about: Disk,
+        meaning: fault(Ends::Reboot),
+        forms: &[
+            at("nvme <>: Removing after probe failure"),
+            at("nvme <>: Disabling device after reset failure"),
+            at("nvme <>: Device not ready; aborting "),
+        ],
+        ..ROW
+    },
+    Row {
+        id: "nvme-reset",
+        what: "an NVMe controller was reset after an error",
+        about: Disk,
+        meaning: fault(Ends::Quiet(6)),
+        forms: &[
+            at("nvme <>: frozen state error detected, reset controller"),
+            at("nvme <>: restart after slot reset"),
+            at("nvme <>: resetting controller due to AER"),
+            at("nvme <>: resetting controller due to persistent internal error"),
+            at("nvme <>: firmware activation timeout, reset controller"),
+        ],
+        ..ROW
+    },
+    // Status code type 2, codes 80h to 84h (NVM Express base specification): write fault, unrecovered read, failed
+    // protection. Other codes answer questions that a drive does not support.
+    Row {
+        id: "nvme-media",
+        what: "an NVMe medium error",
+        about: Disk,
+        meaning: fault(Ends::Quiet(24)),
+        forms: &[
+            at("<>: *(%) @ LBA %, * (sct 0x2 / sc 0x80)"),
+            at("<>: *(%) @ LBA %, * (sct 0x2 / sc 0x81)"),
+            at("<>: *(%) @ LBA %, * (sct 0x2 / sc 0x82)"),
+            at("<>: *(%) @ LBA %, * (sct 0x2 / sc 0x83)"),
+            at("<>: *(%) @ LBA %, * (sct 0x2 / sc 0x84)"),
+        ],
+        ..ROW
+    },
+    Row {
+        id: "disk-medium",
+        what: "a medium error",
+        about: Disk,
+        meaning: fault(Ends::Quiet(24)),
+        forms: &[at("critical medium error, dev <>")],
+        when: is_disk,
+        ..ROW
+    },
+    Row {
+        id: "disk-io",
+        what: "an I/O error",
+        about: Disk,
+        meaning: fault(Ends::Quiet(6)),
+        forms: &[
+            at("I/O error, dev <>"),
+            at("critical target error, dev <>"),
+            at("critical nexus error, dev <>"),
+            at("timeout error, dev <>"),
+            at("recoverable transport error, dev <>"),
+            at("protection error, dev <>"),
+        ],
+        // Commands that the disk does not support.
+        not: &["(DISCARD)", "(WRITE_ZEROES)"],
+        when: is_disk,
+        ..ROW
+    },
+    Row {
+        id: "disk-offline",
+        what: "a disk was given up",
+        about: Disk,
+        meaning: fault(Ends::Reboot),
+        forms: &[
+            at("sd <>: rejecting I/O to offline device"),
+            at("sd <>: Device offlined - not ready after error recovery"),
+            at("scsi <>: Device offlined - not ready after error recovery"),
+            at("<>: disabled"),
+            at("<>: disable device"),
+        ],
+        when: |text| text.starts_with("sd ") || text.starts_with("scsi ") || is_ata(text),
+        ..ROW
+    },
+    Row {
+        id: "ata-exception",
+        what: "a disk did not answer",
+        about: Disk,
+        meaning: fault(Ends::Quiet(6)),
+        forms: &[at("<>: exception Emask *frozen")],
+        when: is_ata,
+        ..ROW
+    },
+    Row {
+        id: "raid-degraded",
+        what: "a RAID array lost a disk",
+        about: Disk,
+        meaning: fault(Ends::Person),
+        forms: &[at("md/raid*:<>: Disk failure on ")],
+        ..ROW
+    },
+];
+
+/// `ata1.00: ...`
+fn is_ata(text: &str) -> bool {
+    let port = text.strip_prefix("ata");
+    port.is_some_and(|port| port.starts_with(|c: char| c.is_ascii_digit()))
+}

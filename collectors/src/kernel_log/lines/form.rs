@@ -1,0 +1,160 @@
+//! The form of a line: literal text, `*` for any text, `%` for a number and `<>` for the name of the subject, from the
+//! start of the line on. What follows is free.
+
+use std::fmt;
+
+use super::origin::Line;
+
+/// The longest name of a subject, in bytes.
+pub(super) const MAX_CAPTURE: usize = 128;
+/// The longest number.
+const MAX_NUMBER: usize = 24;
+
+/// Whose lines have the form.
+#[derive(Clone, Copy, Debug)]
+enum From {
+    /// The message as a whole, behind the words of [`Line::text`].
+    Any,
+    /// What follows `driver address:`.
+    Pci(Option<&'static str>),
+    /// What follows the head of a line of Lustre or LNet.
+    Lustre,
+}
+
+/// A form.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Form {
+    from: From,
+    text: &'static str,
+}
+
+/// A message.
+pub(super) const fn at(text: &'static str) -> Form {
+    let from = From::Any;
+    Form { from, text }
+}
+
+/// A message about a PCI function, behind its driver and address.
+pub(super) const fn pci(text: &'static str) -> Form {
+    let from = From::Pci(None);
+    Form { from, text }
+}
+
+/// The same, of one driver.
+pub(super) const fn driver(name: &'static str, text: &'static str) -> Form {
+    let from = From::Pci(Some(name));
+    Form { from, text }
+}
+
+/// A message of Lustre or LNet.
+pub(super) const fn lustre(text: &'static str) -> Form {
+    let from = From::Lustre;
+    Form { from, text }
+}
+
+impl Form {
+    /// Whether a line has this form, and the name in it.
+    pub(super) fn matches<'t>(&self, line: &Line<'t>) -> Option<Option<&'t str>> {
+        let text = match self.from {
+            From::Any => Some(line.text),
+            From::Pci(None) => line.message,
+            From::Pci(Some(name)) => line.message.filter(|_| line.driver == name),
+            From::Lustre => line.lustre,
+        };
+        matches(self.text, text?)
+    }
+
+    #[cfg(test)]
+    pub(super) const fn text(&self) -> &'static str {
+        self.text
+    }
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.from {
+            From::Any => {}
+            From::Pci(None) => f.write_str("DRIVER ADDRESS: ")?,
+            From::Pci(Some(driver)) => write!(f, "{driver} ADDRESS: ")?,
+            From::Lustre => f.write_str("Lustre: ")?,
+        }
+        f.write_str(self.text)
+    }
+}
+
+/// Characters of names: of devices, servers and addresses.
+fn is_name_char(c: u8) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.' | b':' | b'@' | b'!')
+}
+
+/// The name at the start of a text. A colon or full stop behind it is not part of it.
+fn name(text: &str) -> &str {
+    let end = text.bytes().position(|c| !is_name_char(c));
+    let name = text.get(..end.unwrap_or(text.len())).unwrap_or_default();
+    name.trim_end_matches([':', '.'])
+}
+
+fn matches<'t>(form: &str, text: &'t str) -> Option<Option<&'t str>> {
+    let Some(hole) = form.find(['*', '%', '<']) else {
+        return text.starts_with(form).then_some(None);
+    };
+    let (literal, form) = form.split_at_checked(hole)?;
+    let text = text.strip_prefix(literal)?;
+    if let Some(form) = form.strip_prefix("<>") {
+        let name = name(text);
+        let behind = text.get(name.len()..)?;
+        let is_name = !name.is_empty() && name.len() <= MAX_CAPTURE;
+        return is_name
+            .then(|| matches(form, behind))
+            .flatten()
+            .map(|_| Some(name));
+    }
+    let rest = form.get(1..)?;
+    if form.starts_with('%') {
+        let is_digit = |b: &u8| b.is_ascii_hexdigit() || *b == b'x';
+        let digits = text.bytes().take(MAX_NUMBER).take_while(is_digit).count();
+        // A digit of hexadecimal numbers may be a letter of the text behind.
+        return (1..=digits).rev().find_map(|end| matches(rest, text.get(end..)?));
+    }
+    let mut skipped = text.char_indices().map(|(at, _)| at).chain([text.len()]);
+    skipped.find_map(|at| matches(rest, text.get(at..)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_form_is_text_numbers_names_and_anything_from_the_start_on() {
+        for (form, text, want) in [
+            ("a b", "a b c", Some(None)),
+            ("a b", "x a b", None),
+            ("CPU#% stuck for %s!", "CPU#2 stuck for 22s! [x:1]", Some(None)),
+            ("CPU#%", "CPU#", None),
+            ("task *:% blocked", "task kworker/u8:2:77 blocked for", Some(None)),
+            ("server <> OK", "server fe80::1 OK", Some(Some("fe80::1"))),
+            ("<>: down", "nvme0: down", Some(Some("nvme0"))),
+            ("on device <>.", "on device dm-4-8.", Some(Some("dm-4-8"))),
+            ("on device <>.", "on device %s.", None),
+            (
+                "(device <>*): ro",
+                "(device sda3: state E): ro",
+                Some(Some("sda3")),
+            ),
+            ("* <>: end", "a b c: end", Some(Some("c"))),
+        ] {
+            assert_eq!(matches(form, text), want, "{form:?} {text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_name_is_short_and_has_no_special_character(text in "\\PC{0,200}") {
+            if let Some(Some(name)) = matches("*a<>", &text) {
+                prop_assert!(!name.is_empty() && name.bytes().all(is_name_char) && name.len() <= MAX_CAPTURE);
+            }
+        }
+    }
+}

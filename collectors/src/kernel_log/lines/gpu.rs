@@ -1,0 +1,220 @@
+//! GPUs: drivers/gpu/drm/amd, and NVIDIA's modules except for Xids, SXids and lost GPUs, which are events of their own.
+
+use super::form::{at, driver};
+use super::{Ends, Meaning, ROW, Row};
+use crate::SubjectKind::Pci;
+
+const fn fault(ends: Ends) -> Meaning {
+    Meaning::Fault {
+        check: "gpu-driver-error",
+        ends,
+    }
+}
+
+const AMD: &str = "amdgpu";
+
+/// Whether a count of errors is one: multiples of 1048560 come from a fault of the driver's query.
+fn has_errors(text: &str) -> bool {
+    let Some((head, _)) = text.split_once(" hardware errors") else {
+        return true;
+    };
+    let number = head.rsplit([' ', '}']).find_map(|word| word.parse::<u64>().ok());
+    number.is_none_or(|count| count > 0 && count % 1_048_560 > 0)
+}
+
+pub(super) static ROWS: &[Row] = &[
+    Row {
+        id: "amdgpu-ring-timeout",
+        what: "a queue of a GPU timed out",
+        about: Pci,
+        meaning: fault(Ends::Quiet(6)),
+        forms: &[
+            driver(AMD, "ring * timeout, signaled seq="),
+            driver(AMD, "Ring * reset failed"),
+        ],
+        not: &["soft recovered"],
+        ..ROW
+    },
+    Row {
+        id: "amdgpu-reset",
+        what: "the driver resets a GPU",
+        about: Pci,
+        meaning: fault(Ends::Line),
+        forms: &[driver(AMD, "GPU reset begin!")],
+        ..ROW
+    },
+    Row {
+        id: "amdgpu-reset-done",
+        what: "the driver has reset a GPU",
+        about: Pci,
+        meaning: Meaning::AllClear(&["amdgpu-reset", "amdgpu-ring-timeout", "amdgpu-firmware"]),
+        forms: &[
+            driver(AMD, "GPU reset(%) succeeded"),
+            driver(AMD, "GPU reset end with ret = 0"),
+        ],
+        ..ROW
+    },
+    Row {
+        id: "amdgpu-reset-failed",
+        what: "a reset of a GPU failed",
+        about: Pci,
+        meaning: fault(Ends::Reboot),
+        forms: &[
+            driver(AMD, "GPU reset(%) failed"),
+            driver(AMD, "GPU reset end with ret = -"),
+            driver(AMD, "GPU Recovery Failed: "),
+            driver(AMD, "ASIC reset failed"),
+        ],
+        ..ROW
+    },
+    Row {
+        id: "amdgpu-fatal",
+        what: "an uncorrectable error of a GPU",
+        about: Pci,
+        meaning: fault(Ends::Reboot),
+        forms: &[driver(
+            AMD,
+            "uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!",
+        )],
+        ..ROW
+    },
+    Row {
+        id: "amdgpu-uncorrected",
+        what: "uncorrectable memory errors of a GPU",
+        about: Pci,
+        meaning: fault(Ends::Reboot),
+        forms: &[
+            driver(AMD, "% uncorrectable hardware errors detected in *block"),
+            driver(AMD, "% new uncorrectable hardware errors detected in *block"),
+            driver(AMD, "*oison is consumed"),
+            driver(AMD, "*oison consumption"),
+        ],
+        not: &["detected in total in"],
+        when: has_errors,
+        ..ROW
+    },
+    Row {
+        id: "amdgpu-corrected",
+        what: "corrected memory errors of a GPU",
+        about: Pci,
+        forms: &[
+            driver(AMD, "% correctable hardware errors detected in *block"),
+            driver(AMD, "% new correctable hardware errors detected in *block"),
+            driver(AMD, "% deferred hardware errors detected in *block"),
+            driver(AMD, "% new deferred hardware errors detected in *block"),
+        ],
+        not: &["detected in total in"],
+        when: has_errors,
+        ..ROW
+    },
+    Row {
+        id: "amdgpu-bad-pages",
+        what: "a GPU has too many bad pages",
+        about: Pci,
+        meaning: fault(Ends::Person),
+        forms: &[
+            driver(AMD, "RAS records:% exceed threshold:%"),
+            driver(AMD, "*GPU will not be initialized due to "),
+        ],
+        ..ROW
+    },
+    Row {
+        id: "amdgpu-not-started",
+        what: "a GPU was not started by its driver",
+        about: Pci,
+        meaning: fault(Ends::Reboot),
+        forms: &[
+            driver(AMD, "Fatal error during GPU init"),
+            driver(AMD, "amdgpu_device_ip_init failed"),
+            driver(AMD, "probe with driver amdgpu failed with error "),
+            at("amdgpu: probe of <> failed with error "),
+        ],
+        ..ROW
+    },
+    Row {
+        id: "amdgpu-firmware",
+        what: "the firmware of a GPU does not answer",
+        about: Pci,
+        meaning: fault(Ends::Quiet(6)),
+        forms: &[
+            driver(AMD, "MES failed to respond to msg="),
+            driver(AMD, "MES might be in unrecoverable state"),
+            driver(AMD, "SMU: *No response"),
+            driver(AMD, "SMU: response:"),
+        ],
+        ..ROW
+    },
+    Row {
+        id: "amdgpu-page-fault",
+        what: "a program used a wrong address on a GPU",
+        about: Pci,
+        forms: &[
+            driver(AMD, "[gfxhub*page fault (src_id:"),
+            driver(AMD, "[mmhub*page fault (src_id:"),
+        ],
+        ..ROW
+    },
+    // NVIDIA prints it at each open of the device.
+    Row {
+        id: "nvidia-not-started",
+        what: "a GPU was not started by its driver",
+        about: Pci,
+        meaning: fault(Ends::Quiet(1)),
+        forms: &[at("NVRM: GPU <>: RmInitAdapter failed!")],
+        ..ROW
+    },
+    Row {
+        id: "nvidia-no-gpu",
+        what: "the driver started no GPU",
+        meaning: fault(Ends::Reboot),
+        forms: &[
+            at("NVRM: The NVIDIA probe routine failed for % device(s)"),
+            at("NVRM: None of the NVIDIA devices were initialized"),
+        ],
+        ..ROW
+    },
+    Row {
+        id: "nvidia-bar",
+        what: "the firmware gave a GPU no address space",
+        meaning: fault(Ends::Reboot),
+        forms: &[at(
+            "NVRM: This PCI I/O region assigned to your NVIDIA device is invalid",
+        )],
+        ..ROW
+    },
+    Row {
+        id: "nvidia-versions",
+        what: "versions of NVIDIA's library and module differ",
+        meaning: fault(Ends::Quiet(1)),
+        forms: &[at("NVRM: API mismatch: the client ")],
+        ..ROW
+    },
+    // Xid 119 and 120 follow.
+    Row {
+        id: "nvidia-gsp-timeout",
+        what: "a GPU's system processor does not answer",
+        forms: &[
+            at("NVRM: *_kgspIsHeartbeatTimedOut: Heartbeat timed out"),
+            at("NVRM: *_kgspLogRpcTimeout: "),
+        ],
+        ..ROW
+    },
+    Row {
+        id: "nvidia-inband",
+        what: "NVSwitch does not reach the fabric manager",
+        forms: &[
+            at("*Failed to send inband data"),
+            at("*Timed out retrying to send inband data"),
+        ],
+        ..ROW
+    },
+    Row {
+        id: "nvidia-in-use",
+        what: "a GPU was removed while it was in use",
+        about: Pci,
+        forms: &[at(
+            "NVRM: Attempting to remove device <> with non-zero usage count",
+        )],
+        ..ROW
+    },
+];

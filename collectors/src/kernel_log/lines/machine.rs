@@ -1,0 +1,176 @@
+//! Processors and memory: arch/x86/kernel/cpu/mce, drivers/edac, drivers/acpi/apei/ghes.c, mm/memory-failure.c.
+
+use super::form::{Form, at};
+use super::{Ends, Meaning, ROW, Row};
+use crate::SubjectKind::MemoryController;
+
+const fn fault(ends: Ends) -> Meaning {
+    Meaning::Fault {
+        check: "machine-check",
+        ends,
+    }
+}
+
+const BANK: &[Form] = &[
+    at("[Hardware Error]: CPU %: Machine Check* Bank %: %"),
+    at("EDAC * MC%: CPU %: Machine Check Event: % Bank %: %"),
+];
+
+/// The status register of a bank: bit 63 valid, 61 uncorrected (Intel SDM vol. 3, IA32_MCi_STATUS). Bank 128 is the
+/// kernel's own record of heat.
+fn is_uncorrected(text: &str) -> bool {
+    let status = || {
+        let (bank, status) = text.rsplit_once(" Bank ")?.1.split_once(": ")?;
+        let status = status.split_ascii_whitespace().next()?;
+        (bank != "128").then(|| u64::from_str_radix(status, 16).ok())?
+    };
+    status().is_some_and(|status| status >> 63 == 1 && status >> 61 & 1 == 1)
+}
+
+pub(super) static ROWS: &[Row] = &[
+    // It names no severity: corrected errors that were polled print it too.
+    Row {
+        id: "mce-logged",
+        what: "machine check events were logged",
+        forms: &[at("[Hardware Error]: Machine check events logged")],
+        ..ROW
+    },
+    Row {
+        id: "mce-uncorrected",
+        what: "uncorrected machine check",
+        meaning: fault(Ends::Reboot),
+        forms: BANK,
+        when: is_uncorrected,
+        ..ROW
+    },
+    Row {
+        id: "mce-corrected",
+        what: "corrected machine check",
+        forms: BANK,
+        ..ROW
+    },
+    Row {
+        id: "mce-amd-uncorrected",
+        what: "uncorrected machine check",
+        meaning: fault(Ends::Reboot),
+        forms: &[
+            at("[Hardware Error]: Uncorrected, software restartable error."),
+            at("[Hardware Error]: Uncorrected, software containable error."),
+            at("[Hardware Error]: System Fatal error."),
+            at("[Hardware Error]: Deferred error"),
+        ],
+        echoes: &["mce-uncorrected"],
+        ..ROW
+    },
+    Row {
+        id: "mce-user",
+        what: "uncorrected memory error in a program",
+        meaning: fault(Ends::Reboot),
+        forms: &[at("Uncorrected hardware memory error in user-access at ")],
+        ..ROW
+    },
+    Row {
+        id: "mce-storm",
+        what: "very many corrected machine checks",
+        meaning: fault(Ends::Quiet(6)),
+        forms: &[
+            at("CMCI storm detected: switching to poll mode"),
+            at("CPU% BANK% CMCI storm detected"),
+        ],
+        ..ROW
+    },
+    Row {
+        id: "mce-storm-over",
+        what: "the machine checks became few",
+        meaning: Meaning::AllClear(&["mce-storm"]),
+        forms: &[at("CMCI storm subsided"), at("CPU% BANK% CMCI storm subsided")],
+        ..ROW
+    },
+    Row {
+        id: "edac-corrected",
+        what: "corrected memory error",
+        about: MemoryController,
+        forms: &[at("EDAC <>: % CE "), at("EDAC <>: CE page ")],
+        ..ROW
+    },
+    // The controller's own count drains by check edac-uncorrected.
+    Row {
+        id: "edac-uncorrected",
+        what: "uncorrected memory error",
+        about: MemoryController,
+        meaning: fault(Ends::Reboot),
+        forms: &[at("EDAC <>: % UE "), at("EDAC <>: UE page ")],
+        ..ROW
+    },
+    Row {
+        id: "ghes-corrected",
+        what: "the firmware reports a corrected error",
+        forms: &[
+            at("{%}[Hardware Error]: event severity: corrected"),
+            at("{%}[Hardware Error]: event severity: info"),
+        ],
+        ..ROW
+    },
+    Row {
+        id: "ghes-uncorrected",
+        what: "the firmware reports an uncorrected error",
+        meaning: fault(Ends::Reboot),
+        forms: &[
+            at("{%}[Hardware Error]: event severity: recoverable"),
+            at("{%}[Hardware Error]: event severity: fatal"),
+        ],
+        ..ROW
+    },
+    Row {
+        id: "bert",
+        what: "the firmware kept error records of the last boot",
+        forms: &[at("BERT: Error records from previous boot:")],
+        ..ROW
+    },
+    Row {
+        id: "memory-failure",
+        what: "a memory page failed and was not recovered",
+        meaning: fault(Ends::Reboot),
+        forms: &[
+            at("Memory failure: %: recovery action for *: Ignored"),
+            at("Memory failure: %: recovery action for *: Failed"),
+            at("MCE %: recovery action for *: Ignored"),
+            at("MCE %: recovery action for *: Failed"),
+        ],
+        ..ROW
+    },
+    Row {
+        id: "memory-failure-handled",
+        what: "a memory page failed and is no longer used",
+        meaning: fault(Ends::Quiet(24)),
+        forms: &[
+            at("Memory failure: %: recovery action for *: Recovered"),
+            at("Memory failure: %: recovery action for *: Delayed"),
+            at("MCE %: recovery action for *: Recovered"),
+            at("MCE %: recovery action for *: Delayed"),
+        ],
+        ..ROW
+    },
+    Row {
+        id: "soft-offline",
+        what: "a memory page was moved before it failed",
+        forms: &[
+            at("Soft offline: %: "),
+            at("soft offline: %: "),
+            at("Soft offlining pfn %"),
+        ],
+        ..ROW
+    },
+    // Whether it lasts is in the processor's counters.
+    Row {
+        id: "cpu-throttled",
+        what: "a processor is hot and runs slower",
+        forms: &[
+            at("CPU%: Core temperature above threshold"),
+            at("CPU%: Package temperature above threshold"),
+            at("CPU%: Core temperature is above threshold"),
+            at("CPU%: Package temperature is above threshold"),
+        ],
+        ..ROW
+    },
+];

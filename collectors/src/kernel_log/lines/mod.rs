@@ -1,0 +1,194 @@
+//! Lines of the kernel and of its drivers about faults, as one table: what a line looks like, what it is about, which
+//! check judges it and what ends the fault. Lines that another collector or check knows better are not here, or only
+//! counted.
+
+mod disk;
+mod filesystem;
+mod form;
+mod gpu;
+mod machine;
+mod network;
+mod origin;
+mod pcie;
+mod sched;
+mod storage;
+#[cfg(test)]
+mod tests;
+
+use crate::event::KernelLine;
+use crate::{PciAddress, Subject, SubjectKind};
+use form::Form;
+use origin::Line;
+pub(super) use origin::function as of_function;
+
+/// What ends a fault that a line reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// A reboot.
+    Reboot,
+    /// A line of [`Meaning::AllClear`], or a reboot.
+    Line,
+    /// No further line for this many hours with the log readable, an all-clear line, or a reboot.
+    Quiet(u64),
+    /// Only a person: a reboot hides it.
+    Person,
+}
+
+/// What a line means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// It is counted.
+    Counted,
+    /// A fault for a check.
+    Fault {
+        /// The check's id.
+        check: &'static str,
+        /// What ends it.
+        ends: Ends,
+    },
+    /// The faults of these rows are over for the same subject.
+    AllClear(&'static [&'static str]),
+}
+
+/// A row of the table.
+#[derive(Debug)]
+pub struct Row {
+    /// Its id: the label of its count.
+    pub id: &'static str,
+    /// What happened, in a few words.
+    pub what: &'static str,
+    /// What it is about. A line that names none is about the node.
+    pub about: SubjectKind,
+    /// What it means.
+    pub meaning: Meaning,
+    forms: &'static [Form],
+    /// A line with one of these texts is another one.
+    not: &'static [&'static str],
+    /// Whether a line of one of the forms counts.
+    when: fn(&str) -> bool,
+    /// Rows whose event this line repeats.
+    echoes: &'static [&'static str],
+}
+
+impl PartialEq for Row {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl Eq for Row {}
+
+impl Row {
+    /// The forms of its lines, as text.
+    pub fn forms(&self) -> impl Iterator<Item = String> {
+        self.forms.iter().map(Form::to_string)
+    }
+}
+
+/// The fields that few rows set.
+const ROW: Row = Row {
+    id: "",
+    what: "",
+    about: SubjectKind::Node,
+    meaning: Meaning::Counted,
+    forms: &[],
+    not: &[],
+    when: |_| true,
+    echoes: &[],
+};
+
+/// Every row. The first that fits is the line's.
+static TABLE: [&[Row]; 8] = [
+    pcie::ROWS,
+    machine::ROWS,
+    sched::ROWS,
+    disk::ROWS,
+    filesystem::ROWS,
+    storage::ROWS,
+    network::ROWS,
+    gpu::ROWS,
+];
+
+/// Every row of the table.
+pub fn rows() -> impl Iterator<Item = &'static Row> {
+    TABLE.iter().copied().flatten()
+}
+
+/// The row of this id.
+pub fn row(id: &str) -> Option<&'static Row> {
+    rows().find(|row| row.id == id)
+}
+
+/// A line of the table, and which of the row's forms it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Read {
+    row: &'static Row,
+    pub(super) line: KernelLine,
+    pub(super) form: usize,
+}
+
+/// Finds a message in the table. `device`: the address that the record's dictionary names.
+pub(super) fn read(text: &str, device: Option<&PciAddress>) -> Option<Read> {
+    let line = Line::new(text);
+    rows().find_map(|row| {
+        let (form, captured) = row
+            .forms
+            .iter()
+            .enumerate()
+            .find_map(|(at, form)| Some((at, form.matches(&line)?)))?;
+        let is_other = row.not.iter().any(|not| text.contains(not));
+        if is_other || !(row.when)(text) {
+            return None;
+        }
+        let subject = subject(row.about, captured, &line, device)?;
+        let line = KernelLine {
+            row: row.id.to_owned(),
+            subject,
+        };
+        Some(Read { line, form, row })
+    })
+}
+
+fn subject(
+    about: SubjectKind,
+    captured: Option<&str>,
+    line: &Line<'_>,
+    device: Option<&PciAddress>,
+) -> Option<Subject> {
+    if about == SubjectKind::Pci {
+        // A sender 0000:00:00.0 is that of a port that did not record who sent.
+        let named = captured
+            .and_then(|text| PciAddress::parse(&text.replace("0x", "")))
+            .filter(|pci| pci.0 != "0000:00:00.0");
+        let pci = named.as_ref().or(line.pci.as_ref()).or(device)?;
+        return Some(Subject::new(about, pci.0.as_str()));
+    }
+    Some(match captured {
+        // EDAC's name in sysfs is in small letters.
+        Some(name) if about == SubjectKind::MemoryController => {
+            Subject::new(about, name.to_ascii_lowercase())
+        }
+        Some(name) => Subject::new(about, name),
+        None => Subject::node(),
+    })
+}
+
+/// Whether a line repeats the event of the one before it: another form of its row, or a row that it echoes.
+pub(super) fn repeats(read: &Read, before: &Read) -> bool {
+    if read.row.id == before.row.id {
+        read.form != before.form && read.line.subject == before.line.subject
+    } else {
+        read.row.echoes.contains(&before.row.id)
+    }
+}
+
+/// How many lines were left out, by the kernel's limits or by Lustre's.
+pub(super) fn suppressed(text: &str) -> Option<u64> {
+    if let Some(rest) = text.strip_suffix(" callbacks suppressed") {
+        return rest.rsplit(' ').next()?.parse().ok();
+    }
+    let (_, rest) = text.split_once("Skipped ")?;
+    let (count, rest) = rest.split_once(' ')?;
+    rest.starts_with("previous similar message")
+        .then(|| count.parse().ok())?
+}

@@ -1,0 +1,116 @@
+//! Network adapters: drivers/net/ethernet, drivers/infiniband, net/sched/sch_generic.c. Firmware that does not answer is
+//! another event.
+
+use super::form::{at, driver, pci};
+use super::{Ends, Meaning, ROW, Row};
+use crate::SubjectKind::{NetworkInterface, Pci, RdmaDevice};
+
+const fn fault(ends: Ends) -> Meaning {
+    Meaning::Fault {
+        check: "network-adapter-error",
+        ends,
+    }
+}
+
+const MLX5: &str = "mlx5_core";
+
+pub(super) static ROWS: &[Row] = &[
+    Row {
+        id: "adapter-hot",
+        what: "a network adapter is hot",
+        about: Pci,
+        meaning: fault(Ends::Quiet(1)),
+        forms: &[driver(MLX5, "*High temperature on sensors with bit set ")],
+        ..ROW
+    },
+    Row {
+        id: "adapter-cable",
+        what: "a network adapter reports a fault of its cable or module",
+        about: Pci,
+        meaning: fault(Ends::Quiet(24)),
+        forms: &[
+            driver(MLX5, "Port module event[error]: module %, Cable error"),
+            driver(MLX5, "Port module event[error]: module %, "),
+        ],
+        ..ROW
+    },
+    Row {
+        id: "adapter-cable-plugged",
+        what: "a cable or module was plugged in",
+        about: Pci,
+        meaning: Meaning::AllClear(&["adapter-cable"]),
+        forms: &[driver(MLX5, "Port module event: module %, Cable plugged")],
+        ..ROW
+    },
+    // On some boards at each boot.
+    Row {
+        id: "adapter-power",
+        what: "a slot offers a network adapter too little power",
+        about: Pci,
+        forms: &[driver(MLX5, "Detected insufficient power on the PCIe slot ")],
+        ..ROW
+    },
+    Row {
+        id: "adapter-not-started",
+        what: "a network adapter was not started by its driver",
+        about: Pci,
+        meaning: fault(Ends::Reboot),
+        forms: &[
+            at("mlx5_core: probe of <> failed with error "),
+            driver(MLX5, "probe with driver mlx5_core failed with error "),
+            driver(MLX5, "Firmware over % MS in "),
+            driver(MLX5, "mlx5_init_one failed with error code "),
+        ],
+        // Tried again later.
+        not: &["error -517"],
+        ..ROW
+    },
+    Row {
+        id: "adapter-admin-queue",
+        what: "a network adapter does not answer its driver",
+        about: Pci,
+        meaning: fault(Ends::Reboot),
+        forms: &[
+            pci("The device didn't send any completion for admin cmd "),
+            pci("The device sent a completion but the driver didn't receive any MSI-X interrupt"),
+            driver("efa", "Admin queue is closed"),
+            driver("ena", "Admin queue is closed"),
+        ],
+        ..ROW
+    },
+    Row {
+        id: "transmit-timeout",
+        what: "a network interface does not transmit",
+        about: NetworkInterface,
+        meaning: fault(Ends::Quiet(6)),
+        forms: &[
+            at("NETDEV WATCHDOG: <> (*): transmit queue % timed out"),
+            at("* * <>: NETDEV WATCHDOG: CPU: %: transmit queue % timed out"),
+            at("<>: transmit timeout: latency % msecs"),
+        ],
+        // Known to come without a fault.
+        not: &["latency 10 msecs"],
+        ..ROW
+    },
+    Row {
+        id: "adapter-transmit",
+        what: "a network adapter does not transmit",
+        about: Pci,
+        meaning: fault(Ends::Quiet(6)),
+        forms: &[
+            pci("tx_timeout: VSI_num: "),
+            pci("tx_timeout recovery level %, txqueue "),
+        ],
+        ..ROW
+    },
+    Row {
+        id: "queue-pair-error",
+        what: "a program's queue pair failed",
+        about: RdmaDevice,
+        forms: &[
+            at("infiniband <>: mlx5_poll_one:* error cqe"),
+            at("infiniband <>: dump_cqe:"),
+        ],
+        ..ROW
+    },
+];

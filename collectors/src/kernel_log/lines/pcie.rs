@@ -1,0 +1,141 @@
+//! PCIe: drivers/pci/pcie/{aer,dpc,edr}.c, drivers/pci/hotplug/pciehp_ctrl.c, drivers/iommu.
+
+use super::form::{Form, at, pci};
+use super::{Ends, Meaning, ROW, Row};
+use crate::SubjectKind::Pci;
+
+const ERROR: &str = "pcie-error";
+
+const fn fault(ends: Ends) -> Meaning {
+    Meaning::Fault { check: ERROR, ends }
+}
+
+/// The line of the port, which names the sender at its end, then that of the device. Before Linux 4.19 the sender is a
+/// number.
+const CORRECTED: &[Form] = &[
+    pci("PCIe Bus Error: severity=Correct"),
+    pci("Corrected error received: <>"),
+    pci("Corrected error message received from <>"),
+    pci("Correctable error received: <>"),
+    pci("Correctable error message received from <>"),
+];
+const NON_FATAL: &[Form] = &[
+    pci("PCIe Bus Error: severity=Uncorrected (Non-Fatal)"),
+    pci("PCIe Bus Error: severity=Uncorrectable (Non-Fatal)"),
+    pci("Uncorrected (Non-Fatal) error received: <>"),
+    pci("Uncorrected (Non-Fatal) error message received from <>"),
+    pci("Uncorrectable (Non-Fatal) error received: <>"),
+    pci("Uncorrectable (Non-Fatal) error message received from <>"),
+];
+const FATAL: &[Form] = &[
+    pci("PCIe Bus Error: severity=Uncorrected (Fatal)"),
+    pci("PCIe Bus Error: severity=Uncorrectable (Fatal)"),
+    pci("Uncorrected (Fatal) error received: <>"),
+    pci("Uncorrected (Fatal) error message received from <>"),
+    pci("Uncorrectable (Fatal) error received: <>"),
+    pci("Uncorrectable (Fatal) error message received from <>"),
+];
+
+pub(super) static ROWS: &[Row] = &[
+    // A link that repaired itself. Its rate is a counter of the device.
+    Row {
+        id: "aer-corrected",
+        what: "corrected PCIe error",
+        about: Pci,
+        forms: CORRECTED,
+        ..ROW
+    },
+    Row {
+        id: "aer-nonfatal",
+        what: "uncorrected PCIe error (non-fatal)",
+        about: Pci,
+        meaning: fault(Ends::Quiet(6)),
+        forms: NON_FATAL,
+        ..ROW
+    },
+    Row {
+        id: "aer-fatal",
+        what: "uncorrected PCIe error (fatal)",
+        about: Pci,
+        meaning: fault(Ends::Reboot),
+        forms: FATAL,
+        ..ROW
+    },
+    Row {
+        id: "aer-recovery-failed",
+        what: "the device was not recovered after a PCIe error",
+        about: Pci,
+        meaning: fault(Ends::Reboot),
+        forms: &[
+            pci("device recovery failed"),
+            pci("can't recover (no error_detected callback)"),
+            pci("device has no AER-aware driver"),
+        ],
+        ..ROW
+    },
+    Row {
+        id: "dpc",
+        what: "the port cut the device off after an error",
+        about: Pci,
+        meaning: fault(Ends::Quiet(6)),
+        forms: &[pci("DPC: containment event"), pci("EDR: EDR event received")],
+        not: &["software trigger"],
+        ..ROW
+    },
+    // Whether it mattered is known where the device is read.
+    Row {
+        id: "slot-down",
+        what: "the link of a slot went down",
+        about: Pci,
+        forms: &[
+            pci("pciehp: Slot(*): Link Down"),
+            pci("pciehp: Slot(*): Card not present"),
+            pci("Slot(*): Link Down"),
+            pci("Slot(*): Card not present"),
+            pci("slot(*): Link Down event"),
+            pci("Card not present on Slot(*)"),
+        ],
+        ..ROW
+    },
+    Row {
+        id: "slot-up",
+        what: "the link of a slot came up",
+        about: Pci,
+        forms: &[
+            pci("pciehp: Slot(*): Link Up"),
+            pci("pciehp: Slot(*): Card present"),
+            pci("Slot(*): Link Up"),
+            pci("Slot(*): Card present"),
+            pci("slot(*): Link Up event"),
+            pci("Card present on Slot(*)"),
+        ],
+        ..ROW
+    },
+    Row {
+        id: "slot-power",
+        what: "a slot has no power",
+        about: Pci,
+        meaning: fault(Ends::Reboot),
+        forms: &[
+            pci("pciehp: Slot(*): Power fault"),
+            pci("Slot(*): Power fault"),
+            pci("Power fault on slot "),
+        ],
+        ..ROW
+    },
+    Row {
+        id: "iommu-fault",
+        what: "a device accessed memory that it may not",
+        about: Pci,
+        meaning: fault(Ends::Quiet(6)),
+        forms: &[
+            at("DMAR: [DMA *] Request device [<>]"),
+            pci("AMD-Vi: Event logged [IO_PAGE_FAULT "),
+            pci("Event logged [IO_PAGE_FAULT "),
+            at("AMD-Vi: Event logged [IO_PAGE_FAULT device=<> "),
+        ],
+        // The processor's own graphics, at boot.
+        not: &["device [00:02.0]", "device [0x00:0x02.0]"],
+        ..ROW
+    },
+];

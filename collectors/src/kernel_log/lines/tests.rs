@@ -1,0 +1,165 @@
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const SAMPLES: &str = include_str!("samples.txt");
+
+fn samples() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    let lines = SAMPLES.lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| {
+        let mut parts = line.splitn(3, '\t');
+        let mut next = || parts.next().unwrap_or_else(|| panic!("{line}"));
+        (next(), next(), next())
+    })
+}
+
+/// Whether the daemon takes the event.
+fn is_admitted(read: &Read) -> bool {
+    let event = crate::Event {
+        boot: crate::BootId("b".to_owned()),
+        seq: 1,
+        at_us: 1,
+        history: false,
+        count: 1,
+        text: String::new(),
+        body: crate::EventBody::Kernel(read.line.clone()),
+    };
+    event.admit(&[crate::event::EventKind::Kernel]).is_ok()
+}
+
+#[test]
+fn each_line_is_the_row_and_the_subject_of_its_sample_or_none() {
+    for (row, subject, text) in samples() {
+        let read = read(text, None);
+        let got = read.as_ref().map(|read| {
+            let name = read.line.subject.name.as_str();
+            (read.row.id, if name.is_empty() { "-" } else { name })
+        });
+        let want = (row != "-").then_some((row, subject));
+        assert_eq!(got, want, "{text}");
+        assert!(read.is_none_or(|read| is_admitted(&read)), "{text}");
+    }
+}
+
+#[test]
+fn every_row_has_an_id_of_its_own_and_a_sample_or_a_form_that_only_one_version_prints() {
+    let ids: Vec<&str> = rows().map(|row| row.id).collect();
+    assert_eq!(ids.len(), ids.iter().collect::<BTreeSet<_>>().len());
+    let sampled: BTreeSet<&str> = samples().map(|(row, ..)| row).collect();
+    let missing: Vec<_> = ids.iter().filter(|id| !sampled.contains(**id)).collect();
+    assert_eq!(
+        missing,
+        [
+            "cgroup-pids",
+            "nmi",
+            "cpu-offline",
+            "amdgpu-bad-pages",
+            "nvidia-gsp-timeout",
+            "nvidia-inband",
+            "nvidia-in-use"
+        ]
+        .iter()
+        .collect::<Vec<_>>()
+    );
+    for row in rows() {
+        assert!(!row.forms.is_empty() && !row.what.is_empty(), "{}", row.id);
+        let others = match row.meaning {
+            Meaning::AllClear(ids) => ids,
+            _ => row.echoes,
+        };
+        assert!(others.iter().all(|id| super::row(id).is_some()), "{}", row.id);
+    }
+}
+
+/// A form with many of them would cost much for a long line.
+#[test]
+fn no_form_has_more_than_three_free_parts_or_begins_with_a_name_alone() {
+    for form in rows().flat_map(|row| row.forms) {
+        let text = form.text();
+        assert!(text.matches('*').count() <= 3, "{text}");
+        let literal: usize = text.split(['*', '%', '<', '>']).map(str::len).sum();
+        assert!(literal >= 4, "{text}");
+    }
+}
+
+#[test]
+fn lines_of_one_report_are_one_event() {
+    let lines = [
+        (
+            "pcieport 0000:00:03.1: AER: Corrected error received: 0000:3b:00.0",
+            false,
+        ),
+        (
+            "nvidia 0000:3b:00.0: PCIe Bus Error: severity=Corrected, type=Data Link Layer, (Receiver ID)",
+            true,
+        ),
+        (
+            "nvidia 0000:3c:00.0: PCIe Bus Error: severity=Corrected, type=Data Link Layer, (Receiver ID)",
+            false,
+        ),
+        (
+            "nvidia 0000:3c:00.0: PCIe Bus Error: severity=Corrected, type=Data Link Layer, (Receiver ID)",
+            false,
+        ),
+        (
+            "oom-kill:constraint=CONSTRAINT_CPUSET,task_memcg=/slurm/uid_1/job_42/step_0",
+            false,
+        ),
+        ("Out of memory: Killed process 1234 (python) total-vm:8kB", true),
+    ];
+    let mut before: Option<Read> = None;
+    for (text, is_repeated) in lines {
+        let read = read(text, None).unwrap();
+        let got = before.as_ref().is_some_and(|before| repeats(&read, before));
+        assert_eq!(got, is_repeated, "{text}");
+        if !got {
+            before = Some(read);
+        }
+    }
+}
+
+#[test]
+fn the_address_of_the_record_is_used_where_the_line_has_none() {
+    let device = PciAddress::parse("0000:b1:00.0").unwrap();
+    let line = "DMAR: [DMA Read] Request device [?] fault addr 0";
+    assert_eq!(read(line, Some(&device)), None);
+    let line = "NVRM: GPU 7: RmInitAdapter failed! (0x24:0x72:1568)";
+    assert_eq!(read(line, None), None);
+    let found = read(line, Some(&device)).unwrap();
+    assert_eq!(found.line.subject, Subject::new(SubjectKind::Pci, "0000:b1:00.0"));
+}
+
+#[test]
+fn lines_that_were_left_out_are_counted() {
+    for (text, want) in [
+        ("blk_update_request: 12 callbacks suppressed", Some(12)),
+        ("__ratelimit: 3 callbacks suppressed", Some(3)),
+        (
+            "Lustre: 2331:0:(client.c:2289:f()) Skipped 7 previous similar messages",
+            Some(7),
+        ),
+        ("LustreError: Skipped 1 previous similar message", Some(1)),
+        ("Skipped files", None),
+        ("callbacks suppressed", None),
+    ] {
+        assert_eq!(suppressed(text), want, "{text}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_line_has_a_valid_subject_or_none(text in "\\PC{0,120}") {
+        prop_assert!(read(&text, None).is_none_or(|read| is_admitted(&read)));
+    }
+
+    #[test]
+    fn a_sample_with_any_change_breaks_nothing(at in 0_usize..200, cut in 0_usize..200, text in "\\PC{0,8}") {
+        let (.., line) = samples().nth(at % samples().count()).unwrap();
+        let cut = line.char_indices().map(|(at, _)| at).take(cut).last().unwrap_or(0);
+        let changed = format!("{}{text}{}", &line[..cut], &line[cut..]);
+        prop_assert!(read(&changed, None).is_none_or(|read| is_admitted(&read)), "{changed}");
+        suppressed(&changed);
+    }
+}
