@@ -21,6 +21,7 @@ pub static TARGETS: &[(&str, Target)] = &[
     ("gres_conf", collectors::fuzz::gres_conf),
     ("scontrol_show_node", slurm::parse::fuzz),
     ("sinfo", slurm::sinfo::fuzz),
+    ("node_extra", slurm::extra::fuzz),
     ("sinfo_partition", slurm::guard::table::fuzz),
     ("reservations", slurm::guard::reservation::fuzz),
     ("reason", reason),

@@ -1,10 +1,14 @@
 //! The scheduler's vocabulary: the own node as the scheduler has it, the permitted writes, the requests of the daemon to
 //! the parent, and their outcomes. The parent is the only process that runs commands.
 
+pub mod mirror;
+
 use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+use mirror::{MirrorSeen, Note};
 
 /// Who set a reason, and when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,6 +87,8 @@ pub struct NodeState {
     pub gres: String,
     /// What the cluster's limit on drains was, as read for a drain.
     pub guard: Option<Guard>,
+    /// The copy of the drain's record.
+    pub mirror: MirrorSeen,
 }
 
 impl NodeState {
@@ -304,6 +310,15 @@ pub enum Action {
         incident: IncidentId,
         /// A person ordered it: a pause does not hold it.
         is_ordered: bool,
+        /// The automatic lifts of the last 24 h with this one: the copy of the record keeps them.
+        lifts: Vec<i64>,
+    },
+    /// Copy the record of the drain that stands, where the place of the copy is empty or ours.
+    Mirror {
+        /// The incident in the drain's reason.
+        incident: IncidentId,
+        /// What the copy holds.
+        note: Note,
     },
     /// Set the node's Comment, where it is empty or ours.
     Comment {
@@ -338,6 +353,16 @@ pub enum Outcome {
     Failed(String),
     /// Time-out: the act may or may not have happened. The state must be read before the next act.
     Unknown(String),
+}
+
+impl Outcome {
+    /// The node, where it was read.
+    pub fn node(&self) -> Option<&NodeState> {
+        match self {
+            Self::Done(node) | Self::Already(node) | Self::Withheld(_, node) | Self::Foreign(node) => Some(node),
+            Self::Held(_) | Self::NotOurs(_) | Self::Failed(_) | Self::Unknown(_) => None,
+        }
+    }
 }
 
 /// The error of a look at the node.

@@ -1,14 +1,16 @@
-//! The four acts: permission before, outcome after.
+//! The acts: permission before, outcome after.
 
+use model::scheduler::mirror::{MOST_LIFTS, Mirror, MirrorSeen, Note};
 use model::scheduler::{Action, Author, IncidentId, NodeState, Outcome, Permission, Reason};
 
 use super::state::Node;
-use super::{decide, describe, texts};
+use super::{decide, describe, extra, texts};
 
 fn incident(action: &Action) -> &IncidentId {
     match action {
         Action::Drain { incident, .. }
         | Action::Undrain { incident, .. }
+        | Action::Mirror { incident, .. }
         | Action::Comment { incident, .. }
         | Action::Uncomment { incident } => incident,
     }
@@ -23,7 +25,9 @@ pub fn is_ours(action: &Action) -> bool {
     IncidentId::parse(&id.0).is_some()
         && match action {
             Action::Drain { reason: text, .. } | Action::Comment { text, .. } => own(text),
-            Action::Undrain { .. } | Action::Uncomment { .. } => true,
+            Action::Undrain { lifts, .. } => lifts.len() <= MOST_LIFTS,
+            Action::Mirror { note, .. } => note.is_plain(),
+            Action::Uncomment { .. } => true,
         }
 }
 
@@ -35,9 +39,37 @@ pub fn permission(action: &Action, node: &Node, shown: &NodeState) -> Permission
         } => decide::drain_in_maintenance(node),
         Action::Drain { .. } => shown.drain.clone(),
         Action::Undrain { incident, .. } => shown.undrain(incident).clone(),
+        Action::Mirror { incident, note } => mirror(incident, note, node, shown),
         Action::Comment { text, .. } => decide::comment(node, text),
         Action::Uncomment { incident } => decide::uncomment(node, incident),
     }
+}
+
+fn mirror(incident: &IncidentId, note: &Note, node: &Node, shown: &NodeState) -> Permission {
+    match (shown.mirror_of(incident, note), &shown.mirror) {
+        (None, _) | (_, MirrorSeen::Foreign) => Permission::Foreign,
+        (_, MirrorSeen::NotRead) => Permission::Withheld("no_extra".into()),
+        (copy, MirrorSeen::Own(present)) if copy == *present => Permission::Already,
+        (_, MirrorSeen::Own(_)) => decide::mirror(node),
+    }
+}
+
+/// The new Extra that the act leaves. `None`: it stays as it is.
+pub fn extra(action: &Action, node: &Node) -> Option<String> {
+    let shown = describe(node);
+    let MirrorSeen::Own(present) = &shown.mirror else {
+        return None;
+    };
+    let copy = match action {
+        Action::Mirror { incident, note } => shown.mirror_of(incident, note),
+        Action::Undrain { lifts, .. } => (!lifts.is_empty()).then(|| Mirror {
+            drain: None,
+            lifts: lifts.clone(),
+        }),
+        Action::Drain { .. } | Action::Comment { .. } | Action::Uncomment { .. } => return None,
+    };
+    let new = extra::with(node.extra.as_deref(), copy.as_ref());
+    new.filter(|_| copy != *present)
 }
 
 /// The outcome, by the state of the node after the write. `refused`: the error message of scontrol.
@@ -50,6 +82,11 @@ pub fn outcome(action: &Action, after: &Node, refused: Option<String>) -> Outcom
             (drained && ours, drained && !ours && shown.author != Author::None)
         }
         Action::Undrain { .. } => (!drained, drained && shown.author == Author::Foreign),
+        Action::Mirror { incident, note } => {
+            let copy = shown.mirror_of(incident, note);
+            let is_done = copy.is_some() && shown.mirror == MirrorSeen::Own(copy);
+            (is_done, shown.mirror == MirrorSeen::Foreign)
+        }
         Action::Comment { text, .. } => {
             let comment = after.comment.as_deref();
             let foreign = comment.is_some_and(|c| !c.starts_with("nodewarden:"));

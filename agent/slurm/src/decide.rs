@@ -91,6 +91,13 @@ pub fn comment(state: &Node, text: &Reason) -> Permission {
     }
 }
 
+/// May the copy of the own drain's record be written? It is no part of what a maintenance changes.
+pub fn mirror(state: &Node) -> Permission {
+    unknown(state)
+        .or_else(|| withheld(state, true))
+        .unwrap_or(Permission::Allowed)
+}
+
 /// May the Comment be emptied? Only that of this incident.
 pub fn uncomment(state: &Node, id: &IncidentId) -> Permission {
     match state.comment.as_deref() {

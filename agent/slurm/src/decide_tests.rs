@@ -76,6 +76,7 @@ fn node(base: Base, flags: &[Flag], reason: &str) -> Node {
         }),
         comment: None,
         extra: None,
+        has_extra: false,
         boot_time: Some(1),
         slurmd_start_time: Some(1),
         gres: String::new(),

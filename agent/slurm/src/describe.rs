@@ -2,7 +2,7 @@
 
 use model::scheduler::NodeState;
 
-use super::decide;
+use super::{decide, extra};
 use super::state::{Base, Flag, Node};
 use super::texts::author;
 
@@ -21,5 +21,6 @@ pub fn describe(node: &Node) -> NodeState {
         controller_started: None,
         gres: node.gres.clone(),
         guard: None,
+        mirror: extra::seen(node),
     }
 }

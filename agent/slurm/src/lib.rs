@@ -1,12 +1,13 @@
 //! Maps Slurm to [`model::scheduler`]: node descriptions ([`parse`], [`sinfo`], [`words`]), authors of reasons
-//! ([`texts`]), allowed writes ([`decide`]) and the arguments of slurmd ([`slurmd_args`]). Pure: no I/O, no clock, no
-//! randomness.
+//! ([`texts`]), the copy of a drain's record ([`extra`]), allowed writes ([`decide`]) and the arguments of slurmd
+//! ([`slurmd_args`]). Pure: no I/O, no clock, no randomness.
 
 #![forbid(unsafe_code)]
 
 pub mod action;
 pub mod decide;
 pub mod describe;
+pub mod extra;
 pub mod guard;
 pub mod parse;
 pub mod proof;

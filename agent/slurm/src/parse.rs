@@ -59,6 +59,7 @@ pub fn show_node(text: &str, name: &str, zone: &TimeZone) -> Result<Node, ParseE
         reason: node.reason(zone),
         comment: node.free_text("Comment="),
         extra: node.free_text("Extra="),
+        has_extra: false,
         boot_time: node.time("BootTime=", "BootTime=", zone)?,
         slurmd_start_time: node.time("BootTime=", "SlurmdStartTime=", zone)?,
         gres: node

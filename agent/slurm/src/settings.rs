@@ -18,6 +18,8 @@ pub struct Settings {
     pub conf: Option<PathBuf>,
     /// `timeout`: the time-out of one scontrol.
     pub timeout: Duration,
+    /// `mirror`: keep a copy of the drain's record in the node's Extra.
+    pub mirror: bool,
     /// `[health.guard]`.
     pub guard: guard::Settings,
 }

@@ -58,6 +58,7 @@ pub fn node(text: &str, proven: &Node, zone: &TimeZone) -> Option<Node> {
         }),
         comment: not_null(comment.trim()),
         extra: not_null(extra.trim()),
+        has_extra: true,
         gres: not_null(gres).unwrap_or_default(),
         ..proven.clone()
     })

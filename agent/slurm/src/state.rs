@@ -66,6 +66,8 @@ pub struct Node {
     pub comment: Option<String>,
     /// Extra.
     pub extra: Option<String>,
+    /// The answer shows Extra also where it is empty, so this version has it, and it may be read and written.
+    pub has_extra: bool,
     /// BootTime, in seconds since the epoch.
     pub boot_time: Option<i64>,
     /// SlurmdStartTime, in seconds since the epoch.
@@ -88,6 +90,7 @@ impl Node {
             reason: None,
             comment: None,
             extra: None,
+            has_extra: false,
             boot_time: None,
             slurmd_start_time: None,
             gres: String::new(),

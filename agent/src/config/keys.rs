@@ -218,6 +218,8 @@ collectors::keys! {
         "Least time of a drain before nodewarden lifts it; the last minute of it without a further finding.";
     UNDRAIN = "slurm.undrain": Kind::Boolean, default "true", since "0.1.0",
         "Lift nodewarden's drain when its incident is cleared.";
+    MIRROR = "slurm.mirror": Kind::Boolean, default "true", since "0.1.0",
+        "Copy the record of nodewarden's drain into the node's Extra, for nodes that lose their state directory.";
 }
 
 impl Config {
@@ -275,6 +277,7 @@ impl Config {
                 scontrol: set.find(&SCONTROL)?,
                 conf: set.find(&CONF)?,
                 timeout,
+                mirror: set.get(&MIRROR)?,
                 guard: guard::Settings {
                     on: set.get::<String>(&GUARD)? == "on",
                     drains: set.get(&GUARD_DRAINS)?,

@@ -162,6 +162,7 @@ mod tests {
             Action::Undrain {
                 incident,
                 is_ordered: false,
+                lifts: Vec::new(),
             },
         );
         effects.push(vec![store(3), ack(3), act]);

@@ -33,6 +33,9 @@ impl Journal {
             Action::Undrain { incident, .. } => {
                 tracing::warn!("lifting nodewarden's drain of incident {incident}")
             }
+            Action::Mirror { incident, .. } => {
+                tracing::info!("copying the record of the drain of incident {incident} into the node's Extra")
+            }
             Action::Comment { text, .. } => tracing::info!("commenting on the node: {}", text.as_str()),
             Action::Uncomment { incident } => {
                 tracing::info!("removing nodewarden's comment of incident {incident}")

@@ -311,6 +311,7 @@ mod tests {
                 Action::Undrain {
                     incident: incident.clone(),
                     is_ordered: false,
+                    lifts: Vec::new(),
                 },
             );
             runner.look();

@@ -73,7 +73,7 @@ fn write(node: &mut slurm::state::Node, action: &Action) -> Outcome {
         Action::Undrain { .. } => {
             node.flags.remove(&Flag::Drain);
         }
-        Action::Comment { .. } | Action::Uncomment { .. } => {}
+        Action::Mirror { .. } | Action::Comment { .. } | Action::Uncomment { .. } => {}
     }
     Outcome::Done(describe(node))
 }

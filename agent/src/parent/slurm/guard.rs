@@ -346,9 +346,10 @@ fn pool(action: &Action) -> Pool {
         } => Pool::Maintenance,
         Action::Drain { is_device: true, .. } => Pool::Device,
         Action::Drain { reason, .. } => Pool::Code(slot::code(reason.as_str()).to_owned()),
-        Action::Undrain { .. } | Action::Comment { .. } | Action::Uncomment { .. } => {
-            Pool::Code(String::new())
-        }
+        Action::Undrain { .. }
+        | Action::Mirror { .. }
+        | Action::Comment { .. }
+        | Action::Uncomment { .. } => Pool::Code(String::new()),
     }
 }
 

@@ -412,6 +412,7 @@ fn without_the_limit_a_pause_is_read_before_each_write_and_a_person_s_lift_is_no
     let ordered = Action::Undrain {
         incident: IncidentId::parse("abcdefg2").unwrap(),
         is_ordered: true,
+        lifts: Vec::new(),
     };
     assert!(matches!(cluster.slurm.act(&ordered), Outcome::Done(_)));
     assert_eq!(held_by(&cluster.drain()).0, HeldBy::Pause);

@@ -1,4 +1,4 @@
-//! Reads the own node and carries out the four acts: look, prove, decide, write, look again.
+//! Reads the own node and carries out the acts: look, prove, decide, write, look again.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -196,7 +196,7 @@ impl Slurm {
         if self.given_up.load(Ordering::Acquire) {
             return Outcome::Unknown("nothing was written: the request was abandoned".to_owned());
         }
-        let refused = match self.update(&found, action) {
+        let refused = match self.update(&found, action, &before) {
             Ok(refused) => refused,
             Err(why) => return Outcome::Unknown(why),
         };
@@ -399,7 +399,10 @@ impl Slurm {
                 .scontrol
                 .leave_sinfo("it does not show every field of the node, or the node is in no partition"),
         }
-        Ok(state)
+        Ok(state.map(|node| Node {
+            has_extra: node.has_extra && self.config.mirror,
+            ..node
+        }))
     }
 
     /// The node with its identity. slurmctld sends the whole node table for it.
@@ -413,7 +416,7 @@ impl Slurm {
     }
 
     /// Writes. `Ok(Some)`: slurmctld's refusal. `Err`: no answer in time.
-    fn update(&mut self, found: &LocalSlurmd, action: &Action) -> Result<Option<String>, String> {
+    fn update(&mut self, found: &LocalSlurmd, action: &Action, before: &Node) -> Result<Option<String>, String> {
         let mut args = vec!["update".to_owned(), format!("NodeName={}", found.node_name)];
         match action {
             Action::Drain { reason, .. } => {
@@ -421,8 +424,12 @@ impl Slurm {
                 args.push(format!("Reason={}", reason.as_str()));
             }
             Action::Undrain { .. } => args.push("State=UNDRAIN".to_owned()),
+            Action::Mirror { .. } => {}
             Action::Comment { text, .. } => args.push(format!("Comment={}", text.as_str())),
             Action::Uncomment { .. } => args.push("Comment=".to_owned()),
+        }
+        if let Some(extra) = action::extra(action, before) {
+            args.push(format!("Extra={extra}"));
         }
         match self.scontrol.run(&self.config, found, args) {
             Ok(output) if output.code == 0 => Ok(None),

@@ -108,6 +108,7 @@ impl Cluster {
         self.slurm.act(&Action::Undrain {
             incident: IncidentId::parse(ID).unwrap(),
             is_ordered: false,
+            lifts: Vec::new(),
         })
     }
 
@@ -561,6 +562,7 @@ fn words_that_are_not_ours_never_reach_scontrol() {
     let forged = Action::Undrain {
         incident: IncidentId("x NodeName=ALL".to_owned()),
         is_ordered: false,
+        lifts: Vec::new(),
     };
     for action in [other, forged] {
         assert!(matches!(cluster.slurm.act(&action), Outcome::Failed(_)));
