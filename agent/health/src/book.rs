@@ -8,6 +8,7 @@ use super::finding::{Clear, Finding, Joins, Need};
 use super::id;
 use super::incident::{At, Incident, Seen, Status};
 use super::reads::host::{Host, Place};
+use model::scheduler::IncidentId;
 
 /// The most open and overridden incidents.
 pub(super) const MAX_OPEN: usize = 256;
@@ -180,6 +181,21 @@ impl Book {
         for loose in Vec::into_iter(followed) {
             incident.add(loose.finding, frame.at);
         }
+        self.incidents.push(incident);
+    }
+
+    /// Opens the incident of a record that was lost, behind the drain that stands. `id`: the one in the drain's reason;
+    /// nothing is opened where an incident has it already.
+    pub(super) fn restore(&mut self, finding: Finding, id: Option<&IncidentId>, at: At<'_>) {
+        if id.is_some_and(|id| self.incidents.iter().any(|i| i.id == *id)) {
+            return;
+        }
+        let id = id.cloned().unwrap_or_else(|| {
+            self.serial += 1;
+            id::incident(at.boot, (self.origin, at.now_ms), self.serial, &finding.subject, finding.check)
+        });
+        let mut incident = Incident::open(id, finding, at, at.now_ms);
+        incident.behind = true;
         self.incidents.push(incident);
     }
 

@@ -205,6 +205,18 @@ impl Drain {
         !self.unrecorded && self.timing.awaiting.is_none()
     }
 
+    /// Whether the drain of this incident stands, and no record proves that nodewarden wrote it.
+    pub(super) fn is_unproven(&self, incident: &IncidentId) -> bool {
+        self.state == State::Drained && self.unrecorded && self.incident.as_ref() == Some(incident)
+    }
+
+    /// The copy of its record proves it, written at this time.
+    pub(super) fn is_proven(&mut self, written: i64) {
+        self.unrecorded = false;
+        self.written = Some(written);
+        self.dirty = true;
+    }
+
     /// The record with this number holds the intent of the new drain.
     pub(super) fn intent_is_in(&mut self, record: u64) {
         self.timing.awaiting = Some(record);

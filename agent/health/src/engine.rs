@@ -5,6 +5,7 @@ mod audit;
 mod effects;
 mod inputs;
 mod judging;
+mod mirroring;
 mod orders;
 mod pausing;
 
@@ -160,6 +161,7 @@ impl Engine {
                 self.policy.patience,
                 self.to_comment().is_some(),
             ),
+            self.state.mirror.deadline(self.now.boottime, self.policy.patience),
             self.pause_ends(),
             self.checks.iter().filter_map(|(_, check)| check.deadline()).min(),
             self.out.deadline(),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::Now;
 use super::finding::Clear;
 use super::incident::Seen;
+use model::scheduler::mirror::MOST_LIFTS;
 
 /// The time without further findings, and the health ticks in it, before a lift; at most `slurm.hold`.
 const QUIET: Duration = Duration::from_secs(60);
@@ -69,6 +70,17 @@ impl Quiet {
 pub(super) fn count(lifts: &mut Vec<i64>, wall: i64) {
     lifts.retain(|at| at.abs_diff(wall) < DAY);
     lifts.push(wall);
+}
+
+/// Adds the automatic lifts of the last 24 h that are not known.
+pub(super) fn add(lifts: &mut Vec<i64>, others: &[i64], wall: i64) {
+    let of_today = others.iter().filter(|at| at.abs_diff(wall) < DAY);
+    for at in of_today.take(MOST_LIFTS) {
+        if !lifts.contains(at) {
+            lifts.push(*at);
+        }
+    }
+    lifts.sort_unstable();
 }
 
 /// Why the drain stays now.

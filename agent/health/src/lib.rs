@@ -20,6 +20,7 @@ pub mod judge;
 mod keep;
 pub mod lasting;
 mod log;
+mod mirror;
 pub mod pause;
 pub mod policy;
 pub mod reads;

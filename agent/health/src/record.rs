@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::comment::Comment;
 use super::drain::Drain;
 use super::incident::Incident;
+use super::mirror::Mirroring;
 use super::pause::Pause;
 use super::reads::known::Known;
 use model::derive::xid::{Faults, Inventory};
@@ -63,6 +64,9 @@ pub(super) struct State {
     pub dropped: u64,
     pub drain: Drain,
     pub comment: Comment,
+    /// The copy of the drain's record in the scheduler.
+    #[serde(skip)]
+    pub mirror: Mirroring,
     /// Number of the next request to the parent.
     pub actions: u64,
     pub would_drain: BTreeMap<String, u64>,

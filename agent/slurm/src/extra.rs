@@ -15,8 +15,14 @@ const KEY: &str = "nodewarden";
 /// The longest Extra that is read or written, in bytes: it is one argument of a command.
 const LONGEST: usize = 16 * 1024;
 
-/// The members of a JSON object, in their order, each value as it was written.
-struct Members(Vec<(String, Box<RawValue>)>);
+/// A member of a JSON object: the key, and key and value as they were written.
+struct Member {
+    key: String,
+    text: [Box<RawValue>; 2],
+}
+
+/// All of them, in their order.
+struct Members(Vec<Member>);
 
 impl<'de> Deserialize<'de> for Members {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -29,12 +35,14 @@ impl<'de> Deserialize<'de> for Members {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
-                let mut all: Vec<(String, Box<RawValue>)> = Vec::new();
-                while let Some((key, value)) = map.next_entry::<String, Box<RawValue>>()? {
-                    if all.iter().any(|(known, _)| *known == key) {
+                let mut all: Vec<Member> = Vec::new();
+                while let Some((written, value)) = map.next_entry::<Box<RawValue>, Box<RawValue>>()? {
+                    let key: String = serde_json::from_str(written.get()).map_err(A::Error::custom)?;
+                    if all.iter().any(|known| known.key == key) {
                         return Err(A::Error::custom("a key twice: its meaning is not known"));
                     }
-                    all.push((key, value));
+                    let text = [written, value];
+                    all.push(Member { key, text });
                 }
                 Ok(Members(all))
             }
@@ -49,8 +57,8 @@ fn members(text: Option<&str>) -> Option<(Members, Option<Mirror>)> {
         return Some((Members(Vec::new()), None));
     };
     let members: Members = serde_json::from_str(Some(text).filter(|text| text.len() <= LONGEST)?).ok()?;
-    let own = members.0.iter().find(|(key, _)| key == KEY);
-    let own = own.map(|(_, value)| serde_json::from_str(value.get()));
+    let own = members.0.iter().find(|member| member.key == KEY);
+    let own = own.map(|member| serde_json::from_str(member.text[1].get()));
     Some((members, own.transpose().ok()?))
 }
 
@@ -68,17 +76,19 @@ pub fn seen(node: &Node) -> MirrorSeen {
 /// The new Extra with this copy in place of the present one; empty where nothing is left. `None`: it must not be changed.
 pub fn with(text: Option<&str>, mirror: Option<&Mirror>) -> Option<String> {
     let (Members(mut members), _) = members(text)?;
-    members.retain(|(key, _)| key != KEY);
+    members.retain(|member| member.key != KEY);
+    let mut all: Vec<String> = members
+        .iter()
+        .map(|Member { text: [key, value], .. }| format!("{}:{}", key.get(), value.get()))
+        .collect();
     if let Some(mirror) = mirror {
-        members.push((KEY.to_owned(), serde_json::value::to_raw_value(mirror).ok()?));
+        all.push(format!("\"{KEY}\":{}", serde_json::to_string(mirror).ok()?));
     }
-    let member = |(key, value): &(String, Box<RawValue>)| {
-        let key = serde_json::to_string(key).ok()?;
-        Some(format!("{key}:{}", value.get()))
+    let text = if all.is_empty() {
+        String::new()
+    } else {
+        format!("{{{}}}", all.join(","))
     };
-    let members: Option<Vec<String>> = members.iter().map(member).collect();
-    let text = members.filter(|all| !all.is_empty()).map(|all| format!("{{{}}}", all.join(",")));
-    let text = text.unwrap_or_default();
     (text.len() <= LONGEST).then_some(text)
 }
 
@@ -139,7 +149,7 @@ mod tests {
 
     #[test]
     fn other_keys_keep_their_order_and_every_character_of_their_values() {
-        let site = r#"{"zone":"a, b","n":12345678901234567890.1230,"deep":{"b":1, "a":[ 2 ]},"ä\"":null}"#;
+        let site = r#"{"zone":"a, b","n":12345678901234567890.1230,"deep":{"b":1, "a":[ 2 ]},"\u00e4\"":null}"#;
         let both = with(Some(site), Some(&mirror())).unwrap();
         assert!(both.starts_with(&site[..site.len() - 1]), "{both}");
         assert_eq!(with(Some(&both), None).as_deref(), Some(site));

@@ -3,6 +3,7 @@
 use super::super::Now;
 use super::change::LOST;
 use super::{Drain, Happened, State};
+use model::scheduler::mirror::MirrorSeen;
 use model::scheduler::{ActionId, IncidentId, LookError, NodeState, Outcome, Permission};
 
 /// The controller has saved a drain after this time (seconds): it writes its state at once, or 5 s after the last time.
@@ -310,6 +311,8 @@ impl Drain {
         // An abandoned drain that took effect late is recorded.
         self.unrecorded = !self.late.is_ours(&id);
         self.incident = Some(id);
+        // The next reading may show the copy of the lost record.
+        self.timing.urgent |= self.unrecorded && node.mirror == MirrorSeen::NotRead;
         self.timing.awaiting = None;
         self.taken = false;
         self.stands(node, now);

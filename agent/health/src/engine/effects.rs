@@ -187,7 +187,15 @@ impl Engine {
                     };
                     (action, false)
                 }
-                Do::Undrain { incident, is_ordered } => (Action::Undrain { incident, is_ordered }, true),
+                Do::Undrain { incident, is_ordered } => {
+                    let lifts = self.lifts_to_copy(!is_ordered);
+                    let action = Action::Undrain {
+                        incident,
+                        is_ordered,
+                        lifts,
+                    };
+                    (action, true)
+                }
             };
             let id = self.action_id();
             self.state.drain.sent(id, lifting, self.now);
@@ -200,7 +208,7 @@ impl Engine {
     }
 
     /// The record was lost, and the fault is seen again: its incident has the id that the reason of the drain names.
-    fn go_on(&mut self) {
+    pub(super) fn go_on(&mut self) {
         use crate::drain::State as S;
         let drain = &self.state.drain;
         let (S::Drained, Some(id), Some(reason)) = (drain.state, &drain.incident, &drain.reason) else {
@@ -302,8 +310,13 @@ impl Engine {
         let mut acts = Vec::new();
         let intent = self.decide(&mut acts);
         let want = self.to_comment();
-        if !wait
-            && self.paused().is_none()
+        let may_write = !wait && self.paused().is_none();
+        if may_write && let Some(action) = self.next_mirror() {
+            let id = self.action_id();
+            self.state.mirror.sent(id, now);
+            acts.push(Effect::Act(id, action));
+        }
+        if may_write
             && let Some(action) = self.state.comment.next(now, self.policy.patience, want.as_ref())
         {
             let id = self.action_id();

@@ -31,11 +31,18 @@ impl Engine {
                 let open = facts.held || facts.want.is_some();
                 let happened = self.state.drain.looked(self.now, seen, open);
                 self.happened(happened);
+                if let Ok(node) = seen {
+                    self.saw(node);
+                }
             }
             Input::Done(id, outcome) => {
                 let happened = self.state.drain.done(self.now, id, outcome);
                 self.happened(happened);
                 self.state.comment.done(self.now.boottime, id, outcome);
+                self.state.mirror.done(self.now.boottime, id, outcome);
+                if let Some(node) = outcome.node() {
+                    self.saw(node);
+                }
             }
             Input::Stored(record, ok) => {
                 self.state.drain.stored(record, ok);

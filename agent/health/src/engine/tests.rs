@@ -24,6 +24,7 @@ mod log;
 mod looks;
 mod main_path;
 mod maintenance;
+mod mirror;
 mod modes;
 mod paused;
 mod pcie;

@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use testkit::wait::until_true;
 
 use super::*;
+use model::scheduler::mirror::Note;
 use model::scheduler::{IncidentId, Reason};
 
 const BOOT: i64 = 1_795_225_274; // 2026-11-21T01:41:14
@@ -124,6 +125,98 @@ impl Cluster {
     pub(in crate::parent::slurm) fn wrote(&self) -> bool {
         self.get("argv").lines().any(|arg| arg == "update")
     }
+}
+
+/// The copy of the drain that stands.
+fn mirror(cluster: &mut Cluster, lifts: &[i64]) -> Outcome {
+    cluster.slurm.act(&Action::Mirror {
+        incident: IncidentId::parse(ID).unwrap(),
+        note: Note {
+            boot: "b-1".to_owned(),
+            reboot: true,
+            gpus: vec!["0000:3b:00.0".to_owned()],
+            lifts: lifts.to_vec(),
+        },
+    })
+}
+
+const COPY: &str = r#""nodewarden":{"drain":{"id":"abcdefg2","at":1795231200,"uid":0,"boot":"b-1","reboot":true,"gpus":["0000:3b:00.0"]},"lifts":[]}"#;
+
+fn with_mirror() -> Cluster {
+    let mut cluster = Cluster::new().with_sinfo();
+    cluster.slurm.config.mirror = true;
+    cluster.slurm.look().unwrap();
+    cluster
+}
+
+#[test]
+fn the_record_of_a_drain_is_copied_beside_the_keys_of_others_and_its_lift_leaves_only_those() {
+    for (site, with, after) in [
+        ("", format!("{{{COPY}}}"), ""),
+        (
+            r#"{"rack": 7.50}"#,
+            format!(r#"{{"rack":7.50,{COPY}}}"#),
+            r#"{"rack":7.50}"#,
+        ),
+    ] {
+        let mut cluster = with_mirror();
+        cluster.set("extra", site);
+        assert!(matches!(cluster.drain(), Outcome::Done(_)));
+        let Outcome::Done(node) = mirror(&mut cluster, &[]) else {
+            panic!()
+        };
+        assert_eq!(cluster.get("extra"), with);
+        assert!(node.proof().is_some_and(|copy| copy.reboot));
+        assert!(matches!(mirror(&mut cluster, &[]), Outcome::Already(_)));
+        assert!(matches!(cluster.undrain(), Outcome::Done(_)));
+        assert_eq!(cluster.get("extra"), after);
+    }
+}
+
+#[test]
+fn an_automatic_lift_leaves_the_times_of_lifts() {
+    let mut cluster = with_mirror();
+    cluster.drain();
+    mirror(&mut cluster, &[7]);
+    let lift = Action::Undrain {
+        incident: IncidentId::parse(ID).unwrap(),
+        is_ordered: false,
+        lifts: vec![7, 8],
+    };
+    assert!(matches!(cluster.slurm.act(&lift), Outcome::Done(_)));
+    assert_eq!(cluster.get("extra"), r#"{"nodewarden":{"lifts":[7,8]}}"#);
+}
+
+#[test]
+fn no_copy_is_written_where_it_must_not_be() {
+    let untouched = |cluster: &Cluster| !cluster.get("argv").contains("Extra=");
+    // A text of the site.
+    let mut cluster = with_mirror();
+    cluster.set("extra", "rack=7");
+    cluster.drain();
+    assert!(matches!(mirror(&mut cluster, &[]), Outcome::Foreign(_)));
+    cluster.undrain();
+    assert!(untouched(&cluster));
+    // The site turned it off.
+    let mut cluster = with_mirror();
+    cluster.slurm.config.mirror = false;
+    cluster.drain();
+    assert!(matches!(mirror(&mut cluster, &[]), Outcome::Withheld(word, _) if word == "no_extra"));
+    cluster.undrain();
+    assert!(untouched(&cluster));
+    // Slurm without Extra: sinfo does not know the field.
+    let mut cluster = with_mirror();
+    cluster.set("fails", "");
+    cluster.drain();
+    assert!(matches!(mirror(&mut cluster, &[]), Outcome::Withheld(word, _) if word == "no_extra"));
+    cluster.undrain();
+    assert!(untouched(&cluster));
+    // No drain of ours, and texts that are not ours.
+    let mut cluster = with_mirror();
+    cluster.drained("RMA 4711");
+    assert!(matches!(mirror(&mut cluster, &[]), Outcome::Foreign(_)));
+    assert!(matches!(mirror(&mut cluster, &[0; 9]), Outcome::Failed(_)));
+    assert!(untouched(&cluster));
 }
 
 #[test]

@@ -35,8 +35,9 @@ fn a_store_that_fails_drains_but_never_lifts() {
 }
 
 #[test]
-fn a_wiped_state_directory_leaves_the_drain_as_it_is() {
+fn a_wiped_state_directory_without_a_copy_leaves_the_drain_as_it_is() {
     let mut sim = Sim::new(Mode::Drain);
+    sim.slurm.has_extra = false;
     sim.xid(119);
     let id = sim.engine.view().incidents[0].id.clone();
     sim.wipe();

@@ -269,7 +269,7 @@ impl Sim {
         match action {
             Action::Drain { .. } => self.config.mode == Mode::Drain,
             Action::Comment { .. } => self.config.mode >= Mode::Comment,
-            Action::Undrain { .. } | Action::Uncomment { .. } => true,
+            Action::Undrain { .. } | Action::Mirror { .. } | Action::Uncomment { .. } => true,
         }
     }
 
@@ -348,6 +348,9 @@ impl Sim {
     pub(super) fn wipe(&mut self) {
         self.disk = None;
         self.now.wall += 1;
+        // Its incident may be made again of the copy, with another start.
+        let reason = self.slurm.reason.clone().unwrap_or_default();
+        self.ids.retain(|id, _| !reason.contains(id));
         self.restart();
     }
 

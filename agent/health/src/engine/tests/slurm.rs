@@ -35,6 +35,11 @@ pub(super) struct Slurm {
     pub(super) trouble: VecDeque<Trouble>,
     late: Vec<Action>,
     pub(super) comment: Option<String>,
+    pub(super) extra: Option<String>,
+    /// This version has Extra.
+    pub(super) has_extra: bool,
+    /// The time of the reason, by slurmctld's clock. It differs with every drain.
+    pub(super) reason_at: i64,
     pub(super) drains: u32,
     pub(super) undrains: u32,
     /// What the parent holds each drain for, and whether it does so for a device that is proven to be broken.
@@ -61,6 +66,9 @@ impl Slurm {
             trouble: VecDeque::new(),
             late: Vec::new(),
             comment: None,
+            extra: None,
+            has_extra: true,
+            reason_at: 1_699_999_999,
             drains: 0,
             undrains: 0,
             held: None,
@@ -78,6 +86,7 @@ impl Slurm {
         self.flags.insert(Flag::Drain);
         self.reason = Some(reason.to_owned());
         self.user = "bob".to_owned();
+        self.reason_at += 1;
     }
 
     pub(super) fn admin_resumes(&mut self) {
@@ -102,10 +111,11 @@ impl Slurm {
             reason: self.reason.clone().map(|text| NodeReason {
                 text,
                 user: self.user.clone(),
-                at: Some(1_700_000_000),
+                at: Some(self.reason_at),
             }),
             comment: self.comment.clone(),
-            extra: None,
+            extra: self.extra.clone(),
+            has_extra: self.has_extra,
             boot_time: None,
             slurmd_start_time: None,
             gres: self.gres.clone(),
@@ -119,7 +129,7 @@ impl Slurm {
         let is_held = match action {
             Action::Drain { is_device, .. } => self.device_held || !is_device,
             Action::Undrain { is_ordered, .. } => by == HeldBy::Pause && !is_ordered,
-            Action::Comment { .. } | Action::Uncomment { .. } => by == HeldBy::Pause,
+            Action::Mirror { .. } | Action::Comment { .. } | Action::Uncomment { .. } => by == HeldBy::Pause,
         };
         is_held.then(|| Held {
             by,
@@ -177,6 +187,7 @@ impl Slurm {
         for action in std::mem::take(&mut self.late) {
             match action {
                 Action::Drain { reason, .. } => {
+                    self.reason_at += 1;
                     self.flags.insert(Flag::Drain);
                     self.reason = Some(reason.as_str().to_owned());
                     self.user = "root".to_owned();
@@ -186,7 +197,7 @@ impl Slurm {
                     self.flags.remove(&Flag::Drain);
                     self.undrains += 1;
                 }
-                Action::Comment { .. } | Action::Uncomment { .. } => {}
+                Action::Mirror { .. } | Action::Comment { .. } | Action::Uncomment { .. } => {}
             }
         }
     }
@@ -201,8 +212,13 @@ impl Slurm {
             Permission::Foreign => return Outcome::Foreign(shown),
             Permission::Withheld(word) => return Outcome::Withheld(word, shown),
         }
+        if let Some(extra) = slurm::action::extra(action, &node) {
+            self.extra = Some(extra).filter(|text| !text.is_empty());
+        }
         match action {
+            Action::Mirror { .. } => {}
             Action::Drain { reason, .. } => {
+                self.reason_at += 1;
                 self.flags.insert(Flag::Drain);
                 self.reason = Some(reason.as_str().to_owned());
                 self.user = "root".to_owned();

@@ -1,0 +1,186 @@
+//! The copy of the drain's record in the node's Extra, and what it proves after the state directory was lost.
+
+use collectors::event::Recovery;
+
+use super::sim::*;
+use crate::{Mode, OrderVerb};
+
+/// The copy, as JSON.
+fn copy(sim: &Sim) -> serde_json::Value {
+    let extra = sim.slurm.extra.as_deref().unwrap_or("{}");
+    let value: serde_json::Value = serde_json::from_str(extra).unwrap();
+    value["nodewarden"].clone()
+}
+
+/// A drain whose cause another boot repairs, its copy written.
+fn drained() -> Sim {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(119);
+    sim.pass(15);
+    assert!(sim.slurm.is_drained());
+    sim
+}
+
+/// A reboot of a node that keeps nothing.
+fn boots_without_a_disk(sim: &mut Sim) {
+    sim.disk = None;
+    sim.reboot();
+    sim.pass(600);
+}
+
+#[test]
+fn a_drain_is_copied_once_with_all_that_its_lift_needs() {
+    let mut sim = drained();
+    let id = sim.engine.view().incidents[0].id.clone();
+    assert_eq!(
+        copy(&sim),
+        serde_json::json!({
+            "drain": {
+                "id": id, "at": sim.slurm.reason_at, "uid": 0, "boot": "boot-0", "reboot": true, "gpus": [GPU],
+            },
+            "lifts": [],
+        })
+    );
+    assert_eq!(sim.acts, 2, "the drain and the copy");
+    sim.pass(7200);
+    assert_eq!(sim.acts, 2);
+}
+
+#[test]
+fn a_node_that_lost_its_state_directory_at_a_reboot_is_lifted_as_with_its_record() {
+    let mut sim = drained();
+    boots_without_a_disk(&mut sim);
+    assert!(!sim.slurm.is_drained(), "{:?}", sim.engine.view().drain);
+    assert_eq!(sim.slurm.undrains, 1);
+    assert_eq!(sim.incidents(), ["xid119 cleared"]);
+}
+
+#[test]
+fn it_stays_drained_while_the_gpu_is_not_back() {
+    let mut sim = drained();
+    sim.remove_gpu(GPU);
+    boots_without_a_disk(&mut sim);
+    assert!(sim.slurm.is_drained());
+    sim.set_gpu(GPU, "nvidia", Some(true));
+    sim.pass(600);
+    assert!(!sim.slurm.is_drained());
+}
+
+#[test]
+fn it_stays_drained_where_the_same_fault_is_seen_in_the_new_boot() {
+    let mut sim = drained();
+    let id = sim.engine.view().incidents[0].id.clone();
+    sim.disk = None;
+    sim.reboot();
+    sim.xid(119);
+    sim.pass(600);
+    assert!(sim.slurm.is_drained());
+    assert_eq!(copy(&sim)["drain"]["boot"], "boot-1");
+    assert_eq!(copy(&sim)["drain"]["id"], id.as_str());
+    boots_without_a_disk(&mut sim);
+    assert!(!sim.slurm.is_drained());
+}
+
+#[test]
+fn without_another_boot_it_stays_drained() {
+    let mut sim = drained();
+    sim.wipe();
+    sim.pass(7200);
+    assert!(sim.slurm.is_drained());
+    assert!(!sim.engine.view().drain.recorded);
+    // The record of this boot does not have it either, and the next boot does.
+    sim.reboot();
+    sim.pass(600);
+    assert!(!sim.slurm.is_drained());
+}
+
+#[test]
+fn a_fault_that_a_test_must_verify_stays_after_another_boot() {
+    for code in [79, 48] {
+        let mut sim = Sim::new(Mode::Drain);
+        sim.xid(119);
+        sim.pass(15);
+        sim.xid(code);
+        sim.pass(15);
+        assert_eq!(copy(&sim)["drain"]["reboot"], false, "{code}");
+        boots_without_a_disk(&mut sim);
+        assert!(sim.slurm.is_drained(), "{code}");
+    }
+}
+
+#[test]
+fn a_drain_that_the_copy_is_not_of_stays() {
+    let another_time: fn(&mut Sim) = |sim| sim.slurm.reason_at += 1;
+    let another_user: fn(&mut Sim) = |sim| sim.slurm.user = "bob".to_owned();
+    let another_id: fn(&mut Sim) = |sim| {
+        let reason = sim.reason();
+        let (head, _) = reason.split_once("id=").unwrap();
+        sim.slurm.reason = Some(format!("{head}id=abcdefgh"));
+    };
+    let another_uid: fn(&mut Sim) = |sim| {
+        let extra = sim.slurm.extra.take().unwrap();
+        sim.slurm.extra = Some(extra.replace("\"uid\":0", "\"uid\":1000"));
+    };
+    let no_extra: fn(&mut Sim) = |sim| sim.slurm.has_extra = false;
+    let another_form: fn(&mut Sim) = |sim| sim.slurm.extra = Some("rack=7".to_owned());
+    for change in [another_time, another_user, another_id, another_uid, no_extra, another_form] {
+        let mut sim = drained();
+        change(&mut sim);
+        boots_without_a_disk(&mut sim);
+        assert!(sim.slurm.is_drained(), "{:?}", sim.slurm);
+    }
+}
+
+#[test]
+fn other_keys_stay_and_another_text_is_never_touched() {
+    for (site, kept) in [("{\"rack\": 7.50}", "{\"rack\":7.50}"), ("rack=7", "rack=7")] {
+        let mut sim = Sim::new(Mode::Drain);
+        sim.slurm.extra = Some(site.to_owned());
+        sim.xid(119);
+        sim.pass(60);
+        let head = kept.strip_suffix('}').unwrap_or(kept);
+        assert!(sim.slurm.extra.as_ref().unwrap().starts_with(head), "{:?}", sim.slurm);
+        assert_eq!(sim.acts, if site == kept { 1 } else { 2 });
+        let id = sim.engine.view().incidents[0].id.clone();
+        sim.order(OrderVerb::Clear, &id).unwrap();
+        sim.pass(60);
+        assert!(!sim.slurm.is_drained());
+        assert_eq!(sim.slurm.extra.as_deref(), Some(kept));
+    }
+}
+
+#[test]
+fn automatic_lifts_are_counted_over_lost_state_directories_and_the_third_waits_for_a_person() {
+    let mut sim = Sim::new(Mode::Drain);
+    for lifts in 1..=2 {
+        sim.xid(119);
+        sim.pass(15);
+        boots_without_a_disk(&mut sim);
+        assert!(!sim.slurm.is_drained(), "{lifts}");
+        assert_eq!(copy(&sim)["lifts"].as_array().map(Vec::len), Some(lifts));
+        assert!(copy(&sim)["drain"].is_null());
+    }
+    sim.xid(119);
+    sim.verdict_154(Recovery::None);
+    sim.pass(600);
+    assert!(sim.slurm.is_drained());
+    assert!(sim.engine.view().drain.why.contains("lifted 2 drains in 24 h"));
+    boots_without_a_disk(&mut sim);
+    assert!(sim.slurm.is_drained());
+    sim.pass(25 * 3600);
+    assert!(!sim.slurm.is_drained());
+    assert_eq!(copy(&sim)["lifts"].as_array().map(Vec::len), Some(2), "the oldest is dropped");
+}
+
+#[test]
+fn a_copy_that_cannot_be_written_is_tried_again_every_5_min() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(119);
+    sim.slurm.extra = None;
+    sim.slurm.trouble = vec![Trouble::Failed; 3].into();
+    let acts = sim.acts;
+    // Nothing shows that it is gone before the next look.
+    sim.pass(1500);
+    assert!((4..=6).contains(&(sim.acts - acts)), "{}", sim.acts - acts);
+    assert!(copy(&sim)["drain"].is_object());
+}
