@@ -192,7 +192,13 @@ impl Book {
         }
         let id = id.cloned().unwrap_or_else(|| {
             self.serial += 1;
-            id::incident(at.boot, (self.origin, at.now_ms), self.serial, &finding.subject, finding.check)
+            id::incident(
+                at.boot,
+                (self.origin, at.now_ms),
+                self.serial,
+                &finding.subject,
+                finding.check,
+            )
         });
         let mut incident = Incident::open(id, finding, at, at.now_ms);
         incident.behind = true;

@@ -161,7 +161,9 @@ impl Engine {
                 self.policy.patience,
                 self.to_comment().is_some(),
             ),
-            self.state.mirror.deadline(self.now.boottime, self.policy.patience),
+            self.state
+                .mirror
+                .deadline(self.now.boottime, self.policy.patience),
             self.pause_ends(),
             self.checks.iter().filter_map(|(_, check)| check.deadline()).min(),
             self.out.deadline(),

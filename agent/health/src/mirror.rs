@@ -28,11 +28,17 @@ impl Mirroring {
 
     /// The node, if a copy may be written now.
     pub(super) fn ready(&mut self, now: Duration, patience: Duration) -> Option<&NodeState> {
-        if self.act.take_if(|(_, sent)| sent.saturating_add(lost(patience)) <= now).is_some() {
+        if self
+            .act
+            .take_if(|(_, sent)| sent.saturating_add(lost(patience)) <= now)
+            .is_some()
+        {
             self.retry_at = Some(now.saturating_add(RETRY));
         }
         self.retry_at.take_if(|at| *at <= now);
-        self.node.as_ref().filter(|_| self.act.is_none() && self.retry_at.is_none())
+        self.node
+            .as_ref()
+            .filter(|_| self.act.is_none() && self.retry_at.is_none())
     }
 
     /// The number of the request that was sent.

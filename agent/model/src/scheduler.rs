@@ -359,7 +359,9 @@ impl Outcome {
     /// The node, where it was read.
     pub fn node(&self) -> Option<&NodeState> {
         match self {
-            Self::Done(node) | Self::Already(node) | Self::Withheld(_, node) | Self::Foreign(node) => Some(node),
+            Self::Done(node) | Self::Already(node) | Self::Withheld(_, node) | Self::Foreign(node) => {
+                Some(node)
+            }
             Self::Held(_) | Self::NotOurs(_) | Self::Failed(_) | Self::Unknown(_) => None,
         }
     }

@@ -2,9 +2,9 @@
 
 use model::scheduler::NodeState;
 
-use super::{decide, extra};
 use super::state::{Base, Flag, Node};
 use super::texts::author;
+use super::{decide, extra};
 
 /// Maps a node.
 pub fn describe(node: &Node) -> NodeState {

@@ -79,7 +79,11 @@ pub fn with(text: Option<&str>, mirror: Option<&Mirror>) -> Option<String> {
     members.retain(|member| member.key != KEY);
     let mut all: Vec<String> = members
         .iter()
-        .map(|Member { text: [key, value], .. }| format!("{}:{}", key.get(), value.get()))
+        .map(
+            |Member {
+                 text: [key, value], ..
+             }| format!("{}:{}", key.get(), value.get()),
+        )
         .collect();
     if let Some(mirror) = mirror {
         all.push(format!("\"{KEY}\":{}", serde_json::to_string(mirror).ok()?));
@@ -149,7 +153,8 @@ mod tests {
 
     #[test]
     fn other_keys_keep_their_order_and_every_character_of_their_values() {
-        let site = r#"{"zone":"a, b","n":12345678901234567890.1230,"deep":{"b":1, "a":[ 2 ]},"\u00e4\"":null}"#;
+        let site =
+            r#"{"zone":"a, b","n":12345678901234567890.1230,"deep":{"b":1, "a":[ 2 ]},"\u00e4\"":null}"#;
         let both = with(Some(site), Some(&mirror())).unwrap();
         assert!(both.starts_with(&site[..site.len() - 1]), "{both}");
         assert_eq!(with(Some(&both), None).as_deref(), Some(site));

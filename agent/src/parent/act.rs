@@ -88,6 +88,8 @@ pub struct ActRunner {
     /// Limits outlive the daemon: a restarted one gets no new burst.
     looks: Bucket,
     acts: Bucket,
+    /// Copies of the drain's record: they take no act from a drain.
+    copies: Bucket,
     refusals: Refusals,
 }
 
@@ -121,6 +123,7 @@ impl ActRunner {
             to_done,
             looks: Bucket::new(LOOKS.0, LOOKS.1),
             acts: Bucket::new(ACTS.0, ACTS.1),
+            copies: Bucket::new(ACTS.0, ACTS.1),
             refusals: Refusals::default(),
         };
         (runner, out)
@@ -159,9 +162,13 @@ impl ActRunner {
 
     /// Carries out an act.
     pub fn act(&mut self, id: ActionId, action: Action) {
+        let limit = match action {
+            Action::Mirror { .. } => &mut self.copies,
+            _ => &mut self.acts,
+        };
         let why = if self.waiting.len() >= MAX_WAITING {
             "nothing was written: too many requests at once"
-        } else if !self.acts.take(1, Instant::now()) {
+        } else if !limit.take(1, Instant::now()) {
             "nothing was written: too many requests to change the node: at most 10 at once and 1 each 5 s"
         } else {
             self.waiting.push_back(ActRequest::Act(id, action));

@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use testkit::scontrol_wrapper::ScontrolWrapper;
+use testkit::scontrol_wrapper::{Call, ScontrolWrapper};
 use testkit::slurm::{Slurm, SlurmOptions};
 
 use crate::common::{LONG, Node};
@@ -98,9 +98,12 @@ impl Cluster {
         });
     }
 
-    /// Number of `scontrol update` calls until now.
+    /// Number of `scontrol update` calls until now, without those that only copy the drain's record.
     pub fn updates(&self) -> usize {
-        self.wrapper.updates().unwrap().len()
+        let is_copy = |call: &Call| call.args.iter().any(|arg| arg.starts_with("Extra="));
+        let is_change =
+            |call: &&Call| !is_copy(call) || call.args.iter().any(|arg| arg.starts_with("State="));
+        self.wrapper.updates().unwrap().iter().filter(is_change).count()
     }
 
     /// Waits until the daemon has looked at the node `n` more times: whatever it wanted to do, it has had the chance.

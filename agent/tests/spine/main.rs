@@ -19,6 +19,7 @@ mod audit;
 mod cluster;
 mod controller;
 mod crash;
+mod diskless;
 mod guard;
 mod history;
 mod latency;

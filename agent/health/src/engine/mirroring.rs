@@ -21,7 +21,9 @@ impl Engine {
             keep::add(&mut self.state.lifts, &mirror.lifts, self.now.wall);
             self.out.dirty |= self.state.lifts.len() != known;
         }
-        if let Some(copy) = node.proof().filter(|copy| copy.reboot && copy.boot != self.boot.0)
+        if let Some(copy) = node
+            .proof()
+            .filter(|copy| copy.reboot && copy.boot != self.boot.0)
             && self.state.drain.is_unproven(&copy.id)
         {
             self.restore(copy, node);
@@ -57,10 +59,18 @@ impl Engine {
         let own = self.state.drain.incident.as_ref();
         let mut behind: Vec<&Incident> = self.book.open().filter(|i| i.behind).collect();
         behind.sort_by_key(|incident| Some(&incident.id) != own);
-        let standing = || behind.iter().flat_map(|i| i.standing().map(move |seen| (*i, seen)));
+        let standing = || {
+            behind
+                .iter()
+                .flat_map(|i| i.standing().map(move |seen| (*i, seen)))
+        };
         let latest = standing().max_by_key(|(_, seen)| (seen.boot == self.boot, seen.last))?;
         let mut gpus: Vec<String> = Vec::new();
-        for pci in behind.iter().filter_map(|i| i.pci.as_ref()).map(ToString::to_string) {
+        for pci in behind
+            .iter()
+            .filter_map(|i| i.pci.as_ref())
+            .map(ToString::to_string)
+        {
             if !gpus.contains(&pci) {
                 gpus.push(pci);
             }
@@ -96,7 +106,11 @@ impl Engine {
             let subject = Subject::gpu(gpu_label(&self.state.inventory, &pci));
             let is_named = n == 0;
             let mut finding = Finding::of_condition(check, subject);
-            finding.detail = if is_named { rest.to_owned() } else { "behind the same drain".to_owned() };
+            finding.detail = if is_named {
+                rest.to_owned()
+            } else {
+                "behind the same drain".to_owned()
+            };
             finding.pci = Some(pci);
             finding.remedy = Remedy::Reboot;
             finding.drains = true;

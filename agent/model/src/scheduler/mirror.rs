@@ -86,10 +86,25 @@ impl NodeState {
         let reason = self.reason.as_ref().filter(|_| self.is_drained())?;
         let is_own = self.incident() == Some(incident) && reason.user == ROOT.1;
         let at = reason.at.filter(|_| is_own)?;
-        let Note { boot, reboot, gpus, lifts } = note.clone();
+        let Note {
+            boot,
+            reboot,
+            gpus,
+            lifts,
+        } = note.clone();
         let (id, uid) = (incident.clone(), ROOT.0);
-        let drain = MirroredDrain { id, at, uid, boot, reboot, gpus };
-        Some(Mirror { drain: Some(drain), lifts })
+        let drain = MirroredDrain {
+            id,
+            at,
+            uid,
+            boot,
+            reboot,
+            gpus,
+        };
+        Some(Mirror {
+            drain: Some(drain),
+            lifts,
+        })
     }
 
     /// The copy of the drain that stands: incident, time and user are those of the reason.

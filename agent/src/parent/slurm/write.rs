@@ -416,7 +416,12 @@ impl Slurm {
     }
 
     /// Writes. `Ok(Some)`: slurmctld's refusal. `Err`: no answer in time.
-    fn update(&mut self, found: &LocalSlurmd, action: &Action, before: &Node) -> Result<Option<String>, String> {
+    fn update(
+        &mut self,
+        found: &LocalSlurmd,
+        action: &Action,
+        before: &Node,
+    ) -> Result<Option<String>, String> {
         let mut args = vec!["update".to_owned(), format!("NodeName={}", found.node_name)];
         match action {
             Action::Drain { reason, .. } => {

@@ -123,7 +123,14 @@ fn a_drain_that_the_copy_is_not_of_stays() {
     };
     let no_extra: fn(&mut Sim) = |sim| sim.slurm.has_extra = false;
     let another_form: fn(&mut Sim) = |sim| sim.slurm.extra = Some("rack=7".to_owned());
-    for change in [another_time, another_user, another_id, another_uid, no_extra, another_form] {
+    for change in [
+        another_time,
+        another_user,
+        another_id,
+        another_uid,
+        no_extra,
+        another_form,
+    ] {
         let mut sim = drained();
         change(&mut sim);
         boots_without_a_disk(&mut sim);
@@ -139,7 +146,11 @@ fn other_keys_stay_and_another_text_is_never_touched() {
         sim.xid(119);
         sim.pass(60);
         let head = kept.strip_suffix('}').unwrap_or(kept);
-        assert!(sim.slurm.extra.as_ref().unwrap().starts_with(head), "{:?}", sim.slurm);
+        assert!(
+            sim.slurm.extra.as_ref().unwrap().starts_with(head),
+            "{:?}",
+            sim.slurm
+        );
         assert_eq!(sim.acts, if site == kept { 1 } else { 2 });
         let id = sim.engine.view().incidents[0].id.clone();
         sim.order(OrderVerb::Clear, &id).unwrap();
@@ -169,7 +180,11 @@ fn automatic_lifts_are_counted_over_lost_state_directories_and_the_third_waits_f
     assert!(sim.slurm.is_drained());
     sim.pass(25 * 3600);
     assert!(!sim.slurm.is_drained());
-    assert_eq!(copy(&sim)["lifts"].as_array().map(Vec::len), Some(2), "the oldest is dropped");
+    assert_eq!(
+        copy(&sim)["lifts"].as_array().map(Vec::len),
+        Some(2),
+        "the oldest is dropped"
+    );
 }
 
 #[test]
