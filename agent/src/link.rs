@@ -139,3 +139,52 @@ pub struct Summary {
 
 /// The exit status of a daemon that cannot start and has logged why: a restart would not help.
 pub const CANNOT_START: u8 = 3;
+
+#[cfg(test)]
+mod tests {
+    use model::scheduler::Author;
+    use model::scheduler::mirror::{Mirror, MirrorSeen, MirroredDrain};
+    use model::scheduler::{IncidentId, NodeState, Permission};
+
+    use super::*;
+
+    /// The packets have no names of fields: a field that is left out shifts all others.
+    #[test]
+    fn a_node_with_any_copy_of_a_record_arrives_as_it_was_sent() {
+        let drain = MirroredDrain {
+            id: IncidentId("abcdefg2".to_owned()),
+            at: 7,
+            uid: 0,
+            boot: "b-1".to_owned(),
+            reboot: true,
+            gpus: Vec::new(),
+        };
+        let of = |drain| MirrorSeen::Own(Some(Mirror { drain, lifts: vec![1] }));
+        for mirror in [
+            MirrorSeen::NotRead,
+            MirrorSeen::Foreign,
+            MirrorSeen::Own(None),
+            of(None),
+            of(Some(drain)),
+        ] {
+            let node = NodeState {
+                name: "n0".to_owned(),
+                drained: Some(true),
+                reason: None,
+                author: Author::None,
+                drain: Permission::Allowed,
+                undrain: Permission::Allowed,
+                comment: None,
+                controller_started: None,
+                gres: String::new(),
+                guard: None,
+                mirror,
+            };
+            let packet = postcard::to_allocvec(&ToDaemon::Looked(Ok(node.clone()))).unwrap();
+            match postcard::from_bytes(&packet).unwrap() {
+                ToDaemon::Looked(Ok(found)) => assert_eq!(found, node),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}

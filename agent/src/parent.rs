@@ -516,7 +516,11 @@ impl Parent {
             // The daemon logs its own view; one that was taken over does not.
             tracing::warn!(silent, "request of the daemon refused: {kind}: {why}");
         }
-        if let ActReply::Looked(Ok(node)) = &answer {
+        let node = match &answer {
+            ActReply::Looked(looked) => looked.as_ref().ok(),
+            ActReply::Acted(_, outcome) => outcome.node(),
+        };
+        if let Some(node) = node {
             self.notifier.name_node(&node.name);
         }
         let packet = match answer {

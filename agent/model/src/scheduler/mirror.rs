@@ -15,7 +15,7 @@ pub const ROOT: (u32, &str) = (0, "root");
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mirror {
     /// The drain that stands.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub drain: Option<MirroredDrain>,
     /// The times of the automatic lifts of the last 24 h, in seconds since the epoch.
     #[serde(default)]
