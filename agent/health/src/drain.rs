@@ -5,6 +5,7 @@ mod answers;
 mod change;
 mod held;
 mod late;
+pub(super) mod maintenance;
 mod pace;
 mod timing;
 
@@ -158,6 +159,11 @@ pub(super) struct Drain {
     pub held: Option<HeldBy>,
     /// The node was in maintenance at the last try.
     in_maintenance: bool,
+    /// The last try may be written in a maintenance.
+    #[serde(skip)]
+    may_in_maintenance: bool,
+    /// The last reading showed a maintenance.
+    maintained: bool,
     /// The cause of the last try is proven to be one device.
     is_device: bool,
     /// The incidents that were held since the last drain, each with whether its cause is one device.
@@ -188,6 +194,8 @@ impl Drain {
         }
         self.timing.shown = now.boottime;
         self.timing.unsure = !matches!(self.state, State::None | State::Overridden | State::Held);
+        // What happened in a maintenance is judged anew after its end.
+        self.timing.unsure |= self.maintained;
     }
 
     /// The outcome of a write is unknown: slurmctld may still carry it out.
@@ -450,6 +458,7 @@ impl Drain {
             _ => self.is_held_by_maintenance(),
         };
         self.in_maintenance = in_maintenance;
+        self.may_in_maintenance = want.in_maintenance;
         self.is_device = want.is_device;
         self.incident = Some(want.incident.clone());
         self.reason = Some(want.reason.as_str().to_owned());

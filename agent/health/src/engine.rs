@@ -19,7 +19,7 @@ pub use super::record::RestoreError;
 use super::book::{Book, Frame, Taken};
 use super::checks::{self, Said, Watches};
 use super::condition::Streaks;
-use super::drain::{Facts, State as DrainState, Want};
+use super::drain::{maintenance, Facts, State as DrainState, Want};
 use super::finding::Finding;
 use super::incident::{At, Incident, Seen, Status};
 use super::keep::Quiet;
@@ -304,7 +304,10 @@ impl Engine {
 
     /// The first open incident with exactly this mode.
     fn wanted(&self, mode: Mode) -> Option<Want> {
-        let first = || self.book.open().find(|i| self.requires(i, mode));
+        let first = || {
+            let mut open = self.book.open().filter(|i| self.requires(i, mode));
+            open.find(|i| mode != Mode::Drain || self.is_judged(i))
+        };
         let in_maintenance = || {
             let is_held = mode == Mode::Drain && self.state.drain.is_held_by_maintenance();
             let mut open = self.book.open().filter(|_| is_held);
@@ -312,7 +315,8 @@ impl Engine {
         };
         let turn = || {
             let is_held = mode == Mode::Drain && self.state.drain.state == DrainState::Held;
-            let open = self.book.open().filter(|i| is_held && self.requires(i, mode));
+            let requires = |i: &&Incident| self.requires(i, mode) && self.is_judged(i);
+            let open = self.book.open().filter(|i| is_held && requires(i));
             let open: Vec<&Incident> = open.collect();
             let key = |i: &&Incident| (i.id.clone(), self.is_device(i));
             self.state.drain.turn(&open, key).copied()
@@ -360,6 +364,26 @@ impl Engine {
             && incident.standing().any(|seen| {
                 self.policy.effective(&seen.check) == Mode::Drain && seen.key.as_ref().is_some_and(is_fresh)
             })
+    }
+
+    /// Whether evidence of a maintenance that ended was judged anew: after a reboot, reset or reload of the driver, the
+    /// readings first show what is left of it.
+    fn is_judged(&self, incident: &Incident) -> bool {
+        let Some(ended) = self.state.drain.maintenance_ended() else {
+            return true;
+        };
+        let since = self.now.boottime.saturating_sub(ended);
+        let is_new = |seen: &Seen| match &seen.key {
+            Some(key) => self.streaks.bad_at(key).is_some_and(|at| at > ended.saturating_sub(FRESH)),
+            None => seen.is_after(&self.boot, millis(ended)),
+        };
+        let is_read = |seen: &Seen| {
+            seen.boot == self.boot
+                || self.log.known_for(self.policy.site.settings.settle, self.now.boottime)
+        };
+        since >= maintenance::JUDGED_AT_MOST
+            || incident.standing().any(is_new)
+            || (since >= maintenance::JUDGED && incident.standing().all(is_read))
     }
 
     fn facts(&self) -> Facts {

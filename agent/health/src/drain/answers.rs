@@ -47,7 +47,10 @@ impl Drain {
                 return Some(Happened::Drained);
             }
             Outcome::Already(node) => self.found(node, now),
-            Outcome::Withheld(word, _) => self.to(State::Withheld, word.as_ref(), now),
+            Outcome::Withheld(word, node) => {
+                self.saw_maintenance(node, now);
+                self.to(State::Withheld, word.as_ref(), now);
+            }
             Outcome::Foreign(node) => {
                 self.timing.foreign_drain = node.is_drained();
                 self.to(State::Foreign, foreign(node), now);
@@ -142,6 +145,7 @@ impl Drain {
     }
 
     fn seen(&mut self, node: &NodeState, now: Now, open: bool) -> Option<Happened> {
+        self.saw_maintenance(node, now);
         match (self.state, self.incident.clone()) {
             (State::Drained | State::Lifting, Some(id)) => self.seen_drained(&id, node, now, open),
             (State::Foreign, _) if self.taken => {
@@ -165,7 +169,10 @@ impl Drain {
                 match &node.drain {
                     Permission::Already => self.found(node, now),
                     Permission::Foreign => self.to(State::Foreign, foreign(node), now),
-                    Permission::Withheld(word) => self.to(State::Withheld, word.as_ref(), now),
+                    Permission::Withheld(word) => {
+                        self.timing.not_held();
+                        self.to(State::Withheld, word.as_ref(), now);
+                    }
                     Permission::Allowed if self.state == State::Held => {}
                     Permission::Allowed => self.to(State::Wanted, "not written yet", now),
                 }
@@ -255,7 +262,7 @@ impl Drain {
                     self.state,
                     State::Wanted | State::Withheld | State::Held | State::Unproven
                 ) {
-                    self.timing.unsure = false;
+                    self.timing.unsure = self.maintained;
                     self.forget(State::None, error.to_string(), now);
                 } else if self.state == State::None {
                     self.to(State::None, error.to_string(), now);

@@ -26,6 +26,7 @@ impl Drain {
             self.tried.push(tried);
         }
         self.timing.retry_after_hold(now.boottime);
+        self.look_for_maintenance(held.by);
         self.to(State::Held, held.why.as_str(), now);
     }
 

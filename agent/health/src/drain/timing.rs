@@ -72,6 +72,8 @@ pub(super) struct Timing {
     pub(super) foreign_drain: bool,
     /// Undrain was withheld.
     pub(super) blocked: bool,
+    /// When the end of a maintenance was seen, as time since boot.
+    pub(super) maintenance_ended: Option<Duration>,
     /// The record that holds the intent and is not known to be stored.
     pub(super) awaiting: Option<u64>,
 }
@@ -221,6 +223,11 @@ impl Timing {
     /// The number of tries that were held.
     pub(super) fn tries(&self) -> u64 {
         self.tries
+    }
+
+    /// Whether one try was held so far.
+    pub(super) fn is_first_hold(&self) -> bool {
+        self.holds == 1
     }
 
     /// Nothing is held any more.

@@ -1,6 +1,8 @@
 //! Drains during a maintenance.
 
 use collectors::event::Recovery;
+use collectors::gpu::metrics as m;
+use model::scheduler::HeldBy;
 
 use super::sim::*;
 use crate::Mode;
@@ -90,4 +92,87 @@ fn in_maintenance_a_condition_drains_although_an_event_came_first() {
     sim.remove_gpu(GPU2);
     sim.pass(60);
     assert_eq!(sim.slurm.drains, 1);
+}
+
+/// An event that waits for the end of a maintenance.
+fn waiting() -> Sim {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.host.driven = vec![super::host::Driven {
+        label: "GPU-1".to_owned(),
+        series: vec![
+            (&m::UP, vec![], 1),
+            (&m::INFO, vec!["nvidia", "H100", GPU, "0", "0", "", "", "", "580", "hopper"], 1),
+            (&m::ENERGY, vec![], 5000),
+        ],
+        late: None,
+        ..super::host::Driven::default()
+    }];
+    sim.slurm.flags.insert(Flag::Maint);
+    sim.pass(60);
+    sim.xid(119);
+    sim.pass(600);
+    assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (0, "withheld"));
+    sim
+}
+
+#[test]
+fn an_event_of_a_maintenance_is_dropped_where_a_reset_or_driver_reload_just_before_its_end_is_seen() {
+    let mut sim = waiting();
+    sim.host.driven[0].series[2].2 = 10;
+    sim.slurm.flags.remove(&Flag::Maint);
+    sim.pass(600);
+    assert_eq!(sim.slurm.drains, 0);
+    assert_eq!(sim.incidents(), ["xid119 cleared"]);
+}
+
+#[test]
+fn an_event_of_a_maintenance_is_dropped_where_it_ended_with_a_reboot() {
+    for slurmd_is_late in [false, true] {
+        let mut sim = waiting();
+        sim.slurm.flags.remove(&Flag::Maint);
+        sim.slurm.here = !slurmd_is_late;
+        sim.reboot();
+        sim.pass(10);
+        sim.slurm.here = true;
+        sim.pass(600);
+        assert_eq!(sim.slurm.drains, 0, "{slurmd_is_late}");
+        assert_eq!(sim.incidents(), ["xid119 cleared"]);
+    }
+}
+
+#[test]
+fn an_event_of_a_maintenance_that_no_remedy_followed_drains_1_min_after_its_end_and_a_new_one_at_once() {
+    let mut sim = waiting();
+    sim.slurm.flags.remove(&Flag::Maint);
+    sim.pass(50);
+    assert_eq!(sim.slurm.drains, 0);
+    sim.pass(60);
+    assert_eq!(sim.slurm.drains, 1);
+    let mut sim = waiting();
+    sim.slurm.flags.remove(&Flag::Maint);
+    sim.pass(15);
+    sim.xid(119);
+    sim.pass(2);
+    assert_eq!(sim.slurm.drains, 1);
+}
+
+#[test]
+fn in_maintenance_a_node_without_a_slot_for_its_cause_takes_one_for_nodes_in_maintenance() {
+    let mut sim = Sim::expecting(GPU);
+    sim.slurm.held = Some(HeldBy::Guard);
+    sim.slurm.maintenance_free = true;
+    sim.slurm.flags.insert(Flag::Maint);
+    sim.remove_gpu(GPU);
+    sim.pass(75);
+    assert_eq!(sim.slurm.drains, 1);
+    // One that is not in maintenance is read once for it.
+    let mut sim = Sim::expecting(GPU);
+    sim.slurm.held = Some(HeldBy::Guard);
+    sim.slurm.maintenance_free = true;
+    sim.remove_gpu(GPU);
+    sim.pass(75);
+    let looks = sim.looks;
+    assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (0, "held"));
+    sim.pass(240);
+    assert_eq!(sim.looks, looks);
 }

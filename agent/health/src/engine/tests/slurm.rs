@@ -45,6 +45,8 @@ pub(super) struct Slurm {
     /// What the parent holds each drain for, and whether it does so for a device that is proven to be broken.
     pub(super) held: Option<HeldBy>,
     pub(super) device_held: bool,
+    /// Slots for nodes in maintenance are free.
+    pub(super) maintenance_free: bool,
     /// The slot that the next drain gets.
     pub(super) slot: Option<String>,
     /// Drains that were asked for and held.
@@ -73,6 +75,7 @@ impl Slurm {
             undrains: 0,
             held: None,
             device_held: true,
+            maintenance_free: false,
             slot: None,
             tries: 0,
         }
@@ -127,6 +130,9 @@ impl Slurm {
     fn holds(&self, action: &Action) -> Option<Held> {
         let by = self.held?;
         let is_held = match action {
+            Action::Drain {
+                in_maintenance: true, ..
+            } if self.maintenance_free => false,
             Action::Drain { is_device, .. } => self.device_held || !is_device,
             Action::Undrain { is_ordered, .. } => by == HeldBy::Pause && !is_ordered,
             Action::Mirror { .. } | Action::Comment { .. } | Action::Uncomment { .. } => by == HeldBy::Pause,

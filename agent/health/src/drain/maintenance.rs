@@ -1,0 +1,35 @@
+//! A maintenance of the node: its end, and the slots for nodes that are in one.
+
+use std::time::Duration;
+
+use model::scheduler::{HeldBy, MAINTENANCE, NodeState, Permission};
+
+use super::super::Now;
+use super::Drain;
+
+/// What the maintenance did is seen within this time after its end: a reset in two readings.
+pub(in super::super) const JUDGED: Duration = Duration::from_secs(60);
+/// After this time, what could not be judged drains all the same.
+pub(in super::super) const JUDGED_AT_MOST: Duration = Duration::from_secs(600);
+
+impl Drain {
+    /// The node was read: whether it is in maintenance.
+    pub(super) fn saw_maintenance(&mut self, node: &NodeState, now: Now) {
+        let is_in = matches!(&node.drain, Permission::Withheld(word) if word == MAINTENANCE);
+        self.dirty |= self.maintained != is_in;
+        if std::mem::replace(&mut self.maintained, is_in) && !is_in {
+            self.timing.maintenance_ended = Some(now.boottime);
+        }
+    }
+
+    /// When the end of the last maintenance was seen, as time since boot.
+    pub(in super::super) fn maintenance_ended(&self) -> Option<Duration> {
+        self.timing.maintenance_ended
+    }
+
+    /// A drain that may be written in a maintenance is held. Whoever is in one has slots of their own.
+    pub(super) fn look_for_maintenance(&mut self, by: HeldBy) {
+        let may = self.may_in_maintenance && !self.in_maintenance;
+        self.timing.urgent |= may && by == HeldBy::Guard && self.timing.is_first_hold();
+    }
+}
