@@ -164,6 +164,24 @@ fn a_wiped_state_directory_leaves_the_drain_to_operators() {
     assert_eq!(c.updates(), 1);
 }
 
+/// The daemon's rights are those of the folder that it started with.
+#[test]
+fn a_state_directory_that_is_removed_meanwhile_is_made_again_at_the_next_start() {
+    let mut c = Cluster::new();
+    c.start();
+    c.settle();
+    fs::remove_dir_all(c.state_dir()).unwrap();
+    c.xid(3, 79);
+    c.wait_drained();
+    c.until("drained and unrecorded", |n| {
+        n.drain_state() == "drained" && n.try_view()["drain"]["recorded"] == false
+    });
+    c.kill9();
+    c.start();
+    c.until("records are kept", |n| n.state_dir().join("state.json").is_file());
+    c.until("recognised", |n| n.drain_state() == "drained");
+}
+
 #[test]
 fn a_corrupt_record_is_set_aside_and_named() {
     let mut c = Cluster::new();

@@ -186,7 +186,7 @@ fn what_is_withheld_waits_for_the_node() {
     sim.pass(300);
     assert_eq!(sim.slurm.drains, 0);
     sim.slurm.flags.remove(&Flag::Maint);
-    sim.pass(2);
+    sim.pass(90);
     assert_eq!(sim.slurm.drains, 1);
     sim.slurm.flags.insert(Flag::RebootIssued);
     sim.verdict_154(Recovery::None);
