@@ -159,7 +159,12 @@ mod tests {
             reboot: true,
             gpus: Vec::new(),
         };
-        let of = |drain| MirrorSeen::Own(Some(Mirror { drain, lifts: vec![1] }));
+        let of = |drain| {
+            MirrorSeen::Own(Some(Mirror {
+                drain,
+                lifts: vec![1],
+            }))
+        };
         for mirror in [
             MirrorSeen::NotRead,
             MirrorSeen::Foreign,

@@ -194,7 +194,7 @@ impl Drain {
         }
         self.timing.shown = now.boottime;
         self.timing.unsure = !matches!(self.state, State::None | State::Overridden | State::Held);
-        // What happened in a maintenance is judged anew after its end.
+        // What happened in a maintenance is judged again after its end.
         self.timing.unsure |= self.maintained;
     }
 

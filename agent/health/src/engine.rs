@@ -19,7 +19,7 @@ pub use super::record::RestoreError;
 use super::book::{Book, Frame, Taken};
 use super::checks::{self, Said, Watches};
 use super::condition::Streaks;
-use super::drain::{maintenance, Facts, State as DrainState, Want};
+use super::drain::{Facts, State as DrainState, Want, maintenance};
 use super::finding::Finding;
 use super::incident::{At, Incident, Seen, Status};
 use super::keep::Quiet;
@@ -366,7 +366,7 @@ impl Engine {
             })
     }
 
-    /// Whether evidence of a maintenance that ended was judged anew: after a reboot, reset or reload of the driver, the
+    /// Whether evidence of a maintenance that ended was judged again: after a reboot, reset or reload of the driver, the
     /// readings first show what is left of it.
     fn is_judged(&self, incident: &Incident) -> bool {
         let Some(ended) = self.state.drain.maintenance_ended() else {
@@ -374,12 +374,17 @@ impl Engine {
         };
         let since = self.now.boottime.saturating_sub(ended);
         let is_new = |seen: &Seen| match &seen.key {
-            Some(key) => self.streaks.bad_at(key).is_some_and(|at| at > ended.saturating_sub(FRESH)),
+            Some(key) => self
+                .streaks
+                .bad_at(key)
+                .is_some_and(|at| at > ended.saturating_sub(FRESH)),
             None => seen.is_after(&self.boot, millis(ended)),
         };
         let is_read = |seen: &Seen| {
             seen.boot == self.boot
-                || self.log.known_for(self.policy.site.settings.settle, self.now.boottime)
+                || self
+                    .log
+                    .known_for(self.policy.site.settings.settle, self.now.boottime)
         };
         since >= maintenance::JUDGED_AT_MOST
             || incident.standing().any(is_new)

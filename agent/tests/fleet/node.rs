@@ -44,6 +44,7 @@ impl Node {
             node_name: Some(name.to_owned()),
             scontrol: Some(scontrol),
             conf: None,
+            mirror: false,
             timeout: Duration::from_secs(10),
             guard,
         };

@@ -56,7 +56,10 @@ fn a_node_without_a_disk_is_lifted_after_the_boot_that_repairs_it() {
         c.until("no incident", |n| n.open_incidents().is_empty());
         let left = extra(&c);
         assert!(left.starts_with(kept) || site.is_empty(), "{left}");
-        assert!(left.contains("\"nodewarden\":{\"drain\":null,\"lifts\":["), "{left}");
+        assert!(
+            left.contains("\"nodewarden\":{\"drain\":null,\"lifts\":["),
+            "{left}"
+        );
     }
 }
 

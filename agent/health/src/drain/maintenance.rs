@@ -27,7 +27,7 @@ impl Drain {
         self.timing.maintenance_ended
     }
 
-    /// A drain that may be written in a maintenance is held. Whoever is in one has slots of their own.
+    /// A drain that may be written in a maintenance is held. A node in one has slots of its own.
     pub(super) fn look_for_maintenance(&mut self, by: HeldBy) {
         let may = self.may_in_maintenance && !self.in_maintenance;
         self.timing.urgent |= may && by == HeldBy::Guard && self.timing.is_first_hold();

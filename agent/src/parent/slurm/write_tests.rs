@@ -184,7 +184,10 @@ fn an_automatic_lift_leaves_the_times_of_lifts() {
         lifts: vec![7, 8],
     };
     assert!(matches!(cluster.slurm.act(&lift), Outcome::Done(_)));
-    assert_eq!(cluster.get("extra"), r#"{"nodewarden":{"drain":null,"lifts":[7,8]}}"#);
+    assert_eq!(
+        cluster.get("extra"),
+        r#"{"nodewarden":{"drain":null,"lifts":[7,8]}}"#
+    );
 }
 
 #[test]

@@ -101,7 +101,11 @@ fn waiting() -> Sim {
         label: "GPU-1".to_owned(),
         series: vec![
             (&m::UP, vec![], 1),
-            (&m::INFO, vec!["nvidia", "H100", GPU, "0", "0", "", "", "", "580", "hopper"], 1),
+            (
+                &m::INFO,
+                vec!["nvidia", "H100", GPU, "0", "0", "", "", "", "580", "hopper"],
+                1,
+            ),
             (&m::ENERGY, vec![], 5000),
         ],
         late: None,
