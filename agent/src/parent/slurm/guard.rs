@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 
 use super::find::LocalSlurmd;
 use super::write::{Silence, Slurm, answer, failed, said};
-use model::scheduler::{Action, Guard, Held, HeldBy, Outcome};
+use model::scheduler::{Action, Guard, Held, HeldBy, LookError, Outcome};
 use slurm::guard::partition::{self, Partition};
 use slurm::guard::reservation::{self, Created, Reservation};
 use slurm::guard::slot::{self, Place, Pool};
@@ -21,14 +21,28 @@ use sys::spawn::SpawnError;
 pub(super) struct Slots {
     /// The partition of the proven node.
     pub(super) partition: Option<Partition>,
-    /// The slot that was taken, or may have been, and with which nothing was written.
-    open: Option<String>,
+    /// The slot that was taken, or may have been, and with which no drain is known to stand.
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    name: String,
+    /// A drain was sent with it, and may still take effect: it serves the next try, but is never given back.
+    is_sent: bool,
 }
 
 impl Slots {
-    /// Something was written with the open slot.
+    /// A drain is about to be sent with the open slot.
+    pub(super) fn sent(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.is_sent = true;
+        }
+    }
+
+    /// The drain stands that was sent with the open slot: the next one needs another.
     pub(super) fn used(&mut self) {
-        self.open = None;
+        self.open.take_if(|open| open.is_sent);
     }
 }
 
@@ -184,21 +198,23 @@ impl Slurm {
 
     /// The slot that this node has and has not used.
     fn reusable(&self, all: &[Reservation], place: &Place<'_>, node: &str) -> Option<String> {
-        let name = self.slots.open.as_ref().filter(|name| place.has(name))?;
+        let Open { name, .. } = self.slots.open.as_ref().filter(|open| place.has(&open.name))?;
         let slot = all.iter().find(|slot| slot.name == *name)?;
         // An old one is taken again: used just before its end, it would count in this window and not in the next.
         let is_young = slot.end.saturating_sub(wall()) > slot.end.saturating_sub(slot.start) / 2;
         (slot::holder(slot) == node && is_young && self.has_time(slot)).then(|| name.clone())
     }
 
-    /// Gives an unused slot back that is too old. One that the list does not show as this node's is another's by now, and
-    /// one that ends soon could be when the request arrives.
+    /// Gives an unused slot back that is too old or of another pool. One that the list does not show as this node's is
+    /// another's by now, and one that ends soon could be when the request arrives.
     fn give_back_old(&mut self, found: &LocalSlurmd, all: &mut Vec<Reservation>, node: &str) {
-        let Some(old) = self.slots.open.take() else { return };
-        let is_ours = |slot: &Reservation| slot.name == old && slot::holder(slot) == node;
+        let Some(old) = self.slots.open.take().filter(|open| !open.is_sent) else {
+            return;
+        };
+        let is_ours = |slot: &Reservation| slot.name == old.name && slot::holder(slot) == node;
         let has_time = |slot: &Reservation| slot.end.saturating_sub(wall()) > ENDS_SOON;
-        if all.iter().any(|slot| is_ours(slot) && has_time(slot)) {
-            self.delete(found, &old);
+        // Where it may be deleted later, its name is not taken again.
+        if all.iter().any(|slot| is_ours(slot) && has_time(slot)) && self.delete(found, &old.name) {
             all.retain(|slot| !is_ours(slot));
         }
     }
@@ -271,7 +287,10 @@ impl Slurm {
     }
 
     fn create(&mut self, found: &LocalSlurmd, name: &str, features: &str) -> (Created, String) {
-        self.slots.open = Some(name.to_owned());
+        self.slots.open = Some(Open {
+            name: name.to_owned(),
+            is_sent: false,
+        });
         let args = reservation::create(name, self.config.guard.window, features);
         match self.scontrol.run(&self.config, found, args) {
             Ok(output) => {
@@ -288,17 +307,26 @@ impl Slurm {
 
     /// Gives the slot back that was taken for an act which the node's state does not allow.
     pub(super) fn give_back(&mut self, found: &LocalSlurmd) {
-        if let Some(name) = self.slots.open.take() {
+        if let Some(open) = &self.slots.open {
+            let name = open.name.clone();
             self.delete(found, &name);
         }
     }
 
-    /// Gives a slot back with which nothing was written. It ends automatically otherwise.
-    fn delete(&mut self, found: &LocalSlurmd, name: &str) {
-        self.slots.open = None;
-        if let Err(error) = self.scontrol.run(&self.config, found, reservation::delete(name)) {
-            tracing::debug!(slot = name, %error, "drain slot not deleted");
+    /// Gives a slot back with which no drain was sent. It ends automatically otherwise. Returns whether it is gone.
+    fn delete(&mut self, found: &LocalSlurmd, name: &str) -> bool {
+        if self.slots.open.as_ref().is_some_and(|open| open.is_sent) {
+            return false;
         }
+        self.slots.open = None;
+        let deleted = answer(
+            "scontrol delete",
+            self.scontrol.run(&self.config, found, reservation::delete(name)),
+        );
+        if let Err(Silence::Late(why) | Silence::Said(LookError::Failed(why))) = &deleted {
+            tracing::debug!(slot = name, why, "drain slot not deleted");
+        }
+        deleted.is_ok()
     }
 
     /// The partition's nodes. `None`: sinfo is not used, or the node is in no partition.
@@ -375,3 +403,7 @@ fn wall() -> i64 {
 #[cfg(test)]
 #[path = "guard_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "guard_fleet/mod.rs"]
+pub(super) mod fleet;

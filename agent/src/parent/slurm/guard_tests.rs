@@ -199,6 +199,24 @@ fn a_slot_that_another_node_has_is_not_deleted_when_the_answer_to_the_own_try_wa
 }
 
 #[test]
+fn the_slot_of_a_drain_whose_answer_was_lost_is_neither_given_back_nor_taken_for_another_drain() {
+    let mut cluster = guarded();
+    let written = cluster.calls() + 4;
+    // The reading after it fails too.
+    cluster.hook(written, "echo IDLE+DRAIN > state; echo 'nodewarden:xid.79 gpu3 off the bus act=reboot id=abcdefg2' > reason; touch fails; exit 1");
+    cluster.hook(written + 1, "exit 1");
+    assert!(matches!(cluster.drain(), Outcome::Unknown(_)));
+    let first = slots(&cluster);
+    assert_eq!(first.len(), 1);
+    std::fs::remove_file(cluster.path("fails")).unwrap();
+    assert!(matches!(cluster.drain(), Outcome::Already(_)));
+    assert_eq!(slots(&cluster), first);
+    assert!(matches!(cluster.undrain(), Outcome::Done(_)));
+    done(cluster.drain());
+    assert_eq!(slots(&cluster).len(), 2);
+}
+
+#[test]
 fn a_slot_that_appears_after_its_answer_was_lost_is_found_again() {
     let mut cluster = guarded();
     cluster.slurm.config.guard.per_code = 1;

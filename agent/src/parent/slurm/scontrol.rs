@@ -26,6 +26,9 @@ pub struct Scontrol {
     without_sinfo: bool,
     /// Its consecutive failures.
     sinfo_failures: u32,
+    /// Answers in place of programs.
+    #[cfg(test)]
+    pub(super) model: Option<std::sync::Arc<super::guard::fleet::Line>>,
 }
 
 impl Scontrol {
@@ -53,10 +56,7 @@ impl Scontrol {
         };
         let mut missing = None;
         for program in places {
-            match self
-                .runner
-                .run(&command(config, found, program.clone(), args.clone()))
-            {
+            match self.execute(&command(config, found, program.clone(), args.clone())) {
                 Err(SpawnError::NotFound(path)) => missing = missing.or(Some(path)),
                 result => {
                     self.known = Some(program);
@@ -106,7 +106,15 @@ impl Scontrol {
         let scontrol = config.scontrol.as_ref().or(self.known.as_ref());
         let program = scontrol.map(|path| path.with_file_name("sinfo"));
         let program = program.ok_or(SpawnError::NotFound(sinfo))?;
-        self.runner.run(&command(config, found, program, args))
+        self.execute(&command(config, found, program, args))
+    }
+
+    fn execute(&mut self, command: &CommandLine) -> Result<CommandOutput, SpawnError> {
+        #[cfg(test)]
+        if let Some(model) = &self.model {
+            return model.answer(&command.args);
+        }
+        self.runner.run(command)
     }
 
     /// sinfo answered.

@@ -94,7 +94,7 @@ impl Slurm {
     }
 
     /// Looks for slurmd in a stand-in for `/proc`: a machine that plays many nodes has too many processes.
-    #[cfg(feature = "testing")]
+    #[cfg(any(test, feature = "testing"))]
     #[must_use]
     pub fn with_proc(mut self, proc: PathBuf) -> Self {
         self.proc = proc;
@@ -284,7 +284,6 @@ impl Slurm {
             && shown.incident() == Some(incident)
         {
             self.memory.drained(incident);
-            self.slots.used();
             (self.is_gone, self.started) = (false, None);
         }
     }
@@ -325,6 +324,8 @@ impl Slurm {
         if !state.has(Flag::Drain) || !may_be_ours {
             self.is_gone |= self.memory.is_any();
             self.memory.over();
+        } else {
+            self.slots.used();
         }
         Ok(())
     }
@@ -425,6 +426,7 @@ impl Slurm {
         let mut args = vec!["update".to_owned(), format!("NodeName={}", found.node_name)];
         match action {
             Action::Drain { reason, .. } => {
+                self.slots.sent();
                 args.push("State=DRAIN".to_owned());
                 args.push(format!("Reason={}", reason.as_str()));
             }

@@ -83,6 +83,10 @@ impl Cluster {
         self.get("calls.sinfo").trim().parse().unwrap_or(0)
     }
 
+    pub(in crate::parent::slurm) fn path(&self, file: &str) -> PathBuf {
+        self.folder.path().join(file)
+    }
+
     pub(in crate::parent::slurm) fn set(&self, file: &str, text: &str) {
         std::fs::write(self.folder.path().join(file), text).unwrap();
     }
