@@ -121,7 +121,7 @@ impl Controller {
                 let node = value("NodeName=").unwrap();
                 Some(match value("Reason=") {
                     Some(reason) => {
-                        let slot = self.unused(&node).map(|slot| slot.name.clone());
+                        let slot = slot.map(str::to_owned);
                         Write::Drain { node, reason, slot }
                     }
                     None => Write::Lift(node),
@@ -129,12 +129,6 @@ impl Controller {
             }
             _ => None,
         }
-    }
-
-    /// The newest slot of a node with which no drain took effect.
-    fn unused(&self, node: &str) -> Option<&Slot> {
-        let mut newest_first = self.state.slots.iter().rev();
-        newest_first.find(|slot| !slot.is_used && slot.holder() == node)
     }
 
     /// Carries a change out. `Err`: what scontrol says in its place, or what may never happen.

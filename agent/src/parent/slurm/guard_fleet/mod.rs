@@ -110,6 +110,7 @@ impl Fleet {
                 scontrol: Some("/model/scontrol".into()),
                 conf: None,
                 timeout: Duration::from_secs(TIMEOUT.unsigned_abs()),
+                mirror: false,
                 guard: guard.clone(),
             };
             Node {
@@ -275,6 +276,7 @@ impl Fleet {
                 Action::Undrain {
                     incident,
                     is_ordered: false,
+                    lifts: Vec::new(),
                 },
             );
         }
