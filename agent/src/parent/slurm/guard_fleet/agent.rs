@@ -40,7 +40,7 @@ pub(super) enum Said {
     /// A command waits for its answer.
     Asks(Vec<String>),
     /// The act is over. `None`: the agent crashed, and runs again.
-    Over(Option<Outcome>),
+    Over(Option<Box<Outcome>>),
 }
 
 /// The test's side. The thread ends with it.
@@ -81,7 +81,7 @@ fn run(settings: &Settings, acts: &Receiver<Action>, line: &Arc<Line>) {
     for action in acts {
         let outcome = catch_unwind(AssertUnwindSafe(|| slurm.act(&action)));
         let outcome = match outcome {
-            Ok(outcome) => Some(outcome),
+            Ok(outcome) => Some(Box::new(outcome)),
             Err(why) if why.is::<Crashed>() => {
                 slurm = process(settings, line);
                 None

@@ -28,7 +28,7 @@ impl Slot {
     }
 }
 
-/// What is saved, and comes back after a crash.
+/// The part that is saved, and comes back after a crash.
 #[derive(Clone, Debug, Default)]
 struct State {
     slots: Vec<Slot>,

@@ -87,6 +87,7 @@ struct Fleet {
     late: Vec<Late>,
     /// Drains that were written without their slot after a crash of the controller, at most one for each act of that time.
     without_slot: usize,
+    has_crashed: bool,
 }
 
 fn limits(drains: u64, per_code: u64, standing: u64) -> guard::Settings {
@@ -128,6 +129,7 @@ impl Fleet {
             nodes: causes.iter().enumerate().map(node).collect(),
             late: Vec::new(),
             without_slot: 0,
+            has_crashed: false,
         }
     }
 
@@ -144,6 +146,7 @@ impl Fleet {
             Step::Pass(seconds) => self.pass(seconds),
             Step::Save => self.controller.save(),
             Step::Crash => {
+                self.has_crashed = true;
                 self.controller.crash();
                 self.late.clear();
                 for node in &mut self.nodes {
@@ -177,7 +180,7 @@ impl Fleet {
             }
             Said::Over(outcome) => {
                 node.asks = None;
-                let is_held = matches!(outcome, Some(Outcome::Held(_)));
+                let is_held = matches!(outcome.as_deref(), Some(Outcome::Held(_)));
                 assert!(!(node.is_lifting && is_held), "a lift waits: {outcome:?}");
             }
         }
@@ -243,10 +246,12 @@ impl Fleet {
         {
             self.lacks_slot_too(name);
         }
+        // After a crash a slot's name may be taken again while the request that gives the lost one back is under way.
+        let is_old = self.has_crashed && matches!(write, Write::Delete(_));
         match self.controller.apply(write) {
             Ok(()) => Ok(()),
             Err(Refusal::Said(text)) => Err(text),
-            Err(Refusal::Never(_)) if may_lack_slot => {
+            Err(Refusal::Never(_)) if may_lack_slot || is_old => {
                 self.without_slot += 1;
                 Ok(())
             }
