@@ -261,15 +261,17 @@ fn jobs_of_the_time_in_which_the_daemon_was_down_have_one_line_each() {
     assert!(text.contains("the job ended before the daemon started"), "{text}");
     node.until("the records are removed", |n| records(n).is_empty());
 
-    // A daemon that was killed before the records were removed: the next one writes no line again.
+    // A daemon that ended before the records were removed: the next one writes no line again.
     for round in 0..2 {
+        if round == 0 {
+            node.stop();
+        } else {
+            node.kill9();
+        }
         for (path, bytes) in &kept {
             fs::write(path, bytes).unwrap();
         }
-        if round == 1 {
-            node.kill9();
-            node.start();
-        }
+        node.start();
         node.until("the records are removed again", |n| records(n).is_empty());
         // Each job has one line.
         assert_eq!(lines(node).len(), 4);
