@@ -2,8 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::testing;
@@ -43,6 +47,58 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
         bail!("`{}`: {status}", line(command));
     }
     Ok(())
+}
+
+/// Time limit of a command that runs tests: far more than any takes, and little enough that one that hangs is named
+/// before the whole run is stopped.
+const TESTS: Duration = Duration::from_mins(20);
+
+/// Runs `cargo test` with its output shown, for 20 minutes at most.
+///
+/// # Errors
+/// When it cannot be started, does not succeed, or takes longer.
+pub(crate) fn run_tests(command: &mut Command) -> Result<()> {
+    run_within(TESTS, command)
+}
+
+/// Runs it with its output shown. At the limit its children are killed, and itself if it does not end then.
+fn run_within(limit: Duration, command: &mut Command) -> Result<()> {
+    println!("$ {}", line(command));
+    let begin = Instant::now();
+    let mut child = command
+        .spawn()
+        .with_context(|| format!("cannot start {}", line(command)))?;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if begin.elapsed() > limit {
+            kill_children(child.id());
+        }
+        if begin.elapsed() > limit + Duration::from_secs(5) {
+            child.kill()?;
+        }
+        thread::sleep(Duration::from_millis(50));
+    };
+    if begin.elapsed() > limit {
+        bail!(
+            "`{}` was ended: it took more than its limit of {limit:?}",
+            line(command)
+        );
+    }
+    if !status.success() {
+        bail!("`{}`: {status}", line(command));
+    }
+    Ok(())
+}
+
+/// Kills the processes that this one has started: cargo itself then names the test program.
+fn kill_children(of: u32) {
+    let list = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
+    for pid in list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()) {
+        // One that has just ended is no error.
+        kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap_or_default();
+    }
 }
 
 /// Runs it and takes its standard output.
@@ -144,6 +200,20 @@ fn line(command: &Command) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_takes_longer_than_its_limit_is_ended_and_named() {
+        let limit = Duration::from_millis(200);
+        let within = |name, args: &[&str]| run_within(limit, &mut program(name, args));
+        let error = within("sh", &["-c", "sleep 1000; exit 0"])
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("limit of 200ms"), "{error}");
+        assert!(within("sleep", &["1000"]).is_err(), "it has no children");
+        let long = Duration::from_mins(1);
+        assert!(run_within(long, &mut program("true", &[])).is_ok());
+        assert!(run_within(long, &mut program("false", &[])).is_err());
+    }
 
     #[test]
     fn a_name_without_a_test_is_an_error() {

@@ -156,7 +156,7 @@ fn in_root(root: &Root, args: &[&str], name: &str) -> Result<()> {
         Ok(command)
     };
     cmd::require_test(&mut with(&["--list"])?, name)?;
-    cmd::run(&mut with(&["--nocapture"])?)
+    cmd::run_tests(&mut with(&["--nocapture"])?)
 }
 
 fn run(group: &Group, full: bool) -> Result<()> {
@@ -185,7 +185,7 @@ fn run(group: &Group, full: bool) -> Result<()> {
     }
     // The tests mostly wait for processes, so running three at a time uses two cores better.
     command.args(["--", "--nocapture", "--test-threads=3"]);
-    cmd::run(&mut command)
+    cmd::run_tests(&mut command)
 }
 
 /// A target that is missing, or that a plain `cargo test` would run, is an error and not an empty success.

@@ -26,7 +26,7 @@ fn run(filter: Option<&str>) -> Result<()> {
         cmd::require_test(workspace()?.args(["--", filter, "--list"]), filter)?;
         command.args(["--", filter]);
     }
-    cmd::run(&mut command)?;
+    cmd::run_tests(&mut command)?;
     // Its integration tests have built the program beside them.
     testing::require(&cmd::target_dir()?.join("ci/nodewarden"))
 }

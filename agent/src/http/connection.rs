@@ -31,7 +31,9 @@ pub(super) const LONGEST: Duration = Duration::from_secs(60);
 /// The phase of a connection, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConnectionPhase {
-    /// Idle: between requests, or before the first.
+    /// Nothing has arrived yet.
+    New(Instant),
+    /// Between requests.
     Idle(Instant),
     /// The first byte of a request has arrived, the last of its head has not.
     Head(Instant),
@@ -44,7 +46,7 @@ pub(super) enum ConnectionPhase {
 impl ConnectionPhase {
     fn limit(self) -> Instant {
         match self {
-            Self::Idle(since) => since + IDLE,
+            Self::New(since) | Self::Idle(since) => since + IDLE,
             Self::Head(since) => since + HEAD,
             Self::Busy(since) => since + LONGEST + HEAD,
             Self::Answer(since, moved) => (since + ANSWER).min(moved + STALL),
@@ -78,7 +80,7 @@ pub(super) struct Watch(Rc<WatchState>);
 impl Watch {
     pub(super) fn new() -> Self {
         Self(Rc::new(WatchState {
-            phase: Cell::new(ConnectionPhase::Idle(Instant::now())),
+            phase: Cell::new(ConnectionPhase::New(Instant::now())),
             evicted: Cell::new(false),
             unread: Cell::new(false),
             task: RefCell::new(None),
@@ -104,13 +106,18 @@ impl Watch {
 
     /// It has its slot: its time starts now, and it stays until its stream was read once.
     pub(super) fn seated(&self) {
-        self.0.phase.set(ConnectionPhase::Idle(Instant::now()));
+        self.0.phase.set(ConnectionPhase::New(Instant::now()));
         self.0.unread.set(true);
     }
 
     /// Whether its stream has not been read since it has its slot.
     pub(super) fn is_unread(&self) -> bool {
         self.0.unread.get()
+    }
+
+    /// Its stream was read.
+    pub(super) fn read(&self) {
+        self.0.unread.set(false);
     }
 
     /// A whole head has arrived.
@@ -125,7 +132,7 @@ impl Watch {
     }
 
     fn received(&self) {
-        if let ConnectionPhase::Idle(_) = self.phase() {
+        if let ConnectionPhase::New(_) | ConnectionPhase::Idle(_) = self.phase() {
             self.0.phase.set(ConnectionPhase::Head(Instant::now()));
         }
     }
@@ -141,8 +148,13 @@ impl Watch {
         if let ConnectionPhase::Answer(since, moved) = self.phase()
             && moved > since
         {
-            self.0.phase.set(ConnectionPhase::Idle(Instant::now()));
+            self.idle();
         }
+    }
+
+    /// It waits for the next request.
+    pub(super) fn idle(&self) {
+        self.0.phase.set(ConnectionPhase::Idle(Instant::now()));
     }
 
     /// Runs `work` to its end, to the limit of its phase, or until the place is needed.
@@ -184,7 +196,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
-        self.watch.0.unread.set(false);
+        self.watch.read();
         if buf.filled().len() > before {
             self.watch.received();
         }
@@ -222,6 +234,7 @@ mod tests {
     fn every_phase_ends() {
         let t = Instant::now();
         let later = |s| t + Duration::from_secs(s);
+        assert_eq!(ConnectionPhase::New(t).limit(), t + IDLE);
         assert_eq!(ConnectionPhase::Idle(t).limit(), t + IDLE);
         assert_eq!(ConnectionPhase::Head(t).limit(), t + HEAD);
         assert_eq!(ConnectionPhase::Busy(t).limit(), t + LONGEST + HEAD);

@@ -15,7 +15,7 @@ pub(super) const MAX_CONNECTIONS: usize = 64;
 /// The most of one client, so that it cannot keep the others out by asking what takes long.
 pub(super) const PER_CLIENT: usize = 48;
 
-/// How long a client may read nothing of its answer before its slot may go to another.
+/// How long a client may send nothing of its request, or read nothing of its answer, before its slot may go to another.
 const STALLED: Duration = Duration::from_secs(1);
 
 /// Who connections are counted for: an IPv4 address, or the /64 of an IPv6 address.
@@ -59,8 +59,9 @@ impl ConnectionTable {
     }
 
     /// A slot for a new connection of this client. If none is free, the connection that has been idle for longest
-    /// goes: one of the client's own, or of a client that holds more than it. `None`: all of those are being answered.
-    pub(super) fn take(&self, client: Client, watch: &Watch) -> Option<ConnectionSlot> {
+    /// goes: one of the client's own, or of a client that holds more than it. `None`: all of those are being answered,
+    /// or have just come, which counts only while there is no `hurry`.
+    pub(super) fn take(&self, client: Client, watch: &Watch, hurry: bool) -> Option<ConnectionSlot> {
         let mut held = self.0.held.borrow_mut();
         let count = |c: Client| held.iter().filter(|h| h.client == c).count();
         let own = count(client);
@@ -69,8 +70,11 @@ impl ConnectionTable {
             let (at, _) = held
                 .iter()
                 .enumerate()
-                .filter(|(_, h)| may_go(h))
-                .filter_map(|(at, h)| Some((at, (usize::MAX - count(h.client), rank(&h.watch)?))))
+                .filter(|(_, h)| may_go(h) && !h.watch.is_unread())
+                .filter_map(|(at, h)| {
+                    let order = rank(h.watch.phase(), Instant::now(), hurry)?;
+                    Some((at, (usize::MAX - count(h.client), order)))
+                })
                 .min_by_key(|(_, order)| *order)?;
             held.swap_remove(at).watch.evict();
         }
@@ -91,15 +95,17 @@ impl ConnectionTable {
     }
 }
 
-/// Who goes first: the idle, then those that have not asked yet, then those that do not read. Never who is being
-/// answered, nor who has a slot and was not read yet.
-fn rank(watch: &Watch) -> Option<(u8, Instant)> {
-    match watch.phase() {
-        _ if watch.is_unread() => None,
-        ConnectionPhase::Idle(since) => Some((0, since)),
+/// Who goes first: the idle and the silent, then those that have not asked yet, then those that do not read. Never who is being
+/// answered. A request may come a moment after its connection.
+fn rank(phase: ConnectionPhase, now: Instant, hurry: bool) -> Option<(u8, Instant)> {
+    let is_recent = |since| now.saturating_duration_since(since) < STALLED;
+    match phase {
+        ConnectionPhase::New(since) | ConnectionPhase::Head(since) if !hurry && is_recent(since) => None,
+        ConnectionPhase::New(since) | ConnectionPhase::Idle(since) => Some((0, since)),
         ConnectionPhase::Head(since) => Some((1, since)),
-        ConnectionPhase::Answer(_, moved) if moved.elapsed() >= STALLED => Some((2, moved)),
-        ConnectionPhase::Answer(..) | ConnectionPhase::Busy(_) => None,
+        ConnectionPhase::Answer(_, moved) if is_recent(moved) => None,
+        ConnectionPhase::Answer(_, moved) => Some((2, moved)),
+        ConnectionPhase::Busy(_) => None,
     }
 }
 
@@ -120,7 +126,7 @@ mod tests {
     fn fill(table: &ConnectionTable, who: Client, number: usize) -> Vec<(Watch, ConnectionSlot)> {
         let one = |_| {
             let watch = Watch::new();
-            let slot = table.take(who, &watch).unwrap();
+            let slot = table.take(who, &watch, true).unwrap();
             (watch, slot)
         };
         (0..number).map(one).collect()
@@ -160,17 +166,32 @@ mod tests {
     }
 
     #[test]
+    fn who_has_just_come_stays_unless_there_is_a_hurry() {
+        let t = Instant::now();
+        let after = |milliseconds| t + Duration::from_millis(milliseconds);
+        for phase in [ConnectionPhase::New(t), ConnectionPhase::Head(t)] {
+            assert_eq!(rank(phase, after(999), false), None, "{phase:?}");
+            assert!(rank(phase, after(999), true).is_some(), "{phase:?}");
+            assert!(rank(phase, after(1000), false).is_some(), "{phase:?}");
+        }
+        assert!(rank(ConnectionPhase::Idle(t), t, false).is_some());
+        assert_eq!(rank(ConnectionPhase::Answer(t, t), after(999), true), None);
+        assert!(rank(ConnectionPhase::Answer(t, t), after(1000), false).is_some());
+        assert_eq!(rank(ConnectionPhase::Busy(t), after(60_000), true), None);
+    }
+
+    #[test]
     fn what_is_being_answered_stays_and_others_still_get_in() {
         let table = ConnectionTable::new();
         let greedy = fill(&table, client(1), PER_CLIENT);
         greedy.iter().for_each(|(watch, _)| watch.busy());
-        assert!(table.take(client(1), &Watch::new()).is_none());
+        assert!(table.take(client(1), &Watch::new(), true).is_none());
         let other = fill(&table, client(2), MAX_CONNECTIONS - PER_CLIENT);
         other.iter().for_each(|(watch, _)| watch.busy());
-        assert!(table.take(client(3), &Watch::new()).is_none());
+        assert!(table.take(client(3), &Watch::new(), true).is_none());
         assert!(gone(&greedy).is_empty() && gone(&other).is_empty());
         drop(other);
-        assert!(table.take(client(3), &Watch::new()).is_some());
+        assert!(table.take(client(3), &Watch::new(), true).is_some());
     }
 
     #[test]

@@ -62,17 +62,19 @@ impl WaitingRoom {
 
     /// Admits a connection of this client. It does not overtake an earlier one of the same client.
     pub(super) fn admit(&self, client: Client, watch: &Watch) -> Admission {
-        let mut queue = self.0.queue.borrow_mut();
-        let own = queue.iter().filter(|w| w.client == client).count();
-        if own == 0
-            && let Some(slot) = self.0.table.take(client, watch)
+        if self.0.waiting(client) == 0
+            && let Some(slot) = self.0.table.take(client, watch, self.0.is_full_for(client))
         {
             watch.seated();
             return Admission::Slot(slot);
         }
-        if own >= WAITING_PER_CLIENT || queue.len() >= MAX_WAITING {
+        if self.0.is_full_for(client) {
+            self.0.seat(Some(client));
+        }
+        if self.0.is_full_for(client) {
             return Admission::Full;
         }
+        let mut queue = self.0.queue.borrow_mut();
         let (slot, granted) = oneshot::channel();
         queue.push_back(Waiter {
             client,
@@ -91,13 +93,23 @@ impl Room {
     async fn usher(self: Rc<Self>) {
         while !self.queue.borrow().is_empty() {
             sleep(LOOK).await;
-            self.seat();
+            self.seat(None);
         }
         self.is_watched.set(false);
     }
 
-    /// Gives slots in order of arrival. Waiters that have given up leave.
-    fn seat(&self) {
+    /// How many connections of this client wait.
+    fn waiting(&self, client: Client) -> usize {
+        self.queue.borrow().iter().filter(|w| w.client == client).count()
+    }
+
+    fn is_full_for(&self, client: Client) -> bool {
+        self.waiting(client) >= WAITING_PER_CLIENT || self.queue.borrow().len() >= MAX_WAITING
+    }
+
+    /// Gives slots in order of arrival, the first of the client in a `hurry` also that of a connection that has just
+    /// come. Waiters that have given up leave.
+    fn seat(&self, mut hurry: Option<Client>) {
         let mut full: Vec<Client> = Vec::new();
         self.queue.borrow_mut().retain_mut(|waiter| {
             if waiter.slot.as_ref().is_none_or(oneshot::Sender::is_closed) {
@@ -106,7 +118,8 @@ impl Room {
             if full.contains(&waiter.client) {
                 return true;
             }
-            let Some(slot) = self.table.take(waiter.client, &waiter.watch) else {
+            let is_hurried = hurry.take_if(|client| *client == waiter.client).is_some();
+            let Some(slot) = self.table.take(waiter.client, &waiter.watch, is_hurried) else {
                 full.push(waiter.client);
                 return true;
             };
@@ -131,6 +144,34 @@ mod tests {
 
     fn client(last: u8) -> Client {
         Client::of(IpAddr::from([10, 0, 0, last]))
+    }
+
+    /// [`PER_CLIENT`] connections have just come and were read once; so have those that wait.
+    #[tokio::test]
+    async fn a_full_queue_hurries_and_seats_its_first() {
+        let local = LocalSet::new();
+        local
+            .run_until(async {
+                let room = WaitingRoom::new();
+                let watches: Vec<Watch> = (0..PER_CLIENT).map(|_| Watch::new()).collect();
+                let admit = |watch: &Watch| room.admit(client(1), watch);
+                let _slots: Vec<Admission> = watches.iter().map(admit).collect();
+                watches.iter().for_each(Watch::read);
+                let mut queue: Vec<_> = (0..WAITING_PER_CLIENT)
+                    .map(|_| match room.admit(client(1), &Watch::new()) {
+                        Admission::Queue(granted) => granted,
+                        _ => panic!("no place"),
+                    })
+                    .collect();
+                assert!(queue[0].try_recv().is_err(), "who has just come is not evicted");
+                assert!(matches!(
+                    room.admit(client(1), &Watch::new()),
+                    Admission::Queue(_)
+                ));
+                assert!(queue[0].try_recv().is_ok() && queue[1].try_recv().is_err());
+                assert!(watches[0].is_evicted() && !watches[1].is_evicted());
+            })
+            .await;
     }
 
     #[tokio::test]

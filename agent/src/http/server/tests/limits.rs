@@ -152,6 +152,15 @@ fn a_kept_connection_is_there_for_the_next_scrape() {
     ask(QUICK);
 }
 
+/// Ends the other threads also when an assertion of this one fails.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// 120 scrapers at one address ask without pause, and each scrape takes 20 ms.
 #[test]
 fn many_scrapers_at_one_address_starve_no_other_one() {
@@ -166,6 +175,7 @@ fn many_scrapers_at_one_address_starve_no_other_one() {
         text.starts_with(b"HTTP/1.1 200")
     };
     thread::scope(|scope| {
+        let _stop = Stop(&stop);
         scope.spawn(|| {
             while goes_on() {
                 thread::sleep(Duration::from_millis(20));
@@ -182,7 +192,6 @@ fn many_scrapers_at_one_address_starve_no_other_one() {
         running.wait_for_scrapes(200);
         let served = |from| (0..50).filter(|_| one(running.connect_from(from))).count();
         let (same, other) = (served([127, 0, 0, 1]), served([127, 0, 0, 2]));
-        stop.store(true, Ordering::Relaxed);
         assert_eq!((same, other), (50, 50), "pages of 50");
     });
 }
