@@ -100,5 +100,9 @@ fn a_gpu_whose_call_never_returns_costs_itself_and_one_thread_over_a_thousand_re
 
     driver.lift().unwrap();
     until("it answers again", || answered(&mut runner).contains(&stuck));
-    assert_eq!(runner.busy().count(), 0);
+    // A neighbour may be late here too.
+    until("nothing is busy", || {
+        runner.take_late(|_, _| {});
+        runner.busy().count() == 0
+    });
 }
