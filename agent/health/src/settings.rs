@@ -90,10 +90,12 @@ impl Default for Settings {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Rdma {
-    /// `ports`: devices (`mlx5_0`) or ports (`mlx5_0/2`) to which the settings apply; empty for all.
+    /// `ports`: devices (`mlx5_0`) or ports (`mlx5_0/2`) that checks judge; empty for all.
     pub ports: Vec<Pattern>,
-    /// `exclude`: devices or ports to which they do not apply.
+    /// `exclude`: devices or ports that they do not judge.
     pub exclude: Vec<Pattern>,
+    /// `storage`: devices or ports of the storage fabric.
+    pub storage: Vec<Pattern>,
     /// `addresses`: PCI addresses of the expected adapters.
     pub addresses: Vec<PciAddress>,
     /// `pfc`: the priorities with priority flow control, in order, each once; all others have none.
@@ -113,11 +115,19 @@ pub struct Rdma {
 }
 
 impl Rdma {
-    /// Whether the settings apply to that port (`mlx5_0/1`).
+    /// Whether checks judge that port (`mlx5_0/1`).
     pub fn is_about(&self, port: &str) -> bool {
-        let device = port.split_once('/').map_or(port, |(device, _)| device);
-        let names = |p: &Pattern| p.matches(device) || p.matches(port);
-        let named = self.ports.is_empty() || self.ports.iter().any(names);
-        named && !self.exclude.iter().any(names)
+        (self.ports.is_empty() || names(&self.ports, port)) && !names(&self.exclude, port)
     }
+
+    /// Whether that port is of the storage fabric.
+    pub fn is_storage(&self, port: &str) -> bool {
+        names(&self.storage, port)
+    }
+}
+
+/// Whether one of them is the port or its device.
+fn names(patterns: &[Pattern], port: &str) -> bool {
+    let device = port.split_once('/').map_or(port, |(device, _)| device);
+    patterns.iter().any(|p| p.matches(device) || p.matches(port))
 }

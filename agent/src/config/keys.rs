@@ -149,9 +149,11 @@ collectors::keys! {
         }, empty: true }, default "[]", example "[\"0000:19:00.0\"]", since "0.1.0",
         "PCI addresses of the RDMA adapters that must exist. Empty: those seen since boot.";
     RDMA_PORTS = "health.rdma.ports": rdma::NAMES, default "[]", example "[\"mlx5_*\"]", since "0.1.0",
-        "Devices or ports to which this table applies, with the wildcards * and ?. Empty: all.";
+        "Devices or ports that checks of RDMA judge, with the wildcards * and ?. Empty: all.";
     RDMA_EXCLUDE = "health.rdma.exclude": rdma::NAMES, default "[]", example "[\"mlx5_4\", \"mlx5_5/2\"]", since "0.1.0",
-        "Devices or ports to exclude from this table, such as those for storage.";
+        "Devices or ports that no check of RDMA judges. Their series are still served.";
+    RDMA_STORAGE = "health.rdma.storage": rdma::NAMES, default "[]", example "[\"mlx5_4\", \"mlx5_5/2\"]", since "0.1.0",
+        "Devices or ports of the storage fabric. They are compared with each other only, never with the other ports.";
     PFC = "health.rdma.pfc": PRIORITIES, example "[3]", since "0.1.0",
         "Priorities with priority flow control on a RoCE port; all others must have none. Not set: not compared.";
     TRUST = "health.rdma.trust": Kind::Choice(&["dscp", "pcp"]), example "\"dscp\"", since "0.1.0",
@@ -253,6 +255,7 @@ impl Config {
                 rdma: health::settings::Rdma {
                     ports: set.get(&RDMA_PORTS)?,
                     exclude: set.get(&RDMA_EXCLUDE)?,
+                    storage: set.get(&RDMA_STORAGE)?,
                     addresses: addresses(&RDMA_ADDRESSES)?,
                     pfc: priorities(&PFC)?,
                     trust: set.find(&TRUST)?,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use collectors::{Metric, Subject};
 
-use super::rdma_group::{ENOUGH, Group, groups};
+use super::rdma_group::{ENOUGH, Fabric, Group, groups};
 use super::{Check, Watch};
 use crate::condition::{Judged, Pace, Reading};
 use crate::counts::{Counters, Times, Unchanged, Watched};
@@ -126,16 +126,16 @@ impl Watch for Growth {
     /// Judges every port that was ever in use.
     fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
         let row = self.row;
-        let ports = judge.ports;
         let settled = judge.since_boot() >= row.grace;
-        let seen: BTreeMap<&str, Seen> = ports
+        let seen: BTreeMap<&str, Seen> = judge
+            .ports
             .iter()
             .map(|port| (port.id.as_str(), self.remember(judge, port, settled)))
             .collect();
         let now_ms = judge.now_ms();
         let mut judged = Vec::new();
-        let mut fabrics: BTreeMap<(String, String), Vec<Grown<'_>>> = BTreeMap::new();
-        for group in groups(ports, judge.known) {
+        let mut fabrics: BTreeMap<Fabric, Vec<Grown<'_>>> = BTreeMap::new();
+        for group in groups(judge) {
             for port in &group.ports {
                 let Some(seen) = seen.get(port.id.as_str()) else {
                     continue;
@@ -153,12 +153,11 @@ impl Watch for Growth {
                         finding: Box::new(move |_| finding),
                     });
                 }
-                let fabric = (group.layer.clone(), group.driver.clone());
-                fabrics.entry(fabric).or_default().push(times);
+                fabrics.entry(group.fabric.clone()).or_default().push(times);
             }
         }
-        for ((layer, driver), times) in fabrics {
-            judged.extend(together(row, (&layer, &driver), &times, now_ms));
+        for (fabric, times) in fabrics {
+            judged.extend(together(row, &fabric, &times, now_ms));
         }
         judged
     }
@@ -383,10 +382,10 @@ fn finding(
     }
 }
 
-/// The groups of one link layer and driver together.
+/// The groups of one fabric together.
 fn together<'a>(
     row: &'static Counted,
-    (layer, driver): (&str, &str),
+    fabric: &Fabric,
     times: &[Grown<'_>],
     now_ms: u64,
 ) -> Option<Judged<'a>> {
@@ -406,13 +405,13 @@ fn together<'a>(
         .clone()
         .find_map(|t| t.lines(rule, now_ms).into_iter().next());
     let finding = Finding {
-        detail: format!("{} of most {layer} ports of {driver} together", row.together),
+        detail: format!("{} of most {fabric} together", row.together),
         rank: Rank::Shared(rule.of),
         remedy: Remedy::Inspect,
         drains: false,
         joins: Joins::Opens,
         evidence: format!(
-            "{}; {} of {} ports of {driver} within two minutes: shared (switch, fabric, the other end), so it never drains: {}",
+            "{}; {} of {} {fabric} within two minutes: shared (switch, fabric, the other end), so it never drains: {}",
             line.unwrap_or_default(),
             names.len(),
             times.len(),
@@ -421,7 +420,7 @@ fn together<'a>(
         ..Finding::of_condition(row.check.id, Subject::node())
     };
     Some(Judged {
-        key: format!("{} together {layer} {driver}", row.check.id),
+        key: format!("{} together {}", row.check.id, fabric.key()),
         subject: Subject::node(),
         reading,
         at,

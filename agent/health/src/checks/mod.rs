@@ -48,6 +48,7 @@ pub mod rdma_port_down;
 pub mod rdma_port_flapping;
 pub mod rdma_port_unreadable;
 pub mod rdma_retries_exceeded;
+pub(crate) mod rdma_scope;
 mod rdma_setup;
 mod unreadable;
 mod watch;

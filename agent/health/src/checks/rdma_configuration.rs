@@ -78,8 +78,8 @@ static GIDS: Weighed = Weighed {
     ..PROFILE
 };
 
-/// Similar ports: driver, link layer, board and highest rate.
-type Kin = (String, String, String, u64);
+/// Similar ports: driver, link layer, board, highest rate, and whether they are of the storage fabric.
+type Kin = (String, String, String, u64, bool);
 
 fn kin(judge: &Judge<'_>, port: &Port<'_>) -> Kin {
     (
@@ -87,20 +87,21 @@ fn kin(judge: &Judge<'_>, port: &Port<'_>) -> Kin {
         port.link_layer.to_owned(),
         port.board.to_owned(),
         judge.known.rates.get(&port.id).copied().unwrap_or_default(),
+        judge.site.settings.rdma.is_storage(&port.name),
     )
 }
 
 fn conditions<'a>(judge: &Judge<'a>, voices: &mut Voices) -> Vec<Judged<'a>> {
     let mut setups: BTreeMap<&str, Setup> = BTreeMap::new();
     let mut kindred: BTreeMap<Kin, Vec<Setup>> = BTreeMap::new();
-    for port in judge.ports {
+    let profile = &judge.site.settings.rdma;
+    for port in judge.ports.iter().filter(|p| profile.is_about(&p.name)) {
         let setup = Setup::of(port);
         if port.is_identified() {
             kindred.entry(kin(judge, port)).or_default().push(setup.clone());
         }
         setups.insert(port.id.as_str(), setup);
     }
-    let profile = &judge.site.settings.rdma;
     let mut judged = Vec::new();
     for aspect in Aspect::OF_PROFILE {
         judged.extend(weigh(judge, voices, &row(&PROFILE, aspect), |port, _| {

@@ -133,7 +133,9 @@ fn conditions<'a>(judge: &Judge<'a>, state: &mut State) -> Vec<Judged<'a>> {
         // A finding from the counter alone clears without the log.
         let all = state.faults.of_device(&pci.0, u64::MAX, judge.now_ms());
         let needs_log = !is_efa || !all.keys().all(|what| *what == UNANSWERED);
-        let reading = if !times.is_empty() {
+        let reading = if !judge.site.settings.rdma.is_about(&name) {
+            Reading::Good
+        } else if !times.is_empty() {
             Reading::Bad
         } else if counter_is_quiet && (!needs_log || watched.is_some_and(|w| w >= quiet)) {
             Reading::Good

@@ -1,8 +1,9 @@
 //! Groups of RDMA ports of one fabric, and the attribution of their faults.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use crate::reads::known::Known;
+use crate::judge::Judge;
 use crate::reads::port::{Link, Port};
 
 /// The least size of a group that attributes a fault.
@@ -21,11 +22,35 @@ pub(super) enum Fault {
     Unknown,
 }
 
-/// Ports of one link layer, driver and rate that were ever in use: an approximation of one fabric.
+/// What ports of a node have in common that fail together: link layer, driver, and whether the site says that they are
+/// of the storage fabric.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Fabric {
+    layer: String,
+    driver: String,
+    is_storage: bool,
+}
+
+impl Fabric {
+    /// Its part of a condition's key. Records hold it.
+    pub(super) fn key(&self) -> String {
+        let storage = if self.is_storage { "storage: " } else { "" };
+        format!("{storage}{} {}", self.layer, self.driver)
+    }
+}
+
+/// `InfiniBand ports of mlx5_core`.
+impl fmt::Display for Fabric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let storage = if self.is_storage { " (storage)" } else { "" };
+        write!(f, "{} ports of {}{storage}", self.layer, self.driver)
+    }
+}
+
+/// Ports of one fabric and rate that were ever in use.
 #[derive(Debug)]
 pub(super) struct Group<'p, 'a> {
-    pub layer: String,
-    pub driver: String,
+    pub fabric: Fabric,
     /// The highest rate of its ports, in bytes per second; 0: unknown.
     rate: u64,
     /// The ports in the snapshot.
@@ -36,23 +61,32 @@ pub(super) struct Group<'p, 'a> {
     pub absent: Vec<String>,
 }
 
-/// The groups, including groups without a port in the snapshot. Ports that were never in use or are disabled belong to
-/// no group.
-pub(super) fn groups<'p, 'a>(ports: &'p [Port<'a>], known: &Known) -> Vec<Group<'p, 'a>> {
-    let mut groups: BTreeMap<(String, String, u64), Group<'p, 'a>> = BTreeMap::new();
-    let mut of = |layer: &str, driver: &str, rate: u64, join: &mut dyn FnMut(&mut Group<'p, 'a>)| {
-        let role = (layer.to_owned(), driver.to_owned(), rate);
-        join(groups.entry(role).or_insert_with(|| Group {
-            layer: layer.to_owned(),
-            driver: driver.to_owned(),
-            rate,
-            ports: Vec::new(),
-            members: 0,
-            absent: Vec::new(),
-        }));
-    };
+/// The groups, including groups without a port in the snapshot. Ports that were never in use, are disabled or that the
+/// site excludes belong to no group.
+pub(super) fn groups<'a>(judge: &Judge<'a>) -> Vec<Group<'a, 'a>> {
+    let (ports, known) = (judge.ports, judge.known);
+    let rdma = &judge.site.settings.rdma;
+    let mut groups: BTreeMap<(Fabric, u64), Group<'a, 'a>> = BTreeMap::new();
+    let mut of =
+        |name: &str, (layer, driver): (&str, &str), rate: u64, join: &mut dyn FnMut(&mut Group<'a, 'a>)| {
+            if !rdma.is_about(name) {
+                return;
+            }
+            let fabric = Fabric {
+                layer: layer.to_owned(),
+                driver: driver.to_owned(),
+                is_storage: rdma.is_storage(name),
+            };
+            join(groups.entry((fabric.clone(), rate)).or_insert_with(|| Group {
+                fabric,
+                rate,
+                ports: Vec::new(),
+                members: 0,
+                absent: Vec::new(),
+            }));
+        };
     for (id, role, rate) in known.once_in_use() {
-        of(&role.layer, &role.driver, rate, &mut |group| {
+        of(&role.name, (&role.layer, &role.driver), rate, &mut |group| {
             group.members += 1;
             if ports.iter().all(|p| p.id != id) {
                 group.absent.push(id.to_owned());
@@ -68,10 +102,15 @@ pub(super) fn groups<'p, 'a>(ports: &'p [Port<'a>], known: &Known) -> Vec<Group<
             None if port.is_identified() => (port.link_layer, port.driver),
             None => continue,
         };
-        of(layer, driver, rate, &mut |group| match port.link() {
-            Link::Disabled => group.members = group.members.saturating_sub(1),
-            Link::Up | Link::Down | Link::Unknown => group.ports.push(port),
-        });
+        of(
+            &port.name,
+            (layer, driver),
+            rate,
+            &mut |group| match port.link() {
+                Link::Disabled => group.members = group.members.saturating_sub(1),
+                Link::Up | Link::Down | Link::Unknown => group.ports.push(port),
+            },
+        );
     }
     groups.into_values().collect()
 }
@@ -98,7 +137,7 @@ impl Group<'_, '_> {
 
     /// Distinguishes it from other groups.
     pub(super) fn name(&self) -> String {
-        format!("{} {} {}", self.layer, self.driver, self.rate)
+        format!("{} {}", self.fabric.key(), self.rate)
     }
 
     /// The attribution of its ports that are down.
@@ -117,7 +156,7 @@ impl Group<'_, '_> {
             self.count(Link::Up),
             self.count(Link::Up) + self.count(Link::Down),
         );
-        format!("{up} of {known} {} ports of {} up", self.layer, self.driver)
+        format!("{up} of {known} {} up", self.fabric)
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use collectors::Subject;
 
 use super::Check;
-use super::rdma_group::{Fault, Group, fault, groups};
+use super::rdma_group::{Fabric, Fault, Group, fault, groups};
 use crate::bounded::{Bounded, STORED};
 use crate::condition::{Judged, Pace, Reading, Run};
 use crate::finding::{Finding, Joins, Rank, Remedy};
@@ -61,10 +61,9 @@ pub(super) fn weigh<'a>(
     row: &Weighed,
     mut opinion: impl FnMut(&Port<'a>, &Group<'_, 'a>) -> Option<Opinion>,
 ) -> Vec<Judged<'a>> {
-    let ports = judge.ports;
     let mut judged = Vec::new();
-    let mut fabrics: BTreeMap<(String, String), Fabric> = BTreeMap::new();
-    for group in groups(ports, judge.known) {
+    let mut fabrics: BTreeMap<Fabric, Together> = BTreeMap::new();
+    for group in groups(judge) {
         let opinions: Vec<(&Port<'_>, Opinion)> = group
             .ports
             .iter()
@@ -80,15 +79,15 @@ pub(super) fn weigh<'a>(
             voices.put(voice.clone(), ());
         }
         if seen > 0 || voices.get(&voice).is_some() {
-            let name = (group.layer.clone(), group.driver.clone());
-            fabrics.entry(name).or_default().add(whose, &opinions);
+            let fabric = fabrics.entry(group.fabric.clone()).or_default();
+            fabric.add(whose, &opinions);
         }
         for (port, opinion) in opinions {
             judged.push(alone(row, port, opinion, whose, (bad, seen)));
         }
     }
-    for ((layer, driver), fabric) in fabrics {
-        judged.extend(fabric.judged(row, &layer, &driver));
+    for (fabric, together) in fabrics {
+        judged.extend(together.judged(row, &fabric));
     }
     judged
 }
@@ -147,9 +146,9 @@ fn alone<'a>(
     of_run(key(row, &port.id), row, reading, opinion.at, finding)
 }
 
-/// The groups of one link layer and driver.
+/// The groups of one fabric.
 #[derive(Default)]
-struct Fabric {
+struct Together {
     at: Option<Duration>,
     faults: Vec<Fault>,
     /// For each group: whether at least half of its ports are known to be healthy.
@@ -158,7 +157,7 @@ struct Fabric {
     line: Option<String>,
 }
 
-impl Fabric {
+impl Together {
     fn add(&mut self, whose: Fault, opinions: &[(&Port<'_>, Opinion)]) {
         let good = opinions
             .iter()
@@ -176,7 +175,7 @@ impl Fabric {
         }
     }
 
-    fn judged<'a>(self, row: &Weighed, layer: &str, driver: &str) -> Option<Judged<'a>> {
+    fn judged<'a>(self, row: &Weighed, fabric: &Fabric) -> Option<Judged<'a>> {
         let at = self.at?;
         let reading = if self.faults.contains(&Fault::Shared) {
             Reading::Bad
@@ -190,7 +189,7 @@ impl Fabric {
             aspect => format!("{} ({aspect})", row.together),
         };
         let finding = Finding {
-            detail: format!("{what} of most {layer} ports of {driver} together"),
+            detail: format!("{what} of most {fabric} together"),
             rank: Rank::Shared(row.of),
             remedy: Remedy::Inspect,
             drains: row.acts && row.whose == Whose::Node,
@@ -207,7 +206,7 @@ impl Fabric {
             ..Finding::of_condition(row.check.id, Subject::node())
         };
         Some(of_run(
-            key(row, &format!("together {layer} {driver}")),
+            key(row, &format!("together {}", fabric.key())),
             row,
             reading,
             at,

@@ -103,16 +103,18 @@ impl Watch for State {
 
 fn conditions<'a>(judge: &Judge<'a>, State { voices, lanes }: &mut State) -> Vec<Judged<'a>> {
     let settled = judge.since_boot() >= BOOT_GRACE;
-    type Board = (String, String, String);
+    type Board = (String, String, String, bool);
+    let rdma = &judge.site.settings.rdma;
     let board = |port: &Port<'_>| -> Board {
         (
             port.board.to_owned(),
             port.driver.to_owned(),
             port.link_layer.to_owned(),
+            rdma.is_storage(&port.name),
         )
     };
     let mut boards: BTreeMap<Board, BTreeMap<String, Width>> = BTreeMap::new();
-    for port in judge.ports {
+    for port in judge.ports.iter().filter(|p| rdma.is_about(&p.name)) {
         if let Some(width) = Width::of(port).filter(|_| !port.board.is_empty()) {
             boards
                 .entry(board(port))

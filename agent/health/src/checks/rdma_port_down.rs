@@ -6,7 +6,7 @@ use std::time::Duration;
 use collectors::rdma::metrics::NETDEV_UP;
 use collectors::{Subject, SubjectKind};
 
-use super::rdma_group::{Fault, Group, groups};
+use super::rdma_group::{Fabric, Fault, Group, groups};
 use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading, Run};
 use crate::finding::{Finding, Joins, Rank, Remedy};
@@ -43,18 +43,16 @@ static PACE: Pace = Pace {
 };
 
 fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
-    let ports = judge.ports;
     let settled = judge.since_boot() >= BOOT_GRACE && judge.since_start >= START_GRACE;
     let mut judged = Vec::new();
-    let groups = groups(ports, judge.known);
-    let mut fabrics: BTreeMap<(&str, &str), Vec<&Group<'_, '_>>> = BTreeMap::new();
+    let groups = groups(judge);
+    let mut fabrics: BTreeMap<&Fabric, Vec<&Group<'_, '_>>> = BTreeMap::new();
     for group in &groups {
         judged.extend(group.ports.iter().map(|port| alone(group, port, settled)));
-        let fabric = (group.layer.as_str(), group.driver.as_str());
-        fabrics.entry(fabric).or_default().push(group);
+        fabrics.entry(&group.fabric).or_default().push(group);
     }
-    for ((layer, driver), groups) in fabrics {
-        judged.extend(together(layer, driver, &groups, settled));
+    for (fabric, groups) in fabrics {
+        judged.extend(together(fabric, &groups, settled));
     }
     judged
 }
@@ -102,8 +100,8 @@ fn alone<'a>(group: &Group<'_, '_>, port: &Port<'_>, settled: bool) -> Judged<'a
     judge_of(format!("{} {}", CHECK.id, port.id), reading, port.at, finding)
 }
 
-/// The groups of one link layer and driver together. Its key has no rates, names or members: they change.
-fn together<'a>(layer: &str, driver: &str, groups: &[&Group<'_, '_>], settled: bool) -> Option<Judged<'a>> {
+/// The groups of one fabric together. Its key has no rates, names or members: they change.
+fn together<'a>(fabric: &Fabric, groups: &[&Group<'_, '_>], settled: bool) -> Option<Judged<'a>> {
     // An unreadable port must not delay the others.
     let seen = |p: &&&Port<'_>| matches!(p.link(), Link::Up | Link::Down);
     let ports = groups.iter().flat_map(|g| &g.ports);
@@ -122,7 +120,7 @@ fn together<'a>(layer: &str, driver: &str, groups: &[&Group<'_, '_>], settled: b
         .map(|p| p.name.as_str())
         .collect();
     let finding = Finding {
-        detail: format!("most {layer} ports of {driver} down together"),
+        detail: format!("most {fabric} down together"),
         rank: Rank::Shared(""),
         remedy: Remedy::Inspect,
         drains: false,
@@ -134,7 +132,7 @@ fn together<'a>(layer: &str, driver: &str, groups: &[&Group<'_, '_>], settled: b
         ),
         ..Finding::of_condition(CHECK.id, Subject::node())
     };
-    let key = format!("{} together {layer} {driver}", CHECK.id);
+    let key = format!("{} together {}", CHECK.id, fabric.key());
     Some(judge_of(key, reading, at, finding))
 }
 

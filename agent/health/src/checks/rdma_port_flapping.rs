@@ -80,13 +80,12 @@ impl Watch for State {
 }
 
 fn conditions<'a>(judge: &Judge<'a>, state: &mut State) -> Vec<Judged<'a>> {
-    let ports = judge.ports;
     let now_ms = judge.now_ms();
     let settled = judge.since_boot() >= BOOT_GRACE;
     state.remember(judge, settled);
     let watched_ms = u64::try_from(judge.since_start.as_millis()).unwrap_or(u64::MAX);
     let mut judged = Vec::new();
-    for group in groups(ports, judge.known) {
+    for group in groups(judge) {
         for port in &group.ports {
             let falls = Falls::of(&state.falls, &group, port, now_ms);
             let reading = if settled {

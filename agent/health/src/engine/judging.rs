@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Engine;
 use crate::book::Known;
-use crate::checks::Forget;
+use crate::checks::{Forget, rdma_scope};
 use crate::condition::{Turn, device_of};
 use crate::incident::Status;
 use crate::judge::{Judge, Keep};
@@ -47,7 +47,8 @@ impl Engine {
         }
         for (check, watch) in self.checks.each() {
             self.streaks.begin();
-            for judged in watch.look(&judge(of_check(&self.state.bad, check.id))) {
+            let judge = judge(of_check(&self.state.bad, check.id));
+            for judged in rdma_scope::limit(&judge, check, watch.look(&judge)) {
                 if let Some(turn) = self.streaks.take(&mut self.state.bad, check.id, &judged) {
                     turned.push((turn, judged.key, (judged.finding)(turn.run())));
                 }

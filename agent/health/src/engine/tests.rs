@@ -39,6 +39,7 @@ mod rdma_links;
 mod rdma_missing;
 mod rdma_pauses;
 mod rdma_quirks;
+mod rdma_scope;
 mod rdma_setup;
 mod record;
 mod sources;

@@ -98,7 +98,7 @@ mod retries {
             ["queue pairs gave up of most InfiniBand ports of mlx5_core together open"]
         );
         assert!(
-            evidence(&sim).contains("8 of 8 ports of mlx5_core"),
+            evidence(&sim).contains("8 of 8 InfiniBand ports of mlx5_core"),
             "{}",
             evidence(&sim)
         );
