@@ -102,7 +102,9 @@ impl Engine {
             now_ms: 0,
             wall: copy.at,
         };
-        for (n, pci) in gpus.into_iter().enumerate() {
+        // After a record that could not be stored, its incidents are here already.
+        let is_here = self.book.incidents.iter().any(|i| i.id == copy.id);
+        for (n, pci) in gpus.into_iter().enumerate().filter(|_| !is_here) {
             let subject = Subject::gpu(gpu_label(&self.state.inventory, &pci));
             let is_named = n == 0;
             let mut finding = Finding::of_condition(check, subject);
@@ -119,6 +121,8 @@ impl Engine {
             self.book.restore(finding, is_named.then_some(&copy.id), at);
         }
         self.state.drain.is_proven(copy.at);
+        // A lift needs the record on the disk, as after a drain.
+        self.state.drain.intent_is_in(self.records + 1);
         self.out.dirty = true;
     }
 }

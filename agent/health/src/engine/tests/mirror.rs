@@ -199,3 +199,18 @@ fn a_copy_that_cannot_be_written_is_tried_again_every_5_min() {
     assert!((4..=6).contains(&(sim.acts - acts)), "{}", sim.acts - acts);
     assert!(copy(&sim)["drain"].is_object());
 }
+
+/// The copy proves the drain, but a lift that is in no record could be repeated after a restart.
+#[test]
+fn a_copy_lifts_nothing_while_the_disk_cannot_be_written() {
+    let mut sim = drained();
+    sim.disk_works = false;
+    sim.disk = None;
+    sim.reboot();
+    sim.pass(3600);
+    assert!(sim.slurm.is_drained());
+    assert_eq!(sim.slurm.undrains, 0);
+    sim.disk_works = true;
+    sim.pass(3600);
+    assert_eq!(sim.slurm.undrains, 1, "{:?}", sim.incidents());
+}
