@@ -204,16 +204,8 @@ const NVLINK_5: &[(&str, &str, &str)] = &[
     ("DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS", "counter", "2"),
     ("DCGM_FI_DEV_NVLINK_COUNT_RX_SYMBOL_ERRORS", "counter", "6"),
     ("DCGM_FI_DEV_NVLINK_COUNT_EFFECTIVE_ERRORS", "counter", "6"),
-    (
-        "DCGM_FI_DEV_NVLINK_COUNT_SYMBOL_BER_FLOAT",
-        "gauge",
-        "3e-12",
-    ),
-    (
-        "DCGM_FI_DEV_NVLINK_COUNT_EFFECTIVE_BER_FLOAT",
-        "gauge",
-        "3e-12",
-    ),
+    ("DCGM_FI_DEV_NVLINK_COUNT_SYMBOL_BER_FLOAT", "gauge", "3e-12"),
+    ("DCGM_FI_DEV_NVLINK_COUNT_EFFECTIVE_BER_FLOAT", "gauge", "3e-12"),
     ("DCGM_FI_DEV_NVLINK_COUNT_FEC_HISTORY_3", "counter", "792"),
     ("DCGM_FI_DEV_C2C_LINK_COUNT", "gauge", "10"),
     ("DCGM_FI_DEV_C2C_LINK_STATUS", "gauge", "1"),
