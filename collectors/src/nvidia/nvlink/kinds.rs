@@ -49,7 +49,7 @@ pub(super) struct LinkValue {
     pub(super) word: &'static str,
 }
 
-/// The answer of one link: its value in our unit, or why there is none. `Absent` is a value that the driver did not read.
+/// The answer of one link: its value in our unit, or the return code. `Absent` is a value that the driver did not read.
 pub(super) type Answer = Result<Value, Code>;
 
 const fn scoped(field: u32, purpose: LinkValueUse, word: &'static str, scale: Scale) -> LinkValue {
