@@ -8,6 +8,7 @@ mod guard;
 mod jobs;
 pub mod live;
 mod metrics;
+mod node_exporter;
 mod weights;
 
 #[cfg(test)]
@@ -140,8 +141,10 @@ impl Source for SnapshotPage<'_> {
     }
 
     fn families(&self, page: &'static str, left: &Left<'_>, _: &Hidden, w: &mut Writer<'_>) {
-        if page == METRICS_PAGE {
-            collectors(self.0, left, w);
+        match page {
+            METRICS_PAGE => collectors(self.0, left, w),
+            node_exporter::PAGE => node_exporter::scrapes(self.0, w),
+            _ => {}
         }
     }
 }
@@ -158,6 +161,7 @@ impl Page {
         match page {
             METRICS_PAGE => self.metrics(live, left, hidden, w),
             dcgm::PAGE => dcgm::last_xids(self, w),
+            node_exporter::PAGE => node_exporter::scrapes(&self.snapshot, w),
             _ => {}
         }
     }

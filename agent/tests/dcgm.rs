@@ -127,6 +127,18 @@ fn page(case: &Path) -> String {
     String::from_utf8(out).unwrap()
 }
 
+fn exposition_of(page: &str) {
+    let samples = testkit::exposition::check(page).unwrap_or_else(|e| panic!("{e:#}"));
+    for name in samples.iter().map(|s| &s.name) {
+        for word in ["HELP", "TYPE"] {
+            assert!(
+                page.contains(&format!("# {word} {name} ")),
+                "{name} has no {word}"
+            );
+        }
+    }
+}
+
 /// Measured values differ in each run.
 fn is_measured(line: &str) -> bool {
     line.starts_with("DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL{")
@@ -151,6 +163,85 @@ fn eight_h100s_have_dcgm_exporters_default_metrics() {
     ] {
         assert!(found.lines().any(|l| l == line), "{line}\n{found}");
     }
+    is_expected(&case, &found);
+}
+
+/// What dcgm-exporter shows of four GB200 and not of eight H100s, with a value of the third of them.
+const NVLINK_5: &[(&str, &str, &str)] = &[
+    ("DCGM_FI_DEV_NVLINK_COUNT_TX_PACKETS", "counter", "369000000000"),
+    ("DCGM_FI_DEV_NVLINK_COUNT_TX_BYTES", "counter", "53268480000000"),
+    ("DCGM_FI_DEV_NVLINK_COUNT_RX_PACKETS", "counter", "370980000000"),
+    ("DCGM_FI_DEV_NVLINK_COUNT_RX_BYTES", "counter", "53471232000000"),
+    (
+        "DCGM_FI_DEV_NVLINK_COUNT_RX_MALFORMED_PACKET_ERRORS",
+        "counter",
+        "0",
+    ),
+    (
+        "DCGM_FI_DEV_NVLINK_COUNT_RX_BUFFER_OVERRUN_ERRORS",
+        "counter",
+        "0",
+    ),
+    ("DCGM_FI_DEV_NVLINK_COUNT_RX_ERRORS", "counter", "12"),
+    ("DCGM_FI_DEV_NVLINK_COUNT_RX_REMOTE_ERRORS", "counter", "0"),
+    ("DCGM_FI_DEV_NVLINK_COUNT_RX_GENERAL_ERRORS", "counter", "0"),
+    (
+        "DCGM_FI_DEV_NVLINK_COUNT_LOCAL_LINK_INTEGRITY_ERRORS",
+        "counter",
+        "0",
+    ),
+    ("DCGM_FI_DEV_NVLINK_COUNT_TX_DISCARDS", "counter", "0"),
+    (
+        "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS",
+        "counter",
+        "2",
+    ),
+    (
+        "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS",
+        "counter",
+        "0",
+    ),
+    ("DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS", "counter", "2"),
+    ("DCGM_FI_DEV_NVLINK_COUNT_RX_SYMBOL_ERRORS", "counter", "6"),
+    ("DCGM_FI_DEV_NVLINK_COUNT_EFFECTIVE_ERRORS", "counter", "6"),
+    ("DCGM_FI_DEV_NVLINK_COUNT_SYMBOL_BER_FLOAT", "gauge", "3e-12"),
+    ("DCGM_FI_DEV_NVLINK_COUNT_EFFECTIVE_BER_FLOAT", "gauge", "3e-12"),
+    ("DCGM_FI_DEV_NVLINK_COUNT_FEC_HISTORY_3", "counter", "792"),
+    ("DCGM_FI_DEV_C2C_LINK_COUNT", "gauge", "10"),
+    ("DCGM_FI_DEV_C2C_LINK_STATUS", "gauge", "1"),
+    ("DCGM_FI_DEV_C2C_MAX_BANDWIDTH", "gauge", "44712"),
+    ("DCGM_FI_DEV_C2C_LINK_ERROR_INTR", "counter", "0"),
+    ("DCGM_FI_DEV_C2C_LINK_ERROR_REPLAY", "counter", "0"),
+    ("DCGM_FI_DEV_C2C_LINK_ERROR_REPLAY_B2B", "counter", "0"),
+    ("DCGM_FI_PROF_C2C_TX_ALL_BYTES", "gauge", "43201855488"),
+    ("DCGM_FI_DEV_ECC_SBE_VOL_L1", "counter", "0"),
+    ("DCGM_FI_DEV_ECC_DBE_AGG_DEV", "counter", "0"),
+    ("DCGM_FI_DEV_ECC_DBE_VOL_SRM", "counter", "0"),
+    ("DCGM_FI_DEV_ECC_DBE_AGG_CBU", "counter", "0"),
+];
+
+#[test]
+fn four_gb200_have_dcgms_fields_of_nvlink_5_c2c_and_errors_by_location() {
+    let case = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/nvidia/gb200");
+    let found = page(&case);
+    for (name, kind, value) in NVLINK_5 {
+        assert!(found.contains(&format!("# TYPE {name} {kind}\n")), "{name}");
+        let samples = found.lines().filter(|l| l.starts_with(&format!("{name}{{")));
+        let samples: Vec<&str> = samples.collect();
+        assert_eq!(samples.len(), 4, "{name}");
+        let third = samples.iter().find(|l| l.contains("000000000502"));
+        assert_eq!(
+            third.and_then(|l| l.split(' ').next_back()),
+            Some(*value),
+            "{name}"
+        );
+    }
+    is_expected(&case, &found);
+}
+
+/// Compares with `expected.dcgm`. Each family has HELP and TYPE, and no series comes twice.
+fn is_expected(case: &Path, found: &str) {
+    exposition_of(found);
     let lines = found.lines().filter(|l| !is_measured(l));
     let found: String = lines.map(|l| format!("{l}\n")).collect();
     let path = case.join("expected.dcgm");

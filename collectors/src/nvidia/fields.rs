@@ -6,7 +6,7 @@ mod table;
 use super::call::{Caller, NvmlQuery};
 use super::nvlink::Links;
 use crate::gpu::metrics as m;
-use crate::sys::nvml::{Batch, Code, FieldValue, Handle, Library, Wanted};
+use crate::sys::nvml::{Batch, Code, FieldValue, Handle, Library, Sram, Wanted};
 use crate::{Block, Metric, Value};
 
 pub(super) use table::{Scale, counter, narrow_counter};
@@ -23,6 +23,8 @@ struct BatchItem {
     wanted: Wanted,
     /// Its position in the batch; `None`: not offered.
     place: Option<usize>,
+    /// Needed only if the item before it is not offered.
+    is_spare: bool,
 }
 
 /// The batch of one GPU.
@@ -51,18 +53,24 @@ fn number(field: u32, driver: &str) -> u32 {
 }
 
 impl Fields {
-    pub(super) fn new(caller: &mut Caller, driver: &str) -> Self {
-        let links = Links::new(caller);
-        let rows = table::ROWS.iter().map(|row| Wanted {
-            field: number(row.field, driver),
-            scope: row.scope,
+    pub(super) fn new(caller: &mut Caller, driver: &str, architecture: &str) -> Self {
+        let links = Links::new(caller, architecture);
+        let rows = table::ROWS.iter().map(|row| {
+            let field = number(row.field, driver);
+            let scope = row.scope;
+            (Wanted { field, scope }, false)
         });
-        let wanted: Vec<Wanted> = rows.chain(links.wanted()).collect();
-        let batch = Batch::new(&wanted);
-        let items = wanted.into_iter().enumerate().map(|(at, wanted)| BatchItem {
-            wanted,
-            place: Some(at),
-        });
+        let links_wanted = links.wanted().into_iter().map(|w| (w.wanted, w.is_spare));
+        let wanted: Vec<(Wanted, bool)> = rows.chain(links_wanted).collect();
+        let batch = Batch::new(&wanted.iter().map(|(wanted, _)| *wanted).collect::<Vec<_>>());
+        let items = wanted
+            .into_iter()
+            .enumerate()
+            .map(|(at, (wanted, is_spare))| BatchItem {
+                wanted,
+                place: Some(at),
+                is_spare,
+            });
         Self {
             items: items.collect(),
             batch,
@@ -104,7 +112,7 @@ impl Fields {
         self.batch.get(place.ok_or(Code::NOT_SUPPORTED)?)
     }
 
-    /// Removes fields that are not offered.
+    /// Removes fields that are not offered, and those that another one stands for.
     fn shrink(&mut self) {
         if !self.fresh || !self.answered {
             return;
@@ -114,9 +122,12 @@ impl Fields {
             .map(|at| !self.get(at).is_err_and(Code::is_unsupported))
             .collect();
         let mut wanted = Vec::new();
+        let mut before = false;
         for (item, offered) in self.items.iter_mut().zip(offered) {
-            item.place = offered.then_some(wanted.len());
-            if offered {
+            let needed = offered && !(item.is_spare && before);
+            before = offered;
+            item.place = needed.then_some(wanted.len());
+            if needed {
                 wanted.push(item.wanted);
             }
         }
@@ -153,37 +164,37 @@ impl Fields {
     fn sram(&self, gpu: &str, caller: &mut Caller, ecc: Option<bool>, out: &mut Block) {
         let sram = caller
             .ask(("GetSramEccErrorStatus", 0), Library::sram)
-            .filter(|s| ecc != Some(false) && s.aggregateCor != u64::MAX);
-        let location = |kind, scope| [gpu, kind, scope, "sram"];
-        let both = |a: u64, b: u64| a.saturating_add(b);
-        let counts = [
-            (location("corrected", "volatile"), sram.map(|s| s.volatileCor)),
-            (
-                location("uncorrected", "volatile"),
-                sram.map(|s| both(s.volatileUncParity, s.volatileUncSecDed)),
-            ),
-            (location("corrected", "aggregate"), sram.map(|s| s.aggregateCor)),
-            (
-                location("uncorrected", "aggregate"),
-                sram.map(|s| both(s.aggregateUncParity, s.aggregateUncSecDed)),
-            ),
-        ];
-        for (labels, count) in counts {
-            out.maybe_u64(&m::ECC_LOCATION_ERRORS, &labels, count);
+            .filter(|_| ecc != Some(false));
+        let known = |count: fn(&Sram) -> u64| sram.as_ref().map(count).filter(|n| *n != u64::MAX);
+        let both = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
+        let volatile = [known(|s| s.volatileUncParity), known(|s| s.volatileUncSecDed)];
+        let aggregate = [known(|s| s.aggregateUncParity), known(|s| s.aggregateUncSecDed)];
+        for (kind, scope, count) in [
+            ("corrected", "volatile", known(|s| s.volatileCor)),
+            ("uncorrected", "volatile", both(volatile[0], volatile[1])),
+            ("corrected", "aggregate", known(|s| s.aggregateCor)),
+            ("uncorrected", "aggregate", both(aggregate[0], aggregate[1])),
+        ] {
+            out.maybe_u64(&m::ECC_LOCATION_ERRORS, &[gpu, kind, scope, "sram"], count);
         }
-        let mut code =
-            |scope, code, count| out.maybe_u64(&m::ECC_SRAM_UNCORRECTED, &[gpu, scope, code], count);
-        code("volatile", "parity", sram.map(|s| s.volatileUncParity));
-        code("volatile", "secded", sram.map(|s| s.volatileUncSecDed));
-        code("aggregate", "parity", sram.map(|s| s.aggregateUncParity));
-        code("aggregate", "secded", sram.map(|s| s.aggregateUncSecDed));
-        let mut bucket = |bucket, count| out.maybe_u64(&m::ECC_SRAM_BUCKET, &[gpu, bucket], count);
-        bucket("l2", sram.map(|s| s.aggregateUncBucketL2));
-        bucket("sm", sram.map(|s| s.aggregateUncBucketSm));
-        bucket("mcu", sram.map(|s| s.aggregateUncBucketMcu));
-        bucket("pcie", sram.map(|s| s.aggregateUncBucketPcie));
-        bucket("other", sram.map(|s| s.aggregateUncBucketOther));
-        let exceeded = sram.map(|s| u64::from(s.bThresholdExceeded)).filter(|v| *v <= 1);
+        for (scope, counts) in [("volatile", volatile), ("aggregate", aggregate)] {
+            for (code, count) in ["parity", "secded"].into_iter().zip(counts) {
+                out.maybe_u64(&m::ECC_SRAM_UNCORRECTED, &[gpu, scope, code], count);
+            }
+        }
+        for (bucket, count) in [
+            ("l2", known(|s| s.aggregateUncBucketL2)),
+            ("sm", known(|s| s.aggregateUncBucketSm)),
+            ("mcu", known(|s| s.aggregateUncBucketMcu)),
+            ("pcie", known(|s| s.aggregateUncBucketPcie)),
+            ("other", known(|s| s.aggregateUncBucketOther)),
+        ] {
+            out.maybe_u64(&m::ECC_SRAM_BUCKET, &[gpu, bucket], count);
+        }
+        let exceeded = sram
+            .as_ref()
+            .map(|s| u64::from(s.bThresholdExceeded))
+            .filter(|v| *v <= 1);
         out.maybe_u64(&m::ECC_SRAM_THRESHOLD, &[gpu], exceeded);
     }
 }

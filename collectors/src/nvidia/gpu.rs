@@ -55,7 +55,7 @@ impl Open {
     fn new(mut caller: Caller, inventory: &Inventory, identity: &Identity) -> Result<Self, Code> {
         caller.begin();
         let limits = Limits::read(&mut caller, &Limits::default());
-        let fields = Fields::new(&mut caller, &identity.driver);
+        let fields = Fields::new(&mut caller, &identity.driver, &identity.architecture);
         let profile = Profile::new(&mut caller, inventory.table.gpm, &identity.architecture);
         match caller.gone() {
             Some(code) => Err(code),
@@ -154,7 +154,7 @@ impl GpuState {
         // A whole GPU may offer what it did not offer in MIG mode.
         if (mig.is_changed() || open.fields_made.elapsed() >= QUERY_AGAIN) && caller.gone().is_none() {
             caller.forget();
-            let fields = Fields::new(caller, &self.identity.driver);
+            let fields = Fields::new(caller, &self.identity.driver, &self.identity.architecture);
             // If the GPU was lost meanwhile, the answers are incomplete.
             if caller.gone().is_none() {
                 open.fields.replace(fields);

@@ -2,19 +2,23 @@
 //! are read in the same batch as everything else.
 
 mod c2c;
+mod generation;
 mod kinds;
+mod totals;
 
 use std::time::{Duration, Instant};
 
 use super::call::Caller;
-use super::fields::{ALL_LINKS, Scale, counter, narrow_counter, push};
+use super::fields::{Scale, narrow_counter, push};
 use super::identity::address;
 use super::metrics as n;
 use super::simple::real;
 use crate::sys::nvml::{Batch, Code, FieldValue, Library, Wanted};
 use crate::{Block, Value};
 use c2c::C2c;
-use kinds::{LinkValue, NvLinkVersion, TOTALS};
+use generation::Generation;
+use kinds::{Answer, LinkValue, kinds};
+use totals::{LinkTotal, totals};
 
 /// Maximum number of links.
 const MOST: u32 = 36;
@@ -38,6 +42,7 @@ struct NvLink {
 pub(super) struct Links {
     links: Vec<NvLink>,
     kinds: Vec<LinkValue>,
+    totals: Vec<LinkTotal>,
     c2c: C2c,
     rate: NvLinkRate,
 }
@@ -74,11 +79,35 @@ impl NvLinkRate {
     }
 }
 
+/// A queried field.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LinkWanted {
+    pub(super) wanted: Wanted,
+    /// Queried only where the driver does not offer the field before it.
+    pub(super) is_spare: bool,
+}
+
+impl LinkWanted {
+    fn first(wanted: Wanted) -> Self {
+        Self {
+            wanted,
+            is_spare: false,
+        }
+    }
+
+    fn spare(wanted: Wanted) -> Self {
+        Self {
+            wanted,
+            is_spare: true,
+        }
+    }
+}
+
 /// The answers of one link, by the positions of [`Links::kinds`].
-type Answers = Vec<Result<FieldValue, Code>>;
+type Answers = Vec<Answer>;
 
 impl Links {
-    pub(super) fn new(caller: &mut Caller) -> Self {
+    pub(super) fn new(caller: &mut Caller, architecture: &str) -> Self {
         let mut batch = Batch::new(&[LINK_COUNT, C2C_COUNT].map(|field| Wanted { field, scope: 0 }));
         let asked = caller.ask(("GetFieldValues", 1), |l, d| l.fields(d, &mut batch));
         let count_at = |at| {
@@ -88,13 +117,11 @@ impl Links {
         let count = count_at(0).unwrap_or_else(|| count_by_state(caller));
         let links: Vec<NvLink> = (0..count).map(|number| NvLink::new(caller, number)).collect();
         // All links have one version; a link that is down may not report its own.
-        let version = NvLinkVersion::of(links.iter().find_map(|l| l.version));
+        let version = links.iter().find_map(|l| l.version);
+        let generation = (!links.is_empty()).then(|| Generation::of(architecture, version));
         Self {
-            kinds: if links.is_empty() {
-                Vec::new()
-            } else {
-                version.kinds()
-            },
+            kinds: generation.map_or_else(Vec::new, kinds),
+            totals: generation.map_or_else(Vec::new, totals),
             links,
             c2c: C2c::new(count_at(1).unwrap_or(0)),
             rate: NvLinkRate::default(),
@@ -107,18 +134,17 @@ impl Links {
     }
 
     /// The queried fields: totals, then each link, then C2C.
-    pub(super) fn wanted(&self) -> Vec<Wanted> {
-        let mut wanted = Vec::new();
-        if !self.links.is_empty() {
-            wanted.extend(TOTALS.iter().map(|t| Wanted {
-                field: t.field,
-                scope: if t.by_scope { ALL_LINKS } else { 0 },
-            }));
-        }
+    pub(super) fn wanted(&self) -> Vec<LinkWanted> {
+        let totals = self.totals.iter().filter_map(LinkTotal::wanted);
+        let mut wanted: Vec<LinkWanted> = totals.map(LinkWanted::first).collect();
         for link in &self.links {
-            wanted.extend(self.kinds.iter().map(|kind| kind.wanted(link.number)));
+            for kind in &self.kinds {
+                let (first, spare) = kind.wanted(link.number);
+                wanted.push(LinkWanted::first(first));
+                wanted.extend(spare.map(LinkWanted::spare));
+            }
         }
-        wanted.extend(self.c2c.wanted());
+        wanted.extend(self.c2c.wanted().map(LinkWanted::first));
         wanted
     }
 
@@ -129,18 +155,27 @@ impl Links {
         get: impl Fn(usize) -> Result<FieldValue, Code>,
         out: &mut Block,
     ) {
-        let mut behind = 0;
+        // In the order of `wanted`.
+        let mut places = 0..;
+        let mut next = || places.next().map_or(Err(Code::NOT_SUPPORTED), &get);
+        let totals: Vec<_> = self
+            .totals
+            .iter()
+            .map(|total| total.wanted().map_or(Err(Code::NOT_SUPPORTED), |_| next()))
+            .collect();
+        let mut answers = Vec::with_capacity(self.links.len());
+        for link in &self.links {
+            let answer = |kind: &LinkValue| {
+                let (_, spare) = kind.wanted(link.number);
+                let first = next();
+                kind.answer(first, spare.map(|_| next()))
+            };
+            answers.push(self.kinds.iter().map(answer).collect::<Answers>());
+        }
         if !self.links.is_empty() {
-            let totals: Answers = (0..TOTALS.len()).map(&get).collect();
-            behind = TOTALS.len();
-            let mut answers = Vec::with_capacity(self.links.len());
-            for _ in &self.links {
-                let until = behind + self.kinds.len();
-                answers.push((behind..until).map(&get).collect::<Answers>());
-                behind = until;
-            }
             self.push_all(gpu, caller, &totals, &answers, out);
         }
+        let behind = places.start;
         self.c2c.push(gpu, |at| get(behind + at), out);
     }
 
@@ -148,7 +183,7 @@ impl Links {
         &mut self,
         gpu: &str,
         caller: &mut Caller,
-        totals: &Answers,
+        totals: &[Result<FieldValue, Code>],
         answers: &[Answers],
         out: &mut Block,
     ) {
@@ -164,24 +199,17 @@ impl Links {
         let up = states.iter().filter(|s| **s == Some(true)).count() as u64;
         out.maybe_u64(&n::NVLINK_LINKS_UP, &[gpu], known.then_some(up));
         let mut bytes = Some(0_u64);
-        for (at, total) in TOTALS.iter().enumerate() {
-            let answer = totals.get(at).copied().and_then(Result::ok).and_then(counter);
-            let value = answer
-                .map(|v| total.scale.of(v))
-                .or_else(|| self.sum(total.kind, answers));
-            if total.by_scope {
+        for (total, answer) in self.totals.iter().zip(totals) {
+            let value = total.value(*answer, &self.kinds, answers);
+            if total.is_data() {
                 bytes = match value {
-                    Some(Value::U64(more)) => bytes.and_then(|b| b.checked_add(more)),
+                    Value::U64(more) => bytes.and_then(|b| b.checked_add(more)),
                     _ => None,
                 };
             }
-            out.push(total.metric, &total.labels(gpu), value.unwrap_or(Value::Absent));
+            out.push(total.metric(), &total.labels(gpu), value);
         }
         real(out, &n::NVLINK_THROUGHPUT, &[gpu], self.rate.next(bytes));
-        for kind in self.kinds.iter().filter(|k| k.is_counted_only_by_link()) {
-            let sum = self.sum(kind.word, answers).unwrap_or(Value::Absent);
-            out.push(&n::NVLINK_ERRORS, &[gpu, kind.word], sum);
-        }
         for ((link, answers), state) in self.links.iter().zip(answers).zip(states) {
             let labels = [link.label.as_str()];
             let up = state.map(u64::from);
@@ -195,7 +223,7 @@ impl Links {
             ];
             out.info(&n::NVLINK_LINK_INFO, &info);
             for (kind, answer) in self.kinds.iter().zip(answers) {
-                kind.push(gpu, &link.label, answer.ok(), out);
+                kind.push(gpu, &link.label, *answer, out);
             }
         }
     }
@@ -205,27 +233,16 @@ impl Links {
         let at = self.kinds.iter().position(LinkValue::is_state)?;
         let answer = *answers.get(at)?;
         let state = match answer {
-            Ok(value) => counter(value),
+            Ok(Value::U64(state)) => Some(state),
             Err(code) if code.is_unsupported() => {
                 let number = link.number;
                 let answer = caller.ask(("GetNvLinkState", number), |l, d| l.nvlink_state(d, number));
                 answer.map(u64::from)
             }
-            Err(_) => None,
+            _ => None,
         };
         // 2 is sleep: the link wakes up automatically.
         state.filter(|s| *s <= 2).map(|s| s != 0)
-    }
-
-    /// The sum over all links. `None` if a link has no value.
-    fn sum(&self, word: &str, answers: &[Answers]) -> Option<Value> {
-        let at = self.kinds.iter().position(|k| k.word == word)?;
-        let scale = self.kinds.get(at)?.scale;
-        let mut sum = 0_u64;
-        for answers in answers {
-            sum = sum.checked_add(counter((*answers.get(at)?).ok()?)?)?;
-        }
-        Some(scale.of(sum))
     }
 }
 

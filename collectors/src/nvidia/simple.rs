@@ -97,21 +97,25 @@ fn memory(gpu: &str, caller: &mut Caller, instances: &Instances, out: &mut Block
             push_memory(gpu, &instance.label, memory.ok().flatten(), out);
         }
     }
-    let bar1 = caller
-        .ask(("GetBAR1MemoryInfo", 0), Library::bar1)
-        .filter(|b| b.total != u64::MAX);
-    out.maybe_u64(&m::BAR1_TOTAL, &[gpu], bar1.map(|b| b.total));
-    out.maybe_u64(&m::BAR1_USED, &[gpu], bar1.map(|b| b.used));
-    out.maybe_u64(&m::BAR1_FREE, &[gpu], bar1.map(|b| b.free));
+    let bar1 = caller.ask(("GetBAR1MemoryInfo", 0), Library::bar1);
+    let mut bytes = |metric, value: Option<u64>| out.maybe_u64(metric, &[gpu], value.filter(is_read));
+    bytes(&m::BAR1_TOTAL, bar1.map(|b| b.total));
+    bytes(&m::BAR1_USED, bar1.map(|b| b.used));
+    bytes(&m::BAR1_FREE, bar1.map(|b| b.free));
 }
 
 fn push_memory(gpu: &str, part: &str, memory: Option<Memory>, out: &mut Block) {
-    let memory = memory.filter(|m| m.total != u64::MAX);
     let labels = &[gpu, part];
-    out.maybe_u64(&m::MEMORY_TOTAL, labels, memory.map(|m| m.total));
-    out.maybe_u64(&m::MEMORY_USED, labels, memory.map(|m| m.used));
-    out.maybe_u64(&m::MEMORY_FREE, labels, memory.map(|m| m.free));
-    out.maybe_u64(&m::MEMORY_RESERVED, labels, memory.map(|m| m.reserved));
+    let mut bytes = |metric, value: Option<u64>| out.maybe_u64(metric, labels, value.filter(is_read));
+    bytes(&m::MEMORY_TOTAL, memory.map(|m| m.total));
+    bytes(&m::MEMORY_USED, memory.map(|m| m.used));
+    bytes(&m::MEMORY_FREE, memory.map(|m| m.free));
+    bytes(&m::MEMORY_RESERVED, memory.map(|m| m.reserved));
+}
+
+/// Drivers set all bits in a value that they did not read.
+fn is_read(bytes: &u64) -> bool {
+    *bytes != u64::MAX
 }
 
 fn temperature(gpu: &str, caller: &mut Caller, out: &mut Block) {

@@ -6,6 +6,7 @@ mod changes;
 mod cost;
 mod events;
 mod faults;
+mod links;
 mod opening;
 mod values;
 

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::attribute::{Attribute, AttributeFiles};
 use super::metrics;
+use super::metrics::Width;
 use super::metrics::drivers::Means;
 use super::text::{Reason, number};
 use crate::sys::root;
@@ -27,8 +28,8 @@ pub(super) struct Meaning {
     /// False if the name misdescribes the value, or occurs twice.
     pub(super) is_shown: bool,
     scale: u64,
-    /// The value at which it stops counting.
-    pub(super) maximum: Option<u64>,
+    /// Decides at which value it stops counting.
+    width: Width,
 }
 
 /// The value of a counter.
@@ -60,7 +61,7 @@ impl Meaning {
             is_named: row.is_none(),
             is_shown: before.clone().all(|m| m.name != name),
             scale: row.map_or(1, |r| r.scale),
-            maximum: row.and(means.width.maximum()),
+            width: row.map_or(Width::Wide, |_| means.width),
             name,
         }
     }
@@ -73,7 +74,7 @@ impl Meaning {
             is_named: true,
             is_shown: false,
             scale: 1,
-            maximum: None,
+            width: Width::Wide,
         }
     }
 
@@ -82,12 +83,17 @@ impl Meaning {
         !self.is_named && std::ptr::eq(self.metric, metric)
     }
 
+    /// Whether it stops counting at some value.
+    pub(super) fn clamps(&self) -> bool {
+        self.width.maximum().is_some()
+    }
+
     /// The reading for a count.
     pub(super) fn reading(&self, count: u64) -> Result<CounterReading, Reason> {
         let value = count.checked_mul(self.scale).ok_or(Reason::Malformed)?;
         Ok(CounterReading {
             value: Value::U64(value),
-            is_saturated: self.maximum.map(|maximum| count == maximum),
+            is_saturated: self.width.is_saturated(count),
         })
     }
 }

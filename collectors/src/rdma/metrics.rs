@@ -2,6 +2,7 @@
 
 mod alias;
 pub(super) mod drivers;
+pub mod ext;
 pub mod hw;
 pub mod optional;
 pub mod pma;
@@ -10,10 +11,11 @@ pub mod setup;
 
 use crate::metric::{Alias, Kind, Metric, Tier, Unit};
 
+pub use ext::*;
 pub use hw::*;
 pub use optional::*;
 pub use pma::*;
-pub(super) use row::Row;
+pub(super) use row::{Row, Width};
 pub use setup::*;
 
 /// Labels of port metrics.
@@ -306,11 +308,16 @@ static SINGLE: &[&Metric] = &[
 
 /// Every metric of this collector.
 pub static METRICS: [&Metric;
-    SINGLE.len() + setup::METRICS.len() + pma::METRICS.len() + hw::METRICS.len() + optional::METRICS.len()] =
-    row::join([
-        SINGLE,
-        setup::METRICS,
-        pma::METRICS,
-        hw::METRICS,
-        optional::METRICS,
-    ]);
+    SINGLE.len()
+        + setup::METRICS.len()
+        + pma::METRICS.len()
+        + ext::METRICS.len()
+        + hw::METRICS.len()
+        + optional::METRICS.len()] = row::join([
+    SINGLE,
+    setup::METRICS,
+    pma::METRICS,
+    ext::METRICS,
+    hw::METRICS,
+    optional::METRICS,
+]);

@@ -113,12 +113,17 @@ impl RdmaPort {
             })
         };
         let mut words = Words::of(&place.function.driver);
-        let counters = listed(counter::of(
+        let mut counters = listed(counter::of(
             &folder.join("counters"),
             |word| words.pma(word),
             files,
         ));
         words.has_pma = !counters.is_empty();
+        counters.extend(listed(counter::of(
+            &folder.join("counters_ext"),
+            |word| words.ext(word),
+            files,
+        )));
         let hw_counters = listed(counter::of(
             &folder.join("hw_counters"),
             |word| words.port(word),
@@ -312,7 +317,7 @@ impl Counted<'_> {
         } else {
             self.out.push(meaning.metric, &self.port, value);
         }
-        if meaning.maximum.is_some() {
+        if meaning.clamps() {
             let is_saturated = reading.and_then(|r| r.is_saturated);
             let flag = if is_saturated == Some(true) {
                 Value::U64(1)

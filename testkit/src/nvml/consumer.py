@@ -357,7 +357,9 @@ def field(gpu, name, scope):
         if one is None:
             raise Code(NOT_SUPPORTED)
         values.append(at(one))
-    return max(values) if key.endswith("_ber") else sum(values)
+    # Packed: 4 bits of mantissa above 8 bits of negative exponent.
+    ratio = lambda packed: (packed >> 8 & 15) * 10.0 ** -(packed & 255)
+    return max(values, key=ratio) if key.endswith("_ber") else sum(values)
 
 
 def older_id(name, number):

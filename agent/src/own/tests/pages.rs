@@ -7,7 +7,7 @@ use collectors::{Alias, COLLECTORS, Join, Kind, Metric, Spec, Tier, Value};
 use exposition::encoder::METRICS;
 use exposition::parse::parse;
 use exposition::{Defaults, Dropped, Encoder, Format, Selection};
-use model::snapshot::{CollectorState, DeviceState, Snapshot};
+use model::snapshot::{CollectorState, DeviceState, Presence, Snapshot};
 
 use crate::own::sample::{self, ELSEWHERE, LEVEL, MORE, RECEIVED, SENT, device, full, snapshot};
 use crate::own::{OwnFacts, Page};
@@ -304,4 +304,49 @@ fn what_the_worker_refused_is_counted_too() {
     let text = String::from_utf8(out).unwrap();
     let left = "nodewarden_series_dropped{page=\"metrics\",collector=\"test\",reason=\"limit\"} 980000\n";
     assert!(text.contains(left));
+}
+
+/// The page of node_exporter whose collector `rdma` is in this state.
+fn scrape(presence: Presence, devices: Vec<DeviceState>, query: &str) -> String {
+    let mut snapshot = Snapshot::empty(sample::page().snapshot.at);
+    let mut collectors = snapshot.collectors.iter_mut();
+    let rdma = collectors.find(|c| c.spec.name == "rdma").unwrap();
+    (rdma.presence, rdma.devices) = (presence, devices);
+    let page = Page {
+        snapshot: Arc::new(snapshot),
+        ..sample::page()
+    };
+    let known: Vec<&str> = page.snapshot.collectors.iter().map(|c| c.spec.name).collect();
+    let selection = Selection::parse(query, &known).unwrap();
+    let mut out = Vec::new();
+    Encoder::default().page(Some("node_exporter"), &page, &selection, Format::Text, &mut out);
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn the_page_of_node_exporter_says_whether_its_collector_succeeded() {
+    let good = || device("a", |b| b.u64(&LEVEL, &["a"], 7));
+    let bad = || DeviceState {
+        error: Some(("gone".to_owned(), String::new())),
+        ..device("b", |_| {})
+    };
+    let failed = || Presence::Failed("denied".to_owned(), String::new());
+    for (presence, devices, success) in [
+        (Presence::Open, vec![good()], Some("1")),
+        (Presence::Open, vec![good(), bad()], Some("1")),
+        (Presence::Open, vec![bad()], Some("0")),
+        (Presence::NotHere, vec![], Some("0")),
+        (failed(), vec![], Some("0")),
+        (Presence::Unknown, vec![], None),
+    ] {
+        let has_devices = !devices.is_empty();
+        let text = scrape(presence.clone(), devices, "");
+        let page = parse(&text).unwrap();
+        let of = |name| page.value(name, &[("collector", "infiniband")]);
+        assert_eq!(of("node_scrape_collector_success"), success, "{presence:?}");
+        let duration = of("node_scrape_collector_duration_seconds");
+        assert_eq!(duration.is_some(), has_devices, "{presence:?}: nothing was read");
+    }
+    let other = scrape(Presence::Open, vec![good()], "exclude[]=rdma");
+    assert_eq!(other, "");
 }

@@ -78,6 +78,11 @@ impl AliasBuilder {
         self.scaled(1.0 / 1_024_000.0, true)
     }
 
+    /// Megabytes per second.
+    pub(crate) const fn megabytes(self) -> Alias {
+        self.scaled(1e-6, true)
+    }
+
     /// Megahertz.
     pub(crate) const fn megahertz(self) -> Alias {
         self.scaled(1e-6, true)

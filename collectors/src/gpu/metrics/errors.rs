@@ -2,9 +2,15 @@
 
 use super::row::metrics;
 use super::{GPU, counter, gauge};
+use crate::metric::Alias;
 
 const ECC: &[&str] = &["gpu", "kind", "scope"];
 const KIND: &[&str] = &["gpu", "kind"];
+
+/// Errors of one location.
+const fn at(name: &'static str, only: &'static [(&'static str, &'static str)]) -> Alias {
+    counter(name).only(only).same()
+}
 
 metrics! {
     ALL_ERRORS;
@@ -26,7 +32,35 @@ metrics! {
         ]
         "ECC errors of a GPU, corrected or uncorrected, since the driver was loaded (volatile) or over the GPU's lifetime (aggregate).";
     ECC_LOCATION_ERRORS "gpu_ecc_location_errors_total" Counter None Detail &["gpu", "kind", "scope", "location"],
-        "NVML_FI_DEV_ECC_*, nvmlDeviceGetSramEccErrorStatus", []
+        "NVML_FI_DEV_ECC_*, nvmlDeviceGetSramEccErrorStatus",
+        [
+            at("DCGM_FI_DEV_ECC_SBE_VOL_L1", &[("kind", "corrected"), ("scope", "volatile"), ("location", "l1")]),
+            at("DCGM_FI_DEV_ECC_SBE_VOL_L2", &[("kind", "corrected"), ("scope", "volatile"), ("location", "l2")]),
+            at("DCGM_FI_DEV_ECC_SBE_VOL_DEV", &[("kind", "corrected"), ("scope", "volatile"), ("location", "dram")]),
+            at("DCGM_FI_DEV_ECC_SBE_VOL_REG", &[("kind", "corrected"), ("scope", "volatile"), ("location", "register_file")]),
+            at("DCGM_FI_DEV_ECC_SBE_VOL_TEX", &[("kind", "corrected"), ("scope", "volatile"), ("location", "texture")]),
+            at("DCGM_FI_DEV_ECC_SBE_VOL_SRM", &[("kind", "corrected"), ("scope", "volatile"), ("location", "sram")]),
+            at("DCGM_FI_DEV_ECC_SBE_AGG_L1", &[("kind", "corrected"), ("scope", "aggregate"), ("location", "l1")]),
+            at("DCGM_FI_DEV_ECC_SBE_AGG_L2", &[("kind", "corrected"), ("scope", "aggregate"), ("location", "l2")]),
+            at("DCGM_FI_DEV_ECC_SBE_AGG_DEV", &[("kind", "corrected"), ("scope", "aggregate"), ("location", "dram")]),
+            at("DCGM_FI_DEV_ECC_SBE_AGG_REG", &[("kind", "corrected"), ("scope", "aggregate"), ("location", "register_file")]),
+            at("DCGM_FI_DEV_ECC_SBE_AGG_TEX", &[("kind", "corrected"), ("scope", "aggregate"), ("location", "texture")]),
+            at("DCGM_FI_DEV_ECC_SBE_AGG_SRM", &[("kind", "corrected"), ("scope", "aggregate"), ("location", "sram")]),
+            at("DCGM_FI_DEV_ECC_DBE_VOL_L1", &[("kind", "uncorrected"), ("scope", "volatile"), ("location", "l1")]),
+            at("DCGM_FI_DEV_ECC_DBE_VOL_L2", &[("kind", "uncorrected"), ("scope", "volatile"), ("location", "l2")]),
+            at("DCGM_FI_DEV_ECC_DBE_VOL_DEV", &[("kind", "uncorrected"), ("scope", "volatile"), ("location", "dram")]),
+            at("DCGM_FI_DEV_ECC_DBE_VOL_REG", &[("kind", "uncorrected"), ("scope", "volatile"), ("location", "register_file")]),
+            at("DCGM_FI_DEV_ECC_DBE_VOL_TEX", &[("kind", "uncorrected"), ("scope", "volatile"), ("location", "texture")]),
+            at("DCGM_FI_DEV_ECC_DBE_VOL_SRM", &[("kind", "uncorrected"), ("scope", "volatile"), ("location", "sram")]),
+            at("DCGM_FI_DEV_ECC_DBE_VOL_CBU", &[("kind", "uncorrected"), ("scope", "volatile"), ("location", "cbu")]),
+            at("DCGM_FI_DEV_ECC_DBE_AGG_L1", &[("kind", "uncorrected"), ("scope", "aggregate"), ("location", "l1")]),
+            at("DCGM_FI_DEV_ECC_DBE_AGG_L2", &[("kind", "uncorrected"), ("scope", "aggregate"), ("location", "l2")]),
+            at("DCGM_FI_DEV_ECC_DBE_AGG_DEV", &[("kind", "uncorrected"), ("scope", "aggregate"), ("location", "dram")]),
+            at("DCGM_FI_DEV_ECC_DBE_AGG_REG", &[("kind", "uncorrected"), ("scope", "aggregate"), ("location", "register_file")]),
+            at("DCGM_FI_DEV_ECC_DBE_AGG_TEX", &[("kind", "uncorrected"), ("scope", "aggregate"), ("location", "texture")]),
+            at("DCGM_FI_DEV_ECC_DBE_AGG_SRM", &[("kind", "uncorrected"), ("scope", "aggregate"), ("location", "sram")]),
+            at("DCGM_FI_DEV_ECC_DBE_AGG_CBU", &[("kind", "uncorrected"), ("scope", "aggregate"), ("location", "cbu")]),
+        ]
         "ECC errors of a GPU by location: dram, sram, l1, l2, register_file, texture, cbu.";
     ECC_SRAM_UNCORRECTED "gpu_ecc_sram_uncorrected_errors_total" Counter None Detail &["gpu", "scope", "code"],
         "nvmlDeviceGetSramEccErrorStatus", []

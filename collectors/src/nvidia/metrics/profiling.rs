@@ -42,7 +42,27 @@ metrics! {
         ]
         "Share of time in which an SM pipe was active (0-1): fp64, fp32, fp16, integer, tensor_dfma, tensor_hmma, tensor_imma.";
     ENGINE_ACTIVE "gpu_engine_active_ratio" Gauge Ratio Detail &["gpu", "gpu_instance", "engine"],
-        "NVML_GPM_METRIC_{NVDEC,NVJPG,NVOFA}_*_UTIL", []
+        "NVML_GPM_METRIC_{NVDEC,NVJPG,NVOFA}_*_UTIL",
+        [
+            pipe("DCGM_FI_PROF_NVDEC0_ACTIVE", &[("engine", "nvdec0")]),
+            pipe("DCGM_FI_PROF_NVDEC1_ACTIVE", &[("engine", "nvdec1")]),
+            pipe("DCGM_FI_PROF_NVDEC2_ACTIVE", &[("engine", "nvdec2")]),
+            pipe("DCGM_FI_PROF_NVDEC3_ACTIVE", &[("engine", "nvdec3")]),
+            pipe("DCGM_FI_PROF_NVDEC4_ACTIVE", &[("engine", "nvdec4")]),
+            pipe("DCGM_FI_PROF_NVDEC5_ACTIVE", &[("engine", "nvdec5")]),
+            pipe("DCGM_FI_PROF_NVDEC6_ACTIVE", &[("engine", "nvdec6")]),
+            pipe("DCGM_FI_PROF_NVDEC7_ACTIVE", &[("engine", "nvdec7")]),
+            pipe("DCGM_FI_PROF_NVJPG0_ACTIVE", &[("engine", "nvjpg0")]),
+            pipe("DCGM_FI_PROF_NVJPG1_ACTIVE", &[("engine", "nvjpg1")]),
+            pipe("DCGM_FI_PROF_NVJPG2_ACTIVE", &[("engine", "nvjpg2")]),
+            pipe("DCGM_FI_PROF_NVJPG3_ACTIVE", &[("engine", "nvjpg3")]),
+            pipe("DCGM_FI_PROF_NVJPG4_ACTIVE", &[("engine", "nvjpg4")]),
+            pipe("DCGM_FI_PROF_NVJPG5_ACTIVE", &[("engine", "nvjpg5")]),
+            pipe("DCGM_FI_PROF_NVJPG6_ACTIVE", &[("engine", "nvjpg6")]),
+            pipe("DCGM_FI_PROF_NVJPG7_ACTIVE", &[("engine", "nvjpg7")]),
+            pipe("DCGM_FI_PROF_NVOFA0_ACTIVE", &[("engine", "nvofa0")]),
+            pipe("DCGM_FI_PROF_NVOFA1_ACTIVE", &[("engine", "nvofa1")]),
+        ]
         "Share of time in which a fixed-function engine was active (0-1): nvdec0 to 7, nvjpg0 to 7, nvofa0 and 1.";
     PCIE_TRANSMIT_RATE "gpu_pcie_transmit_bytes_per_second" Gauge BytesPerSecond Detail PART, "NVML_GPM_METRIC_PCIE_TX_PER_SEC (MiB/s)",
         [gauge("DCGM_FI_PROF_PCIE_TX_BYTES").whole()]
@@ -56,9 +76,11 @@ metrics! {
     NVLINK_RECEIVE_RATE "gpu_nvlink_receive_bytes_per_second" Gauge BytesPerSecond Detail PART, "NVML_GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC (MiB/s)",
         [gauge("DCGM_FI_PROF_NVLINK_RX_BYTES").whole()]
         "NVLink receive rate of a GPU in the profiling window, in bytes per second.";
-    C2C_TRANSMIT_RATE "gpu_c2c_transmit_bytes_per_second" Gauge BytesPerSecond Detail PART, "NVML_GPM_METRIC_C2C_TOTAL_TX_PER_SEC (MiB/s)", []
+    C2C_TRANSMIT_RATE "gpu_c2c_transmit_bytes_per_second" Gauge BytesPerSecond Detail PART, "NVML_GPM_METRIC_C2C_TOTAL_TX_PER_SEC (MiB/s)",
+        [gauge("DCGM_FI_PROF_C2C_TX_ALL_BYTES").whole()]
         "NVLink-C2C transmit rate of a GPU in the profiling window, in bytes per second.";
-    C2C_RECEIVE_RATE "gpu_c2c_receive_bytes_per_second" Gauge BytesPerSecond Detail PART, "NVML_GPM_METRIC_C2C_TOTAL_RX_PER_SEC (MiB/s)", []
+    C2C_RECEIVE_RATE "gpu_c2c_receive_bytes_per_second" Gauge BytesPerSecond Detail PART, "NVML_GPM_METRIC_C2C_TOTAL_RX_PER_SEC (MiB/s)",
+        [gauge("DCGM_FI_PROF_C2C_RX_ALL_BYTES").whole()]
         "NVLink-C2C receive rate of a GPU in the profiling window, in bytes per second.";
     SM_CYCLES "gpu_sm_cycles_total" Counter None Detail PART, "NVML_GPM_METRIC_SM_CYCLES_ELAPSED", []
         "Elapsed SM cycles of a GPU.";

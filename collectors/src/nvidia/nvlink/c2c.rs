@@ -1,7 +1,7 @@
 //! C2C: the links between a GPU and the processor on its module.
 
 use crate::Block;
-use crate::nvidia::fields::{Scale, counter, push};
+use crate::nvidia::fields::{Scale, narrow_counter, push};
 use crate::nvidia::metrics as n;
 use crate::sys::nvml::{Code, FieldValue, Wanted};
 
@@ -31,7 +31,8 @@ impl C2c {
         if self.labels.is_empty() {
             return;
         }
-        let count_at = |at| get(at).ok().and_then(counter);
+        // The driver returns 32 bits.
+        let count_at = |at| get(at).ok().and_then(narrow_counter);
         out.u64(&n::C2C_LINKS, &[gpu], self.labels.len() as u64);
         let states: Vec<Option<u64>> = (0..self.labels.len())
             .map(|link| count_at(link * FIELDS.len()).filter(|s| *s <= 1))

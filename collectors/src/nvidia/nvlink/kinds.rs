@@ -1,21 +1,29 @@
-//! The fields of an NVLink, by its version.
+//! The fields of each NVLink, by its generation.
 
-use crate::nvidia::fields::{Scale, counter};
+use super::generation::Generation;
+use crate::nvidia::fields::{Scale, counter, narrow_counter};
 use crate::nvidia::metrics as n;
-use crate::sys::nvml::{FieldValue, Wanted};
-use crate::{Block, Metric, Value};
+use crate::sys::nvml::{Code, FieldValue, Wanted};
+use crate::{Block, Value};
 
-const KIB: Scale = Scale::Times(1024);
+pub(super) const KIB: Scale = Scale::Times(1024);
 const MB: Scale = Scale::Times(1_000_000);
-const ONE: Scale = Scale::Times(1);
+pub(super) const ONE: Scale = Scale::Times(1);
 
 /// How a field's id is found.
 #[derive(Clone, Copy, Debug)]
-enum LinkField {
+enum FieldId {
     /// One id; the link is the scope.
     Scoped(u32),
     /// An id for each link: links 0 to 5 from the first id on, links 6 to 11 from the second.
     Numbered(u32, u32),
+}
+
+/// A field of a link, in the driver's unit.
+#[derive(Clone, Copy, Debug)]
+struct LinkField {
+    id: FieldId,
+    scale: Scale,
 }
 
 /// How a value is used.
@@ -34,116 +42,78 @@ enum LinkValueUse {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LinkValue {
     field: LinkField,
+    /// The field with the same value where the driver does not offer the first.
+    instead: Option<LinkField>,
     purpose: LinkValueUse,
     /// The label `kind`, or a separate name.
     pub(super) word: &'static str,
-    pub(super) scale: Scale,
-    /// No field has the total of all links.
-    by_link_only: bool,
 }
 
-/// The total of all links.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LinkTotal {
-    pub(super) field: u32,
-    pub(super) by_scope: bool,
-    pub(super) metric: &'static Metric,
-    pub(super) kind: &'static str,
-    pub(super) scale: Scale,
-}
-
-impl LinkTotal {
-    pub(super) fn labels<'a>(&self, gpu: &'a str) -> Vec<&'a str> {
-        if self.metric.labels.len() == 1 {
-            vec![gpu]
-        } else {
-            vec![gpu, self.kind]
-        }
-    }
-}
-
-const fn total(field: u32, kind: &'static str) -> LinkTotal {
-    LinkTotal {
-        field,
-        by_scope: false,
-        metric: &n::NVLINK_ERRORS,
-        kind,
-        scale: ONE,
-    }
-}
-
-const fn bytes(field: u32, metric: &'static Metric, kind: &'static str) -> LinkTotal {
-    LinkTotal {
-        by_scope: true,
-        metric,
-        scale: KIB,
-        ..total(field, kind)
-    }
-}
-
-/// All totals, in the order in which they are queried and shown.
-pub(super) static TOTALS: &[LinkTotal] = &[
-    bytes(138, &n::NVLINK_TRANSMITTED, "transmitted"),
-    bytes(139, &n::NVLINK_RECEIVED, "received"),
-    total(38, "crc_flit"),
-    total(45, "crc_data"),
-    total(160, "ecc_data"),
-    total(52, "replay"),
-    total(59, "recovery"),
-];
+/// The answer of one link: its value in our unit, or the return code. `Absent` is a value that the driver did not read.
+pub(super) type Answer = Result<Value, Code>;
 
 const fn scoped(field: u32, purpose: LinkValueUse, word: &'static str, scale: Scale) -> LinkValue {
     LinkValue {
-        field: LinkField::Scoped(field),
+        field: LinkField {
+            id: FieldId::Scoped(field),
+            scale,
+        },
+        instead: None,
         purpose,
         word,
-        scale,
-        by_link_only: false,
     }
 }
 
 /// Errors as NVLink 3 and older count them.
 const fn numbered(first: u32, second: u32, word: &'static str) -> LinkValue {
+    let errors = scoped(0, LinkValueUse::Error, word, ONE);
     LinkValue {
-        field: LinkField::Numbered(first, second),
-        ..scoped(0, LinkValueUse::Error, word, ONE)
+        field: LinkField {
+            id: FieldId::Numbered(first, second),
+            ..errors.field
+        },
+        ..errors
     }
 }
 
-/// Errors as NVLink 5 counts them.
+/// Errors as NVLink 4 and 5 count them.
 const fn counted(field: u32, word: &'static str) -> LinkValue {
+    scoped(field, LinkValueUse::Error, word, ONE)
+}
+
+/// The first value, or the second where the driver does not offer the first.
+const fn either(first: LinkValue, second: LinkValue) -> LinkValue {
     LinkValue {
-        by_link_only: true,
-        ..scoped(field, LinkValueUse::Error, word, ONE)
+        instead: Some(second.field),
+        ..first
     }
 }
 
-/// The fields of every version.
-const COMMON: [LinkValue; 4] = [
-    scoped(165, LinkValueUse::State, "state", ONE),
-    scoped(164, LinkValueUse::Speed, "speed", MB),
-    scoped(138, LinkValueUse::Transmitted, "transmitted", KIB),
-    scoped(139, LinkValueUse::Received, "received", KIB),
-];
+const STATE: LinkValue = scoped(165, LinkValueUse::State, "state", ONE);
+const SPEED: LinkValue = scoped(164, LinkValueUse::Speed, "speed", MB);
+const TRANSMITTED: LinkValue = scoped(138, LinkValueUse::Transmitted, "transmitted", KIB);
+const RECEIVED: LinkValue = scoped(139, LinkValueUse::Received, "received", KIB);
+
+/// Bytes as NVLink 5 counts them, in bytes.
+const TRANSMITTED_BYTES: LinkValue = scoped(202, LinkValueUse::Transmitted, "transmitted", ONE);
+const RECEIVED_BYTES: LinkValue = scoped(204, LinkValueUse::Received, "received", ONE);
 
 /// NVLink 1 to 3.
-const OLD: [LinkValue; 5] = [
+const FLITS: [LinkValue; 3] = [
     numbered(32, 96, "crc_flit"),
     numbered(39, 102, "crc_data"),
     numbered(148, 154, "ecc_data"),
-    numbered(46, 108, "replay"),
-    numbered(53, 114, "recovery"),
 ];
+const REPLAY: LinkValue = numbered(46, 108, "replay");
+const RECOVERY: LinkValue = numbered(53, 114, "recovery");
 
 /// NVLink 4 and newer.
-const DATA_LINK: [LinkValue; 3] = [
-    counted(163, "crc"),
-    scoped(161, LinkValueUse::Error, "replay", ONE),
-    scoped(162, LinkValueUse::Error, "recovery", ONE),
-];
+const DATA_LINK_CRC: LinkValue = counted(163, "crc");
+const DATA_LINK_REPLAY: LinkValue = counted(161, "replay");
+const DATA_LINK_RECOVERY: LinkValue = counted(162, "recovery");
 
 /// NVLink 5 and newer.
-const FIFTH: [LinkValue; 14] = [
+const COUNTS: [LinkValue; 15] = [
     counted(208, "receive"),
     counted(206, "malformed_packet"),
     counted(207, "buffer_overrun"),
@@ -153,6 +123,7 @@ const FIFTH: [LinkValue; 14] = [
     counted(212, "transmit_discard"),
     counted(221, "symbol"),
     counted(219, "effective"),
+    counted(215, "recovery_attempted"),
     counted(213, "recovery_succeeded"),
     counted(214, "recovery_failed"),
     scoped(218, LinkValueUse::BitErrors, "raw", ONE),
@@ -161,77 +132,112 @@ const FIFTH: [LinkValue; 14] = [
 ];
 
 /// Code words by corrected symbols: 0 to 15.
-const CODEWORDS: [&str; 16] = [
+pub(super) const CODEWORDS: [&str; 16] = [
     "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15",
 ];
 
-/// The version of a GPU's links.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NvLinkVersion {
-    UpToThree,
-    Four,
-    Five,
+/// The queried values of each link.
+pub(super) fn kinds(generation: Generation) -> Vec<LinkValue> {
+    let mut kinds = vec![STATE, SPEED];
+    if generation.has_counts() {
+        kinds.push(either(TRANSMITTED, TRANSMITTED_BYTES));
+        kinds.push(either(RECEIVED, RECEIVED_BYTES));
+    } else {
+        kinds.extend([TRANSMITTED, RECEIVED]);
+    }
+    if generation.has_flits() {
+        kinds.extend(FLITS);
+    }
+    match (generation.has_data_link(), generation.has_flits()) {
+        (true, true) => kinds.extend([
+            DATA_LINK_CRC,
+            either(DATA_LINK_REPLAY, REPLAY),
+            either(DATA_LINK_RECOVERY, RECOVERY),
+        ]),
+        (true, false) => kinds.extend([DATA_LINK_CRC, DATA_LINK_REPLAY, DATA_LINK_RECOVERY]),
+        (false, _) => kinds.extend([REPLAY, RECOVERY]),
+    }
+    if generation.has_counts() {
+        kinds.extend(COUNTS);
+        let words = (235..).zip(CODEWORDS);
+        kinds.extend(words.map(|(field, word)| scoped(field, LinkValueUse::Codewords, word, ONE)));
+    }
+    kinds
 }
 
-impl NvLinkVersion {
-    /// By the library's numbers: 4 is NVLink 3.0. Drivers that do not report it support no newer version.
-    pub(super) const fn of(number: Option<u32>) -> Self {
-        match number {
-            Some(6) => Self::Four,
-            Some(7..) => Self::Five,
-            _ => Self::UpToThree,
-        }
-    }
-
-    /// The queried fields of each link.
-    pub(super) fn kinds(self) -> Vec<LinkValue> {
-        let mut kinds = COMMON.to_vec();
-        if self == Self::UpToThree {
-            kinds.extend(OLD);
-        } else {
-            kinds.extend(DATA_LINK);
-        }
-        if self == Self::Five {
-            kinds.extend(FIFTH);
-            let words = (235..).zip(CODEWORDS);
-            kinds.extend(words.map(|(field, word)| scoped(field, LinkValueUse::Codewords, word, ONE)));
-        }
-        kinds
-    }
-}
-
-impl LinkValue {
-    pub(super) fn wanted(&self, link: u32) -> Wanted {
-        match self.field {
-            LinkField::Scoped(field) => Wanted { field, scope: link },
-            LinkField::Numbered(first, _) if link < 6 => Wanted {
+impl LinkField {
+    fn wanted(&self, link: u32) -> Wanted {
+        match self.id {
+            FieldId::Scoped(field) => Wanted { field, scope: link },
+            FieldId::Numbered(first, _) if link < 6 => Wanted {
                 field: first + link,
                 scope: 0,
             },
             // Only 12 links have ids; further queries are not offered.
-            LinkField::Numbered(_, second) if link < 12 => Wanted {
+            FieldId::Numbered(_, second) if link < 12 => Wanted {
                 field: second + link - 6,
                 scope: 0,
             },
-            LinkField::Numbered(..) => Wanted {
+            FieldId::Numbered(..) => Wanted {
                 field: u32::MAX,
                 scope: 0,
             },
         }
+    }
+}
+
+impl LinkValue {
+    /// The field, and the one that is queried in its place.
+    pub(super) fn wanted(&self, link: u32) -> (Wanted, Option<Wanted>) {
+        (self.field.wanted(link), self.instead.map(|f| f.wanted(link)))
+    }
+
+    /// The value: of the second field only where the driver does not offer the first, so that a counter never changes
+    /// its source because of one failed answer.
+    pub(super) fn answer(
+        &self,
+        first: Result<FieldValue, Code>,
+        second: Option<Result<FieldValue, Code>>,
+    ) -> Answer {
+        match (first, self.instead, second) {
+            (Err(code), Some(instead), Some(second)) if code.is_unsupported() => {
+                second.map(|value| self.read(instead, value))
+            }
+            _ => first.map(|value| self.read(self.field, value)),
+        }
+    }
+
+    fn read(&self, field: LinkField, value: FieldValue) -> Value {
+        match self.purpose {
+            LinkValueUse::State | LinkValueUse::Speed => narrow_counter(value),
+            _ => counter(value),
+        }
+        .map_or(Value::Absent, |number| match self.purpose {
+            LinkValueUse::BitErrors => Value::F64(ratio(number)),
+            _ => field.scale.of(number),
+        })
     }
 
     pub(super) fn is_state(&self) -> bool {
         self.purpose == LinkValueUse::State
     }
 
-    /// Whether the errors of all links are available only as a sum over the links.
-    pub(super) fn is_counted_only_by_link(&self) -> bool {
-        self.by_link_only
+    /// Whether this is the error or counter of that name: a bit error ratio has the name of an error.
+    pub(super) fn is_count_of(&self, word: &str) -> bool {
+        self.word == word && self.purpose != LinkValueUse::BitErrors
     }
 
-    pub(super) fn push(&self, gpu: &str, link: &str, answer: Option<FieldValue>, out: &mut Block) {
-        let number = answer.and_then(counter);
-        let value = number.map_or(Value::Absent, |v| self.scale.of(v));
+    pub(super) fn is_ratio_of(&self, word: &str) -> bool {
+        self.word == word && self.purpose == LinkValueUse::BitErrors
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_error(&self) -> bool {
+        self.purpose == LinkValueUse::Error
+    }
+
+    pub(super) fn push(&self, gpu: &str, link: &str, answer: Answer, out: &mut Block) {
+        let value = answer.unwrap_or(Value::Absent);
         match self.purpose {
             LinkValueUse::State => {}
             LinkValueUse::Speed => out.push(&n::NVLINK_LINK_SPEED, &[gpu, link], value),
@@ -239,16 +245,13 @@ impl LinkValue {
             LinkValueUse::Received => out.push(&n::NVLINK_LINK_RECEIVED, &[gpu, link], value),
             LinkValueUse::Error => out.push(&n::NVLINK_LINK_ERRORS, &[gpu, link, self.word], value),
             LinkValueUse::Codewords => out.push(&n::NVLINK_LINK_FEC, &[gpu, link, self.word], value),
-            LinkValueUse::BitErrors => {
-                let ratio = number.map_or(Value::Absent, |bits| Value::F64(ratio(bits)));
-                out.push(&n::NVLINK_LINK_BER, &[gpu, link, self.word], ratio);
-            }
+            LinkValueUse::BitErrors => out.push(&n::NVLINK_LINK_BER, &[gpu, link, self.word], value),
         }
     }
 }
 
 /// A bit error ratio as packed in nvml.h: a mantissa of 4 bits, and the negative exponent below it.
-fn ratio(bits: u64) -> f64 {
+pub(super) fn ratio(bits: u64) -> f64 {
     let exponent = u8::try_from(bits & 0xff).map_or(0, i32::from);
     let mantissa = u8::try_from(bits >> 8 & 0xf).unwrap_or(0);
     // From its decimal form, so that the result is exactly 3e-12.
@@ -259,6 +262,13 @@ fn ratio(bits: u64) -> f64 {
 mod tests {
     use super::*;
 
+    const ALL: [Generation; 4] = [
+        Generation::UpToThree,
+        Generation::Four,
+        Generation::Five,
+        Generation::Unknown,
+    ];
+
     #[test]
     fn a_ratio_of_bit_errors_is_unpacked() {
         assert_eq!(ratio(0x30c), 3e-12);
@@ -268,28 +278,51 @@ mod tests {
 
     #[test]
     fn old_links_have_numbers_of_their_own() {
-        let crc = OLD[0];
-        let field = |link| crc.wanted(link).field;
+        let crc = FLITS[0];
+        let field = |link| crc.wanted(link).0.field;
         assert_eq!((field(0), field(5), field(6), field(11)), (32, 37, 96, 101));
         assert_eq!(field(12), u32::MAX);
-        assert_eq!(
-            DATA_LINK[0].wanted(17),
-            Wanted {
-                field: 163,
-                scope: 17
-            }
-        );
+        let dl = DATA_LINK_CRC.wanted(17).0;
+        assert_eq!((dl.field, dl.scope), (163, 17));
     }
 
     #[test]
     fn nothing_is_reported_twice_of_one_link() {
-        for version in [NvLinkVersion::UpToThree, NvLinkVersion::Four, NvLinkVersion::Five] {
+        for generation in ALL {
             let mut seen = Vec::new();
-            for kind in version.kinds() {
+            for kind in kinds(generation) {
                 let key = (kind.purpose, kind.word);
-                assert!(!seen.contains(&key), "{version:?}: {key:?}");
+                assert!(!seen.contains(&key), "{generation:?}: {key:?}");
                 seen.push(key);
             }
         }
+    }
+
+    #[test]
+    fn of_links_that_nothing_is_known_of_all_is_asked() {
+        let words = |generation| kinds(generation).into_iter().map(|k| (k.purpose, k.word));
+        let all: Vec<_> = words(Generation::Unknown).collect();
+        for generation in ALL {
+            for word in words(generation) {
+                assert!(all.contains(&word), "{generation:?}: {word:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_second_field_is_used_only_where_the_first_is_not_offered() {
+        let bytes = either(TRANSMITTED, TRANSMITTED_BYTES);
+        let kib = |n| Ok(FieldValue::Unsigned(n));
+        let second = Some(Ok(FieldValue::Unsigned(5000)));
+        assert_eq!(bytes.answer(kib(3), second), Ok(Value::U64(3072)));
+        assert_eq!(
+            bytes.answer(Err(Code::NOT_SUPPORTED), second),
+            Ok(Value::U64(5000))
+        );
+        assert_eq!(bytes.answer(Err(Code::TIMEOUT), second), Err(Code::TIMEOUT));
+        // All bits set: not read.
+        assert_eq!(bytes.answer(kib(u64::MAX), second), Ok(Value::Absent));
+        let speed = SPEED.answer(kib(u64::from(u32::MAX)), None);
+        assert_eq!(speed, Ok(Value::Absent));
     }
 }

@@ -142,3 +142,23 @@ fn in_a_namespace_of_its_own_no_process_of_the_host_is_seen() {
         );
     }
 }
+
+#[test]
+fn each_number_of_a_structure_may_be_one_that_the_driver_did_not_read() {
+    let text = fs::read_to_string(scenario("h100")).unwrap();
+    let odd = text
+        .replace("volatile_secded = 0\n", "volatile_secded = -1\n")
+        .replacen("\nl2 = 0\n", "\nl2 = -1\n", 1);
+    assert_eq!(odd.matches("= -1\n").count(), 2);
+    let mut node = Node::with(&odd);
+    let seen = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    let gpu = gpu(0);
+    let location = |kind, scope| get(&seen, &m::ECC_LOCATION_ERRORS, &[&gpu, kind, scope, "sram"]);
+    assert_eq!(location("uncorrected", "volatile"), None);
+    assert_eq!(location("corrected", "volatile"), Some(0.0));
+    assert_eq!(location("uncorrected", "aggregate"), Some(0.0));
+    let code = |code| get(&seen, &m::ECC_SRAM_UNCORRECTED, &[&gpu, "volatile", code]);
+    assert_eq!((code("secded"), code("parity")), (None, Some(0.0)));
+    let bucket = |bucket| get(&seen, &m::ECC_SRAM_BUCKET, &[&gpu, bucket]);
+    assert_eq!((bucket("l2"), bucket("sm")), (None, Some(0.0)));
+}

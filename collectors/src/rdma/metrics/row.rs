@@ -23,6 +23,16 @@ impl Width {
             Self::Wide => None,
         }
     }
+
+    /// Whether a counter with this value has clamped; `None` if it is not known to clamp. A value past the width of a
+    /// narrow counter has too; past 32 bits an extended counter has 64.
+    pub(in crate::rdma) fn is_saturated(self, count: u64) -> Option<bool> {
+        let maximum = self.maximum()?;
+        Some(match self {
+            Self::Bits(_) => count >= maximum,
+            Self::Extended | Self::Wide => count == maximum,
+        })
+    }
 }
 
 /// One file of `counters/` or `hw_counters/`.

@@ -305,7 +305,13 @@ fn a_narrow_counter_clamps_and_says_so() {
     ] {
         let node = Node::with(&["mlx5_0"]);
         let maximum = (1_u64 << bits) - 1;
-        for (count, flag) in [(maximum - 1, None), (maximum, Some(1))] {
+        // Past its width a counter does not count on either.
+        for (count, flag) in [
+            (maximum - 1, None),
+            (maximum, Some(1)),
+            (maximum + 1, Some(1)),
+            (2 * maximum, Some(1)),
+        ] {
             let path = format!("infiniband/mlx5_0/ports/1/counters/{file}");
             node.write(&path, &format!("{count}\n"));
             let readings = read(&mut *node.ports("")[0]);
@@ -389,6 +395,29 @@ fn rnr_nak_retry_err_is_no_dead_queue_pair_and_has_a_counter_of_its_own() {
     );
     assert_eq!(
         value(&readings, "rdma_req_rnr_retries_exceeded_total bnxt_re0 1"),
+        None
+    );
+}
+
+#[test]
+fn old_kernels_have_the_counters_of_64_bits_in_a_folder_of_their_own() {
+    let node = Node::with(&["mlx5_0"]);
+    for (file, count) in [
+        ("port_xmit_data_64", "18034900000\n"),
+        ("port_unicast_rcv_packets", "18005363\n"),
+        ("unheard_of", "7\n"),
+    ] {
+        node.write(&format!("infiniband/mlx5_0/ports/1/counters_ext/{file}"), count);
+    }
+    let readings = read(&mut *node.ports("")[0]);
+    let of = |name: &str| value(&readings, &format!("{name} mlx5_0 1"));
+    assert_eq!(
+        of("rdma_ext_port_xmit_data_bytes_total"),
+        Some(4 * 18_034_900_000)
+    );
+    assert_eq!(of("rdma_ext_unicast_rcv_packets_total"), Some(18_005_363));
+    assert_eq!(
+        value(&readings, "rdma_port_counter_total mlx5_0 1 unheard_of"),
         None
     );
 }

@@ -198,10 +198,18 @@ fn of_links(view: &View, rest: &str, scope: c_uint) -> Reply<i64> {
         Of::All => {
             let all = (0..view.gpu.links.len()).map(one).collect::<Reply<Vec<i64>>>()?;
             Ok(if base.ends_with("_ber") {
-                all.into_iter().max().unwrap_or(0)
+                all.into_iter()
+                    .max_by(|a, b| ratio(*a).total_cmp(&ratio(*b)))
+                    .unwrap_or(0)
             } else {
                 all.into_iter().sum()
             })
         }
     }
+}
+
+/// A bit error ratio as nvml.h packs it: 4 bits of mantissa above 8 bits of negative exponent.
+fn ratio(packed: i64) -> f64 {
+    let (mantissa, exponent) = (packed >> 8 & 0xf, (packed & 0xff) as i32);
+    mantissa as f64 * 10_f64.powi(-exponent)
 }

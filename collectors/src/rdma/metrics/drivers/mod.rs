@@ -15,7 +15,7 @@ mod mlx5;
 mod rxe;
 
 use super::row::{Row, Width};
-use super::{DEVICE_HW_COUNTER, HW_COUNTER, HW_GAUGE, PORT_COUNTER, hw, optional, pma};
+use super::{DEVICE_HW_COUNTER, HW_COUNTER, HW_GAUGE, PORT_COUNTER, ext, hw, optional, pma};
 use crate::Metric;
 
 /// A driver and its counter names.
@@ -142,6 +142,13 @@ impl Words {
         let own = self.driver.and_then(|d| d.pma.iter().find(|r| r.file == word));
         let row = own.or_else(|| pma::ROWS.iter().find(|r| r.file == word));
         self.means(word, row, (&PORT_COUNTER, &PORT_COUNTER))
+    }
+
+    /// A file in `counters_ext/`. `None` for a driver with a meaning of its own for the PMA's words: its units differ.
+    pub(in crate::rdma) fn ext(self, word: &str) -> Option<Means> {
+        let is_plain = self.driver.is_none_or(|d| d.pma.is_empty());
+        let row = ext::ROWS.iter().find(|r| r.file == word && is_plain)?;
+        self.means(word, Some(row), (&PORT_COUNTER, &PORT_COUNTER))
     }
 
     fn means(

@@ -1,0 +1,165 @@
+//! NVLinks of every generation, with drivers that report odd versions.
+
+use super::*;
+
+/// The scenario with these texts replaced, each of which must occur.
+fn changed(case: &str, changes: &[(&str, &str)]) -> Node {
+    let mut text = fs::read_to_string(scenario(case)).unwrap();
+    for (from, to) in changes {
+        assert!(text.contains(from), "{case}: {from}");
+        text = text.replace(from, to);
+    }
+    Node::with(&text)
+}
+
+/// A reading in which the links were read.
+fn read(node: &mut Node) -> Seen {
+    node.read_until("all answer", |seen| {
+        seen.keys().any(|k| k.starts_with("gpu_nvlink_links "))
+    })
+}
+
+/// The first GPU of the scenarios with another number.
+fn first(number: u32) -> String {
+    format!("GPU-00000000-0000-4000-8000-000000000{number}")
+}
+
+#[test]
+fn an_odd_version_of_nvlink_costs_no_class_of_errors() {
+    let cases: [(&str, &str, u32, &[&str]); 3] = [
+        (
+            "v100",
+            "version = 2\n",
+            300,
+            &["crc_flit", "crc_data", "replay", "recovery"],
+        ),
+        ("h100", "version = 6\n", 100, &["crc", "replay", "recovery"]),
+        (
+            "gb200",
+            "version = 7\n",
+            500,
+            &["receive", "symbol", "effective", "recovery_failed"],
+        ),
+    ];
+    for (case, version, number, kinds) in cases {
+        let gpu = first(number);
+        for odd in ["version = 0\n", "version = 9\n", "version = 4294967295\n", ""] {
+            let mut node = changed(case, &[(version, odd)]);
+            let seen = read(&mut node);
+            for kind in kinds {
+                let errors = get(&seen, &metrics::NVLINK_LINK_ERRORS, &[&gpu, "0", kind]);
+                assert!(errors.is_some(), "{case}, {odd:?}: {kind}");
+                let total = get(&seen, &metrics::NVLINK_ERRORS, &[&gpu, kind]);
+                assert!(total.is_some(), "{case}, {odd:?}: total of {kind}");
+            }
+        }
+    }
+}
+
+#[test]
+fn links_newer_than_the_library_have_every_counter_that_their_driver_offers() {
+    let of_links = |seen: Seen| -> Vec<(String, f64)> {
+        let is_counter = |k: &String| k.starts_with("gpu_nvlink") && !k.contains("_info ");
+        seen.into_iter().filter(|(k, _)| is_counter(k)).collect()
+    };
+    let expected = of_links(read(&mut Node::of("gb200")));
+    assert!(expected.len() > 1000, "{}", expected.len());
+    for version in ["version = 8\n", "version = 0\n", ""] {
+        let newer = [
+            ("architecture = 10\n", "architecture = 12\n"),
+            ("version = 7\n", version),
+        ];
+        assert_eq!(
+            of_links(read(&mut changed("gb200", &newer))),
+            expected,
+            "{version:?}"
+        );
+    }
+}
+
+#[test]
+fn bytes_of_nvlink_5_are_read_from_its_own_counters_where_the_driver_has_no_others() {
+    let gone = [
+        (
+            "throughput_data_tx = { start = 2700000000, per_second = 19000000 }\n",
+            "",
+        ),
+        (
+            "throughput_data_rx = { start = 2710000000, per_second = 19100000 }\n",
+            "",
+        ),
+        (
+            "count_xmit_bytes = { start = 2764800000000,",
+            "count_xmit_bytes = { start = 1000,",
+        ),
+        (
+            "count_rcv_bytes = { start = 2775040000000,",
+            "count_rcv_bytes = { start = 3000,",
+        ),
+    ];
+    let mut node = changed("gb200", &gone);
+    let gpu = first(500);
+    for _ in 0..2 {
+        // The second batch has no field that the driver rejected.
+        let seen = read(&mut node);
+        let link = |metric| get(&seen, metric, &[&gpu, "0"]);
+        assert_eq!(link(&metrics::NVLINK_LINK_TRANSMITTED), Some(1000.0));
+        assert_eq!(link(&metrics::NVLINK_LINK_RECEIVED), Some(3000.0));
+        let all = |metric| get(&seen, metric, &[&gpu]);
+        assert_eq!(all(&metrics::NVLINK_TRANSMITTED), Some(18_000.0));
+        assert_eq!(all(&metrics::NVLINK_RECEIVED), Some(54_000.0));
+    }
+}
+
+#[test]
+fn a_counter_never_changes_its_source_because_of_one_failed_answer() {
+    let mut node = changed(
+        "gb200",
+        &[(
+            "count_xmit_bytes = { start = 2764800000000,",
+            "count_xmit_bytes = { start = 1000,",
+        )],
+    );
+    let gpu = first(500);
+    let sent = |seen: &Seen| get(seen, &metrics::NVLINK_TRANSMITTED, &[&gpu]);
+    let before = sent(&read(&mut node));
+    assert_eq!(before, Some(18.0 * 2_700_000_000.0 * 1024.0));
+    let fault = Fault::Code(code::UNKNOWN);
+    node.driver
+        .break_field(0, "NVLINK_THROUGHPUT_DATA_TX", fault)
+        .unwrap();
+    assert_eq!(sent(&read(&mut node)), None);
+    node.driver.lift().unwrap();
+    assert_eq!(sent(&read(&mut node)), before);
+}
+
+#[test]
+fn a_value_with_all_bits_set_was_not_read() {
+    let mut node = changed(
+        "gb200",
+        &[
+            (
+                "C2C_LINK_ERROR_REPLAY = 0\n",
+                "C2C_LINK_ERROR_REPLAY = 4294967295\n",
+            ),
+            (
+                "C2C_LINK_GET_MAX_BW = 44712\n",
+                "C2C_LINK_GET_MAX_BW = 4294967295\n",
+            ),
+            ("speed_mbps = 53125\n", "speed_mbps = 4294967295\n"),
+            ("count_rcv_errors = 12,", "count_rcv_errors = -1,"),
+        ],
+    );
+    let (gpu, other) = (first(500), first(502));
+    let seen = read(&mut node);
+    assert_eq!(get(&seen, &metrics::C2C_LINKS_UP, &[&gpu]), Some(10.0));
+    for (metric, labels) in [
+        (&metrics::C2C_LINK_ERRORS, &[&gpu, "0", "replay"][..]),
+        (&metrics::C2C_LINK_SPEED, &[&gpu, "0"]),
+        (&metrics::NVLINK_LINK_SPEED, &[&gpu, "0"]),
+        (&metrics::NVLINK_LINK_ERRORS, &[&other, "7", "receive"]),
+        (&metrics::NVLINK_ERRORS, &[&other, "receive"]),
+    ] {
+        assert_eq!(get(&seen, metric, labels), None, "{} {labels:?}", metric.name);
+    }
+}
