@@ -45,6 +45,10 @@ pub(super) static PACE: Pace = Pace {
 /// A health tick does not wait longer for a device.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// No processor is busy for so long that a thread does not get it: a call that lasts longer does not return, whatever the
+/// state of its thread.
+const FOREVER: Duration = Duration::from_secs(300);
+
 /// Judges every device of the rule.
 pub(super) fn conditions<'a>(judge: &Judge<'a>, rule: &'static Rule) -> Vec<Judged<'a>> {
     let mut judged = Vec::new();
@@ -92,7 +96,8 @@ fn one<'a>(
 }
 
 fn fault(collector: &CollectorState, device: &DeviceState, rule: &Rule, at: Duration) -> Option<Fault> {
-    if let Some(late) = device.late.as_ref().filter(|late| is_asleep(late)) {
+    let waits = |late: &&Late| is_asleep(late) || at.saturating_sub(late.since) >= FOREVER;
+    if let Some(late) = device.late.as_ref().filter(waits) {
         let since = at.saturating_sub(late.since).as_secs();
         let is_slow = device.took >= PATIENCE;
         if is_slow || !device.shown(at, collector.max_age()) {
