@@ -122,6 +122,10 @@ pub trait Device: Send {
     /// Its subject. The name is unique within the collector and stable over scans. A device with a known subject
     /// stays the same object, unless its last reading failed; then the newly found one replaces it.
     fn subject(&self) -> &Subject;
+    /// Whether the next batch reads it. False: the last reading stands, with its time. It must not block.
+    fn is_due(&self) -> bool {
+        true
+    }
     /// Reads it. Unreadable values are pushed as [`Value::Absent`].
     ///
     /// # Errors

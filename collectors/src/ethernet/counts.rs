@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::drivers::{EthernetDriver, Row, Scale};
+use super::metrics::Owner;
 use crate::netlink::dcb::Pfc;
 use crate::{Block, Metric, Value};
 
@@ -48,8 +49,15 @@ impl EthernetCounts {
         let first = rows.iter().position(|r| r.is_same(row)).unwrap_or_default();
         self.found
             .entry((first, number))
-            // If one addend is missing, the sum is missing.
-            .and_modify(|sum| *sum = sum.zip(value).and_then(|(a, b)| a.checked_add(b)))
+            .and_modify(|sum| {
+                *sum = if row.is_other_name {
+                    // Firmware that does not fill in one of the names leaves it at 0.
+                    (*sum).max(value)
+                } else {
+                    // If one addend is missing, the sum is missing.
+                    sum.zip(value).and_then(|(a, b)| a.checked_add(b))
+                }
+            })
             .or_insert(value);
     }
 
@@ -60,19 +68,13 @@ impl EthernetCounts {
     }
 
     /// Adds them to a reading.
-    pub(super) fn push(&self, [device, port]: [&str; 2], out: &mut Block) {
+    pub(super) fn push(&self, owner: Owner<'_>, out: &mut Block) {
         for ((at, number), count) in &self.found {
             let Some(row) = self.rows.get(*at) else { continue };
             let number = number.map(|n| n.to_string());
-            let labels: Vec<&str> = [Some(device), Some(port), number.as_deref(), row.label]
-                .into_iter()
-                .flatten()
-                .collect();
-            out.push(
-                row.metric,
-                &labels,
-                count.map_or(Value::Absent, |n| scaled(n, row.scale)),
-            );
+            let own: Vec<&str> = [number.as_deref(), row.label].into_iter().flatten().collect();
+            let value = count.map_or(Value::Absent, |n| scaled(n, row.scale));
+            out.push(row.metric, &owner.labels(&own), value);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The ethernet collector's metrics: counters and configuration of the Ethernet port below a RoCE port. A priority without
-//! PFC has no PFC series.
+//! The ethernet collector's metrics: counters and configuration of the Ethernet port below a RoCE port, or of each member
+//! of its bond (label `netdev`). A priority without PFC has no PFC series.
 
 use crate::metric::{Kind, Metric, Tier, Unit};
 
@@ -11,8 +11,30 @@ const ECN: &str = "/sys/class/net/*/ecn/roce_{np,rp}/enable/*";
 const MTU: &str = "/sys/class/net/*/mtu";
 const OWN: &str = "nodewarden";
 
-/// Declares one static per metric, and `METRICS` with all of them. A row: static, metric name, kind, unit, tier, labels,
-/// source, help.
+/// The labels that every series has: the port, and the interface, which is the port's own or a member of its bond.
+#[derive(Clone, Copy)]
+pub(super) struct Owner<'a> {
+    pub(super) device: &'a str,
+    pub(super) port: &'a str,
+    pub(super) netdev: &'a str,
+}
+
+impl<'a> Owner<'a> {
+    /// All labels of a series, with those of its metric.
+    pub(super) fn labels<'b>(self, own: &[&'b str]) -> Vec<&'b str>
+    where
+        'a: 'b,
+    {
+        let mut labels = Vec::with_capacity(own.len() + 3);
+        labels.extend([self.device, self.port]);
+        labels.extend_from_slice(own);
+        labels.push(self.netdev);
+        labels
+    }
+}
+
+/// Declares one static per metric, and `METRICS` with all of them. A row: static, metric name, kind, unit, tier, labels
+/// between the port and the interface, source, help.
 macro_rules! metrics {
     ($($name:ident $metric:literal $kind:ident $unit:ident $tier:ident [$($label:literal)*] $source:ident $help:literal;)*) => {
         $(
@@ -21,7 +43,7 @@ macro_rules! metrics {
                 name: $metric,
                 kind: Kind::$kind,
                 unit: Unit::$unit,
-                labels: &["device", "port", $($label,)*],
+                labels: &["device", "port", $($label,)* "netdev"],
                 help: $help,
                 tier: Tier::$tier,
                 source: $source,
@@ -46,16 +68,28 @@ metrics! {
         "XOFF/XON transitions of a priority caused by received PFC frames.";
     PFC_ENABLED "rdma_pfc_enabled" Gauge None Detail ["priority"] DCB
         "PFC state of a priority: 1 enabled, 0 disabled.";
-    PAUSE_RX_FRAMES "rdma_pause_rx_frames_total" Counter None Detail [] PAUSE
-        "Global pause frames received, which pause the whole link and not a single priority.";
-    PAUSE_TX_FRAMES "rdma_pause_tx_frames_total" Counter None Detail [] PAUSE
-        "Global pause frames sent, which pause the whole link and not a single priority.";
+    PAUSE_RX_FRAMES "rdma_pause_rx_frames_total" Counter None Core [] PAUSE
+        "Global pause frames (802.3x) received, which pause the whole link and not a single priority.";
+    PAUSE_TX_FRAMES "rdma_pause_tx_frames_total" Counter None Core [] PAUSE
+        "Global pause frames (802.3x) sent, which pause the whole link and not a single priority.";
+    PAUSE_RX_SECONDS "rdma_pause_rx_seconds_total" Counter Seconds Core [] STATISTICS
+        "Time for which received global pause frames (802.3x) paused transmission on the link, in seconds.";
+    PAUSE_TX_SECONDS "rdma_pause_tx_seconds_total" Counter Seconds Core [] STATISTICS
+        "Time for which this port asked the link peer to pause the link with global pause frames (802.3x), in seconds.";
+    PAUSE_RX_TRANSITIONS "rdma_pause_rx_transitions_total" Counter None Detail [] STATISTICS
+        "XOFF/XON transitions of the link caused by received global pause frames (802.3x).";
     PAUSE_STORM_EVENTS "rdma_pause_storm_events_total" Counter None Core ["severity"] STATISTICS
         "Pause storms sent by the adapter, by severity: warning, error (pause frames disabled, drops possible), any (driver with one level), roce (RoCE queues).";
     PRIORITY_DISCARDS "rdma_priority_discards_total" Counter None Core ["priority" "reason"] STATISTICS
-        "Received packets of a PFC priority discarded by the adapter, by reason: discard (no receive buffer), buffer (no per-host receive buffer), congestion (per-host congestion).";
+        "Received packets of a priority discarded by the adapter, by reason: discard (no receive buffer), buffer (no per-host receive buffer), congestion (per-host congestion).";
     RX_DISCARDS "rdma_rx_discards_total" Counter None Core [] STATISTICS
         "Received packets of all priorities discarded by the port for lack of buffers.";
+    TX_DISCARDS "rdma_tx_discards_total" Counter None Core [] STATISTICS
+        "Packets discarded by the port instead of being sent, without an error of the packet.";
+    PRIORITY_RX_BYTES "rdma_priority_rx_bytes_total" Counter Bytes Detail ["priority"] STATISTICS
+        "Bytes received per priority.";
+    PRIORITY_TX_BYTES "rdma_priority_tx_bytes_total" Counter Bytes Detail ["priority"] STATISTICS
+        "Bytes sent per priority.";
     PRIORITY_ECN_MARKED "rdma_priority_ecn_marked_total" Counter None Detail ["priority"] STATISTICS
         "Packets of a priority marked with ECN by the adapter because of host congestion.";
     PHY_LINK_DOWN "rdma_phy_link_down_total" Counter None Core [] STATISTICS
@@ -93,5 +127,5 @@ metrics! {
     CALL_SECONDS "rdma_ethernet_call_seconds" Gauge Seconds Detail ["call"] OWN
         "Duration of the last driver call of each kind in seconds, for which other network configuration of the node waits.";
     UNREADABLE "rdma_ethernet_unreadable" Gauge None Detail ["call" "reason"] OWN
-        "Driver calls of a port without a result, 1 each, by reason: resting, busy (call for another port in flight), unsupported, denied, gone, rejected, io, malformed (counts and names differ), all_ones, stacked (interface above others, such as a bond).";
+        "Driver calls of a port without a result, 1 each, by reason: resting, busy (call for another port in flight), unsupported, denied, gone, rejected, io, malformed (counts and names differ), all_ones, stacked (bond or other interface above others, none of them on the card of the port).";
 }

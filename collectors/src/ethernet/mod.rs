@@ -2,11 +2,13 @@
 //! settings. Every call here holds RTNL, the kernel's single lock of network configuration, and some calls cost
 //! tens of firmware commands: see docs/decisions/0010-ethernet-statistics.md.
 
+mod bond;
 mod calls;
 mod counts;
 mod drivers;
 mod error;
 mod gate;
+mod interface;
 pub mod metrics;
 mod port;
 mod settings;

@@ -1,22 +1,16 @@
 //! One Ethernet port of an RDMA device.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::calls::{CallKind, CallTarget};
-use super::counts::EthernetCounts;
-use super::drivers::{EthernetDriver, counts_by_dcb};
+use super::bond;
+use super::calls::CallKind;
+use super::drivers::EthernetDriver;
 use super::error::CallError;
-use super::gate::{CallResult, Gate};
-use super::metrics::{
-    CALL_SECONDS, FEC_CORRECTED_BLOCKS, FEC_MODE, FEC_UNCORRECTABLE_BLOCKS, PAUSE_RX_FRAMES, PAUSE_TX_FRAMES,
-    PFC_ENABLED, PFC_RX_FRAMES, PFC_TX_FRAMES, PHY_LINK_DOWN, QOS_DSCP_PRIORITY, QOS_TRUST, RESTING,
-    UNREADABLE,
-};
-use super::setup::EthernetSetup;
-use super::statistics::Statistics;
-use crate::netlink::dcb::{DcbSettings, Pfc, Trust};
-use crate::rdma::attribute::RefusalBackoff;
+use super::gate::Gate;
+use super::interface::{Interface, Pace, PortOf, push_unreadable};
+use super::metrics::{Owner, RESTING};
 use crate::rdma::facts::PortFacts;
 use crate::rdma::function;
 use crate::rdma::netlink_port::NetlinkPort;
@@ -24,10 +18,11 @@ use crate::rdma::port::PortLocation;
 use crate::rdma::text::Reason;
 use crate::sys::netlink::{NetlinkTransport, SharedTransport};
 use crate::sys::root;
-use crate::{Block, Device, Error, Metric, Subject, SubjectKind};
+use crate::{Block, Device, Error, Subject, SubjectKind};
 
-/// How long a port without flow control is assumed to stay so, which halves the queries to its driver.
-const KEEP_WITHOUT: Duration = Duration::from_secs(60);
+/// A port without flow control skips one reading, so it is read every 60 s. Readings begin at most this much earlier
+/// or later than their period.
+const SKIP: Duration = Duration::from_secs(45);
 
 /// One port.
 pub(super) struct EthernetPort {
@@ -41,136 +36,17 @@ pub(super) struct EthernetPort {
     /// Netlink's answer to which interface belongs to the port, if netlink is available: files may name another
     /// interface.
     port_query: Option<NetlinkPort>,
-    setup: EthernetSetup,
-    statistics: Statistics,
-    /// Indexed by [`CallKind`].
-    patience: [RefusalBackoff; CallKind::ALL.len()],
-    /// The last answer without flow control, and the interface that gave it.
-    without: Option<(Instant, String, DcbSettings)>,
+    /// The port's interface, and the members of its bond, by name.
+    interfaces: BTreeMap<String, Interface>,
+    /// The reading that the next batch repeats only after [`SKIP`].
+    stands: Option<Instant>,
 }
 
-/// A reading in progress.
-struct PortReading<'a> {
-    about: CallTarget<'a>,
-    port: [&'a str; 2],
-    now: Instant,
-    patience: [RefusalBackoff; CallKind::ALL.len()],
-    out: &'a mut Block,
-}
-
-impl<'a> PortReading<'a> {
-    /// Makes a call, unless the driver rejected it too often, and records its result.
-    fn ask<T>(&mut self, call: CallKind, ask: impl FnOnce(&CallTarget<'a>) -> CallResult<T>) -> Option<T> {
-        let [device, port] = self.port;
-        let patience = self.patience.get_mut(call as usize)?;
-        let answer = match patience.rests(self.now) {
-            Some(reason) => CallResult {
-                result: Err(CallError::Refused(reason)),
-                took: None,
-            },
-            None => ask(&self.about),
-        };
-        if let Some(took) = answer.took {
-            match &answer.result {
-                Err(CallError::Refused(reason)) if reason.is_refusal() => {
-                    if patience.refused(self.now, *reason) {
-                        let (call, reason) = (call.word(), reason.word());
-                        tracing::debug!(device, port, call, reason, "unreadable; omitted");
-                    }
-                }
-                _ => *patience = RefusalBackoff::default(),
-            }
-            let labels = &[device, port, call.word()];
-            self.out.f64(&CALL_SECONDS, labels, took.as_secs_f64());
-        }
-        answer.result.map_err(|why| self.without(call, why)).ok()
-    }
-
-    fn without(&mut self, call: CallKind, why: CallError) {
-        let [device, port] = self.port;
-        self.out
-            .u64(&UNREADABLE, &[device, port, call.word(), why.word()], 1);
-    }
-
-    /// Adds one count of the port.
-    fn count(&mut self, metric: &'static Metric, count: Option<u64>) {
-        let count = count.filter(|n| *n != u64::MAX);
-        self.out.maybe_u64(metric, &self.port, count);
-    }
-
-    /// Adds the priority settings.
-    fn push_setup(&mut self, ieee: &DcbSettings) {
-        let [device, port] = self.port;
-        for (priority, on) in ieee.pfc.iter().flat_map(each) {
-            let priority = priority.to_string();
-            self.out.u64(&PFC_ENABLED, &[device, port, &priority], on.into());
-        }
-        let trust = match ieee.trust() {
-            Trust::Dscp => "dscp",
-            Trust::Pcp => "pcp",
-        };
-        self.out.info(&QOS_TRUST, &[device, port, trust]);
-        for (dscp, priority) in &ieee.dscp {
-            let dscp = dscp.to_string();
-            self.out
-                .u64(&QOS_DSCP_PRIORITY, &[device, port, &dscp], (*priority).into());
-        }
-    }
-
-    /// Adds frames as DCB counts them, for a driver without a table that fills them in.
-    fn push_frames(&mut self, pfc: &Pfc) {
-        let [device, port] = self.port;
-        for (metric, counts) in [(&PFC_RX_FRAMES, pfc.indications), (&PFC_TX_FRAMES, pfc.requests)] {
-            let on = each(pfc).zip(counts).filter(|((_, on), _)| *on);
-            for ((priority, _), count) in on {
-                let (priority, count) = (priority.to_string(), Some(count).filter(|n| *n != u64::MAX));
-                self.out.maybe_u64(metric, &[device, port, &priority], count);
-            }
-        }
-    }
-
-    /// Adds the statistics that the driver's table lists.
-    fn counts(
-        &mut self,
-        driver: &EthernetDriver,
-        pfc: Option<&Pfc>,
-        statistics: &mut Statistics,
-    ) -> Option<EthernetCounts> {
-        self.ask(CallKind::Statistics, |about| about.statistics(statistics))?;
-        let counts = EthernetCounts::of(driver, pfc, statistics.iter());
-        counts.push(self.port, self.out);
-        if counts.all_ones > 0 {
-            self.without(CallKind::Statistics, CallError::Refused(Reason::AllOnes));
-        }
-        Some(counts)
-    }
-
-    /// Adds what the driver's statistics lack and its other answers have.
-    fn push_rest(&mut self, counts: Option<&EthernetCounts>) {
-        let has = |metric| counts.is_some_and(|c| c.has(metric));
-        if !has(&PAUSE_RX_FRAMES)
-            && !has(&PAUSE_TX_FRAMES)
-            && let Some(pause) = self.ask(CallKind::Pause, CallTarget::pause)
-        {
-            self.count(&PAUSE_RX_FRAMES, pause.rx);
-            self.count(&PAUSE_TX_FRAMES, pause.tx);
-        }
-        if let Some(fec) = self.ask(CallKind::Fec, CallTarget::fec) {
-            let [device, port] = self.port;
-            if let Some(mode) = fec.mode {
-                self.out.info(&FEC_MODE, &[device, port, mode]);
-            }
-            if !has(&FEC_CORRECTED_BLOCKS) && !has(&FEC_UNCORRECTABLE_BLOCKS) {
-                self.count(&FEC_CORRECTED_BLOCKS, fec.corrected);
-                self.count(&FEC_UNCORRECTABLE_BLOCKS, fec.uncorrectable);
-            }
-        }
-        if !has(&PHY_LINK_DOWN)
-            && let Some(count) = self.ask(CallKind::LinkState, CallTarget::link_down)
-        {
-            self.count(&PHY_LINK_DOWN, Some(count.into()));
-        }
-    }
+/// An interface of a port, and whether its driver may be queried.
+struct Target {
+    name: String,
+    /// `None`: its members are queried instead.
+    may_ask: Option<Result<(), CallError>>,
 }
 
 /// Whether 2 functions belong to one device: same domain, bus and device. In a virtual machine, unrelated devices
@@ -178,12 +54,6 @@ impl<'a> PortReading<'a> {
 fn is_one_card(one: &str, other: &str) -> bool {
     let card = |address: &str| Some(address.rsplit_once('.')?.0.to_owned());
     card(one).is_some_and(|one| Some(one) == card(other))
-}
-
-/// Each priority, and whether it has flow control.
-fn each(pfc: &Pfc) -> impl Iterator<Item = (u8, bool)> + use<> {
-    let pfc = *pfc;
-    (0..8).map(move |priority| (priority, pfc.is_on(priority)))
 }
 
 impl EthernetPort {
@@ -201,10 +71,8 @@ impl EthernetPort {
             driver: EthernetDriver::named(&place.function.driver),
             gate: Arc::clone(gate),
             facts: PortFacts::default(),
-            setup: EthernetSetup::default(),
-            statistics: Statistics::default(),
-            patience: Default::default(),
-            without: None,
+            interfaces: BTreeMap::new(),
+            stands: None,
             on_disk,
             place,
         }
@@ -244,42 +112,70 @@ impl EthernetPort {
         }
     }
 
-    /// DCB's settings. `None`: no answer.
-    fn dcb(&mut self, reading: &mut PortReading<'_>) -> Option<DcbSettings> {
-        let (now, netdev) = (reading.now, reading.about.netdev);
-        if let Some((at, of, ieee)) = &self.without
-            && !self.on_disk
-            && of == netdev
-            && now.saturating_duration_since(*at) < KEEP_WITHOUT
-        {
-            return Some(ieee.clone());
+    /// Whether a member of the port's bond is this port's: it is on the port's function, or on another function of
+    /// the card without an RDMA device of its own (RoCE LAG: one device for both).
+    fn is_own_member(&self, name: &str) -> bool {
+        let PortLocation {
+            net,
+            port,
+            of,
+            function,
+            ..
+        } = &self.place;
+        let folder = net.join(name);
+        let device = folder.join("device");
+        let found = function::pci_of(&device).unwrap_or_default();
+        if found == function.pci {
+            let number = |file: &str| {
+                root::read_text(&folder.join(file))
+                    .ok()
+                    .flatten()?
+                    .parse::<usize>()
+                    .ok()
+            };
+            let is_on_port = || number("dev_port").and_then(|n| n.checked_add(1)) == port.parse().ok();
+            return *of <= 1 || is_on_port();
         }
-        let ieee = reading.ask(CallKind::Dcb, CallTarget::dcb);
-        let without = ieee.clone().filter(|i| i.pfc.is_none_or(|pfc| pfc.enabled == 0));
-        self.without = without.map(|ieee| (now, netdev.to_owned(), ieee));
-        ieee
+        let has_rdma = root::list(&device.join("infiniband"));
+        is_one_card(&found, &function.pci) && has_rdma.is_ok_and(|list| list.unwrap_or_default().is_empty())
     }
 
-    /// Queries the driver, DCB first: a port without flow control gets no further queries.
-    fn ask(&mut self, reading: &mut PortReading<'_>) {
-        let ieee = self.dcb(reading);
-        if let Some(ieee) = &ieee {
-            reading.push_setup(ieee);
-        }
-        let pfc = ieee.as_ref().and_then(|i| i.pfc).filter(|pfc| pfc.enabled != 0);
-        let is_free = ieee.is_none() && self.driver.is_some_and(|d| d.without_dcb);
-        if pfc.is_none() && !is_free {
-            return;
-        }
-        let counts = match (self.driver, &pfc) {
-            (Some(driver), pfc) => reading.counts(driver, pfc.as_ref(), &mut self.statistics),
-            (None, Some(pfc)) if counts_by_dcb(&self.place.function.driver) => {
-                reading.push_frames(pfc);
-                None
-            }
-            (None, _) => None,
+    /// The port's interface, and the members of its bond.
+    fn targets(&self) -> Vec<Target> {
+        let name = self.facts.netdev.clone();
+        let own = |may_ask| Target {
+            name: name.clone(),
+            may_ask,
         };
-        reading.push_rest(counts.as_ref());
+        match self.may_ask() {
+            Err(CallError::Stacked) => match bond::members(&self.place.net, &name) {
+                Ok(mut members) => {
+                    members.retain(|member| self.is_own_member(member));
+                    let bond = own(members.is_empty().then_some(Err(CallError::Stacked)));
+                    let members = members.into_iter().map(|name| Target {
+                        name,
+                        may_ask: Some(Ok(())),
+                    });
+                    std::iter::once(bond).chain(members).collect()
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "members unreadable");
+                    vec![own(Some(Err(CallError::Refused(Reason::Io))))]
+                }
+            },
+            may_ask => vec![own(Some(may_ask))],
+        }
+    }
+
+    /// Forgets interfaces that are no longer the port's, and adds new ones.
+    fn keep(&mut self, targets: &[Target]) {
+        let is_there = |name: &String| targets.iter().any(|target| target.name == *name);
+        self.interfaces.retain(|name, _| is_there(name));
+        for target in targets {
+            if !self.interfaces.contains_key(&target.name) {
+                self.interfaces.insert(target.name.clone(), Interface::default());
+            }
+        }
     }
 }
 
@@ -288,14 +184,25 @@ impl Device for EthernetPort {
         &self.subject
     }
 
+    fn is_due(&self) -> bool {
+        let now = self.gate.now();
+        self.on_disk
+            || self
+                .stands
+                .is_none_or(|at| now.saturating_duration_since(at) >= SKIP)
+    }
+
     fn read(&mut self, out: &mut Block) -> Result<(), Error> {
         let gate = Arc::clone(&self.gate);
         let now = gate.now();
+        self.stands = None;
         self.refresh(now);
         if !["Ethernet", ""].contains(&self.facts.link_layer.as_str()) {
             // The port was set to InfiniBand after the list was made.
             return Ok(());
         }
+        let targets = self.targets();
+        self.keep(&targets);
         let PortLocation {
             device,
             port,
@@ -303,34 +210,39 @@ impl Device for EthernetPort {
             net,
             ..
         } = &self.place;
-        let (device, number) = (device.clone(), port.clone());
-        let netdev = self.facts.netdev.clone();
-        // Ports of one function share its firmware.
+        // Ports of one function share its firmware, and so do the members of its bond.
         let whole = if function.pci.is_empty() {
-            device.clone()
+            device
         } else {
-            function.pci.clone()
+            &function.pci
         };
-        let port = [device.as_str(), number.as_str()];
-        self.setup.refresh((&gate, &whole), net, &netdev, self.on_disk);
-        self.setup.push(port, out);
-        let mut reading = PortReading {
-            about: CallTarget {
+        let owner = |netdev| Owner { device, port, netdev };
+        let mut stands = true;
+        for Target { name, may_ask } in &targets {
+            let Some(interface) = self.interfaces.get_mut(name) else {
+                continue;
+            };
+            let port = PortOf {
+                owner: owner(name),
                 gate: &gate,
-                device: &whole,
-                netdev: &netdev,
-            },
-            port,
-            now,
-            patience: self.patience,
-            out,
-        };
-        match self.may_ask() {
-            Ok(()) => self.ask(&mut reading),
-            Err(why) => reading.without(CallKind::Dcb, why),
+                device: whole,
+                function,
+                driver: self.driver,
+            };
+            interface.setup.refresh((&gate, whole), net, name, self.on_disk);
+            interface.setup.push(port.owner, out);
+            match may_ask {
+                Some(Ok(())) => stands &= interface.read(&port, out) == Pace::Second,
+                Some(Err(why)) => {
+                    stands = false;
+                    push_unreadable(port.owner, CallKind::Dcb, *why, out);
+                }
+                None => {}
+            }
         }
-        self.patience = reading.patience;
-        out.u64(&RESTING, &port, gate.rests(&whole).into());
+        self.stands = stands.then_some(now);
+        let labels = owner(&self.facts.netdev).labels(&[]);
+        out.u64(&RESTING, &labels, gate.rests(whole).into());
         Ok(())
     }
 }

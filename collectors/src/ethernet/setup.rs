@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::gate::{Gate, SLOW};
-use super::metrics::{DCQCN_ENABLED, PORT_MTU};
+use super::metrics::{DCQCN_ENABLED, Owner, PORT_MTU};
 use crate::Block;
 use crate::sys::root;
 
@@ -49,10 +49,11 @@ impl EthernetSetup {
     }
 
     /// Adds the values to a reading.
-    pub(super) fn push(&self, [device, port]: [&str; 2], out: &mut Block) {
-        out.maybe_u64(&PORT_MTU, &[device, port], self.mtu);
+    pub(super) fn push(&self, owner: Owner<'_>, out: &mut Block) {
+        out.maybe_u64(&PORT_MTU, &owner.labels(&[]), self.mtu);
         for (point, priority, on) in &self.dcqcn {
-            out.u64(&DCQCN_ENABLED, &[device, port, point, &priority.to_string()], *on);
+            let priority = priority.to_string();
+            out.u64(&DCQCN_ENABLED, &owner.labels(&[point, &priority]), *on);
         }
     }
 }

@@ -1,8 +1,11 @@
 //! The collector on a node of files, with a simulated kernel.
 
+mod bonds;
+mod cost;
 mod exclusion;
 mod faults;
 mod gentle;
+mod lossy;
 mod world;
 
 use std::collections::BTreeMap;
@@ -66,19 +69,21 @@ impl Node {
             &format!("{function}/driver"),
             &format!("../../../bus/pci/drivers/{driver}"),
         );
-        self.write(&format!("{function}/net/{netdev}/mtu"), "4200\n");
-        self.link(
-            &format!("{function}/net/{netdev}/device"),
-            &format!("../../../{pci}"),
-        );
-        let below = format!("../../devices/pci0000:00/{pci}");
         self.link(
             &format!("sys/class/infiniband/{device}"),
-            &format!("{below}/infiniband/{device}"),
+            &format!("../../devices/pci0000:00/{pci}/infiniband/{device}"),
         );
+        self.interface(netdev, pci);
+    }
+
+    /// An interface on a function.
+    fn interface(&self, netdev: &str, pci: &str) {
+        let folder = format!("sys/devices/pci0000:00/{pci}/net/{netdev}");
+        self.write(&format!("{folder}/mtu"), "4200\n");
+        self.link(&format!("{folder}/device"), &format!("../../../{pci}"));
         self.link(
             &format!("sys/class/net/{netdev}"),
-            &format!("{below}/net/{netdev}"),
+            &format!("../../devices/pci0000:00/{pci}/net/{netdev}"),
         );
     }
 
@@ -111,12 +116,15 @@ impl Node {
     }
 }
 
-/// One reading by series, without prefix and port, absent values omitted: `pfc_enabled 3`.
-fn read(port: &mut dyn Device) -> BTreeMap<String, f64> {
+/// The series of an interface, without prefix, port and interface, absent values omitted: `pfc_enabled 3`.
+type Reading = BTreeMap<String, f64>;
+
+/// One reading by interface.
+fn read_each(port: &mut dyn Device) -> BTreeMap<String, Reading> {
     let mut block = Block::default();
     port.read(&mut block).unwrap();
     block.finish();
-    let mut found = BTreeMap::new();
+    let mut found: BTreeMap<String, Reading> = BTreeMap::new();
     for (series, value) in block.iter() {
         let value = match value {
             Value::U64(n) => f64::from(u32::try_from(n).unwrap()),
@@ -124,9 +132,13 @@ fn read(port: &mut dyn Device) -> BTreeMap<String, f64> {
             Value::Absent => continue,
         };
         let name = series.metric.name.trim_start_matches("rdma_");
-        let name = format!("{name} {}", series.labels[2..].join(" "));
+        let [_, _, own @ .., netdev] = &series.labels[..] else {
+            panic!("{series:?}")
+        };
+        let name = format!("{name} {}", own.join(" "));
+        let of_it = found.entry(netdev.clone()).or_default();
         assert_eq!(
-            found.insert(name.trim_end().to_owned(), value),
+            of_it.insert(name.trim_end().to_owned(), value),
             None,
             "{name} twice"
         );
@@ -134,8 +146,28 @@ fn read(port: &mut dyn Device) -> BTreeMap<String, f64> {
     found
 }
 
+/// One reading of a port with one interface.
+fn read(port: &mut dyn Device) -> Reading {
+    let mut each = read_each(port).into_values();
+    let only = each.next().unwrap_or_default();
+    assert_eq!(each.next(), None, "another interface");
+    only
+}
+
+/// Batches of 30 s for this time; the readings of those in which the port is due.
+fn batches(world: &World, port: &mut dyn Device, time: Duration) -> Vec<Reading> {
+    let mut readings = Vec::new();
+    for _ in 0..time.as_secs() / 30 {
+        if port.is_due() {
+            readings.push(read(port));
+        }
+        world.pass(30 * SECOND);
+    }
+    readings
+}
+
 /// The values of these series.
-fn values<const N: usize>(reading: &BTreeMap<String, f64>, series: [&str; N]) -> [Option<f64>; N] {
+fn values<const N: usize>(reading: &Reading, series: [&str; N]) -> [Option<f64>; N] {
     series.map(|name| reading.get(name).copied())
 }
 
@@ -167,7 +199,7 @@ fn priorities_with_flow_control_have_frames_and_seconds_and_no_others() {
         values(&reading, ["pfc_enabled 3", "pfc_enabled 2"]),
         [Some(1.0), Some(0.0)]
     );
-    // The other priorities also drop frames, which is normal.
+    // Drops of every priority are shown; only those of a priority with flow control are a fault.
     assert_eq!(
         values(
             &reading,
@@ -176,7 +208,7 @@ fn priorities_with_flow_control_have_frames_and_seconds_and_no_others() {
                 "priority_discards_total 0 discard"
             ]
         ),
-        [Some(1.0), None]
+        [Some(1.0); 2]
     );
     assert_eq!(
         values(&reading, ["ethernet_resting", "pci_stalled_ratio read"]),

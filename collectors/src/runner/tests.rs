@@ -48,6 +48,8 @@ static PATIENT: Spec = spec("patient", Duration::from_secs(600));
 enum Behaviour {
     Answers,
     Panics,
+    /// Answers, and its reading stands for the next batches.
+    Stands(bool),
     /// Blocks in each reading until the test sends something.
     Blocks(Receiver<()>),
 }
@@ -62,9 +64,14 @@ impl Device for Fake {
         &self.subject
     }
 
+    fn is_due(&self) -> bool {
+        !matches!(self.behaviour, Behaviour::Stands(true))
+    }
+
     fn read(&mut self, out: &mut Block) -> Result<(), Error> {
-        match &self.behaviour {
+        match &mut self.behaviour {
             Behaviour::Answers => {}
+            Behaviour::Stands(stands) => *stands = true,
             Behaviour::Panics => panic!("a bug in a collector"),
             Behaviour::Blocks(gate) => gate.recv().unwrap_or_default(),
         }
@@ -192,6 +199,16 @@ fn a_thousand_readings_beside_a_stuck_device_pile_up_no_threads() {
     // The stuck one, the one that reads now, and at most one that is about to end.
     assert!(threads_named("r:long") <= 3);
     drop(open);
+}
+
+#[test]
+fn a_device_that_is_not_due_is_skipped_and_stays_in_the_list() {
+    let mut runner = runner(&PATIENT, vec![Behaviour::Stands(false), Behaviour::Answers]);
+    assert_eq!(read(&mut runner).len(), 2);
+    for _ in 0..3 {
+        assert_eq!(read(&mut runner), [("1".to_owned(), true, 1)]);
+        assert_eq!(runner.subjects().len(), 2);
+    }
 }
 
 #[test]

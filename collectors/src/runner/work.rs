@@ -174,10 +174,11 @@ impl Work {
         list.into_iter().chain(devices).collect()
     }
 
-    /// Queues all idle devices as a batch. False: there are none.
+    /// Queues all idle devices that are due as a batch. False: there are none.
     pub(super) fn submit(&mut self) -> bool {
         self.idle.sort_unstable_by_key(|s| s.number);
-        let (slow, quick): (Vec<Slot>, Vec<Slot>) = self.idle.drain(..).partition(|s| s.is_slow);
+        let due = self.idle.extract_if(.., |s| s.device.is_due());
+        let (slow, quick): (Vec<Slot>, Vec<Slot>) = due.partition(|s| s.is_slow);
         self.queue.extend(quick);
         self.start_slow = !slow.is_empty();
         self.slow.extend(slow);

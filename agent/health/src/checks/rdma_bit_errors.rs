@@ -12,6 +12,7 @@ use crate::condition::{Judged, Pace, Reading};
 use crate::judge::{Judge, evidence};
 use crate::reads::port::{Link, Port, number};
 use crate::trail::{Growth, Trails};
+use model::snapshot::Sample;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -52,8 +53,9 @@ static ROW: Weighed = Weighed {
     whose: Whose::Fabric,
 };
 
-/// Counters of each port: `symbols` with errors, and all `bits`.
-type Names = Trails<(String, &'static str)>;
+/// Counters of each interface of a port: `symbols` with errors, and all `bits`. InfiniBand has no interface.
+type Name = (String, &'static str, String);
+type Names = Trails<Name>;
 
 #[derive(Default)]
 struct State {
@@ -61,16 +63,23 @@ struct State {
     trails: Names,
 }
 
-fn name(port: &Port<'_>, of: &'static str) -> (String, &'static str) {
-    (port.id.clone(), of)
+fn name(port: &Port<'_>, of: &'static str, netdev: &str) -> Name {
+    (port.id.clone(), of, netdev.to_owned())
+}
+
+fn netdev_of<'a>(sample: &Sample<'a>) -> &'a str {
+    sample.label("netdev").unwrap_or_default()
 }
 
 fn conditions<'a>(judge: &Judge<'a>, State { voices, trails }: &mut State) -> Vec<Judged<'a>> {
     weigh(judge, voices, &ROW, |port, _| {
         if port.link() != Link::Up {
             // Drop errors of a link that trains.
-            for of in ["symbols", "bits"] {
-                trails.forget(&name(port, of));
+            let netdevs = port.all(&PHY_SYMBOL_ERRORS).map(netdev_of);
+            for netdev in netdevs.chain([""]) {
+                for of in ["symbols", "bits"] {
+                    trails.forget(&name(port, of, netdev));
+                }
             }
             return None;
         }
@@ -115,7 +124,7 @@ fn symbols(judge: &Judge<'_>, trails: &mut Names, port: &Port<'_>) -> Option<Opi
         .one(&SYMBOL_ERROR)
         .filter(|_| port.link_layer == "InfiniBand")?;
     let at = judge.read_at(sample);
-    let growth = trails.take(name(port, "symbols"), number(Some(sample))?, at, WINDOW);
+    let growth = trails.take(name(port, "symbols", ""), number(Some(sample))?, at, WINDOW);
     let reading = match reading(growth, SYMBOLS) {
         // A saturated counter shows no further errors.
         Reading::Good if port.is_full("symbol_error") => Reading::Unknown,
@@ -125,13 +134,28 @@ fn symbols(judge: &Judge<'_>, trails: &mut Names, port: &Port<'_>) -> Option<Opi
     Some(opinion(port, growth, SYMBOLS, reading, at, &value))
 }
 
-/// Ethernet counts symbol errors after FEC, and received bits.
+/// Ethernet counts symbol errors after FEC, and received bits. Members of a bond are links of their own: the port is
+/// as bad as the worst, and good if all are.
 fn bits(judge: &Judge<'_>, trails: &mut Names, port: &Port<'_>) -> Option<Opinion> {
-    let sample = port.one(&PHY_SYMBOL_ERRORS)?;
+    let links = port.all(&PHY_SYMBOL_ERRORS);
+    let opinions = links.filter_map(|sample| link_bits(judge, trails, port, sample));
+    opinions.reduce(|one, other| match (one.reading, other.reading) {
+        (Reading::Bad, _) => one,
+        (_, Reading::Bad) => other,
+        (Reading::Unknown, _) => one,
+        _ => other,
+    })
+}
+
+fn link_bits(judge: &Judge<'_>, trails: &mut Names, port: &Port<'_>, sample: &Sample<'_>) -> Option<Opinion> {
+    let netdev = netdev_of(sample);
     let counted = number(Some(sample))?;
-    let carried = number(port.one(&PHY_RX_BITS))?;
+    let carried = number(port.with(&PHY_RX_BITS, "netdev", netdev))?;
     let at = judge.read_at(sample);
-    let both = [(name(port, "symbols"), counted), (name(port, "bits"), carried)];
+    let both = [
+        (name(port, "symbols", netdev), counted),
+        (name(port, "bits", netdev), carried),
+    ];
     let (errors, bits) = trails.take_both(both, at, WINDOW);
     // Fewer than 10 errors are no rate.
     let limit = (bits.by / 1_000_000_000_000).max(9) + 1;

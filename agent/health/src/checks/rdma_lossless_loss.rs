@@ -28,8 +28,13 @@ pub static CHECK: Check = Check {
 
 /// Whether the priority has flow control; `false` if unknown.
 fn is_lossless(port: &Port<'_>, sample: &Sample<'_>) -> bool {
-    let priority = sample.label("priority").unwrap_or_default();
-    number(port.with(&PFC_ENABLED, "priority", priority)) == Some(1)
+    // Members of a bond may differ.
+    let is_same = |of: &&Sample<'_>| {
+        ["priority", "netdev"]
+            .iter()
+            .all(|l| of.label(l) == sample.label(l))
+    };
+    number(port.all(&PFC_ENABLED).find(is_same)) == Some(1)
 }
 
 static ROW: Counted = Counted {

@@ -49,7 +49,7 @@ static ROW: Weighed = Weighed {
     whose: Whose::Fabric,
 };
 
-/// Port, metric and priority.
+/// Port, metric, and the other labels: priority and interface.
 type Names = Trails<(String, &'static str, String)>;
 
 #[derive(Default)]
@@ -75,8 +75,8 @@ fn grown<'a>(
     let mut found: Option<(u64, bool, Sample<'a>)> = None;
     for metric in metrics {
         for sample in port.all(metric) {
-            let more = sample.labels.get(2).map_or("", String::as_str);
-            let name = (port.id.clone(), metric.name, more.to_owned());
+            let more = sample.labels.get(2..).unwrap_or_default().join(" ");
+            let name = (port.id.clone(), metric.name, more);
             let value = number(Some(sample))?;
             let at = judge.read_at(sample);
             let growth = trails.take(name, value, at, WINDOW);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use collectors::SubjectKind;
-use collectors::ethernet::metrics::{PAUSE_STORM_EVENTS, PFC_TX_PAUSE};
+use collectors::ethernet::metrics::{PAUSE_STORM_EVENTS, PAUSE_TX_SECONDS, PFC_TX_PAUSE};
 
 use super::rdma_peers::{Opinion, Voices, Weighed, Whose, weigh};
 use super::{Check, Looks, May, Scope, Version};
@@ -17,7 +17,7 @@ use model::snapshot::Sample;
 pub static CHECK: Check = Check {
     id: "rdma-pfc-storm",
     subject: SubjectKind::RdmaPort,
-    fires_when: "A port pauses a priority of its switch for more than 5 % of 60 s: shown, never drains. It may drain at more than 50 %, or after a pause storm within 600 s.",
+    fires_when: "A port pauses its switch, one priority (PFC) or the whole link (802.3x), for more than 5 % of 60 s: shown, never drains. It may drain at more than 50 %, or after a pause storm within 600 s.",
     lasting: "2 consecutive readings, at least 30 s",
     clears_when: "3 consecutive readings, at least 300 s, below the limit and without a pause storm for 600 s.",
     ignored_when: "Pauses that the port receives.",
@@ -62,12 +62,12 @@ static MORE: Weighed = Weighed {
     ..SHOWN
 };
 
-/// Port, metric and priority.
+/// Port, metric, and the other labels: priority or severity, and interface.
 type Names = Trails<(String, &'static str, String)>;
 
 /// The pauses that a port sent to its switch.
 struct Pauses<'a> {
-    /// The priority with most pauses, and its percentage of the last 60 s. `None`: unknown so far.
+    /// The priority or link with most pauses, and its percentage of the last 60 s. `None`: unknown so far.
     most: Option<(Sample<'a>, u64)>,
     /// Pause storms within 600 s, and whether the counters were read for all of that time.
     storms: u64,
@@ -91,8 +91,8 @@ impl<'a> Pauses<'a> {
     /// `None`: the port has none of these counters.
     fn of(judge: &Judge<'a>, trails: &mut Names, port: &Port<'a>) -> Option<Self> {
         let name = |sample: &Sample<'_>| {
-            let more = sample.labels.get(2).map_or("", String::as_str);
-            (port.id.clone(), sample.metric.name, more.to_owned())
+            let more = sample.labels.get(2..).unwrap_or_default().join(" ");
+            (port.id.clone(), sample.metric.name, more)
         };
         let mut found = Self {
             most: None,
@@ -101,7 +101,7 @@ impl<'a> Pauses<'a> {
             storm: None,
             at: Duration::ZERO,
         };
-        for sample in port.all(&PFC_TX_PAUSE) {
+        for sample in port.all(&PFC_TX_PAUSE).chain(port.all(&PAUSE_TX_SECONDS)) {
             let Some(paused) = microseconds(sample) else {
                 continue;
             };

@@ -1,6 +1,6 @@
 //! Actual and expected configuration of an RDMA port: one text per aspect, for comparison.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use collectors::Metric;
@@ -90,38 +90,49 @@ fn word_of(priorities: &[u64]) -> String {
     words.join(",")
 }
 
-/// The priorities for which a metric is 1: one text if all points of a port agree, else one each. `None`: no series.
+/// The priorities for which a metric is 1, by interface: one text if all agree, else one each. `None`: no series.
 fn priorities(port: &Port<'_>, metric: &'static Metric) -> Option<String> {
-    let mut points: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    let mut points: BTreeMap<&str, BTreeMap<&str, Vec<u64>>> = BTreeMap::new();
     for sample in port.all(metric) {
-        let set = points
-            .entry(sample.label("point").unwrap_or_default())
+        let of = points
+            .entry(sample.label("netdev").unwrap_or_default())
             .or_default();
+        let set = of.entry(sample.label("point").unwrap_or_default()).or_default();
         let priority = sample.label("priority")?.parse().ok()?;
         if number(Some(sample))? == 1 {
             set.push(priority);
         }
     }
-    for set in points.values_mut() {
-        set.sort_unstable();
+    let texts = points.into_iter().map(|(netdev, mut sets)| {
+        sets.values_mut().for_each(|set| set.sort_unstable());
+        let sets = sets.into_iter().map(|(point, set)| (point, word_of(&set)));
+        Some((netdev, agreed(sets.collect(), ", ")?))
+    });
+    agreed(texts.collect::<Option<_>>()?, "; ")
+}
+
+/// One text if all agree, else each with its name. `None`: no text.
+fn agreed(texts: Vec<(&str, String)>, between: &str) -> Option<String> {
+    let (_, first) = texts.first()?;
+    if texts.iter().all(|(_, text)| text == first) {
+        return Some(first.clone());
     }
-    let first = points.values().next()?;
-    if points.values().all(|set| set == first) {
-        return Some(word_of(first));
-    }
-    let words: Vec<String> = points
+    let words: Vec<String> = texts
         .iter()
-        .map(|(p, set)| format!("{p} {}", word_of(set)))
+        .map(|(name, text)| format!("{name} {text}"))
         .collect();
-    Some(words.join(", "))
+    Some(words.join(between))
 }
 
 impl Setup {
     /// The configuration of one port.
     pub(super) fn of(port: &Port<'_>) -> Self {
         let label = |metric, label| {
-            let sample = port.one(metric)?;
-            sample.label(label).filter(|l| !l.is_empty()).map(str::to_owned)
+            // Members of a bond that differ are shown by all their values.
+            let words = port.all(metric).filter_map(|sample| sample.label(label));
+            let words: BTreeSet<&str> = words.filter(|l| !l.is_empty()).collect();
+            let words: Vec<&str> = words.into_iter().collect();
+            (!words.is_empty()).then(|| words.join(","))
         };
         // A port that is down shows the lowest possible rate and no FEC.
         let up = port.link() == Link::Up;

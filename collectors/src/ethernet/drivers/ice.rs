@@ -1,4 +1,5 @@
-//! ice (ice_ethtool.c). A frame says stop (xoff) or go (xon), and both are frames.
+//! ice (ice_ethtool.c). A frame says stop (xoff) or go (xon), and both are frames. Of packets
+//! dropped instead of sent it counts those of a link that is down, which is another meaning: left out.
 
 use super::Row;
 use crate::ethernet::metrics as m;

@@ -13,7 +13,8 @@ pub(in crate::ethernet) enum Scale {
     Percent,
 }
 
-/// One statistic, or one for each priority or lane. Rows of one metric and the same labels are added up.
+/// One statistic, or one for each priority or lane. Rows of one metric and the same labels
+/// are added up, unless they are names of one count.
 #[derive(Debug)]
 pub(in crate::ethernet) struct Row {
     /// The driver's word; `#` stands for the number of a priority or lane.
@@ -24,6 +25,8 @@ pub(in crate::ethernet) struct Row {
     pub(in crate::ethernet) scale: Scale,
     /// It says something of priority flow control, and nothing of a priority without it.
     pub(in crate::ethernet) of_pfc: bool,
+    /// The driver has another name for the same count: the larger one counts, not the sum.
+    pub(in crate::ethernet) is_other_name: bool,
 }
 
 impl Row {
@@ -34,6 +37,7 @@ impl Row {
             label: None,
             scale: Scale::One,
             of_pfc: false,
+            is_other_name: false,
         }
     }
 
@@ -41,6 +45,14 @@ impl Row {
         Self {
             of_pfc: true,
             ..Self::new(word, metric)
+        }
+    }
+
+    /// One of several names of the same count. Each of them needs it.
+    pub(super) const fn one_of_names(self) -> Self {
+        Self {
+            is_other_name: true,
+            ..self
         }
     }
 

@@ -94,6 +94,48 @@ fn each_driver_has_its_words() {
             Some(6),
             None,
         ),
+        ("mlx5_core", "rx_global_pause", &m::PAUSE_RX_FRAMES, None, None),
+        (
+            "mlx5_core",
+            "tx_global_pause_duration",
+            &m::PAUSE_TX_SECONDS,
+            None,
+            None,
+        ),
+        (
+            "mlx5_core",
+            "rx_global_pause_transition",
+            &m::PAUSE_RX_TRANSITIONS,
+            None,
+            None,
+        ),
+        ("mlx5_core", "tx_discards_phy", &m::TX_DISCARDS, None, None),
+        (
+            "mlx5_core",
+            "tx_prio7_bytes",
+            &m::PRIORITY_TX_BYTES,
+            Some(7),
+            None,
+        ),
+        ("bnxt_en", "tx_stat_discard", &m::TX_DISCARDS, None, None),
+        ("bnxt_en", "rx_bytes_pri3", &m::PRIORITY_RX_BYTES, Some(3), None),
+        ("ice", "link_xoff_tx.nic", &m::PAUSE_TX_FRAMES, None, None),
+        ("ionic", "frames_rx_pause", &m::PAUSE_RX_FRAMES, None, None),
+        ("hns3", "mac_tx_mac_pause_num", &m::PAUSE_TX_FRAMES, None, None),
+        (
+            "mlx4_core",
+            "rx_pause_transition",
+            &m::PAUSE_RX_TRANSITIONS,
+            None,
+            None,
+        ),
+        (
+            "mlx4_core",
+            "rx_prio_2_bytes",
+            &m::PRIORITY_RX_BYTES,
+            Some(2),
+            None,
+        ),
         ("mlx4_core", "rx_pause_prio_1", &m::PFC_RX_FRAMES, Some(1), None),
         ("mlx4_core", "tx_pause", &m::PAUSE_TX_FRAMES, None, None),
     ] {
@@ -107,7 +149,11 @@ fn each_driver_has_its_words() {
         ("mlx5_core", "rx_prio8_pause"),
         ("mlx5_core", "rx_prio33_pause"),
         ("mlx5_core", "rx_prio_pause"),
-        ("mlx5_core", "rx_global_pause"),
+        ("mlx5_core", "rx_global_pauses"),
+        ("mlx5_core", "rx_prio3_packets"),
+        ("bnxt_en", "rx_bytes"),
+        ("ice", "tx_dropped_link_down.nic"),
+        ("mlx4_core", "rx_pause_duration"),
         ("mlx5_core", "rx_prio3_pause_durations"),
         ("mlx5_core", "outbound_pci_stalled_rd_events"),
         ("bnxt_en", "rx_discard_packets_cos3"),
@@ -124,14 +170,17 @@ fn every_row_fits_the_labels_and_the_unit_of_its_metric() {
     for driver in DRIVERS {
         for row in driver.rows {
             let numbers = row.matches(&row_word(row)).unwrap().into_iter().count();
-            let labels = 2 + numbers + row.label.into_iter().count();
+            let labels = 3 + numbers + row.label.into_iter().count();
             // Of all priorities together there is a word in place of the number.
             assert_eq!(labels, row.metric.labels.len(), "{} {row:?}", driver.name);
             let unit = row.metric.unit;
             let fits = match row.scale {
                 Scale::Microseconds => unit == crate::Unit::Seconds,
                 Scale::Percent => unit == crate::Unit::Ratio && row.metric.kind == Kind::Gauge,
-                Scale::One => unit == crate::Unit::None && row.metric.kind == Kind::Counter,
+                Scale::One => {
+                    let is_count = matches!(unit, crate::Unit::None | crate::Unit::Bytes);
+                    is_count && row.metric.kind == Kind::Counter
+                }
             };
             assert!(fits, "{} {row:?}", driver.name);
         }
@@ -143,6 +192,22 @@ fn row_word(row: &Row) -> String {
     let text = format!("{row:?}");
     let word = text.split('"').nth(1).unwrap();
     word.replace('#', "3")
+}
+
+/// Rows of one count are either parts of it or names of it.
+#[test]
+fn every_name_of_a_count_says_that_it_is_one() {
+    for driver in DRIVERS {
+        for (row, other) in driver
+            .rows
+            .iter()
+            .flat_map(|r| driver.rows.iter().map(move |o| (r, o)))
+        {
+            if row.is_same(other) {
+                assert_eq!(row.is_other_name, other.is_other_name, "{} {row:?}", driver.name);
+            }
+        }
+    }
 }
 
 #[test]

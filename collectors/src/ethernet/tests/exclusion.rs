@@ -145,19 +145,3 @@ fn while_a_call_is_in_flight_no_port_queries_its_interface() {
     read(&mut *ports[0]);
     assert_eq!(*asked.lock().unwrap(), Some(0));
 }
-
-#[test]
-fn a_bond_is_asked_nothing_since_it_is_several_ports() {
-    let node = Node::with_mlx5();
-    node.write("sys/devices/virtual/net/bond0/mtu", "9000\n");
-    node.link("sys/class/net/bond0", "../../devices/virtual/net/bond0");
-    let ndev = "sys/devices/pci0000:00/0000:01:00.0/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0";
-    node.write(ndev, "bond0\n");
-    node.world.net("bond0", Net::mlx5(3));
-    let reading = read(&mut *node.port());
-    assert_eq!(
-        values(&reading, ["ethernet_unreadable dcb stacked", "port_mtu_bytes"]),
-        [Some(1.0), Some(9000.0)]
-    );
-    assert_eq!(node.world.calls(), Vec::<String>::new());
-}

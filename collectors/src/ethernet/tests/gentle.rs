@@ -4,59 +4,99 @@ use std::sync::mpsc;
 use std::thread;
 
 use super::*;
+use crate::ethernet::metrics::Owner;
 use crate::ethernet::setup::EthernetSetup;
 
 /// Longer than any test takes on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 
 #[test]
-fn a_port_without_flow_control_costs_one_message_of_dcb_a_minute() {
+fn a_port_without_flow_control_is_read_every_minute_and_one_with_it_every_half() {
     let node = Node::with_mlx5();
+    for (net, readings) in [(Net::without(), 5), (Net::lossy(), 5), (Net::mlx5(3), 10)] {
+        node.world.net("eth0", net);
+        let found = batches(&node.world, &mut *node.port(), 300 * SECOND);
+        assert_eq!(found.len(), readings);
+    }
+    // Flow control that is switched on is seen after a minute, and off as well.
     node.world.net("eth0", Net::without());
     let mut port = node.port();
-    for _ in 0..10 {
-        let reading = read(&mut *port);
-        assert_eq!(
-            values(&reading, ["pfc_enabled 3", "rx_discards_total"]),
-            [Some(0.0), None]
-        );
-        node.world.pass(30 * SECOND);
-    }
-    assert_eq!(node.world.calls(), ["dcb eth0"; 5]);
+    read(&mut *port);
     node.world.net("eth0", Net::mlx5(3));
     node.world.pass(60 * SECOND);
-    assert_eq!(
-        values(&read(&mut *port), ["pfc_rx_frames_total 3"]),
-        [Some(7.0)],
-        "it was switched on"
-    );
+    for (net, due) in [
+        (Net::mlx5(3), true),
+        (Net::without(), true),
+        (Net::without(), false),
+    ] {
+        assert_eq!(port.is_due(), due);
+        if due {
+            node.world.net("eth0", net);
+            read(&mut *port);
+            node.world.pass(30 * SECOND);
+        }
+    }
+}
+
+/// Every batch begins some milliseconds late, and the ports before this one take longer or shorter.
+#[test]
+fn a_batch_that_begins_early_or_late_skips_no_second_reading() {
+    let node = Node::with_mlx5();
+    node.world.net("eth0", Net::without());
+    for ms in [29_000, 30_000, 33_000, 44_000] {
+        let mut port = node.port();
+        read(&mut *port);
+        node.world.pass(Duration::from_millis(ms));
+        assert!(!port.is_due(), "{ms}");
+        node.world.pass(Duration::from_millis(ms));
+        assert!(port.is_due(), "{ms}");
+    }
+}
+
+/// A port that was busy or suspended has nothing that stands.
+#[test]
+fn a_reading_without_any_call_is_repeated_at_the_next_batch() {
+    let node = Node::with_mlx5();
+    node.world
+        .net("eth0", Net::lossy().taking(Duration::from_millis(300)));
+    let mut port = node.port();
+    let found = batches(&node.world, &mut *port, 300 * SECOND);
+    // The first reading stands for a minute; the others only say that the port is suspended.
+    assert_eq!(found.len(), 9);
+    let resting = found.iter().map(|r| values(r, ["ethernet_resting"]));
+    assert!(resting.eq([[Some(1.0)]; 9]));
 }
 
 #[test]
-fn a_driver_without_dcb_is_asked_ever_more_rarely_and_nothing_else() {
+fn a_driver_without_dcb_is_asked_for_it_ever_more_rarely_and_for_its_statistics_every_minute() {
     let node = Node::with_mlx5();
-    node.world.net(
-        "eth0",
-        Net {
-            pfc: None,
-            ..Net::mlx5(3)
-        },
-    );
-    let mut port = node.port();
-    for _ in 0..240 {
-        let reading = read(&mut *port);
+    let net = Net {
+        pfc: None,
+        ..Net::lossy()
+    };
+    node.world.net("eth0", net);
+    let readings = batches(&node.world, &mut *node.port(), 7200 * SECOND);
+    assert_eq!(readings.len(), 120);
+    for reading in &readings {
         assert_eq!(
-            values(&reading, ["ethernet_unreadable dcb unsupported"]),
-            [Some(1.0)]
+            values(
+                reading,
+                [
+                    "ethernet_unreadable dcb unsupported",
+                    "phy_symbol_errors_total",
+                    "pfc_enabled 3"
+                ]
+            ),
+            [Some(1.0), Some(4.0), None]
         );
-        node.world.pass(30 * SECOND);
     }
     let calls = node.world.calls();
-    assert!(calls.iter().all(|c| c == "dcb eth0"), "{calls:?}");
+    let of = |call: &str| calls.iter().filter(|c| *c == call).count();
+    assert_eq!(of("values eth0"), 120);
     assert!(
-        (10..30).contains(&calls.len()),
+        (10..30).contains(&of("dcb eth0")),
         "{} times in two hours",
-        calls.len()
+        of("dcb eth0")
     );
 }
 
@@ -168,7 +208,12 @@ fn dcqcn_stops_where_its_firmware_is_slow_or_says_no_and_waits_while_it_rests() 
     let shown = |gate: &Gate, setup: &mut EthernetSetup| {
         setup.refresh((gate, "mlx5_0"), &net, "eth0", false);
         let mut block = Block::default();
-        setup.push(["mlx5_0", "1"], &mut block);
+        let owner = Owner {
+            device: "mlx5_0",
+            port: "1",
+            netdev: "eth0",
+        };
+        setup.push(owner, &mut block);
         block.finish();
         let all = block.iter().map(|(series, _)| series.metric.name);
         all.filter(|name| *name == "rdma_dcqcn_enabled").count()

@@ -22,6 +22,10 @@ pub(super) struct Net {
     /// `None`: without DCB.
     pub(super) pfc: Option<Pfc>,
     pub(super) statistics: Vec<(String, u64)>,
+    /// How long its driver takes for its statistics.
+    pub(super) takes: Duration,
+    /// The error of that call.
+    pub(super) error: Option<Errno>,
 }
 
 impl Net {
@@ -38,6 +42,45 @@ impl Net {
                 ..Pfc::default()
             }),
             statistics,
+            ..Self::default()
+        }
+    }
+
+    /// mlx5 as it is, with names for pause and link events, 802.3x pause instead of flow control by priority.
+    pub(super) fn lossy() -> Self {
+        let mut net = Self::without();
+        net.statistics
+            .retain(|(name, _)| !name.starts_with("rx_prio3_pause"));
+        for (name, value) in [
+            ("rx_pcs_symbol_err_phy", 4),
+            ("rx_bits_phy", 1000),
+            ("rx_pause_ctrl_phy", 9),
+            ("tx_pause_ctrl_phy", 12),
+            ("rx_global_pause", 9),
+            ("rx_global_pause_duration", 1_500_000),
+            ("tx_global_pause", 12),
+            ("tx_global_pause_duration", 3_000_000),
+            ("rx_global_pause_transition", 2),
+            ("rx_discards_phy", 5),
+            ("tx_discards_phy", 6),
+            ("rx_prio5_bytes", 7000),
+            ("link_down_events_phy", 1),
+        ] {
+            net.statistics.push((name.to_owned(), value));
+        }
+        net
+    }
+
+    /// A driver that takes this long for its statistics.
+    pub(super) fn taking(self, takes: Duration) -> Self {
+        Self { takes, ..self }
+    }
+
+    /// A driver whose statistics fail.
+    pub(super) fn failing(self, error: Errno) -> Self {
+        Self {
+            error: Some(error),
+            ..self
         }
     }
 
@@ -61,6 +104,8 @@ struct State {
     hook: Option<Hook>,
     /// A kernel before 5.13: it supports statistics of pause only.
     is_old: bool,
+    /// The error of the current call.
+    refused: Option<Errno>,
 }
 
 /// The kernel and its clock.
@@ -117,6 +162,11 @@ impl World {
         self.lock().is_old = true;
     }
 
+    /// Called by a hook: the call fails with this error, or not.
+    pub(super) fn refuse(&self, error: Option<Errno>) {
+        self.lock().refused = error;
+    }
+
     /// The queries since the last call of this function.
     pub(super) fn calls(&self) -> Vec<String> {
         std::mem::take(&mut self.lock().calls)
@@ -139,7 +189,11 @@ impl World {
         if let Some(hook) = hook {
             hook(self, &call);
         }
-        self.lock().nets.get(netdev).cloned().ok_or(Errno::ENODEV)
+        let state = self.lock();
+        match state.refused {
+            Some(error) => Err(error),
+            None => state.nets.get(netdev).cloned().ok_or(Errno::ENODEV),
+        }
     }
 }
 
@@ -163,6 +217,10 @@ impl Ethtool for World {
     /// As in Linux 6.12: no values if the count differs.
     fn values(&mut self, netdev: &str, count: u32, values: &mut Vec<u64>) -> Result<(), Errno> {
         let net = self.called("values", netdev)?;
+        self.pass(net.takes);
+        if let Some(error) = net.error {
+            return Err(error);
+        }
         values.clear();
         if usize::try_from(count).unwrap() == net.statistics.len() {
             values.extend(net.statistics.iter().map(|(_, value)| value));

@@ -316,7 +316,11 @@ fn port(port: &Port, at: Duration) -> DeviceState {
     for (metric, more, value) in &port.series {
         // Counters of a whole device have no port.
         let of = if metric.labels.contains(&"port") { 2 } else { 1 };
-        let labels: Vec<&str> = labels.iter().take(of).chain(more).copied().collect();
+        let mut labels: Vec<&str> = labels.iter().take(of).chain(more).copied().collect();
+        // A test names the interface only where a port has several.
+        if metric.labels.last() == Some(&"netdev") && labels.len() < metric.labels.len() {
+            labels.push(port.netdev);
+        }
         // Counters are whole numbers.
         #[expect(
             clippy::cast_possible_truncation,

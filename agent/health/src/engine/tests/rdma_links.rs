@@ -129,6 +129,37 @@ mod bits {
         );
     }
 
+    /// Minutes of a bond at 400 Gb/s on each of two links, with this number of errors on one of them each minute.
+    fn bond(sim: &mut Sim, minutes: u64, member: &'static str, errors: f64) {
+        for _ in 0..minutes {
+            for link in ["eth0", "eth1"] {
+                sim.host.ports[3].add(&PHY_RX_BITS, &[link], 400e9 * 60.0);
+                sim.host.ports[3].add(&PHY_SYMBOL_ERRORS, &[link], 0.0);
+            }
+            sim.host.ports[3].add(&PHY_SYMBOL_ERRORS, &[member], errors);
+            sim.pass(60);
+        }
+    }
+
+    #[test]
+    fn each_link_of_a_bond_is_judged_by_its_own_bits() {
+        let mut sim = node(8);
+        for port in &mut sim.host.ports {
+            port.layer = "Ethernet";
+        }
+        // 24 errors a minute are 1 in 10^12 of one link.
+        bond(&mut sim, 60, "eth1", 20.0);
+        assert!(sim.incidents().is_empty());
+        bond(&mut sim, 60, "eth1", 200.0);
+        assert_eq!(sim.incidents(), [format!("{ERRORS} open")]);
+        let evidence = sim.engine.view().incidents[0].findings[0].evidence[0].clone();
+        assert!(evidence.contains("netdev=\"eth1\""), "{evidence}");
+        bond(&mut sim, 120, "eth0", 0.0);
+        assert_eq!(sim.incidents(), [format!("{ERRORS} open")]);
+        bond(&mut sim, 60, "eth0", 0.0);
+        assert_eq!(sim.incidents(), [format!("{ERRORS} cleared")]);
+    }
+
     #[test]
     fn a_counter_reset_restarts_the_window() {
         let mut sim = node(8);

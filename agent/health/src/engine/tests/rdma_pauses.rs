@@ -1,7 +1,8 @@
 //! Checks `rdma-pfc-storm`, `rdma-lossless-loss` and `rdma-pause-without-cnp`.
 
 use collectors::ethernet::metrics::{
-    PAUSE_STORM_EVENTS, PFC_ENABLED, PFC_RX_FRAMES, PFC_RX_PAUSE, PFC_TX_PAUSE, PRIORITY_DISCARDS,
+    PAUSE_RX_FRAMES, PAUSE_RX_SECONDS, PAUSE_STORM_EVENTS, PAUSE_TX_FRAMES, PAUSE_TX_SECONDS, PFC_ENABLED,
+    PFC_RX_FRAMES, PFC_RX_PAUSE, PFC_TX_PAUSE, PRIORITY_DISCARDS,
 };
 use collectors::rdma::metrics::{NP_CNP_SENT, RP_CNP_HANDLED};
 
@@ -118,6 +119,98 @@ fn an_unreadable_counter_ends_nothing() {
     assert_eq!(sim.incidents(), before);
 }
 
+/// 802.3x: the whole link is paused, and no priority has flow control.
+mod of_the_link {
+    use super::*;
+
+    fn node() -> Sim {
+        let mut sim = Sim::with(config(Mode::Drain), None);
+        sim.host.ports = (0..8).map(Port::new).collect();
+        for port in &mut sim.host.ports {
+            port.layer = "Ethernet";
+            for priority in ["0", "3"] {
+                port.set(&PFC_ENABLED, &[priority], 0.0);
+            }
+            // What it paused before nodewarden started.
+            port.set(&PAUSE_TX_SECONDS, &[], 90_000.0);
+            port.set(&PAUSE_RX_SECONDS, &[], 90_000.0);
+            port.set(&PAUSE_TX_FRAMES, &[], 1e9);
+            port.set(&PAUSE_RX_FRAMES, &[], 1e9);
+            port.set(&PRIORITY_DISCARDS, &["3", "discard"], 9.0);
+        }
+        sim
+    }
+
+    #[test]
+    fn a_port_with_it_that_pauses_nothing_is_no_finding_and_neither_is_its_first_reading() {
+        let mut sim = node();
+        sim.pass(1500);
+        assert!(sim.incidents().is_empty());
+    }
+
+    #[test]
+    fn it_is_a_storm_like_that_of_a_priority() {
+        let mut sim = node();
+        sim.pass(900);
+        for (share, found) in [
+            (0.04, vec![]),
+            (0.1, vec!["pauses its switch at 0000:13:00.0 open"]),
+            (0.9, vec!["keeps its switch paused at 0000:13:00.0 open"]),
+        ] {
+            for _ in 0..16 {
+                sim.host.ports[3].add(&PAUSE_TX_SECONDS, &[], 15.0 * share);
+                sim.pass(15);
+            }
+            assert_eq!(sim.incidents(), found, "{share}");
+        }
+        let evidence = sim.engine.view().incidents[0].findings[0].evidence[0].clone();
+        assert!(
+            evidence.contains("rdma_pause_tx_seconds_total{device=\"mlx5_3\""),
+            "{evidence}"
+        );
+    }
+
+    #[test]
+    fn received_pauses_and_lost_packets_are_no_finding() {
+        let mut sim = node();
+        sim.pass(900);
+        for _ in 0..40 {
+            sim.host.ports[3].add(&PAUSE_RX_SECONDS, &[], 14.0);
+            sim.host.ports[3].add(&PAUSE_TX_FRAMES, &[], 100.0);
+            sim.host.ports[3].add(&PRIORITY_DISCARDS, &["3", "discard"], 100.0);
+            sim.pass(15);
+        }
+        assert!(sim.incidents().is_empty());
+    }
+
+    /// The counters of a member that joins a bond are not those of the one that left.
+    #[test]
+    fn each_member_of_a_bond_is_judged_by_its_own_counter() {
+        let mut sim = node();
+        sim.host.ports[3].series.clear();
+        for (member, before) in [("eth0", 10.0), ("eth1", 70_000.0)] {
+            sim.host.ports[3].set(&PAUSE_TX_SECONDS, &[member], before);
+        }
+        sim.pass(900);
+        let all = std::mem::take(&mut sim.host.ports[3].series);
+        for member in ["eth0", "eth1", "eth0"] {
+            sim.host.ports[3].series.clone_from(&all);
+            sim.host.ports[3]
+                .series
+                .retain(|(_, labels, _)| labels == &[member]);
+            sim.pass(180);
+        }
+        sim.host.ports[3].series = all;
+        sim.pass(180);
+        assert!(sim.incidents().is_empty());
+        for _ in 0..12 {
+            sim.host.ports[3].add(&PAUSE_TX_SECONDS, &["eth1"], 12.0);
+            sim.pass(15);
+        }
+        assert_eq!(sim.incidents(), ["keeps its switch paused at 0000:13:00.0 open"]);
+    }
+}
+
 mod loss {
     use super::*;
 
@@ -145,6 +238,25 @@ mod loss {
             sim.pass(60);
         }
         assert!(sim.incidents().is_empty());
+    }
+
+    #[test]
+    fn a_member_of_a_bond_without_it_may_lose_though_the_other_has_it() {
+        let mut sim = node();
+        sim.host.ports[3].series.clear();
+        for (member, on) in [("eth0", 1.0), ("eth1", 0.0)] {
+            sim.host.ports[3].set(&PFC_ENABLED, &["3", member], on);
+            sim.host.ports[3].set(&PRIORITY_DISCARDS, &["3", "discard", member], 9.0);
+        }
+        sim.pass(120);
+        for (member, found) in [("eth1", 0), ("eth0", 1)] {
+            let labels = ["3", "discard", member];
+            sim.host.ports[3].add(&PRIORITY_DISCARDS, &labels, 1.0);
+            sim.pass(165);
+            let lost = sim.incidents();
+            let lost = lost.iter().filter(|i| i.starts_with(LOSS)).count();
+            assert_eq!(lost, found, "{member}");
+        }
     }
 
     #[test]

@@ -1,0 +1,60 @@
+//! The interfaces below a bond. Its own calls give no statistics: each member is a physical port.
+
+use std::path::Path;
+
+use crate::Error;
+use crate::sys::root;
+
+/// The members of a bond: `bonding/slaves`, or the `lower_*` links of another interface above others (team). Empty for
+/// an interface without any.
+///
+/// # Errors
+/// When the file or the folder exists and cannot be read.
+pub(super) fn members(net: &Path, bond: &str) -> Result<Vec<String>, Error> {
+    let folder = net.join(bond);
+    let mut names: Vec<String> = match root::read_text(&folder.join("bonding/slaves"))? {
+        Some(names) => names.split_ascii_whitespace().map(str::to_owned).collect(),
+        None => {
+            let all = root::list(&folder)?.unwrap_or_default();
+            let lower = |name: String| name.strip_prefix("lower_").map(str::to_owned);
+            all.into_iter().filter_map(lower).collect()
+        }
+    };
+    // The order of the file changes when a member leaves and returns.
+    names.sort_unstable();
+    names.dedup();
+    // One path component.
+    names.retain(|name| !name.is_empty() && !name.contains('/') && name != "." && name != "..");
+    Ok(names)
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests make the files that they read")]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn the_file_of_a_bond_or_the_links_of_a_team_name_the_members() {
+        let dir = tempfile::tempdir().unwrap();
+        let net = dir.path();
+        assert_eq!(members(net, "bond0").unwrap(), [""; 0], "no such interface");
+        fs::create_dir_all(net.join("bond0/bonding")).unwrap();
+        fs::create_dir_all(net.join("team0")).unwrap();
+        for name in ["eth1", "eth0"] {
+            symlink(format!("../{name}"), net.join(format!("team0/lower_{name}"))).unwrap();
+        }
+        assert_eq!(members(net, "team0").unwrap(), ["eth0", "eth1"]);
+        for (text, found) in [
+            ("eth1 eth0\n", &["eth0", "eth1"][..]),
+            ("eth1\n", &["eth1"]),
+            ("\n", &[]),
+            ("../eth0 .. eth2\n", &["eth2"]),
+        ] {
+            fs::write(net.join("bond0/bonding/slaves"), text).unwrap();
+            assert_eq!(members(net, "bond0").unwrap(), found, "{text:?}");
+        }
+    }
+}
