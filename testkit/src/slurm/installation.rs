@@ -1,5 +1,6 @@
 //! Where a cluster's Slurm is installed: on this machine, or in a tree of its own that `debootstrap` has made.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -79,6 +80,17 @@ impl Installation {
             .arg(mount)
             .arg(Path::new("/").join(folder).join(program));
         Ok(command)
+    }
+
+    /// Writes a script that runs one of its programs with the script's arguments.
+    pub fn script(&self, program: &str, file: &Path) -> Result<()> {
+        let command = self.command(program, None)?;
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        let quoted = |word: &std::ffi::OsStr| format!("'{}'", word.to_string_lossy().replace('\'', "'\\''"));
+        let words: Vec<String> = words.map(quoted).collect();
+        std::fs::write(file, format!("#!/bin/sh\nexec {} \"$@\"\n", words.join(" ")))?;
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755))?;
+        Ok(())
     }
 
     /// What a script that Slurm runs, a prolog for one, writes to run a program of this machine outside of the root.

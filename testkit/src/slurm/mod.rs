@@ -218,6 +218,34 @@ impl Slurm {
         exec::run(command, b"", Duration::from_secs(60))
     }
 
+    /// Runs one scontrol that reads these commands, one a line: thousands of them need no process each.
+    pub fn scontrol_lines(&self, lines: &[String]) -> Result<Output> {
+        let mut command = self.options.installation.command("scontrol", None)?;
+        command
+            .envs(self.env())
+            .env(process::MARK, self.base())
+            .current_dir("/");
+        let input = lines.join("\n") + "\nquit\n";
+        exec::run(command, input.as_bytes(), Duration::from_secs(300))
+    }
+
+    /// A folder with scontrol and sinfo of this cluster's release.
+    pub fn programs(&self) -> Result<PathBuf> {
+        let folder = self.base().join("bin");
+        fs::create_dir_all(&folder)?;
+        for program in ["scontrol", "sinfo"] {
+            self.options.installation.script(program, &folder.join(program))?;
+        }
+        Ok(folder)
+    }
+
+    /// What slurmctld has logged so far.
+    pub fn controller_log(&self) -> Result<String> {
+        let file = self.base().join("log/slurmctld.log");
+        let bytes = fs::read(&file).with_context(|| file.display().to_string())?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
     /// Runs scontrol; see [`Slurm::command`].
     pub fn scontrol(&self, args: &[&str]) -> Result<Output> {
         self.command("scontrol", args)
