@@ -50,6 +50,7 @@ impl Cluster {
         let slurm = Slurm::start(SlurmOptions {
             node_prefix: prefix(),
             installation: Installation::of_environment(),
+            slurmd_here: true,
             ..options
         })
         .unwrap();

@@ -102,8 +102,9 @@ fn a_drain_without_a_free_slot_is_held_shown_and_written_when_one_is_free() {
     }
 }
 
+/// On this machine only: the subcommand runs its scontrol.
 #[test]
-fn an_operator_pauses_the_cluster_and_ends_it_with_one_command() {
+fn here_an_operator_pauses_the_cluster_and_ends_it_with_one_command() {
     let mut c = Cluster::guarded();
     c.start();
     c.settle();
@@ -149,6 +150,34 @@ fn an_operator_pauses_the_cluster_and_ends_it_with_one_command() {
         !cli(&c, &["resume", "--cluster", "--reason", "again"]),
         "nothing to end"
     );
+}
+
+/// The command of docs/operations/slurm.md for who has no nodewarden at hand.
+#[test]
+fn a_pause_that_an_operator_makes_with_scontrol_holds_until_it_is_deleted() {
+    let mut c = Cluster::guarded();
+    scontrol(
+        &c,
+        &[
+            "create",
+            "reservation",
+            "ReservationName=nodewarden-pause",
+            "StartTime=now",
+            "Duration=120",
+            "Users=root",
+            "Flags=ANY_NODES",
+            "BurstBuffer=nodewarden:0",
+            "Features=by alice: network work",
+        ],
+    );
+    c.start();
+    c.xid(3, 119);
+    c.wait_drain_state("held");
+    let why = c.view()["drain"]["why"].as_str().unwrap().to_owned();
+    assert!(why.contains("by alice: network work"), "{why}");
+    assert_eq!((c.is_drained(), c.reservations().len()), (false, 1));
+    c.delete("nodewarden-pause");
+    c.wait_drained();
 }
 
 #[test]

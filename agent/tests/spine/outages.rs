@@ -124,7 +124,11 @@ fn full_of_other_reservations() {
     println!("{MOST} reservations: {:?}", start.elapsed());
     c.xid(3, 119);
     c.wait_drain_state("held");
-    println!("{}", c.view()["drain"]["why"]);
+    let why = c.view()["drain"]["why"].as_str().unwrap().to_owned();
+    assert!(
+        why.contains("slurmctld creates no reservation for a drain slot"),
+        "{why}"
+    );
     assert!(!c.is_drained());
     let since = Instant::now();
     for n in 0..10 {

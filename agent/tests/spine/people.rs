@@ -51,8 +51,8 @@ fn an_admins_drain_that_comes_between_what_we_knew_and_our_write_is_left_alone()
     c.start();
     c.wait_looks(0);
     let admin = format!(
-        "SLURM_CONF={} scontrol update NodeName={} State=DRAIN Reason='admin was first'",
-        c.slurm.conf().display(),
+        "{} update NodeName={} State=DRAIN Reason='admin was first'",
+        c.slurm.programs().unwrap().join("scontrol").display(),
         c.name
     );
     // The act's own read is the last moment at which anything can be seen.
