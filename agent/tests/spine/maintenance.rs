@@ -44,7 +44,7 @@ fn a_condition_drains_at_once_and_slurm_keeps_both_flags() {
 }
 
 #[test]
-fn an_event_waits_for_the_end_of_the_maintenance() {
+fn in_full_an_event_waits_for_the_end_of_the_maintenance() {
     let mut c = Cluster::guarded();
     c.seldom();
     in_maintenance(&c);

@@ -115,7 +115,7 @@ fn others(from: usize, to: usize) -> Vec<String> {
 }
 
 #[test]
-fn full_of_other_reservations() {
+fn in_full_full_of_other_reservations() {
     let mut c = Cluster::guarded();
     c.start();
     c.settle();

@@ -1,7 +1,6 @@
 //! Where a cluster's Slurm is installed: on this machine, or in a tree of its own that `debootstrap` has made.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
