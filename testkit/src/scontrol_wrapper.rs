@@ -18,6 +18,8 @@ use crate::proc;
 pub enum On {
     /// `scontrol update`.
     Update,
+    /// `scontrol create`.
+    Create,
     /// All other calls, and sinfo.
     Show,
 }
@@ -39,6 +41,8 @@ pub enum Fault {
     Before(String),
     /// Runs the real scontrol, then this shell command.
     After(String),
+    /// Runs the real scontrol as this user.
+    User(u32),
     /// Waits, then runs the real scontrol.
     Slow(Duration),
     /// The real answer with another node's name in place of `from`.
@@ -88,8 +92,10 @@ impl ScontrolWrapper {
         let never = wrapper.dir.path().join("never");
         nix::unistd::mkfifo(&never, nix::sys::stat::Mode::from_bits_truncate(0o666))?;
         fs::set_permissions(never, fs::Permissions::from_mode(0o666))?;
-        wrapper.set(On::Update, Fault::None)?;
-        wrapper.set(On::Show, Fault::None)?;
+        for on in [On::Update, On::Create, On::Show] {
+            wrapper.set(on, Fault::None)?;
+        }
+        wrapper.set_call("")?;
         let real = real.as_ref().canonicalize().context("the real scontrol")?;
         for (name, real) in [
             ("scontrol", real.clone()),
@@ -125,14 +131,43 @@ impl ScontrolWrapper {
     pub fn set(&self, on: On, fault: Fault) -> Result<()> {
         let name = match on {
             On::Update => "on-update",
+            On::Create => "on-create",
             On::Show => "on-show",
         };
+        self.write(name, &self.render(&fault))
+    }
+
+    /// The fault of one call: the `nth` from now on, from 1, of those whose arguments contain these words. The others have
+    /// the fault of their kind.
+    pub fn set_at(&self, words: &str, nth: usize, fault: Fault) -> Result<()> {
+        let count = self.dir.path().join("count");
+        fs::write(&count, "")?;
+        fs::set_permissions(&count, fs::Permissions::from_mode(0o666))?;
+        let (words, fault) = (quote(words), self.render(&fault));
+        self.set_call(&format!(
+            "case \" $* \" in *{words}*)\necho >>\"$dir/count\"\nif [ $(wc -l <\"$dir/count\") -eq {nth} ]; then\n{fault}fi\n;; esac\n"
+        ))
+    }
+
+    fn set_call(&self, text: &str) -> Result<()> {
+        self.write("on-call", text)
+    }
+
+    /// Atomically, so that a concurrent call reads the old or the new fault.
+    fn write(&self, name: &str, text: &str) -> Result<()> {
         let file = self.dir.path().join(name);
         let new = file.with_extension("new");
-        fs::write(&new, self.render(&fault))?;
-        // Atomically, so that a concurrent call reads the old or the new fault.
+        fs::write(&new, text)?;
         fs::rename(new, file)?;
         Ok(())
+    }
+
+    /// Ends every fault.
+    pub fn set_none(&self) -> Result<()> {
+        for on in [On::Update, On::Create, On::Show] {
+            self.set(on, Fault::None)?;
+        }
+        self.set_call("")
     }
 
     fn render(&self, fault: &Fault) -> String {
@@ -148,6 +183,9 @@ impl ScontrolWrapper {
             Fault::Before(command) => format!("( {command} ) >/dev/null 2>&1 </dev/null\n"),
             Fault::After(command) => {
                 format!("\"$real\" \"$@\"; code=$?; ( {command} ) >/dev/null 2>&1 </dev/null; exit $code\n")
+            }
+            Fault::User(uid) => {
+                format!("exec setpriv --reuid={uid} --clear-groups \"$real\" \"$@\"\n")
             }
             Fault::Slow(time) => format!("sleep {}\n", time.as_secs_f64()),
             Fault::WrongNode { from, to } => format!("\"$real\" \"$@\" | sed 's/{from}/{to}/g'; exit 0\n"),
@@ -225,9 +263,11 @@ for word; do
     case $word in
     -*) ;;
     [Uu][Pp][Dd][Aa][Tt][Ee]) on=on-update; break ;;
+    [Cc][Rr][Ee][Aa][Tt][Ee]) on=on-create; break ;;
     *) break ;;
     esac
 done
+. "$dir/on-call"
 . "$dir/$on"
 exec "$real" "$@"
 "#;
@@ -312,11 +352,35 @@ mod tests {
             to: "n7".into(),
         });
         assert!(call(&wrapper, &update).stdout.contains("NodeName=n7"));
+        on(Fault::User(65534));
+        assert_eq!(call(&wrapper, &["create", "x"]).stdout, "create\nx\n");
+        if nix::unistd::geteuid().is_root() {
+            fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+            fs::write(dir.path().join("real"), "#!/bin/sh\nid -u\n").unwrap();
+            assert_eq!(call(&wrapper, &update).stdout, "65534\n");
+        }
         on(Fault::Slow(Duration::from_millis(50)));
         let start = std::time::Instant::now();
         call(&wrapper, &update);
         assert!(start.elapsed() >= Duration::from_millis(50));
-        assert_eq!(wrapper.updates().unwrap().len(), 7);
+        let root = usize::from(nix::unistd::geteuid().is_root());
+        assert_eq!(wrapper.updates().unwrap().len(), 7 + root);
+    }
+
+    #[test]
+    fn one_call_has_a_fault_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let wrapper = ScontrolWrapper::new(real(dir.path())).unwrap();
+        wrapper.set(On::Create, Fault::Lie).unwrap();
+        wrapper
+            .set_at("show node", 2, Fault::Fail(7, "now".into()))
+            .unwrap();
+        let show = || ["node", "partition", "node", "node"].map(|of| call(&wrapper, &["show", of]).code);
+        assert_eq!(show(), [Some(0), Some(0), Some(7), Some(0)]);
+        assert_eq!(call(&wrapper, &["create"]).stdout, "");
+        wrapper.set_none().unwrap();
+        assert_eq!(show(), [Some(0); 4]);
+        assert_eq!(call(&wrapper, &["create"]).stdout, "create\n");
     }
 
     #[test]

@@ -22,6 +22,11 @@ use testkit::tree;
 /// Time limit of every wait, long enough for a busy machine. A test that reaches it has failed.
 pub const LONG: Duration = Duration::from_secs(60);
 
+/// Whether `cargo xtask e2e --full` runs: tests may then take minutes, and limits of time count.
+pub fn is_full() -> bool {
+    std::env::var_os("NODEWARDEN_LIMITS").is_some()
+}
+
 /// Facility kernel, level error, as in messages of NVIDIA's driver.
 pub const KERN_ERR: u32 = 3;
 

@@ -1,7 +1,7 @@
 //! The limit on drains over a fleet: a wrong rule that drains many nodes at once, and agents that are held for an hour.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::scheduler::{Action, Held, HeldBy, IncidentId, LookError, NodeState, Outcome, Reason};
 use slurm::guard::Settings;
@@ -51,7 +51,9 @@ fn all_at_once(nodes: &mut [Node], check: impl Fn(usize) -> String + Sync) {
                 for _ in 0..20 {
                     match node.act(&drain(&check(at))) {
                         Outcome::Done(_) | Outcome::Already(_) => return,
-                        Outcome::Held(Held { by, .. }) => assert_eq!(by, HeldBy::Guard),
+                        Outcome::Held(Held { by, .. }) => {
+                            assert!(matches!(by, HeldBy::Guard | HeldBy::Standing), "{by:?}");
+                        }
                         // Another node was first, or the one machine of all is too slow.
                         Outcome::Failed(_) | Outcome::Unknown(_) => {}
                         other => panic!("{other:?}"),
@@ -79,6 +81,33 @@ fn a_wrong_rule_drains_exactly_the_slots() {
     if limits_count() {
         assert!(share < 5.0, "{share:.2} % of a core of slurmctld");
     }
+}
+
+/// The wrong rule goes on: each window lets more drains through, until as many stand as may.
+#[test]
+fn in_full_over_several_windows_never_more_stand_than_may() {
+    const STANDING: u64 = 14;
+    let mut slurm = controller();
+    let limits = Settings {
+        standing: Standing::Nodes(STANDING),
+        window: Duration::from_secs(60),
+        ..limits()
+    };
+    let names = slurm.register_absent(WRONG / 4).unwrap();
+    let with = |name: &String| Node::with(name, &slurm.conf(), which("scontrol").unwrap(), limits.clone());
+    let mut nodes: Vec<Node> = names.iter().map(with).collect();
+    let (start, mut seen) = (Instant::now(), Vec::new());
+    // A slot keeps its name for up to 35 s after its end.
+    while start.elapsed() < 3 * Duration::from_secs(60 + 35) {
+        all_at_once(&mut nodes, |at| format!("rule-{at}"));
+        seen.push(drained_nodes(&slurm));
+        if seen.last().is_some_and(|n| *n as u64 > STANDING) {
+            break;
+        }
+    }
+    println!("drained nodes over three windows: {seen:?}");
+    assert!(seen.contains(&10), "the first window ends at its slots: {seen:?}");
+    assert_eq!(seen.last().map(|n| *n as u64), Some(STANDING), "{seen:?}");
 }
 
 /// Engines in virtual time; a sample of them asks the real slurmctld, whose slots are all taken.

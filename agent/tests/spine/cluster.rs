@@ -1,10 +1,12 @@
 //! A node under test that belongs to a real Slurm of its own.
 
+use std::fs;
 use std::ops::{Deref, DerefMut};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use testkit::scontrol_wrapper::{Call, ScontrolWrapper};
-use testkit::slurm::{Slurm, SlurmOptions};
+use testkit::slurm::{Installation, Slurm, SlurmOptions};
 
 use crate::common::{LONG, Node};
 
@@ -27,19 +29,33 @@ fn prefix() -> String {
 }
 
 impl Cluster {
-    /// A registered, idle node; the daemon does not run yet. Its mode is drain.
+    /// A registered, idle node; the daemon does not run yet. Its mode is drain. Of the Slurm that is installed, or of the one in
+    /// the root that `TESTKIT_SLURM_ROOT` names.
     pub fn new() -> Self {
         Self::with(SlurmOptions::default())
+    }
+
+    /// With the limit on drains: in a cluster of one node, two of all causes within the window.
+    pub fn guarded() -> Self {
+        Self::guarded_with(SlurmOptions::default())
+    }
+
+    pub fn guarded_with(options: SlurmOptions) -> Self {
+        let mut c = Self::with(options);
+        c.set("health.guard.mode=\"on\"");
+        c
     }
 
     pub fn with(options: SlurmOptions) -> Self {
         let slurm = Slurm::start(SlurmOptions {
             node_prefix: prefix(),
+            installation: Installation::of_environment(),
+            slurmd_here: true,
             ..options
         })
         .unwrap();
         let name = slurm.node_names()[0].clone();
-        let wrapper = ScontrolWrapper::new(testkit::exec::which("scontrol").unwrap()).unwrap();
+        let wrapper = ScontrolWrapper::new(slurm.programs().unwrap().join("scontrol")).unwrap();
         let mut node = Node::new();
         node.set("health.mode=\"drain\"");
         node.set(&format!("slurm.node_name={name:?}"));
@@ -70,12 +86,61 @@ impl Cluster {
         self.state().contains("DRAIN")
     }
 
+    /// Looks only where a drain requires one, as a node does with the defaults.
+    pub fn seldom(&mut self) -> &mut Self {
+        self.set("slurm.watch=\"1h\"");
+        self.set("slurm.poll=\"0\"");
+        self
+    }
+
+    /// The reservations of nodewarden, one a line as scontrol prints them.
+    pub fn reservations(&self) -> Vec<String> {
+        let shown = self.slurm.scontrol(&["show", "reservation", "-o"]).unwrap();
+        let lines = shown.ok().unwrap().stdout;
+        lines
+            .lines()
+            .filter(|line| line.starts_with("ReservationName=nodewarden-"))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// Deletes a reservation, as an operator.
+    pub fn delete(&self, name: &str) {
+        let name = format!("ReservationName={name}");
+        self.slurm.scontrol(&["delete", &name]).unwrap().ok().unwrap();
+    }
+
+    /// How often slurmctld has drained the node for nodewarden.
+    pub fn drains(&self) -> usize {
+        let log = self.slurm.controller_log().unwrap();
+        let reason = format!("update_node: node {} reason set to: nodewarden:", self.name);
+        log.matches(&reason).count()
+    }
+
+    /// Clears every open incident and waits for the lift.
+    pub fn clear_all(&self) {
+        for incident in self.open_incidents() {
+            let id = incident["id"].as_str().unwrap().to_owned();
+            assert_eq!(self.cli(&["clear", &id, "--reason", "next"]).0, Some(0));
+        }
+        self.wait_undrained();
+        self.wait_drain_state("none");
+    }
+
     /// Waits until Slurm shows DRAIN with nodewarden's reason, and returns the reason.
     pub fn wait_drained(&self) -> String {
         self.node.until("drained by us", |_| {
             self.is_drained() && self.reason().starts_with("nodewarden:")
         });
         self.reason()
+    }
+
+    /// Waits for what takes minutes by design.
+    pub fn until_patiently(&self, what: &str, condition: impl Fn(&Self) -> bool) {
+        let minutes = std::time::Duration::from_secs(240);
+        if let Err(error) = testkit::wait::until_true(what, minutes, || condition(self)) {
+            panic!("{error}, status: {:#}", self.try_view());
+        }
     }
 
     pub fn wait_undrained(&self) {
@@ -137,5 +202,38 @@ impl Deref for Cluster {
 impl DerefMut for Cluster {
     fn deref_mut(&mut self) -> &mut Node {
         &mut self.node
+    }
+}
+
+/// A command that waits at a fault until the test has done something. The parent's filter lets no command signal others.
+pub struct Meeting {
+    reached: PathBuf,
+    left: PathBuf,
+}
+
+impl Meeting {
+    pub fn new(c: &Cluster) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self {
+            reached: c.path(&format!("reached-{number}")),
+            left: c.path(&format!("left-{number}")),
+        }
+    }
+
+    /// What the command runs.
+    pub fn script(&self) -> String {
+        let (reached, left) = (self.reached.display(), self.left.display());
+        format!("echo >>{reached}; while [ ! -e {left} ]; do sleep 0.02; done")
+    }
+
+    /// Waits until the command is there.
+    pub fn wait(&self, c: &Cluster) {
+        c.until("the command has come", |_| self.reached.exists());
+    }
+
+    /// Lets it go on.
+    pub fn leave(&self) {
+        fs::write(&self.left, "").unwrap();
     }
 }

@@ -1,8 +1,11 @@
 //! People win.
 
+use std::time::{Duration, Instant};
+
 use testkit::scontrol_wrapper::{Fault, On};
 
 use crate::cluster::Cluster;
+use crate::common::is_full;
 
 #[test]
 fn an_admins_drain_is_left_alone() {
@@ -21,14 +24,35 @@ fn an_admins_drain_is_left_alone() {
     assert!(reason.ends_with(" again-after-lift"), "{reason}");
 }
 
+/// With the defaults nothing is asked while nothing is wanted; while a drain is wanted and another one stands, the node is
+/// read every 2 s.
+#[test]
+fn the_end_of_an_admins_own_drain_is_seen_without_a_poll() {
+    let mut c = Cluster::new();
+    c.seldom();
+    c.slurm.drain(&c.name, "replacing a fan").unwrap();
+    c.start();
+    c.xid(3, 79);
+    c.wait_drain_state("foreign");
+    c.slurm.resume(&c.name).unwrap();
+    let start = Instant::now();
+    let reason = c.wait_drained();
+    let took = start.elapsed();
+    println!("the end of an admin's drain to ours: {took:?}");
+    assert!(reason.ends_with(" again-after-lift"), "{reason}");
+    // Far below any poll; 2 s and the commands where the machine is free.
+    let most = if is_full() { 4 } else { 25 };
+    assert!(took < Duration::from_secs(most), "{took:?}");
+}
+
 #[test]
 fn an_admins_drain_that_comes_between_what_we_knew_and_our_write_is_left_alone() {
     let mut c = Cluster::new();
     c.start();
     c.wait_looks(0);
     let admin = format!(
-        "SLURM_CONF={} scontrol update NodeName={} State=DRAIN Reason='admin was first'",
-        c.slurm.conf().display(),
+        "{} update NodeName={} State=DRAIN Reason='admin was first'",
+        c.slurm.programs().unwrap().join("scontrol").display(),
         c.name
     );
     // The act's own read is the last moment at which anything can be seen.
@@ -62,8 +86,7 @@ fn a_person_who_lifts_our_drain_twice_is_obeyed_until_there_is_new_evidence() {
 #[test]
 fn evidence_between_a_lift_and_its_discovery_drains_at_once() {
     let mut c = Cluster::new();
-    c.set("slurm.watch=\"1h\"");
-    c.set("slurm.poll=\"0\"");
+    c.seldom();
     c.start();
     c.settle();
     for codes in [[79, 79], [79, 95]] {

@@ -118,7 +118,8 @@ fn comment_writes_a_comment_and_clear_takes_it_away() {
     assert!(!c.is_drained());
     let id = c.open_incidents()[0]["id"].as_str().unwrap().to_owned();
     assert_eq!(c.cli(&["clear", &id, "--reason", "cable reseated"]).0, Some(0));
-    c.until("no comment", |_| comment(&c).is_empty());
+    // 20.11 shows none so.
+    c.until("no comment", |_| ["", "(null)"].contains(&comment(&c).as_str()));
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub(super) fn folder(configured: &Path) -> Result<TempDir> {
 
 pub(super) fn write(slurm: &Slurm) -> Result<()> {
     let base = slurm.base();
-    for dir in ["etc", "state", "spool", "log", "dev", "munge"] {
+    for dir in ["bin", "etc", "state", "spool", "log", "dev", "munge"] {
         fs::create_dir(base.join(dir))?;
     }
     for minor in 0..slurm.options.gpus {

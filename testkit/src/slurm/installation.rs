@@ -1,5 +1,6 @@
 //! Where a cluster's Slurm is installed: on this machine, or in a tree of its own that `debootstrap` has made.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -31,6 +32,10 @@ mount --bind /etc/hosts "$root/etc/hosts"
 mount -t tmpfs tmpfs "$root/run"
 exec chroot "$root" "$@"
 "#;
+
+/// A root's libraries and loader: roots are of the architecture for which `xtask vm` and CI exist.
+const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
+const LOADER: &str = "ld-linux-x86-64.so.2";
 
 impl Installation {
     /// The root that `TESTKIT_SLURM_ROOT` names, or this machine's.
@@ -79,6 +84,46 @@ impl Installation {
             .arg(mount)
             .arg(Path::new("/").join(folder).join(program));
         Ok(command)
+    }
+
+    /// A command that runs one of its programs in this machine's root folder: a process under test may have no right to enter
+    /// another one. Its slurm.conf needs [`Installation::plugins`].
+    pub(super) fn here(&self, program: &str) -> Result<Command> {
+        let Self::Root(root) = self else {
+            return self.command(program, None);
+        };
+        let libraries = root.join(LIBRARIES);
+        let mut command = Command::new(libraries.join(LOADER));
+        command
+            .arg("--library-path")
+            .arg(format!("{0}:{0}/slurm-wlm", libraries.display()))
+            .arg(root.join("usr/bin").join(program));
+        Ok(command)
+    }
+
+    /// A process that is a slurmd of this machine by its name, program and arguments, for one in a root: nodewarden takes the
+    /// slurmd of another root folder for that of a container.
+    pub(super) fn slurmd_here(&self, folder: &Path, node: &str, conf: &Path) -> Result<Option<Command>> {
+        if *self == Self::Machine {
+            return Ok(None);
+        }
+        let (shell, never) = (folder.join("slurmd"), folder.join("never"));
+        if !shell.exists() {
+            fs::copy("/bin/dash", &shell)?;
+            nix::unistd::mkfifo(&never, nix::sys::stat::Mode::from_bits_truncate(0o600))?;
+        }
+        let mut command = Command::new(shell);
+        command.arg("-c").arg(format!("read -r _ <>{}", never.display()));
+        command.args(["-N", node, "-f"]).arg(conf);
+        Ok(Some(command))
+    }
+
+    /// A line of slurm.conf for programs that run in this machine's root folder.
+    pub(super) fn plugins(&self) -> String {
+        match self {
+            Self::Machine => String::new(),
+            Self::Root(root) => format!("PluginDir={}\n", root.join(LIBRARIES).join("slurm-wlm").display()),
+        }
     }
 
     /// What a script that Slurm runs, a prolog for one, writes to run a program of this machine outside of the root.

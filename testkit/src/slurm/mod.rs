@@ -15,6 +15,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -59,6 +60,8 @@ pub struct SlurmOptions {
     pub node_gres: Option<String>,
     /// Further lines for slurm.conf; the last line with a key has precedence.
     pub extra_conf: String,
+    /// With a root: beside each slurmd, a process of its name and arguments in this machine's root folder.
+    pub slurmd_here: bool,
     /// Environment of every slurmd and of its children.
     pub slurmd_env: Vec<(String, String)>,
     /// Cgroups for jobs; `None`: without cgroups.
@@ -82,6 +85,7 @@ impl Default for SlurmOptions {
             devices: Vec::new(),
             node_gres: None,
             extra_conf: String::new(),
+            slurmd_here: false,
             slurmd_env: Vec::new(),
             cgroups: None,
             prolog: None,
@@ -216,6 +220,48 @@ impl Slurm {
             .env(process::MARK, self.base())
             .current_dir("/");
         exec::run(command, b"", Duration::from_secs(60))
+    }
+
+    /// Runs one scontrol that reads these commands, one a line: thousands of them need no process each.
+    pub fn scontrol_lines(&self, lines: &[String]) -> Result<Output> {
+        let mut command = self.options.installation.command("scontrol", None)?;
+        command
+            .envs(self.env())
+            .env(process::MARK, self.base())
+            .current_dir("/");
+        let input = lines.join("\n") + "\nquit\n";
+        exec::run(command, input.as_bytes(), Duration::from_secs(300))
+    }
+
+    /// A folder with scontrol and sinfo of this cluster's release, which enter no other root folder.
+    pub fn programs(&self) -> Result<PathBuf> {
+        let folder = self.base().join("bin");
+        let conf = folder.join("slurm.conf");
+        let text = fs::read_to_string(self.conf())? + &self.options.installation.plugins();
+        fs::write(&conf, text)?;
+        let scripts = folder.join("scripts");
+        fs::create_dir_all(&scripts)?;
+        for program in ["scontrol", "sinfo"] {
+            let command = self.options.installation.here(program)?;
+            let words = std::iter::once(command.get_program()).chain(command.get_args());
+            let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+            let text = format!(
+                "#!/bin/sh\nSLURM_CONF={} exec {} \"$@\"\n",
+                conf.display(),
+                words.join(" ")
+            );
+            let script = scripts.join(program);
+            fs::write(&script, text)?;
+            fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+        }
+        Ok(scripts)
+    }
+
+    /// What slurmctld has logged so far.
+    pub fn controller_log(&self) -> Result<String> {
+        let file = self.base().join("log/slurmctld.log");
+        let bytes = fs::read(&file).with_context(|| file.display().to_string())?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Runs scontrol; see [`Slurm::command`].
@@ -357,6 +403,18 @@ impl Slurm {
             .envs(self.options.slurmd_env.clone());
         let daemon = SlurmProcess::start(command, self.base(), &format!("slurmd-{name}"))?;
         self.slurmds.insert(name.to_owned(), daemon);
+        self.start_slurmd_here(name)
+    }
+
+    fn start_slurmd_here(&mut self, name: &str) -> Result<()> {
+        let (folder, conf) = (self.base().join("bin"), self.node_conf(name));
+        let installation = &self.options.installation;
+        if self.options.slurmd_here
+            && let Some(command) = installation.slurmd_here(&folder, name, &conf)?
+        {
+            let process = SlurmProcess::start(command, self.base(), &format!("here-{name}"))?;
+            self.slurmds.insert(here(name), process);
+        }
         Ok(())
     }
 
@@ -375,6 +433,9 @@ impl Slurm {
             .remove(name)
             .with_context(|| format!("no slurmd {name}"))?
             .kill();
+        if let Some(here) = self.slurmds.remove(&here(name)) {
+            here.kill();
+        }
         Ok(())
     }
 
@@ -429,6 +490,11 @@ impl Slurm {
         }
         text
     }
+}
+
+/// The key of the process that stands for a slurmd in a root.
+fn here(name: &str) -> String {
+    format!("{name} here")
 }
 
 impl Drop for Slurm {

@@ -219,12 +219,13 @@ impl Drain {
         None
     }
 
-    /// Whether the controller started after it wrote the drain, and nodewarden has not seen the drain since.
+    /// Whether the controller started after it wrote the drain, and nodewarden has not seen the drain since. Both times are whole
+    /// seconds of its clock: it may be back in the same one.
     fn is_lost(&self, node: &NodeState) -> bool {
         let started = node.controller_started;
         started
             .zip(self.reason_at)
-            .is_some_and(|(started, at)| started > at)
+            .is_some_and(|(started, at)| started >= at)
     }
 
     fn is_taken(&mut self, node: &NodeState, now: Now) {

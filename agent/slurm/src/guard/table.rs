@@ -16,7 +16,7 @@ use crate::words;
 /// The end of a value.
 const END: char = '\u{1f}';
 
-/// 20.11 lacks StateComplete and leaves it out.
+/// 20.11 lacks StateComplete: its value is empty.
 const FIELDS: [&str; 6] = [
     "Nodes",
     "NodeList",
@@ -124,12 +124,13 @@ fn take_line(text: &str) -> Option<(Line<'_>, &str)> {
         Some(value.trim())
     };
     let (nodes, names, third, fourth, fifth) = (next()?, next()?, next()?, next()?, next()?);
-    // Without StateComplete the fourth value is the user.
+    // A release that leaves an unknown field out, with its end, has the time in the third place.
     let is_time = |text: &str| text == "Unknown" || text.starts_with(|c: char| c.is_ascii_digit());
     let (state, time, user, reason) = if is_time(third) {
         (None, third, fourth, fifth)
     } else {
-        (Some(third), fourth, fifth, next()?)
+        let state = Some(third).filter(|state| !state.is_empty());
+        (state, fourth, fifth, next()?)
     };
     let line = Line {
         nodes: nodes.parse().ok()?,
@@ -194,10 +195,13 @@ mod tests {
 
     #[test]
     fn without_the_complete_state_reasons_of_ours_count_and_the_own_node_is_read_alone() {
-        let table =
-            table("2|n[7-8]|2026-11-23T19:57:08|root|nodewarden:x id=abcdefg2|\n1|n1|Unknown|root|none|\n")
-                .unwrap();
-        assert_eq!((table.count(), table.own), (2, None));
+        for (state, of) in [("|", "20.11"), ("", "a release that leaves it out")] {
+            let text = format!(
+                "2|n[7-8]|{state}2026-11-23T19:57:08|root|nodewarden:x id=abcdefg2|\n1|n1|{state}Unknown|Unknown|none|\n"
+            );
+            let table = table(&text).unwrap();
+            assert_eq!((table.count(), table.own), (2, None), "{of}");
+        }
     }
 
     #[test]
