@@ -2,7 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 
+use super::helper::{self, Question};
 use super::root;
-use crate::{Env, Error};
+use crate::{Env, Error, domain};
 
 /// The path of the socket. Root owns it.
 pub(crate) const SOCKET: &str = "/var/mmfs/mmpmon/mmpmonSocket";
@@ -83,14 +84,14 @@ fn live(path: &Path, request: &str, patience: Duration) -> Result<Reply, Error> 
     Ok(Reply::Text(String::from_utf8_lossy(&reply).into_owned()))
 }
 
-/// `None`: no process listens. A queue that is full does not block.
+/// `None`: no process listens.
 fn connected(path: &Path) -> Result<Option<UnixStream>, Error> {
-    let failed = |errno: Errno| Error::io(path, errno.into());
-    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-    let fd = socket(AddressFamily::Unix, SockType::Stream, flags, None).map_err(failed)?;
-    let address = UnixAddr::new(path).map_err(failed)?;
-    match connect(fd.as_raw_fd(), &address) {
-        Ok(()) => {}
+    let fd = match helper::of(&domain::MMPMON) {
+        Some(helper) => helper.descriptor(Question::Mmpmon),
+        None => connection(path),
+    };
+    let fd = match fd {
+        Ok(fd) => fd,
         Err(Errno::ENOENT | Errno::ECONNREFUSED) => return Ok(None),
         Err(Errno::EACCES | Errno::EPERM) => {
             return Err(Error::Denied {
@@ -99,11 +100,22 @@ fn connected(path: &Path) -> Result<Option<UnixStream>, Error> {
             });
         }
         Err(Errno::EAGAIN) => return Err(late(path, Duration::ZERO)),
-        Err(errno) => return Err(failed(errno)),
-    }
+        Err(errno) => return Err(Error::io(path, errno.into())),
+    };
     let stream = UnixStream::from(fd);
     stream.set_nonblocking(false).map_err(|e| Error::io(path, e))?;
     Ok(Some(stream))
+}
+
+/// A connection that does not block. If its queue is full, `EAGAIN`.
+///
+/// # Errors
+/// Of socket(2) and connect(2).
+pub(super) fn connection(path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let fd = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    connect(fd.as_raw_fd(), &UnixAddr::new(path)?)?;
+    Ok(fd)
 }
 
 /// Whether the reply is whole.
