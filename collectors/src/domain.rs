@@ -23,6 +23,8 @@ pub enum Signals {
 pub enum Capability {
     /// Give folders and records to the daemon.
     Chown = 0,
+    /// Connect to the socket of mmfsd, whose mode admits only root.
+    DacOverride = 1,
     /// Open `syscall`, `fd` and `environ` of another user's thread, whose mode admits only the owner. Also needs
     /// [`Self::SysPtrace`].
     DacReadSearch = 2,
@@ -52,6 +54,7 @@ impl Capability {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Chown => "CAP_CHOWN",
+            Self::DacOverride => "CAP_DAC_OVERRIDE",
             Self::DacReadSearch => "CAP_DAC_READ_SEARCH",
             Self::Kill => "CAP_KILL",
             Self::Setgid => "CAP_SETGID",
@@ -172,6 +175,17 @@ pub static SLURM: Domain = Domain {
     helpers: &[&BPF, &PROC],
 };
 
+/// GPFS: what mmfsd answers.
+pub static GPFS: Domain = Domain {
+    name: "gpfs",
+    user: "nodewarden-gpfs",
+    uid: FIRST_UID + 9,
+    capabilities: &[],
+    signals: Signals::Allowed,
+    devices: &[],
+    helpers: &[&MMPMON],
+};
+
 /// Device programs of cgroups: bpf(2) `BPF_PROG_QUERY`, `BPF_PROG_GET_FD_BY_ID`, `BPF_OBJ_GET_INFO_BY_FD`.
 pub static BPF: Helper = Helper {
     name: "bpf",
@@ -188,8 +202,16 @@ pub static PROC: Helper = Helper {
     capabilities: &[Capability::DacReadSearch, Capability::SysPtrace],
 };
 
+/// Connections to the socket of mmfsd.
+pub static MMPMON: Helper = Helper {
+    name: "mmpmon",
+    user: "nodewarden-mmpmon",
+    uid: FIRST_UID + 10,
+    capabilities: &[Capability::DacOverride],
+};
+
 /// All workers.
-pub static DOMAINS: &[&Domain] = &[&KERNEL, &HOST, &RDMA, &NVIDIA, &SLURM];
+pub static DOMAINS: &[&Domain] = &[&KERNEL, &HOST, &RDMA, &NVIDIA, &SLURM, &GPFS];
 
 /// All helpers.
 pub fn helpers() -> impl Iterator<Item = &'static Helper> {

@@ -12,6 +12,7 @@ pub mod error;
 pub mod ethernet;
 pub mod event;
 pub mod fuzz;
+pub mod gpfs;
 pub mod gpu;
 pub mod host;
 pub mod kernel_log;
@@ -26,6 +27,7 @@ pub mod subject;
 pub mod sys;
 pub mod tasks;
 pub mod text;
+mod widened;
 
 use std::time::Duration;
 
@@ -157,6 +159,7 @@ pub static COLLECTORS: &[&Spec] = &[
     &nvidia::SPEC,
     &slurm::SPEC,
     &tasks::SPEC,
+    &gpfs::SPEC,
 ];
 
 /// The collector with this name.

@@ -38,6 +38,7 @@ pub enum Role {
 /// The parent's capabilities, and so the most that a child can have. The unit's CapabilityBoundingSet, by test.
 pub static PARENT_CAPABILITIES: &[Capability] = &[
     Capability::Chown,
+    Capability::DacOverride,
     Capability::DacReadSearch,
     Capability::Kill,
     Capability::Setgid,

@@ -15,6 +15,7 @@ pub mod kept;
 pub mod kmsg;
 pub(crate) mod listen;
 pub mod message;
+pub(crate) mod mmpmon;
 pub(crate) mod netlink;
 pub mod nvml;
 pub(crate) mod patience;

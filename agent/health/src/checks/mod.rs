@@ -4,6 +4,7 @@
 mod blocked;
 pub mod collector_silent;
 pub mod edac_uncorrected;
+pub mod gpfs_daemon_down;
 mod gpu;
 pub mod gpu_application_errors;
 pub mod gpu_double_booked;
@@ -207,6 +208,7 @@ pub static CHECKS: &[&Check] = &[
     &gpu_idle::CHECK,
     &gpu_stalled::CHECK,
     &job_blocked::CHECK,
+    &gpfs_daemon_down::CHECK,
     &kernel_lines::KERNEL_CRASH,
     &kernel_lines::MACHINE_CHECK,
     &kernel_lines::PCIE_ERROR,

@@ -37,6 +37,7 @@ pub static ORDER: &[(u8, &str, &str)] = &[
     (62, "rdma-bit-errors", ""),
     (62, "gpu-pcie-slow", ""),
     (63, "rdma-lossless-loss", ""),
+    (64, "gpfs-daemon-down", ""),
     (64, "disk-error", ""),
     (64, "filesystem-error", ""),
     (64, "network-adapter-error", ""),

@@ -11,6 +11,7 @@ mod collector_silent;
 mod driver;
 mod faults;
 mod findings;
+mod gpfs;
 mod gpus;
 mod held;
 mod history;

@@ -106,8 +106,10 @@ pub fn of(process: &str) -> &'static Policy {
         "rdma" => &RDMA,
         "nvidia" => &NVIDIA,
         "slurm" => &SLURM,
+        "gpfs" => &GPFS,
         "bpf" => &BPF,
         "proc" => &PROC,
+        "mmpmon" => &MMPMON,
         _ => &HOST,
     }
 }
@@ -252,6 +254,34 @@ static SLURM: Policy = Policy {
         LINK_RULES,
         // A cgroup's folder to a helper.
         &[rule("sendmsg", &[(2, Bits(MSG_FASTOPEN, 0))])],
+    ],
+    modern: &[],
+};
+
+/// Its helper connects; it talks on that descriptor.
+static GPFS: Policy = Policy {
+    kind: Kind::Only,
+    groups: &[RUNTIME, READS, LINK],
+    rules: &[
+        RUNTIME_RULES,
+        OPEN_TO_READ,
+        LINK_RULES,
+        &[rule("sendmsg", &[(2, Bits(MSG_FASTOPEN, 0))])],
+    ],
+    modern: &[],
+};
+
+/// Its socket, connections to sockets of this node, and no file.
+static MMPMON: Policy = Policy {
+    kind: Kind::Only,
+    groups: &[RUNTIME, &["close", "connect", "recvfrom", "recvmsg", "write"]],
+    rules: &[
+        RUNTIME_RULES,
+        LINK_RULES,
+        &[
+            rule("socket", &[(0, Is(UNIX)), (1, Bits(SOCKET_TYPE, STREAM))]),
+            rule("sendmsg", &[(2, Bits(MSG_FASTOPEN, 0))]),
+        ],
     ],
     modern: &[],
 };

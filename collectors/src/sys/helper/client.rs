@@ -9,7 +9,7 @@ use nix::sys::socket::{ControlMessage, MsgFlags, recv, sendmsg};
 
 use super::{MAX_TEXT, Question};
 use crate::sys::bpf;
-use crate::sys::message::retried;
+use crate::sys::message::{self, retried};
 
 /// The socket to a helper; one request at a time.
 #[derive(Debug)]
@@ -26,29 +26,44 @@ impl Client {
     /// The kernel's error in the helper; `EPIPE` if the helper has ended, after which the parent restarts both.
     pub(crate) fn ask(&self, question: Question, folder: Option<BorrowedFd<'_>>) -> Result<Vec<u8>, Errno> {
         let socket = self.0.lock().map_err(|_| Errno::EIO)?;
-        let request = question.encode();
-        let raw = folder.map(|fd| [fd.as_raw_fd()]);
-        let control: Vec<ControlMessage<'_>> = raw.iter().map(|fds| ControlMessage::ScmRights(fds)).collect();
-        retried(|| {
-            sendmsg::<()>(
-                socket.as_raw_fd(),
-                &[IoSlice::new(&request)],
-                &control,
-                MsgFlags::MSG_NOSIGNAL,
-                None,
-            )
-        })?;
+        request(&socket, question, folder)?;
         let most = match question {
             Question::Program(_) => bpf::MOST_ENCODED,
-            Question::Attached | Question::Thread { .. } => MAX_TEXT,
+            Question::Attached | Question::Thread { .. } | Question::Mmpmon => MAX_TEXT,
         };
         let mut reply = vec![0; size_of::<i32>() + most];
         let length = retried(|| recv(socket.as_raw_fd(), &mut reply, MsgFlags::empty()))?;
         reply.truncate(length);
-        let (code, bytes) = reply.split_first_chunk().ok_or(Errno::EPIPE)?;
-        match i32::from_ne_bytes(*code) {
-            0 => Ok(bytes.to_vec()),
-            code => Err(Errno::from_raw(code)),
-        }
+        answered(&reply).map(<[u8]>::to_vec)
+    }
+
+    /// Asks for a descriptor, and waits for it.
+    ///
+    /// # Errors
+    /// Like [`Self::ask`].
+    pub(crate) fn descriptor(&self, question: Question) -> Result<OwnedFd, Errno> {
+        let socket = self.0.lock().map_err(|_| Errno::EIO)?;
+        request(&socket, question, None)?;
+        let mut reply = [0; size_of::<i32>()];
+        let message = message::receive(&*socket, &mut reply, MsgFlags::empty())?;
+        answered(reply.get(..message.length).unwrap_or_default())?;
+        message.descriptors.into_iter().next().ok_or(Errno::EBADF)
+    }
+}
+
+fn request(socket: &OwnedFd, question: Question, folder: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
+    let request = question.encode();
+    let raw = folder.map(|fd| [fd.as_raw_fd()]);
+    let control: Vec<ControlMessage<'_>> = raw.iter().map(|fds| ControlMessage::ScmRights(fds)).collect();
+    let parts = [IoSlice::new(&request)];
+    retried(|| sendmsg::<()>(socket.as_raw_fd(), &parts, &control, MsgFlags::MSG_NOSIGNAL, None)).map(drop)
+}
+
+/// The bytes of a reply, or its error.
+fn answered(reply: &[u8]) -> Result<&[u8], Errno> {
+    let (code, bytes) = reply.split_first_chunk().ok_or(Errno::EPIPE)?;
+    match i32::from_ne_bytes(*code) {
+        0 => Ok(bytes),
+        code => Err(Errno::from_raw(code)),
     }
 }

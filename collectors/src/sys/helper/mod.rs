@@ -1,7 +1,7 @@
 //! Helpers: processes with one right each, for a worker that parses what users write and so must have none.
 //!
-//! A request has 16 bytes and, of a cgroup, its open folder; a reply is an error number and raw bytes. A helper opens
-//! only files of a fixed list and makes only listed calls.
+//! A request has 16 bytes and, of a cgroup, its open folder; a reply is an error number with raw bytes or a descriptor. A
+//! helper opens only files of a fixed list and makes only listed calls.
 
 mod client;
 mod serve;
@@ -50,6 +50,8 @@ pub(crate) enum Question {
         /// File.
         file: ThreadFile,
     },
+    /// A connection to the socket of mmfsd.
+    Mmpmon,
 }
 
 impl Question {
@@ -64,6 +66,7 @@ impl Question {
                 ThreadFile::DescriptorInfo(n) => [6, pid, tid, n],
                 ThreadFile::Shards => [7, pid, tid, 0],
             },
+            Self::Mmpmon => [8, 0, 0, 0],
         };
         let mut bytes = [0; REQUEST];
         for (to, word) in bytes.chunks_exact_mut(4).zip(words) {
@@ -90,6 +93,7 @@ impl Question {
             (5, ..) => thread(ThreadFile::Descriptor(c)),
             (6, ..) => thread(ThreadFile::DescriptorInfo(c)),
             (7, _, 0) => thread(ThreadFile::Shards),
+            (8, 0, 0) if a == 0 => Some(Self::Mmpmon),
             _ => None,
         }
     }
@@ -99,6 +103,7 @@ impl Question {
         match self {
             Self::Attached | Self::Program(_) => &domain::BPF,
             Self::Thread { .. } => &domain::PROC,
+            Self::Mmpmon => &domain::MMPMON,
         }
     }
 }

@@ -1,11 +1,11 @@
 //! The helper's side.
 
-use std::io::{self, Read};
+use std::io::{self, IoSlice, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::fcntl::readlink;
-use nix::sys::socket::{MsgFlags, send};
+use nix::sys::socket::{ControlMessage, MsgFlags, send, sendmsg};
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, fstatfs};
 
 use super::{MAX_TEXT, Question, REQUEST, ThreadFile};
@@ -13,6 +13,7 @@ use crate::domain::Helper;
 use crate::sys::bpf::{self, LivePrograms};
 use crate::sys::environ;
 use crate::sys::message::{self, retried};
+use crate::sys::mmpmon;
 use crate::sys::patience::OneAway;
 
 /// Answers requests until the worker ends.
@@ -29,18 +30,38 @@ pub fn serve(helper: &Helper, socket: &OwnedFd) -> io::Result<()> {
         } else {
             Err(Errno::EPERM)
         };
-        let message = reply(answer);
-        let sent = retried(|| send(socket.as_raw_fd(), &message, MsgFlags::MSG_NOSIGNAL));
-        match sent {
+        let (answer, descriptor) = match answer {
+            Ok(Answer::Bytes(bytes)) => (Ok(bytes), None),
+            Ok(Answer::Descriptor(fd)) => (Ok(Vec::new()), Some(fd)),
+            Err(errno) => (Err(errno), None),
+        };
+        match send_reply(socket, &reply(answer), descriptor.as_ref()) {
             Err(errno @ (Errno::EMSGSIZE | Errno::ENOBUFS | Errno::ENOMEM)) => {
                 // The worker learns why it gets no program.
-                let short = reply(Err(errno));
-                retried(|| send(socket.as_raw_fd(), &short, MsgFlags::MSG_NOSIGNAL))?;
+                send_reply(socket, &reply(Err(errno)), None)?;
             }
-            sent => drop(sent?),
+            sent => sent?,
         }
     }
     Ok(())
+}
+
+/// What a helper returns.
+enum Answer {
+    Bytes(Vec<u8>),
+    Descriptor(OwnedFd),
+}
+
+/// One message. Those without a descriptor need no sendmsg(2), which most helpers' filters deny.
+fn send_reply(socket: &OwnedFd, message: &[u8], descriptor: Option<&OwnedFd>) -> Result<(), Errno> {
+    let fd = socket.as_raw_fd();
+    let Some(descriptor) = descriptor else {
+        return retried(|| send(fd, message, MsgFlags::MSG_NOSIGNAL)).map(drop);
+    };
+    let raw = [descriptor.as_raw_fd()];
+    let control = [ControlMessage::ScmRights(&raw)];
+    let parts = [IoSlice::new(message)];
+    retried(|| sendmsg::<()>(fd, &parts, &control, MsgFlags::MSG_NOSIGNAL, None)).map(drop)
 }
 
 /// The error number, 0 for none, and the bytes.
@@ -61,8 +82,16 @@ struct Answers {
 }
 
 impl Answers {
-    fn answer(&mut self, question: Question, folder: Option<&OwnedFd>) -> Result<Vec<u8>, Errno> {
+    fn answer(&mut self, question: Question, folder: Option<&OwnedFd>) -> Result<Answer, Errno> {
+        if question == Question::Mmpmon {
+            return mmpmon::connection(mmpmon::SOCKET.as_ref()).map(Answer::Descriptor);
+        }
+        self.bytes(question, folder).map(Answer::Bytes)
+    }
+
+    fn bytes(&mut self, question: Question, folder: Option<&OwnedFd>) -> Result<Vec<u8>, Errno> {
         match question {
+            Question::Mmpmon => Err(Errno::EINVAL),
             Question::Attached => {
                 let folder = folder.ok_or(Errno::EBADF)?;
                 if fstatfs(folder)?.filesystem_type() != CGROUP2_SUPER_MAGIC {

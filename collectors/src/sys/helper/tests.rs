@@ -196,3 +196,15 @@ proptest! {
         }
     }
 }
+
+/// The path is the helper's own: nothing that a worker sends names it.
+#[test]
+fn a_connection_to_mmfsd_is_refused_where_none_runs_and_by_other_helpers() {
+    let there = client(&domain::MMPMON).descriptor(Question::Mmpmon);
+    assert!(
+        matches!(there, Err(Errno::ENOENT | Errno::ECONNREFUSED)),
+        "{there:?}"
+    );
+    let other = client(&domain::BPF).descriptor(Question::Mmpmon);
+    assert_eq!(other.unwrap_err(), Errno::EPERM);
+}

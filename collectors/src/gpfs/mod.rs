@@ -1,0 +1,166 @@
+//! GPFS (IBM Storage Scale): what mmfsd counts for this node, by the socket that mmpmon uses. Nothing is started: the
+//! mm commands are scripts that pile up when mmfsd hangs.
+
+mod filesystem;
+pub mod metrics;
+pub(crate) mod record;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::sys::mmpmon::{self, Reply};
+use crate::sys::root;
+use crate::{Block, Cadence, Device, Devices, Env, Error, Settings, Source, Spec, Subject, domain};
+use filesystem::{Counts, Key};
+use metrics::{DAEMON_UP, INFO, METRICS};
+use record::Record;
+
+/// The gpfs collector.
+pub static SPEC: Spec = Spec {
+    name: "gpfs",
+    domain: &domain::GPFS,
+    metrics: METRICS,
+    events: &[],
+    notes: false,
+    cadence: Cadence::OnDemand {
+        fresh: Duration::from_secs(5),
+    },
+    slice: Duration::from_millis(500),
+    deadline: Duration::from_secs(5),
+    keys: &[],
+    open,
+};
+
+/// GPFS keeps its state in the first folder, its programs are in the second.
+const INSTALLED: [&str; 2] = ["/var/mmfs/mmpmon", "/usr/lpp/mmfs/bin"];
+
+/// Absent where GPFS is not installed.
+fn open(env: &Env, _: &Settings) -> Result<Option<Source>, Error> {
+    let is_installed = |path: &&str| !matches!(root::inode(&env.path(path)), Ok(None));
+    if !INSTALLED.iter().any(|path| is_installed(&path)) {
+        return Ok(None);
+    }
+    Ok(Some(Source {
+        devices: Box::new(GpfsDevices(env.clone())),
+        watcher: None,
+    }))
+}
+
+struct GpfsDevices(Env);
+
+impl Devices for GpfsDevices {
+    fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error> {
+        Ok(vec![Box::new(GpfsNode {
+            env: self.0.clone(),
+            subject: Subject::node(),
+            request: MORE,
+            counts: BTreeMap::new(),
+        })])
+    }
+}
+
+/// All figures of each filesystem.
+const MORE: &str = "gfis";
+/// Those of the documented request `fs_io_s`.
+const LESS: &str = "fis";
+
+/// mmfsd of this node. Its reply has all filesystems.
+struct GpfsNode {
+    env: Env,
+    subject: Subject,
+    request: &'static str,
+    counts: BTreeMap<Key, Counts>,
+}
+
+impl Device for GpfsNode {
+    fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    fn read(&mut self, out: &mut Block) -> Result<(), Error> {
+        let mut reply = mmpmon::ask(&self.env, self.request)?;
+        if self.request == MORE && is_refused(&reply) {
+            self.request = LESS;
+            reply = mmpmon::ask(&self.env, self.request)?;
+        }
+        let Reply::Text(reply) = reply else {
+            out.u64(&DAEMON_UP, &[], 0);
+            self.counts.clear();
+            return Ok(());
+        };
+        let mut bad = None;
+        let mut lines = Vec::new();
+        for record in record::records(&reply) {
+            match record {
+                Ok(record) if record.kind == self.request => lines.push(record),
+                // Another request's: no figures of a filesystem.
+                Ok(_) => {}
+                Err(line) => bad = bad.or(Some(Error::parse("mmpmon", line.line, line.expected))),
+            }
+        }
+        if lines.is_empty() {
+            return Err(bad.unwrap_or_else(|| {
+                Error::parse(
+                    format!("mmpmon {}", self.request),
+                    &reply,
+                    "a line for the request",
+                )
+            }));
+        }
+        out.u64(&DAEMON_UP, &[], 1);
+        if let Some(first) = lines.first() {
+            let text = |key| first.text(key).unwrap_or_default();
+            out.info(&INFO, &[text("_nn_"), text("_n_")]);
+        }
+        let refused = lines.iter().find_map(refusal);
+        self.show(&lines, out);
+        if let Some(error) = bad.or(refused) {
+            out.incomplete(&error);
+        }
+        Ok(())
+    }
+}
+
+impl GpfsNode {
+    /// One set of series for each filesystem. Those that are no longer in the reply are unmounted; their counts start
+    /// again at the next mount.
+    fn show(&mut self, lines: &[Record<'_>], out: &mut Block) {
+        let mut before = std::mem::take(&mut self.counts);
+        let mut found = BTreeMap::new();
+        for line in lines.iter().filter(|line| line.code() == Some(0)) {
+            if let Some(key) = Key::of(line) {
+                found.entry(key).or_insert(line);
+            }
+        }
+        for (key, line) in found {
+            let mut counts = before.remove(&key).unwrap_or_default();
+            counts.show(&key, line, out);
+            self.counts.insert(key, counts);
+        }
+    }
+}
+
+/// Whether mmfsd does not know the request: no line, or only lines of others.
+fn is_refused(reply: &Reply) -> bool {
+    let Reply::Text(text) = reply else {
+        return false;
+    };
+    !record::records(text).flatten().any(|record| record.kind == MORE)
+}
+
+/// A result other than success. 1 is no error: no filesystem is mounted.
+fn refusal(record: &Record<'_>) -> Option<Error> {
+    let found = match record.code() {
+        Some(0 | 1) => return None,
+        Some(code) => code.to_string(),
+        None => record.text("_rc_").unwrap_or("no result").to_owned(),
+    };
+    Some(Error::parse(
+        format!("mmpmon {}: _rc_", record.kind),
+        &found,
+        "0, or 1 if no filesystem is mounted",
+    ))
+}
+
+#[cfg(test)]
+mod tests;
