@@ -16,6 +16,7 @@ pub mod gpu;
 pub mod host;
 pub mod kernel_log;
 pub mod metric;
+pub mod mounts;
 mod netlink;
 pub mod nvidia;
 pub mod rdma;
@@ -153,6 +154,7 @@ pub static COLLECTORS: &[&Spec] = &[
     &nvidia::SPEC,
     &slurm::SPEC,
     &tasks::SPEC,
+    &mounts::SPEC,
 ];
 
 /// The collector with this name.

@@ -17,6 +17,7 @@ pub static TARGETS: &[(&str, Target)] = &[
     ("ethernet_answer", collectors::fuzz::ethernet_answer),
     ("ethtool_statistics", collectors::fuzz::ethtool_statistics),
     ("device_program", collectors::fuzz::device_program),
+    ("mountstats", collectors::fuzz::mountstats),
     ("cgroup_path", collectors::fuzz::cgroup_path),
     ("gres_conf", collectors::fuzz::gres_conf),
     ("scontrol_show_node", slurm::parse::fuzz),
