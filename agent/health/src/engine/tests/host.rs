@@ -238,6 +238,8 @@ pub(super) struct Host {
     pub(super) stopped: Option<Duration>,
     pub(super) jobs: Vec<Job>,
     pub(super) tasks: Vec<Tasks>,
+    /// Devices of other collectors, by the collector's name: their series, or the word of their error.
+    pub(super) others: Vec<(&'static str, Subject, Result<Block, &'static str>)>,
 }
 
 pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
@@ -274,6 +276,16 @@ pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
             }
             _ => {}
         }
+        let others = host
+            .others
+            .iter()
+            .filter(|(name, ..)| *name == collector.spec.name);
+        collector.devices.extend(others.map(|(_, subject, read)| {
+            let none = Block::default();
+            let mut device = device(subject.clone(), read.as_ref().unwrap_or(&none), at);
+            fail(&mut device, read.as_ref().err().copied());
+            device
+        }));
     }
     snapshot.collectors.push(CollectorState {
         spec: &RDMA,
