@@ -186,6 +186,17 @@ pub static GPFS: Domain = Domain {
     helpers: &[&MMPMON],
 };
 
+/// Mounted filesystems, whose calls may never return.
+pub static MOUNTS: Domain = Domain {
+    name: "mounts",
+    user: "nodewarden-mounts",
+    uid: FIRST_UID + 11,
+    capabilities: &[],
+    signals: Signals::Allowed,
+    devices: &[],
+    helpers: &[],
+};
+
 /// Device programs of cgroups: bpf(2) `BPF_PROG_QUERY`, `BPF_PROG_GET_FD_BY_ID`, `BPF_OBJ_GET_INFO_BY_FD`.
 pub static BPF: Helper = Helper {
     name: "bpf",
@@ -211,7 +222,7 @@ pub static MMPMON: Helper = Helper {
 };
 
 /// All workers.
-pub static DOMAINS: &[&Domain] = &[&KERNEL, &HOST, &RDMA, &NVIDIA, &SLURM, &GPFS];
+pub static DOMAINS: &[&Domain] = &[&KERNEL, &HOST, &RDMA, &NVIDIA, &SLURM, &GPFS, &MOUNTS];
 
 /// All helpers.
 pub fn helpers() -> impl Iterator<Item = &'static Helper> {

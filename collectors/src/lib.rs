@@ -17,6 +17,7 @@ pub mod gpu;
 pub mod host;
 pub mod kernel_log;
 pub mod metric;
+pub mod mounts;
 mod netlink;
 pub mod nvidia;
 pub mod rdma;
@@ -160,6 +161,7 @@ pub static COLLECTORS: &[&Spec] = &[
     &slurm::SPEC,
     &tasks::SPEC,
     &gpfs::SPEC,
+    &mounts::SPEC,
 ];
 
 /// The collector with this name.

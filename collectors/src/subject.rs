@@ -32,6 +32,8 @@ pub enum SubjectKind {
     NetworkInterface,
     /// A server of storage, or one of its targets, as the kernel names it.
     Server,
+    /// A mounted filesystem, by its mount point.
+    Mount,
 }
 
 /// What a reading, a finding or an incident is about.
@@ -86,6 +88,7 @@ impl SubjectKind {
             Self::Filesystem => "filesystem",
             Self::NetworkInterface => "network_interface",
             Self::Server => "server",
+            Self::Mount => "mount",
         }
     }
 }

@@ -49,6 +49,28 @@ fn push_escaped(out: &mut String, bytes: &[u8], max: usize) -> bool {
     true
 }
 
+/// The text of a field of mountinfo or mountstats, in which the kernel writes blanks and backslashes as octal numbers
+/// (fs/seq_file.c, `mangle_path`).
+pub(crate) fn unescaped(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, more @ ..] = rest {
+        let code = (*first == b'\\').then(|| more.get(..3)).flatten();
+        let code = code.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+        match code {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = more.get(3..).unwrap_or_default();
+            }
+            None => {
+                bytes.push(*first);
+                rest = more;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

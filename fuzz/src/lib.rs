@@ -18,6 +18,7 @@ pub static TARGETS: &[(&str, Target)] = &[
     ("ethtool_statistics", collectors::fuzz::ethtool_statistics),
     ("device_program", collectors::fuzz::device_program),
     ("mmpmon_reply", collectors::fuzz::mmpmon_reply),
+    ("mountstats", collectors::fuzz::mountstats),
     ("cgroup_path", collectors::fuzz::cgroup_path),
     ("gres_conf", collectors::fuzz::gres_conf),
     ("scontrol_show_node", slurm::parse::fuzz),

@@ -20,4 +20,5 @@ pub(crate) mod netlink;
 pub mod nvml;
 pub(crate) mod patience;
 pub mod root;
+pub(crate) mod statfs;
 pub mod task;

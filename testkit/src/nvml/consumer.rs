@@ -51,7 +51,15 @@ fn walk(case: &str, walked: &mut BTreeSet<String>, wrapped: &mut BTreeSet<String
 #[test]
 fn nvidias_python_package_reads_what_every_scenario_states_by_every_function_it_wraps() {
     let (mut walked, mut wrapped) = (BTreeSet::new(), BTreeSet::new());
-    for case in ["h100", "a100-mig", "gb200", "nvlink-odd", "v100", "h100-16", "l40s"] {
+    for case in [
+        "h100",
+        "a100-mig",
+        "gb200",
+        "nvlink-odd",
+        "v100",
+        "h100-16",
+        "l40s",
+    ] {
         let values = walk(case, &mut walked, &mut wrapped);
         assert!(values > 5000, "{case}: {values}");
     }

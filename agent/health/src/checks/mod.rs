@@ -29,6 +29,8 @@ mod gpu_use;
 mod growth;
 pub mod job_blocked;
 pub mod kernel_lines;
+pub mod mount_local;
+pub mod mount_unresponsive;
 pub mod order;
 pub mod pcie_degraded;
 pub mod rdma_bit_errors;
@@ -209,6 +211,9 @@ pub static CHECKS: &[&Check] = &[
     &gpu_stalled::CHECK,
     &job_blocked::CHECK,
     &gpfs_daemon_down::CHECK,
+    &mount_unresponsive::CHECK,
+    &mount_local::READ_ONLY_CHECK,
+    &mount_local::FULL_CHECK,
     &kernel_lines::KERNEL_CRASH,
     &kernel_lines::MACHINE_CHECK,
     &kernel_lines::PCIE_ERROR,

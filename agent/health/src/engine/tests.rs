@@ -27,6 +27,7 @@ mod main_path;
 mod maintenance;
 mod mirror;
 mod modes;
+mod mounts;
 mod paused;
 mod pcie;
 mod people;

@@ -94,7 +94,15 @@ fn values(scenario: &Scenario, gpu: &Gpu) -> BTreeMap<String, String> {
 #[test]
 fn a_recorded_scenario_is_the_same_except_for_anonymous_values() {
     let mut called = BTreeSet::new();
-    for case in ["h100", "a100-mig", "gb200", "nvlink-odd", "v100", "h100-16", "l40s"] {
+    for case in [
+        "h100",
+        "a100-mig",
+        "gb200",
+        "nvlink-odd",
+        "v100",
+        "h100-16",
+        "l40s",
+    ] {
         let (stated, again, counted) = recorded(case);
         called.extend(counted);
         assert_eq!(stated.gpus.len(), again.gpus.len(), "{case}");

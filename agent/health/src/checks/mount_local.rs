@@ -1,0 +1,203 @@
+//! Checks `mount-read-only` and `mount-full`: local filesystems that jobs can no longer write.
+
+use std::time::Duration;
+
+use collectors::mounts::metrics::{AVAILABLE, INFO, INODES, INODES_FREE, READ_ONLY, SIZE};
+use collectors::{Metric, Subject, SubjectKind};
+use model::snapshot::Sample;
+
+use super::{Check, Kept, Looks, May, Scope, Version, Watch};
+use crate::bounded::{Bounded, STORED};
+use crate::condition::{Judged, Pace, Reading, USUAL};
+use crate::finding::{Finding, Remedy};
+use crate::judge::{Judge, evidence};
+
+/// The row.
+pub static READ_ONLY_CHECK: Check = Check {
+    id: "mount-read-only",
+    subject: SubjectKind::Mount,
+    fires_when: "A local filesystem that was writable in this boot is read-only.",
+    lasting: "2 consecutive readings, at least 10 s",
+    clears_when: "3 consecutive readings, at least 60 s, in which it is writable or no longer mounted.",
+    ignored_when: "Filesystems that were read-only since nodewarden first read them in this boot, and single read-only mounts of a writable filesystem.",
+    scope: Scope::Node,
+    may: May::CommentOrDrain,
+    since: Version(0, 1, 0),
+    runbook: "docs/runbooks/mount-read-only.md",
+    watch: || Box::<Writable>::default(),
+};
+
+/// The row.
+pub static FULL_CHECK: Check = Check {
+    id: "mount-full",
+    subject: SubjectKind::Mount,
+    fires_when: "Users may use less than 1 % of the bytes or inodes of a writable local filesystem.",
+    lasting: "20 consecutive readings, at least 300 s",
+    clears_when: "3 consecutive readings, at least 60 s, with more free.",
+    ignored_when: "Parallel and network filesystems, read-only ones, and numbers of inodes that are not fixed.",
+    scope: Scope::Node,
+    may: May::ObserveOrDrain,
+    since: Version(0, 1, 0),
+    runbook: "docs/runbooks/mount-full.md",
+    watch: || Looks::start(full),
+};
+
+/// Jobs fill a disk and clean it up.
+static FULL_PACE: Pace = Pace {
+    bad: 20,
+    bad_span: Duration::from_secs(300),
+    good: 3,
+    hold: Duration::from_secs(60),
+};
+
+/// The share below which a filesystem is full.
+const FULL: f64 = 0.01;
+
+/// Local filesystems that were writable in this boot, by mount point.
+#[derive(Default)]
+struct Writable(Bounded<String, (), STORED>);
+
+impl Watch for Writable {
+    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
+        let mut judged = Vec::new();
+        for sample in local(judge, &READ_ONLY) {
+            let point = point(&sample);
+            let is_read_only = sample.as_f64() > 0.0;
+            if !is_read_only && self.0.set(point.to_owned(), ()) {
+                judge.counted();
+            }
+            let reading = match (is_read_only, self.0.get(point)) {
+                (false, _) => Reading::Good,
+                (true, Some(())) => Reading::Bad,
+                (true, None) => Reading::Unknown,
+            };
+            let found = Found {
+                check: &READ_ONLY_CHECK,
+                pace: &USUAL,
+                detail: "became read-only",
+                evidence: evidence(&sample, "0"),
+            };
+            judged.push(found.judged(judge, point, reading));
+        }
+        judged.extend(unmounted(judge, &READ_ONLY_CHECK, &USUAL));
+        judged
+    }
+
+    fn rebooted(&mut self) {
+        self.0.clear();
+    }
+
+    fn kept(&mut self) -> Option<&mut dyn Kept> {
+        Some(&mut self.0)
+    }
+}
+
+/// The smaller of two shares decides.
+fn full<'a>(judge: &Judge<'a>, (): &mut ()) -> Vec<Judged<'a>> {
+    let mut judged = Vec::new();
+    let read_only: Vec<&str> = local(judge, &READ_ONLY)
+        .filter(|sample| sample.as_f64() > 0.0)
+        .map(|sample| point(&sample))
+        .collect();
+    for (whole, free, detail) in [
+        (&SIZE, &AVAILABLE, "less than 1 % of the bytes free"),
+        (&INODES, &INODES_FREE, "less than 1 % of the inodes free"),
+    ] {
+        for sample in local(judge, free).filter(|sample| !read_only.contains(&point(sample))) {
+            let at = point(&sample);
+            let whole = judge.snapshot.samples(whole).find(|s| point(s) == at);
+            let Some(whole) = whole.map(|s| s.as_f64()).filter(|whole| *whole > 0.0) else {
+                continue;
+            };
+            let is_full = sample.as_f64() < FULL * whole;
+            let found = Found {
+                check: &FULL_CHECK,
+                pace: &FULL_PACE,
+                detail,
+                evidence: evidence(&sample, &format!("at least {:.0}", FULL * whole)),
+            };
+            let reading = if is_full { Reading::Bad } else { Reading::Good };
+            judged.push(found.judged(judge, at, reading));
+        }
+    }
+    judged.extend(unmounted(judge, &FULL_CHECK, &FULL_PACE));
+    judged
+}
+
+/// The samples of a metric whose filesystem is local.
+fn local<'a>(judge: &Judge<'a>, metric: &'static Metric) -> impl Iterator<Item = Sample<'a>> {
+    let local: Vec<&str> = (judge.snapshot.samples(&INFO))
+        .filter(|sample| sample.label("class") == Some("local"))
+        .map(|sample| point(&sample))
+        .collect();
+    let samples = judge.snapshot.samples(metric);
+    samples.filter(move |sample| local.contains(&point(sample)))
+}
+
+fn point<'a>(sample: &Sample<'a>) -> &'a str {
+    sample.label("mountpoint").unwrap_or_default()
+}
+
+struct Found {
+    check: &'static Check,
+    pace: &'static Pace,
+    detail: &'static str,
+    evidence: String,
+}
+
+impl Found {
+    fn judged<'a>(self, judge: &Judge<'a>, point: &str, reading: Reading) -> Judged<'a> {
+        let subject = Subject::new(SubjectKind::Mount, point);
+        let of = subject.clone();
+        Judged {
+            key: format!("{} {point} {}", self.check.id, self.detail),
+            subject,
+            reading,
+            at: judge.snapshot.at,
+            pace: self.pace,
+            finding: Box::new(move |_| Finding {
+                detail: self.detail.to_owned(),
+                remedy: Remedy::Inspect,
+                drains: true,
+                evidence: self.evidence,
+                ..Finding::of_condition(self.check.id, of)
+            }),
+        }
+    }
+}
+
+/// Conditions of filesystems that are no longer mounted end.
+fn unmounted<'a>(judge: &Judge<'a>, check: &'static Check, pace: &'static Pace) -> Vec<Judged<'a>> {
+    let mut listed = judge
+        .snapshot
+        .samples(&INFO)
+        .map(|sample| point(&sample))
+        .peekable();
+    // Without a list, all is unknown.
+    if listed.peek().is_none() {
+        return Vec::new();
+    }
+    let listed: Vec<&str> = listed.collect();
+    let start = format!("{} ", check.id);
+    let is_gone = |key: &&String| {
+        let rest = key.strip_prefix(&start);
+        rest.is_some_and(|rest| {
+            !listed
+                .iter()
+                .any(|at| rest.strip_prefix(at).is_some_and(|r| r.starts_with(' ')))
+        })
+    };
+    let gone = judge.bad.iter().filter(is_gone);
+    gone.map(|key| {
+        let subject = Subject::new(SubjectKind::Worker, "mounts");
+        Judged {
+            key: key.clone(),
+            subject: subject.clone(),
+            reading: Reading::Good,
+            at: judge.snapshot.at,
+            pace,
+            finding: Box::new(move |_| Finding::of_condition(check.id, subject)),
+        }
+    })
+    .collect()
+}

@@ -1,0 +1,105 @@
+//! Checks mount-unresponsive, mount-read-only and mount-full.
+
+use collectors::mounts::metrics::{AVAILABLE, INFO, INODES, INODES_FREE, READ_ONLY, SIZE};
+use collectors::{Block, Subject, SubjectKind};
+
+use super::sim::*;
+use crate::Mode;
+
+/// The next reading: whether the disk is read-only, its free bytes and inodes of 1000 each; or the word of its error.
+fn disk(sim: &mut Sim, read_only: bool, free: Result<(u64, u64), &'static str>) {
+    let mut list = Block::default();
+    list.info(&INFO, &["/scratch", "xfs", "/dev/nvme1n1p1", "local"]);
+    list.u64(&READ_ONLY, &["/scratch"], u64::from(read_only));
+    let probe = free.map(|(bytes, inodes)| {
+        let mut probe = Block::default();
+        let at = ["/scratch"];
+        probe.u64(&SIZE, &at, 1000);
+        probe.u64(&AVAILABLE, &at, bytes);
+        probe.u64(&INODES, &at, 1000);
+        probe.u64(&INODES_FREE, &at, inodes);
+        probe
+    });
+    let subject = Subject::new(SubjectKind::Mount, "/scratch");
+    sim.host.others = vec![("mounts", Subject::node(), Ok(list)), ("mounts", subject, probe)];
+}
+
+const FREE: Result<(u64, u64), &str> = Ok((500, 500));
+
+#[test]
+fn a_stale_mount_is_a_finding_and_does_not_drain_by_default() {
+    let mut sim = Sim::new(Mode::Drain);
+    disk(&mut sim, false, FREE);
+    sim.pass(60);
+    disk(&mut sim, false, Err("stale"));
+    sim.pass(90);
+    assert_eq!(sim.incidents(), [""; 0]);
+    sim.pass(60);
+    assert!(sim.says("cannot be read: stale", false), "{:?}", sim.incidents());
+    assert_eq!(sim.slurm.drains, 0);
+    disk(&mut sim, false, FREE);
+    sim.pass(120);
+    assert!(sim.says("cannot be read: stale", true), "{:?}", sim.incidents());
+}
+
+#[test]
+fn a_folder_that_only_root_may_enter_is_no_finding() {
+    let mut sim = Sim::new(Mode::Drain);
+    disk(&mut sim, false, Err("denied"));
+    sim.pass(900);
+    assert_eq!(sim.incidents(), [""; 0]);
+}
+
+#[test]
+fn a_disk_that_becomes_read_only_is_a_finding_until_it_is_writable() {
+    let mut sim = Sim::new(Mode::Drain);
+    disk(&mut sim, false, FREE);
+    sim.pass(60);
+    disk(&mut sim, true, FREE);
+    sim.pass(60);
+    assert!(sim.says("became read-only", false), "{:?}", sim.incidents());
+    disk(&mut sim, false, FREE);
+    sim.pass(120);
+    assert!(sim.says("became read-only", true), "{:?}", sim.incidents());
+}
+
+#[test]
+fn a_disk_that_is_unmounted_ends_its_finding() {
+    let mut sim = Sim::new(Mode::Drain);
+    disk(&mut sim, false, FREE);
+    sim.pass(60);
+    disk(&mut sim, true, FREE);
+    sim.pass(60);
+    let mut list = Block::default();
+    list.info(&INFO, &["/", "ext4", "/dev/sda1", "local"]);
+    list.u64(&READ_ONLY, &["/"], 0);
+    sim.host.others = vec![("mounts", Subject::node(), Ok(list))];
+    sim.pass(120);
+    assert!(sim.says("became read-only", true), "{:?}", sim.incidents());
+}
+
+#[test]
+fn a_disk_that_was_always_read_only_is_no_finding() {
+    let mut sim = Sim::new(Mode::Drain);
+    disk(&mut sim, true, Ok((0, 0)));
+    sim.pass(900);
+    assert_eq!(sim.incidents(), [""; 0]);
+}
+
+#[test]
+fn a_full_disk_is_a_finding_after_5_min_and_one_with_1_percent_is_not() {
+    for (free, is_full) in [((9, 500), true), ((500, 9), true), ((10, 10), false)] {
+        let mut sim = Sim::new(Mode::Drain);
+        disk(&mut sim, false, Ok(free));
+        sim.pass(240);
+        assert_eq!(sim.incidents(), [""; 0], "{free:?}");
+        sim.pass(120);
+        assert_eq!(
+            !sim.incidents().is_empty(),
+            is_full,
+            "{free:?} {:?}",
+            sim.incidents()
+        );
+        assert_eq!(sim.slurm.drains, 0);
+    }
+}

@@ -1,0 +1,120 @@
+//! The list of filesystems as a device of its own: files of /proc that never wait for a server.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::metrics::{
+    INFO, NFS_ERRORS, NFS_EXECUTION, NFS_OPERATION_EXECUTION, NFS_OPERATION_REQUESTS,
+    NFS_OPERATION_RETRANSMISSIONS, NFS_OPERATION_RTT, NFS_READ_BYTES, NFS_REQUESTS, NFS_RETRANSMISSIONS,
+    NFS_RTT, NFS_TIMEOUTS, NFS_WRITE_BYTES, OMITTED, READ_ONLY,
+};
+use super::nfs::{self, NfsMount};
+use super::table::{self, Filesystem};
+use crate::block::Value;
+use crate::sys::root;
+use crate::{Block, Device, Env, Error, Subject};
+
+/// A node of containers has thousands of mounts of a hundred bytes.
+const MOST_TEXT: u64 = 4 << 20;
+
+/// Reads the filesystems of the node.
+///
+/// # Errors
+/// When the list of this process cannot be read.
+pub(super) fn read(env: &Env, excluded: &[String]) -> Result<Vec<Filesystem>, Error> {
+    let file = |pid: &str| root::read_lossy_within(&env.path(&format!("/proc/{pid}/mountinfo")), MOST_TEXT);
+    let own = file("self")?;
+    // With hidepid, process 1 is not there.
+    let node = file("1").ok().flatten();
+    let own = match (own, env.is_live()) {
+        (Some(own), _) => own,
+        // A recording has only the node's list.
+        (None, false) => node.clone().unwrap_or_default(),
+        (None, true) => {
+            return Err(Error::parse(
+                "/proc/self/mountinfo",
+                "no such file",
+                "a list of mounts",
+            ));
+        }
+    };
+    Ok(table::filesystems(node.as_ref().unwrap_or(&own), &own, excluded))
+}
+
+/// The device.
+pub(super) struct List {
+    env: Env,
+    subject: Subject,
+    excluded: Arc<[String]>,
+    /// How many filesystems have no probe because of the limit.
+    above_limit: Arc<Mutex<u64>>,
+}
+
+impl List {
+    pub(super) fn new(env: &Env, excluded: &Arc<[String]>, above_limit: &Arc<Mutex<u64>>) -> Self {
+        Self {
+            env: env.clone(),
+            subject: Subject::node(),
+            excluded: Arc::clone(excluded),
+            above_limit: Arc::clone(above_limit),
+        }
+    }
+}
+
+impl Device for List {
+    fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    fn read(&mut self, out: &mut Block) -> Result<(), Error> {
+        let found = read(&self.env, &self.excluded)?;
+        for f in &found {
+            out.info(&INFO, &[&f.point, &f.fstype, &f.source, f.class.word()]);
+            out.u64(&READ_ONLY, &[&f.point], u64::from(f.is_read_only));
+        }
+        let hidden = found.iter().filter(|f| !f.is_visible).count() as u64;
+        let above = *self.above_limit.lock().unwrap_or_else(PoisonError::into_inner);
+        out.u64(&OMITTED, &["hidden"], hidden);
+        out.u64(&OMITTED, &["limit"], above);
+        let stats = root::read_lossy_within(&self.env.path("/proc/self/mountstats"), MOST_TEXT)?;
+        let stats = stats.unwrap_or_default();
+        let mut shown: Vec<&str> = Vec::new();
+        let all = nfs::mounts(&stats);
+        // Bind mounts of one filesystem repeat its counters.
+        for mount in all.iter().filter(|m| found.iter().any(|f| f.point == m.point)) {
+            if !shown.contains(&mount.point.as_str()) {
+                shown.push(&mount.point);
+                show(mount, out);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn show(mount: &NfsMount<'_>, out: &mut Block) {
+    let labels = [mount.point.as_str()];
+    let all = mount.all();
+    out.maybe_u64(&NFS_REQUESTS, &labels, all.map(|c| c.requests));
+    out.maybe_u64(&NFS_RETRANSMISSIONS, &labels, all.map(|c| c.retransmissions()));
+    out.maybe_u64(&NFS_TIMEOUTS, &labels, all.map(|c| c.timeouts));
+    out.maybe_u64(&NFS_ERRORS, &labels, all.and_then(|c| c.errors));
+    out.push(&NFS_RTT, &labels, seconds(all.map(|c| c.response_ms)));
+    out.push(&NFS_EXECUTION, &labels, seconds(all.map(|c| c.request_ms)));
+    out.maybe_u64(&NFS_READ_BYTES, &labels, mount.bytes.map(|b| b.0));
+    out.maybe_u64(&NFS_WRITE_BYTES, &labels, mount.bytes.map(|b| b.1));
+    for (operation, counts) in &mount.operations {
+        let labels = [mount.point.as_str(), *operation];
+        out.u64(&NFS_OPERATION_REQUESTS, &labels, counts.requests);
+        out.u64(&NFS_OPERATION_RETRANSMISSIONS, &labels, counts.retransmissions());
+        out.push(&NFS_OPERATION_RTT, &labels, seconds(Some(counts.response_ms)));
+        out.push(
+            &NFS_OPERATION_EXECUTION,
+            &labels,
+            seconds(Some(counts.request_ms)),
+        );
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "2^53 ms are 285,000 years")]
+fn seconds(ms: Option<u64>) -> Value {
+    ms.map_or(Value::Absent, |ms| Value::F64(ms as f64 / 1000.0))
+}

@@ -1,0 +1,89 @@
+//! Mounted filesystems: there, responsive, full, read-only. A probe may never return, so that each filesystem is a device
+//! with a thread of its own when it is stuck, in a worker that does nothing else.
+
+mod class;
+mod list;
+pub mod metrics;
+pub(crate) mod nfs;
+mod probe;
+mod table;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::settings::Kind;
+use crate::{Cadence, Device, Devices, Env, Error, Settings, Source, Spec, domain};
+use list::List;
+use metrics::METRICS;
+use probe::Probe;
+use table::Filesystem;
+
+/// The mounts collector.
+pub static SPEC: Spec = Spec {
+    name: "mounts",
+    domain: &domain::MOUNTS,
+    metrics: METRICS,
+    events: &[],
+    notes: false,
+    // A statfs of Lustre is a request to each of its targets.
+    cadence: Cadence::Every(Duration::from_secs(60)),
+    slice: Duration::from_millis(500),
+    deadline: Duration::from_secs(5),
+    keys: KEYS,
+    open,
+};
+
+/// Maximum number of filesystems that are probed, and so of threads that are stuck.
+const MOST: usize = 16;
+
+crate::keys! {
+    KEYS;
+    ENABLED = "mounts.enabled": Kind::Boolean, default "true", since "0.1.0",
+        "Probe mounted filesystems (parallel, network, local) once a minute.";
+    EXCLUDE = "mounts.exclude": Kind::List { what: "an array of folders", of: &Kind::Path, empty: true }, default "[]", since "0.1.0",
+        "Folders whose mounts are neither listed nor probed. Folders of container runtimes are always excluded.";
+}
+
+fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
+    if !settings.get::<bool>(&ENABLED)? {
+        return Ok(None);
+    }
+    let excluded: Vec<String> = settings.get(&EXCLUDE)?;
+    Ok(Some(Source {
+        devices: Box::new(Mounts {
+            env: env.clone(),
+            excluded: excluded.into(),
+            known: Vec::new(),
+            above_limit: Arc::default(),
+        }),
+        watcher: None,
+    }))
+}
+
+struct Mounts {
+    env: Env,
+    excluded: Arc<[String]>,
+    known: Vec<Filesystem>,
+    above_limit: Arc<Mutex<u64>>,
+}
+
+impl Devices for Mounts {
+    fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error> {
+        self.known = list::read(&self.env, &self.excluded)?;
+        let visible: Vec<&Filesystem> = self.known.iter().filter(|f| f.is_visible).collect();
+        let above = visible.len().saturating_sub(MOST) as u64;
+        *self.above_limit.lock().unwrap_or_else(PoisonError::into_inner) = above;
+        let list = List::new(&self.env, &self.excluded, &self.above_limit);
+        let probes = visible.into_iter().take(MOST).map(|f| Probe::new(&self.env, f));
+        let mut devices: Vec<Box<dyn Device>> = vec![Box::new(list)];
+        devices.extend(probes.map(|probe| Box::new(probe) as Box<dyn Device>));
+        Ok(devices)
+    }
+
+    fn changed(&mut self) -> bool {
+        list::read(&self.env, &self.excluded).is_ok_and(|now| now != self.known)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! The filesystems of the node, one for each superblock, from the lists of mounts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use procfs_core::process::MountInfo;
+
+use super::class::{self, Class};
+use crate::text::unescaped;
+
+/// One filesystem.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Filesystem {
+    /// The mount point under which it is probed.
+    pub(super) point: String,
+    /// Its type.
+    pub(super) fstype: String,
+    /// Its source: a device, `server:/export`.
+    pub(super) source: String,
+    /// Its class.
+    pub(super) class: Class,
+    /// Whether the superblock is read-only.
+    pub(super) is_read_only: bool,
+    /// Whether this process sees the same filesystem at that mount point.
+    pub(super) is_visible: bool,
+}
+
+/// A mount that no other one covers.
+struct Mount {
+    device: String,
+    root: String,
+    point: String,
+    info: MountInfo,
+}
+
+/// Mounts that are not covered by another one at the same mount point. A line that cannot be read hides no other one.
+fn mounts(text: &str) -> Vec<Mount> {
+    let all: Vec<MountInfo> = text
+        .lines()
+        .filter_map(|line| MountInfo::from_line(line).ok())
+        .collect();
+    let place: BTreeMap<i32, &MountInfo> = all.iter().map(|mount| (mount.mnt_id, mount)).collect();
+    let covers = |mount: &MountInfo| {
+        let below = place.get(&mount.pid)?;
+        (below.mount_point == mount.mount_point && below.mnt_id != mount.mnt_id).then_some(below.mnt_id)
+    };
+    let covered: BTreeSet<i32> = all.iter().filter_map(covers).collect();
+    all.into_iter()
+        .filter(|mount| !covered.contains(&mount.mnt_id))
+        .map(|info| Mount {
+            device: info.majmin.clone(),
+            root: info.root.clone(),
+            point: unescaped(&info.mount_point.to_string_lossy()),
+            info,
+        })
+        .collect()
+}
+
+/// The filesystems of interest: parallel and network ones first, each in the order of mount points. `own` is the list of
+/// mounts of this process, which its sandbox may change.
+pub(super) fn filesystems(node: &str, own: &str, excluded: &[String]) -> Vec<Filesystem> {
+    let own: BTreeSet<(String, String)> = mounts(own)
+        .into_iter()
+        .map(|mount| (mount.point, mount.device))
+        .collect();
+    let mut best: BTreeMap<String, (bool, usize, Filesystem)> = BTreeMap::new();
+    for mount in mounts(node) {
+        let Some(class) = class::of(&mount.info.fs_type) else {
+            continue;
+        };
+        if class::is_excluded(&mount.point, excluded) {
+            continue;
+        }
+        let place = (mount.point.clone(), mount.device.clone());
+        let found = Filesystem {
+            is_visible: own.contains(&place),
+            fstype: mount.info.fs_type,
+            source: unescaped(&mount.info.mount_source.unwrap_or_default()),
+            class,
+            is_read_only: mount.info.super_options.contains_key("ro"),
+            point: mount.point,
+        };
+        // The whole filesystem before a part that is bound elsewhere; then the shortest path.
+        let key = (mount.root != "/", found.point.len(), found);
+        let order = |(is_part, length, found): &(bool, usize, Filesystem)| {
+            (!found.is_visible, *is_part, *length, found.point.clone())
+        };
+        let is_better = best
+            .get(&mount.device)
+            .is_none_or(|known| order(&key) < order(known));
+        if is_better {
+            best.insert(mount.device, key);
+        }
+    }
+    let mut all: Vec<Filesystem> = best.into_values().map(|(_, _, found)| found).collect();
+    all.sort_by(|a, b| (a.class, &a.point).cmp(&(b.class, &b.point)));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn found(text: &str) -> Vec<(String, String, &'static str)> {
+        filesystems(text, text, &[])
+            .into_iter()
+            .map(|f| (f.point, f.fstype, f.class.word()))
+            .collect()
+    }
+
+    const NFS: &str = "50 1 0:52 / /home rw,noatime shared:9 - nfs4 nas:/home rw,hard";
+    const XFS: &str = "51 1 259:1 / /scratch rw shared:8 - xfs /dev/nvme0n1p1 rw";
+
+    #[test]
+    fn network_filesystems_come_before_local_ones() {
+        let all = found(&format!("{XFS}\n{NFS}\n"));
+        let expected = [
+            ("/home".to_owned(), "nfs4".to_owned(), "network"),
+            ("/scratch".to_owned(), "xfs".to_owned(), "local"),
+        ];
+        assert_eq!(all, expected);
+    }
+
+    #[test]
+    fn a_thousand_bind_mounts_of_one_filesystem_are_one() {
+        let binds = (100..1100).map(|n| format!("{n} 1 0:52 /user{n} /jail/{n} rw - nfs4 nas:/home rw\n"));
+        let text: String = binds.chain([NFS.to_owned()]).collect();
+        assert_eq!(found(&text), [("/home".to_owned(), "nfs4".to_owned(), "network")]);
+    }
+
+    #[test]
+    fn of_bind_mounts_alone_the_shortest_is_probed() {
+        let text = "60 1 0:52 /a /jail/long rw - nfs4 nas:/home rw\n61 1 0:52 /b /b rw - nfs4 nas:/home rw";
+        assert_eq!(found(text)[0].0, "/b");
+    }
+
+    #[test]
+    fn a_mount_that_another_one_covers_is_not_probed() {
+        let over = "70 50 0:60 / /home rw - tmpfs none rw";
+        assert_eq!(found(&format!("{NFS}\n{over}\n")), []);
+    }
+
+    #[test]
+    fn a_mount_point_may_have_a_space() {
+        let text = r"50 1 0:52 / /home/a\040b rw - nfs4 nas:/x\040y rw";
+        assert_eq!(found(text)[0].0, "/home/a b");
+    }
+
+    #[test]
+    fn read_only_is_the_superblock_and_not_one_mount_of_it() {
+        let bind = "50 1 0:52 / /home ro,noatime - nfs4 nas:/home rw,hard";
+        let whole = "50 1 0:52 / /home rw,noatime - nfs4 nas:/home ro,hard";
+        let is_read_only = |text| filesystems(text, text, &[])[0].is_read_only;
+        assert!(!is_read_only(bind) && is_read_only(whole));
+    }
+
+    #[test]
+    fn a_filesystem_that_the_sandbox_hides_is_listed_and_not_visible() {
+        let covered = format!("{NFS}\n90 50 0:77 / /home ro - tmpfs tmpfs ro");
+        assert!(!filesystems(NFS, &covered, &[])[0].is_visible);
+        assert!(filesystems(NFS, NFS, &[])[0].is_visible);
+    }
+
+    #[test]
+    fn a_place_that_is_visible_is_preferred() {
+        let bind = "60 1 0:52 /a /data/bind rw - nfs4 nas:/home rw";
+        let node = format!("{NFS}\n{bind}");
+        let found = filesystems(&node, bind, &[]);
+        assert_eq!(
+            (found.len(), found[0].point.as_str(), found[0].is_visible),
+            (1, "/data/bind", true)
+        );
+    }
+
+    #[test]
+    fn pods_and_excluded_folders_are_left_out() {
+        let pod = "60 1 0:99 / /var/lib/kubelet/pods/1/volumes/v rw - nfs4 nas:/pod rw";
+        let text = format!("{pod}\n{XFS}");
+        assert!(filesystems(&text, &text, &["/scratch".to_owned()]).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_taken(text in "[ -~\n]{0,400}") {
+            filesystems(&text, &text, &[]);
+        }
+
+        #[test]
+        fn one_device_is_one_filesystem(lines in proptest::collection::vec((1_u32..5, 0_u32..4), 0..30)) {
+            let line = |(n, (device, place)): (usize, (u32, u32))| {
+                format!("{} 1 0:{device} / /m{place} rw - nfs4 nas:/{device} rw\n", n + 10)
+            };
+            let text: String = lines.iter().copied().enumerate().map(line).collect();
+            let devices: BTreeSet<u32> = lines.iter().map(|(device, _)| *device).collect();
+            let sources: BTreeSet<String> = filesystems(&text, &text, &[]).into_iter().map(|f| f.source).collect();
+            prop_assert_eq!(devices.len(), sources.len());
+        }
+    }
+}

@@ -1,0 +1,106 @@
+use std::fs;
+
+use super::*;
+use crate::Block;
+use crate::block::Value;
+use crate::mounts::metrics::{INODES, OMITTED, READ_ONLY, SIZE};
+
+/// A recorded node.
+struct Node {
+    dir: tempfile::TempDir,
+    source: Source,
+}
+
+impl Node {
+    fn new(mountinfo: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let env = Env::recorded(dir.path());
+        let source = open(&env, &Settings::default()).unwrap().unwrap();
+        let node = Self { dir, source };
+        node.mounts(mountinfo);
+        node
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = Env::recorded(self.dir.path()).path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn mounts(&self, mountinfo: &str) {
+        self.write("/proc/1/mountinfo", mountinfo);
+    }
+
+    fn scan(&mut self) -> Vec<Box<dyn Device>> {
+        self.source.devices.scan().unwrap()
+    }
+}
+
+fn read(device: &mut Box<dyn Device>) -> Result<Block, Error> {
+    let mut block = Block::default();
+    device.read(&mut block)?;
+    block.finish();
+    Ok(block)
+}
+
+fn value(block: &Block, metric: &'static crate::Metric, labels: &[&str]) -> Option<Value> {
+    let is_it = |s: &crate::Series| s.metric == metric && s.labels == labels;
+    block.iter().find(|(s, _)| is_it(s)).map(|(_, value)| value)
+}
+
+fn line(n: usize, options: &str) -> String {
+    format!("{n} 1 0:{n} / /m{n:02} rw - nfs4 nas:/m{n} {options}\n")
+}
+
+#[test]
+fn each_filesystem_is_a_device_beside_the_list() {
+    let mut node = Node::new(&(line(10, "rw") + &line(11, "ro")));
+    node.write("/statfs/m10/figures", "1000 600 500 100 90");
+    let mut devices = node.scan();
+    assert_eq!(devices.len(), 3);
+    let list = read(&mut devices[0]).unwrap();
+    assert_eq!(value(&list, &READ_ONLY, &["/m10"]), Some(Value::U64(0)));
+    assert_eq!(value(&list, &READ_ONLY, &["/m11"]), Some(Value::U64(1)));
+    let first = read(&mut devices[1]).unwrap();
+    assert_eq!(value(&first, &SIZE, &["/m10"]), Some(Value::U64(1000)));
+    assert_eq!(read(&mut devices[2]).unwrap_err().reason(), "not_recorded");
+}
+
+#[test]
+fn a_filesystem_without_a_fixed_number_of_inodes_has_none() {
+    let mut node = Node::new(&line(10, "rw"));
+    node.write("/statfs/m10/figures", "1000 600 500 0 0");
+    let block = read(&mut node.scan()[1]).unwrap();
+    assert_eq!(value(&block, &INODES, &["/m10"]), Some(Value::Absent));
+}
+
+#[test]
+fn a_stale_handle_is_a_reason_of_its_own() {
+    let mut node = Node::new(&line(10, "rw"));
+    node.write("/statfs/m10/figures", "ESTALE");
+    assert_eq!(read(&mut node.scan()[1]).unwrap_err().reason(), "stale");
+}
+
+#[test]
+fn at_most_16_filesystems_are_probed_and_the_others_are_counted() {
+    let all: String = (10..30).map(|n| line(n, "rw")).collect();
+    let mut node = Node::new(&all);
+    let mut devices = node.scan();
+    assert_eq!(devices.len(), 1 + MOST);
+    let list = read(&mut devices[0]).unwrap();
+    assert_eq!(value(&list, &OMITTED, &["limit"]), Some(Value::U64(4)));
+    assert_eq!(value(&list, &OMITTED, &["hidden"]), Some(Value::U64(0)));
+}
+
+#[test]
+fn a_new_mount_and_one_that_is_gone_are_noticed() {
+    let mut node = Node::new(&line(10, "rw"));
+    assert_eq!(node.scan().len(), 2);
+    assert!(!node.source.devices.changed());
+    node.mounts(&(line(10, "rw") + &line(11, "rw")));
+    assert!(node.source.devices.changed());
+    assert_eq!(node.scan().len(), 3);
+    node.mounts("");
+    assert!(node.source.devices.changed());
+    assert_eq!(node.scan().len(), 1);
+}
