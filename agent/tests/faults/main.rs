@@ -21,6 +21,7 @@ mod http;
 mod idle;
 mod instance;
 mod kmsg;
+mod mounts;
 mod ownership;
 mod rdma;
 mod sources;
