@@ -16,7 +16,7 @@ const COMMANDS: [(&str, usize); 6] = [
     (" update ", 1),
     (" -n ", 1),
 ];
-/// A reservation that is over keeps its name for so long.
+/// A reservation that is over keeps its name for at most 35 s.
 const PURGE: Duration = Duration::from_secs(35);
 const WINDOW: Duration = Duration::from_secs(120);
 
