@@ -4,8 +4,10 @@
 mod blocked;
 pub mod collector_silent;
 pub mod edac_uncorrected;
+mod expected;
 mod gpu;
 pub mod gpu_application_errors;
+pub mod gpu_configuration;
 pub mod gpu_double_booked;
 pub mod gpu_down;
 pub mod gpu_driver_blocked;
@@ -30,6 +32,7 @@ pub mod job_blocked;
 pub mod kernel_lines;
 pub mod order;
 pub mod pcie_degraded;
+pub mod profile;
 pub mod rdma_bit_errors;
 pub mod rdma_cnp_ignored;
 pub mod rdma_configuration;
@@ -49,7 +52,7 @@ pub mod rdma_port_flapping;
 pub mod rdma_port_unreadable;
 pub mod rdma_retries_exceeded;
 pub(crate) mod rdma_scope;
-mod rdma_setup;
+pub(crate) mod rdma_setup;
 mod unreadable;
 mod watch;
 pub mod xid;
@@ -197,6 +200,7 @@ pub static CHECKS: &[&Check] = &[
     &gpu_pcie::REPLAYS,
     &gpu_setup::PERSISTENCE,
     &gpu_setup::FABRIC,
+    &gpu_configuration::CHECK,
     &gpu_driver_blocked::CHECK,
     &gpu_driver_unusable::CHECK,
     &gpu_unreadable::CHECK,
@@ -217,6 +221,11 @@ pub static CHECKS: &[&Check] = &[
     &kernel_lines::KERNEL_STALL,
     &kernel_lines::MEMORY_EXHAUSTED,
     &kernel_lines::STORAGE_SERVER,
+    &profile::MEMORY,
+    &profile::CPUS,
+    &profile::PORTS,
+    &profile::MOUNTS,
+    &profile::MODULES,
     &collector_silent::CHECK,
 ];
 
